@@ -230,12 +230,12 @@ Result<WordFillRequest> checked_store(const PeerHandle& peers, int to, const Wor
   if (!offset.ok()) return offset.status();
   const auto begin = static_cast<int64_t>(*offset);
   WordFillRequest store{
-      .rank = to, .place = 0, .count = static_cast<size_t>(what.count), .value = what.value};
+      .rank = to, .offset = 0, .count = static_cast<size_t>(what.count), .value = what.value};
   if (what.of == WordFill::Of::kSignalPad) {
     if (Status wrong = peers.peers().rank_info().check_rank(to); !wrong.ok()) return wrong;
     const Result<size_t> place = place_in_pad(peers.peers().pad_bytes(), begin, *bytes);
     if (!place.ok()) return place.status();
-    store.place = *place;
+    store.offset = *place;
     return store;
   }
   const Result<size_t> place = peers.offset_in_buffer(to, begin, *bytes);
@@ -245,7 +245,7 @@ Result<WordFillRequest> checked_store(const PeerHandle& peers, int to, const Wor
         text("a handle at offset ", peers.offset(),
              " has no words of 32 bits: ", "meet at an address that is aligned to 4 bytes"));
   }
-  store.place = peers.peers().buffer_offset() + *place;
+  store.offset = peers.peers().buffer_offset() + *place;
   return store;
 }
 
@@ -271,7 +271,7 @@ void Handle::multimem_put(std::span<const std::byte> from, int64_t offset_bytes,
   unwrap(parts_->group->state());
   if (from.empty()) return;
   unwrap(parts_->group->operations->multicast_put(
-      peers, {.from = from, .place = place, .multicast = peers.multicast_buffer() + place},
+      peers, {.from = from, .offset = place, .multicast = peers.multicast_buffer() + place},
       {.stream = stream, .timeout = {}, .in_flight = &parts_->in_flight}));
 }
 

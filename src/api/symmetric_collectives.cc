@@ -20,7 +20,7 @@ Piece piece_of(const HandleParts& parts, const CollectiveOptions& options) {
   return {.bases = parts.buffers,
           .buffer_bytes = parts.peers.end(),
           .offset_bytes = static_cast<int64_t>(at),
-          .memory = parts.peers.number(),
+          .memory = parts.peers.memory_id(),
           .remote = parts.peers.peers().remote(),
           .remote_begin = parts.peers.peers().buffer_offset()};
 }

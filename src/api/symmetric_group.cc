@@ -182,11 +182,11 @@ int Group::global_rank(int rank) const { return unwrap(parts_->global_rank(rank)
 GroupStats Group::stats() const {
   GroupStats use;
   for (size_t kind = 0; kind < CountingOperations::kKindCount; ++kind) {
-    const CountingOperations::Line line = parts_->operations->line(kind);
+    const CountingOperations::Count line = parts_->operations->count(kind);
     if (line.count == 0) continue;
     use.operations.push_back({CountingOperations::name(kind), line.count, line.bytes});
   }
-  const std::array<PhaseTimes::Line, kPhaseCount> phases = parts_->communicator->times().lines();
+  const std::array<PhaseTimes::Total, kPhaseCount> phases = parts_->communicator->times().totals();
   for (size_t phase = 0; phase < kPhaseCount; ++phase) {
     if (phases[phase].count == 0) continue;
     use.phases.push_back(

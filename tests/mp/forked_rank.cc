@@ -89,7 +89,7 @@ std::string find_not_refused(const std::vector<NamedCall>& calls) {
     } catch (const std::exception& other) {
       said = std::string("no InvalidArgument: ") + other.what();
     }
-    if (said.find("forked off") == std::string::npos) wrong += text(each.name, ": ", said, "; ");
+    if (said.find("after fork") == std::string::npos) wrong += text(each.name, ": ", said, "; ");
   }
   return wrong;
 }

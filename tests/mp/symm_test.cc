@@ -134,7 +134,7 @@ TEST(SymmetricProcesses, AllFailWithTheSameSentenceWhereSizesDifferAndGoOn) {
   });
   EXPECT_THAT(
       ranks.outcomes(),
-      Each("invalid argument: the ranks of group world came with buffers of different sizes in "
+      Each("invalid argument: the ranks of group world passed buffers of different sizes in "
            "bytes: rank 0: 16, rank 1: 32, rank 2: 16"));
   EXPECT_THAT(ranks.left_in_store(), IsEmpty());
 }
@@ -197,7 +197,8 @@ TEST(SymmetricProcesses, WhoGoesAwayWithoutLeavingFailsTheGroupForTheOthers) {
     }
     return group->leave(patience()).message();
   });
-  EXPECT_THAT(ranks.outcomes()[1], HasSubstr("rank 0 of group world went away without leaving"));
+  EXPECT_THAT(ranks.outcomes()[1],
+              HasSubstr("rank 0 of group world destroyed its group without calling leave"));
 }
 
 TEST(SymmetricProcesses, AGroupCanBeFormedAgainAfterACrash) {

@@ -128,7 +128,7 @@ TEST_F(SymmetricFabric, WhoDoesNotAskIsGivenDescriptors) {
                 return joined_and_tried(own.rank, own.device,
                                         SymmetricRank::group_options(own.rank));
               }));
-  EXPECT_THAT(outcomes_of(ranks), Each("nobody asked for it"));
+  EXPECT_THAT(outcomes_of(ranks), Each("not requested"));
 }
 
 TEST_F(SymmetricFabric, ADeviceWithoutDescriptorsMakesAllUseFabricHandles) {
@@ -265,7 +265,7 @@ TEST_F(SymmetricFabric, ADeathOnAnotherMachineIsFoundByItsSignsOfLife) {
                 return thrown_by([&] { member.group_barrier(); });
               }));
   const std::vector<std::string> said = outcomes_of(ranks);
-  EXPECT_THAT(said[0], AllOf(HasSubstr("rank 1"), HasSubstr("gave no sign of life")));
+  EXPECT_THAT(said[0], AllOf(HasSubstr("rank 1"), HasSubstr("sent no heartbeat")));
   EXPECT_EQ(said[1], "killed");
 }
 

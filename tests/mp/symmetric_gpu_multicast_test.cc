@@ -182,7 +182,8 @@ TEST_F(SymmetricCudaMulticast, SeveralRanksOnOneDeviceGoOnWithout) {
                 own.group.leave(kPatience);
                 return reason + wrong;
               }));
-  EXPECT_THAT(outcomes_of(ranks), Each("ranks may share devices, which multicast cannot"));
+  EXPECT_THAT(outcomes_of(ranks),
+              Each("ranks may share devices, which multicast does not support"));
 }
 
 // A block is as large as can be bound, and its addresses as aligned as they must be.

@@ -395,7 +395,7 @@ TEST(SymmetricMulticast, Row14WhereThereIsNoneCollectivesThatNeedItAreRefusedWit
   });
   EXPECT_THAT(ranks.outcomes(),
               Each(AllOf(HasSubstr("this memory has no multicast: back end host has none"),
-                         HasSubstr("switched off"), HasSubstr("; use put to each rank"),
+                         HasSubstr("it is disabled"), HasSubstr("; use put to each rank"),
                          HasSubstr("may share devices"))));
 }
 

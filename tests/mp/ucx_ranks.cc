@@ -38,7 +38,7 @@ void UcxRank::barrier() {
 
 void UcxRank::leave() {
   must(transport->quiet(patience()));
-  for (const auto& endpoint : endpoints_) endpoint->farewell();
+  for (const auto& endpoint : endpoints_) endpoint->announce_close();
   barrier();
 }
 

@@ -315,7 +315,7 @@ TEST(UcxProcesses, AreRefusedInAForkedChildWhateverTheyAskOfTheParents) {
                  said.message().find("forked") != std::string::npos;
         };
         transport.progress();
-        self.endpoint(1).farewell();
+        self.endpoint(1).announce_close();
         transport.end();
         { const UcxRank last = std::move(self); }
         const auto not_refused = std::ranges::find_if_not(refused, is_refused);

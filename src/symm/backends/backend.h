@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where symmetric memory comes from, and how another process gets at it: allocate here, export,
-// import there. `host` is memory of the system (memfd); devices bring back ends of their own.
-// Knows no ranks. Thread safe.
+// The source of symmetric memory, and how another process maps it: allocate and export here, import
+// there. `host` is system memory (memfd); devices have their own back ends. Independent of ranks
+// and groups. Thread safe.
 #pragma once
 
 #include <array>
@@ -19,16 +19,16 @@ namespace ashlar::symm {
 
 using DeviceUuid = std::array<uint8_t, 16>;
 
-// A range of addresses of this process with memory behind it: its own, or another process's.
-// Unmapped when the last owner goes: the block, and every table of peers that names it. The memory
-// itself lives as long as any process has it mapped, so that its owner may be the first to go.
+// A mapped address range of this process, backed by memory of this or another process. Unmapped
+// when its last owner (the heap block or a peer table) is destroyed. The physical memory lives as
+// long as any process has it mapped, so the process that allocated it may exit first.
 class MappedMemory {
  public:
   virtual ~MappedMemory() = default;
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
 
-  // Of a device's memory, an address that only the device can use.
+  // For device memory, a device address: the CPU must not access it.
   std::byte* base() const { return base_; }
   size_t bytes() const { return bytes_; }
 
@@ -50,32 +50,33 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
 
   virtual std::string_view name() const = 0;
-  // Which device, whatever it is called in this process. All zero: the host's memory, which any
-  // number of ranks share.
+  // Identifies the device across processes. All zero for host memory, which any number of ranks may
+  // share.
   virtual DeviceUuid device() const = 0;
 
-  // At least so many bytes, aligned to 128; the first `zero_bytes` are zero when this returns.
+  // Allocates at least `bytes`, aligned to 128. The first `zero_bytes` are zero on return.
   virtual Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) = 0;
-  // What another process of this machine imports. REQUIRES: allocated here.
+  // Exports a descriptor for other processes of this machine. REQUIRES: allocated by this back end.
   virtual Result<UniqueFd> export_fd(const MappedMemory& memory) = 0;
-  // Ok, or why there are no descriptors, or no fabric handles, which other machines import too.
+  // Ok, or why descriptors are unavailable; the same for fabric handles, which processes on other
+  // machines can import too.
   virtual Status fd_availability() const { return {}; }
   virtual Status fabric_availability() const;
-  // REQUIRES, for both: allocated here; the handle is as good as the memory lives.
+  // A fabric handle is valid while the memory lives. REQUIRES: allocated by this back end.
   virtual Result<FabricHandle> export_fabric(const MappedMemory& memory);
   virtual Result<std::shared_ptr<MappedMemory>> import_fabric(const FabricHandle& handle,
                                                               size_t bytes);
-  // Null: there is none here.
+  // Null if the back end has no multicast.
   virtual MulticastDriver* multicast() { return nullptr; }
-  // Memory that another rank of this process has allocated, as this one can use it.
-  virtual Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> lent) {
-    return lent;
+  // Makes memory that another rank of this process has allocated usable by this rank.
+  virtual Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> memory) {
+    return memory;
   }
-  // kFormat: what came is not memory of `bytes` bytes that stays as it is.
+  // Returns kFormat if the descriptor is not symmetric memory of exactly `bytes` bytes.
   virtual Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) = 0;
 };
 
-// Memory of the system: sealed, so that nobody can take it away from under those who mapped it.
+// System memory. Sealed against resizing, so that a peer cannot truncate it while it is mapped.
 std::unique_ptr<Backend> make_host_backend();
 
 }  // namespace ashlar::symm

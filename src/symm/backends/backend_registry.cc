@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every back end stays in the one table, chosen or not: choosing another and the first one again
-// must work.
+// Back ends stay registered when another one is selected, so that the selection can be reverted.
 #include "symm/backends/backend_registry.h"
 
 #include "base/text.h"
@@ -32,7 +31,7 @@ Status BackendRegistry::add(std::unique_ptr<Backend> backend) {
   MutexLock lock(mutex_);
   const std::string name(backend->name());
   if (!backends_.try_emplace(name, std::move(backend)).second) {
-    return Status::invalid_argument(text("there is a back end called ", name, " already"));
+    return Status::invalid_argument(text("a back end named ", name, " is already registered"));
   }
   return {};
 }
@@ -43,13 +42,12 @@ Status BackendRegistry::select(std::string_view name) {
     std::string known;
     for (const auto& each : backends_) known += text(known.empty() ? "" : ", ", each.first);
     return Status::invalid_argument(
-        text("no back end of symmetric memory is called ", name, ": there are ", known));
+        text("unknown back end of symmetric memory: ", name, " (available: ", known, ")"));
   }
   if (name == selected_) return {};
   if (is_used_) {
-    return Status::invalid_argument(
-        text("back end ", selected_, " is in use, and ", name,
-             " cannot take its place: choose before the first allocation"));
+    return Status::invalid_argument(text("cannot select back end ", name, ": ", selected_,
+                                         " is in use; select before the first allocation"));
   }
   selected_ = name;
   return {};

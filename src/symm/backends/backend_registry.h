@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The back ends that there are, and the one in use. One can be chosen as often as anyone likes
-// until it is first used: memory of two kinds would not meet. Thread safe.
+// The available back ends and the selected one. The selection can change until the back end is
+// first used, because a process cannot mix kinds of symmetric memory. Thread safe.
 #pragma once
 
 #include <map>
@@ -17,16 +17,16 @@ namespace ashlar::symm {
 
 class BackendRegistry {
  public:
-  // With `host`, which is chosen until another is.
+  // Contains `host`, which is selected initially.
   BackendRegistry();
 
-  // kInvalidArgument: there is one of that name.
+  // Returns kInvalidArgument if the name is taken.
   Status add(std::unique_ptr<Backend> backend);
-  // kInvalidArgument: there is none of that name, or another has been used.
+  // Returns kInvalidArgument if the name is unknown or another back end is in use.
   Status select(std::string_view name);
   std::string selected_name() const;
   std::vector<std::string> names() const;
-  // The one that is chosen, for good.
+  // Returns the selected back end and makes the selection final.
   Backend& activate();
 
  private:

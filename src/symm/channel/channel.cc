@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taking calls, and noticing ends.
+// The channel's thread: accepts connections and detects when they end.
 #include "symm/channel/channel.h"
 
 #include <poll.h>
@@ -22,9 +22,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kRightNow{0};
-// How soon a wait sees that its group has failed.
-constexpr milliseconds kFetchSlice{20};
+constexpr milliseconds kNoWait{0};
+// Interval at which a wait checks whether its group has failed.
+constexpr milliseconds kAcceptPollInterval{20};
 
 std::span<const uint8_t> as_span(const std::string& bytes) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
@@ -35,17 +35,17 @@ milliseconds timeout_of(Deadline deadline) {
   return left < 0 ? std::chrono::hours(24) : milliseconds(left);
 }
 
-// Why a call did not come through: the other one's death, its being busy, or our own trouble.
-Status uncalled(int rank, const Status& why) {
-  switch (why.code()) {
+// Classifies a failed connection attempt: the peer died, the peer is busy, or a local error.
+Status connect_error(int rank, const Status& error) {
+  switch (error.code()) {
     case ECONNREFUSED:
     case ENOENT:
     case EPIPE:
-    case ECONNRESET: return Status::peer_lost(text("rank ", rank, " died: ", why.message()));
+    case ECONNRESET: return Status::peer_lost(text("rank ", rank, " died: ", error.message()));
     case EAGAIN:
     case ETIMEDOUT:
-      return Status::timeout(text("rank ", rank, " took no call before the deadline"));
-    default: return why;
+      return Status::timeout(text("rank ", rank, " accepted no connection before the deadline"));
+    default: return error;
   }
 }
 
@@ -53,8 +53,8 @@ Status uncalled(int rank, const Status& why) {
 
 Result<Token> generate_token() {
   Token token{};
-  const ssize_t drawn = ::getrandom(token.data(), token.size(), 0);
-  if (drawn == static_cast<ssize_t>(token.size())) return token;
+  const ssize_t count = ::getrandom(token.data(), token.size(), 0);
+  if (count == static_cast<ssize_t>(token.size())) return token;
   return Status::device_fault("getrandom", errno, "no random bytes for a token");
 }
 
@@ -78,7 +78,7 @@ Result<std::unique_ptr<Channel>> Channel::open(const Limits& limits) {
   if (!wake.valid()) return Status::device_fault("eventfd", errno, std::strerror(errno));
   std::unique_ptr<Channel> channel(
       new Channel(limits, std::move(address), *std::move(listening), std::move(wake)));
-  Result<std::thread> thread = start_thread([raw = channel.get()] { raw->serve(); });
+  Result<std::thread> thread = start_thread([raw = channel.get()] { raw->run(); });
   if (!thread.ok()) return thread.status();
   channel->thread_ = *std::move(thread);
   return channel;
@@ -99,44 +99,44 @@ Channel::~Channel() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<UniqueFd> Channel::call(const ChannelAddress& address, const ConnectionId& name,
-                               Deadline deadline) {
+Result<UniqueFd> Channel::connect(const ChannelAddress& address, const ConnectionId& id,
+                                  Deadline deadline) {
   Result<UniqueFd> socket = connect_abstract(address.name, timeout_of(deadline));
-  if (!socket.ok()) return uncalled(name.to, socket.status());
+  if (!socket.ok()) return connect_error(id.to, socket.status());
   const Result<PeerCredentials> peer = peer_credentials(socket->get());
   if (!peer.ok()) return peer.status();
   if (peer->uid != ::getuid()) {
-    return Status::invalid_argument(text("rank ", name.to, " runs as user ", peer->uid,
+    return Status::invalid_argument(text("rank ", id.to, " runs as user ", peer->uid,
                                          ", this one as ", ::getuid(),
-                                         ": ranks on one machine must have one user"));
+                                         ": ranks on one machine must run as the same user"));
   }
   ChannelMessage hello;
-  hello.group = name.group;
-  hello.from = name.from;
-  hello.to = name.to;
+  hello.group = id.group;
+  hello.from = id.from;
+  hello.to = id.to;
   hello.text = bytes_of(address.token);
   const std::string bytes = to_bytes(hello);
   if (Status sent = send_message(socket->get(), as_span(bytes), -1, timeout_of(deadline));
       !sent.ok()) {
-    return uncalled(name.to, sent);
+    return connect_error(id.to, sent);
   }
   return socket;
 }
 
-Result<UniqueFd> Channel::fetch(const ConnectionId& name, const Failure& failure,
-                                Deadline deadline) {
+Result<UniqueFd> Channel::accept(const ConnectionId& id, const Failure& failure,
+                                 Deadline deadline) {
   MutexLock lock(mutex_);
   for (;;) {
-    if (const auto found = waiting_.find(name); found != waiting_.end()) {
+    if (const auto found = pending_.find(id); found != pending_.end()) {
       UniqueFd socket = std::move(found->second);
-      waiting_.erase(found);
+      pending_.erase(found);
       return socket;
     }
     if (failure.has_happened()) return failure.reason();
     if (deadline.has_passed()) {
-      return Status::timeout(text("rank ", name.from, " did not call before the deadline"));
+      return Status::timeout(text("rank ", id.from, " did not connect before the deadline"));
     }
-    const auto slice = std::min<std::chrono::nanoseconds>(kFetchSlice, deadline.left());
+    const auto slice = std::min<std::chrono::nanoseconds>(kAcceptPollInterval, deadline.left());
     lock.wait_until(arrived_, std::chrono::steady_clock::now() + slice);
   }
 }
@@ -154,7 +154,7 @@ void Channel::unwatch(const PeerConnection& connection) {
     MutexLock lock(mutex_);
     std::erase_if(connections_, [&](const auto& each) { return each.get() == &connection; });
   }
-  wake();  // so that the thread lets go of it, too
+  wake();  // so that the thread drops its reference
 }
 
 void Channel::wake() const {
@@ -162,16 +162,14 @@ void Channel::wake() const {
   (void)!::write(wake_.get(), &one, sizeof(one));
 }
 
-// --- on the channel's thread --------------------------------------------------------------------
-
-void Channel::serve() {
+void Channel::run() {
   PollSet poll_set;
-  while (wait_once(poll_set)) {
+  while (poll_once(poll_set)) {
   }
 }
 
-// False: it is time to stop.
-bool Channel::wait_once(PollSet& poll_set) {
+// Returns false when the thread should stop.
+bool Channel::poll_once(PollSet& poll_set) {
   std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}};
   {
     MutexLock lock(mutex_);
@@ -179,11 +177,11 @@ bool Channel::wait_once(PollSet& poll_set) {
     poll_set.connections = connections_;
   }
   Deadline next = Deadline::never();
-  for (const Caller& caller : poll_set.callers) {
-    polled.push_back({caller.socket.get(), POLLIN, 0});
-    if (caller.deadline.at() < next.at()) next = caller.deadline;
+  for (const Handshake& handshake : poll_set.handshakes) {
+    polled.push_back({handshake.socket.get(), POLLIN, 0});
+    if (handshake.deadline.at() < next.at()) next = handshake.deadline;
   }
-  const size_t first_link = polled.size();
+  const size_t first_connection = polled.size();
   for (const auto& connection : poll_set.connections)
     polled.push_back({connection->socket.get(), POLLRDHUP, 0});
   if (::poll(polled.data(), polled.size(), next.left_for_poll()) < 0) return true;  // interrupted
@@ -193,36 +191,37 @@ bool Channel::wait_once(PollSet& poll_set) {
     (void)!::read(wake_.get(), &count, sizeof(count));
   }
   for (size_t i = 0; i < poll_set.connections.size(); ++i) {
-    if (polled[first_link + i].revents != 0) note_end(poll_set.connections[i]);
+    if (polled[first_connection + i].revents != 0) handle_disconnect(poll_set.connections[i]);
   }
   poll_set.connections.clear();
-  for (size_t i = 0; i < poll_set.callers.size(); ++i) {
-    Caller& caller = poll_set.callers[i];
-    if (polled[i + 2].revents != 0) hear_out(std::move(caller.socket));
-    if (caller.deadline.has_passed()) caller.socket.reset();
+  for (size_t i = 0; i < poll_set.handshakes.size(); ++i) {
+    Handshake& handshake = poll_set.handshakes[i];
+    if (polled[i + 2].revents != 0) finish_handshake(std::move(handshake.socket));
+    if (handshake.deadline.has_passed()) handshake.socket.reset();
   }
-  std::erase_if(poll_set.callers, [](const Caller& caller) { return !caller.socket.valid(); });
-  if (polled[1].revents != 0) welcome(poll_set.callers);
+  std::erase_if(poll_set.handshakes,
+                [](const Handshake& handshake) { return !handshake.socket.valid(); });
+  if (polled[1].revents != 0) begin_handshake(poll_set.handshakes);
   return true;
 }
 
-// A stranger is hung up on without a word.
-void Channel::welcome(std::vector<Caller>& callers) {
+// Drops connections from processes of other users.
+void Channel::begin_handshake(std::vector<Handshake>& handshakes) {
   Result<UniqueFd> socket = accept_pending(listening_.get());
   if (!socket.ok()) {
-    // Out of descriptors, most likely. The caller keeps waiting; do not spin meanwhile.
+    // Probably out of descriptors. The connection stays queued; do not spin.
     std::this_thread::sleep_for(milliseconds(10));
     return;
   }
   const Result<PeerCredentials> peer = peer_credentials(socket->get());
-  if (!peer.ok() || peer->uid != ::getuid() || callers.size() >= limits_.most_waiting) return;
-  callers.push_back({*std::move(socket), Deadline::after(limits_.patience)});
+  if (!peer.ok() || peer->uid != ::getuid() || handshakes.size() >= limits_.max_pending) return;
+  handshakes.push_back({*std::move(socket), Deadline::after(limits_.handshake_timeout)});
 }
 
-// Whoever says nothing that makes sense is hung up on.
-void Channel::hear_out(UniqueFd socket) {
+// Drops the connection unless its first message is a hello with this channel's token.
+void Channel::finish_handshake(UniqueFd socket) {
   std::array<uint8_t, kMaxMessageBytes> buffer{};
-  const Result<ReceivedMessage> got = receive_message(socket.get(), buffer, kRightNow);
+  const Result<ReceivedMessage> got = receive_message(socket.get(), buffer, kNoWait);
   if (!got.ok()) return;
   const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
   const std::optional<ChannelMessage> hello = parse_message(bytes);
@@ -230,32 +229,32 @@ void Channel::hear_out(UniqueFd socket) {
                          hello->text == bytes_of(address_.token);
   if (!is_for_us) return;
   MutexLock lock(mutex_);
-  if (waiting_.size() >= limits_.most_waiting) forget_ended_calls();
-  if (waiting_.size() >= limits_.most_waiting) return;
-  waiting_.insert_or_assign(ConnectionId{hello->group, hello->from, hello->to}, std::move(socket));
+  if (pending_.size() >= limits_.max_pending) drop_closed_pending();
+  if (pending_.size() >= limits_.max_pending) return;
+  pending_.insert_or_assign(ConnectionId{hello->group, hello->from, hello->to}, std::move(socket));
   arrived_.notify_all();
 }
 
-void Channel::forget_ended_calls() {
-  std::erase_if(waiting_, [](const auto& each) {
+void Channel::drop_closed_pending() {
+  std::erase_if(pending_, [](const auto& each) {
     pollfd polled{each.second.get(), POLLRDHUP, 0};
     return ::poll(&polled, 1, 0) > 0;
   });
 }
 
-// What is still unread may say that this is no death.
-void Channel::note_end(const std::shared_ptr<PeerConnection>& connection) {
+// The unread messages decide whether the peer closed the connection, failed, or died.
+void Channel::handle_disconnect(const std::shared_ptr<PeerConnection>& connection) {
   {
     MutexLock lock(mutex_);
     const auto found = std::find(connections_.begin(), connections_.end(), connection);
-    if (found == connections_.end()) return;  // given up meanwhile
+    if (found == connections_.end()) return;  // unwatched in the meantime
     connections_.erase(found);
   }
   std::array<uint8_t, kMaxMessageBytes> buffer{};
   for (int failure_count = 0; failure_count < 2;) {
     const Result<ReceivedDescriptors> got =
-        receive_descriptors(connection->socket.get(), buffer, kMaxAttachedFds, kRightNow);
-    // One that closed with something unread makes the first call fail, and only that.
+        receive_descriptors(connection->socket.get(), buffer, kMaxAttachedFds, kNoWait);
+    // If the peer closed its end with unread data, only the first call fails.
     if (!got.ok()) {
       ++failure_count;
       continue;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How processes on one machine reach each other: every process listens at one local socket, under a
-// name and with a token that it draws at random and publishes to its peers. A connection is for two
-// ranks of one group, so that nothing has to be sorted, and a group's end closes what is its own.
+// Local connections between the processes of one machine.
 //
-// The channel's thread takes calls: only from the same user, only with the token, only if they say
-// in time who they are. It also watches the connections of all groups: one that ends without a
-// farewell is a death, and fails its group at once, whatever the group is waiting for. Thread safe.
+// Every process listens on one abstract Unix socket with a random name and a random token, which it
+// publishes to its peers. A connection belongs to two ranks of one group: messages of different
+// groups never mix, and leaving a group closes its connections.
+//
+// The channel's thread accepts connections from processes of the same user that send the token
+// before the handshake times out. It also watches the connections of all groups: if one ends
+// without a closing message, its peer has died, and the thread fails the group immediately. Thread
+// safe.
 #pragma once
 
 #include <array>
@@ -34,27 +37,27 @@ using Token = std::array<uint8_t, 16>;
 Result<Token> generate_token();
 std::string to_hex(const Token& token);
 
-// Where a process listens, and what it wants to hear.
+// Where a process listens, and the token that a connecting process has to present.
 struct ChannelAddress {
-  std::string name{};  // abstract, at most 100 characters
+  std::string name{};  // of the abstract socket, at most 100 characters
   Token token{};
 };
 
-// What a connection is for.
+// Identifies a connection.
 struct ConnectionId {
   Token group{};
-  int from = 0;  // the rank that calls
+  int from = 0;  // the rank that connects
   int to = 0;
   friend auto operator<=>(const ConnectionId&, const ConnectionId&) = default;
 };
 
-// A connection to another rank, owned by its group and, while it is watched, by the channel's
+// A connection to another rank. Owned by its group and, while it is watched, by the channel's
 // thread.
 struct PeerConnection {
   UniqueFd socket{};
   int peer = 0;
-  std::string group{};                 // for sentences
-  std::shared_ptr<Failure> failure{};  // the group's; its second owner, since ends come at any time
+  std::string group{};                 // for messages
+  std::shared_ptr<Failure> failure{};  // also owned by the group; disconnects come at any time
 };
 
 inline Status disconnect_error(const PeerConnection& connection) {
@@ -64,8 +67,8 @@ inline Status disconnect_error(const PeerConnection& connection) {
 class Channel {
  public:
   struct Limits {
-    std::chrono::milliseconds patience{5000};  // from a call until it says who it is
-    size_t most_waiting = 1024;  // calls that nobody has fetched; each is a descriptor
+    std::chrono::milliseconds handshake_timeout{5000};
+    size_t max_pending = 1024;  // connections not yet accepted; each holds a descriptor
   };
 
   static Result<std::unique_ptr<Channel>> open() { return open(Limits()); }
@@ -76,47 +79,49 @@ class Channel {
 
   const ChannelAddress& address() const { return address_; }
 
-  // Calls another process. kPeerLost: nobody listens there. kTimeout: it does not get to listening.
-  static Result<UniqueFd> call(const ChannelAddress& address, const ConnectionId& name,
-                               Deadline deadline);
-  // The call under this name, when it has come. Ends with `failure` too.
-  Result<UniqueFd> fetch(const ConnectionId& name, const Failure& failure, Deadline deadline);
+  // Connects to another process. Returns kPeerLost if no process listens at the address, and
+  // kTimeout if the peer does not accept in time.
+  static Result<UniqueFd> connect(const ChannelAddress& address, const ConnectionId& id,
+                                  Deadline deadline);
+  // Waits for the connection `id` from another process. Also ends when `failure` is reported.
+  Result<UniqueFd> accept(const ConnectionId& id, const Failure& failure, Deadline deadline);
 
-  // From now on its end is noticed.
+  // From now on, the end of the connection fails its group.
   void watch(std::shared_ptr<PeerConnection> connection);
-  // Its end is nothing special any more.
+  // From now on, the end of the connection is ignored.
   void unwatch(const PeerConnection& connection);
 
  private:
-  struct Caller {
+  // An accepted connection that has not sent its hello message.
+  struct Handshake {
     UniqueFd socket;
-    Deadline deadline;  // for saying who it is
+    Deadline deadline;
   };
   struct PollSet {
-    std::vector<Caller> callers;                               // only the thread's
-    std::vector<std::shared_ptr<PeerConnection>> connections;  // as they were when it last looked
+    std::vector<Handshake> handshakes;                         // used by the thread only
+    std::vector<std::shared_ptr<PeerConnection>> connections;  // copy of `connections_`
   };
 
   Channel(const Limits& limits, ChannelAddress address, UniqueFd listening, UniqueFd wake);
 
-  // --- on the channel's thread
-  void serve();
-  bool wait_once(PollSet& poll_set);
-  void welcome(std::vector<Caller>& callers);
-  void hear_out(UniqueFd socket);
-  void forget_ended_calls() ASHLAR_REQUIRES(mutex_);
-  void note_end(const std::shared_ptr<PeerConnection>& connection);
+  // These run on the channel's thread.
+  void run();
+  bool poll_once(PollSet& poll_set);
+  void begin_handshake(std::vector<Handshake>& handshakes);
+  void finish_handshake(UniqueFd socket);
+  void drop_closed_pending() ASHLAR_REQUIRES(mutex_);
+  void handle_disconnect(const std::shared_ptr<PeerConnection>& connection);
   void wake() const;
 
   const Limits limits_;
   const ChannelAddress address_;
   const UniqueFd listening_;
-  const UniqueFd wake_;  // readable when there is something new to watch, or it is time to stop
+  const UniqueFd wake_;  // readable when `connections_` or `is_stopping_` has changed
 
   Mutex mutex_;
   std::condition_variable arrived_;
   bool is_stopping_ ASHLAR_GUARDED_BY(mutex_) = false;
-  std::map<ConnectionId, UniqueFd> waiting_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<ConnectionId, UniqueFd> pending_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<PeerConnection>> connections_ ASHLAR_GUARDED_BY(mutex_);
   std::thread thread_;
 };

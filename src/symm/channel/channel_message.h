@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said on a connection between two ranks: a kind, a number that says which act it belongs
-// to, and a few bytes. Both ends are on one machine, perhaps with different versions of Ashlar.
+// Messages on a connection between two ranks, and their serialized form. Both ends are on one
+// machine but may run different versions of Ashlar.
 #pragma once
 
 #include <algorithm>
@@ -22,16 +22,16 @@ inline constexpr size_t kMaxMessageText = 4096;
 inline constexpr size_t kMaxMessageBytes = kMaxMessageText + 64;
 
 enum class ChannelMessageKind : uint16_t {
-  kHello = 1,    // its text is the token of whom it is said to
-  kMemory = 2,   // with a descriptor
-  kClosing = 3,  // the end comes, and is no death
-  kFailed = 4,   // the end comes, and its text says why
+  kHello = 1,    // first message; the text is the token of the receiving process
+  kMemory = 2,   // carries a descriptor
+  kClosing = 3,  // the sender is about to close the connection
+  kFailed = 4,   // the same because the group failed; the text is the serialized status
 };
 
 struct ChannelMessage {
   ChannelMessageKind kind = ChannelMessageKind::kHello;
   Token group{};
-  uint64_t sequence = 0;
+  uint64_t sequence = 0;  // the exchange that a kMemory message belongs to
   int from = 0;
   int to = 0;
   std::string text{};
@@ -49,7 +49,7 @@ inline std::string to_bytes(const ChannelMessage& message) {
   return writer.text(message.text).take();
 }
 
-// None: this is no message of ours.
+// Returns nothing if `bytes` is not a message of this version.
 inline std::optional<ChannelMessage> parse_message(std::string_view bytes) {
   WireReader reader(bytes);
   ChannelMessage message;
@@ -66,7 +66,7 @@ inline std::optional<ChannelMessage> parse_message(std::string_view bytes) {
   return message;
 }
 
-// Why whoever sent it ends the connection; ok: it says nothing of the kind.
+// Returns why the sender closes the connection, or ok if the message is not kFailed.
 inline Status failure_reason(const ChannelMessage& message) {
   return message.kind == ChannelMessageKind::kFailed ? parse_status(message.text) : Status();
 }

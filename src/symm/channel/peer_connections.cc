@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calling, being called, sending, receiving.
+// Connecting, sending and receiving descriptors, closing.
 #include "symm/channel/peer_connections.h"
 
 #include <poll.h>
@@ -17,9 +17,9 @@
 namespace ashlar::symm {
 namespace {
 
-// How soon a wait sees that its group has failed.
-constexpr std::chrono::milliseconds kReceiveSlice{20};
-constexpr std::chrono::milliseconds kGoodbyePatience{100};
+// Interval at which a wait checks whether its group has failed.
+constexpr std::chrono::milliseconds kReceivePollInterval{20};
+constexpr std::chrono::milliseconds kCloseTimeout{100};
 
 std::span<const uint8_t> span_of(const std::string& bytes) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
@@ -44,10 +44,10 @@ Status PeerConnections::connect(Deadline deadline) {
   for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
     const std::optional<ChannelAddress>& address = options_.peers[rank];
     if (!address) continue;
-    Result<UniqueFd> socket = reach(rank, *address, deadline);
+    Result<UniqueFd> socket = open_connection(rank, *address, deadline);
     if (!socket.ok()) {
       if (socket.status().is(StatusKind::kPeerLost)) failure_->report(socket.status());
-      // Nobody else can know of our own trouble; that somebody is late all find, or find out why.
+      // A local error has to be sent to the peers. A timeout they detect themselves.
       if (!socket.status().is(StatusKind::kTimeout)) close_all(socket.status());
       return socket.status();
     }
@@ -66,22 +66,22 @@ void PeerConnections::add(int rank, UniqueFd socket) {
   channel_.watch(std::move(connection));
 }
 
-// Or they would take us for dead.
-void PeerConnections::answer_callers() {
+// Peers that have connected would otherwise treat this rank as dead.
+void PeerConnections::accept_pending() {
   const Failure none;
   for (int rank = options_.rank_info.rank + 1; rank < options_.rank_info.world_size; ++rank) {
     if (!options_.peers[rank] || connections_[rank] != nullptr) continue;
-    Result<UniqueFd> socket = channel_.fetch({options_.group, rank, options_.rank_info.rank}, none,
-                                             Deadline::after(std::chrono::nanoseconds(0)));
+    Result<UniqueFd> socket = channel_.accept({options_.group, rank, options_.rank_info.rank}, none,
+                                              Deadline::after(std::chrono::nanoseconds(0)));
     if (socket.ok()) add(rank, *std::move(socket));
   }
 }
 
-Result<UniqueFd> PeerConnections::reach(int rank, const ChannelAddress& address,
-                                        Deadline deadline) {
+Result<UniqueFd> PeerConnections::open_connection(int rank, const ChannelAddress& address,
+                                                  Deadline deadline) {
   const int own = options_.rank_info.rank;
-  if (rank < own) return Channel::call(address, {options_.group, own, rank}, deadline);
-  return channel_.fetch({options_.group, rank, own}, *failure_, deadline);
+  if (rank < own) return Channel::connect(address, {options_.group, own, rank}, deadline);
+  return channel_.accept({options_.group, rank, own}, *failure_, deadline);
 }
 
 Status PeerConnections::send(int rank, uint64_t sequence, int fd, Deadline deadline) {
@@ -96,9 +96,9 @@ Status PeerConnections::send(int rank, uint64_t sequence, int fd, Deadline deadl
   if (sent.ok()) return sent;
   if (sent.code() == ETIMEDOUT) {
     return Status::timeout(text("rank ", rank, " of group ", options_.group_name,
-                                " took nothing before the deadline"));
+                                " did not receive before the deadline"));
   }
-  return sent.code() == EPIPE || sent.code() == ECONNRESET ? lost(rank) : sent;
+  return sent.code() == EPIPE || sent.code() == ECONNRESET ? report_lost(rank) : sent;
 }
 
 Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline deadline) {
@@ -108,7 +108,7 @@ Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline 
   for (;;) {
     if (failure_->has_happened()) return failure_->reason();
     pollfd waiting{socket, POLLIN, 0};
-    const auto slice = std::min<std::chrono::nanoseconds>(kReceiveSlice, deadline.left());
+    const auto slice = std::min<std::chrono::nanoseconds>(kReceivePollInterval, deadline.left());
     if (::poll(&waiting, 1, Deadline::after(slice).left_for_poll()) <= 0) {
       if (!deadline.has_passed()) continue;
       return Status::timeout(text("rank ", rank, " of group ", options_.group_name,
@@ -116,23 +116,23 @@ Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline 
     }
     Result<ReceivedMessage> got = receive_message(socket, buffer, std::chrono::milliseconds(0));
     if (!got.ok() && got.status().code() == EMFILE) return got.status();
-    if (!got.ok()) return lost(rank);
+    if (!got.ok()) return report_lost(rank);
     const std::optional<ChannelMessage> message =
         parse_message({reinterpret_cast<const char*>(buffer.data()), got->bytes});
     if (!message || message->group != options_.group || message->from != rank ||
         message->to != options_.rank_info.rank) {
       return Status::format(
-          text("rank ", rank, " of group ", options_.group_name, " sent what makes no sense"));
+          text("rank ", rank, " of group ", options_.group_name, " sent a malformed message"));
     }
     if (const Status reason = failure_reason(*message); !reason.ok()) {
       failure_->report(reason);
       return failure_->reason();
     }
-    if (message->kind != ChannelMessageKind::kMemory) return lost(rank);
+    if (message->kind != ChannelMessageKind::kMemory) return report_lost(rank);
     if (message->sequence < sequence) continue;
     if (message->sequence > sequence) {
       return Status::format(text("rank ", rank, " of group ", options_.group_name,
-                                 " is ahead: it sent number ", message->sequence, ", expected ",
+                                 " is ahead: it sent message ", message->sequence, ", expected ",
                                  sequence));
     }
     return std::move(got->fd);
@@ -140,7 +140,7 @@ Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline 
 }
 
 void PeerConnections::close_all(const Status& reason) {
-  answer_callers();
+  accept_pending();
   ChannelMessage message;
   message.kind = reason.ok() ? ChannelMessageKind::kClosing : ChannelMessageKind::kFailed;
   message.group = options_.group;
@@ -150,13 +150,13 @@ void PeerConnections::close_all(const Status& reason) {
     if (connection == nullptr) continue;
     message.to = connection->peer;
     const std::string bytes = to_bytes(message);
-    (void)send_message(connection->socket.get(), span_of(bytes), -1, kGoodbyePatience).ok();
+    (void)send_message(connection->socket.get(), span_of(bytes), -1, kCloseTimeout).ok();
     channel_.unwatch(*connection);
     connection.reset();
   }
 }
 
-Status PeerConnections::lost(int rank) const {
+Status PeerConnections::report_lost(int rank) const {
   failure_->report(disconnect_error(*connections_[rank]));
   return failure_->reason();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connections of one rank of a group to those of the others that it reaches through the
-// channel: on this machine, and in other processes. Thread safe as far as one act (a rendezvous) at
-// a time sends and receives; ends are noticed by the channel meanwhile.
+// The connections of one rank to the ranks of its group that run in other processes of this
+// machine. Sending and receiving require external synchronization: one rendezvous at a time. The
+// channel detects disconnects concurrently.
 #pragma once
 
 #include <memory>
@@ -19,44 +19,44 @@ class PeerConnections {
  public:
   struct Options {
     Token group{};
-    std::string group_name{};  // for sentences
+    std::string group_name{};  // for messages
     RankInfo rank_info{};
-    // By rank. None: not reached this way (ourselves, our own process, another machine).
+    // By rank. Nothing for ranks of this process and of other machines.
     std::vector<std::optional<ChannelAddress>> peers{};
   };
 
-  // No connection yet, but others may call from now on. `channel` outlives it.
+  // Does not connect yet, but peers may connect from now on. REQUIRES: `channel` outlives this.
   PeerConnections(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
-  // Whoever has not said anything is taken for dead by the others.
+  // Without `close_all` before, peers treat this rank as dead.
   ~PeerConnections();
   PeerConnections(const PeerConnections&) = delete;
   PeerConnections& operator=(const PeerConnections&) = delete;
 
-  // The higher of two ranks calls the lower one. What was reached by the deadline stays connected,
-  // until the reason is known: that one of them did not call is seldom all there is to say.
+  // Of two ranks, the higher connects to the lower. On failure, the connections made so far stay
+  // open, so that `close_all` can send the reason.
   Status connect(Deadline deadline);
   bool reaches(int rank) const { return connections_[rank] != nullptr; }
-  // `fd` stays the caller's; -1: an empty hand. REQUIRES: reaches(rank).
+  // Sends a descriptor, or none if `fd` is -1. The caller keeps ownership. REQUIRES: reaches(rank).
   Status send(int rank, uint64_t sequence, int fd, Deadline deadline);
-  // What that rank sent under this number; what is left of earlier ones is dropped. Ends with the
-  // group's failure too. REQUIRES: reaches(rank).
+  // Receives the descriptor that `rank` sent with this sequence number, and drops those of earlier
+  // ones. Also ends when the group fails. REQUIRES: reaches(rank).
   Result<UniqueFd> receive(int rank, uint64_t sequence, Deadline deadline);
 
-  // The connections end: because all are done (ok), or for `reason`. Those who called and have had
-  // no answer are told, too. Nothing is said a second time.
+  // Closes all connections and sends the peers the reason: ok if the group is left normally. Also
+  // answers peers that have connected but were not accepted yet. Later calls do nothing.
   void close_all(const Status& reason);
 
  private:
-  Result<UniqueFd> reach(int rank, const ChannelAddress& address, Deadline deadline);
+  Result<UniqueFd> open_connection(int rank, const ChannelAddress& address, Deadline deadline);
   void add(int rank, UniqueFd socket);
-  void answer_callers();
-  Status lost(int rank) const;
+  void accept_pending();
+  Status report_lost(int rank) const;
 
   Channel& channel_;
   const Options options_;
   const std::shared_ptr<Failure> failure_;
-  std::vector<std::shared_ptr<PeerConnection>>
-      connections_;  // by rank; the channel's thread owns them too
+  // By rank. Also owned by the channel's thread.
+  std::vector<std::shared_ptr<PeerConnection>> connections_;
 };
 
 }  // namespace ashlar::symm

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an AtomicOp does to a word of this machine's memory. Peers that reach it by pointer and
-// those that ask for it through a transport end up here, so that all of them count as one.
+// Applies an `AtomicOp` to a word of local memory. Peers that map the memory and peers that send
+// the operation through a transport both end up here, so their operations are atomic with respect
+// to each other.
 #pragma once
 
 #include <atomic>
@@ -13,10 +14,10 @@
 namespace ashlar::symm {
 
 template <typename Word>
-uint64_t apply_atomic_op_to(std::byte* at, const AtomicOp& call) {
+uint64_t apply_atomic_op_to(std::byte* at, const AtomicOp& op) {
   const std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
-  const auto operand = static_cast<Word>(call.operand);
-  switch (call.kind) {
+  const auto operand = static_cast<Word>(op.operand);
+  switch (op.kind) {
     case AtomicKind::kAdd: return word.fetch_add(operand);
     case AtomicKind::kAnd: return word.fetch_and(operand);
     case AtomicKind::kOr: return word.fetch_or(operand);
@@ -24,16 +25,16 @@ uint64_t apply_atomic_op_to(std::byte* at, const AtomicOp& call) {
     case AtomicKind::kSwap: return word.exchange(operand);
     case AtomicKind::kCompareAndSwap: break;
   }
-  auto found = static_cast<Word>(call.expected);
+  auto found = static_cast<Word>(op.expected);
   word.compare_exchange_strong(found, operand);
   return found;
 }
 
-// What was there before. REQUIRES: `at` is aligned to the word. Sequentially consistent: it stands
-// for signals and locks that users make of it.
-inline uint64_t apply_atomic_op(std::byte* at, const AtomicOp& call) {
-  return call.word == WordBytes::k8 ? apply_atomic_op_to<uint64_t>(at, call)
-                                    : apply_atomic_op_to<uint32_t>(at, call);
+// Returns the previous value. Sequentially consistent, because users build signals and locks from
+// these operations. REQUIRES: `at` is aligned to the word.
+inline uint64_t apply_atomic_op(std::byte* at, const AtomicOp& op) {
+  return op.word == WordBytes::k8 ? apply_atomic_op_to<uint64_t>(at, op)
+                                  : apply_atomic_op_to<uint32_t>(at, op);
 }
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The system's set of cores, as bits.
+// Converts the affinity mask of a thread to a bit string.
 #include "symm/core/cpu_set.h"
 
 #include <sched.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cores that ranks may use. Launchers like to give each rank cores of its own, so that one
-// rank's say nothing about how many there are for all.
+// The CPU cores a rank may run on. Launchers often bind each rank to its own cores, so the number
+// available to all ranks of a machine is the size of the union of their sets.
 #pragma once
 
 #include <string>
@@ -12,14 +12,15 @@ namespace ashlar::symm {
 class CpuSet {
  public:
   CpuSet() = default;
-  // As `bytes` says it, in which bit b of byte i is core 8 i + b.
+  // Parses the result of `bytes()`: bit b of byte i is core 8 i + b.
   explicit CpuSet(std::string_view bytes) : bits_(bytes) {}
-  // Of the calling thread; none if the system does not tell.
+  // The affinity mask of the calling thread. Empty if the system call fails.
   static CpuSet of_thread();
 
+  // Adds the cores of `others` (set union).
   void add(const CpuSet& others);
   int count() const;
-  // No more than kMaxBytes.
+  // At most kMaxBytes.
   const std::string& bytes() const { return bits_; }
   static constexpr size_t kMaxBytes = 128;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a group still works. Everyone who waits looks here now and then, so that one rank's death
-// ends every wait of its group, whatever it was for.
+// The failure state of a group. Every wait polls it, so that the death of one rank ends all waits
+// of its group. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -17,44 +17,45 @@ namespace ashlar::symm {
 
 class Failure {
  public:
-  // The first report is kept: what failed later failed because of it.
+  // Keeps the first report only: later failures are consequences of it.
   void report(Status reason) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (has_happened()) return;
     reason_ = std::move(reason);
     has_happened_.store(true, std::memory_order_release);
-    for (uint32_t* each : words_) tell(each);
+    for (uint32_t* flag : flags_) set_flag(flag);
   }
 
   bool has_happened() const { return has_happened_.load(std::memory_order_acquire); }
-  // Ok while nothing has.
+  // Ok if the group has not failed.
   Status reason() const ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return reason_;
   }
 
-  // For those who cannot look here, such as kernels of a device: the word becomes 1 when it
-  // happens, or has. It stays where it is until it is unwatched.
+  // For code that cannot call `has_happened`, such as device kernels: stores 1 to `*word` on
+  // failure, or immediately if the group has failed already. REQUIRES: `word` stays valid until
+  // `remove_flag`.
   void add_flag(uint32_t* word) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    words_.push_back(word);
-    if (has_happened()) tell(word);
+    flags_.push_back(word);
+    if (has_happened()) set_flag(word);
   }
-  void unwatch(uint32_t* word) ASHLAR_EXCLUDES(mutex_) {
+  void remove_flag(uint32_t* word) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    std::erase(words_, word);
+    std::erase(flags_, word);
   }
 
  private:
-  // Nothing is read because of it but the word itself.
-  static void tell(uint32_t* word) {
+  // Relaxed: no other data is published with the flag.
+  static void set_flag(uint32_t* word) {
     std::atomic_ref<uint32_t>(*word).store(1, std::memory_order_relaxed);
   }
 
   std::atomic<bool> has_happened_{false};
   mutable Mutex mutex_;
   Status reason_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<uint32_t*> words_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<uint32_t*> flags_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hash that is the same on all machines. Against mistakes, not against malice.
+// A hash that is the same on all machines. It detects mistakes; it is not cryptographic.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ashlar::symm {
 
 inline constexpr uint64_t kHashSeed = 0xcbf29ce484222325ULL;
 
-// Fowler, Noll and Vo's 1a, continued from `hash`.
+// 64-bit FNV-1a, continued from `hash`. Start with kHashSeed.
 constexpr uint64_t hash_append(uint64_t hash, std::string_view bytes) {
   for (char byte : bytes) {
     hash ^= static_cast<uint8_t>(byte);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work in streams that has not ended yet, counted for whoever must not go before it: handles, which
-// keep memory mapped, and groups. Thread safe.
+// Counts work in streams that has not completed. Handles, which keep memory mapped, and groups wait
+// for it before they are destroyed. Thread safe.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace ashlar::symm {
 
-// Work that ends without telling anybody, so that it is asked.
+// Work that does not signal its completion and therefore has to be polled.
 class PollableWork {
  public:
   virtual ~PollableWork() = default;
@@ -29,43 +29,45 @@ class InFlightWork {
   InFlightWork(const InFlightWork&) = delete;
   InFlightWork& operator=(const InFlightWork&) = delete;
 
-  // One piece of work: it ends with the last copy of this, also if it never ran.
+  // Registers one piece of work. It completes when the last copy of the result is destroyed, even
+  // if the work never ran.
   std::shared_ptr<void> begin() ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    auto piece = std::make_shared<Piece>(*this);
+    auto registration = std::make_shared<Registration>(*this);
     ++count_;
-    return piece;
+    return registration;
   }
-  // The same of work that is asked. What has ended goes, the oldest first.
-  void add(std::unique_ptr<PollableWork> piece) ASHLAR_EXCLUDES(mutex_) {
-    std::deque<std::unique_ptr<PollableWork>> ended;  // goes after the lock
+  // Registers work that has to be polled, and drops the oldest pieces that have completed.
+  void add(std::unique_ptr<PollableWork> work) ASHLAR_EXCLUDES(mutex_) {
+    std::deque<std::unique_ptr<PollableWork>> ended;  // destroyed after the lock is released
     MutexLock lock(mutex_);
-    while (!asked_.empty() && asked_.front()->has_ended()) {
-      ended.push_back(std::move(asked_.front()));
-      asked_.pop_front();
+    while (!pollable_.empty() && pollable_.front()->has_ended()) {
+      ended.push_back(std::move(pollable_.front()));
+      pollable_.pop_front();
     }
-    asked_.push_back(std::move(piece));
+    pollable_.push_back(std::move(work));
   }
   void wait() ASHLAR_EXCLUDES(mutex_) {
-    std::deque<std::unique_ptr<PollableWork>> asked;
+    std::deque<std::unique_ptr<PollableWork>> pollable;
     {
       MutexLock lock(mutex_);
-      asked = std::exchange(asked_, {});
+      pollable = std::exchange(pollable_, {});
       while (count_ > 0) lock.wait(has_ended_);
     }
-    for (const auto& each : asked) each->wait();
+    for (const auto& each : pollable) each->wait();
   }
 
  private:
-  struct Piece {
-    explicit Piece(InFlightWork& counter) : all(counter) {}
-    ~Piece() { all.end(); }
-    Piece(const Piece&) = delete;
-    Piece& operator=(const Piece&) = delete;
-    InFlightWork& all;
+  struct Registration {
+    explicit Registration(InFlightWork& work) : owner(work) {}
+    ~Registration() { owner.end(); }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+    InFlightWork& owner;
   };
 
-  // Notified under the lock: whoever waits may destroy this next.
+  // Notifies under the lock: a waiter may destroy this object as soon as it is woken.
   void end() ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     --count_;
@@ -75,7 +77,7 @@ class InFlightWork {
   Mutex mutex_;
   std::condition_variable has_ended_;
   uint64_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  std::deque<std::unique_ptr<PollableWork>> asked_ ASHLAR_GUARDED_BY(mutex_);
+  std::deque<std::unique_ptr<PollableWork>> pollable_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One clock for all phases: none overlaps another.
+// Names and accumulation of phases.
 #include "symm/core/phase_times.h"
 
 namespace ashlar::symm {
@@ -19,10 +19,10 @@ const char* name(Phase phase) {
   return "unknown";
 }
 
-void PhaseTimes::reach(Phase phase, Clock::time_point since) {
+void PhaseTimes::begin(Phase phase, Clock::time_point since) {
   MutexLock lock(mutex_);
   end_locked(since);
-  ++lines_[static_cast<size_t>(phase)].count;
+  ++totals_[static_cast<size_t>(phase)].count;
   current_ = phase;
   since_ = since;
 }
@@ -34,13 +34,13 @@ void PhaseTimes::end() {
 
 void PhaseTimes::end_locked(Clock::time_point now) {
   if (!current_) return;
-  lines_[static_cast<size_t>(*current_)].time += now - since_;
+  totals_[static_cast<size_t>(*current_)].time += now - since_;
   current_.reset();
 }
 
-std::array<PhaseTimes::Line, kPhaseCount> PhaseTimes::lines() const {
+std::array<PhaseTimes::Total, kPhaseCount> PhaseTimes::totals() const {
   MutexLock lock(mutex_);
-  return lines_;
+  return totals_;
 }
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the time of joining and of rendezvous goes, on this rank.
+// Measures how long the phases of joining a group and of a rendezvous take on this rank.
 #pragma once
 
 #include <array>
@@ -13,52 +13,54 @@
 
 namespace ashlar::symm {
 
-// How far a rank has got, for whoever wants to watch (or, in tests, to interfere).
+// Phases of joining and of a rendezvous, in order. Reported in group statistics; tests inject
+// faults at phase boundaries.
 enum class Phase {
-  kJoining,      // before it is known to others
-  kMeeting,      // all records are read; nobody has been met yet
-  kLinking,      // all records agree; connections are made next
-  kRecording,    // before it says what it brings to a rendezvous
-  kHandingOver,  // all records agree; memory is handed over next
-  kMapping,      // handed over; the others' is mapped next
-  kAgreeing,     // done; the others say next whether they are
-  kMulticast,    // all have mapped; multicast is set up next, if all can
+  kJoining,      // publishes the join record and waits for those of the other ranks
+  kMeeting,      // has all join records; waits until every rank has them
+  kLinking,      // join records agree; connects to the other ranks
+  kRecording,    // exchanges rendezvous records
+  kHandingOver,  // rendezvous records agree; sends memory handles
+  kMapping,      // handles are sent; maps the memory of the other ranks
+  kAgreeing,     // memory is mapped; waits for the outcome of the other ranks
+  kMulticast,    // all ranks have mapped; sets up multicast if all ranks support it
 };
 inline constexpr size_t kPhaseCount = 8;
 
 const char* name(Phase phase);
 
-// A phase lasts until the next is reached, or what it is part of ends. Thread safe; one act at a
-// time.
+// Accumulates time per phase. A phase lasts until the next `begin` or `end`; phases do not overlap.
+// Thread safe.
 class PhaseTimes {
  public:
   using Clock = std::chrono::steady_clock;
-  struct Line {
+  struct Total {
     uint64_t count = 0;
-    std::chrono::nanoseconds time{0};  // of all of them together
+    std::chrono::nanoseconds time{0};
   };
 
-  // Since then, if it began before anybody could note it.
-  void reach(Phase phase, Clock::time_point since = Clock::now()) ASHLAR_EXCLUDES(mutex_);
+  // Ends the current phase and begins `phase`. `since` backdates a phase that began earlier.
+  void begin(Phase phase, Clock::time_point since = Clock::now()) ASHLAR_EXCLUDES(mutex_);
   void end() ASHLAR_EXCLUDES(mutex_);
-  std::array<Line, kPhaseCount> lines() const ASHLAR_EXCLUDES(mutex_);  // by phase
+  // Indexed by phase.
+  std::array<Total, kPhaseCount> totals() const ASHLAR_EXCLUDES(mutex_);
 
  private:
   void end_locked(Clock::time_point now) ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::array<Line, kPhaseCount> lines_ ASHLAR_GUARDED_BY(mutex_){};
+  std::array<Total, kPhaseCount> totals_ ASHLAR_GUARDED_BY(mutex_){};
   std::optional<Phase> current_ ASHLAR_GUARDED_BY(mutex_);
   Clock::time_point since_ ASHLAR_GUARDED_BY(mutex_){};
 };
 
-// Ends the phase that is the last one when it goes.
-class PhaseEnd {
+// Ends the current phase at the end of the scope.
+class PhaseScope {
  public:
-  explicit PhaseEnd(PhaseTimes& times) : times_(times) {}
-  ~PhaseEnd() { times_.end(); }
-  PhaseEnd(const PhaseEnd&) = delete;
-  PhaseEnd& operator=(const PhaseEnd&) = delete;
+  explicit PhaseScope(PhaseTimes& times) : times_(times) {}
+  ~PhaseScope() { times_.end(); }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
 
  private:
   PhaseTimes& times_;

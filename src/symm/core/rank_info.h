@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who we are among how many, and how sentences name ranks.
+// A rank's position in its group, and helpers that name ranks in messages.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct RankInfo {
   int rank = 0;
   int world_size = 1;
 
-  // kInvalidArgument: nobody sits there.
+  // Returns kInvalidArgument if the group has no rank `other`.
   Status check_rank(int other) const {
     if (other >= 0 && other < world_size) return {};
     return Status::invalid_argument(text("rank ", other, ": expected 0 to ", world_size - 1));
@@ -34,7 +34,7 @@ inline std::string name_ranks(std::span<const int> ranks) {
   return named;
 }
 
-// "rank 0: 16, rank 1: 32", or nothing if `value(rank)` is the same for all.
+// Returns "rank 0: 16, rank 1: 32", or an empty string if `value(rank)` is the same for all ranks.
 template <typename Value>
 std::string list_differences(int world_size, const Value& value) {
   bool is_same = true;
@@ -46,15 +46,15 @@ std::string list_differences(int world_size, const Value& value) {
   return is_same ? std::string() : listed;
 }
 
-// Empty if `reason(rank)` is for all: they can. Otherwise why not, in the same words for all that
-// ask.
+// Returns an empty string if `reason(rank)` is empty for all ranks, which means that all support
+// the feature. Otherwise returns why not, as the same text on every rank.
 template <typename Reason>
-std::string why_not_all(std::string_view sentence, int world_size, const Reason& reason) {
-  const auto said = [&](int rank) -> std::string {
+std::string unsupported_reason(std::string_view summary, int world_size, const Reason& reason) {
+  const auto support = [&](int rank) -> std::string {
     return reason(rank).empty() ? "it has" : reason(rank);
   };
-  const std::string listed = list_differences(world_size, said);
-  return listed.empty() ? reason(0) : text(sentence, ": ", listed);
+  const std::string listed = list_differences(world_size, support);
+  return listed.empty() ? reason(0) : text(summary, ": ", listed);
 }
 
 }  // namespace ashlar::symm

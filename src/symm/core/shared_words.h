@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that several ranks see, as signals and barriers use it: atomic steps on plain words, and
-// sleeping until a word changes. Ranks may be threads or processes; nothing here is private to one.
+// Atomic operations on words that several ranks share, and waiting until a word changes. Ranks are
+// threads or processes of one machine.
 //
-// The algorithms take this class as a parameter, so that a test can put another in its place and
-// try every order of steps.
+// The signal and barrier algorithms take this class as a template parameter, so that a test can
+// substitute one that explores every interleaving.
 #pragma once
 
 #include <atomic>
@@ -28,24 +28,24 @@ class SharedWords {
   static T add(T* word, T value, std::memory_order order) {
     return std::atomic_ref<T>(*word).fetch_add(value, order);
   }
-  // True: it was `expected`, and is now `wanted`.
+  // Returns true if the word was `expected` and has been set to `wanted`.
   template <typename T>
   static bool compare_exchange(T* word, T expected, T wanted, std::memory_order order) {
     return std::atomic_ref<T>(*word).compare_exchange_strong(expected, wanted, order,
                                                              std::memory_order_relaxed);
   }
 
-  static void pause();  // for one turn of a loop that spins
-  // Lets others run. False: do not come back for more, since the core is taken by programs that let
-  // go of it only when their time is up, and nobody wakes a thread that yields.
+  static void pause();  // one iteration of a spin loop
+  // Yields the core. Returns false if yielding does not help: other programs occupy the core for
+  // whole time slices, so the caller should sleep instead.
   static bool yield();
-  // Returns at once unless *word is `seen`; otherwise when woken, when interrupted, or after
-  // `at_most`.
+  // Sleeps while `*word == seen`: until woken or interrupted, or for `at_most`.
   static void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most);
   static void wake_all(const uint32_t* word);
 };
 
-// The system sleeps on 32 bits. Of a 64-bit counter, those that change first.
+// A futex is 32 bits wide. Of a 64-bit counter it is the low half, which changes with every
+// increment.
 inline const uint32_t* futex_word(const uint32_t* word) { return word; }
 inline const uint32_t* futex_word(const uint64_t* word) {
   static_assert(std::endian::native == std::endian::little);
@@ -56,7 +56,7 @@ inline void SharedWords::pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  // A yield does nothing on most of these processors; this one costs about as much as x86's pause.
+  // `yield` is a no-op on most aarch64 cores; `isb` takes about as long as `pause` on x86.
   asm volatile("isb" ::: "memory");
 #endif
 }

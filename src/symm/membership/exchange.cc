@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that got through exchange n has seen that all ranks entered it, and so that all got
-// through n - 1: nobody looks at its key of that one any more, and it goes.
+// A rank that completes exchange n has seen that all ranks entered it, and thus that all ranks
+// completed exchange n - 1. No rank reads its key of exchange n - 1 any more, so it erases the key.
 #include "symm/membership/exchange.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ using std::chrono::nanoseconds;
 
 constexpr uint32_t kExchangeMagic = 0x78687361;  // "ashx"
 constexpr uint16_t kExchangeVersion = 1;
-constexpr nanoseconds kFirstExchangeRest = std::chrono::microseconds(50);
-constexpr nanoseconds kLongestExchangeRest = std::chrono::milliseconds(5);
+constexpr nanoseconds kMinExchangePollInterval = std::chrono::microseconds(50);
+constexpr nanoseconds kMaxExchangePollInterval = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -31,7 +31,7 @@ Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes, De
 }
 
 Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes,
-                                                      std::chrono::milliseconds life,
+                                                      std::chrono::milliseconds key_ttl,
                                                       Deadline deadline) {
   if (failure_record_.failure().has_happened())
     return failure_record_.publish(failure_record_.failure().reason());
@@ -39,15 +39,15 @@ Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes,
   WireWriter writer;
   writer.number(kExchangeMagic).number(kExchangeVersion).number(sequence_);
   writer.number(rank_info.rank).number(rank_info.world_size).text(bytes);
-  Result<std::vector<std::string>> records = gather(writer.take(), life, deadline);
+  Result<std::vector<std::string>> records = gather(writer.take(), key_ttl, deadline);
   if (!records.ok()) {
     return failure_record_.publish(records.status(),
                                    has_lost_store_ ? kLostStoreTimeout : kPublishTimeout);
   }
   for (int rank = 0; rank < rank_info.world_size; ++rank) {
-    Result<std::string> given = checked(rank, (*records)[rank]);
-    if (!given.ok()) return failure_record_.publish(given.status());
-    (*records)[rank] = *std::move(given);
+    Result<std::string> value = parse_record(rank, (*records)[rank]);
+    if (!value.ok()) return failure_record_.publish(value.status());
+    (*records)[rank] = *std::move(value);
   }
   if (sequence_ > 0) (void)store_->erase(key(sequence_ - 1, rank_info.rank), deadline).ok();
   failure_record_.set_completed_exchanges(++sequence_);
@@ -59,43 +59,43 @@ Status Exchange::barrier(Deadline deadline) { return all_gather({}, deadline).st
 Status Exchange::agree(const Status& own, Deadline deadline) {
   const Result<std::vector<std::string>> all = all_gather(to_bytes(own), deadline);
   if (!all.ok()) return all.status();
-  std::string said;
+  std::string errors;
   Status first;
   for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
     const Status each = parse_status((*all)[rank]);
     if (each.ok()) continue;
     if (first.ok()) first = each;
-    said += text(said.empty() ? "" : "; ", "rank ", rank, ": ", each.message());
+    errors += text(errors.empty() ? "" : "; ", "rank ", rank, ": ", each.message());
   }
   if (first.ok()) return {};
-  return make_status(first.kind(), std::move(said));
+  return make_status(first.kind(), std::move(errors));
 }
 
-// Whoever comes last through the closing barrier clears away the keys of all. One that dies on its
-// way keeps anybody from being the last, so that from the first step on nothing of a rank lives
-// long: what it gives to the barrier is given again if it ends while others are waited for.
+// The last rank to pass the final barrier erases the keys of all ranks. If a rank dies on the way,
+// no rank is the last; therefore all keys get a short time to live first. A key that expires while
+// this rank still waits is set again (see `gather`).
 Status Exchange::finish(Deadline deadline) {
   if (sequence_ > 0 && !failure_record_.failure().has_happened()) {
     expire_keys(*store_, {{key(sequence_ - 1, options_.rank_info.rank)}}, options_.failure_ttl,
                 deadline);
   }
-  const auto met = all_gather({}, options_.failure_ttl, deadline);
-  if (!met.ok()) return met.status();
-  const std::string gone = options_.prefix + "/gone";
-  const Result<int64_t> place = store_->add(gone, 1, options_.failure_ttl, deadline);
-  if (!place.ok()) return place.status();
-  if (*place < options_.rank_info.world_size) return {};
-  Status cleared;
+  const auto gathered = all_gather({}, options_.failure_ttl, deadline);
+  if (!gathered.ok()) return gathered.status();
+  const std::string departures_key = options_.prefix + "/gone";
+  const Result<int64_t> departed = store_->add(departures_key, 1, options_.failure_ttl, deadline);
+  if (!departed.ok()) return departed.status();
+  if (*departed < options_.rank_info.world_size) return {};
+  Status result;
   for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
     const Result<bool> erased = store_->erase(key(sequence_ - 1, rank), deadline);
-    if (!erased.ok() && cleared.ok()) cleared = erased.status();
+    if (!erased.ok() && result.ok()) result = erased.status();
   }
-  const Result<bool> erased = store_->erase(gone, deadline);
-  return cleared.ok() ? erased.status() : cleared;
+  const Result<bool> erased = store_->erase(departures_key, deadline);
+  return result.ok() ? erased.status() : result;
 }
 
-// Others are at most one exchange ahead or behind, and each has records of the one that it is in
-// and of the one before.
+// The other ranks are at most one exchange ahead or behind, and each has keys of its current and of
+// its previous exchange.
 void Exchange::abandon(std::span<const int> ranks, Deadline deadline) {
   std::vector<std::string> keys;
   const uint64_t oldest = sequence_ - std::min<uint64_t>(sequence_, 2);
@@ -109,93 +109,94 @@ std::string Exchange::key(uint64_t sequence, int rank) const {
   return text(options_.prefix, '/', sequence, '/', rank);
 }
 
-// Our own record is looked for, too: a store that was restarted has forgotten it.
+// Also reads this rank's own record, because a restarted store has lost it.
 Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
-                                                  std::chrono::milliseconds life,
+                                                  std::chrono::milliseconds key_ttl,
                                                   Deadline deadline) {
   const RankInfo& rank_info = options_.rank_info;
   std::vector<std::string> records(rank_info.world_size);
-  std::vector<int> waited_for;
+  std::vector<int> missing;
   for (int rank = 0; rank < rank_info.world_size; ++rank) {
-    if (rank != rank_info.rank) waited_for.push_back(rank);
+    if (rank != rank_info.rank) missing.push_back(rank);
   }
   records[rank_info.rank] = own_record;
   const std::string own_key = key(sequence_, rank_info.rank);
   bool is_set = false;
-  nanoseconds pause = kFirstExchangeRest;
+  nanoseconds pause = kMinExchangePollInterval;
   const auto set_own = [&] {
-    return store_->set(own_key, own_record, life, allow_final_attempt(deadline));
+    return store_->set(own_key, own_record, key_ttl, allow_final_attempt(deadline));
   };
   for (;;) {
     if (!is_set) {
-      if (Status set = set_own(); !set.ok()) return own_trouble(set);
+      if (Status set = set_own(); !set.ok()) return lose_store(set);
     }
-    // Asked before looking: one that came and then failed has come.
+    // Checked before reading the store: a rank that entered and failed afterwards still counts.
     const bool has_failed = failure_record_.failure().has_happened();
     const bool is_late = deadline.has_passed();
     std::vector<std::string> keys = {own_key, failure_record_.key()};
-    for (int rank : waited_for) keys.push_back(key(sequence_, rank));
+    for (int rank : missing) keys.push_back(key(sequence_, rank));
     Result<std::vector<std::optional<std::string>>> found =
         checked_try_get(*store_, keys, allow_final_attempt(deadline));
-    if (!found.ok()) return own_trouble(found.status());
+    if (!found.ok()) return lose_store(found.status());
     is_set = (*found)[0].has_value();
-    std::vector<int> still;
-    for (size_t i = 0; i < waited_for.size(); ++i) {
+    std::vector<int> still_missing;
+    for (size_t i = 0; i < missing.size(); ++i) {
       std::optional<std::string>& record = (*found)[i + 2];
-      if (!record) still.push_back(waited_for[i]);
-      if (record) records[waited_for[i]] = *std::move(record);
+      if (!record) still_missing.push_back(missing[i]);
+      if (record) records[missing[i]] = *std::move(record);
     }
-    waited_for.swap(still);
+    missing.swap(still_missing);
     const std::optional<std::string>& failure_record = (*found)[1];
-    const bool is_over =
+    const bool has_failed_before =
         failure_record && !FailureRecord::is_after_exchange(*failure_record, sequence_);
-    if (waited_for.empty() && !is_over) {
-      // Forgotten only now, or about to be over: not all others need have seen it.
-      const bool is_lasting = is_set && life == options_.key_ttl;
-      if (Status set = is_lasting ? Status() : set_own(); !set.ok()) return own_trouble(set);
+    if (missing.empty() && !has_failed_before) {
+      // If the own record was lost just now, or is about to expire, other ranks may not have read
+      // it.
+      const bool is_stable = is_set && key_ttl == options_.key_ttl;
+      if (Status set = is_stable ? Status() : set_own(); !set.ok()) return lose_store(set);
       return records;
     }
     if (failure_record) return failure_record_.adopt(*failure_record);
     if (has_failed) return failure_record_.failure().reason();
-    if (is_late) return missing(waited_for);
+    if (is_late) return missing_ranks(missing);
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
-    pause = std::min(2 * pause, kLongestExchangeRest);
+    pause = std::min(2 * pause, kMaxExchangePollInterval);
   }
 }
 
-Result<std::string> Exchange::checked(int rank, std::string_view record) const {
+Result<std::string> Exchange::parse_record(int rank, std::string_view record) const {
   WireReader reader(record);
   const bool has_head = reader.number<uint32_t>() == kExchangeMagic;
   const auto version = reader.number<uint16_t>();
   const auto sequence = reader.number<uint64_t>();
   const int its_rank = reader.number<int>();
   const int its_world_size = reader.number<int>();
-  const std::string_view given = reader.text(Store::kMostValueBytes);
+  const std::string_view value = reader.text(Store::kMostValueBytes);
   if (has_head && version != kExchangeVersion) {
-    return Status::format(text("rank ", rank, " of group ", options_.group, " speaks version ",
-                               version, " of the exchange, expected ", kExchangeVersion,
+    return Status::format(text("rank ", rank, " of group ", options_.group, " uses version ",
+                               version, " of the exchange protocol, expected ", kExchangeVersion,
                                ": use one version of Ashlar on all ranks"));
   }
   const bool is_right = sequence == sequence_ && its_rank == rank &&
                         its_world_size == options_.rank_info.world_size && reader.is_done();
   if (!has_head || !is_right) {
-    return Status::format(text("what rank ", rank, " of group ", options_.group,
-                               " gave to exchange ", sequence_, " is unreadable: ", record.size(),
-                               " bytes"));
+    return Status::format(text("rank ", rank, " of group ", options_.group,
+                               " published a malformed record of ", record.size(),
+                               " bytes in exchange ", sequence_));
   }
-  return std::string(given);
+  return std::string(value);
 }
 
-// The others are going to read it, too.
-Status Exchange::own_trouble(const Status& status) {
+// The other ranks may read this message, so it names this rank.
+Status Exchange::lose_store(const Status& status) {
   has_lost_store_ = true;
   return make_status(status.kind(), text("rank ", options_.rank_info.rank, " of group ",
                                          options_.group, " lost the store: ", status.message()));
 }
 
-Status Exchange::missing(const std::vector<int>& ranks) const {
+Status Exchange::missing_ranks(const std::vector<int>& ranks) const {
   return Status::timeout(text(name_ranks(ranks), " of group ", options_.group,
-                              " did not come to exchange ", sequence_, " before the deadline"));
+                              " did not reach exchange ", sequence_, " before the deadline"));
 }
 
 }  // namespace ashlar::symm

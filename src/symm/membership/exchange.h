@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of one group do over its store: all give something and all get everything, or
-// meet. Each call has a number, so that calls of one group do not mix and a group that sits out
-// what another does is not disturbed. One call at a time: the group's lock sees to that.
+// Collectives of one group over its store: all-gather, barrier and agreement on a status. They are
+// used while the group is set up and torn down, not for data.
 //
-// Whoever fails here (a rank did not come, a record makes no sense) has lost step with the others:
-// the group has failed for good, and all of its ranks learn the same sentence.
+// Every call has a sequence number, so that consecutive calls do not mix. Not thread safe: the
+// communicator serializes the calls. After an error (a missing rank, a malformed record) the ranks
+// are out of step, so the group fails permanently, with the same message on all ranks.
 #pragma once
 
 #include <chrono>
@@ -25,44 +25,47 @@ class Exchange {
  public:
   struct Options {
     std::string prefix{};  // of all keys
-    std::string group{};   // for sentences
+    std::string group{};   // for messages
     RankInfo rank_info{};
-    std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of what a crash leaves
-    // Of what is left when a rank parts, which others may not have read yet.
+    std::chrono::milliseconds key_ttl =
+        std::chrono::minutes(10);  // of keys that a crash leaves behind
+    // Of keys that remain when a rank leaves a failed group, because peers may still read them.
     std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);
   };
 
-  // `verdict` outlives it, and has the same prefix.
+  // REQUIRES: `failure_record` has the same prefix and outlives this.
   Exchange(std::shared_ptr<Store> store, FailureRecord& failure_record, Options options);
 
   const RankInfo& rank_info() const { return options_.rank_info; }
-  // Of the next call: the same on all ranks.
+  // The sequence number of the next call. The same on all ranks.
   uint64_t sequence() const { return sequence_; }
-  // It did not answer, and need not be waited for again.
+  // Whether the store has failed to respond. Callers should not wait for it again.
   bool has_lost_store() const { return has_lost_store_; }
 
-  // What every rank gave, by rank. kTimeout names the ranks that did not come; kPeerLost the one
-  // that died meanwhile.
+  // Returns the values of all ranks, by rank. kTimeout names the missing ranks, kPeerLost the rank
+  // that died.
   Result<std::vector<std::string>> all_gather(std::string_view bytes, Deadline deadline);
   Status barrier(Deadline deadline);
-  // Ok if all give ok. Otherwise all get the same: what those said who did not. The group goes on.
+  // Returns ok if all ranks pass ok. Otherwise returns the errors of all ranks, as the same status
+  // everywhere. The group stays usable.
   Status agree(const Status& own, Deadline deadline);
-  // A last barrier, after which nothing of the group's exchanges is left in the store.
+  // A final barrier that erases all keys of the group's exchanges.
   Status finish(Deadline deadline);
-  // Instead, where the group has failed: what these ranks have in the store ends with the parting
-  // life, since others may still be about to get through an exchange that all came to.
+  // The counterpart of `finish` for a failed group: makes the keys of these ranks expire after
+  // `failure_ttl`. They are not erased, since peers may still need them to complete an exchange
+  // that all ranks entered.
   void abandon(std::span<const int> ranks, Deadline deadline);
 
  private:
   std::string key(uint64_t sequence, int rank) const;
-  // `life`: of what this rank gives.
+  // `key_ttl` is the time to live of this rank's key.
   Result<std::vector<std::string>> all_gather(std::string_view bytes,
-                                              std::chrono::milliseconds life, Deadline deadline);
+                                              std::chrono::milliseconds key_ttl, Deadline deadline);
   Result<std::vector<std::string>> gather(const std::string& own_record,
-                                          std::chrono::milliseconds life, Deadline deadline);
-  Result<std::string> checked(int rank, std::string_view record) const;
-  Status own_trouble(const Status& status);
-  Status missing(const std::vector<int>& ranks) const;
+                                          std::chrono::milliseconds key_ttl, Deadline deadline);
+  Result<std::string> parse_record(int rank, std::string_view record) const;
+  Status lose_store(const Status& status);
+  Status missing_ranks(const std::vector<int>& ranks) const;
 
   const std::shared_ptr<Store> store_;
   FailureRecord& failure_record_;

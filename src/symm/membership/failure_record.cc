@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing down why, once.
+// Elects one writer per group, so that the record is written once.
 #include "symm/membership/failure_record.h"
 
 #include <algorithm>
@@ -20,14 +20,14 @@ FailureRecord::FailureRecord(std::shared_ptr<Store> store, std::string prefix,
 Status FailureRecord::publish(const Status& reason, std::chrono::milliseconds timeout) {
   const PublishResult result = try_publish(reason, Deadline::after(timeout));
   const Status known = failure_->reason();
-  // It may be written yet; a store that is lost is not waited for again.
+  // The elected rank may still write it. Do not wait for a store that has already timed out.
   if (result == PublishResult::kAwaitingWriter && timeout < kPublishTimeout) return known;
   return remember(known);
 }
 
-// One is elected to write, so that two who fail at once do not say different things.
+// One rank is elected to write, so that ranks that fail concurrently agree on the reason.
 FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, Deadline deadline) {
-  bool is_elected = false;  // before; the store did not take it then
+  bool is_elected = false;  // by an earlier attempt that failed to write
   {
     MutexLock lock(mutex_);
     if (!recorded_.ok()) return PublishResult::kPublished;
@@ -36,16 +36,16 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
   failure_->report(reason);
   const Status known = failure_->reason();
   if (!is_elected) {
-    const Result<int64_t> place = store_->add(election_key_, 1, key_life_, deadline);
-    if (!place.ok()) return PublishResult::kStoreUnavailable;
-    if (*place > 1) {
+    const Result<int64_t> candidate = store_->add(election_key_, 1, key_life_, deadline);
+    if (!candidate.ok()) return PublishResult::kStoreUnavailable;
+    if (*candidate > 1) {
       const Result<std::string> written = store_->get(key_, deadline);
       if (!written.ok()) return PublishResult::kAwaitingWriter;
       (void)adopt(*written).ok();
       return PublishResult::kPublished;
     }
     MutexLock lock(mutex_);
-    is_writer_ = true;  // before others, of this rank too, can read it and part
+    is_writer_ = true;  // before any thread can read the record and leave the group
   }
   WireWriter writer;
   writer.number(completed_exchanges_.load(std::memory_order_relaxed)).raw(to_bytes(known));
@@ -58,7 +58,7 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
 Status FailureRecord::parse_reason(std::string_view bytes) {
   const std::string_view status = bytes.substr(std::min(bytes.size(), sizeof(uint64_t)));
   Status reason = parse_status(status);
-  return reason.ok() ? Status::format("a rank failed for no reason") : reason;
+  return reason.ok() ? Status::format("a rank published a failure without a reason") : reason;
 }
 
 Status FailureRecord::adopt(std::string_view bytes) {

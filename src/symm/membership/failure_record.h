@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group's failure as its store knows it. The first rank to fail writes down why; all others that
-// wait in the store read it, and so fail with the same sentence. Thread safe.
+// The record of a group's failure in its store. The first rank that fails writes the reason. The
+// other ranks read it while they wait on the store, so all ranks fail with the same message. Thread
+// safe.
 #pragma once
 
 #include <atomic>
@@ -18,63 +19,62 @@
 
 namespace ashlar::symm {
 
-// For what is still to be said in the store, after all is lost here; and where it is the store that
-// did not answer: whoever waits has waited for it already.
+// Time limits for publishing a failure: normally, and after the store itself has timed out, since
+// the caller has already waited for it.
 inline constexpr std::chrono::milliseconds kPublishTimeout{2000};
 inline constexpr std::chrono::milliseconds kLostStoreTimeout{250};
 
 class FailureRecord {
  public:
-  // Keys live for so long, which is all the time that there is to read them in: whoever lives looks
-  // at every beat of its heart (leases.h).
+  // The keys expire after `key_ttl`. Live ranks read them with every heartbeat (lease_monitor.h).
   FailureRecord(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
                 std::chrono::milliseconds key_ttl);
 
-  // To be looked at by whoever waits in the store.
+  // The key that every wait on the store has to check.
   const std::string& key() const { return key_; }
   Failure& failure() { return *failure_; }
 
-  // Fails the group for `reason`, unless it has failed before: returns why it did, as the store has
-  // it. Tries to let the others know for so long, and does not insist: the store may be what
-  // failed.
+  // Fails the group for `reason` unless it has failed already, and tries to publish the reason for
+  // `timeout`. Returns the reason in the store, or the local one if the store does not respond.
   Status publish(const Status& reason, std::chrono::milliseconds timeout = kPublishTimeout)
       ASHLAR_EXCLUDES(mutex_);
-  // The same for one who comes again: what the store does not take in time is left for then.
+  // One attempt to publish, for callers that retry.
   enum class PublishResult {
     kPublished,
     kAwaitingWriter,
     kStoreUnavailable
-  };  // not yet: by the rank that is to; at all
+  };  // kAwaitingWriter: another rank was elected to write
   PublishResult try_publish(const Status& reason, Deadline deadline) ASHLAR_EXCLUDES(mutex_);
-  // It is this rank that writes it down.
+  // Whether this rank was elected to write the record.
   bool is_writer() const ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return is_writer_;
   }
-  // Why the group failed, in what somebody wrote under key(); and the same for this rank.
+  // Parses the reason from the value of key().
   static Status parse_reason(std::string_view bytes);
+  // Fails the group for the reason in the value of key(). Returns the reason.
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
-  // How many exchanges this rank has got through; goes with what it announces.
+  // The number of exchanges that this rank has completed. Part of the record that it publishes.
   void set_completed_exchanges(uint64_t count) {
     completed_exchanges_.store(count, std::memory_order_relaxed);
   }
-  // Whether whoever wrote `bytes` under key() had got through exchange `sequence`: then all came to
-  // it, and all others are to get through it, too.
+  // Whether the writer of `bytes`, the value of key(), had completed exchange `sequence` before it
+  // failed. All ranks have then entered that exchange, and the others can complete it too.
   static bool is_after_exchange(std::string_view bytes, uint64_t sequence);
 
  private:
   Status remember(Status recorded) ASHLAR_EXCLUDES(mutex_);
 
   const std::shared_ptr<Store> store_;
-  const std::shared_ptr<Failure> failure_;  // also owned by the group and its links
+  const std::shared_ptr<Failure> failure_;  // also owned by the group and its connections
   const std::string key_;
   const std::string election_key_;
   const std::chrono::milliseconds key_life_;
-  std::atomic<uint64_t> completed_exchanges_{0};  // orders nothing: a number to be written down
+  std::atomic<uint64_t> completed_exchanges_{0};  // relaxed: only part of the published record
 
-  // What the store has, ok as long as that is not known. `failure` may have another reason: that
-  // which this rank noticed first.
+  // The reason in the store; ok while unknown. The reason in `failure_` may differ: it is the one
+  // that this rank detected first.
   mutable Mutex mutex_;
   Status recorded_ ASHLAR_GUARDED_BY(mutex_);
   bool is_writer_ ASHLAR_GUARDED_BY(mutex_) = false;

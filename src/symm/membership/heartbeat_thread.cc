@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A round over all pulses, then a rest.
+// Runs all tasks once per interval.
 #include "symm/membership/heartbeat_thread.h"
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "base/thread.h"
 
 namespace ashlar::symm {
@@ -12,7 +13,8 @@ namespace ashlar::symm {
 Result<std::unique_ptr<HeartbeatThread>> HeartbeatThread::start(
     std::chrono::milliseconds interval) {
   if (interval.count() < 1)
-    return Status::invalid_argument("a heart beats at most once in a millisecond");
+    return Status::invalid_argument(
+        text("heartbeat interval of ", interval.count(), " ms: expected at least 1 ms"));
   std::unique_ptr<HeartbeatThread> heartbeat_thread(new HeartbeatThread(interval));
   Result<std::thread> thread = start_thread([raw = heartbeat_thread.get()] { raw->run(); });
   if (!thread.ok()) return thread.status();
@@ -49,11 +51,11 @@ void HeartbeatThread::run() {
     const auto next = Deadline::Clock::now() + interval_;
     const std::vector<HeartbeatTask*> round = tasks_;
     for (HeartbeatTask* task : round) {
-      const bool is_gone = std::find(tasks_.begin(), tasks_.end(), task) == tasks_.end();
-      if (is_stopping_ || is_gone) continue;
+      const bool is_removed = std::find(tasks_.begin(), tasks_.end(), task) == tasks_.end();
+      if (is_stopping_ || is_removed) continue;
       running_ = task;
       {
-        const MutexUnlock unlocked(mutex_);  // a store is asked
+        const MutexUnlock unlocked(mutex_);  // the task accesses the store
         task->run(Deadline::after(interval_));
       }
       running_ = nullptr;

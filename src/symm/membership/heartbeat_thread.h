@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread for each process that does something for each of its groups again and again: say that
-// it lives, and look whether the others do. Thread safe.
+// One thread per process that periodically runs a task for each of its groups: publish a heartbeat
+// and check those of the other ranks. Thread safe.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,6 @@
 
 namespace ashlar::symm {
 
-// What is done.
 class HeartbeatTask {
  public:
   virtual ~HeartbeatTask() = default;
@@ -30,9 +29,10 @@ class HeartbeatThread {
   HeartbeatThread(const HeartbeatThread&) = delete;
   HeartbeatThread& operator=(const HeartbeatThread&) = delete;
 
-  // It beats at once, and then at every interval.
+  // Runs the task as soon as possible and then once per interval. REQUIRES: `task` stays valid
+  // until `remove`.
   void add(HeartbeatTask& task);
-  // It does not beat any more when this returns.
+  // On return, the task is not running and will not run again.
   void remove(HeartbeatTask& task);
 
  private:
@@ -43,7 +43,7 @@ class HeartbeatThread {
   Mutex mutex_;
   std::condition_variable changed_;
   bool is_stopping_ ASHLAR_GUARDED_BY(mutex_) = false;
-  bool has_new_task_ ASHLAR_GUARDED_BY(mutex_) = false;  // somebody new wants a beat
+  bool has_new_task_ ASHLAR_GUARDED_BY(mutex_) = false;  // a task was added since the last round
   std::vector<HeartbeatTask*> tasks_ ASHLAR_GUARDED_BY(mutex_);
   HeartbeatTask* running_ ASHLAR_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// By this machine's clock alone: numbers have no meaning but that they change.
+// Leases are measured by the local clock. Heartbeat numbers are compared for equality only.
 #include "symm/membership/lease_monitor.h"
 
 #include "base/text.h"
@@ -13,12 +13,13 @@ LeaseMonitor::LeaseMonitor(std::shared_ptr<Store> store, FailureRecord& failure_
     : store_(std::move(store)),
       failure_record_(failure_record),
       options_(std::move(options)),
-      heard_(options_.watched.size(), Heard{{}, Deadline::Clock::now()}),
+      heartbeats_(options_.watched.size(), Heartbeat{{}, Deadline::Clock::now()}),
       last_run_(Deadline::Clock::now()) {}
 
 void LeaseMonitor::run(Deadline deadline) {
   if (failure_record_.failure().has_happened()) {
-    // Whoever parts waits for this beat; what is not told now is told at the next.
+    // A thread that leaves the group waits for this call, so do not block: retry at the next
+    // heartbeat.
     (void)failure_record_.try_publish(failure_record_.failure().reason(), deadline);
     return;
   }
@@ -33,32 +34,33 @@ void LeaseMonitor::run(Deadline deadline) {
     (void)failure_record_.adopt(*(*found)[0]).ok();
     return;
   }
-  // Where we or the store stood still, nobody else can be blamed for it.
+  // If this process or the store was stalled, the other ranks' heartbeats prove nothing: restart
+  // all leases.
   const auto now = Deadline::Clock::now();
   if (now - last_run_ > options_.lease / 2) {
-    for (Heard& each : heard_) each.at = now;
+    for (Heartbeat& each : heartbeats_) each.changed_at = now;
   }
   last_run_ = now;
-  judge(*found);
+  check_leases(*found);
 }
 
-void LeaseMonitor::judge(const std::vector<std::optional<std::string>>& numbers) {
+void LeaseMonitor::check_leases(const std::vector<std::optional<std::string>>& numbers) {
   const auto now = Deadline::Clock::now();
   std::vector<int> lost;
-  for (size_t i = 0; i < heard_.size(); ++i) {
+  for (size_t i = 0; i < heartbeats_.size(); ++i) {
     const std::string number = numbers[i + 1].value_or(std::string());
-    if (number != heard_[i].number) heard_[i] = {number, now};
-    if (now - heard_[i].at > options_.lease) lost.push_back(options_.watched[i]);
+    if (number != heartbeats_[i].number) heartbeats_[i] = {number, now};
+    if (now - heartbeats_[i].changed_at > options_.lease) lost.push_back(options_.watched[i]);
   }
   if (lost.empty()) return;
   (void)failure_record_
       .publish(Status::peer_lost(text(name_ranks(lost), " of group ", options_.group,
-                                      " gave no sign of life for ", options_.lease.count(),
-                                      " ms: stopped, or its machine is gone")))
+                                      " sent no heartbeat for ", options_.lease.count(),
+                                      " ms: the process is suspended or its machine is down")))
       .ok();
 }
 
-void LeaseMonitor::end(Deadline deadline) {
+void LeaseMonitor::erase_heartbeat(Deadline deadline) {
   (void)store_->erase(key(options_.rank_info.rank), deadline).ok();
 }
 

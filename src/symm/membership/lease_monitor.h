@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the ranks of a group live, as their store tells: each writes a new number at every beat,
-// and one whose number stays the same for the length of a lease is lost: stopped, or its machine
-// gone. Deaths on this machine are noticed sooner, by the links.
+// Detects dead and suspended ranks of a group through its store. Each rank increments a number with
+// every heartbeat. A rank whose number does not change for the length of a lease is lost: its
+// process is suspended, or its machine is down. The death of a rank on this machine is detected
+// earlier, by its connection.
 #pragma once
 
 #include <chrono>
@@ -21,35 +22,35 @@ class LeaseMonitor final : public HeartbeatTask {
  public:
   struct Options {
     std::string prefix{};  // of the keys
-    std::string group{};   // for sentences
+    std::string group{};   // for messages
     RankInfo rank_info{};
-    std::vector<int> watched{};  // ranks: those of other processes
+    std::vector<int> watched{};  // ranks of other processes
     std::chrono::milliseconds lease{5000};
     std::chrono::milliseconds key_ttl = std::chrono::minutes(10);
   };
 
-  // `verdict` outlives it.
+  // REQUIRES: `failure_record` outlives this.
   LeaseMonitor(std::shared_ptr<Store> store, FailureRecord& failure_record, Options options);
 
-  // On the heart's thread only.
+  // Called on the heartbeat thread only.
   void run(Deadline deadline) override;
-  // Takes the own number out of the store. REQUIRES: it beats no more.
-  void end(Deadline deadline);
+  // Erases this rank's heartbeat from the store. REQUIRES: removed from the heartbeat thread.
+  void erase_heartbeat(Deadline deadline);
 
  private:
-  struct Heard {
+  struct Heartbeat {
     std::string number{};
-    Deadline::Clock::time_point at{};
+    Deadline::Clock::time_point changed_at{};
   };
 
   std::string key(int rank) const;
-  void judge(const std::vector<std::optional<std::string>>& numbers);
+  void check_leases(const std::vector<std::optional<std::string>>& numbers);
 
   const std::shared_ptr<Store> store_;
   FailureRecord& failure_record_;
   const Options options_;
   uint64_t own_number_ = 0;
-  std::vector<Heard> heard_;              // as watched
+  std::vector<Heartbeat> heartbeats_;     // parallel to Options::watched
   Deadline::Clock::time_point last_run_;  // that reached the store
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Publish, read, and meet under the name of what was read.
+// Publishes the join record, reads those of the other ranks, and confirms the set that was read.
 #include "symm/membership/member_list.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr uint32_t kRosterMagic = 0x6a687361;  // "ashj"
-constexpr uint32_t kNoticeMagic = 0x67687361;  // "ashg"
-constexpr uint16_t kRosterVersion = 5;
-constexpr size_t kMaxWayReasonBytes = 1024;
-constexpr nanoseconds kFirstRosterRest = std::chrono::microseconds(100);
-constexpr nanoseconds kLongestRosterRest = std::chrono::milliseconds(10);
+constexpr uint32_t kJoinMagic = 0x6a687361;        // "ashj"
+constexpr uint32_t kWithdrawalMagic = 0x67687361;  // "ashg"
+constexpr uint16_t kJoinVersion = 5;
+constexpr size_t kMaxHandleReasonBytes = 1024;
+constexpr nanoseconds kMinJoinPollInterval = std::chrono::microseconds(100);
+constexpr nanoseconds kMaxJoinPollInterval = std::chrono::milliseconds(10);
 
 template <size_t N>
 std::string_view view_of(const std::array<uint8_t, N>& bytes) {
@@ -41,34 +41,37 @@ std::string join_key(const MemberListOptions& options, int rank) {
   return text(options.prefix, "/join/", rank);
 }
 
-std::string meeting_prefix(const MemberListOptions& options, const Token& token) {
+std::string group_prefix(const MemberListOptions& options, const Token& token) {
   return text(options.prefix, '/', to_hex(token));
 }
 
-std::string here_key(const MemberListOptions& options, const Token& token, int rank) {
-  return text(meeting_prefix(options, token), "/here/", rank);
+std::string presence_key(const MemberListOptions& options, const Token& token, int rank) {
+  return text(group_prefix(options, token), "/here/", rank);
 }
 
-// What takes the place of a rank's record when it gives up: why, for those who have read that.
-struct Notice {
+// Replaces the join record of a rank that gives up, for peers that have read the record.
+struct WithdrawalNotice {
   Token attempt{};
-  Status why{};
+  Status reason{};
 };
 
-std::string notice_bytes(const Notice& notice) {
+std::string serialize_withdrawal(const WithdrawalNotice& withdrawal) {
   WireWriter writer;
-  return writer.number(kNoticeMagic).raw(view_of(notice.attempt)).raw(to_bytes(notice.why)).take();
+  return writer.number(kWithdrawalMagic)
+      .raw(view_of(withdrawal.attempt))
+      .raw(to_bytes(withdrawal.reason))
+      .take();
 }
 
-std::optional<Notice> parse_notice(std::string_view bytes) {
+std::optional<WithdrawalNotice> parse_withdrawal(std::string_view bytes) {
   WireReader reader(bytes);
-  Notice notice;
-  const bool has_magic = reader.number<uint32_t>() == kNoticeMagic;
-  read_into(reader, notice.attempt);
-  const size_t head_bytes = sizeof(uint32_t) + notice.attempt.size();
+  WithdrawalNotice withdrawal;
+  const bool has_magic = reader.number<uint32_t>() == kWithdrawalMagic;
+  read_into(reader, withdrawal.attempt);
+  const size_t head_bytes = sizeof(uint32_t) + withdrawal.attempt.size();
   if (!has_magic || bytes.size() < head_bytes) return std::nullopt;
-  notice.why = parse_status(bytes.substr(head_bytes));
-  return notice;
+  withdrawal.reason = parse_status(bytes.substr(head_bytes));
+  return withdrawal;
 }
 
 Token token_of(const std::vector<std::string>& records) {
@@ -83,10 +86,10 @@ Token token_of(const std::vector<std::string>& records) {
   return token;
 }
 
-// One joining. `records_` are the ranks' records as they were last read; empty: none yet.
-class Gathering {
+// One attempt to join. `records_` holds the latest record of each rank; empty if none was read yet.
+class MemberGathering {
  public:
-  Gathering(Store& store, const MemberListOptions& options, const JoinRecord& own)
+  MemberGathering(Store& store, const MemberListOptions& options, const JoinRecord& own)
       : store_(store),
         options_(options),
         rank_info_(own.rank_info),
@@ -95,25 +98,26 @@ class Gathering {
         records_(static_cast<size_t>(rank_info_.world_size)) {}
 
   Result<MemberList> run(Deadline deadline) {
-    nanoseconds pause = kFirstRosterRest;
+    nanoseconds pause = kMinJoinPollInterval;
     for (;;) {
       std::vector<int> missing;
       const bool is_late = deadline.has_passed();
       const Deadline look = allow_final_attempt(deadline);
       if (Status read = read_records(missing, look); !read.ok()) return lose_store(read);
       if (missing.empty()) {
-        if (Status met = meet(missing, look); !met.ok()) return lose_store(met);
+        if (Status confirmed = confirm(missing, look); !confirmed.ok())
+          return lose_store(confirmed);
       }
       if (missing.empty()) return member_list();
       if (is_late) return give_up(missing);
       std::this_thread::sleep_for(std::min(pause, deadline.left()));
-      pause = std::min(2 * pause, kLongestRosterRest);
+      pause = std::min(2 * pause, kMaxJoinPollInterval);
     }
   }
 
  private:
-  // What cannot be read is not there yet: its rank is going to write over it. What is gone was
-  // taken back by a rank that has its roster, and stays as it was.
+  // A malformed record counts as missing: its rank will overwrite it. A record that disappears was
+  // erased by a rank that has completed its list; the copy read before stays valid.
   Status read_records(std::vector<int>& missing, Deadline deadline) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < rank_info_.world_size; ++rank)
@@ -124,7 +128,7 @@ class Gathering {
       std::optional<std::string>& record = (*found)[rank];
       if (rank == rank_info_.rank) {
         if (record != own_bytes_) {
-          is_contested_ |= record && !records_[rank].empty();
+          has_rank_conflict_ |= record && !records_[rank].empty();
           Status set = store_.set(keys[rank], own_bytes_, options_.key_ttl, deadline);
           if (!set.ok()) return set;
         }
@@ -135,9 +139,9 @@ class Gathering {
           record ? parse_join_record(*record) : Result<JoinRecord>(Status::format("none"));
       const bool is_sound = parsed.ok() && parsed->rank_info.rank == rank &&
                             parsed->rank_info.world_size == rank_info_.world_size;
-      if (!is_sound && record) note_parting(rank, *record);
+      if (!is_sound && record) note_withdrawal(rank, *record);
       if (is_sound && *record != records_[rank]) {
-        if (!records_[rank].empty()) heard_ = {};  // it has come again
+        if (!records_[rank].empty()) withdrawal_reason_ = {};  // it has joined again
         records_[rank] = *std::move(record);
       }
       if (records_[rank].empty()) missing.push_back(rank);
@@ -145,31 +149,31 @@ class Gathering {
     return {};
   }
 
-  // Of one whose record we have.
-  void note_parting(int rank, std::string_view bytes) {
-    if (records_[rank].empty() || !heard_.ok()) return;
-    const std::optional<Notice> notice = parse_notice(bytes);
+  // Remembers why a rank whose record was read has given up.
+  void note_withdrawal(int rank, std::string_view bytes) {
+    if (records_[rank].empty() || !withdrawal_reason_.ok()) return;
+    const std::optional<WithdrawalNotice> withdrawal = parse_withdrawal(bytes);
     const bool is_its_last =
-        notice && notice->attempt == parse_join_record(records_[rank])->attempt;
-    if (is_its_last) heard_ = notice->why;
+        withdrawal && withdrawal->attempt == parse_join_record(records_[rank])->attempt;
+    if (is_its_last) withdrawal_reason_ = withdrawal->reason;
   }
 
-  // Others who have met here, too, read in the same place why one of them gave up.
+  // Where ranks that have confirmed the same set publish why they give up.
   FailureRecord failure_record() const {
     const std::shared_ptr<Store> borrowed(std::shared_ptr<Store>(), &store_);
-    return FailureRecord(borrowed, meeting_prefix(options_, token_), std::make_shared<Failure>(),
+    return FailureRecord(borrowed, group_prefix(options_, token_), std::make_shared<Failure>(),
                          options_.failure_ttl);
   }
 
-  Status meet(std::vector<int>& missing, Deadline deadline) {
+  Status confirm(std::vector<int>& missing, Deadline deadline) {
     const Token token = token_of(records_);
     if (token != token_) {
-      leave_meeting(deadline);
+      erase_presence(deadline);
       token_ = token;
     }
     std::vector<std::string> keys;
     for (int rank = 0; rank < rank_info_.world_size; ++rank) {
-      keys.push_back(here_key(options_, token_, rank));
+      keys.push_back(presence_key(options_, token_, rank));
     }
     keys.push_back(failure_record().key());
     const Result<std::vector<std::optional<std::string>>> found =
@@ -178,59 +182,60 @@ class Gathering {
     for (int rank = 0; rank < rank_info_.world_size; ++rank) {
       if (!(*found)[rank]) missing.push_back(rank);
     }
-    if (heard_.ok() && found->back()) heard_ = FailureRecord::parse_reason(*found->back());
+    if (withdrawal_reason_.ok() && found->back())
+      withdrawal_reason_ = FailureRecord::parse_reason(*found->back());
     if ((*found)[rank_info_.rank]) return {};
     return store_.set(keys[rank_info_.rank], "here", options_.key_ttl, deadline);
   }
 
-  void leave_meeting(Deadline deadline) {
+  void erase_presence(Deadline deadline) {
     if (token_ == Token{}) return;
-    (void)store_.erase(here_key(options_, token_, rank_info_.rank), deadline).ok();
+    (void)store_.erase(presence_key(options_, token_, rank_info_.rank), deadline).ok();
   }
 
-  Status late(const std::vector<int>& missing) const {
-    return Status::timeout(text(name_ranks(missing), " of group ", options_.group,
-                                " did not come to join before the deadline",
-                                is_contested_
-                                    ? text("; somebody else joins as rank ", rank_info_.rank,
-                                           ", too: give each its own number")
-                                    : std::string()));
+  Status timeout_error(const std::vector<int>& missing) const {
+    return Status::timeout(
+        text(name_ranks(missing), " of group ", options_.group, " did not join before the deadline",
+             has_rank_conflict_ ? text("; another process joined as rank ", rank_info_.rank,
+                                       ": give each process its own rank")
+                                : std::string()));
   }
 
-  // What a rank published that never came may be left from a crash. One that is only late publishes
-  // it again at its next look.
-  void take_back(const std::vector<int>& missing, Deadline deadline) {
+  // The record of a rank that never confirmed may be left over from a crash. A rank that is merely
+  // late publishes its record again.
+  void erase_stale_records(const std::vector<int>& missing, Deadline deadline) {
     for (const int rank : missing) {
       if (records_[rank].empty()) continue;
       (void)store_.erase(join_key(options_, rank), deadline).ok();
     }
   }
 
-  // The first who gives up says why, where the others find it; then it goes, or they would name it,
-  // too.
+  // Publishes the reason and then erases this rank's keys. The order matters: otherwise the other
+  // ranks would report this rank as missing, too.
   Status give_up(const std::vector<int>& missing) {
-    const std::chrono::milliseconds patience{1000};  // for all of it
-    const Deadline deadline = Deadline::after(patience);
+    const std::chrono::milliseconds timeout{1000};
+    const Deadline deadline = Deadline::after(timeout);
     const std::string own_key = join_key(options_, rank_info_.rank);
-    const bool has_rendezvous = token_ != Token{};
-    Status why = heard_.ok() ? late(missing) : heard_;
-    if (has_rendezvous && heard_.ok()) why = failure_record().publish(why, patience);
-    if (has_rendezvous) {
-      leave_meeting(deadline);
+    const bool has_confirmed = token_ != Token{};
+    Status reason = withdrawal_reason_.ok() ? timeout_error(missing) : withdrawal_reason_;
+    if (has_confirmed && withdrawal_reason_.ok())
+      reason = failure_record().publish(reason, timeout);
+    if (has_confirmed) {
+      erase_presence(deadline);
       (void)store_.erase(own_key, deadline).ok();
-    } else {  // it is those to tell who have our record
-      const std::string notice = notice_bytes({attempt_, why});
-      (void)store_.set(own_key, notice, options_.failure_ttl, deadline).ok();
+    } else {  // only peers that have read the join record need the reason
+      const std::string withdrawal = serialize_withdrawal({attempt_, reason});
+      (void)store_.set(own_key, withdrawal, options_.failure_ttl, deadline).ok();
     }
-    take_back(missing, deadline);
-    return why;
+    erase_stale_records(missing, deadline);
+    return reason;
   }
 
-  Status lose_store(const Status& why) {
+  Status lose_store(const Status& reason) {
     const Deadline deadline = Deadline::after(kLostStoreTimeout);
-    leave_meeting(deadline);
+    erase_presence(deadline);
     (void)store_.erase(join_key(options_, rank_info_.rank), deadline).ok();
-    return why;
+    return reason;
   }
 
   Result<MemberList> member_list() const {
@@ -247,21 +252,21 @@ class Gathering {
   const std::string own_bytes_;
   std::vector<std::string> records_;
   Token token_{};
-  Status heard_;               // what one said who gave up; ok: nobody has
-  bool is_contested_ = false;  // our record was written over after we had published it
+  Status withdrawal_reason_;        // of the first rank that gave up; ok if none has
+  bool has_rank_conflict_ = false;  // another process has overwritten this rank's record
 };
 
 }  // namespace
 
 std::string to_bytes(const JoinRecord& record) {
   WireWriter writer;
-  writer.number(kRosterMagic).number(kRosterVersion);
+  writer.number(kJoinMagic).number(kJoinVersion);
   writer.number(record.rank_info.rank).number(record.rank_info.world_size).number(record.member);
   writer.raw(view_of(record.attempt)).raw(view_of(record.process)).text(record.host);
   writer.text(record.channel.name).raw(view_of(record.channel.token));
   writer.text(record.backend).raw(view_of(record.device)).number(record.pad_bytes);
-  writer.text(std::string_view(record.no_fd).substr(0, kMaxWayReasonBytes));
-  writer.text(std::string_view(record.no_fabric).substr(0, kMaxWayReasonBytes));
+  writer.text(std::string_view(record.no_fd).substr(0, kMaxHandleReasonBytes));
+  writer.text(std::string_view(record.no_fabric).substr(0, kMaxHandleReasonBytes));
   writer.number(uint16_t{record.wants_fabric});
   writer.number(uint16_t{record.may_share_device}).number(uint16_t{record.measures_thresholds});
   writer.number(record.lease_ms);
@@ -271,8 +276,8 @@ std::string to_bytes(const JoinRecord& record) {
 Result<JoinRecord> parse_join_record(std::string_view bytes) {
   WireReader reader(bytes);
   JoinRecord record;
-  const bool has_magic = reader.number<uint32_t>() == kRosterMagic;
-  const bool is_known = reader.number<uint16_t>() == kRosterVersion;
+  const bool has_magic = reader.number<uint32_t>() == kJoinMagic;
+  const bool is_known = reader.number<uint16_t>() == kJoinVersion;
   record.rank_info.rank = reader.number<int>();
   record.rank_info.world_size = reader.number<int>();
   record.member = reader.number<uint64_t>();
@@ -284,8 +289,8 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.backend = reader.text(100);
   read_into(reader, record.device);
   record.pad_bytes = reader.number<uint64_t>();
-  record.no_fd = reader.text(kMaxWayReasonBytes);
-  record.no_fabric = reader.text(kMaxWayReasonBytes);
+  record.no_fd = reader.text(kMaxHandleReasonBytes);
+  record.no_fabric = reader.text(kMaxHandleReasonBytes);
   record.wants_fabric = reader.number<uint16_t>() != 0;
   record.may_share_device = reader.number<uint16_t>() != 0;
   record.measures_thresholds = reader.number<uint16_t>() != 0;
@@ -293,38 +298,49 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.transport = reader.text(Transport::kMaxAddressBytes);
   record.cores = CpuSet(reader.text(CpuSet::kMaxBytes));
   if (!has_magic || !is_known || !reader.is_done()) {
-    return Status::format("this is not the record of a rank that joins");
+    return Status::format("malformed join record");
   }
   return record;
 }
 
+bool MemberList::is_single_machine() const {
+  return std::ranges::all_of(records,
+                             [&](const auto& each) { return each.host == records[0].host; });
+}
+
+PeerAccess MemberList::access(int own, int rank) const {
+  const bool is_local = records[rank].host == records[own].host;
+  const bool is_device = records[own].device != DeviceUuid{};
+  return is_local || is_device ? PeerAccess::kDirect : PeerAccess::kRemote;
+}
+
 Result<MemberList> gather_members(Store& store, const MemberListOptions& options,
                                   const JoinRecord& own, Deadline deadline) {
-  return Gathering(store, options, own).run(deadline);
+  return MemberGathering(store, options, own).run(deadline);
 }
 
 void erase_join_keys(Store& store, const MemberListOptions& options, const Token& token, int rank,
                      Deadline deadline) {
   (void)store.erase(join_key(options, rank), deadline).ok();
-  (void)store.erase(here_key(options, token, rank), deadline).ok();
+  (void)store.erase(presence_key(options, token, rank), deadline).ok();
 }
 
-// All have read all records, or nobody would have a roster. Those of a later joining are left
-// alone.
+// All ranks have read all join records, so they can be erased, except for those that a later
+// attempt to join has published.
 void expire_join_keys(Store& store, const MemberListOptions& options, const MemberList& member_list,
                       std::span<const int> ranks, Deadline deadline) {
-  std::vector<std::string> joins;
-  std::vector<std::string> heres;
+  std::vector<std::string> join_keys;
+  std::vector<std::string> presence_keys;
   for (const int rank : ranks) {
-    joins.push_back(join_key(options, rank));
-    heres.push_back(here_key(options, member_list.token, rank));
+    join_keys.push_back(join_key(options, rank));
+    presence_keys.push_back(presence_key(options, member_list.token, rank));
   }
-  expire_keys(store, heres, options.failure_ttl, deadline);
-  const auto found = checked_try_get(store, joins, deadline);
+  expire_keys(store, presence_keys, options.failure_ttl, deadline);
+  const auto found = checked_try_get(store, join_keys, deadline);
   if (!found.ok()) return;
-  for (size_t i = 0; i < joins.size(); ++i) {
+  for (size_t i = 0; i < join_keys.size(); ++i) {
     if ((*found)[i] != to_bytes(member_list.records[ranks[i]])) continue;
-    (void)store.erase(joins[i], deadline).ok();
+    (void)store.erase(join_keys[i], deadline).ok();
   }
 }
 

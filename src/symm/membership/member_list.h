@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who joins a group: a record of each rank, published in the store, on which all ranks agree before
-// anything else is done. What an earlier group of the same name left behind does no harm: the ranks
-// meet under a name made of all records as each of them read them, and one that read an old record
-// finds nobody there, looks again, and finds the new one.
+// The list of a group's members. Every rank publishes a join record in the store, and the ranks
+// agree on the set of records before they do anything else.
+//
+// Records that an earlier group of the same name left in the store are harmless. The ranks confirm
+// the set under a key derived from all records as they read them. A rank that read a stale record
+// finds no confirmations under its key, reads again, and gets the new record.
 #pragma once
 
 #include <chrono>
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "ashlar/peer_access.h"
 #include "ashlar/store.h"
 #include "symm/backends/backend.h"
 #include "symm/channel/channel.h"
@@ -21,51 +24,58 @@ namespace ashlar::symm {
 
 struct JoinRecord {
   RankInfo rank_info{};
-  uint64_t member = 0;  // which member of the job it is
-  Token attempt{};      // drawn for each joining, so that no two records are the same
+  uint64_t member = 0;  // index in the job
+  Token attempt{};      // random, so that no two records are the same
   Token process{};
   std::string host{};
   ChannelAddress channel{};
   std::string backend{};
   DeviceUuid device{};
-  std::string no_fd{};            // why its memory does not travel as descriptors; empty: it does
-  std::string no_fabric{};        // and why not as fabric handles
-  bool wants_fabric = false;      // if it can
-  bool may_share_device = false;  // these are of the group's options, and the same for all
+  std::string no_fd{};        // why its memory cannot be exported as a descriptor; empty if it can
+  std::string no_fabric{};    // the same for fabric handles
+  bool wants_fabric = false;  // requests fabric handles where possible
+  bool may_share_device = false;  // group options, the same on all ranks
   bool measures_thresholds = false;
-  int64_t lease_ms = 0;     // as long as the verdict must be there for it to be read
-  uint64_t pad_bytes = 0;   // of the group's own pad
-  std::string transport{};  // where other machines reach it; empty: nowhere
-  CpuSet cores{};           // that it may use
+  int64_t lease_ms = 0;     // determines how long a failure record stays in the store
+  uint64_t pad_bytes = 0;   // of the group's signal pad
+  std::string transport{};  // the address of its transport; empty if it has none
+  CpuSet cores{};           // that the rank may run on
 };
 
 std::string to_bytes(const JoinRecord& record);
-// kFormat: not a record of this version.
+// Returns kFormat if `bytes` is not a record of this version.
 Result<JoinRecord> parse_join_record(std::string_view bytes);
 
-// All records, the same on all ranks.
+// The join records of all ranks, by rank. The same on all ranks.
 struct MemberList {
-  Token token{};  // of the group, as it was formed this time
+  Token token{};  // identifies this instance of the group
   std::vector<JoinRecord> records{};
+
+  bool is_single_machine() const;
+  // How rank `own` reaches the memory of `rank`: directly if it is device memory, or if both ranks
+  // are on one machine. REQUIRES: both are ranks of the group.
+  PeerAccess access(int own, int rank) const;
 };
 
 struct MemberListOptions {
   std::string prefix{};  // of all keys of groups with this name and these members
-  std::string group{};   // for sentences
+  std::string group{};   // for messages
   std::chrono::milliseconds key_ttl{};
-  std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);  // as of an exchange
+  std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);  // see Exchange::Options
 };
 
-// kTimeout names the ranks that did not come. Whoever gives up tells those that it has met, or that
-// know its record, and they say the same in the end; until then they wait for it to come again.
+// Publishes `own` and collects the records of all ranks. kTimeout names the missing ranks. A rank
+// that times out publishes the reason. Ranks that have read its record keep waiting for it to come
+// back, and report the same reason when they time out.
 Result<MemberList> gather_members(Store& store, const MemberListOptions& options,
                                   const JoinRecord& own, Deadline deadline);
-// Takes what the rank published out of the store. REQUIRES: all ranks have their roster, as one
-// that has met them knows.
+// Erases the keys that the rank published. REQUIRES: all ranks have completed gather_members, for
+// example because a barrier has been passed since.
 void erase_join_keys(Store& store, const MemberListOptions& options, const Token& token, int rank,
                      Deadline deadline);
-// Instead, where the group has failed, for ranks that may be dead: whoever has not seen yet that
-// they are here has the parting life for it.
+// The counterpart of `erase_join_keys` for a failed group: makes the keys of these ranks, which may
+// be dead, expire after `failure_ttl`, so that peers that have not seen them yet can still read
+// them.
 void expire_join_keys(Store& store, const MemberListOptions& options, const MemberList& member_list,
                       std::span<const int> ranks, Deadline deadline);
 

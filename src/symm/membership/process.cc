@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starting the threads, and finding out where we are.
+// Starts the threads and identifies the machine.
 #include "symm/membership/process.h"
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kMaxMachineBytes = 64;
+constexpr size_t kMaxMachineNameBytes = 64;
 
 std::string target_of(const char* link) {
   char target[128] = {};
@@ -20,8 +20,8 @@ std::string target_of(const char* link) {
   return bytes < 0 ? std::string() : std::string(target, static_cast<size_t>(bytes));
 }
 
-// Not the machine's name, which containers share or change. Namespaces have the same numbers on
-// many machines, so that without the kernel's own id a process is on a machine of its own.
+// Does not use the host name, which containers share or change. Namespace numbers repeat across
+// machines, so without a boot id every process counts as its own machine.
 std::string find_host(const Token& process) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -34,16 +34,16 @@ std::string find_host(const Token& process) {
 }  // namespace
 
 Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
-  // Whoever was late himself by half a lease blames nobody (leases.cc): with longer heartbeats that
-  // would be everybody, always.
+  // LeaseMonitor::run restarts all leases after a stall of half a lease, so with longer heartbeats
+  // it would never report a lost rank.
   if (options.heartbeat.count() < 1 || options.lease / 3 < options.heartbeat) {
     return Status::invalid_argument(text("a lease of ", options.lease.count(),
                                          " ms and a heartbeat every ", options.heartbeat.count(),
-                                         " ms: expected a lease of at least three heartbeats"));
+                                         " ms: the lease must be at least three heartbeats"));
   }
-  if (options.machine.size() > kMaxMachineBytes) {
-    return Status::invalid_argument(text("a machine's name of ", options.machine.size(),
-                                         " bytes: expected at most ", kMaxMachineBytes));
+  if (options.machine.size() > kMaxMachineNameBytes) {
+    return Status::invalid_argument(text("machine name of ", options.machine.size(),
+                                         " bytes: expected at most ", kMaxMachineNameBytes));
   }
   std::unique_ptr<Process> process(new Process(options));
   const Result<Token> token = generate_token();
@@ -61,50 +61,50 @@ Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
   return process;
 }
 
-Status Process::not_here() {
+Status Process::fork_error() {
   return Status::invalid_argument(
-      "this heap, or what is made of it, is of the process that this one was forked off: in a "
-      "child, make a heap and join a group anew");
+      "this heap belongs to the parent process: after fork, create a heap and join a group in the "
+      "child");
 }
 
 namespace {
 
 template <typename Thing>
-void add_lent(std::map<uint64_t, std::weak_ptr<Thing>>& lent, uint64_t number,
-              const std::shared_ptr<Thing>& thing) {
-  std::erase_if(lent, [](const auto& each) { return each.second.expired(); });
-  lent.emplace(number, thing);
+void add_entry(std::map<uint64_t, std::weak_ptr<Thing>>& entries, uint64_t id,
+               const std::shared_ptr<Thing>& thing) {
+  std::erase_if(entries, [](const auto& each) { return each.second.expired(); });
+  entries.emplace(id, thing);
 }
 
 template <typename Thing>
-std::shared_ptr<Thing> find_lent(const std::map<uint64_t, std::weak_ptr<Thing>>& lent,
-                                 uint64_t number) {
-  const auto found = lent.find(number);
-  return found == lent.end() ? nullptr : found->second.lock();
+std::shared_ptr<Thing> find_entry(const std::map<uint64_t, std::weak_ptr<Thing>>& entries,
+                                  uint64_t id) {
+  const auto found = entries.find(id);
+  return found == entries.end() ? nullptr : found->second.lock();
 }
 
 }  // namespace
 
 uint64_t Process::register_memory(const std::shared_ptr<MappedMemory>& memory) {
   MutexLock lock(mutex_);
-  add_lent(lent_, ++last_number_, memory);
-  return last_number_;
+  add_entry(memory_, ++last_id_, memory);
+  return last_id_;
 }
 
-std::shared_ptr<MappedMemory> Process::find_memory(uint64_t number) {
+std::shared_ptr<MappedMemory> Process::find_memory(uint64_t id) {
   MutexLock lock(mutex_);
-  return find_lent(lent_, number);
+  return find_entry(memory_, id);
 }
 
 uint64_t Process::register_fd(const std::shared_ptr<const UniqueFd>& fd) {
   MutexLock lock(mutex_);
-  add_lent(lent_fds_, ++last_number_, fd);
-  return last_number_;
+  add_entry(fds_, ++last_id_, fd);
+  return last_id_;
 }
 
-std::shared_ptr<const UniqueFd> Process::find_fd(uint64_t number) {
+std::shared_ptr<const UniqueFd> Process::find_fd(uint64_t id) {
   MutexLock lock(mutex_);
-  return find_lent(lent_fds_, number);
+  return find_entry(fds_, id);
 }
 
 }  // namespace ashlar::symm

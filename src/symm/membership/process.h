@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What there is once in each process, for all of its ranks and groups: who it is, its channel, its
-// heart, its back ends, and what its ranks lend to each other. Outlives arenas and groups. In a
-// child of a fork, which has none of the threads, it can neither be used nor ended: the facade sees
-// to that (check_here, make_fork_guarded). Thread safe.
+// State that exists once per process and is shared by its ranks and groups: identity, channel,
+// heartbeat thread, back ends, and a registry of memory that ranks of this process share with each
+// other. Outlives heaps and groups. A forked child has none of the threads and must neither use nor
+// destroy it; the public API ensures that (check_here, make_fork_guarded). Thread safe.
 #pragma once
 
 #include <chrono>
@@ -20,38 +20,39 @@
 namespace ashlar::symm {
 
 struct ProcessOptions {
-  std::chrono::milliseconds heartbeat{1000};  // between two signs of life
-  std::chrono::milliseconds lease{5000};      // without one, a rank is lost; 3 heartbeats or more
-  std::string machine{};  // processes that say different things are as on different machines
+  std::chrono::milliseconds heartbeat{1000};  // interval between heartbeats
+  std::chrono::milliseconds lease{
+      5000};              // a rank without heartbeat for this long is lost; at least 3 heartbeats
+  std::string machine{};  // processes with different values are treated as on different machines
 };
 
 class Process {
  public:
   static Result<std::unique_ptr<Process>> start(const ProcessOptions& options);
 
-  // kInvalidArgument: this is a child of the process that it was started in.
-  Status check_here() const { return fork_guard_.in_creating_process() ? Status() : not_here(); }
+  // Returns kInvalidArgument in a forked child of the process that called `start`.
+  Status check_here() const { return fork_guard_.in_creating_process() ? Status() : fork_error(); }
 
   const ProcessOptions& options() const { return options_; }
   const Token& token() const { return token_; }
-  // Processes with the same one reach each other's channels: one kernel, one network namespace, in
-  // which abstract sockets live, one set of users.
+  // Identifies the machine: kernel, network namespace (which scopes abstract sockets) and user
+  // namespace. Processes with the same value can connect to each other's channels.
   const std::string& host() const { return host_; }
   Channel& channel() { return *channel_; }
   HeartbeatThread& heartbeat_thread() { return *heartbeat_thread_; }
   BackendRegistry& backends() { return backends_; }
 
-  // A number by which other ranks of this process find the memory, as long as it lives.
+  // Registers memory for other ranks of this process. Returns an id for `find_memory`.
   uint64_t register_memory(const std::shared_ptr<MappedMemory>& memory);
-  // Null: there is none any more.
-  std::shared_ptr<MappedMemory> find_memory(uint64_t number);
-  // The same of descriptors.
+  // Returns null if the memory has been destroyed.
+  std::shared_ptr<MappedMemory> find_memory(uint64_t id);
+  // The same for descriptors.
   uint64_t register_fd(const std::shared_ptr<const UniqueFd>& fd);
-  std::shared_ptr<const UniqueFd> find_fd(uint64_t number);
+  std::shared_ptr<const UniqueFd> find_fd(uint64_t id);
 
  private:
   explicit Process(const ProcessOptions& options) : options_(options) {}
-  static Status not_here();
+  static Status fork_error();
 
   const ForkGuard fork_guard_;
   const ProcessOptions options_;
@@ -62,9 +63,9 @@ class Process {
   BackendRegistry backends_;
 
   Mutex mutex_;
-  uint64_t last_number_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, std::weak_ptr<MappedMemory>> lent_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::weak_ptr<const UniqueFd>> lent_fds_ ASHLAR_GUARDED_BY(mutex_);
+  uint64_t last_id_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, std::weak_ptr<MappedMemory>> memory_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::weak_ptr<const UniqueFd>> fds_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

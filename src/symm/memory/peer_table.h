@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where every rank's memory is for this one: one table for each (block, group), made by a
-// rendezvous and shared by the block, and by all handles. Constant, so that any thread may read it;
-// keeps all that it names mapped, whoever has freed it meanwhile. And the handle, which is what
-// users hold.
+// `PeerTable`: where the memory of every rank is mapped in this process. One table per (block,
+// group), created by a rendezvous and shared by the block and all handles. Immutable, so any thread
+// may read it. Keeps the memory mapped even if its owner frees it.
+//
+// `PeerHandle`: a table and the part of the buffers that a rendezvous was called for.
 #pragma once
 
 #include <cstddef>
@@ -20,36 +21,36 @@
 
 namespace ashlar::symm {
 
-// A block begins with the user's pad, which is zero at first; the buffer follows, aligned to 128 B:
-//   front_bytes == pad_bytes rounded up to 128.
+// A block begins with the user's signal pad; the buffer follows, aligned to 128 bytes:
+//   buffer_offset == pad_bytes rounded up to 128.
 struct HeapBlockLayout {
   size_t pad_bytes = 0;
   size_t buffer_offset = 0;
-  size_t buffer_bytes = 0;  // as they were asked for
+  size_t buffer_bytes = 0;  // as requested
 };
 
 class PeerTable {
  public:
   struct Peer {
     PeerAccess access = PeerAccess::kDirect;
-    std::shared_ptr<MappedMemory> memory{};  // null: remote
+    std::shared_ptr<MappedMemory> memory{};  // null if remote
   };
 
-  // What ranks have handed to each other.
-  struct Handed {
+  // The result of exchanging memory handles.
+  struct Mappings {
     std::vector<Peer> peers{};                     // by rank
-    std::unique_ptr<const RemoteMemory> remote{};  // of remote ranks; null: there are none
-    std::string no_fabric{};                       // why not as fabric handles; empty: so it was
+    std::unique_ptr<const RemoteMemory> remote{};  // null if no rank is remote
+    std::string no_fabric{};  // why fabric handles were not used; empty if they were
   };
 
-  // `keeper` decides what becomes of the multicast when this goes.
-  PeerTable(RankInfo rank_info, const HeapBlockLayout& layout, Handed handed,
+  // `keeper` takes ownership of the multicast object when the table is destroyed.
+  PeerTable(RankInfo rank_info, const HeapBlockLayout& layout, Mappings mappings,
             MulticastOutcome multicast, std::shared_ptr<MulticastKeeper> keeper)
       : rank_info_(rank_info),
         layout_(layout),
-        peers_(std::move(handed.peers)),
-        remote_(std::move(handed.remote)),
-        no_fabric_(std::move(handed.no_fabric)),
+        peers_(std::move(mappings.peers)),
+        remote_(std::move(mappings.remote)),
+        no_fabric_(std::move(mappings.no_fabric)),
         keeper_(std::move(keeper)),
         multicast_(std::move(multicast)) {}
   ~PeerTable() {
@@ -62,7 +63,7 @@ class PeerTable {
   const RankInfo& rank_info() const { return rank_info_; }
   size_t buffer_bytes() const { return layout_.buffer_bytes; }
   size_t pad_bytes() const { return layout_.pad_bytes; }
-  // REQUIRES, here and below: 0 <= rank < world size. Null: remote.
+  // REQUIRES, here and below: 0 <= rank < world size. Pointers are null for remote ranks.
   PeerAccess access(int rank) const { return peers_[rank].access; }
   std::byte* buffer(int rank) const {
     const auto& memory = peers_[rank].memory;
@@ -73,17 +74,17 @@ class PeerTable {
     return memory == nullptr ? nullptr : memory->base();
   }
   const RemoteMemory* remote() const { return remote_.get(); }
-  // The address that stands for all ranks' buffers; null: there is none, and why.
+  // The multicast address of all ranks' buffers. If null, `no_multicast_reason` says why.
   std::byte* multicast_buffer() const {
     if (multicast_.multicast == nullptr) return nullptr;
     return multicast_.multicast->base() + layout_.buffer_offset;
   }
   const std::string& no_multicast_reason() const { return multicast_.reason; }
-  // Why the memory did not travel as fabric handles, the same on all ranks; empty: it did.
+  // Why fabric handles were not used, as the same text on all ranks. Empty if they were.
   const std::string& no_fabric_reason() const { return no_fabric_; }
-  // Where in a remote rank's memory its buffer begins.
+  // The offset of the buffer in a rank's block.
   size_t buffer_offset() const { return layout_.buffer_offset; }
-  // By rank: what algorithms over pointers take.
+  // The buffers of all ranks, by rank.
   std::vector<std::byte*> buffers() const {
     std::vector<std::byte*> all;
     for (int rank = 0; rank < rank_info_.world_size; ++rank) all.push_back(buffer(rank));
@@ -96,41 +97,40 @@ class PeerTable {
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
   const std::string no_fabric_;
-  const std::shared_ptr<MulticastKeeper> keeper_;  // the circle's; also owned by it
-  MulticastOutcome multicast_;  // its memory, which is bound to it, goes after it
+  const std::shared_ptr<MulticastKeeper> keeper_;  // also owned by the communicator
+  MulticastOutcome multicast_;  // destroyed before the memory that is bound to it
 };
 
 class PeerHandle {
  public:
-  // Which part of the ranks' buffers it is for.
+  // The part of the buffers that the handle covers.
   struct Part {
-    size_t offset = 0;  // where it begins
-    size_t end = 0;     // nothing from here on is the handle's
-    // Of what is met for: the same on all ranks. Others have others, as far as chance allows.
-    uint32_t number = 0;
+    size_t offset = 0;  // of the pointer passed to the rendezvous, in the buffer
+    size_t end = 0;     // of the buffer, or of the pool's buffer
+    // A hash that identifies the memory: the same on all ranks, and different for different memory
+    // with high probability.
+    uint32_t memory_id = 0;
   };
 
   PeerHandle(std::shared_ptr<const PeerTable> peers, const Part& part)
       : peers_(std::move(peers)), part_(part) {}
 
   const PeerTable& peers() const { return *peers_; }
-  // From the buffer's beginning to what the rendezvous was called with.
+  // From the beginning of the buffer to the pointer passed to the rendezvous.
   size_t offset() const { return part_.offset; }
-  // From the buffer's beginning to the end of what the rendezvous was for: the buffer's, or that of
-  // what a pool has carved from it.
+  // From the beginning of the buffer to its end, or to the end of the pool's buffer.
   size_t end() const { return part_.end; }
-  uint32_t number() const { return part_.number; }
+  uint32_t memory_id() const { return part_.memory_id; }
 
-  // Where in a rank's buffer `bytes` of it are, `offset` behind what the rendezvous was called
-  // with. kInvalidArgument: no such rank, or not within the buffer.
+  // Converts an offset from the handle's pointer to one in the buffer. Returns kInvalidArgument if
+  // the rank does not exist or the range is not within the buffer.
   Result<size_t> offset_in_buffer(int rank, int64_t offset, size_t bytes) const;
-  // `bytes` of a rank's memory, `offset` behind what the rendezvous was called with. Valid while a
-  // handle is. kInvalidArgument: no such rank, or not within the buffer; kUnsupported: it is
-  // remote.
+  // Returns a pointer to a range of a rank's memory, valid while a handle exists. Returns
+  // kInvalidArgument as above, and kUnsupported if the rank is remote.
   Result<std::byte*> at(int rank, int64_t offset, size_t bytes) const;
 
  private:
-  std::shared_ptr<const PeerTable> peers_;  // also owned by the block, and by other handles
+  std::shared_ptr<const PeerTable> peers_;  // also owned by the block and by other handles
   Part part_;
 };
 
@@ -141,20 +141,20 @@ inline Result<size_t> PeerHandle::offset_in_buffer(int rank, int64_t offset, siz
     return Status::invalid_argument(text("offset ", offset, ": expected 0 to ", available));
   const auto begin = static_cast<uint64_t>(offset);
   if (begin > available || bytes > available - begin) {
-    return Status::invalid_argument(text(bytes, " bytes at offset ", offset, ": there are ",
-                                         available, " bytes from the handle's offset on"));
+    return Status::invalid_argument(
+        text(bytes, " bytes at offset ", offset, ": the handle covers ", available, " bytes"));
   }
   return part_.offset + begin;
 }
 
 inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {
-  const Result<size_t> place = offset_in_buffer(rank, offset, bytes);
-  if (!place.ok()) return place.status();
+  const Result<size_t> buffer_offset = offset_in_buffer(rank, offset, bytes);
+  if (!buffer_offset.ok()) return buffer_offset.status();
   if (peers_->access(rank) != PeerAccess::kDirect) {
     return Status::unsupported(text("rank ", rank, "'s memory is on another machine than rank ",
                                     peers_->rank_info().rank, "'s: use put and get"));
   }
-  return peers_->buffer(rank) + *place;
+  return peers_->buffer(rank) + *buffer_offset;
 }
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Noting, telling, comparing.
+// Recording, serializing and comparing calls.
 #include "symm/memory/pool_call_log.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ uint64_t hash_with(uint64_t hash, const PoolCall& call) {
   return hash_append(hash_append(hash, static_cast<uint64_t>(call.kind)), call.argument);
 }
 
-// What another rank said: acts `first`, `first + 1`, ...
+// The recorded calls of one rank: numbers `first`, `first + 1`, ...
 struct Tail {
   uint64_t first = 0;
   uint64_t hash_before = 0;
@@ -43,7 +43,7 @@ Result<Tail> parse(size_t rank, const std::string& bytes) {
     tail.calls.push_back({static_cast<PoolCall::Kind>(kind), argument});
   }
   if (!reader.is_done() || tail.calls.size() != count || tail.first > UINT64_MAX - count) {
-    return Status::format(text("what rank ", rank, " says of its pool is unreadable"));
+    return Status::format(text("rank ", rank, " sent a malformed call log of its pool"));
   }
   return tail;
 }
@@ -53,11 +53,11 @@ Result<Tail> parse(size_t rank, const std::string& bytes) {
 std::string PoolCall::to_string() const {
   switch (kind) {
     case Kind::kAllocate: return text("allocated ", argument, " bytes");
-    case Kind::kRefuse: return text("had no memory for ", argument, " bytes");
+    case Kind::kRefuse: return text("ran out of memory for ", argument, " bytes");
     case Kind::kFree: return text("freed buffer ", argument);
-    case Kind::kTrim: return "trimmed it";
+    case Kind::kTrim: return "trimmed the pool";
   }
-  return "did something unknown";
+  return "made an unknown call";
 }
 
 PoolCallLog::State PoolCallLog::append(const PoolCall& call) {
@@ -76,11 +76,12 @@ PoolCallLog::State PoolCallLog::state() const {
 std::string PoolCallLog::tail_up_to(uint64_t last) const {
   MutexLock lock(mutex_);
   const uint64_t first = count_ - entries_.size();
-  const uint64_t told = last < first ? 0 : std::min<uint64_t>(last - first + 1, entries_.size());
+  const uint64_t sent_count =
+      last < first ? 0 : std::min<uint64_t>(last - first + 1, entries_.size());
   WireWriter writer;
   writer.number(first).number(entries_.empty() ? hash_ : entries_.front().hash_before);
-  writer.number(static_cast<uint32_t>(told));
-  for (uint64_t i = 0; i < told; ++i) {
+  writer.number(static_cast<uint32_t>(sent_count));
+  for (uint64_t i = 0; i < sent_count; ++i) {
     writer.number(static_cast<uint8_t>(entries_[i].call.kind)).number(entries_[i].call.argument);
   }
   return writer.take();
@@ -97,11 +98,11 @@ Result<std::string> first_difference(std::span<const std::string> tails) {
     begin = std::max(begin, all.back().first);
     end = std::min(end, all.back().end());
   }
-  const std::string forgotten =
-      text("before act ", begin, ": the last ", PoolCallLog::kKeptCalls, " acts are remembered");
-  if (begin > end) return forgotten;
+  const std::string not_recorded = text("before call ", begin, ": only the last ",
+                                        PoolCallLog::kKeptCalls, " calls are recorded");
+  if (begin > end) return not_recorded;
   for (const Tail& each : all) {
-    if (each.hash_before_call(begin) != all[0].hash_before_call(begin)) return forgotten;
+    if (each.hash_before_call(begin) != all[0].hash_before_call(begin)) return not_recorded;
   }
   for (uint64_t number = begin; number < end; ++number) {
     const auto call_of = [&](size_t rank) { return all[rank].calls[number - all[rank].first]; };
@@ -111,7 +112,7 @@ Result<std::string> first_difference(std::span<const std::string> tails) {
       is_same &= call_of(rank) == call_of(0);
       listed += text(rank == 0 ? "" : ", ", "rank ", rank, ' ', call_of(rank).to_string());
     }
-    if (!is_same) return text("in act ", number, ": ", listed);
+    if (!is_same) return text("in call ", number, ": ", listed);
   }
   return std::string();
 }

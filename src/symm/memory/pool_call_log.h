@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was done with a pool, act by act: a hash over all of them, which a rendezvous compares, and
-// the last ones themselves, so that ranks whose hashes differ can say where they parted. Thread
+// A log of the calls to a pool: a hash of all calls, which a rendezvous compares between ranks, and
+// the most recent calls, so that ranks whose hashes differ can report the first difference. Thread
 // safe.
 #pragma once
 
@@ -18,9 +18,9 @@ namespace ashlar::symm {
 
 struct PoolCall {
   enum class Kind : uint8_t {
-    kAllocate,  // `subject` bytes
-    kRefuse,    // the same, and there was no memory
-    kFree,      // of buffer `subject`, counted in the order of allocation
+    kAllocate,  // `argument` is the size
+    kRefuse,    // the same, but out of memory
+    kFree,      // `argument` is the number of the buffer, in allocation order
     kTrim,
   };
   Kind kind = Kind::kAllocate;
@@ -35,14 +35,16 @@ class PoolCallLog {
   static constexpr size_t kKeptCalls = 512;
 
   struct State {
-    uint64_t number = 0;  // from 0 on
-    uint64_t hash = 0;    // of this act and all before it
+    uint64_t number = 0;  // of the call, from 0
+    uint64_t hash = 0;    // of the calls up to and including this one
   };
 
+  // Returns the number of this call and the hash including it.
   State append(const PoolCall& call) ASHLAR_EXCLUDES(mutex_);
-  // How many there were, and the hash of all.
+  // Returns the number of calls and their hash.
   State state() const ASHLAR_EXCLUDES(mutex_);
-  // The last acts up to number `last`, for other ranks. Acts long past are forgotten.
+  // Serializes the recorded calls up to number `last`, for other ranks. Only the last kKeptCalls
+  // are recorded.
   std::string tail_up_to(uint64_t last) const ASHLAR_EXCLUDES(mutex_);
 
  private:
@@ -54,12 +56,12 @@ class PoolCallLog {
   mutable Mutex mutex_;
   uint64_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   uint64_t hash_ ASHLAR_GUARDED_BY(mutex_) = kHashSeed;
-  std::deque<Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // the last of `count_`
+  std::deque<Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // the most recent of `count_` calls
 };
 
-// Where the ranks first did not do the same, by their tails: "in act 7: rank 0 allocated 512 bytes,
-// rank 1 freed buffer 2", or before what they remember. Empty: what all remember is the same.
-// kFormat: a tail is none.
+// Finds the first call that differs between ranks, from their serialized logs: "in call 7: rank 0
+// allocated 512 bytes, rank 1 freed buffer 2", or says that it precedes the recorded calls. Returns
+// an empty string if the recorded calls agree, and kFormat if a log is malformed.
 Result<std::string> first_difference(std::span<const std::string> tails);
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocating, finding, freeing.
+// Allocation, lookup and deallocation of heap blocks.
 #include "symm/memory/rank_heap.h"
 
 #include <algorithm>
@@ -16,14 +16,15 @@ constexpr size_t kBufferRounding = 16;
 
 }  // namespace
 
-// The memory is made without the lock; the order is that in which blocks are counted.
+// Allocates the memory without holding the mutex. The order of allocations is the order in which
+// ordinals are assigned.
 Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& options) {
   if (options.persistent_id) {
     MutexLock lock(mutex_);
     const auto known = persistent_.find({options.group, *options.persistent_id});
-    if (known != persistent_.end()) return allocate_again(*known->second, bytes);
+    if (known != persistent_.end()) return reuse_persistent(*known->second, bytes);
   }
-  Result<std::shared_ptr<HeapBlock>> made = make(bytes, options_.pad_bytes);
+  Result<std::shared_ptr<HeapBlock>> made = make_block(bytes, options_.pad_bytes);
   if (!made.ok()) return made.status();
   const std::shared_ptr<HeapBlock>& block = *made;
   block->scope = options.group;
@@ -34,7 +35,7 @@ Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& opt
   if (options.persistent_id) {
     const PersistentKey key(options.group, *options.persistent_id);
     const auto [known, is_new] = persistent_.try_emplace(key, block);
-    if (!is_new) return allocate_again(*known->second, bytes);
+    if (!is_new) return reuse_persistent(*known->second, bytes);
   }
   Sequence& sequence = sequences_.try_emplace(options.group, Sequence{0, kHashSeed}).first->second;
   sequence.hash = hash_append(sequence.hash, uint64_t{bytes});
@@ -46,7 +47,7 @@ Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& opt
   return block->buffer();
 }
 
-Result<std::byte*> RankHeap::allocate_again(HeapBlock& block, size_t bytes) {
+Result<std::byte*> RankHeap::reuse_persistent(HeapBlock& block, size_t bytes) {
   if (block.is_live) {
     return Status::invalid_argument(text("persistent allocation ", *block.persistent_id, " of ",
                                          block.layout.buffer_bytes,
@@ -54,26 +55,26 @@ Result<std::byte*> RankHeap::allocate_again(HeapBlock& block, size_t bytes) {
   }
   if (bytes != block.layout.buffer_bytes) {
     return Status::invalid_argument(text("persistent allocation ", *block.persistent_id, " has ",
-                                         block.layout.buffer_bytes, " bytes, and ", bytes,
-                                         " were asked for: use another id"));
+                                         block.layout.buffer_bytes, " bytes, requested ", bytes,
+                                         ": use another id"));
   }
   block.is_live = true;
   return block.buffer();
 }
 
-Result<std::shared_ptr<HeapBlock>> RankHeap::make(size_t bytes, size_t pad_bytes) {
+Result<std::shared_ptr<HeapBlock>> RankHeap::make_block(size_t bytes, size_t pad_bytes) {
   release_multicast(Deadline::Clock::now());
   if (bytes > kMaxBlockBytes || pad_bytes > kMaxBlockBytes) {
     return Status::out_of_memory(
-        text("a symmetric block of ", bytes, " bytes: more than there can be"));
+        text("symmetric allocation of ", bytes, " bytes: the limit is ", kMaxBlockBytes));
   }
   auto block = std::make_shared<HeapBlock>();
   block->layout.pad_bytes = pad_bytes;
   block->layout.buffer_offset = align_up(pad_bytes, kBufferAlignment);
   block->layout.buffer_bytes = bytes;
-  const size_t front = block->layout.buffer_offset;
-  Result<std::shared_ptr<MappedMemory>> memory =
-      backend_.allocate(front + align_up(std::max<size_t>(bytes, 1), kBufferRounding), front);
+  const size_t buffer_offset = block->layout.buffer_offset;
+  Result<std::shared_ptr<MappedMemory>> memory = backend_.allocate(
+      buffer_offset + align_up(std::max<size_t>(bytes, 1), kBufferRounding), buffer_offset);
   if (!memory.ok()) return memory.status();
   block->memory = *std::move(memory);
   block->registry_id = process_.register_memory(block->memory);
@@ -82,8 +83,8 @@ Result<std::shared_ptr<HeapBlock>> RankHeap::make(size_t bytes, size_t pad_bytes
 
 Result<std::shared_ptr<HeapBlock>> RankHeap::allocate_internal(size_t bytes, std::string scope,
                                                                uint64_t ordinal) {
-  // All of it is front: that is what is zero.
-  Result<std::shared_ptr<HeapBlock>> made = make(0, bytes);
+  // The whole block is pad, because only pads are zeroed.
+  Result<std::shared_ptr<HeapBlock>> made = make_block(0, bytes);
   if (!made.ok()) return made;
   (*made)->scope = std::move(scope);
   (*made)->ordinal = ordinal;
@@ -92,12 +93,12 @@ Result<std::shared_ptr<HeapBlock>> RankHeap::allocate_internal(size_t bytes, std
 }
 
 Status RankHeap::free(const void* pointer) {
-  std::shared_ptr<HeapBlock> freed;  // unmapped without the lock
+  std::shared_ptr<HeapBlock> freed;  // unmapped after the mutex is released
   MutexLock lock(mutex_);
   const auto found = blocks_.find(static_cast<const std::byte*>(pointer));
   if (found == blocks_.end() || !found->second->is_live) {
     return Status::invalid_argument(
-        text(pointer, " is not the beginning of a symmetric block of this rank"));
+        text(pointer, " is not the beginning of a symmetric allocation of this rank"));
   }
   if (found->second->persistent_id) {
     found->second->is_live = false;
@@ -146,29 +147,30 @@ void RankHeap::add_peers(HeapBlock& block, const Token& group,
 
 void RankHeap::release_multicast_after(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline) {
   MutexLock lock(mutex_);
-  kept_.push_back({std::move(keeper), deadline});
+  deferred_releases_.push_back({std::move(keeper), deadline});
 }
 
-void RankHeap::release_multicast(Deadline::Clock::time_point then) {
-  std::vector<Keeping> over;
+void RankHeap::release_multicast(Deadline::Clock::time_point now) {
+  std::vector<DeferredRelease> due;
   {
     MutexLock lock(mutex_);
-    const auto is_kept = [then](const Keeping& each) { return each.until.at() > then; };
-    const auto first = std::stable_partition(kept_.begin(), kept_.end(), is_kept);
-    over.assign(std::move_iterator(first), std::move_iterator(kept_.end()));
-    kept_.erase(first, kept_.end());
+    const auto is_pending = [now](const DeferredRelease& each) { return each.until.at() > now; };
+    const auto first =
+        std::stable_partition(deferred_releases_.begin(), deferred_releases_.end(), is_pending);
+    due.assign(std::move_iterator(first), std::move_iterator(deferred_releases_.end()));
+    deferred_releases_.erase(first, deferred_releases_.end());
   }
-  for (const Keeping& each : over) each.keeper->let_go();
+  for (const DeferredRelease& each : due) each.keeper->let_go();
 }
 
 void RankHeap::forget_group(const Token& group) {
-  std::vector<std::shared_ptr<const PeerTable>> over;  // unmapped without the lock
+  std::vector<std::shared_ptr<const PeerTable>> dropped;  // unmapped after the mutex is released
   MutexLock lock(mutex_);
   for (const auto& [begin, block] : blocks_) {
     if (block->segment_buffers != nullptr) block->segment_buffers->forget_group(group);
     const auto found = block->peers.find(group);
     if (found == block->peers.end()) continue;
-    over.push_back(std::move(found->second));
+    dropped.push_back(std::move(found->second));
     block->peers.erase(found);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finding by offset; a carving that is gone has met nobody.
+// Lookup by offset. Freeing a buffer drops its rendezvous records.
 #include "symm/memory/segment_buffers.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace ashlar::symm {
 
 void SegmentBuffers::add(const PoolBuffer& pool_buffer) {
-  auto made = std::make_shared<const PoolBuffer>(pool_buffer);
+  auto buffer = std::make_shared<const PoolBuffer>(pool_buffer);
   MutexLock lock(mutex_);
-  entries_.emplace(pool_buffer.offset, Entry{std::move(made), {}});
+  entries_.emplace(pool_buffer.offset, Entry{std::move(buffer), {}});
 }
 
 void SegmentBuffers::remove(size_t offset) {
@@ -32,19 +32,19 @@ bool SegmentBuffers::has_rendezvous(const PoolBuffer& pool_buffer, const Token& 
   MutexLock lock(mutex_);
   const auto found = entries_.find(pool_buffer.offset);
   return found != entries_.end() && found->second.pool_buffer->ordinal == pool_buffer.ordinal &&
-         found->second.met.contains(group);
+         found->second.groups.contains(group);
 }
 
 void SegmentBuffers::mark_rendezvous(const PoolBuffer& pool_buffer, const Token& group) {
   MutexLock lock(mutex_);
   const auto found = entries_.find(pool_buffer.offset);
   if (found == entries_.end() || found->second.pool_buffer->ordinal != pool_buffer.ordinal) return;
-  found->second.met.insert(group);
+  found->second.groups.insert(group);
 }
 
 void SegmentBuffers::forget_group(const Token& group) {
   MutexLock lock(mutex_);
-  for (auto& [offset, entry] : entries_) entry.met.erase(group);
+  for (auto& [offset, entry] : entries_) entry.groups.erase(group);
 }
 
 }  // namespace ashlar::symm

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers that a pool has carved from one of its segments, for whoever has an address and wants
-// to know whose it is; and which of them the ranks of a group have met for. Owned by the segment's
-// block and by the pool. Thread safe.
+// The buffers that a pool has allocated in one of its segments: lookup by address, and for which
+// buffers a group has completed a rendezvous. Owned by the segment's heap block and by the pool.
+// Thread safe.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace ashlar::symm {
 
-// One buffer of a pool. The same on all ranks, if they did the same.
+// One buffer of a pool. The same on all ranks that made the same calls.
 struct PoolBuffer {
-  uint64_t ordinal = 0;        // among the pool's allocations
-  uint64_t call = 0;           // the number of the act that made it
-  uint64_t sequence_hash = 0;  // of that act and all before
+  uint64_t ordinal = 0;        // number among the pool's allocations
+  uint64_t call = 0;           // the number of the call that allocated it
+  uint64_t sequence_hash = 0;  // of the calls up to and including that one
   uint64_t segment = 0;
   size_t offset = 0;  // in the segment's buffer
-  size_t bytes = 0;   // as they were asked for
+  size_t bytes = 0;   // as requested
 };
 
 class SegmentBuffers {
@@ -34,12 +34,12 @@ class SegmentBuffers {
   const PoolCallLog& log() const { return *log_; }
 
   void add(const PoolBuffer& pool_buffer) ASHLAR_EXCLUDES(mutex_);
-  // REQUIRES: one begins there.
+  // REQUIRES: a buffer begins at `offset`.
   void remove(size_t offset) ASHLAR_EXCLUDES(mutex_);
-  // The one that covers the offset. Null: that is free. One of 0 bytes has one.
+  // Returns the buffer that covers the offset, or null. A buffer of 0 bytes is treated as 1 byte.
   std::shared_ptr<const PoolBuffer> find(size_t offset) const ASHLAR_EXCLUDES(mutex_);
 
-  // Whether the group's ranks have compared what they did up to this carving, and were at one.
+  // Whether the ranks of the group have verified that they made the same calls up to this buffer.
   bool has_rendezvous(const PoolBuffer& pool_buffer, const Token& group) const
       ASHLAR_EXCLUDES(mutex_);
   void mark_rendezvous(const PoolBuffer& pool_buffer, const Token& group) ASHLAR_EXCLUDES(mutex_);
@@ -47,11 +47,11 @@ class SegmentBuffers {
 
  private:
   struct Entry {
-    std::shared_ptr<const PoolBuffer> pool_buffer{};  // also owned by whoever is meeting for it
-    std::set<Token> met{};
+    std::shared_ptr<const PoolBuffer> pool_buffer{};  // also owned by a rendezvous in progress
+    std::set<Token> groups{};                         // that have completed a rendezvous
   };
 
-  const std::shared_ptr<const PoolCallLog> log_;  // the pool's, also owned by its other segments
+  const std::shared_ptr<const PoolCallLog> log_;  // also owned by the pool and its other segments
 
   mutable Mutex mutex_;
   std::map<size_t, Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // by offset

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taking, and giving back with merging.
+// Best-fit allocation; release with coalescing.
 #include "symm/memory/segment_free_list.h"
 
 #include <iterator>
@@ -15,9 +15,9 @@ void SegmentFreeList::add_segment(uint64_t segment, size_t bytes) {
 std::optional<SegmentFreeList::Position> SegmentFreeList::allocate(size_t bytes) {
   const auto fitting = by_size_.lower_bound({bytes, Position{}});
   if (fitting == by_size_.end()) return std::nullopt;
-  const auto [hole_bytes, position] = *fitting;
+  const auto [range_bytes, position] = *fitting;
   remove(by_position_.find(position));
-  if (hole_bytes > bytes) add({position.segment, position.offset + bytes}, hole_bytes - bytes);
+  if (range_bytes > bytes) add({position.segment, position.offset + bytes}, range_bytes - bytes);
   return position;
 }
 
@@ -44,13 +44,13 @@ void SegmentFreeList::release(Position position, size_t bytes) {
 std::vector<uint64_t> SegmentFreeList::remove_empty_segments() {
   std::vector<uint64_t> removed;
   for (auto segment = segments_.begin(); segment != segments_.end();) {
-    const auto hole = by_position_.find({segment->first, 0});
-    if (hole == by_position_.end() || hole->second != segment->second) {
+    const auto range = by_position_.find({segment->first, 0});
+    if (range == by_position_.end() || range->second != segment->second) {
       ++segment;
       continue;
     }
     removed.push_back(segment->first);
-    remove(hole);
+    remove(range);
     segment = segments_.erase(segment);
   }
   return removed;
@@ -62,10 +62,10 @@ void SegmentFreeList::add(Position position, size_t bytes) {
   free_bytes_ += bytes;
 }
 
-void SegmentFreeList::remove(std::map<Position, size_t>::iterator hole) {
-  by_size_.erase({hole->second, hole->first});
-  free_bytes_ -= hole->second;
-  by_position_.erase(hole);
+void SegmentFreeList::remove(std::map<Position, size_t>::iterator range) {
+  by_size_.erase({range->second, range->first});
+  free_bytes_ -= range->second;
+  by_position_.erase(range);
 }
 
 }  // namespace ashlar::symm

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which parts of a pool's segments are free, and which of them a request gets: the smallest that is
-// large enough, of equal ones that in the oldest segment, there the first. Segments have numbers
-// and parts have offsets; no address has a say, so that ranks that ask the same get the same.
-// Arithmetic alone; not thread safe.
+// The free ranges of a pool's segments. Best fit: the smallest range that is large enough; among
+// equal ones the one in the oldest segment, at the lowest offset. Ranges are identified by segment
+// number and offset rather than by address, so that ranks that make the same calls get the same
+// results. Not thread safe.
 #pragma once
 
 #include <compare>
@@ -17,7 +17,7 @@
 
 namespace ashlar::symm {
 
-// The parts that are taken and the holes of a segment tile it; no two holes are neighbours.
+// Invariant: allocated and free ranges tile each segment, and no two free ranges are adjacent.
 class SegmentFreeList {
  public:
   struct Position {
@@ -26,25 +26,25 @@ class SegmentFreeList {
     auto operator<=>(const Position&) const = default;
   };
 
-  // REQUIRES: a new number.
+  // REQUIRES: the number is new.
   void add_segment(uint64_t segment, size_t bytes);
-  // Nothing: no hole is large enough. REQUIRES: bytes > 0.
+  // Returns nothing if no range is large enough. REQUIRES: bytes > 0.
   std::optional<Position> allocate(size_t bytes);
-  // REQUIRES: taken, so many bytes.
+  // REQUIRES: allocated with this size.
   void release(Position position, size_t bytes);
-  // Forgets the segments that nothing was taken from. Which they were, in order.
+  // Removes the segments without allocations and returns their numbers, in order.
   std::vector<uint64_t> remove_empty_segments();
 
   size_t free_bytes() const { return free_bytes_; }
 
  private:
   void add(Position position, size_t bytes);
-  void remove(std::map<Position, size_t>::iterator hole);
+  void remove(std::map<Position, size_t>::iterator range);
 
-  std::map<uint64_t, size_t> segments_;             // their bytes
-  std::map<Position, size_t> by_position_;          // bytes of each hole
-  std::set<std::tuple<size_t, Position>> by_size_;  // the same holes
-  size_t free_bytes_ = 0;                           // of all
+  std::map<uint64_t, size_t> segments_;             // size of each segment
+  std::map<Position, size_t> by_position_;          // size of each free range
+  std::set<std::tuple<size_t, Position>> by_size_;  // the same ranges
+  size_t free_bytes_ = 0;                           // in all segments
 };
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Carving, growing, giving back.
+// Sub-allocation from segments.
 #include "symm/memory/segment_pool.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ashlar::symm {
 namespace {
 
-// So that every buffer is aligned as a block's is.
+// Buffers of a pool have the same alignment as those of heap blocks.
 size_t rounded_bytes(size_t bytes) {
   return align_up(std::max<size_t>(bytes, 1), kBufferAlignment);
 }
@@ -29,15 +29,15 @@ SegmentPool::~SegmentPool() {
 
 Result<std::byte*> SegmentPool::allocate(size_t bytes) {
   if (bytes > kMaxBlockBytes) {
-    return Status::out_of_memory(text("a buffer of ", bytes, " bytes from pool ", options_.name,
-                                      ": more than there can be"));
+    return Status::out_of_memory(text("allocation of ", bytes, " bytes from pool ", options_.name,
+                                      ": the limit is ", kMaxBlockBytes));
   }
   if (!mutex_.try_lock_until(Deadline::never())) return TimedMutex::timeout_error("an allocation");
   const TimedLock lock(mutex_);
   std::optional<SegmentFreeList::Position> position = free_list_.allocate(rounded_bytes(bytes));
   if (!position) {
     if (Status grown = grow(rounded_bytes(bytes)); !grown.ok()) {
-      // Ranks that had memory went on differently: the next rendezvous says who had none.
+      // Logged, so that the next rendezvous reports which ranks ran out of memory.
       log_->append({PoolCall::Kind::kRefuse, bytes});
       return grown;
     }
@@ -57,7 +57,7 @@ Result<std::byte*> SegmentPool::allocate(size_t bytes) {
   return segment.buffer + position->offset;
 }
 
-// Segments of a pool are counted apart from other blocks, and from those of other pools.
+// The segments of each pool have their own scope, so they are numbered separately.
 Status SegmentPool::grow(size_t bytes) {
   Segment segment;
   segment.bytes = std::max(bytes, rounded_bytes(options_.segment_bytes));
@@ -105,7 +105,7 @@ void SegmentPool::trim() {
 
 void SegmentPool::free_segment(uint64_t number) {
   const auto segment = segments_.find(number);
-  // It is the beginning of a live block, which is all that free asks for.
+  // Cannot fail: the pointer is the beginning of a live block.
   (void)heap_.free(segment->second.buffer).ok();
   segments_.erase(segment);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pool of symmetric memory: buffers carved from segments, which are blocks of an arena and serve
-// nothing else. What it decides follows from the order of calls alone, so that ranks which make the
-// same calls have every buffer in the same segment at the same offset; every call is noted, and a
-// rendezvous compares the notes. Growing is such a decision, too: no rank asks another.
+// A pool of symmetric memory: sub-allocates buffers from segments, which are heap blocks that the
+// pool owns. Placement depends only on the order of calls, so ranks that make the same calls get
+// every buffer in the same segment at the same offset, without communication. Every call is logged,
+// and a rendezvous compares the logs.
 //
-// A segment is mapped into other ranks once, for all of its buffers. Thread safe, but ranks whose
-// threads call in different orders do different things.
+// A segment is mapped by the other ranks once, for all of its buffers. Thread safe, but threads of
+// different ranks must call in the same order.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class SegmentPool {
  public:
   struct Options {
     std::string name = "pool";
-    size_t segment_bytes = size_t{64} << 20;  // at least so many at a time
+    size_t segment_bytes = size_t{64} << 20;  // minimum size of a segment
   };
   // used_bytes + free_bytes == segment_bytes, all rounded up.
   struct Stats {
@@ -35,23 +35,23 @@ class SegmentPool {
     size_t segment_bytes = 0;
     size_t used_bytes = 0;
     size_t buffer_count = 0;
-    PoolCallLog::State calls{};  // how many there were, and their hash
+    PoolCallLog::State calls{};  // number of calls and their hash
   };
 
-  // `arena` outlives it.
+  // REQUIRES: `heap` outlives this.
   SegmentPool(RankHeap& heap, Options options);
-  // Memory that other ranks have mapped stays, and so do handles.
+  // Memory that other ranks or handles have mapped stays mapped.
   ~SegmentPool();
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
 
-  // Aligned to 128 B; 0 bytes count as one. kOutOfMemory: no hole is large enough, and the arena
-  // has no memory for another segment; this is noted, too.
+  // Aligned to 128 bytes; 0 bytes are treated as 1. Returns kOutOfMemory if no free range is large
+  // enough and the heap cannot allocate another segment; the failure is logged, too.
   Result<std::byte*> allocate(size_t bytes) ASHLAR_EXCLUDES(mutex_);
-  // From now on it may be part of other buffers, whoever has a handle. kInvalidArgument: not the
-  // beginning of a buffer of this pool.
+  // The memory may be reused immediately, even if handles to it exist. Returns kInvalidArgument if
+  // `pointer` is not the beginning of a buffer of this pool.
   Status free(const void* pointer) ASHLAR_EXCLUDES(mutex_);
-  // Gives segments back that no buffer is in.
+  // Frees the segments that contain no buffer.
   void trim() ASHLAR_EXCLUDES(mutex_);
 
   Stats stats() ASHLAR_EXCLUDES(mutex_);
@@ -60,7 +60,7 @@ class SegmentPool {
   struct Segment {
     std::byte* buffer = nullptr;
     size_t bytes = 0;
-    std::shared_ptr<SegmentBuffers> segment_buffers{};  // also owned by the block
+    std::shared_ptr<SegmentBuffers> segment_buffers{};  // also owned by the heap block
   };
 
   Status grow(size_t bytes) ASHLAR_REQUIRES(mutex_);
@@ -71,7 +71,7 @@ class SegmentPool {
   const std::shared_ptr<PoolCallLog> log_ =
       std::make_shared<PoolCallLog>();  // also owned by segments
 
-  TimedMutex mutex_;  // a turn, since growing waits for a device
+  TimedMutex mutex_;  // timed, because growing the pool may wait for a device
   SegmentFreeList free_list_ ASHLAR_GUARDED_BY(mutex_);
   std::map<uint64_t, Segment> segments_ ASHLAR_GUARDED_BY(mutex_);  // by number
   uint64_t next_segment_ ASHLAR_GUARDED_BY(mutex_) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What went well is counted once it has.
+// Counts an operation after it has succeeded.
 #include "symm/operations/counting_operations.h"
 
 #include <numeric>
@@ -10,16 +10,16 @@ namespace {
 
 constexpr std::array<const char*, CountingOperations::kKindCount> kNames{
     "put", "get", "post", "atomic post", "fetch", "store_words", "multimem_put",
-    // as Signal::Kind
+    // in the order of Signal::Kind
     "put_signal", "wait_signal", "add_signal", "wait_for_value", "barrier",
-    // as Collective
+    // in the order of Collective
     "all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all",
     "all_to_all_v", "multimem_all_reduce", "multimem_reduce", "multimem_all_gather"};
 
 static_assert(kNames.back() != nullptr);
 
-// Of arguments that were found to be good.
-struct BytesOf {
+// The size of a collective whose arguments have been checked.
+struct CollectiveBytes {
   size_t operator()(const ThresholdAllReduce& each) const { return reduced_bytes(each.request); }
   size_t operator()(const Reduce& each) const { return reduced_bytes(each); }
   size_t operator()(const ReduceScatter& each) const {
@@ -43,64 +43,66 @@ struct BytesOf {
 
 const char* CountingOperations::name(size_t kind) { return kNames[kind]; }
 
-CountingOperations::Line CountingOperations::line(size_t kind) const {
+CountingOperations::Count CountingOperations::count(size_t kind) const {
   const Counter& counter = counters_[kind];
   return {counter.count.load(std::memory_order_relaxed),
           counter.bytes.load(std::memory_order_relaxed)};
 }
 
-Status CountingOperations::note(size_t kind, size_t bytes, Status done) {
-  if (!done.ok()) return done;
+Status CountingOperations::record(size_t kind, size_t bytes, Status result) {
+  if (!result.ok()) return result;
   Counter& counter = counters_[kind];
   counter.count.fetch_add(1, std::memory_order_relaxed);
   if (bytes > 0) counter.bytes.fetch_add(bytes, std::memory_order_relaxed);
-  return done;
+  return result;
 }
 
-Status CountingOperations::put(const PeerTable& peers, int to, size_t place,
+Status CountingOperations::put(const PeerTable& peers, int to, size_t offset,
                                std::span<const std::byte> from) {
-  return note(kPut, from.size(), counted_->put(peers, to, place, from));
+  return record(kPut, from.size(), inner_->put(peers, to, offset, from));
 }
 
-Status CountingOperations::get(const PeerTable& peers, int from, size_t place,
+Status CountingOperations::get(const PeerTable& peers, int from, size_t offset,
                                std::span<std::byte> to) {
-  return note(kGet, to.size(), counted_->get(peers, from, place, to));
+  return record(kGet, to.size(), inner_->get(peers, from, offset, to));
 }
 
-Status CountingOperations::post(const PeerTable& peers, int to, size_t place,
+Status CountingOperations::post(const PeerTable& peers, int to, size_t offset,
                                 std::span<const std::byte> from) {
-  return note(kPost, from.size(), counted_->post(peers, to, place, from));
+  return record(kPost, from.size(), inner_->post(peers, to, offset, from));
 }
 
-Status CountingOperations::post(const PeerTable& peers, int at, const AtomicOp& what) {
-  return note(kAtomicPost, static_cast<size_t>(what.word), counted_->post(peers, at, what));
+Status CountingOperations::post(const PeerTable& peers, int at, const AtomicOp& op) {
+  return record(kAtomicPost, static_cast<size_t>(op.word), inner_->post(peers, at, op));
 }
 
-Result<uint64_t> CountingOperations::fetch(const PeerTable& peers, int at, const AtomicOp& what) {
-  Result<uint64_t> before = counted_->fetch(peers, at, what);
-  if (before.ok()) (void)note(kFetch, static_cast<size_t>(what.word), {}).ok();
+Result<uint64_t> CountingOperations::fetch(const PeerTable& peers, int at, const AtomicOp& op) {
+  Result<uint64_t> before = inner_->fetch(peers, at, op);
+  if (before.ok()) (void)record(kFetch, static_cast<size_t>(op.word), {}).ok();
   return before;
 }
 
-Status CountingOperations::store_words(const PeerTable& peers, const WordFillRequest& what,
+Status CountingOperations::store_words(const PeerTable& peers, const WordFillRequest& fill,
                                        const RunOptions& run_options) {
-  return note(kStoreWords, what.count * sizeof(uint32_t),
-              counted_->store_words(peers, what, run_options));
+  return record(kStoreWords, fill.count * sizeof(uint32_t),
+                inner_->store_words(peers, fill, run_options));
 }
 
-Status CountingOperations::multicast_put(const PeerTable& peers, const MulticastPut& what,
+Status CountingOperations::multicast_put(const PeerTable& peers, const MulticastPut& put,
                                          const RunOptions& run_options) {
-  return note(kMulticastPut, what.from.size(), counted_->multicast_put(peers, what, run_options));
+  return record(kMulticastPut, put.from.size(), inner_->multicast_put(peers, put, run_options));
 }
 
-Status CountingOperations::run(const Signal& what, const RunOptions& run_options) {
-  return note(kFirstSignal + static_cast<size_t>(what.kind), 0, counted_->run(what, run_options));
+Status CountingOperations::run(const Signal& signal, const RunOptions& run_options) {
+  return record(kFirstSignal + static_cast<size_t>(signal.kind), 0,
+                inner_->run(signal, run_options));
 }
 
-Status CountingOperations::run(const Collective& what, const RunOptions& run_options) {
-  Status done = counted_->run(what, run_options);
+Status CountingOperations::run(const Collective& collective, const RunOptions& run_options) {
+  Status done = inner_->run(collective, run_options);
   if (!done.ok()) return done;
-  return note(kFirstCollective + what.index(), std::visit(BytesOf(), what), std::move(done));
+  return record(kFirstCollective + collective.index(), std::visit(CollectiveBytes(), collective),
+                std::move(done));
 }
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that count what they are asked to do, and have others do it.
+// An `Operations` decorator that counts the calls and bytes of every kind of operation.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace ashlar::symm {
 
 class CountingOperations final : public Operations {
  public:
-  // By what is counted; after these, signals and collectives as their own types number them.
+  // Kinds of operations. Followed by signals, in the order of Signal::Kind, and collectives, in the
+  // order of the alternatives of `Collective`.
   enum Kind : size_t {
     kPut,
     kGet,
@@ -30,51 +31,52 @@ class CountingOperations final : public Operations {
   static constexpr size_t kFirstCollective = kFirstSignal + kSignalCount;
   static constexpr size_t kKindCount = kFirstCollective + std::variant_size_v<Collective>;
 
-  struct Line {
-    uint64_t count = 0;  // of calls that went well
-    uint64_t bytes = 0;  // of this rank's memory, or of what it was given
+  struct Count {
+    uint64_t count = 0;  // successful calls
+    uint64_t bytes = 0;  // of this rank's arguments
   };
 
-  explicit CountingOperations(std::unique_ptr<Operations> counted) : counted_(std::move(counted)) {}
+  explicit CountingOperations(std::unique_ptr<Operations> inner) : inner_(std::move(inner)) {}
 
   static const char* name(size_t kind);
-  Line line(size_t kind) const;
+  Count count(size_t kind) const;
 
-  Status put(const PeerTable& peers, int to, size_t place,
+  Status put(const PeerTable& peers, int to, size_t offset,
              std::span<const std::byte> from) override;
-  Status get(const PeerTable& peers, int from, size_t place, std::span<std::byte> to) override;
-  Status post(const PeerTable& peers, int to, size_t place,
+  Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) override;
+  Status post(const PeerTable& peers, int to, size_t offset,
               std::span<const std::byte> from) override;
-  Status post(const PeerTable& peers, int at, const AtomicOp& what) override;
-  Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& what) override;
-  Status fence(const PeerTable& peers) override { return counted_->fence(peers); }
-  Status quiet(const PeerTable& peers) override { return counted_->quiet(peers); }
-  Status store_words(const PeerTable& peers, const WordFillRequest& what,
+  Status post(const PeerTable& peers, int at, const AtomicOp& op) override;
+  Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& op) override;
+  Status fence(const PeerTable& peers) override { return inner_->fence(peers); }
+  Status quiet(const PeerTable& peers) override { return inner_->quiet(peers); }
+  Status store_words(const PeerTable& peers, const WordFillRequest& fill,
                      const RunOptions& run_options) override;
-  Status multicast_put(const PeerTable& peers, const MulticastPut& what,
+  Status multicast_put(const PeerTable& peers, const MulticastPut& put,
                        const RunOptions& run_options) override;
-  Status run(const Signal& what, const RunOptions& run_options) override;
-  Status run(const Collective& what, const RunOptions& run_options) override;
+  Status run(const Signal& signal, const RunOptions& run_options) override;
+  Status run(const Collective& collective, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override {
-    return counted_->counter_value(from, channel);
+    return inner_->counter_value(from, channel);
   }
-  Status finish(StreamId stream) override { return counted_->finish(stream); }
-  bool has_failed_work() override { return counted_->has_failed_work(); }
-  Result<std::optional<Thresholds>> measure(const PeerTable& room, size_t bytes,
+  Status finish(StreamId stream) override { return inner_->finish(stream); }
+  bool has_failed_work() override { return inner_->has_failed_work(); }
+  Result<std::optional<Thresholds>> measure(const PeerTable& scratch, size_t bytes,
                                             Deadline deadline) override {
-    return counted_->measure(room, bytes, deadline);
+    return inner_->measure(scratch, bytes, deadline);
   }
 
  private:
-  // Relaxed: they say how often, and order nothing.
+  // Relaxed: the counters do not order other memory accesses.
   struct Counter {
     std::atomic<uint64_t> count{0};
     std::atomic<uint64_t> bytes{0};
   };
 
-  Status note(size_t kind, size_t bytes, Status done);
+  // Counts the call if `result` is ok. Returns `result`.
+  Status record(size_t kind, size_t bytes, Status result);
 
-  const std::unique_ptr<Operations> counted_;
+  const std::unique_ptr<Operations> inner_;
   std::array<Counter, kKindCount> counters_{};
 };
 

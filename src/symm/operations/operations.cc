@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which function does what.
+// Dispatches requests to the signal and collective algorithms.
 #include "symm/operations/operations.h"
 
 #include "symm/core/shared_words.h"
@@ -11,27 +11,27 @@ namespace ashlar::symm {
 namespace {
 
 template <typename... Cases>
-struct Match : Cases... {
+struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 template <typename... Cases>
-Match(Cases...) -> Match<Cases...>;
+Overloaded(Cases...) -> Overloaded<Cases...>;
 
 }  // namespace
 
-Status check(const Team& team, const Collective& what) {
+Status check(const Team& team, const Collective& collective) {
   return std::visit(
-      Match{[&](const ThresholdAllReduce& each) { return check_request(team, each.request); },
-            [&](const MultimemAllReduce& each) { return check_request(team, each.request); },
-            [&](const MultimemReduce& each) { return check_request(team, each.request); },
-            [&](const MultimemAllGather& each) { return check_request(team, each.request); },
-            [&](const auto& each) { return check_request(team, each); }},
-      what);
+      Overloaded{[&](const ThresholdAllReduce& each) { return check_request(team, each.request); },
+                 [&](const MultimemAllReduce& each) { return check_request(team, each.request); },
+                 [&](const MultimemReduce& each) { return check_request(team, each.request); },
+                 [&](const MultimemAllGather& each) { return check_request(team, each.request); },
+                 [&](const auto& each) { return check_request(team, each); }},
+      collective);
 }
 
-Status perform(const Team& team, const Collective& what, const Limits& limits) {
+Status perform(const Team& team, const Collective& collective, const Limits& limits) {
   return std::visit(
-      Match{
+      Overloaded{
           [&](const ThresholdAllReduce& each) {
             return all_reduce(team, each.request, each.one_shot_bytes, limits);
           },
@@ -49,55 +49,53 @@ Status perform(const Team& team, const Collective& what, const Limits& limits) {
             return multimem_all_gather(team, each.request, limits);
           },
       },
-      what);
+      collective);
 }
 
-Status check(const SignalPads& pads, const Signal& what) {
-  if (Status wrong = pads.slots().check_channel(what.channel); !wrong.ok()) return wrong;
-  return what.kind == Signal::Kind::kBarrier ? Status() : pads.slots().check_rank(what.rank);
+Status check(const SignalPads& pads, const Signal& signal) {
+  if (Status wrong = pads.slots().check_channel(signal.channel); !wrong.ok()) return wrong;
+  return signal.kind == Signal::Kind::kBarrier ? Status() : pads.slots().check_rank(signal.rank);
 }
 
-Status perform(const SignalPads& pads, const Signal& what, const Limits& limits) {
-  switch (what.kind) {
-    case Signal::Kind::kPut: return put_signal(pads.slots(), what.rank, what.channel, limits);
-    case Signal::Kind::kWait: return wait_signal(pads.slots(), what.rank, what.channel, limits);
-    case Signal::Kind::kAdd: return add_signal(pads, what.rank, what.channel, what.value);
+Status perform(const SignalPads& pads, const Signal& signal, const Limits& limits) {
+  switch (signal.kind) {
+    case Signal::Kind::kPut: return put_signal(pads.slots(), signal.rank, signal.channel, limits);
+    case Signal::Kind::kWait: return wait_signal(pads.slots(), signal.rank, signal.channel, limits);
+    case Signal::Kind::kAdd: return add_signal(pads, signal.rank, signal.channel, signal.value);
     case Signal::Kind::kWaitForValue:
-      return wait_for_value(pads, what.rank, what.channel, what.value, limits);
-    case Signal::Kind::kBarrier: return barrier(pads, what.channel, limits);
+      return wait_for_value(pads, signal.rank, signal.channel, signal.value, limits);
+    case Signal::Kind::kBarrier: return barrier(pads, signal.channel, limits);
   }
   return Status::invalid_argument("no such signal");
 }
 
-void store_words_at(std::byte* first, const WordFillRequest& what) {
+void store_words_at(std::byte* first, const WordFillRequest& fill) {
   auto* words = reinterpret_cast<uint32_t*>(first);
-  for (size_t i = 0; i < what.count; ++i) {
-    SharedWords::store(words + i, what.value, std::memory_order_release);
+  for (size_t i = 0; i < fill.count; ++i) {
+    SharedWords::store(words + i, fill.value, std::memory_order_release);
   }
 }
 
-// --- what not every back end has -----------------------------------------------------------------
+// --- fill not every back end has -----------------------------------------------------------------
 
 namespace {
 
-Status no_words() {
+Status no_atomics() {
   return Status::unsupported(
-      "steps on single words are for the host's memory: a device's is changed by put, or by "
-      "kernels");
+      "atomics are available for host memory only: change device memory with put or from kernels");
 }
 
 }  // namespace
 
-Status Operations::post(const PeerTable& /*peers*/, int /*at*/, const AtomicOp& /*what*/) {
-  return no_words();
+Status Operations::post(const PeerTable& /*peers*/, int /*at*/, const AtomicOp& /*op*/) {
+  return no_atomics();
 }
 
-Result<uint64_t> Operations::fetch(const PeerTable& /*peers*/, int /*at*/,
-                                   const AtomicOp& /*what*/) {
-  return no_words();
+Result<uint64_t> Operations::fetch(const PeerTable& /*peers*/, int /*at*/, const AtomicOp& /*op*/) {
+  return no_atomics();
 }
 
-Status Operations::multicast_put(const PeerTable& /*peers*/, const MulticastPut& /*what*/,
+Status Operations::multicast_put(const PeerTable& /*peers*/, const MulticastPut& /*put*/,
                                  const RunOptions& /*when*/) {
   return Status::unsupported("this back end has no multicast");
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of a group do with their memory, wherever that is: on the host's the caller's
-// thread does it (host_operations.h), on a device's a piece of work in a stream (device/). The
-// facade speaks to this alone. Results have the same bits everywhere.
+// The operations of a group on symmetric memory, independent of where the memory is. On host memory
+// the calling thread performs them (backends/host); on device memory they are work in a stream
+// (backends/device, sim, cuda). The public API calls this interface only. Results are bit-identical
+// on all back ends.
 #pragma once
 
 #include <chrono>
@@ -28,19 +29,21 @@ namespace ashlar::symm {
 struct Signal {
   enum class Kind { kPut, kWait, kAdd, kWaitForValue, kBarrier };
   Kind kind = Kind::kBarrier;
-  int rank = 0;  // the other one; of a barrier nobody
+  int rank = 0;  // the peer; unused by barriers
   int channel = 0;
-  uint64_t value = 0;  // to add, or to wait for
+  uint64_t value = 0;  // to add or to wait for
 };
 
-// One-shot up to so many bytes, and two-shot above; 0 or SIZE_MAX: always one of the two.
+// An all-reduce that is one-shot up to `one_shot_bytes` and two-shot above. 0 and SIZE_MAX select
+// one algorithm for all sizes.
 struct ThresholdAllReduce {
   AllReduce request{};
   size_t one_shot_bytes = 0;
 };
 
-// Through multicast. REQUIRES: the memory has it. `multicast` is where the pieces are by it, for
-// back ends that have use for it; null: go by all ranks' memory.
+// Collectives through multicast. REQUIRES: the memory supports multicast. `multicast` is the
+// multicast address of the request's pieces. If it is null, the back end accesses every rank's
+// memory instead.
 struct MultimemAllReduce {
   AllReduce request{};
   std::byte* multicast = nullptr;
@@ -58,47 +61,47 @@ using Collective =
     std::variant<ThresholdAllReduce, Reduce, ReduceScatter, AllGather, Broadcast, AllToAll,
                  AllToAllV, MultimemAllReduce, MultimemReduce, MultimemAllGather>;
 
-// On the calling thread, by pointer. `check` finds what `perform` would refuse, and reads no
-// memory.
-Status check(const Team& team, const Collective& what);
-Status perform(const Team& team, const Collective& what, const Limits& limits);
-Status check(const SignalPads& pads, const Signal& what);
-Status perform(const SignalPads& pads, const Signal& what, const Limits& limits);
+// `perform` runs a request on the calling thread, by pointer. `check` returns the errors that
+// `perform` would return for invalid arguments, without accessing memory.
+Status check(const Team& team, const Collective& collective);
+Status perform(const Team& team, const Collective& collective, const Limits& limits);
+Status check(const SignalPads& pads, const Signal& signal);
+Status perform(const SignalPads& pads, const Signal& signal, const Limits& limits);
 
-// In which order, and until when.
+// How an operation is scheduled.
 struct RunOptions {
-  // Empty: it is done when the call returns. Otherwise the call returns at once, and it is done in
-  // the stream's order; how it ended is told by the next call, and by `finish`.
+  // If set, the operation is enqueued in the stream and the call returns immediately. Errors are
+  // returned by a later call or by `finish`. If empty, the operation is complete on return.
   std::optional<StreamId> stream{};
-  std::chrono::milliseconds timeout{0};  // 0: for ever. Begins with the work itself.
-  InFlightWork* in_flight = nullptr;  // counts what is in a stream: memory stays as long. Not null.
+  std::chrono::milliseconds timeout{0};  // 0: no timeout. Starts when the operation itself starts.
+  InFlightWork* in_flight = nullptr;     // tracks work in streams; never null
 };
 
-// What one rank does alone.
+// Fills `count` words of one rank's memory with `value`.
 struct WordFillRequest {
-  int rank = 0;      // whose memory
-  size_t place = 0;  // from the beginning of its pad, in front of the buffer; a multiple of 4
+  int rank = 0;       // the owner of the memory
+  size_t offset = 0;  // in bytes from the user's pad, which precedes the buffer; a multiple of 4
   size_t count = 0;
   uint32_t value = 0;
 };
-// By pointer, on the calling thread. `first`: the first word.
-void store_words_at(std::byte* first, const WordFillRequest& what);
+// Fills the words starting at `first`, by pointer, on the calling thread.
+void store_words_at(std::byte* first, const WordFillRequest& fill);
 
 struct MulticastPut {
-  std::span<const std::byte> from{};  // the device's
-  size_t place = 0;                   // in every rank's buffer
-  std::byte* multicast = nullptr;     // that place by multicast, as above
+  std::span<const std::byte> from{};  // device memory
+  size_t offset = 0;                  // in the buffer of every rank
+  std::byte* multicast = nullptr;     // the multicast address of that offset, or null; see above
 };
 
 struct OperationsOptions {
   RankInfo rank_info{};
-  int channel_count = 0;                    // of the pad; collectives use the last
-  std::shared_ptr<const PeerTable> pads{};  // the group's own; also owned by its circle
-  std::shared_ptr<Failure> failure{};       // the group's; also owned by its circle
+  int channel_count = 0;                    // of the signal pad; collectives use the last channel
+  std::shared_ptr<const PeerTable> pads{};  // also owned by the communicator
+  std::shared_ptr<Failure> failure{};       // also owned by the communicator
   SpinPolicy spin_policy{};
 };
 
-// Thread safe. Outlives the InFlight of everything it was given.
+// Thread safe. REQUIRES: outlives every `InFlightWork` passed to it.
 class Operations {
  public:
   Operations() = default;
@@ -106,40 +109,42 @@ class Operations {
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
-  // Bytes between the caller's memory and `place` in a rank's buffer; done when they return.
-  // REQUIRES: checked.
-  virtual Status put(const PeerTable& peers, int to, size_t place,
+  // Copies bytes between the caller's memory and `offset` in a rank's buffer. Complete on return.
+  // REQUIRES, for all operations: the caller has checked the arguments.
+  virtual Status put(const PeerTable& peers, int to, size_t offset,
                      std::span<const std::byte> from) = 0;
-  virtual Status get(const PeerTable& peers, int from, size_t place, std::span<std::byte> to) = 0;
-  // Bytes, and steps on words, that may still be on their way when these return: `fence` puts them
-  // in front of what comes after it, `quiet` waits for them. The offset of a step is from the
-  // beginning of the buffer. REQUIRES: checked. kUnsupported: not by this back end.
-  virtual Status post(const PeerTable& peers, int to, size_t place,
+  virtual Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) = 0;
+  // Puts and atomics that may still be in flight on return. `fence` orders them before later ones,
+  // `quiet` waits for them. The offset of an atomic is relative to the buffer. Returns kUnsupported
+  // if the back end has no atomics.
+  virtual Status post(const PeerTable& peers, int to, size_t offset,
                       std::span<const std::byte> from) {
-    return put(peers, to, place, from);
+    return put(peers, to, offset, from);
   }
-  virtual Status post(const PeerTable& peers, int at, const AtomicOp& what);
-  virtual Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& what);
+  virtual Status post(const PeerTable& peers, int at, const AtomicOp& op);
+  virtual Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& op);
   virtual Status fence(const PeerTable& /*peers*/) { return {}; }
   virtual Status quiet(const PeerTable& /*peers*/) { return {}; }
-  // Words are stored with release; on another machine, put there after a fence. REQUIRES: checked.
-  // kUnsupported: as above.
-  virtual Status store_words(const PeerTable& peers, const WordFillRequest& what,
+  // Release stores for mapped memory; a fence and a put for a rank on another machine. Returns
+  // kUnsupported if the back end cannot store words.
+  virtual Status store_words(const PeerTable& peers, const WordFillRequest& fill,
                              const RunOptions& run_options) = 0;
-  // To all ranks. REQUIRES: checked, and the memory has multicast.
-  virtual Status multicast_put(const PeerTable& peers, const MulticastPut& what,
+  // Copies bytes to the buffers of all ranks. REQUIRES: the memory supports multicast.
+  virtual Status multicast_put(const PeerTable& peers, const MulticastPut& put,
                                const RunOptions& run_options);
-  virtual Status run(const Signal& what, const RunOptions& run_options) = 0;
-  virtual Status run(const Collective& what, const RunOptions& run_options) = 0;
-  // Of this rank's counter.
+  virtual Status run(const Signal& signal, const RunOptions& run_options) = 0;
+  virtual Status run(const Collective& collective, const RunOptions& run_options) = 0;
+  // The value of this rank's counter (channel, from).
   virtual Result<uint64_t> counter_value(int from, int channel) = 0;
-  // Waits for all that is in the stream, and says what ended badly. kUnsupported: no streams here.
+  // Waits for all work in the stream and returns its error, if any. Returns kUnsupported if the
+  // back end has no streams.
   virtual Status finish(StreamId stream) = 0;
-  // Whether a collective ended by a timeout or with the group, told or not: what other ranks do
-  // with this one's memory may then go on.
+  // Whether any work ended with a timeout or with the group's failure, even if the error has been
+  // returned. Other ranks may then still be accessing this rank's memory.
   virtual bool has_failed_work() { return false; }
-  // Which all-reduce is the quicker, if that can be measured here.
-  virtual Result<std::optional<Thresholds>> measure(const PeerTable& room, size_t bytes,
+  // Measures which all-reduce is faster for which size. Returns nothing if this group cannot
+  // measure.
+  virtual Result<std::optional<Thresholds>> measure(const PeerTable& scratch, size_t bytes,
                                                     Deadline deadline) = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joining and leaving. Where a rendezvous goes on: rendezvous.cc.
+// Joining and leaving. The rendezvous is in rendezvous.cc.
 #include "symm/rendezvous/communicator.h"
 
 #include <algorithm>
@@ -11,19 +11,20 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "symm/core/hash.h"
+#include "symm/rendezvous/handle_exchange.h"
 #include "symm/signals/signal_pad.h"
 #include "symm/stores/store_helpers.h"
 
 namespace ashlar::symm {
 namespace {
 
-constexpr std::chrono::milliseconds kPartingPatience{3000};
-// What a rank leaves in the store when its group has failed, and the verdict itself, are there for
-// so many leases: a rank that has its own beats within each, and reads the verdict when it does.
-constexpr int kPartingLeases = 3;
+constexpr std::chrono::milliseconds kLeaveTimeout{3000};
+// How long the failure record and the remaining keys of a failed group stay in the store. Every
+// live rank reads the failure record at least once per lease.
+constexpr int kFailureTtlLeases = 3;
 
 std::chrono::milliseconds failure_ttl(const RankHeap& heap) {
-  return kPartingLeases * heap.process().options().lease;
+  return kFailureTtlLeases * heap.process().options().lease;
 }
 
 Status check_options(const CommunicatorOptions& options) {
@@ -39,7 +40,7 @@ Status check_options(const CommunicatorOptions& options) {
                        distinct.size() == options.members.size();
   if (!options.members.empty() && !has_all) {
     return Status::invalid_argument(text(options.members.size(), " members (", distinct.size(),
-                                         " different ones) for ", options.world_size, " ranks"));
+                                         " distinct) for ", options.world_size, " ranks"));
   }
   return {};
 }
@@ -48,7 +49,7 @@ uint64_t member_of(const CommunicatorOptions& options, int rank) {
   return options.members.empty() ? static_cast<uint64_t>(rank) : options.members[rank];
 }
 
-// Groups of other members are others, whatever they are called.
+// Groups with different members have different keys, even if they have the same name.
 MemberListOptions member_list_options(const CommunicatorOptions& options, const RankHeap& heap) {
   uint64_t hash = hash_append(kHashSeed, static_cast<uint64_t>(options.world_size));
   for (int rank = 0; rank < options.world_size; ++rank) {
@@ -58,7 +59,7 @@ MemberListOptions member_list_options(const CommunicatorOptions& options, const 
           options.key_ttl, failure_ttl(heap)};
 }
 
-// By rank: the lowest rank on its machine.
+// By rank: the lowest rank on the same machine.
 std::vector<int> leaders_of(const MemberList& member_list) {
   std::map<std::string_view, int> lowest;
   std::vector<int> leaders;
@@ -68,7 +69,7 @@ std::vector<int> leaders_of(const MemberList& member_list) {
   return leaders;
 }
 
-std::vector<int> ranks_elsewhere(const MemberList& member_list, int own) {
+std::vector<int> ranks_of_other_processes(const MemberList& member_list, int own) {
   std::vector<int> found;
   for (const JoinRecord& each : member_list.records) {
     if (each.process != member_list.records[own].process) found.push_back(each.rank_info.rank);
@@ -78,12 +79,12 @@ std::vector<int> ranks_elsewhere(const MemberList& member_list, int own) {
 
 }  // namespace
 
-Status check_name(std::string_view what, std::string_view name) {
+Status check_name(std::string_view kind, std::string_view name) {
   if (name.size() <= kMaxNameBytes && name.find('/') == std::string_view::npos &&
       Store::check_key(name).ok()) {
     return {};
   }
-  return Status::invalid_argument(text(what, " '", name.substr(0, 2 * kMaxNameBytes),
+  return Status::invalid_argument(text(kind, " '", name.substr(0, 2 * kMaxNameBytes),
                                        "': expected 1 to ", kMaxNameBytes,
                                        " printable characters without spaces and slashes"));
 }
@@ -92,7 +93,8 @@ Result<std::unique_ptr<Communicator>> Communicator::join(RankHeap& heap,
                                                          std::shared_ptr<Store> store,
                                                          const CommunicatorOptions& options,
                                                          Deadline deadline) {
-  if (store == nullptr) return Status::invalid_argument("a group needs a store to meet in");
+  if (store == nullptr)
+    return Status::invalid_argument("joining a group requires a store, but it is null");
   if (Status good = check_options(options); !good.ok()) return good;
   const Result<Token> attempt = generate_token();
   if (!attempt.ok()) return attempt.status();
@@ -123,15 +125,15 @@ Result<std::unique_ptr<Communicator>> Communicator::join(RankHeap& heap,
 
   std::unique_ptr<Communicator> group(
       new Communicator(heap, std::move(store), options, *std::move(member_list)));
-  group->times_.reach(Phase::kJoining, began);
-  group->reach(Phase::kMeeting);
-  if (Status introduced = group->introduce(deadline); !introduced.ok()) return introduced;
+  group->times_.begin(Phase::kJoining, began);
+  group->begin_phase(Phase::kMeeting);
+  if (Status connected = group->connect_all(deadline); !connected.ok()) return connected;
   group->times_.end();
   if (options.pad_bytes > 0) {
     Result<std::shared_ptr<const PeerTable>> pads =
         group->allocate_internal(options.pad_bytes, deadline);
     if (!pads.ok()) {
-      (void)group->leave(deadline).ok();  // all do, since all failed
+      (void)group->leave(deadline).ok();  // all ranks leave, because all failed
       return pads.status();
     }
     group->pads_ = *std::move(pads);
@@ -147,55 +149,55 @@ Communicator::Communicator(RankHeap& heap, std::shared_ptr<Store> store,
       rank_info_{options.rank, options.world_size},
       member_list_(std::move(member_list)),
       failure_(std::make_shared<Failure>()),
-      failure_record_(store_, prefix(), failure_, failure_ttl(heap)),
-      lease_monitor_(
-          store_, failure_record_,
-          {prefix(), options.name, rank_info_, ranks_elsewhere(member_list_, options.rank),
-           heap.process().options().lease, failure_ttl(heap)}),
+      failure_record_(store_, key_prefix(), failure_, failure_ttl(heap)),
+      lease_monitor_(store_, failure_record_,
+                     {key_prefix(), options.name, rank_info_,
+                      ranks_of_other_processes(member_list_, options.rank),
+                      heap.process().options().lease, failure_ttl(heap)}),
       exchange_(store_, failure_record_,
-                {prefix(), options.name, rank_info_, options.key_ttl, failure_ttl(heap)}) {}
+                {key_prefix(), options.name, rank_info_, options.key_ttl, failure_ttl(heap)}) {}
 
 Communicator::~Communicator() {
-  // Nobody can be in its way any more.
+  // Cannot fail: no other thread may use the communicator any more.
   if (!collective_mutex_.try_lock_until(Deadline::never())) return;
   const TimedLock lock(collective_mutex_);
-  if (is_over_) return;
-  part(failure_record_.publish(
+  if (has_left_) return;
+  disconnect(failure_record_.publish(
       Status::peer_lost(text("rank ", rank_info_.rank, " of group ", options_.name,
-                             " went away without leaving: call leave"))));
+                             " destroyed its group without calling leave"))));
 }
 
-std::string Communicator::prefix() const {
+std::string Communicator::key_prefix() const {
   return text(member_list_options(options_, heap_).prefix, '/', to_hex(member_list_.token));
 }
 
-// From the roster to a group: the first exchange shows that all have it, so that it can go.
-Status Communicator::introduce(Deadline deadline) {
+// The first barrier shows that all ranks have the member list, so the join keys can be erased.
+Status Communicator::connect_all(Deadline deadline) {
   if (!collective_mutex_.try_lock_until(deadline)) return TimedMutex::timeout_error("a rendezvous");
   const TimedLock lock(collective_mutex_);
   heap_.process().heartbeat_thread().add(lease_monitor_);
   connections_ =
       std::make_unique<PeerConnections>(heap_.process().channel(), connection_options(), failure_);
-  Status met = exchange_.barrier(deadline);
-  if (met.ok()) {
+  Status status = exchange_.barrier(deadline);
+  if (status.ok()) {
     erase_join_keys(*store_, member_list_options(options_, heap_), member_list_.token,
                     rank_info_.rank,
-                    sooner(Deadline::after(kPartingPatience), allow_final_attempt(deadline)));
-    reach(Phase::kLinking);
-    const Status fits = check_members();
-    // All find the same, without a word.
-    met = fits.ok() ? exchange_.agree(connect(deadline), deadline) : fits;
-    // All failed alike, and go in peace.
-    if (!met.ok() && !failure_->has_happened()) {
-      part(finish(deadline));
-      return met;
+                    earlier(Deadline::after(kLeaveTimeout), allow_final_attempt(deadline)));
+    begin_phase(Phase::kLinking);
+    // All ranks get the same result, so no agreement is needed.
+    const Status compatible = check_members();
+    status = compatible.ok() ? exchange_.agree(connect(deadline), deadline) : compatible;
+    // All ranks failed with the same error and can end the group cleanly.
+    if (!status.ok() && !failure_->has_happened()) {
+      disconnect(finish(deadline));
+      return status;
     }
   }
-  if (!met.ok()) part(met);
-  return met;
+  if (!status.ok()) disconnect(status);
+  return status;
 }
 
-// Only ranks on this machine compete for its cores.
+// Only the ranks of this machine compete for its cores.
 SpinPolicy Communicator::spin_policy() const {
   int ranks = 0;
   CpuSet cores;
@@ -207,7 +209,7 @@ SpinPolicy Communicator::spin_policy() const {
   return SpinPolicy::of(ranks, cores.count());
 }
 
-// By the records alone, which are the same on all ranks: so all find the same.
+// Uses only the member list, which is the same on all ranks, so all ranks get the same result.
 Status Communicator::check_members() const {
   const std::vector<JoinRecord>& all = member_list_.records;
   const auto differ = [&](std::string_view how, const auto& value) -> Status {
@@ -220,17 +222,17 @@ Status Communicator::check_members() const {
   const auto word = [](bool is_set) { return std::string_view(is_set ? "true" : "false"); };
   using Record = const JoinRecord&;
   for (const Status& checked :
-       {differ("use different kinds of memory", [](Record own) { return own.backend; }),
-        // It decides on ways: all are a device's, or none is.
-        differ("are at odds on whether their memory has the UUID of a device",
+       {differ("use different back ends", [](Record own) { return own.backend; }),
+        // Handle types depend on it: the memory of all ranks has a device UUID, or of none.
+        differ("disagree on whether their memory has a device UUID",
                [&](Record own) { return word(own.device != DeviceUuid{}); }),
-        differ("want pads of different sizes", [](Record own) { return own.pad_bytes; }),
+        differ("have signal pads of different sizes", [](Record own) { return own.pad_bytes; }),
         differ("have different leases, in ms", [](Record own) { return own.lease_ms; }),
         differ("have different options: may_share_device is",
                [&](Record own) { return word(own.may_share_device); }),
         differ("have different options: measure_thresholds is",
                [&](Record own) { return word(own.measures_thresholds); }),
-        check_transports(), check_handle_types(), check_devices()}) {
+        check_transports(), check_handle_types(options_.name, member_list_), check_devices()}) {
     if (!checked.ok()) return checked;
   }
   return {};
@@ -240,34 +242,34 @@ Status Communicator::check_devices() const {
   if (member_list_.records[0].may_share_device) return {};
   std::map<DeviceUuid, std::vector<int>> owners;
   for (const JoinRecord& each : member_list_.records) {
-    if (each.device == DeviceUuid{}) continue;  // the host's memory is for all
+    if (each.device == DeviceUuid{}) continue;  // host memory is shared
     owners[each.device].push_back(each.rank_info.rank);
   }
   for (const auto& [device, ranks] : owners) {
     if (ranks.size() == 1) continue;
     return Status::invalid_argument(text(name_ranks(ranks), " of group ", options_.name,
-                                         " use one device, ", to_hex(device),
-                                         ": give each its own, or set may_share_device"));
+                                         " use the same device, ", to_hex(device),
+                                         ": give each rank its own, or set may_share_device"));
   }
   return {};
 }
 
-// Named from where rank 0 is, so that all say the same.
+// Compares with rank 0, so that all ranks return the same message.
 Status Communicator::check_transports() const {
   const std::vector<JoinRecord>& all = member_list_.records;
   std::vector<int> remote;
-  std::vector<int> without;
+  std::vector<int> without_transport;
   for (const JoinRecord& each : all) {
     if (each.host != all[0].host) remote.push_back(each.rank_info.rank);
-    if (each.transport.empty()) without.push_back(each.rank_info.rank);
+    if (each.transport.empty()) without_transport.push_back(each.rank_info.rank);
   }
-  // A device's memory is mapped, wherever it is.
-  if (remote.empty() || without.empty() || all[0].device != DeviceUuid{}) return {};
-  return Status::invalid_argument(
-      text(name_ranks(remote), " of group ", options_.name, remote.size() == 1 ? " is" : " are",
-           " on another machine than rank 0, and ", name_ranks(without),
-           " brought no transport: give all ranks one in the options of the "
-           "group, such as ashlar::ucx's"));
+  // Device memory is mapped by fabric handles, without a transport.
+  if (remote.empty() || without_transport.empty() || all[0].device != DeviceUuid{}) return {};
+  return Status::invalid_argument(text(
+      name_ranks(remote), " of group ", options_.name, remote.size() == 1 ? " is" : " are",
+      " on another machine than rank 0, and ", name_ranks(without_transport),
+      without_transport.size() == 1 ? " has" : " have",
+      " no transport: set one in the group options of all ranks, such as that of ashlar::ucx"));
 }
 
 PeerConnections::Options Communicator::connection_options() const {
@@ -277,15 +279,15 @@ PeerConnections::Options Communicator::connection_options() const {
   options.rank_info = rank_info_;
   const JoinRecord& own = member_list_.records[rank_info_.rank];
   for (const JoinRecord& each : member_list_.records) {
-    const bool is_reached = each.process != own.process && each.host == own.host;
-    options.peers.push_back(is_reached ? std::optional(each.channel) : std::nullopt);
+    const bool is_connected = each.process != own.process && each.host == own.host;
+    options.peers.push_back(is_connected ? std::optional(each.channel) : std::nullopt);
   }
   return options;
 }
 
 Status Communicator::connect(Deadline deadline) {
-  const Status linked = connections_->connect(deadline);
-  return linked.ok() ? connect_remotes(deadline) : linked;
+  const Status connected = connections_->connect(deadline);
+  return connected.ok() ? connect_remotes(deadline) : connected;
 }
 
 Status Communicator::connect_remotes(Deadline deadline) {
@@ -295,7 +297,7 @@ Status Communicator::connect_remotes(Deadline deadline) {
   options.rank = rank_info_.rank;
   options.leaders = leaders_of(member_list_);
   const bool is_mapped = member_list_.records[rank_info_.rank].device != DeviceUuid{};
-  if (is_mapped || is_on_one_machine()) return {};
+  if (is_mapped || member_list_.is_single_machine()) return {};
   for (const JoinRecord& each : member_list_.records) options.addresses.push_back(each.transport);
   Result<std::shared_ptr<RemoteRanks>> remotes =
       RemoteRanks::connect(options_.transport, options, deadline);
@@ -304,57 +306,54 @@ Status Communicator::connect_remotes(Deadline deadline) {
   return {};
 }
 
-PeerAccess Communicator::peer_access(int rank) const {
-  const JoinRecord& own = member_list_.records[rank_info_.rank];
-  const bool is_here = member_list_.records[rank].host == own.host;
-  return is_here || own.device != DeviceUuid{} ? PeerAccess::kDirect : PeerAccess::kRemote;
-}
-
 Status Communicator::leave(Deadline deadline) {
   if (!collective_mutex_.try_lock_until(deadline)) {
-    // Whoever is in the way hears of it, and ends.
+    // Failing the group ends the other thread's rendezvous.
     const Status late = failure_record_.publish(Status::timeout(
         text("rank ", rank_info_.rank, " of group ", options_.name,
              " could not leave: another of its threads was in a rendezvous until the deadline")));
-    if (!collective_mutex_.try_lock_until(Deadline::after(kPartingPatience))) return late;
+    if (!collective_mutex_.try_lock_until(Deadline::after(kLeaveTimeout))) return late;
   }
   const TimedLock lock(collective_mutex_);
-  if (is_over_) return Status::invalid_argument(text("group ", options_.name, " was left already"));
+  if (has_left_)
+    return Status::invalid_argument(text("group ", options_.name, " was left already"));
   const Status finished = finish(deadline);
-  part(finished);
+  disconnect(finished);
   return finished;
 }
 
-// Connections may end once all have come to the last exchange.
+// Connections may end once all ranks have reached the last exchange.
 Status Communicator::finish(Deadline deadline) {
-  if (remotes_ != nullptr) remotes_->say_farewell(deadline);
+  if (remotes_ != nullptr) remotes_->announce_close(deadline);
   return exchange_.finish(deadline);
 }
 
-// Signs of life go on until the very end, since the others may still be busy.
-void Communicator::part(const Status& reason) {
-  is_over_ = true;
+// Heartbeats continue until the end, because the other ranks may still be leaving.
+void Communicator::disconnect(const Status& reason) {
+  has_left_ = true;
   if (connections_ != nullptr) connections_->close_all(reason);
   connections_.reset();
   remotes_.reset();
   const Deadline deadline =
-      Deadline::after(exchange_.has_lost_store() ? kLostStoreTimeout : kPartingPatience);
-  if (!reason.ok()) abandon_keys(deadline);
+      Deadline::after(exchange_.has_lost_store() ? kLostStoreTimeout : kLeaveTimeout);
+  if (!reason.ok()) expire_keys(deadline);
   heap_.process().heartbeat_thread().remove(lease_monitor_);
-  lease_monitor_.end(deadline);
+  lease_monitor_.erase_heartbeat(deadline);
   if (reason.ok()) {
     heap_.forget_group(member_list_.token);
     multicast_keeper_->let_go();
     return;
   }
-  // Nobody says any more whether it is done. Whoever lives has heard of it when the verdict ends.
+  // The ranks of a failed group cannot agree that they are done with multicast. By the time the
+  // failure record expires, every live rank has read it.
   multicast_keeper_->keep_from_now_on();
   heap_.forget_group(member_list_.token);
   heap_.release_multicast_after(multicast_keeper_, Deadline::after(failure_ttl(heap_)));
 }
 
-// A rank sees to its own; the one that wrote down why also to the others', some of whom are dead.
-void Communicator::abandon_keys(Deadline deadline) {
+// Every rank handles its own keys. The writer of the failure record also handles those of the other
+// ranks, some of which are dead.
+void Communicator::expire_keys(Deadline deadline) {
   std::vector<int> ranks = {rank_info_.rank};
   if (failure_record_.is_writer()) {
     ranks.resize(rank_info_.world_size);
@@ -364,8 +363,8 @@ void Communicator::abandon_keys(Deadline deadline) {
   expire_join_keys(*store_, member_list_options(options_, heap_), member_list_, ranks, deadline);
 }
 
-void Communicator::reach(Phase phase) {
-  times_.reach(phase);
+void Communicator::begin_phase(Phase phase) {
+  times_.begin(phase);
   if (options_.on_phase) options_.on_phase(phase);
 }
 

@@ -1,175 +1,191 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How memory gets from rank to rank in a rendezvous: as descriptors over the channel, which is the
-// way on one machine; or as fabric handles, which are bytes and travel in the records, where that
-// is asked for or where there is no other way. Ranks that only asked for it go on with descriptors,
-// all of them, if one could not.
+// Exchange of memory as fabric handles, descriptors and transport keys.
+#include "symm/rendezvous/handle_exchange.h"
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/text.h"
-#include "symm/rendezvous/communicator.h"
-#include "symm/rendezvous/rendezvous_record.h"
+#include "symm/core/status_codec.h"
 
 namespace ashlar::symm {
+namespace {
 
-// --- which way ----------------------------------------------------------------------------------
-
-bool Communicator::is_on_one_machine() const {
-  const std::vector<JoinRecord>& all = member_list_.records;
-  return std::ranges::all_of(all, [&](const auto& each) { return each.host == all[0].host; });
+// Whether and why this group does not use fabric handles, by what the ranks stated when they
+// joined. Empty if it does.
+std::string no_fabric_reason(const MemberList& members) {
+  const std::vector<JoinRecord>& all = members.records;
+  const bool is_requested =
+      std::ranges::any_of(all, [](const auto& each) { return each.wants_fabric; });
+  if (!is_requested && !needs_fabric(members)) return "not requested";
+  return unsupported_reason("not all ranks have fabric handles", static_cast<int>(all.size()),
+                            [&](int rank) { return all[rank].no_fabric; });
 }
 
-// The host's memory has ways of its own to other machines.
-bool Communicator::needs_fabric() const {
-  const std::vector<JoinRecord>& all = member_list_.records;
+}  // namespace
+
+// Host memory reaches other machines through the transport.
+bool needs_fabric(const MemberList& members) {
+  const std::vector<JoinRecord>& all = members.records;
   if (all[0].device == DeviceUuid{}) return false;
-  return !is_on_one_machine() ||
+  return !members.is_single_machine() ||
          std::ranges::any_of(all, [](const auto& each) { return !each.no_fd.empty(); });
 }
 
-std::string Communicator::why_no_fabric() const {
-  const std::vector<JoinRecord>& all = member_list_.records;
-  const bool is_wanted =
-      std::ranges::any_of(all, [](const auto& each) { return each.wants_fabric; });
-  if (!is_wanted && !needs_fabric()) return "nobody asked for it";
-  return why_not_all("not all ranks have fabric handles", rank_info_.world_size,
-                     [&](int rank) { return all[rank].no_fabric; });
-}
-
-Status Communicator::check_handle_types() const {
-  if (!needs_fabric()) return {};
-  const std::string why = why_no_fabric();
-  if (why.empty()) return {};
-  const std::vector<JoinRecord>& all = member_list_.records;
-  std::vector<int> far;
+Status check_handle_types(const std::string& group, const MemberList& members) {
+  if (!needs_fabric(members)) return {};
+  const std::string reason = no_fabric_reason(members);
+  if (reason.empty()) return {};
+  const std::vector<JoinRecord>& all = members.records;
+  std::vector<int> unreachable;
   for (const JoinRecord& each : all) {
-    if (each.host != all[0].host || !each.no_fd.empty()) far.push_back(each.rank_info.rank);
+    if (each.host != all[0].host || !each.no_fd.empty()) {
+      unreachable.push_back(each.rank_info.rank);
+    }
   }
-  const bool is_far = !is_on_one_machine();
-  return Status::invalid_argument(text(
-      name_ranks(far), " of group ", options_.name,
-      is_far ? (far.size() == 1 ? " is" : " are") : (far.size() == 1 ? " has" : " have"),
-      is_far ? " on another machine than rank 0" : " no descriptors to hand over",
-      ", and memory of back end ", all[0].backend, " then travels by fabric handles alone: ", why));
+  const bool is_remote = !members.is_single_machine();
+  const bool is_one = unreachable.size() == 1;
+  return Status::invalid_argument(
+      text(name_ranks(unreachable), " of group ", group,
+           is_remote ? (is_one ? " is" : " are") : (is_one ? " has" : " have"),
+           is_remote ? " on another machine than rank 0" : " no descriptors to exchange",
+           ", so memory of back end ", all[0].backend, " requires fabric handles: ", reason));
 }
 
-void Communicator::offer(const HeapBlock& block, RendezvousRecord& own) const {
-  own.no_fabric = why_no_fabric();
+void HandleExchange::add_handles(const HeapBlock& block, RendezvousRecord& own) {
+  export_fabric_handle(block, own);
+  register_with_transport(block, own);
+}
+
+void HandleExchange::export_fabric_handle(const HeapBlock& block, RendezvousRecord& own) const {
+  own.no_fabric = no_fabric_reason(context_.members);
   if (!own.no_fabric.empty()) return;
-  const Result<FabricHandle> handle = heap_.backend().export_fabric(*block.memory);
+  const Result<FabricHandle> handle = context_.heap.backend().export_fabric(*block.memory);
   own.no_fabric = with_call(handle.status()).message();
   if (handle.ok()) own.fabric.assign(handle->begin(), handle->end());
 }
 
-// --- by fabric handles, or by descriptors -------------------------------------------------------
+void HandleExchange::register_with_transport(const HeapBlock& block, RendezvousRecord& own) {
+  if (context_.remotes == nullptr) return;
+  const std::span<std::byte> memory(block.memory->base(), block.memory->bytes());
+  Result<std::unique_ptr<Region>> region = context_.remotes->transport().share(memory);
+  registered_ = region.status();
+  if (!region.ok()) return;
+  own.key = (*region)->key();
+  local_region_ = {block.memory, *std::move(region)};
+}
 
-Result<PeerTable::Handed> Communicator::hand_round(const HeapBlock& block,
-                                                   const std::vector<RendezvousRecord>& all,
-                                                   Sharing own, Deadline deadline) {
-  std::string reason = why_not_all("not all ranks gave a fabric handle", rank_info_.world_size,
-                                   [&](int rank) { return all[rank].no_fabric; });
+Result<PeerTable::Mappings> HandleExchange::run(const HeapBlock& block,
+                                                const std::vector<RendezvousRecord>& all,
+                                                Deadline deadline) {
+  std::string reason =
+      unsupported_reason("not all ranks exported a fabric handle", context_.rank_info.world_size,
+                         [&](int rank) { return all[rank].no_fabric; });
+  const bool is_required = needs_fabric(context_.members);
   if (reason.empty()) {
-    Result<PeerTable::Handed> handed = hand_by_fabric(block, all, deadline);
-    if (handed.ok() || needs_fabric() || failure_->has_happened()) return handed;
-    reason = handed.status().message();
+    Result<PeerTable::Mappings> mappings = exchange_fabric_handles(block, all, deadline);
+    if (mappings.ok() || is_required || context_.failure.has_happened()) return mappings;
+    reason = mappings.status().message();
   }
-  if (needs_fabric()) return Status::unsupported(reason);
-  Result<PeerTable::Handed> handed = hand_by_descriptor(block, all, std::move(own), deadline);
-  if (handed.ok()) handed->no_fabric = std::move(reason);
-  return handed;
+  if (is_required) return Status::unsupported(reason);
+  Result<PeerTable::Mappings> mappings = exchange_descriptors(block, all, deadline);
+  if (mappings.ok()) mappings->no_fabric = std::move(reason);
+  return mappings;
 }
 
-// The handles are there already. What was mapped goes if one rank could not.
-Result<PeerTable::Handed> Communicator::hand_by_fabric(const HeapBlock& block,
-                                                       const std::vector<RendezvousRecord>& all,
-                                                       Deadline deadline) {
-  reach(Phase::kHandingOver);
-  reach(Phase::kMapping);
-  PeerTable::Handed handed;
-  Status own_outcome;
-  for (int rank = 0; rank < rank_info_.world_size && own_outcome.ok(); ++rank) {
-    Result<std::shared_ptr<MappedMemory>> memory =
-        is_of_this_process(rank) ? at_hand(block, all, rank) : import_from(all, rank);
-    own_outcome = memory.status();
-    if (memory.ok()) handed.peers.push_back({peer_access(rank), *std::move(memory)});
+// The handles have arrived with the records. If one rank fails to map, all ranks unmap.
+Result<PeerTable::Mappings> HandleExchange::exchange_fabric_handles(
+    const HeapBlock& block, const std::vector<RendezvousRecord>& all, Deadline deadline) {
+  context_.begin_phase(Phase::kHandingOver);
+  context_.begin_phase(Phase::kMapping);
+  PeerTable::Mappings mappings;
+  Status outcome;
+  for (int rank = 0; rank < context_.rank_info.world_size && outcome.ok(); ++rank) {
+    Result<std::shared_ptr<MappedMemory>> memory = is_in_this_process(rank)
+                                                       ? find_in_process(block, all, rank)
+                                                       : import_fabric_handle(all, rank);
+    outcome = memory.status();
+    if (!memory.ok()) continue;
+    mappings.peers.push_back(
+        {context_.members.access(context_.rank_info.rank, rank), *std::move(memory)});
   }
-  reach(Phase::kAgreeing);
-  if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
-  return handed;
+  context_.begin_phase(Phase::kAgreeing);
+  if (Status agreed = context_.exchange.agree(outcome, deadline); !agreed.ok()) return agreed;
+  return mappings;
 }
 
-Result<std::shared_ptr<MappedMemory>> Communicator::import_from(
-    const std::vector<RendezvousRecord>& all, int rank) {
+Result<std::shared_ptr<MappedMemory>> HandleExchange::import_fabric_handle(
+    const std::vector<RendezvousRecord>& all, int rank) const {
   FabricHandle handle{};
   std::memcpy(handle.data(), all[rank].fabric.data(), handle.size());
   Result<std::shared_ptr<MappedMemory>> memory =
-      heap_.backend().import_fabric(handle, all[rank].block_bytes);
+      context_.heap.backend().import_fabric(handle, all[rank].block_bytes);
   if (memory.ok()) return memory;
   return make_status(memory.status().kind(), text("the fabric handle of rank ", rank, ": ",
                                                   with_call(memory.status()).message()));
 }
 
-// --- by descriptors -----------------------------------------------------------------------------
-
-Result<PeerTable::Handed> Communicator::hand_by_descriptor(const HeapBlock& block,
-                                                           const std::vector<RendezvousRecord>& all,
-                                                           Sharing own, Deadline deadline) {
-  Status own_outcome = std::move(own.outcome);
-  const uint64_t sequence = exchange_.sequence();
-  reach(Phase::kHandingOver);
-  if (Status handed = hand_over(block, sequence, deadline); own_outcome.ok()) own_outcome = handed;
-  reach(Phase::kMapping);
-  PeerTable::Handed handed;
-  if (own_outcome.ok()) {
-    Result<std::vector<PeerTable::Peer>> taken = take(block, all, sequence, deadline);
-    own_outcome = taken.status();
-    if (taken.ok()) handed.peers = *std::move(taken);
+Result<PeerTable::Mappings> HandleExchange::exchange_descriptors(
+    const HeapBlock& block, const std::vector<RendezvousRecord>& all, Deadline deadline) {
+  Status outcome = std::move(registered_);
+  const uint64_t sequence = context_.exchange.sequence();
+  context_.begin_phase(Phase::kHandingOver);
+  if (Status sent = send_descriptors(block, sequence, deadline); outcome.ok()) outcome = sent;
+  context_.begin_phase(Phase::kMapping);
+  PeerTable::Mappings mappings;
+  if (outcome.ok()) {
+    Result<std::vector<PeerTable::Peer>> peers =
+        receive_descriptors(block, all, sequence, deadline);
+    outcome = peers.status();
+    if (peers.ok()) mappings.peers = *std::move(peers);
   }
-  if (own_outcome.ok() && remotes_ != nullptr) {
-    Result<std::unique_ptr<const RemoteMemory>> taken = take_remote(std::move(own.remote), all);
-    own_outcome = taken.status();
-    if (taken.ok()) handed.remote = *std::move(taken);
+  if (outcome.ok() && context_.remotes != nullptr) {
+    Result<std::unique_ptr<const RemoteMemory>> remote = open_remote_regions(all);
+    outcome = remote.status();
+    if (remote.ok()) mappings.remote = *std::move(remote);
   }
-  reach(Phase::kAgreeing);
-  if (Status agreed = exchange_.agree(own_outcome, deadline); !agreed.ok()) return agreed;
-  return handed;
+  context_.begin_phase(Phase::kAgreeing);
+  if (Status agreed = context_.exchange.agree(outcome, deadline); !agreed.ok()) return agreed;
+  return mappings;
 }
 
-// Whoever cannot export says so with an empty hand: nobody is to wait for it.
-Status Communicator::hand_over(const HeapBlock& block, uint64_t sequence, Deadline deadline) {
+// A rank that cannot export sends a message without a descriptor, so that no peer waits for it.
+Status HandleExchange::send_descriptors(const HeapBlock& block, uint64_t sequence,
+                                        Deadline deadline) {
   Status outcome;
-  for (int rank = 0; rank < rank_info_.world_size; ++rank) {
-    if (!connections_->reaches(rank)) continue;
+  for (int rank = 0; rank < context_.rank_info.world_size; ++rank) {
+    if (!context_.connections.reaches(rank)) continue;
     UniqueFd fd;
     if (outcome.ok()) {
-      Result<UniqueFd> exported = heap_.backend().export_fd(*block.memory);
+      Result<UniqueFd> exported = context_.heap.backend().export_fd(*block.memory);
       outcome = exported.status();
       if (exported.ok()) fd = *std::move(exported);
     }
-    const Status sent = connections_->send(rank, sequence, fd.get(), deadline);
+    const Status sent = context_.connections.send(rank, sequence, fd.get(), deadline);
     if (outcome.ok()) outcome = sent;
   }
   return outcome;
 }
 
-Result<std::vector<PeerTable::Peer>> Communicator::take(const HeapBlock& block,
-                                                        const std::vector<RendezvousRecord>& all,
-                                                        uint64_t sequence, Deadline deadline) {
+Result<std::vector<PeerTable::Peer>> HandleExchange::receive_descriptors(
+    const HeapBlock& block, const std::vector<RendezvousRecord>& all, uint64_t sequence,
+    Deadline deadline) {
   std::vector<PeerTable::Peer> peers(all.size());
-  for (int rank = 0; rank < rank_info_.world_size; ++rank) {
+  for (int rank = 0; rank < context_.rank_info.world_size; ++rank) {
     PeerTable::Peer& peer = peers[rank];
-    peer.access = peer_access(rank);
-    if (connections_->reaches(rank)) {
-      Result<UniqueFd> got = connections_->receive(rank, sequence, deadline);
-      if (!got.ok()) return got.status();
-      if (!got->valid()) return Status::peer_lost(text("rank ", rank, " handed nothing over"));
+    peer.access = context_.members.access(context_.rank_info.rank, rank);
+    if (context_.connections.reaches(rank)) {
+      Result<UniqueFd> fd = context_.connections.receive(rank, sequence, deadline);
+      if (!fd.ok()) return fd.status();
+      if (!fd->valid()) return Status::peer_lost(text("rank ", rank, " sent no descriptor"));
       Result<std::shared_ptr<MappedMemory>> mapped =
-          heap_.backend().import_fd(*std::move(got), all[rank].block_bytes);
+          context_.heap.backend().import_fd(*std::move(fd), all[rank].block_bytes);
       if (!mapped.ok()) return mapped.status();
       peer.memory = *std::move(mapped);
     } else if (peer.access == PeerAccess::kDirect) {
-      Result<std::shared_ptr<MappedMemory>> adopted = at_hand(block, all, rank);
+      Result<std::shared_ptr<MappedMemory>> adopted = find_in_process(block, all, rank);
       if (!adopted.ok()) return adopted.status();
       peer.memory = *std::move(adopted);
     }
@@ -177,47 +193,50 @@ Result<std::vector<PeerTable::Peer>> Communicator::take(const HeapBlock& block,
   return peers;
 }
 
-bool Communicator::is_of_this_process(int rank) const {
-  return member_list_.records[rank].process == member_list_.records[rank_info_.rank].process;
+bool HandleExchange::is_in_this_process(int rank) const {
+  const std::vector<JoinRecord>& all = context_.members.records;
+  return all[rank].process == all[context_.rank_info.rank].process;
 }
 
-// Of a rank of this process.
-Result<std::shared_ptr<MappedMemory>> Communicator::at_hand(
-    const HeapBlock& block, const std::vector<RendezvousRecord>& all, int rank) {
-  if (rank == rank_info_.rank) return block.memory;
-  if (!is_of_this_process(rank)) {
-    return Status::format(text("nothing leads to the memory of rank ", rank,
-                               ", which is not of this process: its record is wrong"));
+Result<std::shared_ptr<MappedMemory>> HandleExchange::find_in_process(
+    const HeapBlock& block, const std::vector<RendezvousRecord>& all, int rank) const {
+  if (rank == context_.rank_info.rank) return block.memory;
+  if (!is_in_this_process(rank)) {
+    return Status::format(
+        text("the memory of rank ", rank, " is not reachable: its join record is inconsistent"));
   }
-  std::shared_ptr<MappedMemory> lent = heap_.process().find_memory(all[rank].registry_id);
-  if (lent == nullptr) return Status::format(text("rank ", rank, "'s memory is gone"));
-  if (lent->bytes() < all[rank].block_bytes) {
-    return Status::format(text("rank ", rank, " brought ", all[rank].block_bytes,
-                               " bytes, and lent memory of ", lent->bytes()));
+  std::shared_ptr<MappedMemory> memory = context_.heap.process().find_memory(all[rank].registry_id);
+  if (memory == nullptr) {
+    return Status::format(text("the memory of rank ", rank, " has been destroyed"));
   }
-  return heap_.backend().adopt(std::move(lent));
+  if (memory->bytes() < all[rank].block_bytes) {
+    return Status::format(text("rank ", rank, " announced ", all[rank].block_bytes,
+                               " bytes, but its memory has ", memory->bytes()));
+  }
+  return context_.heap.backend().adopt(std::move(memory));
 }
 
-// A key is another rank's word: what it opens is held to what the rank brought.
-Result<std::unique_ptr<const RemoteMemory>> Communicator::take_remote(
-    RemoteMemory::Own own, const std::vector<RendezvousRecord>& all) {
+// Keys come from other ranks, so the size of each region is checked against the record.
+Result<std::unique_ptr<const RemoteMemory>> HandleExchange::open_remote_regions(
+    const std::vector<RendezvousRecord>& all) {
   std::vector<std::unique_ptr<RemoteRegion>> regions(all.size());
-  for (int rank = 0; rank < rank_info_.world_size; ++rank) {
-    if (!remotes_->contains(rank)) continue;
+  for (int rank = 0; rank < context_.rank_info.world_size; ++rank) {
+    if (!context_.remotes->contains(rank)) continue;
     if (all[rank].key.empty()) {
-      return Status::peer_lost(text("rank ", rank, " shared nothing"));
+      return Status::peer_lost(text("rank ", rank, " sent no transport key"));
     }
-    Result<std::unique_ptr<RemoteRegion>> region = remotes_->endpoint(rank).open(all[rank].key);
+    Result<std::unique_ptr<RemoteRegion>> region =
+        context_.remotes->endpoint(rank).open(all[rank].key);
     if (!region.ok()) return region.status();
     if ((*region)->bytes() != all[rank].block_bytes) {
-      return Status::format(text("rank ", rank, " of group ", options_.name, " shared ",
-                                 (*region)->bytes(), " bytes, and brought ",
-                                 all[rank].block_bytes));
+      return Status::format(text("rank ", rank, " of group ", context_.group, " announced ",
+                                 all[rank].block_bytes, " bytes, but its transport key covers ",
+                                 (*region)->bytes()));
     }
     regions[rank] = *std::move(region);
   }
-  return std::unique_ptr<const RemoteMemory>(
-      std::make_unique<RemoteMemory>(remotes_, std::move(own), std::move(regions)));
+  return std::unique_ptr<const RemoteMemory>(std::make_unique<RemoteMemory>(
+      context_.remotes, std::move(local_region_), std::move(regions)));
 }
 
 }  // namespace ashlar::symm

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast for a block, set up by all ranks together in five phases: create and export, exchange,
-// import and take part, bind and map, commit. After each of them that can fail the ranks agree
-// whether all could; if not, all go on without, for the same reason, and undo what they did in
-// reverse order. No rank decides alone: others would wait for it in the driver for ever.
+// The five phases of multicast setup.
+#include "symm/rendezvous/multicast_setup.h"
+
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "base/text.h"
 #include "base/wire.h"
-#include "symm/rendezvous/communicator.h"
-#include "symm/rendezvous/rendezvous_record.h"
+#include "symm/core/status_codec.h"
+#include "symm/rendezvous/handle_exchange.h"
 
 namespace ashlar::symm {
 namespace {
 
-// Rank 0's hold on the object, which lasts until all others have theirs: a driver gives who comes
-// later another object, and all wait for each other in it.
-class Creation {
+// Rank 0's reference to the object. It is released after all ranks have imported the object:
+// otherwise the driver would give a late rank a different object, and all ranks would wait for each
+// other in it.
+class CreatedObject {
  public:
-  Creation() = default;
-  ~Creation() {
+  CreatedObject() = default;
+  ~CreatedObject() {
     if (driver_ != nullptr) (void)driver_->release(object_).ok();
   }
-  Creation(const Creation&) = delete;
-  Creation& operator=(const Creation&) = delete;
+  CreatedObject(const CreatedObject&) = delete;
+  CreatedObject& operator=(const CreatedObject&) = delete;
 
-  Status make(MulticastDriver& driver, const MulticastDriver::Shape& shape) {
+  Status create(MulticastDriver& driver, const MulticastDriver::Shape& shape) {
     const Result<MulticastDriver::Object> created = driver.create(shape);
     if (!created.ok()) return created.status();
     object_ = *created;
@@ -45,118 +45,115 @@ class Creation {
   MulticastHandle handle;
 
  private:
-  MulticastDriver* driver_ = nullptr;  // null: nothing was created
+  MulticastDriver* driver_ = nullptr;  // null if nothing was created
   MulticastDriver::Object object_ = 0;
 };
 
-// Empty: all ranks can.
-std::string why_not(const std::vector<RendezvousRecord>& all) {
+// Empty if all ranks can use multicast for this block.
+std::string no_multicast_reason(const std::vector<RendezvousRecord>& all) {
   const auto count = static_cast<int>(all.size());
-  const auto reason = [&](int rank) { return all[static_cast<size_t>(rank)].multicast; };
-  std::string not_all = why_not_all("not all ranks have multicast", count, reason);
-  if (!not_all.empty()) return not_all;
+  const auto reason = [&](int rank) { return all[static_cast<size_t>(rank)].no_multicast; };
+  std::string unsupported = unsupported_reason("not all ranks have multicast", count, reason);
+  if (!unsupported.empty()) return unsupported;
   const auto bytes = [&](int rank) { return all[static_cast<size_t>(rank)].block_bytes; };
   const std::string sizes = list_differences(count, bytes);
-  return sizes.empty() ? sizes : "the ranks' blocks are of different sizes: " + sizes;
+  return sizes.empty() ? sizes : "the ranks' blocks have different sizes: " + sizes;
 }
 
 }  // namespace
 
-std::string Communicator::why_no_multicast() const {
-  if (!options_.use_multicast) return "it is switched off in the group's options";
-  if (options_.may_share_device) return "ranks may share devices, which multicast cannot";
-  MulticastDriver* driver = heap_.backend().multicast();
-  if (driver == nullptr) return text("back end ", heap_.backend().name(), " has none");
-  return with_call(driver->availability()).message();
-}
-
-Result<MulticastOutcome> Communicator::set_up_multicast(const HeapBlock& block,
-                                                        const std::vector<RendezvousRecord>& all,
-                                                        Deadline deadline) {
+Result<MulticastOutcome> MulticastSetup::run(const HeapBlock& block,
+                                             const std::vector<RendezvousRecord>& all,
+                                             Deadline deadline) {
   MulticastOutcome outcome;
-  outcome.reason = why_not(all);
+  outcome.reason = no_multicast_reason(all);
   if (!outcome.reason.empty()) return outcome;
-  MulticastDriver& driver = *heap_.backend().multicast();
-  const MulticastDriver::Shape shape{.device_count = rank_info_.world_size,
+  MulticastDriver& driver = *context_.heap.backend().multicast();
+  const MulticastDriver::Shape shape{.device_count = context_.rank_info.world_size,
                                      .bytes = block.memory->bytes(),
-                                     .by_fabric = needs_fabric()};
-  // 1. Destroyed last: everybody's own hold goes before.
-  Creation creation;
-  Status own = rank_info_.rank == 0 ? creation.make(driver, shape) : Status();
-  // 2. Rank 0's word is everybody's.
-  reach(Phase::kMulticast);
-  if (Status made = exchange_.agree(with_call(own), deadline); !made.ok()) return without(made);
-  const Result<MulticastHandle> object = shape.by_fabric
-                                             ? tell_all(creation.handle.fabric, deadline)
-                                             : hand_out(creation.handle.fd, deadline);
-  if (!object.ok() && failure_->has_happened()) return object.status();
-  // 3. Rank 0, too, by an import of its own: what an object is good for depends on where it is
-  // from.
+                                     .by_fabric = needs_fabric(context_.members)};
+  // 1. Create and export on rank 0. Declared first and so destroyed last, after this rank's import.
+  CreatedObject created;
+  Status own = context_.rank_info.rank == 0 ? created.create(driver, shape) : Status();
+  // 2. Distribute the handle.
+  context_.begin_phase(Phase::kMulticast);
+  if (Status agreed = context_.exchange.agree(with_call(own), deadline); !agreed.ok()) {
+    return continue_without(agreed);
+  }
+  const Result<MulticastHandle> object =
+      shape.by_fabric ? broadcast_fabric_handle(created.handle.fabric, deadline)
+                      : broadcast_descriptor(created.handle.fd, deadline);
+  if (!object.ok() && context_.failure.has_happened()) return object.status();
+  // 3. Import and join. Rank 0 imports too, since created and imported objects have different
+  // capabilities.
   auto multicast = std::make_unique<Multicast>(driver);
   own = object.ok() ? multicast->import_and_join(*object, shape) : object.status();
-  if (Status joined = exchange_.agree(with_call(own), deadline); !joined.ok()) {
+  if (Status agreed = context_.exchange.agree(with_call(own), deadline); !agreed.ok()) {
     multicast.reset();
-    return without(joined);
+    return continue_without(agreed);
   }
-  // 4. No driver waits here any more, since all take part.
+  // 4. Bind and map. All ranks have joined, so the driver no longer waits for other ranks.
   own = multicast->bind_and_map(block.memory);
-  if (Status bound = exchange_.agree(with_call(own), deadline); !bound.ok()) {
+  if (Status agreed = context_.exchange.agree(with_call(own), deadline); !agreed.ok()) {
     multicast.reset();
-    return without(bound);
+    return continue_without(agreed);
   }
-  // 5.
+  // 5. Commit.
   outcome.multicast = std::move(multicast);
   return outcome;
 }
 
-// From rank 0 to all, on any machine: it is nothing but bytes.
-Result<MulticastHandle> Communicator::tell_all(const FabricHandle& created, Deadline deadline) {
+Result<MulticastHandle> MulticastSetup::broadcast_fabric_handle(const FabricHandle& created,
+                                                                Deadline deadline) {
   WireWriter own;
   own.raw({reinterpret_cast<const char*>(created.data()), created.size()});
-  const Result<std::vector<std::string>> gathered = exchange_.all_gather(own.take(), deadline);
+  const Result<std::vector<std::string>> gathered =
+      context_.exchange.all_gather(own.take(), deadline);
   if (!gathered.ok()) return gathered.status();
   MulticastHandle handle;
   WireReader reader((*gathered)[0]);
   const std::string_view bytes = reader.raw(handle.fabric.size());
-  if (!reader.is_done()) return Status::format("rank 0's multicast object is no fabric handle");
+  if (!reader.is_done()) return Status::format("rank 0 sent a malformed multicast handle");
   std::ranges::copy(bytes, handle.fabric.begin());
   return handle;
 }
 
-// The same over the channel, or within the process.
-Result<MulticastHandle> Communicator::hand_out(std::shared_ptr<const UniqueFd> created,
-                                               Deadline deadline) {
-  Process& process = heap_.process();
+// Over the channel, or through the registry for ranks of the same process.
+Result<MulticastHandle> MulticastSetup::broadcast_descriptor(
+    std::shared_ptr<const UniqueFd> created, Deadline deadline) {
+  Process& process = context_.heap.process();
   WireWriter own;
   own.number(created == nullptr ? uint64_t{0} : process.register_fd(created));
-  const Result<std::vector<std::string>> gathered = exchange_.all_gather(own.take(), deadline);
+  const Result<std::vector<std::string>> gathered =
+      context_.exchange.all_gather(own.take(), deadline);
   if (!gathered.ok()) return gathered.status();
-  const uint64_t sequence = exchange_.sequence();
-  if (rank_info_.rank != 0 && connections_->reaches(0)) {
-    Result<UniqueFd> got = connections_->receive(0, sequence, deadline);
-    if (!got.ok()) return got.status();
-    if (!got->valid()) return Status::peer_lost("rank 0 handed no multicast object over");
-    return MulticastHandle{std::make_shared<const UniqueFd>(*std::move(got)), {}};
+  const uint64_t sequence = context_.exchange.sequence();
+  const int rank = context_.rank_info.rank;
+  if (rank != 0 && context_.connections.reaches(0)) {
+    Result<UniqueFd> received = context_.connections.receive(0, sequence, deadline);
+    if (!received.ok()) return received.status();
+    if (!received->valid()) return Status::peer_lost("rank 0 sent no multicast object");
+    return MulticastHandle{std::make_shared<const UniqueFd>(*std::move(received)), {}};
   }
-  if (rank_info_.rank != 0) {
+  if (rank != 0) {
     WireReader reader((*gathered)[0]);
-    std::shared_ptr<const UniqueFd> lent = process.find_fd(reader.number<uint64_t>());
-    if (lent == nullptr) return Status::format("rank 0's multicast object is gone");
-    return MulticastHandle{std::move(lent), {}};
+    std::shared_ptr<const UniqueFd> found = process.find_fd(reader.number<uint64_t>());
+    if (found == nullptr) return Status::format("rank 0's multicast object has been destroyed");
+    return MulticastHandle{std::move(found), {}};
   }
   Status outcome;
-  for (int rank = 1; rank < rank_info_.world_size; ++rank) {
-    if (!connections_->reaches(rank)) continue;
-    const Status sent = connections_->send(rank, sequence, created->get(), deadline);
+  for (int peer = 1; peer < context_.rank_info.world_size; ++peer) {
+    if (!context_.connections.reaches(peer)) continue;
+    const Status sent = context_.connections.send(peer, sequence, created->get(), deadline);
     if (outcome.ok()) outcome = sent;
   }
   if (!outcome.ok()) return outcome;
   return MulticastHandle{std::move(created), {}};
 }
 
-// A group that has failed has no multicast, and nothing else; otherwise this is no failure.
-Result<MulticastOutcome> Communicator::without(const Status& reason) const {
-  if (failure_->has_happened()) return failure_->reason();
+// Missing multicast is not an error, unless the group has failed.
+Result<MulticastOutcome> MulticastSetup::continue_without(const Status& reason) const {
+  if (context_.failure.has_happened()) return context_.failure.reason();
   MulticastOutcome outcome;
   outcome.reason = reason.message();
   return outcome;

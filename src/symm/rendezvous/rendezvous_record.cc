@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records of a rendezvous, written, read and compared.
+// Serialization and comparison of rendezvous records.
 #include "symm/rendezvous/rendezvous_record.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr size_t kMaxScopeBytes = 1024;
 constexpr size_t kMaxReasonBytes = 4096;
 constexpr size_t kFabricBytes = std::tuple_size_v<FabricHandle>;
 
-// In the order of the wire.
+// The numeric fields, in wire order.
 template <typename Record>
 auto numbers_of(Record& record) {
   return std::array{&record.ordinal,       &record.sequence_hash,  &record.pad_bytes,
@@ -27,41 +27,43 @@ auto numbers_of(Record& record) {
                     &record.is_mapped,     &record.registry_id};
 }
 
-// The first value that differs; `wrong` stays ok if all are at one.
-class Comparison {
+// Finds the first field that differs between ranks.
+class RecordComparison {
  public:
-  Comparison(const std::string& group, const std::vector<RendezvousRecord>& all)
+  RecordComparison(const std::string& group, const std::vector<RendezvousRecord>& all)
       : group_(group), all_(all) {}
 
   template <typename Value>
-  Comparison& same(std::string_view otherwise, const Value& value) {
-    if (!wrong_.ok()) return *this;
+  // Compares `value(record)`. `difference` completes "the ranks passed ...".
+  RecordComparison& same(std::string_view difference, const Value& value) {
+    if (!error_.ok()) return *this;
     const auto of_rank = [&](int rank) { return value(all_[static_cast<size_t>(rank)]); };
     const std::string listed = list_differences(static_cast<int>(all_.size()), of_rank);
     if (listed.empty()) return *this;
-    wrong_ = Status::invalid_argument(
-        text("the ranks of group ", group_, " came with ", otherwise, ": ", listed));
+    error_ = Status::invalid_argument(
+        text("the ranks of group ", group_, " passed ", difference, ": ", listed));
     return *this;
   }
-  Status take() { return std::move(wrong_); }
+  Status take() { return std::move(error_); }
 
  private:
   const std::string& group_;
   const std::vector<RendezvousRecord>& all_;
-  Status wrong_;
+  Status error_;
 };
 
-Status check_sound(const std::string& group, const std::vector<RendezvousRecord>& all) {
+Status check_consistent(const std::string& group, const std::vector<RendezvousRecord>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const RendezvousRecord& each = all[rank];
-    const bool is_sound = each.buffer_offset == all[0].buffer_offset &&
-                          each.is_mapped == all[0].is_mapped &&
-                          each.block_bytes >= each.buffer_offset &&
-                          each.block_bytes - each.buffer_offset >= each.buffer_bytes;
-    if (is_sound) continue;
-    return Status::format(text("rank ", rank, " of group ", group, " brought ", each.block_bytes,
-                               " bytes for a front of ", each.buffer_offset, " and a buffer of ",
-                               each.buffer_bytes, each.is_mapped == 0 ? "" : ", mapped already"));
+    const bool is_consistent = each.buffer_offset == all[0].buffer_offset &&
+                               each.is_mapped == all[0].is_mapped &&
+                               each.block_bytes >= each.buffer_offset &&
+                               each.block_bytes - each.buffer_offset >= each.buffer_bytes;
+    if (is_consistent) continue;
+    return Status::format(text("rank ", rank, " of group ", group, " passed a block of ",
+                               each.block_bytes, " bytes with a buffer of ", each.buffer_bytes,
+                               " bytes at offset ", each.buffer_offset,
+                               each.is_mapped == 0 ? "" : ", already mapped"));
   }
   return {};
 }
@@ -92,7 +94,7 @@ std::string RendezvousRecord::to_bytes() const {
   WireWriter writer;
   writer.text(scope);
   for (const uint64_t* number : numbers_of(*this)) writer.number(*number);
-  writer.text(key).text(std::string_view(multicast).substr(0, kMaxReasonBytes));
+  writer.text(key).text(std::string_view(no_multicast).substr(0, kMaxReasonBytes));
   return writer.text(fabric).text(std::string_view(no_fabric).substr(0, kMaxReasonBytes)).take();
 }
 
@@ -104,14 +106,14 @@ Result<std::vector<RendezvousRecord>> parse_rendezvous_records(
     all[rank].scope = reader.text(kMaxScopeBytes);
     for (uint64_t* number : numbers_of(all[rank])) *number = reader.number<uint64_t>();
     all[rank].key = reader.text(Transport::kMaxKeyBytes);
-    all[rank].multicast = reader.text(kMaxReasonBytes);
+    all[rank].no_multicast = reader.text(kMaxReasonBytes);
     all[rank].fabric = reader.text(kFabricBytes);
     all[rank].no_fabric = reader.text(kMaxReasonBytes);
-    const bool has_way = !all[rank].no_fabric.empty() || all[rank].fabric.size() == kFabricBytes ||
-                         all[rank].is_mapped != 0;
-    if (!reader.is_done() || !has_way) {
-      return Status::format(text("what rank ", rank, " of group ", group,
-                                 " brought to the rendezvous is unreadable"));
+    const bool has_handle = !all[rank].no_fabric.empty() ||
+                            all[rank].fabric.size() == kFabricBytes || all[rank].is_mapped != 0;
+    if (!reader.is_done() || !has_handle) {
+      return Status::format(
+          text("rank ", rank, " of group ", group, " sent a malformed rendezvous record"));
     }
   }
   return all;
@@ -129,42 +131,42 @@ Status describe_pool_divergence(const std::string& group, const std::vector<Rend
   const Result<std::string> difference = first_difference(tails);
   if (!difference.ok()) return difference.status();
   if (!difference->empty()) {
-    return Status::invalid_argument(text("the ranks of group ", group, " have used ", all[0].scope,
-                                         " differently, first ", *difference));
+    return Status::invalid_argument(text("the ranks of group ", group, " made different calls to ",
+                                         all[0].scope, ", first ", *difference));
   }
-  Comparison compared(group, all);
-  return compared
-      .same(text("different buffers of ", all[0].scope, ", counted in the order of allocation"),
+  RecordComparison comparison(group, all);
+  return comparison
+      .same(text("different buffers of ", all[0].scope, ", numbered in allocation order"),
             [](const RendezvousRecord& each) { return each.pooled_ordinal; })
       .take();
 }
 
 Status check_rendezvous_records(const std::string& group,
                                 const std::vector<RendezvousRecord>& all) {
-  Comparison compared(group, all);
-  compared
-      .same("blocks that were allocated for different groups",
+  RecordComparison comparison(group, all);
+  comparison
+      .same("memory that was allocated for different groups",
             [](const RendezvousRecord& each) {
               return each.scope.empty() ? "any group" : each.scope;
             })
-      .same("buffers of pools and others",
+      .same("buffers inside and outside of pools",
             [](const RendezvousRecord& each) { return each.is_pooled == 0 ? "no pool" : "pool"; })
       .same("buffers of different sizes in bytes",
             [](const RendezvousRecord& each) { return each.buffer_bytes; })
       .same("pads of different sizes in bytes",
             [](const RendezvousRecord& each) { return each.pad_bytes; })
       .same(
-          "different blocks, counted in the order of allocation (blocks that not all ranks "
-          "allocate are to be allocated for the group of those who do)",
+          "different allocations, numbered in order (memory that not all ranks allocate must be "
+          "allocated for a group)",
           [](const RendezvousRecord& each) { return each.ordinal; })
-      .same("blocks after different allocations; hashes of their sizes",
+      .same("memory after different earlier allocations; hashes of their sizes",
             [](const RendezvousRecord& each) { return text(std::hex, each.sequence_hash); })
-      .same("parts of blocks at different offsets",
+      .same("buffers at different offsets",
             [](const RendezvousRecord& each) { return each.pooled_offset; })
-      .same("parts of blocks of different sizes in bytes",
+      .same("pool buffers of different sizes in bytes",
             [](const RendezvousRecord& each) { return each.pooled_bytes; });
-  if (Status wrong = compared.take(); !wrong.ok()) return wrong;
-  return check_sound(group, all);
+  if (Status wrong = comparison.take(); !wrong.ok()) return wrong;
+  return check_consistent(group, all);
 }
 
 }  // namespace ashlar::symm

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank brings to a rendezvous: which memory it means, after which allocations, and how the
-// others get at it. Every rank reads the same records in the same order, and so finds the same.
+// The record that each rank contributes to a rendezvous: which memory it passed, its allocation
+// history, and how the other ranks can access it. Every rank reads the same records in the same
+// order, so all ranks reach the same conclusions.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace ashlar::symm {
 
-// The same on all ranks, but for the last five.
+// All fields up to `is_mapped` must be the same on all ranks, except for `block_bytes`.
 struct RendezvousRecord {
   std::string scope{};
   uint64_t ordinal = 0;
@@ -23,34 +24,36 @@ struct RendezvousRecord {
   uint64_t buffer_offset = 0;
   uint64_t buffer_bytes = 0;
   uint64_t block_bytes = 0;
-  // Of a buffer that a pool has carved from the block; all 0 otherwise.
+  // For a buffer of a pool: its PoolBuffer. Otherwise 0.
   uint64_t is_pooled = 0;
   uint64_t pooled_ordinal = 0;
   uint64_t pooled_call = 0;
   uint64_t pooled_hash = 0;
   uint64_t pooled_offset = 0;
   uint64_t pooled_bytes = 0;
-  uint64_t is_mapped = 0;  // the block is, for another of its carvings: nothing is handed over
-  uint64_t registry_id = 0;
-  std::string key{};        // for ranks on other machines; empty: there are none
-  std::string multicast{};  // why this rank can have none; empty: it can
-  std::string fabric{};     // the memory's fabric handle; empty: there is none,
-  std::string no_fabric{};  // and why
+  uint64_t is_mapped =
+      0;  // by an earlier rendezvous for another buffer of the block; no handles are exchanged
+  uint64_t registry_id = 0;    // see Process::find_memory
+  std::string key{};           // of the transport; empty if no rank is remote
+  std::string no_multicast{};  // why this rank cannot use multicast; empty if it can
+  std::string fabric{};        // the fabric handle; empty if there is none
+  std::string no_fabric{};     // why there is none
 
   static RendezvousRecord of(const HeapBlock& block, const PoolBuffer* pool_buffer);
   std::string to_bytes() const;
 };
 
-// kFormat: a record is unreadable.
+// Returns kFormat if a record is malformed.
 Result<std::vector<RendezvousRecord>> parse_rendezvous_records(
     const std::string& group, std::span<const std::string> records);
 
-// Whether the ranks mean the same. kInvalidArgument lists every rank's value of the first that
-// differs; kFormat: one makes no sense.
+// Checks that all ranks passed matching memory. kInvalidArgument lists the values of all ranks for
+// the first field that differs. Returns kFormat if a record is inconsistent.
 Status check_rendezvous_records(const std::string& group, const std::vector<RendezvousRecord>& all);
-// Whether ranks that use one pool have done different things with it: they had better say what.
+// Whether the ranks made different calls to the pool that owns the buffers. If so, they exchange
+// their call logs and return `describe_pool_divergence`.
 bool have_pool_calls_diverged(const std::vector<RendezvousRecord>& all);
-// That they have, by the tails of their logs.
+// Names the first call that differs, given the serialized call logs of all ranks.
 Status describe_pool_divergence(const std::string& group, const std::vector<RendezvousRecord>& all,
                                 std::span<const std::string> tails);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers: arguments checked, then the steps of steps.h over the machine's memory.
+// Argument checks, and the algorithms of signal_steps.h on real memory.
 #include "symm/signals/barrier.h"
 
 #include <algorithm>
@@ -19,23 +19,24 @@ Status check(const SignalPads& pads, int channel) {
   return pads.slots().check_all_reachable();
 }
 
-// Who has not come to the barrier that this rank waits in. Where not everybody tells everybody, the
-// word that a rank writes first is in its neighbour's pad.
-std::vector<int> find_absent(const SignalPads& pads, int channel, BarrierKind kind,
-                             uint64_t number) {
-  std::vector<int> absent;
+// The ranks that have not reached the barrier that this rank waits in. In a dissemination barrier,
+// a rank announces first to its neighbour.
+std::vector<int> find_missing(const SignalPads& pads, int channel, BarrierKind kind,
+                              uint64_t number) {
+  std::vector<int> missing;
   for (int source = 0; source < pads.world_size(); ++source) {
     if (source == pads.rank()) continue;
-    const int told =
+    const int receiver =
         kind == BarrierKind::kAllToAll ? pads.rank() : (source + 1) % pads.world_size();
-    const uint64_t* reached = pads.barrier(told, channel, source).value;
-    if (SharedWords::load(reached, std::memory_order_relaxed) < number) absent.push_back(source);
+    const uint64_t* reached = pads.barrier(receiver, channel, source).value;
+    if (SharedWords::load(reached, std::memory_order_relaxed) < number) missing.push_back(source);
   }
-  return absent;
+  return missing;
 }
 
-// One barrier of a rank in a group on several machines. The lowest rank of each, its leader, hears
-// the others of its machine, tells the other leaders and hears them, and lets its machine go on.
+// One barrier of a group on several machines. The leader of each machine, its lowest rank, waits
+// for the ranks of its machine, exchanges announcements with the other leaders, and releases its
+// machine.
 class MultiMachineBarrier {
  public:
   MultiMachineBarrier(const SignalPads& pads, int channel, const Limits& limits)
@@ -54,21 +55,21 @@ class MultiMachineBarrier {
     const Status result = pads_.rank() == leader() ? lead() : follow();
     if (!result.ok()) return result;
     SharedWords::store(word(pads_.rank(), pads_.rank()).value, number_, std::memory_order_relaxed);
-    memory_.catch_up();
+    memory_.synchronize();
     return {};
   }
 
  private:
   Status follow() {
     announce(memory_, word(leader(), pads_.rank()), number_);
-    return hear(leader());
+    return wait_for(leader());
   }
 
   Status lead() {
-    SharedWords::store(came_to(leader()), static_cast<uint32_t>(number_),
+    SharedWords::store(arrival_word(leader()), static_cast<uint32_t>(number_),
                        std::memory_order_relaxed);
     for (const int rank : followers()) {
-      if (Status heard = hear(rank); !heard.ok()) return heard;
+      if (Status heard = wait_for(rank); !heard.ok()) return heard;
     }
     for (const int other : other_leaders()) {
       const Status told = remote_.announce(other, channel_, number_, limits_.deadline);
@@ -77,51 +78,52 @@ class MultiMachineBarrier {
       if (!told.ok()) return told;
     }
     for (const int other : other_leaders()) {
-      if (Status heard = hear(other); !heard.ok()) return heard;
+      if (Status heard = wait_for(other); !heard.ok()) return heard;
     }
     for (const int rank : followers()) announce(memory_, word(rank, pads_.rank()), number_);
     return {};
   }
 
-  Status hear(int from) {
+  Status wait_for(int from) {
     switch (wait_for_counter(memory_, word(pads_.rank(), from), number_, waiting_)) {
       case WaitResult::kDone: return {};
       case WaitResult::kFailed: return limits_.failure.reason();
       case WaitResult::kTimeout: break;
     }
-    return barrier_timeout(pads_, channel_, find_absent(), waiting_.waited());
+    return barrier_timeout(pads_, channel_, find_missing(), waiting_.waited());
   }
 
-  // Who has come is known to the leader of each machine; others are asked, if they answer.
-  std::vector<int> find_absent() {
+  // The leader of each machine has the arrivals of its ranks. Reads those of remote leaders, as far
+  // as they respond.
+  std::vector<int> find_missing() {
     const Deadline deadline = Deadline::after(std::chrono::milliseconds(200));
-    std::vector<int> absent;
-    if (!is_here(SharedWords::load(came_to(leader()), std::memory_order_relaxed))) {
-      absent.push_back(leader());
+    std::vector<int> missing;
+    if (!has_arrived(SharedWords::load(arrival_word(leader()), std::memory_order_relaxed))) {
+      missing.push_back(leader());
     }
     for (const int rank : followers()) {
-      if (!has_told(leader(), rank)) absent.push_back(rank);
+      if (!has_announced(leader(), rank)) missing.push_back(rank);
     }
     for (const int other : other_leaders()) {
-      if (has_told(leader(), other)) continue;
+      if (has_announced(leader(), other)) continue;
       const Result<uint32_t> came = remote_.fetch_leader_arrival(other, channel_, deadline);
-      if (!came.ok() || !is_here(*came)) absent.push_back(other);
+      if (!came.ok() || !has_arrived(*came)) missing.push_back(other);
       for (const int rank : led_by(other)) {
         const Result<uint64_t> heard = remote_.fetch_barrier(other, channel_, rank, deadline);
-        if (heard.ok() && *heard < number_) absent.push_back(rank);
+        if (heard.ok() && *heard < number_) missing.push_back(rank);
       }
     }
-    std::sort(absent.begin(), absent.end());
-    return absent;
+    std::sort(missing.begin(), missing.end());
+    return missing;
   }
-  // Where a leader notes that it has come: its own word says what it has finished.
-  uint32_t* came_to(int leader) const {
+  // Where a leader records its arrival. Its own barrier word counts completed barriers only.
+  uint32_t* arrival_word(int leader) const {
     return &pads_.line(leader, channel_, leader).barrier_sleepers;
   }
-  bool is_here(uint32_t came_to) const {
-    return static_cast<int32_t>(came_to - static_cast<uint32_t>(number_)) >= 0;
+  bool has_arrived(uint32_t arrival_word) const {
+    return static_cast<int32_t>(arrival_word - static_cast<uint32_t>(number_)) >= 0;
   }
-  bool has_told(int owner, int source) const {
+  bool has_announced(int owner, int source) const {
     return SharedWords::load(word(owner, source).value, std::memory_order_relaxed) >= number_;
   }
 
@@ -185,7 +187,8 @@ Status barrier(const SignalPads& pads, int channel, BarrierKind kind, const Limi
     case WaitResult::kTimeout: break;
   }
   const uint64_t number = next_barrier_number(pads, channel);
-  return barrier_timeout(pads, channel, find_absent(pads, channel, kind, number), waiting.waited());
+  return barrier_timeout(pads, channel, find_missing(pads, channel, kind, number),
+                         waiting.waited());
 }
 
 }  // namespace ashlar::symm

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers over the group's own pads. What ranks wrote before one is seen by all after it.
+// Barriers over the group pads. After a barrier, every rank sees what all ranks wrote before it.
 //
-// Each channel has barriers of its own, which have nothing to do with its signals and counters.
-// They can follow each other at once. One that timed out is finished by calling it again; until
-// then its rank has not passed it, but the others may: they have been told that it came, and what
-// it writes between the two calls they need not see. One thread of a rank at a time on a channel.
+// The barriers of a channel are independent of its signals and counters, and can follow each other
+// without delay. A barrier that timed out is completed by calling it again. Until then this rank
+// has not passed it, but the other ranks may, because its arrival was announced; they need not see
+// what it writes between the two calls. REQUIRES: one thread of a rank per channel at a time.
 #pragma once
 
 #include "ashlar/status.h"
@@ -13,15 +13,15 @@
 
 namespace ashlar::symm {
 
-// Up to so many ranks, each tells each: one step of waiting. Beyond, log2(W) steps and as many
-// words. benchmarks/symm/host_ranks.cc measures both.
+// Up to this many ranks, every rank announces to every other: one round. Above, a dissemination
+// barrier takes log2(W) rounds. Measured by benchmarks/symm/host_ranks.cc.
 inline constexpr int kAllToAllRanks = 16;
 
 enum class BarrierKind { kAllToAll, kDissemination };
 
-// Where ranks are on several machines, the lowest of each speaks for it.
-// kInvalidArgument: no such channel. kUnsupported: a pad that cannot be reached. kTimeout: names
-// who has not come. The group's failure: its reason. With one rank, nothing but the checks.
+// If the ranks are on several machines, the lowest rank of each machine is its leader. Returns
+// kInvalidArgument if the channel does not exist, kUnsupported if a pad cannot be reached, kTimeout
+// with the missing ranks, or the group's failure. With one rank, only checks the arguments.
 Status barrier(const SignalPads& pads, int channel, const Limits& limits);
 // All ranks must use the same kind.
 Status barrier(const SignalPads& pads, int channel, BarrierKind kind, const Limits& limits);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each thing that is told, as changes to a line.
+// Writes and reads of pad lines through the transport.
 #include "symm/signals/remote_pads.h"
 
 #include <cstddef>
@@ -9,12 +9,12 @@ namespace ashlar::symm {
 namespace {
 
 AtomicOp addition(uint64_t offset, WordBytes word, uint64_t amount) {
-  AtomicOp call;
-  call.kind = AtomicKind::kAdd;
-  call.word = word;
-  call.offset = offset;
-  call.operand = amount;
-  return call;
+  AtomicOp op;
+  op.kind = AtomicKind::kAdd;
+  op.word = word;
+  op.offset = offset;
+  op.operand = amount;
+  return op;
 }
 
 }  // namespace
@@ -24,8 +24,9 @@ Status RemotePads::add_to_counter(int to, int channel, uint64_t amount, Deadline
   return pads_.post(to, addition(at, WordBytes::k8, amount), deadline);
 }
 
-// Only this rank fills the slot, and only the other empties it: one that was seen empty stays so.
-// A compare-and-swap would do it in one, but one that timed out may have happened.
+// Only this rank fills the slot and only the receiver empties it, so a slot that was read as empty
+// stays empty. A compare-and-swap would need one operation, but after a timeout it may have
+// happened.
 Result<bool> RemotePads::try_put(int to, int channel, Deadline deadline) {
   if (!slot_mutex_.try_lock_until(deadline))
     return TimedMutex::timeout_error("a signal to another machine");

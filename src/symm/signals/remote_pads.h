@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How this rank tells things to ranks on other machines: changes to the lines of their pads
-// (pad.h), which they look at in their own memory. And the memory that they wait in meanwhile: one
-// that lets the transport work.
+// `RemotePads`: writes to the signal pads of ranks on other machines. `PolledWords`: waits on local
+// memory that remote ranks change.
 //
-// Everything is told by additions, which no network does twice or out of order with anything that
-// matters: a word has one rank that adds to it. Thread safe, but for barriers: one thread of a rank
-// at a time on a channel.
+// All writes are atomic additions, each word having a single remote writer. Additions commute, and
+// one that could not be sent did not take place, so a timed-out call can be repeated safely. Thread
+// safe, except that barriers require one thread of a rank per channel at a time.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +25,7 @@ namespace ashlar::symm {
 
 class RemotePads {
  public:
-  // `pads`: the group's own, from the beginning of each; outlives this.
+  // `pads` is the memory of the group pads. REQUIRES: outlives this.
   RemotePads(const RemoteMemory& pads, RankInfo rank_info, int channel_count)
       : pads_(pads),
         rank_info_(rank_info),
@@ -38,19 +37,19 @@ class RemotePads {
   bool contains(int rank) const { return pads_.contains(rank); }
   int leader_of(int rank) const { return pads_.remotes().leader_of(rank); }
 
-  // --- REQUIRES: contains(to)
-  // Adds to counter (channel, this rank). kTimeout: it was not.
+  // REQUIRES, below: contains(to).
+  // Adds to counter (channel, this rank). After kTimeout nothing was added.
   Status add_to_counter(int to, int channel, uint64_t amount, Deadline deadline);
-  // Fills slot (channel, this rank). False: it is full. kTimeout: it was not filled.
+  // Fills slot (channel, this rank). Returns false if it is full. After kTimeout it was not filled.
   Result<bool> try_put(int to, int channel, Deadline deadline) ASHLAR_EXCLUDES(slot_mutex_);
-  // Says that this rank has come to that barrier. Any number of times.
+  // Announces that this rank has reached a barrier. Idempotent.
   Status announce(int to, int channel, uint64_t number, Deadline deadline);
-  // The notes of `line`, there after `quiet`.
+  // Writes the notes of `line`. Visible after `quiet`.
   Status put_notes(int to, int channel, const PadLine& line, Deadline deadline);
   Status quiet(Deadline deadline) { return pads_.quiet(deadline); }
-  // The last barrier that `source` announced to that rank.
+  // Reads the last barrier that `source` announced to `owner`.
   Result<uint64_t> fetch_barrier(int owner, int channel, int source, Deadline deadline);
-  // The lower half of the last barrier that a leader came to.
+  // Reads the low half of the last barrier that a leader has reached.
   Result<uint32_t> fetch_leader_arrival(int leader, int channel, Deadline deadline);
 
  private:
@@ -63,14 +62,14 @@ class RemotePads {
 
   const RemoteMemory& pads_;
   const RankInfo rank_info_;
-  std::vector<uint64_t> announced_;  // by channel and rank: the last barrier that was announced
-  TimedMutex slot_mutex_;            // from looking at a slot to filling it
+  std::vector<uint64_t> announced_;  // by channel and rank: the last announced barrier
+  TimedMutex slot_mutex_;            // held from reading a slot to filling it
 };
 
-inline constexpr std::chrono::nanoseconds kLongestServedSleep = std::chrono::microseconds(500);
+inline constexpr std::chrono::nanoseconds kMaxPolledSleep = std::chrono::microseconds(500);
 
-// Own memory that others change through the transport, which wakes nobody: whoever waits here lets
-// it work, and looks often.
+// Local words that remote ranks change through the transport. The transport does not wake sleepers,
+// so waits make transport progress themselves and sleep only briefly.
 class PolledWords : public SharedWords {
  public:
   explicit PolledWords(Transport& transport) : transport_(transport) {}
@@ -82,10 +81,10 @@ class PolledWords : public SharedWords {
   }
   void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) const {
     transport_.progress();
-    SharedWords::sleep(word, seen, std::min(at_most, kLongestServedSleep));
+    SharedWords::sleep(word, seen, std::min(at_most, kMaxPolledSleep));
   }
-  // What the transport's own thread wrote before is ordered before what this one reads next.
-  void catch_up() const { transport_.progress(); }
+  // Orders earlier writes of the transport's thread before later reads of this thread.
+  void synchronize() const { transport_.progress(); }
 
  private:
   Transport& transport_;

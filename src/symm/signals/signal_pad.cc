@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pads: their sizes, their checks, and their contents as text.
+// Size, argument checks and textual description of signal pads.
 #include "symm/signals/signal_pad.h"
 
 #include <algorithm>
@@ -12,18 +12,18 @@
 namespace ashlar::symm {
 namespace {
 
-// Lines of a description, and entries of a line, before it only counts.
+// Limits of a description: lines, and entries per line.
 constexpr int kMaxLines = 16;
 constexpr int kMaxEntries = 16;
 
 Status check_shape(int world_size, int channel_count) {
   if (world_size < 1 || world_size > kMaxRanks) {
     return Status::invalid_argument(
-        text("a pad for ", world_size, " ranks: there can be 1 to ", kMaxRanks, " ranks"));
+        text("signal pad for ", world_size, " ranks: expected 1 to ", kMaxRanks, " ranks"));
   }
   if (channel_count < 1 || channel_count > kMaxChannels) {
-    return Status::invalid_argument(text(
-        "a pad of ", channel_count, " channels: there can be 1 to ", kMaxChannels, " channels"));
+    return Status::invalid_argument(text("signal pad of ", channel_count,
+                                         " channels: expected 1 to ", kMaxChannels, " channels"));
   }
   return {};
 }
@@ -32,10 +32,10 @@ Status check_bases(int rank, const std::vector<std::byte*>& bases, size_t alignm
   const int world_size = static_cast<int>(bases.size());
   if (rank < 0 || rank >= world_size) {
     return Status::invalid_argument(
-        text("rank ", rank, " of ", world_size, ": ranks are 0 to ", world_size - 1));
+        text("rank ", rank, " of ", world_size, ": expected 0 to ", world_size - 1));
   }
   if (bases[static_cast<size_t>(rank)] == nullptr) {
-    return Status::invalid_argument(text("rank ", rank, " has no pad of its own"));
+    return Status::invalid_argument(text("rank ", rank, " has no signal pad"));
   }
   for (int owner = 0; owner < world_size; ++owner) {
     const auto address = reinterpret_cast<uintptr_t>(bases[static_cast<size_t>(owner)]);
@@ -47,7 +47,7 @@ Status check_bases(int rank, const std::vector<std::byte*>& bases, size_t alignm
   return {};
 }
 
-// "name 0:1 3:7", of what is not zero; empty if all is.
+// Lists the nonzero values as "name 0:1 3:7". Empty if all are zero.
 template <typename Value>
 std::string list_values(const char* name, int world_size, Value value) {
   std::string out;
@@ -66,7 +66,7 @@ std::string list_values(const char* name, int world_size, Value value) {
   return out;
 }
 
-// One line for each channel that says anything, `first` always and first.
+// One line per channel with a description. `first` comes first and is always listed.
 template <typename Describe>
 std::string list_channels(int channel_count, int first, Describe describe) {
   const auto line = [](int channel, const std::string& words) {
@@ -96,7 +96,7 @@ Result<size_t> pad_bytes(int world_size, int channel_count) {
   return sizeof(PadLine) * static_cast<size_t>(world_size) * static_cast<size_t>(channel_count);
 }
 
-// Only ranks on this machine compete for its cores.
+// Only the ranks of this machine, whose pads are mapped, compete for its cores.
 SignalSlots::SignalSlots(int rank, int channel_count, std::vector<std::byte*> bases,
                          RemotePads* remote)
     : rank_(rank),
@@ -137,7 +137,7 @@ WaitWord<uint32_t> SignalSlots::slot(int owner, int channel, int source) const {
           .sleepers = reinterpret_cast<uint32_t*>(sleepers)};
 }
 
-Result<SignalPads> SignalPads::over(int rank, int channel_count, std::vector<std::byte*> bases,
+Result<SignalPads> SignalPads::make(int rank, int channel_count, std::vector<std::byte*> bases,
                                     RemotePads* remote) {
   const int world_size = static_cast<int>(std::min<size_t>(bases.size(), kMaxRanks + 1));
   if (Status shape = check_shape(world_size, channel_count); !shape.ok()) return shape;
@@ -149,13 +149,13 @@ Result<SignalSlots> SignalPads::user_slots(size_t user_pad_bytes,
                                            std::vector<std::byte*> bases) const {
   if (bases.size() != static_cast<size_t>(world_size())) {
     return Status::invalid_argument(
-        text(bases.size(), " user pads in a group of ", world_size(), ": each rank has one"));
+        text(bases.size(), " user pads in a group of ", world_size(), ": expected one per rank"));
   }
   if (Status wrong = check_bases(rank(), bases, sizeof(uint32_t)); !wrong.ok()) return wrong;
   const size_t channel_bytes = sizeof(uint32_t) * bases.size();
   if (user_pad_bytes < channel_bytes) {
     return Status::invalid_argument(text("a pad of ", user_pad_bytes,
-                                         " bytes has no room for one channel: ", world_size(),
+                                         " bytes is too small for one channel: ", world_size(),
                                          " ranks need ", channel_bytes, " bytes"));
   }
   const size_t channel_count = std::min<size_t>(user_pad_bytes / channel_bytes, kMaxChannels);
@@ -184,19 +184,19 @@ WaitWord<uint64_t> SignalPads::barrier(int owner, int channel, int source) const
 }
 
 std::string describe_pad(const SignalPads& pads, int channel) {
-  const auto look = [](const auto* word) {
+  const auto load = [](const auto* word) {
     return SharedWords::load(word, std::memory_order_relaxed);
   };
   const int me = pads.rank();
   const auto describe = [&](int c) {
     const std::string signals =
         list_values("full from", pads.world_size(),
-                    [&](int source) -> uint64_t { return look(&pads.line(me, c, source).signal); });
+                    [&](int source) -> uint64_t { return load(&pads.line(me, c, source).signal); });
     const std::string counters = list_values("counters", pads.world_size(), [&](int source) {
-      return look(&pads.line(me, c, source).counter);
+      return load(&pads.line(me, c, source).counter);
     });
     const std::string barriers = list_values("barriers", pads.world_size(), [&](int source) {
-      return look(&pads.line(me, c, source).barrier);
+      return load(&pads.line(me, c, source).barrier);
     });
     return join(join(signals, counters), barriers);
   };

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pads: the words by which ranks tell each other things. Layouts, addresses and checks; what the
-// words mean is in signals.h and barrier.h.
+// Signal pads: the words through which ranks signal each other. Layout, addressing and checks; the
+// meaning of the words is defined in signals.h and barrier.h.
 //
-// Two kinds, both zero when made, and both addressed by (channel c, source s) in the pad of the
-// rank that is told:
+// There are two kinds of pads, both initially zero. Both are addressed by (channel c, source s) in
+// the pad of the receiving rank:
 //
-//   the group's own    a line of 64 bytes for each (c, s) at index W*c + s, so that no two sources
-//                      ever write the same cache line
-//   a user's           PyTorch's layout: one 32-bit slot at index W*c + s, and nothing else. Who
-//                      sleeps on these is counted in the group's own pad.
+//   group pad    a line of 64 bytes per (c, s) at index W*c + s, so that no two sources write the
+//   same
+//                cache line
+//   user's pad   PyTorch's layout: one 32-bit slot at index W*c + s and nothing else. Its sleepers
+//   are
+//                counted in the group pad.
 //
-// A rank writes its own line, s = itself, only for itself: there it counts its barriers.
+// Only the rank itself writes its own line (s = its rank), where it counts its barriers.
 #pragma once
 
 #include <chrono>
@@ -32,10 +34,10 @@ class RemotePads;
 inline constexpr int kMaxRanks = 1 << 16;
 inline constexpr int kMaxChannels = 1 << 20;
 
-// kInvalidArgument: no such pad.
+// The size of a group pad. Returns kInvalidArgument if the arguments are out of range.
 Result<size_t> pad_bytes(int world_size, int channel_count);
 
-// Where the 32-bit slots of a kind of pad are, for every rank of a group.
+// The 32-bit signal slots of one kind of pad, for all ranks of a group.
 class SignalSlots {
  public:
   int rank() const { return rank_; }
@@ -43,17 +45,17 @@ class SignalSlots {
   int channel_count() const { return channel_count_; }
   SpinPolicy spin_policy() const { return spin_policy_; }
 
-  // How ranks on other machines are told; null: there are none.
+  // Access to the pads of ranks on other machines; null if there are none.
   RemotePads* remote() const { return remote_; }
 
-  // kInvalidArgument with the range that is allowed.
+  // Returns kInvalidArgument if the channel is out of range.
   Status check_channel(int channel) const;
   Status check_rank(int rank) const { return RankInfo{rank_, world_size_}.check_rank(rank); }
-  // kUnsupported: that rank's pad cannot be reached by pointer.
+  // Returns kUnsupported if the pad of the rank is not mapped.
   Status check_reachable(int rank) const;
   Status check_all_reachable() const;
 
-  // REQUIRES: all three in range, the owner reachable.
+  // REQUIRES: all three are in range, and the owner is reachable.
   WaitWord<uint32_t> slot(int owner, int channel, int source) const;
 
  private:
@@ -72,18 +74,18 @@ class SignalSlots {
   int sleeper_channel_count_;
   SpinPolicy spin_policy_;
   RemotePads* remote_;
-  ptrdiff_t first_unreachable_;  // the world size: none
+  ptrdiff_t first_unreachable_;  // world_size_ if all are reachable
   std::vector<std::byte*> bases_;
   std::vector<std::byte*> sleeper_bases_;
 };
 
-// The group's own pads: every rank's, as this rank sees them.
+// The group pads of all ranks, as mapped by this rank.
 class SignalPads {
  public:
-  // `bases` has one pointer for each rank, null where a rank's memory cannot be reached by pointer.
-  // Each is pad_bytes() of zeros, aligned to a line. `remote` reaches those, and outlives this;
-  // null: nothing does. kInvalidArgument: a wrong rank, size or alignment.
-  static Result<SignalPads> over(int rank, int channel_count, std::vector<std::byte*> bases,
+  // `bases` has one pointer per rank to pad_bytes() zeroed bytes, aligned to a line; null for ranks
+  // on other machines, which `remote` reaches. REQUIRES: `remote` is null or outlives this. Returns
+  // kInvalidArgument if a rank, size or alignment is invalid.
+  static Result<SignalPads> make(int rank, int channel_count, std::vector<std::byte*> bases,
                                  RemotePads* remote = nullptr);
 
   int rank() const { return slots_.rank(); }
@@ -92,14 +94,14 @@ class SignalPads {
   const SignalSlots& slots() const { return slots_; }
   SpinPolicy spin_policy() const { return slots_.spin_policy(); }
   RemotePads* remote() const { return slots_.remote(); }
-  // Otherwise as suits the cores that this process may use.
+  // The default depends on the cores that this process may run on.
   void set_spin_policy(SpinPolicy spin_policy) { slots_.spin_policy_ = spin_policy; }
 
-  // The slots of a user's pads of that many bytes. kInvalidArgument: too small for one channel, or
-  // a base that is not aligned to a word.
+  // The slots of the users' pads. Returns kInvalidArgument if the pads are too small for one
+  // channel, or a base is not aligned to a word.
   Result<SignalSlots> user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const;
 
-  // REQUIRES: all three in range, the owner reachable.
+  // REQUIRES: all three are in range, and the owner is reachable.
   PadLine& line(int owner, int channel, int source) const;
   WaitWord<uint64_t> counter(int owner, int channel, int source) const;
   WaitWord<uint64_t> barrier(int owner, int channel, int source) const;
@@ -110,10 +112,10 @@ class SignalPads {
   SignalSlots slots_;
 };
 
-// For the message of a wait that did not end: what this rank's pad holds, a line of text for each
-// channel that is not all zero, `channel` first. At most a screen.
+// For timeout messages: the contents of this rank's pad. One line per channel that is not all zero,
+// `channel` first, with a limited number of lines.
 std::string describe_pad(const SignalPads& pads, int channel);
-// The same of any kind of slots: which sources' are full.
+// The same for slots only: the sources whose slots are full.
 std::string describe_slots(const SignalSlots& slots, int channel);
 
 // "0.250 s".

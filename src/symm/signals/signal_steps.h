@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals and barriers, step by step, over any `Memory` (shared_memory.h). signals.cc and
-// barrier.cc run these over the machine's; a test runs the very same over a memory that tries all
-// orders.
+// The algorithms of signals and barriers, as templates over `Words` (see core/shared_words.h).
+// signals.cc and barrier.cc instantiate them for real memory; a test instantiates them for a model
+// that explores all interleavings.
 //
-// The orders are seq_cst where release or acquire would do for the data, because of the sleepers
-// (wait.h): a step that changes a word is followed by a look at who sleeps on it.
+// Stores are seq_cst where release would be sufficient for the data, because every store is
+// followed by a load of the sleeper count (see wait.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace ashlar::symm {
 
-// A slot is a mailbox for one signal: putting waits until the one before was taken.
-// The first look is without exclusive access, so that waiters do not take the line from each other.
+// A slot holds one signal: filling it waits until the previous signal was taken. The plain load
+// first avoids taking the cache line exclusively, so that waiters do not steal it from each other.
 template <typename Words>
 bool exchange_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32_t* seen) {
   *seen = memory.load(slot.value, std::memory_order_relaxed);
@@ -31,13 +31,13 @@ bool exchange_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32
 }
 
 template <typename Words>
-WaitResult put_in_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
+WaitResult fill_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
   return wait_until(
       memory, slot, [&](uint32_t* seen) { return exchange_slot(memory, slot, 0, seen); }, limits);
 }
 
 template <typename Words>
-WaitResult take_from_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
+WaitResult drain_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
   return wait_until(
       memory, slot, [&](uint32_t* seen) { return exchange_slot(memory, slot, 1, seen); }, limits);
 }
@@ -66,10 +66,11 @@ void announce(Words& memory, WaitWord<uint64_t> word, uint64_t value) {
   wake_sleepers(memory, word);
 }
 
-// A barrier is a number: the n-th of a channel is over for a rank once all have announced n to it.
-// Each word has one writer and only grows, so announcing n again changes nothing: a barrier that
-// ended early is finished by starting it again. `words(owner, source)` is where `source` tells
-// `owner`; on its own word, a rank notes the barriers it has finished.
+// Barriers of a channel are numbered. A rank completes barrier n when all other ranks have
+// announced n to it. Each word has one writer and only grows, so announcing n again has no effect:
+// a barrier that timed out is completed by calling it again. `word_at(owner, source)` is the word
+// in the pad of `owner` that `source` writes. In its own word, a rank counts the barriers it has
+// completed.
 template <typename Words, typename WordAt>
 WaitResult all_to_all_barrier(Words& memory, RankInfo me, const WordAt& word_at,
                               WaitLimits& limits) {
@@ -89,9 +90,9 @@ WaitResult all_to_all_barrier(Words& memory, RankInfo me, const WordAt& word_at,
   return WaitResult::kDone;
 }
 
-// In round k a rank tells the one 2^k further on, and hears the one 2^k before: after log2(W)
-// rounds it has heard of all, directly or not. The sources of the rounds are different ranks, so
-// the words are those of the other barrier.
+// In round k a rank announces to rank + 2^k and waits for rank - 2^k. After log2(W) rounds it has
+// heard from all ranks, directly or indirectly. The sources of the rounds are distinct ranks, so
+// the algorithm uses the same words as the all-to-all barrier.
 template <typename Words, typename WordAt>
 WaitResult dissemination_barrier(Words& memory, RankInfo me, const WordAt& word_at,
                                  WaitLimits& limits) {

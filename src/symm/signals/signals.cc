@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals: arguments checked, then the steps of steps.h over the machine's memory.
+// Argument checks, and the algorithms of signal_steps.h on real memory.
 #include "symm/signals/signals.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr std::chrono::microseconds kFirstPutRest(20);
-constexpr std::chrono::microseconds kLongestPutRest(1000);
+constexpr std::chrono::microseconds kMinPutPollInterval(20);
+constexpr std::chrono::microseconds kMaxPutPollInterval(1000);
 
-// Of a wait: the words are this rank's own, whether or not it reaches the source by pointer.
+// A wait uses only this rank's own words, so the source need not be mapped.
 Status check_source(const SignalSlots& slots, int source, int channel) {
   if (Status wrong = slots.check_rank(source); !wrong.ok()) return wrong;
   return slots.check_channel(channel);
@@ -28,40 +28,41 @@ Status check_target(const SignalSlots& slots, int target, int channel) {
   return slots.check_reachable(target);
 }
 
-WaitLimits within(const Limits& limits, SpinPolicy spin_policy) {
+WaitLimits wait_limits(const Limits& limits, SpinPolicy spin_policy) {
   return {.failure = limits.failure, .deadline = limits.deadline, .spin_policy = spin_policy};
 }
 
-// Null: by pointer, or not at all.
+// Returns null if the rank is mapped or unreachable.
 RemotePads* remote_to(const SignalSlots& slots, int rank) {
   RemotePads* remote = slots.remote();
   return remote != nullptr && remote->contains(rank) ? remote : nullptr;
 }
 
-// `act(memory)` with this rank's own memory, in which it waits for whoever there is.
-template <typename Act>
-WaitResult in_own_memory(const SignalSlots& slots, const Act& act) {
+// Calls `wait(words)` for a wait on this rank's own memory. If there are remote ranks, the wait
+// also makes transport progress.
+template <typename Wait>
+WaitResult wait_in_own_memory(const SignalSlots& slots, const Wait& wait) {
   if (slots.remote() == nullptr) {
     SharedWords memory;
-    return act(memory);
+    return wait(memory);
   }
   PolledWords memory(slots.remote()->transport());
-  const WaitResult end = act(memory);
-  memory.catch_up();
+  const WaitResult end = wait(memory);
+  memory.synchronize();
   return end;
 }
 
-// The other side empties the slot without a word: it is asked again and again.
-Status put_far(RemotePads& remote, int to, int channel, WaitLimits& waiting) {
-  std::chrono::microseconds rest = kFirstPutRest;
+// Polls, because the receiver does not notify the sender when it empties the slot.
+Status put_remote(RemotePads& remote, int to, int channel, WaitLimits& waiting) {
+  std::chrono::microseconds pause = kMinPutPollInterval;
   waiting.began = Deadline::Clock::now();
   for (;;) {
     const Result<bool> put = remote.try_put(to, channel, waiting.deadline);
     if (!put.ok() || *put) return put.status();
     if (waiting.failure.has_happened()) return waiting.failure.reason();
     if (waiting.deadline.has_passed()) return Status::timeout("the slot stays full");
-    std::this_thread::sleep_for(rest);
-    rest = std::min(2 * rest, kLongestPutRest);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kMaxPutPollInterval);
   }
 }
 
@@ -69,14 +70,14 @@ Status put_far(RemotePads& remote, int to, int channel, WaitLimits& waiting) {
 
 Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& limits) {
   if (Status wrong = check_source(slots, to, channel); !wrong.ok()) return wrong;
-  WaitLimits waiting = within(limits, slots.spin_policy());
+  WaitLimits waiting = wait_limits(limits, slots.spin_policy());
   if (RemotePads* remote = remote_to(slots, to)) {
-    const Status put = put_far(*remote, to, channel, waiting);
+    const Status put = put_remote(*remote, to, channel, waiting);
     return put.is(StatusKind::kTimeout) ? put_timeout(slots, to, channel, waiting.waited()) : put;
   }
   if (Status wrong = slots.check_reachable(to); !wrong.ok()) return wrong;
   SharedWords memory;
-  switch (put_in_slot(memory, slots.slot(to, channel, slots.rank()), waiting)) {
+  switch (fill_slot(memory, slots.slot(to, channel, slots.rank()), waiting)) {
     case WaitResult::kDone: return {};
     case WaitResult::kFailed: return limits.failure.reason();
     case WaitResult::kTimeout: break;
@@ -86,9 +87,9 @@ Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& l
 
 Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits) {
   if (Status wrong = check_source(slots, from, channel); !wrong.ok()) return wrong;
-  WaitLimits waiting = within(limits, slots.spin_policy());
-  switch (in_own_memory(slots, [&](auto& memory) {
-    return take_from_slot(memory, slots.slot(slots.rank(), channel, from), waiting);
+  WaitLimits waiting = wait_limits(limits, slots.spin_policy());
+  switch (wait_in_own_memory(slots, [&](auto& memory) {
+    return drain_slot(memory, slots.slot(slots.rank(), channel, from), waiting);
   })) {
     case WaitResult::kDone: return {};
     case WaitResult::kFailed: return limits.failure.reason();
@@ -125,9 +126,9 @@ Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount) 
 Status wait_for_value(const SignalPads& pads, int from, int channel, uint64_t value,
                       const Limits& limits) {
   if (Status wrong = check_source(pads.slots(), from, channel); !wrong.ok()) return wrong;
-  WaitLimits waiting = within(limits, pads.spin_policy());
+  WaitLimits waiting = wait_limits(limits, pads.spin_policy());
   const WaitWord<uint64_t> counter = pads.counter(pads.rank(), channel, from);
-  switch (in_own_memory(pads.slots(), [&](auto& memory) {
+  switch (wait_in_own_memory(pads.slots(), [&](auto& memory) {
     return wait_for_counter(memory, counter, value, waiting);
   })) {
     case WaitResult::kDone: return {};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals from one rank to another: mailboxes that hold one, and counters that only grow.
+// Signals from one rank to another: slots that hold one signal, and monotonic counters.
 //
-// What the sender wrote before it signalled is seen by the receiver once it has waited. Every wait
-// ends at its deadline with kTimeout, which says who waited for whom, how long, and what the pad
-// holds; or with the reason of the group's failure. Either way nothing was put or taken, and the
-// same call can be made again.
+// After a wait, the receiver sees everything the sender wrote before the signal. A wait that ends
+// at its deadline returns kTimeout with the two ranks, the time waited and the contents of the pad;
+// a wait that ends because the group failed returns that failure. In both cases no signal was put
+// or taken, and the call can be repeated.
 //
-// Any thread may call these. Two that use the same slot or counter at once share its signals.
+// Thread safe. Threads that use the same slot or counter concurrently share its signals.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,26 @@
 
 namespace ashlar::symm {
 
-// The group's state, and by when it must be over.
+// What ends an operation: the group's failure or the deadline.
 struct Limits {
   const Failure& failure;
   Deadline deadline = Deadline::never();
 };
 
-// Fills slot (channel, this rank) of `to`'s pad; waits while the signal before has not been taken.
+// Fills slot (channel, this rank) in the pad of `to`. Waits until the previous signal was taken.
 Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& limits);
-// Empties slot (channel, `from`) of this rank's pad; waits until it is full.
+// Waits until slot (channel, `from`) in this rank's pad is full, and empties it.
 Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits);
 
-// The same without waiting, by pointer only. False: the slot is still full, or still empty.
+// The same without waiting, for mapped pads only. Returns false if the slot is still full, or still
+// empty.
 Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel);
 Result<bool> try_wait_signal(const SignalSlots& slots, int from, int channel);
 
-// Adds to counter (channel, this rank) of `to`'s pad. Never waits, but for room on the way to
-// another machine.
+// Adds to counter (channel, this rank) in the pad of `to`. Blocks only while the transport's send
+// queue to a remote rank is full.
 Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount);
-// Until counter (channel, `from`) of this rank's pad is `value` or more; it stays as it is.
+// Waits until counter (channel, `from`) in this rank's pad is at least `value`. Does not change it.
 Status wait_for_value(const SignalPads& pads, int from, int channel, uint64_t value,
                       const Limits& limits);
 Result<uint64_t> counter_value(const SignalPads& pads, int from, int channel);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sentences.
+// Formats the messages.
 #include "symm/signals/timeout_errors.h"
 
 #include "base/text.h"
@@ -10,7 +10,7 @@ namespace ashlar::symm {
 Status put_timeout(const SignalSlots& slots, int to, int channel, std::chrono::nanoseconds waited) {
   return Status::timeout(text("rank ", slots.rank(), " waited ", seconds_text(waited),
                               " to signal rank ", to, " on channel ", channel,
-                              ", which has not taken the signal before; ",
+                              ", which has not taken the previous signal; ",
                               describe_slots(slots, channel)));
 }
 
@@ -30,12 +30,13 @@ Status counter_timeout(const SignalPads& pads, int from, int channel, uint64_t v
       SharedWords::load(counter, std::memory_order_relaxed), "; ", describe_pad(pads, channel)));
 }
 
-Status barrier_timeout(const SignalPads& pads, int channel, std::span<const int> absent,
+Status barrier_timeout(const SignalPads& pads, int channel, std::span<const int> missing,
                        std::chrono::nanoseconds waited) {
-  const std::string whom = absent.empty() ? "others that are there now" : name_ranks(absent);
+  const std::string awaited =
+      missing.empty() ? "ranks that have arrived in the meantime" : name_ranks(missing);
   return Status::timeout(text("rank ", pads.rank(), " waited ", seconds_text(waited),
                               " in barrier ", next_barrier_number(pads, channel), " of channel ",
-                              channel, " for ", whom, "; ", describe_pad(pads, channel)));
+                              channel, " for ", awaited, "; ", describe_pad(pads, channel)));
 }
 
 uint64_t next_barrier_number(const SignalPads& pads, int channel) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said of a wait that did not end in time: who waited for whom, how long, and what the pad
-// holds. The same whoever waited, a thread of the host or a kernel.
+// Error messages of waits that timed out: the ranks involved, the time waited and the contents of
+// the pad. Shared by host threads and device kernels.
 #pragma once
 
 #include <chrono>
@@ -18,11 +18,11 @@ Status wait_timeout(const SignalSlots& slots, int from, int channel,
                     std::chrono::nanoseconds waited);
 Status counter_timeout(const SignalPads& pads, int from, int channel, uint64_t value,
                        std::chrono::nanoseconds waited);
-// `absent`: those who had not come; none: the last one came while that was being found out.
-Status barrier_timeout(const SignalPads& pads, int channel, std::span<const int> absent,
+// `missing` are the ranks that have not arrived. Empty if the last one arrived after the timeout.
+Status barrier_timeout(const SignalPads& pads, int channel, std::span<const int> missing,
                        std::chrono::nanoseconds waited);
 
-// Of the channel's barriers, the one that this rank is in, or comes to next.
+// The number of the barrier on this channel that this rank is in or reaches next.
 uint64_t next_barrier_number(const SignalPads& pads, int channel);
 
 }  // namespace ashlar::symm

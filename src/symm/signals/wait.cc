@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waiting asks of the system: futexes, which work across processes, and the number of cores.
+// System calls of waiting: futexes, which work across processes, yielding, and CPU affinity.
 #include "symm/signals/wait.h"
 
 #include <linux/futex.h>
@@ -15,9 +15,10 @@ namespace ashlar::symm {
 
 namespace {
 
-// Between ranks that take turns, a yield takes a microsecond; where others compute, as long as they
-// are left alone. A thread that met such a place sleeps instead for its next waits.
-constexpr std::chrono::microseconds kSlowYield(200);
+// A yield between ranks that alternate takes about a microsecond. If another program occupies the
+// core, it takes a whole time slice. After such a yield the thread sleeps instead for its next
+// waits.
+constexpr std::chrono::microseconds kSlowYieldTime(200);
 constexpr int kWaitsWithoutYield = 200;
 
 thread_local int waits_without_yield = 0;
@@ -31,7 +32,7 @@ bool SharedWords::yield() {
   }
   const Deadline::Clock::time_point begin = Deadline::Clock::now();
   ::sched_yield();
-  if (Deadline::Clock::now() - begin < kSlowYield) return true;
+  if (Deadline::Clock::now() - begin < kSlowYieldTime) return true;
   waits_without_yield = kWaitsWithoutYield;
   return false;
 }
@@ -40,7 +41,7 @@ void SharedWords::sleep(const uint32_t* word, uint32_t seen, std::chrono::nanose
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
   const timespec limit{.tv_sec = static_cast<time_t>(seconds.count()),
                        .tv_nsec = static_cast<long>((at_most - seconds).count())};
-  // Whatever the answer: the caller looks at the word, at its deadline, and comes back.
+  // The result does not matter: the caller checks the word and its deadline again.
   ::syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 
@@ -49,8 +50,7 @@ void SharedWords::wake_all(const uint32_t* word) {
 }
 
 SpinPolicy SpinPolicy::of(int world_size, int core_count) {
-  // About twenty microseconds of either: longer than waking somebody takes, shorter than the
-  // system's turns.
+  // Either takes about 20 us: longer than a futex wake-up, shorter than a time slice.
   if (world_size <= core_count) return {.spin_count = 600, .yield_count = 40};
   return {.spin_count = 0, .yield_count = 40};
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for a word of a pad: spins, then yields, then sleeps; never past the deadline, and not
-// for ranks of a group that has failed.
+// Waiting for a word of a signal pad: spins, then yields, then sleeps on a futex. A wait ends at
+// its deadline, or when the group fails.
 //
-// Whoever changes a word must look whether somebody sleeps on it, and one look must be enough:
+// A rank that changes a word wakes the sleepers of the word, if any:
 //
 //   waiter                               waker
 //   sleepers += 1                        word = new
-//   sleep if word is still as seen       wake if sleepers != 0
+//   sleep if word is unchanged           wake if sleepers != 0
 //
-// All four are sequentially consistent (the system's own look at the word is), so at least one of
-// the two sees what the other did. Nobody sleeping, the waker's look is at the cache line that it
-// has just written. A waiter that is killed asleep leaves the count too high, which costs its group
-// needless wake-ups and nothing else.
+// All four steps are sequentially consistent (including the kernel's check of the word), so at
+// least one side sees the step of the other, and no wake-up is lost. Without sleepers, the waker
+// only reads the cache line that it has just written. A waiter that is killed while asleep leaves
+// `sleepers` too high, which costs unnecessary wake-ups but is otherwise harmless.
 #pragma once
 
 #include <algorithm>
@@ -25,32 +25,31 @@
 
 namespace ashlar::symm {
 
-// A word that ranks wait on, and how many of them sleep until it changes.
+// A word that ranks wait on, and the number of ranks that sleep until it changes.
 template <typename T>
 struct WaitWord {
   T* value = nullptr;
   uint32_t* sleepers = nullptr;
 };
 
-// How long a waiter stays awake.
+// How long a waiter spins and yields before it sleeps.
 struct SpinPolicy {
   int spin_count = 0;
   int yield_count = 0;
 
-  // Spinning is for ranks that all have a core: with fewer cores it keeps those from running that
-  // one waits for.
+  // Spins only if every rank has a core. With fewer cores, spinning would keep the awaited ranks
+  // from running.
   static SpinPolicy of(int world_size, int core_count);
-  // For this process, on the cores that it may use.
+  // Uses the cores that this process may run on.
   static SpinPolicy of(int world_size);
 };
 
-// What ends a wait before its time.
+// What ends a wait.
 struct WaitLimits {
   const Failure& failure;
   Deadline deadline;
   SpinPolicy spin_policy{};
-  // When spinning was given up for the first time, for messages: those that succeed before never
-  // read a clock.
+  // When spinning ended, for messages. Waits that succeed while spinning never read the clock.
   Deadline::Clock::time_point began{};
 
   std::chrono::nanoseconds waited() const { return Deadline::Clock::now() - began; }
@@ -58,12 +57,13 @@ struct WaitLimits {
 
 enum class WaitResult { kDone, kTimeout, kFailed };
 
-// So many looks come without a pause: who is only as late as a line of the cache takes from one
-// core to another is not waited for longer than that.
-inline constexpr int kEagerLooks = 100;
+// The first spins have no pause instruction, so that a wait as short as one cache line transfer is
+// not prolonged.
+inline constexpr int kSpinsWithoutPause = 100;
 
-// Failures are reported within the process only, and wake nobody.
-inline constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(5);
+// Upper bound of one sleep, because failures are reported within a process and do not wake
+// sleepers.
+inline constexpr std::chrono::nanoseconds kMaxSleep = std::chrono::milliseconds(5);
 
 template <typename Words, typename T>
 void wake_sleepers(Words& memory, WaitWord<T> word) {
@@ -72,7 +72,8 @@ void wake_sleepers(Words& memory, WaitWord<T> word) {
   }
 }
 
-// `attempt(T* seen)` tries to get what is waited for; if that fails, it says which value it saw.
+// `attempt(T* seen)` returns whether the awaited condition holds. If not, it sets `*seen` to the
+// value of the word.
 template <typename Words, typename T, typename Attempt>
 WaitResult wait_asleep(Words& memory, WaitWord<T> word, Attempt attempt, WaitLimits& limits) {
   memory.add(word.sleepers, uint32_t{1}, std::memory_order_seq_cst);
@@ -88,28 +89,28 @@ WaitResult wait_asleep(Words& memory, WaitWord<T> word, Attempt attempt, WaitLim
       end = WaitResult::kTimeout;
       break;
     }
-    memory.sleep(futex_word(word.value), static_cast<uint32_t>(seen),
-                 std::min(left, kLongestSleep));
+    memory.sleep(futex_word(word.value), static_cast<uint32_t>(seen), std::min(left, kMaxSleep));
   }
   memory.add(word.sleepers, uint32_t{0} - 1, std::memory_order_seq_cst);
   return end;
 }
 
-// As above. Succeeds if the first attempt does, whatever the limits say.
+// As above, but spins and yields first. Succeeds if the first attempt does, even if the limits have
+// been reached.
 template <typename Words, typename T, typename Attempt>
 WaitResult wait_until(Words& memory, WaitWord<T> word, Attempt attempt, WaitLimits& limits) {
   T seen{};
   if (attempt(&seen)) return WaitResult::kDone;
   for (int spin = 0; spin < limits.spin_policy.spin_count; ++spin) {
-    if (spin >= kEagerLooks) memory.pause();
+    if (spin >= kSpinsWithoutPause) memory.pause();
     if (attempt(&seen)) return WaitResult::kDone;
   }
   if (limits.began == Deadline::Clock::time_point()) limits.began = Deadline::Clock::now();
-  for (int turn = 0; turn < limits.spin_policy.yield_count; ++turn) {
+  for (int yield = 0; yield < limits.spin_policy.yield_count; ++yield) {
     if (limits.failure.has_happened() || limits.deadline.has_passed()) break;
-    const bool is_worth_it = memory.yield();
+    const bool is_effective = memory.yield();
     if (attempt(&seen)) return WaitResult::kDone;
-    if (!is_worth_it) break;
+    if (!is_effective) break;
   }
   return wait_asleep(memory, word, attempt, limits);
 }

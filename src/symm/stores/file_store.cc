@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder: one file for each key, in folders named after the parts before its slashes.
+// `open_file_store`: a directory with one file per key. The parts of a key before its slashes are
+// subdirectories.
 //
-// Whoever writes holds the lock of one file, which the kernel lets go of when its holder ends in
-// any way; whoever reads needs none, since a file is there whole or not at all (rename). There is
-// only one name for what is being written, so that a writer who was killed leaves no more behind
-// than the next one overwrites. Contents are not believed: kinds, sizes and heads are checked.
+// Writers hold an flock, which the kernel releases when its holder exits or crashes. Readers need
+// no lock, because files are replaced atomically (rename). All writers use the same temporary file,
+// so a killed writer leaves at most one file, which the next writer overwrites. File contents are
+// untrusted: type, size and header are checked.
 //
-// Time is the folder's own: a record counts from when its file was touched, and what time it is now
-// the folder says when it is touched. Machines that share it need no clock in common. It is touched
-// rarely, since that is a write: between, each process counts on by its own steady clock.
+// Lifetimes are measured by the clock of the file system: a record's age is the difference between
+// the modification times of the directory, touched now, and of the record's file. Machines that
+// share the directory need no common clock. Touching is a write and therefore rare: in between,
+// each process extrapolates with its steady clock.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -34,26 +36,27 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::string_view kFileMagic = "ashstor2";
-constexpr size_t kFileHeadBytes = 8 + 8 + 4;  // and how long it lives in ns, and the value's length
+constexpr size_t kFileHeaderBytes = 8 + 8 + 4;  // magic, lifetime in ns, length of the value
 constexpr const char* kLockName = "lock";
-constexpr const char* kBeingWritten = "being_written";
-constexpr std::string_view kFolderEnd = ".d";  // so that no part of a key is "..", or a file's name
-constexpr std::string_view kFileEnd = ".v";
+constexpr const char* kTemporaryName = "being_written";
+// Suffixes ensure that no part of a key is ".." or collides with the name of a file.
+constexpr std::string_view kDirectorySuffix = ".d";
+constexpr std::string_view kFileSuffix = ".v";
 constexpr uint64_t kFileWritesBetweenSweeps = 1024;
-constexpr milliseconds kLongestLockRest{2};
-// How old the folder's last word on the time may be: to find that nothing is over, and to end a
-// record.
-constexpr std::chrono::seconds kOldestTime{10};
-constexpr milliseconds kOldestTimeOfAnEnd{100};
+constexpr milliseconds kMaxLockPollInterval{2};
+// Maximum age of the last reading of the file system's clock: to decide that a record is still
+// valid, and to decide that it has expired.
+constexpr std::chrono::seconds kMaxClockAge{10};
+constexpr milliseconds kMaxClockAgeForExpiry{100};
 
-Status file_fault(std::string_view call, std::string_view path) {
+Status file_error(std::string_view call, std::string_view path) {
   const int code = errno;
   return Status::device_fault(call, code,
                               text("the store's file ", path, ": ", std::strerror(code)));
 }
 
-// Whoever may write here may set it to any time: one that fits is made of it.
-int64_t touched_ns(const struct stat& found) {
+// Clamped, because any user with write access can set an arbitrary modification time.
+int64_t modified_ns(const struct stat& found) {
   const int64_t most = std::numeric_limits<int64_t>::max() / 1'000'000'000 - 1;
   const int64_t seconds = std::clamp<int64_t>(found.st_mtim.tv_sec, 0, most);
   return seconds * 1'000'000'000 + found.st_mtim.tv_nsec;
@@ -61,12 +64,12 @@ int64_t touched_ns(const struct stat& found) {
 
 struct Record {
   std::string value;
-  uint64_t life_ns = 0;  // 0: it has no end
-  int64_t touched_ns = 0;
+  uint64_t lifetime_ns = 0;  // 0: does not expire
+  int64_t modified_ns = 0;
 
-  bool is_over(int64_t now_ns) const {
-    return life_ns != 0 && now_ns >= touched_ns &&
-           static_cast<uint64_t>(now_ns - touched_ns) >= life_ns;
+  bool has_expired(int64_t now_ns) const {
+    return lifetime_ns != 0 && now_ns >= modified_ns &&
+           static_cast<uint64_t>(now_ns - modified_ns) >= lifetime_ns;
   }
 };
 
@@ -74,55 +77,56 @@ Status write_all(int fd, std::string_view bytes, std::string_view path) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return file_fault("write", path);
+    if (written <= 0) return file_error("write", path);
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return {};
 }
 
-// None: there is no such file. A FIFO or a device under the name must not hold us up.
+// Returns nothing if the file does not exist. O_NONBLOCK: opening a FIFO or a device must not
+// block.
 Result<std::optional<Record>> read_record(int folder_fd, const std::string& path) {
   const UniqueFd file(
       ::openat(folder_fd, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) {
     if (errno == ENOENT || errno == ENOTDIR) return std::optional<Record>();
-    return file_fault("open", path);
+    return file_error("open", path);
   }
   struct stat found {};
-  if (::fstat(file.get(), &found) != 0) return file_fault("fstat", path);
+  if (::fstat(file.get(), &found) != 0) return file_error("fstat", path);
   const bool is_sound =
-      S_ISREG(found.st_mode) && found.st_size >= off_t{kFileHeadBytes} &&
-      found.st_size <= static_cast<off_t>(kFileHeadBytes + Store::kMostValueBytes);
+      S_ISREG(found.st_mode) && found.st_size >= off_t{kFileHeaderBytes} &&
+      found.st_size <= static_cast<off_t>(kFileHeaderBytes + Store::kMostValueBytes);
   std::string bytes(is_sound ? static_cast<size_t>(found.st_size) : 0, '\0');
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t got =
         ::pread(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return file_fault("read", path);
+    if (got < 0) return file_error("read", path);
     if (got == 0) break;
     at += static_cast<size_t>(got);
   }
   WireReader reader(bytes);
   const bool has_magic = reader.raw(kFileMagic.size()) == kFileMagic;
   Record record;
-  record.life_ns = reader.number<uint64_t>();
-  record.touched_ns = touched_ns(found);
+  record.lifetime_ns = reader.number<uint64_t>();
+  record.modified_ns = modified_ns(found);
   record.value = reader.text(Store::kMostValueBytes);
   if (!has_magic || !reader.is_done()) {
-    return Status::format(text("the store's file ", path, " holds no value: ", found.st_size,
-                               " bytes, expected ", kFileMagic, ", a life and a value"));
+    return Status::format(text("the store's file ", path, " is malformed: found ", found.st_size,
+                               " bytes, expected ", kFileMagic, ", a lifetime and a value"));
   }
   return std::optional<Record>(std::move(record));
 }
 
-// Until its end. Let go of by name and not by closing: a child that was forked off meanwhile has a
-// copy of the descriptor, and would keep it locked.
-class HeldLock {
+// Holds an flock. Unlocks explicitly rather than by closing the descriptor: a child forked in the
+// meantime has a copy of the descriptor, which would keep the file locked.
+class FileLock {
  public:
-  explicit HeldLock(UniqueFd locked) : file_(std::move(locked)) {}
-  HeldLock(HeldLock&&) = default;
-  HeldLock& operator=(HeldLock&&) = delete;
-  ~HeldLock() {
+  explicit FileLock(UniqueFd locked) : file_(std::move(locked)) {}
+  FileLock(FileLock&&) = default;
+  FileLock& operator=(FileLock&&) = delete;
+  ~FileLock() {
     if (file_.valid()) (void)::flock(file_.get(), LOCK_UN);
   }
 
@@ -145,42 +149,42 @@ class FileStore final : public Store {
   Status sweep(Deadline deadline);
 
  private:
-  // Each caller has a descriptor of its own: threads would share the lock of one.
-  Result<HeldLock> lock(Deadline deadline) const;
-  // What time it is in the folder, which was asked no longer ago than that.
-  Result<int64_t> now_ns(std::chrono::nanoseconds most_age) const;
-  // The record, if it is there and not over.
+  // Opens a new descriptor per call: threads that share a descriptor also share its flock.
+  Result<FileLock> lock(Deadline deadline) const;
+  // The time of the file system's clock, extrapolated from a reading that is at most `max_age` old.
+  Result<int64_t> now_ns(std::chrono::nanoseconds max_age) const;
+  // Returns the record if it exists and has not expired.
   Result<std::optional<Record>> find(const std::string& path) const;
   Status put(const std::string& path, std::string_view value, milliseconds time_to_live);
-  Status make_folders(const std::string& path) const;
+  Status make_directories(const std::string& path) const;
   Result<bool> remove(const std::string& path) const;
   void sweep_locked() const;
 
   const UniqueFd folder_;
   const std::string name_;
-  std::atomic<uint64_t> write_count_{0};  // orders nothing: it only says when to sweep
-  // When the folder was asked, by the steady clock (0: never), and how far it is ahead of that.
-  // Released by the first, which comes last: whoever sees that it was asked has that answer or a
-  // later one. No lock, which a child of a fork might find taken.
-  mutable std::atomic<int64_t> asked_ns_{0};
-  mutable std::atomic<int64_t> ahead_ns_{0};
+  std::atomic<uint64_t> write_count_{0};  // relaxed: only decides when to sweep
+  // The last reading of the file system's clock: when it was taken, by the steady clock (0: never),
+  // and its offset from the steady clock. The offset is stored first and published by a release
+  // store of the time. Atomics rather than a mutex, which a forked child might inherit locked.
+  mutable std::atomic<int64_t> clock_read_ns_{0};
+  mutable std::atomic<int64_t> clock_offset_ns_{0};
 };
 
-// "a/b" is a.d/b.v
+// "a/b" becomes "a.d/b.v".
 std::string path_of(std::string_view key) {
   std::string path;
   for (char c : key) {
-    if (c == '/') path += kFolderEnd;
+    if (c == '/') path += kDirectorySuffix;
     path += c;
   }
-  return path.append(kFileEnd);
+  return path.append(kFileSuffix);
 }
 
 Status FileStore::set(std::string_view key, std::string_view value, milliseconds time_to_live,
                       Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
   if (Status good = check_value(value); !good.ok()) return good;
-  const Result<HeldLock> held = lock(deadline);
+  const Result<FileLock> held = lock(deadline);
   if (!held.ok()) return held.status();
   return put(path_of(key), value, time_to_live);
 }
@@ -201,12 +205,12 @@ Result<int64_t> FileStore::add(std::string_view key, int64_t amount, millisecond
                                Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
   const std::string path = path_of(key);
-  const Result<HeldLock> held = lock(deadline);
+  const Result<FileLock> held = lock(deadline);
   if (!held.ok()) return held.status();
   const Result<std::optional<Record>> before = find(path);
   if (!before.ok()) return before.status();
   const Result<int64_t> sum =
-      sum_of(key, *before ? std::string_view((*before)->value) : "0", amount);
+      add_to_counter_text(key, *before ? std::string_view((*before)->value) : "0", amount);
   if (!sum.ok()) return sum;
   if (Status written = put(path, text(*sum), time_to_live); !written.ok()) return written;
   return sum;
@@ -215,85 +219,84 @@ Result<int64_t> FileStore::add(std::string_view key, int64_t amount, millisecond
 Result<bool> FileStore::erase(std::string_view key, Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
   const std::string path = path_of(key);
-  const Result<HeldLock> held = lock(deadline);
+  const Result<FileLock> held = lock(deadline);
   if (!held.ok()) return held.status();
   const Result<std::optional<Record>> before = find(path);
-  const bool is_over = before.ok() && !*before;
+  const bool had_expired = before.ok() && !*before;
   Result<bool> removed = remove(path);
-  return removed.ok() && is_over ? Result<bool>(false) : removed;
+  return removed.ok() && had_expired ? Result<bool>(false) : removed;
 }
 
 Status FileStore::sweep(Deadline deadline) {
-  const Result<HeldLock> held = lock(deadline);
+  const Result<FileLock> held = lock(deadline);
   if (!held.ok()) return held.status();
   sweep_locked();
   return {};
 }
 
-Result<HeldLock> FileStore::lock(Deadline deadline) const {
+Result<FileLock> FileStore::lock(Deadline deadline) const {
   UniqueFd file(
       ::openat(folder_.get(), kLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file.valid()) return file_fault("open", kLockName);
+  if (!file.valid()) return file_error("open", kLockName);
   std::chrono::nanoseconds pause = std::chrono::microseconds(20);
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return file_fault("flock", kLockName);
+    if (errno != EWOULDBLOCK && errno != EINTR) return file_error("flock", kLockName);
     if (deadline.has_passed()) {
       return Status::timeout(text("another process held the lock of the store ", name_,
-                                  " until the deadline: is it stopped?"));
+                                  " until the deadline: check whether it is suspended"));
     }
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestLockRest);
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kMaxLockPollInterval);
   }
-  return HeldLock(std::move(file));
+  return FileLock(std::move(file));
 }
 
-// By whatever clock answers to a touch: on a shared file system it is the server's.
-Result<int64_t> FileStore::now_ns(std::chrono::nanoseconds most_age) const {
+// On a shared file system, modification times come from the server's clock.
+Result<int64_t> FileStore::now_ns(std::chrono::nanoseconds max_age) const {
   const int64_t steady_ns = Deadline::Clock::now().time_since_epoch().count();
-  const int64_t asked_ns = asked_ns_.load(std::memory_order_acquire);
-  if (asked_ns != 0 && steady_ns - asked_ns < most_age.count()) {
-    return steady_ns + ahead_ns_.load(std::memory_order_relaxed);
+  const int64_t read_ns = clock_read_ns_.load(std::memory_order_acquire);
+  if (read_ns != 0 && steady_ns - read_ns < max_age.count()) {
+    return steady_ns + clock_offset_ns_.load(std::memory_order_relaxed);
   }
   struct stat found {};
-  if (::futimens(folder_.get(), nullptr) != 0) return file_fault("futimens", name_);
-  if (::fstat(folder_.get(), &found) != 0) return file_fault("fstat", name_);
-  ahead_ns_.store(touched_ns(found) - steady_ns, std::memory_order_relaxed);
-  asked_ns_.store(steady_ns, std::memory_order_release);
-  return touched_ns(found);
+  if (::futimens(folder_.get(), nullptr) != 0) return file_error("futimens", name_);
+  if (::fstat(folder_.get(), &found) != 0) return file_error("fstat", name_);
+  clock_offset_ns_.store(modified_ns(found) - steady_ns, std::memory_order_relaxed);
+  clock_read_ns_.store(steady_ns, std::memory_order_release);
+  return modified_ns(found);
 }
 
 Result<std::optional<Record>> FileStore::find(const std::string& path) const {
   Result<std::optional<Record>> record = read_record(folder_.get(), path);
-  if (!record.ok() || !*record || (*record)->life_ns == 0) return record;
-  for (const std::chrono::nanoseconds most_age :
-       {std::chrono::nanoseconds(kOldestTime), std::chrono::nanoseconds(kOldestTimeOfAnEnd)}) {
-    const Result<int64_t> now = now_ns(most_age);
+  if (!record.ok() || !*record || (*record)->lifetime_ns == 0) return record;
+  for (const std::chrono::nanoseconds max_age :
+       {std::chrono::nanoseconds(kMaxClockAge), std::chrono::nanoseconds(kMaxClockAgeForExpiry)}) {
+    const Result<int64_t> now = now_ns(max_age);
     if (!now.ok()) return now.status();
-    if (!(*record)->is_over(*now)) return record;
+    if (!(*record)->has_expired(*now)) return record;
   }
   return std::optional<Record>();
 }
 
-// REQUIRES: the lock is held, here and below.
+// REQUIRES, here and below: the caller holds the lock.
 Status FileStore::put(const std::string& path, std::string_view value, milliseconds time_to_live) {
   const std::optional<std::chrono::nanoseconds> lifetime = lifetime_of(time_to_live);
-  const uint64_t life_ns = lifetime ? static_cast<uint64_t>(lifetime->count()) : 0;
+  const uint64_t lifetime_ns = lifetime ? static_cast<uint64_t>(lifetime->count()) : 0;
   WireWriter record;
-  record.raw(kFileMagic).number(life_ns).text(value);
+  record.raw(kFileMagic).number(lifetime_ns).text(value);
   {
-    const UniqueFd file(::openat(folder_.get(), kBeingWritten,
+    const UniqueFd file(::openat(folder_.get(), kTemporaryName,
                                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file.valid()) return file_fault("open", kBeingWritten);
-    if (Status written = write_all(file.get(), record.take(), kBeingWritten); !written.ok()) {
+    if (!file.valid()) return file_error("open", kTemporaryName);
+    if (Status written = write_all(file.get(), record.take(), kTemporaryName); !written.ok()) {
       return written;
     }
-    // As the folder is touched to learn what time it is: writing alone may leave it to this
-    // machine.
-    if (::futimens(file.get(), nullptr) != 0) return file_fault("futimens", kBeingWritten);
+    // Sets the time by the same clock as `now_ns`: a plain write may use this machine's clock.
+    if (::futimens(file.get(), nullptr) != 0) return file_error("futimens", kTemporaryName);
   }
-  if (Status made = make_folders(path); !made.ok()) return made;
-  if (::renameat(folder_.get(), kBeingWritten, folder_.get(), path.c_str()) != 0) {
-    return file_fault("rename", path);
+  if (Status made = make_directories(path); !made.ok()) return made;
+  if (::renameat(folder_.get(), kTemporaryName, folder_.get(), path.c_str()) != 0) {
+    return file_error("rename", path);
   }
   if (write_count_.fetch_add(1, std::memory_order_relaxed) % kFileWritesBetweenSweeps ==
       kFileWritesBetweenSweeps - 1) {
@@ -302,21 +305,21 @@ Status FileStore::put(const std::string& path, std::string_view value, milliseco
   return {};
 }
 
-Status FileStore::make_folders(const std::string& path) const {
+Status FileStore::make_directories(const std::string& path) const {
   for (size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) {
     const std::string folder = path.substr(0, at);
     if (::mkdirat(folder_.get(), folder.c_str(), 0700) != 0 && errno != EEXIST) {
-      return file_fault("mkdir", folder);
+      return file_error("mkdir", folder);
     }
   }
   return {};
 }
 
-// With the folders that nothing is left in.
+// Also removes the directories that become empty.
 Result<bool> FileStore::remove(const std::string& path) const {
   if (::unlinkat(folder_.get(), path.c_str(), 0) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return false;
-    return file_fault("unlink", path);
+    return file_error("unlink", path);
   }
   for (size_t at = path.rfind('/'); at != std::string::npos && at > 0;
        at = path.rfind('/', at - 1)) {
@@ -326,21 +329,21 @@ Result<bool> FileStore::remove(const std::string& path) const {
   return true;
 }
 
-// What is over goes; what cannot be read is left alone, since it is not ours.
+// Removes expired records. Leaves unreadable files alone, since they may not be the store's.
 void FileStore::sweep_locked() const {
   namespace fs = std::filesystem;
   const Result<int64_t> now = now_ns(std::chrono::nanoseconds(0));
   if (!now.ok()) return;
-  std::vector<std::string> over;
+  std::vector<std::string> expired;
   std::error_code failed;
   fs::recursive_directory_iterator at(name_, fs::directory_options::skip_permission_denied, failed);
   for (; !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
     const std::string path = at->path().lexically_relative(name_).string();
-    if (!path.ends_with(kFileEnd)) continue;
+    if (!path.ends_with(kFileSuffix)) continue;
     const Result<std::optional<Record>> record = read_record(folder_.get(), path);
-    if (record.ok() && record->has_value() && (*record)->is_over(*now)) over.push_back(path);
+    if (record.ok() && record->has_value() && (*record)->has_expired(*now)) expired.push_back(path);
   }
-  for (const std::string& path : over) (void)remove(path).ok();
+  for (const std::string& path : expired) (void)remove(path).ok();
 }
 
 }  // namespace
@@ -349,13 +352,15 @@ Result<std::shared_ptr<Store>> open_file_store(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     const int code = errno;
     return Status::device_fault(
-        "mkdir", code, text("cannot make the store's folder ", folder, ": ", std::strerror(code)));
+        "mkdir", code,
+        text("cannot create the store's directory ", folder, ": ", std::strerror(code)));
   }
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) {
     const int code = errno;
     return Status::device_fault(
-        "open", code, text("cannot open the store's folder ", folder, ": ", std::strerror(code)));
+        "open", code,
+        text("cannot open the store's directory ", folder, ": ", std::strerror(code)));
   }
   auto store = std::make_shared<FileStore>(std::move(fd), folder);
   if (Status swept = store->sweep(Deadline::after(std::chrono::seconds(10))); !swept.ok()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table under a lock, for ranks that are threads.
+// `make_memory_store`: a map guarded by a mutex, for ranks that are threads of one process.
 #include <condition_variable>
 #include <map>
 
@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Whoever left without a word is swept out once in so many writes.
+// Expired entries are removed once per this many writes.
 constexpr uint64_t kMemoryWritesBetweenSweeps = 256;
 
 class MemoryStore final : public Store {
@@ -47,7 +47,7 @@ class MemoryStore final : public Store {
     MutexLock lock(mutex_);
     const Entry* entry = find(key);
     const Result<int64_t> sum =
-        sum_of(key, entry == nullptr ? std::string_view("0") : entry->value, amount);
+        add_to_counter_text(key, entry == nullptr ? std::string_view("0") : entry->value, amount);
     if (sum.ok()) put(key, text(*sum), time_to_live);
     return sum;
   }
@@ -55,9 +55,9 @@ class MemoryStore final : public Store {
   Result<bool> erase(std::string_view key, Deadline /*deadline*/) override ASHLAR_EXCLUDES(mutex_) {
     if (Status good = check_key(key); !good.ok()) return good;
     MutexLock lock(mutex_);
-    const bool was_there = find(key) != nullptr;
+    const bool existed = find(key) != nullptr;
     if (const auto at = entries_.find(key); at != entries_.end()) entries_.erase(at);
-    return was_there;
+    return existed;
   }
 
  protected:
@@ -69,23 +69,25 @@ class MemoryStore final : public Store {
  private:
   struct Entry {
     std::string value;
-    std::optional<Clock::time_point> end;  // none: it has no end
+    std::optional<Clock::time_point> expiry;  // none: does not expire
   };
 
-  static bool is_over(const Entry& entry) { return entry.end && Clock::now() >= *entry.end; }
+  static bool has_expired(const Entry& entry) {
+    return entry.expiry && Clock::now() >= *entry.expiry;
+  }
 
   const Entry* find(std::string_view key) const ASHLAR_REQUIRES(mutex_) {
     const auto at = entries_.find(key);
-    return at == entries_.end() || is_over(at->second) ? nullptr : &at->second;
+    return at == entries_.end() || has_expired(at->second) ? nullptr : &at->second;
   }
 
   void put(std::string_view key, std::string value, milliseconds time_to_live)
       ASHLAR_REQUIRES(mutex_) {
     Entry entry{std::move(value), {}};
-    if (const auto lifetime = lifetime_of(time_to_live)) entry.end = Clock::now() + *lifetime;
+    if (const auto lifetime = lifetime_of(time_to_live)) entry.expiry = Clock::now() + *lifetime;
     entries_.insert_or_assign(std::string(key), std::move(entry));
     if (++write_count_ % kMemoryWritesBetweenSweeps == 0) {
-      std::erase_if(entries_, [](const auto& each) { return is_over(each.second); });
+      std::erase_if(entries_, [](const auto& each) { return has_expired(each.second); });
     }
     changed_.notify_all();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One key, and digits.
+// The value is the exit status in decimal digits.
 #include "symm/stores/shmem_exit.h"
 
 #include <charconv>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where in the store of an OpenSHMEM job it stands that all PEs are to end, and with which status:
-// PEs write it, and their launcher looks.
+// The store key through which an OpenSHMEM PE requests that the whole job exits. PEs write it; the
+// launcher polls it.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ inline std::string shmem_exit_key(const std::string& job) {
   return "ashlar-shmem/" + job + "/exit";
 }
 
-// What stands there, as a shell sees it; none: nothing does, or the store does not say in time.
-// What makes no sense counts as 1.
+// Returns the requested exit status (0 to 255), or nothing if no PE has requested an exit or the
+// store does not respond in time. A malformed value counts as 1.
 ASHLAR_EXPORT std::optional<int> shmem_exit_status(symm::Store& store, const std::string& job,
                                                    Deadline deadline);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all stores have in common: which keys there may be, waiting, and meeting at a barrier.
+// The parts of `Store` that do not depend on the implementation: key rules, waiting, barriers.
 #include "ashlar/store.h"
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 namespace ashlar::symm {
 namespace {
 
-// Between two looks: soon at first, since peers mostly come at the same time, and then so rarely
-// that a hundred who wait are no burden to a store.
-constexpr std::chrono::microseconds kFirstStoreRest{50};
-constexpr std::chrono::milliseconds kLongestStoreRest{10};
-constexpr size_t kMaxKeysNamed = 8;
+// Polling interval: short at first, because peers usually arrive together; later long enough that a
+// hundred waiting ranks do not load the store.
+constexpr std::chrono::microseconds kMinPollInterval{50};
+constexpr std::chrono::milliseconds kMaxPollInterval{10};
+constexpr size_t kMaxListedKeys = 8;
 
 Status missing_keys(std::span<const std::string> keys) {
   std::string named;
-  for (size_t i = 0; i < std::min(keys.size(), kMaxKeysNamed); ++i) {
+  for (size_t i = 0; i < std::min(keys.size(), kMaxListedKeys); ++i) {
     named += text(i == 0 ? "" : ", ", keys[i]);
   }
-  if (keys.size() > kMaxKeysNamed) named += text(" and ", keys.size() - kMaxKeysNamed, " more");
+  if (keys.size() > kMaxListedKeys) named += text(" and ", keys.size() - kMaxListedKeys, " more");
   return Status::timeout(text("not in the store before the deadline: ", named));
 }
 
@@ -37,30 +37,30 @@ void Store::wait_for_change(std::chrono::nanoseconds most) { std::this_thread::s
 Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> keys,
                                                   Deadline deadline) {
   std::vector<std::string> values(keys.size());
-  std::vector<size_t> places(keys.size());  // of what is still missing
-  for (size_t i = 0; i < keys.size(); ++i) places[i] = i;
+  std::vector<size_t> indexes(keys.size());  // of the missing keys
+  for (size_t i = 0; i < keys.size(); ++i) indexes[i] = i;
   std::vector<std::string> missing(keys.begin(), keys.end());
-  std::chrono::nanoseconds pause = kFirstStoreRest;
+  std::chrono::nanoseconds pause = kMinPollInterval;
   while (!missing.empty()) {
     Result<std::vector<std::optional<std::string>>> found =
         checked_try_get(*this, missing, deadline);
     if (!found.ok()) return found.status();
-    std::vector<size_t> places_left;
+    std::vector<size_t> indexes_left;
     std::vector<std::string> left;
     for (size_t i = 0; i < missing.size(); ++i) {
       if ((*found)[i]) {
-        values[places[i]] = *std::move((*found)[i]);
+        values[indexes[i]] = *std::move((*found)[i]);
       } else {
-        places_left.push_back(places[i]);
+        indexes_left.push_back(indexes[i]);
         left.push_back(missing[i]);
       }
     }
-    places.swap(places_left);
+    indexes.swap(indexes_left);
     missing.swap(left);
     if (missing.empty()) break;
     if (deadline.has_passed()) return missing_keys(missing);
     wait_for_change(std::min(pause, deadline.left()));
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestStoreRest);
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kMaxPollInterval);
   }
   return values;
 }
@@ -76,20 +76,20 @@ Status Store::wait(std::span<const std::string> keys, Deadline deadline) {
   return multi_get(keys, deadline).status();
 }
 
-// Two counters: who has come, and who has gone on. The last to go on clears both away, and nobody
-// looks at the first any more by then.
+// Two counters: arrivals and departures. The last rank to depart erases both; by then no rank reads
+// the arrivals any more.
 Status Store::barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                       Deadline deadline) {
   if (count < 1)
-    return Status::invalid_argument(text("a barrier of ", count, " is none: expected 1 or more"));
-  const std::string come[] = {text(key, "/come")};
-  const std::string gone = text(key, "/gone");
-  const Result<int64_t> own = add(come[0], 1, time_to_live, deadline);
+    return Status::invalid_argument(text("barrier of ", count, " ranks: expected 1 or more"));
+  const std::string arrival_key[] = {text(key, "/come")};
+  const std::string departure_key = text(key, "/gone");
+  const Result<int64_t> own = add(arrival_key[0], 1, time_to_live, deadline);
   if (!own.ok()) return own.status();
   int64_t arrived = *own;
-  std::chrono::nanoseconds pause = kFirstStoreRest;
+  std::chrono::nanoseconds pause = kMinPollInterval;
   while (arrived < count) {
-    const Result<std::vector<std::string>> seen = multi_get(come, deadline);
+    const Result<std::vector<std::string>> seen = multi_get(arrival_key, deadline);
     if (!seen.ok()) return seen.status();
     const std::string& digits = seen->front();
     arrived = 0;
@@ -97,17 +97,17 @@ Status Store::barrier(std::string_view key, int64_t count, std::chrono::millisec
     if (arrived >= count) break;
     if (deadline.has_passed()) {
       return Status::timeout(
-          text(arrived, " of ", count, " came to the barrier ", key, " before the deadline"));
+          text(arrived, " of ", count, " ranks reached the barrier ", key, " before the deadline"));
     }
     wait_for_change(std::min(pause, deadline.left()));
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestStoreRest);
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kMaxPollInterval);
   }
-  const Result<int64_t> last = add(gone, 1, time_to_live, deadline);
-  if (!last.ok()) return last.status();
-  if (*last < count) return {};
-  const Result<bool> first_erased = erase(come[0], deadline);
+  const Result<int64_t> departed = add(departure_key, 1, time_to_live, deadline);
+  if (!departed.ok()) return departed.status();
+  if (*departed < count) return {};
+  const Result<bool> first_erased = erase(arrival_key[0], deadline);
   if (!first_erased.ok()) return first_erased.status();
-  return erase(gone, deadline).status();
+  return erase(departure_key, deadline).status();
 }
 
 Status Store::check_key(std::string_view key) {
@@ -121,9 +121,8 @@ Status Store::check_key(std::string_view key) {
     const size_t slash = left.find('/');
     const std::string_view part = left.substr(0, slash);
     if (part.empty() || part.size() > kMostKeyPartBytes) {
-      return Status::invalid_argument(text("key ", key, ": between slashes, 1 to ",
-                                           kMostKeyPartBytes, " characters are expected, not ",
-                                           part.size()));
+      return Status::invalid_argument(text("key ", key, ": expected 1 to ", kMostKeyPartBytes,
+                                           " characters between slashes, found ", part.size()));
     }
     if (slash == std::string_view::npos) return {};
     left.remove_prefix(slash + 1);
@@ -132,9 +131,8 @@ Status Store::check_key(std::string_view key) {
 
 Status Store::check_value(std::string_view value) {
   if (value.size() <= kMostValueBytes) return {};
-  return Status::invalid_argument(text("a value of ", value.size(),
-                                       " bytes: a store takes at most ", kMostValueBytes,
-                                       ", and is no place for data"));
+  return Status::invalid_argument(
+      text("a value of ", value.size(), " bytes: expected at most ", kMostValueBytes));
 }
 
 }  // namespace ashlar::symm

@@ -14,24 +14,26 @@
 
 namespace ashlar::symm {
 
-// kFormat: `digits` is no number. kInvalidArgument: the sum does not fit.
-inline Result<int64_t> sum_of(std::string_view key, std::string_view digits, int64_t amount) {
+// Adds `amount` to a counter, which a store keeps as decimal digits. Returns kFormat if `digits` is
+// not a number, and kInvalidArgument if the sum overflows.
+inline Result<int64_t> add_to_counter_text(std::string_view key, std::string_view digits,
+                                           int64_t amount) {
   int64_t value = 0;
   const char* end = digits.data() + digits.size();
   const auto [read_to, error] = std::from_chars(digits.data(), end, value);
   if (error != std::errc() || read_to != end) {
-    return Status::format(text("key ", key, " holds no counter: nothing can be added to it"));
+    return Status::format(text("key ", key, " is not a counter: its value is not a number"));
   }
   int64_t sum = 0;
   if (__builtin_add_overflow(value, amount, &sum)) {
     return Status::invalid_argument(
-        text("counter ", key, ": ", value, " and ", amount, " do not fit 64 bits"));
+        text("counter ", key, ": the sum of ", value, " and ", amount, " exceeds 64 bits"));
   }
   return sum;
 }
 
-// None: it has no end. 0 says so, and more than a century means it: an end beyond does not fit the
-// clocks.
+// Returns nothing for an entry that does not expire: one with time to live 0, or more than a
+// century, which would overflow the clocks.
 inline std::optional<std::chrono::nanoseconds> lifetime_of(std::chrono::milliseconds time_to_live) {
   const std::chrono::hours century(24 * 36525);
   if (time_to_live.count() <= 0 || time_to_live > century) return std::nullopt;

@@ -15,35 +15,38 @@
 
 namespace ashlar::symm {
 
-// Store::look, with an answer for each key. kFormat: there were more, or fewer.
+// `Store::try_get`, checked to return one entry per key. Returns kFormat if it does not.
 inline Result<std::vector<std::optional<std::string>>> checked_try_get(
     Store& store, std::span<const std::string> keys, Deadline deadline) {
   Result<std::vector<std::optional<std::string>>> found = store.try_get(keys, deadline);
   if (found.ok() && found->size() != keys.size()) {
     return Status::format(
-        text("the store was asked for ", keys.size(), " keys and answered for ", found->size()));
+        text("the store returned ", found->size(), " values for ", keys.size(), " keys"));
   }
   return found;
 }
 
-// For a look that is the last when the deadline has passed: a store that is only slow has this long
-// to answer, or it would be named in place of those who did not come.
+// Extends a deadline so that the last read of the store has at least 500 ms. Otherwise a slow
+// store, rather than the missing ranks, would be reported as the cause of a timeout.
 inline Deadline allow_final_attempt(Deadline deadline) {
   const Deadline least = Deadline::after(std::chrono::milliseconds(500));
   return least.at() > deadline.at() ? least : deadline;
 }
 
-inline Deadline sooner(Deadline one, Deadline other) { return one.at() < other.at() ? one : other; }
+inline Deadline earlier(Deadline one, Deadline other) {
+  return one.at() < other.at() ? one : other;
+}
 
-// What is there of the keys has `life` left from now on. As far as the store answers: it may be
-// what failed, and then everything ends with the life that it was given at first.
+// Makes those of the keys that exist expire in `time_to_live`. Used for keys that a peer may still
+// need and that no rank will erase. Best effort: if the store fails, the keys keep their original
+// lifetime.
 inline void expire_keys(Store& store, std::span<const std::string> keys,
-                        std::chrono::milliseconds life, Deadline deadline) {
+                        std::chrono::milliseconds time_to_live, Deadline deadline) {
   const auto found = checked_try_get(store, keys, deadline);
   if (!found.ok()) return;
   for (size_t i = 0; i < keys.size(); ++i) {
     const std::optional<std::string>& value = (*found)[i];
-    if (value) (void)store.set(keys[i], *value, life, deadline).ok();
+    if (value) (void)store.set(keys[i], *value, time_to_live, deadline).ok();
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One symmetric block as it lies on other machines: this rank's, which they reach, and theirs,
-// which this rank reaches. Offsets count from the beginning of the block. Constant, and thread
-// safe; ends of waits are those of the transport.
+// One symmetric heap block of the ranks on other machines: the local block, registered for remote
+// access, and the remote regions. Offsets are relative to the beginning of the block. Immutable and
+// thread safe. Waits end as described in transport.h.
 #pragma once
 
 #include <cstddef>
@@ -18,44 +18,45 @@ namespace ashlar::symm {
 
 class RemoteMemory {
  public:
-  // What is this rank's: others reach it until this is gone.
-  struct Own {
-    std::shared_ptr<MappedMemory> memory{};  // also owned by the block, and by tables of peers
-    std::unique_ptr<Region> region{};        // goes first
+  // The registration of the local block. Peers access it until this object is destroyed.
+  struct LocalRegion {
+    std::shared_ptr<MappedMemory> memory{};  // also owned by the heap block and by peer tables
+    std::unique_ptr<Region> region{};        // destroyed first
   };
 
-  // `regions`: by rank, null for those on this machine.
-  RemoteMemory(std::shared_ptr<const RemoteRanks> remotes, Own own,
+  // `regions` is indexed by rank, with null for ranks of this machine.
+  RemoteMemory(std::shared_ptr<const RemoteRanks> remotes, LocalRegion local,
                std::vector<std::unique_ptr<RemoteRegion>> regions)
-      : remotes_(std::move(remotes)), own_(std::move(own)), regions_(std::move(regions)) {}
+      : remotes_(std::move(remotes)), local_(std::move(local)), regions_(std::move(regions)) {}
 
   const RemoteRanks& remotes() const { return *remotes_; }
   bool contains(int rank) const { return remotes_->contains(rank); }
 
-  // REQUIRES, here and below: contains(rank). Seen by nobody before `quiet`.
+  // REQUIRES, here and below: contains(rank).
+  // Visible at the target after `quiet`.
   Status put(int rank, uint64_t offset, std::span<const std::byte> from, Deadline deadline) const {
     return from.empty() ? Status() : regions_[rank]->put(offset, from, deadline);
   }
   Status get(int rank, uint64_t offset, std::span<std::byte> into, Deadline deadline) const {
     return into.empty() ? Status() : regions_[rank]->get(offset, into, deadline);
   }
-  // Changes a word, some time after this returns. kTimeout: it does not.
-  Status post(int rank, const AtomicOp& call, Deadline deadline) const {
-    return regions_[rank]->post(call, deadline);
+  // An atomic without a result, complete after `quiet`. After kTimeout it does not take place.
+  Status post(int rank, const AtomicOp& op, Deadline deadline) const {
+    return regions_[rank]->post(op, deadline);
   }
-  // What was there before.
-  Result<uint64_t> fetch(int rank, const AtomicOp& call, Deadline deadline) const {
-    return regions_[rank]->fetch(call, deadline);
+  // Returns the previous value.
+  Result<uint64_t> fetch(int rank, const AtomicOp& op, Deadline deadline) const {
+    return regions_[rank]->fetch(op, deadline);
   }
-  // What was put and added before is seen before what comes after.
+  // Orders earlier puts and posts to `rank` before later ones.
   Status fence(int rank, Deadline deadline) const {
     return remotes_->endpoint(rank).fence(deadline);
   }
-  // What was put and added before has arrived.
+  // Waits until all earlier puts and posts to `rank` are visible there.
   Status quiet(int rank, Deadline deadline) const {
     return remotes_->endpoint(rank).quiet(deadline);
   }
-  // The same of all ranks.
+  // The same for all remote ranks.
   Status fence(Deadline deadline) const {
     return for_each([&](int rank) { return fence(rank, deadline); });
   }
@@ -64,18 +65,18 @@ class RemoteMemory {
   }
 
  private:
-  template <typename Act>
-  Status for_each(const Act& act) const {
+  template <typename Function>
+  Status for_each(const Function& function) const {
     for (int rank = 0; rank < static_cast<int>(regions_.size()); ++rank) {
       if (!contains(rank)) continue;
-      if (Status done = act(rank); !done.ok()) return done;
+      if (Status done = function(rank); !done.ok()) return done;
     }
     return {};
   }
 
   const std::shared_ptr<const RemoteRanks>
-      remotes_;  // also owned by the circle, and by others like it
-  const Own own_;
+      remotes_;  // also owned by the communicator and by the memory of other blocks
+  const LocalRegion local_;
   const std::vector<std::unique_ptr<RemoteRegion>> regions_;
 };
 

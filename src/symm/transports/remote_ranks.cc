@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connecting, and parting.
+// Connecting and closing.
 #include "symm/transports/remote_ranks.h"
 
 namespace ashlar::symm {
@@ -8,24 +8,24 @@ namespace ashlar::symm {
 Result<std::shared_ptr<RemoteRanks>> RemoteRanks::connect(std::shared_ptr<Transport> transport,
                                                           const Options& options,
                                                           Deadline deadline) {
-  std::shared_ptr<RemoteRanks> made(new RemoteRanks(std::move(transport), options.leaders));
+  std::shared_ptr<RemoteRanks> ranks(new RemoteRanks(std::move(transport), options.leaders));
   for (int rank = 0; rank < static_cast<int>(options.leaders.size()); ++rank) {
     if (options.leaders[rank] == options.leaders[options.rank]) continue;
     const RemotePeer peer{rank, options.group, options.failure};
     Result<std::unique_ptr<Endpoint>> endpoint =
-        made->transport_->connect(options.addresses[rank], peer, deadline);
+        ranks->transport_->connect(options.addresses[rank], peer, deadline);
     if (!endpoint.ok()) return endpoint.status();
-    made->endpoints_[rank] = *std::move(endpoint);
+    ranks->endpoints_[rank] = *std::move(endpoint);
   }
-  return made;
+  return ranks;
 }
 
-void RemoteRanks::say_farewell(Deadline deadline) const {
+void RemoteRanks::announce_close(Deadline deadline) const {
   for (const auto& each : endpoints_) {
     if (each == nullptr) continue;
-    // One that is lost already has failed the group.
+    // The loss of a peer has already been reported to the group.
     (void)each->quiet(deadline).ok();
-    each->farewell();
+    each->announce_close();
   }
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks of a group that are on other machines, as this rank reaches them: a connection to each,
-// and who speaks for which machine. Made once all ranks have joined; constant afterwards, and
-// thread safe.
+// The connections of this rank to the ranks of its group on other machines, and the leader rank of
+// each machine. Created when all ranks have joined. Immutable afterwards, and thread safe.
 #pragma once
 
 #include <memory>
@@ -16,14 +15,14 @@ namespace ashlar::symm {
 class RemoteRanks {
  public:
   struct Options {
-    std::string group{};                 // for sentences
-    std::shared_ptr<Failure> failure{};  // the group's; also owned by it and by connections
+    std::string group{};                 // for messages
+    std::shared_ptr<Failure> failure{};  // also owned by the group and by connections
     int rank = 0;
     std::vector<int> leaders{};            // by rank: the lowest rank on its machine
-    std::vector<std::string> addresses{};  // by rank, of their transports
+    std::vector<std::string> addresses{};  // by rank, of the transports
   };
 
-  // Connects to every rank whose leader is another than this rank's. REQUIRES: transport not null.
+  // Connects to every rank that has a different leader. REQUIRES: `transport` is not null.
   static Result<std::shared_ptr<RemoteRanks>> connect(std::shared_ptr<Transport> transport,
                                                       const Options& options, Deadline deadline);
 
@@ -34,9 +33,10 @@ class RemoteRanks {
   // REQUIRES: contains(rank).
   Endpoint& endpoint(int rank) const { return *endpoints_[rank]; }
 
-  // What was told has arrived, as far as that is known by the deadline; and from now on the others
-  // may go. Everybody says so before anybody does.
-  void say_farewell(Deadline deadline) const;
+  // Completes outstanding operations, as far as possible before the deadline, and announces a
+  // normal shutdown to all remote ranks. Every rank calls this before any rank closes its
+  // connections.
+  void announce_close(Deadline deadline) const;
 
  private:
   RemoteRanks(std::shared_ptr<Transport> transport, std::vector<int> leaders)
@@ -44,9 +44,9 @@ class RemoteRanks {
         leaders_(std::move(leaders)),
         endpoints_(leaders_.size()) {}
 
-  const std::shared_ptr<Transport> transport_;  // also owned by the user, and by other groups
+  const std::shared_ptr<Transport> transport_;  // also owned by the user and by other groups
   const std::vector<int> leaders_;
-  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by rank; null: on this machine
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by rank; null for ranks of this machine
 };
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What others derive from.
+// Out-of-line destructors, so that the vtables are exported once.
 #include "symm/transports/transport.h"
 
 namespace ashlar::symm {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ranks on other machines are reached: put, get and atomics into memory they registered. The
-// core has none; ashlar::ucx (ashlar/ucx_transport.h) is one, which users hand to a group.
+// The interface to ranks on other machines: put, get and atomics on registered memory. The core
+// library has no implementation. ashlar::ucx (ashlar/ucx_transport.h) provides one, which the user
+// passes to a group.
 //
-// What is promised about order and completion:
-//   put, post   have returned: the caller's memory may be used again; nothing is said about the
-//               other side
-//   get, fetch  have returned: the answer is here
-//   fence       what was put and posted before at this endpoint is seen before what comes after
-//   quiet       what was put and posted before at this endpoint is seen by everyone; or says that
-//               some of it was refused
-// Two calls without a fence between them may be seen in any order.
+// Ordering and completion:
+//   put, post   on return, the caller's memory may be reused; remote completion is not implied
+//   get, fetch  on return, the result is available
+//   fence       orders all earlier puts and posts of this endpoint before all later ones
+//   quiet       on return, all earlier puts and posts of this endpoint are visible remotely, or the
+//               status says that some were rejected
+// Without a fence between them, two operations may become visible in any order.
 //
-// Thread safe. Everything that waits ends by its deadline with kTimeout, and earlier when the group
-// has failed, with that failure. A peer whose connection breaks is reported to the group's Failure
-// as kPeerLost, so that everyone who waits for the group, here or elsewhere, is told.
+// Thread safe. Every wait ends with kTimeout at its deadline, or earlier with the group's failure.
+// A broken connection is reported to the group's `Failure` as kPeerLost, which ends all waits of
+// the group.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@
 
 namespace ashlar::symm {
 
-// Memory of this process that others may reach by its key, until this is gone.
+// Registered local memory. Peers access it by its key until this object is destroyed.
 class ASHLAR_EXPORT Region {
  public:
   Region() = default;
@@ -43,8 +43,8 @@ class ASHLAR_EXPORT Region {
   virtual const std::string& key() const = 0;
 };
 
-// Another process' region, reached through an endpoint, which it keeps. Offsets count from its
-// beginning; what is not within it is kInvalidArgument, and nothing is sent.
+// A region of a remote process. Keeps its endpoint alive. Offsets are relative to the beginning of
+// the region. Accesses outside the region return kInvalidArgument without sending anything.
 class ASHLAR_EXPORT RemoteRegion {
  public:
   RemoteRegion() = default;
@@ -53,17 +53,17 @@ class ASHLAR_EXPORT RemoteRegion {
   RemoteRegion& operator=(const RemoteRegion&) = delete;
 
   virtual size_t bytes() const = 0;
-  // After kTimeout the caller's memory is its own in any case; of a put, a part may arrive later.
+  // After kTimeout the caller's memory may be reused; part of a put may still arrive later.
   virtual Status put(uint64_t offset, std::span<const std::byte> from, Deadline deadline) = 0;
   virtual Status get(uint64_t offset, std::span<std::byte> into, Deadline deadline) = 0;
-  // kInvalidArgument: a compare-and-swap, or a swap, whose answer nobody wants. After kTimeout it
-  // does not happen.
-  virtual Status post(const AtomicOp& call, Deadline deadline) = 0;
-  // What was there before. After kTimeout it may have happened, and may yet.
-  virtual Result<uint64_t> fetch(const AtomicOp& call, Deadline deadline) = 0;
+  // An atomic without a result. Returns kInvalidArgument for swap and compare-and-swap, which are
+  // useless without one. After kTimeout the operation does not take place.
+  virtual Status post(const AtomicOp& op, Deadline deadline) = 0;
+  // Returns the previous value. After kTimeout the operation may or may not take place.
+  virtual Result<uint64_t> fetch(const AtomicOp& op, Deadline deadline) = 0;
 };
 
-// A connection to one rank, for one group.
+// A connection to one rank on behalf of one group.
 class ASHLAR_EXPORT Endpoint {
  public:
   Endpoint() = default;
@@ -71,24 +71,24 @@ class ASHLAR_EXPORT Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // kFormat: these bytes are no key, or one of another transport.
+  // Returns kFormat if `key` is malformed or belongs to another transport.
   virtual Result<std::unique_ptr<RemoteRegion>> open(std::string_view key) = 0;
   virtual Status fence(Deadline deadline) = 0;
   virtual Status quiet(Deadline deadline) = 0;
-  // From now on the other side may go, and that is no failure. Whoever closes without both sides
-  // having said so fails the group for the other.
-  virtual void farewell() = 0;
+  // Announces a normal shutdown: from now on, the end of the connection is not a failure. If one
+  // side closes before both have called this, the group fails for the other side.
+  virtual void announce_close() = 0;
 };
 
 struct RemotePeer {
   int rank = 0;
-  std::string group{};                 // for sentences
-  std::shared_ptr<Failure> failure{};  // the group's; also owned by it. REQUIRES: not null
+  std::string group{};                 // for messages
+  std::shared_ptr<Failure> failure{};  // also owned by the group. REQUIRES: not null
 };
 
 class ASHLAR_EXPORT Transport {
  public:
-  // What fits a record in the store.
+  // Limits of what a record in the store can hold.
   static constexpr size_t kMaxAddressBytes = 4096;
   static constexpr size_t kMaxKeyBytes = 4096;
 
@@ -97,22 +97,22 @@ class ASHLAR_EXPORT Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // For others to connect to.
+  // The address that peers pass to `connect`.
   virtual const std::string& address() const = 0;
-  // Connects at once, so that one who cannot be reached is known here, with its rank: kPeerLost or
-  // kTimeout, or kDeviceFault where there is no way to such an address at all. kFormat: these bytes
-  // are no address, or one of another transport. kInvalidArgument: it has ended.
+  // Connects eagerly, so that an unreachable rank is reported here: kPeerLost or kTimeout, or
+  // kDeviceFault if no network path to the address exists. Returns kFormat if `address` is
+  // malformed or belongs to another transport, and kInvalidArgument after `end`.
   virtual Result<std::unique_ptr<Endpoint>> connect(std::string_view address,
                                                     const RemotePeer& peer, Deadline deadline) = 0;
-  // REQUIRES: the memory outlives the region.
+  // Registers memory for remote access. REQUIRES: the memory outlives the region.
   virtual Result<std::unique_ptr<Region>> share(std::span<std::byte> memory) = 0;
-  // All endpoints'; the first that is not quiet says why.
+  // `quiet` on all endpoints. Returns the first error.
   virtual Status quiet(Deadline deadline) = 0;
-  // Does what has arrived, for those who wait for it in their own memory: sooner than the
-  // transport's own thread, which does it in any case.
+  // Processes incoming operations on the calling thread. Threads that wait for local memory to
+  // change call this for lower latency; the transport's own thread makes progress in any case.
   virtual void progress() = 0;
-  // Closes everything; all that is called later, on whatever came from here, is kInvalidArgument.
-  // Any number of times; destruction does it, too.
+  // Closes all endpoints. Later calls on this transport and on its endpoints and regions return
+  // kInvalidArgument. Idempotent; the destructor calls it too.
   virtual void end() = 0;
 };
 

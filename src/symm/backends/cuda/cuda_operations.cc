@@ -48,7 +48,7 @@ Result<std::unique_ptr<Operations>> CudaOperations::make(const Means& means,
   std::vector<std::byte*> bases;
   for (int rank = 0; rank < world_size; ++rank) bases.push_back(options.pads->pad(rank));
   Result<SignalPads> pads =
-      SignalPads::over(options.rank_info.rank, options.channel_count, std::move(bases));
+      SignalPads::make(options.rank_info.rank, options.channel_count, std::move(bases));
   if (!pads.ok()) return pads.status();
   if (Status remote = pads->slots().check_all_reachable(); !remote.ok()) return remote;
   Result<PinnedPool::Piece<kernels::Board>> board = means.kernels.pinned().take_board();
@@ -73,7 +73,7 @@ CudaOperations::CudaOperations(const Means& means, const OperationsOptions& opti
   options_.failure->add_flag(&board_->has_failed);
 }
 
-CudaOperations::~CudaOperations() { options_.failure->unwatch(&board_->has_failed); }
+CudaOperations::~CudaOperations() { options_.failure->remove_flag(&board_->has_failed); }
 
 // --- calls --------------------------------------------------------------------------------------
 
@@ -325,7 +325,7 @@ Status CudaOperations::status_of(const kernels::Ending& ending) {
   std::vector<std::byte*> bases(static_cast<size_t>(options_.rank_info.world_size));
   bases[static_cast<size_t>(options_.rank_info.rank)] = reinterpret_cast<std::byte*>(copy.data());
   const Result<SignalPads> pads =
-      SignalPads::over(options_.rank_info.rank, options_.channel_count, std::move(bases));
+      SignalPads::make(options_.rank_info.rank, options_.channel_count, std::move(bases));
   return pads.ok() ? status_of_timeout(ending, *pads) : pads.status();
 }
 

@@ -16,7 +16,7 @@ uint64_t address_at(const std::byte* memory) { return reinterpret_cast<uint64_t>
 Status CudaOperations::store_words(const PeerTable& peers, const WordFillRequest& what,
                                    const RunOptions& run_options) {
   kernels::StoreArguments arguments{};
-  arguments.at = address_at(peers.pad(what.rank) + what.place);
+  arguments.at = address_at(peers.pad(what.rank) + what.offset);
   arguments.count = what.count;
   arguments.value = what.value;
   return run_alone([&](StreamId stream) { return kernels_.launch(arguments, stream); },
@@ -43,7 +43,7 @@ Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut&
       }
     }
     for (int rank = 0; rank < options_.rank_info.world_size && !rest.empty(); ++rank) {
-      const std::byte* to = peers.buffer(rank) + what.place + through.bytes;
+      const std::byte* to = peers.buffer(rank) + what.offset + through.bytes;
       if (to == rest.data()) continue;
       Status copied = device_.copy(DeviceAddress(address_at(to)),
                                    DeviceAddress(address_at(rest.data())), rest.size(), stream);

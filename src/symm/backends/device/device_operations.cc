@@ -9,25 +9,25 @@
 namespace ashlar::symm {
 namespace {
 
-DeviceAddress address_in(const PeerTable& peers, int rank, size_t place) {
-  return DeviceAddress(reinterpret_cast<uint64_t>(peers.buffer(rank) + place));
+DeviceAddress address_in(const PeerTable& peers, int rank, size_t offset) {
+  return DeviceAddress(reinterpret_cast<uint64_t>(peers.buffer(rank) + offset));
 }
 
 }  // namespace
 
-Status DeviceOperations::put(const PeerTable& peers, int to, size_t place,
+Status DeviceOperations::put(const PeerTable& peers, int to, size_t offset,
                              std::span<const std::byte> from) {
   if (from.empty()) return {};
   return own_streams_.run([&](StreamId stream) {
-    return device_.copy_to_device(address_in(peers, to, place), from.data(), from.size(), stream);
+    return device_.copy_to_device(address_in(peers, to, offset), from.data(), from.size(), stream);
   });
 }
 
-Status DeviceOperations::get(const PeerTable& peers, int from, size_t place,
+Status DeviceOperations::get(const PeerTable& peers, int from, size_t offset,
                              std::span<std::byte> to) {
   if (to.empty()) return {};
   return own_streams_.run([&](StreamId stream) {
-    return device_.copy_to_host(to.data(), address_in(peers, from, place), to.size(), stream);
+    return device_.copy_to_host(to.data(), address_in(peers, from, offset), to.size(), stream);
   });
 }
 

@@ -25,9 +25,9 @@ class DeviceOperations : public Operations {
         no_kernels_(std::move(no_kernels)),
         order_(device) {}
 
-  Status put(const PeerTable& peers, int to, size_t place,
+  Status put(const PeerTable& peers, int to, size_t offset,
              std::span<const std::byte> from) override;
-  Status get(const PeerTable& peers, int from, size_t place, std::span<std::byte> to) override;
+  Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) override;
   Status store_words(const PeerTable& peers, const WordFillRequest& what,
                      const RunOptions& run_options) override;
   Status run(const Signal& what, const RunOptions& run_options) override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// memfd: what is mapped from it is shared by whoever has its descriptor.
+// The `host` back end: memfd memory, shared by passing its descriptor.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -17,27 +17,27 @@
 namespace ashlar::symm {
 namespace {
 
-// It stays as long as it is, and stays so.
+// The size cannot change, and the seals cannot be removed.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-Status memory_fault(std::string_view call, size_t bytes) {
+Status memory_error(std::string_view call, size_t bytes) {
   const int code = errno;
-  std::string said = text("symmetric memory of ", bytes, " bytes: ", std::strerror(code));
+  std::string message = text("symmetric memory of ", bytes, " bytes: ", std::strerror(code));
   if (code == ENOMEM || code == ENOSPC || code == EFBIG) {
-    return Status::out_of_memory(std::move(said));
+    return Status::out_of_memory(std::move(message));
   }
-  return Status::device_fault(call, code, std::move(said));
+  return Status::device_fault(call, code, std::move(message));
 }
 
-// Whoever makes a file larger than that is ended by a signal (SIGXFSZ), as memory is a file here.
-uint64_t most_file_bytes() {
+// Growing a file, including a memfd, beyond this limit raises SIGXFSZ.
+uint64_t max_file_bytes() {
   rlimit files{};
   return ::getrlimit(RLIMIT_FSIZE, &files) == 0 ? files.rlim_cur : RLIM_INFINITY;
 }
 
 class HostMemory final : public MappedMemory {
  public:
-  // `fd` is only kept by whoever exports it.
+  // `fd` is invalid for imported memory, which is never exported again.
   HostMemory(std::byte* base, size_t bytes, UniqueFd fd)
       : MappedMemory(base, bytes), fd_(std::move(fd)) {}
   ~HostMemory() override { ::munmap(base(), bytes()); }
@@ -48,11 +48,11 @@ class HostMemory final : public MappedMemory {
   const UniqueFd fd_;
 };
 
-Result<std::shared_ptr<MappedMemory>> map(int fd, size_t bytes, UniqueFd kept) {
+Result<std::shared_ptr<MappedMemory>> map(int fd, size_t bytes, UniqueFd owned) {
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) return memory_fault("mmap", bytes);
+  if (base == MAP_FAILED) return memory_error("mmap", bytes);
   return std::shared_ptr<MappedMemory>(
-      std::make_shared<HostMemory>(static_cast<std::byte*>(base), bytes, std::move(kept)));
+      std::make_shared<HostMemory>(static_cast<std::byte*>(base), bytes, std::move(owned)));
 }
 
 class HostBackend final : public Backend {
@@ -60,24 +60,24 @@ class HostBackend final : public Backend {
   std::string_view name() const override { return "host"; }
   DeviceUuid device() const override { return {}; }
 
-  // All of it is zero, as the system gives it.
+  // New memfd pages are zero.
   Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t /*zero_bytes*/) override {
     const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const std::optional<uint64_t> rounded = try_align_up(std::max<uint64_t>(bytes, 1), page);
     if (!rounded || *rounded > static_cast<uint64_t>(INT64_MAX)) {
       return Status::out_of_memory(
-          text("symmetric memory of ", bytes, " bytes: more than there is"));
+          text("symmetric memory of ", bytes, " bytes: more than the address space"));
     }
-    if (*rounded > most_file_bytes()) {
+    if (*rounded > max_file_bytes()) {
       errno = EFBIG;
-      return memory_fault("ftruncate", bytes);
+      return memory_error("ftruncate", bytes);
     }
     UniqueFd fd(::memfd_create("ashlar-symm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd.valid()) return memory_fault("memfd_create", bytes);
+    if (!fd.valid()) return memory_error("memfd_create", bytes);
     if (::ftruncate(fd.get(), static_cast<off_t>(*rounded)) != 0) {
-      return memory_fault("ftruncate", bytes);
+      return memory_error("ftruncate", bytes);
     }
-    if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return memory_fault("fcntl", bytes);
+    if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return memory_error("fcntl", bytes);
     const int number = fd.get();
     return map(number, *rounded, std::move(fd));
   }
@@ -85,16 +85,17 @@ class HostBackend final : public Backend {
   Result<UniqueFd> export_fd(const MappedMemory& memory) override {
     const auto& own = static_cast<const HostMemory&>(memory);
     UniqueFd fd(::fcntl(own.fd(), F_DUPFD_CLOEXEC, 0));
-    if (!fd.valid()) return memory_fault("fcntl", memory.bytes());
+    if (!fd.valid()) return memory_error("fcntl", memory.bytes());
     return fd;
   }
 
   Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) override {
     struct stat found {};
-    if (::fstat(fd.get(), &found) != 0) return memory_fault("fstat", bytes);
+    if (::fstat(fd.get(), &found) != 0) return memory_error("fstat", bytes);
     const int seals = ::fcntl(fd.get(), F_GET_SEALS);
     if (seals < 0 || (seals & kSeals) != kSeals || static_cast<size_t>(found.st_size) != bytes) {
-      return Status::format(text("what came is no symmetric memory of ", bytes, " bytes"));
+      return Status::format(
+          text("the received descriptor is not symmetric memory of ", bytes, " bytes"));
     }
     return map(fd.get(), bytes, UniqueFd());
   }

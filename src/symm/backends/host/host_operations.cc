@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inline, and at once.
+// Synchronous operations by pointer, or through the transport for remote ranks.
 #include "symm/backends/host/host_operations.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace ashlar::symm {
 namespace {
 
 constexpr int kMeasuringRounds = 3;
-constexpr size_t kMaxWordsAtOnce = 16384;  // that are on their way to another machine
+constexpr size_t kMaxWordsPerPut = 16384;
 
-// Another machine counts from the pad on.
-AtomicOp behind_front(const PeerTable& peers, AtomicOp what) {
-  what.offset += peers.buffer_offset();
-  return what;
+// Remote offsets are relative to the block, which begins with the user's pad.
+AtomicOp to_block_offset(const PeerTable& peers, AtomicOp op) {
+  op.offset += peers.buffer_offset();
+  return op;
 }
 
 }  // namespace
@@ -30,65 +30,65 @@ HostOperations::HostOperations(const OperationsOptions& options)
     : options_(options), channel_mutexes_(static_cast<size_t>(options.channel_count)) {}
 
 Result<std::unique_ptr<Operations>> HostOperations::make(const OperationsOptions& options) {
-  std::unique_ptr<HostOperations> made(new HostOperations(options));
+  std::unique_ptr<HostOperations> operations(new HostOperations(options));
   const PeerTable& peers = *options.pads;
   std::vector<std::byte*> bases;
   for (int rank = 0; rank < options.rank_info.world_size; ++rank) bases.push_back(peers.pad(rank));
   if (peers.remote() != nullptr) {
-    made->remote_pads_ =
+    operations->remote_pads_ =
         std::make_unique<RemotePads>(*peers.remote(), options.rank_info, options.channel_count);
   }
-  Result<SignalPads> pads = SignalPads::over(options.rank_info.rank, options.channel_count,
-                                             std::move(bases), made->remote_pads_.get());
+  Result<SignalPads> pads = SignalPads::make(options.rank_info.rank, options.channel_count,
+                                             std::move(bases), operations->remote_pads_.get());
   if (!pads.ok()) return pads.status();
   pads->set_spin_policy(options.spin_policy);
-  made->pads_ = std::make_unique<SignalPads>(*std::move(pads));
-  return std::unique_ptr<Operations>(std::move(made));
+  operations->pads_ = std::make_unique<SignalPads>(*std::move(pads));
+  return std::unique_ptr<Operations>(std::move(operations));
 }
 
-// To another machine for as long as it takes: the group's failure ends it.
-Status HostOperations::put(const PeerTable& peers, int to, size_t place,
+// Has no deadline: only the group's failure ends the wait for a remote rank.
+Status HostOperations::put(const PeerTable& peers, int to, size_t offset,
                            std::span<const std::byte> from) {
   if (peers.access(to) == PeerAccess::kRemote) {
     const RemoteMemory& remote = *peers.remote();
-    const Status sent = remote.put(to, peers.buffer_offset() + place, from, Deadline::never());
+    const Status sent = remote.put(to, peers.buffer_offset() + offset, from, Deadline::never());
     return sent.ok() ? remote.quiet(to, Deadline::never()) : sent;
   }
-  if (!from.empty()) std::memmove(peers.buffer(to) + place, from.data(), from.size());
+  if (!from.empty()) std::memmove(peers.buffer(to) + offset, from.data(), from.size());
   return {};
 }
 
-Status HostOperations::get(const PeerTable& peers, int from, size_t place,
+Status HostOperations::get(const PeerTable& peers, int from, size_t offset,
                            std::span<std::byte> to) {
   if (peers.access(from) == PeerAccess::kRemote) {
-    return peers.remote()->get(from, peers.buffer_offset() + place, to, Deadline::never());
+    return peers.remote()->get(from, peers.buffer_offset() + offset, to, Deadline::never());
   }
-  if (!to.empty()) std::memmove(to.data(), peers.buffer(from) + place, to.size());
+  if (!to.empty()) std::memmove(to.data(), peers.buffer(from) + offset, to.size());
   return {};
 }
 
-Status HostOperations::post(const PeerTable& peers, int to, size_t place,
+Status HostOperations::post(const PeerTable& peers, int to, size_t offset,
                             std::span<const std::byte> from) {
-  if (peers.access(to) != PeerAccess::kRemote) return put(peers, to, place, from);
-  return peers.remote()->put(to, peers.buffer_offset() + place, from, Deadline::never());
+  if (peers.access(to) != PeerAccess::kRemote) return put(peers, to, offset, from);
+  return peers.remote()->put(to, peers.buffer_offset() + offset, from, Deadline::never());
 }
 
-Status HostOperations::post(const PeerTable& peers, int at, const AtomicOp& what) {
+Status HostOperations::post(const PeerTable& peers, int at, const AtomicOp& op) {
   if (peers.access(at) == PeerAccess::kRemote) {
-    return peers.remote()->post(at, behind_front(peers, what), Deadline::never());
+    return peers.remote()->post(at, to_block_offset(peers, op), Deadline::never());
   }
-  apply_atomic_op(peers.buffer(at) + what.offset, what);
+  apply_atomic_op(peers.buffer(at) + op.offset, op);
   return {};
 }
 
-Result<uint64_t> HostOperations::fetch(const PeerTable& peers, int at, const AtomicOp& what) {
+Result<uint64_t> HostOperations::fetch(const PeerTable& peers, int at, const AtomicOp& op) {
   if (peers.access(at) == PeerAccess::kRemote) {
-    return peers.remote()->fetch(at, behind_front(peers, what), Deadline::never());
+    return peers.remote()->fetch(at, to_block_offset(peers, op), Deadline::never());
   }
-  return apply_atomic_op(peers.buffer(at) + what.offset, what);
+  return apply_atomic_op(peers.buffer(at) + op.offset, op);
 }
 
-// Plain stores to peers on this machine are ordered by the processor's own fence.
+// Plain stores to mapped memory are ordered by a CPU fence.
 Status HostOperations::fence(const PeerTable& peers) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return peers.remote() == nullptr ? Status() : peers.remote()->fence(Deadline::never());
@@ -99,31 +99,31 @@ Status HostOperations::quiet(const PeerTable& peers) {
   return peers.remote() == nullptr ? Status() : peers.remote()->quiet(Deadline::never());
 }
 
-// Each with release: on most processors that costs nothing.
-Status HostOperations::store_words(const PeerTable& peers, const WordFillRequest& what,
+// Release stores, which are free on x86-64.
+Status HostOperations::store_words(const PeerTable& peers, const WordFillRequest& fill,
                                    const RunOptions& run_options) {
-  if (Status wrong = refuse(run_options); !wrong.ok()) return wrong;
-  if (peers.access(what.rank) != PeerAccess::kRemote) {
-    store_words_at(peers.pad(what.rank) + what.place, what);
+  if (Status wrong = check_no_stream(run_options); !wrong.ok()) return wrong;
+  if (peers.access(fill.rank) != PeerAccess::kRemote) {
+    store_words_at(peers.pad(fill.rank) + fill.offset, fill);
     return {};
   }
   const RemoteMemory& remote = *peers.remote();
-  if (Status before = remote.fence(what.rank, Deadline::never()); !before.ok()) return before;
-  const std::vector<uint32_t> words(std::min(what.count, kMaxWordsAtOnce), what.value);
-  for (size_t done = 0; done < what.count; done += words.size()) {
-    const std::span<const uint32_t> next(words.data(), std::min(words.size(), what.count - done));
-    Status sent = remote.put(what.rank, what.place + done * sizeof(uint32_t), std::as_bytes(next),
+  if (Status before = remote.fence(fill.rank, Deadline::never()); !before.ok()) return before;
+  const std::vector<uint32_t> words(std::min(fill.count, kMaxWordsPerPut), fill.value);
+  for (size_t done = 0; done < fill.count; done += words.size()) {
+    const std::span<const uint32_t> next(words.data(), std::min(words.size(), fill.count - done));
+    Status sent = remote.put(fill.rank, fill.offset + done * sizeof(uint32_t), std::as_bytes(next),
                              Deadline::never());
     if (!sent.ok()) return sent;
   }
-  return remote.quiet(what.rank, Deadline::never());
+  return remote.quiet(fill.rank, Deadline::never());
 }
 
-Status HostOperations::run(const Signal& what, const RunOptions& run_options) {
-  if (Status wrong = refuse(run_options); !wrong.ok()) return wrong;
+Status HostOperations::run(const Signal& signal, const RunOptions& run_options) {
+  if (Status wrong = check_no_stream(run_options); !wrong.ok()) return wrong;
   const Limits limits{*options_.failure, Deadline::of_timeout(run_options.timeout)};
-  if (what.kind == Signal::Kind::kBarrier) return barrier(what.channel, limits);
-  return perform(*pads_, what, limits);
+  if (signal.kind == Signal::Kind::kBarrier) return barrier(signal.channel, limits);
+  return perform(*pads_, signal, limits);
 }
 
 Status HostOperations::barrier(int channel, const Limits& limits) {
@@ -135,9 +135,10 @@ Status HostOperations::barrier(int channel, const Limits& limits) {
   return symm::barrier(*pads_, channel, limits);
 }
 
-Status HostOperations::run(const Collective& what, const RunOptions& run_options) {
-  if (Status wrong = refuse(run_options); !wrong.ok()) return wrong;
-  return perform(team(), what, {*options_.failure, Deadline::of_timeout(run_options.timeout)});
+Status HostOperations::run(const Collective& collective, const RunOptions& run_options) {
+  if (Status wrong = check_no_stream(run_options); !wrong.ok()) return wrong;
+  return perform(team(), collective,
+                 {*options_.failure, Deadline::of_timeout(run_options.timeout)});
 }
 
 Result<uint64_t> HostOperations::counter_value(int from, int channel) {
@@ -145,23 +146,23 @@ Result<uint64_t> HostOperations::counter_value(int from, int channel) {
 }
 
 Status HostOperations::finish(StreamId stream) {
-  return refuse({.stream = stream, .timeout = {}, .in_flight = nullptr});
+  return check_no_stream({.stream = stream, .timeout = {}, .in_flight = nullptr});
 }
 
-Status HostOperations::refuse(const RunOptions& run_options) {
+Status HostOperations::check_no_stream(const RunOptions& run_options) {
   if (!run_options.stream) return {};
   return Status::unsupported(
       "the host's memory has no streams: leave the stream out, or use a device's memory "
       "(HeapOptions::device)");
 }
 
-Result<std::optional<Thresholds>> HostOperations::measure(const PeerTable& room, size_t bytes,
+Result<std::optional<Thresholds>> HostOperations::measure(const PeerTable& scratch, size_t bytes,
                                                           Deadline deadline) {
   std::vector<std::byte*> bases;
   for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
-    // Only peers within reach are asked which way is the quicker.
-    if (room.access(rank) != PeerAccess::kDirect) return std::optional<Thresholds>();
-    bases.push_back(room.pad(rank));
+    // Algorithms are measured only if all ranks are mapped.
+    if (scratch.access(rank) != PeerAccess::kDirect) return std::optional<Thresholds>();
+    bases.push_back(scratch.pad(rank));
   }
   const Piece piece{.bases = bases, .buffer_bytes = bytes};
   const Limits limits{.failure = *options_.failure, .deadline = deadline};

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Operations>> SimOperations::make(sim::SimDevice& device,
     bases.push_back(*seen);
   }
   Result<SignalPads> pads =
-      SignalPads::over(options.rank_info.rank, options.channel_count, std::move(bases));
+      SignalPads::make(options.rank_info.rank, options.channel_count, std::move(bases));
   if (!pads.ok()) return pads.status();
   pads->set_spin_policy(options.spin_policy);
   made->pads_ = std::make_unique<SignalPads>(*std::move(pads));
@@ -76,7 +76,7 @@ Result<uint64_t> SimOperations::counter_value(int from, int channel) {
 
 Status SimOperations::store_words(const PeerTable& peers, const WordFillRequest& what,
                                   const RunOptions& run_options) {
-  const std::byte* first = peers.pad(what.rank) + what.place;
+  const std::byte* first = peers.pad(what.rank) + what.offset;
   const Result<std::byte*> seen = seen_by(device_, first, what.count * sizeof(uint32_t));
   if (!seen.ok()) return seen.status();
   return submit_alone([first = *seen, what] { store_words_at(first, what); }, run_options);
@@ -89,7 +89,7 @@ Status SimOperations::multicast_put(const PeerTable& peers, const MulticastPut& 
   if (!from.ok()) return not_elsewhere(elsewhere_of(what), from.status());
   std::vector<std::byte*> all;
   for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
-    const Result<std::byte*> seen = seen_by(device_, peers.buffer(rank) + what.place, bytes);
+    const Result<std::byte*> seen = seen_by(device_, peers.buffer(rank) + what.offset, bytes);
     if (!seen.ok()) return seen.status();
     all.push_back(*seen);
   }

@@ -206,7 +206,7 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
   if (!reply.ok()) {
     const std::string& why = reply.status().message();
     if (why.find("not an integer") != std::string::npos) {
-      return Status::format(text("key ", key, " holds no counter: nothing can be added to it"));
+      return Status::format(text("key ", key, " is not a counter: its value is not a number"));
     }
     if (why.find("would overflow") != std::string::npos) {
       return Status::invalid_argument(

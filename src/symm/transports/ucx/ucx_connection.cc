@@ -258,7 +258,7 @@ void UcxConnection::lose_locked(const char* why) {
   worker_.changed.notify_all();
 }
 
-void UcxConnection::farewell() {
+void UcxConnection::announce_close() {
   if (!worker_.is_here()) return;
   MutexLock lock(worker_.mutex);
   is_parting_ = true;

@@ -40,7 +40,7 @@ class UcxConnection {
   Result<uint64_t> fetch(const RegionToken& region, const AtomicOp& wanted, Deadline deadline);
   // Until all that was put and posted before is answered.
   Status quiet(Deadline deadline);
-  void farewell();
+  void announce_close();
   // For good; what waits here fails.
   void close();
 

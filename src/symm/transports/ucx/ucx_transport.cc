@@ -106,7 +106,7 @@ class UcxEndpoint final : public Endpoint {
   // Messages may go several ways, so that only answers say what is there.
   Status fence(Deadline deadline) override { return connection_->quiet(deadline); }
   Status quiet(Deadline deadline) override { return connection_->quiet(deadline); }
-  void farewell() override { connection_->farewell(); }
+  void announce_close() override { connection_->announce_close(); }
 
  private:
   const std::shared_ptr<UcxConnection> connection_;  // also owned by its regions

@@ -188,13 +188,13 @@ TEST(ChannelConcurrency, OnlyWhoKnowsTheTokenIsLetIn) {
   ChannelAddress wrong = channel->address();
   wrong.token[3] ^= 1;
   const ConnectionId name{Token{7}, 1, 0};
-  const Result<UniqueFd> stranger = Channel::call(wrong, name, patience());
+  const Result<UniqueFd> stranger = Channel::connect(wrong, name, patience());
   ASSERT_TRUE(stranger.ok());
   EXPECT_TRUE(is_hung_up_on(stranger->get()));
   const Failure none;
-  EXPECT_EQ(channel->fetch(name, none, at_once()).status().kind(), StatusKind::kTimeout);
-  const Result<UniqueFd> known = Channel::call(channel->address(), name, patience());
-  EXPECT_TRUE(channel->fetch(name, none, patience()).ok());
+  EXPECT_EQ(channel->accept(name, none, at_once()).status().kind(), StatusKind::kTimeout);
+  const Result<UniqueFd> known = Channel::connect(channel->address(), name, patience());
+  EXPECT_TRUE(channel->accept(name, none, patience()).ok());
 }
 
 TEST(ChannelConcurrency, NonsenseAndSilenceAreHungUpOn) {
@@ -219,7 +219,7 @@ TEST(ChannelConcurrency, NobodyListensWhereAProcessHasEnded) {
     const std::unique_ptr<Channel> channel = *Channel::open();
     address = channel->address();
   }
-  const Status lost = Channel::call(address, {Token{7}, 1, 0}, patience()).status();
+  const Status lost = Channel::connect(address, {Token{7}, 1, 0}, patience()).status();
   EXPECT_EQ(lost.kind(), StatusKind::kPeerLost);
   EXPECT_THAT(lost.message(), HasSubstr("rank 0 died"));
 }
@@ -231,12 +231,12 @@ TEST(Channel, AListenerThatAcceptsNobodyIsNotDeadAndWaitedForUntilTheDeadline) {
   std::vector<UniqueFd> queued;
   Status last;
   while (last.ok() && queued.size() < 8) {
-    Result<UniqueFd> called = Channel::call(address, {Token{7}, 1, 0}, at_once());
+    Result<UniqueFd> called = Channel::connect(address, {Token{7}, 1, 0}, at_once());
     last = called.status();
     if (called.ok()) queued.push_back(*std::move(called));
   }
   EXPECT_EQ(last.kind(), StatusKind::kTimeout) << last.to_string();
-  EXPECT_THAT(last.message(), HasSubstr("rank 0 took no call"));
+  EXPECT_THAT(last.message(), HasSubstr("rank 0 accepted no connection"));
 }
 
 TEST(Channel, WhoHasNoDescriptorsLeftHimselfCallsNobodyDead) {
@@ -245,7 +245,7 @@ TEST(Channel, WhoHasNoDescriptorsLeftHimselfCallsNobodyDead) {
   const rlimit none{3, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const Status failed =
-      Channel::call({"ashlar-test-nobody", {}}, {Token{7}, 1, 0}, patience()).status();
+      Channel::connect({"ashlar-test-nobody", {}}, {Token{7}, 1, 0}, patience()).status();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(failed.kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(failed.code(), EMFILE);
@@ -258,7 +258,7 @@ TEST(ChannelConcurrency, LeavesNoDescriptorOpen) {
     const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
     ASSERT_TRUE(ranks.connections(0).send(1, 0, memory.get(), patience()).ok());
     const Result<UniqueFd> unfetched =
-        Channel::call(ranks.channel(0).address(), {Token{9}, 1, 0}, patience());
+        Channel::connect(ranks.channel(0).address(), {Token{9}, 1, 0}, patience());
     ASSERT_TRUE(unfetched.ok());
   }
   EXPECT_EQ(open_fd_count(), before);
@@ -274,7 +274,7 @@ TEST(Channel, NoticesAProcessThatIsKilled) {
     ChannelAddress address{std::string(44, '\0'), {}};
     if (::read(from.get(), address.name.data(), 44) != 44) return 1;
     if (::read(from.get(), address.token.data(), 16) != 16) return 2;
-    const Result<UniqueFd> link = Channel::call(address, {Token{7}, 1, 0}, patience());
+    const Result<UniqueFd> link = Channel::connect(address, {Token{7}, 1, 0}, patience());
     return link.ok() && tell(socket_fd) && hear(socket_fd) ? 0 : 3;
   });
   const std::unique_ptr<Channel> channel = *Channel::open();
@@ -283,7 +283,7 @@ TEST(Channel, NoticesAProcessThatIsKilled) {
   ASSERT_EQ(::write(to.get(), channel->address().token.data(), 16), 16);
   const auto failure = std::make_shared<Failure>();
   auto link = std::make_shared<PeerConnection>();
-  link->socket = *channel->fetch({Token{7}, 1, 0}, *failure, patience());
+  link->socket = *channel->accept({Token{7}, 1, 0}, *failure, patience());
   link->peer = 1;
   link->group = "test";
   link->failure = failure;

@@ -96,7 +96,7 @@ TEST_F(ExchangeTest, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidN
   Member own(store, {0, 2});
   const Status late = own.exchange.barrier(Deadline::after(milliseconds(200)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to exchange 0"));
+  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not reach exchange 0"));
 }
 
 // What is given to the last barrier does not live long, and may be over when all have come.
@@ -174,7 +174,7 @@ TEST_F(ExchangeTest, BelievesNoRecordThatIsNotOneOfItsOwn) {
 TEST_F(ExchangeTest, SaysThatAnotherVersionIsSpoken) {
   ASSERT_TRUE(store_->set("g/0/1", std::string("ashx\x07\0", 6), kNoEnd, patience()).ok());
   Member member(store_, {0, 2});
-  EXPECT_THAT(member.exchange.barrier(patience()).message(), HasSubstr("speaks version 7"));
+  EXPECT_THAT(member.exchange.barrier(patience()).message(), HasSubstr("uses version 7"));
 }
 
 TEST_F(ExchangeTest, SetsItsRecordAgainWhenTheStoreForgotIt) {

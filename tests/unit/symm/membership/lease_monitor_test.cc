@@ -43,7 +43,7 @@ TEST(LeaseMonitor, ARankWhoseNumberStaysTheSameIsLost) {
   }));
   EXPECT_EQ(here.failure->reason().kind(), StatusKind::kPeerLost);
   EXPECT_THAT(here.failure->reason().message(),
-              HasSubstr("rank 1 of group test gave no sign of life for 100 ms"));
+              HasSubstr("rank 1 of group test sent no heartbeat for 100 ms"));
   there.run();  // and so the others learn of it
   EXPECT_EQ(there.failure->reason().message(), here.failure->reason().message());
 }
@@ -66,8 +66,8 @@ TEST(LeaseMonitor, RanksThatBeatLive) {
     there.run();
   }
   EXPECT_FALSE(here.failure->has_happened());
-  here.leases.end(patience());
-  there.leases.end(patience());
+  here.leases.erase_heartbeat(patience());
+  there.leases.erase_heartbeat(patience());
   const std::string keys[] = {"g/lives/0", "g/lives/1"};
   const auto left = store->try_get(keys, patience());
   EXPECT_FALSE((*left)[0]);

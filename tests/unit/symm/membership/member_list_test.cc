@@ -97,7 +97,7 @@ TEST(MemberList, ARankWhoseOldRecordIsThereHasNotCome) {
       gather_members(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not come to join"));
+  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not join"));
   const std::string own[] = {"p/join/0"};
   EXPECT_FALSE((*store->try_get(own, patience()))[0]);  // it takes back its own
   const std::string old[] = {"p/join/1"};
@@ -119,7 +119,7 @@ TEST(RosterConcurrency, AllThatGiveUpOnOneWhoseRecordIsThereNameTheSame) {
   const Status first = try_to_join(*store, 0, milliseconds(100));
   patient.join();
   EXPECT_EQ(first.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not come to join"));
+  EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not join"));
   EXPECT_EQ(last.message(), first.message());
 }
 
@@ -132,7 +132,7 @@ TEST(RosterConcurrency, WhoIsLeftBehindSaysWhatTheOneSaidWhoGaveUp) {
   const Status first = try_to_join(*store, 0, milliseconds(200));
   const Status late = try_to_join(*store, 2, milliseconds(100));
   patient.join();
-  EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not come to join"));
+  EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not join"));
   EXPECT_EQ(left_behind.message(), first.message());
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
 }
@@ -142,7 +142,7 @@ TEST(MemberList, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCo
   store.answering_time = milliseconds(100);
   const Status late = try_to_join(store, 0, milliseconds(200));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not come to join"));
+  EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not join"));
 }
 
 TEST(MemberList, TwoThatJoinAsTheSameRankAreToldSo) {
@@ -155,8 +155,8 @@ TEST(MemberList, TwoThatJoinAsTheSameRankAreToldSo) {
           .status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(),
-              AllOf(HasSubstr("rank 1 of group test did not come to join"),
-                    HasSubstr("somebody else joins as rank 0, too: give each its own number")));
+              AllOf(HasSubstr("rank 1 of group test did not join"),
+                    HasSubstr("another process joined as rank 0: give each process its own rank")));
 }
 
 TEST(MemberList, ARecordOfOnesOwnThatACrashLeftIsNobodyElses) {
@@ -237,7 +237,7 @@ TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
   EXPECT_TRUE(join_with(1, 2, {})[0].ok());
   const Status refused = join_with(7, 7, {})[0];
   EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
-  EXPECT_THAT(refused.message(), HasSubstr("ranks 0 and 1 of group world use one device"));
+  EXPECT_THAT(refused.message(), HasSubstr("ranks 0 and 1 of group world use the same device"));
   CommunicatorOptions options;
   options.may_share_device = true;
   EXPECT_TRUE(join_with(7, 7, options)[0].ok());
@@ -285,7 +285,7 @@ TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
   }
   for (std::thread& each : ranks) each.join();
   EXPECT_EQ(said[0].kind(), StatusKind::kTimeout);
-  EXPECT_THAT(said[0].message(), HasSubstr("rank 1 of group world did not come to join"));
+  EXPECT_THAT(said[0].message(), HasSubstr("rank 1 of group world did not join"));
   EXPECT_EQ(said[1].message(), said[0].message());
 }
 

@@ -69,7 +69,7 @@ TEST(PoolCallLog, TheFirstDifferenceIsNamed) {
   other.append({PoolCall::Kind::kAllocate, 7});
   EXPECT_NE(one.state().hash, other.state().hash);
   const std::vector<std::string> tails = {one.tail_up_to(3), other.tail_up_to(3)};
-  EXPECT_EQ(*first_difference(tails), "in act 2: rank 0 freed buffer 0, rank 1 freed buffer 1");
+  EXPECT_EQ(*first_difference(tails), "in call 2: rank 0 freed buffer 0, rank 1 freed buffer 1");
   const std::vector<std::string> before = {one.tail_up_to(1), other.tail_up_to(3)};
   EXPECT_EQ(*first_difference(before), "");
 }
@@ -87,8 +87,9 @@ TEST(PoolCallLog, WhatLiesFurtherBackIsSaidToBeForgotten) {
   const std::vector<std::string> tails = {one.tail_up_to(last), other.tail_up_to(last)};
   RendezvousRecord brought;
   brought.scope = "pool x";
-  EXPECT_THAT(describe_pool_divergence("world", {brought, brought}, tails).message(),
-              HasSubstr("have used pool x differently, first before act 1: the last 512 acts"));
+  EXPECT_THAT(
+      describe_pool_divergence("world", {brought, brought}, tails).message(),
+      HasSubstr("made different calls to pool x, first before call 1: only the last 512 calls"));
 }
 
 TEST(PoolCallLog, ATailThatIsNoneIsRefused) {

@@ -224,7 +224,7 @@ TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
   options.world_size = 3;
   const Status late = join(options);
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 2 of group world did not come to join"));
+  EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 2 of group world did not join"));
 }
 
 TEST_F(GroupTest, RefusesWhatMakesNoSense) {

@@ -151,7 +151,7 @@ TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatOneRankDropped) {
   on_three_ranks([](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
     if (group->rank_info().rank == 1) return;
     EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
-                HasSubstr("rank 1 of group world went away without leaving"));
+                HasSubstr("rank 1 of group world destroyed its group without calling leave"));
   });
   EXPECT_THAT(left(), IsEmpty());
 }

@@ -86,7 +86,7 @@ TEST(Barrier, IsRefusedOnAWrongChannelOrWithUnreachablePads) {
   EXPECT_EQ(barrier(memory.of(0), -1, {failure}).kind(), StatusKind::kInvalidArgument);
 
   RankMemory own(1, 128);
-  const SignalPads pads = *SignalPads::over(1, 1, {nullptr, own.of(0)});
+  const SignalPads pads = *SignalPads::make(1, 1, {nullptr, own.of(0)});
   EXPECT_EQ(barrier(pads, 0, {failure}).kind(), StatusKind::kUnsupported);
 }
 

@@ -103,13 +103,13 @@ TEST(Interleavings, OfPutAndWaitDeliverEverySignalOnce) {
     for (int i = 1; i <= 2; ++i) {
       if (rank == 0) {
         shared.written[0] = i;
-        shared.is_broken |= put_in_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
+        shared.is_broken |= fill_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
         // At most one is in the mailbox besides those that were taken.
         shared.is_broken |= shared.written[1] < i - 1;
       } else {
         // Counted before it is taken, so that the sender never sees too few.
         shared.written[1] = i;
-        shared.is_broken |= take_from_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
+        shared.is_broken |= drain_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
         shared.is_broken |= shared.written[0] < i;
       }
     }
@@ -121,11 +121,11 @@ TEST(Interleavings, OfTwoThreadsThatPutIntoOneSlotLoseNothing) {
   expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
     if (rank < 2) {
-      shared.is_broken |= put_in_slot(memory, shared.slot(2, 0), limits) != WaitResult::kDone;
+      shared.is_broken |= fill_slot(memory, shared.slot(2, 0), limits) != WaitResult::kDone;
       return;
     }
     for (int i = 0; i < 2; ++i) {
-      shared.is_broken |= take_from_slot(memory, shared.slot(2, 0), limits) != WaitResult::kDone;
+      shared.is_broken |= drain_slot(memory, shared.slot(2, 0), limits) != WaitResult::kDone;
     }
   });
 }

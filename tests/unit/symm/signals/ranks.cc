@@ -59,7 +59,7 @@ RankPads::RankPads(int world_size, int channel_count)
     : channel_count_(channel_count), memory_(world_size, *pad_bytes(world_size, channel_count)) {}
 
 SignalPads RankPads::of(int rank) const {
-  return *SignalPads::over(rank, channel_count_, memory_.bases());
+  return *SignalPads::make(rank, channel_count_, memory_.bases());
 }
 
 void run_as_threads(int world_size, const std::function<void(int rank)>& act) {

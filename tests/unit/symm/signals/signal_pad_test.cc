@@ -62,22 +62,22 @@ TEST(Pad, TooSmallForAChannelIsRefusedWithBothSizes) {
   const RankPads memory(3);
   RankMemory user(3, 64);
   EXPECT_EQ(memory.of(0).user_slots(11, user.bases()).status().message(),
-            "a pad of 11 bytes has no room for one channel: 3 ranks need 12 bytes");
+            "a pad of 11 bytes is too small for one channel: 3 ranks need 12 bytes");
 }
 
 TEST(Pad, IsRefusedWhereTheBasesAreWrong) {
   const RankPads memory(2);
   RankMemory user(2, 256);
   const std::vector<std::byte*> odd{user.of(0), user.of(1) + 1};
-  EXPECT_THAT(SignalPads::over(0, 1, odd).status().message(),
+  EXPECT_THAT(SignalPads::make(0, 1, odd).status().message(),
               HasSubstr("rank 1 is not aligned to 64"));
-  EXPECT_THAT(SignalPads::over(2, 1, user.bases()).status().message(),
-              HasSubstr("ranks are 0 to 1"));
-  EXPECT_THAT(SignalPads::over(-1, 1, user.bases()).status().message(),
-              HasSubstr("ranks are 0 to 1"));
-  EXPECT_THAT(SignalPads::over(0, 1, {}).status().message(), HasSubstr("0 ranks"));
-  EXPECT_THAT(SignalPads::over(0, 1, {nullptr, user.of(1)}).status().message(),
-              HasSubstr("rank 0 has no pad of its own"));
+  EXPECT_THAT(SignalPads::make(2, 1, user.bases()).status().message(),
+              HasSubstr("expected 0 to 1"));
+  EXPECT_THAT(SignalPads::make(-1, 1, user.bases()).status().message(),
+              HasSubstr("expected 0 to 1"));
+  EXPECT_THAT(SignalPads::make(0, 1, {}).status().message(), HasSubstr("0 ranks"));
+  EXPECT_THAT(SignalPads::make(0, 1, {nullptr, user.of(1)}).status().message(),
+              HasSubstr("rank 0 has no signal pad"));
   EXPECT_THAT(memory.of(0).user_slots(64, odd).status().message(), HasSubstr("aligned to 4"));
   EXPECT_THAT(memory.of(0).user_slots(64, {user.of(0)}).status().message(),
               HasSubstr("1 user pads in a group of 2"));
@@ -101,7 +101,7 @@ TEST(Pad, SaysWhichChannelsAndRanksThereAre) {
 
 TEST(Pad, SaysWhoCannotBeReached) {
   RankMemory memory(1, 256);
-  const SignalPads pads = *SignalPads::over(0, 1, {memory.of(0), nullptr});
+  const SignalPads pads = *SignalPads::make(0, 1, {memory.of(0), nullptr});
   EXPECT_TRUE(pads.slots().check_reachable(0).ok());
   EXPECT_EQ(pads.slots().check_reachable(1).kind(), StatusKind::kUnsupported);
 }

@@ -88,7 +88,7 @@ TEST(Signals, AreRefusedForRanksAndChannelsThatDoNotExist) {
 TEST(Signals, AreRefusedWhereThePadCannotBeReached) {
   RankMemory memory(1, 128);
   const Failure failure;
-  const SignalPads pads = *SignalPads::over(0, 1, {memory.of(0), nullptr});
+  const SignalPads pads = *SignalPads::make(0, 1, {memory.of(0), nullptr});
   EXPECT_EQ(put_signal(pads.slots(), 1, 0, {failure}).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(add_signal(pads, 1, 0, 1).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(wait_signal(pads.slots(), 1, 0, {failure, a_moment()}).kind(), StatusKind::kTimeout);

@@ -193,7 +193,7 @@ TEST_P(StoreContract, SaysHowManyCameToABarrierThatTimesOut) {
   const Status late =
       store_->barrier("meet", 3, std::chrono::hours(1), Deadline::after(milliseconds(30)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("1 of 3 came to the barrier meet"));
+  EXPECT_THAT(late.message(), HasSubstr("1 of 3 ranks reached the barrier meet"));
   EXPECT_EQ(store_->barrier("none", 0, kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
 }
 

@@ -115,8 +115,8 @@ TEST(RemoteGroupConcurrency, WithoutATransportAllRanksSayWhoIsOnAnotherMachine) 
   const auto said = on_machines({.world_size = 3, .has_transport = false}, run_program);
   EXPECT_THAT(said,
               Each(AllOf(HasSubstr("invalid argument: rank 1 of group world is on another machine "
-                                   "than rank 0, and ranks 0, 1 and 2 brought no transport"),
-                         HasSubstr("give all ranks one"))));
+                                   "than rank 0, and ranks 0, 1 and 2 have no transport"),
+                         HasSubstr("set one in the group options"))));
 }
 
 TEST(RemoteGroupConcurrency, ASubGroupOnOneMachineNeedsNoOther) {

@@ -83,7 +83,7 @@ class KernelsTest : public ::testing::Test {
   Piece piece() const { return {.bases = buffers_, .buffer_bytes = 4 * kWords}; }
 
   Plan plan(int rank, const Collective& what) {
-    const SignalPads pads = *SignalPads::over(rank, kChannels, pads_);
+    const SignalPads pads = *SignalPads::make(rank, kChannels, pads_);
     const Team team{.pads = pads, .order = unused_, .channel = kChannels - 1};
     EXPECT_EQ(check(team, what).message(), "");
     return *plan_for(team, what);
@@ -200,14 +200,14 @@ TEST_F(KernelsTest, AnotherCallIsRefusedUntilTheUnfinishedOneWasCalledAgain) {
 // The first bad end in streams stays on the board until it was told, and holds up all that follows.
 TEST_F(KernelsTest, TheFirstBadEndInStreamsHoldsUpTheRestUntilItWasTold) {
   is_in_stream = true;
-  const SignalPads pads = *SignalPads::over(0, kChannels, {own(0).pad.bytes, own(1).pad.bytes});
+  const SignalPads pads = *SignalPads::make(0, kChannels, {own(0).pad.bytes, own(1).pad.bytes});
   const Plan barrier = plan_for(pads, Signal{Signal::Kind::kBarrier, 0, 0, 0});
   run_from(0, barrier, 0, 1);
   EXPECT_EQ(own(0).board.ending.state, 1u);
   EXPECT_EQ(own(0).board.ending.kind, End::kTimeout);
   // Rank 1 has come now, but nothing is done until somebody was told.
   run_from(1,
-           plan_for(*SignalPads::over(1, kChannels, {own(0).pad.bytes, own(1).pad.bytes}),
+           plan_for(*SignalPads::make(1, kChannels, {own(0).pad.bytes, own(1).pad.bytes}),
                     Signal{Signal::Kind::kBarrier, 0, 0, 0}),
            0, 1);
   EXPECT_EQ(pads.line(1, 0, 1).barrier, 1u);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The step of a rendezvous that gives every rank access to the memory of the others.
+//
+// Memory travels as file descriptors over the channel (the default on one machine), as fabric
+// handles inside the rendezvous records (on request, or if there is no other way), or as transport
+// keys for host memory on other machines. If fabric handles were only requested and one rank cannot
+// use them, all ranks fall back to descriptors.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ashlar/deadline.h"
+#include "ashlar/status.h"
+#include "symm/memory/peer_table.h"
+#include "symm/rendezvous/rendezvous_context.h"
+#include "symm/rendezvous/rendezvous_record.h"
+
+namespace ashlar::symm {
+
+// Whether the memory of this group can be exchanged as fabric handles only: device memory on
+// several machines, or of a device without descriptors.
+bool needs_fabric(const MemberList& members);
+
+// Checks that every rank can access the memory of every other. Returns kInvalidArgument if not.
+Status check_handle_types(const std::string& group, const MemberList& members);
+
+// One exchange. Every rank calls `add_handles`, then gathers the records, then calls `run`.
+class HandleExchange {
+ public:
+  explicit HandleExchange(const RendezvousContext& context) : context_(context) {}
+
+  // Exports the block and stores the handles, or why there are none, in this rank's record.
+  void add_handles(const HeapBlock& block, RendezvousRecord& own);
+  // Maps the memory of the other ranks. `all` are the records of all ranks. On error nothing stays
+  // mapped, and all ranks return the same status.
+  Result<PeerTable::Mappings> run(const HeapBlock& block, const std::vector<RendezvousRecord>& all,
+                                  Deadline deadline);
+
+ private:
+  void export_fabric_handle(const HeapBlock& block, RendezvousRecord& own) const;
+  void register_with_transport(const HeapBlock& block, RendezvousRecord& own);
+
+  Result<PeerTable::Mappings> exchange_fabric_handles(const HeapBlock& block,
+                                                      const std::vector<RendezvousRecord>& all,
+                                                      Deadline deadline);
+  Result<std::shared_ptr<MappedMemory>> import_fabric_handle(
+      const std::vector<RendezvousRecord>& all, int rank) const;
+
+  Result<PeerTable::Mappings> exchange_descriptors(const HeapBlock& block,
+                                                   const std::vector<RendezvousRecord>& all,
+                                                   Deadline deadline);
+  Status send_descriptors(const HeapBlock& block, uint64_t sequence, Deadline deadline);
+  Result<std::vector<PeerTable::Peer>> receive_descriptors(const HeapBlock& block,
+                                                           const std::vector<RendezvousRecord>& all,
+                                                           uint64_t sequence, Deadline deadline);
+
+  bool is_in_this_process(int rank) const;
+  // The memory of a rank of this process.
+  Result<std::shared_ptr<MappedMemory>> find_in_process(const HeapBlock& block,
+                                                        const std::vector<RendezvousRecord>& all,
+                                                        int rank) const;
+  Result<std::unique_ptr<const RemoteMemory>> open_remote_regions(
+      const std::vector<RendezvousRecord>& all);
+
+  const RendezvousContext& context_;
+  // The registration with the transport: its outcome, and the region if there are remote ranks.
+  Status registered_;
+  RemoteMemory::LocalRegion local_region_;
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The step of a rendezvous that sets up multicast for a block.
+//
+// All ranks act together, in five phases: create and export, distribute the handle, import and
+// join, bind and map, commit. After every phase that can fail, the ranks agree on the outcome. If
+// one rank failed, all ranks continue without multicast, for the same reason, and undo their steps
+// in reverse order. No rank decides alone, because the drivers of the others would wait for it
+// indefinitely.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ashlar/deadline.h"
+#include "ashlar/status.h"
+#include "ashlar/unique_fd.h"
+#include "symm/backends/multicast/multicast.h"
+#include "symm/rendezvous/rendezvous_context.h"
+#include "symm/rendezvous/rendezvous_record.h"
+
+namespace ashlar::symm {
+
+class MulticastSetup {
+ public:
+  explicit MulticastSetup(const RendezvousContext& context) : context_(context) {}
+
+  // REQUIRES: all ranks have mapped the block. `all` are the records of all ranks. Fails only if
+  // the group fails; otherwise the outcome says why there is no multicast.
+  Result<MulticastOutcome> run(const HeapBlock& block, const std::vector<RendezvousRecord>& all,
+                               Deadline deadline);
+
+ private:
+  // Both distribute rank 0's handle to all ranks.
+  Result<MulticastHandle> broadcast_fabric_handle(const FabricHandle& created, Deadline deadline);
+  Result<MulticastHandle> broadcast_descriptor(std::shared_ptr<const UniqueFd> created,
+                                               Deadline deadline);
+  Result<MulticastOutcome> continue_without(const Status& reason) const;
+
+  const RendezvousContext& context_;
+};
+
+}  // namespace ashlar::symm

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the steps of a rendezvous use of the communicator that performs it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "symm/channel/peer_connections.h"
+#include "symm/core/failure.h"
+#include "symm/core/phase_times.h"
+#include "symm/core/rank_info.h"
+#include "symm/membership/exchange.h"
+#include "symm/membership/member_list.h"
+#include "symm/memory/rank_heap.h"
+#include "symm/transports/remote_ranks.h"
+
+namespace ashlar::symm {
+
+// Borrowed from the communicator. Valid while its collective mutex is held.
+struct RendezvousContext {
+  RankHeap& heap;
+  const std::string& group;  // for messages
+  RankInfo rank_info;
+  const MemberList& members;
+  const Failure& failure;
+  Exchange& exchange;
+  PeerConnections& connections;
+  const std::shared_ptr<const RemoteRanks>& remotes;  // null if all ranks are on this machine
+  std::function<void(Phase)> begin_phase;
+};
+
+}  // namespace ashlar::symm
