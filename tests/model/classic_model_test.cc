@@ -13,7 +13,7 @@ namespace {
 
 Trial draw(uint64_t seed) { return trial_of<Run>(draw_setting(seed)); }
 
-TEST(ClassicModelTest, ShortRunsAgreeAndEveryStepIsValid) {
+TEST(ClassicModelTest, ShortRunsAgreeAtEveryStep) {
   expect_agreement(
       {.first_seed = 1, .seed_count = 200, .operation_count = 1000 / kScale, .check_every = 1},
       draw);

@@ -18,13 +18,13 @@ Trial draw_contents(uint64_t seed) {
   return trial_of<PagedRun>(draw_paged_setting(seed, /*has_contents=*/true));
 }
 
-TEST(PagedModelTest, EveryStepOfShortRunsIsInOrder) {
+TEST(PagedModelTest, ShortRunsAreValidAtEveryStep) {
   expect_agreement(
       {.first_seed = 1, .seed_count = 60, .operation_count = 1000 / kScale, .check_every = 1},
       draw_books);
 }
 
-TEST(PagedModelTest, LongRunsAreInOrder) {
+TEST(PagedModelTest, LongRunsAreValid) {
   expect_agreement({.first_seed = 1001,
                     .seed_count = 16,
                     .operation_count = 30'000 / kScale,
@@ -32,7 +32,7 @@ TEST(PagedModelTest, LongRunsAreInOrder) {
                    draw_books);
 }
 
-TEST(PagedModelTest, WhatWorkWroteIsThereUntilTheBlockIsFreed) {
+TEST(PagedModelTest, KeepsContentsUntilFree) {
   expect_agreement(
       {.first_seed = 2001, .seed_count = 10, .operation_count = 1000 / kScale, .check_every = 10},
       draw_contents);

@@ -28,7 +28,7 @@ class ClassicWorkload final : public sweep::Workload {
 
 class ClassicSweepTest : public sweep::SweepTest {};
 
-TEST_P(ClassicSweepTest, EveryCallMayFailAndNothingIsLost) {
+TEST_P(ClassicSweepTest, SurvivesFailureOfEveryCall) {
   expect_nothing_lost_whichever_call_fails<ClassicWorkload>();
 }
 

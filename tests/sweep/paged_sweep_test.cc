@@ -145,11 +145,11 @@ void PagedWorkload::sleep_and_wake() {
 
 class PagedSweepTest : public sweep::SweepTest {};
 
-TEST_P(PagedSweepTest, EveryCallMayFailAndNothingIsLost) {
+TEST_P(PagedSweepTest, SurvivesFailureOfEveryCall) {
   expect_nothing_lost_whichever_call_fails<PagedWorkload>();
 }
 
-TEST(PagedSweepWorkloadTest, MemoryIsMappedTwiceGoesFromStreamToStreamAndSleeps) {
+TEST(PagedSweepWorkloadTest, CoversAliasingStreamChangesAndPausing) {
   PagedWorkload workload({});
   workload.run();
   const sim::CallCosts costs = workload.costs();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lock that a thread may own: only ever one is inside, whoever owned it, lives, or has ended.
+// Tests of BiasedMutex: mutual exclusion with owners that change, live and end.
 #include "base/biased_mutex.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class BiasedMutexConcurrency : public ::testing::Test {
   Lock lock_;
 };
 
-TEST(ThreadMark, TellsThreadsApartThatLiveAtTheSameTime) {
+TEST(BiasedMutex, ThreadIdsAreUniqueAmongLiveThreads) {
   std::set<uintptr_t> ids = {thread_id_fast()};
   EXPECT_EQ(ids.count(0), 0U);
   EXPECT_EQ(ids.count(thread_id_fast()), 1U) << "it stays the same";
@@ -49,7 +49,7 @@ TEST(ThreadMark, TellsThreadsApartThatLiveAtTheSameTime) {
   EXPECT_EQ(ids.size(), 9U);
 }
 
-TEST_F(BiasedMutexConcurrency, IsItsThreadsAfterAWhileAndNobodyElses) {
+TEST_F(BiasedMutexConcurrency, BiasesToARepeatedOwner) {
   EXPECT_FALSE(is_owned(lock_));
   take_often(lock_);
   EXPECT_TRUE(is_owned(lock_));
@@ -60,8 +60,8 @@ TEST_F(BiasedMutexConcurrency, IsItsThreadsAfterAWhileAndNobodyElses) {
   EXPECT_FALSE(is_owned(lock_)) << "the other one took it away";
 }
 
-// What it owned becomes that of the thread that takes over its record: of one at most.
-TEST_F(BiasedMutexConcurrency, IsFreeForOthersWhenItsThreadHasEnded) {
+// The mutexes of an ended thread pass to at most one thread, which reuses its record.
+TEST_F(BiasedMutexConcurrency, LocksAfterItsOwnerThreadEnded) {
   for (int i = 0; i < 50; ++i) {
     std::thread([&] { take_often(lock_); }).join();
     EXPECT_FALSE(is_owned(lock_)) << "by a thread that never had it";
@@ -71,7 +71,7 @@ TEST_F(BiasedMutexConcurrency, IsFreeForOthersWhenItsThreadHasEnded) {
     for (int each = 0; each < 3; ++each) {
       threads.emplace_back([&] {
         Lock another;
-        take_often(another);  // nobody has a record before it takes a lock
+        take_often(another);  // a thread gets its record with its first lock
         owner_count += is_owned(lock_) ? 1 : 0;
         ++asked_count;
         while (asked_count < 3) std::this_thread::yield();
@@ -83,12 +83,12 @@ TEST_F(BiasedMutexConcurrency, IsFreeForOthersWhenItsThreadHasEnded) {
   }
 }
 
-TEST_F(BiasedMutexConcurrency, LetsOneInAtATimeWhileOwnersChange) {
-  int64_t count = 0;  // by the lock
+TEST_F(BiasedMutexConcurrency, ExcludesThreadsWhileOwnersChange) {
+  int64_t count = 0;  // guarded by the lock
   constexpr int kRounds = 300;
   const auto work = [&] {
     for (int round = 0; round < kRounds; ++round) {
-      for (int i = 0; i < 100; ++i) {  // long enough to become its owner
+      for (int i = 0; i < 100; ++i) {  // long enough to become the owner
         const Guard guard(lock_);
         ++count;
       }

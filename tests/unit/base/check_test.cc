@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Broken invariants stop the process, after telling the handler.
+// Tests of ASHLAR_CHECK and the failure handler.
 #include "base/check.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-TEST(CheckDeathTest, ABrokenInvariantTellsTheHandlerAndAborts) {
+TEST(CheckDeathTest, CallsTheHandlerAndAbortsOnViolation) {
   EXPECT_DEATH(
       {
         set_failure_handler([](std::string_view description) {
@@ -22,7 +22,7 @@ TEST(CheckDeathTest, ABrokenInvariantTellsTheHandlerAndAborts) {
       "told: broken invariant: 1 \\+ 1 == 3 \\(.*check_test.cc");
 }
 
-TEST(CheckTest, AHoldingInvariantCostsNothingVisible) {
+TEST(CheckTest, DoesNothingWhenTheConditionHolds) {
   int evaluated = 0;
   ASHLAR_CHECK(++evaluated == 1);
   EXPECT_EQ(evaluated, 1);

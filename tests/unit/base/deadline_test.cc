@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deadlines, as far as they can be told without waiting.
+// Tests of Deadline that need no waiting.
 #include "ashlar/deadline.h"
 
 #include <gtest/gtest.h>
@@ -10,15 +10,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Deadline, NeverNeverPasses) {
+TEST(Deadline, NeverDoesNotPass) {
   EXPECT_TRUE(Deadline::never().is_never());
   EXPECT_FALSE(Deadline::never().has_passed());
   EXPECT_EQ(Deadline::never().left_for_poll(), -1);
 }
 
-TEST(Deadline, ATimeoutOfZeroIsForEver) { EXPECT_TRUE(Deadline::of_timeout(0ms).is_never()); }
+TEST(Deadline, TreatsZeroTimeoutAsInfinite) { EXPECT_TRUE(Deadline::of_timeout(0ms).is_never()); }
 
-TEST(Deadline, WhatIsTooFarAwayIsNever) {
+TEST(Deadline, SaturatesDistantDeadlines) {
   EXPECT_TRUE(Deadline::after(std::chrono::nanoseconds::max()).is_never());
   EXPECT_TRUE(Deadline::after(std::chrono::milliseconds::max()).is_never());
   EXPECT_TRUE(Deadline::of_timeout(std::chrono::milliseconds::max()).is_never());
@@ -26,7 +26,7 @@ TEST(Deadline, WhatIsTooFarAwayIsNever) {
   EXPECT_FALSE(Deadline::of_timeout(std::chrono::hours(24 * 365 * 99)).is_never());
 }
 
-TEST(Deadline, NothingIsLeftOfOneThatHasPassed) {
+TEST(Deadline, HasNoTimeLeftAfterPassing) {
   const Deadline passed = Deadline::after(-1s);
   EXPECT_TRUE(passed.has_passed());
   EXPECT_EQ(passed.left(), 0ns);
@@ -34,7 +34,7 @@ TEST(Deadline, NothingIsLeftOfOneThatHasPassed) {
   EXPECT_TRUE(Deadline::after(std::chrono::milliseconds::min()).has_passed());
 }
 
-TEST(Deadline, OneAheadHasTimeLeft) {
+TEST(Deadline, HasTimeLeftBeforePassing) {
   const Deadline ahead = Deadline::after(1h);
   EXPECT_FALSE(ahead.has_passed());
   EXPECT_GT(ahead.left(), 59min);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages with descriptors attached, and what happens when the other end misbehaves.
+// Tests of local sockets with attached descriptors, including misbehaving peers.
 #include "base/fd_passing.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ Pair connected() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-TEST(FdPassingTest, ADescriptorArrivesWithItsMessageAndIsCloseOnExec) {
+TEST(FdPassingTest, ReceivesCloseOnExecDescriptorWithMessage) {
   Pair pair = connected();
   UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::write(file.get(), "stone", 5), 5);
@@ -54,7 +54,7 @@ TEST(FdPassingTest, ADescriptorArrivesWithItsMessageAndIsCloseOnExec) {
   EXPECT_STREQ(text.data(), "stone");
 }
 
-TEST(FdPassingTest, AMessageWithoutADescriptorHasNone) {
+TEST(FdPassingTest, ReceivesMessageWithoutDescriptor) {
   Pair pair = connected();
   ASSERT_TRUE(
       send_message(pair.near.get(), std::array<uint8_t, 1>{9}, -1, milliseconds(1000)).ok());
@@ -64,7 +64,7 @@ TEST(FdPassingTest, AMessageWithoutADescriptorHasNone) {
   EXPECT_FALSE(got->fd.valid());
 }
 
-TEST(FdPassingTest, MoreDescriptorsThanAgreedAreRefusedAndClosed) {
+TEST(FdPassingTest, ClosesDescriptorsAboveTheLimit) {
   Pair pair = connected();
   UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
   const int before = ::dup(file.get());
@@ -93,7 +93,7 @@ TEST(FdPassingTest, MoreDescriptorsThanAgreedAreRefusedAndClosed) {
   EXPECT_EQ(after, before) << "the next free descriptor is another: some were leaked";
 }
 
-TEST(FdPassingTest, SeveralDescriptorsArriveInOrderAndNoMoreThanAgreed) {
+TEST(FdPassingTest, ReceivesDescriptorsInOrderUpToTheLimit) {
   Pair pair = connected();
   std::vector<UniqueFd> files;
   for (char name : {'a', 'b', 'c'}) {
@@ -120,7 +120,7 @@ TEST(FdPassingTest, SeveralDescriptorsArriveInOrderAndNoMoreThanAgreed) {
   EXPECT_EQ(receive_descriptors(pair.far.get(), buffer, 2, patience)->bytes, 0U);
 }
 
-TEST(FdPassingTest, DescriptorsThatTheSystemCannotGiveAreAFaultAndNotAHalf) {
+TEST(FdPassingTest, FailsWhenTheKernelDropsDescriptors) {
   Pair pair = connected();
   std::vector<UniqueFd> files;
   for (int i = 0; i < 4; ++i) files.emplace_back(::memfd_create("test", MFD_CLOEXEC));
@@ -130,7 +130,7 @@ TEST(FdPassingTest, DescriptorsThatTheSystemCannotGiveAreAFaultAndNotAHalf) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit tight = before;
-  // Three more than there are. A sanitizer needs two of them for itself once they are given back.
+  // Three more than are open. A sanitizer needs two of them itself.
   tight.rlim_cur = static_cast<rlim_t>(next.get()) + 4;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
   std::array<uint8_t, 8> buffer{};
@@ -140,7 +140,7 @@ TEST(FdPassingTest, DescriptorsThatTheSystemCannotGiveAreAFaultAndNotAHalf) {
   EXPECT_EQ(got.status().code(), EMFILE);
 }
 
-TEST(FdPassingTest, AListenerThatAcceptsNobodyEndsAtTheDeadline) {
+TEST(FdPassingTest, TimesOutConnectingToFullBacklog) {
   const std::string name = text("ashlar-test-full-", ::getpid());
   Result<UniqueFd> listening = listen_abstract(name);
   ASSERT_TRUE(listening.ok());
@@ -152,10 +152,10 @@ TEST(FdPassingTest, AListenerThatAcceptsNobodyEndsAtTheDeadline) {
     last = caller.status();
     if (caller.ok()) callers.push_back(*std::move(caller));
   }
-  EXPECT_FALSE(last.ok()) << "nobody was ever turned away";
+  EXPECT_FALSE(last.ok()) << "the backlog never filled";
 }
 
-TEST(FdPassingTest, SilenceEndsAtTheDeadline) {
+TEST(FdPassingTest, TimesOutWithoutData) {
   Pair pair = connected();
   std::array<uint8_t, 8> buffer{};
   Result<ReceivedMessage> got = receive_message(pair.far.get(), buffer, milliseconds(20));
@@ -163,7 +163,7 @@ TEST(FdPassingTest, SilenceEndsAtTheDeadline) {
   EXPECT_EQ(got.status().code(), ETIMEDOUT);
 }
 
-TEST(FdPassingTest, AHangUpAndAnOverlongMessageAreFormatErrors) {
+TEST(FdPassingTest, ReportsFormatErrorOnCloseAndOverlongMessage) {
   Pair pair = connected();
   ASSERT_TRUE(send_message(pair.near.get(), std::array<uint8_t, 9>{}, -1, milliseconds(1000)).ok());
   std::array<uint8_t, 8> buffer{};
@@ -174,7 +174,7 @@ TEST(FdPassingTest, AHangUpAndAnOverlongMessageAreFormatErrors) {
             StatusKind::kFormat);
 }
 
-TEST(FdPassingTest, ListeningEndsWhenToldTo) {
+TEST(FdPassingTest, StopsAcceptingWhenSignalled) {
   const std::string name = text("ashlar-test-", ::getpid());
   Result<UniqueFd> listening = listen_abstract(name);
   ASSERT_TRUE(listening.ok()) << listening.status().to_string();
@@ -197,10 +197,9 @@ TEST(FdPassingTest, ListeningEndsWhenToldTo) {
   EXPECT_FALSE(none->valid());
 }
 
-TEST(FdPassingTest, NobodyAtTheAddressIsAFaultAtOnce) {
-  const Result<UniqueFd> nobody =
-      connect_abstract("ashlar-test-nobody-listens-here", milliseconds(1000));
-  EXPECT_EQ(nobody.status().code(), ECONNREFUSED);
+TEST(FdPassingTest, FailsImmediatelyWithoutListener) {
+  const Result<UniqueFd> refused = connect_abstract("ashlar-test-no-listener", milliseconds(1000));
+  EXPECT_EQ(refused.status().code(), ECONNREFUSED);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ordered set that carries no nodes of its own.
+// Tests of IntrusiveTree.
 #include "base/intrusive_tree.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::vector<int> values(const Numbers& tree) {
   return in_order;
 }
 
-TEST(IntrusiveTreeTest, AnEmptyTreeHasNothing) {
+TEST(IntrusiveTreeTest, EmptyTreeHasNoMembers) {
   const Numbers tree;
   EXPECT_TRUE(tree.empty());
   EXPECT_EQ(tree.first(), nullptr);
@@ -36,7 +36,7 @@ TEST(IntrusiveTreeTest, AnEmptyTreeHasNothing) {
   EXPECT_EQ(tree.first_not([](const Number&) { return true; }), nullptr);
 }
 
-TEST(IntrusiveTreeTest, AMemberThatWasErasedCanComeBackUnderAnotherKey) {
+TEST(IntrusiveTreeTest, ReinsertsErasedMemberUnderAnotherKey) {
   Number a, b;
   a.value = 1;
   b.value = 2;
@@ -53,8 +53,8 @@ TEST(IntrusiveTreeTest, AMemberThatWasErasedCanComeBackUnderAnotherKey) {
   EXPECT_EQ(Numbers::previous(&b), nullptr);
 }
 
-// Against std::set, with searches from every value in between.
-TEST(IntrusiveTreeTest, RandomInsertionsAndErasuresKeepTheOrder) {
+// Compares with std::set, searching from every value.
+TEST(IntrusiveTreeTest, KeepsOrderUnderRandomOperations) {
   Random random(7);
   std::vector<Number> numbers(300);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i].value = static_cast<int>(2 * i);
@@ -87,9 +87,8 @@ TEST(IntrusiveTreeTest, RandomInsertionsAndErasuresKeepTheOrder) {
   EXPECT_EQ(backwards, std::vector<int>(model.rbegin(), model.rend()));
 }
 
-// Sorted insertions are what a plain search tree degrades under; a walk from the root would then be
-// as long as the tree. Counted, not timed.
-TEST(IntrusiveTreeTest, SortedInsertionsLeaveItShallow) {
+// Sorted insertions degrade a plain search tree. Counts steps instead of measuring time.
+TEST(IntrusiveTreeTest, StaysShallowAfterSortedInsertions) {
   constexpr int kCount = 10'000;
   std::vector<Number> numbers(kCount);
   Numbers tree;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The generator gives the same numbers everywhere.
+// Tests of Random.
 #include "base/random.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace ashlar {
 namespace {
 
-TEST(RandomTest, TheFirstNumbersOfASeedNeverChange) {
+TEST(RandomTest, SeedDeterminesTheSequence) {
   // The published SplitMix64 sequence for seed 1234567.
   Random random(1234567);
   EXPECT_EQ(random.next(), 6457827717110365317u);
@@ -16,7 +16,7 @@ TEST(RandomTest, TheFirstNumbersOfASeedNeverChange) {
   EXPECT_EQ(random.next(), 9817491932198370423u);
 }
 
-TEST(RandomTest, DrawsStayInTheirBounds) {
+TEST(RandomTest, StaysWithinBounds) {
   Random random(7);
   bool seen[5] = {};
   for (int i = 0; i < 1000; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Holding pools and routing to them, apart from what is in the pools.
+// Tests of use counts and routing.
 #include "base/routes.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ RouteFilter everything() {
 
 bool is_misuse(const Status& status) { return status.is(StatusKind::kInvalidArgument); }
 
-TEST(RoutesTest, ARequestGoesToThePoolNamedLastThatAcceptsItsStream) {
+TEST(RoutesTest, RoutesToTheLatestAcceptingPool) {
   Routes routes;
   EXPECT_TRUE(routes.pool_for(kStream).is_default());
   EXPECT_TRUE(routes.begin(kPool, everything()).ok());
@@ -33,7 +33,7 @@ TEST(RoutesTest, ARequestGoesToThePoolNamedLastThatAcceptsItsStream) {
   EXPECT_EQ(routes.pool_for(kStream), kPool) << "named again, and so last";
 }
 
-TEST(RoutesTest, RoutingHoldsThePoolAndItsEndDoesNotLetGo) {
+TEST(RoutesTest, RoutingRetainsThePoolBeyondItsEnd) {
   Routes routes;
   EXPECT_TRUE(routes.create(kPool).ok());
   EXPECT_TRUE(routes.begin(kPool, everything()).ok());
@@ -42,7 +42,7 @@ TEST(RoutesTest, RoutingHoldsThePoolAndItsEndDoesNotLetGo) {
   EXPECT_EQ(*routes.use_count(kPool), 2);
 }
 
-TEST(RoutesTest, APoolIsFreeableWhenNobodyHoldsItOrRoutesToIt) {
+TEST(RoutesTest, PoolIsFreeableWithoutUsersAndRoutes) {
   Routes routes;
   EXPECT_FALSE(routes.is_freeable(kPool)) << "there is none";
   EXPECT_TRUE(routes.begin(kPool, everything()).ok());
@@ -60,7 +60,7 @@ TEST(RoutesTest, APoolIsFreeableWhenNobodyHoldsItOrRoutesToIt) {
   EXPECT_TRUE(routes.create(kPool).ok());
 }
 
-TEST(RoutesTest, MistakesAreRefusedByNameAndChangeNothing) {
+TEST(RoutesTest, RejectsInvalidCallsWithoutChange) {
   Routes routes;
   EXPECT_TRUE(is_misuse(routes.create({})));
   EXPECT_TRUE(is_misuse(routes.begin({}, everything())));
@@ -81,15 +81,15 @@ TEST(RoutesTest, MistakesAreRefusedByNameAndChangeNothing) {
   EXPECT_EQ(routes.release(kPool).message(), "pool {0, 1} was released more often than retained");
 }
 
-// Dropping it may run a user's code, for which the caller first lets go of its lock.
-TEST(RoutesTest, AFilterIsTheCallersAgainWhenItIsRefusedOrItsRouteEnds) {
+// Destroying a filter may run user code, so the caller must be able to do it without its lock.
+TEST(RoutesTest, ReturnsTheFilterToTheCaller) {
   Routes routes;
   const auto seen = std::make_shared<int>();
   const auto filter = [&] { return RouteFilter([seen](StreamId) { return seen != nullptr; }); };
   EXPECT_TRUE(routes.begin(kPool, filter()).ok());
   RouteFilter refused = filter();
   EXPECT_TRUE(is_misuse(routes.begin(kPool, std::move(refused))));
-  EXPECT_TRUE(refused);  // NOLINT(bugprone-use-after-move): that is the point
+  EXPECT_TRUE(refused);  // NOLINT(bugprone-use-after-move): a refused filter is not moved from
   EXPECT_EQ(seen.use_count(), 3);
   const Result<RouteFilter> ended = routes.end(kPool);
   ASSERT_TRUE(ended.ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Status and Result: what a failure carries.
+// Tests of Status and Result.
 #include "ashlar/status.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace ashlar {
 namespace {
 
-TEST(StatusTest, OkCarriesNothing) {
+TEST(StatusTest, OkHasNoDetails) {
   const Status ok;
   EXPECT_TRUE(ok.ok());
   EXPECT_EQ(ok.kind(), StatusKind::kOk);
@@ -16,7 +16,7 @@ TEST(StatusTest, OkCarriesNothing) {
   EXPECT_EQ(ok.to_string(), "ok");
 }
 
-TEST(StatusTest, AFaultNamesTheCallAndItsCode) {
+TEST(StatusTest, FaultHasCallAndCode) {
   const Status fault = Status::device_fault("cuMemMap", 1, "invalid argument");
   EXPECT_EQ(fault.kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(fault.call(), "cuMemMap");
@@ -24,20 +24,20 @@ TEST(StatusTest, AFaultNamesTheCallAndItsCode) {
   EXPECT_EQ(fault.to_string(), "device fault: invalid argument (cuMemMap, code 1)");
 }
 
-TEST(StatusTest, CopiesSayTheSame) {
+TEST(StatusTest, CopiesAreEqual) {
   const Status first = Status::invalid_argument("a size of 0 B");
   const Status second = first;
   EXPECT_EQ(second.message(), "a size of 0 B");
   EXPECT_TRUE(second.is(StatusKind::kInvalidArgument));
 }
 
-TEST(StatusTest, OutOfMemoryIsToldApart) {
+TEST(StatusTest, DistinguishesOutOfMemory) {
   EXPECT_TRUE(Status::out_of_memory("full").is_out_of_memory());
   EXPECT_FALSE(Status::invalid_argument("full").is_out_of_memory());
   EXPECT_FALSE(Status().is_out_of_memory());
 }
 
-TEST(ResultTest, HoldsAValueOrAFailureNeverBoth) {
+TEST(ResultTest, HoldsEitherValueOrError) {
   const Result<int> value = 7;
   ASSERT_TRUE(value.ok());
   EXPECT_EQ(*value, 7);
@@ -48,7 +48,7 @@ TEST(ResultTest, HoldsAValueOrAFailureNeverBoth) {
   EXPECT_EQ(failure.status().kind(), StatusKind::kUnsupported);
 }
 
-TEST(ResultTest, MovesOutWhatCannotBeCopied) {
+TEST(ResultTest, MovesMoveOnlyValues) {
   Result<std::unique_ptr<int>> made = std::make_unique<int>(3);
   const std::unique_ptr<int> taken = *std::move(made);
   EXPECT_EQ(*taken, 3);

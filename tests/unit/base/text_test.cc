@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text taken apart into lines.
+// Tests of line splitting.
 #include "base/text.h"
 
 #include <gmock/gmock.h>
@@ -19,14 +19,14 @@ std::vector<std::string_view> all_lines(std::string_view text, std::string_view 
   return lines;
 }
 
-TEST(LinesTest, EveryLineEndsOnce) {
+TEST(LinesTest, SplitsLines) {
   EXPECT_THAT(all_lines("a\n\nb\n", "\n"), ElementsAre("a", "", "b"));
   EXPECT_THAT(all_lines("a\nb", "\n"), ElementsAre("a", "b")) << "the last may have no end";
   EXPECT_THAT(all_lines("\n", "\n"), ElementsAre(""));
   EXPECT_THAT(all_lines("", "\n"), ElementsAre());
 }
 
-TEST(LinesTest, AnEndOfTwoCharactersIsNotOneOfThem) {
+TEST(LinesTest, SplitsAtTwoCharacterLineEnds) {
   EXPECT_THAT(all_lines("a\rb\nc\r\nd\r", "\r\n"), ElementsAre("a\rb\nc", "d\r"));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes as people write them.
+// Tests of size parsing and formatting.
 #include "base/units.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-TEST(UnitsTest, SizesAreReadWithAndWithoutUnits) {
+TEST(UnitsTest, ParsesSizesWithAndWithoutUnits) {
   EXPECT_EQ(*parse_bytes("0"), 0u);
   EXPECT_EQ(*parse_bytes("512"), 512u);
   EXPECT_EQ(*parse_bytes("512B"), 512u);
@@ -22,11 +22,11 @@ TEST(UnitsTest, SizesAreReadWithAndWithoutUnits) {
   EXPECT_EQ(*parse_bytes("2TiB"), 2048 * kGiB);
 }
 
-TEST(UnitsTest, WholeBytesAreExactUpToTheLargest) {
+TEST(UnitsTest, ParsesWholeBytesExactly) {
   EXPECT_EQ(*parse_bytes("9223372036854775807"), size_t{9223372036854775807u});
 }
 
-TEST(UnitsTest, WhatIsNotASizeIsRefusedWithTheTextAndAnExample) {
+TEST(UnitsTest, RejectsInvalidSizesWithAnExample) {
   for (const char* wrong :
        {"", "12x", "GiB", "-1", "1..5", ".", "1e9", "0x10", " 5", "5  GiB", "1.0000001KiB",
         "9223372036854775808", "99999999999PiB", "5GiBs", "1111111111111111111111111"}) {
@@ -38,7 +38,7 @@ TEST(UnitsTest, WhatIsNotASizeIsRefusedWithTheTextAndAnExample) {
   }
 }
 
-TEST(UnitsTest, SizesAreWrittenWithTwoDecimals) {
+TEST(UnitsTest, FormatsSizesWithTwoDecimals) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");
   EXPECT_EQ(format_bytes(1024), "1.00 KiB");
@@ -49,7 +49,7 @@ TEST(UnitsTest, SizesAreWrittenWithTwoDecimals) {
   EXPECT_EQ(format_bytes(kGiB - 1), "1024.00 MiB");
 }
 
-TEST(AlignTest, RoundsToPowersOfTwoAndNoticesOverflow) {
+TEST(AlignTest, RoundsUpAndDetectsOverflow) {
   EXPECT_EQ(align_up(1, 512), 512u);
   EXPECT_EQ(align_up(512, 512), 512u);
   EXPECT_EQ(align_down(1023, 512), 512u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records as bytes.
+// Tests of WireWriter and WireReader.
 #include "base/wire.h"
 
 #include <gtest/gtest.h>
@@ -24,14 +24,14 @@ TEST(Wire, ReadsWhatWasWritten) {
   EXPECT_TRUE(reader.is_done());
 }
 
-TEST(Wire, IsNotOkOnceSomethingIsMissing) {
+TEST(Wire, FailsOnTruncatedInput) {
   WireReader reader("abc");
   EXPECT_EQ(reader.number<uint32_t>(), 0U);
-  EXPECT_EQ(reader.number<uint8_t>(), 0);  // and gives nothing from then on
+  EXPECT_EQ(reader.number<uint8_t>(), 0);  // all further reads return nothing
   EXPECT_FALSE(reader.ok());
 }
 
-TEST(Wire, ReadsNoTextThatIsLongerThanItMayBe) {
+TEST(Wire, RejectsOverlongText) {
   WireWriter writer;
   const std::string bytes = writer.text("word").take();
   EXPECT_EQ(WireReader(bytes).text(4), "word");

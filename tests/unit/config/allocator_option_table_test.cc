@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every option of an allocator as text: its default, values that are taken, values that are not and
-// what is said of them. The guide for users has a line for each.
+// Tests of every allocator option: its default, valid and invalid values, error messages, and its
+// entry in the user guide.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,20 +25,20 @@ AllocatorOptions parse(std::string_view text, const AllocatorOptions& base = {})
   return options.ok() ? *options : AllocatorOptions();
 }
 
-// The message of the failure that must come, checked to be the user's mistake.
-std::string complaint_about(std::string_view text) {
+// The message of the expected kInvalidArgument.
+std::string error_for(std::string_view text) {
   const Result<AllocatorOptions> options = parse_allocator_options(text);
   EXPECT_FALSE(options.ok()) << text;
   EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
   return options.status().message();
 }
 
-// --- values that are taken -------------------------------------------------------------------
+// Valid values.
 
 struct TakenValue {
   const char* setting;
-  void (*change)(AllocatorOptions& options);  // that it makes to the defaults
-  const char* canonical = nullptr;            // null: as written; empty: it is the default
+  void (*change)(AllocatorOptions& options);  // relative to the defaults
+  const char* canonical = nullptr;            // null: as written; empty: the default
 };
 
 const TakenValue kTaken[] = {
@@ -141,7 +141,7 @@ const TakenValue kTaken[] = {
     {"plugin_hooks:auto", [](auto&) {}, ""},
 };
 
-TEST(AllocatorOptionTableTest, EveryGoodValueChangesItsOptionAndNoOther) {
+TEST(AllocatorOptionTableTest, ValidValueChangesOnlyItsOption) {
   for (const TakenValue& taken : kTaken) {
     AllocatorOptions wanted;
     taken.change(wanted);
@@ -149,14 +149,14 @@ TEST(AllocatorOptionTableTest, EveryGoodValueChangesItsOptionAndNoOther) {
   }
 }
 
-TEST(AllocatorOptionTableTest, EveryGoodValueIsWrittenInItsCanonicalForm) {
+TEST(AllocatorOptionTableTest, FormatsValidValuesCanonically) {
   for (const TakenValue& taken : kTaken) {
     const char* canonical = taken.canonical == nullptr ? taken.setting : taken.canonical;
     EXPECT_EQ(format_allocator_options(parse(taken.setting)), canonical) << taken.setting;
   }
 }
 
-// --- values that are not ---------------------------------------------------------------------
+// Invalid values.
 
 struct WrongValue {
   const char* name;
@@ -261,23 +261,23 @@ const WrongValue kWrong[] = {
     {"plugin_hooks", "my.hooks", "is not a name in C (expected the name of a table, or auto)"},
 };
 
-TEST(AllocatorOptionTableTest, EveryBadValueIsNamedWithItsOptionAndWhatWasExpected) {
+TEST(AllocatorOptionTableTest, ErrorNamesOptionValueAndExpectation) {
   for (const WrongValue& wrong : kWrong) {
     const std::string setting = std::string(wrong.name) + ":" + wrong.value;
-    EXPECT_EQ(complaint_about(setting),
+    EXPECT_EQ(error_for(setting),
               std::string(wrong.name) + ": \"" + wrong.value + "\" " + wrong.rest_of_message);
   }
 }
 
-TEST(AllocatorOptionTableTest, AWrongEntryOfAListIsNamed) {
-  EXPECT_EQ(complaint_about("expandable_segments_reserve_by_class:[a:1G,b:x]"),
+TEST(AllocatorOptionTableTest, ErrorNamesTheListEntry) {
+  EXPECT_EQ(error_for("expandable_segments_reserve_by_class:[a:1G,b:x]"),
             "expandable_segments_reserve_by_class: b: \"x\" is neither a fraction nor a number of "
             "GiB (expected a fraction above 0, or GiB up to 1048576G)");
 }
 
-// --- the table -------------------------------------------------------------------------------
+// The table.
 
-TEST(AllocatorOptionTableTest, EveryOptionIsTriedWithGoodAndBadValues) {
+TEST(AllocatorOptionTableTest, CoversEveryOption) {
   std::set<std::string_view> taken;
   for (const TakenValue& each : kTaken) {
     const std::string_view setting = each.setting;
@@ -292,7 +292,7 @@ TEST(AllocatorOptionTableTest, EveryOptionIsTriedWithGoodAndBadValues) {
   }
 }
 
-TEST(AllocatorOptionTableTest, TheDefaultTextIsWhatAnOptionHasAndCanBeGiven) {
+TEST(AllocatorOptionTableTest, AcceptsTheDefaultText) {
   for (const OptionRow& row : allocator_option_table()) {
     EXPECT_EQ(row.print(row, AllocatorOptions()), row.default_text);
     EXPECT_EQ(parse(std::string(row.name) + ":" + std::string(row.default_text)),
@@ -300,7 +300,7 @@ TEST(AllocatorOptionTableTest, TheDefaultTextIsWhatAnOptionHasAndCanBeGiven) {
   }
 }
 
-TEST(AllocatorOptionTableTest, TheDefaultTextTakesAChangedOptionBack) {
+TEST(AllocatorOptionTableTest, DefaultTextResetsTheOption) {
   for (const TakenValue& taken : kTaken) {
     const AllocatorOptions changed = parse(taken.setting);
     std::string back;
@@ -313,7 +313,7 @@ TEST(AllocatorOptionTableTest, TheDefaultTextTakesAChangedOptionBack) {
   }
 }
 
-TEST(AllocatorOptionTableTest, EveryRowHasItsTextsAndANameOfItsOwn) {
+TEST(AllocatorOptionTableTest, RowsHaveTextsAndUniqueNames) {
   std::set<std::string_view> names;
   for (const OptionRow& row : allocator_option_table()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name << " twice";
@@ -325,7 +325,7 @@ TEST(AllocatorOptionTableTest, EveryRowHasItsTextsAndANameOfItsOwn) {
   }
 }
 
-// --- the guide -------------------------------------------------------------------------------
+// The guide.
 
 std::string guide() {
   std::ifstream file(ASHLAR_SOURCE_DIR "/docs/guide/options.md");
@@ -334,7 +334,7 @@ std::string guide() {
   return all;
 }
 
-TEST(OptionsGuideTest, HasALineWithDefaultAndRangeForEveryOption) {
+TEST(OptionsGuideTest, DocumentsEveryOption) {
   const std::string text = guide();
   for (const OptionRow& row : allocator_option_table()) {
     const std::string line = "\n| `" + std::string(row.name) + "` | " +
@@ -344,7 +344,7 @@ TEST(OptionsGuideTest, HasALineWithDefaultAndRangeForEveryOption) {
   }
 }
 
-TEST(OptionsGuideTest, HasNoLineForAnOptionThatIsNotThere) {
+TEST(OptionsGuideTest, DocumentsNoUnknownOption) {
   std::istringstream lines(guide());
   size_t found = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random options survive the way to text and back, and random text never does worse than a message
-// that says what is wrong. The seed of a failing run is printed with it.
+// Random tests: options round-trip through text, and random text is accepted or rejected with a
+// message. Prints the seed of a failing run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,16 +21,16 @@ constexpr size_t kTiB = size_t{1} << 40;
 
 bool one_in(Random& random, uint64_t count) { return random.below(count) == 0; }
 
-// From `least` to `most`: whole MiB, or any number of bytes.
-size_t draw_bytes(Random& random, size_t least, size_t most) {
-  const size_t bytes = least + random.below(most - least + 1);
+// Between `min` and `max`: whole MiB, or any number of bytes.
+size_t draw_bytes(Random& random, size_t min, size_t max) {
+  const size_t bytes = min + random.below(max - min + 1);
   if (one_in(random, 2)) return bytes;
-  return std::max(least, bytes / kMiB * kMiB);
+  return std::max(min, bytes / kMiB * kMiB);
 }
 
-std::optional<size_t> draw_optional_bytes(Random& random, size_t least) {
+std::optional<size_t> draw_optional_bytes(Random& random, size_t min) {
   if (one_in(random, 2)) return std::nullopt;
-  return draw_bytes(random, least, kTiB);
+  return draw_bytes(random, min, kTiB);
 }
 
 // In (0, 1).
@@ -51,7 +51,7 @@ uint32_t draw_divisions(Random& random) {
 void draw_roundup(Random& random, AllocatorOptions& options) {
   uint32_t divisions = draw_divisions(random);
   for (uint32_t& slot : options.roundup_power2_divisions) {
-    // Runs of equal ones are what the short form is about.
+    // Repeated values exercise the short form.
     if (one_in(random, 4)) divisions = draw_divisions(random);
     slot = divisions;
   }
@@ -85,7 +85,7 @@ AllocatorOptions draw_options(Random& random) {
   return options;
 }
 
-TEST(AllocatorOptionsRandomTest, OptionsSurviveTheWayToTextAndBack) {
+TEST(AllocatorOptionsRandomTest, RoundTripsRandomOptions) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     Random random(seed);
     const AllocatorOptions options = draw_options(random);
@@ -100,7 +100,7 @@ TEST(AllocatorOptionsRandomTest, OptionsSurviveTheWayToTextAndBack) {
   }
 }
 
-// Words that bring a text far into the parser, and some that do not.
+// Words that reach far into the parser, and some that do not.
 std::string draw_word(Random& random) {
   static constexpr std::array kWords = {",",
                                         ",",
@@ -135,7 +135,7 @@ std::string draw_word(Random& random) {
   return kWords[random.below(kWords.size())];
 }
 
-TEST(AllocatorOptionsRandomTest, RandomTextIsTakenOrExplained) {
+TEST(AllocatorOptionsRandomTest, AcceptsOrExplainsRandomText) {
   size_t taken = 0;
   for (uint64_t seed = 1; seed <= 10000; ++seed) {
     Random random(seed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How options go together: several in one text, one text after another, and options that were not
-// read from text at all. What each option takes is the business of allocator_option_table_test.cc.
+// Tests of several options in one text, of consecutive texts, and of option structs.
+// allocator_option_table_test.cc tests each option.
 #include "config/allocator_options.h"
 
 #include <gmock/gmock.h>
@@ -24,75 +24,75 @@ AllocatorOptions parse(std::string_view text, const AllocatorOptions& base = {})
   return options.ok() ? *options : AllocatorOptions();
 }
 
-// The message of the failure that must come, checked to be the user's mistake.
-std::string complaint_about(std::string_view text, const AllocatorOptions& base = {}) {
+// The message of the expected kInvalidArgument.
+std::string error_for(std::string_view text, const AllocatorOptions& base = {}) {
   const Result<AllocatorOptions> options = parse_allocator_options(text, base);
   EXPECT_FALSE(options.ok()) << text;
   EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
   return options.status().message();
 }
 
-// --- several options -------------------------------------------------------------------------
+// Several options.
 
-TEST(AllocatorOptionsTest, AnEmptyTextKeepsEverything) {
+TEST(AllocatorOptionsTest, EmptyTextChangesNothing) {
   const AllocatorOptions base = parse("expandable_segments:True,max_split_size_mb:64");
   EXPECT_EQ(parse("", base), base);
   EXPECT_EQ(parse(" \n", base), base);
 }
 
-TEST(AllocatorOptionsTest, SeveralOptionsAreWrittenInTheOrderOfTheTable) {
+TEST(AllocatorOptionsTest, FormatsOptionsInTableOrder) {
   const AllocatorOptions options = parse(" expandable_segments : True , max_split_size_mb : 64 ");
   EXPECT_TRUE(options.expandable_segments);
   EXPECT_EQ(options.max_split_bytes, 64 * kMiB);
   EXPECT_EQ(format_allocator_options(options), "max_split_size_mb:64,expandable_segments:True");
 }
 
-TEST(AllocatorOptionsTest, AnOptionGivenTwiceIsRefusedUnderEitherName) {
-  EXPECT_EQ(complaint_about("expandable_segments:True,expandable_segments:True"),
+TEST(AllocatorOptionsTest, RejectsDuplicateOptionsAndAliases) {
+  EXPECT_EQ(error_for("expandable_segments:True,expandable_segments:True"),
             "expandable_segments: \"True\" is its second value (expected one)");
-  EXPECT_EQ(complaint_about("release_lock_on_cudamalloc:True,release_lock_on_hipmalloc:False"),
+  EXPECT_EQ(error_for("release_lock_on_cudamalloc:True,release_lock_on_hipmalloc:False"),
             "release_lock_on_hipmalloc: \"False\" is its second value (expected one)");
 }
 
-TEST(AllocatorOptionsTest, AnUnknownOptionGetsTheNearestNameSuggested) {
-  EXPECT_EQ(complaint_about("max_split_size:64"),
+TEST(AllocatorOptionsTest, SuggestsTheNearestName) {
+  EXPECT_EQ(error_for("max_split_size:64"),
             "max_split_size: no such option; did you mean max_split_size_mb?");
-  EXPECT_EQ(complaint_about("Expandable_Segments:True"),
+  EXPECT_EQ(error_for("Expandable_Segments:True"),
             "Expandable_Segments: no such option; did you mean expandable_segments?");
-  EXPECT_EQ(complaint_about("release_lock_on_hip_malloc:True"),
+  EXPECT_EQ(error_for("release_lock_on_hip_malloc:True"),
             "release_lock_on_hip_malloc: no such option; did you mean release_lock_on_hipmalloc?");
 }
 
-TEST(AllocatorOptionsTest, AnUnknownOptionThatResemblesNoneIsRefusedWithWhereToLook) {
-  EXPECT_EQ(complaint_about("colour:red"), "colour: no such option (ashlar config lists all)");
-  EXPECT_THAT(complaint_about(std::string(100000, 'x') + ":1"),
+TEST(AllocatorOptionsTest, RejectsUnknownOptionWithReference) {
+  EXPECT_EQ(error_for("colour:red"), "colour: no such option (ashlar config lists all)");
+  EXPECT_THAT(error_for(std::string(100000, 'x') + ":1"),
               AllOf(HasSubstr("xxx…: no such option"), HasSubstr("ashlar config")));
 }
 
-TEST(AllocatorOptionsTest, ABadSeparatorIsRefused) {
-  EXPECT_THAT(complaint_about("expandable_segments=True"), HasSubstr("expected name:value"));
-  EXPECT_THAT(complaint_about("expandable_segments:True;max_split_size_mb:64"),
+TEST(AllocatorOptionsTest, RejectsBadSeparators) {
+  EXPECT_THAT(error_for("expandable_segments=True"), HasSubstr("expected name:value"));
+  EXPECT_THAT(error_for("expandable_segments:True;max_split_size_mb:64"),
               HasSubstr("\"True;max_split_size_mb\" is followed by \":64\""));
-  EXPECT_THAT(complaint_about("expandable_segments:True:max_split_size_mb"),
+  EXPECT_THAT(error_for("expandable_segments:True:max_split_size_mb"),
               HasSubstr("\"True\" is followed by \":max_split_size_mb\""));
 }
 
-TEST(AllocatorOptionsTest, BoundsFollowTheLargeSegmentWhereverItStands) {
+TEST(AllocatorOptionsTest, BoundsFollowLargeSegmentSizeInAnyOrder) {
   const AllocatorOptions options = parse("max_split_size_mb:12,large_segment_size_mb:12");
   EXPECT_EQ(options.max_split_bytes, 12 * kMiB);
-  EXPECT_EQ(complaint_about("max_split_size_mb:63,large_segment_size_mb:64"),
+  EXPECT_EQ(error_for("max_split_size_mb:63,large_segment_size_mb:64"),
             "max_split_size_mb: \"63\" is out of range (expected 64–1048576 or unlimited)");
-  EXPECT_EQ(complaint_about("max_non_split_rounding_mb:32,large_segment_size_mb:64"),
+  EXPECT_EQ(error_for("max_non_split_rounding_mb:32,large_segment_size_mb:64"),
             "max_non_split_rounding_mb: \"32\" is out of range (expected 64–1048576)");
 }
 
-TEST(AllocatorOptionsTest, ALargeSegmentThatPassesAnEarlierBoundIsRefused) {
+TEST(AllocatorOptionsTest, RejectsLargeSegmentAboveEarlierBound) {
   const AllocatorOptions base = parse("max_split_size_mb:32");
-  EXPECT_EQ(complaint_about("large_segment_size_mb:64", base),
+  EXPECT_EQ(error_for("large_segment_size_mb:64", base),
             "max_split_size_mb: \"32\" is out of range (expected 64–1048576 or unlimited)");
 }
 
-TEST(AllocatorOptionsTest, WhoAsksForPyTorchsWaysMeansItsEngineUnlessOneIsNamed) {
+TEST(AllocatorOptionsTest, CompatSelectsClassicUnlessEngineIsNamed) {
   EXPECT_EQ(parse("").engine, EngineKind::kPaged);
   EXPECT_EQ(parse("compat:pytorch").engine, EngineKind::kClassic);
   EXPECT_EQ(parse("compat:none").engine, EngineKind::kPaged);
@@ -101,13 +101,13 @@ TEST(AllocatorOptionsTest, WhoAsksForPyTorchsWaysMeansItsEngineUnlessOneIsNamed)
   EXPECT_EQ(parse("max_split_size_mb:64", paged).engine, EngineKind::kPaged) << "not asked again";
 }
 
-// --- reading again ---------------------------------------------------------------------------
+// Consecutive texts.
 
 constexpr const char* kResetByPytorch =
     "max_split_size_mb:64,max_non_split_rounding_mb:32,roundup_power2_divisions:4,"
     "garbage_collection_threshold:0.5";
 
-TEST(AllocatorOptionsTest, ASecondTextChangesOnlyWhatItNames) {
+TEST(AllocatorOptionsTest, SecondTextChangesOnlyNamedOptions) {
   const AllocatorOptions base = parse(kResetByPytorch);
   const AllocatorOptions again = parse("expandable_segments:True,max_split_size_mb:128", base);
   AllocatorOptions wanted = base;
@@ -116,7 +116,7 @@ TEST(AllocatorOptionsTest, ASecondTextChangesOnlyWhatItNames) {
   EXPECT_EQ(again, wanted);
 }
 
-TEST(AllocatorOptionsTest, UnderCompatASecondTextResetsWhatPytorchResets) {
+TEST(AllocatorOptionsTest, CompatResetsWhatPyTorchResets) {
   const AllocatorOptions base = parse(std::string(kResetByPytorch) +
                                       ",compat:pytorch,large_segment_size_mb:24,"
                                       "per_process_memory_fraction:0.5");
@@ -128,7 +128,7 @@ TEST(AllocatorOptionsTest, UnderCompatASecondTextResetsWhatPytorchResets) {
                                    "per_process_memory_fraction:0.5"));
 }
 
-TEST(AllocatorOptionsTest, AListReplacesTheOneBefore) {
+TEST(AllocatorOptionsTest, ListReplacesThePreviousList) {
   const AllocatorOptions base =
       parse("expandable_segments_reserve_by_class:[a:1G],roundup_power2_divisions:[1:2,>:4]");
   const AllocatorOptions again =
@@ -138,7 +138,7 @@ TEST(AllocatorOptionsTest, AListReplacesTheOneBefore) {
   EXPECT_EQ(again.roundup_power2_divisions[15], 0U);
 }
 
-// --- options that were not read from text ----------------------------------------------------
+// Option structs.
 
 std::string complaint_after(const std::function<void(AllocatorOptions&)>& change) {
   AllocatorOptions options;
@@ -148,7 +148,7 @@ std::string complaint_after(const std::function<void(AllocatorOptions&)>& change
   return status.message();
 }
 
-TEST(AllocatorOptionsTest, OptionsMadeByHandAreHeldToTheSameRanges) {
+TEST(AllocatorOptionsTest, ChecksRangesOfOptionStructs) {
   EXPECT_TRUE(check_allocator_options(AllocatorOptions()).ok());
   EXPECT_EQ(complaint_after([](auto& o) { o.memory_fraction = -0.5; }),
             "per_process_memory_fraction: \"-0.5\" is out of range (expected 0–1)");
@@ -166,7 +166,7 @@ TEST(AllocatorOptionsTest, OptionsMadeByHandAreHeldToTheSameRanges) {
               HasSubstr("expandable_segments_reserve: \"0\" is out of range"));
 }
 
-TEST(AllocatorOptionsTest, WhatCannotBeWrittenIsRefused) {
+TEST(AllocatorOptionsTest, RejectsUnprintableOptions) {
   EXPECT_EQ(complaint_after(
                 [](auto& o) { o.expandable_reserve = {.capacity_fraction = 0.5, .bytes = kGiB}; }),
             "expandable_segments_reserve: this value cannot be written (expected a fraction above "

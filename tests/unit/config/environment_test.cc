@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment variables: what they set, and what is said when they are wrong. Everything goes
-// through `Environment` values, but for the one test of the process's own environment.
+// Tests of the environment variables and their error messages. All but one use `Environment` values
+// instead of the process's environment.
 #include "config/environment.h"
 
 #include <gmock/gmock.h>
@@ -28,8 +28,8 @@ Result<sim::Options> options_with(const std::string& name, const std::string& va
   return options_from({{name, value}});
 }
 
-// The message of the failure that must come, checked to be the user's mistake.
-std::string complaint_about(const std::string& name, const std::string& value) {
+// The message of the expected kInvalidArgument.
+std::string error_for(const std::string& name, const std::string& value) {
   const Result<sim::Options> options = options_with(name, value);
   EXPECT_FALSE(options.ok()) << name << "=" << value;
   EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
@@ -44,13 +44,13 @@ void expect_same_options(const sim::Options& found, const sim::Options& wanted) 
   EXPECT_EQ(found.seed, wanted.seed);
 }
 
-TEST(EnvironmentTest, NothingSetGivesTheDefaults) {
+TEST(EnvironmentTest, UsesDefaultsWhenUnset) {
   const Result<sim::Options> options = sim_options_from(Environment());
   ASSERT_TRUE(options.ok());
   expect_same_options(*options, sim::Options());
 }
 
-TEST(EnvironmentTest, EveryVariableSetsItsOption) {
+TEST(EnvironmentTest, EachVariableSetsItsOption) {
   const Result<sim::Options> options = options_from({
       {"ASHLAR_SIM_DEVICES", "8"},
       {"ASHLAR_SIM_CAPACITY", "80GiB"},
@@ -64,7 +64,7 @@ TEST(EnvironmentTest, EveryVariableSetsItsOption) {
   EXPECT_EQ(options->backing, sim::Backing::kBookkeeping);
 }
 
-TEST(EnvironmentTest, DriversAreNamedByVariablesOfTheirOwn) {
+TEST(EnvironmentTest, SelectsDriverLibraries) {
   const Drivers named = drivers_from(Environment(
       {{"ASHLAR_CUDA_DRIVER", "/opt/libcuda.so"}, {"ASHLAR_HIP_DRIVER", "libhip.so.9"}}));
   EXPECT_EQ(named.cuda.library, "/opt/libcuda.so");
@@ -73,7 +73,7 @@ TEST(EnvironmentTest, DriversAreNamedByVariablesOfTheirOwn) {
   EXPECT_TRUE(options_with("ASHLAR_CUDA_DRIVER", "/opt/libcuda.so").ok());
 }
 
-TEST(EnvironmentTest, TheDefaultTextOfEachVariableHasTheEffectOfLeavingItUnset) {
+TEST(EnvironmentTest, DefaultTextEqualsUnset) {
   for (const EnvironmentVariable& row : environment_variables()) {
     if (row.default_text.empty()) continue;
     const Result<sim::Options> options =
@@ -83,10 +83,10 @@ TEST(EnvironmentTest, TheDefaultTextOfEachVariableHasTheEffectOfLeavingItUnset) 
   }
 }
 
-TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
+TEST(EnvironmentTest, RowsHaveTexts) {
   std::set<std::string_view> names;
   for (const EnvironmentVariable& row : environment_variables()) {
-    // Ours, PyTorch's, or OpenSHMEM's.
+    // Ashlar's, PyTorch's or OpenSHMEM's.
     EXPECT_TRUE(row.name.starts_with("ASHLAR_") || row.name.find("TORCH_") != row.name.npos ||
                 row.name.starts_with("SHMEM_"));
     EXPECT_EQ(row.parse != nullptr, row.scope == VariableScope::kSimulatedMachine) << row.name;
@@ -98,7 +98,7 @@ TEST(EnvironmentTest, EveryRowSaysWhatItSetsAndWhatItExpects) {
   }
 }
 
-TEST(EnvironmentTest, TheBackEndForPyTorchIsOneOfThree) {
+TEST(EnvironmentTest, AcceptsThreeTorchBackEnds) {
   const auto backend_with = [](const std::string& name, const std::string& value) {
     return torch_backend_from(Environment(Environment::Values{{name, value}}));
   };
@@ -111,81 +111,81 @@ TEST(EnvironmentTest, TheBackEndForPyTorchIsOneOfThree) {
   EXPECT_FALSE(backend_with("ASHLAR_TORCH", "sim").ok());
 }
 
-TEST(EnvironmentTest, AnEmptyValueCountsAsUnset) {
+TEST(EnvironmentTest, EmptyValueCountsAsUnset) {
   const Result<sim::Options> options =
       options_from({{"ASHLAR_SIM_DEVICES", ""}, {"ASHLAR_NO_SUCH_THING", ""}});
   ASSERT_TRUE(options.ok()) << options.status().to_string();
   expect_same_options(*options, sim::Options());
 }
 
-TEST(EnvironmentTest, AWrongCapacityIsNamedWithItsValueAndWhatWasExpected) {
-  EXPECT_EQ(complaint_about("ASHLAR_SIM_CAPACITY", "12x"),
+TEST(EnvironmentTest, RejectsMalformedCapacity) {
+  EXPECT_EQ(error_for("ASHLAR_SIM_CAPACITY", "12x"),
             "ASHLAR_SIM_CAPACITY: \"12x\" is not a size (expected a number of bytes with an "
             "optional unit, such as 80GiB)");
 }
 
-TEST(EnvironmentTest, ACapacityOutOfRangeIsRefusedWithTheRange) {
-  EXPECT_THAT(complaint_about("ASHLAR_SIM_CAPACITY", "1KiB"),
+TEST(EnvironmentTest, RejectsCapacityOutOfRange) {
+  EXPECT_THAT(error_for("ASHLAR_SIM_CAPACITY", "1KiB"),
               AllOf(HasSubstr("\"1KiB\" is too small"), HasSubstr("2.00 MiB to 64.00 TiB")));
-  EXPECT_THAT(complaint_about("ASHLAR_SIM_CAPACITY", "65TiB"),
+  EXPECT_THAT(error_for("ASHLAR_SIM_CAPACITY", "65TiB"),
               AllOf(HasSubstr("\"65TiB\" is too large"), HasSubstr("2.00 MiB to 64.00 TiB")));
-  EXPECT_THAT(complaint_about("ASHLAR_SIM_CAPACITY", "0"), HasSubstr("too small"));
+  EXPECT_THAT(error_for("ASHLAR_SIM_CAPACITY", "0"), HasSubstr("too small"));
 }
 
-TEST(EnvironmentTest, TheEndsOfTheCapacityRangeAreInside) {
+TEST(EnvironmentTest, AcceptsCapacityBounds) {
   EXPECT_EQ(options_with("ASHLAR_SIM_CAPACITY", "2MiB")->capacity_bytes, 2 * kMiB);
   EXPECT_EQ(options_with("ASHLAR_SIM_CAPACITY", "64TiB")->capacity_bytes, size_t{1} << 46);
 }
 
-TEST(EnvironmentTest, ADeviceCountFromOneToSixtyFourIsTakenAndNothingElse) {
+TEST(EnvironmentTest, AcceptsDeviceCountsFrom1To64) {
   EXPECT_EQ(options_with("ASHLAR_SIM_DEVICES", "1")->device_count, 1U);
   EXPECT_EQ(options_with("ASHLAR_SIM_DEVICES", "64")->device_count, 64U);
   for (const char* wrong :
        {"0", "65", "-1", "+1", "two", "8 ", " 8", "1e1", "8.0", "0x8", "99999999999999999999999"}) {
-    EXPECT_EQ(complaint_about("ASHLAR_SIM_DEVICES", wrong),
+    EXPECT_EQ(error_for("ASHLAR_SIM_DEVICES", wrong),
               std::string("ASHLAR_SIM_DEVICES: \"") + wrong +
                   "\" is not a number of devices (expected a whole number from 1 to 64)");
   }
 }
 
-TEST(EnvironmentTest, ASeedIsAnyWholeNumberOfSixtyFourBits) {
+TEST(EnvironmentTest, AcceptsAny64BitSeed) {
   EXPECT_EQ(options_with("ASHLAR_SIM_SEED", "0")->seed, 0U);
   EXPECT_EQ(options_with("ASHLAR_SIM_SEED", "18446744073709551615")->seed, UINT64_MAX);
-  EXPECT_THAT(complaint_about("ASHLAR_SIM_SEED", "18446744073709551616"),
+  EXPECT_THAT(error_for("ASHLAR_SIM_SEED", "18446744073709551616"),
               HasSubstr("is not a seed (expected a whole number from 0"));
-  EXPECT_THAT(complaint_about("ASHLAR_SIM_SEED", "lucky"), HasSubstr("\"lucky\" is not a seed"));
+  EXPECT_THAT(error_for("ASHLAR_SIM_SEED", "lucky"), HasSubstr("\"lucky\" is not a seed"));
 }
 
-TEST(EnvironmentTest, ABackingIsMemoryOrBookkeepingAndNothingElse) {
+TEST(EnvironmentTest, AcceptsTwoBackings) {
   EXPECT_EQ(options_with("ASHLAR_SIM_BACKING", "memory")->backing, sim::Backing::kMemory);
-  EXPECT_EQ(complaint_about("ASHLAR_SIM_BACKING", "Memory"),
+  EXPECT_EQ(error_for("ASHLAR_SIM_BACKING", "Memory"),
             "ASHLAR_SIM_BACKING: \"Memory\" is not a kind of backing (expected memory or "
             "bookkeeping)");
 }
 
-TEST(EnvironmentTest, AMistypedVariableIsRefusedWithTheNearestName) {
-  EXPECT_EQ(complaint_about("ASHLAR_SIM_DEVCES", "8"),
+TEST(EnvironmentTest, SuggestsTheNearestVariable) {
+  EXPECT_EQ(error_for("ASHLAR_SIM_DEVCES", "8"),
             "ASHLAR_SIM_DEVCES: no such variable; did you mean ASHLAR_SIM_DEVICES?");
-  EXPECT_THAT(complaint_about("ASHLAR_SIM_CAPACTIY", "8"), HasSubstr("ASHLAR_SIM_CAPACITY?"));
-  EXPECT_THAT(complaint_about("ASHLAR_SIM_SEEDS", "8"), HasSubstr("ASHLAR_SIM_SEED?"));
+  EXPECT_THAT(error_for("ASHLAR_SIM_CAPACTIY", "8"), HasSubstr("ASHLAR_SIM_CAPACITY?"));
+  EXPECT_THAT(error_for("ASHLAR_SIM_SEEDS", "8"), HasSubstr("ASHLAR_SIM_SEED?"));
 }
 
-TEST(EnvironmentTest, AVariableOfOursThatResemblesNoneIsRefusedWithTheListOfAll) {
+TEST(EnvironmentTest, RejectsUnknownAshlarVariables) {
   EXPECT_THAT(
-      complaint_about("ASHLAR_COLOUR_OF_THE_VIEWER", "red"),
+      error_for("ASHLAR_COLOUR_OF_THE_VIEWER", "red"),
       AllOf(HasSubstr("ASHLAR_COLOUR_OF_THE_VIEWER: no such variable"),
             HasSubstr("ASHLAR_SIM_DEVICES, ASHLAR_SIM_CAPACITY"), Not(HasSubstr("PYTORCH_"))));
 }
 
-TEST(EnvironmentTest, VariablesOfOthersAreNoneOfOurBusiness) {
+TEST(EnvironmentTest, IgnoresForeignVariables) {
   const Result<sim::Options> options =
       options_from({{"PATH", "/usr/bin"}, {"ASHLARSIM", "x"}, {"MY_ASHLAR_SIM_DEVICES", "x"}});
   EXPECT_TRUE(options.ok()) << options.status().to_string();
 }
 
-// --- settings of allocators ------------------------------------------------------------------
+// Allocator options.
 
-// In the order in which they count.
+// In order of precedence.
 const std::array<std::string, 4> kAllocatorVariables = {
     "ASHLAR_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
 
@@ -193,14 +193,14 @@ Result<AllocatorOptions> allocator_options_with(const std::string& name, const s
   return allocator_options_from(Environment(Environment::Values{{name, value}}));
 }
 
-TEST(AllocatorVariablesTest, NothingSetGivesTheDefaults) {
+TEST(AllocatorVariablesTest, UsesDefaultsWhenUnset) {
   const Result<AllocatorOptions> options = allocator_options_from(Environment());
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(*options, AllocatorOptions());
   EXPECT_EQ(allocator_variable_in(Environment()), nullptr);
 }
 
-TEST(AllocatorVariablesTest, OfThoseThatAreSetTheFirstCountsAndTheOthersAreNotRead) {
+TEST(AllocatorVariablesTest, ReadsOnlyTheFirstSetVariable) {
   Environment::Values values;
   for (size_t i = kAllocatorVariables.size(); i-- > 0;) {
     values[kAllocatorVariables[i]] = "max_split_size_mb:" + std::to_string(20 + i);
@@ -214,13 +214,13 @@ TEST(AllocatorVariablesTest, OfThoseThatAreSetTheFirstCountsAndTheOthersAreNotRe
   }
 }
 
-TEST(AllocatorVariablesTest, AnEmptyOneCountsAsUnset) {
+TEST(AllocatorVariablesTest, EmptyValueIsSkipped) {
   const Environment environment(
       {{"ASHLAR_ALLOC_CONF", ""}, {"PYTORCH_ALLOC_CONF", "expandable_segments:True"}});
   EXPECT_TRUE(allocator_options_from(environment)->expandable_segments);
 }
 
-TEST(AllocatorVariablesTest, AWrongValueIsNamedWithTheVariableAndTheOption) {
+TEST(AllocatorVariablesTest, ErrorNamesVariableAndOption) {
   const Result<AllocatorOptions> ours =
       allocator_options_with("ASHLAR_ALLOC_CONF", "max_split_size_mb:12x");
   EXPECT_EQ(ours.status().kind(), StatusKind::kInvalidArgument);
@@ -236,7 +236,7 @@ TEST(AllocatorVariablesTest, AWrongValueIsNamedWithTheVariableAndTheOption) {
             "read instead");
 }
 
-TEST(AllocatorVariablesTest, ASwitchOfPyTorchsSetsItsOptionUnlessTheSettingsNameIt) {
+TEST(AllocatorVariablesTest, SettingsOverridePyTorchSwitches) {
   constexpr const char* kSwitch = "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC";
   for (const char* on : {"1", "True"}) {
     EXPECT_TRUE(allocator_options_with(kSwitch, on)->shareable_expandable_segments) << on;
@@ -258,31 +258,31 @@ TEST(AllocatorVariablesTest, ASwitchOfPyTorchsSetsItsOptionUnlessTheSettingsName
             "False)");
 }
 
-TEST(AllocatorVariablesTest, NoCachingSwitchesCachingOff) {
+TEST(AllocatorVariablesTest, NoCachingDisablesCaching) {
   for (const char* name : {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NO_HIP_MEMORY_CACHING"}) {
     EXPECT_FALSE(allocator_options_with(name, "1")->caching);
     EXPECT_TRUE(allocator_options_with(name, "0")->caching);
   }
 }
 
-TEST(AllocatorVariablesTest, TheSimulatedMachineDoesNotMindThem) {
+TEST(AllocatorVariablesTest, SimulatedMachineIgnoresThem) {
   EXPECT_TRUE(options_from({{"ASHLAR_ALLOC_CONF", "nonsense"}, {"PYTORCH_ALLOC_CONF", "x"}}).ok());
 }
 
-TEST(AllocatorVariablesTest, TheVariablesOfTheSimulatedMachineAreNotTheirs) {
+TEST(AllocatorVariablesTest, IgnoresSimulatorVariables) {
   const Environment environment(Environment::Values{{"ASHLAR_SIM_DEVICES", "none"}});
   EXPECT_EQ(allocator_variable_in(environment), nullptr);
   EXPECT_TRUE(allocator_options_from(environment).ok());
 }
 
-TEST(AllocatorVariablesTest, AMistypedVariableIsRefused) {
+TEST(AllocatorVariablesTest, RejectsMistypedVariable) {
   const Result<AllocatorOptions> options =
       allocator_options_with("ASHLAR_ALOC_CONF", "expandable_segments:True");
   EXPECT_EQ(options.status().message(),
             "ASHLAR_ALOC_CONF: no such variable; did you mean ASHLAR_ALLOC_CONF?");
 }
 
-TEST(EnvironmentTest, TheProcessEnvironmentIsReadAsItIs) {
+TEST(EnvironmentTest, ReadsTheProcessEnvironment) {
   ASSERT_EQ(setenv("ASHLAR_SIM_DEVICES", "3", 1), 0);
   ASSERT_EQ(setenv("ENVIRONMENT_TEST_EQUALS", "a=b", 1), 0);
   const Environment environment = Environment::of_process();
@@ -294,7 +294,7 @@ TEST(EnvironmentTest, TheProcessEnvironmentIsReadAsItIs) {
   EXPECT_EQ(environment.value("ENVIRONMENT_TEST_NOT_THERE"), std::nullopt);
 }
 
-TEST(EnvironmentTest, NothingIsShownUnlessAskedFor) {
+TEST(EnvironmentTest, LiveMonitoringIsOffByDefault) {
   const auto shown = [](Environment::Values values) {
     return live_options_from(Environment(std::move(values)));
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What counts as a slip of the fingers, and what does not.
+// Tests of "did you mean" suggestions.
 #include "config/nearest_name.h"
 
 #include <gtest/gtest.h>
@@ -12,38 +12,36 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kKnown = {"info", "demo", "replay", "report"};
 
-TEST(NearestNameTest, OneWrongMissingAddedOrSwappedLetterIsForgiven) {
+TEST(NearestNameTest, ForgivesOneEdit) {
   EXPECT_EQ(nearest_name("imfo", kKnown), "info");
   EXPECT_EQ(nearest_name("inf", kKnown), "info");
   EXPECT_EQ(nearest_name("infoo", kKnown), "info");
   EXPECT_EQ(nearest_name("ifno", kKnown), "info");
 }
 
-TEST(NearestNameTest, TheNameWithTheFewestEditsWins) {
+TEST(NearestNameTest, PrefersTheFewestEdits) {
   EXPECT_EQ(nearest_name("repaly", kKnown), "replay");
   EXPECT_EQ(nearest_name("reprot", kKnown), "report");
 }
 
-TEST(NearestNameTest, OfEquallyNearNamesTheFirstIsTaken) {
+TEST(NearestNameTest, PrefersTheFirstOfEquals) {
   constexpr std::array<std::string_view, 2> known = {"bat", "cat"};
   EXPECT_EQ(nearest_name("hat", known), "bat");
 }
 
-TEST(NearestNameTest, AnExactNameIsItsOwnNearest) {
-  EXPECT_EQ(nearest_name("demo", kKnown), "demo");
-}
+TEST(NearestNameTest, FindsAnExactName) { EXPECT_EQ(nearest_name("demo", kKnown), "demo"); }
 
-TEST(NearestNameTest, ANameThatIsTooFarFromAllIsNotGuessed) {
+TEST(NearestNameTest, SuggestsNothingForDistantNames) {
   EXPECT_EQ(nearest_name("zzzzzz", kKnown), std::nullopt);
   EXPECT_EQ(nearest_name("synchronize", kKnown), std::nullopt);
 }
 
-TEST(NearestNameTest, NothingTypedOrNothingKnownGivesNothing) {
+TEST(NearestNameTest, SuggestsNothingForEmptyInput) {
   EXPECT_EQ(nearest_name("", kKnown), std::nullopt);
   EXPECT_EQ(nearest_name("info", {}), std::nullopt);
 }
 
-TEST(NearestNameTest, AShortNameNoneOfWhoseLettersWereTypedIsNotGuessed) {
+TEST(NearestNameTest, SuggestsNoNameWithoutCommonLetters) {
   constexpr std::array<std::string_view, 1> known = {"ab"};
   EXPECT_EQ(nearest_name("xy", known), std::nullopt);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The grammar of options as text, apart from any option: what is read, and what is said of a text
-// that is not of that form.
+// Tests of the option grammar and its error messages.
 #include "config/option_text.h"
 
 #include <gmock/gmock.h>
@@ -18,19 +17,19 @@ std::vector<OptionAssignment> read(std::string_view text) {
   return assignments.ok() ? *assignments : std::vector<OptionAssignment>();
 }
 
-std::string complaint_about(std::string_view text) {
+std::string error_for(std::string_view text) {
   const Result<std::vector<OptionAssignment>> assignments = read_option_text(text);
   EXPECT_FALSE(assignments.ok()) << text;
   EXPECT_EQ(assignments.status().kind(), StatusKind::kInvalidArgument);
   return assignments.status().message();
 }
 
-TEST(OptionTextTest, NothingAndWhitespaceHoldNoOption) {
+TEST(OptionTextTest, BlankTextHasNoOptions) {
   EXPECT_THAT(read(""), SizeIs(0));
   EXPECT_THAT(read(" \t\n\v\f\r "), SizeIs(0));
 }
 
-TEST(OptionTextTest, NamesAndValuesComeInTheirOrder) {
+TEST(OptionTextTest, KeepsTheOrderOfOptions) {
   const std::vector<OptionAssignment> found = read("one:1,two:2");
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].name, "one");
@@ -40,7 +39,7 @@ TEST(OptionTextTest, NamesAndValuesComeInTheirOrder) {
   EXPECT_EQ(found[1].value, "2");
 }
 
-TEST(OptionTextTest, ListsHoldEntriesAndAreKeptAsWritten) {
+TEST(OptionTextTest, ParsesListsAndKeepsTheirText) {
   const std::vector<OptionAssignment> found = read("some:[a:1,>:2],other:x,none:[]");
   ASSERT_THAT(found, SizeIs(3));
   EXPECT_TRUE(found[0].is_list);
@@ -53,7 +52,7 @@ TEST(OptionTextTest, ListsHoldEntriesAndAreKeptAsWritten) {
   EXPECT_THAT(found[2].entries, SizeIs(0));
 }
 
-TEST(OptionTextTest, WhitespaceAroundWordsIsDroppedAndWithinThemKept) {
+TEST(OptionTextTest, TrimsWhitespaceAroundWords) {
   const std::vector<OptionAssignment> found = read("\t one : 1 2 ,\n list : [ a : 1 , b:2 ] ");
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].name, "one");
@@ -72,8 +71,8 @@ struct WrongText {
 
 class WrongOptionTextTest : public ::testing::TestWithParam<WrongText> {};
 
-TEST_P(WrongOptionTextTest, IsRefusedWithThePlaceAndWhatWasExpected) {
-  EXPECT_EQ(complaint_about(GetParam().text), GetParam().message);
+TEST_P(WrongOptionTextTest, ErrorHasPositionAndExpectation) {
+  EXPECT_EQ(error_for(GetParam().text), GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -119,12 +118,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "one: in the list, \"1\" is followed by \":2]\" (expected a comma or ])"}),
     [](const auto& each) { return std::string(each.param.name); });
 
-TEST(OptionTextTest, WhatIsQuotedStaysOnOneLineAndShort) {
+TEST(OptionTextTest, ExcerptsAreShortAndOnOneLine) {
   EXPECT_EQ(in_quotes("a\nb\tc"), "\"a b c\"");
   const std::string shown = in_quotes(std::string(1000, 'x'));
   EXPECT_LT(shown.size(), 100U);
   EXPECT_TRUE(shown.ends_with("…\""));
-  // 79 letters and one of two bytes: the 80th byte is its first half.
+  // 79 letters and a two-byte character: the 80th byte is its first half.
   EXPECT_EQ(excerpt(std::string(79, 'x') + "éé"), std::string(79, 'x') + "…");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both forms of roundup_power2_divisions, slot by slot, and the way back.
+// Tests of both forms of roundup_power2_divisions.
 #include "config/roundup_divisions.h"
 
 #include <gmock/gmock.h>
@@ -25,26 +25,26 @@ RoundupDivisions divisions_of(const std::string& value) {
   return options.ok() ? options->roundup_power2_divisions : RoundupDivisions{};
 }
 
-std::string complaint_about(const std::string& value) {
+std::string error_for(const std::string& value) {
   const Result<AllocatorOptions> options = parse(value);
   EXPECT_FALSE(options.ok()) << value;
   EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
   return options.status().message();
 }
 
-TEST(RoundupDivisionsTest, OneNumberFillsAllSlots) {
+TEST(RoundupDivisionsTest, SingleNumberFillsAllSlots) {
   EXPECT_THAT(divisions_of("8"), Each(8));
   EXPECT_THAT(divisions_of("1"), Each(1));
   EXPECT_THAT(divisions_of("1048576"), Each(1048576));
 }
 
-TEST(RoundupDivisionsTest, EachEntrySetsTheSlotOfItsPowerOfTwo) {
+TEST(RoundupDivisionsTest, EntrySetsTheSlotOfItsSize) {
   EXPECT_THAT(divisions_of("[1:2,2:4,4:8,8:16,16:32,32:64,64:2,128:4,256:8,512:16,1024:32,2048:64,"
                            "4096:2,8192:4,16384:8,32768:16]"),
               ElementsAre(2, 4, 8, 16, 32, 64, 2, 4, 8, 16, 32, 64, 2, 4, 8, 16));
 }
 
-TEST(RoundupDivisionsTest, TheFirstEntryAlsoFillsAllLowerSlots) {
+TEST(RoundupDivisionsTest, FirstEntryFillsLowerSlots) {
   EXPECT_THAT(divisions_of("[8:4]"), ElementsAre(4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
 }
 
@@ -53,54 +53,54 @@ TEST(RoundupDivisionsTest, GapsBetweenEntriesStayOff) {
               ElementsAre(8, 8, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-TEST(RoundupDivisionsTest, AboveFillsTheSlotsAfterTheLastOneSet) {
+TEST(RoundupDivisionsTest, GreaterSignFillsRemainingSlots) {
   EXPECT_THAT(divisions_of("[256:1,512:2,1024:4,>:8]"),
               ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 8, 8, 8, 8));
   EXPECT_THAT(divisions_of("[32768:2,>:8]"), Each(2)) << "there is nothing above";
 }
 
-TEST(RoundupDivisionsTest, WithoutAscendingOrderTheLastOneSetIsTheLastOneWritten) {
+TEST(RoundupDivisionsTest, LastEntryWinsInAnyOrder) {
   EXPECT_THAT(divisions_of("[4:2,1:8]"),
               ElementsAre(8, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
   EXPECT_THAT(divisions_of("[4:2,1:8,>:4]"),
               ElementsAre(8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4));
 }
 
-TEST(RoundupDivisionsTest, ZeroIsTakenInAListOnly) {
+TEST(RoundupDivisionsTest, AcceptsZeroOnlyInLists) {
   EXPECT_THAT(divisions_of("[1:0,2:4,>:0]"),
               ElementsAre(0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(complaint_about("0"), HasSubstr("\"0\" is not a power of two (expected "));
+  EXPECT_THAT(error_for("0"), HasSubstr("\"0\" is not a power of two (expected "));
 }
 
 TEST(RoundupDivisionsTest, OffIsTheDefault) { EXPECT_EQ(*parse("off"), AllocatorOptions()); }
 
-TEST(RoundupDivisionsTest, AnythingButPowersOfTwoInRangeIsRefused) {
+TEST(RoundupDivisionsTest, RejectsInvalidDivisions) {
   for (const char* wrong : {"3", "-4", "4.0", "x", "99999999999999999999"}) {
-    EXPECT_THAT(complaint_about(wrong),
+    EXPECT_THAT(error_for(wrong),
                 HasSubstr(std::string("\"") + wrong + "\" is not a power of two"));
   }
-  EXPECT_THAT(complaint_about("2097152"), HasSubstr("\"2097152\" is out of range"));
-  EXPECT_THAT(complaint_about("[256:3]"),
+  EXPECT_THAT(error_for("2097152"), HasSubstr("\"2097152\" is out of range"));
+  EXPECT_THAT(error_for("[256:3]"),
               HasSubstr("roundup_power2_divisions: 256: \"3\" is neither 0 nor a power of two"));
-  EXPECT_THAT(complaint_about("[256:2097152]"), HasSubstr("256: \"2097152\" is out of range"));
-  EXPECT_THAT(complaint_about("[>:3]"), HasSubstr("\"3\" is neither 0 nor a power of two"));
+  EXPECT_THAT(error_for("[256:2097152]"), HasSubstr("256: \"2097152\" is out of range"));
+  EXPECT_THAT(error_for("[>:3]"), HasSubstr("\"3\" is neither 0 nor a power of two"));
 }
 
-TEST(RoundupDivisionsTest, AnythingButPowersOfTwoUpTo32GiBIsNoSize) {
-  EXPECT_THAT(complaint_about("[3:4]"), HasSubstr("has \"3\", which is no power of two"));
-  EXPECT_THAT(complaint_about("[0:4]"), HasSubstr("has \"0\", which is no power of two"));
-  EXPECT_THAT(complaint_about("[<:4]"), HasSubstr("has \"<\", which is no power of two"));
-  EXPECT_THAT(complaint_about("[65536:4]"), HasSubstr("has \"65536\", which is out of range"));
+TEST(RoundupDivisionsTest, RejectsInvalidSizes) {
+  EXPECT_THAT(error_for("[3:4]"), HasSubstr("has \"3\", which is no power of two"));
+  EXPECT_THAT(error_for("[0:4]"), HasSubstr("has \"0\", which is no power of two"));
+  EXPECT_THAT(error_for("[<:4]"), HasSubstr("has \"<\", which is no power of two"));
+  EXPECT_THAT(error_for("[65536:4]"), HasSubstr("has \"65536\", which is out of range"));
 }
 
-TEST(RoundupDivisionsTest, AListSaysEachThingOnceAndWhatIsAboveLast) {
-  EXPECT_THAT(complaint_about("[]"), HasSubstr("\"[]\" is an empty list"));
-  EXPECT_THAT(complaint_about("[64:8,64:8]"), HasSubstr("has \"64\" twice"));
-  EXPECT_THAT(complaint_about("[>:8]"), HasSubstr("has \">\" at a wrong place"));
-  EXPECT_THAT(complaint_about("[64:2,>:8,128:4]"), HasSubstr("has \">\" at a wrong place"));
+TEST(RoundupDivisionsTest, RejectsDuplicatesAndMisplacedGreaterSign) {
+  EXPECT_THAT(error_for("[]"), HasSubstr("\"[]\" is an empty list"));
+  EXPECT_THAT(error_for("[64:8,64:8]"), HasSubstr("has \"64\" twice"));
+  EXPECT_THAT(error_for("[>:8]"), HasSubstr("has \">\" at a wrong place"));
+  EXPECT_THAT(error_for("[64:2,>:8,128:4]"), HasSubstr("has \">\" at a wrong place"));
 }
 
-TEST(RoundupDivisionsTest, IsWrittenInTheShortestForm) {
+TEST(RoundupDivisionsTest, FormatsTheShortestForm) {
   for (const char* form : {"8", "1", "[1:0,2:4]", "[8:4]", "[2:8,16:4]", "[256:1,512:2,1024:4,>:8]",
                            "[16384:0,>:8]", "[2:8,16384:0,>:4]", "[1:1,>:2]"}) {
     EXPECT_EQ(roundup_divisions_text(divisions_of(form)), form);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options as a snapshot carries them.
+// Tests of options in snapshots.
 #include "config/snapshot_settings.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-TEST(SnapshotSettingsTest, OptionsComeBackFromWhatIsWritten) {
+TEST(SnapshotSettingsTest, RoundTripsOptions) {
   for (const char* text : {"", "policy:lean", "engine:classic", "compat:pytorch",
                            "engine:classic,expandable_segments:True", "max_split_size_mb:64",
                            "roundup_power2_divisions:[256:1,512:2,>:8]", "large_segment_size_mb:40",
@@ -22,7 +22,7 @@ TEST(SnapshotSettingsTest, OptionsComeBackFromWhatIsWritten) {
   }
 }
 
-TEST(SnapshotSettingsTest, WhatDoesNotNameItsEngineIsPyTorchs) {
+TEST(SnapshotSettingsTest, SettingsWithoutEngineArePyTorchs) {
   for (const char* text : {"", "expandable_segments:True"}) {
     const RecordedOptions read = options_of({{"PYTORCH_CUDA_ALLOC_CONF", std::string(text)}});
     EXPECT_EQ(read.options.engine, EngineKind::kClassic) << text;
@@ -31,13 +31,13 @@ TEST(SnapshotSettingsTest, WhatDoesNotNameItsEngineIsPyTorchs) {
   EXPECT_EQ(options_of({}).options.engine, EngineKind::kClassic);
 }
 
-TEST(SnapshotSettingsTest, TheValuesInForceCountBeforeTheText) {
+TEST(SnapshotSettingsTest, ValuesOverrideTheText) {
   const RecordedOptions read =
       options_of({{"expandable_segments", true}, {"PYTORCH_CUDA_ALLOC_CONF", std::string()}});
   EXPECT_TRUE(read.options.expandable_segments);
 }
 
-TEST(SnapshotSettingsTest, WhatIsNotUnderstoodIsSaidAndTheRestCounts) {
+TEST(SnapshotSettingsTest, ReportsUnknownSettingsAndKeepsTheRest) {
   const RecordedOptions read =
       options_of({{"PYTORCH_CUDA_ALLOC_CONF", std::string("no_such_option:1")},
                   {"max_split_size", int64_t{64} << 20},
@@ -47,7 +47,7 @@ TEST(SnapshotSettingsTest, WhatIsNotUnderstoodIsSaidAndTheRestCounts) {
   EXPECT_FALSE(read.options.expandable_segments);
 }
 
-TEST(SnapshotSettingsTest, ValuesThatMakeNoSenseAreLeftOut) {
+TEST(SnapshotSettingsTest, IgnoresInvalidValues) {
   const RecordedOptions read = options_of({{"garbage_collection_threshold", 7.5}});
   EXPECT_EQ(read.options.garbage_collection_threshold, 0);
   EXPECT_NE(read.ignored, "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocator a program sees: buffers, plain addresses, and what is thrown for which mistake.
+// Tests of the public Allocator: buffers, plain addresses and errors.
 #include "ashlar/allocator.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class AllocatorTest : public SimFixture {
   }
 };
 
-TEST_F(AllocatorTest, ABufferIsFreedWhenItGoesOutOfScope) {
+TEST_F(AllocatorTest, FreesBufferAtEndOfScope) {
   Allocator allocator(device());
   DeviceAddress address;
   {
@@ -38,7 +38,7 @@ TEST_F(AllocatorTest, ABufferIsFreedWhenItGoesOutOfScope) {
   EXPECT_EQ(allocator.allocate(100).address(), address);
 }
 
-TEST_F(AllocatorTest, TrimmingToANumberOfBytesSaysWhatWentAndWaitsOnlyIfAsked) {
+TEST_F(AllocatorTest, TrimToReportsBytesAndWaitsOnlyIfAsked) {
   Allocator allocator(device(), parse_options("engine:classic"));
   const StreamId stream = *device().create_stream();
   allocator.allocate(40 << 20);
@@ -55,7 +55,7 @@ TEST_F(AllocatorTest, TrimmingToANumberOfBytesSaysWhatWentAndWaitsOnlyIfAsked) {
   EXPECT_EQ(allocator.stats().reserved_bytes.all.current, 0);
 }
 
-TEST_F(AllocatorTest, DeviceWorkSeesTheMemory) {
+TEST_F(AllocatorTest, DeviceWorkAccessesTheMemory) {
   for (const char* settings :
        {"engine:paged", "engine:classic", "engine:classic,expandable_segments:True"}) {
     Allocator allocator(device(), parse_options(settings));
@@ -69,7 +69,7 @@ TEST_F(AllocatorTest, DeviceWorkSeesTheMemory) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(AllocatorTest, ABufferMovesWithItsMemory) {
+TEST_F(AllocatorTest, MovesBufferWithItsMemory) {
   Allocator allocator(device());
   Buffer first = allocator.allocate(512);
   const DeviceAddress address = first.address();
@@ -88,7 +88,7 @@ TEST_F(AllocatorTest, ABufferMovesWithItsMemory) {
   EXPECT_EQ(allocator.stats().allocation.all.current, 0);
 }
 
-TEST_F(AllocatorTest, WithoutCachingEachBlockIsTheDevicesOwn) {
+TEST_F(AllocatorTest, UncachedBlocksAreDeviceAllocations) {
   Allocator allocator(device(), parse_options("caching:False"));
   {
     const Buffer one = allocator.allocate(1000);
@@ -109,7 +109,7 @@ TEST_F(AllocatorTest, WithoutCachingEachBlockIsTheDevicesOwn) {
   EXPECT_GT(used_bytes(), 2 * kMiB) << "what is cached serves nobody meanwhile";
 }
 
-TEST_F(AllocatorTest, WithoutCachingABlockStillWaitsForOtherStreams) {
+TEST_F(AllocatorTest, UncachedBlockWaitsForOtherStreams) {
   Allocator allocator(device(), parse_options("caching:False"));
   const StreamId side = *device().create_stream();
   ASSERT_TRUE(machine_->hold(DeviceIndex(0), side).ok());
@@ -124,7 +124,7 @@ TEST_F(AllocatorTest, WithoutCachingABlockStillWaitsForOtherStreams) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(AllocatorTest, WithoutCachingTheCacheMakesRoomForWhatIsAsked) {
+TEST_F(AllocatorTest, UncachedRequestReleasesTheCache) {
   Allocator allocator(device(), AllocatorOptions{});
   allocator.allocate(200 * kMiB).reset();
   allocator.set_caching(false);
@@ -133,14 +133,14 @@ TEST_F(AllocatorTest, WithoutCachingTheCacheMakesRoomForWhatIsAsked) {
   EXPECT_EQ(allocator.stats().alloc_retries, 1);
 }
 
-TEST_F(AllocatorTest, OptionsAreReadFromTextAndWrittenBack) {
+TEST_F(AllocatorTest, ParsesAndFormatsOptions) {
   const AllocatorOptions options = parse_options("expandable_segments:True");
   EXPECT_TRUE(options.expandable_segments);
   EXPECT_EQ(format_options(options), "expandable_segments:True");
   EXPECT_THROW(parse_options("expandable_segments:yes"), InvalidArgument);
 }
 
-TEST_F(AllocatorTest, ExpandableSegmentsAreShown) {
+TEST_F(AllocatorTest, ReportsExpandableSegments) {
   Allocator allocator(device(), parse_options("engine:classic,expandable_segments:True"));
   const Buffer small = allocator.allocate(100);
   const std::vector<ExpandableUse> uses = allocator.expandable_segments();
@@ -150,7 +150,7 @@ TEST_F(AllocatorTest, ExpandableSegmentsAreShown) {
   EXPECT_TRUE(uses[0].reserved.contains(small.address()));
 }
 
-TEST_F(AllocatorTest, ARestoredPoolHasWhatItHadThen) {
+TEST_F(AllocatorTest, RestoresPoolState) {
   Allocator allocator(device(), AllocatorOptions{});
   const PoolId pool = allocator.make_pool();
   allocator.begin_routing(pool, [](StreamId) { return true; });
@@ -173,7 +173,7 @@ TEST_F(AllocatorTest, ARestoredPoolHasWhatItHadThen) {
   EXPECT_THROW(allocator.live_in_pool({0, 99}), InvalidArgument);
 }
 
-TEST_F(AllocatorTest, NothingIsAnEmptyBuffer) {
+TEST_F(AllocatorTest, ZeroBytesYieldAnEmptyBuffer) {
   Allocator allocator(device());
   Buffer nothing = allocator.allocate(0);
   EXPECT_FALSE(nothing);
@@ -184,7 +184,7 @@ TEST_F(AllocatorTest, NothingIsAnEmptyBuffer) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(AllocatorTest, ABufferUsedElsewhereWaitsForThatStream) {
+TEST_F(AllocatorTest, BufferWaitsForRecordedStream) {
   Allocator allocator(device());
   const StreamId other = *device().create_stream();
   Buffer buffer = allocator.allocate(20 * kMiB);
@@ -200,9 +200,9 @@ TEST_F(AllocatorTest, ABufferUsedElsewhereWaitsForThatStream) {
   EXPECT_EQ(allocator.allocate(20 * kMiB).address(), address);
 }
 
-// --- plain addresses ----------------------------------------------------------------------------
+// Plain addresses.
 
-TEST_F(AllocatorTest, PlainAddressesAreAllocatedAndFreed) {
+TEST_F(AllocatorTest, AllocatesAndFreesPlainAddresses) {
   Allocator allocator(device());
   const DeviceAddress address = allocator.allocate_raw(512);
   allocator.record_stream(address, *device().create_stream());
@@ -210,7 +210,7 @@ TEST_F(AllocatorTest, PlainAddressesAreAllocatedAndFreed) {
   EXPECT_EQ(allocator.stats().allocation.all.current, 0);
 }
 
-TEST_F(AllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothing) {
+TEST_F(AllocatorTest, RejectsFreeOfUnknownAddress) {
   Allocator allocator(device());
   const DeviceAddress address = allocator.allocate_raw(1024);
   const Buffer buffer = allocator.allocate(512);
@@ -226,7 +226,7 @@ TEST_F(AllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothing) {
   EXPECT_EQ(allocator.stats().allocation.all.current, 1);
 }
 
-TEST_F(AllocatorTest, WhatABufferOwnsCannotBeFreedByItsAddress) {
+TEST_F(AllocatorTest, RejectsFreeOfBufferAddress) {
   Allocator allocator(device());
   const DeviceAddress address = allocator.allocate_raw(1024);
   allocator.free_raw(address);
@@ -238,7 +238,7 @@ TEST_F(AllocatorTest, WhatABufferOwnsCannotBeFreedByItsAddress) {
 
 using AllocatorConcurrencyTest = AllocatorTest;
 
-TEST_F(AllocatorConcurrencyTest, OfSeveralThreadsThatFreeAnAddressAtOnceOneSucceeds) {
+TEST_F(AllocatorConcurrencyTest, ConcurrentFreesOfAnAddressSucceedOnce) {
   for (const EngineKind engine : {EngineKind::kClassic, EngineKind::kPaged}) {
     AllocatorOptions options;
     options.engine = engine;
@@ -264,7 +264,7 @@ TEST_F(AllocatorConcurrencyTest, OfSeveralThreadsThatFreeAnAddressAtOnceOneSucce
   }
 }
 
-TEST_F(AllocatorTest, AnAddressOfAnotherAllocatorIsForeign) {
+TEST_F(AllocatorTest, RejectsAddressOfAnotherAllocator) {
   Allocator first(device());
   Allocator second(device());
   const DeviceAddress address = first.allocate_raw(512);
@@ -272,9 +272,9 @@ TEST_F(AllocatorTest, AnAddressOfAnotherAllocatorIsForeign) {
   first.free_raw(address);
 }
 
-// --- failures -----------------------------------------------------------------------------------
+// Failures.
 
-TEST_F(AllocatorTest, OutOfMemoryIsABadAllocWithAReport) {
+TEST_F(AllocatorTest, OutOfMemoryIsABadAllocWithReport) {
   Allocator allocator(device());
   for (size_t bytes : {kGiB, (size_t{1} << 60) - 1, size_t{1} << 60, SIZE_MAX}) {
     SCOPED_TRACE(bytes);
@@ -290,7 +290,7 @@ TEST_F(AllocatorTest, OutOfMemoryIsABadAllocWithAReport) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(AllocatorTest, AFaultOfTheDeviceIsADeviceError) {
+TEST_F(AllocatorTest, DeviceFaultIsADeviceError) {
   Allocator classic(device(), parse_options("engine:classic"));
   machine_->inject({.call = DeviceCall::kAllocate});
   EXPECT_THROW(static_cast<void>(classic.allocate(512)), DeviceError);
@@ -301,8 +301,8 @@ TEST_F(AllocatorTest, AFaultOfTheDeviceIsADeviceError) {
   EXPECT_NO_THROW(static_cast<void>(paged.allocate(512)));
 }
 
-// Its memory is mapped, not allocated.
-TEST_F(AllocatorTest, TheEngineIsThePagedOneUnlessTheOptionsSayOtherwise) {
+// The paged engine maps memory instead of allocating it.
+TEST_F(AllocatorTest, UsesPagedEngineByDefault) {
   const auto calls = [&](DeviceCall call) {
     return machine_->costs(DeviceIndex(0)).count_of(call);
   };
@@ -315,7 +315,7 @@ TEST_F(AllocatorTest, TheEngineIsThePagedOneUnlessTheOptionsSayOtherwise) {
   EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
 }
 
-TEST_F(AllocatorTest, AFailureInADestructorSurfacesWithTheNextCall) {
+TEST_F(AllocatorTest, NextCallReportsDestructorErrors) {
   Allocator allocator(device());
   {
     Buffer buffer = allocator.allocate(512);
@@ -327,7 +327,7 @@ TEST_F(AllocatorTest, AFailureInADestructorSurfacesWithTheNextCall) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(AllocatorTest, ABadFractionIsAMistakeAndTheOldOneStays) {
+TEST_F(AllocatorTest, RejectsInvalidFraction) {
   Allocator allocator(device());
   allocator.set_memory_fraction(0.5);
   for (double fraction : {-0.25, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
@@ -336,7 +336,7 @@ TEST_F(AllocatorTest, ABadFractionIsAMistakeAndTheOldOneStays) {
   EXPECT_EQ(allocator.memory_fraction(), 0.5);
 }
 
-TEST_F(AllocatorTest, OptionsThatMakeNoSenseAreRefused) {
+TEST_F(AllocatorTest, RejectsInvalidOptions) {
   const auto refuses = [&](const std::function<void(AllocatorOptions&)>& spoil) {
     AllocatorOptions options;
     spoil(options);
@@ -349,9 +349,9 @@ TEST_F(AllocatorTest, OptionsThatMakeNoSenseAreRefused) {
   refuses([](AllocatorOptions& options) { options.max_split_bytes = 1; });
 }
 
-// --- pools --------------------------------------------------------------------------------------
+// Pools.
 
-TEST_F(AllocatorTest, PoolsForUsersAndForCapturesCountSeparately) {
+TEST_F(AllocatorTest, CountsUserAndCapturePoolsSeparately) {
   Allocator allocator(device());
   EXPECT_EQ(allocator.make_pool(), (PoolId{0, 1}));
   EXPECT_EQ(allocator.make_pool(), (PoolId{0, 2}));
@@ -360,7 +360,7 @@ TEST_F(AllocatorTest, PoolsForUsersAndForCapturesCountSeparately) {
   EXPECT_THROW(static_cast<void>(allocator.pool_use_count({0, 3})), InvalidArgument);
 }
 
-TEST_F(AllocatorTest, APoolIsRoutedToAndLetGo) {
+TEST_F(AllocatorTest, RoutesToAndReleasesPool) {
   Allocator allocator(device());
   const PoolId pool = allocator.make_pool();
   EXPECT_THROW(allocator.begin_routing(pool, nullptr), InvalidArgument);
@@ -377,7 +377,7 @@ TEST_F(AllocatorTest, APoolIsRoutedToAndLetGo) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(AllocatorTest, APoolThatIsGoneHasNothingToTrimAndOneNeverMadeIsAMistake) {
+TEST_F(AllocatorTest, TrimIgnoresDestroyedAndRejectsUnknownPools) {
   Allocator allocator(device());
   const PoolId pool = allocator.make_pool();
   allocator.release_pool(pool);
@@ -387,7 +387,7 @@ TEST_F(AllocatorTest, APoolThatIsGoneHasNothingToTrimAndOneNeverMadeIsAMistake) 
   EXPECT_THROW(allocator.trim(PoolId{1, 0}), InvalidArgument);
 }
 
-TEST_F(AllocatorTest, TheDestructorGivesEverythingBack) {
+TEST_F(AllocatorTest, DestructorReleasesEverything) {
   {
     Allocator allocator(device());
     static_cast<void>(allocator.allocate_raw(30 * kMiB));

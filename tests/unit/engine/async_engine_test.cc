@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's stream-ordered pool as an engine: what it asks the driver for, what it waits for,
-// and what it cannot do. That it is an engine like others is the contract suite's business.
+// Tests of the async engine: its driver calls, waits and limitations. The contract suite tests what
+// all engines share.
 #include "engine/async/async_engine.h"
 
 #include <gmock/gmock.h>
@@ -76,10 +76,9 @@ class AsyncEngineTest : public SimFixture {
   std::unique_ptr<AsyncEngine> engine_;
 };
 
-// --- the driver's calls
-// ---------------------------------------------------------------------------
+// Driver calls.
 
-TEST_F(AsyncEngineTest, EachAllocationAndFreeIsTheDriversInStreamOrder) {
+TEST_F(AsyncEngineTest, AllocatesAndFreesInStreamOrder) {
   const StreamId busy = busy_stream();
   for (int i = 0; i < 3; ++i) free(allocate(5 * kMiB, busy));
   EXPECT_EQ(calls(kAllocateAsync), 3U);
@@ -90,7 +89,7 @@ TEST_F(AsyncEngineTest, EachAllocationAndFreeIsTheDriversInStreamOrder) {
   finish(busy);
 }
 
-TEST_F(AsyncEngineTest, AFreeWaitsForUsingStreamsWithoutTheHostWaitingAndThenIsItsOwnStreams) {
+TEST_F(AsyncEngineTest, DefersFreeUntilUsingStreamsFinish) {
   const StreamId busy = busy_stream();
   Block* block = allocate(kMiB);
   must(engine_->record_stream(block, {&device(), busy}));
@@ -106,7 +105,7 @@ TEST_F(AsyncEngineTest, AFreeWaitsForUsingStreamsWithoutTheHostWaitingAndThenIsI
   EXPECT_EQ(engine_->stats().active.all.current, 0);
 }
 
-TEST_F(AsyncEngineTest, BlocksAreExactlyAsLargeAsAskedForAndSegmentsOfTheirOwn) {
+TEST_F(AsyncEngineTest, BlocksHaveExactSizesAndOwnSegments) {
   const Block* block = allocate(1000);
   EXPECT_EQ(block->bytes, 1000U);
   const std::vector<SnapshotSegment> segments = engine_->segments();
@@ -115,10 +114,9 @@ TEST_F(AsyncEngineTest, BlocksAreExactlyAsLargeAsAskedForAndSegmentsOfTheirOwn) 
   EXPECT_EQ(engine_->block_memory(block).origin, BlockMemory::Origin::kSource);
 }
 
-// --- figures
-// --------------------------------------------------------------------------------------
+// Statistics.
 
-TEST_F(AsyncEngineTest, WhatIsReservedIsWhatTheDriverSays) {
+TEST_F(AsyncEngineTest, ReservedBytesComeFromTheDriver) {
   const Block* small = allocate(1000);
   EXPECT_GT(reserved_bytes(), small->bytes) << "the driver rounds";
   EXPECT_EQ(reserved_bytes(), device().driver_pool_stats()->reserved_bytes);
@@ -132,7 +130,7 @@ TEST_F(AsyncEngineTest, WhatIsReservedIsWhatTheDriverSays) {
             stats.reserved_bytes.all.current);
 }
 
-TEST_F(AsyncEngineTest, PeaksAreTheDriversAndOtherPoolsAreCountedBeside) {
+TEST_F(AsyncEngineTest, PeaksIncludeDriverAndPrivatePools) {
   free(allocate(100 * kMiB));
   must(engine_->trim());
   const auto peak = static_cast<size_t>(engine_->stats().reserved_bytes.all.peak);
@@ -146,10 +144,9 @@ TEST_F(AsyncEngineTest, PeaksAreTheDriversAndOtherPoolsAreCountedBeside) {
   EXPECT_EQ(engine_->stats().reserved_bytes.all.peak, static_cast<int64_t>(20 * kMiB));
 }
 
-// --- giving back
-// ----------------------------------------------------------------------------------
+// Trimming.
 
-TEST_F(AsyncEngineTest, TrimWaitsForTheFreesAndEmptiesTheDriversPool) {
+TEST_F(AsyncEngineTest, TrimWaitsAndEmptiesTheDriverPool) {
   const StreamId stream = new_stream();
   must(machine_->hold_until_waited(kDevice, stream));
   Block* block = allocate(40 * kMiB, stream);
@@ -162,7 +159,7 @@ TEST_F(AsyncEngineTest, TrimWaitsForTheFreesAndEmptiesTheDriversPool) {
   EXPECT_EQ(reserved_bytes(), 0U);
 }
 
-TEST_F(AsyncEngineTest, TrimmingAnotherPoolLeavesTheDriversAlone) {
+TEST_F(AsyncEngineTest, TrimOfPrivatePoolKeepsDriverPool) {
   free(allocate(40 * kMiB));
   route(kPool);
   free(allocate(20 * kMiB));
@@ -172,7 +169,7 @@ TEST_F(AsyncEngineTest, TrimmingAnotherPoolLeavesTheDriversAlone) {
   EXPECT_EQ(used_bytes(), 40 * kMiB);
 }
 
-TEST_F(AsyncEngineTest, TrimToGivesBackWhatIsLeftOfPoolsFirstAndNeverWaitsUnlessTold) {
+TEST_F(AsyncEngineTest, TrimToReleasesPrivatePoolsFirst) {
   const StreamId busy = new_stream();
   Block* used = allocate(30 * kMiB, busy);
   keep_busy(busy);
@@ -194,7 +191,7 @@ TEST_F(AsyncEngineTest, TrimToGivesBackWhatIsLeftOfPoolsFirstAndNeverWaitsUnless
   EXPECT_EQ(trim_to(0), 30 * kMiB);
 }
 
-TEST_F(AsyncEngineTest, TrimToWaitsIfItIsToldTo) {
+TEST_F(AsyncEngineTest, TrimToWaitsIfAllowed) {
   const StreamId stream = new_stream();
   must(machine_->hold_until_waited(kDevice, stream));
   Block* block = allocate(30 * kMiB, stream);
@@ -204,10 +201,9 @@ TEST_F(AsyncEngineTest, TrimToWaitsIfItIsToldTo) {
   EXPECT_EQ(trim_to(0, TrimWait::kForWork), 30 * kMiB);
 }
 
-// --- limits
-// ---------------------------------------------------------------------------------------
+// Limits.
 
-TEST_F(AsyncEngineTest, WhatTheDriverKeepsIsGivenUpForOtherPoolsWhenTheDeviceIsFull) {
+TEST_F(AsyncEngineTest, FullDeviceReclaimsDriverCache) {
   free(allocate(800 * kMiB));
   route(kPool);
   allocate(600 * kMiB);
@@ -215,7 +211,7 @@ TEST_F(AsyncEngineTest, WhatTheDriverKeepsIsGivenUpForOtherPoolsWhenTheDeviceIsF
   EXPECT_EQ(used_bytes(), 600 * kMiB);
 }
 
-TEST_F(AsyncEngineTest, WhatTheDriverKeepsCountsForTheLimit) {
+TEST_F(AsyncEngineTest, LimitIncludesDriverCache) {
   must(engine_->set_memory_fraction(0.5));
   free(allocate(400 * kMiB, new_stream()));
   route(kPool);
@@ -231,17 +227,17 @@ TEST_F(AsyncEngineTest, WhatTheDriverKeepsCountsForTheLimit) {
   EXPECT_LE(used_bytes(), kGiB / 2);
 }
 
-TEST_F(AsyncEngineTest, UnderTheLimitWhatTheDriverKeepsMakesRoomWithoutAWait) {
+TEST_F(AsyncEngineTest, DriverCacheMakesRoomWithoutWait) {
   must(engine_->set_memory_fraction(0.5));
   free(allocate(400 * kMiB));
   must(device().synchronize_stream(kDefaultStream));
   forget_calls();
-  allocate(150 * kMiB);  // for which the simulated driver would not cut up the other
+  allocate(150 * kMiB);  // too large for the simulated driver to split the other
   EXPECT_LE(used_bytes(), kGiB / 2);
   EXPECT_EQ(waits(), 0U);
 }
 
-TEST_F(AsyncEngineTest, OutOfMemoryIsReportedWithTheNumbers) {
+TEST_F(AsyncEngineTest, OutOfMemoryMessageHasNumbers) {
   allocate(kGiB - 64 * kMiB);
   const Status full = refused(100 * kMiB);
   expect_kind(full, StatusKind::kOutOfMemory);
@@ -250,10 +246,9 @@ TEST_F(AsyncEngineTest, OutOfMemoryIsReportedWithTheNumbers) {
   EXPECT_EQ(engine_->stats().ooms, 1);
 }
 
-// --- captures
-// -------------------------------------------------------------------------------------
+// Captures.
 
-TEST_F(AsyncEngineTest, AnAllocationInACaptureThatIsRoutedNowhereSaysWhatToDo) {
+TEST_F(AsyncEngineTest, UnroutedCaptureAllocationHasAdvice) {
   const StreamId stream = new_stream();
   begin_capture(stream);
   const Status refusal = refused(kMiB, stream);
@@ -263,7 +258,7 @@ TEST_F(AsyncEngineTest, AnAllocationInACaptureThatIsRoutedNowhereSaysWhatToDo) {
   free(allocate(kMiB, stream));
 }
 
-TEST_F(AsyncEngineTest, OtherPoolsTakePlainMemoryWhichCapturesMayHave) {
+TEST_F(AsyncEngineTest, PrivatePoolsServeCaptures) {
   const StreamId stream = new_stream();
   route(kPool);
   begin_capture(stream);
@@ -274,7 +269,7 @@ TEST_F(AsyncEngineTest, OtherPoolsTakePlainMemoryWhichCapturesMayHave) {
   EXPECT_EQ(calls(kAllocate), 1U);
 }
 
-TEST_F(AsyncEngineTest, WhatIsFreedWhileItsStreamCapturesGoesBackAfterwards) {
+TEST_F(AsyncEngineTest, RetriesFreesAfterCapture) {
   const StreamId stream = new_stream();
   Block* block = allocate(40 * kMiB, stream);
   begin_capture(stream);
@@ -288,7 +283,7 @@ TEST_F(AsyncEngineTest, WhatIsFreedWhileItsStreamCapturesGoesBackAfterwards) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(AsyncEngineTest, AStreamThatFreedAndThenCapturesIsNotWaitedFor) {
+TEST_F(AsyncEngineTest, TrimSkipsCapturingStreams) {
   const StreamId stream = new_stream();
   free(allocate(40 * kMiB, stream));
   begin_capture(stream);
@@ -296,10 +291,9 @@ TEST_F(AsyncEngineTest, AStreamThatFreedAndThenCapturesIsNotWaitedFor) {
   end_capture(stream);
 }
 
-// --- failures
-// -------------------------------------------------------------------------------------
+// Failures.
 
-TEST_F(AsyncEngineTest, AFreeThatTheDriverRefusesIsToldOnceAndTriedAgain) {
+TEST_F(AsyncEngineTest, ReportsFailedFreeOnceAndRetries) {
   Block* block = allocate(40 * kMiB);
   machine_->inject({.call = kFreeAsync});
   free(block);
@@ -309,7 +303,7 @@ TEST_F(AsyncEngineTest, AFreeThatTheDriverRefusesIsToldOnceAndTriedAgain) {
   EXPECT_EQ(calls(kFreeAsync), 1U);
 }
 
-TEST_F(AsyncEngineTest, MemoryOfAStreamThatIsGoneIsGivenBackByTrim) {
+TEST_F(AsyncEngineTest, TrimReclaimsMemoryOfDestroyedStreams) {
   const StreamId freed_before = new_stream();
   const StreamId freed_after = new_stream();
   Block* first = allocate(40 * kMiB, freed_before);
@@ -324,7 +318,7 @@ TEST_F(AsyncEngineTest, MemoryOfAStreamThatIsGoneIsGivenBackByTrim) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(AsyncEngineTest, OtherDevicesAreNotLetIn) {
+TEST_F(AsyncEngineTest, RejectsOtherAccessors) {
   const Status refusal = engine_->add_accessor(DeviceIndex(1));
   expect_kind(refusal, StatusKind::kUnsupported);
   EXPECT_THAT(refusal.message(), HasSubstr("use engine:paged or engine:classic"));
@@ -332,7 +326,7 @@ TEST_F(AsyncEngineTest, OtherDevicesAreNotLetIn) {
   must(engine_->add_accessor(kDevice));
 }
 
-TEST_F(AsyncEngineTest, APlugInBesidesIsRefused) {
+TEST_F(AsyncEngineTest, RejectsPlugin) {
   AllocatorOptions options = parse_options("engine:async,plugin_alloc:a,plugin_free:b");
   options.plugin.library = "libmy.so";
   const Status refusal = make_engine(device(), options).status();
@@ -340,12 +334,11 @@ TEST_F(AsyncEngineTest, APlugInBesidesIsRefused) {
   EXPECT_THAT(refusal.message(), HasSubstr("engine:async takes its memory from the driver's pool"));
 }
 
-// --- a vendor's devices
-// ---------------------------------------------------------------------------
+// Vendor devices.
 
 class AsyncOnCudaTest : public CudaTest {};
 
-TEST_F(AsyncOnCudaTest, ADeviceWithoutAPoolIsToldAsSuchWhenTheAllocatorIsMade) {
+TEST_F(AsyncOnCudaTest, CreateFailsWithoutDriverPool) {
   restart({.pools = false});
   try {
     const Allocator allocator(device(), parse_options("engine:async"));
@@ -356,7 +349,7 @@ TEST_F(AsyncOnCudaTest, ADeviceWithoutAPoolIsToldAsSuchWhenTheAllocatorIsMade) {
   }
 }
 
-TEST_F(AsyncOnCudaTest, AnAllocatorHasHistoryAndSnapshotsWhichTheDriverDoesNotGive) {
+TEST_F(AsyncOnCudaTest, ProvidesHistoryAndSnapshots) {
   Allocator allocator(device(), parse_options("engine:async"));
   allocator.start_history();
   const Buffer kept = allocator.allocate(3000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of plain addresses: alone, against a map, and by several threads.
+// Tests of BlockTable: single-threaded, against std::map, and concurrent.
 #include "engine/block_table.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ Block* add(std::deque<Block>& blocks, uint64_t address) {
   return &block;
 }
 
-TEST(BlockTable, FindsWhatWasEnteredUntilItIsRemoved) {
+TEST(BlockTable, FindsInsertedBlocksUntilRemoval) {
   BlockTable table;
   std::deque<Block> blocks;
   Block* block = add(blocks, 0x7000'0000'0200);
@@ -34,7 +34,7 @@ TEST(BlockTable, FindsWhatWasEnteredUntilItIsRemoved) {
   EXPECT_EQ(table.find(block->address), nullptr);
 }
 
-TEST(BlockTable, TakesABlockTwiceAsOnce) {
+TEST(BlockTable, InsertIsIdempotent) {
   BlockTable table;
   std::deque<Block> blocks;
   Block* block = add(blocks, 0x200);
@@ -42,12 +42,12 @@ TEST(BlockTable, TakesABlockTwiceAsOnce) {
   table.insert(block);
   table.remove(block);
   EXPECT_EQ(table.find(block->address), nullptr);
-  table.remove(block);  // and does not mind that it is gone
+  table.remove(block);  // removing an absent block does nothing
 }
 
-// Any address: a pool's own source may give odd ones. Thousands, so that it grows several times
-// while there is something in each of its tables.
-TEST(BlockTable, AgreesWithAMap) {
+// Any address, because a custom source may return odd ones. Thousands, so that the table grows
+// several times with entries in each part.
+TEST(BlockTable, AgreesWithStdMap) {
   BlockTable table;
   std::deque<Block> blocks;
   std::map<uint64_t, Block*> expected;
@@ -76,8 +76,8 @@ TEST(BlockTable, AgreesWithAMap) {
   }
 }
 
-// All threads' addresses meet in the same lines, and the table grows under them.
-TEST(BlockTable, ServesThreadsThatEnterFindAndRemoveAtOnce) {
+// The threads' addresses share cache lines, and the table grows concurrently.
+TEST(BlockTable, SupportsConcurrentInsertFindAndRemove) {
   BlockTable table;
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frees during a capture: set aside until it is over, or reused within it where its graph proves
-// that to be safe.
+// Tests of frees during a capture: deferred, or reused where the graph proves it safe.
 #include <gtest/gtest.h>
 
 #include "classic_fixture.h"
@@ -31,14 +30,14 @@ class CaptureTest : public ClassicFixture {
   void work(StreamId stream) {
     must(device().call_host(stream, [] {}));
   }
-  // What `first` has done so far comes before what `then` does next.
+  // Orders the work of `first` so far before the next work of `then`.
   void order(StreamId first, StreamId then) {
     const EventId event = *device().create_event();
     must(device().record_event(event, first));
     must(device().wait_event(then, event));
     must(device().destroy_event(event));
   }
-  // A block of the main stream that the side stream works on, freed.
+  // Frees a block of the main stream that the side stream used.
   DeviceAddress free_block_used_on_both() {
     Block* block = allocate(kMiB, main_);
     const DeviceAddress address = block->address;
@@ -54,7 +53,7 @@ class CaptureTest : public ClassicFixture {
   StreamId side_;
 };
 
-TEST_F(CaptureTest, ABlockUsedByTwoCapturingStreamsIsSetAsideUntilTheCaptureIsOver) {
+TEST_F(CaptureTest, DefersFreeUntilCaptureEnds) {
   start_capture(false);
   const DeviceAddress at = free_block_used_on_both();
   order(side_, main_);
@@ -66,17 +65,17 @@ TEST_F(CaptureTest, ABlockUsedByTwoCapturingStreamsIsSetAsideUntilTheCaptureIsOv
   EXPECT_EQ(calls(DeviceCall::kIsDone), 0u);
 }
 
-TEST_F(CaptureTest, AnAllocationOutsideOfTheCaptureDoesNotFreeWhatIsSetAside) {
+TEST_F(CaptureTest, OutsideAllocationKeepsDeferredFrees) {
   start_capture(false);
   const DeviceAddress at = free_block_used_on_both();
   order(side_, main_);
-  allocate(512);  // on a stream that is not part of the capture
+  allocate(512);  // on a stream outside the capture
   EXPECT_NE(allocate(kMiB, main_)->address, at);
   EXPECT_EQ(stats().active.all.current, 3);
   end_capture();
 }
 
-TEST_F(CaptureTest, TrimmingDuringACaptureDoesNotDisturbIt) {
+TEST_F(CaptureTest, TrimDoesNotBreakCapture) {
   start();
   const PoolId released{0, 9};
   const StreamId captured = new_stream();
@@ -95,7 +94,7 @@ TEST_F(CaptureTest, TrimmingDuringACaptureDoesNotDisturbIt) {
   must(engine_->capture_ended());
 }
 
-TEST_F(CaptureTest, WithReuseABlockComesBackOnceTheGraphHasPassedItsLastUse) {
+TEST_F(CaptureTest, ReuseNeedsGraphToPassLastUse) {
   start_capture(true);
   const DeviceAddress at = free_block_used_on_both();
   Block* before = allocate(kMiB, main_);
@@ -105,7 +104,7 @@ TEST_F(CaptureTest, WithReuseABlockComesBackOnceTheGraphHasPassedItsLastUse) {
   end_capture();
 }
 
-TEST_F(CaptureTest, WithReuseAStreamOutsideOfTheCaptureProvesNothing) {
+TEST_F(CaptureTest, ReuseIgnoresStreamsOutsideCapture) {
   start_capture(true);
   const StreamId outside = busy_stream();
   Block* block = allocate(kMiB, main_);
@@ -122,7 +121,7 @@ TEST_F(CaptureTest, WithReuseAStreamOutsideOfTheCaptureProvesNothing) {
   EXPECT_EQ(stats().active.all.current, 2);
 }
 
-TEST_F(CaptureTest, WithReuseStreamsOfTwoCapturesProveNothing) {
+TEST_F(CaptureTest, ReuseIgnoresStreamsOfTwoCaptures) {
   start_capture(true);
   const StreamId elsewhere = new_stream();
   engine_->capture_began();
@@ -130,7 +129,7 @@ TEST_F(CaptureTest, WithReuseStreamsOfTwoCapturesProveNothing) {
   Block* block = allocate(kMiB, main_);
   const DeviceAddress at = block->address;
   work(main_);
-  use_on(block, elsewhere);  // which has done nothing yet, and so has no node to wait for
+  use_on(block, elsewhere);  // has no node yet to wait for
   free(block);
   work(main_);
   EXPECT_NE(allocate(kMiB, main_)->address, at);
@@ -141,7 +140,7 @@ TEST_F(CaptureTest, WithReuseStreamsOfTwoCapturesProveNothing) {
   EXPECT_EQ(stats().active.all.current, 1) << "both captures are over";
 }
 
-TEST_F(CaptureTest, AFullDeviceDoesNotFlushTheCacheForAStreamThatIsCapturing) {
+TEST_F(CaptureTest, CapturingStreamDoesNotFlushCache) {
   start();
   cache(30 * kMiB);
   main_ = new_stream();
@@ -155,7 +154,7 @@ TEST_F(CaptureTest, AFullDeviceDoesNotFlushTheCacheForAStreamThatIsCapturing) {
   must(engine_->capture_ended());
 }
 
-TEST_F(CaptureTest, MemoryOfAStreamThatIsCapturingIsGivenBackAfterwards) {
+TEST_F(CaptureTest, ReleasesMemoryAfterCapture) {
   start();
   main_ = new_stream();
   route(kPool);
@@ -173,7 +172,7 @@ TEST_F(CaptureTest, MemoryOfAStreamThatIsCapturingIsGivenBackAfterwards) {
   EXPECT_EQ(calls(DeviceCall::kFree), 1U);
 }
 
-TEST_F(CaptureTest, AUseFromBeforeTheCaptureStillNeedsItsEventAfterwards) {
+TEST_F(CaptureTest, UseBeforeCaptureStillNeedsEvent) {
   start();
   main_ = new_stream();
   const StreamId busy = busy_stream();
@@ -190,7 +189,7 @@ TEST_F(CaptureTest, AUseFromBeforeTheCaptureStillNeedsItsEventAfterwards) {
   EXPECT_EQ(allocate(kMiB, main_)->address, at);
 }
 
-TEST_F(CaptureTest, AUseFromBeforeTheCaptureCountsThoughItWasDeclaredWithinItAgain) {
+TEST_F(CaptureTest, UseBeforeAndDuringCaptureNeedsEvent) {
   start();
   const StreamId busy = busy_stream();
   Block* block = allocate(kMiB);
@@ -207,7 +206,7 @@ TEST_F(CaptureTest, AUseFromBeforeTheCaptureCountsThoughItWasDeclaredWithinItAga
   EXPECT_EQ(allocate(kMiB)->address, at);
 }
 
-TEST_F(CaptureTest, AUseAfterACaptureCountsThoughItWasDeclaredWithinItBefore) {
+TEST_F(CaptureTest, UseDuringAndAfterCaptureNeedsEvent) {
   start();
   const StreamId used = new_stream();
   Block* block = allocate(kMiB);
@@ -228,14 +227,14 @@ TEST_F(CaptureTest, AUseAfterACaptureCountsThoughItWasDeclaredWithinItBefore) {
   EXPECT_EQ(allocate(kMiB)->address, at);
 }
 
-TEST_F(CaptureTest, TheDeviceIsAskedForMemoryDuringACaptureWithoutDisturbingIt) {
+TEST_F(CaptureTest, DeviceAllocationDoesNotBreakCapture) {
   start_capture(false);
   allocate(32 * kMiB, main_);
   EXPECT_EQ(device().capture_state(main_)->status, CaptureStatus::kActive);
   end_capture();
 }
 
-TEST_F(CaptureTest, ACaptureElsewhereIsNotDisturbedByCollectingPendingFrees) {
+TEST_F(CaptureTest, CollectionDoesNotBreakOtherCaptures) {
   start_capture(true);
   free_block_used_on_both();
   const StreamId bystander = new_stream();
@@ -246,15 +245,15 @@ TEST_F(CaptureTest, ACaptureElsewhereIsNotDisturbedByCollectingPendingFrees) {
   end_capture();
 }
 
-TEST_F(CaptureTest, MoreEndsThanBeginningsAreRefused) {
+TEST_F(CaptureTest, RejectsUnmatchedCaptureEnd) {
   start();
   EXPECT_EQ(engine_->capture_ended().kind(), StatusKind::kInvalidArgument);
   engine_->capture_began();
   EXPECT_TRUE(engine_->capture_ended().ok());
 }
 
-// The engine is told of its own device's captures only.
-TEST_F(CaptureTest, ABlockUsedByACapturingStreamOfAnotherDeviceIsSetAside) {
+// The engine tracks only captures of its own device.
+TEST_F(CaptureTest, DefersFreeForCaptureOnAnotherDevice) {
   start();
   Device& other = machine_->device(DeviceIndex(1));
   const StreamId capturing = *other.create_stream();
@@ -273,7 +272,7 @@ TEST_F(CaptureTest, ABlockUsedByACapturingStreamOfAnotherDeviceIsSetAside) {
   EXPECT_EQ(allocate(kMiB)->address, at);
 }
 
-TEST_F(CaptureTest, AStreamOfAnotherDeviceThatIsGoneIsNotTakenForACapturingOne) {
+TEST_F(CaptureTest, DestroyedPeerStreamIsNotCapturing) {
   start();
   Device& other = machine_->device(DeviceIndex(1));
   const StreamId gone = *other.create_stream();

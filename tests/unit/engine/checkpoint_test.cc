@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A private pool set back to what it was: with blocks too many, too few, and cut differently.
+// Tests of restoring a private pool with more, fewer and differently split blocks.
 #include "ashlar/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class CheckpointTest : public ClassicFixture {
   }
 };
 
-TEST_F(CheckpointTest, BlocksAllocatedSinceAreFreedAndThoseFreedSinceAreBack) {
+TEST_F(CheckpointTest, RestoresAllocatedAndFreedBlocks) {
   start_pool();
   Block* kept = allocate(512);
   Block* freed_later = allocate(64 * kKiB);
@@ -58,7 +58,7 @@ TEST_F(CheckpointTest, BlocksAllocatedSinceAreFreedAndThoseFreedSinceAreBack) {
   EXPECT_EQ(stats().allocated_bytes.all.current, 0);
 }
 
-TEST_F(CheckpointTest, FreeBlocksBetweenLiveOnesAreFreeAgain) {
+TEST_F(CheckpointTest, RestoresFreeBlocksBetweenLiveOnes) {
   start_pool();
   Block* first = allocate(kKiB);
   Block* hole = allocate(kKiB);
@@ -72,7 +72,7 @@ TEST_F(CheckpointTest, FreeBlocksBetweenLiveOnesAreFreeAgain) {
   EXPECT_EQ(allocate(kKiB)->address, hole_at);
 }
 
-TEST_F(CheckpointTest, SegmentsMadeSinceAreLeftFree) {
+TEST_F(CheckpointTest, KeepsNewSegmentsFree) {
   start_pool();
   allocate(kKiB);
   const PoolCheckpoint checkpoint = take();
@@ -83,7 +83,7 @@ TEST_F(CheckpointTest, SegmentsMadeSinceAreLeftFree) {
   EXPECT_EQ(allocate(32 * kMiB)->address, large_at);
 }
 
-TEST_F(CheckpointTest, ExpandableSegmentsAreRestoredAroundTheirUnmappedTail) {
+TEST_F(CheckpointTest, RestoresExpandableSegments) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start_pool(options);
@@ -98,7 +98,7 @@ TEST_F(CheckpointTest, ExpandableSegmentsAreRestoredAroundTheirUnmappedTail) {
   EXPECT_EQ(addresses(change.allocated), (std::vector{first_at, second_at}));
 }
 
-TEST_F(CheckpointTest, ASegmentGivenBackSinceIsAnErrorAndNothingChanges) {
+TEST_F(CheckpointTest, RejectsRestoreOfReleasedSegment) {
   start_pool();
   Block* block = allocate(32 * kMiB);
   const PoolCheckpoint checkpoint = take();
@@ -111,7 +111,7 @@ TEST_F(CheckpointTest, ASegmentGivenBackSinceIsAnErrorAndNothingChanges) {
   EXPECT_EQ(stats().reserved_bytes.all.current, 0);
 }
 
-TEST_F(CheckpointTest, AnotherShapeOfTheMemoryIsFoundBeforeAnythingIsFreed) {
+TEST_F(CheckpointTest, ChecksLayoutBeforeFreeing) {
   start_pool();
   Block* live = allocate(kKiB);
   PoolCheckpoint checkpoint = take();
@@ -122,7 +122,7 @@ TEST_F(CheckpointTest, AnotherShapeOfTheMemoryIsFoundBeforeAnythingIsFreed) {
   EXPECT_TRUE(live->is_allocated());
 }
 
-TEST_F(CheckpointTest, BlocksThatWaitForOtherStreamsForbidACheckpoint) {
+TEST_F(CheckpointTest, RejectsCheckpointWithPendingBlocks) {
   start_pool();
   const StreamId busy = busy_stream();
   Block* used = allocate(kKiB);
@@ -136,7 +136,7 @@ TEST_F(CheckpointTest, BlocksThatWaitForOtherStreamsForbidACheckpoint) {
   EXPECT_TRUE(engine_->checkpoint(kPool).ok());
 }
 
-TEST_F(CheckpointTest, ABlockInUseByOtherStreamsForbidsARestoreUntilItIsFreed) {
+TEST_F(CheckpointTest, RejectsRestoreWithUsedBlocks) {
   start_pool();
   const PoolCheckpoint checkpoint = take();
   Block* block = allocate(512);
@@ -150,12 +150,12 @@ TEST_F(CheckpointTest, ABlockInUseByOtherStreamsForbidsARestoreUntilItIsFreed) {
   EXPECT_TRUE(block->is_allocated());
   free(block);
   must(device().synchronize_stream(other));
-  must(engine_->allocate({512, {}}).status());  // collects what is pending
+  must(engine_->allocate({512, {}}).status());  // collects pending frees
   restore(checkpoint);
 }
 
-// Such a block goes back to the device with its free: there would be nothing to restore it from.
-TEST_F(CheckpointTest, BlocksAllocatedWhileCachingIsOffForbidBoth) {
+// An uncached block returns to the device when freed, so it could not be restored.
+TEST_F(CheckpointTest, RejectsUncachedBlocks) {
   start_pool();
   const PoolCheckpoint empty = take();
   engine_->set_caching(false);
@@ -171,7 +171,7 @@ TEST_F(CheckpointTest, BlocksAllocatedWhileCachingIsOffForbidBoth) {
   restore(take());
 }
 
-TEST_F(CheckpointTest, UnknownAndReleasedPoolsHaveNone) {
+TEST_F(CheckpointTest, RejectsUnknownAndReleasedPools) {
   start_pool();
   EXPECT_EQ(engine_->checkpoint({7, 0}).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(engine_->restore({{7, 0}, {}}).status().kind(), StatusKind::kInvalidArgument);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many threads on one allocator: own and shared streams, frees by other threads, trims and looks in
-// between. What can be known afterwards is that nothing is lost; ThreadSanitizer knows the rest.
+// Many threads on one allocator: own and shared streams, frees by other threads, trims and
+// snapshots. Checks that nothing is lost; ThreadSanitizer checks the rest.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kThreadCount = 8;
 constexpr int kStepCount = 400;
 
-// Where threads leave addresses for others to free.
+// Passes addresses to other threads, which free them.
 class Exchange {
  public:
   void put(DeviceAddress address) {
@@ -79,7 +79,7 @@ class ClassicConcurrencyTest : public ::testing::TestWithParam<ConcurrencyCase> 
   std::unique_ptr<sim::Machine> machine_;
 };
 
-TEST_P(ClassicConcurrencyTest, ThreadsShareStreamsAndFreeEachOthersMemory) {
+TEST_P(ClassicConcurrencyTest, ThreadsFreeEachOthersMemory) {
   Allocator allocator(device(), options());
   const StreamId shared = *device().create_stream();
   Exchange exchange;
@@ -110,7 +110,7 @@ TEST_P(ClassicConcurrencyTest, ThreadsShareStreamsAndFreeEachOthersMemory) {
   expect_empty(allocator);
 }
 
-TEST_P(ClassicConcurrencyTest, OfManyThreadsThatFreeAnAddressOneSucceeds) {
+TEST_P(ClassicConcurrencyTest, ConcurrentFreesSucceedOnce) {
   Allocator allocator(device(), options());
   for (int round = 0; round < 50; ++round) {
     const DeviceAddress address = allocator.allocate_raw(512);
@@ -127,7 +127,7 @@ TEST_P(ClassicConcurrencyTest, OfManyThreadsThatFreeAnAddressOneSucceeds) {
   expect_empty(allocator);
 }
 
-TEST_P(ClassicConcurrencyTest, TrackersAreToldInOrderByOneThreadAtATime) {
+TEST_P(ClassicConcurrencyTest, NotifiesTrackersInOrder) {
   Allocator allocator(device(), options());
   std::atomic<bool> inside = false;
   int64_t live_count = 0;
@@ -149,7 +149,7 @@ TEST_P(ClassicConcurrencyTest, TrackersAreToldInOrderByOneThreadAtATime) {
   expect_empty(allocator);
 }
 
-TEST_P(ClassicConcurrencyTest, PoolsComeAndGoWhileOthersAllocate) {
+TEST_P(ClassicConcurrencyTest, CreatesAndReleasesPoolsConcurrently) {
   Allocator allocator(device(), options());
   in_threads([&](size_t index) {
     const std::thread::id self = std::this_thread::get_id();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where blocks come from and where they go: best fit, split, merge, and the sizes of segments.
+// Tests of best fit, splitting, merging and segment sizes.
 #include "engine/classic/classic_engine.h"
 
 #include "classic_fixture.h"
@@ -31,7 +31,7 @@ TEST_F(ClassicEngineTest, SegmentsAndBlocksFollowTheSizeTable) {
   }
 }
 
-TEST_F(ClassicEngineTest, WhatIsFreedIsHandedOutAgainOnTheSameStream) {
+TEST_F(ClassicEngineTest, ReusesFreedBlockOnSameStream) {
   start();
   Block* first = allocate(3 * kMiB);
   const DeviceAddress address = first->address;
@@ -40,7 +40,7 @@ TEST_F(ClassicEngineTest, WhatIsFreedIsHandedOutAgainOnTheSameStream) {
   EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
 }
 
-TEST_F(ClassicEngineTest, TheSmallestFreeBlockThatIsLargeEnoughIsTaken) {
+TEST_F(ClassicEngineTest, TakesTheBestFit) {
   start();
   cache(40 * kMiB);
   const DeviceAddress best = cache(50 * kMiB);  // does not fit into 40
@@ -49,7 +49,7 @@ TEST_F(ClassicEngineTest, TheSmallestFreeBlockThatIsLargeEnoughIsTaken) {
   EXPECT_EQ(allocate(44 * kMiB)->address, best);
 }
 
-TEST_F(ClassicEngineTest, AmongEqualBlocksTheLowestAddressIsTaken) {
+TEST_F(ClassicEngineTest, PrefersTheLowestAddress) {
   start();
   std::vector<Block*> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(allocate(20 * kMiB));
@@ -59,7 +59,7 @@ TEST_F(ClassicEngineTest, AmongEqualBlocksTheLowestAddressIsTaken) {
   EXPECT_EQ(allocate(20 * kMiB)->address, lowest);
 }
 
-TEST_F(ClassicEngineTest, SmallAndLargeRequestsDoNotShareSegments) {
+TEST_F(ClassicEngineTest, SeparatesSmallAndLargeSegments) {
   start();
   cache(20 * kMiB);
   allocate(512);
@@ -67,9 +67,9 @@ TEST_F(ClassicEngineTest, SmallAndLargeRequestsDoNotShareSegments) {
   EXPECT_EQ(stats().reserved_bytes.small_pool.current, static_cast<int64_t>(2 * kMiB));
 }
 
-// --- split --------------------------------------------------------------------------------------
+// Splitting.
 
-TEST_F(ClassicEngineTest, ASmallBlockIsSplitWhen512BytesRemain) {
+TEST_F(ClassicEngineTest, SplitsSmallBlockWhen512BytesRemain) {
   start();
   Block* front = allocate(512);
   Block* rest = allocate(2 * kMiB - kMiB - 1024);
@@ -81,7 +81,7 @@ TEST_F(ClassicEngineTest, ASmallBlockIsSplitWhen512BytesRemain) {
   EXPECT_EQ(as_classic(last)->next->bytes, 512U);
 }
 
-TEST_F(ClassicEngineTest, ALargeBlockIsSplitOnlyWhenMoreThanOneMiBRemains) {
+TEST_F(ClassicEngineTest, SplitsLargeBlockWhenMoreThanOneMiBRemains) {
   start();
   cache(20 * kMiB);
   Block* whole = allocate(19 * kMiB);
@@ -93,7 +93,7 @@ TEST_F(ClassicEngineTest, ALargeBlockIsSplitOnlyWhenMoreThanOneMiBRemains) {
   EXPECT_EQ(as_classic(split)->next->bytes, kMiB + 512);
 }
 
-TEST_F(ClassicEngineTest, TheFrontIsHandedOutAndTheRestServesNext) {
+TEST_F(ClassicEngineTest, AllocatesFromTheFront) {
   start();
   Block* first = allocate(4 * kMiB);
   Block* second = allocate(4 * kMiB);
@@ -101,7 +101,7 @@ TEST_F(ClassicEngineTest, TheFrontIsHandedOutAndTheRestServesNext) {
   EXPECT_EQ(second->stream, first->stream);
 }
 
-TEST_F(ClassicEngineTest, RequestsAboveMaxSplitGetAWholeBlock) {
+TEST_F(ClassicEngineTest, AboveMaxSplitUsesWholeBlock) {
   AllocatorOptions options;
   options.max_split_bytes = 30 * kMiB;
   start(options);
@@ -111,7 +111,7 @@ TEST_F(ClassicEngineTest, RequestsAboveMaxSplitGetAWholeBlock) {
   EXPECT_EQ(stats().oversize_segments.current, 1);
 }
 
-TEST_F(ClassicEngineTest, OversizeBlocksDoNotServeOtherRequests) {
+TEST_F(ClassicEngineTest, OversizeBlocksServeOnlySimilarSizes) {
   AllocatorOptions options;
   options.max_split_bytes = 30 * kMiB;
   start(options);
@@ -121,9 +121,9 @@ TEST_F(ClassicEngineTest, OversizeBlocksDoNotServeOtherRequests) {
   EXPECT_EQ(allocate(80 * kMiB)->bytes, 80 * kMiB) << "20 MiB more than asked for are too many";
 }
 
-// --- merge --------------------------------------------------------------------------------------
+// Merging.
 
-TEST_F(ClassicEngineTest, AFreedBlockMergesWithBothNeighbours) {
+TEST_F(ClassicEngineTest, MergesWithBothNeighbours) {
   start();
   Block* left = allocate(5 * kMiB);
   Block* middle = allocate(5 * kMiB);
@@ -139,12 +139,12 @@ TEST_F(ClassicEngineTest, AFreedBlockMergesWithBothNeighbours) {
   EXPECT_EQ(whole->bytes, 20 * kMiB);
 }
 
-TEST_F(ClassicEngineTest, APendingBlockIsNotMerged) {
+TEST_F(ClassicEngineTest, DoesNotMergePendingBlocks) {
   start();
   const StreamId other = busy_stream();
   Block* left = allocate(5 * kMiB);
   Block* middle = allocate(5 * kMiB);
-  Block* right = allocate(10 * kMiB);  // the rest of the segment
+  Block* right = allocate(10 * kMiB);  // the remainder of the segment
   const DeviceAddress begin = left->address;
   use_on(middle, other);
   free(middle);
@@ -155,7 +155,7 @@ TEST_F(ClassicEngineTest, APendingBlockIsNotMerged) {
   EXPECT_EQ(allocate(20 * kMiB)->address, begin);
 }
 
-TEST_F(ClassicEngineTest, SegmentsSideBySideAreNotMerged) {
+TEST_F(ClassicEngineTest, DoesNotMergeAdjacentSegments) {
   start();
   Block* first = allocate(20 * kMiB);
   Block* second = allocate(20 * kMiB);
@@ -165,9 +165,9 @@ TEST_F(ClassicEngineTest, SegmentsSideBySideAreNotMerged) {
   EXPECT_EQ(calls(DeviceCall::kAllocate), 3U);
 }
 
-// --- what goes back to the device ---------------------------------------------------------------
+// Release.
 
-TEST_F(ClassicEngineTest, TrimGivesBackWholeSegmentsOnly) {
+TEST_F(ClassicEngineTest, TrimReleasesWholeSegments) {
   start();
   Block* kept = allocate(4 * kMiB);
   cache(4 * kMiB);
@@ -181,7 +181,7 @@ TEST_F(ClassicEngineTest, TrimGivesBackWholeSegmentsOnly) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(ClassicEngineTest, TheDestructorGivesBackWhatIsStillInUse) {
+TEST_F(ClassicEngineTest, DestructorReleasesLiveSegments) {
   start();
   const StreamId other = new_stream();
   allocate(4 * kMiB);
@@ -192,14 +192,14 @@ TEST_F(ClassicEngineTest, TheDestructorGivesBackWhatIsStillInUse) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-// --- bad requests -------------------------------------------------------------------------------
+// Invalid requests.
 
-TEST_F(ClassicEngineTest, ARequestForNothingIsAMistake) {
+TEST_F(ClassicEngineTest, RejectsZeroBytes) {
   start();
   EXPECT_EQ(refused(0).kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_F(ClassicEngineTest, AnExabyteIsRefusedWithoutAskingTheDevice) {
+TEST_F(ClassicEngineTest, RejectsExabyteWithoutDeviceCall) {
   start();
   EXPECT_EQ(refused(size_t{1} << 60).kind(), StatusKind::kOutOfMemory);
   EXPECT_EQ(refused(SIZE_MAX).kind(), StatusKind::kOutOfMemory);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A classic engine on a simulated device, and what it told of its acts.
+// A fixture with a classic engine on a simulated device, and a trace of its operations.
 #pragma once
 
 #include <vector>
@@ -17,25 +17,25 @@ class ClassicFixture : public EngineFixture<ClassicEngine> {
     engine_->add_tracker([this](const TraceEntry& entry) { trace_.push_back(entry); });
   }
 
-  // Leaves a free block of so many bytes in the cache, in a segment of its own.
+  // Leaves a free block of `bytes` in the cache, in its own segment.
   DeviceAddress cache(size_t bytes, StreamId stream = kDefaultStream) {
     Block* block = allocate(bytes, stream);
     const DeviceAddress address = block->address;
     free(block);
     return address;
   }
-  // The acts since the last look that concern the device.
-  std::vector<TraceAction> device_acts() {
-    std::vector<TraceAction> acts;
+  // The device operations since the last call.
+  std::vector<TraceAction> device_operations() {
+    std::vector<TraceAction> operations;
     for (const TraceEntry& entry : std::exchange(trace_, {})) {
       const bool concerns_caller = entry.action == TraceAction::kAlloc ||
                                    entry.action == TraceAction::kFreeRequested ||
                                    entry.action == TraceAction::kFreeCompleted;
-      if (!concerns_caller) acts.push_back(entry.action);
+      if (!concerns_caller) operations.push_back(entry.action);
     }
-    return acts;
+    return operations;
   }
-  // The next `count` calls of this kind fail, as if the device had no memory.
+  // Makes the next `count` calls of this kind fail with kOutOfMemory.
   void run_out(DeviceCall call, uint64_t count, uint64_t nth = 1) {
     machine_->inject(
         {.call = call, .nth = nth, .count = count, .status = Status::out_of_memory("injected")});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trackers, observers, callbacks, and whatever else of a user's runs: when, and that it may call
-// back.
+// Tests of trackers, observers, callbacks and other user code: when it runs, and that it may call
+// the engine.
 #include <gmock/gmock.h>
 
 #include "classic_fixture.h"
@@ -23,7 +23,7 @@ class ClassicHooksTest : public ClassicFixture {
   }
 };
 
-TEST_F(ClassicHooksTest, TrackersSeeEveryActInOrder) {
+TEST_F(ClassicHooksTest, TrackersSeeEveryOperationInOrder) {
   start();
   Block* block = allocate(100);
   ASSERT_EQ(trace_.size(), 2U);
@@ -41,7 +41,7 @@ TEST_F(ClassicHooksTest, TrackersSeeEveryActInOrder) {
   EXPECT_THAT(actions(), ElementsAre(kFreeCompleted, kSegmentFree));
 }
 
-TEST_F(ClassicHooksTest, AnOutOfMemoryEntryNamesTheRoundedRequestAndWhatWasFree) {
+TEST_F(ClassicHooksTest, OomEntryHasRoundedSizeAndFreeMemory) {
   start({}, 64 * kMiB);
   EXPECT_EQ(refused(100 * kMiB + 1).kind(), StatusKind::kOutOfMemory);
   ASSERT_FALSE(trace_.empty());
@@ -50,7 +50,7 @@ TEST_F(ClassicHooksTest, AnOutOfMemoryEntryNamesTheRoundedRequestAndWhatWasFree)
   EXPECT_EQ(trace_.back().address, DeviceAddress(64 * kMiB));
 }
 
-TEST_F(ClassicHooksTest, ATrackerMayCallTheEngineAndTheOrderHolds) {
+TEST_F(ClassicHooksTest, TrackerMayCallTheEngine) {
   start();
   std::vector<TraceAction> seen;
   Block* own = nullptr;
@@ -65,7 +65,7 @@ TEST_F(ClassicHooksTest, ATrackerMayCallTheEngineAndTheOrderHolds) {
   EXPECT_EQ(trace_[2].address, own->address);
 }
 
-TEST_F(ClassicHooksTest, EveryObserverHearsOfAnOutOfMemoryAndMayCallTheEngine) {
+TEST_F(ClassicHooksTest, OomObserversMayCallTheEngine) {
   start({}, 64 * kMiB);
   int heard = 0;
   for (int i = 0; i < 2; ++i) {
@@ -84,7 +84,7 @@ TEST_F(ClassicHooksTest, EveryObserverHearsOfAnOutOfMemoryAndMayCallTheEngine) {
   EXPECT_EQ(heard, 2);
 }
 
-TEST_F(ClassicHooksTest, ObserversDoNotHearOfAnAllocationThatWasSaved) {
+TEST_F(ClassicHooksTest, ReclaimedAllocationDoesNotNotifyObservers) {
   start();
   int heard = 0;
   engine_->add_oom_observer([&](const OomNotice&) { ++heard; });
@@ -93,7 +93,7 @@ TEST_F(ClassicHooksTest, ObserversDoNotHearOfAnAllocationThatWasSaved) {
   EXPECT_EQ(heard, 0);
 }
 
-TEST_F(ClassicHooksTest, AllCallbacksAreAskedAndMayAllocate) {
+TEST_F(ClassicHooksTest, CallbacksMayAllocate) {
   start();
   std::vector<int> asked;
   bool nested = false;
@@ -110,7 +110,7 @@ TEST_F(ClassicHooksTest, AllCallbacksAreAskedAndMayAllocate) {
   EXPECT_THAT(asked, ElementsAre(1, 1, 2, 2)) << "also for the allocation of the first one";
 }
 
-TEST_F(ClassicHooksTest, CallbacksAreNotAskedWhenTheCacheServes) {
+TEST_F(ClassicHooksTest, CacheHitSkipsCallbacks) {
   start();
   cache(512);
   int asked = 0;
@@ -119,9 +119,9 @@ TEST_F(ClassicHooksTest, CallbacksAreNotAskedWhenTheCacheServes) {
   EXPECT_EQ(asked, 0);
 }
 
-TEST_F(ClassicHooksTest, AnAllocationKeepsItsOwnStackWhateverACallbackDoes) {
+TEST_F(ClassicHooksTest, AllocationKeepsItsStackAcrossCallbacks) {
   AllocatorOptions options;
-  options.pytorch_compatible = true;  // and so the device is asked under the lock
+  options.pytorch_compatible = true;  // calls the device with the lock held
   start(options);
   Block* spare = allocate(2 * kMiB);
   engine_->add_free_memory_callback([&] {
@@ -136,7 +136,7 @@ TEST_F(ClassicHooksTest, AnAllocationKeepsItsOwnStackWhateverACallbackDoes) {
   EXPECT_EQ(trace_[2].stack, StackId(2));
 }
 
-TEST_F(ClassicHooksTest, WhatLettingGoEndsIsNotPutDownToTheCallBeforeIt) {
+TEST_F(ClassicHooksTest, UnpinDoesNotUseEarlierStack) {
   start();
   Block* block = *engine_->allocate({512, {}, StackId(1)});
   engine_->pin(block);
@@ -147,10 +147,10 @@ TEST_F(ClassicHooksTest, WhatLettingGoEndsIsNotPutDownToTheCallBeforeIt) {
   EXPECT_EQ(trace_.back().stack, StackId(1)) << "who allocated it is all that is known";
 }
 
-// Something of a user's that looks at the engine when it ends.
-struct LooksWhenItEnds {
-  explicit LooksWhenItEnds(ClassicEngine& looked_at) : engine(looked_at) {}
-  ~LooksWhenItEnds() { (void)engine.stats(); }
+// A user object that calls the engine in its destructor.
+struct CallsEngineInDestructor {
+  explicit CallsEngineInDestructor(ClassicEngine& looked_at) : engine(looked_at) {}
+  ~CallsEngineInDestructor() { (void)engine.stats(); }
   ClassicEngine& engine;
 };
 
@@ -163,10 +163,10 @@ class LookingSource final : public SegmentSource {
   void free(DeviceAddress, size_t) override {}
 
  private:
-  LooksWhenItEnds looks_;
+  CallsEngineInDestructor looks_;
 };
 
-TEST_F(ClassicHooksTest, ASourceThatEndsWithItsPoolMayCallTheEngine) {
+TEST_F(ClassicHooksTest, SourceMayCallTheEngineWhenDestroyed) {
   start();
   must(engine_->create_pool(kPool, {.source = std::make_shared<LookingSource>(*engine_)}));
   must(engine_->release_pool(kPool));
@@ -174,10 +174,11 @@ TEST_F(ClassicHooksTest, ASourceThatEndsWithItsPoolMayCallTheEngine) {
   EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
 }
 
-// Has room for one segment. While it is asked the second time, somebody frees what is there.
-class OvertakenSource final : public SegmentSource {
+// Has room for one segment. During its second call another thread frees that segment.
+class ConcurrentlyFreedSource final : public SegmentSource {
  public:
-  explicit OvertakenSource(std::function<void()> overtake) : overtake_(std::move(overtake)) {}
+  explicit ConcurrentlyFreedSource(std::function<void()> overtake)
+      : overtake_(std::move(overtake)) {}
   Result<DeviceAddress> allocate(size_t, StreamId) override {
     if (!std::exchange(is_taken_, true)) return DeviceAddress(2 * kMiB);
     if (++refused_count_ == 2) overtake_();
@@ -191,11 +192,11 @@ class OvertakenSource final : public SegmentSource {
   int refused_count_ = 0;
 };
 
-TEST_F(ClassicHooksTest, WhatIsFreedWhileASourceIsAskedOnceMoreServesTheRequest) {
+TEST_F(ClassicHooksTest, ConcurrentFreeServesRetriedRequest) {
   for (const bool caching : {true, false}) {
     start();
     Block* others = nullptr;
-    auto source = std::make_shared<OvertakenSource>(
+    auto source = std::make_shared<ConcurrentlyFreedSource>(
         [&] { must(engine_->free(std::exchange(others, nullptr))); });
     const auto allocate_in = [&](PoolId pool) {
       must(engine_->create_pool(pool, {.source = source}));
@@ -205,17 +206,17 @@ TEST_F(ClassicHooksTest, WhatIsFreedWhileASourceIsAskedOnceMoreServesTheRequest)
       return block;
     };
     others = *allocate_in(kPool);
-    for (int user = 0; user < 2; ++user) must(engine_->release_pool(kPool));  // maker and route
+    for (int user = 0; user < 2; ++user) must(engine_->release_pool(kPool));  // creator and route
     engine_->set_caching(caching);
     EXPECT_TRUE(allocate_in({0, 2}).ok());
     EXPECT_EQ(others, nullptr);
   }
 }
 
-TEST_F(ClassicHooksTest, AFilterThatEndsWithItsRouteMayCallTheEngine) {
+TEST_F(ClassicHooksTest, FilterMayCallTheEngineWhenDestroyed) {
   start();
   const auto filter = [&] {
-    return [looks = std::make_shared<LooksWhenItEnds>(*engine_)](StreamId) { return true; };
+    return [looks = std::make_shared<CallsEngineInDestructor>(*engine_)](StreamId) { return true; };
   };
   must(engine_->begin_routing(kPool, filter()));
   EXPECT_FALSE(engine_->begin_routing(kPool, filter()).ok());

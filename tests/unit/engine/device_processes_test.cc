@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Out of memory, and who else has the device's: in the message of each engine.
+// Tests of the process list in out-of-memory messages.
 #include "engine/device_processes.h"
 
 #include <unistd.h>
@@ -13,8 +13,8 @@
 namespace ashlar {
 namespace {
 
-// A device that says who uses it.
-class WatchedDevice final : public ForwardingDevice {
+// A device with a given process list.
+class ProcessListDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
   Result<std::vector<ProcessUse>> processes() override { return list; }
@@ -22,7 +22,7 @@ class WatchedDevice final : public ForwardingDevice {
   Result<std::vector<ProcessUse>> list = std::vector<ProcessUse>{};
 };
 
-class DeviceUsersTest : public SimFixture {
+class DeviceProcessesTest : public SimFixture {
  protected:
   ProcessUse self(size_t bytes) const { return {::getpid(), bytes}; }
   ProcessUse other(int number, size_t bytes) const { return {::getpid() + number, bytes}; }
@@ -30,52 +30,52 @@ class DeviceUsersTest : public SimFixture {
     return "process " + std::to_string(::getpid() + number) + " has ";
   }
 
-  WatchedDevice device_{[this]() -> Device& {
+  ProcessListDevice device_{[this]() -> Device& {
     make_machine();
     return machine_->device(kDevice);
   }()};
 };
 
-TEST_F(DeviceUsersTest, WhoIsAloneAndHasNoMoreThanWasSaidIsNotNamed) {
+TEST_F(DeviceProcessesTest, OmitsThisProcessWhenAlone) {
   device_.list = std::vector{self(2 * kGiB)};
   EXPECT_EQ(describe_device_processes(device_, 2 * kGiB), "");
 }
 
-TEST_F(DeviceUsersTest, WhatThisProcessHasBesideTheAllocatorsIsTold) {
+TEST_F(DeviceProcessesTest, ReportsUseBeyondTheAllocator) {
   device_.list = std::vector{self(3 * kGiB)};
   EXPECT_EQ(describe_device_processes(device_, 2 * kGiB),
             " In all, this process has 3.00 GiB of the device's memory.");
 }
 
-TEST_F(DeviceUsersTest, OthersAreNamedTheLargestFirst) {
+TEST_F(DeviceProcessesTest, ListsOthersLargestFirst) {
   device_.list = std::vector{other(1, kGiB), self(kGiB), other(2, 5 * kGiB)};
   EXPECT_EQ(describe_device_processes(device_, kGiB),
             " Others use the device, too: " + name(2) + "5.00 GiB, " + name(1) + "1.00 GiB.");
 }
 
-TEST_F(DeviceUsersTest, OfManyAFewAreNamed) {
+TEST_F(DeviceProcessesTest, LimitsTheList) {
   std::vector<ProcessUse> many;
   for (int i = 1; i <= 6; ++i) many.push_back(other(i, kGiB));
   many.push_back(self(0));
-  many.push_back(other(7, 0));  // what it has is not told
+  many.push_back(other(7, 0));  // without memory, so not listed
   device_.list = many;
   EXPECT_EQ(describe_device_processes(device_, 0),
             " Others use the device, too: " + name(1) + "1.00 GiB, " + name(2) + "1.00 GiB, " +
                 name(3) + "1.00 GiB, " + name(4) + "1.00 GiB, 2 more have 2.00 GiB.");
 }
 
-TEST_F(DeviceUsersTest, ADeviceThatDoesNotTellAddsNothing) {
+TEST_F(DeviceProcessesTest, AddsNothingWithoutProcessList) {
   device_.list = Status::unsupported("the driver does not tell");
   EXPECT_EQ(describe_device_processes(device_, 0), "");
 }
 
-// In a container ids may be those of the host, and one of the others be this process.
-TEST_F(DeviceUsersTest, WhereThisProcessIsNotKnownNobodyIs) {
+// In a container the ids may be the host's, and one of the others may be this process.
+TEST_F(DeviceProcessesTest, AddsNothingWhenOwnPidIsUnknown) {
   device_.list = std::vector{other(1, kGiB), other(2, kGiB)};
   EXPECT_EQ(describe_device_processes(device_, 0), "");
 }
 
-TEST_F(DeviceUsersTest, TheFailureToFindAfterwardsIsTheOneOfTheAllocation) {
+TEST_F(DeviceProcessesTest, KeepsTheAllocationError) {
   machine_->inject({.call = DeviceCall::kProcesses, .count = sim::FaultRule::kForever});
   paged::PagedEngine engine(machine_->device(kDevice), {});
   EXPECT_FALSE(engine.allocate({.bytes = kGiB - 4 * kMiB}).status().is_out_of_memory());
@@ -83,7 +83,7 @@ TEST_F(DeviceUsersTest, TheFailureToFindAfterwardsIsTheOneOfTheAllocation) {
   EXPECT_TRUE(machine_->device(kDevice).take_last_error().is_out_of_memory());
 }
 
-TEST_F(DeviceUsersTest, EveryEngineSaysIt) {
+TEST_F(DeviceProcessesTest, AllEnginesReportProcesses) {
   device_.list = std::vector{self(0), other(1, 5 * kGiB)};
   const std::string said = name(1) + "5.00 GiB.";
   classic::ClassicEngine classic(device_, {});
@@ -95,8 +95,8 @@ TEST_F(DeviceUsersTest, EveryEngineSaysIt) {
   }
 }
 
-// A limit of the process's own is nobody else's fault.
-TEST_F(DeviceUsersTest, WhereTheDeviceHadEnoughNobodyIsNamed) {
+// Other processes are irrelevant if the process's own limit was exceeded.
+TEST_F(DeviceProcessesTest, OmitsProcessesWhenDeviceHadEnough) {
   device_.list = std::vector{self(0), other(1, 5 * kGiB)};
   for (const bool reject : {false, true}) {
     AllocatorOptions options;

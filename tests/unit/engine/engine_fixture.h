@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An engine on a simulated device, in a test's words: allocate, use_on, finish, free.
-// classic_fixture.h and paged/paged_fixture.h add what only those engines have.
+// A fixture with an engine on a simulated device. classic_fixture.h and paged/paged_fixture.h add
+// what is specific to those engines.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,11 @@
 
 namespace ashlar {
 
-// Whatever a test leaves allocated goes with the engine, and then the device has all of its memory
-// back: every test ends with that.
+// Destroys the engine after each test and checks that the device has all of its memory back.
 template <typename EngineUnderTest>
 class EngineFixture : public SimFixture {
  protected:
-  // Makes the machine and the engine, before anything else; or makes both anew.
+  // Creates the machine and the engine, or recreates both.
   void start(const AllocatorOptions& options = {}, size_t capacity_bytes = kGiB) {
     engine_.reset();
     machine_options_.capacity_bytes = capacity_bytes;
@@ -42,14 +41,14 @@ class EngineFixture : public SimFixture {
     EXPECT_TRUE(valid.ok()) << valid.to_string();
   }
 
-  // --- memory -----------------------------------------------------------------------------------
+  // Memory.
 
   Block* allocate(size_t bytes, StreamId stream = kDefaultStream) {
     Result<Block*> block = engine_->allocate({bytes, stream});
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     return block.ok() ? *block : nullptr;
   }
-  // How an allocation fails that must fail.
+  // The error of an allocation that must fail.
   Status refused(size_t bytes, StreamId stream = kDefaultStream) {
     const Result<Block*> block = engine_->allocate({bytes, stream});
     EXPECT_FALSE(block.ok()) << "an allocation that should fail succeeded";
@@ -61,7 +60,7 @@ class EngineFixture : public SimFixture {
   void free(Block* block) { must(engine_->free(block)); }
   void trim(PoolId pool = {}) { must(engine_->trim(pool)); }
 
-  // --- pools ------------------------------------------------------------------------------------
+  // Pools.
 
   void make_pool(PoolId pool, PoolOptions options) {
     must(engine_->create_pool(pool, std::move(options)));

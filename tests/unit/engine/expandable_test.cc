@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments that grow in place.
+// Tests of expandable segments.
 #include <gmock/gmock.h>
 
 #include "classic_fixture.h"
@@ -24,7 +24,7 @@ class ExpandableTest : public ClassicFixture {
   }
 };
 
-TEST_F(ExpandableTest, TheWorkedExampleOfTheSpecificationHolds) {
+TEST_F(ExpandableTest, FollowsTheWorkedExample) {
   start_expandable();
   Block* first = allocate(16 * kMiB);
   const DeviceAddress base = first->address;
@@ -64,14 +64,14 @@ TEST_F(ExpandableTest, LargeRequestsMapOnlyWhatTheyNeed) {
   EXPECT_EQ(calls(DeviceCall::kAllocate), 0U);
 }
 
-TEST_F(ExpandableTest, WhatIsFreeBeforeTheTailIsUsedFirst) {
+TEST_F(ExpandableTest, UsesFreeSpaceBeforeTheTail) {
   start_expandable();
   Block* first = allocate(2 * kMiB);  // leaves 18 MiB
   EXPECT_EQ(allocate(30 * kMiB)->address, first->end());
   EXPECT_EQ(reserved_mib(), 40) << "12 MiB were missing, not 30";
 }
 
-TEST_F(ExpandableTest, HolesAreRefilledAtTheLowestAddress) {
+TEST_F(ExpandableTest, RefillsHolesAtLowestAddress) {
   start_expandable();
   std::vector<Block*> blocks;
   for (int i = 0; i < 5; ++i) blocks.push_back(allocate(20 * kMiB));
@@ -84,7 +84,7 @@ TEST_F(ExpandableTest, HolesAreRefilledAtTheLowestAddress) {
   EXPECT_EQ(reserved_mib(), 80);
 }
 
-TEST_F(ExpandableTest, AHoleThatIsTooSmallIsPassedOver) {
+TEST_F(ExpandableTest, SkipsTooSmallHoles) {
   start_expandable();
   std::vector<Block*> blocks;
   for (int i = 0; i < 3; ++i) blocks.push_back(allocate(20 * kMiB));
@@ -94,23 +94,23 @@ TEST_F(ExpandableTest, AHoleThatIsTooSmallIsPassedOver) {
   EXPECT_EQ(allocate(30 * kMiB)->address, end);
 }
 
-TEST_F(ExpandableTest, ABlockThatCannotGrowIsPreferredToTheGrowableTail) {
+TEST_F(ExpandableTest, PrefersBlocksThatCannotGrow) {
   start_expandable();
   Block* fixed = allocate(30 * kMiB);
   Block* divider = allocate(10 * kMiB);
   const DeviceAddress inside = fixed->address;
   free(fixed);                        // 30 MiB between others
-  Block* tail = allocate(20 * kMiB);  // taken from the 30
+  Block* tail = allocate(20 * kMiB);  // taken from the 30 MiB
   EXPECT_EQ(tail->address, inside);
   free(tail);
-  Block* end = allocate(36 * kMiB);  // maps two granules, and leaves 4 MiB growable
+  Block* end = allocate(36 * kMiB);  // maps two granules and leaves 4 MiB to grow
   Block* taken = allocate(4 * kMiB);
   EXPECT_EQ(taken->address, inside) << "although 4 MiB at the tail would fit better";
   free(divider);
   free(end);
 }
 
-TEST_F(ExpandableTest, BlocksAreSplitDownTo512Bytes) {
+TEST_F(ExpandableTest, SplitsDownTo512Bytes) {
   start_expandable();
   Block* block = allocate(20 * kMiB - 512);
   EXPECT_EQ(block->bytes, 20 * kMiB - 512);
@@ -119,20 +119,20 @@ TEST_F(ExpandableTest, BlocksAreSplitDownTo512Bytes) {
   EXPECT_EQ(as_classic(block)->next->state, BlockState::kFree);
 }
 
-TEST_F(ExpandableTest, OnlyWholeGranulesAreUnmapped) {
+TEST_F(ExpandableTest, UnmapsWholeGranules) {
   start_expandable();
   Block* first = allocate(30 * kMiB);
   Block* second = allocate(50 * kMiB);
   const DeviceAddress base = first->address;
   free(second);
-  device_acts();
+  device_operations();
   trim();
-  EXPECT_THAT(device_acts(), ElementsAre(kSegmentUnmap));
+  EXPECT_THAT(device_operations(), ElementsAre(kSegmentUnmap));
   EXPECT_EQ(reserved_mib(), 40) << "the granule that the first one reaches into stays";
   EXPECT_EQ(allocate(10 * kMiB)->address, base + 30 * kMiB);
 }
 
-TEST_F(ExpandableTest, UnmappingWaitsForTheSegmentsStream) {
+TEST_F(ExpandableTest, UnmapWaitsForStream) {
   start_expandable();
   cache(20 * kMiB);
   EXPECT_EQ(calls(DeviceCall::kSynchronizeStream), 0U);
@@ -140,7 +140,7 @@ TEST_F(ExpandableTest, UnmappingWaitsForTheSegmentsStream) {
   EXPECT_EQ(calls(DeviceCall::kSynchronizeStream), 1U);
 }
 
-TEST_F(ExpandableTest, EveryStreamHasItsOwnSegment) {
+TEST_F(ExpandableTest, StreamsHaveSeparateSegments) {
   start_expandable();
   const StreamId other = new_stream();
   Block* mine = allocate(20 * kMiB);
@@ -149,9 +149,9 @@ TEST_F(ExpandableTest, EveryStreamHasItsOwnSegment) {
   EXPECT_EQ(calls(DeviceCall::kReserve), 2U);
 }
 
-TEST_F(ExpandableTest, AMappingThatFailsHalfWayIsUndoneAndTriedAgain) {
+TEST_F(ExpandableTest, UndoesPartialMappings) {
   start_expandable();
-  run_out(DeviceCall::kCreate, 1, 2);  // in the first attempt, and not in the second
+  run_out(DeviceCall::kCreate, 1, 2);  // in the first attempt only
   Block* block = allocate(50 * kMiB);
   EXPECT_EQ(block->bytes, 50 * kMiB);
   EXPECT_EQ(reserved_mib(), 60);
@@ -159,7 +159,7 @@ TEST_F(ExpandableTest, AMappingThatFailsHalfWayIsUndoneAndTriedAgain) {
   EXPECT_EQ(stats().alloc_retries, 1);
 }
 
-TEST_F(ExpandableTest, WhatWasMappedBeforeAFailureIsFreeAndUsed) {
+TEST_F(ExpandableTest, KeepsMemoryMappedBeforeFailure) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start(options);
@@ -171,7 +171,7 @@ TEST_F(ExpandableTest, WhatWasMappedBeforeAFailureIsFreeAndUsed) {
   trim();           // holes at 0 and 2
   free(blocks[1]);  // free between two holes
   trace_.clear();
-  machine_->inject({.call = DeviceCall::kCreate, .nth = 2});  // the first hole only
+  machine_->inject({.call = DeviceCall::kCreate, .nth = 2});  // only the first hole
   EXPECT_EQ(refused(60 * kMiB).kind(), StatusKind::kDeviceFault) << "so that nothing is flushed";
   EXPECT_EQ(reserved_mib(), 60);
   EXPECT_EQ(allocate(40 * kMiB)->address, base) << "the hole, and what follows it";
@@ -179,7 +179,7 @@ TEST_F(ExpandableTest, WhatWasMappedBeforeAFailureIsFreeAndUsed) {
   free(blocks[3]);
 }
 
-TEST_F(ExpandableTest, EveryCallOfAMappingMayFailAndNothingIsLost) {
+TEST_F(ExpandableTest, SurvivesFailureOfEveryMappingCall) {
   using enum DeviceCall;
   for (DeviceCall call : {kReserve, kCreate, kMap, kSetAccess}) {
     SCOPED_TRACE(name(call));
@@ -196,7 +196,7 @@ TEST_F(ExpandableTest, EveryCallOfAMappingMayFailAndNothingIsLost) {
   }
 }
 
-TEST_F(ExpandableTest, MemoryTheDeviceDoesNotTakeBackIsOfferedAgain) {
+TEST_F(ExpandableTest, RetriesFailedRelease) {
   using enum DeviceCall;
   for (DeviceCall call : {kSynchronizeStream, kUnmap, kRelease, kFreeAddresses}) {
     SCOPED_TRACE(name(call));
@@ -213,7 +213,7 @@ TEST_F(ExpandableTest, MemoryTheDeviceDoesNotTakeBackIsOfferedAgain) {
   }
 }
 
-TEST_F(ExpandableTest, AMappingThatCouldNotBeUndoneIsUndoneLater) {
+TEST_F(ExpandableTest, RetriesFailedUndo) {
   start_expandable();
   machine_->inject({.call = DeviceCall::kMap, .nth = 2});
   machine_->inject({.call = DeviceCall::kUnmap});
@@ -228,7 +228,7 @@ TEST_F(ExpandableTest, AMappingThatCouldNotBeUndoneIsUndoneLater) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(ExpandableTest, AtTheEndOneStretchThatIsNotLetGoDoesNotKeepTheOthers) {
+TEST_F(ExpandableTest, DestructorContinuesAfterUnmapError) {
   start_expandable();
   std::vector<Block*> blocks;
   for (int i = 0; i < 5; ++i) blocks.push_back(allocate(20 * kMiB));
@@ -241,7 +241,7 @@ TEST_F(ExpandableTest, AtTheEndOneStretchThatIsNotLetGoDoesNotKeepTheOthers) {
   EXPECT_EQ(used_bytes(), 20 * kMiB);
 }
 
-TEST_F(ExpandableTest, ASegmentThatNeverGotMemoryGoesWithTheNextTrim) {
+TEST_F(ExpandableTest, TrimDestroysEmptySegments) {
   start_expandable();
   run_out(DeviceCall::kCreate, 2);
   EXPECT_EQ(refused(30 * kMiB).kind(), StatusKind::kOutOfMemory);
@@ -249,7 +249,7 @@ TEST_F(ExpandableTest, ASegmentThatNeverGotMemoryGoesWithTheNextTrim) {
   EXPECT_EQ(calls(DeviceCall::kFreeAddresses), calls(DeviceCall::kReserve));
 }
 
-TEST_F(ExpandableTest, ARequestAboveTheReserveIsOutOfMemory) {
+TEST_F(ExpandableTest, RequestAboveReserveIsOutOfMemory) {
   AllocatorOptions options;
   options.expandable_segments = true;
   options.expandable_reserve = ReserveSize{.bytes = 100 * kMiB};
@@ -263,7 +263,7 @@ TEST_F(ExpandableTest, ARequestAboveTheReserveIsOutOfMemory) {
   EXPECT_EQ(calls(DeviceCall::kReserve), 2U) << "the first segment is full";
 }
 
-TEST_F(ExpandableTest, TheLimitCountsMappedMemory) {
+TEST_F(ExpandableTest, LimitCountsMappedMemory) {
   AllocatorOptions options;
   options.expandable_segments = true;
   options.memory_fraction = 0.5;
@@ -273,7 +273,7 @@ TEST_F(ExpandableTest, TheLimitCountsMappedMemory) {
   free(kept);
 }
 
-TEST_F(ExpandableTest, TheLimitCountsWholeGranulesExceptInPyTorchsWay) {
+TEST_F(ExpandableTest, LimitCountsGranulesExceptInCompatMode) {
   for (bool compatible : {false, true}) {
     SCOPED_TRACE(compatible);
     AllocatorOptions options;
@@ -289,7 +289,7 @@ TEST_F(ExpandableTest, TheLimitCountsWholeGranulesExceptInPyTorchsWay) {
   }
 }
 
-TEST_F(ExpandableTest, ExpandableBlocksAreNotLent) {
+TEST_F(ExpandableTest, OverflowPoolsDoNotLendExpandableBlocks) {
   start_expandable();
   const PoolId lender{0, 1};
   must(engine_->create_pool(lender, {.use_on_oom = true}));
@@ -300,10 +300,10 @@ TEST_F(ExpandableTest, ExpandableBlocksAreNotLent) {
   EXPECT_NE(allocate(40 * kMiB)->address, cached);
 }
 
-TEST_F(ExpandableTest, ADeviceThatWasLetInAtTheSecondTryIsNotLetInTwice) {
+TEST_F(ExpandableTest, RetriedAccessorIsAddedOnce) {
   start_expandable();
   allocate(8 * kMiB);
-  allocate(512);  // another segment, of small blocks
+  allocate(512);  // another segment, for small blocks
   machine_->inject({.call = DeviceCall::kSetAccess, .nth = 2});
   EXPECT_FALSE(engine_->add_accessor(DeviceIndex(1)).ok());
   EXPECT_FALSE(engine_->is_accessor(DeviceIndex(1)));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who hears of acts, when, and in which order; without an engine. That engines tell what they do is
-// in classic_hooks_test.cc and in the contract suite.
+// Tests of Hooks without an engine: who is notified, when, and in which order.
 #include "engine/hooks.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +48,7 @@ class HooksTest : public ::testing::Test {
   std::vector<size_t> heard_;
 };
 
-TEST_F(HooksTest, AnEntrySaysWhatTheBlockIsAndWhoAllocatedIt) {
+TEST_F(HooksTest, EntryDescribesBlockAndStack) {
   Block block;
   block.address = DeviceAddress(512);
   block.bytes = 2048;
@@ -63,7 +62,7 @@ TEST_F(HooksTest, AnEntrySaysWhatTheBlockIsAndWhoAllocatedIt) {
   EXPECT_EQ(entry.stack, StackId(9));
 }
 
-TEST_F(HooksTest, EntriesAreWantedOnceSomebodyListens) {
+TEST_F(HooksTest, IsObservedWithHistoryOrTracker) {
   EXPECT_FALSE(hooks_.is_observed());
   start_history();
   EXPECT_TRUE(hooks_.is_observed());
@@ -73,7 +72,7 @@ TEST_F(HooksTest, EntriesAreWantedOnceSomebodyListens) {
   EXPECT_TRUE(hooks_.is_observed());
 }
 
-TEST_F(HooksTest, TrackersHearOnceAndInOrderWhenTheyAreTold) {
+TEST_F(HooksTest, NotifiesTrackersOnceInOrder) {
   listen();
   put(1);
   put(2);
@@ -84,7 +83,7 @@ TEST_F(HooksTest, TrackersHearOnceAndInOrderWhenTheyAreTold) {
   EXPECT_THAT(heard_, ElementsAre(1, 2));
 }
 
-TEST_F(HooksTest, TheHistoryHearsAtOnceAndTrackersOrNot) {
+TEST_F(HooksTest, RecordsIntoHistoryImmediately) {
   start_history();
   put(1);
   EXPECT_THAT(recorded_bytes(), ElementsAre(1));
@@ -93,7 +92,7 @@ TEST_F(HooksTest, TheHistoryHearsAtOnceAndTrackersOrNot) {
   EXPECT_THAT(recorded_bytes(), ElementsAre(1, 2));
 }
 
-TEST_F(HooksTest, EntriesNameTheDevice) {
+TEST_F(HooksTest, EntriesHaveTheDevice) {
   start_history();
   DeviceIndex heard(0);
   hooks_.add_tracker([&](const TraceEntry& entry) { heard = entry.device; });
@@ -107,7 +106,7 @@ TEST_F(HooksTest, EntriesNameTheDevice) {
   for (const TraceEntry& entry : trace) EXPECT_EQ(entry.device, kDevice);
 }
 
-TEST_F(HooksTest, WhatAUserSaidIsForTheHistoryAlone) {
+TEST_F(HooksTest, AnnotationsGoToHistoryOnly) {
   start_history();
   listen();
   TraceEntry entry;
@@ -121,7 +120,7 @@ TEST_F(HooksTest, WhatAUserSaidIsForTheHistoryAlone) {
   EXPECT_EQ(snapshot.tables.strings[trace[0].user_metadata.value()], "the weights");
 }
 
-TEST_F(HooksTest, ATrackerHearsNothingFromBeforeItCame) {
+TEST_F(HooksTest, TrackerMissesEarlierEntries) {
   put(1);
   listen();
   put(2);
@@ -129,7 +128,7 @@ TEST_F(HooksTest, ATrackerHearsNothingFromBeforeItCame) {
   EXPECT_THAT(heard_, ElementsAre(2));
 }
 
-TEST_F(HooksTest, WhatIsForgottenIsNotTold) {
+TEST_F(HooksTest, DiscardedEntriesAreNotDelivered) {
   listen();
   put(1);
   hooks_.discard_queued();
@@ -138,11 +137,11 @@ TEST_F(HooksTest, WhatIsForgottenIsNotTold) {
   EXPECT_THAT(heard_, ElementsAre(2));
 }
 
-TEST_F(HooksTest, WhatATrackerCausesIsToldAfterWhatItHears) {
+TEST_F(HooksTest, NestedEntriesAreDeliveredAfterwards) {
   hooks_.add_tracker([this](const TraceEntry& entry) {
     if (entry.bytes != 1) return;
     put(3);
-    hooks_.notify();  // as the end of its call to the engine does
+    hooks_.notify();  // as every engine operation does at its end
   });
   listen();
   put(1);
@@ -151,7 +150,7 @@ TEST_F(HooksTest, WhatATrackerCausesIsToldAfterWhatItHears) {
   EXPECT_THAT(heard_, ElementsAre(1, 2, 3));
 }
 
-TEST_F(HooksTest, ATrackerMayBringAnother) {
+TEST_F(HooksTest, TrackerMayAddTracker) {
   bool is_first = true;
   hooks_.add_tracker([&](const TraceEntry&) {
     if (std::exchange(is_first, false)) listen();
@@ -163,8 +162,8 @@ TEST_F(HooksTest, ATrackerMayBringAnother) {
   EXPECT_THAT(heard_, ElementsAre(2));
 }
 
-TEST_F(HooksTest, ThreadsThatTellAtOnceTellEverythingOneAtATime) {
-  listen();  // unguarded: two tellers at once would be a race, which the tsan preset sees
+TEST_F(HooksTest, ConcurrentNotifyDeliversInTurn) {
+  listen();  // unguarded: concurrent notification would be a race that ThreadSanitizer reports
   constexpr size_t kThreads = 4;
   constexpr size_t kEach = 500;
   std::vector<std::thread> threads;
@@ -180,7 +179,7 @@ TEST_F(HooksTest, ThreadsThatTellAtOnceTellEverythingOneAtATime) {
   EXPECT_EQ(heard_.size(), kThreads * kEach);
 }
 
-TEST_F(HooksTest, RejectionsHaveObserversOfTheirOwn) {
+TEST_F(HooksTest, RejectionsHaveTheirOwnObservers) {
   std::vector<std::string> heard;
   hooks_.add_oom_observer([&](const OomNotice&) { heard.emplace_back("oom"); });
   hooks_.add_rejection_observer([&](const OomNotice&) { heard.emplace_back("rejection"); });
@@ -190,7 +189,7 @@ TEST_F(HooksTest, RejectionsHaveObserversOfTheirOwn) {
   EXPECT_THAT(heard, ElementsAre("oom", "rejection"));
 }
 
-TEST_F(HooksTest, AllAreAskedToFreeAndOneThatDidIsEnough) {
+TEST_F(HooksTest, RunsAllFreeMemoryCallbacks) {
   EXPECT_FALSE(hooks_.has_callbacks());
   EXPECT_FALSE(hooks_.run_free_memory_callbacks());
   int asked = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frees that wait, without an engine: what becomes free when, in which order, and what the device
-// is asked for it. That engines wait for what they must is in the contract suite.
+// Tests of PendingFrees without an engine: what becomes free, in which order, with which device
+// calls.
 #include "engine/pending_frees.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 
 constexpr StreamId kOwn = kDefaultStream;
 
-class WaitingFreesTest : public SimFixture {
+class PendingFreesTest : public SimFixture {
  protected:
   void SetUp() override {
     make_machine();
@@ -31,10 +31,10 @@ class WaitingFreesTest : public SimFixture {
   }
   void fail(DeviceCall call, uint64_t nth = 1) { machine_->inject({.call = call, .nth = nth}); }
 
-  // --- streams and captures ---------------------------------------------------------------------
+  // Streams and captures.
 
   void work(StreamId stream) { SimFixture::work(device(), stream); }
-  // What `first` has done so far comes before what `then` does next.
+  // Orders the work of `first` so far before the next work of `then`.
   void order(StreamId first, StreamId then) {
     const EventId event = *device().create_event();
     must(device().record_event(event, first));
@@ -50,7 +50,7 @@ class WaitingFreesTest : public SimFixture {
     must(frees_->capture_ended());
   }
 
-  // --- blocks -----------------------------------------------------------------------------------
+  // Blocks.
 
   Block* new_block(StreamId stream = kOwn) {
     blocks_.emplace_back();
@@ -58,7 +58,7 @@ class WaitingFreesTest : public SimFixture {
     return &blocks_.back();
   }
   void use(Block* block, StreamId stream) { frees_->record_use(block, {&device(), stream}); }
-  // A block that was used on the stream and then freed.
+  // A block that the stream used, freed.
   Block* freed_after_use_on(StreamId stream) {
     Block* block = new_block();
     use(block, stream);
@@ -85,7 +85,7 @@ class WaitingFreesTest : public SimFixture {
   std::unique_ptr<PendingFrees> frees_;
 };
 
-TEST_F(WaitingFreesTest, WhatWasSetAsideComesBeforeWhatHadItsEventsAlready) {
+TEST_F(PendingFreesTest, CollectsDeferredFreesFirst) {
   const StreamId busy = busy_stream();
   const StreamId captured = new_stream();
   Block* pending = freed_after_use_on(busy);
@@ -98,7 +98,7 @@ TEST_F(WaitingFreesTest, WhatWasSetAsideComesBeforeWhatHadItsEventsAlready) {
   EXPECT_TRUE(frees_->empty());
 }
 
-TEST_F(WaitingFreesTest, WhatOnlyAGraphUsedNeedsNoEvent) {
+TEST_F(PendingFreesTest, GraphOnlyUseNeedsNoEvent) {
   const StreamId captured = new_stream();
   begin_capture(captured);
   Block* block = freed_after_use_on(captured);
@@ -109,7 +109,7 @@ TEST_F(WaitingFreesTest, WhatOnlyAGraphUsedNeedsNoEvent) {
   EXPECT_EQ(calls(DeviceCall::kRecordEvent), 0U);
 }
 
-TEST_F(WaitingFreesTest, AUseByAGraphGetsItsEventIfTheFreeComesAfterTheCapture) {
+TEST_F(PendingFreesTest, FreeAfterCaptureRecordsEvent) {
   const StreamId captured = new_stream();
   Block* block = new_block();
   begin_capture(captured);
@@ -121,7 +121,7 @@ TEST_F(WaitingFreesTest, AUseByAGraphGetsItsEventIfTheFreeComesAfterTheCapture) 
   EXPECT_THAT(collect(), ElementsAre(block));
 }
 
-TEST_F(WaitingFreesTest, CollectingWhatWasSetAsideLooksAtNoEvent) {
+TEST_F(PendingFreesTest, CollectDeferredPollsNoEvent) {
   const StreamId busy = busy_stream();
   const StreamId captured = new_stream();
   Block* pending = freed_after_use_on(busy);
@@ -136,7 +136,7 @@ TEST_F(WaitingFreesTest, CollectingWhatWasSetAsideLooksAtNoEvent) {
   EXPECT_THAT(collect(), ElementsAre(pending));
 }
 
-TEST_F(WaitingFreesTest, AnAllocationOfACapturingStreamLeavesEventsAlone) {
+TEST_F(PendingFreesTest, CapturingStreamPollsNoEvent) {
   const StreamId busy = busy_stream();
   const StreamId captured = new_stream();
   Block* pending = freed_after_use_on(busy);
@@ -148,7 +148,7 @@ TEST_F(WaitingFreesTest, AnAllocationOfACapturingStreamLeavesEventsAlone) {
   end_capture(captured);
 }
 
-TEST_F(WaitingFreesTest, WhileNothingWaitsTheDeviceIsNotAsked) {
+TEST_F(PendingFreesTest, NoDeviceCallsWithoutPendingFrees) {
   const StreamId captured = new_stream();
   begin_capture(captured);
   const uint64_t asked = calls(DeviceCall::kCaptureState);
@@ -157,9 +157,9 @@ TEST_F(WaitingFreesTest, WhileNothingWaitsTheDeviceIsNotAsked) {
   end_capture(captured);
 }
 
-// --- failures -----------------------------------------------------------------------------------
+// Failures.
 
-TEST_F(WaitingFreesTest, WhatACollectionFoundBeforeItFailedIsNotLost) {
+TEST_F(PendingFreesTest, KeepsBlocksFoundBeforeFailure) {
   const StreamId busy = busy_stream();
   const StreamId captured = new_stream();
   begin_capture(captured);
@@ -178,7 +178,7 @@ TEST_F(WaitingFreesTest, WhatACollectionFoundBeforeItFailedIsNotLost) {
   EXPECT_THAT(collect(), ElementsAre(second));
 }
 
-TEST_F(WaitingFreesTest, ABlockWithSomeOfItsEventsWaitsForTheRest) {
+TEST_F(PendingFreesTest, WaitsForUnrecordedEvents) {
   const StreamId one = busy_stream();
   const StreamId two = busy_stream();
   Block* block = new_block();
@@ -194,7 +194,7 @@ TEST_F(WaitingFreesTest, ABlockWithSomeOfItsEventsWaitsForTheRest) {
   EXPECT_THAT(collect(), ElementsAre(block));
 }
 
-TEST_F(WaitingFreesTest, ADeviceThatCannotTellCountsAsCapturing) {
+TEST_F(PendingFreesTest, UnknownCaptureStateCountsAsCapturing) {
   const StreamId stream = new_stream();
   frees_->capture_began();
   fail(DeviceCall::kCaptureState);
@@ -202,9 +202,9 @@ TEST_F(WaitingFreesTest, ADeviceThatCannotTellCountsAsCapturing) {
   EXPECT_FALSE(frees_->is_capturing({&device(), stream}));
 }
 
-// --- waiting ------------------------------------------------------------------------------------
+// Waiting.
 
-TEST_F(WaitingFreesTest, AWaitForSomeLeavesTheOthers) {
+TEST_F(PendingFreesTest, WaitsForSelectedBlocksOnly) {
   const StreamId one = new_stream();
   const StreamId two = busy_stream();
   Block* wanted = freed_after_use_on(one);
@@ -215,7 +215,7 @@ TEST_F(WaitingFreesTest, AWaitForSomeLeavesTheOthers) {
   EXPECT_THAT(wait(), ElementsAre(other));
 }
 
-TEST_F(WaitingFreesTest, NobodyWaitsForWhatACaptureHolds) {
+TEST_F(PendingFreesTest, DoesNotWaitForDeferredFrees) {
   const StreamId captured = new_stream();
   begin_capture(captured);
   Block* block = freed_after_use_on(captured);
@@ -224,7 +224,7 @@ TEST_F(WaitingFreesTest, NobodyWaitsForWhatACaptureHolds) {
   EXPECT_THAT(wait(), ElementsAre(block));
 }
 
-TEST_F(WaitingFreesTest, OnlyTheDeviceCanBeWaitedForWhenAStreamIsGoneAndNotDuringACapture) {
+TEST_F(PendingFreesTest, WaitsForDeviceOfDestroyedStream) {
   const StreamId gone = new_stream();
   const StreamId captured = new_stream();
   Block* block = new_block();
@@ -239,7 +239,7 @@ TEST_F(WaitingFreesTest, OnlyTheDeviceCanBeWaitedForWhenAStreamIsGoneAndNotDurin
   EXPECT_THAT(wait(), ElementsAre(block));
 }
 
-TEST_F(WaitingFreesTest, AWaitForTheDeviceThatFailsIsTriedAgain) {
+TEST_F(PendingFreesTest, RetriesFailedDeviceWait) {
   const StreamId gone = new_stream();
   Block* block = new_block();
   use(block, gone);
@@ -252,12 +252,12 @@ TEST_F(WaitingFreesTest, AWaitForTheDeviceThatFailsIsTriedAgain) {
   EXPECT_THAT(wait(), ElementsAre(block));
 }
 
-// --- what a graph proves ------------------------------------------------------------------------
+// Graph ancestry.
 
-class GraphProofTest : public WaitingFreesTest {
+class GraphProofTest : public PendingFreesTest {
  protected:
   void SetUp() override {
-    WaitingFreesTest::SetUp();
+    PendingFreesTest::SetUp();
     start(true);
     main_ = new_stream();
     side_ = new_stream();
@@ -267,7 +267,7 @@ class GraphProofTest : public WaitingFreesTest {
     work(side_);
   }
   void TearDown() override { end_capture(main_); }
-  // A block of one captured stream that the other has worked on.
+  // A block of one captured stream that the other has used.
   Block* freed_by_both(StreamId own, StreamId other) {
     Block* block = new_block(own);
     use(block, other);
@@ -279,7 +279,7 @@ class GraphProofTest : public WaitingFreesTest {
   StreamId side_;
 };
 
-TEST_F(GraphProofTest, ABlockIsFreeForItsStreamOnceThatComesAfterEveryUse) {
+TEST_F(GraphProofTest, FreesBlockOnceAllUsesPrecede) {
   Block* block = freed_by_both(main_, side_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty())
       << "what it does next runs beside the other's work";
@@ -288,7 +288,7 @@ TEST_F(GraphProofTest, ABlockIsFreeForItsStreamOnceThatComesAfterEveryUse) {
   EXPECT_TRUE(block->uses.empty());
 }
 
-TEST_F(GraphProofTest, ABlockOfAnotherStreamIsNotThisOnes) {
+TEST_F(GraphProofTest, IgnoresBlocksOfOtherStreams) {
   Block* block = freed_by_both(side_, main_);
   order(side_, main_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty());
@@ -297,7 +297,7 @@ TEST_F(GraphProofTest, ABlockOfAnotherStreamIsNotThisOnes) {
   order(side_, main_);
 }
 
-TEST_F(GraphProofTest, WhatWasWalkedIsNotWalkedAgainUnlessItIsForgotten) {
+TEST_F(GraphProofTest, CachesGraphAncestors) {
   freed_by_both(main_, side_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   const uint64_t walked = calls(DeviceCall::kNodeDependencies);
@@ -310,7 +310,7 @@ TEST_F(GraphProofTest, WhatWasWalkedIsNotWalkedAgainUnlessItIsForgotten) {
   order(side_, main_);
 }
 
-TEST_F(GraphProofTest, WithoutReuseNothingIsProven) {
+TEST_F(GraphProofTest, ProvesNothingWithoutReuse) {
   frees_ = std::make_unique<PendingFrees>(device(), false);
   frees_->capture_began();
   freed_by_both(main_, side_);

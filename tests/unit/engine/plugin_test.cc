@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Somebody else's allocator, loaded from a shared object: as a whole engine, as the source of the
-// classic engine's segments, and of a pool's. The tests of PyTorch that need no PyTorch are here,
-// by what they assert.
+// Tests of plug-ins from a shared object: as an engine, as the source of classic segments, and as a
+// pool's source. Includes PyTorch's own assertions about plug-ins.
 #include <dlfcn.h>
 
 #include <gmock/gmock.h>
@@ -21,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr const char* kCounting = ASHLAR_COUNTING_PLUGIN;
 constexpr const char* kThrowing = ASHLAR_THROWING_PLUGIN;
-constexpr StreamId kStream{0x1234};  // no stream of the device: a plug-in sees what it is given
+constexpr StreamId kStream{0x1234};  // not a stream of the device: passed through unchanged
 
 class PluginTest : public testing::Test {
  protected:
@@ -55,8 +54,8 @@ class PluginTest : public testing::Test {
     parsed.plugin.library = kCounting;
     return parsed;
   }
-  // What making an allocator with these options says.
-  std::string complaint(const AllocatorOptions& wrong) {
+  // The error of creating an allocator with these options.
+  std::string error_for(const AllocatorOptions& wrong) {
     try {
       const Allocator allocator(device(), wrong);
     } catch (const InvalidArgument& failure) {
@@ -68,9 +67,9 @@ class PluginTest : public testing::Test {
   std::unique_ptr<sim::Machine> machine_;
 };
 
-// --- the two functions ---------------------------------------------------------------------------
+// The two functions.
 
-TEST_F(PluginTest, BothFunctionsAreCalledAndNoneBeforeTheFirstUse) {
+TEST_F(PluginTest, CallsFunctionsOnFirstUse) {
   Allocator allocator(device(), options());
   EXPECT_EQ(counter("called_dummy_alloc"), 0);
   EXPECT_EQ(counter("called_dummy_free"), 0);
@@ -81,7 +80,7 @@ TEST_F(PluginTest, BothFunctionsAreCalledAndNoneBeforeTheFirstUse) {
   EXPECT_EQ(counter("called_dummy_free"), 321);
 }
 
-TEST_F(PluginTest, TheFunctionsSeeTheExactSizeTheDeviceAndTheStream) {
+TEST_F(PluginTest, PassesSizeDeviceAndStream) {
   Allocator allocator(device(1), options());
   Buffer buffer = allocator.allocate(777, kStream);
   EXPECT_EQ(bytes("last_bytes"), 777U);
@@ -92,7 +91,7 @@ TEST_F(PluginTest, TheFunctionsSeeTheExactSizeTheDeviceAndTheStream) {
   EXPECT_EQ(stream("last_free_stream"), kStream);
 }
 
-TEST_F(PluginTest, StatisticsHistoryAndSnapshotAreKept) {
+TEST_F(PluginTest, ProvidesStatisticsHistoryAndSnapshots) {
   Allocator allocator(device(), options());
   allocator.start_history();
   Buffer kept = allocator.allocate(3000, kStream);
@@ -110,7 +109,7 @@ TEST_F(PluginTest, StatisticsHistoryAndSnapshotAreKept) {
   EXPECT_GE(snapshot.device_traces[0].size(), 6U);
 }
 
-TEST_F(PluginTest, NullIsOutOfMemoryWithAReportAndObserversHear) {
+TEST_F(PluginTest, NullIsOutOfMemory) {
   Allocator allocator(device(), options());
   int heard = 0;
   allocator.add_oom_observer([&](const OomNotice& notice) {
@@ -130,7 +129,7 @@ TEST_F(PluginTest, NullIsOutOfMemoryWithAReportAndObserversHear) {
   allocator.allocate(4000);
 }
 
-TEST_F(PluginTest, AnAllocatorMayEndBeforeItsBuffersAreFreedByTheProgram) {
+TEST_F(PluginTest, AllocatorMayEndBeforeProgramFreesBuffers) {
   {
     Allocator allocator(device(), options());
     allocator.allocate_raw(100);
@@ -138,9 +137,9 @@ TEST_F(PluginTest, AnAllocatorMayEndBeforeItsBuffersAreFreedByTheProgram) {
   EXPECT_EQ(counter("called_dummy_free"), 321) << "its end gives back what is in use, too";
 }
 
-// --- hooks ---------------------------------------------------------------------------------------
+// Hooks.
 
-TEST_F(PluginTest, EveryHookIsCalledWhenItsTimeComes) {
+TEST_F(PluginTest, CallsEveryHook) {
   Allocator allocator(device(), options());
   EXPECT_EQ(counter("init_count"), 1);
   allocator.set_memory_fraction(0.5);
@@ -165,7 +164,7 @@ TEST_F(PluginTest, EveryHookIsCalledWhenItsTimeComes) {
   EXPECT_EQ(counter("reset_count"), 1);
 }
 
-TEST_F(PluginTest, APluginThatHearsOfStreamsGetsTheFreeAtOnce) {
+TEST_F(PluginTest, FreesImmediatelyWithRecordStreamHook) {
   const StreamId busy = *device().create_stream();
   ASSERT_TRUE(machine_->hold(DeviceIndex(0), busy).ok());
   ASSERT_TRUE(device().call_host(busy, [] {}).ok());
@@ -177,7 +176,7 @@ TEST_F(PluginTest, APluginThatHearsOfStreamsGetsTheFreeAtOnce) {
   ASSERT_TRUE(machine_->resume(DeviceIndex(0), busy).ok());
 }
 
-TEST_F(PluginTest, APluginThatDoesNotHearOfStreamsGetsTheFreeWhenTheyArePast) {
+TEST_F(PluginTest, DefersFreeWithoutRecordStreamHook) {
   const StreamId busy = *device().create_stream();
   ASSERT_TRUE(machine_->hold(DeviceIndex(0), busy).ok());
   ASSERT_TRUE(device().call_host(busy, [] {}).ok());
@@ -193,9 +192,9 @@ TEST_F(PluginTest, APluginThatDoesNotHearOfStreamsGetsTheFreeWhenTheyArePast) {
   EXPECT_EQ(counter("called_dummy_free"), 321);
 }
 
-// --- as a source ---------------------------------------------------------------------------------
+// As a source.
 
-TEST_F(PluginTest, AsTheSourceOfClassicItGivesSegmentsThatServeManyBlocks) {
+TEST_F(PluginTest, ProvidesSegmentsForClassicEngine) {
   AllocatorOptions classic = options();
   classic.engine = EngineKind::kClassic;
   Allocator allocator(device(), classic);
@@ -205,7 +204,7 @@ TEST_F(PluginTest, AsTheSourceOfClassicItGivesSegmentsThatServeManyBlocks) {
   EXPECT_EQ(allocator.stats().device_allocs, 1);
 }
 
-TEST_F(PluginTest, APoolsMemoryComesFromItWithTheSettingsOfItsEngine) {
+TEST_F(PluginTest, ProvidesMemoryForPool) {
   for (const char* engine : {"engine:classic", "engine:paged"}) {
     Allocator allocator(device(), parse_options(engine));
     const auto source = load_plugin(device(), options().plugin);
@@ -224,7 +223,7 @@ TEST_F(PluginTest, APoolsMemoryComesFromItWithTheSettingsOfItsEngine) {
   }
 }
 
-TEST_F(PluginTest, ABufferMayOutliveTheHandlesOfItsPoolAndSource) {
+TEST_F(PluginTest, BufferOutlivesPoolAndSourceHandles) {
   Allocator allocator(device(), parse_options("engine:classic"));
   PoolId pool;
   Buffer buffer;
@@ -244,42 +243,42 @@ TEST_F(PluginTest, ABufferMayOutliveTheHandlesOfItsPoolAndSource) {
   EXPECT_EQ(counter("called_dummy_free"), 321);
 }
 
-// --- what goes wrong -----------------------------------------------------------------------------
+// Failures.
 
-TEST_F(PluginTest, WhatCannotBeLoadedIsSaidWithTheReason) {
+TEST_F(PluginTest, ReportsLoadErrors) {
   AllocatorOptions wrong = options();
   wrong.plugin.library = "/nowhere/libnothing.so";
-  EXPECT_THAT(complaint(wrong), AllOf(HasSubstr("/nowhere/libnothing.so"), HasSubstr("No such")));
+  EXPECT_THAT(error_for(wrong), AllOf(HasSubstr("/nowhere/libnothing.so"), HasSubstr("No such")));
   wrong = options();
   wrong.plugin.alloc_symbol = "no_such_alloc";
-  EXPECT_THAT(complaint(wrong), HasSubstr("has no symbol no_such_alloc"));
+  EXPECT_THAT(error_for(wrong), HasSubstr("has no symbol no_such_alloc"));
   wrong = options();
   wrong.plugin.free_symbol = "no_such_free";
-  EXPECT_THAT(complaint(wrong), HasSubstr("has no symbol no_such_free"));
+  EXPECT_THAT(error_for(wrong), HasSubstr("has no symbol no_such_free"));
   wrong = options();
   wrong.plugin.hooks_symbol = "no_such_hooks";
-  EXPECT_THAT(complaint(wrong), HasSubstr("has no symbol no_such_hooks"));
+  EXPECT_THAT(error_for(wrong), HasSubstr("has no symbol no_such_hooks"));
 }
 
-TEST_F(PluginTest, HooksOfAnotherVersionAreRefused) {
-  EXPECT_THAT(complaint(options(",plugin_hooks:hooks_of_another_version")),
+TEST_F(PluginTest, RejectsHooksOfAnotherVersion) {
+  EXPECT_THAT(error_for(options(",plugin_hooks:hooks_of_another_version")),
               HasSubstr("are of version 2 (expected 1)"));
-  EXPECT_THAT(complaint(options(",plugin_hooks:hooks_without_size")), HasSubstr("have 0 B"));
+  EXPECT_THAT(error_for(options(",plugin_hooks:hooks_without_size")), HasSubstr("have 0 B"));
 }
 
-TEST_F(PluginTest, OptionsThatDoNotGoTogetherAreRefused) {
+TEST_F(PluginTest, RejectsConflictingOptions) {
   AllocatorOptions wrong = options();
   wrong.plugin.library.clear();
-  EXPECT_THAT(complaint(wrong), HasSubstr("needs a plugin_library"));
+  EXPECT_THAT(error_for(wrong), HasSubstr("needs a plugin_library"));
   wrong = options();
   wrong.plugin.free_symbol.clear();
-  EXPECT_THAT(complaint(wrong), HasSubstr("needs plugin_alloc and plugin_free"));
+  EXPECT_THAT(error_for(wrong), HasSubstr("needs plugin_alloc and plugin_free"));
   wrong = options();
   wrong.engine = EngineKind::kPaged;
-  EXPECT_THAT(complaint(wrong), HasSubstr("the paged engine maps its memory itself"));
+  EXPECT_THAT(error_for(wrong), HasSubstr("the paged engine maps its memory itself"));
 }
 
-TEST_F(PluginTest, AnExceptionIsAFailureOfTheDeviceThatSaysWhoThrewWhat) {
+TEST_F(PluginTest, ReportsExceptionAsDeviceFault) {
   AllocatorOptions throwing = options();
   throwing.plugin = {kThrowing, "throwing_alloc", "throwing_free", {}};
   Allocator allocator(device(), throwing);
@@ -292,7 +291,7 @@ TEST_F(PluginTest, AnExceptionIsAFailureOfTheDeviceThatSaysWhoThrewWhat) {
   EXPECT_EQ(allocator.stats().ooms, 0) << "it is no out of memory";
 }
 
-TEST_F(PluginTest, AnExceptionInAFreeIsToldByTheNextCall) {
+TEST_F(PluginTest, NextCallReportsExceptionInFree) {
   AllocatorOptions throwing = options();
   throwing.plugin = {kThrowing, "plain_alloc", "throwing_free", {}};
   Allocator allocator(device(), throwing);
@@ -304,7 +303,7 @@ TEST_F(PluginTest, AnExceptionInAFreeIsToldByTheNextCall) {
   EXPECT_NO_THROW(allocator.trim());
 }
 
-TEST_F(PluginTest, WhereItRefusesAPoolNothingIsRoutedThere) {
+TEST_F(PluginTest, UndoesRoutingWhenHookFails) {
   AllocatorOptions throwing = options();
   throwing.plugin = {kThrowing, "plain_alloc", "throwing_free", "throwing_hooks"};
   Allocator allocator(device(), throwing);
@@ -318,7 +317,7 @@ TEST_F(PluginTest, WhereItRefusesAPoolNothingIsRoutedThere) {
   EXPECT_EQ(allocator.snapshot({.pool = pool}).segments.size(), 0U);
 }
 
-TEST_F(PluginTest, MemoryThatIsGivenTwiceIsRefused) {
+TEST_F(PluginTest, RejectsMemoryReturnedTwice) {
   AllocatorOptions throwing = options();
   throwing.plugin = {kThrowing, "plain_alloc", "throwing_free", {}};
   Allocator allocator(device(), throwing);

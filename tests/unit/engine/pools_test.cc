@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools beside the default one: routing, who holds them, where their segments come from.
+// Tests of private pools: routing, use counts and segment sources.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 constexpr PoolId kFirst{0, 1};
 constexpr PoolId kSecond{0, 2};
 
-// Hands out invented addresses, and keeps books.
+// Hands out made-up addresses and counts them.
 class CountingSource final : public SegmentSource {
  public:
   Result<DeviceAddress> allocate(size_t bytes, StreamId) override {
@@ -56,7 +56,7 @@ class PoolsTest : public ClassicFixture {
   bool exists(PoolId pool) { return engine_->pool_use_count(pool).ok(); }
 };
 
-TEST_F(PoolsTest, RoutedAllocationsUseThePoolsMemoryAlone) {
+TEST_F(PoolsTest, RoutedAllocationsUseOnlyThePool) {
   start();
   cache(20 * kMiB);
   route(kFirst);
@@ -69,7 +69,7 @@ TEST_F(PoolsTest, RoutedAllocationsUseThePoolsMemoryAlone) {
   EXPECT_NE(allocate(20 * kMiB)->address, address);
 }
 
-TEST_F(PoolsTest, OnlyWhatTheFilterAcceptsIsRouted) {
+TEST_F(PoolsTest, RoutesOnlyAcceptedStreams) {
   start();
   const StreamId routed = new_stream();
   route(kFirst, routed);
@@ -79,7 +79,7 @@ TEST_F(PoolsTest, OnlyWhatTheFilterAcceptsIsRouted) {
   EXPECT_EQ(pool_of_last_alloc(), PoolId{});
 }
 
-TEST_F(PoolsTest, TheLastRouteWinsAndEndsFirst) {
+TEST_F(PoolsTest, LatestRouteWins) {
   start();
   route(kFirst);
   route(kSecond);
@@ -93,7 +93,7 @@ TEST_F(PoolsTest, TheLastRouteWinsAndEndsFirst) {
   EXPECT_EQ(pool_of_last_alloc(), PoolId{});
 }
 
-TEST_F(PoolsTest, BothEndsOfARouteAreCheckedForMistakes) {
+TEST_F(PoolsTest, RejectsInvalidRouting) {
   start();
   const auto any = [](StreamId) { return true; };
   route(kFirst);
@@ -106,7 +106,7 @@ TEST_F(PoolsTest, BothEndsOfARouteAreCheckedForMistakes) {
       << "the default pool";
 }
 
-TEST_F(PoolsTest, EveryHolderMustLetGo) {
+TEST_F(PoolsTest, RequiresReleaseByEveryOwner) {
   start();
   must(engine_->create_pool(kFirst, {}));
   EXPECT_EQ(use_count(kFirst), 1);
@@ -125,7 +125,7 @@ TEST_F(PoolsTest, EveryHolderMustLetGo) {
   EXPECT_FALSE(exists(kFirst));
 }
 
-TEST_F(PoolsTest, AFreeablePoolLivesWhileABlockOfItDoes) {
+TEST_F(PoolsTest, FreeablePoolLivesWithItsBlocks) {
   start();
   route(kFirst);
   Block* kept = allocate(20 * kMiB);
@@ -140,12 +140,12 @@ TEST_F(PoolsTest, AFreeablePoolLivesWhileABlockOfItDoes) {
   EXPECT_FALSE(exists(kFirst));
 }
 
-TEST_F(PoolsTest, AnExpandablePoolIsGoneWhenItsMemoryIs) {
+TEST_F(PoolsTest, ExpandablePoolEndsWithItsMemory) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start(options);
   route(kFirst);
-  Block* first = allocate(20 * kMiB);  // two steps of growth, given back in one
+  Block* first = allocate(20 * kMiB);  // grows twice, released once
   Block* second = allocate(20 * kMiB);
   end_route(kFirst);
   free(first);
@@ -156,7 +156,7 @@ TEST_F(PoolsTest, AnExpandablePoolIsGoneWhenItsMemoryIs) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(PoolsTest, TrimmingOnePoolLeavesTheOthersAlone) {
+TEST_F(PoolsTest, TrimAffectsOnlyItsPool) {
   start();
   cache(20 * kMiB);
   for (PoolId pool : {kFirst, kSecond}) {
@@ -171,7 +171,7 @@ TEST_F(PoolsTest, TrimmingOnePoolLeavesTheOthersAlone) {
   EXPECT_TRUE(exists(kSecond));
 }
 
-TEST_F(PoolsTest, TrimmingAPoolWaitsForItsOwnPendingFreesOnly) {
+TEST_F(PoolsTest, TrimWaitsForPendingFreesOfItsPool) {
   start();
   const StreamId done = new_stream();
   const StreamId busy = busy_stream();
@@ -189,7 +189,7 @@ TEST_F(PoolsTest, TrimmingAPoolWaitsForItsOwnPendingFreesOnly) {
   finish(busy);
 }
 
-TEST_F(PoolsTest, TrimmingAPoolThatIsHeldChangesNothingAndIsNoMistake) {
+TEST_F(PoolsTest, TrimIgnoresRetainedPool) {
   start();
   route(kFirst);
   cache(20 * kMiB);
@@ -202,7 +202,7 @@ TEST_F(PoolsTest, TrimmingAPoolThatIsHeldChangesNothingAndIsNoMistake) {
   EXPECT_EQ(calls(DeviceCall::kFree), 1U);
 }
 
-TEST_F(PoolsTest, TrimmingAPoolThatIsGoneOrNeverWasIsAMistake) {
+TEST_F(PoolsTest, TrimRejectsUnknownPool) {
   start();
   EXPECT_EQ(engine_->trim(kFirst).kind(), StatusKind::kInvalidArgument);
   must(engine_->create_pool(kFirst, {}));
@@ -211,7 +211,7 @@ TEST_F(PoolsTest, TrimmingAPoolThatIsGoneOrNeverWasIsAMistake) {
   EXPECT_EQ(engine_->trim(kFirst).kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_F(PoolsTest, APoolThatWasLetGoCannotBeUsedAgain) {
+TEST_F(PoolsTest, RejectsUseOfReleasedPool) {
   start();
   route(kFirst);
   allocate(512);
@@ -224,7 +224,7 @@ TEST_F(PoolsTest, APoolThatWasLetGoCannotBeUsedAgain) {
   EXPECT_EQ(engine_->create_pool(kFirst, {}).kind(), StatusKind::kInvalidArgument) << "still there";
 }
 
-TEST_F(PoolsTest, APoolNobodyMadeIsAMistake) {
+TEST_F(PoolsTest, RejectsUnknownPool) {
   start();
   EXPECT_EQ(engine_->release_pool(kFirst).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(engine_->retain_pool(kFirst).kind(), StatusKind::kInvalidArgument);
@@ -233,7 +233,7 @@ TEST_F(PoolsTest, APoolNobodyMadeIsAMistake) {
       << "the default pool";
 }
 
-TEST_F(PoolsTest, APoolMayHaveOneBlockPerSegment) {
+TEST_F(PoolsTest, NoSplitPoolHasOneBlockPerSegment) {
   start();
   must(engine_->create_pool(kFirst, {.no_split = true}));
   route(kFirst);
@@ -245,9 +245,9 @@ TEST_F(PoolsTest, APoolMayHaveOneBlockPerSegment) {
   free(second);
 }
 
-// --- lending ------------------------------------------------------------------------------------
+// Overflow pools.
 
-TEST_F(PoolsTest, OnlyPoolsThatSaidSoLend) {
+TEST_F(PoolsTest, OnlyOverflowPoolsLend) {
   start();
   route(kFirst);
   const DeviceAddress own = cache(40 * kMiB);
@@ -256,7 +256,7 @@ TEST_F(PoolsTest, OnlyPoolsThatSaidSoLend) {
   EXPECT_NE(allocate(40 * kMiB)->address, own);
 }
 
-TEST_F(PoolsTest, ALentBlockReturnsToItsPool) {
+TEST_F(PoolsTest, BorrowedBlockReturnsToItsPool) {
   start();
   must(engine_->create_pool(kFirst, {.use_on_oom = true}));
   route(kFirst);
@@ -270,7 +270,7 @@ TEST_F(PoolsTest, ALentBlockReturnsToItsPool) {
   EXPECT_EQ(allocate(40 * kMiB)->address, own);
 }
 
-TEST_F(PoolsTest, APoolDoesNotBorrowFromAnother) {
+TEST_F(PoolsTest, PrivatePoolDoesNotBorrow) {
   start();
   must(engine_->create_pool(kFirst, {.use_on_oom = true}));
   route(kFirst);
@@ -281,7 +281,7 @@ TEST_F(PoolsTest, APoolDoesNotBorrowFromAnother) {
   EXPECT_NE(allocate(40 * kMiB)->address, own);
 }
 
-// --- sources ------------------------------------------------------------------------------------
+// Sources.
 
 class SourceTest : public PoolsTest {
  protected:
@@ -293,7 +293,7 @@ class SourceTest : public PoolsTest {
   std::shared_ptr<CountingSource> source_ = std::make_shared<CountingSource>();
 };
 
-TEST_F(SourceTest, SegmentsComeFromTheSourceAndGoBackToIt) {
+TEST_F(SourceTest, SourceProvidesAndFreesSegments) {
   start_with_source();
   Block* first = allocate(5 * kMiB);
   Block* second = allocate(5 * kMiB);
@@ -310,7 +310,7 @@ TEST_F(SourceTest, SegmentsComeFromTheSourceAndGoBackToIt) {
   EXPECT_EQ(calls(DeviceCall::kFree), 0U);
 }
 
-TEST_F(SourceTest, SourcesAreUsedWithExpandableSegmentsToo) {
+TEST_F(SourceTest, SourceOverridesExpandableSegments) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start_with_source(options);
@@ -318,7 +318,7 @@ TEST_F(SourceTest, SourcesAreUsedWithExpandableSegmentsToo) {
   EXPECT_EQ(source_->held.size(), 1U);
 }
 
-TEST_F(SourceTest, AnEmptySourceIsAskedAgainAfterTheFlush) {
+TEST_F(SourceTest, RetriesSourceAfterFlush) {
   start_with_source();
   source_->refusals = 1;
   EXPECT_NE(allocate(5 * kMiB), nullptr);
@@ -331,7 +331,7 @@ TEST_F(SourceTest, AnEmptySourceIsAskedAgainAfterTheFlush) {
       << refusal.to_string();
 }
 
-TEST_F(SourceTest, TheDestructorGivesSegmentsBackToTheSource) {
+TEST_F(SourceTest, DestructorReturnsSegmentsToSource) {
   start_with_source();
   allocate(5 * kMiB);
   allocate(512);
@@ -339,7 +339,7 @@ TEST_F(SourceTest, TheDestructorGivesSegmentsBackToTheSource) {
   EXPECT_TRUE(source_->held.empty());
 }
 
-TEST_F(SourceTest, ASourceMayCallTheEngine) {
+TEST_F(SourceTest, SourceMayCallTheEngine) {
   start_with_source();
   int64_t seen = -1;
   source_->on_allocate = [&] { seen = engine_->stats().allocation.all.current; };
@@ -354,7 +354,7 @@ TEST_F(SourceTest, ASourceMayCallTheEngine) {
   EXPECT_EQ(seen, 0);
 }
 
-TEST_F(SourceTest, MemoryOnItsWayCountsForTheLimit) {
+TEST_F(SourceTest, LimitCountsMemoryInFlight) {
   start_with_source();
   must(engine_->set_memory_fraction(50.0 / 1024));
   Status nested;
@@ -366,7 +366,7 @@ TEST_F(SourceTest, MemoryOnItsWayCountsForTheLimit) {
   EXPECT_EQ(nested.kind(), StatusKind::kOutOfMemory) << "60 MiB where 50 are allowed";
 }
 
-TEST_F(SourceTest, APoolLetGoDuringAnAllocationFromItStays) {
+TEST_F(SourceTest, PoolSurvivesReleaseDuringAllocation) {
   start_with_source();
   source_->on_allocate = [&] {
     must(engine_->end_routing(kFirst));
@@ -382,7 +382,7 @@ TEST_F(SourceTest, APoolLetGoDuringAnAllocationFromItStays) {
   EXPECT_TRUE(source_->held.empty());
 }
 
-TEST_F(PoolsTest, APoolThatWasLetGoStaysWhileAllocationsAreRoutedToIt) {
+TEST_F(PoolsTest, ReleasedPoolLivesWhileRouted) {
   start();
   constexpr PoolId kPool{0, 1};
   route(kPool);

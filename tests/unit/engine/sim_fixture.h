@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A simulated machine in a test's words: streams that are busy until they finish, and what the
-// device was asked. It keeps books only, unless a test wants bytes, and follows a seed, so that the
-// same test sees the same order each time: a call that waits for a held stream fails instead of
-// waiting for ever.
+// A fixture with a simulated machine, streams that stay busy until told to finish, and counts of
+// device calls. Has no memory behind addresses unless a test asks for it. Uses a fixed seed, so
+// that a call that would wait for a held stream fails instead of hanging.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +33,7 @@ class SimFixture : public ::testing::Test {
   }
 
   StreamId new_stream() { return *device().create_stream(); }
-  // A stream with a piece of work that does not start until `finish`.
+  // A stream with queued work that does not start before `finish`.
   StreamId busy_stream() {
     const StreamId stream = new_stream();
     keep_busy(device(), stream);
@@ -54,7 +53,7 @@ class SimFixture : public ::testing::Test {
     must(on.synchronize_stream(stream));
   }
 
-  // Those that succeeded, since they were last forgotten.
+  // Successful calls since the last reset.
   uint64_t calls(DeviceCall call) const {
     return machine_->costs(kDevice).count_of(call) - forgotten_.count_of(call);
   }
@@ -71,9 +70,9 @@ class SimFixture : public ::testing::Test {
     EXPECT_EQ(status.kind(), kind) << status.to_string();
   }
 
-  sim::Options machine_options_;  // before the machine is made
+  sim::Options machine_options_;  // set before the machine is created
   std::unique_ptr<sim::Machine> machine_;
-  std::unique_ptr<contract::PlainDevice> plain_;  // instead of the machine's own
+  std::unique_ptr<contract::PlainDevice> plain_;  // used instead of the machine's device
   sim::CallCosts forgotten_;
 };
 

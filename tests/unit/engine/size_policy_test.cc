@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes: the table of the specification, rounding in divisions, and what oversize means.
+// Tests of block and segment sizes, divisions and oversize blocks.
 #include "engine/size_policy.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct SizeRow {
   size_t segment_bytes;
 };
 
-TEST(SizePolicyTest, RequestsBecomeBlocksAndSegmentsAsInPyTorch) {
+TEST(SizePolicyTest, RoundsRequestsAsPyTorch) {
   const SizePolicy sizes{AllocatorOptions{}};
   const SizeRow rows[] = {
       {1, 512, true, 2 * kMiB},
@@ -41,7 +41,7 @@ TEST(SizePolicyTest, RequestsBecomeBlocksAndSegmentsAsInPyTorch) {
   }
 }
 
-TEST(SizePolicyTest, LargeSegmentsAreAsLargeAsTheOptionSays) {
+TEST(SizePolicyTest, OptionSetsLargeSegmentSize) {
   AllocatorOptions options;
   options.large_segment_bytes = 64 * kMiB;
   const SizePolicy sizes(options);
@@ -51,7 +51,7 @@ TEST(SizePolicyTest, LargeSegmentsAreAsLargeAsTheOptionSays) {
   EXPECT_EQ(sizes.expandable_granule_bytes(true), 2 * kMiB);
 }
 
-TEST(SizePolicyTest, DivisionsRoundUpToStepsBetweenPowersOfTwo) {
+TEST(SizePolicyTest, RoundsUpToDivisions) {
   AllocatorOptions options;
   options.roundup_power2_divisions.fill(4);
   const SizePolicy sizes(options);
@@ -63,7 +63,7 @@ TEST(SizePolicyTest, DivisionsRoundUpToStepsBetweenPowersOfTwo) {
   EXPECT_EQ(sizes.block_bytes(7 * kMiB + 1), 8 * kMiB);
 }
 
-TEST(SizePolicyTest, EachPowerOfTwoHasItsOwnDivisions) {
+TEST(SizePolicyTest, DivisionsDependOnSize) {
   AllocatorOptions options;
   options.roundup_power2_divisions[0] = 2;   // below 2 MiB
   options.roundup_power2_divisions[2] = 8;   // from 4 MiB
@@ -77,19 +77,19 @@ TEST(SizePolicyTest, EachPowerOfTwoHasItsOwnDivisions) {
   EXPECT_EQ(sizes.block_bytes(128 * kGiB + 1), 192 * kGiB) << "the last slot has no end";
 }
 
-TEST(SizePolicyTest, OneDivisionIsNone) {
+TEST(SizePolicyTest, OneDivisionDisablesRounding) {
   AllocatorOptions options;
   options.roundup_power2_divisions.fill(1);
   EXPECT_EQ(SizePolicy(options).block_bytes(5 * kMiB + 1), 5 * kMiB + 512);
 }
 
-TEST(SizePolicyTest, WithoutALimitEveryFreeBlockMayServe) {
+TEST(SizePolicyTest, AnyBlockServesWithoutLimit) {
   const SizePolicy sizes{AllocatorOptions{}};
   EXPECT_TRUE(sizes.may_serve(kGiB, 512));
   EXPECT_EQ(sizes.max_split_bytes(), SIZE_MAX);
 }
 
-TEST(SizePolicyTest, OversizeBlocksServeOnlyRequestsNearlyAsLarge) {
+TEST(SizePolicyTest, OversizeBlocksServeSimilarSizes) {
   AllocatorOptions options;
   options.max_split_bytes = 100 * kMiB;
   const SizePolicy sizes(options);
@@ -99,7 +99,7 @@ TEST(SizePolicyTest, OversizeBlocksServeOnlyRequestsNearlyAsLarge) {
   EXPECT_FALSE(sizes.may_serve(120 * kMiB, 100 * kMiB)) << "a large segment more is too much";
 }
 
-TEST(SizePolicyTest, HowMuchLargerIsAnOption) {
+TEST(SizePolicyTest, OptionSetsOversizeRounding) {
   AllocatorOptions options;
   options.max_split_bytes = 100 * kMiB;
   options.max_non_split_rounding_bytes = 30 * kMiB;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counters: what makes each rise and fall, peaks and totals, and PyTorch's names.
+// Tests of the statistics: counters, peaks, totals and PyTorch's names.
 #include <gmock/gmock.h>
 
 #include "classic_fixture.h"
@@ -10,7 +10,7 @@ namespace {
 
 class EngineStatsTest : public ClassicFixture {};
 
-TEST_F(EngineStatsTest, AllocatedFallsWhenFreedAndActiveWhenDone) {
+TEST_F(EngineStatsTest, CountsAllocatedAndActiveSeparately) {
   start();
   const StreamId other = busy_stream();
   Block* block = allocate(kMiB + 1);
@@ -33,7 +33,7 @@ TEST_F(EngineStatsTest, AllocatedFallsWhenFreedAndActiveWhenDone) {
   EXPECT_EQ(seen.reserved_bytes.all.current, 0);
 }
 
-TEST_F(EngineStatsTest, InactiveSplitIsWhatIsFreeBesideBlocksInUse) {
+TEST_F(EngineStatsTest, CountsInactiveSplitBlocks) {
   start();
   Block* first = allocate(4 * kMiB);
   EXPECT_EQ(stats().inactive_split.all.current, 1);
@@ -48,7 +48,7 @@ TEST_F(EngineStatsTest, InactiveSplitIsWhatIsFreeBesideBlocksInUse) {
   EXPECT_EQ(stats().inactive_split_bytes.all.current, 0);
 }
 
-TEST_F(EngineStatsTest, ExpandableSegmentsAreNeverInactiveSplit) {
+TEST_F(EngineStatsTest, ExpandableBlocksAreNotInactiveSplit) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start(options);
@@ -59,7 +59,7 @@ TEST_F(EngineStatsTest, ExpandableSegmentsAreNeverInactiveSplit) {
   EXPECT_EQ(stats().inactive_split_bytes.all.risen, 0);
 }
 
-TEST_F(EngineStatsTest, DeviceCallsAreCounted) {
+TEST_F(EngineStatsTest, CountsDeviceCalls) {
   start();
   cache(20 * kMiB);
   cache(512);
@@ -69,7 +69,7 @@ TEST_F(EngineStatsTest, DeviceCallsAreCounted) {
   EXPECT_EQ(stats().segment.all.risen, 2);
 }
 
-TEST_F(EngineStatsTest, MappingsAreCountedAsDeviceCalls) {
+TEST_F(EngineStatsTest, CountsMappingsAsDeviceCalls) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start(options);
@@ -81,7 +81,7 @@ TEST_F(EngineStatsTest, MappingsAreCountedAsDeviceCalls) {
   EXPECT_EQ(stats().device_frees, 1);
 }
 
-TEST_F(EngineStatsTest, PeaksAreResetToWhatIsThere) {
+TEST_F(EngineStatsTest, ResetsPeaksToCurrent) {
   start();
   Block* block = allocate(4 * kMiB);
   cache(8 * kMiB);
@@ -92,7 +92,7 @@ TEST_F(EngineStatsTest, PeaksAreResetToWhatIsThere) {
   free(block);
 }
 
-TEST_F(EngineStatsTest, TotalsAndCountersAreResetTogether) {
+TEST_F(EngineStatsTest, ResetsTotalsAndCounters) {
   start({}, 64 * kMiB);
   Block* block = allocate(4 * kMiB);
   EXPECT_EQ(refused(100 * kMiB).kind(), StatusKind::kOutOfMemory);
@@ -107,7 +107,7 @@ TEST_F(EngineStatsTest, TotalsAndCountersAreResetTogether) {
   free(block);
 }
 
-TEST_F(EngineStatsTest, NamesAndValuesAreThoseOfPyTorch) {
+TEST_F(EngineStatsTest, UsesPyTorchNames) {
   AllocatorOptions options;
   options.max_split_bytes = 64 * kMiB;
   start(options);
@@ -125,7 +125,7 @@ TEST_F(EngineStatsTest, NamesAndValuesAreThoseOfPyTorch) {
   free(block);
 }
 
-TEST_F(EngineStatsTest, EachPoolAndEachStreamHasItsOwn) {
+TEST_F(EngineStatsTest, CountsPerPoolAndStream) {
   start();
   const StreamId side = new_stream();
   constexpr PoolId kPool{0, 1};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ownership by streams: who may reuse what, and when.
+// Tests of reuse across streams.
 #include "classic_fixture.h"
 
 namespace ashlar::classic {
@@ -8,7 +8,7 @@ namespace {
 
 class EngineStreamsTest : public ClassicFixture {};
 
-TEST_F(EngineStreamsTest, ABlockServesOnlyTheStreamItBelongsTo) {
+TEST_F(EngineStreamsTest, BlockServesOnlyItsStream) {
   start();
   const StreamId other = new_stream();
   const DeviceAddress address = cache(3 * kMiB);
@@ -16,7 +16,7 @@ TEST_F(EngineStreamsTest, ABlockServesOnlyTheStreamItBelongsTo) {
   EXPECT_EQ(allocate(3 * kMiB)->address, address);
 }
 
-TEST_F(EngineStreamsTest, AUseOnAnotherStreamDelaysReuseUntilItIsDone) {
+TEST_F(EngineStreamsTest, OtherStreamDelaysReuse) {
   start();
   const StreamId other = busy_stream();
   Block* block = allocate(20 * kMiB);
@@ -31,7 +31,7 @@ TEST_F(EngineStreamsTest, AUseOnAnotherStreamDelaysReuseUntilItIsDone) {
   EXPECT_EQ(allocate(20 * kMiB)->address, address);
 }
 
-TEST_F(EngineStreamsTest, AUseOnItsOwnStreamNeedsNoWaiting) {
+TEST_F(EngineStreamsTest, OwnStreamNeedsNoWait) {
   start();
   const StreamId own = busy_stream();
   Block* block = allocate(20 * kMiB, own);
@@ -43,7 +43,7 @@ TEST_F(EngineStreamsTest, AUseOnItsOwnStreamNeedsNoWaiting) {
   finish(own);
 }
 
-TEST_F(EngineStreamsTest, EveryUsingStreamMustBeDone) {
+TEST_F(EngineStreamsTest, WaitsForEveryUsingStream) {
   start();
   const StreamId first = busy_stream();
   const StreamId second = busy_stream();
@@ -60,7 +60,7 @@ TEST_F(EngineStreamsTest, EveryUsingStreamMustBeDone) {
   EXPECT_EQ(allocate(20 * kMiB)->address, address);
 }
 
-TEST_F(EngineStreamsTest, ASlowStreamHoldsUpOnlyItsOwnBlocks) {
+TEST_F(EngineStreamsTest, SlowStreamDelaysOnlyItsOwnBlocks) {
   start();
   const StreamId slow = busy_stream();
   const StreamId fast = busy_stream();
@@ -76,7 +76,7 @@ TEST_F(EngineStreamsTest, ASlowStreamHoldsUpOnlyItsOwnBlocks) {
   finish(slow);
 }
 
-TEST_F(EngineStreamsTest, UsesEndWithTheFreeAndDoNotStickToTheBlock) {
+TEST_F(EngineStreamsTest, FreeClearsUses) {
   start();
   const StreamId other = busy_stream();
   Block* block = allocate(20 * kMiB);
@@ -88,7 +88,7 @@ TEST_F(EngineStreamsTest, UsesEndWithTheFreeAndDoNotStickToTheBlock) {
   EXPECT_EQ(calls(DeviceCall::kRecordEvent), 1U);
 }
 
-TEST_F(EngineStreamsTest, EventsAreReused) {
+TEST_F(EngineStreamsTest, ReusesEvents) {
   start();
   const StreamId other = new_stream();
   for (int i = 0; i < 5; ++i) {
@@ -101,7 +101,7 @@ TEST_F(EngineStreamsTest, EventsAreReused) {
   EXPECT_EQ(calls(DeviceCall::kCreateEvent), 1U);
 }
 
-TEST_F(EngineStreamsTest, AStreamOfAnotherDeviceIsWaitedForThere) {
+TEST_F(EngineStreamsTest, WaitsOnTheStreamsOwnDevice) {
   start();
   Device& second = machine_->device(DeviceIndex(1));
   const StreamId remote = *second.create_stream();
@@ -115,7 +115,7 @@ TEST_F(EngineStreamsTest, AStreamOfAnotherDeviceIsWaitedForThere) {
   EXPECT_EQ(allocate(20 * kMiB)->address, address);
 }
 
-TEST_F(EngineStreamsTest, TheDefaultStreamOfAnotherDeviceIsNotTheBlocksOwn) {
+TEST_F(EngineStreamsTest, DistinguishesDefaultStreamsOfDevices) {
   start();
   Device& second = machine_->device(DeviceIndex(1));
   keep_busy(second, kDefaultStream);
@@ -139,7 +139,7 @@ TEST_F(EngineStreamsTest, TrimWaitsForPendingFrees) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_F(EngineStreamsTest, AnEventThatCannotBeRecordedIsTriedAgainAndTheBlockIsNotLost) {
+TEST_F(EngineStreamsTest, RetriesFailedEventRecord) {
   start();
   const StreamId other = new_stream();
   Block* block = allocate(20 * kMiB);
@@ -154,7 +154,7 @@ TEST_F(EngineStreamsTest, AnEventThatCannotBeRecordedIsTriedAgainAndTheBlockIsNo
   free(meanwhile);
 }
 
-TEST_F(EngineStreamsTest, AQuietFreeReportsItsFailureWithTheNextAllocation) {
+TEST_F(EngineStreamsTest, NextAllocationReportsQuietFreeError) {
   start();
   Block* block = allocate(20 * kMiB);
   use_on(block, new_stream());

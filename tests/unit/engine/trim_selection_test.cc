@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which pieces go when only so much is wanted.
+// Tests of select_for_trim.
 #include "engine/trim_selection.h"
 
 #include <gtest/gtest.h>
@@ -10,24 +10,22 @@ namespace {
 
 using Positions = std::vector<size_t>;
 
-TEST(ChoosePieces, TakesThePreferredOnesUntilThereIsEnough) {
+TEST(SelectForTrim, TakesPreferredPiecesUntilEnough) {
   EXPECT_EQ(select_for_trim({4, 4, 4}, 8), (Positions{0, 1}));
 }
 
-TEST(ChoosePieces, TakesNothingWhereNothingIsWanted) {
-  EXPECT_TRUE(select_for_trim({4, 4}, 0).empty());
-}
+TEST(SelectForTrim, TakesNothingForZeroBytes) { EXPECT_TRUE(select_for_trim({4, 4}, 0).empty()); }
 
-TEST(ChoosePieces, TakesAllWhereThatIsNotEnough) {
+TEST(SelectForTrim, TakesAllIfInsufficient) {
   EXPECT_EQ(select_for_trim({4, 2}, 100), (Positions{0, 1}));
   EXPECT_EQ(select_for_trim({4, 2}, SIZE_MAX), (Positions{0, 1}));
 }
 
-TEST(ChoosePieces, PassesOverAPieceThatIsLargerThanWhatIsMissing) {
+TEST(SelectForTrim, SkipsPiecesLargerThanMissing) {
   EXPECT_EQ(select_for_trim({64, 2, 2}, 4), (Positions{1, 2}));
 }
 
-TEST(ChoosePieces, EndsWithTheSmallestThatCoversTheRest) {
+TEST(SelectForTrim, EndsWithSmallestSufficientPiece) {
   EXPECT_EQ(select_for_trim({64, 16, 32}, 5), (Positions{1}));
   EXPECT_EQ(select_for_trim({4, 64, 16}, 5), (Positions{2})) << "16 alone is enough";
   EXPECT_EQ(select_for_trim({8, 64, 10}, 12), (Positions{0, 2}));

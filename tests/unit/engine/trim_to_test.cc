@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the classic engine gives back first, and how much of it.
+// Tests of the classic engine's trim_to.
 #include "unit/engine/classic_fixture.h"
 
 namespace ashlar::classic {
@@ -15,7 +15,7 @@ class TrimTo : public ClassicFixture {
   }
 };
 
-TEST_F(TrimTo, TheLargestSegmentThatIsNotTooMuchGoesFirst) {
+TEST_F(TrimTo, ReleasesLargestFittingSegmentFirst) {
   start();
   cache(12 * kMiB);
   std::vector<Block*> blocks = {allocate(20 * kMiB), allocate(40 * kMiB), allocate(30 * kMiB)};
@@ -24,7 +24,7 @@ TEST_F(TrimTo, TheLargestSegmentThatIsNotTooMuchGoesFirst) {
   EXPECT_EQ(trim_to(reserved - 30 * kMiB), 30 * kMiB);
 }
 
-TEST_F(TrimTo, OfAnExpandableSegmentAsManyGranulesGoAsAreNeeded) {
+TEST_F(TrimTo, ReleasesOnlyNeededGranules) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start(options);
@@ -35,7 +35,7 @@ TEST_F(TrimTo, OfAnExpandableSegmentAsManyGranulesGoAsAreNeeded) {
   EXPECT_EQ(allocate(60 * kMiB)->address, address) << "the front stays";
 }
 
-TEST_F(TrimTo, PlainSegmentsWaitUntilEveryStreamIsIdle) {
+TEST_F(TrimTo, KeepsPlainSegmentsWhileAnyStreamIsBusy) {
   start();
   const StreamId busy = *device().create_stream();
   free(allocate(20 * kMiB, busy));
@@ -47,7 +47,7 @@ TEST_F(TrimTo, PlainSegmentsWaitUntilEveryStreamIsIdle) {
   EXPECT_EQ(trim_to(0), 50 * kMiB);
 }
 
-TEST_F(TrimTo, GranulesOfAnIdleStreamGoWhileAnotherIsAtWork) {
+TEST_F(TrimTo, ReleasesGranulesOfIdleStreams) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start(options);

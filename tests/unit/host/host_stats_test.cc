@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statistics of pinned memory: what they count, true peaks, resets, and PyTorch's names.
+// Tests of pinned-memory statistics: counters, peaks, resets and PyTorch's names.
 #include "ashlar/host_stats.h"
 
 #include <map>
@@ -17,7 +17,7 @@ std::map<std::string, int64_t> flat(const HostStats& stats) {
   return {pairs.begin(), pairs.end()};
 }
 
-TEST_F(HostStatsTest, ABlockFreedWithoutStreamsIsNoLongerActive) {
+TEST_F(HostStatsTest, FreedBlockIsInactiveWithoutStreams) {
   PinnedBlock* block = allocate(5000);
   HostStats stats = pinned().stats();
   EXPECT_EQ(stats.active_requests.current, 1);
@@ -34,7 +34,7 @@ TEST_F(HostStatsTest, ABlockFreedWithoutStreamsIsNoLongerActive) {
   EXPECT_EQ(stats.allocated_bytes.current, 8192);
 }
 
-TEST_F(HostStatsTest, APendingBlockIsActiveUntilItsWorkIsDone) {
+TEST_F(HostStatsTest, PendingBlockIsActiveUntilWorkFinishes) {
   const StreamId stream = busy_stream();
   free_used_on(allocate(kMiB), stream);
   EXPECT_EQ(pinned().stats().active_bytes.current, static_cast<int64_t>(kMiB));
@@ -46,8 +46,8 @@ TEST_F(HostStatsTest, APendingBlockIsActiveUntilItsWorkIsDone) {
   EXPECT_EQ(pinned().stats().pending_bytes.peak, static_cast<int64_t>(kMiB));
 }
 
-// Blocks of different sizes that were never active together: summing peaks by size would give both.
-TEST_F(HostStatsTest, PeaksAreTrueAndNotSumsOverSizes) {
+// Blocks of different sizes that are never active together: summing peaks by size would count both.
+TEST_F(HostStatsTest, PeaksAreNotSumsOverSizes) {
   free(allocate(kMiB));
   free(allocate(8 * kMiB));
   const HostStats stats = pinned().stats();
@@ -56,7 +56,7 @@ TEST_F(HostStatsTest, PeaksAreTrueAndNotSumsOverSizes) {
   EXPECT_EQ(stats.allocated_bytes.peak, static_cast<int64_t>(9 * kMiB));
 }
 
-TEST_F(HostStatsTest, TheHostsTimeIsMeasuredByTheInjectedClock) {
+TEST_F(HostStatsTest, MeasuresHostTimeWithInjectedClock) {
   const auto delay = [&](DeviceCall call, int64_t delay_ns) {
     machine_->inject({.call = call,
                       .action = sim::FaultAction::kDelay,
@@ -81,7 +81,7 @@ TEST_F(HostStatsTest, TheHostsTimeIsMeasuredByTheInjectedClock) {
   EXPECT_EQ(stats.host_frees, 2);
 }
 
-TEST_F(HostStatsTest, FreshBlocksAreCountedBySizeClass) {
+TEST_F(HostStatsTest, CountsNewBlocksBySizeClass) {
   allocate(kMiB);
   free(allocate(kMiB - 1));
   allocate(kMiB);
@@ -94,7 +94,7 @@ TEST_F(HostStatsTest, FreshBlocksAreCountedBySizeClass) {
   EXPECT_EQ(classes[1].count, 2) << "the third was served by the cache";
 }
 
-TEST_F(HostStatsTest, PeaksAndTotalsAreResetSeparately) {
+TEST_F(HostStatsTest, ResetsPeaksAndTotalsSeparately) {
   PinnedBlock* kept = allocate(kMiB);
   free(allocate(2 * kMiB));
   EXPECT_TRUE(pinned().trim().ok());
@@ -116,7 +116,7 @@ TEST_F(HostStatsTest, PeaksAndTotalsAreResetSeparately) {
   EXPECT_TRUE(pinned().validate().ok());
 }
 
-TEST_F(HostStatsTest, TheFlatFormHasPyTorchsNamesAndMicroseconds) {
+TEST_F(HostStatsTest, FlattenUsesPyTorchNamesAndMicroseconds) {
   machine_->inject({.call = DeviceCall::kAllocateHost,
                     .action = sim::FaultAction::kDelay,
                     .delay = std::chrono::microseconds(12)});
@@ -139,7 +139,7 @@ TEST_F(HostStatsTest, TheFlatFormHasPyTorchsNamesAndMicroseconds) {
   EXPECT_EQ(values.at("bucket_allocation.1048576"), 1);
 }
 
-TEST(DurationStatTest, TheFirstDurationIsBothExtremesAgainAfterAReset) {
+TEST(DurationStatTest, ResetRestartsExtremes) {
   DurationStat time;
   time.note(5);
   time.note(9);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocating and freeing pinned memory: reuse, bad input, limits, a full host, and what is locked
-// while the device is asked.
+// Tests of allocation and freeing: reuse, invalid input, limits, a full host, and locking.
 #include "host/pinned_allocator.h"
 
 #include <cstring>
@@ -17,7 +16,7 @@ using PinnedAllocatorTest = PinnedTest;
 
 Status host_full() { return Status::out_of_memory("injected: the host is full"); }
 
-TEST_F(PinnedAllocatorTest, MemoryIsPinnedAndTheCallersToWrite) {
+TEST_F(PinnedAllocatorTest, ReturnsWritablePinnedMemory) {
   PinnedBlock* block = allocate(100'000);
   ASSERT_GE(block->bytes(), 100'000U);
   std::memset(block->memory.begin, 7, block->bytes());
@@ -25,7 +24,7 @@ TEST_F(PinnedAllocatorTest, MemoryIsPinnedAndTheCallersToWrite) {
   EXPECT_EQ(device().describe(at)->kind, MemoryKind::kHost);
 }
 
-TEST_F(PinnedAllocatorTest, AFreedBlockIsUsedAgainWithoutTheDevice) {
+TEST_F(PinnedAllocatorTest, ReusesFreedBlockWithoutDeviceCall) {
   PinnedBlock* block = allocate(kMiB);
   std::byte* memory = block->memory.begin;
   free(block);
@@ -34,7 +33,7 @@ TEST_F(PinnedAllocatorTest, AFreedBlockIsUsedAgainWithoutTheDevice) {
   EXPECT_EQ(machine_->costs(sim::kFirst).total_ns, before);
 }
 
-TEST_F(PinnedAllocatorTest, BlocksInUseAreNeverShared) {
+TEST_F(PinnedAllocatorTest, LiveBlocksDoNotOverlap) {
   PinnedBlock* first = allocate(kMiB);
   PinnedBlock* second = allocate(kMiB);
   const std::byte* low = std::min(first->memory.begin, second->memory.begin);
@@ -42,7 +41,7 @@ TEST_F(PinnedAllocatorTest, BlocksInUseAreNeverShared) {
   EXPECT_GE(high - low, static_cast<ptrdiff_t>(kMiB));
 }
 
-TEST_F(PinnedAllocatorTest, BadInputIsRefusedAndChangesNothing) {
+TEST_F(PinnedAllocatorTest, RejectsInvalidInputWithoutChange) {
   allocate(kMiB);
   PinnedBlock* freed = allocate(2 * kMiB);
   free(freed);
@@ -58,14 +57,14 @@ TEST_F(PinnedAllocatorTest, BadInputIsRefusedAndChangesNothing) {
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
 }
 
-TEST_F(PinnedAllocatorTest, MoreThanAnyHostHasIsOutOfMemory) {
+TEST_F(PinnedAllocatorTest, ReportsOutOfMemoryForHugeRequests) {
   for (const size_t bytes : {size_t{1} << 60, size_t{1} << 59, SIZE_MAX}) {
     EXPECT_EQ(pinned().allocate(bytes).status().kind(), StatusKind::kOutOfMemory) << bytes;
   }
   EXPECT_EQ(pinned().stats().ooms, 3);
 }
 
-TEST_F(PinnedAllocatorTest, BlocksAboveTheLimitAreGivenBackInsteadOfCached) {
+TEST_F(PinnedAllocatorTest, ReleasesBlocksAboveTheCacheLimit) {
   options_.pinned.max_cached_bytes = kMiB;
   PinnedBlock* small = allocate(kMiB);
   PinnedBlock* large = allocate(kMiB + 1);
@@ -76,14 +75,14 @@ TEST_F(PinnedAllocatorTest, BlocksAboveTheLimitAreGivenBackInsteadOfCached) {
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
 }
 
-TEST_F(PinnedAllocatorTest, PowersOfTwoAreForPyTorchsSakeOnly) {
+TEST_F(PinnedAllocatorTest, RoundsToPowersOfTwoOnlyInCompatMode) {
   EXPECT_EQ(allocate(5 * kMiB)->bytes(), 5 * kMiB);
   allocator_.reset();
   options_.pytorch_compatible = true;
   EXPECT_EQ(allocate(5 * kMiB)->bytes(), 8 * kMiB);
 }
 
-TEST_F(PinnedAllocatorTest, TrimGivesBackWhatIsFreeAndNothingElse) {
+TEST_F(PinnedAllocatorTest, TrimReleasesOnlyFreeBlocks) {
   PinnedBlock* used = allocate(kMiB);
   free(allocate(2 * kMiB));
   free(allocate(4 * kMiB));
@@ -93,7 +92,7 @@ TEST_F(PinnedAllocatorTest, TrimGivesBackWhatIsFreeAndNothingElse) {
   std::memset(used->memory.begin, 1, used->bytes());
 }
 
-TEST_F(PinnedAllocatorTest, EverythingGoesBackAtTheEndAlsoWhatIsInUse) {
+TEST_F(PinnedAllocatorTest, DestructorReleasesLiveBlocks) {
   allocate(kMiB);
   free(allocate(2 * kMiB));
   allocator_.reset();
@@ -101,10 +100,9 @@ TEST_F(PinnedAllocatorTest, EverythingGoesBackAtTheEndAlsoWhatIsInUse) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 2U);
 }
 
-// --- a full host
-// ----------------------------------------------------------------------------------
+// A full host.
 
-TEST_F(PinnedAllocatorTest, AFullHostIsAskedAgainAfterTheCacheWasGivenBack) {
+TEST_F(PinnedAllocatorTest, RetriesAfterReleasingTheCache) {
   free(allocate(16 * kMiB));
   fail_next(DeviceCall::kAllocateHost, host_full());
   EXPECT_NE(allocate(kMiB), nullptr);
@@ -113,7 +111,7 @@ TEST_F(PinnedAllocatorTest, AFullHostIsAskedAgainAfterTheCacheWasGivenBack) {
   EXPECT_EQ(pinned().stats().ooms, 0);
 }
 
-TEST_F(PinnedAllocatorTest, AHostThatStaysFullIsOutOfMemoryWithNumbers) {
+TEST_F(PinnedAllocatorTest, OutOfMemoryMessageHasNumbers) {
   const StreamId stream = busy_stream();
   free_used_on(allocate(3 * kMiB), stream);
   PinnedBlock* block = allocate(2 * kMiB);
@@ -129,7 +127,7 @@ TEST_F(PinnedAllocatorTest, AHostThatStaysFullIsOutOfMemoryWithNumbers) {
   EXPECT_NE(allocate(kMiB), block) << "the next call finds the host well again";
 }
 
-// Time is asked for right before the host is: the moment for work to finish meanwhile.
+// Runs a hook when the time is read, which happens right before the host is called.
 class ClockWithHook final : public Clock {
  public:
   int64_t now_ns() override {
@@ -141,7 +139,7 @@ class ClockWithHook final : public Clock {
   std::function<void()> hook;
 };
 
-TEST_F(PinnedAllocatorTest, WorkThatIsDoneWhenTheHostIsFullSavesTheCache) {
+TEST_F(PinnedAllocatorTest, CollectsFinishedBlocksBeforeReleasingTheCache) {
   ClockWithHook clock;
   allocator_ = *PinnedAllocator::create(device(), options_, clock);
   const StreamId stream = busy_stream();
@@ -157,17 +155,16 @@ TEST_F(PinnedAllocatorTest, WorkThatIsDoneWhenTheHostIsFullSavesTheCache) {
   allocator_.reset();
 }
 
-TEST_F(PinnedAllocatorTest, AnotherFailureOfTheHostIsToldAsItIs) {
+TEST_F(PinnedAllocatorTest, PassesOnOtherHostErrors) {
   free(allocate(16 * kMiB));
   fail_next(DeviceCall::kAllocateHost);
   EXPECT_EQ(pinned().allocate(kMiB).status().kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U);
 }
 
-// --- errors where nobody waits for an answer
-// ------------------------------------------------------
+// Deferred errors.
 
-TEST_F(PinnedAllocatorTest, AFailureToGiveBackIsToldByTheNextCallAndTheBlockIsKept) {
+TEST_F(PinnedAllocatorTest, DefersReleaseErrorAndKeepsTheBlock) {
   options_.pinned.max_cached_bytes = kMiB;
   PinnedBlock* large = allocate(2 * kMiB);
   fail_next(DeviceCall::kFreeHost);
@@ -182,7 +179,7 @@ TEST_F(PinnedAllocatorTest, AFailureToGiveBackIsToldByTheNextCallAndTheBlockIsKe
   EXPECT_EQ(pinned().stats().allocations.current, 0);
 }
 
-TEST_F(PinnedAllocatorTest, TrimTellsWhatItCouldNotGiveBack) {
+TEST_F(PinnedAllocatorTest, TrimReportsReleaseErrors) {
   free(allocate(kMiB));
   free(allocate(2 * kMiB));
   fail_next(DeviceCall::kFreeHost);
@@ -192,13 +189,12 @@ TEST_F(PinnedAllocatorTest, TrimTellsWhatItCouldNotGiveBack) {
   EXPECT_EQ(pinned().stats().allocations.current, 0);
 }
 
-// --- what is locked
-// -------------------------------------------------------------------------------
+// Locking.
 
-// While a call of the device does not return, the others are still served.
+// While one device call blocks, other calls still proceed.
 class PinnedLockTest : public PinnedTest, public ::testing::WithParamInterface<DeviceCall> {};
 
-TEST_P(PinnedLockTest, NoLockIsHeldDuringDeviceCalls) {
+TEST_P(PinnedLockTest, HoldsNoLockDuringDeviceCalls) {
   options_.pinned.max_cached_bytes = kMiB;
   const StreamId stream = busy_stream();
   PinnedBlock* pending = allocate(kMiB);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which cached block serves a request.
+// Tests of the best-fit search.
 #include "host/pinned_cache.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class PinnedCacheTest : public ::testing::Test {
   std::unique_ptr<PinnedCache> cache_;
 };
 
-TEST_F(PinnedCacheTest, TheSmallestThatFitsServesAndOfEqualsTheLastInserted) {
+TEST_F(PinnedCacheTest, TakesTheSmallestFitInsertedLast) {
   insert(1280 * kKiB);
   PinnedBlock* first = insert(1152 * kKiB);
   PinnedBlock* second = insert(1152 * kKiB);
@@ -47,7 +47,7 @@ TEST_F(PinnedCacheTest, TheSmallestThatFitsServesAndOfEqualsTheLastInserted) {
   EXPECT_EQ(take(kMiB + 1), first);
 }
 
-TEST_F(PinnedCacheTest, ABlockAQuarterLargerServesAndALargerOneDoesNot) {
+TEST_F(PinnedCacheTest, AcceptsBlocksUpToAQuarterLarger) {
   PinnedBlock* quarter = insert(1280 * kKiB);
   EXPECT_EQ(take(kMiB), quarter);
   insert(1280 * kKiB + 4 * kKiB);
@@ -55,15 +55,15 @@ TEST_F(PinnedCacheTest, ABlockAQuarterLargerServesAndALargerOneDoesNot) {
   EXPECT_EQ(cache().block_count(), 1U);
 }
 
-TEST_F(PinnedCacheTest, ASmallRequestMayWasteAPage) {
+TEST_F(PinnedCacheTest, SmallRequestMayWasteOnePage) {
   PinnedBlock* two_pages = insert(8 * kKiB);
   insert(12 * kKiB);
   EXPECT_EQ(take(4 * kKiB), two_pages);
   EXPECT_EQ(take(4 * kKiB), nullptr);
 }
 
-// PyTorch's issue 192722: blocks that were not rounded up lie among larger ones of their bucket.
-TEST_F(PinnedCacheTest, ABlockOfTheSameClassThatIsTooSmallNeverServes) {
+// PyTorch's issue 192722: unrounded blocks lie among larger ones of their bucket.
+TEST_F(PinnedCacheTest, SkipsTooSmallBlocksOfTheSameClass) {
   options_.pytorch_compatible = true;
   options_.pinned.max_round_bytes = 4 * kMiB;
   insert(5 * kMiB);
@@ -73,7 +73,7 @@ TEST_F(PinnedCacheTest, ABlockOfTheSameClassThatIsTooSmallNeverServes) {
   EXPECT_EQ(take(6 * kMiB), seven);
 }
 
-TEST_F(PinnedCacheTest, PartsOfTheReserveSegmentCannotGoBackToTheHost) {
+TEST_F(PinnedCacheTest, KeepsPartsOfTheReserveSegment) {
   PinnedBlock* reserved = insert(kMiB, PinnedOrigin::kReserved);
   PinnedBlock* allocated = insert(kMiB);
   PinnedBlock* registered = insert(2 * kMiB, PinnedOrigin::kRegistered);

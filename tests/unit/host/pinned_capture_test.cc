@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned memory and captures: what the allocator does meanwhile disturbs no capture, and what a
-// graph may use is kept until its owner says that the graph is gone.
+// Tests with captures: the allocator breaks no capture, and memory that a graph may use is kept
+// until release_capture.
 #include <thread>
 
 #include "pinned_fixture.h"
@@ -22,7 +22,7 @@ class PinnedCaptureTest : public PinnedTest {
     EXPECT_TRUE(graph.ok()) << "the capture was disturbed: " << graph.status().to_string();
     return graph.ok() ? *graph : GraphId();
   }
-  // A block that a capture used, and which was freed since.
+  // A block that a capture used and that was freed since.
   PinnedBlock* freed_in_capture(StreamId stream, CaptureId* capture) {
     PinnedBlock* block = allocate(kBytes);
     *capture = begin(stream);
@@ -32,7 +32,7 @@ class PinnedCaptureTest : public PinnedTest {
   }
 };
 
-TEST_F(PinnedCaptureTest, AllocatingAndGivingBackDisturbsNoCapture) {
+TEST_F(PinnedCaptureTest, AllocateAndReleaseDoNotBreakCaptures) {
   options_.pinned.max_cached_bytes = kMiB;
   for (const bool use_host_register : {false, true}) {
     options_.pinned.use_host_register = use_host_register;
@@ -47,7 +47,7 @@ TEST_F(PinnedCaptureTest, AllocatingAndGivingBackDisturbsNoCapture) {
   }
 }
 
-TEST_F(PinnedCaptureTest, LookingForFinishedWorkDisturbsNoCapture) {
+TEST_F(PinnedCaptureTest, PollingDoesNotBreakCaptures) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
   free_used_on(block, stream);
@@ -59,7 +59,7 @@ TEST_F(PinnedCaptureTest, LookingForFinishedWorkDisturbsNoCapture) {
   end(capturing);
 }
 
-TEST_F(PinnedCaptureTest, TheThreadsOwnModeIsLeftAsItWas) {
+TEST_F(PinnedCaptureTest, RestoresTheThreadsCaptureMode) {
   const StreamId stream = *device().create_stream();
   begin(stream);
   allocate(kBytes);
@@ -67,7 +67,7 @@ TEST_F(PinnedCaptureTest, TheThreadsOwnModeIsLeftAsItWas) {
   EXPECT_FALSE(device().end_capture(stream).ok());
 }
 
-TEST_F(PinnedCaptureTest, ABlockUsedInACaptureIsKeptForItsGraph) {
+TEST_F(PinnedCaptureTest, KeepsBlocksUsedByAGraph) {
   const StreamId stream = *device().create_stream();
   CaptureId capture;
   PinnedBlock* block = freed_in_capture(stream, &capture);
@@ -81,7 +81,7 @@ TEST_F(PinnedCaptureTest, ABlockUsedInACaptureIsKeptForItsGraph) {
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
 }
 
-TEST_F(PinnedCaptureTest, ItComesBackWhenTheGraphIsGone) {
+TEST_F(PinnedCaptureTest, ReusesBlockAfterReleaseCapture) {
   const StreamId stream = *device().create_stream();
   CaptureId capture;
   PinnedBlock* block = freed_in_capture(stream, &capture);
@@ -91,7 +91,7 @@ TEST_F(PinnedCaptureTest, ItComesBackWhenTheGraphIsGone) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, ItWaitsForLaunchesOfTheGraphThatAreStillRunning) {
+TEST_F(PinnedCaptureTest, WaitsForRunningGraphLaunches) {
   const StreamId stream = *device().create_stream();
   CaptureId capture;
   PinnedBlock* block = freed_in_capture(stream, &capture);
@@ -103,7 +103,7 @@ TEST_F(PinnedCaptureTest, ItWaitsForLaunchesOfTheGraphThatAreStillRunning) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, ItWaitsForEveryCaptureThatUsedIt) {
+TEST_F(PinnedCaptureTest, WaitsForEveryCaptureOfABlock) {
   const StreamId stream = *device().create_stream();
   PinnedBlock* block = allocate(kBytes);
   const CaptureId first = begin(stream);
@@ -122,7 +122,7 @@ TEST_F(PinnedCaptureTest, ItWaitsForEveryCaptureThatUsedIt) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, ABlockStillInUseWhenItsGraphGoesIsFreedAsAnyOther) {
+TEST_F(PinnedCaptureTest, LiveBlockOutlivesItsGraph) {
   const StreamId stream = *device().create_stream();
   PinnedBlock* block = allocate(kBytes);
   const CaptureId capture = begin(stream);
@@ -134,7 +134,7 @@ TEST_F(PinnedCaptureTest, ABlockStillInUseWhenItsGraphGoesIsFreedAsAnyOther) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, EarlierWorkOfAStreamIsWaitedForAfterItsCapture) {
+TEST_F(PinnedCaptureTest, WaitsForWorkQueuedBeforeTheCapture) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
   use_on(block, stream);
@@ -149,7 +149,7 @@ TEST_F(PinnedCaptureTest, EarlierWorkOfAStreamIsWaitedForAfterItsCapture) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, EarlierWorkIsWaitedForEvenIfTheGraphIsGoneFirst) {
+TEST_F(PinnedCaptureTest, WaitsForEarlierWorkAfterReleaseCapture) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
   use_on(block, stream);
@@ -163,7 +163,7 @@ TEST_F(PinnedCaptureTest, EarlierWorkIsWaitedForEvenIfTheGraphIsGoneFirst) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, ACaptureThatBeginsInTheMiddleOfAFreeIsNotDisturbed) {
+TEST_F(PinnedCaptureTest, FreeDoesNotBreakACaptureThatBeginsMeanwhile) {
   const StreamId stream = *device().create_stream();
   PinnedBlock* block = allocate(kBytes);
   use_on(block, stream);
@@ -178,7 +178,7 @@ TEST_F(PinnedCaptureTest, ACaptureThatBeginsInTheMiddleOfAFreeIsNotDisturbed) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, AnInvalidatedCaptureHoldsNothing) {
+TEST_F(PinnedCaptureTest, InvalidatedCaptureKeepsNoBlocks) {
   const StreamId stream = *device().create_stream();
   begin(stream);
   EXPECT_FALSE(device().synchronize_stream(stream).ok());
@@ -190,7 +190,7 @@ TEST_F(PinnedCaptureTest, AnInvalidatedCaptureHoldsNothing) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, BlocksOfCapturesNeverReleasedGoWithTheAllocator) {
+TEST_F(PinnedCaptureTest, DestructorReleasesBlocksOfUnreleasedCaptures) {
   const StreamId stream = *device().create_stream();
   CaptureId capture;
   freed_in_capture(stream, &capture);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight threads on one allocator, on shared streams, freeing each other's blocks. Device work
-// writes to the blocks, so that a block used again too early is a race that ThreadSanitizer sees,
-// and a byte that this test sees.
+// Eight threads use one allocator and shared streams and free each other's blocks. Device work
+// writes to the blocks, so a block reused too early is a race for ThreadSanitizer and a wrong byte
+// for this test.
 #include <thread>
 
 #include "base/random.h"
@@ -41,7 +41,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
       std::byte* memory = block->memory.begin;
       memory[0] = memory[bytes - 1] = tag;
       for (uint64_t uses = random.below(3); uses > 0; --uses) {
-        // In turn: two streams writing one block would race with each other.
+        // One stream per block: two streams writing one block would race.
         const StreamId stream = streams_[seed % streams_.size()];
         ASSERT_TRUE(device().call_host(stream, [=] { memory[0] = tag; }).ok());
         if (random.below(2) == 0) {
@@ -64,7 +64,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     }
   }
 
-  // Puts the block on the table and takes another one, or none, from it.
+  // Swaps the block for another one in a shared table.
   PinnedBlock* exchange(PinnedBlock* block, Random& random) {
     MutexLock lock(mutex_);
     table_.push_back(block);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned memory of a simulated device, in a test's words: allocate, use_on, free; streams that
-// are busy until they are told to finish; and whether a block is used again.
+// A fixture with a pinned allocator on a simulated device, and streams that stay busy until told to
+// finish.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class PinnedTest : public ::testing::Test {
   Device& device() { return machine_->device(sim::kFirst); }
   Device& other_device() { return machine_->device(sim::kSecond); }
 
-  // The allocator under test, made when first asked for.
+  // The allocator under test, created on first use.
   PinnedAllocator& pinned() {
     if (allocator_ == nullptr) make();
     return *allocator_;
@@ -60,7 +60,7 @@ class PinnedTest : public ::testing::Test {
     free(block);
   }
 
-  // A stream with work queued that does not start before finish().
+  // A stream with queued work that does not start before finish().
   StreamId busy_stream() { return busy_stream_of(sim::kFirst); }
   StreamId busy_stream_of(DeviceIndex at) {
     const StreamId stream = *machine_->device(at).create_stream();
@@ -87,8 +87,8 @@ class PinnedTest : public ::testing::Test {
   std::unique_ptr<PinnedAllocator> allocator_;
 
  private:
-  // Declared after the allocator, which waits for these streams when it goes; resumed before that
-  // by the destructor.
+  // Declared after the allocator, whose destructor waits for these streams; the fixture's
+  // destructor resumes them first.
   std::vector<std::pair<DeviceIndex, StreamId>> busy_;
 };
 

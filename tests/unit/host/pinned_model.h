@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A naive model of the pinned allocator: plain lists, searched from end to end, with its own
-// arithmetic. The random test does everything twice, here and there, and compares.
+// A naive model of the pinned allocator with linear searches and its own arithmetic. The random
+// test compares both.
 #pragma once
 
 #include <algorithm>
@@ -23,10 +23,10 @@ struct ModelBlock {
   size_t bytes = 0;
   size_t requested_bytes = 0;
   bool is_reserved = false;
-  size_t pool = 0;          // 0: the default one
-  std::set<size_t> uses{};  // streams for which no event was recorded
+  size_t pool = 0;          // 0 is the default pool
+  std::set<size_t> uses{};  // streams without a recorded event
   std::set<uint64_t> captures{};
-  std::map<size_t, int> wait_until{};  // stream: how much of its work must be done
+  std::map<size_t, int> wait_until{};  // by stream: work that must finish
 };
 
 struct ModelStream {
@@ -50,7 +50,7 @@ class PinnedModel {
         options_(options),
         reserve_left_bytes_(options.pinned.reserve_segment_bytes) {}
 
-  // How large new memory for the request would be.
+  // The size of new memory for a request.
   size_t block_bytes(size_t requested) const {
     const size_t max_round = options_.pinned.max_round_bytes.value_or(SIZE_MAX);
     const bool rounds = requested <= max_round && requested <= max_cached_bytes();
@@ -65,7 +65,7 @@ class PinnedModel {
     return in_steps <= max_cached_bytes() ? in_steps : in_pages;
   }
 
-  // The size of the cached block that serves the request; empty if new memory must be had.
+  // The size of the cached block that serves the request; empty if new memory is needed.
   std::optional<size_t> best_cached_bytes(size_t requested, size_t pool) const {
     const size_t least = block_bytes(requested);
     const size_t most = options_.pytorch_compatible
@@ -79,7 +79,7 @@ class PinnedModel {
     return best;
   }
 
-  // Whether new memory of that size is cut from the reserve segment; cuts it.
+  // Cuts new memory from the reserve segment, if it fits.
   bool cut_reserve(size_t bytes) {
     const size_t cut = (bytes + 4095) / 4096 * 4096;
     if (cut > reserve_left_bytes_) return false;
@@ -95,8 +95,8 @@ class PinnedModel {
     }
   }
 
-  // What every allocate, free and trim does: events where they can be recorded, and then all that
-  // is done becomes free.
+  // The common part of allocate, free and trim: records events where possible and frees finished
+  // blocks.
   void sweep() {
     std::vector<ModelBlock> still_pending;
     for (ModelBlock& block : pending) {
@@ -140,7 +140,7 @@ class PinnedModel {
   }
 
   std::vector<ModelStream> streams;
-  std::array<ModelPool, 3> pools{};  // the first, the default, is never held nor routed to
+  std::array<ModelPool, 3> pools{};  // the first is the default pool
   std::vector<ModelBlock> live;
   std::vector<ModelBlock> pending;
   std::vector<ModelBlock> in_graph;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools of pinned memory: kept apart, routed to by stream, held and let go.
+// Tests of pools: separation, routing, retain and release.
 #include "host/pinned_pools.h"
 
 #include <thread>
@@ -35,7 +35,7 @@ class PinnedPoolsTest : public PinnedTest {
   int64_t held_count() { return pinned().stats().allocations.current; }
 };
 
-TEST_F(PinnedPoolsTest, WhatTheFilterAcceptsComesFromThePoolAndReturnsToIt) {
+TEST_F(PinnedPoolsTest, RoutedBlocksStayInTheirPool) {
   begin(kPool);
   PinnedBlock* block = allocate_on(kRouted);
   free(block);
@@ -48,7 +48,7 @@ TEST_F(PinnedPoolsTest, WhatTheFilterAcceptsComesFromThePoolAndReturnsToIt) {
   EXPECT_EQ(allocate_on(kRouted), block);
 }
 
-TEST_F(PinnedPoolsTest, APendingBlockReturnsToItsPool) {
+TEST_F(PinnedPoolsTest, PendingBlockReturnsToItsPool) {
   begin(kPool);
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate_on(kRouted);
@@ -58,7 +58,7 @@ TEST_F(PinnedPoolsTest, APendingBlockReturnsToItsPool) {
   EXPECT_EQ(allocate_on(kRouted), block);
 }
 
-TEST_F(PinnedPoolsTest, OfSeveralPoolsTheOneBegunLastServes) {
+TEST_F(PinnedPoolsTest, LatestRouteServes) {
   begin(kPool);
   PinnedBlock* first = allocate_on(kRouted);
   free(first);
@@ -73,7 +73,7 @@ TEST_F(PinnedPoolsTest, OfSeveralPoolsTheOneBegunLastServes) {
   EXPECT_EQ(allocate_on(kRouted), second);
 }
 
-TEST_F(PinnedPoolsTest, TrimLeavesPoolsAloneThatAreHeldOrRoutedTo) {
+TEST_F(PinnedPoolsTest, TrimSkipsRetainedAndRoutedPools) {
   begin(kPool);
   PinnedBlock* block = allocate_on(kRouted);
   free(block);
@@ -95,7 +95,7 @@ TEST_F(PinnedPoolsTest, TrimLeavesPoolsAloneThatAreHeldOrRoutedTo) {
   EXPECT_EQ(*pinned().pool_use_count(kPool), 1) << "held";
 }
 
-TEST_F(PinnedPoolsTest, APoolThatWasLetGoLastsUntilItsBlocksAreFreed) {
+TEST_F(PinnedPoolsTest, ReleasedPoolLivesUntilItsBlocksAreFreed) {
   begin(kPool);
   PinnedBlock* block = allocate_on(kRouted);
   end(kPool);
@@ -109,7 +109,7 @@ TEST_F(PinnedPoolsTest, APoolThatWasLetGoLastsUntilItsBlocksAreFreed) {
   EXPECT_FALSE(pinned().pool_use_count(kPool).ok());
 }
 
-TEST_F(PinnedPoolsTest, APoolOutlivesAnAllocationOnItsWay) {
+TEST_F(PinnedPoolsTest, PoolOutlivesAllocationInProgress) {
   begin(kPool);
   machine_->inject({.call = DeviceCall::kAllocateHost, .action = sim::FaultAction::kHang});
   PinnedBlock* block = nullptr;
@@ -126,7 +126,7 @@ TEST_F(PinnedPoolsTest, APoolOutlivesAnAllocationOnItsWay) {
   EXPECT_EQ(held_count(), 0);
 }
 
-TEST_F(PinnedPoolsTest, AFullHostGetsTheMemoryOfPoolsThatWereLetGo) {
+TEST_F(PinnedPoolsTest, FullHostReclaimsReleasedPools) {
   begin(kPool);
   free(allocate_on(kRouted));
   end(kPool);
@@ -137,7 +137,7 @@ TEST_F(PinnedPoolsTest, AFullHostGetsTheMemoryOfPoolsThatWereLetGo) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
 }
 
-TEST_F(PinnedPoolsTest, PartsOfTheReserveSegmentOutliveTheirPoolInTheDefaultOne) {
+TEST_F(PinnedPoolsTest, ReservePartsMoveToTheDefaultPool) {
   options_.pinned.reserve_segment_bytes = kMiB;
   begin(kPool);
   PinnedBlock* block = allocate_on(kRouted);
@@ -150,7 +150,7 @@ TEST_F(PinnedPoolsTest, PartsOfTheReserveSegmentOutliveTheirPoolInTheDefaultOne)
   EXPECT_EQ(allocate_on(kDefaultStream), block);
 }
 
-TEST_F(PinnedPoolsTest, MisuseIsRefusedAndChangesNothing) {
+TEST_F(PinnedPoolsTest, RejectsMisuseWithoutChange) {
   const auto is_misuse = [](const Status& status) {
     return status.is(StatusKind::kInvalidArgument);
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random runs against the naive model: allocations, frees, streams, captures, pools and trims, all
-// of it compared after every step. Another seed: --gtest_random_seed=N.
+// Random operations compared with the naive model after every step. Another seed:
+// --gtest_random_seed=N.
 #include <array>
 #include <iostream>
 
@@ -46,7 +46,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
               << drawn.max_round_bytes.value_or(0) << '\n';
   }
 
-  // --- steps ------------------------------------------------------------------------------------
+  // Steps.
 
   void step() {
     const uint64_t drawn = random_.below(100);
@@ -180,7 +180,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     model_->sweep();
   }
 
-  // Each pool is for one stream, which has no other part in the test.
+  // Each pool has its own stream, which is used for nothing else.
   static StreamId stream_of(size_t pool) { return StreamId(1000 + pool); }
   static PoolId id_of(size_t pool) { return {0, pool}; }
 
@@ -207,7 +207,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     ASSERT_EQ(pinned().pool_use_count(id_of(index)).ok(), pool.is_there);
   }
 
-  // --- comparing --------------------------------------------------------------------------------
+  // Comparison.
 
   static std::byte tag_of(const ModelBlock& block) {
     return static_cast<std::byte>(block.requested_bytes * 31 + 7);
@@ -258,7 +258,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
   int64_t peak_active_bytes_ = 0;
 };
 
-TEST_P(PinnedRandomTest, DoesWhatTheModelDoes) {
+TEST_P(PinnedRandomTest, AgreesWithTheModel) {
   for (int i = 0; i < kStepCount; ++i) {
     step();
     ASSERT_FALSE(HasFatalFailure()) << "in step " << i;

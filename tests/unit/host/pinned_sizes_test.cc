@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large blocks are: the bounds on waste, and PyTorch's powers of two.
+// Tests of block sizes: bounds on waste, and PyTorch's powers of two.
 #include "host/pinned_sizes.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ AllocatorOptions pytorch_options() {
   return options;
 }
 
-TEST(PinnedSizesTest, NewMemoryWastesLessThanAnEighthOrAPage) {
+TEST(PinnedSizesTest, NewBlocksWasteLessThanAnEighthOrAPage) {
   const PinnedSizes sizes{AllocatorOptions{}};
   Random random(1);
   for (int i = 0; i < 100'000; ++i) {
@@ -34,14 +34,14 @@ TEST(PinnedSizesTest, NewMemoryWastesLessThanAnEighthOrAPage) {
   }
 }
 
-TEST(PinnedSizesTest, TwentyGibibytesAndABitDoNotBecomeThirtyTwo) {
+TEST(PinnedSizesTest, RoundsLargeRequestsByAnEighth) {
   const PinnedSizes sizes{AllocatorOptions{}};
   const size_t bytes = 20 * kGiB + 410 * kMiB;
   EXPECT_EQ(sizes.fit(bytes).block_bytes, 22 * kGiB);
   EXPECT_EQ(PinnedSizes(pytorch_options()).fit(bytes).block_bytes, 32 * kGiB);
 }
 
-TEST(PinnedSizesTest, ClassesPartitionAllSizes) {
+TEST(PinnedSizesTest, SizeClassesPartitionAllSizes) {
   for (const AllocatorOptions& options : {AllocatorOptions{}, pytorch_options()}) {
     const PinnedSizes sizes(options);
     for (size_t index = 0; index < sizes.class_count(); ++index) {
@@ -75,7 +75,7 @@ TEST(PinnedSizesTest, PyTorchRoundsNothingAboveEitherThreshold) {
   EXPECT_EQ(PinnedSizes(options).fit(5 * kMiB + 1).block_bytes, 5 * kMiB + 1);
 }
 
-TEST(PinnedSizesTest, OursRoundsToPagesOnlyAboveEitherThreshold) {
+TEST(PinnedSizesTest, RoundsToPagesAboveEitherThreshold) {
   AllocatorOptions options;
   options.pinned.max_round_bytes = 5 * kMiB;
   EXPECT_EQ(PinnedSizes(options).fit(5 * kMiB - 1).block_bytes, 5 * kMiB);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Registered memory and the reserve segment.
+// Tests of registered memory and the reserve segment.
 #include "host/pinned_source.h"
 
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ class PinnedSourceTest : public PinnedTest {
   }
 };
 
-TEST_F(PinnedSourceTest, RegisteredMemoryIsAlignedTouchedAndPinnedToItsEnd) {
+TEST_F(PinnedSourceTest, RegistersAlignedTouchedMemory) {
   options_.pinned.use_host_register = true;
   const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   for (const size_t thread_count : {1, 2, 4, 128}) {
@@ -49,7 +49,7 @@ TEST_F(PinnedSourceTest, RegisteredMemoryIsAlignedTouchedAndPinnedToItsEnd) {
   EXPECT_EQ(call_count(DeviceCall::kAllocateHost), 0U);
 }
 
-TEST_F(PinnedSourceTest, MemoryIsGivenBackTheWayItCame) {
+TEST_F(PinnedSourceTest, ReleasesMemoryByItsOrigin) {
   for (const bool use_host_register : {false, true}) {
     options_.pinned.use_host_register = use_host_register;
     allocator_.reset();
@@ -61,7 +61,7 @@ TEST_F(PinnedSourceTest, MemoryIsGivenBackTheWayItCame) {
   EXPECT_EQ(call_count(DeviceCall::kUnregisterHost), 1U);
 }
 
-TEST_F(PinnedSourceTest, AFailedRegistrationIsToldAndLeavesNothingBehind) {
+TEST_F(PinnedSourceTest, FailedRegistrationLeavesNothingBehind) {
   options_.pinned.use_host_register = true;
   fail_next(DeviceCall::kRegisterHost);
   EXPECT_EQ(pinned().allocate(kMiB).status().call(), "register_host");
@@ -69,7 +69,7 @@ TEST_F(PinnedSourceTest, AFailedRegistrationIsToldAndLeavesNothingBehind) {
   EXPECT_NE(allocate(kMiB), nullptr);
 }
 
-TEST_F(PinnedSourceTest, AFailedUnregistrationLeavesTheBlockUsable) {
+TEST_F(PinnedSourceTest, FailedUnregistrationKeepsTheBlockUsable) {
   options_.pinned.use_host_register = true;
   PinnedBlock* block = allocate(kMiB);
   free(block);
@@ -80,10 +80,9 @@ TEST_F(PinnedSourceTest, AFailedUnregistrationLeavesTheBlockUsable) {
   block->memory.begin[0] = std::byte{1};
 }
 
-// --- the reserve segment
-// --------------------------------------------------------------------------
+// The reserve segment.
 
-TEST_F(PinnedSourceTest, TheReserveSegmentIsTakenAtTheStartAndCutAtPages) {
+TEST_F(PinnedSourceTest, CutsTheReserveSegmentAtPages) {
   options_.pinned.reserve_segment_bytes = kMiB;
   make();
   EXPECT_EQ(call_count(DeviceCall::kAllocateHost), 1U);
@@ -97,7 +96,7 @@ TEST_F(PinnedSourceTest, TheReserveSegmentIsTakenAtTheStartAndCutAtPages) {
   EXPECT_EQ(pinned().stats().reserve_used_bytes, 16 * kKiB);
 }
 
-TEST_F(PinnedSourceTest, PyTorchsSmallBlocksArePagesApartToo) {
+TEST_F(PinnedSourceTest, CompatBlocksAreAlsoPageAligned) {
   options_.pinned.reserve_segment_bytes = kMiB;
   options_.pytorch_compatible = true;
   PinnedBlock* first = allocate(512);
@@ -106,7 +105,7 @@ TEST_F(PinnedSourceTest, PyTorchsSmallBlocksArePagesApartToo) {
   EXPECT_EQ(second->memory.begin - first->memory.begin, 4096);
 }
 
-TEST_F(PinnedSourceTest, AnExhaustedReserveSegmentGivesWayToTheHost) {
+TEST_F(PinnedSourceTest, FallsBackToTheHostWhenReserveIsExhausted) {
   options_.pinned.reserve_segment_bytes = kMiB;
   PinnedBlock* inside = allocate(768 * kKiB);
   PinnedBlock* outside = allocate(512 * kKiB);
@@ -117,7 +116,7 @@ TEST_F(PinnedSourceTest, AnExhaustedReserveSegmentGivesWayToTheHost) {
   EXPECT_EQ(allocate(1)->memory.origin, PinnedOrigin::kAllocated);
 }
 
-TEST_F(PinnedSourceTest, PartsOfTheReserveSegmentAreCachedAndNeverGivenBack) {
+TEST_F(PinnedSourceTest, CachesReservePartsForever) {
   options_.pinned.reserve_segment_bytes = kMiB;
   options_.pinned.max_cached_bytes = 0;
   PinnedBlock* block = allocate(256 * kKiB);
@@ -129,7 +128,7 @@ TEST_F(PinnedSourceTest, PartsOfTheReserveSegmentAreCachedAndNeverGivenBack) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U) << "the segment goes with the allocator";
 }
 
-TEST_F(PinnedSourceTest, TheReserveSegmentCanBeRegisteredToo) {
+TEST_F(PinnedSourceTest, RegistersTheReserveSegment) {
   options_.pinned.reserve_segment_bytes = kMiB;
   options_.pinned.use_host_register = true;
   EXPECT_TRUE(is_pinned(allocate(kMiB), kMiB - 1));
@@ -138,7 +137,7 @@ TEST_F(PinnedSourceTest, TheReserveSegmentCanBeRegisteredToo) {
   EXPECT_EQ(call_count(DeviceCall::kUnregisterHost), 1U);
 }
 
-TEST_F(PinnedSourceTest, AReserveSegmentThatCannotBeHadIsAnErrorAtTheStart) {
+TEST_F(PinnedSourceTest, CreateFailsWithoutReserveSegment) {
   options_.pinned.reserve_segment_bytes = kMiB;
   fail_next(DeviceCall::kAllocateHost, Status::out_of_memory("injected"));
   EXPECT_EQ(PinnedAllocator::create(device(), options_, clock_).status().kind(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that streams use: freed for the caller, and used again only when the streams are done.
+// Tests of blocks that streams use: reused only after the streams finish.
 #include <atomic>
 #include <thread>
 
@@ -11,10 +11,10 @@ namespace {
 
 using PinnedStreamsTest = PinnedTest;
 
-// A block that is done comes back at once, since the last one freed is the first one used again.
+// A finished block is reused immediately, because the cache is last-in, first-out.
 constexpr size_t kBytes = 64 * kKiB;
 
-TEST_F(PinnedStreamsTest, ABlockIsNotUsedAgainWhileItsStreamIsBusy) {
+TEST_F(PinnedStreamsTest, DoesNotReuseBlockWhileStreamIsBusy) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
   free_used_on(block, stream);
@@ -26,14 +26,14 @@ TEST_F(PinnedStreamsTest, ABlockIsNotUsedAgainWhileItsStreamIsBusy) {
   EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
 }
 
-TEST_F(PinnedStreamsTest, ABlockWhoseStreamIsIdleIsFreeAtOnce) {
+TEST_F(PinnedStreamsTest, FreesBlockImmediatelyOnIdleStream) {
   PinnedBlock* block = allocate(kBytes);
   free_used_on(block, *device().create_stream());
   EXPECT_EQ(pinned().stats().active_requests.current, 0);
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedStreamsTest, ABlockWaitsForEveryStreamThatUsesIt) {
+TEST_F(PinnedStreamsTest, WaitsForEveryStream) {
   const StreamId first = busy_stream();
   const StreamId second = busy_stream();
   PinnedBlock* block = allocate(kBytes);
@@ -48,7 +48,7 @@ TEST_F(PinnedStreamsTest, ABlockWaitsForEveryStreamThatUsesIt) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedStreamsTest, OnlyWorkQueuedBeforeTheFreeHoldsABlockUp) {
+TEST_F(PinnedStreamsTest, WaitsOnlyForWorkQueuedBeforeTheFree) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
   free_used_on(block, stream);
@@ -58,7 +58,7 @@ TEST_F(PinnedStreamsTest, OnlyWorkQueuedBeforeTheFreeHoldsABlockUp) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedStreamsTest, ASlowStreamHoldsUpOnlyItsOwnBlocks) {
+TEST_F(PinnedStreamsTest, SlowStreamDelaysOnlyItsOwnBlocks) {
   const StreamId slow = busy_stream();
   const StreamId fast = busy_stream();
   PinnedBlock* slow_block = allocate(kBytes);
@@ -70,7 +70,7 @@ TEST_F(PinnedStreamsTest, ASlowStreamHoldsUpOnlyItsOwnBlocks) {
   EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
 }
 
-TEST_F(PinnedStreamsTest, AFreeLooksForFinishedWorkToo) {
+TEST_F(PinnedStreamsTest, FreeCollectsFinishedBlocks) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
   PinnedBlock* other = allocate(kBytes);
@@ -80,7 +80,7 @@ TEST_F(PinnedStreamsTest, AFreeLooksForFinishedWorkToo) {
   EXPECT_EQ(pinned().stats().active_requests.current, 0);
 }
 
-TEST_F(PinnedStreamsTest, AnotherDevicesStreamIsWaitedForThere) {
+TEST_F(PinnedStreamsTest, WaitsOnTheStreamsOwnDevice) {
   const StreamId stream = busy_stream_of(sim::kSecond);
   PinnedBlock* block = allocate(kBytes);
   use_on(block, {&other_device(), stream});
@@ -90,7 +90,7 @@ TEST_F(PinnedStreamsTest, AnotherDevicesStreamIsWaitedForThere) {
   EXPECT_EQ(allocate(kBytes), block);
 }
 
-TEST_F(PinnedStreamsTest, ALargeBlockIsGivenBackOnlyAfterItsStreams) {
+TEST_F(PinnedStreamsTest, ReleasesLargeBlockAfterItsStreams) {
   options_.pinned.max_cached_bytes = 4 * kKiB;
   const StreamId stream = busy_stream();
   free_used_on(allocate(kBytes), stream);
@@ -101,7 +101,7 @@ TEST_F(PinnedStreamsTest, ALargeBlockIsGivenBackOnlyAfterItsStreams) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
 }
 
-TEST_F(PinnedStreamsTest, EventsAreUsedAgain) {
+TEST_F(PinnedStreamsTest, ReusesEvents) {
   const StreamId stream = busy_stream();
   for (int i = 0; i < 10; ++i) {
     free_used_on(allocate(kBytes), stream);
@@ -112,7 +112,7 @@ TEST_F(PinnedStreamsTest, EventsAreUsedAgain) {
   EXPECT_EQ(call_count(DeviceCall::kDestroyEvent), 1U);
 }
 
-TEST_F(PinnedStreamsTest, AnyPointerInsideABlockNamesIt) {
+TEST_F(PinnedStreamsTest, AcceptsInteriorPointers) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
   const StreamUse use{&device(), stream};
@@ -121,7 +121,7 @@ TEST_F(PinnedStreamsTest, AnyPointerInsideABlockNamesIt) {
   EXPECT_NE(allocate(kBytes), block);
 }
 
-TEST_F(PinnedStreamsTest, MemoryThatIsNotOursIsNotRecorded) {
+TEST_F(PinnedStreamsTest, IgnoresForeignMemory) {
   const StreamUse use{&device(), busy_stream()};
   PinnedBlock* block = allocate(kBytes);
   PinnedBlock* freed = allocate(kBytes);
@@ -139,7 +139,7 @@ TEST_F(PinnedStreamsTest, MemoryThatIsNotOursIsNotRecorded) {
   EXPECT_EQ(pinned().stats().active_requests.current, 0) << "nothing of it was noted";
 }
 
-TEST_F(PinnedStreamsTest, ABlockThatWaitsIsNeitherFreedNorRecordedAgain) {
+TEST_F(PinnedStreamsTest, RejectsPendingBlocks) {
   const StreamId stream = busy_stream();
   PinnedBlock* pending = allocate(kBytes);
   free_used_on(pending, stream);
@@ -161,7 +161,7 @@ TEST_F(PinnedStreamsTest, ABlockThatWaitsIsNeitherFreedNorRecordedAgain) {
   EXPECT_EQ(allocate(kBytes), pending);
 }
 
-TEST_F(PinnedStreamsTest, TrimWaitsForAThreadThatIsCollectingAlready) {
+TEST_F(PinnedStreamsTest, TrimWaitsForConcurrentCollection) {
   const StreamId stream = busy_stream();
   free_used_on(allocate(kBytes), stream);
   finish(stream);
@@ -173,7 +173,7 @@ TEST_F(PinnedStreamsTest, TrimWaitsForAThreadThatIsCollectingAlready) {
     EXPECT_TRUE(pinned().trim().ok());
     trimmed = true;
   });
-  // A trim that does not wait gets its chance to miss the block.
+  // Gives a trim that does not wait the chance to fail.
   for (int i = 0; i < 1000 && !trimmed; ++i) std::this_thread::yield();
   machine_->release_hangs();
   trimming.join();
@@ -184,7 +184,7 @@ TEST_F(PinnedStreamsTest, TrimWaitsForAThreadThatIsCollectingAlready) {
 
 class PinnedEndTest : public PinnedTest {
  protected:
-  // A block that work in the stream will write to.
+  // A block that queued work on the stream will write.
   PinnedBlock* block_written_on(StreamId stream) {
     PinnedBlock* block = allocate(kBytes);
     use_on(block, stream);
@@ -196,14 +196,14 @@ class PinnedEndTest : public PinnedTest {
     return block;
   }
 
-  // Ends the allocator while the stream is busy.
+  // Destroys the allocator while the stream is busy.
   void expect_end_waits_for(StreamId stream) {
     std::atomic<bool> gone = false;
     std::thread owner([&] {
       allocator_.reset();
       gone = true;
     });
-    // An allocator that does not wait gets its chance to do harm.
+    // Gives an allocator that does not wait the chance to fail.
     for (int i = 0; i < 1000 && !gone; ++i) std::this_thread::yield();
     ASSERT_TRUE(machine_->resume(sim::kFirst, stream).ok());
     owner.join();
@@ -216,36 +216,35 @@ class PinnedEndTest : public PinnedTest {
   bool was_pinned_ = false;
 };
 
-TEST_F(PinnedEndTest, WaitsForStreamsThatUseABlockInUse) {
+TEST_F(PinnedEndTest, WaitsForStreamsOfLiveBlocks) {
   const StreamId stream = busy_stream();
   block_written_on(stream);
   expect_end_waits_for(stream);
 }
 
-TEST_F(PinnedEndTest, WaitsForStreamsThatUseAPendingBlock) {
+TEST_F(PinnedEndTest, WaitsForStreamsOfPendingBlocks) {
   const StreamId stream = busy_stream();
   free(block_written_on(stream));
   expect_end_waits_for(stream);
 }
 
-TEST_F(PinnedEndTest, WaitsForStreamsWhoseEventCouldNotBeRecorded) {
+TEST_F(PinnedEndTest, WaitsForStreamsWithoutEvents) {
   const StreamId stream = busy_stream();
   machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
   free(block_written_on(stream));
   expect_end_waits_for(stream);
 }
 
-// --- failures
-// -------------------------------------------------------------------------------------
+// Failures.
 
-TEST_F(PinnedStreamsTest, AFailedEventIsToldByTheNextCallAndRecordedLater) {
+TEST_F(PinnedStreamsTest, DefersEventErrorAndRetries) {
   for (const DeviceCall call :
        {DeviceCall::kCreateEvent, DeviceCall::kRecordEvent, DeviceCall::kCaptureState}) {
     allocator_.reset();
     const StreamId stream = busy_stream();
     PinnedBlock* block = allocate(kBytes);
     use_on(block, stream);
-    // Twice: at the free, and when the free looks for finished work.
+    // Twice: at the free, and when the free polls.
     machine_->inject({.call = call, .count = 2});
     free(block);
     EXPECT_EQ(pinned().stats().late_errors, 2) << name(call);
@@ -256,7 +255,7 @@ TEST_F(PinnedStreamsTest, AFailedEventIsToldByTheNextCallAndRecordedLater) {
   }
 }
 
-TEST_F(PinnedStreamsTest, AFailedQueryIsToldAndTheOtherStreamsAreLookedAtNevertheless) {
+TEST_F(PinnedStreamsTest, PollsOtherStreamsAfterAQueryError) {
   const StreamId first = busy_stream();
   const StreamId second = busy_stream();
   PinnedBlock* first_block = allocate(kBytes);
@@ -272,7 +271,7 @@ TEST_F(PinnedStreamsTest, AFailedQueryIsToldAndTheOtherStreamsAreLookedAtNeverth
   EXPECT_EQ(allocate(kBytes), second_block);
 }
 
-TEST_F(PinnedStreamsTest, ABlockOfADestroyedStreamComesBackWithTheNextTrim) {
+TEST_F(PinnedStreamsTest, TrimReclaimsBlocksOfDestroyedStreams) {
   options_.pinned.max_cached_bytes = kBytes;
   const StreamId stream = *device().create_stream();
   PinnedBlock* block = allocate(kBytes);
@@ -288,7 +287,7 @@ TEST_F(PinnedStreamsTest, ABlockOfADestroyedStreamComesBackWithTheNextTrim) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U);
 }
 
-TEST_F(PinnedStreamsTest, ABlockWhoseEventMeansNothingAnyMoreComesBackWithTheNextTrim) {
+TEST_F(PinnedStreamsTest, TrimReclaimsBlocksWithLostEvents) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
   free_used_on(block, stream);
@@ -301,7 +300,7 @@ TEST_F(PinnedStreamsTest, ABlockWhoseEventMeansNothingAnyMoreComesBackWithTheNex
   EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
 }
 
-TEST_F(PinnedStreamsTest, ALostDeviceIsToldAndItsBlocksAreGivenBackWhenItIsWell) {
+TEST_F(PinnedStreamsTest, ReclaimsBlocksAfterDeviceRecovers) {
   const StreamId stream = busy_stream();
   free_used_on(allocate(kBytes), stream);
   machine_->lose(sim::kFirst, Status::device_lost("work", 1, "injected"));

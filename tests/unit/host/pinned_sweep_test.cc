@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every device call fails once, in every way: no block is lost, nothing leaks, and once the device
-// is well again everything is as if nothing had happened.
+// Fails every device call once, in every way. No block is lost, nothing leaks, and everything
+// recovers with the device.
 #include <array>
 #include <ostream>
 
@@ -23,7 +23,7 @@ struct SweepCase {
 
 class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
  protected:
-  // A machine, an allocator, and what a program has from it. Nothing here expects success.
+  // A machine, an allocator and its blocks. Expects no call to succeed.
   struct Run {
     explicit Run(const SweepCase& sweep) : machine(sim::make_machine(sim::small_options())) {
       options.pinned = sweep.options;
@@ -78,8 +78,8 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       live.push_back(*block);
       return *block;
     }
-    // The work writes to the block, each device to a byte of its own: memory given back too early
-    // ends the test.
+    // The work writes to the block, each device to its own byte: memory released too early fails
+    // the test.
     void use(PinnedBlock* block, const StreamUse& use) {
       if (block == nullptr || !allocator->record_stream(block, use).ok()) return;
       std::byte* memory = block->memory.begin + use.device->properties().index.value();
@@ -102,7 +102,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       capturing.push_back(*stream);
     }
 
-    // The device is well again: everything comes back.
+    // The device works again: everything is reclaimed.
     void recover() {
       machine->clear_faults();
       machine->revive(sim::kFirst);
@@ -147,7 +147,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
     std::array<StreamUse, 2> uses;
     std::vector<PinnedBlock*> live;
     std::vector<CaptureId> captures;
-    std::vector<StreamId> capturing;  // some of them perhaps still, where the end failed
+    std::vector<StreamId> capturing;  // possibly still capturing, if ending the capture failed
     bool machine_was_lost = false;
   };
 
@@ -156,7 +156,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
   }
 };
 
-TEST_P(PinnedSweepTest, TheNthCallOfTheProgramFails) {
+TEST_P(PinnedSweepTest, SurvivesFailureOfEachCall) {
   Run clean(GetParam());
   clean.act();
   const uint64_t count = clean.call_count();
@@ -177,11 +177,11 @@ TEST_P(PinnedSweepTest, TheNthCallOfTheProgramFails) {
   }
 }
 
-// The end has nobody to tell, and gets no second chance but its own. Nothing can be given back to a
-// device that is lost, so that is no case here.
+// The destructor cannot report errors and retries once. A lost device is excluded, because nothing
+// can be returned to it.
 class PinnedEndSweepTest : public PinnedSweepTest {};
 
-TEST_P(PinnedEndSweepTest, TheNthCallOfTheEndFails) {
+TEST_P(PinnedEndSweepTest, DestructorSurvivesFailureOfEachCall) {
   for (uint64_t nth = 1;; ++nth) {
     SCOPED_TRACE(testing::Message() << "call " << nth);
     Run run(GetParam());

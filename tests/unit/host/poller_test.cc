@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Polling in the background, on a clock that the test moves on.
+// Tests of background polling with a stepped clock.
 #include "host/poller.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-// Whoever sleeps here wakes up when the test says so.
+// Sleeps until the test advances it.
 class SteppedClock final : public Clock {
  public:
   int64_t now_ns() override {
@@ -29,7 +29,7 @@ class SteppedClock final : public Clock {
     now_ns_ += duration_ns;
   }
 
-  // Returns when somebody has gone to sleep for the `count`-th time; says for how long.
+  // Waits until a thread sleeps for the `count`-th time, and returns the duration.
   int64_t await_sleep(int count) {
     MutexLock lock(mutex_);
     while (sleep_count_ < count) lock.wait(changed_);
@@ -54,7 +54,7 @@ class SteppedClock final : public Clock {
   int step_count_ = 0;
 };
 
-TEST(PollerTest, PollsUntilThereIsNothingLeftThenSleepsUntilWoken) {
+TEST(PollerTest, PollsUntilDoneThenSleeps) {
   SteppedClock clock;
   std::atomic<int> polls = 0;
   std::atomic<int> left = 3;
@@ -77,7 +77,7 @@ TEST(PollerTest, PollsUntilThereIsNothingLeftThenSleepsUntilWoken) {
   EXPECT_EQ(clock.sleep_count(), 2) << "it waits on a condition, not on the clock";
 }
 
-TEST(PollerTest, AWakeDuringAPollIsNotLost) {
+TEST(PollerTest, WakeDuringPollIsNotLost) {
   SteppedClock clock;
   std::atomic<int> polls = 0;
   Poller* self = nullptr;
@@ -103,7 +103,7 @@ class BackgroundPollingTest : public PinnedTest {
   SteppedClock clock_of_poller_;
 };
 
-TEST_F(BackgroundPollingTest, TheThreadFindsFinishedWorkByItself) {
+TEST_F(BackgroundPollingTest, ThreadCollectsFinishedBlocks) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kMiB);
   free_used_on(block, stream);
@@ -118,7 +118,7 @@ TEST_F(BackgroundPollingTest, TheThreadFindsFinishedWorkByItself) {
   EXPECT_EQ(clock_of_poller_.sleep_count(), 1) << "idle again, it asks for nothing";
 }
 
-TEST_F(BackgroundPollingTest, TheThreadDoesNotGiveUpBecauseAnotherIsAtIt) {
+TEST_F(BackgroundPollingTest, ThreadRetriesWhileAnotherCollects) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kMiB);
   free_used_on(block, stream);
@@ -135,7 +135,7 @@ TEST_F(BackgroundPollingTest, TheThreadDoesNotGiveUpBecauseAnotherIsAtIt) {
   while (pinned().stats().active_requests.current > 0) std::this_thread::yield();
 }
 
-TEST_F(BackgroundPollingTest, WhatTheThreadMeetsIsToldByTheNextAllocate) {
+TEST_F(BackgroundPollingTest, NextAllocateReportsThreadErrors) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kMiB);
   fail_next(DeviceCall::kIsDone);
@@ -147,7 +147,7 @@ TEST_F(BackgroundPollingTest, WhatTheThreadMeetsIsToldByTheNextAllocate) {
   while (pinned().stats().active_requests.current > 0) std::this_thread::yield();
 }
 
-TEST_F(BackgroundPollingTest, TheThreadDisturbsNoCapture) {
+TEST_F(BackgroundPollingTest, ThreadDoesNotBreakCaptures) {
   const StreamId stream = busy_stream();
   free_used_on(allocate(kMiB), stream);
   clock_of_poller_.await_sleep(1);
@@ -160,7 +160,7 @@ TEST_F(BackgroundPollingTest, TheThreadDisturbsNoCapture) {
   clock_of_poller_.step();
 }
 
-TEST_F(BackgroundPollingTest, ALargeBlockIsGivenBackByTheThread) {
+TEST_F(BackgroundPollingTest, ThreadReleasesLargeBlocks) {
   options_.pinned.max_cached_bytes = kMiB;
   allocator_ = *PinnedAllocator::create(device(), options_, clock_of_poller_);
   const StreamId stream = busy_stream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server that says what it was asked, for tests that ask it.
+// A server that echoes requests, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace ashlar::http {
 
 inline constexpr const char* kToken = "0123456789abcdef";
 
-// Says what it was asked, and how long the body was.
+// Responds with the request and the length of the body.
 class Echo final : public Handler {
  public:
   Response handle(const Request& request) override {
@@ -54,11 +54,11 @@ class ServerTest : public ::testing::Test {
   void SetUp() override { start(); }
 
   std::string host() const { return text("127.0.0.1:", server_->port()); }
-  // A whole request.
+  // A complete request.
   std::string request(const std::string& line, const std::string& fields = "") const {
     return line + " HTTP/1.1\r\nHost: " + host() + "\r\n" + fields + "\r\n";
   }
-  // Sent alone; everything that comes back.
+  // Sends bytes on a new connection and returns everything received.
   std::string ask(const std::string& bytes) const {
     SocketClient client(server_->port());
     client.send(bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server in a process that forks: its children have copies of all it has, but no threads.
+// Tests of a server in a process that forks.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,10 +12,10 @@ namespace {
 
 using HttpForkTest = ServerTest;
 
-// Ends a child that would hang for ever.
+// Ends a child that hangs.
 void end_in_time() { ::alarm(30); }
 
-TEST_F(HttpForkTest, AChildThatEndsItsCopyLeavesItsParentsServerAlone) {
+TEST_F(HttpForkTest, ChildDestructorKeepsParentServer) {
   SocketClient before(server_->port());
   before.send(request("GET /0123456789abcdef/before"));
   EXPECT_EQ(body_of(before.read_answer()), "before|");
@@ -30,7 +30,7 @@ TEST_F(HttpForkTest, AChildThatEndsItsCopyLeavesItsParentsServerAlone) {
   EXPECT_EQ(body_of(before.read_answer()), "again|");
 }
 
-TEST_F(HttpForkTest, AnEndIsAnEndAlsoWhereAChildLivesOn) {
+TEST_F(HttpForkTest, ServerEndsWhileChildLives) {
   SocketClient open(server_->port());
   open.send(request("GET /0123456789abcdef/a"));
   EXPECT_EQ(code_of(open.read_answer()), 200);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host without memory: every allocation that the server's threads make for a connection fails
-// once, and nobody's process ends by it. The failing operator new serves the whole executable.
+// Tests of a server without host memory: every allocation of its threads for a connection fails
+// once, and the process survives. The failing operator new applies to the whole executable.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,10 +20,10 @@
 
 namespace {
 
-// How many allocations succeed before one fails; below zero: all do. Sequentially consistent: it is
-// set before a request is sent, and read after the answer.
+// Allocations that succeed before one fails; negative: all do. Sequentially consistent: set before
+// a request is sent, read after the response.
 std::atomic<int64_t> left_before_failure{-1};
-// Threads of the test itself have all they want.
+// Threads of the test itself are exempt.
 thread_local bool is_spared = false;
 
 void* taken(size_t bytes) noexcept {
@@ -49,8 +49,7 @@ namespace {
 
 constexpr const char* kToken = "a-token-of-0123456789";
 
-// All but the numbers, which differ from one answer to the next (the first few microseconds have an
-// exponent), and the pickle's bytes.
+// Removes the numbers, which differ between responses, and the bytes of the pickle.
 std::string shape_of(const std::string& answer) {
   const std::string shape = answer.find("octet-stream") < answer.size() ? "" : answer;
   return std::regex_replace(shape, std::regex("[0-9.]+(e-?[0-9]+)?"), "");
@@ -62,7 +61,7 @@ class NoMemoryTest : public ::testing::TestWithParam<const char*> {
   ~NoMemoryTest() override { is_spared = false; }
 };
 
-TEST_P(NoMemoryTest, WhoWatchesIsHungUpOnAndTheProcessGoesOn) {
+TEST_P(NoMemoryTest, DropsClientAndSurvivesWithoutMemory) {
   sim::Options options;
   options.capacity_bytes = kGiB;
   const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(options);

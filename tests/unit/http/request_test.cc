@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reader of requests: what is taken, and what is refused with which code.
+// Tests of the request parser.
 #include "http/request.h"
 
 #include <gtest/gtest.h>
@@ -8,12 +8,12 @@
 namespace ashlar::http {
 namespace {
 
-// With the line ends and the host that every request needs.
+// Adds line ends and a Host field.
 std::string head(const std::string& request_line, const std::string& fields = "") {
   return request_line + "\r\nHost: localhost:80\r\n" + fields + "\r\n";
 }
 
-TEST(RequestTest, APathItsQueryAndTheHostAreFound) {
+TEST(RequestTest, ParsesPathQueryAndHost) {
   const ParsedHead parsed = parse_head(head("GET /token/d/0/tile?by=stack&level=3 HTTP/1.1"));
   ASSERT_TRUE(parsed.head) << parsed.why;
   EXPECT_EQ(parsed.head->method, Method::kGet);
@@ -24,7 +24,7 @@ TEST(RequestTest, APathItsQueryAndTheHostAreFound) {
   EXPECT_EQ(parsed.head->body_bytes, 0U);
 }
 
-TEST(RequestTest, NamesOfFieldsAndTheirWordsAreReadInAnyCase) {
+TEST(RequestTest, IgnoresCaseOfFieldNamesAndValues) {
   const ParsedHead parsed = parse_head(
       head("POST /open HTTP/1.1",
            "CONTENT-LENGTH: 12\r\nConnection: Upgrade, Close\r\nexpect: 100-Continue\r\n"));
@@ -35,7 +35,7 @@ TEST(RequestTest, NamesOfFieldsAndTheirWordsAreReadInAnyCase) {
   EXPECT_TRUE(parsed.head->expects_continue);
 }
 
-TEST(RequestTest, WhatNobodyWouldSendIsRefused) {
+TEST(RequestTest, RejectsMalformedRequests) {
   struct Row {
     std::string bytes;
     int code;
@@ -46,9 +46,9 @@ TEST(RequestTest, WhatNobodyWouldSendIsRefused) {
   const Row rows[] = {
       {"", 400},
       {"\r\n\r\n", 400},
-      {"GET / HTTP/1.1\r\nHost: a\r\n", 400},                  // no end
+      {"GET / HTTP/1.1\r\nHost: a\r\n", 400},                  // incomplete
       {"GET / HTTP/1.1\nHost: a\n\n", 400},                    // bare line feeds
-      {head("GET"), 400},                                      // one word
+      {head("GET"), 400},                                      // method only
       {head("GET /"), 400},                                    // no version
       {head("GET  / HTTP/1.1"), 400},                          // two spaces
       {head("G T / HTTP/1.1"), 400},                           // a space in the method
@@ -68,7 +68,7 @@ TEST(RequestTest, WhatNobodyWouldSendIsRefused) {
       {head("GET / HTTP/1.1", " folded: b\r\n"), 400},         //
       {head("GET / HTTP/1.1", "A: b\x01\r\n"), 400},           //
       {head("GET / HTTP/1.1", "A: b\rc\r\n"), 400},            // a bare carriage return
-      {head("GET / HTTP/1.1", "Content-Length: 5\r\n"), 400},  // a body where none is
+      {head("GET / HTTP/1.1", "Content-Length: 5\r\n"), 400},  // GET with a body
       {head("POST / HTTP/1.1"), 411},                          //
       {head("POST / HTTP/1.1", "Transfer-Encoding: chunked\r\n"), 411},
       {head("POST / HTTP/1.1", "Content-Length: -1\r\n"), 400},   //
@@ -89,12 +89,12 @@ TEST(RequestTest, WhatNobodyWouldSendIsRefused) {
   }
 }
 
-TEST(RequestTest, TheHeadEndsWithItsEmptyLine) {
+TEST(RequestTest, FindsTheEndOfTheHead) {
   EXPECT_EQ(end_of_head("GET / HTTP/1.1\r\n"), std::nullopt);
   EXPECT_EQ(end_of_head("GET / HTTP/1.1\r\n\r\nbody"), 18U);
 }
 
-TEST(RequestTest, PercentSignsAreDecodedOrRefused) {
+TEST(RequestTest, DecodesPercentEncoding) {
   EXPECT_EQ(percent_decoded("a%20b%2Fc%c3%a4"), "a b/c\xc3\xa4");
   EXPECT_EQ(percent_decoded("a+b"), "a+b");
   for (const char* wrong : {"%", "%2", "a%2", "%zz", "%2g"}) {
@@ -102,7 +102,7 @@ TEST(RequestTest, PercentSignsAreDecodedOrRefused) {
   }
 }
 
-TEST(RequestTest, AnArgumentIsFoundByItsWholeName) {
+TEST(RequestTest, FindsArgumentsByFullName) {
   EXPECT_EQ(argument("by=stack&level=3", "level"), "3");
   EXPECT_EQ(argument("by=stack&level=3", "by"), "stack");
   EXPECT_EQ(argument("by=", "by"), "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is taken for an answer, and what is not.
+// Tests of the response parser.
 #include "http/response.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace ashlar::http {
 namespace {
 
-TEST(ReplyTest, ReadsWhatTheServerWrites) {
+TEST(ResponseTest, ParsesServerResponses) {
   Response answer;
   answer.code = 404;
   answer.body = "12345";
@@ -24,7 +24,7 @@ TEST(ReplyTest, ReadsWhatTheServerWrites) {
   EXPECT_FALSE(parse_response_head(format_head(answer, false))->keeps_alive);
 }
 
-TEST(ReplyTest, AnythingElseIsNone) {
+TEST(ResponseTest, RejectsEverythingElse) {
   for (const std::string bytes :
        {"", "\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n",
         "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server over real sockets.
+// Tests of the server over real sockets.
 #include "http/server.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ using ::testing::Not;
 
 using HttpServerTest = ServerTest;
 
-TEST_F(HttpServerTest, AnswersWhoKnowsTheToken) {
+TEST_F(HttpServerTest, ServesClientsWithToken) {
   const std::string answer = get("/0123456789abcdef/d/0/tile?level=1");
   EXPECT_EQ(code_of(answer), 200);
   EXPECT_EQ(body_of(answer), "d/0/tile|level=1");
@@ -42,7 +42,7 @@ TEST_F(HttpServerTest, AnswersWhoKnowsTheToken) {
   EXPECT_EQ(server_->address(), "http://" + host() + "/0123456789abcdef/");
 }
 
-TEST_F(HttpServerTest, WhoDoesNotKnowItFindsNothing) {
+TEST_F(HttpServerTest, RejectsClientsWithoutToken) {
   for (const char* path :
        {"/", "/0123456789abcdef", "/0123456789abcdee/", "/0123456789abcde/", "/0123456789abcdef0/",
         "//0123456789abcdef/", "/etc/passwd", "/%30123456789abcdef/"}) {
@@ -50,7 +50,7 @@ TEST_F(HttpServerTest, WhoDoesNotKnowItFindsNothing) {
   }
 }
 
-TEST_F(HttpServerTest, OnlyItsOwnNamesLeadToIt) {
+TEST_F(HttpServerTest, RejectsForeignHostNames) {
   const auto code_for = [&](const std::string& host) {
     return code_of(ask("GET /0123456789abcdef/ HTTP/1.1\r\nHost: " + host + "\r\n\r\n"));
   };
@@ -60,7 +60,7 @@ TEST_F(HttpServerTest, OnlyItsOwnNamesLeadToIt) {
   EXPECT_EQ(code_for("127.0.0.1:1"), 421);
 }
 
-TEST_F(HttpServerTest, MalformedRequestsAreAnsweredAndHarmNobody) {
+TEST_F(HttpServerTest, RespondsToMalformedRequests) {
   struct Row {
     std::string bytes;
     int code;
@@ -83,11 +83,11 @@ TEST_F(HttpServerTest, MalformedRequestsAreAnsweredAndHarmNobody) {
   EXPECT_EQ(code_of(get("/0123456789abcdef/still/there")), 200);
 }
 
-TEST_F(HttpServerTest, OneConnectionAsksManyQuestions) {
+TEST_F(HttpServerTest, ServesManyRequestsPerConnection) {
   SocketClient client(server_->port());
   const std::string first = request("GET /0123456789abcdef/first");
   const std::string second = request("GET /0123456789abcdef/second");
-  client.send(first + second.substr(0, 10));  // the next may begin in the same packet
+  client.send(first + second.substr(0, 10));  // the next request may begin in the same packet
   EXPECT_EQ(body_of(client.read_answer()), "first|");
   client.send(second.substr(10));
   EXPECT_EQ(body_of(client.read_answer()), "second|");
@@ -97,7 +97,7 @@ TEST_F(HttpServerTest, OneConnectionAsksManyQuestions) {
   EXPECT_EQ(body_of(client.read_all()), "last|");
 }
 
-TEST_F(HttpServerTest, BodiesAreReadAsTheyCome) {
+TEST_F(HttpServerTest, StreamsRequestBodies) {
   const std::string body(300'000, 'x');
   const std::string head = request("POST /0123456789abcdef/open", "Content-Length: 300000\r\n");
   EXPECT_EQ(body_of(ask(head + body)), "300000");
@@ -110,13 +110,13 @@ TEST_F(HttpServerTest, BodiesAreReadAsTheyCome) {
   EXPECT_EQ(body_of(polite.read_all()), "3");
 }
 
-TEST_F(HttpServerTest, AnAnswerArrivesThoughTheBodyIsNotRead) {
+TEST_F(HttpServerTest, RespondsWithoutReadingTheBody) {
   const std::string head =
       request("POST /0123456789abcdef/open?unread", "Content-Length: 900000\r\n");
   EXPECT_EQ(code_of(ask(head + std::string(900'000, 'x'))), 400);
 }
 
-TEST_F(HttpServerTest, WhoNeverFinishesARequestIsToldSo) {
+TEST_F(HttpServerTest, TimesOutIncompleteRequests) {
   start({.timeout = milliseconds(50)});
   SocketClient client(server_->port());
   client.send("GET / HT");
@@ -125,7 +125,7 @@ TEST_F(HttpServerTest, WhoNeverFinishesARequestIsToldSo) {
   EXPECT_EQ(silent.read_all(), "") << "nothing was asked, so nothing is said";
 }
 
-TEST_F(HttpServerTest, ThereAreOnlySoManyConnections) {
+TEST_F(HttpServerTest, LimitsConnections) {
   start({.max_connections = 1});
   SocketClient first(server_->port());
   first.send(request("GET /0123456789abcdef/a"));
@@ -133,13 +133,13 @@ TEST_F(HttpServerTest, ThereAreOnlySoManyConnections) {
   EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503);
 }
 
-TEST_F(HttpServerTest, WhatIsThrownOnTheWayToAnAnswerEndsTheConnectionAndNothingElse) {
+TEST_F(HttpServerTest, HandlerExceptionClosesOnlyItsConnection) {
   start({.max_connections = 1});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(get("/0123456789abcdef/throw"), "");
   EXPECT_EQ(code_of(get("/0123456789abcdef/still/there")), 200);
 }
 
-TEST_F(HttpServerTest, StrangersDoNotTakeUpTheRoomOfThoseWhoKnowTheToken) {
+TEST_F(HttpServerTest, EvictsUnauthenticatedConnections) {
   start({.max_connections = 2});
   SocketClient silent(server_->port());
   SocketClient slow(server_->port());
@@ -153,7 +153,7 @@ TEST_F(HttpServerTest, StrangersDoNotTakeUpTheRoomOfThoseWhoKnowTheToken) {
   EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503) << "of them there are enough";
 }
 
-TEST_F(HttpServerTest, APortThatIsTakenIsSaidSo) {
+TEST_F(HttpServerTest, ReportsPortInUse) {
   const auto second = Server::start(echo_, {.port = server_->port(), .token = kToken});
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().message(),
@@ -162,7 +162,7 @@ TEST_F(HttpServerTest, APortThatIsTakenIsSaidSo) {
 
 using HttpServerConcurrencyTest = ServerTest;
 
-TEST_F(HttpServerConcurrencyTest, ManyAskAtOnceAndTheServerEndsInBetween) {
+TEST_F(HttpServerConcurrencyTest, StopsWhileManyClientsAreServed) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
@@ -179,7 +179,7 @@ TEST_F(HttpServerConcurrencyTest, ManyAskAtOnceAndTheServerEndsInBetween) {
   EXPECT_EQ(open.read_all(), "");
 }
 
-TEST(TokenTest, IsNeverTheSameAndNeedsNoEscaping) {
+TEST(TokenTest, GeneratesUniqueTokens) {
   const Result<std::string> first = generate_token();
   const Result<std::string> second = generate_token();
   ASSERT_TRUE(first.ok() && second.ok());
@@ -188,14 +188,14 @@ TEST(TokenTest, IsNeverTheSameAndNeedsNoEscaping) {
   EXPECT_EQ(first->find_first_not_of("0123456789abcdef"), std::string::npos);
 }
 
-TEST(TokenTest, OnlyTheSameTextIsTheSameToken) {
+TEST(TokenTest, ComparesTokens) {
   EXPECT_TRUE(tokens_equal("abcd", "abcd"));
   for (const char* other : {"abce", "bbcd", "abc", "abcde", ""}) {
     EXPECT_FALSE(tokens_equal(other, "abcd")) << other;
   }
 }
 
-// --- at a Unix socket ----------------------------------------------------------------------------
+// Unix sockets.
 
 class HttpLocalServerTest : public ::testing::Test {
  protected:
@@ -218,7 +218,7 @@ class HttpLocalServerTest : public ::testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-TEST_F(HttpLocalServerTest, ProcessesOfTheSameUserNeedNoToken) {
+TEST_F(HttpLocalServerTest, SameUserNeedsNoToken) {
   const Result<ClientResponse> reply = get("/d/0?a=b");
   ASSERT_TRUE(reply.ok()) << reply.status().message();
   EXPECT_EQ(reply->code, 200);
@@ -227,21 +227,21 @@ TEST_F(HttpLocalServerTest, ProcessesOfTheSameUserNeedNoToken) {
   EXPECT_EQ(server_->address(), "");
 }
 
-TEST_F(HttpLocalServerTest, OneConnectionCanAskAgain) {
+TEST_F(HttpLocalServerTest, ServesRepeatedRequests) {
   Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
   EXPECT_EQ(client.get("/one")->body, "one|");
   EXPECT_EQ(client.get("/missing")->code, 404);
   EXPECT_EQ(client.get("/three")->body, "three|");
 }
 
-TEST_F(HttpLocalServerTest, AnAnswerThatIsTooLongIsRefusedUnread) {
+TEST_F(HttpLocalServerTest, RejectsOversizedResponse) {
   Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
   ClientLimits limits;
   limits.max_body_bytes = 4;
   EXPECT_EQ(client.get("/hello", limits).status().kind(), StatusKind::kFormat);
 }
 
-TEST_F(HttpLocalServerTest, OtherUsersAreTurnedAway) {
+TEST_F(HttpLocalServerTest, RejectsOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
   ChildProcess stranger([&](int) {
     if (::setuid(65534) != 0) return 1;
@@ -252,7 +252,7 @@ TEST_F(HttpLocalServerTest, OtherUsersAreTurnedAway) {
   EXPECT_EQ(stranger.wait(), 0);
 }
 
-TEST_F(HttpLocalServerTest, WhoAnswersByteByByteDoesNotKeepUsForEver) {
+TEST_F(HttpLocalServerTest, LimitsTotalResponseTime) {
   const UniqueFd listening = *listen_abstract(name_ + ".slow", LocalSocket::kStream);
   std::thread slow([&] {
     const UniqueFd socket = *accept_pending(listening.get());
@@ -271,7 +271,7 @@ TEST_F(HttpLocalServerTest, WhoAnswersByteByByteDoesNotKeepUsForEver) {
   slow.join();
 }
 
-TEST_F(HttpLocalServerTest, WhoSaysNothingIsTimedOut) {
+TEST_F(HttpLocalServerTest, TimesOutSilentServer) {
   const UniqueFd silent = *listen_abstract(name_ + ".silent", LocalSocket::kStream);
   Client client(*connect_abstract(name_ + ".silent", milliseconds(10'000), LocalSocket::kStream));
   ClientLimits limits;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client that can send anything, well-formed or not, and sees every byte of the answer.
+// A client that can send malformed requests and returns every byte of the response.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ class SocketClient {
  public:
   explicit SocketClient(uint16_t port);
 
-  // False: the other side has hung up.
+  // False if the server has closed the connection.
   bool send(std::string bytes);
   void end_sending();
-  // Everything until the other side hangs up.
+  // Reads until the server closes the connection.
   std::string read_all();
-  // One answer: its head, and as many bytes as it says.
+  // Reads one response: the head, and the body that it announces.
   std::string read_answer();
 
  private:
@@ -29,9 +29,9 @@ class SocketClient {
   std::string ahead_;
 };
 
-// The number in "HTTP/1.1 404 Not Found"; 0: there is none.
+// The status code; 0 if there is none.
 int code_of(const std::string& answer);
-// Behind the empty line.
+// The part after the empty line.
 std::string body_of(const std::string& answer);
 
 }  // namespace ashlar

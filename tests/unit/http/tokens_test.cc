@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ways in that work once, and only for the same user.
+// Tests of access tokens and one-time tokens.
 #include "http/tokens.h"
 
 #include <gmock/gmock.h>
@@ -19,9 +19,9 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using HttpTicketTest = ServerTest;
+using HttpOneTimeTokenTest = ServerTest;
 
-TEST_F(HttpTicketTest, ATicketLeadsToTheTokenOnce) {
+TEST_F(HttpOneTimeTokenTest, RedirectsOnce) {
   const std::string address = *server_->one_time_address();
   ASSERT_TRUE(address.starts_with("http://" + host() + "/ticket/"));
   EXPECT_EQ(address.find(kToken), std::string::npos);
@@ -36,14 +36,14 @@ TEST_F(HttpTicketTest, ATicketLeadsToTheTokenOnce) {
   EXPECT_EQ(code_of(get("/ticket/00000000000000000000000000000000")), 404);
 }
 
-TEST_F(HttpTicketTest, BeforeThereIsATicketThereIsNoPlaceForIt) {
+TEST_F(HttpOneTimeTokenTest, HasNoPathBeforeFirstToken) {
   const std::string path = "/ticket/" + std::string(32, '0');
   EXPECT_EQ(body_of(get(path)), body_of(get("/other")));
   ASSERT_TRUE(server_->one_time_address().ok());
   EXPECT_THAT(body_of(get(path)), HasSubstr("this one-time address"));
 }
 
-TEST_F(HttpTicketTest, ATicketIsNoUseToOtherUsers) {
+TEST_F(HttpOneTimeTokenTest, RejectsTokenOfOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
   const std::string address = *server_->one_time_address();
   const std::string path = address.substr(address.find("/ticket/"));
@@ -56,7 +56,7 @@ TEST_F(HttpTicketTest, ATicketIsNoUseToOtherUsers) {
   EXPECT_EQ(code_of(get(path)), 303) << "who may not use it does not use it up";
 }
 
-TEST(TicketTest, IsForAMinuteAndReplacedByTheNext) {
+TEST(OneTimeTokensTest, ExpiresAndIsReplaced) {
   OneTimeTokens booth;
   const OneTimeTokens::Time now{};
   EXPECT_FALSE(booth.redeem("", now));
@@ -69,7 +69,7 @@ TEST(TicketTest, IsForAMinuteAndReplacedByTheNext) {
   EXPECT_FALSE(booth.redeem(second, now));
 }
 
-TEST(TicketTest, ThePeersEndOfAConnectionSaysWhoseItIs) {
+TEST(OneTimeTokensTest, FindsTheUserOfThePeer) {
   constexpr std::string_view kLines =
       "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout\n"
       "   0: 0100007F:1F90 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000     1  0 11\n"
@@ -82,9 +82,9 @@ TEST(TicketTest, ThePeersEndOfAConnectionSaysWhoseItIs) {
   EXPECT_EQ(peer_user_in("0: 0100007F:0002 0100007F:0001 x", {.own = 1, .peer = 2}), std::nullopt);
 }
 
-TEST(TicketTest, WhatNobodyHasAnyMoreIsNobodys) {
-  // As the system lists them: a half-closed end has an owner still; one whose process has closed
-  // it (FIN_WAIT2 and TIME_WAIT), and one that nobody has accepted yet, are said to be root's.
+TEST(OneTimeTokensTest, OrphanedSocketHasNoUser) {
+  // As listed by the kernel: a half-closed end still has an owner; an end closed by its process
+  // (FIN_WAIT2, TIME_WAIT) and an unaccepted one are listed with user 0.
   const auto line = [](const char* state, const char* uid, const char* inode) {
     return text("   0: 0100007F:A1B2 0100007F:1F90 ", state,
                 " 00000000:00000000 00:00000000 00000000 ", uid, " 0 ", inode, " 1 0 20 4 30\n");
@@ -97,7 +97,7 @@ TEST(TicketTest, WhatNobodyHasAnyMoreIsNobodys) {
   EXPECT_EQ(peer_user_in(line("06", "0", "0") + line("01", "1000", "14"), ports), 1000U);
 }
 
-TEST(TicketTest, WhoHasHungUpIsNotTakenForRoot) {
+TEST(OneTimeTokensTest, ClosedPeerIsNotTakenForRoot) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
   const Listener listener = *listen_loopback(0);
   ChildProcess stranger([&](int) {

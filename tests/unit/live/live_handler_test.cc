@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is answered to whoever watches, without a socket; and what it is made of.
+// Tests of live monitoring's responses, without a socket.
 #include "live/live_handler.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ class LiveHandlerTest : public ::testing::Test {
   LiveHandler handler_{sample_};
 };
 
-TEST_F(LiveHandlerTest, MetricsAreCountersAndGaugesWithUnits) {
+TEST_F(LiveHandlerTest, MetricsHaveTypesAndUnits) {
   const Response answer = ask("metrics");
   EXPECT_EQ(answer.code, 200);
   EXPECT_THAT(answer.type, HasSubstr("application/openmetrics-text; version=1.0.0"));
@@ -66,7 +66,7 @@ TEST_F(LiveHandlerTest, MetricsAreCountersAndGaugesWithUnits) {
   EXPECT_THAT(answer.body, EndsWith("\n# EOF\n"));
 }
 
-TEST_F(LiveHandlerTest, PinnedMemoryHasMetricsOfItsOwn) {
+TEST_F(LiveHandlerTest, ExportsPinnedMemoryMetrics) {
   const std::string all = ask("metrics").body;
   const std::string labels = "{host_allocator=\"5\",backend=\"s\\\"i\\\\m\\n\",device=\"1\"}";
   EXPECT_THAT(all, HasSubstr("# TYPE ashlar_host_reserved_bytes gauge\n"
@@ -79,7 +79,7 @@ TEST_F(LiveHandlerTest, PinnedMemoryHasMetricsOfItsOwn) {
   EXPECT_THAT(all, HasSubstr("\nashlar_host_ooms_total" + labels + " 6\n"));
 }
 
-TEST_F(LiveHandlerTest, NoLabelCanEndItsLine) {
+TEST_F(LiveHandlerTest, EscapesLabels) {
   const std::string all = ask("metrics").body;
   EXPECT_EQ(all.find("# EOF"), all.find("\\n# EOF") + 2) << "the first one is within a label";
   EXPECT_EQ(all.rfind("\n# EOF\n"), all.find("\n# EOF\n")) << "a line of its own is only the last";
@@ -87,7 +87,7 @@ TEST_F(LiveHandlerTest, NoLabelCanEndItsLine) {
   EXPECT_THAT(all, Not(HasSubstr("\xed\xa0\x80")));
 }
 
-TEST_F(LiveHandlerTest, StatsAreOneJsonObject) {
+TEST_F(LiveHandlerTest, ExportsStatsAsJson) {
   const Response answer = ask("stats");
   EXPECT_EQ(answer.code, 200);
   EXPECT_EQ(answer.type, "application/json");
@@ -98,7 +98,7 @@ TEST_F(LiveHandlerTest, StatsAreOneJsonObject) {
   EXPECT_THAT(answer.body, HasSubstr("\"allocated_bytes.current\": 8192"));
 }
 
-TEST_F(LiveHandlerTest, ASnapshotIsAPickleOfTheAllocatorThatWasNamed) {
+TEST_F(LiveHandlerTest, SendsSnapshotOfNamedAllocator) {
   const Response answer = ask("snapshot", "allocator=3&traces=0");
   EXPECT_EQ(answer.code, 200);
   EXPECT_EQ(sample_.asked.allocator, 3U);
@@ -108,7 +108,7 @@ TEST_F(LiveHandlerTest, ASnapshotIsAPickleOfTheAllocatorThatWasNamed) {
   EXPECT_EQ(answer.body, wanted.text);
 }
 
-TEST_F(LiveHandlerTest, OfOneAllocatorItNeedsNoNumber) {
+TEST_F(LiveHandlerTest, DefaultsToTheOnlyAllocator) {
   EXPECT_EQ(ask("snapshot").code, 400);
   EXPECT_THAT(ask("snapshot").body, HasSubstr("specify an allocator: 3, 4"));
   sample_.process.allocators.pop_back();
@@ -116,7 +116,7 @@ TEST_F(LiveHandlerTest, OfOneAllocatorItNeedsNoNumber) {
   EXPECT_TRUE(sample_.asked.include_traces);
 }
 
-TEST_F(LiveHandlerTest, WhatMakesNoSenseIsRefused) {
+TEST_F(LiveHandlerTest, RejectsInvalidRequests) {
   EXPECT_EQ(ask("snapshot", "allocator=9").code, 404);
   EXPECT_EQ(ask("snapshot", "allocator=-1").code, 400);
   EXPECT_EQ(ask("snapshot", "allocator=3&allocator=3").code, 400);
@@ -129,7 +129,7 @@ TEST_F(LiveHandlerTest, WhatMakesNoSenseIsRefused) {
   }
 }
 
-TEST_F(LiveHandlerTest, OneSnapshotIsTakenAtATime) {
+TEST_F(LiveHandlerTest, TakesOneSnapshotAtATime) {
   int second = 0;
   sample_.meanwhile = [&] {
     sample_.meanwhile = nullptr;
@@ -140,14 +140,14 @@ TEST_F(LiveHandlerTest, OneSnapshotIsTakenAtATime) {
   EXPECT_EQ(ask("snapshot", "allocator=3").code, 200);
 }
 
-TEST_F(LiveHandlerTest, ASnapshotThatCouldNotBeTakenIsNoReasonToRefuseTheNext) {
+TEST_F(LiveHandlerTest, FailedSnapshotDoesNotBlockTheNext) {
   sample_.meanwhile = [] { throw std::bad_alloc(); };
   EXPECT_THROW(ask("snapshot", "allocator=3"), std::bad_alloc);
   sample_.meanwhile = nullptr;
   EXPECT_EQ(ask("snapshot", "allocator=3").code, 200);
 }
 
-TEST(ExposedTest, OnlyListeningStreamSocketsOfOurNameAreLookedAt) {
+TEST(DiscoveryTest, FindsListeningStreamSocketsByName) {
   constexpr std::string_view kLines =
       "Num       RefCount Protocol Flags    Type St Inode Path\n"
       "0000000000000000: 00000002 00000000 00010000 0001 01 11 @ashlar-live.7.ab\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process as a test wants it, without any allocator.
+// A sample process status, without any allocator.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ashlar::live {
 
-// Two allocators, every label of the first full of what could end it, and one of pinned memory.
+// Two allocators, the first with labels full of special characters, and a pinned allocator.
 inline ProcessStatus hostile_process() {
   AllocatorStatus odd;
   odd.number = 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ring of acts: what stays, in which order, with which time, text and stack.
+// Tests of the history ring: order, times, strings and stacks.
 #include "observe/history.h"
 
 #include <gtest/gtest.h>
@@ -46,18 +46,18 @@ class HistoryTest : public ::testing::Test {
   Snapshot snapshot_;
 };
 
-TEST_F(HistoryTest, NothingIsKeptBeforeItStarts) {
+TEST_F(HistoryTest, RecordsNothingBeforeStart) {
   history_.record(act(1));
   EXPECT_TRUE(addresses().empty());
 }
 
-TEST_F(HistoryTest, TheOldestEntriesGiveWay) {
+TEST_F(HistoryTest, OverwritesTheOldestEntries) {
   start_with_room_for(3);
   for (uint64_t i = 1; i <= 5; ++i) history_.record(act(i));
   EXPECT_EQ(addresses(), (std::vector<uint64_t>{3, 4, 5}));
 }
 
-TEST_F(HistoryTest, WhatCameAfterAMomentIsLeftOut) {
+TEST_F(HistoryTest, OmitsEntriesAfterThePosition) {
   start_with_room_for(4);
   for (uint64_t i = 1; i <= 6; ++i) history_.record(act(i));
   const History::Position position = history_.position();
@@ -69,12 +69,12 @@ TEST_F(HistoryTest, WhatCameAfterAMomentIsLeftOut) {
   history_.record(act(8));
   history_.record(act(9));
   EXPECT_EQ(addresses(position), (std::vector<uint64_t>{6}));
-  // Once nothing of then is left, what there is is better than nothing.
+  // If the ring no longer contains the position, all entries are returned.
   history_.record(act(10));
   EXPECT_EQ(addresses(position), (std::vector<uint64_t>{7, 8, 9, 10}));
 }
 
-TEST_F(HistoryTest, ManyPiecesAreOneRing) {
+TEST_F(HistoryTest, SpansManyChunks) {
   start_with_room_for(10'000);
   for (uint64_t i = 0; i < 25'000; ++i) history_.record(act(i));
   const std::vector<uint64_t> kept = addresses();
@@ -83,7 +83,7 @@ TEST_F(HistoryTest, ManyPiecesAreOneRing) {
   EXPECT_EQ(kept.back(), 24'999U);
 }
 
-TEST_F(HistoryTest, ASmallerRingKeepsTheNewestAndALargerOneGoesOn) {
+TEST_F(HistoryTest, ResizeKeepsTheNewestEntries) {
   start_with_room_for(5);
   for (uint64_t i = 1; i <= 7; ++i) history_.record(act(i));
   start_with_room_for(2);
@@ -93,7 +93,7 @@ TEST_F(HistoryTest, ASmallerRingKeepsTheNewestAndALargerOneGoesOn) {
   EXPECT_EQ(addresses(), (std::vector<uint64_t>{7, 8, 9, 10}));
 }
 
-TEST_F(HistoryTest, ClearForgetsAndStopForgetsToo) {
+TEST_F(HistoryTest, ClearAndStopDropEntries) {
   start_with_room_for(5);
   history_.record(act(1));
   HistoryOptions options;
@@ -108,7 +108,7 @@ TEST_F(HistoryTest, ClearForgetsAndStopForgetsToo) {
   EXPECT_TRUE(addresses().empty());
 }
 
-TEST_F(HistoryTest, SkippedActionsDoNotEnter) {
+TEST_F(HistoryTest, SkipsFilteredActions) {
   HistoryOptions options;
   options.skip_actions = {TraceAction::kFreeRequested};
   start(options);
@@ -118,7 +118,7 @@ TEST_F(HistoryTest, SkippedActionsDoNotEnter) {
   EXPECT_EQ(trace().size(), 2U);
 }
 
-TEST_F(HistoryTest, TimesAreThoseOfTheCalendarAndInOrder) {
+TEST_F(HistoryTest, TimesAreUnixTimesInOrder) {
   const auto unix_us = [] {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
@@ -128,7 +128,7 @@ TEST_F(HistoryTest, TimesAreThoseOfTheCalendarAndInOrder) {
   for (uint64_t i = 0; i < 1000; ++i) history_.record(act(i));
   const std::vector<TraceEntry> entries = trace();
   const int64_t after = unix_us();
-  int64_t last = before - 1000;  // what the two clocks may differ by
+  int64_t last = before - 1000;  // allowed difference of the two clocks
   for (const TraceEntry& entry : entries) {
     EXPECT_GE(entry.time_us, last);
     last = entry.time_us;
@@ -136,7 +136,7 @@ TEST_F(HistoryTest, TimesAreThoseOfTheCalendarAndInOrder) {
   EXPECT_LE(last, after + 1000);
 }
 
-TEST_F(HistoryTest, WhatTheThreadSaysIsStampedOnItsEntries) {
+TEST_F(HistoryTest, StampsThreadContextOnEntries) {
   start_with_room_for(10);
   history_.record(act(1));
   push_compile_context("outer");
@@ -147,7 +147,7 @@ TEST_F(HistoryTest, WhatTheThreadSaysIsStampedOnItsEntries) {
   set_user_metadata("");
   history_.record(act(3));
   pop_compile_context();
-  pop_compile_context();  // one too many is no harm
+  pop_compile_context();  // an unmatched pop is ignored
   const std::vector<TraceEntry> entries = trace();
   EXPECT_EQ(entries[0].compile_context, StringId());
   EXPECT_EQ(said(entries[1].compile_context), "inner");
@@ -156,7 +156,7 @@ TEST_F(HistoryTest, WhatTheThreadSaysIsStampedOnItsEntries) {
   EXPECT_EQ(entries[2].user_metadata, StringId());
 }
 
-TEST_F(HistoryTest, AnnotationsAreARingOfTheirOwn) {
+TEST_F(HistoryTest, AnnotationsHaveTheirOwnRing) {
   start_with_room_for(2);
   for (const char* name : {"a", "b", "c"}) history_.annotate(DeviceIndex(0), {{"name", name}});
   trace();
@@ -165,7 +165,7 @@ TEST_F(HistoryTest, AnnotationsAreARingOfTheirOwn) {
   EXPECT_EQ(snapshot_.annotations[1].fields[0].second, "c");
 }
 
-TEST_F(HistoryTest, AnnotationsStayInOrderWhenTheRingChangesItsSize) {
+TEST_F(HistoryTest, ResizeKeepsAnnotationOrder) {
   const auto names = [&] {
     trace();
     std::string all;
@@ -183,7 +183,7 @@ TEST_F(HistoryTest, AnnotationsStayInOrderWhenTheRingChangesItsSize) {
   EXPECT_EQ(names(), "ef");
 }
 
-TEST_F(HistoryTest, TextsAreForgottenWithTheEntriesThatNameThem) {
+TEST_F(HistoryTest, DropsStringsWithoutEntries) {
   start_with_room_for(10);
   for (uint64_t i = 0; i < 1000; ++i) {
     const std::string text = "step " + std::to_string(i);
@@ -198,7 +198,7 @@ TEST_F(HistoryTest, TextsAreForgottenWithTheEntriesThatNameThem) {
   EXPECT_EQ(snapshot_.tables.strings.size(), 1U) << "the empty one";
 }
 
-// A provider that knows no frames, and looks at the history when it ends.
+// A provider without frames that reads the history in its destructor.
 class LookingProvider final : public FrameProvider {
  public:
   explicit LookingProvider(History& history) : history_(history) {}
@@ -214,7 +214,7 @@ class LookingProvider final : public FrameProvider {
   History& history_;
 };
 
-TEST_F(HistoryTest, AProviderWithoutFramesEndsWithTheHistoryAndMayLookAtIt) {
+TEST_F(HistoryTest, ProviderMayUseTheHistoryWhenDestroyed) {
   HistoryOptions options;
   options.context = RecordContext::kAll;
   options.provider = std::make_shared<LookingProvider>(history_);
@@ -233,8 +233,7 @@ TEST_F(HistoryTest, AProviderWithoutFramesEndsWithTheHistoryAndMayLookAtIt) {
   EXPECT_TRUE(second.expired());
 }
 
-// --- stacks
-// ------------------------------------------------------------------------------------------
+// Stacks.
 
 __attribute__((noinline)) StackId capture_caller(History& history) {
   return history.capture(RecordContext::kState, __builtin_return_address(0));
@@ -242,11 +241,11 @@ __attribute__((noinline)) StackId capture_caller(History& history) {
 
 __attribute__((noinline)) StackId capture_from_here(History& history) {
   const StackId stack = capture_caller(history);
-  asm volatile("");  // the call is no tail call
+  asm volatile("");  // prevents a tail call
   return stack;
 }
 
-TEST_F(HistoryTest, StacksAreCapturedFromTheLevelThatIsAskedFor) {
+TEST_F(HistoryTest, CapturesStacksFromTheRequestedLevel) {
   HistoryOptions options;
   options.context = RecordContext::kAlloc;
   start(options);
@@ -257,7 +256,7 @@ TEST_F(HistoryTest, StacksAreCapturedFromTheLevelThatIsAskedFor) {
   EXPECT_EQ(history_.capture(RecordContext::kNever, nullptr), StackId());
 }
 
-TEST_F(HistoryTest, EntriesNameStacksOnlyFromLevelAllocOn) {
+TEST_F(HistoryTest, EntriesHaveStacksFromLevelAlloc) {
   HistoryOptions options;
   options.context = RecordContext::kState;
   start(options);
@@ -272,7 +271,7 @@ TEST_F(HistoryTest, EntriesNameStacksOnlyFromLevelAllocOn) {
   EXPECT_EQ(entries[1].stack, entry.stack);
 }
 
-TEST_F(HistoryTest, OneStackIsKeptOnceAndReadAsNames) {
+TEST_F(HistoryTest, InternsAndSymbolizesStacks) {
   HistoryOptions options;
   options.context = RecordContext::kAll;
   start(options);
@@ -306,7 +305,7 @@ class Interpreter : public FrameProvider {
   std::vector<uint64_t> kept;
 };
 
-TEST_F(HistoryTest, AProvidersFramesComeFirstAndAreKeptOnce) {
+TEST_F(HistoryTest, ProviderFramesComeFirst) {
   const auto interpreter = std::make_shared<Interpreter>();
   HistoryOptions options;
   options.context = RecordContext::kAll;
@@ -323,7 +322,7 @@ TEST_F(HistoryTest, AProvidersFramesComeFirstAndAreKeptOnce) {
   EXPECT_EQ(tables.frames[tables.stacks[read.value()].frames[0]].name, "python7");
 }
 
-TEST_F(HistoryTest, StacksOfNoKindAreAMistake) {
+TEST_F(HistoryTest, RejectsStacksWithoutSource) {
   HistoryOptions options;
   options.context = RecordContext::kAll;
   options.native_stacks = false;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The importer: the same handle is the same memory, closing waits for streams and never for us, and
-// whatever fails half-way leaves nothing behind.
+// Tests of the importer: one import per handle, deferred closing, and cleanup after failures.
 #include "share/imports.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +21,7 @@ class ImportsFixture : public ::testing::Test {
     EXPECT_TRUE(import.ok()) << import.status().to_string();
     return import.ok() ? *import : nullptr;
   }
-  // A block of the exporter's, and leave for others to open it.
+  // A block of the exporter, shared.
   struct Shared {
     Buffer buffer;
     Share share;
@@ -38,7 +37,7 @@ class ImportsFixture : public ::testing::Test {
   }
 
   Side exporter_;
-  Side importer_;  // its machine only
+  Side importer_;  // only its machine is used
 };
 
 class PlainImportsTest : public ImportsFixture {
@@ -63,7 +62,7 @@ class ImportsTest : public ImportsFixture, public ::testing::WithParamInterface<
 INSTANTIATE_TEST_SUITE_P(Sources, ImportsTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-TEST_P(ImportsTest, TheSameHandleIsTheSameMemoryUnderOneLease) {
+TEST_P(ImportsTest, OpensTheSameHandleOnce) {
   Imports imports(device());
   const Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> first = open(imports, block.share.handle());
@@ -75,7 +74,7 @@ TEST_P(ImportsTest, TheSameHandleIsTheSameMemoryUnderOneLease) {
   imports.close(std::move(second), {});
 }
 
-TEST_F(PlainImportsTest, TwoBlocksOfOneAllocationOpenItOnce) {
+TEST_F(PlainImportsTest, OpensAnAllocationOnceForTwoBlocks) {
   Imports imports(device());
   const Shared a = shared(3 * kMiB);
   const Shared b = shared(3 * kMiB);
@@ -89,7 +88,7 @@ TEST_F(PlainImportsTest, TwoBlocksOfOneAllocationOpenItOnce) {
   EXPECT_EQ(importer_.calls(DeviceCall::kCloseAllocation), 1U);
 }
 
-TEST_P(ExtentImportsTest, AnImportReservesExactlyTheGranulesShared) {
+TEST_P(ExtentImportsTest, ReservesExactlyTheSharedGranules) {
   Imports imports(device());
   const Buffer front = exporter_.allocator->allocate(15 * kMiB);
   const Shared block = shared(20 * kMiB + 5);
@@ -99,7 +98,7 @@ TEST_P(ExtentImportsTest, AnImportReservesExactlyTheGranulesShared) {
   imports.close(std::move(import), {});
 }
 
-TEST_P(ImportsTest, ClosingGoesOnOnlyWhenTheStreamsHavePassed) {
+TEST_P(ImportsTest, ClosesAfterStreamsFinish) {
   Imports imports(device());
   Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
@@ -121,7 +120,7 @@ TEST_P(ImportsTest, ClosingGoesOnOnlyWhenTheStreamsHavePassed) {
   EXPECT_EQ(device().describe(address)->kind, MemoryKind::kUnknown);
 }
 
-TEST_P(ImportsTest, WhatIsOpenedAgainWhileItsClosingIsPendingIsTheSameMemory) {
+TEST_P(ImportsTest, ReopensDuringPendingClose) {
   Imports imports(device());
   const Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
@@ -139,7 +138,7 @@ TEST_P(ImportsTest, WhatIsOpenedAgainWhileItsClosingIsPendingIsTheSameMemory) {
   imports.close(std::move(again), {});
 }
 
-TEST_P(ImportsTest, TheDestructorWaitsForTheStreams) {
+TEST_P(ImportsTest, DestructorWaitsForStreams) {
   const Shared block = shared(3 * kMiB);
   const StreamId side = *device().create_stream();
   {
@@ -154,8 +153,8 @@ TEST_P(ImportsTest, TheDestructorWaitsForTheStreams) {
   EXPECT_EQ(exporter_.read(block.buffer.address()), 0x09090909U);
 }
 
-// An event recorded in a capturing stream would become part of its graph.
-TEST_P(ImportsTest, ACapturingStreamIsLeftAloneUntilItsCaptureEnds) {
+// An event recorded on a capturing stream would become part of its graph.
+TEST_P(ImportsTest, DoesNotTouchCapturingStreams) {
   Imports imports(device());
   const Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
@@ -173,7 +172,7 @@ TEST_P(ImportsTest, ACapturingStreamIsLeftAloneUntilItsCaptureEnds) {
   }));
 }
 
-TEST_P(ImportsTest, AHandleOfAnotherDeviceIsRefusedWithBothNames) {
+TEST_P(ImportsTest, RejectsHandleOfAnotherDevice) {
   Imports imports(importer_.device(1));
   const Shared block = shared(3 * kMiB);
   const Status refused = imports.open(block.share.handle()).status();
@@ -182,7 +181,7 @@ TEST_P(ImportsTest, AHandleOfAnotherDeviceIsRefusedWithBothNames) {
   EXPECT_THAT(refused.message(), HasSubstr(to_hex(importer_.device(1).properties().uuid)));
 }
 
-TEST_P(ImportsTest, AHandleWhoseNumbersAreForgedIsRefusedAndLeavesNothing) {
+TEST_P(ImportsTest, RejectsForgedHandles) {
   Imports imports(device());
   const Shared block = shared(3 * kMiB);
   ShareHandle forged = *parse_share_handle(block.share.handle());
@@ -200,7 +199,7 @@ TEST_P(ImportsTest, AHandleWhoseNumbersAreForgedIsRefusedAndLeavesNothing) {
   imports.close(std::move(right), {});
 }
 
-TEST_P(ExtentImportsTest, AnAccessorIsGivenWhatIsOpenAndWhatWillBe) {
+TEST_P(ExtentImportsTest, AccessorGetsPresentAndFutureImports) {
   Imports imports(device());
   const Shared a = shared(3 * kMiB);
   const Shared b = shared(3 * kMiB);
@@ -216,8 +215,8 @@ TEST_P(ExtentImportsTest, AnAccessorIsGivenWhatIsOpenAndWhatWillBe) {
   imports.close(std::move(after), {});
 }
 
-// Only its device knows whether the work queued there is done.
-TEST_P(ImportsTest, AStreamThatIsGoneIsWaitedForByATrim) {
+// Only the device can tell when the work of a destroyed stream has finished.
+TEST_P(ImportsTest, TrimWaitsForDestroyedStreams) {
   Imports imports(device());
   const Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
@@ -233,7 +232,7 @@ TEST_P(ImportsTest, AStreamThatIsGoneIsWaitedForByATrim) {
   EXPECT_EQ(exporter_.read(block.buffer.address()), 0x07070707U);
 }
 
-TEST_P(ImportsTest, AStreamThatFailsDoesNotHoldUpTheOthers) {
+TEST_P(ImportsTest, FailingStreamDelaysNoOther) {
   Imports imports(device());
   const Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
@@ -246,7 +245,7 @@ TEST_P(ImportsTest, AStreamThatFailsDoesNotHoldUpTheOthers) {
   EXPECT_TRUE(must(imports.collect()));
 }
 
-TEST_P(ImportsTest, OfSeveralFailuresTheFirstIsTold) {
+TEST_P(ImportsTest, ReportsTheFirstOfSeveralErrors) {
   Imports imports(device());
   const Shared a = shared(3 * kMiB);
   const Shared b = shared(3 * kMiB);
@@ -268,11 +267,10 @@ TEST_P(ImportsTest, OfSeveralFailuresTheFirstIsTold) {
   EXPECT_TRUE(must(imports.collect()));
 }
 
-// --- failures
-// -------------------------------------------------------------------------------------
+// Failures.
 
-// The n-th call of an import, of its use and of its end fails, for every n.
-TEST_P(ImportsTest, AFailureOfAnyCallIsReportedAndLeavesNothingBehind) {
+// Fails the n-th call of an import, its use and its end, for every n.
+TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {
   Shared block = shared(50 * kMiB);
   const size_t mapped_before = importer_.used_bytes();
   uint64_t nth = 1;
@@ -294,7 +292,7 @@ TEST_P(ImportsTest, AFailureOfAnyCallIsReportedAndLeavesNothingBehind) {
       const Status late = imports.collect();
       if (!late.ok()) any_failed = true;
       importer_.machine->clear_faults();
-      // Whatever could not be undone is undone by now, or with this.
+      // Whatever could not be undone earlier is undone by now.
       EXPECT_TRUE(must(device().synchronize_device()));
       EXPECT_TRUE(must(imports.collect())) << nth;
       calls_undone = importer_.calls(DeviceCall::kReserve) +
@@ -312,7 +310,7 @@ TEST_P(ImportsTest, AFailureOfAnyCallIsReportedAndLeavesNothingBehind) {
   EXPECT_TRUE(eventually([&] { return exporter_.active_bytes() == 0; })) << "a lease was left";
 }
 
-TEST_P(ImportsTest, AFailedCloseIsReportedOnceAndTriedAgain) {
+TEST_P(ImportsTest, ReportsFailedCloseOnceAndRetries) {
   Imports imports(device());
   const Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many threads share, open, close and free at once; in the end nothing is held any more.
+// Many threads share, open, close and free concurrently; nothing remains pinned at the end.
 #include <thread>
 #include <vector>
 
@@ -28,7 +28,7 @@ class ShareConcurrencyTest : public ::testing::TestWithParam<ShareSource> {
 INSTANTIATE_TEST_SUITE_P(Sources, ShareConcurrencyTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-TEST_P(ShareConcurrencyTest, OneHandleOpenedByAllIsOneImport) {
+TEST_P(ShareConcurrencyTest, ConcurrentOpensShareOneImport) {
   {
     const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
     const Share share = exporter_.allocator->share(buffer);
@@ -47,7 +47,7 @@ TEST_P(ShareConcurrencyTest, OneHandleOpenedByAllIsOneImport) {
             importer_.calls(DeviceCall::kCloseAllocation));
 }
 
-TEST_P(ShareConcurrencyTest, BlocksAreSharedOpenedAndFreedInEveryOrder) {
+TEST_P(ShareConcurrencyTest, SharesOpensAndFreesInAnyOrder) {
   run([&](int thread) {
     const StreamId stream = *importer_.device().create_stream();
     for (int i = 0; i < 25; ++i) {
@@ -68,7 +68,7 @@ TEST_P(ShareConcurrencyTest, BlocksAreSharedOpenedAndFreedInEveryOrder) {
   EXPECT_EQ(exporter_.used_bytes(), 0U);
 }
 
-TEST_P(ShareConcurrencyTest, OneBlockIsSharedByAllAtOnce) {
+TEST_P(ShareConcurrencyTest, SharesOneBlockConcurrently) {
   {
     const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
     const Share keeper = exporter_.allocator->share(buffer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two machines in one process, as two processes would have them: one allocator shares, the other
-// opens. With real memory, so that contents can be compared.
+// Two simulated machines in one process, standing for two processes: one allocator shares, the
+// other opens. Uses real memory, so that contents can be compared.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace ashlar {
 
 using contract::eventually;
 
-// A machine with an allocator, in a test's words.
+// A machine with an allocator.
 class Side {
  public:
   explicit Side(ShareSource source = ShareSource::kPlain) {
@@ -54,7 +54,7 @@ class Side {
   std::unique_ptr<Allocator> allocator;
 };
 
-// Of an importer: the engine that exports, without what only exporting needs.
+// The importer's engine: like the exporter's, without options that only exporting needs.
 inline ShareSource importing(ShareSource exporter) {
   return exporter == ShareSource::kPaged ? ShareSource::kPaged : ShareSource::kPlain;
 }

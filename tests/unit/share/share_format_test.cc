@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of a share handle: every field there and back, and what is said of bytes that are none.
+// Tests of share handles: round trips and rejection of malformed bytes.
 #include "share/share_format.h"
 
 #include <gmock/gmock.h>
@@ -42,14 +42,14 @@ ShareHandle extents() {
   return handle;
 }
 
-std::string complaint_about(const std::string& bytes) {
+std::string error_for(const std::string& bytes) {
   const Result<ShareHandle> handle = parse_share_handle(bytes);
   EXPECT_FALSE(handle.ok());
   EXPECT_EQ(handle.status().kind(), StatusKind::kFormat);
   return handle.status().message();
 }
 
-TEST(ShareFormatTest, WhatIsWrittenIsRead) {
+TEST(ShareFormatTest, RoundTripsHandles) {
   for (const ShareHandle& handle : {plain(), extents()}) {
     const std::string bytes = to_bytes(handle);
     EXPECT_EQ(bytes.size(), kShareHandleBytes);
@@ -59,7 +59,7 @@ TEST(ShareFormatTest, WhatIsWrittenIsRead) {
   }
 }
 
-TEST(ShareFormatTest, EveryFieldChangesTheBytesAndEqualHandlesAreEqualBytes) {
+TEST(ShareFormatTest, BytesIdentifyTheHandle) {
   const std::string before = to_bytes(extents());
   EXPECT_EQ(to_bytes(extents()), before);
   const auto changed = [](auto change) {
@@ -79,7 +79,7 @@ TEST(ShareFormatTest, EveryFieldChangesTheBytesAndEqualHandlesAreEqualBytes) {
   EXPECT_NE(changed([](ShareHandle& h) { h.allocation[63] = 1; }), before);
 }
 
-TEST(ShareFormatTest, TheBytesLieWhereTheDocumentSays) {
+TEST(ShareFormatTest, MatchesTheDocumentedLayout) {
   const std::string bytes = to_bytes(extents());
   EXPECT_EQ(bytes.substr(0, 8), "ashshare");
   EXPECT_EQ(bytes.substr(8, 2), std::string("\1\0", 2));
@@ -98,95 +98,99 @@ TEST(ShareFormatTest, TheBytesLieWhereTheDocumentSays) {
   EXPECT_EQ(to_bytes(plain()).substr(160), std::string(32, '\0'));
 }
 
-TEST(ShareFormatTest, AHandleCutShortAnywhereIsNone) {
+TEST(ShareFormatTest, RejectsTruncatedHandles) {
   for (const ShareHandle& handle : {plain(), extents()}) {
     const std::string bytes = to_bytes(handle);
     for (size_t length = 0; length < bytes.size(); ++length) {
-      EXPECT_THAT(complaint_about(bytes.substr(0, length)), HasSubstr("not the handle")) << length;
+      EXPECT_THAT(error_for(bytes.substr(0, length)), HasSubstr("not the handle")) << length;
     }
-    EXPECT_THAT(complaint_about(bytes + '\0'), HasSubstr("it has 193 bytes, expected 192"));
-    EXPECT_THAT(complaint_about(bytes + bytes), HasSubstr("expected 192"));
+    EXPECT_THAT(error_for(bytes + '\0'), HasSubstr("it has 193 bytes, expected 192"));
+    EXPECT_THAT(error_for(bytes + bytes), HasSubstr("expected 192"));
   }
 }
 
-TEST(ShareFormatTest, AHandleOfANewerVersionIsSaidToBeOneWhateverItsLength) {
+TEST(ShareFormatTest, ReportsNewerVersionOfAnyLength) {
   std::string bytes = to_bytes(plain());
   bytes[8] = 2;
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("from a newer version (format 2, this reads 1)"));
-  EXPECT_THAT(complaint_about(bytes.substr(0, 30)), HasSubstr("from a newer version"));
-  EXPECT_THAT(complaint_about(bytes + "more"), HasSubstr("from a newer version"));
+  EXPECT_THAT(error_for(bytes), HasSubstr("from a newer version (format 2, this reads 1)"));
+  EXPECT_THAT(error_for(bytes.substr(0, 30)), HasSubstr("from a newer version"));
+  EXPECT_THAT(error_for(bytes + "more"), HasSubstr("from a newer version"));
   bytes[8] = 0;
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("there is no format 0"));
+  EXPECT_THAT(error_for(bytes), HasSubstr("there is no format 0"));
 }
 
-TEST(ShareFormatTest, AnUnknownKindOrWayToTravelIsNamed) {
+TEST(ShareFormatTest, RejectsUnknownKindAndTransport) {
   std::string bytes = to_bytes(extents());
   bytes[10] = 'x';
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("its kind is unknown: 120"));
+  EXPECT_THAT(error_for(bytes), HasSubstr("its kind is unknown: 120"));
   bytes = to_bytes(extents());
   bytes[11] = 9;
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("its transport is unknown: 9"));
+  EXPECT_THAT(error_for(bytes), HasSubstr("its transport is unknown: 9"));
   bytes[11] = 2;
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("over a fabric"));
+  EXPECT_THAT(error_for(bytes), HasSubstr("over a fabric"));
   bytes = to_bytes(plain());
   bytes[11] = 1;
-  EXPECT_THAT(complaint_about(bytes), HasSubstr("but has granules"));
+  EXPECT_THAT(error_for(bytes), HasSubstr("but has granules"));
 }
 
-TEST(ShareFormatTest, EveryByteThatMustBeZeroIsHeldToIt) {
+TEST(ShareFormatTest, RejectsNonZeroReservedBytes) {
   for (size_t at = 160; at < kShareHandleBytes; ++at) {
     std::string bytes = to_bytes(plain());
     bytes[at] = 1;
-    EXPECT_THAT(complaint_about(bytes), HasSubstr("reserved bytes are not zero")) << at;
+    EXPECT_THAT(error_for(bytes), HasSubstr("reserved bytes are not zero")) << at;
   }
   for (size_t at = 96; at < 160; ++at) {
     std::string bytes = to_bytes(extents());
     bytes[at] = 1;
-    EXPECT_THAT(complaint_about(bytes), HasSubstr("has an allocation handle")) << at;
+    EXPECT_THAT(error_for(bytes), HasSubstr("has an allocation handle")) << at;
   }
   for (size_t at = 80; at < 96; ++at) {
     std::string bytes = to_bytes(plain());
     bytes[at] = 1;
-    EXPECT_THAT(complaint_about(bytes), HasSubstr("but has granules")) << at;
+    EXPECT_THAT(error_for(bytes), HasSubstr("but has granules")) << at;
   }
 }
 
-TEST(ShareFormatTest, NumbersThatDoNotFitTogetherAreRefused) {
+TEST(ShareFormatTest, RejectsInconsistentNumbers) {
   const auto wrong = [](ShareHandle handle, auto change) {
     change(handle);
-    return complaint_about(to_bytes(handle));
+    return error_for(to_bytes(handle));
   };
-  constexpr const char* kSenseless = "is out of range";
-  constexpr const char* kNoRange = "do not make a range";
-  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = 0; }), HasSubstr(kSenseless));
-  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.offset = 21 * kMiB; }), HasSubstr(kSenseless));
-  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = 18 * kMiB; }), HasSubstr(kSenseless));
-  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = UINT64_MAX; }), HasSubstr(kSenseless));
+  constexpr const char* kOutOfRange = "is out of range";
+  constexpr const char* kBadGranules = "do not make a range";
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = 0; }), HasSubstr(kOutOfRange));
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.offset = 21 * kMiB; }), HasSubstr(kOutOfRange));
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = 18 * kMiB; }), HasSubstr(kOutOfRange));
+  EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.bytes = UINT64_MAX; }), HasSubstr(kOutOfRange));
   EXPECT_THAT(wrong(plain(), [](ShareHandle& h) { h.range_bytes = UINT64_MAX; }),
-              HasSubstr(kSenseless));
-  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_count = 0; }), HasSubstr(kNoRange));
-  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_bytes = 0; }), HasSubstr(kNoRange));
-  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_count = 4; }), HasSubstr(kNoRange));
-  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_bytes += 1; }), HasSubstr(kNoRange));
+              HasSubstr(kOutOfRange));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_count = 0; }),
+              HasSubstr(kBadGranules));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_bytes = 0; }),
+              HasSubstr(kBadGranules));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_count = 4; }),
+              HasSubstr(kBadGranules));
+  EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.granule_bytes += 1; }),
+              HasSubstr(kBadGranules));
   EXPECT_THAT(wrong(extents(),
                     [](ShareHandle& h) {
-                      h.granule_bytes = uint64_t{1} << 62;  // times 4 it is 0 again
+                      h.granule_bytes = uint64_t{1} << 62;  // times 4 overflows to 0
                       h.granule_count = 4;
                     }),
-              HasSubstr(kNoRange));
+              HasSubstr(kBadGranules));
   EXPECT_THAT(wrong(extents(),
                     [](ShareHandle& h) {
                       h.granule_bytes = 1;
                       h.granule_count = h.range_bytes;
                     }),
-              HasSubstr(kNoRange));
+              HasSubstr(kBadGranules));
   EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.bytes = 20 * kMiB; }),
               HasSubstr("granules that the block does not touch"));
   EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.offset = 20 * kMiB; }),
               HasSubstr("granules that the block does not touch"));
 }
 
-TEST(ShareFormatTest, ABareAllocationHandleIsTakenAsOne) {
+TEST(ShareFormatTest, AcceptsBareAllocationHandle) {
   std::string bytes(64, 'h');
   const Result<ShareHandle> handle = parse_share_handle(bytes);
   ASSERT_TRUE(handle.ok()) << handle.status().to_string();
@@ -196,8 +200,8 @@ TEST(ShareFormatTest, ABareAllocationHandleIsTakenAsOne) {
   EXPECT_EQ(handle->offset, 0U);
 }
 
-// Whatever the bytes: a value that is written as the same bytes again, or a complaint.
-TEST(ShareFormatTest, RandomlyChangedHandlesAreReadConsistentlyOrRefused) {
+// Any bytes either parse to a value with the same bytes or are rejected.
+TEST(ShareFormatTest, ParsesOrRejectsRandomChanges) {
   const uint64_t seed = 20261115;
   Random random(seed);
   for (int run = 0; run < 20000; ++run) {

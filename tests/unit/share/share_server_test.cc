@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exporter: what it shares, whom it answers, and that nobody can keep it from answering others.
+// Tests of the exporter: shares, leases, and resistance to misbehaving importers.
 #include "share/share_server.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ size_t open_fd_count() {
   return static_cast<size_t>(std::distance(begin(files), end(files)));
 }
 
-// An engine on a machine, and a server for it.
+// An engine on a simulated machine, and its server.
 class ShareServerFixture : public ::testing::TestWithParam<ShareSource> {
  protected:
   void start(const ShareServer::Limits& limits = {}) { start_with(options_of(GetParam()), limits); }
@@ -49,7 +49,7 @@ class ShareServerFixture : public ::testing::TestWithParam<ShareSource> {
   static Lease connect(const std::string& handle) {
     return *Lease::connect(*parse_share_handle(handle), kPatience);
   }
-  // A connection by hand, to say what a Lease would not.
+  // A raw connection, for requests that a Lease would not send.
   static UniqueFd call(const std::string& handle) {
     return *connect_abstract(socket_name(parse_share_handle(handle)->exporter), kPatience);
   }
@@ -72,13 +72,13 @@ class ShareServerTest : public ShareServerFixture {};
 INSTANTIATE_TEST_SUITE_P(Sources, ShareServerTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-// About granules, which plain memory has none of.
+// For granules, which plain memory does not have.
 class ExtentsServerTest : public ShareServerFixture {};
 INSTANTIATE_TEST_SUITE_P(Sources, ExtentsServerTest,
                          ::testing::Values(ShareSource::kExpandable, ShareSource::kPaged),
                          ::testing::PrintToStringParamName());
 
-TEST_P(ExtentsServerTest, TheHandleNamesDeviceExporterAndBlock) {
+TEST_P(ExtentsServerTest, HandleHasDeviceExporterAndBlock) {
   start();
   (void)allocate(15 * kMiB);
   Block* block = allocate(20 * kMiB + 5);
@@ -95,7 +95,7 @@ TEST_P(ExtentsServerTest, TheHandleNamesDeviceExporterAndBlock) {
   server_->end_share(block);
 }
 
-TEST_P(ShareServerTest, SharingABlockTwiceGivesTheSameHandleAndTakesTwoEnds) {
+TEST_P(ShareServerTest, SharingTwiceNeedsTwoEnds) {
   start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
@@ -107,7 +107,7 @@ TEST_P(ShareServerTest, SharingABlockTwiceGivesTheSameHandleAndTakesTwoEnds) {
   EXPECT_EQ(engine_->stats().active.all.current, 0);
 }
 
-TEST_P(ShareServerTest, AnotherBlockAtTheSamePlaceGetsAnotherHandle) {
+TEST_P(ShareServerTest, NewBlockAtSameAddressGetsNewHandle) {
   start();
   Block* block = allocate(kMiB);
   const DeviceAddress address = block->address;
@@ -121,7 +121,7 @@ TEST_P(ShareServerTest, AnotherBlockAtTheSamePlaceGetsAnotherHandle) {
   server_->end_share(next);
 }
 
-TEST_P(ShareServerTest, ALeaseKeepsTheBlockUntilItsConnectionCloses) {
+TEST_P(ShareServerTest, LeaseKeepsBlockUntilConnectionCloses) {
   start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
@@ -139,7 +139,7 @@ TEST_P(ShareServerTest, ALeaseKeepsTheBlockUntilItsConnectionCloses) {
   EXPECT_TRUE(is_free_again());
 }
 
-TEST_P(ShareServerTest, SharingAgainWhatIsStillLeasedGivesTheSameHandle) {
+TEST_P(ShareServerTest, SharingLeasedBlockReturnsSameHandle) {
   start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
@@ -151,7 +151,7 @@ TEST_P(ShareServerTest, SharingAgainWhatIsStillLeasedGivesTheSameHandle) {
   server_->end_share(block);
 }
 
-TEST_P(ExtentsServerTest, ManyGranulesComeInPartsAndNoDescriptorStaysOpen) {
+TEST_P(ExtentsServerTest, SendsManyGranulesInBatches) {
   start();
   Block* block = allocate(70 * 20 * kMiB);
   const std::string handle = share(block);
@@ -167,13 +167,13 @@ TEST_P(ExtentsServerTest, ManyGranulesComeInPartsAndNoDescriptorStaysOpen) {
     count += fds->size();
   }
   EXPECT_EQ(count, 70U);
-  // Ours are closed by now; the server closes its own once it has sent them.
+  // Our copies are closed by now; the server closes its own after sending.
   EXPECT_TRUE(eventually([&] { return open_fd_count() <= before + 1; }));
   EXPECT_FALSE(lease.request(70).ok()) << "there is no granule 70";
   server_->end_share(block);
 }
 
-TEST_P(ExtentsServerTest, WhatCannotBeSharedIsRefusedWithWhatToDo) {
+TEST_P(ExtentsServerTest, RejectsUnshareableMemoryWithAdvice) {
   AllocatorOptions options = options_of(GetParam());
   options.shareable_expandable_segments = false;
   start_with(options);
@@ -185,7 +185,7 @@ TEST_P(ExtentsServerTest, WhatCannotBeSharedIsRefusedWithWhatToDo) {
   EXPECT_EQ(engine_->stats().active.all.current, 0) << "nothing holds it";
 }
 
-TEST_P(ExtentsServerTest, AFailureOfTheExportersDeviceReachesTheImporterInWords) {
+TEST_P(ExtentsServerTest, ReportsExporterDeviceErrors) {
   start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
@@ -200,16 +200,15 @@ TEST_P(ExtentsServerTest, AFailureOfTheExportersDeviceReachesTheImporterInWords)
   EXPECT_TRUE(is_free_again()) << "a refused caller has no lease";
 }
 
-// --- callers who misbehave
-// ------------------------------------------------------------------------
+// Misbehaving importers.
 
-TEST_P(ShareServerTest, WhoeverConnectsAndSaysNothingIsHungUpOn) {
+TEST_P(ShareServerTest, ClosesSilentConnections) {
   start({.request_timeout = milliseconds(20), .max_connections = 4});
   const std::string handle = share(allocate(kMiB));
   EXPECT_TRUE(is_hung_up(call(handle)));
 }
 
-TEST_P(ShareServerTest, GarbageIsHungUpOnAndOthersAreServed) {
+TEST_P(ShareServerTest, ClosesConnectionsWithMalformedRequests) {
   start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
@@ -226,7 +225,7 @@ TEST_P(ShareServerTest, GarbageIsHungUpOnAndOthersAreServed) {
   server_->end_share(block);
 }
 
-TEST_P(ExtentsServerTest, AQuestionWithAWrongTokenShareOrGranuleGetsNothing) {
+TEST_P(ExtentsServerTest, RejectsWrongTokenShareOrGranule) {
   start();
   Block* block = allocate(kMiB);
   const ShareHandle right = *parse_share_handle(share(block));
@@ -260,7 +259,7 @@ TEST_P(ExtentsServerTest, AQuestionWithAWrongTokenShareOrGranuleGetsNothing) {
   EXPECT_TRUE(is_free_again());
 }
 
-TEST_P(ExtentsServerTest, ALeaseIsForOneShareOnly) {
+TEST_P(ExtentsServerTest, LeaseCoversOneShare) {
   start();
   Block* first = allocate(kMiB);
   Block* second = allocate(kMiB);
@@ -281,7 +280,7 @@ TEST_P(ExtentsServerTest, ALeaseIsForOneShareOnly) {
   server_->end_share(second);
 }
 
-TEST_P(ExtentsServerTest, OneWhoNeverReadsDoesNotKeepOthersWaiting) {
+TEST_P(ExtentsServerTest, UnreadResponsesDoNotBlockOthers) {
   start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
@@ -290,7 +289,7 @@ TEST_P(ExtentsServerTest, OneWhoNeverReadsDoesNotKeepOthersWaiting) {
   ShareRequest question;
   question.exporter = parsed.exporter;
   question.share_id = parsed.share_id;
-  // Until the server hangs up, since its answers are not read.
+  // Until the server closes the connection, because its responses are not read.
   while (send_message(deaf.get(), bytes_of(question), -1, milliseconds(1000)).ok()) {
   }
   EXPECT_TRUE(connect(handle).request(0).ok());
@@ -299,7 +298,7 @@ TEST_P(ExtentsServerTest, OneWhoNeverReadsDoesNotKeepOthersWaiting) {
   EXPECT_TRUE(is_free_again());
 }
 
-TEST_P(ShareServerTest, MoreCallersThanAllowedAreToldSo) {
+TEST_P(ShareServerTest, RejectsConnectionsAboveTheLimit) {
   start({.request_timeout = kPatience, .max_connections = 1});
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
@@ -315,7 +314,7 @@ TEST_P(ShareServerTest, MoreCallersThanAllowedAreToldSo) {
   server_->end_share(block);
 }
 
-TEST_P(ShareServerTest, TheEndOfTheServerEndsSharesAndLeases) {
+TEST_P(ShareServerTest, DestructorEndsSharesAndLeases) {
   start();
   Block* block = allocate(kMiB);
   const std::string handle = share(block);

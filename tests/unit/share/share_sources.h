@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a shared block's memory comes from, and so how it travels: whole segments by the device's
-// handles, extents by file descriptors. The suites about sharing run with each.
+// The kinds of memory that can be shared: whole segments by device handle, extents by file
+// descriptor. The sharing suites run with each.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharing as a program sees it: Share, SharedBuffer, peers, and what is thrown for which mistake.
+// Tests of the public sharing API: Share, SharedBuffer, peers and errors.
 #include "ashlar/sharing.h"
 
 #include <gmock/gmock.h>
@@ -33,8 +33,8 @@ class SharingFacadeTest : public ::testing::TestWithParam<ShareSource> {
 INSTANTIATE_TEST_SUITE_P(Sources, SharingFacadeTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SharingFacadeTest, WhatOneWritesTheOtherReads) {
-  const Buffer other = exporter_.allocator->allocate(3 * kMiB);  // so that the offset is not 0
+TEST_P(SharingFacadeTest, ImporterReadsExporterData) {
+  const Buffer other = exporter_.allocator->allocate(3 * kMiB);  // for a non-zero offset
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB + 5);
   const Share share = exporter_.allocator->share(buffer);
   SharedBuffer seen = importer_.allocator->open_shared(share.handle());
@@ -48,7 +48,7 @@ TEST_P(SharingFacadeTest, WhatOneWritesTheOtherReads) {
   EXPECT_EQ(importer_.allocator->open_shared(share.handle()).address(), seen.address());
 }
 
-TEST_P(SharingFacadeTest, APlainAddressCanBeSharedByItsStart) {
+TEST_P(SharingFacadeTest, SharesPlainAddress) {
   const DeviceAddress address = exporter_.allocator->allocate_raw(3 * kMiB);
   {
     const Share share = exporter_.allocator->share(address);
@@ -62,7 +62,7 @@ TEST_P(SharingFacadeTest, APlainAddressCanBeSharedByItsStart) {
               HasSubstr("is not an allocation"));
 }
 
-TEST_P(SharingFacadeTest, MemoryIsReusedOnlyWhenShareAndImportAreGone) {
+TEST_P(SharingFacadeTest, ReusesMemoryAfterShareAndImportEnd) {
   Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const DeviceAddress address = buffer.address();
   Share share = exporter_.allocator->share(buffer);
@@ -77,7 +77,7 @@ TEST_P(SharingFacadeTest, MemoryIsReusedOnlyWhenShareAndImportAreGone) {
   EXPECT_EQ(exporter_.allocator->allocate(3 * kMiB).address(), address);
 }
 
-TEST_P(SharingFacadeTest, SharesAndSharedBuffersMove) {
+TEST_P(SharingFacadeTest, MovesSharesAndSharedBuffers) {
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   Share share = exporter_.allocator->share(buffer);
   const std::string handle = share.handle();
@@ -98,7 +98,7 @@ TEST_P(SharingFacadeTest, SharesAndSharedBuffersMove) {
   EXPECT_EQ(other.bytes(), 0U);
 }
 
-TEST_P(SharingFacadeTest, TheEndOfTheExportersAllocatorIsSeen) {
+TEST_P(SharingFacadeTest, DetectsEndOfExporter) {
   Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   Share share = exporter_.allocator->share(buffer);
   exporter_.write(buffer.address(), 77);
@@ -112,7 +112,7 @@ TEST_P(SharingFacadeTest, TheEndOfTheExportersAllocatorIsSeen) {
   }
 }
 
-TEST_P(SharingFacadeTest, AStreamThatUsesItIsWaitedForAtTheClose) {
+TEST_P(SharingFacadeTest, CloseWaitsForUsingStreams) {
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const Share share = exporter_.allocator->share(buffer);
   const StreamId busy = *importer_.device().create_stream();
@@ -131,7 +131,7 @@ TEST_P(SharingFacadeTest, AStreamThatUsesItIsWaitedForAtTheClose) {
   EXPECT_EQ(importer_.device().describe(address)->kind, MemoryKind::kUnknown);
 }
 
-TEST_P(SharingFacadeTest, ATrimGivesBackWhatItCanThoughAnImportFails) {
+TEST_P(SharingFacadeTest, TrimContinuesAfterImportError) {
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const Share share = exporter_.allocator->share(buffer);
   SharedBuffer seen = importer_.allocator->open_shared(share.handle());
@@ -145,10 +145,9 @@ TEST_P(SharingFacadeTest, ATrimGivesBackWhatItCanThoughAnImportFails) {
   importer_.allocator->trim();
 }
 
-// --- mistakes
-// -------------------------------------------------------------------------------------
+// Errors.
 
-TEST_P(SharingFacadeTest, MistakesAreTypedAndChangeNothing) {
+TEST_P(SharingFacadeTest, ReportsTypedErrorsWithoutChange) {
   Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   EXPECT_THAT(complaint<InvalidArgument>([&] { (void)exporter_.allocator->share(Buffer()); }),
               HasSubstr("an empty buffer"));
@@ -175,7 +174,7 @@ TEST_P(SharingFacadeTest, MistakesAreTypedAndChangeNothing) {
   EXPECT_EQ(exporter_.active_bytes(), 0);
 }
 
-TEST(BareHandleTest, ABareAllocationHandleOpensAllOfItsAllocation) {
+TEST(BareHandleTest, OpensWholeAllocation) {
   const Side exporter;
   const Side importer;
   const DeviceAddress at = *exporter.device().allocate(2 * kMiB);
@@ -189,7 +188,7 @@ TEST(BareHandleTest, ABareAllocationHandleOpensAllOfItsAllocation) {
   EXPECT_TRUE(exporter.device().free(at).ok());
 }
 
-TEST_P(SharingFacadeTest, TheBaseAllocationIsTheSegmentAndBlocksOfExtentsHaveNone) {
+TEST_P(SharingFacadeTest, BaseAllocationIsTheSegment) {
   const Buffer first = exporter_.allocator->allocate(3 * kMiB);
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const DeviceAddress raw = exporter_.allocator->allocate_raw(3 * kMiB);
@@ -208,10 +207,9 @@ TEST_P(SharingFacadeTest, TheBaseAllocationIsTheSegmentAndBlocksOfExtentsHaveNon
   exporter_.allocator->free_raw(raw);
 }
 
-// --- peers
-// ----------------------------------------------------------------------------------------
+// Peers.
 
-TEST_P(SharingFacadeTest, APeerMayTouchWhatThereIsAndWhatWillBe) {
+TEST_P(SharingFacadeTest, PeerAccessesPresentAndFutureMemory) {
   Device& peer = exporter_.device(1);
   const Buffer before = exporter_.allocator->allocate(3 * kMiB);
   EXPECT_FALSE(peer.fill(before.address(), 1, 4, kDefaultStream).ok());
@@ -224,7 +222,7 @@ TEST_P(SharingFacadeTest, APeerMayTouchWhatThereIsAndWhatWillBe) {
   EXPECT_THROW(exporter_.allocator->enable_peer_access(exporter_.device(0)), InvalidArgument);
 }
 
-TEST_P(SharingFacadeTest, APeerMayTouchWhatWasOpenedOfOthers) {
+TEST_P(SharingFacadeTest, PeerAccessesImports) {
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const Share share = exporter_.allocator->share(buffer);
   const SharedBuffer seen = importer_.allocator->open_shared(share.handle());
@@ -236,7 +234,7 @@ TEST_P(SharingFacadeTest, APeerMayTouchWhatWasOpenedOfOthers) {
   EXPECT_EQ(exporter_.read(buffer.address()), 0x03030303U);
 }
 
-TEST_P(SharingFacadeTest, ACopyIsPlainWhereThereIsAccessAndAPeersWhereNot) {
+TEST_P(SharingFacadeTest, CopiesDirectlyWithAccess) {
   Allocator other(exporter_.device(1), options_of(GetParam()));
   const Buffer from = exporter_.allocator->allocate(3 * kMiB);
   const Buffer near = exporter_.allocator->allocate(3 * kMiB);

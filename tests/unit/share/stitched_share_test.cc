@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block that the paged engine put together from extents of several places, and shared: as long as
-// an importer has it, its memory is lent to nobody and given back to nobody, whatever happens.
+// Tests of a shared block that the paged engine stitched from several extents: while imported, its
+// memory is neither lent nor released.
 #include <vector>
 
 #include "share/share_format.h"
@@ -10,12 +10,12 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kExtentBytes = 20 * kMiB;  // of large blocks that can be shared
+constexpr size_t kExtentBytes = 20 * kMiB;  // of large shareable blocks
 constexpr size_t kBlockBytes = 3 * kExtentBytes;
 
 class StitchedShareTest : public ::testing::Test {
  protected:
-  // So many blocks of an extent each; of every two, the first is freed again.
+  // Allocates blocks of one extent each and frees every other one.
   std::vector<Buffer> leave_holes(size_t count) {
     std::vector<Buffer> left;
     std::vector<Buffer> freed;
@@ -24,7 +24,7 @@ class StitchedShareTest : public ::testing::Test {
     }
     return left;
   }
-  // Its memory is idle memory of other views: none is new, and each extent is mapped once more.
+  // Uses idle memory of other views: no new memory, and each extent is mapped once more.
   Buffer allocate_stitched(size_t extent_count) {
     const uint64_t created = exporter_.calls(DeviceCall::kCreate);
     const uint64_t mapped = exporter_.calls(DeviceCall::kMap);
@@ -38,7 +38,7 @@ class StitchedShareTest : public ::testing::Test {
     EXPECT_TRUE(device.fill(buffer.address(), 0xEE, buffer.bytes(), kDefaultStream).ok());
     EXPECT_TRUE(device.synchronize_stream(kDefaultStream).ok());
   }
-  // All that the device has, until it has no more.
+  // Allocates until the device is full.
   void take_everything() {
     std::vector<Buffer> all;
     for (size_t bytes : {5 * kExtentBytes, kExtentBytes}) {
@@ -68,7 +68,7 @@ class StitchedShareTest : public ::testing::Test {
   Side importer_{ShareSource::kPaged};
 };
 
-TEST_F(StitchedShareTest, WhatItsOwnerFreedIsLentToNobodyUntilTheImporterLetsGo) {
+TEST_F(StitchedShareTest, FreedBlockIsNotStitchedWhileImported) {
   std::vector<Buffer> others = leave_holes(12);
   Buffer buffer = allocate_stitched(3);
   write_pattern(buffer.address());
@@ -78,7 +78,7 @@ TEST_F(StitchedShareTest, WhatItsOwnerFreedIsLentToNobodyUntilTheImporterLetsGo)
   buffer.reset();
   share.reset();
 
-  spoil(allocate_stitched(3));  // of the holes that were left
+  spoil(allocate_stitched(3));  // of the holes left behind
   expect_pattern(seen);
   exporter_.allocator->trim();
   others.clear();
@@ -100,8 +100,8 @@ TEST_F(StitchedShareTest, WhatItsOwnerFreedIsLentToNobodyUntilTheImporterLetsGo)
   EXPECT_EQ(exporter_.used_bytes(), 0U);
 }
 
-// At home each extent has addresses of its own, and a request that would fit there.
-TEST_F(StitchedShareTest, TheHolesItsExtentsComeFromStayAwayUntilTheImporterLetsGo) {
+// Each extent has its own addresses at home, where a request would fit.
+TEST_F(StitchedShareTest, BorrowedExtentsStayAwayWhileImported) {
   const std::vector<Buffer> others = leave_holes(6);
   Buffer buffer = allocate_stitched(3);
   write_pattern(buffer.address());

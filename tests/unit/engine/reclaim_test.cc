@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an allocation tries when the device is full, in which order, and what it counts.
+// Tests of the reclaim ladder: the steps for a full device, their order and counters.
 #include <gmock/gmock.h>
 
 #include "classic_fixture.h"
@@ -20,7 +20,7 @@ class LadderTest : public ClassicFixture {
     options.pytorch_compatible = true;
     return options;
   }
-  // Has more work than gets done while somebody merely looks at it.
+  // A stream with more work than polling alone completes.
   StreamId slow_stream() {
     const StreamId stream = new_stream();
     for (int i = 0; i < 1000; ++i) must(device().call_host(stream, [] {}));
@@ -28,27 +28,27 @@ class LadderTest : public ClassicFixture {
   }
 };
 
-TEST_F(LadderTest, AFullDeviceIsAskedAgainAfterTheCacheWasGivenBack) {
+TEST_F(LadderTest, RetriesAfterReleasingTheCache) {
   start(compatible());
   cache(20 * kMiB);
-  device_acts();
+  device_operations();
   run_out(DeviceCall::kAllocate, 1);
   allocate(40 * kMiB);
-  EXPECT_THAT(device_acts(), ElementsAre(kSegmentFree, kSegmentAlloc));
+  EXPECT_THAT(device_operations(), ElementsAre(kSegmentFree, kSegmentAlloc));
   EXPECT_EQ(stats().alloc_retries, 1);
   EXPECT_EQ(stats().ooms, 0);
   EXPECT_EQ(stats().sync_all_streams, 1);
 }
 
-TEST_F(LadderTest, ADeviceThatStaysFullEndsInAReport) {
+TEST_F(LadderTest, ReportsWhenDeviceStaysFull) {
   start(compatible());
   Block* kept = allocate(20 * kMiB);
   cache(30 * kMiB);
-  device_acts();
+  device_operations();
   run_out(DeviceCall::kAllocate, 2);
   const Status status = refused(40 * kMiB);
   EXPECT_EQ(status.kind(), StatusKind::kOutOfMemory);
-  EXPECT_THAT(device_acts(), ElementsAre(kSegmentFree, kOom));
+  EXPECT_THAT(device_operations(), ElementsAre(kSegmentFree, kOom));
   EXPECT_EQ(stats().alloc_retries, 1);
   EXPECT_EQ(stats().ooms, 1);
   EXPECT_THAT(status.message(), HasSubstr("40.00 MiB"));
@@ -56,7 +56,7 @@ TEST_F(LadderTest, ADeviceThatStaysFullEndsInAReport) {
   free(kept);
 }
 
-TEST_F(LadderTest, TheReportSaysWhatIsThereWhatIsAllowedAndWhatMayHelp) {
+TEST_F(LadderTest, ReportHasCapacityLimitAndAdvice) {
   AllocatorOptions options = compatible();
   options.memory_fraction = 0.5;
   start(options, 400 * kMiB);
@@ -77,7 +77,7 @@ TEST_F(LadderTest, TheReportSaysWhatIsThereWhatIsAllowedAndWhatMayHelp) {
   free(part);
 }
 
-TEST_F(LadderTest, CallbacksAreAskedBeforeTheDevice) {
+TEST_F(LadderTest, RunsCallbacksBeforeDeviceCall) {
   start();
   Block* sacrifice = allocate(20 * kMiB);
   const DeviceAddress address = sacrifice->address;
@@ -92,7 +92,7 @@ TEST_F(LadderTest, CallbacksAreAskedBeforeTheDevice) {
   EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
 }
 
-TEST_F(LadderTest, ACallbackThatFreedNothingDoesNotCauseAnotherSearch) {
+TEST_F(LadderTest, UselessCallbackCausesNoSearch) {
   start();
   Block* sacrifice = allocate(20 * kMiB);
   const DeviceAddress address = sacrifice->address;
@@ -103,7 +103,7 @@ TEST_F(LadderTest, ACallbackThatFreedNothingDoesNotCauseAnotherSearch) {
   EXPECT_NE(allocate(20 * kMiB)->address, address);
 }
 
-TEST_F(LadderTest, OverflowPoolsComeBeforeTheFlush) {
+TEST_F(LadderTest, BorrowsFromOverflowPoolsBeforeFlush) {
   start(compatible());
   const PoolId lender{0, 1};
   must(engine_->create_pool(lender, {.use_on_oom = true}));
@@ -111,14 +111,14 @@ TEST_F(LadderTest, OverflowPoolsComeBeforeTheFlush) {
   const DeviceAddress lent = cache(40 * kMiB);
   end_route(lender);
   cache(20 * kMiB);
-  device_acts();
+  device_operations();
   run_out(DeviceCall::kAllocate, 1);
   EXPECT_EQ(allocate(40 * kMiB)->address, lent);
-  EXPECT_THAT(device_acts(), ElementsAre());
+  EXPECT_THAT(device_operations(), ElementsAre());
   EXPECT_EQ(stats().alloc_retries, 0);
 }
 
-TEST_F(LadderTest, OversizeBlocksAreGivenBackBeforeTheFlush) {
+TEST_F(LadderTest, ReleasesOversizeBlocksBeforeFlush) {
   AllocatorOptions options = compatible();
   options.max_split_bytes = 30 * kMiB;
   start(options);
@@ -137,7 +137,7 @@ TEST_F(LadderTest, OversizeBlocksAreGivenBackBeforeTheFlush) {
   EXPECT_EQ(stats().sync_all_streams, 0);
 }
 
-TEST_F(LadderTest, SeveralOversizeBlocksAreGivenBackLargestFirst) {
+TEST_F(LadderTest, ReleasesOversizeBlocksLargestFirst) {
   AllocatorOptions options = compatible();
   options.max_split_bytes = 30 * kMiB;
   start(options);
@@ -156,7 +156,7 @@ TEST_F(LadderTest, SeveralOversizeBlocksAreGivenBackLargestFirst) {
   EXPECT_EQ(trace_[2].action, kSegmentAlloc);
 }
 
-TEST_F(LadderTest, ASplitSegmentIsNotGivenBackAsOversize) {
+TEST_F(LadderTest, KeepsSplitOversizeSegment) {
   AllocatorOptions options = compatible();
   options.large_segment_bytes = 128 * kMiB;
   options.max_split_bytes = 64 * kMiB;
@@ -169,7 +169,7 @@ TEST_F(LadderTest, ASplitSegmentIsNotGivenBackAsOversize) {
   free(kept);
 }
 
-TEST_F(LadderTest, WaitingForPendingFreesMayBeEnoughToKeepTheCache) {
+TEST_F(LadderTest, WaitsForPendingFreesBeforeFlush) {
   start({}, 64 * kMiB);
   const StreamId slow = slow_stream();
   Block* block = allocate(40 * kMiB);
@@ -177,29 +177,29 @@ TEST_F(LadderTest, WaitingForPendingFreesMayBeEnoughToKeepTheCache) {
   use_on(block, slow);
   free(block);
   cache(512);
-  device_acts();
+  device_operations();
   EXPECT_EQ(allocate(40 * kMiB)->address, address);
-  EXPECT_THAT(device_acts(), ElementsAre()) << "the cache stays warm";
+  EXPECT_THAT(device_operations(), ElementsAre()) << "the cache stays warm";
   EXPECT_EQ(stats().sync_all_streams, 1);
   EXPECT_EQ(stats().alloc_retries, 0);
 }
 
-TEST_F(LadderTest, PyTorchsWayIsToFlushWithoutLookingAgain) {
+TEST_F(LadderTest, CompatModeFlushesWithoutSearch) {
   start(compatible(), 64 * kMiB);
   const StreamId slow = slow_stream();
   Block* block = allocate(40 * kMiB);
   use_on(block, slow);
   free(block);
-  device_acts();
+  device_operations();
   allocate(40 * kMiB);
-  EXPECT_THAT(device_acts(), ElementsAre(kSegmentFree, kSegmentAlloc));
+  EXPECT_THAT(device_operations(), ElementsAre(kSegmentFree, kSegmentAlloc));
   EXPECT_EQ(stats().sync_all_streams, 1);
   EXPECT_EQ(stats().alloc_retries, 1);
 }
 
-// --- other failures -----------------------------------------------------------------------------
+// Other failures.
 
-TEST_F(LadderTest, AFaultOfTheDeviceIsReportedAtOnceAndNothingIsFlushed) {
+TEST_F(LadderTest, DeviceFaultSkipsTheLadder) {
   start();
   cache(20 * kMiB);
   machine_->inject({.call = DeviceCall::kAllocate});
@@ -209,7 +209,7 @@ TEST_F(LadderTest, AFaultOfTheDeviceIsReportedAtOnceAndNothingIsFlushed) {
   EXPECT_EQ(stats().alloc_retries, 0);
 }
 
-TEST_F(LadderTest, ASegmentTheDeviceDoesNotTakeBackStaysInTheCache) {
+TEST_F(LadderTest, KeepsSegmentWhenReleaseFails) {
   start();
   const DeviceAddress address = cache(20 * kMiB);
   machine_->inject({.call = DeviceCall::kFree});
@@ -218,9 +218,9 @@ TEST_F(LadderTest, ASegmentTheDeviceDoesNotTakeBackStaysInTheCache) {
   EXPECT_EQ(allocate(20 * kMiB)->address, address);
 }
 
-// --- limits -------------------------------------------------------------------------------------
+// Limits.
 
-TEST_F(LadderTest, AboveTheLimitTheDeviceIsNotAsked) {
+TEST_F(LadderTest, LimitPreventsDeviceCall) {
   AllocatorOptions options = compatible();
   options.memory_fraction = 0.5;
   start(options, 100 * kMiB);
@@ -234,7 +234,7 @@ TEST_F(LadderTest, AboveTheLimitTheDeviceIsNotAsked) {
   free(kept);
 }
 
-TEST_F(LadderTest, TheLimitFlushesTheCacheToMakeRoom) {
+TEST_F(LadderTest, LimitFlushesTheCache) {
   AllocatorOptions options = compatible();
   options.memory_fraction = 0.5;
   start(options, 100 * kMiB);
@@ -243,7 +243,7 @@ TEST_F(LadderTest, TheLimitFlushesTheCacheToMakeRoom) {
   EXPECT_EQ(stats().reserved_bytes.all.current, static_cast<int64_t>(44 * kMiB));
 }
 
-TEST_F(LadderTest, TheLimitCanBeChangedAndLifted) {
+TEST_F(LadderTest, ChangesAndLiftsTheLimit) {
   start({}, 100 * kMiB);
   must(engine_->set_memory_fraction(0.25));
   EXPECT_EQ(engine_->memory_fraction(), 0.25);
@@ -252,7 +252,7 @@ TEST_F(LadderTest, TheLimitCanBeChangedAndLifted) {
   allocate(40 * kMiB);
 }
 
-TEST_F(LadderTest, AFractionOutsideOfZeroToOneIsAMistake) {
+TEST_F(LadderTest, RejectsFractionOutOfRange) {
   start();
   for (double fraction : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_EQ(engine_->set_memory_fraction(fraction).kind(), StatusKind::kInvalidArgument);
@@ -260,7 +260,7 @@ TEST_F(LadderTest, AFractionOutsideOfZeroToOneIsAMistake) {
   EXPECT_EQ(engine_->memory_fraction(), 1.0);
 }
 
-TEST_F(LadderTest, ARejectionSkipsTheLadder) {
+TEST_F(LadderTest, RejectionSkipsTheLadder) {
   AllocatorOptions options;
   options.memory_fraction = 0.5;
   options.reject_before_device_oom = true;
@@ -283,9 +283,9 @@ TEST_F(LadderTest, ARejectionSkipsTheLadder) {
   EXPECT_EQ(stats().reserved_bytes.all.current, static_cast<int64_t>(40 * kMiB)) << "no flush";
 }
 
-// --- collection by age --------------------------------------------------------------------------
+// Garbage collection.
 
-class CollectionTest : public ClassicFixture {
+class GarbageCollectionTest : public ClassicFixture {
  protected:
   static AllocatorOptions collecting() {
     AllocatorOptions options;
@@ -295,11 +295,11 @@ class CollectionTest : public ClassicFixture {
   }
 };
 
-TEST_F(CollectionTest, OldWholeLargeSegmentsAreGivenBackAboveTheThreshold) {
+TEST_F(GarbageCollectionTest, ReleasesOldSegmentsAboveThreshold) {
   start(collecting(), 400 * kMiB);    // collects above 180 MiB
   Block* split = allocate(4 * kMiB);  // splits a large segment, which stays
   Block* kept = allocate(50 * kMiB);
-  cache(512);  // a small one stays too
+  cache(512);  // a small segment stays, too
   Block* first = allocate(60 * kMiB);
   const DeviceAddress old = first->address;
   free(first);
@@ -316,7 +316,7 @@ TEST_F(CollectionTest, OldWholeLargeSegmentsAreGivenBackAboveTheThreshold) {
   free(kept);
 }
 
-TEST_F(CollectionTest, ExpandableSegmentsAreNotCollected) {
+TEST_F(GarbageCollectionTest, SkipsExpandableSegments) {
   AllocatorOptions options = collecting();
   options.expandable_segments = true;
   start(options, 400 * kMiB);
@@ -327,14 +327,14 @@ TEST_F(CollectionTest, ExpandableSegmentsAreNotCollected) {
   EXPECT_EQ(calls(DeviceCall::kUnmap), 0U);
 }
 
-TEST_F(CollectionTest, BelowTheThresholdNothingIsCollected) {
+TEST_F(GarbageCollectionTest, ReleasesNothingBelowThreshold) {
   start(collecting(), 400 * kMiB);
   cache(60 * kMiB);
   allocate(100 * kMiB);
   EXPECT_EQ(calls(DeviceCall::kFree), 0U);
 }
 
-TEST_F(CollectionTest, WithoutALimitNothingIsCollected) {
+TEST_F(GarbageCollectionTest, ReleasesNothingWithoutLimit) {
   AllocatorOptions options = collecting();
   options.memory_fraction = 1;
   start(options, 400 * kMiB);
@@ -345,7 +345,7 @@ TEST_F(CollectionTest, WithoutALimitNothingIsCollected) {
   free(fresh);
 }
 
-TEST_F(LadderTest, OfSeveralLateFailuresTheFirstIsTold) {
+TEST_F(LadderTest, ReportsTheFirstDeferredError) {
   start();
   cache(20 * kMiB);
   cache(40 * kMiB);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that are held, as those are that another process has open: freed or not, they keep their
-// memory until everybody has let go.
+// Tests of pinned blocks, such as those that another process has open: they keep their memory until
+// the last unpin.
 #include <algorithm>
 
 #include "classic_fixture.h"
@@ -9,9 +9,9 @@
 namespace ashlar::classic {
 namespace {
 
-class HoldTest : public ClassicFixture {};
+class PinTest : public ClassicFixture {};
 
-TEST_F(HoldTest, AHeldBlockThatIsFreedIsNotReusedBeforeItIsLetGo) {
+TEST_F(PinTest, PinnedBlockIsNotReusedUntilUnpinned) {
   start();
   Block* block = allocate(kMiB);
   const DeviceAddress address = block->address;
@@ -28,7 +28,7 @@ TEST_F(HoldTest, AHeldBlockThatIsFreedIsNotReusedBeforeItIsLetGo) {
   EXPECT_EQ(allocate(kMiB)->address, address);
 }
 
-TEST_F(HoldTest, EveryHolderMustLetGo) {
+TEST_F(PinTest, RequiresReleaseByEveryOwner) {
   start();
   Block* block = allocate(kMiB);
   engine_->pin(block);
@@ -40,7 +40,7 @@ TEST_F(HoldTest, EveryHolderMustLetGo) {
   EXPECT_EQ(stats().active.all.current, 0);
 }
 
-TEST_F(HoldTest, LettingGoOfABlockThatIsStillAllocatedChangesNothing) {
+TEST_F(PinTest, UnpinOfAllocatedBlockChangesNothing) {
   start();
   Block* block = allocate(kMiB);
   engine_->pin(block);
@@ -50,7 +50,7 @@ TEST_F(HoldTest, LettingGoOfABlockThatIsStillAllocatedChangesNothing) {
   EXPECT_EQ(stats().active.all.current, 0);
 }
 
-TEST_F(HoldTest, TheStreamsThatUsedItAreWaitedForAfterTheLastHolderLetGo) {
+TEST_F(PinTest, WaitsForStreamsAfterLastUnpin) {
   start();
   const StreamId side = busy_stream();
   Block* block = allocate(kMiB);
@@ -65,7 +65,7 @@ TEST_F(HoldTest, TheStreamsThatUsedItAreWaitedForAfterTheLastHolderLetGo) {
   EXPECT_EQ(allocate(kMiB)->address, address);
 }
 
-TEST_F(HoldTest, TrimLeavesTheSegmentOfAHeldBlockAlone) {
+TEST_F(PinTest, TrimKeepsSegmentOfPinnedBlock) {
   for (bool expandable : {false, true}) {
     AllocatorOptions options;
     options.expandable_segments = expandable;
@@ -82,7 +82,7 @@ TEST_F(HoldTest, TrimLeavesTheSegmentOfAHeldBlockAlone) {
   }
 }
 
-TEST_F(HoldTest, TrackersHearThatTheFreeIsCompleteWhenTheLastHolderLetsGo) {
+TEST_F(PinTest, LastUnpinCompletesTheFree) {
   start();
   Block* block = allocate(kMiB);
   engine_->pin(block);
@@ -92,7 +92,7 @@ TEST_F(HoldTest, TrackersHearThatTheFreeIsCompleteWhenTheLastHolderLetsGo) {
   EXPECT_EQ(trace_.back().action, TraceAction::kFreeCompleted);
 }
 
-TEST_F(HoldTest, APoolWithAHeldBlockCannotBeRestored) {
+TEST_F(PinTest, RejectsRestoreWithPinnedBlock) {
   start();
   const PoolId pool{0, 1};
   must(engine_->create_pool(pool, {}));
@@ -108,10 +108,9 @@ TEST_F(HoldTest, APoolWithAHeldBlockCannotBeRestored) {
   EXPECT_TRUE(engine_->restore(before).ok());
 }
 
-// --- where the memory lies
-// ------------------------------------------------------------------------
+// Block memory.
 
-TEST_F(HoldTest, APlainBlocksMemoryIsItsWholeSegment) {
+TEST_F(PinTest, PlainBlockMemoryIsItsSegment) {
   start();
   Block* first = allocate(3 * kMiB);
   Block* second = allocate(3 * kMiB);
@@ -121,7 +120,7 @@ TEST_F(HoldTest, APlainBlocksMemoryIsItsWholeSegment) {
   EXPECT_TRUE(memory.extents.empty());
 }
 
-TEST_F(HoldTest, AnExpandableBlocksMemoryIsTheGranulesItTouches) {
+TEST_F(PinTest, ExpandableBlockMemoryIsItsGranules) {
   AllocatorOptions options;
   options.expandable_segments = true;
   start(options);
@@ -151,7 +150,7 @@ class FixedSource final : public SegmentSource {
   void free(DeviceAddress, size_t) override {}
 };
 
-TEST_F(HoldTest, MemoryOfAPoolsOwnSourceIsKnownToBeThat) {
+TEST_F(PinTest, ReportsMemoryOfCustomSource) {
   start();
   const PoolId pool{0, 1};
   must(engine_->create_pool(pool, {.source = std::make_shared<FixedSource>()}));

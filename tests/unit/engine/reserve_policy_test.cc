@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many addresses expandable segments reserve: by fraction, by size, by class of stream.
+// Tests of the address space that expandable segments reserve: by fraction, by size, by stream
+// class.
 #include <gtest/gtest.h>
 
 #include "classic_fixture.h"
@@ -10,7 +11,7 @@ namespace {
 
 class ReserveTest : public ClassicFixture {
  protected:
-  // What the message says about a request that fits the device and not the stream's reserve.
+  // The reserve according to the hint for a request that fits the device but not the reserve.
   size_t reserved_for(StreamId stream) {
     message_ = refused(kGiB, stream).to_string();
     const size_t at = message_.find("no more than ");
@@ -24,7 +25,7 @@ class ReserveTest : public ClassicFixture {
   std::string message_;
 };
 
-TEST_F(ReserveTest, AFractionOfTheCapacityIsRoundedUpToGranules) {
+TEST_F(ReserveTest, RoundsFractionUpToGranules) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
@@ -32,7 +33,7 @@ TEST_F(ReserveTest, AFractionOfTheCapacityIsRoundedUpToGranules) {
   EXPECT_NE(message_.find("expandable_segments_reserve"), std::string::npos);
 }
 
-TEST_F(ReserveTest, AClassCountsBeforeTheSettingForAll) {
+TEST_F(ReserveTest, ClassOverridesGlobalSetting) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0.5, 0};
   options.expandable_reserve_by_class["side"] = ReserveSize{0, 100 * kMiB};
@@ -45,7 +46,7 @@ TEST_F(ReserveTest, AClassCountsBeforeTheSettingForAll) {
   EXPECT_EQ(reserved_for(kDefaultStream), 520 * kMiB);
 }
 
-TEST_F(ReserveTest, AnUnknownClassFallsBackToTheSettingForAll) {
+TEST_F(ReserveTest, UnknownClassUsesGlobalSetting) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
@@ -55,14 +56,14 @@ TEST_F(ReserveTest, AnUnknownClassFallsBackToTheSettingForAll) {
   EXPECT_EQ(engine_->stream_class(kDefaultStream), "");
 }
 
-TEST_F(ReserveTest, AClassDefaultCountsOnlyWhereTheOptionsSayNothing) {
+TEST_F(ReserveTest, ClassDefaultAppliesWithoutOptions) {
   start(expandable());
   engine_->set_stream_class(kDefaultStream, "side");
   engine_->set_default_class_fraction("side", 0.25);
   EXPECT_EQ(reserved_for(kDefaultStream), 260 * kMiB);
 }
 
-TEST_F(ReserveTest, AClassDefaultYieldsToTheSettingForAll) {
+TEST_F(ReserveTest, GlobalSettingOverridesClassDefault) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0.5, 0};
   start(options);
@@ -71,7 +72,7 @@ TEST_F(ReserveTest, AClassDefaultYieldsToTheSettingForAll) {
   EXPECT_EQ(reserved_for(kDefaultStream), 520 * kMiB);
 }
 
-TEST_F(ReserveTest, AbsurdSettingsSaturateAtNineEighthsOfTheCapacity) {
+TEST_F(ReserveTest, SaturatesAtNineEighthsOfCapacity) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{1e300, 0};
   start(options);
@@ -79,7 +80,7 @@ TEST_F(ReserveTest, AbsurdSettingsSaturateAtNineEighthsOfTheCapacity) {
   EXPECT_EQ(calls(DeviceCall::kReserve), 1u);
 }
 
-TEST_F(ReserveTest, ARequestLargerThanTheDeviceIsNotBlamedOnTheReserve) {
+TEST_F(ReserveTest, OmitsHintForRequestAboveCapacity) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
@@ -89,7 +90,7 @@ TEST_F(ReserveTest, ARequestLargerThanTheDeviceIsNotBlamedOnTheReserve) {
   EXPECT_EQ(refusal.message().find("expandable_segments_reserve"), std::string::npos);
 }
 
-TEST_F(ReserveTest, ARequestLargerThanTheReserveTellsTheObservers) {
+TEST_F(ReserveTest, RequestAboveReserveNotifiesObservers) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
@@ -99,7 +100,7 @@ TEST_F(ReserveTest, ARequestLargerThanTheReserveTellsTheObservers) {
   EXPECT_EQ(told, 1);
 }
 
-TEST_F(ReserveTest, TheReportNamesWhatReallyIsReservedOnACoarseDevice) {
+TEST_F(ReserveTest, HintHasActualReserveOnCoarseDevice) {
   machine_options_.granularity_bytes = 64 * kMiB;
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0, 100 * kMiB};
