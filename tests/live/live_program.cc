@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that uses Ashlar and can be watched, for tests of whoever watches. It does what it is
-// told on standard input, one word a line, and says "done" after each; at the end of its input it
-// ends.
+// A monitored program for tests. Reads one command per line from standard input, prints "done"
+// after each, and ends with its input.
 //
-//   live_program [--port] [--silent]      --port: at a port, too, whose address it prints
-//                                         --silent: shows itself only if the environment says so
-//   live_program --hostile-metrics        prints OpenMetrics of a process with the oddest names
+//   live_program [--port] [--silent]      --port: also listens on a port, and prints the address
+//                                         --silent: monitored only if the environment says so
+//   live_program --hostile-metrics        prints OpenMetrics with special characters in all names
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -27,17 +26,17 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// What it does, and what it has.
+// The program's state.
 struct Work {
   sim::Machine& machine;
   Allocator& allocator;
   std::vector<Buffer> held{};
   std::optional<HostAllocator> host{};
-  std::vector<HostBuffer> pinned{};  // ends first
+  std::vector<HostBuffer> pinned{};  // destroyed first
 };
 
-// One view with blocks and holes between them, and a block that is made of all holes; then memory
-// of a stream that is still at work, set apart to be given back: it is idle.
+// A view with blocks and holes, a block stitched from the holes, and then idle memory of a stream
+// that is still busy.
 void stitch(Work& work) {
   Allocator& allocator = work.allocator;
   std::vector<Buffer> freed;

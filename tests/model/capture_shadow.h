@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a capture has come to, by the test's own book-keeping: which streams take part, and which
-// nodes come before whatever each does next.
+// The test's own record of a capture: the participating streams, and which nodes precede the next
+// work of each.
 #pragma once
 
 #include <algorithm>
@@ -22,17 +22,17 @@ class CaptureShadow {
   StreamId origin() const { return order_.front(); }
 
   void begin(StreamId origin) { add(origin); }
-  // The stream works: one more node, after all that came before.
+  // The stream works: adds one node after all preceding ones.
   void work(StreamId stream) {
-    parts_[stream].behind.insert(++last_node_);
+    parts_[stream].preceding.insert(++last_node_);
     parts_[stream].tail = {last_node_};
   }
-  // What `first` has done comes before what `then` does next, which takes part from now on.
+  // Orders the work of `first` before the next work of `then`, which joins the capture.
   void order(StreamId first, StreamId then) {
     add(then);
     const Part& from = parts_[first];
     Part& to = parts_[then];
-    to.behind.insert(from.behind.begin(), from.behind.end());
+    to.preceding.insert(from.preceding.begin(), from.preceding.end());
     to.tail.insert(from.tail.begin(), from.tail.end());
   }
   void end() {
@@ -40,7 +40,7 @@ class CaptureShadow {
     order_.clear();
   }
 
-  // The last nodes of these streams; none if some stream takes no part.
+  // The last nodes of these streams; none if a stream does not participate.
   std::set<uint64_t> markers(const std::set<StreamId>& streams) const {
     std::set<uint64_t> found;
     for (StreamId stream : streams) {
@@ -51,14 +51,14 @@ class CaptureShadow {
     return found;
   }
   bool are_behind(StreamId stream, const std::set<uint64_t>& nodes) const {
-    const std::set<uint64_t>& behind = parts_.at(stream).behind;
-    return std::includes(behind.begin(), behind.end(), nodes.begin(), nodes.end());
+    const std::set<uint64_t>& preceding = parts_.at(stream).preceding;
+    return std::includes(preceding.begin(), preceding.end(), nodes.begin(), nodes.end());
   }
 
  private:
   struct Part {
-    std::set<uint64_t> behind;  // every node before the stream's next one
-    std::set<uint64_t> tail;    // the last of them
+    std::set<uint64_t> preceding;  // all nodes before the stream's next one
+    std::set<uint64_t> tail;       // the last of them
   };
   void add(StreamId stream) {
     if (parts_.try_emplace(stream).second) order_.push_back(stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Searching, splitting, merging and growing, one element after the other.
+// Linear search, splitting, merging and growth.
 #include "classic_model.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace ashlar::model {
 
 std::optional<uint64_t> ClassicModel::allocate(size_t bytes, StreamId stream) {
-  const Wanted wanted = wanted_for(bytes, stream);
-  std::optional<Place> found = search(wanted);
+  const FitRequest wanted = wanted_for(bytes, stream);
+  std::optional<BlockRef> found = search(wanted);
   if (!found) {
     collect_by_age();
     found = grow(wanted);
@@ -24,21 +24,21 @@ std::optional<uint64_t> ClassicModel::allocate(size_t bytes, StreamId stream) {
 }
 
 bool ClassicModel::would_climb(size_t bytes, StreamId stream) const {
-  const Wanted wanted = wanted_for(bytes, stream);
+  const FitRequest wanted = wanted_for(bytes, stream);
   if (best_fit(wanted, wanted.list, options_.expandable_segments)) return false;
   ClassicModel trial = *this;
   (void)trial.search(wanted);
   trial.collect_by_age();
   if (trial.held_bytes_ != held_bytes_) return true;
-  // An expandable segment may need less than that, or more: whoever climbs needlessly loses
-  // nothing but a pending block or two.
+  // An upper bound for expandable segments. Climbing the ladder needlessly costs only a pending
+  // block or two.
   const size_t most =
       std::max(wanted.segment_bytes, wanted.bytes + 2 * granule(wanted.list.is_small));
   return trial.is_above_limit(most) || trial.held_bytes_ + most > capacity_bytes_;
 }
 
-ClassicModel::Wanted ClassicModel::wanted_for(size_t bytes, StreamId stream) const {
-  Wanted wanted{bytes, rounded(bytes), 0, stream, {}};
+ClassicModel::FitRequest ClassicModel::wanted_for(size_t bytes, StreamId stream) const {
+  FitRequest wanted{bytes, rounded(bytes), 0, stream, {}};
   wanted.list.is_small = wanted.bytes <= kMiB;
   for (const auto& [id, pool] : pools_) {
     if (pool.routed == stream) wanted.list.pool = id;
@@ -74,9 +74,9 @@ bool ClassicModel::is_above_limit(size_t more_bytes) const {
 }
 
 // By stream, size and address.
-std::vector<ClassicModel::Place> ClassicModel::free_places(const List& list,
-                                                           std::optional<StreamId> stream) const {
-  std::vector<Place> places;
+std::vector<ClassicModel::BlockRef> ClassicModel::free_blocks_in_order(
+    const List& list, std::optional<StreamId> stream) const {
+  std::vector<BlockRef> places;
   for (size_t s = 0; s < segments_.size(); ++s) {
     const Segment& segment = segments_[s];
     if (segment.list != list || (stream && segment.stream != *stream)) continue;
@@ -84,21 +84,22 @@ std::vector<ClassicModel::Place> ClassicModel::free_places(const List& list,
       if (segment.parts[p].state == State::kFree) places.push_back({s, p});
     }
   }
-  std::sort(places.begin(), places.end(), [&](Place a, Place b) {
+  std::sort(places.begin(), places.end(), [&](BlockRef a, BlockRef b) {
     return std::make_tuple(segments_[a.segment].stream, part(a).bytes, part(a).address) <
            std::make_tuple(segments_[b.segment].stream, part(b).bytes, part(b).address);
   });
   return places;
 }
 
-std::optional<ClassicModel::Place> ClassicModel::best_fit(const Wanted& wanted, const List& list,
-                                                          bool expandable) const {
-  std::vector<Place> places = free_places(list, wanted.stream);
-  std::erase_if(places, [&](Place at) {
+std::optional<ClassicModel::BlockRef> ClassicModel::best_fit(const FitRequest& wanted,
+                                                             const List& list,
+                                                             bool expandable) const {
+  std::vector<BlockRef> places = free_blocks_in_order(list, wanted.stream);
+  std::erase_if(places, [&](BlockRef at) {
     return part(at).bytes < wanted.bytes || (segments_[at.segment].expandable && !expandable);
   });
   if (places.empty()) return std::nullopt;
-  const auto reach = [&](Place at) {
+  const auto reach = [&](BlockRef at) {
     const std::vector<Part>& parts = segments_[at.segment].parts;
     const bool grows = at.part + 1 < parts.size() && parts[at.part + 1].state == State::kUnmapped;
     return part(at).bytes + (grows ? parts[at.part + 1].bytes : 0);
@@ -119,12 +120,12 @@ std::optional<ClassicModel::Place> ClassicModel::best_fit(const Wanted& wanted, 
   return places[chosen];
 }
 
-std::optional<ClassicModel::Place> ClassicModel::search(const Wanted& wanted) {
+std::optional<ClassicModel::BlockRef> ClassicModel::search(const FitRequest& wanted) {
   if (fraction_ < 1 && options_.garbage_collection_threshold > 0) ++searches_[wanted.list];
   return best_fit(wanted, wanted.list, options_.expandable_segments);
 }
 
-uint64_t ClassicModel::hand_out(Place at, const Wanted& wanted) {
+uint64_t ClassicModel::hand_out(BlockRef at, const FitRequest& wanted) {
   Segment& segment = segments_[at.segment];
   const size_t rest = part(at).bytes - wanted.bytes;
   const auto pool = pools_.find(segment.list.pool);
@@ -145,15 +146,15 @@ uint64_t ClassicModel::hand_out(Place at, const Wanted& wanted) {
 }
 
 void ClassicModel::free(uint64_t address, State state) {
-  const Place at = find(address);
+  const BlockRef at = find(address);
   part(at).state = state;
   if (state == State::kFree) make_free(at);
 }
 
 void ClassicModel::complete(uint64_t address) { make_free(find(address)); }
 
-// Merges with free neighbours, and says where the result lies.
-ClassicModel::Place ClassicModel::make_free(Place at) {
+// Merges with free neighbours and returns the result.
+ClassicModel::BlockRef ClassicModel::make_free(BlockRef at) {
   Segment& segment = segments_[at.segment];
   std::vector<Part>& parts = segment.parts;
   parts[at.part].state = State::kFree;
@@ -171,51 +172,51 @@ ClassicModel::Place ClassicModel::make_free(Place at) {
   return at;
 }
 
-ClassicModel::Place ClassicModel::find(uint64_t address) const {
+ClassicModel::BlockRef ClassicModel::find(uint64_t address) const {
   for (size_t s = 0; s < segments_.size(); ++s) {
     for (size_t p = 0; p < segments_[s].parts.size(); ++p) {
       if (segments_[s].parts[p].address == address) return {s, p};
     }
   }
-  std::abort();  // the test asked for a block that it was never given
+  std::abort();  // the test used a block that was never allocated
 }
 
-// --- growing ------------------------------------------------------------------------------------
+// Growth.
 
 size_t ClassicModel::granule(bool is_small) const {
   return is_small ? 2 * kMiB : options_.large_segment_bytes;
 }
 
-std::optional<ClassicModel::Place> ClassicModel::grow(const Wanted& wanted) {
+std::optional<ClassicModel::BlockRef> ClassicModel::grow(const FitRequest& wanted) {
   if (is_above_limit(wanted.segment_bytes)) return std::nullopt;
   return options_.expandable_segments ? grow_expandable(wanted) : grow_plain(wanted);
 }
 
-std::optional<ClassicModel::Place> ClassicModel::grow_plain(const Wanted& wanted) {
+std::optional<ClassicModel::BlockRef> ClassicModel::grow_plain(const FitRequest& wanted) {
   if (held_bytes_ + wanted.segment_bytes > capacity_bytes_) return std::nullopt;
   const uint64_t base = take_place();
   segments_.push_back({wanted.list, wanted.stream, false, {{base, wanted.segment_bytes}}});
   held_bytes_ += wanted.segment_bytes;
   act(TraceAction::kSegmentAlloc, base, wanted.segment_bytes);
-  return Place{segments_.size() - 1, 0};
+  return BlockRef{segments_.size() - 1, 0};
 }
 
-std::optional<ClassicModel::Place> ClassicModel::grow_expandable(const Wanted& wanted) {
-  Place at = find_room(wanted);
+std::optional<ClassicModel::BlockRef> ClassicModel::grow_expandable(const FitRequest& wanted) {
+  BlockRef at = find_room(wanted);
   if (part(at).state == State::kUnmapped) {
     if (!map(at, std::min(part(at).bytes, wanted.bytes))) return std::nullopt;
   }
   while (part(at).bytes < wanted.bytes) {
-    Place next{at.segment, at.part + 1};
+    BlockRef next{at.segment, at.part + 1};
     if (!map(next, std::min(part(next).bytes, wanted.bytes - part(at).bytes))) return std::nullopt;
     at = next;
   }
   return at;
 }
 
-// The lowest unmapped part from which, or from the free part before which, there is room.
-ClassicModel::Place ClassicModel::find_room(const Wanted& wanted) {
-  std::optional<Place> lowest;
+// The lowest unmapped part that, possibly with the free part before it, has room.
+ClassicModel::BlockRef ClassicModel::find_room(const FitRequest& wanted) {
+  std::optional<BlockRef> lowest;
   for (size_t s = 0; s < segments_.size(); ++s) {
     const Segment& segment = segments_[s];
     if (segment.list != wanted.list || segment.stream != wanted.stream) continue;
@@ -228,7 +229,7 @@ ClassicModel::Place ClassicModel::find_room(const Wanted& wanted) {
         if (state != State::kFree && state != State::kUnmapped) break;
         room += segment.parts[q].bytes;
       }
-      const Place here{s, from};
+      const BlockRef here{s, from};
       if (room >= wanted.bytes && (!lowest || part(here).address < part(*lowest).address)) {
         lowest = here;
       }
@@ -243,13 +244,13 @@ ClassicModel::Place ClassicModel::find_room(const Wanted& wanted) {
 }
 
 uint64_t ClassicModel::take_place() {
-  const uint64_t place = places_.front();
-  places_.pop_front();
+  const uint64_t place = segment_addresses_.front();
+  segment_addresses_.pop_front();
   return place;
 }
 
-// `at` moves to the free part that results.
-bool ClassicModel::map(Place& at, size_t bytes) {
+// `at` becomes the resulting free part.
+bool ClassicModel::map(BlockRef& at, size_t bytes) {
   Segment& segment = segments_[at.segment];
   const size_t step = granule(segment.list.is_small);
   const size_t mapped = (bytes + step - 1) / step * step;

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model's ladder, its trim, and its collection by age.
+// The model's reclaim ladder, trim and garbage collection.
 #include <algorithm>
 
 #include "classic_model.h"
 
 namespace ashlar::model {
 
-std::optional<ClassicModel::Place> ClassicModel::climb(const Wanted& wanted) {
+std::optional<ClassicModel::BlockRef> ClassicModel::climb(const FitRequest& wanted) {
   if (wanted.list.pool.is_default()) {
     for (const auto& [id, pool] : pools_) {
       if (!pool.use_on_oom || pool.freeable) continue;
       const List lender{id, wanted.list.is_small};
-      if (std::optional<Place> lent = best_fit(wanted, lender, false)) return lent;
+      if (std::optional<BlockRef> lent = best_fit(wanted, lender, false)) return lent;
     }
   }
   if (release_oversize(wanted)) {
-    if (std::optional<Place> grown = grow(wanted)) return grown;
+    if (std::optional<BlockRef> grown = grow(wanted)) return grown;
   }
   if (is_capturing(wanted.stream)) return std::nullopt;
   if (!options_.pytorch_compatible) {
-    if (std::optional<Place> found = search(wanted)) return found;
+    if (std::optional<BlockRef> found = search(wanted)) return found;
   }
   release_all();
   ++retries_;
   return grow(wanted);
 }
 
-bool ClassicModel::release_oversize(const Wanted& wanted) {
+bool ClassicModel::release_oversize(const FitRequest& wanted) {
   if (!options_.max_split_bytes || options_.expandable_segments) return false;
   if (is_capturing(wanted.stream)) return false;
   const size_t limit = *options_.max_split_bytes;
   const size_t target = std::max(wanted.bytes, limit);
-  const std::vector<Place> places = free_places(wanted.list, wanted.stream);
-  for (const Place at : places) {
+  const std::vector<BlockRef> places = free_blocks_in_order(wanted.list, wanted.stream);
+  for (const BlockRef at : places) {
     if (part(at).bytes < target) continue;
     release_segment(part(at).address);
     return true;
@@ -58,13 +58,13 @@ void ClassicModel::collect_by_age() {
   const List list{};
   size_t released = 0;
   while (released < wanted_bytes) {
-    std::vector<Place> whole = free_places(list, std::nullopt);
-    std::erase_if(whole, [&](Place at) { return segments_[at.segment].parts.size() > 1; });
+    std::vector<BlockRef> whole = free_blocks_in_order(list, std::nullopt);
+    std::erase_if(whole, [&](BlockRef at) { return segments_[at.segment].parts.size() > 1; });
     if (whole.empty()) return;
     double total = 0;
-    for (const Place at : whole) total += static_cast<double>(searches_[list] - part(at).since);
+    for (const BlockRef at : whole) total += static_cast<double>(searches_[list] - part(at).since);
     std::vector<uint64_t> old;
-    for (const Place at : whole) {
+    for (const BlockRef at : whole) {
       const auto age = static_cast<double>(searches_[list] - part(at).since);
       const bool counts = age >= total / static_cast<double>(whole.size());
       const Segment& segment = segments_[at.segment];
@@ -79,7 +79,7 @@ void ClassicModel::collect_by_age() {
 
 void ClassicModel::trim() { release_all(); }
 
-// A capture may be using what the default pool has cached: it stays.
+// During a capture the default pool stays cached, because the capture may use it.
 void ClassicModel::release_all() {
   if (capturing_.empty()) {
     release_list({{}, false});
@@ -102,7 +102,7 @@ void ClassicModel::release_all() {
 void ClassicModel::release_list(const List& list) {
   std::vector<uint64_t> whole;
   std::vector<uint64_t> mapped;
-  for (const Place at : free_places(list, std::nullopt)) {
+  for (const BlockRef at : free_blocks_in_order(list, std::nullopt)) {
     const Segment& segment = segments_[at.segment];
     if (is_capturing(segment.stream)) continue;
     if (segment.expandable) mapped.push_back(part(at).address);
@@ -116,16 +116,16 @@ void ClassicModel::release_list(const List& list) {
 }
 
 void ClassicModel::release_segment(uint64_t address) {
-  const Place at = find(address);
+  const BlockRef at = find(address);
   const size_t bytes = part(at).bytes;
   act(TraceAction::kSegmentFree, address, bytes);
   held_bytes_ -= bytes;
   segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(at.segment));
 }
 
-// The whole granules of a free part; the slivers at its ends stay free.
+// Unmaps the whole granules of a free part; the ends stay free.
 void ClassicModel::unmap(uint64_t address) {
-  const Place at = find(address);
+  const BlockRef at = find(address);
   Segment& segment = segments_[at.segment];
   const Part whole = part(at);
   const uint64_t base = segment.parts[0].address;

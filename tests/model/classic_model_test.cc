@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random runs of the classic engine against the naive model: the same address for every block, the
-// same calls to the device, the same sums. A million operations in a plain build, fewer where
-// sanitizers make each of them slow. How they are run, and one of them again: model_runs.h.
+// Random runs of the classic engine against the naive model: same addresses, same device calls,
+// same sums. A million operations in a plain build, fewer with sanitizers. See model_runs.h for
+// reruns.
 #include <gtest/gtest.h>
 
 #include "model_runs.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The run itself: each operation on the engine, then on the model, then a comparison.
+// Runs each operation on the engine, then on the model, then compares.
 #include "classic_run.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ void Run::listen(const TraceEntry& entry) {
   const bool concerns_device =
       entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentFree ||
       entry.action == TraceAction::kSegmentMap || entry.action == TraceAction::kSegmentUnmap;
-  if (concerns_device) acts_.push_back({entry.action, entry.address.value(), entry.bytes});
+  if (concerns_device) operations_.push_back({entry.action, entry.address.value(), entry.bytes});
 }
 
 void Run::step(const Operation& operation) {
@@ -70,8 +70,8 @@ std::optional<size_t> Run::place_of(const Operation& operation) const {
   return static_cast<size_t>(found - live_.begin());
 }
 
-// When the engine would wait for streams, it finds them done. For a stream that is capturing it
-// looks at no event.
+// Streams have finished whenever the engine would wait for them. For a capturing stream it polls no
+// event.
 void Run::allocate(const Operation& operation, StreamId stream) {
   const size_t bytes = operation.number;
   const bool is_capturing = capture_.includes(stream);
@@ -97,7 +97,7 @@ void Run::allocate(const Operation& operation, StreamId stream) {
   }
 }
 
-// Somewhere new, in no order, and far enough from the next for any segment.
+// A random new address, far enough from the next for any segment.
 void Run::place_next() {
   constexpr uint64_t kFirst = uint64_t{1} << 50;
   constexpr uint64_t kSlotCount = uint64_t{1} << 18;
@@ -118,13 +118,13 @@ void Run::free(size_t which) {
   model_.free(live.address, live.uses.empty() ? State::kFree : State::kPending);
   if (live.uses.empty()) return;
   if (involves_capture(live)) {
-    set_aside_.push_back({live, capture_.markers(streams)});
+    deferred_.push_back({live, capture_.markers(streams)});
   } else {
     pending_[live.address] = live.uses;
   }
 }
 
-// During a capture, it waits for nothing.
+// During a capture it waits for nothing.
 void Run::trim() {
   finish_all();
   if (!capture_.is_active()) complete();
@@ -143,7 +143,7 @@ void Run::use(Live& live, StreamId stream) {
   if (capture_.includes(stream) && is_new) live.capture_uses.insert(stream);
 }
 
-// --- pools --------------------------------------------------------------------------------------
+// Pools.
 
 void Run::route(size_t slot, StreamId stream) {
   const bool taken = std::any_of(model_.pools().begin(), model_.pools().end(),
@@ -178,18 +178,18 @@ void Run::drop(size_t slot) {
   if (!engine_->release_pool(slots_[slot]).ok()) disagree("the pool was not let go");
 }
 
-// --- comparing ----------------------------------------------------------------------------------
+// Comparison.
 
 void Run::compare_acts() {
-  const std::vector<Act> predicted = model_.take_acts();
-  const std::vector<Act> happened = std::exchange(acts_, {});
+  const std::vector<DeviceOperation> predicted = model_.take_operations();
+  const std::vector<DeviceOperation> happened = std::exchange(operations_, {});
   if (predicted == happened) return;
   std::string what = "device calls differ; the model:";
-  for (const Act& act : predicted) {
+  for (const DeviceOperation& act : predicted) {
     what += text(" ", name(act.action), "(", act.address, ", ", act.bytes, ")");
   }
   what += "; the engine:";
-  for (const Act& act : happened) {
+  for (const DeviceOperation& act : happened) {
     what += text(" ", name(act.action), "(", act.address, ", ", act.bytes, ")");
   }
   disagree(std::move(what));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of operations, run on the engine and on the model side by side: drawn from a seed, printed
-// in words, and cut down to the few that matter when the two disagree.
+// A list of operations for the engine and the model: drawn from a seed, printable, and shrunk to
+// the relevant ones when the two disagree.
 #pragma once
 
 #include <optional>
@@ -14,17 +14,17 @@ namespace ashlar::model {
 
 enum class Kind {
   kAllocate,  // `number` bytes on stream `which`
-  kFree,      // the live block `number`, counted round and round
+  kFree,      // the live block `number` modulo their count
   kUse,       // the same block, on stream `which`
-  kFinish,    // stream `which` gets past its work
+  kFinish,    // stream `which` finishes its work
   kTrim,
   kFraction,  // one of a few limits
-  kRoute,     // stream `which` to pool `number`, which is made if it is not there
+  kRoute,     // stream `which` to pool `number`, which is created if necessary
   kUnroute,   // pool `number`
-  kDrop,      // nobody holds pool `number` any more
-  kCapture,   // stream `which` begins to capture, if none does, routed to pool `number`
-  kWork,      // stream `which` works, if it is capturing
-  kOrder,     // a captured stream before stream `which`, which joins; or `which` before it
+  kDrop,      // releases pool `number` completely
+  kCapture,   // stream `which` begins a capture, if none is in progress, routed to pool `number`
+  kWork,      // stream `which` works if it is capturing
+  kOrder,     // orders a captured stream before stream `which`, which joins, or vice versa
   kEnd,       // the capture ends
 };
 
@@ -32,9 +32,9 @@ struct Operation {
   Kind kind = Kind::kAllocate;
   uint64_t number = 0;
   size_t which = 0;
-  size_t id = 0;  // its place in the list as drawn, from 1
-  // For kFree and kUse: the block that operation allocated, if it is live, whatever `number` says.
-  // So a list can be cut without changing what the rest of it means.
+  size_t id = 0;  // position in the original list, from 1
+  // For kFree and kUse: the block that this operation allocated, if live, instead of `number`. This
+  // keeps the meaning when the list is shrunk.
   std::optional<size_t> target{};
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run's captures: what the engine must set aside while they go on, and when it has it back.
+// Captures of a run: which frees the engine must defer, and until when.
 #include <algorithm>
 
 #include "run.h"
@@ -24,7 +24,7 @@ void Run::work(StreamId stream) {
   capture_.work(stream);
 }
 
-// A stream that has taken no part cannot come before one that has: that would break the capture.
+// A stream outside the capture cannot be ordered before one inside: that would break the capture.
 void Run::order(StreamId first, StreamId then) {
   const bool can_join = then != kDefaultStream && first != then;
   if (!capture_.includes(first) || !can_join) return;
@@ -38,7 +38,7 @@ void Run::order(StreamId first, StreamId then) {
   model_.set_capturing(capture_.streams());
 }
 
-// The device tells if the engine did something that broke the capture.
+// The device reports whether the engine broke the capture.
 void Run::end_capture() {
   if (!capture_.is_active()) return;
   const StreamId origin = capture_.origin();
@@ -58,9 +58,9 @@ bool Run::involves_capture(const Live& live) const {
                      [&](StreamId stream) { return capture_.includes(stream); });
 }
 
-// What has no more to do with a capture waits for the uses that were not the capture's own.
-void Run::resolve_set_aside() {
-  std::erase_if(set_aside_, [&](const SetAside& each) {
+// Blocks that no capture uses any more wait for their other uses.
+void Run::resolve_deferred() {
+  std::erase_if(deferred_, [&](const DeferredFree& each) {
     if (involves_capture(each.live)) return false;
     std::set<StreamId> left;
     for (StreamId stream : each.live.uses) {
@@ -74,7 +74,7 @@ void Run::resolve_set_aside() {
 
 void Run::reuse_within_capture(StreamId stream) {
   if (!reuses_) return;
-  std::erase_if(set_aside_, [&](const SetAside& each) {
+  std::erase_if(deferred_, [&](const DeferredFree& each) {
     const bool is_candidate = each.live.block->stream == stream && !each.markers.empty();
     if (!is_candidate || !capture_.are_behind(stream, each.markers)) return false;
     model_.complete(each.live.address);

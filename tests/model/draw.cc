@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drawing settings and operations from a seed, and putting them into words.
+// Draws settings and operations from a seed, and formats them.
 #include <array>
 #include <cmath>
 
@@ -12,7 +12,7 @@
 namespace ashlar::model {
 namespace {
 
-// Small ones, ones of a few MiB, and some that need segments of their own; often round.
+// Small ones, a few MiB, and some that need their own segments; often round.
 uint64_t draw_bytes(Random& random) {
   const double top = random.below(4) == 0 ? 26 : 23;
   const auto bytes = static_cast<uint64_t>(std::exp2(5 + (top - 5) * random.fraction()));

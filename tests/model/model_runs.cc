@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seed after seed, or the one that the environment names; see model_runs.h.
+// Runs all seeds, or the one in the environment; see model_runs.h.
 #include "model_runs.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace ashlar::model {
 namespace {
 
-// The seed to run alone, if there is one.
+// The single seed to run, if set.
 std::optional<uint64_t> wanted_seed() {
   const char* given = std::getenv("ASHLAR_MODEL_SEED");  // NOLINT(concurrency-mt-unsafe)
   if (given == nullptr || *given == '\0') return std::nullopt;

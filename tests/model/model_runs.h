@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random runs, one for each of many seeds, until one of them disagrees: what the tests of all
-// engines have in common.
+// Random runs with many seeds until one disagrees; shared by the tests of all engines.
 //
-// Each run prints its seed and the setting drawn from it first. ASHLAR_MODEL_SEED=17 runs that seed
-// alone, in every length. A failure ends in a short list of operations that still fails.
+// Each run first prints its seed and the drawn setting. ASHLAR_MODEL_SEED=17 runs only that seed,
+// in every length. A failure ends with a short list of operations that still fails.
 #pragma once
 
 #include <functional>
@@ -17,7 +16,7 @@
 
 namespace ashlar::model {
 
-// Runs are so many times shorter where sanitizers make each operation slow.
+// Runs are shorter where sanitizers slow down each operation.
 #if defined(ASHLAR_INVARIANTS) || defined(__SANITIZE_THREAD__)
 constexpr size_t kScale = 20;
 #else
@@ -31,17 +30,17 @@ struct Length {
   size_t check_every;
 };
 
-// Whatever runs lists of operations.
+// Runs lists of operations.
 struct Trial {
-  std::string setting;  // in words
-  // Up to the operation that disagrees, each block named by the one that allocated it.
+  std::string setting;  // formatted
+  // Up to the operation that disagrees, with explicit target blocks.
   std::function<std::vector<Operation>(std::vector<Operation>)> name_targets;
-  // Each step is compared as it is; sums and invariants at every `check_every`th.
+  // Compares each step; sums and invariants every `check_every` steps.
   std::function<std::optional<Disagreement>(const std::vector<Operation>&, size_t check_every)> run;
 };
 
-// A shorter list that still disagrees, if everything is compared at every step. REQUIRES: this one
-// does.
+// A shorter list that still disagrees when everything is compared at every step. REQUIRES:
+// `operations` does.
 std::vector<Operation> shrink(const Trial& trial, std::vector<Operation> operations);
 
 void expect_agreement(const Length& length, const std::function<Trial(uint64_t seed)>& draw);

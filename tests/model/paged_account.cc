@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What trackers were told, added up, and held against what the engine says and the device has.
+// Adds up what trackers received, and compares it with the engine and the device.
 #include "base/text.h"
 #include "paged_run.h"
 
@@ -9,7 +9,7 @@ namespace ashlar::model {
 void PagedRun::listen(const TraceEntry& entry) {
   switch (entry.action) {
     case TraceAction::kAlloc: {
-      // How large its block is, and that it counts, is noted once the run has it.
+      // The block's size and accounting are added once the run has the block.
       const Active active{0, entry.bytes, entry.stream, entry.pool};
       if (!active_.emplace(entry.address, active).second) {
         disagree(text("two blocks at ", entry.address));
@@ -80,8 +80,7 @@ void PagedRun::count(const Active& active, int64_t sign, bool allocated, bool is
   }
 }
 
-// What the block counts for, and which parts of which extents it has. None of them may be another
-// active block's.
+// Records the block's sizes and extent parts. No other active block may have any of them.
 void PagedRun::take_account(const Block& block) {
   const auto found = active_.find(block.address);
   if (found == active_.end()) return disagree("a block that trackers do not know");
@@ -98,7 +97,7 @@ void PagedRun::take_account(const Block& block) {
     const DeviceAddress end = what->range.end();
     const size_t first = block.address > at ? block.address - at : 0;
     const size_t last = std::min(block.end(), end) - at;
-    const Piece piece{extent, first, last};
+    const ExtentPart piece{extent, first, last};
     const auto after = owned_.lower_bound({extent, first});
     const bool hits_next =
         after != owned_.end() && after->first.first == extent && after->first.second < last;
@@ -115,7 +114,7 @@ void PagedRun::take_account(const Block& block) {
 }
 
 void PagedRun::give_pieces(const Active& active) {
-  for (const Piece& piece : active.pieces) owned_.erase({piece.extent, piece.begin});
+  for (const ExtentPart& piece : active.pieces) owned_.erase({piece.extent, piece.begin});
 }
 
 void PagedRun::compare(const std::string& name, const Stat& found, const Stat& kept) {
@@ -161,7 +160,7 @@ void PagedRun::check_sums() {
     disagree(text("somebody's memory was clobbered: ", mismatches_.first()));
 }
 
-// Every active block lies in memory that trackers know of, and that is all there is.
+// Every active block lies in memory that trackers know, and they know of nothing else.
 void PagedRun::check_shown() {
   size_t shown_bytes = 0;
   DeviceAddress end;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random runs of the paged engine, held against what must be true of any engine and of this one:
-// see paged_run.h. Hundreds of thousands of operations in a plain build, fewer where sanitizers
-// make each of them slow. How they are run, and one of them again: model_runs.h.
+// Random runs of the paged engine against invariants of all engines and of this one; see
+// paged_run.h. Hundreds of thousands of operations in a plain build, fewer with sanitizers. See
+// model_runs.h for reruns.
 #include <gtest/gtest.h>
 
 #include "model_runs.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The acts of a run; paged_account.cc keeps the account.
+// The operations of a run; paged_account.cc does the accounting.
 #include "paged_run.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ void PagedRun::step(const Operation& operation) {
     case Kind::kRoute: route(slot, stream); break;
     case Kind::kUnroute: unroute(slot); break;
     case Kind::kDrop: drop(slot); break;
-    case Kind::kCapture:  // captures are the classic model's business; here, time passes
+    case Kind::kCapture:  // captures are tested by the classic model
     case Kind::kWork:
     case Kind::kOrder:
     case Kind::kEnd:
@@ -103,7 +103,7 @@ std::optional<size_t> PagedRun::target_of(const Operation& operation) const {
 }
 
 void PagedRun::allocate(const Operation& operation, StreamId stream) {
-  // Memory that holds bytes is written and read, which takes long where there is much of it.
+  // Memory with contents is written and read, which is slow for large blocks.
   const size_t bytes =
       setting_.has_contents ? 1 + operation.number % (12 * kMiB) : operation.number;
   const Result<Block*> block = engine_->allocate({bytes, stream});
@@ -138,7 +138,7 @@ void PagedRun::free(size_t place) {
   must(engine_->free(live.block), "free");
 }
 
-// After what the block's own stream has done to it so far.
+// Ordered after the work of the block's own stream.
 void PagedRun::use(const Live& live, StreamId stream) {
   must(device().record_event(event_, live.block->stream), "record_event");
   must(device().wait_event(stream, event_), "wait_event");
@@ -148,7 +148,7 @@ void PagedRun::use(const Live& live, StreamId stream) {
   must(engine_->record_stream(live.block, {&device(), stream}), "record_stream");
 }
 
-// Work in every stream but the default one waits until the stream is let go on, or somebody waits.
+// Work on all streams but the default one waits until the stream is resumed or waited for.
 void PagedRun::keep_busy(StreamId stream) {
   if (stream == kDefaultStream) return;
   must(machine_->hold_until_waited(kDevice, stream), "hold");

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run of the paged engine against what must hold whatever it decides: no memory serves two
-// blocks, through whichever views; what trackers were told adds up to what is there; sums and peaks
-// are those of an account kept here. Where memory comes from is the engine's business, so unlike
-// the classic model this one predicts no address.
+// One run of the paged engine against invariants: no memory serves two blocks through any view;
+// what trackers received adds up; sums and peaks equal an account kept here. Unlike the classic
+// model it predicts no addresses.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ struct PagedSetting {
   AllocatorOptions options;
   size_t capacity_bytes = 0;
   uint64_t seed = 0;
-  bool has_contents = false;  // blocks are stamped and checked by work; without, books are kept
+  bool has_contents = false;  // work stamps and checks blocks; otherwise addresses have no memory
 };
 
 PagedSetting draw_paged_setting(uint64_t seed, bool has_contents);
@@ -41,7 +40,7 @@ class PagedRun {
   void step(const Operation& operation);
   void check_sums();
   const std::string& disagreement() const { return disagreement_; }
-  // Which operation allocated the block that this one means; empty: none.
+  // The operation that allocated this operation's block; empty if none.
   std::optional<size_t> target_of(const Operation& operation) const;
 
  private:
@@ -53,20 +52,20 @@ class PagedRun {
     size_t allocated_by = 0;  // the operation's id
     stress::Stamp stamp;
   };
-  // A part of an extent that a block has.
-  struct Piece {
+  // The part of an extent that a block has.
+  struct ExtentPart {
     ExtentId extent;
     size_t begin = 0;
     size_t end = 0;
   };
-  // Allocated or pending, as trackers were told.
+  // Allocated or pending, according to trackers.
   struct Active {
     size_t bytes = 0;
     size_t requested_bytes = 0;
     StreamId stream;
     PoolId pool;
     bool is_pending = false;
-    std::vector<Piece> pieces{};
+    std::vector<ExtentPart> pieces{};
   };
   struct PoolSlot {
     PoolId id{};
@@ -82,7 +81,7 @@ class PagedRun {
     if (!status.ok()) disagree(std::string(what) + ": " + status.to_string());
   }
 
-  // --- acts
+  // Operations.
   void allocate(const Operation& operation, StreamId stream);
   void free(size_t place);
   void use(const Live& live, StreamId stream);
@@ -93,7 +92,7 @@ class PagedRun {
   void drop(PoolSlot& slot);
   std::optional<size_t> place_of(const Operation& operation) const;
 
-  // --- the account
+  // The account.
   void listen(const TraceEntry& entry);
   void count(const Active& active, int64_t sign, bool allocated, bool is_active);
   void take_account(const Block& block);
@@ -111,8 +110,8 @@ class PagedRun {
   uint64_t last_name_ = 0;
   std::vector<Live> live_;
   std::map<DeviceAddress, Active> active_;
-  std::map<DeviceAddress, size_t> shown_;  // what trackers believe to be there
-  // By extent and where it begins: where it ends, and whose it is.
+  std::map<DeviceAddress, size_t> shown_;  // mapped, according to trackers
+  // By extent and start: the end, and the block.
   std::map<std::pair<ExtentId, size_t>, std::pair<size_t, DeviceAddress>> owned_;
   AllocatorStats account_;
   stress::Mismatches mismatches_;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run: an engine and the model, each operation on the one, then on the other, then a
-// comparison. classic_run.cc has memory, pools and the comparison, classic_run_captures.cc the
-// captures.
+// One run: an engine and the model, operation by operation, with a comparison after each.
+// classic_run.cc has memory, pools and the comparison, classic_run_captures.cc the captures.
 #pragma once
 
 #include <array>
@@ -48,7 +47,7 @@ class Run {
   void step(const Operation& operation);
   void check_sums();
   const std::string& disagreement() const { return disagreement_; }
-  // Which operation allocated the block that this one means; empty: none.
+  // The operation that allocated this operation's block; empty if none.
   std::optional<size_t> target_of(const Operation& operation) const {
     const std::optional<size_t> place = place_of(operation);
     return place ? std::optional(live_[*place].allocated_by) : std::nullopt;
@@ -64,8 +63,8 @@ class Run {
     std::set<StreamId> uses;
     std::set<StreamId> capture_uses;  // of those, declared in captures only
   };
-  // Freed while a capture had to do with it.
-  struct SetAside {
+  // Freed while a capture used it.
+  struct DeferredFree {
     Live live;
     std::set<uint64_t> markers;
   };
@@ -90,12 +89,12 @@ class Run {
   void order(StreamId first, StreamId then);
   void end_capture();
   bool involves_capture(const Live& live) const;
-  void resolve_set_aside();
+  void resolve_deferred();
   void reuse_within_capture(StreamId stream);
   void compare_acts();
 
-  // Work on every stream but the default one waits until it is let go on. A stream that captures
-  // was let go on before, and is left alone.
+  // Work on all streams but the default one waits until the stream is resumed. A capturing stream
+  // was resumed before and is left alone.
   void keep_busy(StreamId stream) {
     if (stream == kDefaultStream || capture_.includes(stream)) return;
     (void)machine_->hold(kDevice, stream).ok();
@@ -116,9 +115,9 @@ class Run {
   void finish_all() {
     for (StreamId stream : streams_) finish(stream);
   }
-  // The engine looks at its events: what is done is free.
+  // The engine polls its events: finished blocks become free.
   void complete() {
-    resolve_set_aside();
+    resolve_deferred();
     for (auto it = pending_.begin(); it != pending_.end();) {
       if (it->second.empty()) model_.complete(it->first);
       it = it->second.empty() ? pending_.erase(it) : std::next(it);
@@ -133,11 +132,11 @@ class Run {
   std::array<PoolId, 3> slots_{};
   uint64_t last_pool_ = 0;
   std::vector<Live> live_;
-  std::map<uint64_t, std::set<StreamId>> pending_;  // and the streams that still use it
+  std::map<uint64_t, std::set<StreamId>> pending_;  // with the streams that still use them
   std::set<StreamId> busy_;
   CaptureShadow capture_;
-  std::vector<SetAside> set_aside_;
-  std::vector<Act> acts_;
+  std::vector<DeferredFree> deferred_;
+  std::vector<DeviceOperation> operations_;
   Random random_{1};
   std::set<uint64_t> used_slots_;
   std::string disagreement_;

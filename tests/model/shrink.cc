@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cutting a list of operations down to the few that matter.
+// Shrinks a list of operations to the relevant ones.
 #include "model_runs.h"
 
 namespace ashlar::model {
 namespace {
 
-// Leaves out ever smaller stretches that do not matter.
+// Removes ever smaller irrelevant ranges.
 std::vector<Operation> without_stretches(const Trial& trial, std::vector<Operation> operations) {
   for (size_t chunk = operations.size() / 2; chunk > 0; chunk /= 2) {
     for (size_t at = 0; at + chunk <= operations.size();) {

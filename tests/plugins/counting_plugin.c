@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in as a user would write it in C: two functions in PyTorch's shape, a table of hooks, and
-// counters that the tests look at. Its addresses are invented; nobody touches them here.
+// A plug-in as a user would write it in C: PyTorch's two functions, a table of hooks, and counters
+// for the tests. Its addresses are made up and never accessed.
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "ashlar/c/plugin.h"
 
-int called_dummy_alloc = 0;  // 123 and 321 once called, as PyTorch's own test has it
+int called_dummy_alloc = 0;  // 123 and 321 once called, as in PyTorch's test
 int called_dummy_free = 0;
 
 size_t last_bytes = 0;
@@ -16,7 +16,7 @@ size_t last_free_bytes = 0;
 int last_device = -1;
 void* last_stream = NULL;
 void* last_free_stream = NULL;
-size_t most_bytes = SIZE_MAX;  // larger requests get null
+size_t max_bytes = SIZE_MAX;  // larger requests get null
 
 int init_count = 0;
 int reset_count = 0;
@@ -27,7 +27,7 @@ int filter_says = -1;
 int end_count = 0;
 int release_count = 0;
 
-// PyTorch's own test calls it so.
+// The name in PyTorch's test.
 void* dummy_alloc(size_t bytes, int device, void* stream);
 void dummy_free(void* memory, size_t bytes, int device, void* stream);
 void* null_alloc(size_t bytes, int device, void* stream);
@@ -39,7 +39,7 @@ void* dummy_alloc(size_t bytes, int device, void* stream) {
   last_bytes = bytes;
   last_device = device;
   last_stream = stream;
-  if (bytes > most_bytes) return NULL;
+  if (bytes > max_bytes) return NULL;
   const uint64_t room = (bytes + 511) / 512 * 512;
   return (void*)(uintptr_t)atomic_fetch_add(&next_address, room);
 }
@@ -111,7 +111,7 @@ const struct ashlar_plugin_hooks ashlar_plugin_hooks = {
     .release_pool = on_release,
 };
 
-// Tables that must be refused, and one of an older version of this very header, which ends early.
+// Tables that must be rejected, and a shorter one of an older header version.
 const struct ashlar_plugin_hooks hooks_of_another_version = {.abi_version = 2, .struct_size = 88};
 const struct ashlar_plugin_hooks hooks_without_size = {.abi_version = 1, .struct_size = 0};
 const struct ashlar_plugin_hooks short_hooks = {

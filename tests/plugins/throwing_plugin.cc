@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in that throws, which the shape of its functions does not forbid.
+// A plug-in that throws, which its C++ function types allow.
 #include <cstddef>
 #include <stdexcept>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every call that an engine makes, but those without which the stress cannot tell right from wrong:
-// work itself, the end of a capture, and what a stream captures.
+// Draws from all calls of an engine, except those that the stress itself relies on: kernels, the
+// end of a capture, and capture contents.
 #include "faults.h"
 
 #include <array>
 #include <chrono>
 
-#include "field.h"
+#include "environment.h"
 
 namespace ashlar::stress {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which call of a device goes wrong next, and how.
+// Fault injection for the stress.
 #pragma once
 
 #include "ashlar/sim.h"
@@ -8,7 +8,7 @@
 
 namespace ashlar::stress {
 
-// One call, soon: it finds no memory, or a fault, or takes longer.
+// One of the next calls fails with out of memory or a fault, or is slow.
 sim::FaultRule draw_fault(Random& random);
 
 }  // namespace ashlar::stress

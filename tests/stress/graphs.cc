@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures and replays. A capture is one act: others go on meanwhile, and must not disturb it.
+// Captures and replays. A capture is one operation: other threads run meanwhile and must not break
+// it.
 #include "graphs.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "routed.h"
+#include "pool_selection.h"
 
 namespace ashlar::stress {
 namespace {
@@ -34,7 +35,7 @@ void Graphs::act() {
 }
 
 bool Graphs::make_place() {
-  Place place;
+  CaptureSite place;
   place.device = random_.below(kDeviceCount);
   place.pool = PoolId{field_.next_pool(), 0};
   Device& device = field_.device(place.device);
@@ -51,7 +52,7 @@ bool Graphs::make_place() {
   return true;
 }
 
-// --- captures -----------------------------------------------------------------------------------
+// Captures.
 
 void Graphs::capture() {
   if (!place_ && !make_place()) return;
@@ -76,7 +77,7 @@ void Graphs::capture() {
 
 void Graphs::work_in_capture(Graph& graph) {
   for (uint64_t left = 3 + random_.below(8); left > 0; --left) {
-    const Result<Held> held =
+    const Result<LiveBlock> held =
         field_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
     if (held.ok()) graph.results.add(*held);
     if (random_.below(4) == 0) fork(graph);
@@ -84,24 +85,24 @@ void Graphs::work_in_capture(Graph& graph) {
       field_.free(graph.results.take_any(random_));
     }
   }
-  for (const Held& held : graph.results) field_.check(held);
-  // What was allocated before is freed as ever, though nobody can look at it any more.
+  for (const LiveBlock& held : graph.results) field_.check(held);
+  // Blocks from before the capture are freed as usual, but cannot be checked any more.
   if (!outside_.empty()) {
     expect_clear(field_.engine(place_->device).free(outside_.take_any(random_).block));
   }
 }
 
-// Another stream looks at a block that is freed meanwhile: until the two are in order again, the
-// block serves nobody.
+// Another stream checks a block that is freed meanwhile: until the two are ordered again, the block
+// must not be reused.
 void Graphs::fork(Graph& graph) {
   if (graph.results.empty()) return;
   paged::PagedEngine& engine = field_.engine(place_->device);
-  const Held used = graph.results.take_any(random_);
-  Field::must_order(place_->main, place_->side);
+  const LiveBlock used = graph.results.take_any(random_);
+  Environment::must_order(place_->main, place_->side);
   field_.check_on(used, place_->side);
   expect_clear(engine.record_stream(used.block, place_->side));
   expect_clear(engine.free(used.block));
-  const Result<Held> beside =
+  const Result<LiveBlock> beside =
       field_.allocate(place_->device, {used.stamp.bytes, place_->main.stream});
   if (beside.ok()) {
     graph.results.add(*beside);
@@ -109,7 +110,7 @@ void Graphs::fork(Graph& graph) {
         overlap({used.stamp.at, used.stamp.bytes}, {beside->stamp.at, beside->stamp.bytes}))
         << "a block serves two streams of a capture at once";
   }
-  Field::must_order(place_->side, place_->main);
+  Environment::must_order(place_->side, place_->main);
 }
 
 void Graphs::end_capture(Graph graph) {
@@ -120,20 +121,19 @@ void Graphs::end_capture(Graph graph) {
   graphs_.push_back(std::move(graph));
 }
 
-// --- replays ------------------------------------------------------------------------------------
+// Replays.
 
-// On the stream of the capture, or on another one in between; now and then behind one that may be
-// held back.
+// On the stream of the capture or on another one; sometimes behind a stream that may be held back.
 void Graphs::replay() {
   const size_t which = random_.below(graphs_.size());
   const StreamUse other{place_->main.device, field_.any_stream(place_->device, random_)};
   const bool is_elsewhere = random_.below(3) == 0;
-  if (is_elsewhere) Field::must_order(place_->main, other);
-  if (!is_elsewhere && random_.below(2) == 0) Field::order(other, place_->main);
+  if (is_elsewhere) Environment::must_order(place_->main, other);
+  if (!is_elsewhere && random_.below(2) == 0) Environment::order(other, place_->main);
   const StreamUse& on = is_elsewhere ? other : place_->main;
   const Status launched = on.device->launch_graph(graphs_[which].id, on.stream);
   expect_clear(launched);
-  if (is_elsewhere) Field::must_order(other, place_->main);
+  if (is_elsewhere) Environment::must_order(other, place_->main);
   if (!launched.ok()) return;
   graphs_[which].has_run = true;
   for (size_t i = which + 1; i < graphs_.size(); ++i) graphs_[i].has_run = false;
@@ -143,27 +143,27 @@ void Graphs::replay() {
 void Graphs::check_results() {
   for (Graph& graph : graphs_) {
     if (!graph.has_run) continue;
-    for (const Held& held : graph.results) field_.check(held);
+    for (const LiveBlock& held : graph.results) field_.check(held);
   }
 }
 
-// The next replay writes there, and waits for who looks.
+// The next replay writes there and waits for the check.
 void Graphs::look() {
   Graph& graph = graphs_[random_.below(graphs_.size())];
   if (!graph.has_run || graph.results.empty()) return;
   const std::optional<StreamUse> user = field_.look(graph.results.any(random_), random_);
-  if (user) Field::must_order(*user, place_->main);
+  if (user) Environment::must_order(*user, place_->main);
 }
 
 // Others may borrow that memory, except while the stream captures.
 void Graphs::use_outside() {
   if (outside_.size() >= 4) return field_.free(outside_.take_any(random_));
-  const Result<Held> held =
+  const Result<LiveBlock> held =
       field_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
   if (held.ok()) outside_.add(*held);
 }
 
-// Launches that are queued still run, and so do streams that are destroyed.
+// Queued launches still run, and so does the work of destroyed streams.
 void Graphs::free_all() {
   if (!place_) return;
   check_results();
@@ -175,7 +175,7 @@ void Graphs::free_all() {
     }
     expect_clear(place_->main.device->destroy_graph(graph.id));
   }
-  let_go_of_pool(engine, place_->pool);
+  release_pool_fully(engine, place_->pool);
   expect_clear(place_->main.device->destroy_stream(place_->main.stream));
   expect_clear(place_->side.device->destroy_stream(place_->side.stream));
   place_.reset();

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one thread captures on streams of its own, and replays. The memory that a graph works on is
-// the graph's for as long as it may be replayed, freed or not: whatever is freed during the capture
-// serves this capture and later ones of the same pool, and nobody else. As with any such pool,
-// graphs may be replayed at will, but a replay spoils what graphs captured later have left behind.
+// Graphs that one thread captures on its own streams and replays. A graph's memory belongs to it
+// for as long as it may be replayed: memory freed during the capture serves only this capture and
+// later ones of the same pool. Graphs may be replayed in any order, but a replay overwrites the
+// results of graphs captured later.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "field.h"
+#include "environment.h"
 
 namespace ashlar::stress {
 
 class Graphs {
  public:
-  Graphs(Field& field, Random& random) : field_(field), random_(random) {}
+  Graphs(Environment& field, Random& random) : field_(field), random_(random) {}
 
   void act();
   void free_all();
@@ -24,12 +24,11 @@ class Graphs {
  private:
   struct Graph {
     GraphId id;
-    HeldBlocks results;    // allocated during the capture, and not freed there
-    bool has_run = false;  // last of all that could have spoiled its results
+    LiveBlocks results;    // allocated and not freed during the capture
+    bool has_run = false;  // was the last graph that could overwrite its results
   };
-  // Where it all happens, until everything is dropped: one pool, and two streams that nobody else
-  // gives work to.
-  struct Place {
+  // The pool and two streams that only these graphs use, until everything is dropped.
+  struct CaptureSite {
     size_t device = 0;
     PoolId pool;
     StreamUse main;
@@ -45,11 +44,11 @@ class Graphs {
   void check_results();
   void use_outside();
 
-  Field& field_;
+  Environment& field_;
   Random& random_;
-  std::optional<Place> place_;
-  std::vector<Graph> graphs_;  // in the order in which they were captured
-  HeldBlocks outside_;         // of the same stream, but of no capture
+  std::optional<CaptureSite> place_;
+  std::vector<Graph> graphs_;  // in order of capture
+  LiveBlocks outside_;         // on the same stream, outside captures
 };
 
 }  // namespace ashlar::stress

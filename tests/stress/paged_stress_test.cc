@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing is ever clobbered: every block is stamped by device work on its stream and checked before
-// it is freed, while memory moves between views, streams and threads, streams are held back at
-// random and destroyed, work is captured and replayed, pools are paused and resumed, calls fail,
-// limits change and caches are emptied. Observers of remapping know what is mapped.
+// Stress test of the paged engine: work on a block's stream stamps every block and checks it before
+// its free, while memory moves between views, streams and threads, streams are held back and
+// destroyed, work is captured and replayed, pools are paused and resumed, calls fail, limits change
+// and caches are trimmed. Remap observers must know what is mapped.
 //
-// Each run prints its seed and length first. ASHLAR_STRESS_SEED and ASHLAR_STRESS_OPERATIONS give
-// others: what CI runs is short. Threads race, so a seed repeats the acts but not their order.
+// Each run first prints its seed and length. ASHLAR_STRESS_SEED and ASHLAR_STRESS_OPERATIONS
+// override the short defaults. Threads race, so a seed repeats the operations but not their order.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -28,7 +28,7 @@ constexpr uint64_t kOperationCount = 4'000;
 #else
 constexpr uint64_t kOperationCount = 8'000;
 #endif
-constexpr uint64_t kActsPerRound = 250;  // of each thread, from one quiet point to the next
+constexpr uint64_t kOperationsPerRound = 250;  // per thread, between quiet points
 constexpr size_t kCapacityBytes = 80 * kMiB;
 
 uint64_t number_from(const char* variable, uint64_t otherwise) {
@@ -47,12 +47,12 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
   void SetUp() override {
     seed_ = number_from("ASHLAR_STRESS_SEED", 1 + static_cast<uint64_t>(GetParam()));
     const uint64_t count = number_from("ASHLAR_STRESS_OPERATIONS", kOperationCount);
-    round_count_ = std::max<uint64_t>(1, count / kThreadCount / kActsPerRound);
-    std::cout << "seed " << seed_ << ", " << round_count_ * kActsPerRound * kThreadCount
+    round_count_ = std::max<uint64_t>(1, count / kThreadCount / kOperationsPerRound);
+    std::cout << "seed " << seed_ << ", " << round_count_ * kOperationsPerRound * kThreadCount
               << " operations" << std::endl;
     AllocatorOptions options;
     options.policy = GetParam();
-    field_ = std::make_unique<Field>(seed_, kCapacityBytes, options);
+    field_ = std::make_unique<Environment>(seed_, kCapacityBytes, options);
     for (size_t i = 0; i < kThreadCount; ++i) {
       workers_.push_back(std::make_unique<Worker>(*field_, seed_ * 1'000'003, i));
     }
@@ -64,7 +64,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
     for (const auto& worker : workers_) {
       threads.emplace_back([&, this] {
         for (uint64_t round = 0; round < round_count_; ++round) {
-          for (uint64_t i = 0; i < kActsPerRound && !HasFailure(); ++i) worker->act();
+          for (uint64_t i = 0; i < kOperationsPerRound && !HasFailure(); ++i) worker->act();
           quiet.arrive_and_wait();
           if (HasFailure()) break;
         }
@@ -74,7 +74,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // While no thread is inside of any engine.
+  // While no thread is inside an engine.
   void expect_in_order() {
     for (size_t device = 0; device < kDeviceCount; ++device) {
       const Status valid = field_->engine(device).validate();
@@ -93,14 +93,14 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
   }
 
   void expect_nothing_lost() {
-    while (const std::optional<Held> held = field_->take()) {
+    while (const std::optional<LiveBlock> held = field_->take()) {
       field_->free(*held);
     }
     field_->calm_down();
     for (size_t i = 0; i < kDeviceCount; ++i) {
       Device& device = field_->device(i);
       EXPECT_TRUE(device.synchronize_device().ok());
-      (void)field_->engine(i).trim().ok();  // may still report what failed before
+      (void)field_->engine(i).trim().ok();  // may still report earlier failures
       const Status trimmed = field_->engine(i).trim();
       EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
       EXPECT_EQ(field_->engine(i).stats().active.all.current, 0);
@@ -113,8 +113,8 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
 
   uint64_t seed_ = 0;
   uint64_t round_count_ = 0;
-  uint64_t stitched_count_ = 0;  // extents at more than one address, at all quiet points together
-  std::unique_ptr<Field> field_;
+  uint64_t stitched_count_ = 0;  // extents mapped more than once, over all quiet points
+  std::unique_ptr<Environment> field_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of a session.
+// Creation and release of the pool.
 #include "session.h"
 
 #include <gtest/gtest.h>
 
 namespace ashlar::stress {
 
-Session::Session(Field& field, Random& random)
+Session::Session(Environment& field, Random& random)
     : field_(field), device_(random.below(kDeviceCount)), pool_{0, field.next_pool()} {
   options_.never_remap = random.below(3) == 0;
   options_.no_split = random.below(6) == 0;
@@ -20,20 +20,20 @@ Session::Session(Field& field, Random& random)
 Session::~Session() {
   paged::PagedEngine& engine = field_.engine(device_);
   expect_clear(engine.end_routing(pool_));
-  let_go_of_pool(engine, pool_);
+  release_pool_fully(engine, pool_);
   const Status trimmed = engine.trim(pool_);
   if (!trimmed.is(StatusKind::kInvalidArgument))
-    expect_clear(trimmed);  // another thread's trim came first
+    expect_clear(trimmed);  // another thread's trim was first
 }
 
-Result<Held> Session::allocate(const AllocationRequest& request) {
-  const Wanted wanted(pool_);
-  Result<Held> held = field_.allocate(device_, request);
+Result<LiveBlock> Session::allocate(const AllocationRequest& request) {
+  const PoolSelection wanted(pool_);
+  Result<LiveBlock> held = field_.allocate(device_, request);
   if (held.ok() && options_.never_remap) expect_not_remapped(*held);
   return held;
 }
 
-void Session::expect_not_remapped(const Held& held) {
+void Session::expect_not_remapped(const LiveBlock& held) {
   const BlockMemory memory = field_.engine(device_).block_memory(held.block);
   if (memory.origin != BlockMemory::Origin::kExtents) return;
   const auto [known, is_new] = registered_.emplace(memory.extents.front(), memory.range.begin);

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pool where one thread's allocations on a device go for a while. Its blocks may outlive it.
+// A pool that one thread's allocations on a device use for a while. Its blocks may outlive it.
 #pragma once
 
 #include <map>
 
-#include "field.h"
-#include "routed.h"
+#include "environment.h"
+#include "pool_selection.h"
 
 namespace ashlar::stress {
 
 class Session {
  public:
-  Session(Field& field, Random& random);
-  // Lets go of the pool, which goes with the last of its blocks.
+  Session(Environment& field, Random& random);
+  // Releases the pool, which ends with its last block.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   size_t device() const { return device_; }
-  Result<Held> allocate(const AllocationRequest& request);
+  Result<LiveBlock> allocate(const AllocationRequest& request);
 
  private:
-  void expect_not_remapped(const Held& held);
+  void expect_not_remapped(const LiveBlock& held);
 
-  Field& field_;
+  Environment& field_;
   const size_t device_;
   const PoolId pool_;
   PoolOptions options_;
-  std::map<ExtentId, DeviceAddress> registered_;  // of a pool that never remaps: what was where
+  std::map<ExtentId, DeviceAddress>
+      registered_;  // for a pool that never remaps: addresses of extents
 };
 
 }  // namespace ashlar::stress

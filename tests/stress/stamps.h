@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a block holds, as simulated device work writes and reads it: a word of its own in each of
-// the smallest units that memory is handed out in. Whatever else touches any part of the block is
-// seen, at an eighth of the price of writing every byte.
+// Block contents written and read by simulated device work: one unique word in each smallest
+// allocation unit. Detects any other write to the block at an eighth of the cost of writing every
+// byte.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace ashlar::stress {
 
 inline constexpr size_t kStepWords = kMinBlockBytes / sizeof(uint64_t);
 
-// The range of a block, and the name that its words are made of.
+// A block's range and the name that its words are derived from.
 struct Stamp {
   DeviceAddress at{};
   size_t bytes = 0;
@@ -27,7 +27,7 @@ struct Stamp {
   uint64_t word(size_t index) const { return name * 0x9e3779b97f4a7c15ULL + index; }
 };
 
-// What was found to be wrong: in how many units, and the first of them in words.
+// Counts units with wrong contents and describes the first.
 class Mismatches {
  public:
   void add(const Stamp& stamp, size_t index, uint64_t found) {
@@ -48,8 +48,8 @@ class Mismatches {
   }
 
  private:
-  static constexpr uint64_t kInverse = 0xf1de83e19937733dULL;  // of what names are multiplied by
-  static constexpr uint64_t kNameLimit = uint64_t{1} << 40;    // beyond it there are no names
+  static constexpr uint64_t kInverse = 0xf1de83e19937733dULL;  // inverse of the factor for names
+  static constexpr uint64_t kNameLimit = uint64_t{1} << 40;    // larger names do not exist
 
   mutable std::mutex mutex_;
   uint64_t count_ = 0;
@@ -66,7 +66,7 @@ inline sim::Kernel write_stamp(const Stamp& stamp) {
   };
 }
 
-// Work that finds the units that no longer hold what was written. `mismatches` outlives the work.
+// Work that finds changed units. `mismatches` outlives the work.
 inline sim::Kernel check_stamp(const Stamp& stamp, Mismatches& mismatches) {
   return [stamp, &mismatches](const sim::DeviceMemory& memory) -> Status {
     const auto words = memory.view<const uint64_t>(stamp.at, stamp.bytes / 8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread of the stress does, one act after the other.
+// The operations of a stress thread.
 #include "worker.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 namespace ashlar::stress {
 namespace {
 
-// What each thread has at most: together somewhat more than there is, so that memory runs out.
-constexpr size_t kMostLiveBytes = 70 * kMiB;
+// Per thread; together somewhat more than the capacity, so that memory runs out.
+constexpr size_t kMaxLiveBytes = 70 * kMiB;
 constexpr size_t kActsPerPhase = 400;
 
 }  // namespace
@@ -41,8 +41,8 @@ void Worker::act() {
   go_without_cache();
 }
 
-// Phases of small blocks, middling ones, large ones, and all together, so that what one leaves
-// behind is of no use to the next unless it is stitched.
+// Phases of small, medium, large and mixed blocks, so that the memory of one phase serves the next
+// only if it is stitched.
 size_t Worker::draw_bytes() {
   struct Range {
     double low;
@@ -56,10 +56,10 @@ size_t Worker::draw_bytes() {
 
 void Worker::allocate() {
   const size_t bytes = draw_bytes();
-  while (!live_.empty() && live_.bytes() + bytes > kMostLiveBytes) free_one();
+  while (!live_.empty() && live_.bytes() + bytes > kMaxLiveBytes) free_one();
   const size_t device = session_ ? session_->device() : random_.below(kDeviceCount);
   const AllocationRequest request{bytes, field_.any_stream(device, random_)};
-  const Result<Held> held =
+  const Result<LiveBlock> held =
       session_ ? session_->allocate(request) : field_.allocate(device, request);
   if (held.ok()) live_.add(*held);
   if (held.status().is_out_of_memory()) free_half();
@@ -69,9 +69,9 @@ void Worker::free_one() {
   if (!live_.empty()) free(live_.take_any(random_));
 }
 
-void Worker::free(const Held& held) {
+void Worker::free(const LiveBlock& held) {
   if (random_.below(20) != 0) return field_.free(held);
-  // Somebody else has it open: it stays as it is until they let go.
+  // Another process has it open: it keeps its memory until unpinned.
   paged::PagedEngine& engine = field_.engine(held.device);
   engine.pin(held.block);
   field_.free(held);
@@ -102,7 +102,7 @@ void Worker::look() {
 
 void Worker::exchange() {
   if (!live_.empty() && random_.below(2) == 0) return field_.leave(live_.take_any(random_));
-  if (const std::optional<Held> held = field_.take()) free(*held);
+  if (const std::optional<LiveBlock> held = field_.take()) free(*held);
 }
 
 void Worker::begin_or_end_session() {
@@ -115,15 +115,15 @@ void Worker::limit() {
   expect_clear(field_.engine(random_.below(kDeviceCount)).set_memory_fraction(fraction));
 }
 
-// Whole extents, of those that are idle, while others go on.
+// Releases idle extents while other threads run.
 void Worker::trim_to() {
   const TrimTarget target{.reserved_bytes = random_.below(80 * kMiB),
                           .wait = random_.below(4) == 0 ? TrimWait::kForWork : TrimWait::kNever};
   expect_clear(field_.engine(random_.below(kDeviceCount)).trim_to(target).status());
 }
 
-// At whatever moment the others are: each extent is told once, and those at home are what segments
-// are made of. Pools that are paused, or about to be, are on their way.
+// Concurrent with other threads: each extent appears once, and segments consist of extents at home.
+// Paused pools are in transition.
 void Worker::take_snapshot() {
   const EngineSnapshot held = field_.engine(random_.below(kDeviceCount)).take_snapshot();
   std::set<PoolId> paused;
@@ -141,7 +141,7 @@ void Worker::take_snapshot() {
   EXPECT_EQ(home_bytes, segment_bytes);
 }
 
-// For a few acts of all threads only: it makes everything slow, and nothing is stitched.
+// For a few operations of all threads only: it is slow, and nothing is stitched.
 void Worker::go_without_cache() {
   paged::PagedEngine& engine = field_.engine(random_.below(kDeviceCount));
   engine.set_caching(false);

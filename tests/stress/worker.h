@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread of the stress: random acts on all devices and streams, one after the other. Whatever
-// it allocates is stamped at once by work on the block's stream, and checked by work queued before
-// the block is freed, without the host ever waiting in between.
+// One thread of the stress: random operations on all devices and streams. Work on a block's stream
+// stamps it immediately, and work queued before its free checks it, without any host wait in
+// between.
 #pragma once
 
 #include <memory>
 
-#include "field.h"
+#include "environment.h"
 #include "graphs.h"
-#include "passing_streams.h"
+#include "paused_pool.h"
 #include "session.h"
-#include "sleepers.h"
+#include "transient_streams.h"
 
 namespace ashlar::stress {
 
 class Worker {
  public:
-  Worker(Field& field, uint64_t seed, size_t index)
+  Worker(Environment& field, uint64_t seed, size_t index)
       : field_(field),
         random_(seed + index),
         index_(index),
@@ -32,7 +32,7 @@ class Worker {
  private:
   void allocate();
   void free_one();
-  void free(const Held& held);
+  void free(const LiveBlock& held);
   void free_half();
   void look();
   void exchange();
@@ -43,15 +43,15 @@ class Worker {
   void take_snapshot();
   size_t draw_bytes();
 
-  Field& field_;
+  Environment& field_;
   Random random_;
   const size_t index_;
   uint64_t act_count_ = 0;
-  HeldBlocks live_;
+  LiveBlocks live_;
   std::unique_ptr<Session> session_;
-  Sleepers sleepers_;
+  PausedPool sleepers_;
   Graphs graphs_;
-  PassingStreams passing_;
+  TransientStreams passing_;
 };
 
 }  // namespace ashlar::stress

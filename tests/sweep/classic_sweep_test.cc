@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The n-th call to the device fails, for every n, in every way: the classic engine ends in a clear
-// error or a success, and never loses memory. Afterwards everything can be given back; of a lost
-// device, once it is well again.
+// Fails the n-th device call for every n, in every way: the classic engine reports a clear error or
+// succeeds, and never loses memory. Afterwards all memory can be released; on a lost device, once
+// it recovers.
 #include <gtest/gtest.h>
 
 #include <vector>

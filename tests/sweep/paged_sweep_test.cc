@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The n-th call to the device fails, for every n, in every way: the paged engine ends in a clear
-// error or a success, and never loses memory. Its invariants hold, and afterwards everything can be
-// given back; of a lost device, once it is well again. Memory goes from view to view and from
-// stream to stream on the way.
+// Fails the n-th device call for every n, in every way: the paged engine reports a clear error or
+// succeeds, keeps its invariants and never loses memory. Afterwards all memory can be released; on
+// a lost device, once it recovers. Memory moves between views and streams.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -40,7 +39,7 @@ class PagedWorkload final : public sweep::Workload {
     expect_valid();
     if (has_views_) sleep_and_wake();
     expect_valid();
-    expect_clear(engine_.add_accessor(kPeer));  // in whatever comes
+    expect_clear(engine_.add_accessor(kPeer));  // for all later mappings
   }
   void touch(const Block& block, size_t bytes, StreamId stream) override {
     expect_clear(
@@ -61,7 +60,7 @@ class PagedWorkload final : public sweep::Workload {
   const bool has_views_;
 };
 
-// Every other block is freed, and what comes then fits nowhere but across what they leave.
+// Frees every other block, so that the next request fits only across the holes.
 void PagedWorkload::stitch() {
   free_all();
   for (int i = 0; i < 8; ++i) allocate(6 * kMiB);
@@ -74,8 +73,8 @@ void PagedWorkload::stitch() {
   free_all();
 }
 
-// All of the memory goes to the other stream, and comes back: first while the one that has it is at
-// work, then while it is idle. The pool that keeps its mappings lends nothing.
+// Moves all memory to the other stream and back: first while its owner is busy, then while it is
+// idle. The pool that keeps its mappings lends nothing.
 void PagedWorkload::lend() {
   for (const StreamId stream : {side(), kDefaultStream}) {
     allocate(40 * kMiB, stream);
@@ -90,7 +89,7 @@ void PagedWorkload::lend() {
   expect_clear(machine().resume(kDevice, side()));
 }
 
-// Some of what is idle goes back, of a stream that is at work too; then all of it.
+// Releases part of the idle memory, including that of a busy stream; then all of it.
 void PagedWorkload::trim_by_size() {
   allocate(20 * kMiB);
   allocate(20 * kMiB, side());
@@ -102,7 +101,7 @@ void PagedWorkload::trim_by_size() {
   expect_clear(engine_.trim_to({0, TrimWait::kForWork, {}}).status());
 }
 
-// A pool whose memory was stitched across streams since its checkpoint, twice.
+// Restores a pool whose memory was stitched across streams since its checkpoint, twice.
 void PagedWorkload::set_back() {
   route(kCheckedPool);
   for (int i = 0; i < 4; ++i) allocate(6 * kMiB);
@@ -121,7 +120,7 @@ void PagedWorkload::set_back() {
   expect_clear(engine_.release_pool(kCheckedPool));
 }
 
-// With what the blocks hold, and without. What fails to wake may be freed all the same.
+// With and without contents. Blocks that fail to resume can still be freed.
 void PagedWorkload::sleep_and_wake() {
   PoolOptions options;
   options.tag = "sleeper";
@@ -139,7 +138,7 @@ void PagedWorkload::sleep_and_wake() {
     expect_valid();
   }
   free_all();
-  expect_clear(engine_.release_pool(kSleeper));  // of the route
+  expect_clear(engine_.release_pool(kSleeper));  // retained by the route
   expect_clear(engine_.release_pool(kSleeper));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the workload that every engine goes through, and the checks; see sweep.h.
+// The common part of the workload, and the checks; see sweep.h.
 #include "sweep/sweep.h"
 
 #include <chrono>
@@ -39,7 +39,7 @@ std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
 
 Workload::Workload(const SweepCase& each) {
   sim::Options machine_options;
-  machine_options.device_count = 2;  // the other one may have access
+  machine_options.device_count = 2;  // for peer access
   machine_options.capacity_bytes = 128 * kMiB;
   machine_options.backing = sim::Backing::kBookkeeping;
   machine_options.seed = 1;
@@ -51,8 +51,8 @@ Workload::Workload(const SweepCase& each) {
   captured_ = *device().create_stream();
 }
 
-// The call after those that fail takes an hour of the machine's own time: the clock tells whether
-// the run got that far. A device that was lost says so itself.
+// The call after the failing ones takes an hour of simulated time, so the clock tells whether the
+// run got that far. A lost device reports it itself.
 void Workload::inject(uint64_t nth, sim::FaultRule fault) {
   fault.nth = nth;
   loses_device_ = fault.action == sim::FaultAction::kLoseDevice;
@@ -91,7 +91,7 @@ void Workload::fill_and_use() {
   free_first();
 }
 
-// As a block that another process has open when its owner frees it.
+// Like a block that another process has open when its owner frees it.
 void Workload::hold_and_let_go() {
   allocate(3 * kMiB);
   if (live_.empty()) return;
@@ -150,7 +150,7 @@ void Workload::expect_nothing_lost() {
     EXPECT_TRUE(engine().release_pool(kPool).ok());
   }
   EXPECT_TRUE(engine().release_pool(kCapturePool).ok());
-  expect_clear(engine().trim({}));  // may still report what failed before
+  expect_clear(engine().trim({}));  // may still report earlier failures
   const Status trimmed = engine().trim({});
   EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
   expect_valid();

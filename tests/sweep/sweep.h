@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The n-th call to the device fails, for every n, in every way: what the sweeps of all engines have
-// in common. An engine brings a Workload of its own; sweep.cc has the part that each goes through,
-// and what must be true afterwards.
+// Fails the n-th device call for every n, in every way: the common part of the sweeps of all
+// engines. An engine adds its own Workload; sweep.cc has the common operations and checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,14 +31,14 @@ struct NamedFault {
   std::string name;
   sim::FaultRule rule;
 };
-// No memory; a fault; a device that is lost.
+// Out of memory, a fault, and a lost device.
 std::vector<NamedFault> single_faults();
-// Every setting with every way to fail, by both names.
+// Every setting with every kind of fault.
 std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
                                const std::vector<NamedFault>& faults);
 
-// One run on a machine of its own. Whatever fails is left out; the rest goes on. The engine is the
-// derived class's, made for `device()`.
+// One run on its own machine. Skips what fails and continues. The derived class creates the engine
+// for `device()`.
 class Workload {
  public:
   explicit Workload(const SweepCase& each);
@@ -49,9 +48,9 @@ class Workload {
 
   void inject(uint64_t nth, sim::FaultRule fault);
   void run();
-  // Without faults, everything goes back.
+  // Without faults, all memory is released.
   void expect_nothing_lost();
-  // Whether there was a call after those that failed.
+  // Whether there was a call after the failing ones.
   bool went_beyond() const;
   sim::CallCosts costs() const { return machine_->costs(kDevice); }
 
@@ -61,9 +60,9 @@ class Workload {
 
   virtual Engine& engine() = 0;
   virtual Status validate() const = 0;
-  // What this engine alone is put through.
+  // Operations specific to this engine.
   virtual void run_special() {}
-  // Every block that was allocated.
+  // Called for every allocated block.
   virtual void touch(const Block& /*block*/, size_t /*bytes*/, StreamId /*stream*/) {}
 
   sim::Machine& machine() { return *machine_; }
@@ -78,7 +77,7 @@ class Workload {
   void free_at(size_t place);
   void free_first();
   void free_all();
-  // Whatever is live is the checkpoint's afterwards, or as it was. REQUIRES: all of it is of the
+  // Afterwards the live blocks are the checkpoint's, or unchanged. REQUIRES: all are in the
   // checkpoint's pool.
   void restore(const PoolCheckpoint& checkpoint);
 

@@ -30,7 +30,7 @@ class PluginTest : public testing::Test {
                              "record_count", "begin_count", "end_count", "release_count"}) {
       counter(name) = 0;
     }
-    *static_cast<size_t*>(symbol("most_bytes")) = SIZE_MAX;
+    *static_cast<size_t*>(symbol("max_bytes")) = SIZE_MAX;
   }
 
   static void* symbol(const char* name, const char* library = kCounting) {
@@ -116,7 +116,7 @@ TEST_F(PluginTest, NullIsOutOfMemory) {
     ++heard;
     EXPECT_GE(notice.wanted_bytes, 5000U);
   });
-  *static_cast<size_t*>(symbol("most_bytes")) = 4000;
+  *static_cast<size_t*>(symbol("max_bytes")) = 4000;
   try {
     allocator.allocate(5000);
     ADD_FAILURE() << "null was handed out";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The observer, and what is held against what it was told.
-#include "mirror.h"
+// The observer and its checks.
+#include "mapping_observer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@
 
 namespace ashlar::stress {
 
-Mirror::Mirror(Engine& engine) : engine_(engine) {
+MappingObserver::MappingObserver(Engine& engine) : engine_(engine) {
   RemapObserver observer;
   observer.after_map = [this](AddressRange range) { note_mapped(range); };
   observer.before_unmap = [this](AddressRange range) { note_unmapping(range); };
   EXPECT_TRUE(engine_.add_remap_observer(std::move(observer)).ok());
 }
 
-void Mirror::note_mapped(AddressRange range) {
+void MappingObserver::note_mapped(AddressRange range) {
   {
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(told_.emplace(range.begin, range.bytes).second) << "mapped twice";
@@ -25,7 +25,7 @@ void Mirror::note_mapped(AddressRange range) {
   if (mapped_count_ % 16 == 0) call_the_engine();
 }
 
-void Mirror::note_unmapping(AddressRange range) {
+void MappingObserver::note_unmapping(AddressRange range) {
   EXPECT_TRUE(is_mapped(range.begin)) << "told too late";
   const std::lock_guard lock(mutex_);
   const auto found = told_.find(range.begin);
@@ -34,15 +34,15 @@ void Mirror::note_unmapping(AddressRange range) {
   told_.erase(found);
 }
 
-// Observers may; whatever that leads to is told from within.
-void Mirror::call_the_engine() {
+// Observers may call the engine; resulting notices are delivered recursively.
+void MappingObserver::call_the_engine() {
   if (std::exchange(is_calling_, true)) return;
   const Result<Block*> block = engine_.allocate({1, kDefaultStream});
   if (block.ok()) engine_.free_quietly(*block);
   is_calling_ = false;
 }
 
-void Mirror::expect_told(const Block& block) const {
+void MappingObserver::expect_told(const Block& block) const {
   {
     const std::lock_guard lock(mutex_);
     if (covers({block.address, block.bytes})) return;
@@ -51,7 +51,7 @@ void Mirror::expect_told(const Block& block) const {
       << "the block at " << block.address.value() << " is in memory that nobody was told of";
 }
 
-bool Mirror::covers(AddressRange range) const {
+bool MappingObserver::covers(AddressRange range) const {
   auto next = told_.upper_bound(range.begin);
   if (next == told_.begin()) return false;
   --next;
@@ -64,7 +64,7 @@ bool Mirror::covers(AddressRange range) const {
   return known_to > range.begin;
 }
 
-void Mirror::expect_true() const {
+void MappingObserver::expect_true() const {
   const size_t granule_bytes = engine_.device().properties().granularity_bytes;
   std::set<DeviceAddress> told;
   for (const auto& [begin, bytes] : told_) {
@@ -79,7 +79,7 @@ void Mirror::expect_true() const {
   EXPECT_EQ(told, mapped);
 }
 
-bool Mirror::is_mapped(DeviceAddress at) const {
+bool MappingObserver::is_mapped(DeviceAddress at) const {
   const Result<AddressDescription> found = engine_.device().describe(at);
   return found.ok() && found->kind == MemoryKind::kDevice;
 }

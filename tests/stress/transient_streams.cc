@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream, what is allocated on it, and what is left when it is gone.
-#include "passing_streams.h"
+// Creation and destruction of streams with live and freed blocks.
+#include "transient_streams.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ constexpr size_t kMostBytes = 12 * kMiB;
 
 }  // namespace
 
-void PassingStreams::act() {
+void TransientStreams::act() {
   const uint64_t point = random_.below(100);
   if (!orphans_.empty() && point < 40) return free_orphan();
   if (!stream_) return make_stream();
@@ -25,7 +25,7 @@ void PassingStreams::act() {
   if (point >= 90) destroy();
 }
 
-void PassingStreams::make_stream() {
+void TransientStreams::make_stream() {
   while (!orphans_.empty()) free_orphan();
   device_ = random_.below(kDeviceCount);
   const Result<StreamId> made = field_.device(device_).create_stream();
@@ -33,24 +33,24 @@ void PassingStreams::make_stream() {
   if (made.ok()) stream_ = {&field_.device(device_), *made};
 }
 
-// Often behind a stream that may be held back, so that there is work left when it is destroyed.
-void PassingStreams::allocate() {
+// Often behind a stream that may be held back, so that work is left when the stream is destroyed.
+void TransientStreams::allocate() {
   const auto bytes = static_cast<size_t>(std::exp2(9 + 13.5 * random_.fraction()));
   while (!live_.empty() && live_.bytes() + bytes > kMostBytes) {
     field_.free(live_.take_any(random_));
   }
   if (random_.below(2) == 0) {
-    Field::order({stream_->device, field_.any_stream(device_, random_)}, *stream_);
+    Environment::order({stream_->device, field_.any_stream(device_, random_)}, *stream_);
   }
-  const Result<Held> held = field_.allocate(device_, {bytes, stream_->stream});
+  const Result<LiveBlock> held = field_.allocate(device_, {bytes, stream_->stream});
   if (held.ok()) live_.add(*held);
 }
 
-// Whoever comes after it must be told from now on: nobody can ask the stream any more.
-void PassingStreams::destroy() {
+// Orders a successor stream now, because the destroyed one cannot be used any more.
+void TransientStreams::destroy() {
   while (!orphans_.empty()) free_orphan();
   heir_ = {stream_->device, field_.any_stream(device_, random_)};
-  if (!live_.empty()) Field::must_order(*stream_, heir_);
+  if (!live_.empty()) Environment::must_order(*stream_, heir_);
   while (!live_.empty() && random_.below(3) != 0) field_.free(live_.take_any(random_));
   const Status destroyed = stream_->device->destroy_stream(stream_->stream);
   expect_clear(destroyed);
@@ -59,15 +59,15 @@ void PassingStreams::destroy() {
   stream_.reset();
 }
 
-void PassingStreams::free_orphan() {
-  const Held held = orphans_.take_any(random_);
+void TransientStreams::free_orphan() {
+  const LiveBlock held = orphans_.take_any(random_);
   paged::PagedEngine& engine = field_.engine(held.device);
   field_.check_on(held, heir_);
   expect_clear(engine.record_stream(held.block, heir_));
   expect_clear(engine.free(held.block));
 }
 
-void PassingStreams::free_all() {
+void TransientStreams::free_all() {
   while (!orphans_.empty()) free_orphan();
   while (!live_.empty()) field_.free(live_.take_any(random_));
   if (stream_) destroy();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, streams and engines of the stress, and the hand that holds streams back.
-#include "field.h"
+// Devices, streams and engines of the stress, and the thread that holds streams back.
+#include "environment.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ void expect_clear(const Status& status) {
   EXPECT_TRUE(is_clear) << status.to_string();
 }
 
-Field::Field(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& options) {
+Environment::Environment(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& options) {
   sim::Options machine_options;
   machine_options.device_count = kDeviceCount;
   machine_options.capacity_bytes = capacity_bytes;
@@ -24,7 +24,7 @@ Field::Field(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& optio
   for (size_t i = 0; i < kDeviceCount; ++i) {
     for (StreamId& stream : streams_[i]) stream = *device(i).create_stream();
     engines_[i] = std::make_unique<paged::PagedEngine>(device(i), options);
-    mirrors_[i] = std::make_unique<Mirror>(*engines_[i]);
+    mirrors_[i] = std::make_unique<MappingObserver>(*engines_[i]);
     for (size_t peer = 0; peer < kDeviceCount; ++peer) {
       if (peer == i) continue;
       EXPECT_TRUE(engines_[i]->add_accessor(DeviceIndex(peer)).ok());
@@ -34,46 +34,48 @@ Field::Field(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& optio
   hand_ = std::thread([this, seed] { hold_and_resume(seed); });
 }
 
-Field::~Field() { calm_down(); }
+Environment::~Environment() { calm_down(); }
 
-// --- memory -------------------------------------------------------------------------------------
+// Memory.
 
-Result<Held> Field::allocate(size_t device, const AllocationRequest& request) {
-  // As the facades do it.
-  Block* at_once = engine(device).allocate_fast(request.bytes, request.stream);
+Result<LiveBlock> Environment::allocate(size_t device, const AllocationRequest& request) {
+  // As the public facades do.
+  Block* fast_block = engine(device).allocate_fast(request.bytes, request.stream);
   const Result<Block*> block =
-      at_once != nullptr ? Result<Block*>(at_once) : engine(device).allocate(request);
+      fast_block != nullptr ? Result<Block*>(fast_block) : engine(device).allocate(request);
   expect_clear(block.status());
   if (!block.ok()) return block.status();
   EXPECT_EQ((*block)->stream, request.stream);
   mirror(device).expect_told(**block);
-  const Held held{device, *block, {(*block)->address, (*block)->bytes, ++last_name_}};
+  const LiveBlock held{device, *block, {(*block)->address, (*block)->bytes, ++last_name_}};
   stamp(held);
   return held;
 }
 
-void Field::free(const Held& held) {
+void Environment::free(const LiveBlock& held) {
   check(held);
   expect_clear(engine(held.device).free(held.block));
 }
 
-void Field::stamp(const Held& held) {
+void Environment::stamp(const LiveBlock& held) {
   const Status queued =
       machine_->launch(DeviceIndex(held.device), held.block->stream, write_stamp(held.stamp));
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
 
-// --- looking ------------------------------------------------------------------------------------
+// Checking.
 
-void Field::check(const Held& held) { check_on(held, {&device(held.device), held.block->stream}); }
+void Environment::check(const LiveBlock& held) {
+  check_on(held, {&device(held.device), held.block->stream});
+}
 
-void Field::check_on(const Held& held, const StreamUse& user) {
+void Environment::check_on(const LiveBlock& held, const StreamUse& user) {
   const Status queued = machine_->launch(user.device->properties().index, user.stream,
                                          check_stamp(held.stamp, mismatches_));
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
 
-std::optional<StreamUse> Field::look(const Held& held, Random& random) {
+std::optional<StreamUse> Environment::look(const LiveBlock& held, Random& random) {
   const size_t from = random.below(8) == 0 ? random.below(kDeviceCount) : held.device;
   const StreamUse user{&device(from), any_stream(from, random)};
   if (!order({&device(held.device), held.block->stream}, user)) return std::nullopt;
@@ -82,7 +84,7 @@ std::optional<StreamUse> Field::look(const Held& held, Random& random) {
   return user;
 }
 
-bool Field::order(const StreamUse& first, const StreamUse& then) {
+bool Environment::order(const StreamUse& first, const StreamUse& then) {
   const Result<EventId> event = first.device->create_event();
   if (!event.ok()) return false;
   const bool is_ordered = first.device->record_event(*event, first.stream).ok() &&
@@ -91,34 +93,34 @@ bool Field::order(const StreamUse& first, const StreamUse& then) {
   return is_ordered;
 }
 
-void Field::must_order(const StreamUse& first, const StreamUse& then) {
+void Environment::must_order(const StreamUse& first, const StreamUse& then) {
   int left = 100;
   while (!order(first, then) && left > 0) --left;
   EXPECT_GT(left, 0) << "a stream cannot be waited for";
 }
 
-// --- for another thread to take -----------------------------------------------------------------
+// Exchange between threads.
 
-void Field::leave(const Held& held) {
+void Environment::leave(const LiveBlock& held) {
   const std::lock_guard lock(mutex_);
   left_.push_back(held);
 }
 
-std::optional<Held> Field::take() {
+std::optional<LiveBlock> Environment::take() {
   const std::lock_guard lock(mutex_);
   if (left_.empty()) return std::nullopt;
-  const Held held = left_.front();
+  const LiveBlock held = left_.front();
   left_.erase(left_.begin());
   return held;
 }
 
-size_t Field::left_count(size_t device) const {
+size_t Environment::left_count(size_t device) const {
   const std::lock_guard lock(mutex_);
   return static_cast<size_t>(std::count_if(
-      left_.begin(), left_.end(), [&](const Held& held) { return held.device == device; }));
+      left_.begin(), left_.end(), [&](const LiveBlock& held) { return held.device == device; }));
 }
 
-void Field::calm_down() {
+void Environment::calm_down() {
   {
     const std::lock_guard lock(mutex_);
     is_calm_ = true;
@@ -128,8 +130,8 @@ void Field::calm_down() {
   machine_->clear_faults();
 }
 
-// A few streams are always behind the others, each for a moment; whoever waits for one gets there.
-void Field::hold_and_resume(uint64_t seed) {
+// Holds a few streams back at any time, each briefly; waits for them still end.
+void Environment::hold_and_resume(uint64_t seed) {
   struct Stream {
     DeviceIndex device;
     StreamId stream;

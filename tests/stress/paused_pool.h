@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pool with a tag, and what one thread has in it: paused and resumed, with its contents kept or
-// written anew, while the others use the memory.
+// A tagged pool of one thread, paused and resumed with its contents kept or rewritten, while other
+// threads use the memory.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "field.h"
+#include "environment.h"
 
 namespace ashlar::stress {
 
-class Sleepers {
+class PausedPool {
  public:
-  Sleepers(Field& field, Random& random, size_t index)
+  PausedPool(Environment& field, Random& random, size_t index)
       : field_(field), random_(random), tag_("sleepers of thread " + std::to_string(index)) {}
 
   void act();
-  // Awake or not.
+  // Paused or not.
   void free_all();
   size_t live_count(size_t device) const { return live_.count_on(device); }
 
@@ -31,12 +31,12 @@ class Sleepers {
   void resume();
   bool is_awake() const { return contents_ == Contents::kThere; }
 
-  Field& field_;
+  Environment& field_;
   Random& random_;
   const std::string tag_;
   size_t device_ = 0;
   std::optional<PoolId> pool_;
-  HeldBlocks live_;
+  LiveBlocks live_;
   Contents contents_ = Contents::kThere;
 };
 

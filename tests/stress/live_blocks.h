@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that somebody may use and free, and what must be in them.
+// Live blocks and their expected contents.
 #pragma once
 
 #include <algorithm>
@@ -11,24 +11,24 @@
 
 namespace ashlar::stress {
 
-struct Held {
+struct LiveBlock {
   size_t device = 0;
   Block* block = nullptr;
   Stamp stamp;
 };
 
-// In no order. Not thread safe.
-class HeldBlocks {
+// Unordered. Not thread safe.
+class LiveBlocks {
  public:
-  void add(const Held& held) {
+  void add(const LiveBlock& held) {
     held_.push_back(held);
     bytes_ += held.stamp.bytes;
   }
   // REQUIRES: not empty.
-  const Held& any(Random& random) const { return held_[random.below(held_.size())]; }
-  Held take_any(Random& random) {
+  const LiveBlock& any(Random& random) const { return held_[random.below(held_.size())]; }
+  LiveBlock take_any(Random& random) {
     std::swap(held_[random.below(held_.size())], held_.back());
-    const Held taken = held_.back();
+    const LiveBlock taken = held_.back();
     held_.pop_back();
     bytes_ -= taken.stamp.bytes;
     return taken;
@@ -39,13 +39,13 @@ class HeldBlocks {
   size_t bytes() const { return bytes_; }
   size_t count_on(size_t device) const {
     return static_cast<size_t>(std::count_if(
-        held_.begin(), held_.end(), [&](const Held& held) { return held.device == device; }));
+        held_.begin(), held_.end(), [&](const LiveBlock& held) { return held.device == device; }));
   }
   auto begin() { return held_.begin(); }
   auto end() { return held_.end(); }
 
  private:
-  std::vector<Held> held_;
+  std::vector<LiveBlock> held_;
   size_t bytes_ = 0;
 };
 

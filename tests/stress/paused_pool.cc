@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asleep or awake. Nobody else has these blocks, so that nobody works on memory that is not there.
-#include "sleepers.h"
+// Pausing and resuming. Only this thread uses the blocks, so no work accesses paused memory.
+#include "paused_pool.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/units.h"
-#include "routed.h"
+#include "pool_selection.h"
 
 namespace ashlar::stress {
 namespace {
@@ -17,12 +17,12 @@ constexpr size_t kMostBytes = 16 * kMiB;
 
 }  // namespace
 
-void Sleepers::act() {
+void PausedPool::act() {
   if (!pool_) make_pool();
   const uint64_t point = random_.below(100);
   if (!is_awake()) {
     if (point < 30) return resume();
-    // The address of a block that is gone may serve another after the pause.
+    // The address of a freed block may be reused after the pause.
     if (point < 40 && !live_.empty()) {
       expect_clear(engine().free(live_.take_any(random_).block));
     }
@@ -39,7 +39,7 @@ void Sleepers::act() {
   free_all();
 }
 
-void Sleepers::make_pool() {
+void PausedPool::make_pool() {
   device_ = random_.below(kDeviceCount);
   pool_ = PoolId{0, field_.next_pool()};
   PoolOptions options;
@@ -47,49 +47,50 @@ void Sleepers::make_pool() {
   expect_clear(engine().create_pool(*pool_, options));
 }
 
-void Sleepers::allocate() {
+void PausedPool::allocate() {
   const auto bytes = static_cast<size_t>(std::exp2(9 + 14 * random_.fraction()));
   while (!live_.empty() && live_.bytes() + bytes > kMostBytes) {
     field_.free(live_.take_any(random_));
   }
-  const Wanted wanted(*pool_);
+  const PoolSelection wanted(*pool_);
   expect_clear(engine().begin_routing(*pool_, when_wanted(*pool_)));
-  const Result<Held> held = field_.allocate(device_, {bytes, field_.any_stream(device_, random_)});
+  const Result<LiveBlock> held =
+      field_.allocate(device_, {bytes, field_.any_stream(device_, random_)});
   if (held.ok()) live_.add(*held);
   expect_clear(engine().end_routing(*pool_));
   expect_clear(engine().release_pool(*pool_));
 }
 
-// One that fails may have begun.
-void Sleepers::pause() {
+// A failed pause may have begun.
+void PausedPool::pause() {
   const bool keeps = random_.below(2) == 0;
   const Status paused = engine().pause(tag_, keeps);
-  if (paused.is(StatusKind::kUnsupported)) return;  // a block came while caching was off
+  if (paused.is(StatusKind::kUnsupported)) return;  // a block was allocated while caching was off
   expect_clear(paused);
   contents_ = keeps ? Contents::kKept : Contents::kLost;
 }
 
-// Without enough memory they sleep on.
-void Sleepers::resume() {
+// Stays paused without enough memory.
+void PausedPool::resume() {
   const Status resumed = engine().resume(tag_);
   expect_clear(resumed);
   if (!resumed.ok()) return;
-  for (const Held& held : live_) {
+  for (const LiveBlock& held : live_) {
     if (contents_ == Contents::kLost) field_.stamp(held);
     field_.check(held);
   }
   contents_ = Contents::kThere;
 }
 
-void Sleepers::free_all() {
+void PausedPool::free_all() {
   if (!pool_) return;
   if (!is_awake()) resume();
   while (!live_.empty()) {
-    const Held held = live_.take_any(random_);
+    const LiveBlock held = live_.take_any(random_);
     if (is_awake()) field_.check(held);
     expect_clear(engine().free(held.block));
   }
-  let_go_of_pool(engine(), *pool_);
+  release_pool_fully(engine(), *pool_);
   pool_.reset();
   contents_ = Contents::kThere;
 }
