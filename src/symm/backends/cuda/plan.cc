@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One function for each collective, which reads as the table in docs/design/symm.md.
+// One function for each collective, which reads as the table in docs/internals/symmetric_memory.md.
 #include "symm/backends/cuda/plan.h"
 
 #include <algorithm>

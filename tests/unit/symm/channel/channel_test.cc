@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections between ranks, here all in one process: who is let in, what is said, how it ends.
+// Connections between ranks of one process: authentication, messages and disconnects.
 #include "symm/channel/channel.h"
 
 #include <fcntl.h>
@@ -45,14 +45,14 @@ std::span<const uint8_t> span_of(const std::string& bytes) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
 }
 
-// The other end closed, and said nothing.
+// Whether the peer has closed the socket without sending anything.
 bool is_hung_up_on(int socket_fd) {
   std::array<uint8_t, 1> byte{};
   const auto got = receive_descriptors(socket_fd, byte, 0, std::chrono::seconds(10));
   return got.ok() && got->bytes == 0;
 }
 
-// Two ranks of a group, each with a channel of its own, as two processes have.
+// Two ranks of a group, each with its own channel, as in two processes.
 class TwoRanks {
  public:
   TwoRanks() {
@@ -94,7 +94,7 @@ class TwoRanks {
   std::unique_ptr<PeerConnections> connections_[2];
 };
 
-TEST(ChannelConcurrency, DescriptorsArriveUnderTheirNumber) {
+TEST(ChannelConcurrency, DeliversDescriptorsBySequenceNumber) {
   TwoRanks ranks = TwoRanks::connected();
   const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
@@ -109,7 +109,7 @@ TEST(ChannelConcurrency, DescriptorsArriveUnderTheirNumber) {
               HasSubstr("is ahead"));
 }
 
-TEST(ChannelConcurrency, ALinkThatEndsWithoutAFarewellIsADeath) {
+TEST(ChannelConcurrency, ReportsPeerDeathOnDisconnectWithoutClosing) {
   TwoRanks ranks = TwoRanks::connected();
   ranks.end_links(1);
   ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
@@ -119,7 +119,7 @@ TEST(ChannelConcurrency, ALinkThatEndsWithoutAFarewellIsADeath) {
             "rank 1 of group test died");
 }
 
-TEST(ChannelConcurrency, AFarewellIsNoDeath) {
+TEST(ChannelConcurrency, IgnoresDisconnectAfterClosing) {
   TwoRanks ranks = TwoRanks::connected();
   ASSERT_TRUE(ranks.connections(0).send(1, 0, -1, patience()).ok());
   ranks.connections(1).close_all({});
@@ -127,7 +127,7 @@ TEST(ChannelConcurrency, AFarewellIsNoDeath) {
   EXPECT_TRUE(contract::stays([&] { return !ranks.failure(0).has_happened(); }));
 }
 
-TEST(ChannelConcurrency, WhoGivesUpSaysWhy) {
+TEST(ChannelConcurrency, CloseAllSendsTheReason) {
   TwoRanks ranks = TwoRanks::connected();
   ranks.connections(1).close_all(Status::peer_lost("rank 5 of group test died"));
   ranks.end_links(1);
@@ -135,7 +135,7 @@ TEST(ChannelConcurrency, WhoGivesUpSaysWhy) {
   EXPECT_EQ(ranks.failure(0).reason().message(), "rank 5 of group test died");
 }
 
-TEST(ChannelConcurrency, WhoIsWaitedForAndGivesUpSaysWhy) {
+TEST(ChannelConcurrency, ReceiveReturnsTheReasonOfAClosingPeer) {
   TwoRanks ranks = TwoRanks::connected();
   ranks.connections(1).close_all(Status::timeout("rank 1 of group test has no time"));
   const Status told = ranks.connections(0).receive(1, 0, patience()).status();
@@ -143,30 +143,31 @@ TEST(ChannelConcurrency, WhoIsWaitedForAndGivesUpSaysWhy) {
   EXPECT_EQ(told.message(), "rank 1 of group test has no time");
 }
 
-// It calls, and the other one ends before it has come to where it would answer.
-TEST(ChannelConcurrency, WhoCalledAndHadNoAnswerIsToldWhy) {
+// Rank 1 connects, and rank 0 closes before it accepts.
+TEST(ChannelConcurrency, CloseAllReachesConnectionsNotYetAccepted) {
   TwoRanks ranks;
   ranks.connect(1);
-  ASSERT_TRUE(eventually([&] {  // once the call has come in
+  ASSERT_TRUE(eventually([&] {  // until the connection is pending
     ranks.connections(0).close_all(Status::timeout("rank 0 of group test lost the store"));
     return ranks.failure(1).has_happened();
   }));
   EXPECT_EQ(ranks.failure(1).reason().message(), "rank 0 of group test lost the store");
 }
 
-// That one of three did not call is no reason to hang up on the second: the reason comes later.
-TEST(ChannelConcurrency, WhoIsLateWithOneStaysConnectedToTheOthersUntilItSaysWhy) {
+// If one of three ranks does not connect, the connection to the second stays open, so that the
+// reason can be sent.
+TEST(ChannelConcurrency, KeepsOtherConnectionsOpenAfterAConnectTimeout) {
   const TwoRanks ranks;
   const auto failures = std::array{std::make_shared<Failure>(), std::make_shared<Failure>()};
   PeerConnections::Options options[2] = {ranks.options(0), ranks.options(1)};
   for (PeerConnections::Options& each : options) {
     each.rank_info.world_size = 3;
-    each.peers.push_back(ranks.channel(0).address());  // rank 2 would be the one to call
+    each.peers.push_back(ranks.channel(0).address());  // rank 2 would connect
   }
   PeerConnections first(ranks.channel(0), options[0], failures[0]);
   PeerConnections second(ranks.channel(1), options[1], failures[1]);
   EXPECT_EQ(second.connect(Deadline::after(milliseconds(20))).kind(), StatusKind::kTimeout);
-  // Time for the call to come in, on a busy machine, too.
+  // Enough time for the connection to arrive on a busy machine.
   EXPECT_EQ(first.connect(Deadline::after(milliseconds(1000))).kind(), StatusKind::kTimeout);
   EXPECT_TRUE(first.reaches(1));
   EXPECT_TRUE(contract::stays([&] { return !failures[0]->has_happened(); }));
@@ -175,7 +176,7 @@ TEST(ChannelConcurrency, WhoIsLateWithOneStaysConnectedToTheOthersUntilItSaysWhy
   EXPECT_EQ(failures[0]->reason().message(), "rank 1 of group test lost the store");
 }
 
-TEST(ChannelConcurrency, AReceiverWaitsNoLongerThanItsDeadline) {
+TEST(ChannelConcurrency, ReceiveEndsAtItsDeadline) {
   TwoRanks ranks = TwoRanks::connected();
   const Status late =
       ranks.connections(0).receive(1, 0, Deadline::after(milliseconds(30))).status();
@@ -183,7 +184,7 @@ TEST(ChannelConcurrency, AReceiverWaitsNoLongerThanItsDeadline) {
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test sent nothing"));
 }
 
-TEST(ChannelConcurrency, OnlyWhoKnowsTheTokenIsLetIn) {
+TEST(ChannelConcurrency, RejectsConnectionsWithoutTheToken) {
   const std::unique_ptr<Channel> channel = *Channel::open();
   ChannelAddress wrong = channel->address();
   wrong.token[3] ^= 1;
@@ -197,7 +198,7 @@ TEST(ChannelConcurrency, OnlyWhoKnowsTheTokenIsLetIn) {
   EXPECT_TRUE(channel->accept(name, none, patience()).ok());
 }
 
-TEST(ChannelConcurrency, NonsenseAndSilenceAreHungUpOn) {
+TEST(ChannelConcurrency, DropsMalformedAndSilentConnections) {
   const std::unique_ptr<Channel> channel = *Channel::open({milliseconds(20), 8});
   ChannelMessage hello;
   hello.text = bytes_of(channel->address().token);
@@ -213,7 +214,7 @@ TEST(ChannelConcurrency, NonsenseAndSilenceAreHungUpOn) {
   EXPECT_TRUE(is_hung_up_on(silent.get()));
 }
 
-TEST(ChannelConcurrency, NobodyListensWhereAProcessHasEnded) {
+TEST(ChannelConcurrency, ConnectReturnsPeerLostWhenTheListenerHasEnded) {
   ChannelAddress address;
   {
     const std::unique_ptr<Channel> channel = *Channel::open();
@@ -224,10 +225,10 @@ TEST(ChannelConcurrency, NobodyListensWhereAProcessHasEnded) {
   EXPECT_THAT(lost.message(), HasSubstr("rank 0 died"));
 }
 
-TEST(Channel, AListenerThatAcceptsNobodyIsNotDeadAndWaitedForUntilTheDeadline) {
-  const ChannelAddress address{text("ashlar-test-accepts-nobody-", ::getpid()), {}};
+TEST(Channel, ConnectTimesOutWhenTheListenerDoesNotAccept) {
+  const ChannelAddress address{text("ashlar-test-never-accepts-", ::getpid()), {}};
   const UniqueFd listening = *listen_abstract(address.name);
-  ASSERT_EQ(::listen(listening.get(), 1), 0);  // no more than two in its queue
+  ASSERT_EQ(::listen(listening.get(), 1), 0);  // at most two queued connections
   std::vector<UniqueFd> queued;
   Status last;
   while (last.ok() && queued.size() < 8) {
@@ -239,19 +240,19 @@ TEST(Channel, AListenerThatAcceptsNobodyIsNotDeadAndWaitedForUntilTheDeadline) {
   EXPECT_THAT(last.message(), HasSubstr("rank 0 accepted no connection"));
 }
 
-TEST(Channel, WhoHasNoDescriptorsLeftHimselfCallsNobodyDead) {
+TEST(Channel, ConnectDoesNotReportPeerLostWhenOutOfDescriptors) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{3, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const Status failed =
-      Channel::connect({"ashlar-test-nobody", {}}, {Token{7}, 1, 0}, patience()).status();
+      Channel::connect({"ashlar-test-no-listener", {}}, {Token{7}, 1, 0}, patience()).status();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(failed.kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(failed.code(), EMFILE);
 }
 
-TEST(ChannelConcurrency, LeavesNoDescriptorOpen) {
+TEST(ChannelConcurrency, LeaksNoDescriptors) {
   const size_t before = open_fd_count();
   for (int i = 0; i < 3; ++i) {
     TwoRanks ranks = TwoRanks::connected();
@@ -264,8 +265,8 @@ TEST(ChannelConcurrency, LeavesNoDescriptorOpen) {
   EXPECT_EQ(open_fd_count(), before);
 }
 
-// The whole way: a process that is killed is noticed by its socket alone.
-TEST(Channel, NoticesAProcessThatIsKilled) {
+// End to end: the socket alone reveals that a process was killed.
+TEST(Channel, DetectsAKilledProcess) {
   int addresses[2] = {-1, -1};
   ASSERT_EQ(::pipe(addresses), 0);
   const UniqueFd from(addresses[0]);

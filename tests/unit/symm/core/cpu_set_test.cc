@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which cores ranks have together, and whether they spin.
+// CPU sets, and how they decide whether ranks spin.
 #include "symm/core/cpu_set.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace ashlar::symm {
 namespace {
 
-TEST(CpuSet, AreCountedOnceHoweverManyHaveThem) {
+TEST(CpuSet, UnionCountsEachCoreOnce) {
   CpuSet all;
   EXPECT_EQ(all.count(), 0);
   all.add(CpuSet(std::string_view("\x03", 1)));
@@ -26,7 +26,7 @@ TEST(CpuSet, AreCountedOnceHoweverManyHaveThem) {
   EXPECT_EQ(all.bytes(), std::string("\x07\x80", 2));
 }
 
-TEST(CpuSet, OfAThreadAreThoseItMayUse) {
+TEST(CpuSet, OfThreadMatchesTheAffinityMask) {
   const CpuSet own = CpuSet::of_thread();
   ASSERT_GE(own.count(), 1);
   EXPECT_LE(own.bytes().size(), CpuSet::kMaxBytes);
@@ -44,7 +44,7 @@ TEST(CpuSet, OfAThreadAreThoseItMayUse) {
   }).join();
 }
 
-// As launchers do it.
+// Binds the thread to one core, as launchers do.
 void bind_to(size_t core) {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -63,7 +63,7 @@ std::vector<size_t> cores_at_hand() {
   return found;
 }
 
-// How often each of two ranks, bound to these cores, spins.
+// The spin counts of two ranks bound to these cores.
 std::vector<int> spins_of(size_t first, size_t second) {
   const std::unique_ptr<Process> process = *Process::start({});
   const std::shared_ptr<Store> store = make_memory_store();
@@ -86,7 +86,7 @@ std::vector<int> spins_of(size_t first, size_t second) {
   return spins;
 }
 
-TEST(CoresConcurrency, RanksWithACoreEachSpinAndRanksThatShareOneDoNot) {
+TEST(CpuSetConcurrency, RanksSpinOnlyIfEachHasItsOwnCore) {
   const std::vector<size_t> cores = cores_at_hand();
   if (cores.size() < 2) GTEST_SKIP() << "NOT TESTED: there are no two cores here";
   for (const int each : spins_of(cores[0], cores[1])) EXPECT_GT(each, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a group remembers of its end.
+// The failure state of a group.
 #include "symm/core/failure.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 namespace ashlar::symm {
 namespace {
 
-TEST(FirstFailure, HasNoReasonWhileNothingHappened) {
+TEST(Failure, HasNoReasonBeforeAReport) {
   const Failure failure;
   EXPECT_FALSE(failure.has_happened());
   EXPECT_TRUE(failure.reason().ok());
 }
 
-TEST(FirstFailure, KeepsTheFirstReason) {
+TEST(Failure, KeepsTheFirstReason) {
   Failure failure;
   failure.report(Status::peer_lost("rank 3 died"));
   failure.report(Status::timeout("rank 1 waited for rank 3"));

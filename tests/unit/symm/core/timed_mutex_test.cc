@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns: one at a time, and none that is waited for too long.
+// Mutual exclusion and deadlines of TimedMutex.
 #include "symm/core/timed_mutex.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 namespace ashlar::symm {
 namespace {
 
-TEST(TurnConcurrency, IsOneThreadsAtATime) {
+TEST(TimedMutexConcurrency, ExcludesOtherThreads) {
   TimedMutex turn;
   int count = 0;
   std::vector<std::thread> threads;
@@ -34,7 +34,7 @@ TEST(TurnConcurrency, IsOneThreadsAtATime) {
   EXPECT_EQ(count, 4000);
 }
 
-TEST(TurnConcurrency, IsWaitedForNoLongerThanTheDeadline) {
+TEST(TimedMutexConcurrency, TryLockFailsAtTheDeadline) {
   TimedMutex turn;
   if (!turn.try_lock_until(Deadline::never())) FAIL();
   const TimedLock lock(turn);
@@ -48,7 +48,7 @@ TEST(TurnConcurrency, IsWaitedForNoLongerThanTheDeadline) {
   other.join();
 }
 
-TEST(TurnConcurrency, IsFreeForOneWhoseDeadlineHasPassed) {
+TEST(TimedMutexConcurrency, TryLockSucceedsWithPastDeadlineIfFree) {
   TimedMutex turn;
   const bool is_taken = turn.try_lock_until(Deadline::after(std::chrono::seconds(-1)));
   if (!is_taken) FAIL();

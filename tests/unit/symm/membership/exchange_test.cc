@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that give and get over a store: with threads for ranks, and what goes wrong.
+// Exchanges over a store, with threads as ranks, and their failures.
 #include "symm/membership/exchange.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// One rank, as a group would have it.
+// The state of one rank.
 struct Member {
   Member(const std::shared_ptr<Store>& store, RankInfo rank_info, const char* failing_as = "g")
       : failure_record(store, failing_as, failure, std::chrono::minutes(1)),
@@ -34,7 +34,7 @@ struct Member {
 
 class ExchangeConcurrency : public ::testing::TestWithParam<int> {
  protected:
-  // Runs `body` for every rank, each on a thread of its own.
+  // Runs `body` for every rank on its own thread.
   template <typename Body>
   void on_all_ranks(const Body& body) {
     std::vector<std::thread> threads;
@@ -54,7 +54,7 @@ class ExchangeConcurrency : public ::testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(WorldSizes, ExchangeConcurrency, ::testing::Values(1, 2, 3, 5, 8),
                          ::testing::PrintToStringParamName());
 
-TEST_P(ExchangeConcurrency, AllGetWhatEachGaveAndNothingIsLeft) {
+TEST_P(ExchangeConcurrency, AllGatherReturnsAllValuesAndErasesItsKeys) {
   on_all_ranks([](Member& member, int rank) {
     for (int round = 0; round < 5; ++round) {
       const auto all = member.exchange.all_gather(text("of ", rank, " in ", round), patience());
@@ -73,7 +73,7 @@ TEST_P(ExchangeConcurrency, AllGetWhatEachGaveAndNothingIsLeft) {
   EXPECT_THAT(left, ElementsAre("lock"));
 }
 
-TEST_P(ExchangeConcurrency, AllAgreeOrAllSayWhoDidNotAndGoOn) {
+TEST_P(ExchangeConcurrency, AgreeReturnsAllErrorsAndKeepsTheGroupUsable) {
   on_all_ranks([](Member& member, int rank) {
     EXPECT_TRUE(member.exchange.agree({}, patience()).ok());
     const bool is_last = rank == GetParam() - 1;
@@ -90,7 +90,7 @@ class ExchangeTest : public ::testing::Test {
   std::shared_ptr<Store> store_ = make_memory_store();
 };
 
-TEST_F(ExchangeTest, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+TEST_F(ExchangeTest, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
   const auto store = std::make_shared<UserStore>();
   store->answering_time = milliseconds(100);
   Member own(store, {0, 2});
@@ -99,15 +99,15 @@ TEST_F(ExchangeTest, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidN
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not reach exchange 0"));
 }
 
-// What is given to the last barrier does not live long, and may be over when all have come.
-TEST_F(ExchangeTest, WhoGetsThroughTheLastBarrierIsSeenByThoseWhoLookLater) {
+// The keys of the final barrier have a short time to live and may expire before all ranks arrive.
+TEST_F(ExchangeTest, FinishResetsItsKeyForRanksThatReadLater) {
   const auto store = std::make_shared<UserStore>();
   store->change_answers = [&](UserStore::Answers& answers) {
     const bool has_all = answers.size() == 3 && answers[0] && answers[2];
     if (has_all) (void)store->memory().erase("g/0/0", patience()).ok();
   };
   const std::shared_ptr<Store> memory(store, &store->memory());
-  Member other(memory, {1, 2}, "h");  // its giving up is not told
+  Member other(memory, {1, 2}, "h");  // its failure is not published
   EXPECT_FALSE(other.exchange.barrier(at_once()).ok());
   Member own(store, {0, 2});
   EXPECT_TRUE(own.exchange.finish(patience()).ok());
@@ -115,7 +115,7 @@ TEST_F(ExchangeTest, WhoGetsThroughTheLastBarrierIsSeenByThoseWhoLookLater) {
   EXPECT_TRUE((*memory->try_get(keys, patience()))[0]);
 }
 
-TEST_F(ExchangeTest, NamesAllRanksThatDidNotCome) {
+TEST_F(ExchangeTest, TimeoutNamesAllMissingRanks) {
   Member member(store_, {1, 4});
   std::thread other([this] {
     Member also(store_, {2, 4});
@@ -128,7 +128,7 @@ TEST_F(ExchangeTest, NamesAllRanksThatDidNotCome) {
   EXPECT_TRUE(member.failure->has_happened());
 }
 
-TEST_F(ExchangeTest, WhoComesTooLateLearnsTheSameSentence) {
+TEST_F(ExchangeTest, LateRankReturnsTheSameError) {
   Member early(store_, {0, 2});
   const Status late = early.exchange.barrier(Deadline::after(milliseconds(20)));
   Member tardy(store_, {1, 2});
@@ -138,7 +138,7 @@ TEST_F(ExchangeTest, WhoComesTooLateLearnsTheSameSentence) {
   EXPECT_EQ(early.exchange.barrier(patience()).message(), late.message());
 }
 
-TEST_F(ExchangeTest, WhoFailsAfterAnExchangeDoesNotTakeItBack) {
+TEST_F(ExchangeTest, FailureAfterAnExchangeDoesNotUndoIt) {
   Member quick(store_, {0, 2});
   Member slow(store_, {1, 2});
   std::thread other([&] { EXPECT_TRUE(slow.exchange.barrier(patience()).ok()); });
@@ -148,7 +148,7 @@ TEST_F(ExchangeTest, WhoFailsAfterAnExchangeDoesNotTakeItBack) {
   EXPECT_EQ(slow.exchange.barrier(patience()).message(), "rank 0 of group test gave up");
 }
 
-TEST_F(ExchangeTest, AFailureEndsTheWait) {
+TEST_F(ExchangeTest, FailureEndsTheWait) {
   Member member(store_, {0, 2});
   std::thread killer(
       [&] { member.failure->report(Status::peer_lost("rank 1 of group test died")); });
@@ -158,7 +158,7 @@ TEST_F(ExchangeTest, AFailureEndsTheWait) {
   EXPECT_EQ(lost.message(), "rank 1 of group test died");
 }
 
-TEST_F(ExchangeTest, BelievesNoRecordThatIsNotOneOfItsOwn) {
+TEST_F(ExchangeTest, RejectsMalformedRecords) {
   const std::string records[] = {"", "nonsense that is long enough to have been a whole record",
                                  std::string("ashx\x01\0", 6)};
   for (const std::string& record : records) {
@@ -171,18 +171,18 @@ TEST_F(ExchangeTest, BelievesNoRecordThatIsNotOneOfItsOwn) {
   }
 }
 
-TEST_F(ExchangeTest, SaysThatAnotherVersionIsSpoken) {
+TEST_F(ExchangeTest, ReportsAVersionMismatch) {
   ASSERT_TRUE(store_->set("g/0/1", std::string("ashx\x07\0", 6), kNoEnd, patience()).ok());
   Member member(store_, {0, 2});
   EXPECT_THAT(member.exchange.barrier(patience()).message(), HasSubstr("uses version 7"));
 }
 
-TEST_F(ExchangeTest, SetsItsRecordAgainWhenTheStoreForgotIt) {
+TEST_F(ExchangeTest, RepublishesItsRecordWhenTheStoreLosesIt) {
   Member member(store_, {0, 2});
   std::thread other([this] {
     while (!store_->get("g/0/0", patience()).ok()) {
     }
-    EXPECT_TRUE(*store_->erase("g/0/0", patience()));  // as a restart does
+    EXPECT_TRUE(*store_->erase("g/0/0", patience()));  // as a restart of the store would
     EXPECT_TRUE(store_->get("g/0/0", patience()).ok());
     Member late(store_, {1, 2});
     EXPECT_TRUE(late.exchange.barrier(patience()).ok());
@@ -191,7 +191,7 @@ TEST_F(ExchangeTest, SetsItsRecordAgainWhenTheStoreForgotIt) {
   other.join();
 }
 
-TEST_F(ExchangeTest, SetsItsRecordAgainAlsoWhenAllOthersHaveComeMeanwhile) {
+TEST_F(ExchangeTest, RepublishesItsRecordAfterAllOthersHaveArrived) {
   Member early(store_, {1, 2});
   EXPECT_FALSE(early.exchange.barrier(at_once()).ok());
   const auto forgetful = std::make_shared<UserStore>();
@@ -202,19 +202,19 @@ TEST_F(ExchangeTest, SetsItsRecordAgainAlsoWhenAllOthersHaveComeMeanwhile) {
   EXPECT_TRUE(forgetful->memory().get("g/0/0", at_once()).ok());
 }
 
-TEST_F(ExchangeTest, BelievesNoStoreThatAnswersTooLittle) {
+TEST_F(ExchangeTest, RejectsShortStoreResponses) {
   Member member(UserStore::that_answers_too_little(), {0, 2});
   const Status bad = member.exchange.barrier(patience());
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
   EXPECT_THAT(bad.message(), HasSubstr("asked for 3 keys and answered for 2"));
 }
 
-TEST_F(ExchangeTest, ARankAloneIsAllThereAre) {
+TEST_F(ExchangeTest, WorksWithOneRank) {
   Member member(store_, {0, 1});
   EXPECT_THAT(*member.exchange.all_gather("mine", patience()), ElementsAre("mine"));
 }
 
-TEST(FailureRecord, AStatusReadsAsItWasWritten) {
+TEST(FailureRecord, StatusRoundTrips) {
   const Status all[] = {Status(),
                         Status::out_of_memory("a"),
                         Status::invalid_argument("b"),

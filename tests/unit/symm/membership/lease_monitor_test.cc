@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signs of life, beaten by hand.
+// Lease monitoring with heartbeats driven by the test, the heartbeat thread, and failure records.
 #include "symm/membership/lease_monitor.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ struct Living {
   LeaseMonitor leases;
 };
 
-TEST(LeaseMonitor, ARankWhoseNumberStaysTheSameIsLost) {
+TEST(LeaseMonitor, ReportsARankWithoutHeartbeatAsLost) {
   const std::shared_ptr<Store> store = make_memory_store();
   Living here(store, {0, 2}, {1}, milliseconds(100));
   Living there(store, {1, 2}, {0}, milliseconds(100));
@@ -44,11 +44,11 @@ TEST(LeaseMonitor, ARankWhoseNumberStaysTheSameIsLost) {
   EXPECT_EQ(here.failure->reason().kind(), StatusKind::kPeerLost);
   EXPECT_THAT(here.failure->reason().message(),
               HasSubstr("rank 1 of group test sent no heartbeat for 100 ms"));
-  there.run();  // and so the others learn of it
+  there.run();  // reads the failure record
   EXPECT_EQ(there.failure->reason().message(), here.failure->reason().message());
 }
 
-TEST(LeaseMonitor, NobodyIsBlamedForAStoreThatAnswersTooLittle) {
+TEST(LeaseMonitor, ReportsNoRankAfterAShortStoreResponse) {
   Living here(UserStore::that_answers_too_little(), {0, 2}, {1}, milliseconds(100));
   for (int i = 0; i < 20 && !here.failure->has_happened(); ++i) {
     here.run();
@@ -57,7 +57,7 @@ TEST(LeaseMonitor, NobodyIsBlamedForAStoreThatAnswersTooLittle) {
   EXPECT_FALSE(here.failure->has_happened());
 }
 
-TEST(LeaseMonitor, RanksThatBeatLive) {
+TEST(LeaseMonitor, ReportsNoRankWhileHeartbeatsArrive) {
   const std::shared_ptr<Store> store = make_memory_store();
   Living here(store, {0, 2}, {1}, milliseconds(10'000));
   Living there(store, {1, 2}, {0}, milliseconds(10'000));
@@ -74,7 +74,7 @@ TEST(LeaseMonitor, RanksThatBeatLive) {
   EXPECT_FALSE((*left)[1]);
 }
 
-TEST(LeaseMonitor, OneThatStoodStillItselfBlamesNobody) {
+TEST(LeaseMonitor, ReportsNoRankAfterAStallOfItsOwn) {
   const std::shared_ptr<Store> store = make_memory_store();
   Living here(store, {0, 2}, {1}, milliseconds(20));
   std::this_thread::sleep_for(milliseconds(60));
@@ -82,7 +82,7 @@ TEST(LeaseMonitor, OneThatStoodStillItselfBlamesNobody) {
   EXPECT_FALSE(here.failure->has_happened());
 }
 
-TEST(LeaseMonitor, WhatTheRankNoticedItselfIsToldToTheOthers) {
+TEST(LeaseMonitor, PublishesAFailureDetectedLocally) {
   const std::shared_ptr<Store> store = make_memory_store();
   Living here(store, {0, 2}, {1}, milliseconds(10'000));
   Living there(store, {1, 2}, {0}, milliseconds(10'000));
@@ -98,7 +98,7 @@ class Counting final : public HeartbeatTask {
   std::atomic<int> count{0};
 };
 
-TEST(HeartConcurrency, BeatsAtOnceAndAgainUntilItIsRemoved) {
+TEST(HeartbeatThreadConcurrency, RunsTasksUntilTheyAreRemoved) {
   const std::unique_ptr<HeartbeatThread> heartbeat_thread =
       *HeartbeatThread::start(milliseconds(1));
   Counting pulse;
@@ -112,7 +112,7 @@ TEST(HeartConcurrency, BeatsAtOnceAndAgainUntilItIsRemoved) {
   heartbeat_thread->remove(another);
 }
 
-TEST(HeartConcurrency, DoesNotWaitAnIntervalForTheFirstBeat) {
+TEST(HeartbeatThreadConcurrency, RunsANewTaskImmediately) {
   const std::unique_ptr<HeartbeatThread> heartbeat_thread =
       *HeartbeatThread::start(std::chrono::hours(1));
   Counting pulse;
@@ -121,8 +121,8 @@ TEST(HeartConcurrency, DoesNotWaitAnIntervalForTheFirstBeat) {
   heartbeat_thread->remove(pulse);
 }
 
-// A beat has little time: what it cannot write, the next one does.
-TEST(FailureRecord, ThatTheStoreDidNotTakeIsWrittenTheNextTime) {
+// A heartbeat has little time: a write that fails is retried by the next one.
+TEST(FailureRecord, RetriesAfterAFailedWrite) {
   const auto store = std::make_shared<UserStore>();
   const auto failure = std::make_shared<Failure>();
   FailureRecord failure_record(store, "p", failure, std::chrono::seconds(60));

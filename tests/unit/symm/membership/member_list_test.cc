@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who joins: records, and what is left of earlier ones.
+// Joining: join records, confirmation, and stale records of earlier groups.
 #include "symm/membership/member_list.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-const MemberListOptions kRosterOptions{"p", "test", std::chrono::minutes(1)};
+const MemberListOptions kMemberListOptions{"p", "test", std::chrono::minutes(1)};
 
 JoinRecord record_of(int rank, int world_size) {
   JoinRecord record;
@@ -39,7 +39,7 @@ JoinRecord record_of(int rank, int world_size) {
   return record;
 }
 
-TEST(MemberList, ARecordReadsAsItWasWritten) {
+TEST(MemberList, JoinRecordRoundTrips) {
   const JoinRecord record = record_of(1, 3);
   const std::string bytes = to_bytes(record);
   EXPECT_EQ(to_bytes(*parse_join_record(bytes)), bytes);
@@ -50,25 +50,26 @@ TEST(MemberList, ARecordReadsAsItWasWritten) {
   EXPECT_FALSE(parse_join_record(bytes + "x").ok());
 }
 
-TEST(MemberList, BelievesNoStoreThatAnswersTooLittle) {
+TEST(MemberList, RejectsShortStoreResponses) {
   const auto store = UserStore::that_answers_too_little();
-  const Status bad = gather_members(*store, kRosterOptions, record_of(0, 1), patience()).status();
+  const Status bad =
+      gather_members(*store, kMemberListOptions, record_of(0, 1), patience()).status();
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
   EXPECT_THAT(bad.message(), HasSubstr("asked for 1 keys and answered for 0"));
 }
 
-// The records are all there; who has met is what is answered too little.
-TEST(MemberList, BelievesNoStoreThatAnswersTooLittleAboutTheMeeting) {
+// The join records are complete; the response about confirmations is short.
+TEST(MemberList, RejectsShortStoreResponsesWhileConfirming) {
   UserStore store;
   int look_count = 0;
   store.change_answers = [&](UserStore::Answers& answers) {
     if (++look_count == 2) answers.clear();
   };
-  EXPECT_EQ(gather_members(store, kRosterOptions, record_of(0, 1), patience()).status().kind(),
+  EXPECT_EQ(gather_members(store, kMemberListOptions, record_of(0, 1), patience()).status().kind(),
             StatusKind::kFormat);
 }
 
-TEST(RosterConcurrency, WhatWasLeftByACrashDoesNoHarm) {
+TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 3)), kNoEnd, patience()).ok());
   ASSERT_TRUE(store->set("p/join/1", "nonsense", kNoEnd, patience()).ok());
@@ -78,39 +79,41 @@ TEST(RosterConcurrency, WhatWasLeftByACrashDoesNoHarm) {
   for (int rank = 2; rank >= 0; --rank) {
     ranks.emplace_back([&, rank] {
       const auto member_list =
-          gather_members(*store, kRosterOptions, record_of(rank, 3), patience());
+          gather_members(*store, kMemberListOptions, record_of(rank, 3), patience());
       ASSERT_TRUE(member_list.ok()) << member_list.status().to_string();
       EXPECT_EQ(member_list->records[1].member, 41U);
       tokens[rank] = member_list->token;
     });
-    std::this_thread::sleep_for(milliseconds(20));  // so that the first reads what is old
+    std::this_thread::sleep_for(
+        milliseconds(20));  // so that the first rank reads the stale records
   }
   for (std::thread& each : ranks) each.join();
   EXPECT_EQ(tokens[0], tokens[1]);
   EXPECT_EQ(tokens[0], tokens[2]);
 }
 
-TEST(MemberList, ARankWhoseOldRecordIsThereHasNotCome) {
+TEST(MemberList, StaleRecordDoesNotCountAsJoined) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoEnd, patience()).ok());
   const Status late =
-      gather_members(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+      gather_members(*store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not join"));
   const std::string own[] = {"p/join/0"};
-  EXPECT_FALSE((*store->try_get(own, patience()))[0]);  // it takes back its own
+  EXPECT_FALSE((*store->try_get(own, patience()))[0]);  // it erases its own record
   const std::string old[] = {"p/join/1"};
-  EXPECT_FALSE((*store->try_get(old, patience()))[0]);  // and what nobody stands behind
+  EXPECT_FALSE((*store->try_get(old, patience()))[0]);  // and the stale one
 }
 
-// What a rank says that joins with two others, and gives up after so long.
+// The error of a rank that joins a group of three and times out.
 Status try_to_join(Store& store, int rank, milliseconds time) {
-  return gather_members(store, kRosterOptions, record_of(rank, 3), Deadline::after(time)).status();
+  return gather_members(store, kMemberListOptions, record_of(rank, 3), Deadline::after(time))
+      .status();
 }
 
-// Rank 2 published its record, and died. Whoever gives up last finds the first gone, too.
-TEST(RosterConcurrency, AllThatGiveUpOnOneWhoseRecordIsThereNameTheSame) {
+// Rank 2 published its record and died. The last rank to time out no longer finds the first.
+TEST(MemberListConcurrency, AllRanksNameTheSameMissingRank) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoEnd, patience()).ok());
   Status last;
@@ -123,8 +126,8 @@ TEST(RosterConcurrency, AllThatGiveUpOnOneWhoseRecordIsThereNameTheSame) {
   EXPECT_EQ(last.message(), first.message());
 }
 
-// Rank 0 gives up just before rank 2 comes, and the others are left with each other.
-TEST(RosterConcurrency, WhoIsLeftBehindSaysWhatTheOneSaidWhoGaveUp) {
+// Rank 0 times out just before rank 2 joins.
+TEST(MemberListConcurrency, RemainingRankReportsTheReasonOfTheFirst) {
   const std::shared_ptr<Store> store = make_memory_store();
   Status left_behind;
   std::thread patient([&] { left_behind = try_to_join(*store, 1, milliseconds(3000)); });
@@ -137,7 +140,7 @@ TEST(RosterConcurrency, WhoIsLeftBehindSaysWhatTheOneSaidWhoGaveUp) {
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
 }
 
-TEST(MemberList, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCome) {
+TEST(MemberList, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
   UserStore store;
   store.answering_time = milliseconds(100);
   const Status late = try_to_join(store, 0, milliseconds(200));
@@ -145,13 +148,13 @@ TEST(MemberList, AStoreThatIsSlowAtTheDeadlineIsNotNamedInPlaceOfWhoeverDidNotCo
   EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not join"));
 }
 
-TEST(MemberList, TwoThatJoinAsTheSameRankAreToldSo) {
+TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
   UserStore store;
-  store.before_look = [](Store& memory) {  // the other one, at each of its looks
+  store.before_look = [](Store& memory) {  // the other process, before every read
     ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
   };
   const Status late =
-      gather_members(store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+      gather_members(store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(),
@@ -159,16 +162,16 @@ TEST(MemberList, TwoThatJoinAsTheSameRankAreToldSo) {
                     HasSubstr("another process joined as rank 0: give each process its own rank")));
 }
 
-TEST(MemberList, ARecordOfOnesOwnThatACrashLeftIsNobodyElses) {
+TEST(MemberList, OwnRecordLeftByACrashIsNotARankConflict) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
   const Status late =
-      gather_members(*store, kRosterOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
+      gather_members(*store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
-  EXPECT_THAT(late.message(), Not(HasSubstr("somebody else")));
+  EXPECT_THAT(late.message(), Not(HasSubstr("another process joined")));
 }
 
-// A device of somebody's own, on host memory.
+// A user-defined device on host memory.
 class DeviceBackend final : public Backend {
  public:
   explicit DeviceBackend(uint8_t id) : id_(id) {}
@@ -190,7 +193,7 @@ class DeviceBackend final : public Backend {
   std::unique_ptr<Backend> host_ = make_host_backend();
 };
 
-// What two ranks with these devices get to hear when they join.
+// The join errors of two ranks with these devices.
 std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorOptions& options,
                               const CommunicatorOptions& options_of_second) {
   const std::shared_ptr<Store> store = make_memory_store();
@@ -218,8 +221,8 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorO
   return join_with(first, second, options, options);
 }
 
-// Whoever decides by its own options would wait for the other, who decided otherwise.
-TEST(RosterConcurrency, OptionsThatMustBeTheSameAreComparedAndNamed) {
+// A rank that acted on its own options would wait for a rank that acted on different ones.
+TEST(MemberListConcurrency, RejectsDifferentOptionsByName) {
   CommunicatorOptions shares;
   shares.may_share_device = true;
   CommunicatorOptions measures;
@@ -233,7 +236,7 @@ TEST(RosterConcurrency, OptionsThatMustBeTheSameAreComparedAndNamed) {
               HasSubstr("measure_thresholds is: rank 0: false, rank 1: true"));
 }
 
-TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
+TEST(MemberListConcurrency, RejectsASharedDeviceUnlessAllowed) {
   EXPECT_TRUE(join_with(1, 2, {})[0].ok());
   const Status refused = join_with(7, 7, {})[0];
   EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
@@ -243,11 +246,11 @@ TEST(RosterConcurrency, OneDeviceForTwoRanksIsRefusedUnlessItIsMeantSo) {
   EXPECT_TRUE(join_with(7, 7, options)[0].ok());
 }
 
-TEST(RosterConcurrency, DifferentKindsOfMemoryAreRefused) {
+TEST(MemberListConcurrency, RejectsDifferentBackEnds) {
   EXPECT_THAT(join_with(1, 99, {})[0].message(), HasSubstr("rank 0: device, rank 1: another"));
 }
 
-// Looks as if rank 1 were never there.
+// Hides all keys of rank 1.
 class BlindStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -261,8 +264,8 @@ class BlindStore final : public ForwardingStore {
   }
 };
 
-// Rank 1 has met all, and rank 0 gave up at that very moment: it did not see the last one come.
-TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
+// Rank 1 has confirmed, but rank 0 timed out before it saw the last confirmation.
+TEST(MemberListConcurrency, ConfirmedRankReportsTheReasonOfAWithdrawal) {
   const std::shared_ptr<Store> store = make_memory_store();
   const std::shared_ptr<Store> stores[] = {std::make_shared<BlindStore>(store), store};
   std::vector<Status> said(2);
@@ -289,7 +292,7 @@ TEST(RosterConcurrency, WhoHasMetHearsWhatTheOneSaidWhoGaveUpMeanwhile) {
   EXPECT_EQ(said[1].message(), said[0].message());
 }
 
-TEST(RosterConcurrency, AllHearThatOneHasNoMemoryForThePad) {
+TEST(MemberListConcurrency, AllRanksFailIfOneCannotAllocateThePad) {
   CommunicatorOptions options;
   options.pad_bytes = 100;
   const Status full = join_with(1, 50, options)[1];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The blocks of one rank: layout, addresses, ids; and the back ends that they come from.
+// Heap blocks of one rank (layout, lookup, persistent ids), and back ends.
 #include "symm/memory/rank_heap.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class ArenaTest : public ::testing::Test {
+class RankHeapTest : public ::testing::Test {
  protected:
   std::byte* allocate(size_t bytes, const AllocationOptions& options = {}) {
     const Result<std::byte*> made = heap_.allocate(bytes, options);
@@ -31,7 +31,7 @@ class ArenaTest : public ::testing::Test {
   RankHeap heap_{*process_, process_->backends().activate(), {}};
 };
 
-TEST_F(ArenaTest, MulticastOfAGroupThatFailedGoesWithTheFirstAllocationAfterItsTime) {
+TEST_F(RankHeapTest, ReleasesMulticastOfAFailedGroupAfterItsDeadline) {
   const auto keeper = std::make_shared<MulticastKeeper>();
   keeper->keep_from_now_on();
   std::weak_ptr<MappedMemory> bound[2];
@@ -50,7 +50,7 @@ TEST_F(ArenaTest, MulticastOfAGroupThatFailedGoesWithTheFirstAllocationAfterItsT
   EXPECT_TRUE(bound[0].expired() && bound[1].expired());
 }
 
-TEST_F(ArenaTest, ABlockIsAPadOfZeroesAndAnAlignedBuffer) {
+TEST_F(RankHeapTest, BlockHasAZeroedPadAndAnAlignedBuffer) {
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{4097}, size_t{1} << 20}) {
     std::byte* buffer = allocate(bytes);
     const std::shared_ptr<HeapBlock> block = block_of(buffer);
@@ -64,14 +64,14 @@ TEST_F(ArenaTest, ABlockIsAPadOfZeroesAndAnAlignedBuffer) {
   }
 }
 
-TEST_F(ArenaTest, AFrontIsRoundedUpAndThePadIsNot) {
+TEST_F(RankHeapTest, BufferOffsetIsRoundedUpAndPadSizeIsNot) {
   RankHeap odd(*process_, process_->backends().activate(), {1000});
   const std::shared_ptr<HeapBlock> block = odd.find(*odd.allocate(8, {}))->block;
   EXPECT_EQ(block->layout.pad_bytes, 1000U);
   EXPECT_EQ(block->layout.buffer_offset, 1024U);
 }
 
-TEST_F(ArenaTest, InteriorPointersAreFoundAndOthersAreNot) {
+TEST_F(RankHeapTest, FindsInteriorPointersOnly) {
   std::byte* buffer = allocate(1000);
   allocate(1000);
   EXPECT_EQ(heap_.find(buffer + 999)->offset, 999U);
@@ -83,7 +83,7 @@ TEST_F(ArenaTest, InteriorPointersAreFoundAndOthersAreNot) {
   EXPECT_TRUE(heap_.find(allocate(0)));
 }
 
-TEST_F(ArenaTest, FreesOnlyWhatBeginsABlock) {
+TEST_F(RankHeapTest, FreesOnlyTheBeginningOfABlock) {
   std::byte* buffer = allocate(1000);
   EXPECT_EQ(heap_.free(buffer + 1).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(heap_.free(this).kind(), StatusKind::kInvalidArgument);
@@ -92,14 +92,14 @@ TEST_F(ArenaTest, FreesOnlyWhatBeginsABlock) {
   EXPECT_FALSE(heap_.find(buffer));
 }
 
-TEST_F(ArenaTest, SaysThatThereIsNotThatMuchMemory) {
+TEST_F(RankHeapTest, ReturnsOutOfMemoryForHugeRequests) {
   for (size_t bytes : {SIZE_MAX, SIZE_MAX - 200, size_t{1} << 60}) {
     EXPECT_TRUE(heap_.allocate(bytes, {}).status().is_out_of_memory()) << bytes;
   }
   EXPECT_EQ(heap_.live_count(), 0U);
 }
 
-TEST_F(ArenaTest, APersistentIdHasTheSameAddressAgain) {
+TEST_F(RankHeapTest, PersistentIdKeepsItsAddress) {
   std::byte* first = allocate(64, {{}, 7});
   EXPECT_THAT(heap_.allocate(64, {{}, 7}).status().message(), HasSubstr("still in use"));
   ASSERT_TRUE(heap_.free(first).ok());
@@ -108,11 +108,11 @@ TEST_F(ArenaTest, APersistentIdHasTheSameAddressAgain) {
   EXPECT_THAT(heap_.allocate(65, {{}, 7}).status().message(),
               HasSubstr("has 64 bytes, and 65 were asked for"));
   EXPECT_EQ(allocate(64, {{}, 7}), first);
-  EXPECT_NE(allocate(64, {"other", 7}), first);  // ids are a group's own
+  EXPECT_NE(allocate(64, {"other", 7}), first);  // ids are per group
   EXPECT_NE(allocate(64, {{}, 8}), first);
 }
 
-TEST_F(ArenaTest, CountsTheAllocationsOfEachGroupApart) {
+TEST_F(RankHeapTest, NumbersAllocationsPerGroup) {
   RankHeap other(*process_, process_->backends().activate(), {});
   const std::shared_ptr<HeapBlock> first = block_of(allocate(64));
   EXPECT_EQ(block_of(allocate(64, {"sub", {}}))->ordinal, 0U);
@@ -125,7 +125,7 @@ TEST_F(ArenaTest, CountsTheAllocationsOfEachGroupApart) {
             block_of(allocate(256))->sequence_hash);
 }
 
-TEST(HostBackend, ImportsWhatItExportedAndNothingElse) {
+TEST(HostBackend, ImportsOnlyWhatItExported) {
   const std::unique_ptr<Backend> host = make_host_backend();
   const std::shared_ptr<MappedMemory> memory = *host->allocate(5000, 0);
   memory->base()[4999] = std::byte{9};
@@ -134,7 +134,7 @@ TEST(HostBackend, ImportsWhatItExportedAndNothingElse) {
   EXPECT_NE(again->base(), memory->base());
   EXPECT_EQ(again->base()[4999], std::byte{9});
   EXPECT_EQ(host->import_fd(*host->export_fd(*memory), 4096).status().kind(), StatusKind::kFormat);
-  UniqueFd unsealed(::memfd_create("test", MFD_CLOEXEC));  // it could be cut from under us
+  UniqueFd unsealed(::memfd_create("test", MFD_CLOEXEC));  // a peer could truncate it
   ASSERT_EQ(::ftruncate(unsealed.get(), 4096), 0);
   EXPECT_EQ(host->import_fd(std::move(unsealed), 4096).status().kind(), StatusKind::kFormat);
   EXPECT_FALSE(host->import_fd(UniqueFd(::open("/dev/zero", O_RDWR | O_CLOEXEC)), 4096).ok());
@@ -154,7 +154,7 @@ class OtherBackend final : public Backend {
   }
 };
 
-TEST(BackendRegistry, Row16CanBeChosenAndChosenAgainUntilOneIsUsed) {
+TEST(BackendRegistry, SelectionCanChangeUntilFirstUse) {
   BackendRegistry backends;
   EXPECT_THAT(backends.names(), ElementsAre("host"));
   EXPECT_THAT(backends.select("other").message(), HasSubstr("is called other: there are host"));

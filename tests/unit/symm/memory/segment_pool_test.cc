@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools of symmetric memory: where buffers go, what is remembered of it, and what is not lent.
+// Pools of symmetric memory: placement of buffers, the call log, and segments.
 #include "symm/memory/segment_pool.h"
 
 #include <gmock/gmock.h>
@@ -18,10 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// --- free_list
-// --------------------------------------------------------------------------------------
-
-TEST(SegmentFreeList, TheSmallestThatFitsIsTakenAndOfEqualOnesTheOldest) {
+TEST(SegmentFreeList, AllocatesBestFitInTheOldestSegment) {
   SegmentFreeList free_list;
   free_list.add_segment(0, 1000);
   free_list.add_segment(1, 300);
@@ -31,11 +28,11 @@ TEST(SegmentFreeList, TheSmallestThatFitsIsTakenAndOfEqualOnesTheOldest) {
   EXPECT_EQ(*free_list.allocate(700), (SegmentFreeList::Position{0, 200}));
   EXPECT_EQ(free_list.free_bytes(), 100U);
   EXPECT_FALSE(free_list.allocate(101));
-  free_list.release({1, 200}, 100);  // as large as the one in segment 0
+  free_list.release({1, 200}, 100);  // the same size as the range in segment 0
   EXPECT_EQ(*free_list.allocate(100), (SegmentFreeList::Position{0, 900}));
 }
 
-TEST(SegmentFreeList, NeighboursBecomeOneAndSegmentsDoNot) {
+TEST(SegmentFreeList, CoalescesNeighboursWithinASegment) {
   SegmentFreeList free_list;
   free_list.add_segment(0, 300);
   free_list.add_segment(1, 300);
@@ -53,9 +50,7 @@ TEST(SegmentFreeList, NeighboursBecomeOneAndSegmentsDoNot) {
   EXPECT_EQ(free_list.free_bytes(), 100U);
 }
 
-// --- what was done ------------------------------------------------------------------------------
-
-TEST(PoolCallLog, TheFirstDifferenceIsNamed) {
+TEST(PoolCallLog, FindsTheFirstDifference) {
   PoolCallLog one;
   PoolCallLog other;
   for (PoolCallLog* log : {&one, &other}) {
@@ -74,7 +69,7 @@ TEST(PoolCallLog, TheFirstDifferenceIsNamed) {
   EXPECT_EQ(*first_difference(before), "");
 }
 
-TEST(PoolCallLog, WhatLiesFurtherBackIsSaidToBeForgotten) {
+TEST(PoolCallLog, ReportsADifferenceBeforeTheRecordedCalls) {
   PoolCallLog one;
   PoolCallLog other;
   one.append({PoolCall::Kind::kAllocate, 1});
@@ -92,7 +87,7 @@ TEST(PoolCallLog, WhatLiesFurtherBackIsSaidToBeForgotten) {
       HasSubstr("made different calls to pool x, first before call 1: only the last 512 calls"));
 }
 
-TEST(PoolCallLog, ATailThatIsNoneIsRefused) {
+TEST(PoolCallLog, RejectsMalformedLogs) {
   const std::string good = PoolCallLog().tail_up_to(0);
   EXPECT_EQ(*first_difference(std::vector{good, good}), "");
   WireWriter many;
@@ -111,8 +106,6 @@ TEST(PoolCallLog, ATailThatIsNoneIsRefused) {
   }
 }
 
-// --- buffers ------------------------------------------------------------------------------------
-
 class SegmentPoolTest : public ::testing::Test {
  protected:
   static constexpr size_t kSegmentBytes = 4096;
@@ -121,8 +114,8 @@ class SegmentPoolTest : public ::testing::Test {
   RankHeap heap_{*process_, process_->backends().activate(), {}};
 };
 
-// Addresses differ, and have no say: two pools that are asked the same answer the same.
-TEST_F(SegmentPoolTest, TheSameCallsGiveTheSamePlaces) {
+// Addresses differ but do not matter: two pools with the same calls return the same offsets.
+TEST_F(SegmentPoolTest, SameCallsGiveSameOffsets) {
   SegmentPool one(heap_, {"one", kSegmentBytes});
   SegmentPool other(heap_, {"other", kSegmentBytes});
   std::mt19937 random(20260101);
@@ -154,7 +147,7 @@ TEST_F(SegmentPoolTest, TheSameCallsGiveTheSamePlaces) {
   EXPECT_EQ(one.stats().buffer_count, live.size());
 }
 
-TEST_F(SegmentPoolTest, InteriorAddressesBelongToTheirBufferAndFreePlacesToNobody) {
+TEST_F(SegmentPoolTest, FindsBuffersByInteriorAddress) {
   SegmentPool pool(heap_, {"pool", kSegmentBytes});
   std::byte* first = *pool.allocate(100);
   std::byte* second = *pool.allocate(1000);
@@ -164,7 +157,7 @@ TEST_F(SegmentPoolTest, InteriorAddressesBelongToTheirBufferAndFreePlacesToNobod
   EXPECT_EQ(inside->offset, 128U + 999);
   EXPECT_EQ(inside->pool_buffer->ordinal, 1U);
   EXPECT_EQ(inside->block, heap_.find(first)->block);
-  EXPECT_FALSE(heap_.find(first + 100));  // the rest of its 128
+  EXPECT_FALSE(heap_.find(first + 100));  // the padding to 128 bytes
   EXPECT_FALSE(heap_.find(second + 1024));
   EXPECT_TRUE(pool.free(second + 1).is(StatusKind::kInvalidArgument));
   ASSERT_TRUE(pool.free(second).ok());
@@ -173,7 +166,7 @@ TEST_F(SegmentPoolTest, InteriorAddressesBelongToTheirBufferAndFreePlacesToNobod
   EXPECT_THAT(pool.free(this).message(), HasSubstr("pool pool"));
 }
 
-TEST_F(SegmentPoolTest, SegmentsAreLentToNobodyAndCountedApart) {
+TEST_F(SegmentPoolTest, SegmentsAreNumberedSeparatelyAndHidden) {
   SegmentPool pool(heap_, {"pool", kSegmentBytes});
   SegmentPool other(heap_, {"other", kSegmentBytes});
   std::byte* buffer = *pool.allocate(100);
@@ -184,13 +177,13 @@ TEST_F(SegmentPoolTest, SegmentsAreLentToNobodyAndCountedApart) {
     EXPECT_TRUE(each < begin || each >= begin + kSegmentBytes);
   }
   EXPECT_EQ(heap_.live_count(), 1U);
-  EXPECT_EQ(heap_.find(own)->block->ordinal, 0U);  // as if there were no pool
+  EXPECT_EQ(heap_.find(own)->block->ordinal, 0U);  // not affected by the pool
   EXPECT_EQ(heap_.find(others)->block->ordinal, 0U);
   EXPECT_TRUE(other.free(buffer).is(StatusKind::kInvalidArgument));
   EXPECT_TRUE(pool.free(own).is(StatusKind::kInvalidArgument));
 }
 
-TEST_F(SegmentPoolTest, ItGrowsByWhatIsNeededAndTrimmingGivesEmptySegmentsBack) {
+TEST_F(SegmentPoolTest, GrowsOnDemandAndTrimsEmptySegments) {
   SegmentPool pool(heap_, {"pool", kSegmentBytes});
   std::byte* small = *pool.allocate(1);
   std::byte* large = *pool.allocate(3 * kSegmentBytes);
@@ -206,7 +199,7 @@ TEST_F(SegmentPoolTest, ItGrowsByWhatIsNeededAndTrimmingGivesEmptySegmentsBack) 
   ASSERT_TRUE(pool.free(small).ok());
 }
 
-// A device that is full.
+// A back end that is out of memory.
 class FullBackend final : public Backend {
  public:
   std::string_view name() const override { return "full"; }
@@ -222,13 +215,13 @@ class FullBackend final : public Backend {
   }
 };
 
-TEST_F(SegmentPoolTest, WhoHadNoMemoryIsRemembered) {
+TEST_F(SegmentPoolTest, LogsOutOfMemory) {
   FullBackend full;
   RankHeap heap(*process_, full, {});
   SegmentPool pool(heap, {"pool", kSegmentBytes});
   const uint64_t before = pool.stats().calls.number;
   EXPECT_TRUE(pool.allocate(SIZE_MAX).status().is_out_of_memory());
-  EXPECT_EQ(pool.stats().calls.number, before);  // no rank can have so much: nothing was tried
+  EXPECT_EQ(pool.stats().calls.number, before);  // above the limit on any rank, so not attempted
   EXPECT_TRUE(pool.allocate(100).status().is_out_of_memory());
   EXPECT_EQ(pool.stats().calls.number, before + 1);
   EXPECT_EQ(pool.stats().segment_count, 0U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups whose ranks are threads of one process: what they share is the owner's own mapping.
+// Communicators whose ranks are threads of one process, which share the owner's mapping.
 #include "symm/rendezvous/communicator.h"
 
 #include <gmock/gmock.h>
@@ -18,9 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-class GroupConcurrency : public ::testing::TestWithParam<int> {
+class CommunicatorConcurrency : public ::testing::TestWithParam<int> {
  protected:
-  // Runs `body` for every rank on a thread of its own, each with an arena of its own.
+  // Runs `body` for every rank on its own thread and with its own heap.
   template <typename Body>
   void on_all_ranks(const Body& body) {
     std::vector<std::thread> threads;
@@ -44,10 +44,10 @@ class GroupConcurrency : public ::testing::TestWithParam<int> {
   std::shared_ptr<Store> store_ = make_memory_store();
 };
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, GroupConcurrency, ::testing::Values(1, 2, 3, 5, 8),
+INSTANTIATE_TEST_SUITE_P(WorldSizes, CommunicatorConcurrency, ::testing::Values(1, 2, 3, 5, 8),
                          ::testing::PrintToStringParamName());
 
-TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
+TEST_P(CommunicatorConcurrency, RanksOfOneProcessShareTheMapping) {
   std::vector<std::byte*> buffers(GetParam());
   on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
     auto joined = Communicator::join(heap, store_, options, patience());
@@ -68,7 +68,7 @@ TEST_P(GroupConcurrency, PeersOfOneProcessShareTheOwnersMapping) {
   });
 }
 
-TEST_P(GroupConcurrency, TheSecondRendezvousOfABlockAsksNobody) {
+TEST_P(CommunicatorConcurrency, SecondRendezvousIsLocal) {
   on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
     const std::unique_ptr<Communicator> group =
         *Communicator::join(heap, store_, options, patience());
@@ -86,7 +86,7 @@ TEST_P(GroupConcurrency, TheSecondRendezvousOfABlockAsksNobody) {
   });
 }
 
-TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
+TEST_P(CommunicatorConcurrency, PersistentBlockKeepsItsPeerTable) {
   on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
     const std::unique_ptr<Communicator> group =
         *Communicator::join(heap, store_, options, patience());
@@ -100,7 +100,7 @@ TEST_P(GroupConcurrency, APersistentBlockKeepsItsPeers) {
   });
 }
 
-// The host's memory under a device's UUID, or without one.
+// Host memory with or without a device UUID.
 class WithUuid final : public Backend {
  public:
   explicit WithUuid(uint8_t first) { uuid_[0] = first; }
@@ -121,15 +121,15 @@ class WithUuid final : public Backend {
   DeviceUuid uuid_{};
 };
 
-// Which ways there are hangs on it: ranks that differ would choose different ones.
-TEST_P(GroupConcurrency, RanksWithAndWithoutTheUuidOfADeviceAreRefusedAlike) {
+// Handle types depend on the UUID: ranks that differ would choose different ones.
+TEST_P(CommunicatorConcurrency, RejectsMixedDeviceUuidsOnAllRanks) {
   for (const int odd : {0, GetParam() - 1}) {
     on_all_ranks([&](RankHeap&, const CommunicatorOptions& options) {
       WithUuid backend(options.rank == odd ? 0 : static_cast<uint8_t>(options.rank + 1));
       RankHeap heap(*process_, backend, {});
       const Status joined = Communicator::join(heap, store_, options, patience()).status();
       if (GetParam() == 1) {
-        EXPECT_TRUE(joined.ok()) << "nobody differs: " << joined.to_string();
+        EXPECT_TRUE(joined.ok()) << "no rank differs: " << joined.to_string();
         return;
       }
       EXPECT_EQ(joined.kind(), StatusKind::kInvalidArgument);
@@ -139,11 +139,11 @@ TEST_P(GroupConcurrency, RanksWithAndWithoutTheUuidOfADeviceAreRefusedAlike) {
   }
 }
 
-// Two ranks, of which the second comes to no rendezvous until it is told to. The first has a thread
-// that waits in one without a deadline.
-class RendezvousTurnConcurrency : public ::testing::Test {
+// Two ranks. The second joins a rendezvous only on request; a thread of the first waits in one
+// without a deadline.
+class RendezvousLockConcurrency : public ::testing::Test {
  protected:
-  RendezvousTurnConcurrency() {
+  RendezvousLockConcurrency() {
     std::thread other([this] { circles_[1] = join(1); });
     circles_[0] = join(0);
     other.join();
@@ -180,7 +180,7 @@ class RendezvousTurnConcurrency : public ::testing::Test {
   std::thread waiting_;
 };
 
-TEST_F(RendezvousTurnConcurrency, IsWaitedForUntilTheDeadlineAndLeavesTheGroupWhole) {
+TEST_F(RendezvousLockConcurrency, SecondThreadTimesOutWithoutFailingTheGroup) {
   std::atomic<bool> is_late{false};
   std::thread other([&] {
     EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
@@ -199,7 +199,7 @@ TEST_F(RendezvousTurnConcurrency, IsWaitedForUntilTheDeadlineAndLeavesTheGroupWh
   leaving.join();
 }
 
-TEST_F(RendezvousTurnConcurrency, LeavingEndsTheGroupForWhoeverIsInTheWay) {
+TEST_F(RendezvousLockConcurrency, LeaveFailsTheGroupWhileAnotherThreadWaits) {
   const Status late = circles_[0]->leave(Deadline::after(milliseconds(50)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 0 of group world could not leave"));
@@ -208,7 +208,7 @@ TEST_F(RendezvousTurnConcurrency, LeavingEndsTheGroupForWhoeverIsInTheWay) {
   EXPECT_EQ(rendezvous(1, patience()).message(), late.message());
 }
 
-class GroupTest : public ::testing::Test {
+class CommunicatorTest : public ::testing::Test {
  protected:
   Status join(const CommunicatorOptions& options) {
     return Communicator::join(heap_, store_, options, Deadline::after(milliseconds(50))).status();
@@ -218,7 +218,7 @@ class GroupTest : public ::testing::Test {
   std::shared_ptr<Store> store_ = make_memory_store();
 };
 
-TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
+TEST_F(CommunicatorTest, TimeoutNamesTheRanksThatDidNotJoin) {
   CommunicatorOptions options;
   options.rank = 1;
   options.world_size = 3;
@@ -227,7 +227,7 @@ TEST_F(GroupTest, NamesTheRanksThatDidNotComeToJoin) {
   EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 2 of group world did not join"));
 }
 
-TEST_F(GroupTest, RefusesWhatMakesNoSense) {
+TEST_F(CommunicatorTest, RejectsInvalidOptions) {
   const auto refused = [&](auto change) {
     CommunicatorOptions options;
     change(options);
@@ -247,7 +247,7 @@ TEST_F(GroupTest, RefusesWhatMakesNoSense) {
             StatusKind::kInvalidArgument);
 }
 
-TEST(ProcessOptions, ALeaseIsAtLeastThreeHeartbeats) {
+TEST(ProcessOptions, RejectsLeasesShorterThanThreeHeartbeats) {
   EXPECT_TRUE(Process::start({milliseconds(10), milliseconds(30)}).ok());
   const Status refused = Process::start({milliseconds(10), milliseconds(29)}).status();
   EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
@@ -256,7 +256,7 @@ TEST(ProcessOptions, ALeaseIsAtLeastThreeHeartbeats) {
             StatusKind::kInvalidArgument);
 }
 
-TEST_F(GroupTest, AHandleGivesNothingOutsideItsBuffer) {
+TEST_F(CommunicatorTest, HandleRejectsRangesOutsideItsBuffer) {
   const std::unique_ptr<Communicator> group = *Communicator::join(heap_, store_, {}, patience());
   std::byte* buffer = *heap_.allocate(100, {});
   const PeerHandle handle = *group->rendezvous(buffer + 10, patience());

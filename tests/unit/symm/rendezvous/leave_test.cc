@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks leave in a store of any kind when their group has failed: nothing, in the end. Ranks
-// are threads here, each with all that a process has; the one that is killed is a process.
+// A group leaves no keys in any kind of store, even if it fails. Ranks are threads, each with its
+// own process state; the rank that is killed is a process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// All keys that were ever set, and those of the same kind that rank 1 may have set elsewhere.
+// All keys that were ever set, and the corresponding keys of rank 1, which runs in another process.
 class SeenKeys {
  public:
   void add(std::string_view key) ASHLAR_EXCLUDES(mutex_) {
@@ -51,7 +51,7 @@ class SeenKeys {
   std::set<std::string> keys_ ASHLAR_GUARDED_BY(mutex_);
 };
 
-// One rank's way to the store, which may be cut.
+// One rank's access to the store, which the test can cut.
 class CuttableStore final : public ForwardingStore {
  public:
   CuttableStore(std::shared_ptr<Store> store, SeenKeys& seen)
@@ -85,14 +85,14 @@ class CuttableStore final : public ForwardingStore {
   std::atomic<bool> is_cut_{false};
 };
 
-class PartingConcurrency : public ::testing::TestWithParam<StoreKind> {
+class LeaveConcurrency : public ::testing::TestWithParam<StoreKind> {
  protected:
   void SetUp() override {
     place_ = GetParam().make();
     if (place_ == nullptr) GTEST_SKIP() << "NOT TESTED: no redis-server is installed here";
   }
 
-  // One of three ranks joins, and does its part.
+  // Runs one of three ranks.
   template <typename Body>
   void on_rank(int rank, const Body& body) {
     const auto store = std::make_shared<CuttableStore>(place_->open(), seen_);
@@ -120,7 +120,7 @@ class PartingConcurrency : public ::testing::TestWithParam<StoreKind> {
     on_ranks({0, 1, 2}, body);
   }
 
-  // The other two outlive it.
+  // The other two ranks outlive it.
   void lose_rank_1_by(int signal) {
     ChildProcess rank_1([&](int) {
       on_rank(1, [&](std::unique_ptr<Communicator>, Store&, std::byte*) { ::raise(signal); });
@@ -144,10 +144,10 @@ class PartingConcurrency : public ::testing::TestWithParam<StoreKind> {
   SeenKeys seen_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, PartingConcurrency, ::testing::ValuesIn(all_store_kinds()),
+INSTANTIATE_TEST_SUITE_P(Kinds, LeaveConcurrency, ::testing::ValuesIn(all_store_kinds()),
                          [](const auto& each) { return each.param.name; });
 
-TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatOneRankDropped) {
+TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankDropsTheGroup) {
   on_three_ranks([](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
     if (group->rank_info().rank == 1) return;
     EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
@@ -156,8 +156,8 @@ TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatOneRankDropped) {
   EXPECT_THAT(left(), IsEmpty());
 }
 
-// It can erase nothing any more: what it has left is the others' business.
-TEST_P(PartingConcurrency, NothingIsLeftOfAGroupOneRankOfWhichHasLostTheStore) {
+// A rank without the store cannot erase its keys: the other ranks have to.
+TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankLosesTheStore) {
   std::latch others(2);
   on_three_ranks([&](std::unique_ptr<Communicator> group, CuttableStore& store, std::byte* buffer) {
     if (group->rank_info().rank == 1) {
@@ -174,7 +174,7 @@ TEST_P(PartingConcurrency, NothingIsLeftOfAGroupOneRankOfWhichHasLostTheStore) {
   EXPECT_THAT(left(), IsEmpty());
 }
 
-TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatAllLeave) {
+TEST_P(LeaveConcurrency, LeavesNoKeysWhenAllRanksLeave) {
   on_three_ranks([](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
     EXPECT_TRUE(group->rendezvous(buffer, patience()).ok());
     EXPECT_TRUE(group->leave(patience()).ok());
@@ -182,16 +182,14 @@ TEST_P(PartingConcurrency, NothingIsLeftOfAGroupThatAllLeave) {
   EXPECT_THAT(seen_.left_in(*place_->open()), IsEmpty());
 }
 
-// --- a process ----------------------------------------------------------------------------------
+class LeaveProcesses : public LeaveConcurrency {};
 
-class PartingProcesses : public PartingConcurrency {};
-
-INSTANTIATE_TEST_SUITE_P(Kinds, PartingProcesses, ::testing::ValuesIn(kinds_for_processes()),
+INSTANTIATE_TEST_SUITE_P(Kinds, LeaveProcesses, ::testing::ValuesIn(kinds_for_processes()),
                          [](const auto& each) { return each.param.name; });
 
-TEST_P(PartingProcesses, NothingIsLeftWhenOneWasKilled) { lose_rank_1_by(SIGKILL); }
+TEST_P(LeaveProcesses, LeavesNoKeysWhenARankIsKilled) { lose_rank_1_by(SIGKILL); }
 
-TEST_P(PartingProcesses, NothingIsLeftWhenOneWasStopped) { lose_rank_1_by(SIGSTOP); }
+TEST_P(LeaveProcesses, LeavesNoKeysWhenARankIsSuspended) { lose_rank_1_by(SIGSTOP); }
 
 }  // namespace
 }  // namespace ashlar::symm

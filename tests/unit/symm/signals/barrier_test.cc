@@ -23,7 +23,7 @@ using testing::RankPads;
 
 constexpr std::array kKinds{BarrierKind::kAllToAll, BarrierKind::kDissemination};
 
-// Between two barriers all see what each wrote before the first, and nobody writes.
+// Between two barriers every rank reads what all ranks wrote before the first, and no rank writes.
 void meet_often(const RankPads& memory, BarrierKind kind, int rank, std::span<int> written) {
   const Failure failure;
   const SignalPads pads = memory.of(rank);
@@ -35,7 +35,7 @@ void meet_often(const RankPads& memory, BarrierKind kind, int rank, std::span<in
   }
 }
 
-TEST(BarrierConcurrency, ShowsEverybodyWhatAllWroteBefore) {
+TEST(BarrierConcurrency, PublishesEarlierWritesToAllRanks) {
   for (const BarrierKind kind : kKinds) {
     for (const int world_size : {1, 2, 3, 5, 8}) {
       const RankPads memory(world_size);
@@ -46,7 +46,7 @@ TEST(BarrierConcurrency, ShowsEverybodyWhatAllWroteBefore) {
   }
 }
 
-TEST(Barrier, ShowsEverybodyWhatAllProcessesWroteBefore) {
+TEST(Barrier, PublishesEarlierWritesToAllProcesses) {
   for (const BarrierKind kind : kKinds) {
     for (const int world_size : {1, 2, 3, 4, 5, 8}) {
       const RankPads memory(world_size);
@@ -59,7 +59,7 @@ TEST(Barrier, ShowsEverybodyWhatAllProcessesWroteBefore) {
   }
 }
 
-TEST(BarrierConcurrency, OfSeventyTwoRanksWorksOnEveryChannel) {
+TEST(BarrierConcurrency, WorksForSeventyTwoRanksOnEveryChannel) {
   const RankPads memory(72, 32);
   testing::run_as_threads(72, [&](int rank) {
     const Failure failure;
@@ -70,14 +70,14 @@ TEST(BarrierConcurrency, OfSeventyTwoRanksWorksOnEveryChannel) {
   });
 }
 
-TEST(Barrier, OfOneRankIsNothingButItsChecks) {
+TEST(Barrier, OneRankOnlyChecksArguments) {
   const RankPads memory(1);
   const Failure failure;
   EXPECT_TRUE(barrier(memory.of(0), 0, {failure, a_moment()}).ok());
   EXPECT_EQ(barrier(memory.of(0), 2, {failure}).kind(), StatusKind::kInvalidArgument);
 }
 
-TEST(Barrier, IsRefusedOnAWrongChannelOrWithUnreachablePads) {
+TEST(Barrier, RejectsInvalidChannelsAndUnreachablePads) {
   const RankPads memory(2);
   const Failure failure;
   const Status wrong = barrier(memory.of(0), 2, {failure});
@@ -90,7 +90,7 @@ TEST(Barrier, IsRefusedOnAWrongChannelOrWithUnreachablePads) {
   EXPECT_EQ(barrier(pads, 0, {failure}).kind(), StatusKind::kUnsupported);
 }
 
-TEST(Barrier, ThatTimesOutNamesExactlyThoseWhoHaveNotCome) {
+TEST(Barrier, TimeoutNamesExactlyTheMissingRanks) {
   for (const BarrierKind kind : kKinds) {
     const RankPads memory(5);
     const Failure failure;
@@ -106,11 +106,11 @@ TEST(Barrier, ThatTimesOutNamesExactlyThoseWhoHaveNotCome) {
   }
 }
 
-TEST(BarrierConcurrency, ThatTimedOutIsFinishedByCallingItAgain) {
+TEST(BarrierConcurrency, CanBeCompletedAfterATimeout) {
   for (const BarrierKind kind : kKinds) {
     const RankPads memory(3);
     const Failure failure;
-    // Two come too early, one of them twice; nobody passes.
+    // Two ranks enter early, one of them twice; none passes.
     for (const int rank : {0, 1, 0}) {
       ASSERT_EQ(barrier(memory.of(rank), 0, kind, {failure, a_moment()}).kind(),
                 StatusKind::kTimeout);
@@ -127,14 +127,14 @@ TEST(BarrierConcurrency, ThatTimedOutIsFinishedByCallingItAgain) {
   }
 }
 
-TEST(Barrier, EndsWithTheReasonOfTheGroupsFailure) {
+TEST(Barrier, ReturnsTheFailureOfTheGroup) {
   const RankPads memory(2);
   Failure failure;
   failure.report(Status::peer_lost("rank 1 died"));
   EXPECT_EQ(barrier(memory.of(0), 0, {failure}).message(), "rank 1 died");
 }
 
-TEST(Barrier, LeavesSignalsAndCountersOfItsChannelAlone) {
+TEST(Barrier, DoesNotAffectSignalsAndCounters) {
   const RankPads memory(2);
   const Failure failure;
   ASSERT_TRUE(*try_put_signal(memory.of(1).slots(), 0, 0));
@@ -145,7 +145,7 @@ TEST(Barrier, LeavesSignalsAndCountersOfItsChannelAlone) {
   EXPECT_EQ(*counter_value(memory.of(0), 1, 0), 5u);
 }
 
-TEST(Barrier, WithEightProcessesOnFewCoresGetsOn) {
+TEST(Barrier, MakesProgressWithEightProcessesOnFewCores) {
   const RankPads memory(8);
   testing::run_as_processes(8, [&](int rank) {
     const Failure failure;

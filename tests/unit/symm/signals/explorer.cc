@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search over all orders of steps, and the fibers that it moves.
+// The depth-first search over interleavings, and the fibers it schedules.
 #include "unit/symm/signals/explorer.h"
 
 #include "base/check.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kStackBytes = 128 * 1024;
 
-// makecontext(3) hands on no pointers.
+// makecontext(3) passes ints only, so the pointer is split.
 Explorer* starting_explorer = nullptr;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -41,7 +41,7 @@ void ExploredMemory::sleep(const uint32_t* word, uint32_t seen, std::chrono::nan
     self.asleep_on = word;
     stop();
   }
-  // Whoever loops around a sleep knows no more the second time than the first.
+  // A second sleep in the same wait loop adds no information to the state.
   if (self.first_sleep == 0) self.first_sleep = self.history;
   self.history = self.first_sleep;
 }
@@ -108,7 +108,7 @@ Explorer::End Explorer::run_once(const std::function<Trial()>& begin) {
       choices_.push_back({.taken = 0, .count = ready.size()});
     }
     running_ = ready[choices_[depth].taken];
-    fibers_[running_].history = mix(fibers_[running_].history, 0);  // one step further
+    fibers_[running_].history = mix(fibers_[running_].history, 0);  // one step
     ::swapcontext(&scheduler_, &fibers_[running_].context);
   }
 }
@@ -130,7 +130,7 @@ uint64_t Explorer::state_key() const {
   return key;
 }
 
-// To the last choice that has another way, and into that.
+// Backtracks to the last choice that has an unexplored alternative.
 bool Explorer::next_order() {
   while (!choices_.empty() && choices_.back().taken + 1 == choices_.back().count) {
     choices_.pop_back();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tries every order in which ranks can make their steps on shared memory, for algorithms that take
-// their memory as a parameter (symm/signals/signal_steps.h).
+// A model checker: explores every interleaving of the ranks' steps on shared memory, for algorithms
+// that take their memory as a template parameter (symm/signals/signal_steps.h).
 //
-// Each rank is a fiber that stops before every step; a depth-first search decides who goes next,
-// and starts again from the beginning for each order. A state that was met before is not followed
-// again: it is the contents of memory, what each rank has seen so far, and who sleeps. Sleepers are
-// woken by wake_all alone, never by time, so a wake-up that gets lost is a deadlock that is found.
+// Each rank is a fiber that stops before every step. A depth-first search schedules the fibers and
+// restarts from the beginning for each order. States are pruned: a state is the contents of memory,
+// what each rank has read so far, and which ranks sleep. Only wake_all wakes sleepers, never a
+// timeout, so a lost wake-up shows up as a deadlock.
 #pragma once
 
 #include <ucontext.h>
@@ -24,7 +24,7 @@ namespace ashlar::symm::testing {
 
 class Explorer;
 
-// What one rank sees of the memory that is explored.
+// One rank's view of the explored memory.
 class ExploredMemory {
  public:
   ExploredMemory(Explorer& explorer, int rank) : explorer_(explorer), rank_(rank) {}
@@ -39,7 +39,7 @@ class ExploredMemory {
     if (!is_own(word, order)) stop();
     *word = value;
   }
-  // What was there before is not handed out, so that ranks cannot differ by it.
+  // Does not return the previous value, so that it does not become part of the state.
   template <typename T>
   void add(T* word, T value, std::memory_order) {
     stop();
@@ -59,7 +59,7 @@ class ExploredMemory {
   void wake_all(const uint32_t* word);
 
  private:
-  // A rank's own count of its barriers, which nobody else looks at: no step worth trying.
+  // A rank's own barrier count is not read by other ranks, so accesses to it are not interleaved.
   static bool is_own(const uint64_t*, std::memory_order order) {
     return order == std::memory_order_relaxed;
   }
@@ -71,7 +71,7 @@ class ExploredMemory {
   }
   void stop();
   void note(uint64_t value);
-  // Of the loop around it: what counts the sleepers is an addition.
+  // The wait loop itself; the sleeper count is changed by `add`.
   void end_of_sleeping();
 
   Explorer& explorer_;
@@ -81,18 +81,18 @@ class ExploredMemory {
 class Explorer {
  public:
   struct Trial {
-    // Words that are part of the state, as bytes.
+    // The words that are part of the state.
     std::function<std::string()> contents;
-    // What each rank does. Must not own anything: a trial may be dropped halfway.
+    // The program of each rank. Must not own resources, because a trial may be abandoned.
     std::function<void(int rank, ExploredMemory& memory)> act;
   };
   struct Findings {
     size_t state_count = 0;
-    size_t finished_count = 0;  // orders in which all ranks came to their end
+    size_t finished_count = 0;  // interleavings in which all ranks finished
     size_t deadlock_count = 0;
   };
 
-  // `begin` makes a fresh trial, with its words as they are at first.
+  // `begin` creates a trial in its initial state.
   Findings explore(int world_size, const std::function<Trial()>& begin);
 
  private:
@@ -101,8 +101,8 @@ class Explorer {
   struct Fiber {
     ucontext_t context{};
     std::unique_ptr<char[]> stack;
-    uint64_t history = 0;      // of what it saw
-    uint64_t first_sleep = 0;  // the history when it slept first in this wait, or 0
+    uint64_t history = 0;      // hash of the values it has read
+    uint64_t first_sleep = 0;  // history at the first sleep of the current wait, or 0
     const uint32_t* asleep_on = nullptr;
     bool is_done = false;
   };

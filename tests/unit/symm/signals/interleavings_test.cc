@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals, counters and barriers in every order of their steps: nobody passes too early, nothing is
-// taken twice, nobody sleeps for ever.
+// Signals, counters and barriers under every interleaving: no rank passes early, no signal is taken
+// twice, no rank sleeps forever.
 #include <gtest/gtest.h>
 
 #include "symm/signals/signal_steps.h"
@@ -15,11 +15,11 @@ using testing::Explorer;
 
 const Failure kNoFailure;
 
-// Straight to sleep: that is where wake-ups could get lost.
+// No spinning: wake-ups can get lost only when ranks sleep.
 WaitLimits forever() { return {.failure = kNoFailure, .deadline = Deadline::never()}; }
 
-// All that ranks share: a word and its sleepers for each (owner, source), and what they wrote
-// before they signalled.
+// The shared memory: a word and its sleepers per (owner, source), and the data that ranks write
+// before they signal.
 struct Shared {
   uint64_t words[3][3] = {};
   uint32_t slots[3][3] = {};
@@ -36,7 +36,7 @@ struct Shared {
   std::string bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
 };
 
-// Explores `act(rank, memory, shared)`; every order must come to an end in which nothing broke.
+// Explores `act(rank, memory, shared)`. Every interleaving must finish without a violation.
 template <typename Act>
 Explorer::Findings explore(int world_size, Act act, bool* is_broken) {
   Shared shared;
@@ -58,7 +58,7 @@ void expect_sound(int world_size, Act act) {
   EXPECT_GT(found.state_count, 20u);
 }
 
-// Barriers, one at once after the other: two of two ranks, one of three, which has as many orders.
+// Consecutive barriers: two for two ranks, one for three ranks, to limit the number of states.
 template <bool kIsDissemination>
 void meet(int rank, int world_size, ExploredMemory& memory, Shared& shared) {
   WaitLimits limits = forever();
@@ -75,7 +75,7 @@ void meet(int rank, int world_size, ExploredMemory& memory, Shared& shared) {
   }
 }
 
-TEST(Interleavings, OfAnAllToAllBarrierLetNobodyPassTooEarly) {
+TEST(Interleavings, AllToAllBarrierReleasesNoRankEarly) {
   for (const int world_size : {2, 3}) {
     expect_sound(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
       meet<false>(rank, world_size, memory, shared);
@@ -83,9 +83,9 @@ TEST(Interleavings, OfAnAllToAllBarrierLetNobodyPassTooEarly) {
   }
 }
 
-TEST(Interleavings, OfADisseminationBarrierLetNobodyPassTooEarly) {
+TEST(Interleavings, DisseminationBarrierReleasesNoRankEarly) {
 #if defined(ASHLAR_SANITIZED)
-  const int most_ranks = 2;  // three have a quarter of a million states
+  const int most_ranks = 2;  // three ranks have 250,000 states
 #else
   const int most_ranks = 3;
 #endif
@@ -96,18 +96,18 @@ TEST(Interleavings, OfADisseminationBarrierLetNobodyPassTooEarly) {
   }
 }
 
-// Two signals through one mailbox, each announcing a higher number.
-TEST(Interleavings, OfPutAndWaitDeliverEverySignalOnce) {
+// Two signals through one slot, each with a higher number.
+TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
   expect_sound(2, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
     for (int i = 1; i <= 2; ++i) {
       if (rank == 0) {
         shared.written[0] = i;
         shared.is_broken |= fill_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
-        // At most one is in the mailbox besides those that were taken.
+        // At most one signal is in the slot besides those that were taken.
         shared.is_broken |= shared.written[1] < i - 1;
       } else {
-        // Counted before it is taken, so that the sender never sees too few.
+        // Counted before it is taken, so that the sender never reads too low a count.
         shared.written[1] = i;
         shared.is_broken |= drain_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
         shared.is_broken |= shared.written[0] < i;
@@ -117,7 +117,7 @@ TEST(Interleavings, OfPutAndWaitDeliverEverySignalOnce) {
   });
 }
 
-TEST(Interleavings, OfTwoThreadsThatPutIntoOneSlotLoseNothing) {
+TEST(Interleavings, TwoThreadsPuttingIntoOneSlotLoseNothing) {
   expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
     if (rank < 2) {
@@ -130,7 +130,7 @@ TEST(Interleavings, OfTwoThreadsThatPutIntoOneSlotLoseNothing) {
   });
 }
 
-TEST(Interleavings, OfCountersWakeWhoeverWaitsForTheSum) {
+TEST(Interleavings, CounterAdditionsWakeTheWaiter) {
   expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
     if (rank < 2) {
@@ -143,8 +143,8 @@ TEST(Interleavings, OfCountersWakeWhoeverWaitsForTheSum) {
   });
 }
 
-// The explorer must find what is wrong, or all of the above says nothing.
-TEST(Interleavings, WithoutAWakeUpEndInADeadlock) {
+// Checks that the explorer detects broken algorithms.
+TEST(Interleavings, FindsTheDeadlockOfAMissingWakeUp) {
   bool is_broken = false;
   const auto forget_to_wake = [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
@@ -157,7 +157,7 @@ TEST(Interleavings, WithoutAWakeUpEndInADeadlock) {
   EXPECT_GT(explore(2, forget_to_wake, &is_broken).deadlock_count, 0u);
 }
 
-TEST(Interleavings, WithALookForSleepersBeforeTheChangeEndInADeadlock) {
+TEST(Interleavings, FindsTheDeadlockOfAnEarlySleeperCheck) {
   bool is_broken = false;
   const auto look_too_early = [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
@@ -173,7 +173,7 @@ TEST(Interleavings, WithALookForSleepersBeforeTheChangeEndInADeadlock) {
   EXPECT_GT(explore(2, look_too_early, &is_broken).deadlock_count, 0u);
 }
 
-TEST(Interleavings, OfABarrierThatAnnouncesWithoutWaitingAreFoundBroken) {
+TEST(Interleavings, FindsABarrierThatDoesNotWait) {
   bool is_broken = false;
   const auto do_not_wait = [](int rank, ExploredMemory& memory, Shared& shared) {
     shared.written[rank] = 1;

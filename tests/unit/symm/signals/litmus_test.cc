@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory order, tried on the processor at hand: message passing and store buffering through the
-// primitives, ten million times, or as often as ASHLAR_LITMUS_TURNS says.
+// Litmus tests of memory order on this CPU: message passing and store buffering through the signal
+// primitives. Ten million iterations, or ASHLAR_LITMUS_TURNS.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -26,10 +26,10 @@ constexpr int kUsualTurns = 100'000;
 constexpr int kUsualTurns = 10'000'000;
 #endif
 
-// In batches, so that two ranks that do not run at the same time get on nevertheless.
+// In batches, so that two ranks that share a core make progress.
 constexpr int kBatch = 1000;
 
-// A multiple of the batch, and 2'000'000'000 at most.
+// A multiple of the batch size, at most 2'000'000'000.
 int turn_count() {
   const char* wanted = std::getenv("ASHLAR_LITMUS_TURNS");
   const long turns = wanted == nullptr ? kUsualTurns : std::strtol(wanted, nullptr, 10);
@@ -37,9 +37,9 @@ int turn_count() {
   return std::max(whole / kBatch, 1) * kBatch;
 }
 
-// Data, then a signal; the signal seen, so must be the data be. Three sets of data in turn: a slot
-// that can be filled again says that the last but one was read.
-TEST(LitmusConcurrency, MessagesPassedBySignalsArrive) {
+// The writer stores data and then signals; a reader that sees the signal must see the data. Three
+// data sets in rotation: when a slot can be filled again, the last but one set has been read.
+TEST(LitmusConcurrency, MessagePassingBySignals) {
   const int turns = turn_count();
   const RankPads memory(2);
   RankMemory user(2, sizeof(uint32_t) * 2 * kBatch);
@@ -60,7 +60,7 @@ TEST(LitmusConcurrency, MessagesPassedBySignalsArrive) {
   });
 }
 
-TEST(LitmusConcurrency, MessagesPassedByCountersArrive) {
+TEST(LitmusConcurrency, MessagePassingByCounters) {
   const int turns = turn_count();
   const RankPads memory(2);
   std::vector<int64_t> messages(2 * kBatch);
@@ -88,9 +88,10 @@ TEST(LitmusConcurrency, MessagesPassedByCountersArrive) {
   });
 }
 
-// A word written, then another's read, on both sides: one of them must see the other's. That is
-// what sleeping rests on. The lines are apart, so that the processor has something to delay.
-TEST(LitmusConcurrency, OfTwoThatWriteAndLookOneSeesTheOther) {
+// Each side writes one word and reads the other's: at least one must see the other's write.
+// Sleeping depends on this. The words are on separate cache lines, so that the CPU can delay the
+// stores.
+TEST(LitmusConcurrency, StoreBufferingIsSequentiallyConsistent) {
   struct alignas(64) Line {
     uint32_t value = 0;
     bool has_seen = false;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks for tests: threads of this process, or processes of their own, on memory that all of them
-// share.
+// Ranks for tests: threads or forked processes on shared memory.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +13,8 @@
 
 namespace ashlar::symm::testing {
 
-// One piece of zeros for each rank, in a file without a name, so that processes forked later share
-// it. Each is surrounded by guard bytes.
+// Zeroed memory for each rank in a memfd, shared by processes that are forked later. Surrounded by
+// guard bytes.
 class RankMemory {
  public:
   RankMemory(int world_size, size_t bytes);
@@ -35,7 +34,7 @@ class RankMemory {
   std::vector<std::byte*> bases_;
 };
 
-// Pads for that many ranks, and what each rank sees of them.
+// Signal pads for several ranks, and each rank's view of them.
 class RankPads {
  public:
   explicit RankPads(int world_size, int channel_count = 2);
@@ -48,12 +47,12 @@ class RankPads {
   RankMemory memory_;
 };
 
-// Runs `act` once for each rank and returns when all have ended. A process that does not within a
-// minute, or whose assertions fail, is a failure of the test.
+// Runs `act` once per rank and returns when all have finished. A process that takes longer than a
+// minute or has failed assertions fails the test.
 void run_as_threads(int world_size, const std::function<void(int rank)>& act);
 void run_as_processes(int world_size, const std::function<void(int rank)>& act);
 
-// Deadlines of tests: far away, for what must succeed; a moment, for what cannot.
+// Deadlines for tests: long for waits that must succeed, short for waits that must time out.
 Deadline far_away();
 Deadline a_moment();
 

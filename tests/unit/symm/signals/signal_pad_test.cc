@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pads: sizes, addresses, checks, and what is said about them.
+// Signal pads: sizes, addresses, argument checks and descriptions.
 #include "symm/signals/signal_pad.h"
 
 #include <set>
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using testing::RankMemory;
 using testing::RankPads;
 
-TEST(Pad, HasALineForEachChannelAndSource) {
+TEST(SignalPad, HasALinePerChannelAndSource) {
   EXPECT_EQ(*pad_bytes(1, 1), 64u);
   EXPECT_EQ(*pad_bytes(72, 32), 64u * 72 * 32);
   EXPECT_THAT(pad_bytes(0, 1).status().message(), HasSubstr("1 to 65536 ranks"));
@@ -26,7 +26,7 @@ TEST(Pad, HasALineForEachChannelAndSource) {
   EXPECT_THAT(pad_bytes(2, 2'000'000).status().message(), HasSubstr("1 to 1048576 channels"));
 }
 
-TEST(Pad, NoTwoSourcesOrChannelsShareALine) {
+TEST(SignalPad, SourcesAndChannelsDoNotShareLines) {
   const RankPads memory(72, 32);
   const SignalPads pads = memory.of(71);
   std::set<const PadLine*> lines;
@@ -37,7 +37,7 @@ TEST(Pad, NoTwoSourcesOrChannelsShareALine) {
   EXPECT_EQ(*lines.rbegin() + 1, &pads.line(5, 0, 0) + 72 * 32);
 }
 
-TEST(Pad, OfAUserHasTheLayoutOfPyTorch) {
+TEST(SignalPad, UserPadHasPyTorchLayout) {
   const RankPads memory(3);
   RankMemory user(3, 60);
   const SignalSlots slots = *memory.of(0).user_slots(60, user.bases());
@@ -50,7 +50,7 @@ TEST(Pad, OfAUserHasTheLayoutOfPyTorch) {
   }
 }
 
-TEST(Pad, OfPyTorchsDefaultSizeHasPyTorchsNumberOfChannels) {
+TEST(SignalPad, DefaultSizeHasPyTorchChannelCount) {
   for (const auto& [world_size, channel_count] : {std::pair(2, 1152), {8, 288}, {72, 32}}) {
     const RankPads memory(world_size);
     RankMemory user(world_size, 9216);
@@ -58,14 +58,14 @@ TEST(Pad, OfPyTorchsDefaultSizeHasPyTorchsNumberOfChannels) {
   }
 }
 
-TEST(Pad, TooSmallForAChannelIsRefusedWithBothSizes) {
+TEST(SignalPad, RejectsPadsTooSmallForOneChannel) {
   const RankPads memory(3);
   RankMemory user(3, 64);
   EXPECT_EQ(memory.of(0).user_slots(11, user.bases()).status().message(),
             "a pad of 11 bytes is too small for one channel: 3 ranks need 12 bytes");
 }
 
-TEST(Pad, IsRefusedWhereTheBasesAreWrong) {
+TEST(SignalPad, RejectsInvalidBases) {
   const RankPads memory(2);
   RankMemory user(2, 256);
   const std::vector<std::byte*> odd{user.of(0), user.of(1) + 1};
@@ -83,7 +83,7 @@ TEST(Pad, IsRefusedWhereTheBasesAreWrong) {
               HasSubstr("1 user pads in a group of 2"));
 }
 
-TEST(Pad, SaysWhichChannelsAndRanksThereAre) {
+TEST(SignalPad, ErrorsNameTheValidChannelsAndRanks) {
   const SignalSlots slots = RankPads(4, 3).of(1).slots();
   for (const int channel : {-1, 3}) {
     const Status wrong = slots.check_channel(channel);
@@ -99,14 +99,14 @@ TEST(Pad, SaysWhichChannelsAndRanksThereAre) {
   EXPECT_TRUE(slots.check_rank(3).ok());
 }
 
-TEST(Pad, SaysWhoCannotBeReached) {
+TEST(SignalPad, ErrorsNameTheUnreachableRank) {
   RankMemory memory(1, 256);
   const SignalPads pads = *SignalPads::make(0, 1, {memory.of(0), nullptr});
   EXPECT_TRUE(pads.slots().check_reachable(0).ok());
   EXPECT_EQ(pads.slots().check_reachable(1).kind(), StatusKind::kUnsupported);
 }
 
-TEST(Pad, IsDescribedWithTheChannelInQuestionFirst) {
+TEST(SignalPad, DescriptionStartsWithTheGivenChannel) {
   RankPads memory(3, 4);
   const SignalPads pads = memory.of(1);
   pads.line(1, 0, 2).signal = 1;
@@ -119,7 +119,7 @@ TEST(Pad, IsDescribedWithTheChannelInQuestionFirst) {
             "the pad of rank 1 (source:value):\n  channel 0: full from 2:1");
 }
 
-TEST(Pad, IsDescribedOnAScreenHoweverLargeItIs) {
+TEST(SignalPad, DescriptionHasLimitedLength) {
   RankPads memory(72, 32);
   const SignalPads pads = memory.of(0);
   for (int channel = 0; channel < 32; ++channel) {
@@ -131,13 +131,13 @@ TEST(Pad, IsDescribedOnAScreenHoweverLargeItIs) {
   EXPECT_LT(words.size(), 4000u);
 }
 
-TEST(Pad, ListsRanksAsASentenceDoes) {
+TEST(SignalPad, NamesRanksInAList) {
   EXPECT_EQ(name_ranks(std::vector{3}), "rank 3");
   EXPECT_EQ(name_ranks(std::vector{1, 2}), "ranks 1 and 2");
   EXPECT_EQ(name_ranks(std::vector{1, 2, 5}), "ranks 1, 2 and 5");
 }
 
-TEST(Pad, TellsTimesInSeconds) {
+TEST(SignalPad, FormatsTimesInSeconds) {
   EXPECT_EQ(seconds_text(std::chrono::milliseconds(1234)), "1.234 s");
   EXPECT_EQ(seconds_text(std::chrono::microseconds(7900)), "0.007 s");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals between two ranks and more: mailboxes and counters.
+// Signals between ranks: slots and counters.
 #include "symm/signals/signals.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using testing::RankMemory;
 using testing::RankPads;
 
-TEST(Signals, FillTheSlotOfTheirSourceAndAreTakenOnce) {
+TEST(Signals, FillTheSlotOfTheSourceAndAreTakenOnce) {
   const RankPads memory(3);
   const Failure failure;
   const SignalPads sender = memory.of(2);
@@ -32,7 +32,7 @@ TEST(Signals, FillTheSlotOfTheirSourceAndAreTakenOnce) {
   EXPECT_FALSE(*try_wait_signal(receiver.slots(), 2, 1));
 }
 
-TEST(Signals, ThatWereNotTakenHoldBackTheNext) {
+TEST(Signals, PutWaitsForThePreviousSignal) {
   const RankPads memory(2);
   const Failure failure;
   const SignalSlots sender = memory.of(0).slots();
@@ -46,7 +46,7 @@ TEST(Signals, ThatWereNotTakenHoldBackTheNext) {
   EXPECT_TRUE(put_signal(sender, 1, 0, {failure, a_moment()}).ok());
 }
 
-TEST(Signals, ThatDoNotComeAreATimeoutThatNamesWhomAndShowsThePad) {
+TEST(Signals, TimeoutNamesTheSourceAndShowsThePad) {
   const RankPads memory(4, 3);
   const Failure failure;
   const SignalSlots receiver = memory.of(1).slots();
@@ -58,7 +58,7 @@ TEST(Signals, ThatDoNotComeAreATimeoutThatNamesWhomAndShowsThePad) {
                     HasSubstr("channel 1: all zero"), HasSubstr("channel 0: full from 3:1")));
 }
 
-TEST(Signals, AreRefusedForRanksAndChannelsThatDoNotExist) {
+TEST(Signals, RejectInvalidRanksAndChannels) {
   const RankPads memory(2);
   const Failure failure;
   const SignalPads pads = memory.of(0);
@@ -85,7 +85,7 @@ TEST(Signals, AreRefusedForRanksAndChannelsThatDoNotExist) {
   }
 }
 
-TEST(Signals, AreRefusedWhereThePadCannotBeReached) {
+TEST(Signals, RejectUnreachablePads) {
   RankMemory memory(1, 128);
   const Failure failure;
   const SignalPads pads = *SignalPads::make(0, 1, {memory.of(0), nullptr});
@@ -94,7 +94,7 @@ TEST(Signals, AreRefusedWhereThePadCannotBeReached) {
   EXPECT_EQ(wait_signal(pads.slots(), 1, 0, {failure, a_moment()}).kind(), StatusKind::kTimeout);
 }
 
-TEST(Signals, EndWithTheReasonOfTheGroupsFailure) {
+TEST(Signals, ReturnTheFailureOfTheGroup) {
   const RankPads memory(2);
   Failure failure;
   failure.report(Status::peer_lost("rank 1 died"));
@@ -105,7 +105,7 @@ TEST(Signals, EndWithTheReasonOfTheGroupsFailure) {
   EXPECT_EQ(put_signal(pads.slots(), 1, 0, {failure}).message(), "rank 1 died");
 }
 
-TEST(Signals, CountersAddUpAndStayAsTheyAre) {
+TEST(Signals, CountersAccumulateAndWaitsDoNotChangeThem) {
   const RankPads memory(2);
   const Failure failure;
   const SignalPads sender = memory.of(0);
@@ -122,7 +122,7 @@ TEST(Signals, CountersAddUpAndStayAsTheyAre) {
                     HasSubstr("channel 1"), HasSubstr("which is at 4294967298")));
 }
 
-// Round and round, each signal handing on one plain number that all write.
+// A ring: each signal passes on one plain number that all ranks write.
 void pass_around(const RankPads& memory, int world_size, int rank, uint64_t* number) {
   const Failure failure;
   const SignalSlots slots = memory.of(rank).slots();
@@ -141,7 +141,7 @@ void pass_around(const RankPads& memory, int world_size, int rank, uint64_t* num
   }
 }
 
-TEST(SignalsConcurrency, HandOnWhatWasWrittenBeforeThem) {
+TEST(SignalsConcurrency, PublishEarlierWrites) {
   for (const int world_size : {1, 2, 3, 8}) {
     const RankPads memory(world_size);
     uint64_t number = 0;
@@ -151,7 +151,7 @@ TEST(SignalsConcurrency, HandOnWhatWasWrittenBeforeThem) {
   }
 }
 
-TEST(Signals, HandOnWhatWasWrittenBeforeThemByOtherProcesses) {
+TEST(Signals, PublishEarlierWritesAcrossProcesses) {
   for (const int world_size : {2, 3, 8}) {
     const RankPads memory(world_size);
     RankMemory shared(1, sizeof(uint64_t));
@@ -162,7 +162,7 @@ TEST(Signals, HandOnWhatWasWrittenBeforeThemByOtherProcesses) {
   }
 }
 
-TEST(SignalsConcurrency, OfUsersPadsAreSeparateFromTheGroups) {
+TEST(SignalsConcurrency, UserPadsAreIndependentOfTheGroupPad) {
   const RankPads memory(2, 1);
   RankMemory user(2, 64);
   testing::run_as_threads(2, [&](int rank) {
@@ -180,7 +180,7 @@ TEST(SignalsConcurrency, OfUsersPadsAreSeparateFromTheGroups) {
   EXPECT_TRUE(user.guards_are_whole());
 }
 
-TEST(SignalsConcurrency, CountersNeedNoTurns) {
+TEST(SignalsConcurrency, CountersAcceptConcurrentAdditions) {
   const RankPads memory(4);
   std::vector<int> told(4, 0);
   testing::run_as_threads(4, [&](int rank) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting on a word: when it ends, and who is woken.
+// Waiting on a word: deadlines, failures and wake-ups.
 #include "symm/signals/wait.h"
 
 #include <unistd.h>
@@ -14,7 +14,7 @@ namespace {
 
 using testing::far_away;
 
-// The machine's memory, with a count of the system calls that it makes.
+// Real memory that counts its system calls.
 struct CountingMemory : SharedWords {
   void wake_all(const uint32_t* word) {
     ++wake_count;
@@ -34,7 +34,7 @@ struct Words {
   WaitWord<uint32_t> watched() { return {.value = &value, .sleepers = &sleepers}; }
 };
 
-// Until the word is not zero.
+// Waits until the word is nonzero.
 WaitResult wait_for_word(CountingMemory& memory, Words& words, WaitLimits limits) {
   return wait_until(
       memory, words.watched(),
@@ -45,7 +45,7 @@ WaitResult wait_for_word(CountingMemory& memory, Words& words, WaitLimits limits
       limits);
 }
 
-TEST(Wait, SucceedsAtOnceEvenPastTheDeadlineAndInAFailedGroup) {
+TEST(Wait, SucceedsImmediatelyEvenPastTheDeadline) {
   Failure failure;
   failure.report(Status::peer_lost("rank 1 died"));
   CountingMemory memory;
@@ -55,11 +55,11 @@ TEST(Wait, SucceedsAtOnceEvenPastTheDeadlineAndInAFailedGroup) {
             WaitResult::kDone);
 }
 
-TEST(Wait, EndsAtTheDeadlineAndLeavesNoSleeperBehind) {
+TEST(Wait, EndsAtTheDeadlineAndRestoresTheSleeperCount) {
   const Failure failure;
   CountingMemory memory;
   Words words;
-  // Long enough that it gets to sleep, however slow the machine.
+  // Long enough to reach the sleep on a slow machine.
   const Deadline soon = Deadline::after(std::chrono::milliseconds(100));
   EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = soon}),
             WaitResult::kTimeout);
@@ -67,7 +67,7 @@ TEST(Wait, EndsAtTheDeadlineAndLeavesNoSleeperBehind) {
   EXPECT_EQ(words.sleepers, 0);
 }
 
-TEST(Wait, NeverSleepsLongerThanTheDeadline) {
+TEST(Wait, NeverSleepsPastTheDeadline) {
   const Failure failure;
   struct Memory : CountingMemory {
     void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most) {
@@ -85,7 +85,7 @@ TEST(Wait, NeverSleepsLongerThanTheDeadline) {
   EXPECT_LE(memory.longest, std::chrono::microseconds(500));
 }
 
-TEST(WaitConcurrency, OfASleeperEndsWhenTheGroupFails) {
+TEST(WaitConcurrency, SleeperWakesWhenTheGroupFails) {
   Failure failure;
   CountingMemory memory;
   Words words;
@@ -102,7 +102,7 @@ TEST(WaitConcurrency, OfASleeperEndsWhenTheGroupFails) {
   EXPECT_EQ(words.sleepers, 0);
 }
 
-TEST(Wait, CostsTheWakerNoSystemCallWhileNobodySleeps) {
+TEST(Wait, WakerMakesNoSystemCallWithoutSleepers) {
   CountingMemory memory;
   Words words;
   wake_sleepers(memory, words.watched());
@@ -112,12 +112,12 @@ TEST(Wait, CostsTheWakerNoSystemCallWhileNobodySleeps) {
   EXPECT_EQ(memory.wake_count, 1);
 }
 
-TEST(Wait, SleepersOfOtherProcessesAreWoken) {
+TEST(Wait, WakesSleepersInOtherProcesses) {
   testing::RankMemory memory(1, 64);
   auto* words = reinterpret_cast<Words*>(memory.of(0));
   testing::run_as_processes(2, [&](int rank) {
     if (rank == 1) {
-      // Far longer than the alarm that ends this process: only a wake-up helps.
+      // Much longer than the alarm that ends this process: only a wake-up can succeed.
       SharedWords::add(&words->sleepers, 1u, std::memory_order_seq_cst);
       while (SharedWords::load(&words->value, std::memory_order_acquire) == 0) {
         SharedWords::sleep(&words->value, 0, std::chrono::hours(1));
@@ -127,7 +127,7 @@ TEST(Wait, SleepersOfOtherProcessesAreWoken) {
     while (SharedWords::load(&words->sleepers, std::memory_order_seq_cst) == 0) {
       SharedWords::yield();
     }
-    // Most likely asleep by now; if not, the system sees that the word is another.
+    // Probably asleep by now; if not, the kernel sees that the word has changed.
     ::usleep(20'000);
     SharedWords::store(&words->value, 1u, std::memory_order_seq_cst);
     CountingMemory waker;
@@ -135,16 +135,16 @@ TEST(Wait, SleepersOfOtherProcessesAreWoken) {
   });
 }
 
-TEST(Wait, SpinsOnlyWhereEveryRankHasACore) {
+TEST(Wait, SpinsOnlyIfEveryRankHasACore) {
   EXPECT_GT(SpinPolicy::of(2, 2).spin_count, 0);
   EXPECT_EQ(SpinPolicy::of(8, 2).spin_count, 0);
   EXPECT_GT(SpinPolicy::of(8, 2).yield_count, 0);
 }
 
-TEST(Wait, YieldsOnlyWhileThatIsWorthIt) {
+TEST(Wait, YieldsOnlyWhileEffective) {
   struct Memory : CountingMemory {
     bool yield() { return ++yield_count < 3; }
-    // Nothing else ends this wait.
+    // Only the deadline ends this wait.
     void sleep(const uint32_t*, uint32_t, std::chrono::nanoseconds) {
       failure.report(Status::peer_lost("rank 1 died"));
     }
@@ -161,7 +161,7 @@ TEST(Wait, YieldsOnlyWhileThatIsWorthIt) {
   EXPECT_EQ(memory.yield_count, 3);
 }
 
-TEST(Wait, SleepsOnTheHalfOfACounterThatChangesFirst) {
+TEST(Wait, SleepsOnTheLowHalfOfACounter) {
   const uint64_t counter = 0x1'0000'0007;
   EXPECT_EQ(*futex_word(&counter), 7u);
 }

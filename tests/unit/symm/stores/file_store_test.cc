@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The store that is a folder: what it leaves there, and what it makes of what others put there.
+// The file store: the files it leaves, clock differences, and foreign files.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class FileStoreTest : public ::testing::Test {
   std::shared_ptr<Store> store_ = *open_file_store(folder_.path());
 };
 
-TEST_F(FileStoreTest, LeavesNothingButItsLock) {
+TEST_F(FileStoreTest, LeavesOnlyItsLockFile) {
   ASSERT_TRUE(store_->set("a/b/c", "1", kNoEnd, patience()).ok());
   ASSERT_TRUE(store_->set("a/d", "1", kNoEnd, patience()).ok());
   ASSERT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
@@ -56,16 +56,16 @@ TEST_F(FileStoreTest, LeavesNothingButItsLock) {
   EXPECT_THAT(left(), ElementsAre("lock"));
 }
 
-TEST_F(FileStoreTest, SweepsOutWhatIsOverWhenItIsOpened) {
+TEST_F(FileStoreTest, RemovesExpiredRecordsOnOpen) {
   ASSERT_TRUE(store_->set("dead/group/key", "1", milliseconds(1), patience()).ok());
   std::this_thread::sleep_for(milliseconds(10));
   const std::shared_ptr<Store> another = *open_file_store(folder_.path());
   EXPECT_THAT(left(), ElementsAre("lock"));
 }
 
-// --- machines whose clocks differ
+// Machines whose clocks differ.
 
-TEST_F(FileStoreTest, AMachineThatIsAheadFindsWhatOthersSetAndSweepsNoneOfItOut) {
+TEST_F(FileStoreTest, ClockAheadDoesNotExpireRecordsOfOthers) {
   ASSERT_TRUE(store_->set("key", "1", std::chrono::minutes(1), patience()).ok());
   ASSERT_TRUE(store_->add("count", 5, std::chrono::minutes(1), patience()).ok());
   const auto before = std::chrono::system_clock::now();
@@ -77,7 +77,7 @@ TEST_F(FileStoreTest, AMachineThatIsAheadFindsWhatOthersSetAndSweepsNoneOfItOut)
   EXPECT_TRUE(*there->erase("key", patience()));
 }
 
-TEST_F(FileStoreTest, WhatAMachineSetThatIsAheadIsOverInTime) {
+TEST_F(FileStoreTest, RecordsOfAMachineWithClockAheadExpireInTime) {
   {
     const WallClockAhead ahead(std::chrono::hours(1));
     ASSERT_TRUE(store_->set("key", "1", milliseconds(20), patience()).ok());
@@ -86,8 +86,8 @@ TEST_F(FileStoreTest, WhatAMachineSetThatIsAheadIsOverInTime) {
   EXPECT_FALSE((*store_->try_get(Keys{"key"}, patience()))[0]);
 }
 
-// Whoever may write there may set times; a file system keeps of them what it can.
-TEST_F(FileStoreTest, ATimeThatIsFarAwayIsPastOrFuture) {
+// Any user with write access can set modification times, within the limits of the file system.
+TEST_F(FileStoreTest, HandlesExtremeModificationTimes) {
   const std::string path = folder_.path() + "/key.v";
   const auto is_there_since = [&](time_t seconds) {
     EXPECT_TRUE(store_->set("key", "1", std::chrono::minutes(1), patience()).ok());
@@ -99,7 +99,7 @@ TEST_F(FileStoreTest, ATimeThatIsFarAwayIsPastOrFuture) {
   EXPECT_TRUE(is_there_since(15'000'000'000));
 }
 
-TEST_F(FileStoreTest, DoesNotBelieveWhatOthersPutThere) {
+TEST_F(FileStoreTest, RejectsForeignFiles) {
   write("short.v", "ashstor2");
   write("other.v", std::string(64, 'x'));
   write("cut.v", std::string("ashstor2\0\0\0\0\0\0\0\0\xff\0\0\0abc", 23));
@@ -115,13 +115,13 @@ TEST_F(FileStoreTest, DoesNotBelieveWhatOthersPutThere) {
   EXPECT_EQ(*store_->get("short", patience()), "good now");
 }
 
-TEST_F(FileStoreTest, RefusesAFileThatIsTooLongWithoutReadingIt) {
+TEST_F(FileStoreTest, RejectsOversizedFilesWithoutReading) {
   write("huge.v", "ashstor2");
   fs::resize_file(fs::path(folder_.path()) / "huge.v", uint64_t{1} << 40);
   EXPECT_EQ(look("huge").kind(), StatusKind::kFormat);
 }
 
-TEST_F(FileStoreTest, SaysThatAnotherProcessHoldsTheLock) {
+TEST_F(FileStoreTest, ReportsALockHeldByAnotherProcess) {
   const UniqueFd held(::open((fs::path(folder_.path()) / "lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
   const Status late = store_->set("key", "1", kNoEnd, Deadline::after(milliseconds(20)));
@@ -129,13 +129,13 @@ TEST_F(FileStoreTest, SaysThatAnotherProcessHoldsTheLock) {
   EXPECT_THAT(late.message(), HasSubstr("another process held the lock"));
 }
 
-TEST_F(FileStoreTest, OverwritesWhatAKilledWriterHadBegun) {
+TEST_F(FileStoreTest, OverwritesThePartialFileOfAKilledWriter) {
   write("being_written", "half a rec");
   ASSERT_TRUE(store_->set("key", "whole", kNoEnd, patience()).ok());
   EXPECT_EQ(*store_->get("key", patience()), "whole");
 }
 
-TEST_F(FileStoreTest, SaysWhyAFolderCannotBeAStore) {
+TEST_F(FileStoreTest, ReportsWhyADirectoryCannotBeUsed) {
   write("file", "");
   const Status refused = open_file_store(folder_.path() + "/file").status();
   EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
@@ -143,8 +143,8 @@ TEST_F(FileStoreTest, SaysWhyAFolderCannotBeAStore) {
   EXPECT_FALSE(open_file_store(folder_.path() + "/no/such").ok());
 }
 
-// Each has a copy of the lock's descriptor, if a thread of ours had just opened it.
-TEST_F(FileStoreTest, ChildrenThatWereForkedOffKeepNobodyOut) {
+// A forked child has a copy of the lock's descriptor if another thread had just opened it.
+TEST_F(FileStoreTest, ForkedChildrenDoNotHoldTheLock) {
   std::atomic<bool> is_over{false};
   std::thread writing([&] {
     while (!is_over) (void)store_->set("key", "value", kNoEnd, patience()).ok();
@@ -159,7 +159,7 @@ TEST_F(FileStoreTest, ChildrenThatWereForkedOffKeepNobodyOut) {
   for (const auto& child : children) child->kill();
 }
 
-TEST(StoreLifetimes, LongerThanAnyClockCountsAreForEver) {
+TEST(StoreLifetimes, LongerThanTheClockRangeNeverExpire) {
   const TemporaryFolder folder;
   for (const std::shared_ptr<Store>& store :
        {make_memory_store(), *open_file_store(folder.path())}) {

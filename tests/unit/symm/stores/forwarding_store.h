@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A store that asks another one: for tests that come in between.
+// A store that forwards to another one, for tests that intercept calls.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ class ForwardingStore : public Store {
   }
 
  private:
-  const std::shared_ptr<Store> store_;  // users may keep it, too
+  const std::shared_ptr<Store> store_;  // also owned by the test
 };
 
 }  // namespace ashlar::symm

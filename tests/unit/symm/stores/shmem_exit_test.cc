@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PEs leave in their store for each other and for their launcher.
+// The exit status that PEs leave in the store for their launcher.
 #include "symm/stores/shmem_exit.h"
 
 #include <gtest/gtest.h>
@@ -15,28 +15,28 @@ namespace {
 
 Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
 
-// What is read where `said` stands.
+// The exit status parsed from `said`.
 std::optional<int> status_of(const std::string& said) {
   const std::shared_ptr<symm::Store> store = symm::make_memory_store();
   EXPECT_TRUE(store->set(shmem_exit_key("job"), said, std::chrono::minutes(1), soon()).ok());
   return shmem_exit_status(*store, "job", soon());
 }
 
-TEST(ShmemExitStatus, IsWhatAShellSeesOfTheNumber) {
+TEST(ShmemExitStatus, IsTruncatedToEightBits) {
   EXPECT_EQ(status_of("0"), 0);
   EXPECT_EQ(status_of("7"), 7);
   EXPECT_EQ(status_of("256"), 0);
   EXPECT_EQ(status_of("-1"), 255);
 }
 
-TEST(ShmemExitStatus, IsAFailureWhereItMakesNoSense) {
+TEST(ShmemExitStatus, IsOneIfMalformed) {
   EXPECT_EQ(status_of(""), 1);
   EXPECT_EQ(status_of("x"), 1);
   EXPECT_EQ(status_of("0x"), 1);
   EXPECT_EQ(status_of("99999999999999999999"), 1);
 }
 
-TEST(ShmemExitStatus, IsNoneWhereNobodySaidSo) {
+TEST(ShmemExitStatus, IsNothingIfNotSet) {
   const std::shared_ptr<symm::Store> store = symm::make_memory_store();
   EXPECT_EQ(shmem_exit_status(*store, "job", soon()), std::nullopt);
 }

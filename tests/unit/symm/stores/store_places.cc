@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory, a folder, a server.
+// Fixtures for the memory store, the file store and Redis.
 #include "unit/symm/stores/store_places.h"
 
 #include <gtest/gtest.h>

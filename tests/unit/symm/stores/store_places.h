@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every kind of store that there is, for tests that all of them must pass.
+// Fixtures for every kind of store, for tests that all of them must pass.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace ashlar::symm {
 
-// One place where stores meet: what one of them sets, the others see.
+// A backing shared by several stores: a value set through one is visible through the others.
 class StorePlace {
  public:
   virtual ~StorePlace() = default;
@@ -22,7 +22,7 @@ class StorePlace {
 struct StoreKind {
   std::string name;
   bool is_for_processes = false;
-  // Null: it cannot be had here, and the test is to be skipped.
+  // Returns null if this kind is unavailable; the test should be skipped.
   std::function<std::unique_ptr<StorePlace>()> make;
 };
 
@@ -30,7 +30,7 @@ std::vector<StoreKind> all_store_kinds();
 std::vector<StoreKind> kinds_for_processes();
 void PrintTo(const StoreKind& kind, std::ostream* out);
 
-// A folder that goes with it.
+// A temporary directory, removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -45,7 +45,7 @@ class TemporaryFolder {
 
 std::unique_ptr<StorePlace> make_file_place();
 
-// Long enough for a slow machine under a sanitizer.
+// A deadline long enough for a slow machine under a sanitizer.
 inline Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
 inline Deadline at_once() { return Deadline::after(std::chrono::nanoseconds(0)); }
 inline constexpr std::chrono::milliseconds kNoEnd{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every store promises, whatever it is made of: alone, among threads, among processes.
+// The contract of `Store`, for every implementation: single-threaded, with threads, with processes.
 #include "ashlar/store.h"
 
 #include <gmock/gmock.h>
@@ -43,9 +43,9 @@ class StoreContract : public ::testing::TestWithParam<StoreKind> {
   std::shared_ptr<Store> store_;
 };
 
-// The same with threads, under a name by which ThreadSanitizer finds it.
+// With threads. The suite name selects it for ThreadSanitizer runs.
 class StoreConcurrency : public StoreContract {};
-// And with processes.
+// With processes.
 class StoreProcesses : public StoreContract {};
 
 const auto kind_name = [](const auto& each) { return each.param.name; };
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StoreConcurrency, ::testing::ValuesIn(all_store_
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreProcesses, ::testing::ValuesIn(kinds_for_processes()),
                          kind_name);
 
-TEST_P(StoreContract, KeepsAnyBytesAndTheLastOnesSet) {
+TEST_P(StoreContract, KeepsArbitraryBytesAndOverwrites) {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes.push_back(static_cast<char>(i));
   set("a/b", "before");
@@ -67,7 +67,7 @@ TEST_P(StoreContract, KeepsAnyBytesAndTheLastOnesSet) {
   EXPECT_EQ(*store_->get("empty", patience()), "");
 }
 
-TEST_P(StoreContract, TakesTheLongestValueAndNoLongerOne) {
+TEST_P(StoreContract, AcceptsTheLongestValueOnly) {
   const std::string longest(Store::kMostValueBytes, 'x');
   set("long", longest);
   EXPECT_EQ(*store_->get("long", patience()), longest);
@@ -75,7 +75,7 @@ TEST_P(StoreContract, TakesTheLongestValueAndNoLongerOne) {
             StatusKind::kInvalidArgument);
 }
 
-TEST_P(StoreContract, RefusesWhatIsNoKey) {
+TEST_P(StoreContract, RejectsInvalidKeys) {
   const Keys wrong = {"",
                       "/a",
                       "a/",
@@ -98,7 +98,7 @@ TEST_P(StoreContract, RefusesWhatIsNoKey) {
   }
 }
 
-TEST_P(StoreContract, TakesStrangeAndLongKeys) {
+TEST_P(StoreContract, AcceptsUnusualAndLongKeys) {
   const Keys strange = {"..",
                         "../x",
                         ".",
@@ -113,7 +113,7 @@ TEST_P(StoreContract, TakesStrangeAndLongKeys) {
   for (const std::string& key : strange) EXPECT_TRUE(*store_->erase(key, patience())) << key;
 }
 
-TEST_P(StoreContract, LooksWithoutWaiting) {
+TEST_P(StoreContract, TryGetDoesNotWait) {
   set("there", "1");
   const auto found = store_->try_get(Keys{"there", "not/there", "there"}, Deadline::never());
   ASSERT_TRUE(found.ok());
@@ -123,7 +123,7 @@ TEST_P(StoreContract, LooksWithoutWaiting) {
   EXPECT_EQ((*found)[2], "1");
 }
 
-TEST_P(StoreContract, NamesTheMissingKeysWhenTheDeadlinePasses) {
+TEST_P(StoreContract, TimeoutNamesTheMissingKeys) {
   set("there", "1");
   const Status late =
       store_->wait(Keys{"missing/1", "there", "missing/2"}, Deadline::after(milliseconds(30)));
@@ -132,26 +132,26 @@ TEST_P(StoreContract, NamesTheMissingKeysWhenTheDeadlinePasses) {
   EXPECT_THAT(late.message(), Not(HasSubstr("there")));
 }
 
-TEST_P(StoreContract, NamesOnlySomeOfManyMissingKeys) {
+TEST_P(StoreContract, TimeoutNamesAtMostEightKeys) {
   Keys keys;
   for (int i = 0; i < 100; ++i) keys.push_back("missing/" + std::to_string(i));
   const Status late = store_->wait(keys, at_once());
   EXPECT_THAT(late.message(), HasSubstr("missing/7 and 92 more"));
 }
 
-TEST_P(StoreContract, LooksOnceWhenTheDeadlineHasPassedAlready) {
+TEST_P(StoreContract, ReadsOnceIfTheDeadlineHasPassed) {
   set("there", "1");
   EXPECT_EQ(*store_->get("there", at_once()), "1");
 }
 
-TEST_P(StoreContract, ErasesAndSaysWhetherTheKeyWasThere) {
+TEST_P(StoreContract, EraseReportsWhetherTheKeyExisted) {
   set("a/b/c", "1");
   EXPECT_TRUE(*store_->erase("a/b/c", patience()));
   EXPECT_FALSE(is_there("a/b/c"));
   EXPECT_FALSE(*store_->erase("a/b/c", patience()));
 }
 
-TEST_P(StoreContract, ForgetsAKeyWhenItsTimeIsOver) {
+TEST_P(StoreContract, KeysExpire) {
   ASSERT_TRUE(store_->set("short", "1", milliseconds(20), patience()).ok());
   ASSERT_TRUE(store_->set("long", "1", std::chrono::hours(1), patience()).ok());
   ASSERT_TRUE(store_->add("count", 5, milliseconds(20), patience()).ok());
@@ -162,7 +162,7 @@ TEST_P(StoreContract, ForgetsAKeyWhenItsTimeIsOver) {
   EXPECT_EQ(*store_->add("count", 1, kNoEnd, patience()), 1);
 }
 
-TEST_P(StoreContract, BeginsTheTimeToLiveAnewWithEachWrite) {
+TEST_P(StoreContract, WritesRestartTheTimeToLive) {
   ASSERT_TRUE(store_->set("key", "1", milliseconds(20), patience()).ok());
   ASSERT_TRUE(store_->set("key", "2", kNoEnd, patience()).ok());
   ASSERT_TRUE(store_->add("count", 1, milliseconds(20), patience()).ok());
@@ -183,13 +183,13 @@ TEST_P(StoreContract, AddsUpToTheLimitsOf64Bits) {
   EXPECT_EQ(*store_->add("count", 3, kNoEnd, patience()), most);
 }
 
-TEST_P(StoreContract, AddsToNothingButNumbers) {
+TEST_P(StoreContract, AddRejectsValuesThatAreNotNumbers) {
   set("word", "12x");
   EXPECT_EQ(store_->add("word", 1, kNoEnd, patience()).status().kind(), StatusKind::kFormat);
   EXPECT_EQ(*store_->get("word", patience()), "12x");
 }
 
-TEST_P(StoreContract, SaysHowManyCameToABarrierThatTimesOut) {
+TEST_P(StoreContract, BarrierTimeoutCountsArrivals) {
   const Status late =
       store_->barrier("meet", 3, std::chrono::hours(1), Deadline::after(milliseconds(30)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
@@ -197,7 +197,7 @@ TEST_P(StoreContract, SaysHowManyCameToABarrierThatTimesOut) {
   EXPECT_EQ(store_->barrier("none", 0, kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_P(StoreContract, KeepsPrefixesApart) {
+TEST_P(StoreContract, PrefixesAreIndependent) {
   const std::shared_ptr<Store> one = *make_prefix_store(store_, "job/1");
   const std::shared_ptr<Store> two = *make_prefix_store(store_, "job/2");
   ASSERT_TRUE(one->set("key", "one", kNoEnd, patience()).ok());
@@ -213,7 +213,7 @@ TEST_P(StoreContract, KeepsPrefixesApart) {
   EXPECT_EQ(one->set("", "v", kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_P(StoreConcurrency, WaitersSeeWhatOthersSet) {
+TEST_P(StoreConcurrency, WaitersSeeNewValues) {
   std::vector<std::thread> setters;
   for (int i = 0; i < 4; ++i) {
     setters.emplace_back([i, store = place_->open()] {
@@ -227,7 +227,7 @@ TEST_P(StoreConcurrency, WaitersSeeWhatOthersSet) {
   EXPECT_EQ(*got, (Keys{"0", "1", "4", "9"}));
 }
 
-TEST_P(StoreConcurrency, CountersLoseNothing) {
+TEST_P(StoreConcurrency, CountersLoseNoIncrements) {
   std::vector<std::thread> adders;
   std::vector<std::set<int64_t>> seen(4);
   for (int i = 0; i < 4; ++i) {
@@ -238,11 +238,11 @@ TEST_P(StoreConcurrency, CountersLoseNothing) {
   for (std::thread& each : adders) each.join();
   std::set<int64_t> all;
   for (const std::set<int64_t>& each : seen) all.insert(each.begin(), each.end());
-  EXPECT_EQ(all.size(), 200U);  // nobody got the same number as another
+  EXPECT_EQ(all.size(), 200U);  // all numbers are distinct
   EXPECT_EQ(*all.rbegin(), 200);
 }
 
-TEST_P(StoreConcurrency, NobodyPassesABarrierBeforeAllAreThere) {
+TEST_P(StoreConcurrency, BarrierReleasesNoThreadEarly) {
   std::vector<std::thread> comers;
   for (int i = 0; i < 4; ++i) {
     comers.emplace_back([store = i % 2 == 0 ? store_ : place_->open()] {
@@ -261,7 +261,7 @@ TEST_P(StoreConcurrency, NobodyPassesABarrierBeforeAllAreThere) {
   }
 }
 
-TEST_P(StoreProcesses, CountSetWaitAndMeet) {
+TEST_P(StoreProcesses, CountSetWaitAndSynchronize) {
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int i = 0; i < 4; ++i) {
     children.push_back(std::make_unique<ChildProcess>([this, i](int) {
@@ -284,8 +284,8 @@ TEST_P(StoreProcesses, CountSetWaitAndMeet) {
   EXPECT_FALSE(is_there("meet/gone"));
 }
 
-// Killed again and again while it writes: the others go on, and see whole values only.
-TEST_P(StoreProcesses, OneThatIsKilledInTheMiddleOfWritingLeavesNobodyWaiting) {
+// A writer is killed repeatedly: the other processes continue and read complete values only.
+TEST_P(StoreProcesses, KilledWriterDoesNotBlockOthers) {
   for (int round = 0; round < 10; ++round) {
     ChildProcess writer([this](int socket_fd) {
       const std::shared_ptr<Store> store = place_->open();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A store as a user might have written it, which does not do what it should.
+// A user-defined store with injected faults.
 #pragma once
 
 #include <chrono>
@@ -19,14 +19,14 @@ class UserStore final : public Store {
  public:
   using Answers = std::vector<std::optional<std::string>>;
 
-  // Empty functions change nothing.
+  // Hooks; empty functions have no effect.
   std::function<void(Store&)> before_look{};
   std::function<void(Answers&)> change_answers{};
-  std::function<bool(std::string_view)> refuses{};  // what is written under that key
-  // Whoever has less time left than that gets no answer.
+  std::function<bool(std::string_view)> refuses{};  // rejects writes to that key
+  // Calls with less time left than this time out.
   std::chrono::milliseconds answering_time{0};
 
-  // Answers for one key too few.
+  // Returns one value too few.
   static std::shared_ptr<UserStore> that_answers_too_little() {
     auto store = std::make_shared<UserStore>();
     store->change_answers = [](Answers& answers) { answers.pop_back(); };
@@ -58,7 +58,7 @@ class UserStore final : public Store {
   }
 
  private:
-  const std::shared_ptr<Store> memory_ = make_memory_store();  // users may keep it, too
+  const std::shared_ptr<Store> memory_ = make_memory_store();  // also owned by users
 };
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of the C library's function, which every clock of the program asks.
+// Replaces clock_gettime of the C library.
 #include "unit/symm/stores/wall_clock.h"
 
 #include <sys/syscall.h>
@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Orders nothing: whoever reads an old one asked a moment before.
+// Relaxed: a stale value is as good as a slightly earlier call.
 std::atomic<int64_t> wall_clock_ahead_seconds{0};
 
 }  // namespace

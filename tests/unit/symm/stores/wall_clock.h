@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wall clock of this program, which a test may set as if it were another machine's. What the
-// kernel writes down itself, such as when a file was touched, stays as it is.
+// An adjustable wall clock for this program, to simulate another machine. Times that the kernel
+// records itself, such as modification times of files, are not affected.
 #pragma once
 
 #include <chrono>
 
 namespace ashlar::symm {
 
-// While it is there: so much ahead, or behind. One at a time.
+// Shifts the wall clock while it exists. One at a time.
 class WallClockAhead {
  public:
   explicit WallClockAhead(std::chrono::seconds by);
