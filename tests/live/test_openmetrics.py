@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a process tells Prometheus, read by Prometheus's own strict parser of OpenMetrics.
+"""Tests of the metrics with Prometheus's strict OpenMetrics parser.
 
   test_openmetrics.py LIVE_PROGRAM"""
 
@@ -34,13 +34,13 @@ def families(text):
 def get(program, what, token=None):
     base = program.address if token is None else program.address.rsplit("/", 2)[0] + "/"
     fields = {} if token is None else {"Authorization": f"Bearer {token}"}
-    with urllib.request.urlopen(urllib.request.Request(base + what, headers=fields)) as answer:
-        return answer.headers["Content-Type"], answer.read().decode()
+    with urllib.request.urlopen(urllib.request.Request(base + what, headers=fields)) as response:
+        return response.headers["Content-Type"], response.read().decode()
 
 
 class OpenMetricsTest(unittest.TestCase):
     def expect_values(self, found, names, allocators):
-        """Each metric says of each allocator what its counters do."""
+        """Each metric has the value of its counter, for each allocator."""
         for name, stat in names.items():
             values = [sample.value for sample in found[name].samples]
             self.assertEqual(values, [each["stats"][stat] for each in allocators], name)
@@ -131,8 +131,8 @@ class OpenMetricsTest(unittest.TestCase):
             self.assertIn("# EOF", get(program, "metrics", token)[1])
             with self.assertRaises(urllib.error.HTTPError) as refused:
                 get(program, "metrics", "0" * 32)
-            with refused.exception as answer:
-                self.assertEqual(answer.code, 404)
+            with refused.exception as response:
+                self.assertEqual(response.code, 404)
 
 
 DOCUMENT = __file__.rsplit("/", 3)[0] + "/docs/formats/live.md"

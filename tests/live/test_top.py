@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`ashlar top` in a real terminal: tmux has one that can be looked at.
+"""Tests of `ashlar top` in a real terminal, provided by tmux.
 
   test_top.py ASHLAR LIVE_PROGRAM"""
 
@@ -16,14 +16,14 @@ import unittest
 from live_program import LiveProgram
 
 if shutil.which("tmux") is None:
-    print("SKIPPED: there is no tmux (package tmux): `ashlar top` was NOT tried in a terminal")
+    print("SKIPPED: tmux is not installed (package tmux); `ashlar top` was not tested in a terminal")
     sys.exit(77)
 
 PROGRAM = os.path.abspath(sys.argv.pop())
 ASHLAR = os.path.abspath(sys.argv.pop())
 ENVIRONMENT = {name: value for name, value in os.environ.items()
                if not name.startswith(("ASHLAR_", "PYTORCH_", "TMUX"))}
-LONG_ENOUGH = 30  # seconds, for what happens at once on a machine that is not busy
+LONG_ENOUGH = 30  # seconds, generous, for busy machines
 
 
 class Terminal:
@@ -58,7 +58,7 @@ class Terminal:
         self.type(line, "Enter")
 
     def state(self):
-        """Whether the other page is shown, and whether there is a cursor, and lines wrap."""
+        """Alternate screen, cursor and line wrap flags."""
         return self.tmux("display-message", "-p",
                          "#{alternate_on} #{cursor_flag} #{wrap_flag}").split()
 
@@ -88,8 +88,8 @@ class TopTest(unittest.TestCase):
         self.terminal.wait_for_text("q quits")
 
     def expect_restored(self, code):
-        """The shell goes on as if nothing had been."""
-        # What is typed before it has left is its own.
+        """Expects a normal shell prompt."""
+        # Keys typed before it exits go to it.
         self.terminal.wait_for(lambda: self.terminal.state() == ["0", "1", "1"], "the shell")
         self.terminal.run('echo "ended with $?"; stty -a | tr ";" "\\n" | grep -w icanon')
         self.terminal.wait_for_text(f"ended with {code}\n")
@@ -117,9 +117,9 @@ class TopTest(unittest.TestCase):
     def test_follows_the_size_of_the_terminal(self):
         self.start()
         self.terminal.tmux("resize-window", "-x", "70", "-y", "9")
-        # No room for the picture, nor for the columns on the right.
+        # No room for the chart or the right columns.
         self.terminal.wait_for(lambda: self.terminal.text().splitlines()[6] == "q quits",
-                               "the last line at once after the table")
+                               "the last line follows the table")
         self.assertIn("reserved", self.terminal.text())
         self.assertNotIn("driver/s", self.terminal.text())
         self.terminal.tmux("resize-window", "-x", "130", "-y", "30")
@@ -173,7 +173,7 @@ class TopTest(unittest.TestCase):
 
 
 class PlainTest(unittest.TestCase):
-    """Without a terminal."""
+    """Tests without a terminal."""
 
     def top(self, *arguments):
         return subprocess.run([ASHLAR, "top", *map(str, arguments)], text=True, env=ENVIRONMENT,
@@ -193,8 +193,8 @@ class PlainTest(unittest.TestCase):
             once = self.top(program.pid, "--once")
             self.assertEqual(once.returncode, 0)
             self.assertEqual(len(once.stdout.splitlines()), 3)
-            told = json.loads(self.top(program.pid, "--json").stdout)
-            self.assertEqual([each["requested_bytes"] for each in told["allocators"]],
+            report = json.loads(self.top(program.pid, "--json").stdout)
+            self.assertEqual([each["requested_bytes"] for each in report["allocators"]],
                              [64 << 20, 5 << 20])
 
     def test_pinned_memory_has_a_line_where_there_is_any(self):
@@ -203,8 +203,8 @@ class PlainTest(unittest.TestCase):
             program.tell("pin")
             line = self.top(program.pid, "--once").stdout.splitlines()[-1].split()
             self.assertEqual(line[:5], ["h0", "sim:0", "pinned", "8.00", "MiB"])
-            told = json.loads(self.top(program.pid, "--json").stdout)["host_allocators"]
-            self.assertEqual([(each["device"], each["requested_bytes"]) for each in told],
+            report = json.loads(self.top(program.pid, "--json").stdout)["host_allocators"]
+            self.assertEqual([(each["device"], each["requested_bytes"]) for each in report],
                              [(0, 8 << 20)])
 
     def test_prints_lines_until_the_process_ends(self):
@@ -235,8 +235,8 @@ class PlainTest(unittest.TestCase):
             environment = {**ENVIRONMENT, "ASHLAR_LIVE": port,
                            "ASHLAR_LIVE_TOKEN": "0123456789abcdef"}
             with LiveProgram(PROGRAM, "--silent", environment=environment) as second:
-                told = json.loads(self.top(second.pid, "--json").stdout)
-                self.assertIn(f"cannot bind port {port} of 127.0.0.1", told["trouble"])
+                report = json.loads(self.top(second.pid, "--json").stdout)
+                self.assertIn(f"cannot bind port {port} of 127.0.0.1", report["trouble"])
 
     def test_what_cannot_be_watched_is_said_so(self):
         self.assertIn("there is no process 1073741824", self.top(1 << 30).stderr)

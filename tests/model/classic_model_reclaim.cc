@@ -93,9 +93,9 @@ void ClassicModel::release_all() {
     }
     release_list({id, true});
     release_list({id, false});
-    const bool gone = std::none_of(segments_.begin(), segments_.end(),
-                                   [&](const Segment& each) { return each.list.pool == id; });
-    it = gone ? pools_.erase(it) : std::next(it);
+    const bool is_empty = std::none_of(segments_.begin(), segments_.end(),
+                                       [&](const Segment& each) { return each.list.pool == id; });
+    it = is_empty ? pools_.erase(it) : std::next(it);
   }
 }
 

@@ -175,7 +175,7 @@ void Run::drop(size_t slot) {
   const auto pool = model_.pools().find(slots_[slot]);
   if (pool == model_.pools().end() || pool->second.routed || pool->second.freeable) return;
   pool->second.freeable = true;
-  if (!engine_->release_pool(slots_[slot]).ok()) disagree("the pool was not let go");
+  if (!engine_->release_pool(slots_[slot]).ok()) disagree("the pool was not released");
 }
 
 // Comparison.
@@ -219,7 +219,8 @@ void Run::check_sums() {
   for (const PoolId& pool : slots_) {
     if (pool.is_default()) continue;
     const bool exists = engine_->pool_use_count(pool).ok();
-    if (exists != model_.pools().contains(pool)) disagree("a pool should be gone, or should not");
+    if (exists != model_.pools().contains(pool))
+      disagree("a pool exists that should not, or vice versa");
   }
 }
 

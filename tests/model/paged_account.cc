@@ -26,7 +26,7 @@ void PagedRun::listen(const TraceEntry& entry) {
     case TraceAction::kFreeCompleted: {
       const auto found = active_.find(entry.address);
       if (found == active_.end() || !found->second.is_pending) {
-        return disagree("a free was completed that nobody asked for");
+        return disagree("a free completed that was not requested");
       }
       count(found->second, -1, /*allocated=*/false, /*is_active=*/true);
       give_pieces(found->second);
@@ -156,8 +156,7 @@ void PagedRun::check_sums() {
     compare_usages(text("pool ", pool.user), usage, account_.pools[pool]);
   }
   check_shown();
-  if (mismatches_.count() != 0)
-    disagree(text("somebody's memory was clobbered: ", mismatches_.first()));
+  if (mismatches_.count() != 0) disagree(text("a block was overwritten: ", mismatches_.first()));
 }
 
 // Every active block lies in memory that trackers know, and they know of nothing else.

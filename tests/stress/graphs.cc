@@ -108,14 +108,14 @@ void Graphs::fork(Graph& graph) {
     graph.results.add(*beside);
     EXPECT_FALSE(
         overlap({used.stamp.at, used.stamp.bytes}, {beside->stamp.at, beside->stamp.bytes}))
-        << "a block serves two streams of a capture at once";
+        << "a block serves two streams of a capture";
   }
   Environment::must_order(place_->side, place_->main);
 }
 
 void Graphs::end_capture(Graph graph) {
   const Result<GraphId> ended = place_->main.device->end_capture(place_->main.stream);
-  EXPECT_TRUE(ended.ok()) << "somebody disturbed the capture: " << ended.status().to_string();
+  EXPECT_TRUE(ended.ok()) << "the capture was broken: " << ended.status().to_string();
   if (!ended.ok()) return;
   graph.id = *ended;
   graphs_.push_back(std::move(graph));

@@ -19,19 +19,19 @@ MappingObserver::MappingObserver(Engine& engine) : engine_(engine) {
 void MappingObserver::note_mapped(AddressRange range) {
   {
     const std::lock_guard lock(mutex_);
-    EXPECT_TRUE(told_.emplace(range.begin, range.bytes).second) << "mapped twice";
+    EXPECT_TRUE(reported_.emplace(range.begin, range.bytes).second) << "mapped twice";
     ++mapped_count_;
   }
   if (mapped_count_ % 16 == 0) call_the_engine();
 }
 
 void MappingObserver::note_unmapping(AddressRange range) {
-  EXPECT_TRUE(is_mapped(range.begin)) << "told too late";
+  EXPECT_TRUE(is_mapped(range.begin)) << "reported too late";
   const std::lock_guard lock(mutex_);
-  const auto found = told_.find(range.begin);
-  ASSERT_NE(found, told_.end()) << "it was never told as mapped";
+  const auto found = reported_.find(range.begin);
+  ASSERT_NE(found, reported_.end()) << "never reported as mapped";
   EXPECT_EQ(found->second, range.bytes);
-  told_.erase(found);
+  reported_.erase(found);
 }
 
 // Observers may call the engine; resulting notices are delivered recursively.
@@ -48,17 +48,17 @@ void MappingObserver::expect_told(const Block& block) const {
     if (covers({block.address, block.bytes})) return;
   }
   EXPECT_NE(engine_.block_memory(&block).origin, BlockMemory::Origin::kExtents)
-      << "the block at " << block.address.value() << " is in memory that nobody was told of";
+      << "the block at " << block.address.value() << " is in unreported memory";
 }
 
 bool MappingObserver::covers(AddressRange range) const {
-  auto next = told_.upper_bound(range.begin);
-  if (next == told_.begin()) return false;
+  auto next = reported_.upper_bound(range.begin);
+  if (next == reported_.begin()) return false;
   --next;
   DeviceAddress known_to = next->first + next->second;
   while (known_to < range.end()) {
     ++next;
-    if (next == told_.end() || next->first != known_to) return false;
+    if (next == reported_.end() || next->first != known_to) return false;
     known_to = next->first + next->second;
   }
   return known_to > range.begin;
@@ -66,9 +66,9 @@ bool MappingObserver::covers(AddressRange range) const {
 
 void MappingObserver::expect_true() const {
   const size_t granule_bytes = engine_.device().properties().granularity_bytes;
-  std::set<DeviceAddress> told;
-  for (const auto& [begin, bytes] : told_) {
-    for (size_t at = 0; at < bytes; at += granule_bytes) told.insert(begin + at);
+  std::set<DeviceAddress> reported;
+  for (const auto& [begin, bytes] : reported_) {
+    for (size_t at = 0; at < bytes; at += granule_bytes) reported.insert(begin + at);
   }
   std::set<DeviceAddress> mapped;
   for (const ExpandableUse& view : engine_.expandable_segments()) {
@@ -76,7 +76,7 @@ void MappingObserver::expect_true() const {
       if (is_mapped(view.reserved.begin + at)) mapped.insert(view.reserved.begin + at);
     }
   }
-  EXPECT_EQ(told, mapped);
+  EXPECT_EQ(reported, mapped);
 }
 
 bool MappingObserver::is_mapped(DeviceAddress at) const {

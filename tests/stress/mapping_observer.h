@@ -32,7 +32,7 @@ class MappingObserver {
 
   Engine& engine_;
   mutable std::mutex mutex_;
-  std::map<DeviceAddress, size_t> told_;  // bytes by start
+  std::map<DeviceAddress, size_t> reported_;  // bytes by start
   size_t mapped_count_ = 0;
   bool is_calling_ = false;  // used by the observer only, one notification at a time
 };

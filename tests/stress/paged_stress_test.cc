@@ -89,7 +89,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
       }
     }
     const Mismatches& mismatches = field_->mismatches();
-    EXPECT_EQ(mismatches.count(), 0U) << "somebody's memory was clobbered: " << mismatches.first();
+    EXPECT_EQ(mismatches.count(), 0U) << "a block was overwritten: " << mismatches.first();
   }
 
   void expect_nothing_lost() {

@@ -15,11 +15,11 @@ TEST(CheckDeathTest, CallsTheHandlerAndAbortsOnViolation) {
   EXPECT_DEATH(
       {
         set_failure_handler([](std::string_view description) {
-          std::fprintf(stderr, "told: %s\n", std::string(description).c_str());
+          std::fprintf(stderr, "failed: %s\n", std::string(description).c_str());
         });
         ASHLAR_CHECK(1 + 1 == 3);
       },
-      "told: broken invariant: 1 \\+ 1 == 3 \\(.*check_test.cc");
+      "failed: broken invariant: 1 \\+ 1 == 3 \\(.*check_test.cc");
 }
 
 TEST(CheckTest, DoesNothingWhenTheConditionHolds) {

@@ -106,7 +106,7 @@ TEST_F(AllocatorTest, UncachedBlocksAreDeviceAllocations) {
   allocator.set_caching(false);
   EXPECT_FALSE(allocator.is_caching());
   const Buffer beside = allocator.allocate(1000);
-  EXPECT_GT(used_bytes(), 2 * kMiB) << "what is cached serves nobody meanwhile";
+  EXPECT_GT(used_bytes(), 2 * kMiB) << "cached memory is not used";
 }
 
 TEST_F(AllocatorTest, UncachedBlockWaitsForOtherStreams) {
@@ -217,7 +217,7 @@ TEST_F(AllocatorTest, RejectsFreeOfUnknownAddress) {
   const int64_t before = allocator.stats().allocated_bytes.all.current;
   EXPECT_THROW(allocator.free_raw(address + 512), InvalidArgument) << "inside of one";
   EXPECT_THROW(allocator.free_raw(DeviceAddress(4096)), InvalidArgument) << "foreign";
-  EXPECT_THROW(allocator.free_raw(buffer.address()), InvalidArgument) << "somebody owns it";
+  EXPECT_THROW(allocator.free_raw(buffer.address()), InvalidArgument) << "a Buffer owns it";
   EXPECT_THROW(allocator.record_stream(address + 512, kDefaultStream), InvalidArgument);
   EXPECT_EQ(allocator.stats().allocated_bytes.all.current, before);
   allocator.free_raw(address);

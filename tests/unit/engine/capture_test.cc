@@ -89,7 +89,7 @@ TEST_F(CaptureTest, TrimDoesNotBreakCapture) {
   must(device().begin_capture(captured, CaptureMode::kGlobal));
   free(pending);
   trim();
-  EXPECT_EQ(calls(DeviceCall::kFree), 1U) << "of the pool that nobody holds";
+  EXPECT_EQ(calls(DeviceCall::kFree), 1U) << "of the released pool";
   must(device().end_capture(captured).status());
   must(engine_->capture_ended());
 }
@@ -275,10 +275,10 @@ TEST_F(CaptureTest, DefersFreeForCaptureOnAnotherDevice) {
 TEST_F(CaptureTest, DestroyedPeerStreamIsNotCapturing) {
   start();
   Device& other = machine_->device(DeviceIndex(1));
-  const StreamId gone = *other.create_stream();
+  const StreamId destroyed = *other.create_stream();
   Block* block = allocate(kMiB);
-  must(engine_->record_stream(block, {&other, gone}));
-  must(other.destroy_stream(gone));
+  must(engine_->record_stream(block, {&other, destroyed}));
+  must(other.destroy_stream(destroyed));
   free(block);
   trim();
   EXPECT_EQ(stats().active.all.current, 0);

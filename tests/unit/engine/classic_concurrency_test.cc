@@ -144,7 +144,7 @@ TEST_P(ClassicConcurrencyTest, NotifiesTrackersInOrder) {
       const Buffer buffer = allocator.allocate(512 * (index + 1));
     }
   });
-  EXPECT_FALSE(below_zero) << "a free was told before its allocation";
+  EXPECT_FALSE(below_zero) << "a free was reported before its allocation";
   EXPECT_EQ(live_count, 0);
   expect_empty(allocator);
 }

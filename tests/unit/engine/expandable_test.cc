@@ -41,7 +41,7 @@ TEST_F(ExpandableTest, FollowsTheWorkedExample) {
   free(third);
   trim();
   EXPECT_EQ(reserved_mib(), 0);
-  EXPECT_EQ(calls(DeviceCall::kFreeAddresses), 1U) << "the segment is gone";
+  EXPECT_EQ(calls(DeviceCall::kFreeAddresses), 1U) << "the segment was destroyed";
   EXPECT_EQ(calls(DeviceCall::kReserve), 1U);
 }
 

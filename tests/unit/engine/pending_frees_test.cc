@@ -225,11 +225,11 @@ TEST_F(PendingFreesTest, DoesNotWaitForDeferredFrees) {
 }
 
 TEST_F(PendingFreesTest, WaitsForDeviceOfDestroyedStream) {
-  const StreamId gone = new_stream();
+  const StreamId destroyed = new_stream();
   const StreamId captured = new_stream();
   Block* block = new_block();
-  use(block, gone);
-  must(device().destroy_stream(gone));
+  use(block, destroyed);
+  must(device().destroy_stream(destroyed));
   must(frees_->add(block));
   EXPECT_THAT(collect(), IsEmpty());
   begin_capture(captured);
@@ -240,10 +240,10 @@ TEST_F(PendingFreesTest, WaitsForDeviceOfDestroyedStream) {
 }
 
 TEST_F(PendingFreesTest, RetriesFailedDeviceWait) {
-  const StreamId gone = new_stream();
+  const StreamId destroyed = new_stream();
   Block* block = new_block();
-  use(block, gone);
-  must(device().destroy_stream(gone));
+  use(block, destroyed);
+  must(device().destroy_stream(destroyed));
   must(frees_->add(block));
   fail(DeviceCall::kSynchronizeDevice);
   std::vector<Block*> finished;

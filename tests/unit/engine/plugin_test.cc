@@ -312,7 +312,7 @@ TEST_F(PluginTest, UndoesRoutingWhenHookFails) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_THROW(allocator.begin_routing(pool, all), DeviceError) << "each time";
   }
-  EXPECT_EQ(allocator.pool_use_count(pool), 1) << "whoever made it holds it";
+  EXPECT_EQ(allocator.pool_use_count(pool), 1) << "its creator retains it";
   const Buffer buffer = allocator.allocate(100);
   EXPECT_EQ(allocator.snapshot({.pool = pool}).segments.size(), 0U);
 }

@@ -304,7 +304,7 @@ TEST_F(GarbageCollectionTest, ReleasesOldSegmentsAboveThreshold) {
   const DeviceAddress old = first->address;
   free(first);
   for (int i = 0; i < 10; ++i) cache(80 * kMiB);
-  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "nobody asked the device above the threshold yet";
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "no device call above the threshold yet";
   trace_.clear();
   allocate(90 * kMiB);
   ASSERT_EQ(trace_.size(), 3U);
@@ -352,8 +352,8 @@ TEST_F(LadderTest, ReportsTheFirstDeferredError) {
   machine_->inject({.call = DeviceCall::kFree, .status = Status::device_fault("free", 1, "first")});
   machine_->inject(
       {.call = DeviceCall::kFree, .nth = 2, .status = Status::device_fault("free", 2, "second")});
-  const Status told = engine_->trim({});
-  EXPECT_NE(told.message().find("first"), std::string::npos) << told.to_string();
+  const Status reported = engine_->trim({});
+  EXPECT_NE(reported.message().find("first"), std::string::npos) << reported.to_string();
   trim();
 }
 

@@ -94,10 +94,10 @@ TEST_F(ReserveTest, RequestAboveReserveNotifiesObservers) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
-  int told = 0;
-  engine_->add_oom_observer([&](const OomNotice&) { ++told; });
+  int notified = 0;
+  engine_->add_oom_observer([&](const OomNotice&) { ++notified; });
   EXPECT_TRUE(refused(512 * kMiB).is_out_of_memory());
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(notified, 1);
 }
 
 TEST_F(ReserveTest, HintHasActualReserveOnCoarseDevice) {

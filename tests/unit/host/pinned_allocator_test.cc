@@ -169,13 +169,13 @@ TEST_F(PinnedAllocatorTest, DefersReleaseErrorAndKeepsTheBlock) {
   PinnedBlock* large = allocate(2 * kMiB);
   fail_next(DeviceCall::kFreeHost);
   free(large);
-  const Status told = pinned().allocate(kMiB).status();
-  EXPECT_EQ(told.kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(told.call(), "free_host");
+  const Status reported = pinned().allocate(kMiB).status();
+  EXPECT_EQ(reported.kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(reported.call(), "free_host");
   EXPECT_EQ(pinned().stats().late_errors, 1);
   EXPECT_EQ(pinned().stats().allocations.current, 1);
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
-  EXPECT_TRUE(pinned().trim().ok()) << "told once";
+  EXPECT_TRUE(pinned().trim().ok()) << "reported once";
   EXPECT_EQ(pinned().stats().allocations.current, 0);
 }
 

@@ -50,7 +50,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
           ASSERT_TRUE(*pinned().record_stream(memory + bytes - 1, {&device(), stream}));
         }
       }
-      ASSERT_EQ(memory[bytes - 1], tag) << "somebody else has this block";
+      ASSERT_EQ(memory[bytes - 1], tag) << "another thread has this block";
       PinnedBlock* other = exchange(block, random);
       if (other != nullptr) free(other);
       if (random.below(50) == 0) {

@@ -83,7 +83,7 @@ TEST_F(PinnedPoolsTest, TrimSkipsRetainedAndRoutedPools) {
   end(kPool);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_EQ(held_count(), 0);
-  EXPECT_FALSE(pinned().pool_use_count(kPool).ok()) << "gone";
+  EXPECT_FALSE(pinned().pool_use_count(kPool).ok()) << "destroyed";
 
   begin(kPool);
   end(kPool);
@@ -168,7 +168,8 @@ TEST_F(PinnedPoolsTest, RejectsMisuseWithoutChange) {
   EXPECT_TRUE(is_misuse(pinned().end_routing(kPool))) << "twice";
   let_go(kPool);
   EXPECT_TRUE(is_misuse(pinned().release_pool(kPool))) << "more often than held";
-  EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, everything))) << "let go, not gone yet";
+  EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, everything)))
+      << "released, not destroyed yet";
   EXPECT_EQ(*pinned().pool_use_count(kPool), 0);
   free(block);
 }

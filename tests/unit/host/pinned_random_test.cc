@@ -100,7 +100,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     const ModelBlock freed = model_->live[index];
     model_->live.erase(model_->live.begin() + static_cast<ptrdiff_t>(index));
     PinnedBlock* block = blocks_.at(freed.begin);
-    ASSERT_EQ(freed.begin[0], tag_of(freed)) << "somebody else wrote here";
+    ASSERT_EQ(freed.begin[0], tag_of(freed)) << "another owner wrote here";
     ASSERT_EQ(freed.begin[freed.requested_bytes - 1], tag_of(freed));
     free(block);
     model_->settle(freed);

@@ -198,13 +198,13 @@ class PinnedEndTest : public PinnedTest {
 
   // Destroys the allocator while the stream is busy.
   void expect_end_waits_for(StreamId stream) {
-    std::atomic<bool> gone = false;
+    std::atomic<bool> is_destroyed = false;
     std::thread owner([&] {
       allocator_.reset();
-      gone = true;
+      is_destroyed = true;
     });
     // Gives an allocator that does not wait the chance to fail.
-    for (int i = 0; i < 1000 && !gone; ++i) std::this_thread::yield();
+    for (int i = 0; i < 1000 && !is_destroyed; ++i) std::this_thread::yield();
     ASSERT_TRUE(machine_->resume(sim::kFirst, stream).ok());
     owner.join();
     ASSERT_TRUE(device().synchronize_stream(stream).ok());
@@ -278,7 +278,8 @@ TEST_F(PinnedStreamsTest, TrimReclaimsBlocksOfDestroyedStreams) {
   use_on(block, stream);
   ASSERT_TRUE(device().destroy_stream(stream).ok());
   free(block);
-  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kInvalidArgument) << "told once";
+  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kInvalidArgument)
+      << "reported once";
   EXPECT_NE(allocate(kBytes), block);
   EXPECT_EQ(call_count(DeviceCall::kSynchronizeDevice), 0U);
   EXPECT_TRUE(pinned().trim().ok());

@@ -116,7 +116,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       for (const CaptureId each : captures) allocator->release_capture(each);
       (void)allocator->trim().ok();
       const Status trimmed = allocator->trim();
-      EXPECT_TRUE(trimmed.ok()) << "told twice: " << trimmed.to_string();
+      EXPECT_TRUE(trimmed.ok()) << "reported twice: " << trimmed.to_string();
       const HostStats stats = allocator->stats();
       EXPECT_EQ(stats.active_requests.current, 0);
       EXPECT_LE(stats.allocated_bytes.current, static_cast<int64_t>(stats.reserve_used_bytes));

@@ -78,19 +78,19 @@ TEST_P(NoMemoryTest, DropsClientAndSurvivesWithoutMemory) {
     return client.read_all();
   };
   const std::string wanted = ask();
-  size_t hung_up_count = 0;
+  size_t dropped_count = 0;
   bool was_reached = true;
   for (int64_t n = 0; was_reached; ++n) {
     left_before_failure = n;
-    const std::string told = ask();
-    hung_up_count += told.empty() ? 1 : 0;
-    if (code_of(told) == 200) {
-      EXPECT_EQ(shape_of(told), shape_of(wanted)) << "a part is missing after failure " << n;
+    const std::string received = ask();
+    dropped_count += received.empty() ? 1 : 0;
+    if (code_of(received) == 200) {
+      EXPECT_EQ(shape_of(received), shape_of(wanted)) << "a part is missing after failure " << n;
     }
     was_reached = left_before_failure.exchange(-1) < 0;
     ASSERT_EQ(code_of(ask()), code_of(wanted)) << "after failure " << n;
   }
-  EXPECT_GT(hung_up_count, 3U) << "that is how one notices";
+  EXPECT_GT(dropped_count, 3U) << "that is how one notices";
 }
 
 INSTANTIATE_TEST_SUITE_P(Questions, NoMemoryTest,

@@ -221,11 +221,11 @@ TEST_P(ImportsTest, TrimWaitsForDestroyedStreams) {
   const Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
-  const StreamId gone = *device().create_stream();
-  ASSERT_TRUE(must(device().fill(address, 7, 4, gone)));
-  ASSERT_TRUE(must(device().destroy_stream(gone)));
-  imports.close(std::move(import), {{&device(), gone}});
-  EXPECT_TRUE(must(imports.collect())) << "it is nobody's mistake";
+  const StreamId destroyed = *device().create_stream();
+  ASSERT_TRUE(must(device().fill(address, 7, 4, destroyed)));
+  ASSERT_TRUE(must(device().destroy_stream(destroyed)));
+  imports.close(std::move(import), {{&device(), destroyed}});
+  EXPECT_TRUE(must(imports.collect())) << "not an error";
   EXPECT_EQ(device().describe(address)->kind, MemoryKind::kDevice);
   EXPECT_TRUE(must(imports.trim()));
   EXPECT_EQ(device().describe(address)->kind, MemoryKind::kUnknown);

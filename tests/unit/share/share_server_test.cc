@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-constexpr milliseconds kPatience{30000};
+constexpr milliseconds kTimeout{30000};
 
 size_t open_fd_count() {
   const std::filesystem::directory_iterator files("/proc/self/fd");
@@ -47,15 +47,15 @@ class ShareServerFixture : public ::testing::TestWithParam<ShareSource> {
     return handle.ok() ? *handle : std::string();
   }
   static Lease connect(const std::string& handle) {
-    return *Lease::connect(*parse_share_handle(handle), kPatience);
+    return *Lease::connect(*parse_share_handle(handle), kTimeout);
   }
   // A raw connection, for requests that a Lease would not send.
   static UniqueFd call(const std::string& handle) {
-    return *connect_abstract(socket_name(parse_share_handle(handle)->exporter), kPatience);
+    return *connect_abstract(socket_name(parse_share_handle(handle)->exporter), kTimeout);
   }
   static bool is_hung_up(const UniqueFd& connection) {
     pollfd waiting{connection.get(), POLLIN, 0};
-    if (::poll(&waiting, 1, static_cast<int>(kPatience.count())) <= 0) return false;
+    if (::poll(&waiting, 1, static_cast<int>(kTimeout.count())) <= 0) return false;
     uint8_t byte = 0;
     return ::recv(connection.get(), &byte, 1, MSG_DONTWAIT) <= 0;
   }
@@ -215,9 +215,9 @@ TEST_P(ShareServerTest, ClosesConnectionsWithMalformedRequests) {
   for (size_t bytes : {size_t{1}, sizeof(ShareRequest) - 1, sizeof(ShareRequest), size_t{4096}}) {
     const UniqueFd caller = call(handle);
     const std::vector<uint8_t> garbage(bytes, 0xa5);
-    ASSERT_TRUE(send_message(caller.get(), garbage, -1, kPatience).ok());
+    ASSERT_TRUE(send_message(caller.get(), garbage, -1, kTimeout).ok());
     ShareResponse answer;
-    const Result<ReceivedMessage> said = receive_message(caller.get(), bytes_of(answer), kPatience);
+    const Result<ReceivedMessage> said = receive_message(caller.get(), bytes_of(answer), kTimeout);
     EXPECT_TRUE(!said.ok() || answer.code != ShareCode::kGranted);
     EXPECT_TRUE(is_hung_up(caller)) << bytes;
   }
@@ -230,10 +230,10 @@ TEST_P(ExtentsServerTest, RejectsWrongTokenShareOrGranule) {
   Block* block = allocate(kMiB);
   const ShareHandle right = *parse_share_handle(share(block));
   const auto ask = [&](ShareRequest question) {
-    const UniqueFd caller = *connect_abstract(socket_name(right.exporter), kPatience);
-    EXPECT_TRUE(send_message(caller.get(), bytes_of(question), -1, kPatience).ok());
+    const UniqueFd caller = *connect_abstract(socket_name(right.exporter), kTimeout);
+    EXPECT_TRUE(send_message(caller.get(), bytes_of(question), -1, kTimeout).ok());
     ShareResponse answer;
-    EXPECT_TRUE(receive_message(caller.get(), bytes_of(answer), kPatience).ok());
+    EXPECT_TRUE(receive_message(caller.get(), bytes_of(answer), kTimeout).ok());
     return answer.code;
   };
   ShareRequest good;
@@ -265,14 +265,14 @@ TEST_P(ExtentsServerTest, LeaseCoversOneShare) {
   Block* second = allocate(kMiB);
   const ShareHandle handle = *parse_share_handle(share(first));
   const ShareHandle other = *parse_share_handle(share(second));
-  const UniqueFd caller = *connect_abstract(socket_name(handle.exporter), kPatience);
+  const UniqueFd caller = *connect_abstract(socket_name(handle.exporter), kTimeout);
   ShareRequest question;
   question.exporter = handle.exporter;
   ShareResponse answer;
   for (uint64_t id : {handle.share_id, other.share_id}) {
     question.share_id = id;
-    ASSERT_TRUE(send_message(caller.get(), bytes_of(question), -1, kPatience).ok());
-    ASSERT_TRUE(receive_message(caller.get(), bytes_of(answer), kPatience).ok());
+    ASSERT_TRUE(send_message(caller.get(), bytes_of(question), -1, kTimeout).ok());
+    ASSERT_TRUE(receive_message(caller.get(), bytes_of(answer), kTimeout).ok());
   }
   EXPECT_EQ(answer.code, ShareCode::kNotUnderstood);
   EXPECT_TRUE(is_hung_up(caller));
@@ -299,7 +299,7 @@ TEST_P(ExtentsServerTest, UnreadResponsesDoNotBlockOthers) {
 }
 
 TEST_P(ShareServerTest, RejectsConnectionsAboveTheLimit) {
-  start({.request_timeout = kPatience, .max_connections = 1});
+  start({.request_timeout = kTimeout, .max_connections = 1});
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   {
@@ -307,7 +307,7 @@ TEST_P(ShareServerTest, RejectsConnectionsAboveTheLimit) {
     ASSERT_TRUE(lease.request(0).ok());
     ShareResponse answer;
     const UniqueFd second = call(handle);
-    ASSERT_TRUE(receive_message(second.get(), bytes_of(answer), kPatience).ok());
+    ASSERT_TRUE(receive_message(second.get(), bytes_of(answer), kTimeout).ok());
     EXPECT_EQ(answer.code, ShareCode::kTooMany);
   }
   EXPECT_TRUE(eventually([&] { return connect(handle).request(0).ok(); }));
@@ -324,9 +324,9 @@ TEST_P(ShareServerTest, DestructorEndsSharesAndLeases) {
   server_.reset();
   EXPECT_EQ(engine_->stats().active.all.current, 0);
   EXPECT_FALSE(lease.is_exporter_alive());
-  const Status gone = Lease::connect(*parse_share_handle(handle), kPatience).status();
-  EXPECT_EQ(gone.kind(), StatusKind::kDeviceFault);
-  EXPECT_THAT(gone.message(), HasSubstr("the exporter (process"));
+  const Status refused = Lease::connect(*parse_share_handle(handle), kTimeout).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
+  EXPECT_THAT(refused.message(), HasSubstr("the exporter (process"));
 }
 
 }  // namespace
