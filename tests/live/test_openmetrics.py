@@ -45,7 +45,7 @@ class OpenMetricsTest(unittest.TestCase):
             values = [sample.value for sample in found[name].samples]
             self.assertEqual(values, [each["stats"][stat] for each in allocators], name)
 
-    def test_the_parser_takes_it_and_finds_the_values_of_stats(self):
+    def test_parses_and_matches_stats(self):
         with LiveProgram(PROGRAM, "--port") as program:
             for word in ("allocate", "allocate", "free", "oom", "record"):
                 program.tell(word)
@@ -77,7 +77,7 @@ class OpenMetricsTest(unittest.TestCase):
         pools = {sample.labels["pool"] for sample in found["ashlar_pool_blocks"].samples}
         self.assertIn("0_0", pools)
 
-    def test_pinned_memory_has_families_of_its_own(self):
+    def test_has_pinned_memory_metrics(self):
         with LiveProgram(PROGRAM, "--port") as program:
             nothing = families(get(program, "metrics")[1])
             for word in ("pin", "pin", "unpin"):
@@ -116,7 +116,7 @@ class OpenMetricsTest(unittest.TestCase):
             suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
             self.assertIn(f"`{name}{suffix}`", words)
 
-    def test_the_oddest_names_cannot_break_a_line(self):
+    def test_escapes_special_characters(self):
         text = subprocess.run([PROGRAM, "--hostile-metrics"], check=True,
                               stdout=subprocess.PIPE).stdout.decode()
         found = families(text)
@@ -125,7 +125,7 @@ class OpenMetricsTest(unittest.TestCase):
         self.assertTrue(labels["device_name"].startswith('a "GPU"\\ of\nours } 1\n# EOF\ufffd'))
         self.assertEqual(found["ashlar_ooms"].samples[0].value, 2)
 
-    def test_the_token_is_needed(self):
+    def test_requires_the_token(self):
         with LiveProgram(PROGRAM, "--port") as program:
             token = program.address.rsplit("/", 2)[1]
             self.assertIn("# EOF", get(program, "metrics", token)[1])

@@ -16,7 +16,7 @@ import unittest
 from live_program import LiveProgram
 
 if shutil.which("tmux") is None:
-    print("SKIPPED: tmux is not installed (package tmux); `ashlar top` was not tested in a terminal")
+    print("SKIPPED: tmux is not installed; `ashlar top` was not tested in a terminal")
     sys.exit(77)
 
 PROGRAM = os.path.abspath(sys.argv.pop())
@@ -97,7 +97,7 @@ class TopTest(unittest.TestCase):
         self.assertNotIn("-icanon", self.terminal.text())
         self.assertIn(" echo ", self.terminal.text())
 
-    def test_shows_numbers_as_they_change_and_leaves_by_q(self):
+    def test_updates_numbers_and_quits_with_q(self):
         self.start()
         self.assertEqual(self.terminal.state(), ["1", "0", "0"])
         screen = self.terminal.text()
@@ -128,7 +128,7 @@ class TopTest(unittest.TestCase):
         self.terminal.type("q")
         self.expect_restored(0)
 
-    def test_signals_leave_the_terminal_as_it_was(self):
+    def test_restores_the_terminal_on_signals(self):
         for name, act in (("Ctrl-C", lambda: self.terminal.type("C-c")),
                           ("SIGTERM", lambda: self.signal_top(signal.SIGTERM))):
             with self.subTest(name):
@@ -143,7 +143,7 @@ class TopTest(unittest.TestCase):
                                   stdout=subprocess.PIPE).stdout.split()
         os.kill(int(children[0]), number)
 
-    def test_can_be_suspended(self):
+    def test_suspends_and_resumes(self):
         self.start()
         self.terminal.type("C-z")
         self.terminal.wait_for(lambda: self.terminal.state() == ["0", "1", "1"], "the shell")
@@ -154,13 +154,13 @@ class TopTest(unittest.TestCase):
         self.terminal.type("q")
         self.expect_restored(0)
 
-    def test_says_that_the_process_has_ended(self):
+    def test_reports_the_end_of_the_process(self):
         self.start()
         self.program.end()
         self.terminal.wait_for_text(f"process {self.program.pid} has ended")
         self.expect_restored(0)
 
-    def test_says_that_the_process_stands_still(self):
+    def test_reports_a_stopped_process(self):
         self.start()
         os.kill(self.program.pid, signal.SIGSTOP)
         try:
@@ -180,7 +180,7 @@ class PlainTest(unittest.TestCase):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               stdin=subprocess.DEVNULL, check=False)
 
-    def test_lists_processes_and_looks_at_one(self):
+    def test_lists_processes_and_shows_one(self):
         with LiveProgram(PROGRAM) as program:
             program.tell("allocate")
             listed = self.top()
@@ -197,7 +197,7 @@ class PlainTest(unittest.TestCase):
             self.assertEqual([each["requested_bytes"] for each in report["allocators"]],
                              [64 << 20, 5 << 20])
 
-    def test_pinned_memory_has_a_line_where_there_is_any(self):
+    def test_shows_pinned_memory_if_used(self):
         with LiveProgram(PROGRAM) as program:
             self.assertNotIn("pinned", self.top(program.pid, "--once").stdout)
             program.tell("pin")
@@ -220,7 +220,7 @@ class PlainTest(unittest.TestCase):
         self.assertEqual(top.returncode, 0)
         self.assertIn(f"process {program.pid} has ended", complaint)
 
-    def test_an_unchanged_program_is_shown_if_its_environment_says_so(self):
+    def test_environment_enables_monitoring(self):
         with LiveProgram(PROGRAM, "--silent", environment=ENVIRONMENT) as hidden:
             refused = self.top(hidden.pid)
             self.assertEqual(refused.returncode, 2)
@@ -229,7 +229,7 @@ class PlainTest(unittest.TestCase):
                          environment={**ENVIRONMENT, "ASHLAR_LIVE": "on"}) as shown:
             self.assertEqual(self.top(shown.pid, "--once").returncode, 0)
 
-    def test_a_port_that_is_taken_ends_no_program(self):
+    def test_port_in_use_does_not_end_the_program(self):
         with LiveProgram(PROGRAM, "--port") as first:
             port = first.address.split(":")[2].split("/")[0]
             environment = {**ENVIRONMENT, "ASHLAR_LIVE": port,
@@ -238,7 +238,7 @@ class PlainTest(unittest.TestCase):
                 report = json.loads(self.top(second.pid, "--json").stdout)
                 self.assertIn(f"cannot bind port {port} of 127.0.0.1", report["trouble"])
 
-    def test_what_cannot_be_watched_is_said_so(self):
+    def test_reports_unmonitored_processes(self):
         self.assertIn("there is no process 1073741824", self.top(1 << 30).stderr)
         self.assertEqual(self.top(1 << 30).returncode, 2)
         self.assertEqual(self.top("0").returncode, 2)
