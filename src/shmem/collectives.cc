@@ -1,126 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives by those of ashlar::symm, or by puts and a barrier.
+// Collectives built on those of ashlar::symm, or on puts and a barrier.
 #include "shmem/collectives.h"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include "shmem/strides.h"
+#include "shmem/strided_rma.h"
 
 namespace ashlar::shmem {
 namespace {
 
-Meeting& meet(Team& team) { return World::get().teams().meet(team); }
+PeGroup& group_for(Team& team) { return Runtime::get().teams().group_for(team); }
 
 int64_t offset_of(const void* address, int64_t bytes) {
-  return static_cast<int64_t>(World::get().offset_of(address, static_cast<size_t>(bytes)));
+  return static_cast<int64_t>(Runtime::get().offset_of(address, static_cast<size_t>(bytes)));
 }
 
-// Null: in place, which is where the facade leaves it then.
-void* out_of(const Moving& moving) { return moving.dest == moving.source ? nullptr : moving.dest; }
+// Null selects the in-place variant of a symm collective.
+void* output_of(const Transfer& transfer) {
+  return transfer.dest == transfer.source ? nullptr : transfer.dest;
+}
 
 int64_t times(int64_t bytes, size_t count) {
   int64_t product = 0;
   if (__builtin_mul_overflow(bytes, count, &product)) {
-    refuse(count, " times ", bytes, " bytes are more than there is memory");
+    throw_invalid_argument(count, " times ", bytes, " bytes exceed the address space");
   }
   return product;
 }
 
 }  // namespace
 
-int64_t Moving::total() const {
-  if (bytes > static_cast<size_t>(std::numeric_limits<int64_t>::max())) refuse(bytes, " bytes");
-  return times(static_cast<int64_t>(bytes), count);
+int64_t Transfer::total_bytes() const {
+  if (element_bytes > static_cast<size_t>(std::numeric_limits<int64_t>::max()))
+    throw_invalid_argument("an element of ", element_bytes, " bytes exceeds the address space");
+  return times(static_cast<int64_t>(element_bytes), count);
 }
 
-void sync(Team& team) { meet(team).group().barrier(); }
+void sync(Team& team) { group_for(team).group().barrier(); }
 
-void broadcast(Team& team, const Moving& moving, int root, RootGets root_gets) {
-  const int64_t bytes = moving.total();
-  offset_of(moving.dest, bytes);
-  const bool is_left_alone = root_gets == RootGets::kNot && team.rank() == root;
-  meet(team).memory().broadcast(bytes, root,
-                                {.offset_bytes = offset_of(moving.source, bytes),
-                                 .out = is_left_alone ? nullptr : out_of(moving)});
+void broadcast(Team& team, const Transfer& transfer, int root, RootDest root_dest) {
+  const int64_t bytes = transfer.total_bytes();
+  offset_of(transfer.dest, bytes);
+  const bool is_untouched = root_dest == RootDest::kUntouched && team.rank() == root;
+  group_for(team).memory().broadcast(bytes, root,
+                                     {.offset_bytes = offset_of(transfer.source, bytes),
+                                      .out = is_untouched ? nullptr : output_of(transfer)});
 }
 
-void fcollect(Team& team, const Moving& moving) {
-  const int64_t bytes = moving.total();
-  offset_of(moving.source, bytes);
+void fcollect(Team& team, const Transfer& transfer) {
+  const int64_t bytes = transfer.total_bytes();
+  offset_of(transfer.source, bytes);
   const int64_t all = times(bytes, static_cast<size_t>(team.size()));
-  meet(team).memory().all_gather(moving.source, bytes,
-                                 {.offset_bytes = offset_of(moving.dest, all)});
+  group_for(team).memory().all_gather(transfer.source, bytes,
+                                      {.offset_bytes = offset_of(transfer.dest, all)});
 }
 
-void collect(Team& team, const Moving& moving) {
-  World& world = World::get();
-  const auto bytes = static_cast<size_t>(moving.total());
-  world.offset_of(moving.source, bytes);
-  Meeting& meeting = meet(team);
-  const std::vector<uint64_t> shares = meeting.gather("shmem_collect", bytes);
+void collect(Team& team, const Transfer& transfer) {
+  Runtime& runtime = Runtime::get();
+  const auto bytes = static_cast<size_t>(transfer.total_bytes());
+  runtime.offset_of(transfer.source, bytes);
+  PeGroup& pe_group = group_for(team);
+  const std::vector<uint64_t> shares = pe_group.gather("shmem_collect", bytes);
   const auto own = shares.begin() + team.rank();
   const size_t begin = std::accumulate(shares.begin(), own, size_t{0});
-  std::byte* to = static_cast<std::byte*>(moving.dest) + begin;
+  std::byte* to = static_cast<std::byte*>(transfer.dest) + begin;
   for (int step = 0; step < team.size(); ++step) {
     const int pe = team.world_pe((team.rank() + step) % team.size());
-    world.put(world.place(SHMEM_CTX_DEFAULT, to, bytes, pe), moving.source, bytes);
+    runtime.put(runtime.resolve(SHMEM_CTX_DEFAULT, to, bytes, pe), transfer.source, bytes);
   }
-  world.quiet();
-  meeting.group().barrier();
+  runtime.quiet();
+  pe_group.group().barrier();
 }
 
-void alltoall(Team& team, const Moving& moving) {
-  const int64_t bytes = moving.total();
+void alltoall(Team& team, const Transfer& transfer) {
+  const int64_t bytes = transfer.total_bytes();
   const int64_t all = times(bytes, static_cast<size_t>(team.size()));
-  offset_of(moving.dest, all);
-  meet(team).memory().all_to_all(
-      bytes, {.offset_bytes = offset_of(moving.source, all), .out = moving.dest});
+  offset_of(transfer.dest, all);
+  group_for(team).memory().all_to_all(
+      bytes, {.offset_bytes = offset_of(transfer.source, all), .out = transfer.dest});
 }
 
-void alltoalls(Team& team, const Moving& moving, const Strides& strides) {
-  World& world = World::get();
+void alltoalls(Team& team, const Transfer& transfer, const Strides& strides) {
+  Runtime& runtime = Runtime::get();
   const auto size = static_cast<size_t>(team.size());
-  const auto elements = static_cast<size_t>(times(moving.total(), size)) / moving.bytes;
+  const auto elements =
+      static_cast<size_t>(times(transfer.total_bytes(), size)) / transfer.element_bytes;
   if (elements > 0) {
-    world.offset_of(moving.dest, strided_bytes(strides.dest, elements, moving.bytes));
-    world.offset_of(moving.source, strided_bytes(strides.source, elements, moving.bytes));
+    runtime.offset_of(transfer.dest, strided_bytes(strides.dest, elements, transfer.element_bytes));
+    runtime.offset_of(transfer.source,
+                      strided_bytes(strides.source, elements, transfer.element_bytes));
   }
-  Meeting& meeting = meet(team);
-  meeting.agree(
+  PeGroup& pe_group = group_for(team);
+  pe_group.check_same_call(
       {"shmem_alltoalls",
-       {moving.count, static_cast<uint64_t>(strides.dest), static_cast<uint64_t>(strides.source)},
+       {transfer.count, static_cast<uint64_t>(strides.dest), static_cast<uint64_t>(strides.source)},
        3});
-  // What is for one PE begins so many bytes behind what is for the one before.
-  const auto share = [&](ptrdiff_t stride) { return moving.total() * stride; };
+  // The distance in bytes between the blocks for consecutive PEs.
+  const auto share = [&](ptrdiff_t stride) { return transfer.total_bytes() * stride; };
   for (int step = 0; step < team.size() && elements > 0; ++step) {
     const int peer = (team.rank() + step) % team.size();
-    std::byte* to = static_cast<std::byte*>(moving.dest) + team.rank() * share(strides.dest);
+    std::byte* to = static_cast<std::byte*>(transfer.dest) + team.rank() * share(strides.dest);
     const std::byte* from =
-        static_cast<const std::byte*>(moving.source) + peer * share(strides.source);
-    strided_put({world, SHMEM_CTX_DEFAULT, team.world_pe(peer)}, {to, strides.dest},
-                {from, strides.source}, moving.count, moving.bytes);
+        static_cast<const std::byte*>(transfer.source) + peer * share(strides.source);
+    strided_put({runtime, SHMEM_CTX_DEFAULT, team.world_pe(peer)}, {to, strides.dest},
+                {from, strides.source}, transfer.count, transfer.element_bytes);
   }
-  world.quiet();
-  meeting.group().barrier();
+  runtime.quiet();
+  pe_group.group().barrier();
 }
 
-void check_apart(const Moving& moving) {
-  const int64_t bytes = moving.total();
+void check_no_partial_overlap(const Transfer& transfer) {
+  const int64_t bytes = transfer.total_bytes();
   const int64_t between =
-      static_cast<const std::byte*>(moving.source) - static_cast<const std::byte*>(moving.dest);
+      static_cast<const std::byte*>(transfer.source) - static_cast<const std::byte*>(transfer.dest);
   if (between == 0 || between >= bytes || -between >= bytes) return;
-  refuse("dest overlaps source: use the same memory for both, or memory that is apart");
+  throw_invalid_argument("dest partially overlaps source; they must be equal or disjoint");
 }
 
-void reduce_arithmetic(Team& team, const Moving& moving, const symm::Reduction& what) {
-  const int64_t bytes = moving.total();
-  offset_of(moving.dest, bytes);
-  meet(team).memory().all_reduce(
-      static_cast<int64_t>(moving.count), what,
-      {.offset_bytes = offset_of(moving.source, bytes), .out = out_of(moving)});
+void reduce_native(Team& team, const Transfer& transfer, const symm::Reduction& reduction) {
+  const int64_t bytes = transfer.total_bytes();
+  offset_of(transfer.dest, bytes);
+  group_for(team).memory().all_reduce(
+      static_cast<int64_t>(transfer.count), reduction,
+      {.offset_bytes = offset_of(transfer.source, bytes), .out = output_of(transfer)});
 }
 
 }  // namespace ashlar::shmem

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives over the PEs of a team, whatever the type of their elements. Those of ashlar::symm
-// where it has one. All are collective, and throw what went wrong.
+// Type-erased collectives over the PEs of a team, built on those of ashlar::symm where possible.
+// All functions are collective and throw on error.
 #pragma once
 
 #include <algorithm>
@@ -10,41 +10,42 @@
 #include <type_traits>
 
 #include "ashlar/reduction.h"
-#include "shmem/failing.h"
-#include "shmem/world.h"
+#include "shmem/errors.h"
+#include "shmem/runtime.h"
 
 namespace ashlar::shmem {
 
-// Where it is from and where it goes, both symmetric. `count` elements of `bytes` each.
-struct Moving {
+// `count` elements of `element_bytes` bytes. `dest` and `source` are symmetric addresses.
+struct Transfer {
   void* dest = nullptr;
   const void* source = nullptr;
   size_t count = 0;
-  size_t bytes = 1;
+  size_t element_bytes = 1;
 
-  int64_t total() const;
+  // Throws if the product overflows.
+  int64_t total_bytes() const;
 };
 
-// Whether the root, too, gets it in `dest`: it does with teams, and does not with active sets.
-enum class RootGets { kAlso, kNot };
-void broadcast(Team& team, const Moving& moving, int root, RootGets root_gets);
-// `count` may differ.
-void collect(Team& team, const Moving& moving);
-void fcollect(Team& team, const Moving& moving);
-void alltoall(Team& team, const Moving& moving);
+// Whether a broadcast writes the root's own `dest`. Team broadcasts do; active set broadcasts do
+// not.
+enum class RootDest { kWritten, kUntouched };
+void broadcast(Team& team, const Transfer& transfer, int root, RootDest root_dest);
+// `count` may differ between PEs.
+void collect(Team& team, const Transfer& transfer);
+void fcollect(Team& team, const Transfer& transfer);
+void alltoall(Team& team, const Transfer& transfer);
 struct Strides {
   ptrdiff_t dest = 1;
   ptrdiff_t source = 1;
 };
-void alltoalls(Team& team, const Moving& moving, const Strides& strides);
+void alltoalls(Team& team, const Transfer& transfer, const Strides& strides);
 
 void sync(Team& team);
 
-// --- reductions
-
-// That of ashlar::symm, which has all but these.
+// Element types that ashlar::symm cannot reduce: long double and complex numbers.
 template <typename T>
-inline constexpr bool kIsElsewhere = std::is_same_v<T, long double> || !std::is_arithmetic_v<T>;
+inline constexpr bool kNeedsGatheredReduce =
+    std::is_same_v<T, long double> || !std::is_arithmetic_v<T>;
 
 template <typename T>
 constexpr symm::ElementType element_type() {
@@ -63,7 +64,7 @@ constexpr symm::ElementType element_type() {
 }
 
 template <typename T>
-T combined(symm::ReduceOp op, T left, T right) {
+T combine(symm::ReduceOp op, T left, T right) {
   if (op == symm::ReduceOp::kSum) return left + right;
   if constexpr (std::is_arithmetic_v<T>) {
     if (op == symm::ReduceOp::kMin) return right < left ? right : left;
@@ -72,30 +73,30 @@ T combined(symm::ReduceOp op, T left, T right) {
   return left * right;
 }
 
-// Throws unless both are one, or apart.
-void check_apart(const Moving& moving);
-void reduce_arithmetic(Team& team, const Moving& moving, const symm::Reduction& what);
+// Throws unless `dest` equals `source` or the two are disjoint.
+void check_no_partial_overlap(const Transfer& transfer);
+void reduce_native(Team& team, const Transfer& transfer, const symm::Reduction& reduction);
 
-// In pieces: all PEs' bytes of one are gathered, and combined by each in the same order.
+// Gathers the elements of all PEs in chunks; every PE combines them in rank order.
 template <typename T>
 void reduce_gathered(Team& team, T* dest, const T* source, size_t count, symm::ReduceOp op) {
-  World& world = World::get();
-  const Moving moving{dest, source, count, sizeof(T)};
-  const auto bytes = static_cast<size_t>(moving.total());
-  world.offset_of(dest, bytes);
-  world.offset_of(source, bytes);
-  check_apart(moving);
-  Meeting& meeting = world.teams().meet(team);
-  meeting.agree({"a reduction", {count, static_cast<uint64_t>(op), sizeof(T)}, 3});
-  constexpr size_t kPiece = Meeting::kShareBytes / sizeof(T);
-  for (size_t done = 0; done < count; done += kPiece) {
-    const size_t length = std::min(kPiece, count - done);
+  Runtime& runtime = Runtime::get();
+  const Transfer transfer{dest, source, count, sizeof(T)};
+  const auto bytes = static_cast<size_t>(transfer.total_bytes());
+  runtime.offset_of(dest, bytes);
+  runtime.offset_of(source, bytes);
+  check_no_partial_overlap(transfer);
+  PeGroup& pe_group = runtime.teams().group_for(team);
+  pe_group.check_same_call({"reduce", {count, static_cast<uint64_t>(op), sizeof(T)}, 3});
+  constexpr size_t kChunkElements = PeGroup::kScratchBytesPerPe / sizeof(T);
+  for (size_t done = 0; done < count; done += kChunkElements) {
+    const size_t length = std::min(kChunkElements, count - done);
     const auto* all =
-        reinterpret_cast<const T*>(meeting.gather_bytes(source + done, length * sizeof(T)));
+        reinterpret_cast<const T*>(pe_group.gather_bytes(source + done, length * sizeof(T)));
     for (size_t at = 0; at < length; ++at) {
       T result = all[at];
       for (int rank = 1; rank < team.size(); ++rank) {
-        result = combined(op, result, all[static_cast<size_t>(rank) * length + at]);
+        result = combine(op, result, all[static_cast<size_t>(rank) * length + at]);
       }
       dest[done + at] = result;
     }
@@ -104,10 +105,10 @@ void reduce_gathered(Team& team, T* dest, const T* source, size_t count, symm::R
 
 template <typename T>
 void reduce(Team& team, T* dest, const T* source, size_t count, symm::ReduceOp op) {
-  if constexpr (kIsElsewhere<T>) {
+  if constexpr (kNeedsGatheredReduce<T>) {
     reduce_gathered(team, dest, source, count, op);
   } else {
-    reduce_arithmetic(team, {dest, source, count, sizeof(T)}, {element_type<T>(), op});
+    reduce_native(team, {dest, source, count, sizeof(T)}, {element_type<T>(), op});
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First fit, and merging at once.
+// First fit with immediate coalescing.
 #include "shmem/range_allocator.h"
 
 #include <algorithm>
@@ -12,11 +12,10 @@
 namespace ashlar::shmem {
 namespace {
 
-// Ranges are whole cache lines, so that PEs that wait for words of different ones do not disturb
-// each other.
+// Ranges are whole cache lines, so that waits on words of different ranges cause no false sharing.
 constexpr size_t kLineBytes = 64;
 
-// None: more than there can be.
+// Empty if rounding up would overflow.
 std::optional<size_t> range_bytes_for(size_t bytes) {
   if (bytes > std::numeric_limits<size_t>::max() - kLineBytes) return std::nullopt;
   return align_up(std::max<size_t>(bytes, 1), kLineBytes);
@@ -35,7 +34,7 @@ std::optional<size_t> RangeAllocator::allocate(size_t bytes, size_t alignment) {
     if (skipped > available || wanted > available - skipped) continue;
     const size_t behind = available - skipped - wanted;
     live_[offset] = {wanted, bytes};
-    const size_t at = begin;  // the pair goes
+    const size_t at = begin;  // `begin` dangles after the erase
     free_.erase(at);
     if (skipped > 0) free_[at] = skipped;
     if (behind > 0) free_[offset + wanted] = behind;
@@ -44,14 +43,14 @@ std::optional<size_t> RangeAllocator::allocate(size_t bytes, size_t alignment) {
   return std::nullopt;
 }
 
-std::optional<size_t> RangeAllocator::bytes_at(size_t offset) const {
+std::optional<size_t> RangeAllocator::requested_bytes(size_t offset) const {
   const auto found = live_.find(offset);
   if (found == live_.end()) return std::nullopt;
-  return found->second.asked_bytes;
+  return found->second.requested_bytes;
 }
 
 bool RangeAllocator::resize(size_t offset, size_t bytes) {
-  Live& live = live_.find(offset)->second;
+  LiveRange& live = live_.find(offset)->second;
   const std::optional<size_t> wanted = range_bytes_for(bytes);
   if (!wanted) return false;
   const size_t end = offset + live.range_bytes;
@@ -63,7 +62,7 @@ bool RangeAllocator::resize(size_t offset, size_t bytes) {
     free_.erase(behind);
     if (left > 0) free_[end + missing] = left;
   } else if (*wanted < live.range_bytes) {
-    give_back(offset + *wanted, live.range_bytes - *wanted);
+    insert_free(offset + *wanted, live.range_bytes - *wanted);
   }
   live = {*wanted, bytes};
   return true;
@@ -71,11 +70,11 @@ bool RangeAllocator::resize(size_t offset, size_t bytes) {
 
 void RangeAllocator::free(size_t offset) {
   const auto found = live_.find(offset);
-  give_back(offset, found->second.range_bytes);
+  insert_free(offset, found->second.range_bytes);
   live_.erase(found);
 }
 
-void RangeAllocator::give_back(size_t offset, size_t bytes) {
+void RangeAllocator::insert_free(size_t offset, size_t bytes) {
   auto merged = free_.emplace(offset, bytes).first;
   if (const auto next = std::next(merged);
       next != free_.end() && next->first == merged->first + merged->second) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands out ranges of the symmetric heap. Pure arithmetic on offsets, kept outside of the heap:
-// what programs write there by mistake harms nobody's books. The same calls in the same order give
-// the same offsets, which is what makes memory symmetric. Not thread safe.
+// Allocates ranges of the symmetric heap. Works on offsets and keeps its metadata outside the heap,
+// where a program's stray writes cannot damage it. Deterministic: the same calls in the same order
+// return the same offsets on every PE. Not thread safe.
 #pragma once
 
 #include <cstddef>
@@ -11,37 +11,39 @@
 
 namespace ashlar::shmem {
 
-// Free and live ranges tile the heap; no two free ones are neighbours.
+// Invariants: free and live ranges tile the heap, and no two free ranges are adjacent.
 class RangeAllocator {
  public:
-  // `origin`: where the heap begins, for alignments; its lower bits are the same on all PEs.
+  // `origin` is the heap's address, needed for alignment. Its low 12 bits must be equal on all PEs.
   RangeAllocator(size_t capacity_bytes, size_t origin)
-      : origin_(origin % kMostAlignment), free_{{0, capacity_bytes}} {}
+      : origin_(origin % kMaxAlignment), free_{{0, capacity_bytes}} {}
 
-  // Heaps begin anywhere in a page.
-  static constexpr size_t kMostAlignment = 4096;
+  // The page size: above it, heap addresses on different PEs need not agree.
+  static constexpr size_t kMaxAlignment = 4096;
 
-  // The first place that fits; none: there is no room. REQUIRES: a power of two, at most that.
+  // First fit. Empty if no free range is large enough.
+  // REQUIRES: `alignment` is a power of two, at most kMaxAlignment.
   std::optional<size_t> allocate(size_t bytes, size_t alignment);
-  // How many bytes were asked for at the beginning of a live range; none: none begins there.
-  std::optional<size_t> bytes_at(size_t offset) const;
-  // Where it is; false: there is no room behind it, and nothing has changed. REQUIRES, here and
-  // below: a live range begins there.
+  // The size requested for the live range at `offset`. Empty if no live range begins there.
+  std::optional<size_t> requested_bytes(size_t offset) const;
+  // Resizes in place. Returns false, changing nothing, if the free range behind it is too small.
+  // REQUIRES: a live range begins at `offset`.
   bool resize(size_t offset, size_t bytes);
+  // REQUIRES: a live range begins at `offset`.
   void free(size_t offset);
 
  private:
-  struct Live {
+  struct LiveRange {
     size_t range_bytes = 0;
-    size_t asked_bytes = 0;
+    size_t requested_bytes = 0;
   };
 
-  // Free, and merged with its neighbours.
-  void give_back(size_t offset, size_t bytes);
+  // Adds a free range and merges it with its neighbours.
+  void insert_free(size_t offset, size_t bytes);
 
   const size_t origin_;
-  std::map<size_t, size_t> free_;  // by offset: bytes
-  std::map<size_t, Live> live_;    // by offset
+  std::map<size_t, size_t> free_;     // offset to bytes
+  std::map<size_t, LiveRange> live_;  // by offset
 };
 
 }  // namespace ashlar::shmem

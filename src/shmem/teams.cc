@@ -1,59 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looking up, joining and leaving.
+// Lookup, joining and leaving of teams.
 #include "shmem/teams.h"
 
 #include <algorithm>
 
-#include "shmem/failing.h"
+#include "shmem/errors.h"
 #include "symm/core/hash.h"
 
 namespace ashlar::shmem {
 namespace {
 
-// How long one waits for the others of a team at its first collective before looking whether the
-// world still works: they may be late for reasons of their own.
-constexpr std::chrono::seconds kJoiningTurn{5};
+// How long one attempt to join a team's group waits before checking the world for failed PEs. The
+// other PEs may legitimately reach the team's first collective much later.
+constexpr std::chrono::seconds kJoinTimeout{5};
 
-std::vector<int> all_pes(const Meeting& everybody) {
+std::vector<int> all_pes(const PeGroup& world_group) {
   std::vector<int> pes;
-  for (int pe = 0; pe < everybody.world_size(); ++pe) pes.push_back(pe);
+  for (int pe = 0; pe < world_group.world_size(); ++pe) pes.push_back(pe);
   return pes;
 }
 
-std::vector<int> near_pes(Meeting& everybody) {
+std::vector<int> directly_mapped_pes(PeGroup& world_group) {
   std::vector<int> pes;
-  for (int pe = 0; pe < everybody.world_size(); ++pe) {
-    if (everybody.group().peer_access(pe) == symm::PeerAccess::kDirect) pes.push_back(pe);
+  for (int pe = 0; pe < world_group.world_size(); ++pe) {
+    if (world_group.group().peer_access(pe) == symm::PeerAccess::kDirect) pes.push_back(pe);
   }
   return pes;
 }
 
-std::unique_ptr<Team> world_of(std::unique_ptr<Meeting> everybody) {
-  auto world =
-      std::make_unique<Team>(everybody->group().name(), all_pes(*everybody), everybody->rank());
-  world->meet([&] { return std::move(everybody); });
+std::unique_ptr<Team> make_world(std::unique_ptr<PeGroup> world_group) {
+  auto world = std::make_unique<Team>(world_group->group().name(), all_pes(*world_group),
+                                      world_group->rank());
+  world->join_once([&] { return std::move(world_group); });
   return world;
 }
 
-// Names of groups end somewhere; those of teams of teams go on, as a hash of what they are of.
-constexpr size_t kLongName = 40;
+// Group names have a length limit. Names of deeply nested teams start with a hash of the parent's
+// name instead of the name itself.
+constexpr size_t kMaxInheritedName = 40;
 
 std::string child_name(const std::string& parent, int child) {
-  if (parent.size() <= kLongName) return text(parent, '.', child);
+  if (parent.size() <= kMaxInheritedName) return text(parent, '.', child);
   return text("team-", std::hex, symm::hash_append(symm::kHashSeed, parent), std::dec, '.', child);
 }
 
 }  // namespace
-
-// --- Team ---------------------------------------------------------------------------------------
 
 Team::Team(std::string name, std::vector<int> pes, int own_world_pe)
     : name_(std::move(name)), pes_(std::move(pes)), rank_(pe_of(own_world_pe)) {}
 
 int Team::world_pe(int pe) const {
   if (pe < 0 || pe >= size()) {
-    refuse("PE ", pe, ": expected 0 to ", size() - 1, ", since the team has ", size(), " PEs");
+    throw_invalid_argument("PE ", pe, ": expected 0 to ", size() - 1, ", since the team has ",
+                           size(), " PEs");
   }
   return pes_[static_cast<size_t>(pe)];
 }
@@ -63,25 +63,25 @@ int Team::pe_of(int world_pe) const {
   return found == pes_.end() ? -1 : static_cast<int>(found - pes_.begin());
 }
 
-Meeting& Team::meet(const std::function<std::unique_ptr<Meeting>()>& join) {
-  if (Meeting* met = meeting(); met != nullptr) return *met;
-  if (!joining_.try_lock_until(Deadline::never()))
+PeGroup& Team::join_once(const std::function<std::unique_ptr<PeGroup>()>& join) {
+  if (PeGroup* met = pe_group(); met != nullptr) return *met;
+  if (!join_mutex_.try_lock_until(Deadline::never())) {
     throw TimeoutError(symm::TimedMutex::timeout_error("joining"));
-  const symm::TimedLock lock(joining_);
-  if (meeting_ == nullptr) {
-    meeting_ = join();
-    met_.store(meeting_.get(), std::memory_order_release);
   }
-  return *meeting_;
+  const symm::TimedLock lock(join_mutex_);
+  if (pe_group_ == nullptr) {
+    pe_group_ = join();
+    joined_group_.store(pe_group_.get(), std::memory_order_release);
+  }
+  return *pe_group_;
 }
 
-// --- Teams --------------------------------------------------------------------------------------
-
-Teams::Teams(symm::Heap& heap, const symm::Buffer& memory, std::unique_ptr<Meeting> everybody)
+Teams::Teams(symm::Heap& heap, const symm::Buffer& memory, std::unique_ptr<PeGroup> world_group)
     : heap_(heap),
       memory_(memory),
-      world_(world_of(std::move(everybody))),
-      shared_(std::make_unique<Team>("shared", near_pes(*world_->meeting()), world_->rank())) {}
+      world_(make_world(std::move(world_group))),
+      shared_(std::make_unique<Team>("shared", directly_mapped_pes(*world_->pe_group()),
+                                     world_->rank())) {}
 
 Team* Teams::find(shmem_team_t team) {
   if (team == SHMEM_TEAM_WORLD) return world_.get();
@@ -94,8 +94,8 @@ Team* Teams::find(shmem_team_t team) {
 Team& Teams::at(shmem_team_t team) {
   Team* found = find(team);
   if (found == nullptr) {
-    refuse(team == SHMEM_TEAM_INVALID ? "the team is SHMEM_TEAM_INVALID"
-                                      : "there is no such team: was it destroyed?");
+    throw_invalid_argument(team == SHMEM_TEAM_INVALID ? "the team is SHMEM_TEAM_INVALID"
+                                                      : "unknown team; was it destroyed?");
   }
   return *found;
 }
@@ -107,47 +107,47 @@ Team& Teams::at(const ActiveSet& set) {
   };
   if (set.start < 0 || set.size < 1 || set.log_stride < 0 || set.log_stride > 16 ||
       set.start + (int64_t{set.size} - 1) * (int64_t{1} << set.log_stride) >= world_->size()) {
-    refuse(words(), " is not within the ", world_->size(), " PEs");
+    throw_invalid_argument(words(), " is not within the ", world_->size(), " PEs");
   }
   if (set.size == world_->size()) return *world_;
   std::vector<int> pes;
   for (int at = 0; at < set.size; ++at) pes.push_back(set.start + at * (1 << set.log_stride));
-  if (std::find(pes.begin(), pes.end(), own_pe()) == pes.end()) {
-    refuse(words(), " is without PE ", own_pe(), ", which calls it");
+  if (std::find(pes.begin(), pes.end(), my_pe()) == pes.end()) {
+    throw_invalid_argument(words(), " does not contain the calling PE ", my_pe());
   }
   MutexLock lock(mutex_);
-  std::unique_ptr<Team>& found = sets_[{set.start, set.log_stride, set.size}];
+  std::unique_ptr<Team>& found = active_sets_[{set.start, set.log_stride, set.size}];
   if (found == nullptr) {
     found = std::make_unique<Team>(text("set.", set.start, '.', set.log_stride, '.', set.size),
-                                   std::move(pes), own_pe());
+                                   std::move(pes), my_pe());
   }
   return *found;
 }
 
-Meeting& Teams::meet(Team& team) {
-  if (&team == world_.get()) return *world_->meeting();
-  if (team.size() == world_->size() && &team == shared_.get()) return *world_->meeting();
-  return team.meet([&] { return join(team); });
+PeGroup& Teams::group_for(Team& team) {
+  if (&team == world_.get()) return *world_->pe_group();
+  if (team.size() == world_->size() && &team == shared_.get()) return *world_->pe_group();
+  return team.join_once([&] { return join(team); });
 }
 
-std::unique_ptr<Meeting> Teams::join(const Team& team) {
-  symm::Group& everybody = world_->meeting()->group();
+std::unique_ptr<PeGroup> Teams::join(const Team& team) {
+  symm::Group& world_group = world_->pe_group()->group();
   for (;;) {
-    if (const Status failed = everybody.failure(); !failed.ok()) throw PeerError(failed);
+    if (const Status failed = world_group.failure(); !failed.ok()) throw PeerError(failed);
     try {
-      symm::Group group = everybody.sub_group({.name = team.name(),
-                                               .ranks = team.pes(),
-                                               .measure_thresholds = false,
-                                               .timeout = kJoiningTurn});
-      return std::make_unique<Meeting>(heap_, std::move(group), memory_);
+      symm::Group group = world_group.sub_group({.name = team.name(),
+                                                 .ranks = team.pes(),
+                                                 .measure_thresholds = false,
+                                                 .timeout = kJoinTimeout});
+      return std::make_unique<PeGroup>(heap_, std::move(group), memory_);
     } catch (const TimeoutError&) {
-      // Once more: what was begun is taken back.
+      // Try again. The failed attempt left no state behind.
     }
   }
 }
 
 shmem_team_t Teams::add(Team& parent, std::vector<int> pes, int child) {
-  auto team = std::make_unique<Team>(child_name(parent.name(), child), std::move(pes), own_pe());
+  auto team = std::make_unique<Team>(child_name(parent.name(), child), std::move(pes), my_pe());
   MutexLock lock(mutex_);
   const auto handle = reinterpret_cast<shmem_team_t>(++handle_count_);
   teams_[handle] = std::move(team);
@@ -155,29 +155,29 @@ shmem_team_t Teams::add(Team& parent, std::vector<int> pes, int child) {
 }
 
 void Teams::destroy(shmem_team_t team) {
-  if (team == SHMEM_TEAM_INVALID) return;  // allowed, and nothing
+  if (team == SHMEM_TEAM_INVALID) return;  // a no-op by specification
   if (team == SHMEM_TEAM_WORLD || team == SHMEM_TEAM_SHARED) {
-    refuse("a team that was there from the beginning cannot be destroyed");
+    throw_invalid_argument("SHMEM_TEAM_WORLD and SHMEM_TEAM_SHARED cannot be destroyed");
   }
   Team& found = at(team);
-  if (found.meeting() != nullptr) found.meeting()->group().leave();
+  if (found.pe_group() != nullptr) found.pe_group()->group().leave();
   MutexLock lock(mutex_);
   std::erase_if(contexts_, [team](const auto& each) { return each.second == team; });
   teams_.erase(team);
 }
 
-// Leaving is a barrier: all PEs go through their teams in the same order, by name, so that nobody
-// waits in a circle.
+// Leaving a group is a barrier. All PEs leave their teams in the order of their names, which
+// prevents deadlock.
 void Teams::leave_all() {
   std::map<std::string, Team*> joined;
   {
     MutexLock lock(mutex_);
     for (const auto& [handle, team] : teams_) joined[team->name()] = team.get();
-    for (const auto& [numbers, team] : sets_) joined[team->name()] = team.get();
+    for (const auto& [numbers, team] : active_sets_) joined[team->name()] = team.get();
   }
   joined[shared_->name()] = shared_.get();
   for (const auto& [name, team] : joined) {
-    if (team->meeting() != nullptr) team->meeting()->group().leave();
+    if (team->pe_group() != nullptr) team->pe_group()->group().leave();
   }
 }
 
@@ -198,9 +198,9 @@ shmem_team_t Teams::team_of(shmem_ctx_t context) {
 
 void Teams::destroy_context(shmem_ctx_t context) {
   if (context == SHMEM_CTX_INVALID) return;
-  if (context == SHMEM_CTX_DEFAULT) refuse("SHMEM_CTX_DEFAULT cannot be destroyed");
+  if (context == SHMEM_CTX_DEFAULT) throw_invalid_argument("SHMEM_CTX_DEFAULT cannot be destroyed");
   MutexLock lock(mutex_);
-  if (contexts_.erase(context) == 0) refuse("there is no such context: was it destroyed?");
+  if (contexts_.erase(context) == 0) throw_invalid_argument("unknown context; was it destroyed?");
 }
 
 }  // namespace ashlar::shmem

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Teams, active sets and contexts. Handles are looked up here, so that one that is stale is found
-// out. A team knows its PEs from the beginning, but its group is joined at its first collective:
-// most are made for translating numbers only, and an active set is never announced at all. Thread
-// safe; a team that is destroyed while another thread uses it is a mistake, as in OpenSHMEM.
+// Teams, active sets and contexts. Handles are keys of a table, so that stale ones are detected.
+// A team joins its group at its first collective: many teams only translate PE numbers, and an
+// active set has no create call. Thread safe, but a team must not be destroyed while another thread
+// uses it.
 #pragma once
 
 #include <atomic>
@@ -17,42 +17,43 @@
 
 #include "ashlar/shmem/shmem_types.h"
 #include "base/mutex.h"
-#include "shmem/meeting.h"
+#include "shmem/pe_group.h"
 #include "symm/core/timed_mutex.h"
 
 namespace ashlar::shmem {
 
 class Team {
  public:
-  // `pes`: as they are numbered in the world, this one among them.
+  // `pes` are world PE numbers and include `own_world_pe`.
   Team(std::string name, std::vector<int> pes, int own_world_pe);
 
   const std::string& name() const { return name_; }
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(pes_.size()); }
   const std::vector<int>& pes() const { return pes_; }
-  // Throws if there is none.
+  // Throws if the team has no PE `pe`.
   int world_pe(int pe) const;
-  // -1: it is not in this team.
+  // -1 if `world_pe` is not in this team.
   int pe_of(int world_pe) const;
-  int next_child() { return ++child_count_; }
+  int next_child_index() { return ++child_count_; }
 
-  // Null: they have not met.
-  Meeting* meeting() const { return met_.load(std::memory_order_acquire); }
-  // By `join()`, if they have not met. Threads that come at once wait for the one that came first;
-  // those of other teams do not: PEs may begin with their teams in different orders.
-  Meeting& meet(const std::function<std::unique_ptr<Meeting>()>& join) ASHLAR_EXCLUDES(joining_);
+  // Null before the first collective.
+  PeGroup* pe_group() const { return joined_group_.load(std::memory_order_acquire); }
+  // Calls `join` unless the group is joined already. Concurrent callers wait for the first one.
+  // The lock is per team, since PEs may join their teams in different orders.
+  PeGroup& join_once(const std::function<std::unique_ptr<PeGroup>()>& join)
+      ASHLAR_EXCLUDES(join_mutex_);
 
  private:
   const std::string name_;
   const std::vector<int> pes_;
   int rank_ = -1;
-  int child_count_ = 0;  // teams that were made of it, the same on all its PEs
+  int child_count_ = 0;  // teams split from this one; equal on all its PEs
 
-  symm::TimedMutex joining_;
-  std::unique_ptr<Meeting> meeting_ ASHLAR_GUARDED_BY(joining_);
-  // What meeting_ points to. Stored once, after it was made: release and acquire show it whole.
-  std::atomic<Meeting*> met_{nullptr};
+  symm::TimedMutex join_mutex_;
+  std::unique_ptr<PeGroup> pe_group_ ASHLAR_GUARDED_BY(join_mutex_);
+  // Equals pe_group_.get(); lets `pe_group` read without the lock. Stored once, with release order.
+  std::atomic<PeGroup*> joined_group_{nullptr};
 };
 
 struct ActiveSet {
@@ -63,46 +64,46 @@ struct ActiveSet {
 
 class Teams {
  public:
-  // `heap` and `memory` outlive this. `everybody`: the world's meeting.
-  Teams(symm::Heap& heap, const symm::Buffer& memory, std::unique_ptr<Meeting> everybody);
+  // `heap` and `memory` must outlive this.
+  Teams(symm::Heap& heap, const symm::Buffer& memory, std::unique_ptr<PeGroup> world_group);
 
   Team& world() { return *world_; }
-  // Null: no such team.
+  // Null if the handle is invalid or stale.
   Team* find(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
-  // Throws if there is none.
+  // Throws if the handle is invalid or stale.
   Team& at(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
-  // Throws if there is no such set, or this PE is not in it.
+  // Throws if the set is not within the world, or does not contain this PE.
   Team& at(const ActiveSet& set) ASHLAR_EXCLUDES(mutex_);
-  // Joined if it was not yet. Collective.
-  Meeting& meet(Team& team);
+  // The team's group, joined on first use. Collective.
+  PeGroup& group_for(Team& team);
 
-  // For those who are in it. REQUIRES: this PE is.
+  // Adds a team split from `parent`. REQUIRES: `pes` contains this PE.
   shmem_team_t add(Team& parent, std::vector<int> pes, int child) ASHLAR_EXCLUDES(mutex_);
-  // Collective. Throws if it is none that was made.
+  // Collective. Throws if the team is unknown or predefined.
   void destroy(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
-  // All that were joined, but for the world. Collective.
+  // Leaves all joined groups except the world's. Collective.
   void leave_all() ASHLAR_EXCLUDES(mutex_);
 
   shmem_ctx_t add_context(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
-  // The team whose numbers count; SHMEM_TEAM_INVALID: no such context.
+  // The context's team, or SHMEM_TEAM_INVALID if the context is unknown.
   shmem_team_t team_of(shmem_ctx_t context) ASHLAR_EXCLUDES(mutex_);
   void destroy_context(shmem_ctx_t context) ASHLAR_EXCLUDES(mutex_);
 
  private:
-  static constexpr uintptr_t kFirstOwnHandle = 16;
+  static constexpr uintptr_t kReservedHandleCount = 16;
 
-  int own_pe() const { return world_->rank(); }
-  std::unique_ptr<Meeting> join(const Team& team);
+  int my_pe() const { return world_->rank(); }
+  std::unique_ptr<PeGroup> join(const Team& team);
 
   symm::Heap& heap_;
   const symm::Buffer& memory_;
   const std::unique_ptr<Team> world_;
-  const std::unique_ptr<Team> shared_;  // those whose memory is within reach
+  const std::unique_ptr<Team> shared_;  // PEs whose heaps are mapped here
 
   Mutex mutex_;
-  uintptr_t handle_count_ ASHLAR_GUARDED_BY(mutex_) = kFirstOwnHandle;
+  uintptr_t handle_count_ ASHLAR_GUARDED_BY(mutex_) = kReservedHandleCount;
   std::map<shmem_team_t, std::unique_ptr<Team>> teams_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<std::tuple<int, int, int>, std::unique_ptr<Team>> sets_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<std::tuple<int, int, int>, std::unique_ptr<Team>> active_sets_ ASHLAR_GUARDED_BY(mutex_);
   std::map<shmem_ctx_t, shmem_team_t> contexts_ ASHLAR_GUARDED_BY(mutex_);
 };
 

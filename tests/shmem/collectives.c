@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives of every type over the world, teams and active sets, with every number of PEs.
+// Collectives of every type over the world, teams and active sets.
 #include <complex.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 static int me;
 static int count;
 
-// Values that stay small: PE p has p % 3 + 1 + at % 2 at `at`.
+// Element `at` of PE `pe`. Small values, so that products do not overflow.
 static int value(int pe, int at) { return pe % 3 + 1 + at % 2; }
 
 #define ASHLAR_MIN(A, B) ((B) < (A) ? (B) : (A))
@@ -22,54 +22,54 @@ static int value(int pe, int at) { return pe % 3 + 1 + at % 2; }
 #define ASHLAR_OR(A, B) ((A) | (B))
 #define ASHLAR_XOR(A, B) ((A) ^ (B))
 
-// To elsewhere, and in place.
-#define ASHLAR_TRY_REDUCTION(NAME, T, STEP, ACT)                                                  \
-  static void try_##STEP##_##NAME(void) {                                                         \
-    T* source = shmem_malloc(ASHLAR_COUNT * sizeof(T));                                           \
-    T* dest = shmem_calloc(ASHLAR_COUNT, sizeof(T));                                              \
-    for (int at = 0; at < ASHLAR_COUNT; ++at) source[at] = (T)value(me, at);                      \
-    ASHLAR_EXPECT(shmem_##NAME##_##STEP##_reduce(SHMEM_TEAM_WORLD, dest, source, ASHLAR_COUNT) == \
-                  0);                                                                             \
-    for (int at = 0; at < ASHLAR_COUNT; ++at) {                                                   \
-      T expected = (T)value(0, at);                                                               \
-      for (int pe = 1; pe < count; ++pe) expected = (T)ACT(expected, (T)value(pe, at));           \
-      ASHLAR_EXPECT(dest[at] == expected);                                                        \
-      ASHLAR_EXPECT(source[at] == (T)value(me, at));                                              \
-    }                                                                                             \
-    shmem_##NAME##_##STEP##_reduce(SHMEM_TEAM_WORLD, source, source, ASHLAR_COUNT);               \
-    ASHLAR_EXPECT(memcmp(source, dest, sizeof(T)) == 0 || source[0] == dest[0]);                  \
-    for (int at = 0; at < ASHLAR_COUNT; ++at) ASHLAR_EXPECT(source[at] == dest[at]);              \
-    shmem_free(dest);                                                                             \
-    shmem_free(source);                                                                           \
+// Out of place and in place.
+#define ASHLAR_TEST_REDUCTION(NAME, T, OPNAME, ACT)                                           \
+  static void test_##OPNAME##_##NAME(void) {                                                  \
+    T* source = shmem_malloc(ASHLAR_COUNT * sizeof(T));                                       \
+    T* dest = shmem_calloc(ASHLAR_COUNT, sizeof(T));                                          \
+    for (int at = 0; at < ASHLAR_COUNT; ++at) source[at] = (T)value(me, at);                  \
+    ASHLAR_EXPECT(                                                                            \
+        shmem_##NAME##_##OPNAME##_reduce(SHMEM_TEAM_WORLD, dest, source, ASHLAR_COUNT) == 0); \
+    for (int at = 0; at < ASHLAR_COUNT; ++at) {                                               \
+      T expected = (T)value(0, at);                                                           \
+      for (int pe = 1; pe < count; ++pe) expected = (T)ACT(expected, (T)value(pe, at));       \
+      ASHLAR_EXPECT(dest[at] == expected);                                                    \
+      ASHLAR_EXPECT(source[at] == (T)value(me, at));                                          \
+    }                                                                                         \
+    shmem_##NAME##_##OPNAME##_reduce(SHMEM_TEAM_WORLD, source, source, ASHLAR_COUNT);         \
+    ASHLAR_EXPECT(memcmp(source, dest, sizeof(T)) == 0 || source[0] == dest[0]);              \
+    for (int at = 0; at < ASHLAR_COUNT; ++at) ASHLAR_EXPECT(source[at] == dest[at]);          \
+    shmem_free(dest);                                                                         \
+    shmem_free(source);                                                                       \
   }
-#define ASHLAR_TRY(NAME, T)                      \
-  ASHLAR_TRY_REDUCTION(NAME, T, and, ASHLAR_AND) \
-  ASHLAR_TRY_REDUCTION(NAME, T, or, ASHLAR_OR)   \
-  ASHLAR_TRY_REDUCTION(NAME, T, xor, ASHLAR_XOR)
-ASHLAR_SHMEM_BITWISE_REDUCE_TYPES(ASHLAR_TRY)
-#undef ASHLAR_TRY
-#define ASHLAR_TRY(NAME, T)                      \
-  ASHLAR_TRY_REDUCTION(NAME, T, min, ASHLAR_MIN) \
-  ASHLAR_TRY_REDUCTION(NAME, T, max, ASHLAR_MAX)
-ASHLAR_SHMEM_ORDERED_REDUCE_TYPES(ASHLAR_TRY)
-#undef ASHLAR_TRY
-#define ASHLAR_TRY(NAME, T)                      \
-  ASHLAR_TRY_REDUCTION(NAME, T, sum, ASHLAR_SUM) \
-  ASHLAR_TRY_REDUCTION(NAME, T, prod, ASHLAR_PROD)
-ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(ASHLAR_TRY)
-#undef ASHLAR_TRY
+#define ASHLAR_TEST(NAME, T)                      \
+  ASHLAR_TEST_REDUCTION(NAME, T, and, ASHLAR_AND) \
+  ASHLAR_TEST_REDUCTION(NAME, T, or, ASHLAR_OR)   \
+  ASHLAR_TEST_REDUCTION(NAME, T, xor, ASHLAR_XOR)
+ASHLAR_SHMEM_BITWISE_REDUCE_TYPES(ASHLAR_TEST)
+#undef ASHLAR_TEST
+#define ASHLAR_TEST(NAME, T)                      \
+  ASHLAR_TEST_REDUCTION(NAME, T, min, ASHLAR_MIN) \
+  ASHLAR_TEST_REDUCTION(NAME, T, max, ASHLAR_MAX)
+ASHLAR_SHMEM_ORDERED_REDUCE_TYPES(ASHLAR_TEST)
+#undef ASHLAR_TEST
+#define ASHLAR_TEST(NAME, T)                      \
+  ASHLAR_TEST_REDUCTION(NAME, T, sum, ASHLAR_SUM) \
+  ASHLAR_TEST_REDUCTION(NAME, T, prod, ASHLAR_PROD)
+ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(ASHLAR_TEST)
+#undef ASHLAR_TEST
 
-static void try_reductions(void) {
-#define ASHLAR_CALL(NAME, T) try_and_##NAME(), try_or_##NAME(), try_xor_##NAME();
+static void test_reductions(void) {
+#define ASHLAR_CALL(NAME, T) test_and_##NAME(), test_or_##NAME(), test_xor_##NAME();
   ASHLAR_SHMEM_BITWISE_REDUCE_TYPES(ASHLAR_CALL)
 #undef ASHLAR_CALL
-#define ASHLAR_CALL(NAME, T) try_min_##NAME(), try_max_##NAME();
+#define ASHLAR_CALL(NAME, T) test_min_##NAME(), test_max_##NAME();
   ASHLAR_SHMEM_ORDERED_REDUCE_TYPES(ASHLAR_CALL)
 #undef ASHLAR_CALL
-#define ASHLAR_CALL(NAME, T) try_sum_##NAME(), try_prod_##NAME();
+#define ASHLAR_CALL(NAME, T) test_sum_##NAME(), test_prod_##NAME();
   ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(ASHLAR_CALL)
 #undef ASHLAR_CALL
-  /* More than one piece of what is gathered, and none at all. */
+  /* More elements than one chunk of the gathered reduction, and no elements. */
   const size_t many = 5000;
   long double* long_doubles = shmem_malloc(many * sizeof(long double));
   for (size_t at = 0; at < many; ++at) long_doubles[at] = (long double)at + me;
@@ -82,7 +82,7 @@ static void try_reductions(void) {
   shmem_free(long_doubles);
 }
 
-static void try_alltoall(shmem_team_t team, int* dest, int* source) {
+static void test_alltoall(shmem_team_t team, int* dest, int* source) {
   const int rank = shmem_team_my_pe(team);
   const int size = shmem_team_n_pes(team);
   for (int at = 0; at < 2 * size; ++at) source[at] = 1000 * rank + at;
@@ -92,7 +92,7 @@ static void try_alltoall(shmem_team_t team, int* dest, int* source) {
     ASHLAR_EXPECT(dest[2 * pe + 1] == 1000 * pe + 2 * rank + 1);
   }
   shmem_team_sync(team);
-  /* Every second of the source, every third of the target. */
+  /* Every second element of the source to every third of the target. */
   memset(dest, 0, sizeof(int) * 16 * 64);
   for (int at = 0; at < 4 * size; ++at) source[at] = 1000 * rank + at;
   shmem_team_sync(team);
@@ -105,13 +105,13 @@ static void try_alltoall(shmem_team_t team, int* dest, int* source) {
   }
 }
 
-// Over the PEs of a team, of which this one is number `rank` of `size`.
-static void try_moving(shmem_team_t team) {
+// Broadcast, collect, fcollect, alltoall and a reduction over one team. Called by all PEs.
+static void test_data_movement(shmem_team_t team) {
   const int rank = shmem_team_my_pe(team);
   const int size = shmem_team_n_pes(team);
   int* source = shmem_malloc(sizeof(int) * 4 * 64);
   int* dest = shmem_malloc(sizeof(int) * 16 * 64);
-  if (team == SHMEM_TEAM_INVALID) { /* allocation is for all */
+  if (team == SHMEM_TEAM_INVALID) { /* not in the team; allocation is collective over the world */
     shmem_free(dest);
     shmem_free(source);
     return;
@@ -131,14 +131,14 @@ static void try_moving(shmem_team_t team) {
     for (int at = 0; at < 4; ++at) ASHLAR_EXPECT(dest[4 * pe + at] == 100 * pe + at);
   }
   shmem_team_sync(team);
-  /* PE r brings r % 3 elements. */
+  /* PE r contributes r % 3 elements. */
   shmem_int_collect(team, dest, source, (size_t)(rank % 3));
   int begin = 0;
   for (int pe = 0; pe < size; ++pe) {
     for (int at = 0; at < pe % 3; ++at) ASHLAR_EXPECT(dest[begin++] == 100 * pe + at);
   }
   shmem_team_sync(team);
-  try_alltoall(team, dest, source);
+  test_alltoall(team, dest, source);
   shmem_team_sync(team);
   shmem_fcollectmem(team, dest, source, 8);
   ASHLAR_EXPECT(dest[2 * (size - 1)] == 1000 * (size - 1));
@@ -150,20 +150,20 @@ static void try_moving(shmem_team_t team) {
   shmem_free(source);
 }
 
-static void try_teams(void) {
+static void test_teams(void) {
   ASHLAR_EXPECT(shmem_team_my_pe(SHMEM_TEAM_WORLD) == me);
   ASHLAR_EXPECT(shmem_team_n_pes(SHMEM_TEAM_INVALID) == -1);
   ASHLAR_EXPECT(shmem_team_my_pe(SHMEM_TEAM_SHARED) >= 0);
   ASHLAR_EXPECT(shmem_team_translate_pe(SHMEM_TEAM_SHARED, shmem_team_my_pe(SHMEM_TEAM_SHARED),
                                         SHMEM_TEAM_WORLD) == me);
-  try_moving(SHMEM_TEAM_WORLD);
-  /* Those that share memory see each other's. */
+  test_data_movement(SHMEM_TEAM_WORLD);
+  /* PEs of SHMEM_TEAM_SHARED map each other's heaps. */
   for (int pe = 0; pe < shmem_team_n_pes(SHMEM_TEAM_SHARED); ++pe) {
     int* word = shmem_malloc(sizeof(int));
     const int world_pe = shmem_team_translate_pe(SHMEM_TEAM_SHARED, pe, SHMEM_TEAM_WORLD);
     ASHLAR_EXPECT(world_pe >= 0 && shmem_ptr(word, world_pe) != NULL);
     shmem_free(word);
-    if (shmem_team_n_pes(SHMEM_TEAM_SHARED) != count) break; /* the others have other numbers */
+    if (shmem_team_n_pes(SHMEM_TEAM_SHARED) != count) break; /* shmem_malloc is collective */
   }
   shmem_team_sync(SHMEM_TEAM_SHARED);
 
@@ -176,16 +176,16 @@ static void try_teams(void) {
     ASHLAR_EXPECT(shmem_team_translate_pe(evens, me / 2, SHMEM_TEAM_WORLD) == me);
     ASHLAR_EXPECT(count < 2 || shmem_team_translate_pe(SHMEM_TEAM_WORLD, 1, evens) == -1);
   }
-  try_moving(evens);
-  /* A team of a team, backwards. */
+  test_data_movement(evens);
+  /* A team split from a team, in reverse order. */
   shmem_team_t backwards = SHMEM_TEAM_INVALID;
   if (me % 2 == 0) {
     const int size = shmem_team_n_pes(evens);
     ASHLAR_EXPECT(shmem_team_split_strided(evens, size - 1, -1, size, NULL, 0, &backwards) == 0);
     ASHLAR_EXPECT(shmem_team_my_pe(backwards) == size - 1 - me / 2);
   }
-  try_moving(backwards);
-  /* Contexts count as their team does. */
+  test_data_movement(backwards);
+  /* A context numbers PEs as its team does. */
   int* word = shmem_calloc(1, sizeof(int));
   if (me % 2 == 0) {
     shmem_ctx_t context = SHMEM_CTX_INVALID;
@@ -204,8 +204,8 @@ static void try_teams(void) {
   shmem_team_destroy(evens);
 }
 
-// A team of a team of a team, further than any name reaches; of one PE, which is quick.
-static void try_deep_teams(void) {
+// Nests teams deeper than the length limit of group names allows. Single-PE teams keep it fast.
+static void test_deep_teams(void) {
   enum { kDepth = 32 };
   shmem_team_t teams[kDepth];
   shmem_team_t all = SHMEM_TEAM_INVALID;
@@ -223,7 +223,7 @@ static void try_deep_teams(void) {
   shmem_team_destroy(all);
 }
 
-static void try_grids(void) {
+static void test_grids(void) {
   shmem_team_t wrong = SHMEM_TEAM_WORLD;
   ASHLAR_EXPECT(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, count + 1, NULL, 0, &wrong) != 0);
   ASHLAR_EXPECT(wrong == SHMEM_TEAM_INVALID);
@@ -233,13 +233,13 @@ static void try_grids(void) {
   ASHLAR_EXPECT(shmem_team_split_2d(SHMEM_TEAM_WORLD, 2, NULL, 0, &row, NULL, 0, &column) == 0);
   ASHLAR_EXPECT(shmem_team_my_pe(row) == me % 2 && shmem_team_my_pe(column) == me / 2);
   ASHLAR_EXPECT(shmem_team_n_pes(row) == (me / 2 * 2 + 2 <= count ? 2 : 1));
-  try_moving(row);
-  try_moving(column);
+  test_data_movement(row);
+  test_data_movement(column);
   shmem_team_destroy(row);
 }
 
-// pSync and pWrk are not looked at, so that none is as good as any.
-static void try_active_sets(void) {
+// pSync and pWrk are ignored and may be null.
+static void test_active_sets(void) {
   int* source = shmem_malloc(64 * sizeof(int));
   int* dest = shmem_malloc(64 * sizeof(int));
   long* sums = shmem_calloc(2, sizeof(long));
@@ -284,11 +284,11 @@ int main(void) {
   shmem_init();
   me = shmem_my_pe();
   count = shmem_n_pes();
-  try_reductions();
-  try_teams();
-  try_deep_teams();
-  try_grids();
-  try_active_sets();
+  test_reductions();
+  test_teams();
+  test_deep_teams();
+  test_grids();
+  test_active_sets();
   shmem_finalize();
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names without a type: each chooses by its pointer, with a context in front and without.
+// The type-generic names: each selects by pointer type, with and without a context argument.
 #include <complex.h>
 
 #include "checks.h"
@@ -8,40 +8,40 @@
 static int me;
 static int count;
 
-// One of each type, from the PE before.
-#define ASHLAR_TRY(NAME, T)                                                      \
-  static void try_##NAME(void) {                                                 \
-    T* there = shmem_calloc(8, sizeof(T));                                       \
-    T own[4] = {(T)1, (T)2, (T)3, (T)4};                                         \
-    const int next = (me + 1) % count;                                           \
-    shmem_p(there, (T)(me + 1), next);                                           \
-    shmem_put(there + 1, own, 2, next);                                          \
-    shmem_put(SHMEM_CTX_DEFAULT, there + 3, own, 2, next);                       \
-    shmem_iput(there + 5, own, 2, 2, 2, next);                                   \
-    shmem_barrier_all();                                                         \
-    ASHLAR_EXPECT(there[0] == (T)((me + count - 1) % count + 1));                \
-    ASHLAR_EXPECT(there[1] == (T)1 && there[2] == (T)2 && there[4] == (T)2);     \
-    ASHLAR_EXPECT(there[5] == (T)1 && there[6] == (T)0 && there[7] == (T)3);     \
-    ASHLAR_EXPECT(shmem_g(there, next) == (T)(me + 1));                          \
-    const T* source = there;                                                     \
-    ASHLAR_EXPECT(shmem_g(SHMEM_CTX_DEFAULT, source + 2, next) == (T)2);         \
-    shmem_get(own, there + 1, 2, next);                                          \
-    shmem_get_nbi(SHMEM_CTX_DEFAULT, own + 2, source + 1, 2, next);              \
-    shmem_quiet();                                                               \
-    ASHLAR_EXPECT(own[1] == (T)2 && own[2] == (T)1);                             \
-    shmem_barrier_all();                                                         \
-    there[0] = (T)1;                                                             \
-    ASHLAR_EXPECT(shmem_max_reduce(SHMEM_TEAM_WORLD, there + 1, there, 1) == 0); \
-    shmem_sum_reduce(SHMEM_TEAM_WORLD, there + 2, there, 1);                     \
-    shmem_broadcast(SHMEM_TEAM_WORLD, there + 3, there, 1, 0);                   \
-    ASHLAR_EXPECT(there[1] == (T)1 && there[2] == (T)count && there[3] == (T)1); \
-    shmem_free(there);                                                           \
+// For every type: data from the previous PE.
+#define ASHLAR_TEST(NAME, T)                                                                 \
+  static void test_##NAME(void) {                                                            \
+    T* symmetric = shmem_calloc(8, sizeof(T));                                               \
+    T own[4] = {(T)1, (T)2, (T)3, (T)4};                                                     \
+    const int next = (me + 1) % count;                                                       \
+    shmem_p(symmetric, (T)(me + 1), next);                                                   \
+    shmem_put(symmetric + 1, own, 2, next);                                                  \
+    shmem_put(SHMEM_CTX_DEFAULT, symmetric + 3, own, 2, next);                               \
+    shmem_iput(symmetric + 5, own, 2, 2, 2, next);                                           \
+    shmem_barrier_all();                                                                     \
+    ASHLAR_EXPECT(symmetric[0] == (T)((me + count - 1) % count + 1));                        \
+    ASHLAR_EXPECT(symmetric[1] == (T)1 && symmetric[2] == (T)2 && symmetric[4] == (T)2);     \
+    ASHLAR_EXPECT(symmetric[5] == (T)1 && symmetric[6] == (T)0 && symmetric[7] == (T)3);     \
+    ASHLAR_EXPECT(shmem_g(symmetric, next) == (T)(me + 1));                                  \
+    const T* source = symmetric;                                                             \
+    ASHLAR_EXPECT(shmem_g(SHMEM_CTX_DEFAULT, source + 2, next) == (T)2);                     \
+    shmem_get(own, symmetric + 1, 2, next);                                                  \
+    shmem_get_nbi(SHMEM_CTX_DEFAULT, own + 2, source + 1, 2, next);                          \
+    shmem_quiet();                                                                           \
+    ASHLAR_EXPECT(own[1] == (T)2 && own[2] == (T)1);                                         \
+    shmem_barrier_all();                                                                     \
+    symmetric[0] = (T)1;                                                                     \
+    ASHLAR_EXPECT(shmem_max_reduce(SHMEM_TEAM_WORLD, symmetric + 1, symmetric, 1) == 0);     \
+    shmem_sum_reduce(SHMEM_TEAM_WORLD, symmetric + 2, symmetric, 1);                         \
+    shmem_broadcast(SHMEM_TEAM_WORLD, symmetric + 3, symmetric, 1, 0);                       \
+    ASHLAR_EXPECT(symmetric[1] == (T)1 && symmetric[2] == (T)count && symmetric[3] == (T)1); \
+    shmem_free(symmetric);                                                                   \
   }
-ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TRY)
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TEST)
 
-// Every word is stepped on by its own PE only.
-#define ASHLAR_TRY_WORD(NAME, T)                                                   \
-  static void try_word_##NAME(void) {                                              \
+// Atomics of each PE on its own word.
+#define ASHLAR_TEST_WORD(NAME, T)                                                  \
+  static void test_word_##NAME(void) {                                             \
     T* word = shmem_calloc(1, sizeof(T));                                          \
     shmem_atomic_inc(word, me);                                                    \
     shmem_atomic_add(SHMEM_CTX_DEFAULT, word, (T)4, me);                           \
@@ -56,9 +56,9 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TRY)
     ASHLAR_EXPECT(shmem_wait_until_any(word, 1, NULL, SHMEM_CMP_GT, (T)6) == 0);   \
     shmem_free(word);                                                              \
   }
-ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_TRY_WORD)
+ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_TEST_WORD)
 
-static void try_the_rest(void) {
+static void test_other_names(void) {
   uint32_t* bits = shmem_calloc(2, sizeof(uint32_t));
   shmem_atomic_or(bits, 6U, me);
   shmem_atomic_and(SHMEM_CTX_DEFAULT, bits, 3U, me);
@@ -87,12 +87,12 @@ int main(void) {
   shmem_init();
   me = shmem_my_pe();
   count = shmem_n_pes();
-#define ASHLAR_CALL(NAME, T) try_##NAME();
+#define ASHLAR_CALL(NAME, T) test_##NAME();
   ASHLAR_SHMEM_RMA_TYPES(ASHLAR_CALL)
 #undef ASHLAR_CALL
-#define ASHLAR_CALL(NAME, T) try_word_##NAME();
+#define ASHLAR_CALL(NAME, T) test_word_##NAME();
   ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_CALL)
-  try_the_rest();
+  test_other_names();
   shmem_finalize();
   return 0;
 }

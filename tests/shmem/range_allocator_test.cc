@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges of the symmetric heap: they tile it, merge, and are the same for the same calls.
+// Ranges of the symmetric heap: placement, alignment, resizing and coalescing.
 #include "shmem/range_allocator.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace ashlar::shmem {
 namespace {
 
-TEST(RangeAllocator, TheFirstPlaceThatFitsIsTaken) {
+TEST(RangeAllocator, AllocatesFirstFit) {
   RangeAllocator ranges(1024, 0);
   EXPECT_EQ(ranges.allocate(100, 8), 0U);
   EXPECT_EQ(ranges.allocate(1, 8), 128U);
@@ -25,7 +25,7 @@ TEST(RangeAllocator, TheFirstPlaceThatFitsIsTaken) {
   EXPECT_EQ(ranges.bytes_at(64), std::nullopt);
 }
 
-TEST(RangeAllocator, WhatDoesNotFitIsRefusedAndChangesNothing) {
+TEST(RangeAllocator, LeavesStateUnchangedWhenExhausted) {
   RangeAllocator ranges(1024, 0);
   EXPECT_EQ(ranges.allocate(1025, 8), std::nullopt);
   EXPECT_EQ(ranges.allocate(~size_t{0}, 8), std::nullopt);
@@ -33,7 +33,7 @@ TEST(RangeAllocator, WhatDoesNotFitIsRefusedAndChangesNothing) {
   EXPECT_EQ(ranges.allocate(1, 8), std::nullopt);
 }
 
-TEST(RangeAllocator, AlignmentCountsFromTheHeapsOrigin) {
+TEST(RangeAllocator, AlignsRelativeToTheHeapOrigin) {
   RangeAllocator ranges(20000, 1024);
   EXPECT_EQ(ranges.allocate(10, 4096), 3072U);
   EXPECT_EQ(ranges.allocate(10, 64), 0U);
@@ -41,7 +41,7 @@ TEST(RangeAllocator, AlignmentCountsFromTheHeapsOrigin) {
   EXPECT_EQ(ranges.allocate(10, 4096), 3072U);
 }
 
-TEST(RangeAllocator, ARangeShrinksWhereItIsAndGrowsAsFarAsThereIsRoomBehindIt) {
+TEST(RangeAllocator, ResizesInPlaceWithinAdjacentFreeRange) {
   RangeAllocator ranges(1024, 0);
   EXPECT_EQ(ranges.allocate(1024, 8), 0U);
   EXPECT_TRUE(ranges.resize(0, 200));
@@ -60,7 +60,7 @@ TEST(RangeAllocator, ARangeShrinksWhereItIsAndGrowsAsFarAsThereIsRoomBehindIt) {
   EXPECT_EQ(ranges.allocate(1024, 8), 0U);
 }
 
-TEST(RangeAllocator, RandomCallsNeverOverlapAndAllComesBack) {
+TEST(RangeAllocator, NeverOverlapsUnderRandomCalls) {
   constexpr size_t kBytes = 1 << 16;
   std::mt19937 random(7);
   RangeAllocator ranges(kBytes, 0);

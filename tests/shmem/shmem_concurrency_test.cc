@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs of OpenSHMEM with several threads (threads.c), where a sanitizer can look at them.
+// The multi-threaded OpenSHMEM program threads.c, built so that it also runs under ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "base/text.h"
-#include "shmem/in_shell.h"
+#include "shmem/shell.h"
 #include "unit/symm/stores/store_places.h"
 
 namespace ashlar {
 namespace {
 
-TEST(ShmemConcurrency, ThreadsOfSeveralPesWorkAtOnce) {
+TEST(ShmemConcurrency, ThreadsOfSeveralPesRunConcurrently) {
   const symm::TemporaryFolder folder;
   EXPECT_EQ(
       run_in_shell(text("export SHMEM_SYMMETRIC_SIZE=8M ASHLAR_SHMEM_SIZE=3 ",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs of OpenSHMEM, in C and as real processes: what test suites of it check (moving.c,
-// words.c, collectives.c, threads.c), for every number of PEs, on one machine and as if on two; how
-// they are started and ended; and what is said when something is wrong (mistakes.c).
+// OpenSHMEM programs in C, run as real processes: conformance programs (rma.c, atomics.c,
+// generic.c, collectives.c, threads.c) with several numbers of PEs, on one machine and on several
+// simulated ones; starting and terminating jobs; and error messages (errors.c).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "cli/run_cli.h"
-#include "shmem/in_shell.h"
+#include "shmem/shell.h"
 #include "unit/symm/stores/redis/redis_server.h"
 #include "unit/symm/stores/store_places.h"
 
@@ -31,7 +31,7 @@ struct Pes {
   int machines = 1;
 };
 
-// `folder`: where the launcher makes its own; empty: wherever it likes.
+// `folder`: parent of the launcher's temporary folder; empty for the default.
 CliOutcome run_pes(const Pes& pes, const std::vector<std::string>& command,
                    const std::string& folder = "") {
   CliRun run;
@@ -42,13 +42,12 @@ CliOutcome run_pes(const Pes& pes, const std::vector<std::string>& command,
   return run_cli(run);
 }
 
-// --- programs that go well ----------------------------------------------------------------------
-
 class ShmemPrograms : public ::testing::TestWithParam<Pes> {
  protected:
-  static void expect_well(const std::string& name) {
+  static void expect_success(const std::string& name) {
 #if !ASHLAR_SHMEM_HAS_UCX
-    if (GetParam().machines > 1) GTEST_SKIP() << "NOT TESTED: PEs on two machines. No UCX here";
+    if (GetParam().machines > 1)
+      GTEST_SKIP() << "NOT TESTED: PEs on several machines, because this build has no UCX";
 #endif
     const CliOutcome outcome = run_pes(GetParam(), {program(name)});
     EXPECT_EQ(outcome.exit_code, 0);
@@ -63,37 +62,33 @@ std::string name_of(const ::testing::TestParamInfo<Pes>& info) {
 INSTANTIATE_TEST_SUITE_P(OneMachine, ShmemPrograms,
                          ::testing::Values(Pes{1}, Pes{2}, Pes{3}, Pes{4}, Pes{5}, Pes{8}),
                          name_of);
-INSTANTIATE_TEST_SUITE_P(AsIfOnTwo, ShmemPrograms,
+INSTANTIATE_TEST_SUITE_P(SeveralMachines, ShmemPrograms,
                          ::testing::Values(Pes{2, 2}, Pes{3, 2}, Pes{4, 2}, Pes{3, 3}), name_of);
 
-TEST_P(ShmemPrograms, PutGetStridesSignalsAndTheHeapAreRight) { expect_well("moving"); }
-TEST_P(ShmemPrograms, AtomicsWaitsAndLocksAreRight) { expect_well("words"); }
-TEST_P(ShmemPrograms, NamesWithoutATypeChooseByThePointer) { expect_well("generic"); }
-TEST_P(ShmemPrograms, CollectivesOverWorldTeamsAndActiveSetsAreRight) {
-  expect_well("collectives");
-}
-TEST_P(ShmemPrograms, ThreadsOfAPeDoNotStandInEachOthersWay) { expect_well("threads"); }
+TEST_P(ShmemPrograms, RmaSignalsAndHeapAreCorrect) { expect_success("rma"); }
+TEST_P(ShmemPrograms, AtomicsWaitsAndLocksAreCorrect) { expect_success("atomics"); }
+TEST_P(ShmemPrograms, GenericNamesSelectByPointerType) { expect_success("generic"); }
+TEST_P(ShmemPrograms, CollectivesAreCorrect) { expect_success("collectives"); }
+TEST_P(ShmemPrograms, ThreadsOfOnePeRunConcurrently) { expect_success("threads"); }
 
-// --- how PEs come to be -------------------------------------------------------------------------
+TEST(ShmemStart, RunsOnePeWithoutLauncher) { EXPECT_EQ(run_in_shell(program("rma")), 0); }
 
-TEST(ShmemStarting, OneProgramAloneIsOnePe) { EXPECT_EQ(run_in_shell(program("moving")), 0); }
-
-TEST(ShmemStarting, VariablesOfOtherLaunchersAreUnderstood) {
+TEST(ShmemStart, AcceptsVariablesOfOtherLaunchers) {
   for (const char* names : {"OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_SIZE=2",
                             "PMI_RANK=$r PMI_SIZE=2", "SLURM_PROCID=$r SLURM_NTASKS=2"}) {
     const symm::TemporaryFolder folder;
     EXPECT_EQ(
         run_in_shell(text("export ASHLAR_SHMEM_STORE=", folder.path(), "; run() { env ", names, ' ',
-                          program("moving"), "; }; r=0; run & first=$!; r=1; run && wait $first")),
+                          program("rma"), "; }; r=0; run & first=$!; r=1; run && wait $first")),
         0)
         << names;
   }
 }
 
 #if ASHLAR_SHMEM_HAS_REDIS
-TEST(ShmemStarting, PesMeetInRedis) {
+TEST(ShmemStart, RendezvousThroughRedis) {
   if (!symm::RedisServer::is_installed()) {
-    GTEST_SKIP() << "NOT TESTED: PEs that meet in Redis. No redis-server is installed here";
+    GTEST_SKIP() << "NOT TESTED: rendezvous in Redis, because redis-server is not installed";
   }
   symm::RedisServer::Options options;
   options.port = symm::RedisServer::free_port();
@@ -104,115 +99,113 @@ TEST(ShmemStarting, PesMeetInRedis) {
         text("'redis://default:pes only@localhost:", options.port, "'")}) {
     EXPECT_EQ(
         run_in_shell(text("export ASHLAR_SHMEM_TRANSPORT=none ASHLAR_SHMEM_STORE=", address,
-                          "; run() { env ASHLAR_SHMEM_SIZE=2 ASHLAR_SHMEM_RANK=$r ",
-                          program("moving"), "; }; r=0; run & first=$!; r=1; run && wait $first")),
+                          "; run() { env ASHLAR_SHMEM_SIZE=2 ASHLAR_SHMEM_RANK=$r ", program("rma"),
+                          "; }; r=0; run & first=$!; r=1; run && wait $first")),
         0);
   }
 }
 #endif
 
-TEST(ShmemStarting, SettingsThatAreWrongAreNamed) {
-  const auto said = [](const std::string& variables) {
+TEST(ShmemStart, NamesInvalidSettings) {
+  const auto error_of = [](const std::string& variables) {
     const symm::TemporaryFolder folder;
-    const std::string file = folder.path() + "/said";
-    EXPECT_EQ(run_in_shell(text(variables, ' ', program("moving"), " 2> ", file)), 1);
+    const std::string file = folder.path() + "/errors";
+    EXPECT_EQ(run_in_shell(text(variables, ' ', program("rma"), " 2> ", file)), 1);
     std::string line;
     std::getline(std::ifstream(file), line);
     return line;
   };
-  EXPECT_THAT(said("ASHLAR_SHMEM_RANK=0 ASHLAR_SHMEM_SIZE=2"),
+  EXPECT_THAT(error_of("ASHLAR_SHMEM_RANK=0 ASHLAR_SHMEM_SIZE=2"),
               AllOf(HasSubstr("shmem_init"), HasSubstr("ASHLAR_SHMEM_STORE")));
-  EXPECT_THAT(said("ASHLAR_SHMEM_RANK=2 ASHLAR_SHMEM_SIZE=2"), HasSubstr("from 0 to 1"));
-  EXPECT_THAT(said("ASHLAR_SHMEM_RANK=1"), HasSubstr("but not ASHLAR_SHMEM_SIZE"));
-  EXPECT_THAT(said("SHMEM_SYMMETRIC_SIZE=12x"), HasSubstr("\"12x\" (expected a number of bytes"));
-  EXPECT_THAT(said("ASHLAR_SHMEM_TRANSPORT=tcp"), HasSubstr("expected ucx or none"));
-  EXPECT_THAT(said("ASHLAR_SHMEM_SOTRE=x"), HasSubstr("did you mean ASHLAR_SHMEM_STORE"));
-  EXPECT_THAT(said("ASHLAR_SHMEM_STORE=redis://x:123456"), HasSubstr("is no port"));
+  EXPECT_THAT(error_of("ASHLAR_SHMEM_RANK=2 ASHLAR_SHMEM_SIZE=2"), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(error_of("ASHLAR_SHMEM_RANK=1"), HasSubstr("but not ASHLAR_SHMEM_SIZE"));
+  EXPECT_THAT(error_of("SHMEM_SYMMETRIC_SIZE=12x"),
+              HasSubstr("\"12x\" (expected a number of bytes"));
+  EXPECT_THAT(error_of("ASHLAR_SHMEM_TRANSPORT=tcp"), HasSubstr("expected ucx or none"));
+  EXPECT_THAT(error_of("ASHLAR_SHMEM_SOTRE=x"), HasSubstr("did you mean ASHLAR_SHMEM_STORE"));
+  EXPECT_THAT(error_of("ASHLAR_SHMEM_STORE=redis://x:123456"), HasSubstr("is not a port number"));
 }
 
-// --- mistakes -----------------------------------------------------------------------------------
-
-struct Mistake {
+struct ErrorCase {
   std::string name;
-  std::string said;
+  std::string message;
 };
 
-class ShmemMistakes : public ::testing::TestWithParam<Mistake> {};
+class ShmemErrors : public ::testing::TestWithParam<ErrorCase> {};
 
-TEST_P(ShmemMistakes, EndAllPesWithASentence) {
-  const CliOutcome outcome = run_pes({3}, {program("mistakes"), GetParam().name});
+TEST_P(ShmemErrors, TerminateTheJobWithAMessage) {
+  const CliOutcome outcome = run_pes({3}, {program("errors"), GetParam().name});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("shmem: "), HasSubstr(GetParam().said)));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("shmem: "), HasSubstr(GetParam().message)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, ShmemMistakes,
+    All, ShmemErrors,
     ::testing::Values(
-        Mistake{"sizes", "PE 0 for shmem_malloc(64), PE 1 for shmem_malloc(128)"},
-        Mistake{"calls", "PE 0 for shmem_malloc(64), PE 1 for shmem_free("},
-        Mistake{"interior", "shmem_free: "}, Mistake{"twice", "or was freed already"},
-        Mistake{"alignment", "alignment 48: expected a power of two"},
-        Mistake{"global", "static and global variables are not symmetric"},
-        Mistake{"rank", "shmem_long_p: PE 3: expected 0 to 2"},
-        Mistake{"beyond", "is not in the symmetric heap"},
-        Mistake{"overflow", "more than there is memory"},
-        Mistake{"unaligned", "is not aligned to its size"},
-        Mistake{"stride", "a stride of 0: expected 1 or more"},
-        Mistake{"lock", "this PE does not hold the lock"}, Mistake{"comparison", "comparison 99"},
-        Mistake{"global-wait", "is not in the symmetric heap"}, Mistake{"signal", "sig_op 77"},
-        Mistake{"team", "there is no such team"}, Mistake{"context", "there is no such context"},
-        Mistake{"counts", "the ranks call different things"},
-        Mistake{"overlap", "overlaps this rank's buffer"},
-        Mistake{"overlap-gathered", "dest overlaps source"},
-        Mistake{"count-overflow", "more than there is memory"},
-        Mistake{"words-overflow", "words are more than there is memory"},
-        Mistake{"alltoalls-source", "is not in the symmetric heap"},
-        Mistake{"alltoalls-end", "is not in the symmetric heap"},
-        Mistake{"alltoalls-overflow", "more than there is memory"},
-        Mistake{"signal-unaligned", "is not aligned to the 8 bytes of a word"},
-        Mistake{"set", "is not within the 3 PEs"}, Mistake{"early", "call shmem_init before"},
-        Mistake{"late", "after shmem_finalize"}),
+        ErrorCase{"sizes", "PE 0 called shmem_malloc(64), PE 1 called shmem_malloc(128)"},
+        ErrorCase{"calls", "PE 0 called shmem_malloc(64), PE 1 called shmem_free("},
+        ErrorCase{"interior", "shmem_free: "}, ErrorCase{"twice", "or was freed already"},
+        ErrorCase{"alignment", "alignment 48: expected a power of two"},
+        ErrorCase{"global", "Static and global variables are not symmetric"},
+        ErrorCase{"rank", "shmem_long_p: PE 3: expected 0 to 2"},
+        ErrorCase{"beyond", "is not in the symmetric heap"},
+        ErrorCase{"overflow", "exceed the address space"},
+        ErrorCase{"unaligned", "is not aligned to its size"},
+        ErrorCase{"stride", "stride 0: expected 1 or more"},
+        ErrorCase{"lock", "this PE does not hold the lock"},
+        ErrorCase{"comparison", "comparison 99"},
+        ErrorCase{"global-wait", "is not in the symmetric heap"}, ErrorCase{"signal", "sig_op 77"},
+        ErrorCase{"team", "unknown team"}, ErrorCase{"context", "unknown context"},
+        ErrorCase{"counts", "the ranks call different things"},
+        ErrorCase{"overlap", "overlaps this rank's buffer"},
+        ErrorCase{"overlap-gathered", "dest partially overlaps source"},
+        ErrorCase{"count-overflow", "exceed the address space"},
+        ErrorCase{"words-overflow", "words exceed the address space"},
+        ErrorCase{"alltoalls-source", "is not in the symmetric heap"},
+        ErrorCase{"alltoalls-end", "is not in the symmetric heap"},
+        ErrorCase{"alltoalls-overflow", "exceed the address space"},
+        ErrorCase{"signal-unaligned", "is not aligned to the 8 bytes of a word"},
+        ErrorCase{"set", "is not within the 3 PEs"}, ErrorCase{"early", "call shmem_init first"},
+        ErrorCase{"late", "after shmem_finalize"}),
     [](const auto& each) {
       std::string name = each.param.name;
       std::erase(name, '-');
       return name;
     });
 
-// --- ends ---------------------------------------------------------------------------------------
-
-TEST(ShmemEnding, OnePesDeathEndsTheOthers) {
+TEST(ShmemExit, LauncherTerminatesJobWhenOnePeDies) {
   for (const char* name : {"killed", "killed-later", "killed-in-lock", "barrier"}) {
-    const CliOutcome outcome = run_pes({3}, {program("mistakes"), name});
+    const CliOutcome outcome = run_pes({3}, {program("errors"), name});
     EXPECT_EQ(outcome.exit_code, 128 + SIGKILL) << name;
     EXPECT_THAT(outcome.err, HasSubstr("PE 1 was ended by signal 9")) << name;
   }
 }
 
-// Without a launcher: those who wait find out by themselves.
-TEST(ShmemEnding, OnePesDeathIsNoticedByTheOthersThemselves) {
+// Without a launcher, waiting PEs detect the failure themselves.
+TEST(ShmemExit, PesDetectADeadPeWithoutLauncher) {
   const symm::TemporaryFolder folder;
-  const std::string said = folder.path() + "-said";
+  const std::string errors = folder.path() + "-errors";
   const int status = run_in_shell(
       text("export ASHLAR_SHMEM_STORE=", folder.path(),
-           "; run() { exec env ASHLAR_SHMEM_SIZE=2 ASHLAR_SHMEM_RANK=$r ", program("mistakes"),
-           " killed; }; r=1; (run) & r=0; (run) 2> ", said, "; status=$?; wait; exit $status"));
+           "; run() { exec env ASHLAR_SHMEM_SIZE=2 ASHLAR_SHMEM_RANK=$r ", program("errors"),
+           " killed; }; r=1; (run) & r=0; (run) 2> ", errors, "; status=$?; wait; exit $status"));
   EXPECT_EQ(status, 1);
   std::string line;
-  std::getline(std::ifstream(said), line);
-  std::filesystem::remove(said);
+  std::getline(std::ifstream(errors), line);
+  std::filesystem::remove(errors);
   EXPECT_THAT(line, AllOf(HasSubstr("shmem: PE 0: shmem_"), HasSubstr("rank 1")));
 }
 
-TEST(ShmemEnding, AGlobalExitEndsAllWithItsStatus) {
+TEST(ShmemExit, GlobalExitTerminatesJobWithItsStatus) {
   for (const auto& [name, status] :
        {std::pair<std::string, int>{"exit-0", 0}, {"exit-7", 7}, {"return-9", 9}, {"busy", 5}}) {
-    const CliOutcome outcome = run_pes({3}, {program("mistakes"), name});
+    const CliOutcome outcome = run_pes({3}, {program("errors"), name});
     EXPECT_EQ(outcome.exit_code, status) << name;
     EXPECT_THAT(outcome.err, IsEmpty()) << name;
   }
 }
 
-TEST(ShmemLauncher, ItSaysWhatItCannotRun) {
+TEST(ShmemLauncher, ReportsProgramsThatCannotRun) {
   const CliOutcome none = run_cli({.arguments = {"symm-run", "-n", "2"}});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.err, HasSubstr("a program is needed"));
@@ -224,28 +217,28 @@ TEST(ShmemLauncher, ItSaysWhatItCannotRun) {
   EXPECT_THAT(option.err, HasSubstr("\"--pse\" was not expected"));
 }
 
-// Options behind the program are its own; what it ends with is what all end with.
-TEST(ShmemLauncher, TheProgramGetsItsArgumentsAndEndsAll) {
+// Options after the program name are passed to it. The launcher returns the first nonzero status.
+TEST(ShmemLauncher, PassesArgumentsAndReturnsTheFirstFailure) {
   const CliOutcome own = run_pes({1}, {"echo", "-n", "--machines"});
   EXPECT_EQ(own.out, "--machines");
   const CliOutcome failed =
       run_pes({3}, {"sh", "-c", "test $ASHLAR_SHMEM_RANK != 1 || exit 41; exec sleep 600"});
   EXPECT_EQ(failed.exit_code, 41);
   EXPECT_THAT(failed.err, HasSubstr("PE 1 ended with status 41"));
-  // One that does not listen is ended all the same.
+  // A PE that ignores SIGTERM is killed.
   const CliOutcome deaf = run_pes(
       {2}, {"sh", "-c",
             "trap '' TERM; test $ASHLAR_SHMEM_RANK != 1 || exit 3; while :; do sleep 1; done"});
   EXPECT_EQ(deaf.exit_code, 3);
 }
 
-TEST(ShmemLauncher, SignalsAreHandedOn) {
+TEST(ShmemLauncher, ForwardsSignals) {
   const CliOutcome asked = run_pes(
       {1}, {"sh", "-c", "trap 'exit 12' USR1; kill -USR1 $PPID; while :; do sleep 0.1; done"});
   EXPECT_EQ(asked.exit_code, 12);
 }
 
-TEST(ShmemLauncher, ASignalThatEndsItLeavesNoFolderBehind) {
+TEST(ShmemLauncher, RemovesItsFolderWhenTerminated) {
   const symm::TemporaryFolder folder;
   const CliOutcome ended =
       run_pes({2}, {"sh", "-c", "test $ASHLAR_SHMEM_RANK = 0 && kill -TERM $PPID; sleep 600"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several threads of every PE at once: collectives on different teams, which each PE's threads
-// begin in another order; storms of puts, atomics and waits; one lock for all.
+// Several threads per PE: collectives on different teams, which each PE starts in a different
+// order; concurrent puts, atomics and waits; one contended lock.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -11,13 +11,13 @@
 #define ASHLAR_ROUNDS 3
 #define ASHLAR_TURNS 10
 #define ASHLAR_WORDS 64
-// Long enough for a slow machine under a sanitizer: whoever waits for ever is ended, and said so.
-#define ASHLAR_PATIENCE_SECONDS 90
+// Ends a deadlocked PE. Long enough for a slow machine under a sanitizer.
+#define ASHLAR_TIMEOUT_SECONDS 90
 
 static int me;
 static int count;
 
-// What a thread works with: nobody else on this PE does.
+// State owned by one thread.
 struct share {
   int number;
   shmem_team_t team;
@@ -25,11 +25,11 @@ struct share {
   long* dest;
 };
 
-static long* tickets;  // one word that all count up, and one for each ticket
-static long* blocks;   // of each PE's each thread: a block
+static long* tickets;  // a counter, followed by one word per ticket
+static long* blocks;   // one block per thread
 static uint64_t* signals;
 static long* lock;
-static long* number; /* behind the lock */
+static long* number; /* protected by `lock` */
 
 static void run(void* (*act)(void*), struct share* shares) {
   pthread_t threads[ASHLAR_THREADS];
@@ -41,7 +41,7 @@ static void run(void* (*act)(void*), struct share* shares) {
   }
 }
 
-// --- collectives: of each team in one thread
+// Runs collectives on one team from one thread.
 static void* collect(void* given) {
   struct share* own = given;
   const int rank = shmem_team_my_pe(own->team);
@@ -61,9 +61,9 @@ static void* collect(void* given) {
   return NULL;
 }
 
-// Teams are joined at their first collective: thread t of PE p is the one for team t + p, so that
-// PEs begin with different ones. The last is the world itself.
-static void try_teams(void) {
+// A team joins its group at its first collective. Thread t of PE p uses team t + p, so that the PEs
+// start with different teams. The last team is the world.
+static void test_teams(void) {
   struct share shares[ASHLAR_THREADS];
   long* memory = shmem_malloc(ASHLAR_THREADS * 2 * ASHLAR_WORDS * sizeof(long));
   for (int round = 0; round < ASHLAR_ROUNDS; ++round) {
@@ -86,7 +86,7 @@ static void try_teams(void) {
   shmem_free(memory);
 }
 
-// --- one PE to another: from many threads to the same words
+// Accesses the same remote words from many threads.
 static void* storm(void* given) {
   const struct share* own = given;
   const int next = (me + 1) % count;
@@ -97,7 +97,7 @@ static void* storm(void* given) {
       const long ticket = shmem_long_atomic_fetch_inc(tickets, pe);
       shmem_ctx_long_atomic_inc(context, tickets + 1 + ticket, pe);
     }
-    /* A block round the ring, each thread its own: there when its signal is. */
+    /* Each thread sends its own block around the ring; it must have arrived with its signal. */
     long block[ASHLAR_WORDS];
     for (int at = 0; at < ASHLAR_WORDS; ++at) block[at] = 1000L * turn + 10 * at + own->number;
     uint64_t* signal = signals + 2 * own->number;
@@ -107,7 +107,7 @@ static void* storm(void* given) {
     for (int at = 0; at < ASHLAR_WORDS; ++at) {
       ASHLAR_EXPECT(blocks[own->number * ASHLAR_WORDS + at] == block[at]);
     }
-    shmem_uint64_atomic_inc(signal + 1, (me + count - 1) % count); /* it may be written again */
+    shmem_uint64_atomic_inc(signal + 1, (me + count - 1) % count); /* the block may be reused */
     shmem_uint64_wait_until(signal + 1, SHMEM_CMP_GT, (uint64_t)turn);
 
     shmem_set_lock(lock);
@@ -120,7 +120,7 @@ static void* storm(void* given) {
   return NULL;
 }
 
-static void try_words(void) {
+static void test_words(void) {
   struct share shares[ASHLAR_THREADS];
   for (int at = 0; at < ASHLAR_THREADS; ++at) shares[at].number = at;
   const int all = count * ASHLAR_THREADS * ASHLAR_TURNS;
@@ -142,14 +142,14 @@ static void try_words(void) {
 }
 
 int main(void) {
-  alarm(ASHLAR_PATIENCE_SECONDS);
+  alarm(ASHLAR_TIMEOUT_SECONDS);
   int provided = -1;
   shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided);
   ASHLAR_EXPECT(provided == SHMEM_THREAD_MULTIPLE);
   me = shmem_my_pe();
   count = shmem_n_pes();
-  try_teams();
-  try_words();
+  test_teams();
+  test_words();
   shmem_finalize();
   return 0;
 }

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenSHMEM 1.5 over Ashlar's symmetric memory: for programs and test suites that are written
-// against it. docs/guide/shmem.md says how PEs are started, and what differs:
+// OpenSHMEM 1.5 on Ashlar's symmetric memory, for C11 and C++. docs/guide/shmem.md describes how to
+// start PEs. Differences from the specification:
 //
-//   - Symmetric is what shmem_malloc and its kind return. Static and global variables are not:
-//     shmem_addr_accessible answers 0 for them, and calls that need symmetric memory refuse them.
-//   - OpenSHMEM has no codes for errors: whatever goes wrong is said in a sentence on standard
-//     error, and ends all PEs with status 1, as shmem_global_exit(1) does.
-//   - Nothing here is silent: a call that cannot be done ends so, too.
+//   - Only memory from shmem_malloc and its variants is symmetric. Static and global variables are
+//     not: shmem_addr_accessible returns 0 for them, and calls that need symmetric memory fail.
+//   - Errors: OpenSHMEM has no error codes. Any error, including an unsupported request, prints one
+//     line to standard error and terminates all PEs as shmem_global_exit(1) does.
 //
-// C11, and C++. Thread safe as asked for in shmem_init_thread; all of it is, in any case.
+// Thread safe, whatever level shmem_init_thread requested.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 
 #include "shmem_types.h"
 
 #include "shmem_atomics.h"
 #include "shmem_collectives.h"
 #include "shmem_rma.h"
-#include "shmem_waiting.h"
+#include "shmem_wait.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// --- beginning and end. Leaving main, or exit(0), finalizes; exit with another status is a
-// shmem_global_exit with it.
+// Initialization and exit. Returning from main and exit(0) finalize. exit with any other status
+// acts as shmem_global_exit with that status.
 ASHLAR_SHMEM_API void shmem_init(void);
 ASHLAR_SHMEM_API int shmem_init_thread(int requested, int* provided);
 ASHLAR_SHMEM_API void shmem_query_thread(int* provided);
@@ -36,16 +35,16 @@ ASHLAR_SHMEM_API __attribute__((noreturn)) void shmem_global_exit(int status);
 ASHLAR_SHMEM_API int shmem_my_pe(void);
 ASHLAR_SHMEM_API int shmem_n_pes(void);
 ASHLAR_SHMEM_API void shmem_info_get_version(int* major, int* minor);
-// REQUIRES: room for SHMEM_MAX_NAME_LEN characters.
+// REQUIRES: `name` has room for SHMEM_MAX_NAME_LEN characters.
 ASHLAR_SHMEM_API void shmem_info_get_name(char* name);
 
-// Where that PE's copy is for this one; null: on another machine, or not symmetric.
+// The local address of the PE's copy. Null if it is on another machine or `dest` is not symmetric.
 ASHLAR_SHMEM_API void* shmem_ptr(const void* dest, int pe);
 ASHLAR_SHMEM_API int shmem_pe_accessible(int pe);
 ASHLAR_SHMEM_API int shmem_addr_accessible(const void* addr, int pe);
 
-// --- memory. Collective: all PEs ask for the same in the same order, which is checked. Null: the
-// symmetric heap (SHMEM_SYMMETRIC_SIZE) has no room for it, on any PE.
+// Memory management. Collective: all PEs make the same calls in the same order, which is checked.
+// Return null on all PEs if the symmetric heap (SHMEM_SYMMETRIC_SIZE) is exhausted.
 ASHLAR_SHMEM_API void* shmem_malloc(size_t size);
 ASHLAR_SHMEM_API void* shmem_calloc(size_t count, size_t size);
 ASHLAR_SHMEM_API void* shmem_align(size_t alignment, size_t size);
@@ -53,27 +52,27 @@ ASHLAR_SHMEM_API void* shmem_malloc_with_hints(size_t size, long hints);
 ASHLAR_SHMEM_API void* shmem_realloc(void* ptr, size_t size);
 ASHLAR_SHMEM_API void shmem_free(void* ptr);
 
-// --- order, and meeting
+// Ordering and synchronization.
 ASHLAR_SHMEM_API void shmem_fence(void);
 ASHLAR_SHMEM_API void shmem_quiet(void);
 ASHLAR_SHMEM_API void shmem_barrier_all(void);
 ASHLAR_SHMEM_API void shmem_sync_all(void);
 
-// --- locks: a symmetric word that is 0 at first; whoever asks first gets it first
+// Locks. A lock is a symmetric word, initially 0. Waiting PEs acquire it in FIFO order.
 ASHLAR_SHMEM_API void shmem_set_lock(long* lock);
 ASHLAR_SHMEM_API void shmem_clear_lock(long* lock);
-// 0: it is this PE's now. 1: it is somebody's.
+// Returns 0 if this PE acquired the lock, 1 if it is held.
 ASHLAR_SHMEM_API int shmem_test_lock(long* lock);
 
-// --- teams
-ASHLAR_SHMEM_API int shmem_team_my_pe(shmem_team_t team);  // -1: no such team, here and below
+// Teams. Queries return -1 if the team does not exist.
+ASHLAR_SHMEM_API int shmem_team_my_pe(shmem_team_t team);
 ASHLAR_SHMEM_API int shmem_team_n_pes(shmem_team_t team);
 ASHLAR_SHMEM_API int shmem_team_get_config(shmem_team_t team, long config_mask,
                                            shmem_team_config_t* config);
 ASHLAR_SHMEM_API int shmem_team_translate_pe(shmem_team_t src_team, int src_pe,
                                              shmem_team_t dest_team);
-// Collective over the parent. Not 0: the parent has no such PEs; the new team is SHMEM_TEAM_INVALID
-// then, and for those who are not in it.
+// Splits are collective over the parent team. They return nonzero if the parent lacks one of the
+// PEs. The new team is SHMEM_TEAM_INVALID on failure and on PEs that are not part of it.
 ASHLAR_SHMEM_API int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride,
                                               int size, const shmem_team_config_t* config,
                                               long config_mask, shmem_team_t* new_team);
@@ -85,7 +84,8 @@ ASHLAR_SHMEM_API int shmem_team_split_2d(shmem_team_t parent_team, int xrange,
 ASHLAR_SHMEM_API int shmem_team_sync(shmem_team_t team);
 ASHLAR_SHMEM_API void shmem_team_destroy(shmem_team_t team);
 
-// --- contexts: PEs of calls on one are numbered as in its team; fences and quiets count for all
+// Contexts. Calls on a context number PEs as in its team. Its fence and quiet apply to all
+// contexts.
 ASHLAR_SHMEM_API int shmem_ctx_create(long options, shmem_ctx_t* ctx);
 ASHLAR_SHMEM_API int shmem_team_create_ctx(shmem_team_t team, long options, shmem_ctx_t* ctx);
 ASHLAR_SHMEM_API int shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t* team);
@@ -93,10 +93,10 @@ ASHLAR_SHMEM_API void shmem_ctx_destroy(shmem_ctx_t ctx);
 ASHLAR_SHMEM_API void shmem_ctx_fence(shmem_ctx_t ctx);
 ASHLAR_SHMEM_API void shmem_ctx_quiet(shmem_ctx_t ctx);
 
-// For profilers, of which there is none here.
+// Does nothing.
 ASHLAR_SHMEM_API void shmem_pcontrol(int level, ...);
 
-// --- deprecated
+// Deprecated.
 ASHLAR_SHMEM_API void start_pes(int npes);
 ASHLAR_SHMEM_API int _my_pe(void);
 ASHLAR_SHMEM_API int _num_pes(void);

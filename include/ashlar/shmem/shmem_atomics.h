@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps on one word of another PE that nobody sees half done, whichever PE and way they come from.
-// Included by shmem.h. Those that fetch return what was there before; the others, set excepted, are
-// done by shmem_quiet.
+// Atomic operations on one word of a PE's memory. They are atomic with respect to each other, for
+// any origin and transport. Included by shmem.h. Fetching operations return the old value. The
+// others complete by shmem_quiet, except set, which is complete on return.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 
 #include "shmem_types.h"
 
@@ -47,26 +47,27 @@ ASHLAR_SHMEM_EXTENDED_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
 ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
 
-#define ASHLAR_SHMEM_DECLARE_STEP(NAME, T, STEP, KIND)                                          \
-  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_##STEP(T* dest, T value, int pe);                 \
-  ASHLAR_SHMEM_API T shmem_##NAME##_atomic_fetch_##STEP(T* dest, T value, int pe);              \
-  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_##STEP(shmem_ctx_t ctx, T* dest, T value,     \
-                                                         int pe);                               \
-  ASHLAR_SHMEM_API T shmem_ctx_##NAME##_atomic_fetch_##STEP(shmem_ctx_t ctx, T* dest, T value,  \
-                                                            int pe);                            \
-  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_fetch_##STEP##_nbi(T* fetch, T* dest, T value,    \
-                                                                 int pe);                       \
-  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_fetch_##STEP##_nbi(shmem_ctx_t ctx, T* fetch, \
-                                                                     T* dest, T value, int pe);
-#define ASHLAR_SHMEM_DECLARE(NAME, T) ASHLAR_SHMEM_DECLARE_STEP(NAME, T, add, kAdd)
+#define ASHLAR_SHMEM_DECLARE_ATOMIC_OP(NAME, T, OPNAME, KIND)                                     \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_##OPNAME(T* dest, T value, int pe);                 \
+  ASHLAR_SHMEM_API T shmem_##NAME##_atomic_fetch_##OPNAME(T* dest, T value, int pe);              \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_##OPNAME(shmem_ctx_t ctx, T* dest, T value,     \
+                                                           int pe);                               \
+  ASHLAR_SHMEM_API T shmem_ctx_##NAME##_atomic_fetch_##OPNAME(shmem_ctx_t ctx, T* dest, T value,  \
+                                                              int pe);                            \
+  ASHLAR_SHMEM_API void shmem_##NAME##_atomic_fetch_##OPNAME##_nbi(T* fetch, T* dest, T value,    \
+                                                                   int pe);                       \
+  ASHLAR_SHMEM_API void shmem_ctx_##NAME##_atomic_fetch_##OPNAME##_nbi(shmem_ctx_t ctx, T* fetch, \
+                                                                       T* dest, T value, int pe);
+#define ASHLAR_SHMEM_DECLARE(NAME, T) ASHLAR_SHMEM_DECLARE_ATOMIC_OP(NAME, T, add, kAdd)
 ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
-#define ASHLAR_SHMEM_DECLARE(NAME, T) ASHLAR_SHMEM_BITWISE_STEPS(ASHLAR_SHMEM_DECLARE_STEP, NAME, T)
+#define ASHLAR_SHMEM_DECLARE(NAME, T) \
+  ASHLAR_SHMEM_BITWISE_OPS(ASHLAR_SHMEM_DECLARE_ATOMIC_OP, NAME, T)
 ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
-#undef ASHLAR_SHMEM_DECLARE_STEP
+#undef ASHLAR_SHMEM_DECLARE_ATOMIC_OP
 
-// --- deprecated names
+// Deprecated names.
 #define ASHLAR_SHMEM_DECLARE(NAME, T)                                 \
   ASHLAR_SHMEM_API T shmem_##NAME##_fetch(const T* source, int pe);   \
   ASHLAR_SHMEM_API void shmem_##NAME##_set(T* dest, T value, int pe); \

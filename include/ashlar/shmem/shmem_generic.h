@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One name for all types, in C11: shmem_put(dest, source, 10, pe) is shmem_int_put where `dest` is
-// an int*. With a context in front, too. Included by shmem.h; C++ has the typed names only.
+// Type-generic names for C11: shmem_put(dest, source, 10, pe) calls shmem_int_put if `dest` is an
+// int*. A context may be passed as first argument. Included by shmem.h. Not available in C++.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 
 #include "shmem_types.h"
 
-// --- by type: T(pointer, kind, form) is a function. _Generic refuses a type that is named twice,
-// so these are the ones that differ from each other; size_t, int32_t and the like are among them.
+// Selection by type. _Generic rejects a type that is listed twice, so the tables list only distinct
+// types; size_t, int32_t and the like are aliases of these.
 #define ASHLAR_SHMEM_PLAIN(NAME, KIND) shmem_##NAME##_##KIND
 #define ASHLAR_SHMEM_IN_CONTEXT(NAME, KIND) shmem_ctx_##NAME##_##KIND
 
@@ -60,7 +60,7 @@
            uint8_t*: FORM(uint8, KIND), int16_t*: FORM(int16, KIND), uint16_t*: FORM(uint16, KIND))
 // clang-format on
 
-// --- by number of arguments: one more than without a context
+// Selection by argument count: a context adds one argument.
 #define ASHLAR_SHMEM_AFTER_3(A, B, C, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_AFTER_4(A, B, C, D, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_AFTER_5(A, B, C, D, E, CHOSEN, ...) CHOSEN
@@ -88,7 +88,7 @@
   ASHLAR_SHMEM_AFTER_8(__VA_ARGS__, ASHLAR_SHMEM_CONTEXT_CALL, ASHLAR_SHMEM_CALL, 0) \
   (T, KIND, __VA_ARGS__)
 
-// --- put and get
+// Put and get.
 #define shmem_p(...) ASHLAR_SHMEM_CALL_OF_3(ASHLAR_SHMEM_ANY, p, __VA_ARGS__)
 #define shmem_g(...) ASHLAR_SHMEM_CALL_OF_2(ASHLAR_SHMEM_ANY, g, __VA_ARGS__)
 #define shmem_put(...) ASHLAR_SHMEM_CALL_OF_4(ASHLAR_SHMEM_ANY, put, __VA_ARGS__)
@@ -101,7 +101,7 @@
 #define shmem_put_signal_nbi(...) \
   ASHLAR_SHMEM_CALL_OF_7(ASHLAR_SHMEM_ANY, put_signal_nbi, __VA_ARGS__)
 
-// --- atomics
+// Atomics.
 #define shmem_atomic_fetch(...) \
   ASHLAR_SHMEM_CALL_OF_2(ASHLAR_SHMEM_WORD_OR_FLOAT, atomic_fetch, __VA_ARGS__)
 #define shmem_atomic_set(...) \
@@ -126,7 +126,7 @@
 #define shmem_atomic_fetch_xor(...) \
   ASHLAR_SHMEM_CALL_OF_3(ASHLAR_SHMEM_BITS, atomic_fetch_xor, __VA_ARGS__)
 
-// --- waits and tests
+// Waits and tests.
 #define shmem_wait_until(...) ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_WAITED, wait_until, __VA_ARGS__)
 #define shmem_wait_until_all(...) \
   ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_WAITED, wait_until_all, __VA_ARGS__)
@@ -151,7 +151,7 @@
 #define shmem_test_some_vector(...) \
   ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_WAITED, test_some_vector, __VA_ARGS__)
 
-// --- collectives over teams
+// Collectives over teams.
 #define shmem_broadcast(...) ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_ANY, broadcast, __VA_ARGS__)
 #define shmem_collect(...) ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_ANY, collect, __VA_ARGS__)
 #define shmem_fcollect(...) ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_ANY, fcollect, __VA_ARGS__)
@@ -167,7 +167,7 @@
 #define shmem_min_reduce(...) ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_ANY, min_reduce, __VA_ARGS__)
 #define shmem_sum_reduce(...) ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_NUMBER, sum_reduce, __VA_ARGS__)
 #define shmem_prod_reduce(...) ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_NUMBER, prod_reduce, __VA_ARGS__)
-// Of a team, or of an active set, which has four numbers.
+// A team takes one argument, an active set four.
 #define shmem_sync(...) \
   ASHLAR_SHMEM_AFTER_4(__VA_ARGS__, shmem_sync, 0, 0, shmem_team_sync, 0)(__VA_ARGS__)
 

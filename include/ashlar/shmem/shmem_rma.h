@@ -2,12 +2,12 @@
 //
 // Put and get. Included by shmem.h.
 //
-// Both sides may be any memory here, the other side is symmetric. A put has returned: `source` may
-// be used again, and the bytes arrive by shmem_quiet. A get has returned: they are here. The nbi
-// kinds promise less and do the same.
+// The remote side must be symmetric; the local side may be any memory. When a put returns, `source`
+// may be reused, and the data arrives by shmem_quiet. When a get returns, the data has arrived. The
+// _nbi variants behave identically here, although OpenSHMEM promises less for them.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 
 #include "shmem_types.h"
 
@@ -23,7 +23,7 @@ extern "C" {
 ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
 
-// Blocks of elements, by the name of their type or of their bits.
+// Contiguous elements, named by type or by number of bits.
 #define ASHLAR_SHMEM_DECLARE_BLOCKS(NAME, T)                                                       \
   ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, size_t nelems, int pe);             \
   ASHLAR_SHMEM_API void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, int pe);       \
@@ -31,13 +31,13 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
                                          int pe);                                                  \
   ASHLAR_SHMEM_API void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* dest, const T* source,          \
                                                size_t nelems, int pe);
-// Every `tst`-th of the target from every `sst`-th of the source.
+// Copies every `sst`-th element of the source to every `tst`-th element of the target.
 #define ASHLAR_SHMEM_DECLARE_STRIDES(NAME, T)                                                      \
   ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst,       \
                                      size_t nelems, int pe);                                       \
   ASHLAR_SHMEM_API void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, ptrdiff_t tst, \
                                          ptrdiff_t sst, size_t nelems, int pe);
-// A put, and then a step on the word `sig_addr` there: SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD.
+// A put, then an update of the PE's word `sig_addr`: SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD.
 #define ASHLAR_SHMEM_DECLARE_SIGNALS(NAME, T)                                                      \
   ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, size_t nelems, uint64_t* sig_addr,  \
                                      uint64_t signal, int sig_op, int pe);                         \
@@ -67,7 +67,7 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
   ASHLAR_SHMEM_DECLARE_SIGNALS(put##BITS##_signal, void)
 ASHLAR_SHMEM_SIZES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
-// Of bytes.
+// Bytes.
 ASHLAR_SHMEM_DECLARE_BLOCKS(putmem, void)
 ASHLAR_SHMEM_DECLARE_BLOCKS(getmem, void)
 ASHLAR_SHMEM_DECLARE_SIGNALS(putmem_signal, void)
@@ -75,7 +75,7 @@ ASHLAR_SHMEM_DECLARE_SIGNALS(putmem_signal, void)
 #undef ASHLAR_SHMEM_DECLARE_STRIDES
 #undef ASHLAR_SHMEM_DECLARE_SIGNALS
 
-// A signal word of this PE.
+// Reads a signal word of this PE.
 ASHLAR_SHMEM_API uint64_t shmem_signal_fetch(const uint64_t* sig_addr);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the other headers of this folder are made of: constants, handles, and the tables of types
-// that OpenSHMEM has every typed function for. Included by shmem.h.
+// Constants, handles, and the tables of types that the typed functions are generated from.
+// Included by shmem.h.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ typedef double _Complex ashlar_shmem_complexd;
 #define SHMEM_VENDOR_STRING "Ashlar"
 #define SHMEM_MAX_NAME_LEN 64
 
-// --- handles: numbers in disguise, looked up in a table, so that a stale one is found out
+// Handles are keys of a table, so that stale ones are detected.
 typedef struct ashlar_shmem_team* shmem_team_t;
 typedef struct ashlar_shmem_context* shmem_ctx_t;
 
@@ -66,7 +66,7 @@ typedef struct {
 #define SHMEM_MALLOC_ATOMICS_REMOTE 1L
 #define SHMEM_MALLOC_SIGNAL_REMOTE 2L
 
-// --- for collectives over active sets; the arrays are taken and left alone
+// For collectives over active sets, which ignore pSync and pWrk.
 #define SHMEM_SYNC_VALUE 0L
 #define SHMEM_SYNC_SIZE 1
 #define SHMEM_BARRIER_SYNC_SIZE 1
@@ -77,7 +77,7 @@ typedef struct {
 #define SHMEM_REDUCE_SYNC_SIZE 1
 #define SHMEM_REDUCE_MIN_WRKDATA_SIZE 1
 
-// --- tables: X(name in functions, type)
+// Type tables: X(name in functions, type).
 #define ASHLAR_SHMEM_EXACT_INTEGERS(X) \
   X(int8, int8_t)                      \
   X(int16, int16_t)                    \
@@ -93,7 +93,7 @@ typedef struct {
 #define ASHLAR_SHMEM_COMPLEX(X) \
   X(complexf, ashlar_shmem_complexf) X(complexd, ashlar_shmem_complexd)
 
-// Put, get and their kind.
+// Types of put, get and the collectives that move data.
 #define ASHLAR_SHMEM_RMA_TYPES(X) \
   ASHLAR_SHMEM_FLOATS(X)          \
   X(char, char)                   \
@@ -101,10 +101,10 @@ typedef struct {
   X(uchar, unsigned char)         \
   X(ptrdiff, ptrdiff_t)           \
   ASHLAR_SHMEM_SIGNED(X) ASHLAR_SHMEM_UNSIGNED(X) ASHLAR_SHMEM_EXACT_INTEGERS(X)
-// X(name in functions, bytes)
+// X(bits in the function name, bytes).
 #define ASHLAR_SHMEM_SIZES(X) X(8, 1) X(16, 2) X(32, 4) X(64, 8) X(128, 16)
 
-// Atomics.
+// Types of atomics.
 #define ASHLAR_SHMEM_ATOMIC_TYPES(X) \
   X(int, int)                        \
   X(long, long)                      \
@@ -123,25 +123,25 @@ typedef struct {
   X(ulonglong, unsigned long long)           \
   X(int32, int32_t) X(int64, int64_t) X(uint32, uint32_t) X(uint64, uint64_t)
 
-// Waits and tests.
+// Types of waits and tests.
 #define ASHLAR_SHMEM_WAIT_TYPES(X) \
   ASHLAR_SHMEM_ATOMIC_TYPES(X) X(short, short) X(ushort, unsigned short)
 
-// Reductions over teams.
+// Types of reductions over teams.
 #define ASHLAR_SHMEM_BITWISE_REDUCE_TYPES(X) \
   X(uchar, unsigned char) ASHLAR_SHMEM_UNSIGNED(X) ASHLAR_SHMEM_EXACT_INTEGERS(X)
 #define ASHLAR_SHMEM_ORDERED_REDUCE_TYPES(X) ASHLAR_SHMEM_RMA_TYPES(X)
 #define ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(X) ASHLAR_SHMEM_RMA_TYPES(X) ASHLAR_SHMEM_COMPLEX(X)
-// The same over active sets.
+// Types of reductions over active sets.
 #define ASHLAR_SHMEM_BITWISE_TO_ALL_TYPES(X) ASHLAR_SHMEM_SIGNED(X)
 #define ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(X) ASHLAR_SHMEM_SIGNED(X) ASHLAR_SHMEM_FLOATS(X)
 #define ASHLAR_SHMEM_ARITHMETIC_TO_ALL_TYPES(X) \
   ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(X) ASHLAR_SHMEM_COMPLEX(X)
 
-// --- which steps each of these lists has: X(name, type, step in functions, its name in ReduceOp
-// and AtomicKind)
-#define ASHLAR_SHMEM_BITWISE_STEPS(X, NAME, T) \
+// The operations of each table: X(name, type, operation in function names, its enumerator in
+// ReduceOp and AtomicKind).
+#define ASHLAR_SHMEM_BITWISE_OPS(X, NAME, T) \
   X(NAME, T, and, kAnd) X(NAME, T, or, kOr) X(NAME, T, xor, kXor)
-#define ASHLAR_SHMEM_ORDERED_STEPS(X, NAME, T) X(NAME, T, max, kMax) X(NAME, T, min, kMin)
-#define ASHLAR_SHMEM_ARITHMETIC_STEPS(X, NAME, T) X(NAME, T, sum, kSum) X(NAME, T, prod, kProd)
+#define ASHLAR_SHMEM_ORDERED_OPS(X, NAME, T) X(NAME, T, max, kMax) X(NAME, T, min, kMin)
+#define ASHLAR_SHMEM_ARITHMETIC_OPS(X, NAME, T) X(NAME, T, sum, kSum) X(NAME, T, prod, kProd)
 // NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

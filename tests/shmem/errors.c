@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes wrong, by name: each ends all PEs, with a sentence or a status. The test says which.
+// Error cases, selected by name. Each terminates all PEs, with a message or a status that
+// shmem_test.cc expects.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,13 @@ static int me;
 static int count;
 static long global_word;
 
-// Never comes back by itself.
-static void wait_for_ever(void) {
+// Returns only when the job is terminated.
+static void wait_forever(void) {
   long* word = shmem_calloc(1, sizeof(long));
   shmem_long_wait_until(word, SHMEM_CMP_EQ, 1);
 }
 
-static void heap_mistakes(const char* name) {
+static void heap_errors(const char* name) {
   if (strcmp(name, "sizes") == 0) shmem_malloc(me == 1 ? 128 : 64);
   if (strcmp(name, "calls") == 0) me == 1 ? shmem_free(NULL) : (void)shmem_malloc(64);
   char* block = shmem_malloc(64);
@@ -30,7 +31,7 @@ static void heap_mistakes(const char* name) {
   if (strcmp(name, "alignment") == 0) shmem_align(48, 64);
 }
 
-static void reaching_mistakes(const char* name) {
+static void access_errors(const char* name) {
   long* words = shmem_calloc(4, sizeof(long));
   if (strcmp(name, "global") == 0) shmem_long_p(&global_word, 1, 0);
   if (strcmp(name, "rank") == 0) shmem_long_p(words, 1, count);
@@ -66,7 +67,7 @@ static void reaching_mistakes(const char* name) {
     shmem_long_alltoalls(SHMEM_TEAM_WORLD, words, &global_word, 1, 1, 1);
   }
   if (strcmp(name, "alltoalls-end") == 0) {
-    /* The last PE's part begins behind the heap; no other reads that far. */
+    /* The block for the last PE begins beyond the heap; the other blocks are inside. */
     shmem_long_alltoalls(SHMEM_TEAM_WORLD, words, words, 1, 1 << 20, 1);
   }
   if (strcmp(name, "alltoalls-overflow") == 0) {
@@ -78,10 +79,10 @@ static void reaching_mistakes(const char* name) {
   if (strcmp(name, "set") == 0) shmem_barrier(1, 0, count, NULL);
 }
 
-static void ends(const char* name) {
+static void exit_cases(const char* name) {
   long* words = shmem_calloc(4, sizeof(long));
   if (strcmp(name, "killed") == 0 && me == 1) raise(SIGKILL);
-  if (strcmp(name, "killed-later") == 0) { /* another is gone before, and has ended all */
+  if (strcmp(name, "killed-later") == 0) { /* PE 2 has exited and terminated the job before */
     if (me == 1) signal(SIGTERM, SIG_IGN);
     shmem_barrier_all();
     if (me == 2) _exit(1);
@@ -101,26 +102,26 @@ static void ends(const char* name) {
   if (strcmp(name, "return-9") == 0 && me == 1) exit(9);
   if (strcmp(name, "busy") == 0) {
     if (me == 1) shmem_global_exit(5);
-    for (;;) sleep(1); /* calls nothing of ours */
+    for (;;) sleep(1); /* makes no OpenSHMEM call */
   }
   if (strcmp(name, "barrier") == 0 && me != 1) shmem_barrier_all();
   if (strcmp(name, "barrier") == 0) raise(SIGKILL);
-  wait_for_ever();
+  wait_forever();
 }
 
 int main(int argument_count, char** arguments) {
   const char* name = argument_count > 1 ? arguments[1] : "";
-  alarm(60); /* a mistake that is not noticed is no end, either */
+  alarm(60); /* ends the program if an error goes undetected */
   if (strcmp(name, "early") == 0) shmem_my_pe();
   shmem_init();
   me = shmem_my_pe();
   count = shmem_n_pes();
-  heap_mistakes(name);
-  reaching_mistakes(name);
+  heap_errors(name);
+  access_errors(name);
   if (strcmp(name, "late") == 0) {
     shmem_finalize();
     shmem_barrier_all();
   }
-  ends(name);
+  exit_cases(name);
   return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folders, redis://[user:password@]host[:port][/database], redis+unix://path; UCX.
-#include "shmem/places.h"
+// Stores: a folder, redis://[user:password@]host[:port][/database], or redis+unix://path.
+// Transports: UCX.
+#include "shmem/bootstrap.h"
 
 #include <charconv>
 #include <string>
@@ -30,8 +31,8 @@ bool read_number(std::string_view digits, Number& number) {
   return error == std::errc() && end == digits.data() + digits.size() && !digits.empty();
 }
 
-// What is behind the last `mark`, which is taken off.
-std::string_view take_behind(std::string_view& rest, char mark) {
+// Removes the last `mark` and everything after it from `rest`. Returns what followed the mark.
+std::string_view split_off_suffix(std::string_view& rest, char mark) {
   const size_t at = rest.rfind(mark);
   if (at == std::string_view::npos) return {};
   const std::string_view behind = rest.substr(at + 1);
@@ -39,7 +40,7 @@ std::string_view take_behind(std::string_view& rest, char mark) {
   return behind;
 }
 
-// The password is in the address, so that sentences do not repeat it.
+// Error messages must not repeat the whole address, since it contains the password.
 Result<symm::RedisOptions> redis_options(std::string_view address) {
   symm::RedisOptions options;
   if (address.starts_with(kRedisSocket)) {
@@ -58,15 +59,16 @@ Result<symm::RedisOptions> redis_options(std::string_view address) {
     options.user = user.substr(0, colon);
     options.password = user.substr(colon + 1);
   }
-  if (const std::string_view database = take_behind(rest, '/');
+  if (const std::string_view database = split_off_suffix(rest, '/');
       !database.empty() && !read_number(database, options.database)) {
     return Status::invalid_argument(
-        text("ASHLAR_SHMEM_STORE: \"", database, "\" is no number of a database"));
+        text("ASHLAR_SHMEM_STORE: database \"", database, "\" is not a number"));
   }
-  const bool is_bracketed = rest.ends_with(']');  // an address of IPv6 has colons of its own
-  if (const std::string_view port = is_bracketed ? std::string_view() : take_behind(rest, ':');
+  const bool is_bracketed = rest.ends_with(']');  // an IPv6 address without a port
+  if (const std::string_view port = is_bracketed ? std::string_view() : split_off_suffix(rest, ':');
       !port.empty() && !read_number(port, options.port)) {
-    return Status::invalid_argument(text("ASHLAR_SHMEM_STORE: \"", port, "\" is no port"));
+    return Status::invalid_argument(
+        text("ASHLAR_SHMEM_STORE: port \"", port, "\" is not a port number"));
   }
   if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
   if (!rest.empty()) options.host = rest;
@@ -88,8 +90,8 @@ Result<std::shared_ptr<symm::Store>> open_store(const ShmemSettings& settings) {
   return symm::open_redis_store(*options, Deadline::of_timeout(settings.timeout));
 #else
   return Status::unsupported(
-      "ASHLAR_SHMEM_STORE is in Redis, which this library was built without: install hiredis and "
-      "build it anew, or use a folder");
+      "ASHLAR_SHMEM_STORE names a Redis server, but this build has no Redis support. Install "
+      "hiredis and rebuild, or use a folder");
 #endif
 }
 
@@ -99,8 +101,8 @@ Result<std::shared_ptr<symm::Transport>> open_transport(const ShmemSettings& set
   return symm::open_ucx_transport({});
 #else
   return Status::unsupported(
-      "ASHLAR_SHMEM_TRANSPORT is ucx, which this library was built without: install UCX and build "
-      "it anew, or set it to none if all PEs are on one machine");
+      "ASHLAR_SHMEM_TRANSPORT is ucx, but this build has no UCX support. Install UCX and rebuild, "
+      "or set it to none if all PEs run on one machine");
 #endif
 }
 

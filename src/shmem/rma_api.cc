@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Put and get: what is said for every type comes down to bytes and strides.
+// C functions: put and get. The typed functions all reduce to bytes and strides.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 #include <cstring>
 #include <vector>
 
 #include "ashlar/shmem/shmem.h"
-#include "shmem/failing.h"
-#include "shmem/strides.h"
-#include "shmem/world.h"
+#include "shmem/errors.h"
+#include "shmem/runtime.h"
+#include "shmem/strided_rma.h"
 
-using ashlar::shmem::guarded;
-using ashlar::shmem::refuse;
-using ashlar::shmem::World;
+using ashlar::shmem::c_call;
+using ashlar::shmem::RemoteAddress;
+using ashlar::shmem::Runtime;
+using ashlar::shmem::throw_invalid_argument;
 
 namespace {
 
-// Which elements: `count` of `bytes` each.
+// `count` elements of `bytes` bytes each.
 struct Elements {
   size_t count = 0;
   size_t bytes = 1;
@@ -25,7 +26,7 @@ struct Elements {
   size_t total() const {
     size_t product = 0;
     if (__builtin_mul_overflow(count, bytes, &product)) {
-      refuse(count, " elements of ", bytes, " bytes are more than there is memory");
+      throw_invalid_argument(count, " elements of ", bytes, " bytes exceed the address space");
     }
     return product;
   }
@@ -38,61 +39,60 @@ struct Signal {
 };
 
 void put(shmem_ctx_t context, void* dest, const void* source, Elements elements, int pe) {
-  World& world = World::get();
+  Runtime& runtime = Runtime::get();
   const size_t bytes = elements.total();
-  world.put(world.place(context, dest, bytes, pe), source, bytes);
+  runtime.put(runtime.resolve(context, dest, bytes, pe), source, bytes);
 }
 
 void get(shmem_ctx_t context, void* dest, const void* source, Elements elements, int pe) {
-  World& world = World::get();
+  Runtime& runtime = Runtime::get();
   const size_t bytes = elements.total();
-  world.get(dest, world.place(context, source, bytes, pe), bytes);
+  runtime.get(dest, runtime.resolve(context, source, bytes, pe), bytes);
 }
 
 void put_signal(shmem_ctx_t context, void* dest, const void* source, Elements elements,
                 const Signal& signal, int pe) {
-  World& world = World::get();
-  const World::Place at = world.place(context, signal.address, sizeof(uint64_t), pe);
+  Runtime& runtime = Runtime::get();
+  const RemoteAddress at = runtime.resolve(context, signal.address, sizeof(uint64_t), pe);
   if (signal.operation != SHMEM_SIGNAL_SET && signal.operation != SHMEM_SIGNAL_ADD) {
-    refuse("sig_op ", signal.operation, ": expected SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD");
+    throw_invalid_argument("sig_op ", signal.operation,
+                           ": expected SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD");
   }
   put(context, dest, source, elements, pe);
-  world.fence();
+  runtime.fence();
   if (signal.operation == SHMEM_SIGNAL_ADD) {
-    world.post(at, {.operand = signal.value});
+    runtime.post(at, {.operand = signal.value});
   } else {
-    world.fetch(at, {.kind = ashlar::symm::AtomicKind::kSwap, .operand = signal.value});
+    runtime.fetch(at, {.kind = ashlar::symm::AtomicKind::kSwap, .operand = signal.value});
   }
 }
 
 }  // namespace
 
-// --- typed --------------------------------------------------------------------------------------
-
-#define ASHLAR_SHMEM_DEFINE(NAME, T)                                                   \
-  void shmem_ctx_##NAME##_p(shmem_ctx_t ctx, T* dest, T value, int pe) {               \
-    guarded("shmem_" #NAME "_p", [&] { put(ctx, dest, &value, {1, sizeof(T)}, pe); }); \
-  }                                                                                    \
-  T shmem_ctx_##NAME##_g(shmem_ctx_t ctx, const T* source, int pe) {                   \
-    return guarded("shmem_" #NAME "_g", [&] {                                          \
-      T value;                                                                         \
-      get(ctx, &value, source, {1, sizeof(T)}, pe);                                    \
-      return value;                                                                    \
-    });                                                                                \
-  }                                                                                    \
-  void shmem_##NAME##_p(T* dest, T value, int pe) {                                    \
-    shmem_ctx_##NAME##_p(SHMEM_CTX_DEFAULT, dest, value, pe);                          \
-  }                                                                                    \
-  T shmem_##NAME##_g(const T* source, int pe) {                                        \
-    return shmem_ctx_##NAME##_g(SHMEM_CTX_DEFAULT, source, pe);                        \
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                                                  \
+  void shmem_ctx_##NAME##_p(shmem_ctx_t ctx, T* dest, T value, int pe) {              \
+    c_call("shmem_" #NAME "_p", [&] { put(ctx, dest, &value, {1, sizeof(T)}, pe); }); \
+  }                                                                                   \
+  T shmem_ctx_##NAME##_g(shmem_ctx_t ctx, const T* source, int pe) {                  \
+    return c_call("shmem_" #NAME "_g", [&] {                                          \
+      T value;                                                                        \
+      get(ctx, &value, source, {1, sizeof(T)}, pe);                                   \
+      return value;                                                                   \
+    });                                                                               \
+  }                                                                                   \
+  void shmem_##NAME##_p(T* dest, T value, int pe) {                                   \
+    shmem_ctx_##NAME##_p(SHMEM_CTX_DEFAULT, dest, value, pe);                         \
+  }                                                                                   \
+  T shmem_##NAME##_g(const T* source, int pe) {                                       \
+    return shmem_ctx_##NAME##_g(SHMEM_CTX_DEFAULT, source, pe);                       \
   }
 ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 
-// `ACT` is put or get; BYTES those of an element.
+// ACT is put or get; BYTES is the element size.
 #define ASHLAR_SHMEM_DEFINE_BLOCKS(NAME, T, ACT, BYTES)                                           \
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, int pe) {       \
-    guarded("shmem_" #NAME, [&] { ACT(ctx, dest, source, {nelems, BYTES}, pe); });                \
+    c_call("shmem_" #NAME, [&] { ACT(ctx, dest, source, {nelems, BYTES}, pe); });                 \
   }                                                                                               \
   void shmem_##NAME(T* dest, const T* source, size_t nelems, int pe) {                            \
     shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                                \
@@ -103,12 +103,12 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
   void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, int pe) {                      \
     shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                                \
   }
-// `ACT` is strided_put or strided_get.
+// ACT is strided_put or strided_get.
 #define ASHLAR_SHMEM_DEFINE_STRIDES(NAME, T, ACT, BYTES)                                         \
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst, \
                         size_t nelems, int pe) {                                                 \
-    guarded("shmem_" #NAME, [&] {                                                                \
-      ashlar::shmem::ACT({World::get(), ctx, pe}, {dest, tst}, {source, sst}, nelems, BYTES);    \
+    c_call("shmem_" #NAME, [&] {                                                                 \
+      ashlar::shmem::ACT({Runtime::get(), ctx, pe}, {dest, tst}, {source, sst}, nelems, BYTES);  \
     });                                                                                          \
   }                                                                                              \
   void shmem_##NAME(T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst, size_t nelems,       \
@@ -118,7 +118,7 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
 #define ASHLAR_SHMEM_DEFINE_SIGNALS(NAME, T, BYTES)                                               \
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems,                 \
                         uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) {                \
-    guarded("shmem_" #NAME, [&] {                                                                 \
+    c_call("shmem_" #NAME, [&] {                                                                  \
       put_signal(ctx, dest, source, {nelems, BYTES}, {sig_addr, signal, sig_op}, pe);             \
     });                                                                                           \
   }                                                                                               \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Put and get of every type and shape: a ring, all to all, strides, signals; and what the heap
-// does, and what a child of a PE does not.
+// Put and get of every type: ring, all-to-all, strided and with signals. Also the symmetric heap,
+// and forked children of a PE.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -14,9 +14,9 @@
 static int me;
 static int count;
 
-// Every type: one value round the ring, and a block from everybody to everybody.
-#define ASHLAR_TRY_TYPE(NAME, T)                                                               \
-  static void try_##NAME(void) {                                                               \
+// For every type: one value around the ring, and a block from every PE to every PE.
+#define ASHLAR_TEST_TYPE(NAME, T)                                                              \
+  static void test_##NAME(void) {                                                              \
     T* all = shmem_calloc((size_t)count * ASHLAR_COUNT, sizeof(T));                            \
     T* one = shmem_malloc(2 * sizeof(T));                                                      \
     const int next = (me + 1) % count;                                                         \
@@ -53,62 +53,64 @@ static int count;
     shmem_free(one);                                                                           \
     shmem_free(all);                                                                           \
   }
-ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TRY_TYPE)
+ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TEST_TYPE)
 
-static void try_sizes(void) {
+static void test_sizes(void) {
   const int next = (me + 1) % count;
   const int before = (me + count - 1) % count;
-  unsigned char* there = shmem_malloc(4096);
+  unsigned char* symmetric = shmem_malloc(4096);
   unsigned char own[64];
-  memset(there, 0, 4096);
+  memset(symmetric, 0, 4096);
   for (int at = 0; at < 64; ++at) own[at] = (unsigned char)(me + at);
   shmem_barrier_all();
-  shmem_put8(there, own, 4, next);
-  shmem_put16(there + 64, own, 4, next);
-  shmem_put32(there + 128, own, 4, next);
-  shmem_put64_nbi(there + 192, own, 4, next);
-  shmem_put128(there + 256, own, 4, next);
-  shmem_putmem(there + 321, own, 63, next);
+  shmem_put8(symmetric, own, 4, next);
+  shmem_put16(symmetric + 64, own, 4, next);
+  shmem_put32(symmetric + 128, own, 4, next);
+  shmem_put64_nbi(symmetric + 192, own, 4, next);
+  shmem_put128(symmetric + 256, own, 4, next);
+  shmem_putmem(symmetric + 321, own, 63, next);
   shmem_barrier_all();
   const int bytes[] = {4, 8, 16, 32, 64};
   for (int kind = 0; kind < 5; ++kind) {
     for (int at = 0; at < 64; ++at) {
       const int expected = at < bytes[kind] ? before + at : 0;
-      ASHLAR_EXPECT(there[64 * kind + at] == (unsigned char)expected);
+      ASHLAR_EXPECT(symmetric[64 * kind + at] == (unsigned char)expected);
     }
   }
-  for (int at = 0; at < 63; ++at) ASHLAR_EXPECT(there[321 + at] == (unsigned char)(before + at));
-  shmem_get128(own, there + 256, 4, next);
+  for (int at = 0; at < 63; ++at)
+    ASHLAR_EXPECT(symmetric[321 + at] == (unsigned char)(before + at));
+  shmem_get128(own, symmetric + 256, 4, next);
   for (int at = 0; at < 64; ++at) ASHLAR_EXPECT(own[at] == (unsigned char)(me + at));
-  shmem_getmem_nbi(own, there + 321, 63, before);
+  shmem_getmem_nbi(own, symmetric + 321, 63, before);
   shmem_quiet();
   ASHLAR_EXPECT(own[62] == (unsigned char)((before + count - 1) % count + 62));
   shmem_barrier_all();
-  shmem_iput32(there, there + 128, 2, 1, 4, me);
+  shmem_iput32(symmetric, symmetric + 128, 2, 1, 4, me);
   shmem_quiet();
-  ASHLAR_EXPECT(memcmp(there + 8, there + 132, 4) == 0 && memcmp(there + 24, there + 140, 4) == 0);
-  shmem_free(there);
+  ASHLAR_EXPECT(memcmp(symmetric + 8, symmetric + 132, 4) == 0 &&
+                memcmp(symmetric + 24, symmetric + 140, 4) == 0);
+  shmem_free(symmetric);
 }
 
-// Large ones, in both directions at once.
-static void try_large(void) {
+// Large transfers by all PEs concurrently.
+static void test_large(void) {
   const size_t words = 300000;
-  long* there = shmem_malloc(words * sizeof(long));
+  long* symmetric = shmem_malloc(words * sizeof(long));
   long* own = malloc(words * sizeof(long));
   const int next = (me + 1) % count;
   for (size_t at = 0; at < words; ++at) own[at] = (long)at * (me + 1);
-  shmem_long_put(there, own, words, next);
+  shmem_long_put(symmetric, own, words, next);
   shmem_barrier_all();
   const int before = (me + count - 1) % count;
-  for (size_t at = 0; at < words; ++at) ASHLAR_EXPECT(there[at] == (long)at * (before + 1));
-  shmem_long_get(own, there, words, next);
+  for (size_t at = 0; at < words; ++at) ASHLAR_EXPECT(symmetric[at] == (long)at * (before + 1));
+  shmem_long_get(own, symmetric, words, next);
   for (size_t at = 0; at < words; ++at) ASHLAR_EXPECT(own[at] == (long)at * (me + 1));
   free(own);
-  shmem_free(there);
+  shmem_free(symmetric);
 }
 
-// Data is there when its signal is, a thousand times.
-static void try_signals(void) {
+// Data must have arrived when its signal has.
+static void test_signals(void) {
   const int next = (me + 1) % count;
   long* data = shmem_calloc(64, sizeof(long));
   uint64_t* signals = shmem_calloc(2, sizeof(uint64_t));
@@ -120,7 +122,7 @@ static void try_signals(void) {
     shmem_long_put_signal(data, own, 64, signals, round, SHMEM_SIGNAL_SET, next);
     ASHLAR_EXPECT(shmem_signal_wait_until(signals, SHMEM_CMP_EQ, round) == round);
     for (int at = 0; at < 64; ++at) ASHLAR_EXPECT(data[at] == (long)round * 100 + at);
-    /* The sender overwrites it only when it was read. */
+    /* Tell the sender that the data may be overwritten. */
     shmem_uint64_atomic_set(taken, round, before);
     shmem_uint64_wait_until(taken, SHMEM_CMP_GE, round);
   }
@@ -139,7 +141,7 @@ static void try_signals(void) {
 
 static int global_variable;
 
-static void try_heap(void) {
+static void test_heap(void) {
   ASHLAR_EXPECT(shmem_malloc(0) == NULL);
   char* first = shmem_malloc(100);
   char* second = shmem_align(4096, 5000);
@@ -157,7 +159,7 @@ static void try_heap(void) {
   ASHLAR_EXPECT(shmem_ptr(&global_variable, me) == NULL);
   ASHLAR_EXPECT(shmem_ptr(grown, me) == grown);
   ASHLAR_EXPECT(shmem_pe_accessible(count - 1) == 1 && shmem_pe_accessible(count) == 0);
-  /* By pointer, where that is possible. */
+  /* Write through shmem_ptr where the PE's heap is mapped. */
   const int next = (me + 1) % count;
   shmem_barrier_all();
   char* theirs = shmem_ptr(grown + 7, next);
@@ -168,7 +170,7 @@ static void try_heap(void) {
   shmem_free(grown);
   shmem_free(third);
   shmem_free(second);
-  /* All of it is there again, and can be given back in part where it is. */
+  /* All of the heap is free again. A shrinking realloc works in place. */
   const size_t all = ((size_t)8 << 20) - 4096;
   char* most = shmem_malloc(all);
   ASHLAR_EXPECT(most != NULL);
@@ -183,14 +185,14 @@ static void try_heap(void) {
   ASHLAR_EXPECT(shmem_realloc(most, 0) == NULL);
 }
 
-// A checker of leaks asks this when a process exits. In a child it would look for threads that are
-// its parent's, and complain of what is left alone there on purpose.
+// LeakSanitizer calls this at exit. In a forked child it would look for the parent's threads and
+// report memory that is deliberately not freed there.
 static int is_child = 0;
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return is_child; }
 
-// A child of a PE is none: its end, however bad, ends nobody else.
-static void try_child(void (*live)(void), int expected) {
+// A forked child is not a PE: its exit, with any status, must not affect the job.
+static void test_child(void (*live)(void), int expected) {
   const pid_t child = fork();
   is_child = child == 0;
   if (is_child) live();
@@ -199,13 +201,13 @@ static void try_child(void (*live)(void), int expected) {
   ASHLAR_EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == expected);
   shmem_barrier_all();
 }
-static void leave_badly(void) { exit(3); }
-static void meet_the_others(void) {
-  close(STDERR_FILENO);  // it says why not, and the program is to say nothing
+static void exit_with_error(void) { exit(3); }
+static void enter_barrier(void) {
+  close(STDERR_FILENO);  // hides the expected error message
   shmem_barrier_all();
   _exit(4);
 }
-static void end_the_job(void) { shmem_global_exit(5); }
+static void call_global_exit(void) { shmem_global_exit(5); }
 
 int main(void) {
   int provided = -1;
@@ -213,15 +215,15 @@ int main(void) {
   ASHLAR_EXPECT(provided == SHMEM_THREAD_MULTIPLE);
   me = shmem_my_pe();
   count = shmem_n_pes();
-#define ASHLAR_CALL(NAME, T) try_##NAME();
+#define ASHLAR_CALL(NAME, T) test_##NAME();
   ASHLAR_SHMEM_RMA_TYPES(ASHLAR_CALL)
-  try_sizes();
-  try_large();
-  try_signals();
-  try_heap();
-  try_child(leave_badly, 3);
-  try_child(meet_the_others, 1);
-  try_child(end_the_job, 5);
+  test_sizes();
+  test_large();
+  test_signals();
+  test_heap();
+  test_child(exit_with_error, 3);
+  test_child(enter_barrier, 1);
+  test_child(call_global_exit, 5);
   int major = 0;
   int minor = 0;
   char name[SHMEM_MAX_NAME_LEN];

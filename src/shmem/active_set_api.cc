@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The deprecated collectives over active sets: teams that are joined at their first use.
+// C functions: the deprecated collectives over active sets, which are teams joined on first use.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 #include "ashlar/shmem/shmem.h"
 #include "shmem/collectives.h"
 
 using ashlar::shmem::ActiveSet;
-using ashlar::shmem::guarded;
-using ashlar::shmem::refuse;
-using ashlar::shmem::RootGets;
+using ashlar::shmem::c_call;
+using ashlar::shmem::RootDest;
+using ashlar::shmem::Runtime;
 using ashlar::shmem::Team;
-using ashlar::shmem::World;
+using ashlar::shmem::throw_invalid_argument;
 using ashlar::symm::ReduceOp;
 
 namespace {
 
-Team& at(const ActiveSet& set) { return World::get().teams().at(set); }
+Team& at(const ActiveSet& set) { return Runtime::get().teams().at(set); }
 
 template <typename T>
 void reduce(const ActiveSet& set, T* dest, const T* source, int count, ReduceOp op) {
-  if (count < 0) refuse("nreduce is ", count, ": expected 0 or more");
+  if (count < 0) throw_invalid_argument("nreduce is ", count, ": expected 0 or more");
   ashlar::shmem::reduce(at(set), dest, source, static_cast<size_t>(count), op);
 }
 
 }  // namespace
 
 void shmem_barrier(int PE_start, int logPE_stride, int PE_size, long*) {
-  guarded("shmem_barrier", [&] {
-    World::get().quiet();
+  c_call("shmem_barrier", [&] {
+    Runtime::get().quiet();
     ashlar::shmem::sync(at(ActiveSet{PE_start, logPE_stride, PE_size}));
   });
 }
 
 void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
-  guarded("shmem_sync", [&] {
+  c_call("shmem_sync", [&] {
     ashlar::shmem::sync(at(ActiveSet{PE_start, logPE_stride, PE_size}));
   });
 }
@@ -42,35 +42,35 @@ void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
 #define ASHLAR_SHMEM_DEFINE(BITS, BYTES)                                                          \
   void shmem_broadcast##BITS(void* dest, const void* source, size_t nelems, int PE_root,          \
                              int PE_start, int logPE_stride, int PE_size, long*) {                \
-    guarded("shmem_broadcast" #BITS, [&] {                                                        \
+    c_call("shmem_broadcast" #BITS, [&] {                                                         \
       ashlar::shmem::broadcast(at({PE_start, logPE_stride, PE_size}),                             \
-                               {dest, source, nelems, BYTES}, PE_root, RootGets::kNot);           \
+                               {dest, source, nelems, BYTES}, PE_root, RootDest::kUntouched);     \
     });                                                                                           \
   }                                                                                               \
   void shmem_collect##BITS(void* dest, const void* source, size_t nelems, int PE_start,           \
                            int logPE_stride, int PE_size, long*) {                                \
-    guarded("shmem_collect" #BITS, [&] {                                                          \
+    c_call("shmem_collect" #BITS, [&] {                                                           \
       ashlar::shmem::collect(at({PE_start, logPE_stride, PE_size}),                               \
                              {dest, source, nelems, BYTES});                                      \
     });                                                                                           \
   }                                                                                               \
   void shmem_fcollect##BITS(void* dest, const void* source, size_t nelems, int PE_start,          \
                             int logPE_stride, int PE_size, long*) {                               \
-    guarded("shmem_fcollect" #BITS, [&] {                                                         \
+    c_call("shmem_fcollect" #BITS, [&] {                                                          \
       ashlar::shmem::fcollect(at({PE_start, logPE_stride, PE_size}),                              \
                               {dest, source, nelems, BYTES});                                     \
     });                                                                                           \
   }                                                                                               \
   void shmem_alltoall##BITS(void* dest, const void* source, size_t nelems, int PE_start,          \
                             int logPE_stride, int PE_size, long*) {                               \
-    guarded("shmem_alltoall" #BITS, [&] {                                                         \
+    c_call("shmem_alltoall" #BITS, [&] {                                                          \
       ashlar::shmem::alltoall(at({PE_start, logPE_stride, PE_size}),                              \
                               {dest, source, nelems, BYTES});                                     \
     });                                                                                           \
   }                                                                                               \
   void shmem_alltoalls##BITS(void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst,        \
                              size_t nelems, int PE_start, int logPE_stride, int PE_size, long*) { \
-    guarded("shmem_alltoalls" #BITS, [&] {                                                        \
+    c_call("shmem_alltoalls" #BITS, [&] {                                                         \
       ashlar::shmem::alltoalls(at({PE_start, logPE_stride, PE_size}),                             \
                                {dest, source, nelems, BYTES}, {dst, sst});                        \
     });                                                                                           \
@@ -79,23 +79,23 @@ ASHLAR_SHMEM_DEFINE(32, 4)
 ASHLAR_SHMEM_DEFINE(64, 8)
 #undef ASHLAR_SHMEM_DEFINE
 
-#define ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, STEP, OP)                                   \
-  void shmem_##NAME##_##STEP##_to_all(T* dest, const T* source, int nreduce, int PE_start, \
-                                      int logPE_stride, int PE_size, T*, long*) {          \
-    guarded("shmem_" #NAME "_" #STEP "_to_all", [&] {                                      \
-      reduce({PE_start, logPE_stride, PE_size}, dest, source, nreduce, ReduceOp::OP);      \
-    });                                                                                    \
+#define ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, OPNAME, OP)                                   \
+  void shmem_##NAME##_##OPNAME##_to_all(T* dest, const T* source, int nreduce, int PE_start, \
+                                        int logPE_stride, int PE_size, T*, long*) {          \
+    c_call("shmem_" #NAME "_" #OPNAME "_to_all", [&] {                                       \
+      reduce({PE_start, logPE_stride, PE_size}, dest, source, nreduce, ReduceOp::OP);        \
+    });                                                                                      \
   }
 #define ASHLAR_SHMEM_DEFINE(NAME, T) \
-  ASHLAR_SHMEM_BITWISE_STEPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
+  ASHLAR_SHMEM_BITWISE_OPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
 ASHLAR_SHMEM_BITWISE_TO_ALL_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 #define ASHLAR_SHMEM_DEFINE(NAME, T) \
-  ASHLAR_SHMEM_ORDERED_STEPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
+  ASHLAR_SHMEM_ORDERED_OPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
 ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 #define ASHLAR_SHMEM_DEFINE(NAME, T) \
-  ASHLAR_SHMEM_ARITHMETIC_STEPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
+  ASHLAR_SHMEM_ARITHMETIC_OPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
 ASHLAR_SHMEM_ARITHMETIC_TO_ALL_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 // NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

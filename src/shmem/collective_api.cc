@@ -1,82 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives over teams, for C.
+// C functions: collectives over teams.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 #include "ashlar/shmem/shmem.h"
 #include "shmem/collectives.h"
 
-using ashlar::shmem::guarded;
+using ashlar::shmem::c_call;
+using ashlar::shmem::Runtime;
 using ashlar::shmem::Team;
-using ashlar::shmem::World;
 using ashlar::symm::ReduceOp;
 
 namespace {
 
-Team& at(shmem_team_t team) { return World::get().teams().at(team); }
+Team& at(shmem_team_t team) { return Runtime::get().teams().at(team); }
 
 }  // namespace
 
-#define ASHLAR_SHMEM_DEFINE_MOVING(PREFIX, SUFFIX, T, BYTES)                           \
+#define ASHLAR_SHMEM_DEFINE_TRANSFERS(PREFIX, SUFFIX, T, BYTES)                        \
   int shmem_##PREFIX##broadcast##SUFFIX(shmem_team_t team, T* dest, const T* source,   \
                                         size_t nelems, int pe_root) {                  \
-    return guarded("shmem_" #PREFIX "broadcast" #SUFFIX, [&] {                         \
+    return c_call("shmem_" #PREFIX "broadcast" #SUFFIX, [&] {                          \
       ashlar::shmem::broadcast(at(team), {dest, source, nelems, BYTES}, pe_root,       \
-                               ashlar::shmem::RootGets::kAlso);                        \
+                               ashlar::shmem::RootDest::kWritten);                     \
       return 0;                                                                        \
     });                                                                                \
   }                                                                                    \
   int shmem_##PREFIX##collect##SUFFIX(shmem_team_t team, T* dest, const T* source,     \
                                       size_t nelems) {                                 \
-    return guarded("shmem_" #PREFIX "collect" #SUFFIX, [&] {                           \
+    return c_call("shmem_" #PREFIX "collect" #SUFFIX, [&] {                            \
       ashlar::shmem::collect(at(team), {dest, source, nelems, BYTES});                 \
       return 0;                                                                        \
     });                                                                                \
   }                                                                                    \
   int shmem_##PREFIX##fcollect##SUFFIX(shmem_team_t team, T* dest, const T* source,    \
                                        size_t nelems) {                                \
-    return guarded("shmem_" #PREFIX "fcollect" #SUFFIX, [&] {                          \
+    return c_call("shmem_" #PREFIX "fcollect" #SUFFIX, [&] {                           \
       ashlar::shmem::fcollect(at(team), {dest, source, nelems, BYTES});                \
       return 0;                                                                        \
     });                                                                                \
   }                                                                                    \
   int shmem_##PREFIX##alltoall##SUFFIX(shmem_team_t team, T* dest, const T* source,    \
                                        size_t nelems) {                                \
-    return guarded("shmem_" #PREFIX "alltoall" #SUFFIX, [&] {                          \
+    return c_call("shmem_" #PREFIX "alltoall" #SUFFIX, [&] {                           \
       ashlar::shmem::alltoall(at(team), {dest, source, nelems, BYTES});                \
       return 0;                                                                        \
     });                                                                                \
   }                                                                                    \
   int shmem_##PREFIX##alltoalls##SUFFIX(shmem_team_t team, T* dest, const T* source,   \
                                         ptrdiff_t dst, ptrdiff_t sst, size_t nelems) { \
-    return guarded("shmem_" #PREFIX "alltoalls" #SUFFIX, [&] {                         \
+    return c_call("shmem_" #PREFIX "alltoalls" #SUFFIX, [&] {                          \
       ashlar::shmem::alltoalls(at(team), {dest, source, nelems, BYTES}, {dst, sst});   \
       return 0;                                                                        \
     });                                                                                \
   }
-#define ASHLAR_SHMEM_DEFINE(NAME, T) ASHLAR_SHMEM_DEFINE_MOVING(NAME##_, , T, sizeof(T))
+#define ASHLAR_SHMEM_DEFINE(NAME, T) ASHLAR_SHMEM_DEFINE_TRANSFERS(NAME##_, , T, sizeof(T))
 ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
-ASHLAR_SHMEM_DEFINE_MOVING(, mem, void, 1)
+ASHLAR_SHMEM_DEFINE_TRANSFERS(, mem, void, 1)
 
-#define ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, STEP, OP)                          \
-  int shmem_##NAME##_##STEP##_reduce(shmem_team_t team, T* dest, const T* source, \
-                                     size_t nreduce) {                            \
-    return guarded("shmem_" #NAME "_" #STEP "_reduce", [&] {                      \
-      ashlar::shmem::reduce(at(team), dest, source, nreduce, ReduceOp::OP);       \
-      return 0;                                                                   \
-    });                                                                           \
+#define ASHLAR_SHMEM_DEFINE_REDUCTION(NAME, T, OPNAME, OP)                          \
+  int shmem_##NAME##_##OPNAME##_reduce(shmem_team_t team, T* dest, const T* source, \
+                                       size_t nreduce) {                            \
+    return c_call("shmem_" #NAME "_" #OPNAME "_reduce", [&] {                       \
+      ashlar::shmem::reduce(at(team), dest, source, nreduce, ReduceOp::OP);         \
+      return 0;                                                                     \
+    });                                                                             \
   }
 #define ASHLAR_SHMEM_DEFINE(NAME, T) \
-  ASHLAR_SHMEM_BITWISE_STEPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
+  ASHLAR_SHMEM_BITWISE_OPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
 ASHLAR_SHMEM_BITWISE_REDUCE_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 #define ASHLAR_SHMEM_DEFINE(NAME, T) \
-  ASHLAR_SHMEM_ORDERED_STEPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
+  ASHLAR_SHMEM_ORDERED_OPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
 ASHLAR_SHMEM_ORDERED_REDUCE_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 #define ASHLAR_SHMEM_DEFINE(NAME, T) \
-  ASHLAR_SHMEM_ARITHMETIC_STEPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
+  ASHLAR_SHMEM_ARITHMETIC_OPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
 ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 // NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Atomics: every type is a word of 4 or 8 bytes.
+// C functions: atomics. Every supported type is a word of 4 or 8 bytes.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 #include <cstring>
 
 #include "ashlar/shmem/shmem.h"
-#include "shmem/failing.h"
-#include "shmem/world.h"
+#include "shmem/errors.h"
+#include "shmem/runtime.h"
 
-using ashlar::shmem::guarded;
-using ashlar::shmem::World;
+using ashlar::shmem::c_call;
+using ashlar::shmem::Runtime;
 using ashlar::symm::AtomicKind;
 using ashlar::symm::AtomicOp;
 using ashlar::symm::WordBytes;
@@ -33,42 +33,41 @@ T value_of(uint64_t word) {
 }
 
 template <typename T>
-AtomicOp call_of(AtomicKind kind, T value, T expected = {}) {
+AtomicOp make_op(AtomicKind kind, T value, T expected = {}) {
   return {.kind = kind,
           .word = static_cast<WordBytes>(sizeof(T)),
           .operand = word_of(value),
           .expected = word_of(expected)};
 }
 
-// One word of another PE.
 template <typename T>
-struct Word {
+struct RemoteWord {
   shmem_ctx_t context = nullptr;
   const T* address = nullptr;
   int pe = 0;
 };
 
 template <typename T>
-T fetch(const Word<T>& at, const AtomicOp& call) {
-  World& world = World::get();
-  return value_of<T>(world.fetch(world.place(at.context, at.address, sizeof(T), at.pe), call));
+T fetch(const RemoteWord<T>& at, const AtomicOp& op) {
+  Runtime& runtime = Runtime::get();
+  return value_of<T>(runtime.fetch(runtime.resolve(at.context, at.address, sizeof(T), at.pe), op));
 }
 
 template <typename T>
-void post(const Word<T>& at, const AtomicOp& call) {
-  World& world = World::get();
-  world.post(world.place(at.context, at.address, sizeof(T), at.pe), call);
+void post(const RemoteWord<T>& at, const AtomicOp& op) {
+  Runtime& runtime = Runtime::get();
+  runtime.post(runtime.resolve(at.context, at.address, sizeof(T), at.pe), op);
 }
 
-constexpr AtomicKind kSum = AtomicKind::kAdd;
+constexpr AtomicKind kAdd = AtomicKind::kAdd;
 
 }  // namespace
 
-// A function with an answer, in its four forms. `...`: its parameters between address and PE, and
-// their names.
-#define ASHLAR_SHMEM_DEFINE_FETCHING(NAME, T, POINTER, PARAMETERS, ARGUMENTS, CALL)           \
+// Defines the four forms of a fetching function. PARAMETERS and ARGUMENTS are the declarations and
+// names of the parameters between the address and the PE; OP is the AtomicOp to perform.
+#define ASHLAR_SHMEM_DEFINE_FETCHING(NAME, T, POINTER, PARAMETERS, ARGUMENTS, OP)             \
   T shmem_ctx_##NAME(shmem_ctx_t ctx, POINTER dest PARAMETERS, int pe) {                      \
-    return guarded("shmem_" #NAME, [&] { return fetch<T>({ctx, dest, pe}, CALL); });          \
+    return c_call("shmem_" #NAME, [&] { return fetch<T>({ctx, dest, pe}, OP); });             \
   }                                                                                           \
   T shmem_##NAME(POINTER dest PARAMETERS, int pe) {                                           \
     return shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                           \
@@ -79,49 +78,47 @@ constexpr AtomicKind kSum = AtomicKind::kAdd;
   void shmem_##NAME##_nbi(T* fetched, POINTER dest PARAMETERS, int pe) {                      \
     *fetched = shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                       \
   }
-#define ASHLAR_SHMEM_DEFINE_POSTING(NAME, T, PARAMETERS, ARGUMENTS, CALL, ACT) \
-  void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest PARAMETERS, int pe) {         \
-    guarded("shmem_" #NAME, [&] { ACT<T>({ctx, dest, pe}, CALL); });           \
-  }                                                                            \
-  void shmem_##NAME(T* dest PARAMETERS, int pe) {                              \
-    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                   \
+#define ASHLAR_SHMEM_DEFINE_POSTING(NAME, T, PARAMETERS, ARGUMENTS, OP, ACT) \
+  void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest PARAMETERS, int pe) {       \
+    c_call("shmem_" #NAME, [&] { ACT<T>({ctx, dest, pe}, OP); });            \
+  }                                                                          \
+  void shmem_##NAME(T* dest PARAMETERS, int pe) {                            \
+    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                 \
   }
 
 #define ASHLAR_COMMA ,
 #define ASHLAR_SHMEM_DEFINE(NAME, T)                                                          \
-  ASHLAR_SHMEM_DEFINE_FETCHING(NAME##_atomic_fetch, T, const T*, , , call_of<T>(kSum, 0))     \
+  ASHLAR_SHMEM_DEFINE_FETCHING(NAME##_atomic_fetch, T, const T*, , , make_op<T>(kAdd, 0))     \
   ASHLAR_SHMEM_DEFINE_FETCHING(NAME##_atomic_swap, T, T*, ASHLAR_COMMA T value,               \
-                               ASHLAR_COMMA value, call_of(AtomicKind::kSwap, value))         \
+                               ASHLAR_COMMA value, make_op(AtomicKind::kSwap, value))         \
   ASHLAR_SHMEM_DEFINE_POSTING(NAME##_atomic_set, T, ASHLAR_COMMA T value, ASHLAR_COMMA value, \
-                              call_of(AtomicKind::kSwap, value), fetch)
+                              make_op(AtomicKind::kSwap, value), fetch)
 ASHLAR_SHMEM_EXTENDED_ATOMIC_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 
 #define ASHLAR_SHMEM_DEFINE(NAME, T)                                                           \
   ASHLAR_SHMEM_DEFINE_FETCHING(                                                                \
       NAME##_atomic_compare_swap, T, T*, ASHLAR_COMMA T cond ASHLAR_COMMA T value,             \
-      ASHLAR_COMMA cond ASHLAR_COMMA value, call_of(AtomicKind::kCompareAndSwap, value, cond)) \
-  ASHLAR_SHMEM_DEFINE_FETCHING(NAME##_atomic_fetch_inc, T, T*, , , call_of<T>(kSum, 1))        \
+      ASHLAR_COMMA cond ASHLAR_COMMA value, make_op(AtomicKind::kCompareAndSwap, value, cond)) \
+  ASHLAR_SHMEM_DEFINE_FETCHING(NAME##_atomic_fetch_inc, T, T*, , , make_op<T>(kAdd, 1))        \
   ASHLAR_SHMEM_DEFINE_FETCHING(NAME##_atomic_fetch_add, T, T*, ASHLAR_COMMA T value,           \
-                               ASHLAR_COMMA value, call_of(kSum, value))                       \
-  ASHLAR_SHMEM_DEFINE_POSTING(NAME##_atomic_inc, T, , , call_of<T>(kSum, 1), post)             \
+                               ASHLAR_COMMA value, make_op(kAdd, value))                       \
+  ASHLAR_SHMEM_DEFINE_POSTING(NAME##_atomic_inc, T, , , make_op<T>(kAdd, 1), post)             \
   ASHLAR_SHMEM_DEFINE_POSTING(NAME##_atomic_add, T, ASHLAR_COMMA T value, ASHLAR_COMMA value,  \
-                              call_of(kSum, value), post)
+                              make_op(kAdd, value), post)
 ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 
-#define ASHLAR_SHMEM_DEFINE_BITWISE(NAME, T, STEP, KIND)                                         \
-  ASHLAR_SHMEM_DEFINE_FETCHING(NAME##_atomic_fetch_##STEP, T, T*, ASHLAR_COMMA T value,          \
-                               ASHLAR_COMMA value, call_of(AtomicKind::KIND, value))             \
-  ASHLAR_SHMEM_DEFINE_POSTING(NAME##_atomic_##STEP, T, ASHLAR_COMMA T value, ASHLAR_COMMA value, \
-                              call_of(AtomicKind::KIND, value), post)
-#define ASHLAR_SHMEM_DEFINE(NAME, T) \
-  ASHLAR_SHMEM_BITWISE_STEPS(ASHLAR_SHMEM_DEFINE_BITWISE, NAME, T)
+#define ASHLAR_SHMEM_DEFINE_BITWISE(NAME, T, OPNAME, KIND)                                         \
+  ASHLAR_SHMEM_DEFINE_FETCHING(NAME##_atomic_fetch_##OPNAME, T, T*, ASHLAR_COMMA T value,          \
+                               ASHLAR_COMMA value, make_op(AtomicKind::KIND, value))               \
+  ASHLAR_SHMEM_DEFINE_POSTING(NAME##_atomic_##OPNAME, T, ASHLAR_COMMA T value, ASHLAR_COMMA value, \
+                              make_op(AtomicKind::KIND, value), post)
+#define ASHLAR_SHMEM_DEFINE(NAME, T) ASHLAR_SHMEM_BITWISE_OPS(ASHLAR_SHMEM_DEFINE_BITWISE, NAME, T)
 ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 
-// --- deprecated names ---------------------------------------------------------------------------
-
+// Deprecated names.
 #define ASHLAR_SHMEM_DEFINE(NAME, T)                    \
   T shmem_##NAME##_fetch(const T* source, int pe) {     \
     return shmem_##NAME##_atomic_fetch(source, pe);     \

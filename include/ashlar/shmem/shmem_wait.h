@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for words of this PE's symmetric memory that others change, and looking at them. Included
-// by shmem.h. `status` of several: words whose entry is not 0 do not count; null: all count.
+// Waiting for, and testing, words of this PE's symmetric memory that other PEs change. Included by
+// shmem.h. Words with a nonzero entry in `status` are excluded; a null `status` excludes none.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
-// the names and the shape of macros are OpenSHMEM's.
+// OpenSHMEM prescribes the names and the shape of the macros.
 
 #include "shmem_types.h"
 
@@ -42,10 +42,10 @@ extern "C" {
 ASHLAR_SHMEM_WAIT_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
 
-// Returns the value that ended it.
+// Returns the value that satisfied the comparison.
 ASHLAR_SHMEM_API uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value);
 
-// --- deprecated: until it is not that value any more
+// Deprecated: waits until the word differs from `cmp_value`.
 #define ASHLAR_SHMEM_DECLARE(NAME, T) \
   ASHLAR_SHMEM_API void shmem_##NAME##_wait(T* ivar, T cmp_value);
 ASHLAR_SHMEM_SIGNED(ASHLAR_SHMEM_DECLARE)

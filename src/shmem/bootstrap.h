@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where PEs meet, and how they reach other machines, as the settings say.
+// Opens the store in which PEs rendezvous and the transport between machines, as configured in the
+// environment.
 #pragma once
 
 #include <memory>
@@ -11,9 +12,9 @@
 
 namespace ashlar::shmem {
 
-// kUnsupported: it needs a library that this one was built without.
+// kUnsupported if the settings need a library that this build lacks.
 Result<std::shared_ptr<symm::Store>> open_store(const ShmemSettings& settings);
-// Null: none is wanted.
+// Null if the settings ask for no transport.
 Result<std::shared_ptr<symm::Transport>> open_transport(const ShmemSettings& settings);
 
 }  // namespace ashlar::shmem

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs of this folder that a shell starts: without a launcher.
+// Runs the test programs of this folder from a shell, without a launcher.
 #pragma once
 
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ inline std::string shmem_program(const std::string& name) {
   return text(ASHLAR_SHMEM_PROGRAMS, "/shmem_", name);
 }
 
-// What the shell ends with; -1: by a signal.
+// Returns the shell's exit status, or -1 if a signal ended it.
 inline int run_in_shell(const std::string& commands) {
   const int status = std::system(commands.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

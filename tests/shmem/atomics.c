@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Atomics of every type in a storm of all PEs, waits of every kind, locks that are fought for.
+// Contended atomics of every type, waits of every kind, and contended locks.
 #include <sched.h>
 
 #include "checks.h"
@@ -10,9 +10,9 @@
 static int me;
 static int count;
 
-// All PEs step on the same words of every PE; nothing is lost, and every answer comes once.
-#define ASHLAR_TRY_TYPE(NAME, T)                                                                  \
-  static void try_##NAME(void) {                                                                  \
+// All PEs update the same words of every PE. No update may be lost; every ticket is issued once.
+#define ASHLAR_TEST_TYPE(NAME, T)                                                                 \
+  static void test_##NAME(void) {                                                                 \
     T* words = shmem_calloc(8, sizeof(T));                                                        \
     T* tickets = shmem_calloc((size_t)count * ASHLAR_TURNS, sizeof(T));                           \
     for (int pe = 0; pe < count; ++pe) {                                                          \
@@ -47,8 +47,8 @@ static int count;
     shmem_free(words);                                                                            \
   }
 
-#define ASHLAR_TRY_SWAP(NAME, T)                                                \
-  static void try_swap_##NAME(void) {                                           \
+#define ASHLAR_TEST_SWAP(NAME, T)                                               \
+  static void test_swap_##NAME(void) {                                          \
     T* word = shmem_calloc(1, sizeof(T));                                       \
     const int next = (me + 1) % count;                                          \
     shmem_##NAME##_atomic_set(word, (T)(me + 3), next);                         \
@@ -61,8 +61,8 @@ static int count;
     shmem_free(word);                                                           \
   }
 
-#define ASHLAR_TRY_BITS(NAME, T)                                                             \
-  static void try_bits_##NAME(void) {                                                        \
+#define ASHLAR_TEST_BITS(NAME, T)                                                            \
+  static void test_bits_##NAME(void) {                                                       \
     T* words = shmem_calloc(3, sizeof(T));                                                   \
     words[1] = (T)-1;                                                                        \
     shmem_barrier_all();                                                                     \
@@ -84,9 +84,9 @@ static int count;
     shmem_free(words);                                                                       \
   }
 
-// One word is passed round; then several, waited for in every way.
-#define ASHLAR_TRY_WAITS(NAME, T)                                                                 \
-  static void try_waits_##NAME(void) {                                                            \
+// Passes one word around the ring; then waits for several words in every way.
+#define ASHLAR_TEST_WAITS(NAME, T)                                                                \
+  static void test_waits_##NAME(void) {                                                           \
     T* word = shmem_calloc(1, sizeof(T));                                                         \
     T* several = shmem_calloc((size_t)count, sizeof(T));                                          \
     const int next = (me + 1) % count;                                                            \
@@ -131,20 +131,20 @@ static int count;
     shmem_free(word);                                                                             \
   }
 
-ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_TRY_TYPE)
-ASHLAR_SHMEM_EXTENDED_ATOMIC_TYPES(ASHLAR_TRY_SWAP)
-ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_TRY_BITS)
-ASHLAR_SHMEM_WAIT_TYPES(ASHLAR_TRY_WAITS)
+ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_TEST_TYPE)
+ASHLAR_SHMEM_EXTENDED_ATOMIC_TYPES(ASHLAR_TEST_SWAP)
+ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_TEST_BITS)
+ASHLAR_SHMEM_WAIT_TYPES(ASHLAR_TEST_WAITS)
 
-// A plain number behind a lock: whoever is in is alone.
-static void try_locks(void) {
+// A counter updated without atomics must stay exact under the lock.
+static void test_locks(void) {
   long* locks = shmem_calloc(2, sizeof(long));
   long* numbers = shmem_calloc(2, sizeof(long));
   int tried = 0;
   for (int turn = 0; turn < 25; ++turn) {
     shmem_set_lock(&locks[0]);
     const long number = shmem_long_g(&numbers[0], 0);
-    sched_yield(); /* whoever else is in is to be seen */
+    sched_yield(); /* makes a violation of mutual exclusion likely to be seen */
     shmem_long_p(&numbers[0], number + 1, 0);
     shmem_clear_lock(&locks[0]);
     if (shmem_test_lock(&locks[1]) == 0) {
@@ -160,7 +160,7 @@ static void try_locks(void) {
   shmem_barrier_all();
   if (me == 0) ASHLAR_EXPECT(numbers[0] == 25L * count);
   if (me == count - 1) ASHLAR_EXPECT(numbers[1] == *tries && *tries > 0);
-  // One that is held is somebody's.
+  // shmem_test_lock fails on a held lock.
   if (me == 0) shmem_set_lock(&locks[0]);
   shmem_barrier_all();
   ASHLAR_EXPECT(me == 0 || shmem_test_lock(&locks[0]) == 1);
@@ -171,7 +171,7 @@ static void try_locks(void) {
   shmem_free(locks);
 }
 
-static void try_old_names(void) {
+static void test_old_names(void) {
   long* word = shmem_calloc(2, sizeof(long));
   ASHLAR_EXPECT(shmem_long_swap(word, 4, me) == 0 && shmem_long_cswap(word, 4, 6, me) == 4);
   ASHLAR_EXPECT(shmem_long_fadd(word, 2, me) == 6 && shmem_long_finc(word, me) == 8);
@@ -190,18 +190,18 @@ int main(void) {
   start_pes(0);
   me = shmem_my_pe();
   count = shmem_n_pes();
-#define ASHLAR_CALL(NAME, T) try_##NAME();
+#define ASHLAR_CALL(NAME, T) test_##NAME();
   ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_CALL)
 #undef ASHLAR_CALL
-#define ASHLAR_CALL(NAME, T) try_swap_##NAME();
+#define ASHLAR_CALL(NAME, T) test_swap_##NAME();
   ASHLAR_SHMEM_EXTENDED_ATOMIC_TYPES(ASHLAR_CALL)
 #undef ASHLAR_CALL
-#define ASHLAR_CALL(NAME, T) try_bits_##NAME();
+#define ASHLAR_CALL(NAME, T) test_bits_##NAME();
   ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_CALL)
 #undef ASHLAR_CALL
-#define ASHLAR_CALL(NAME, T) try_waits_##NAME();
+#define ASHLAR_CALL(NAME, T) test_waits_##NAME();
   ASHLAR_SHMEM_WAIT_TYPES(ASHLAR_CALL)
-  try_locks();
-  try_old_names();
+  test_locks();
+  test_old_names();
   return 0; /* which finalizes */
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Error handling. OpenSHMEM functions return no error codes: an error prints one line to standard
+// error and terminates all PEs. Inside this library errors are exceptions; `c_call` converts them
+// at the C boundary.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "ashlar/errors.h"
+#include "base/text.h"
+
+namespace ashlar::shmem {
+
+// Prints `message` and terminates the job with status 1. If another PE has already terminated the
+// job, prints nothing and exits with the status that PE set.
+[[noreturn]] void abort_job(const std::string& message) noexcept;
+// Exits this PE with `status`. The other PEs exit at their next call, or when their launcher ends
+// them.
+[[noreturn]] void terminate_job(int status) noexcept;
+
+template <typename... Parts>
+[[noreturn]] void throw_invalid_argument(const Parts&... parts) {
+  throw InvalidArgument(Status::invalid_argument(text(parts...)));
+}
+
+inline void check(const Status& status) {
+  if (!status.ok()) throw Error(status);
+}
+template <typename T>
+T check(Result<T> result) {
+  check(result.status());
+  return *std::move(result);
+}
+
+// Runs the body of the C function `name`. An exception aborts the job.
+template <typename Body>
+auto c_call(const char* name, const Body& body) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    abort_job(std::string(name) + ": " + error.status().message());
+  } catch (const std::exception& error) {
+    abort_job(std::string(name) + ": " + error.what());
+  }
+}
+
+}  // namespace ashlar::shmem

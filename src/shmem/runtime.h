@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The OpenSHMEM runtime of this process, from shmem_init to shmem_finalize: the PEs, the symmetric
+// heap, teams, contexts and locks. The C functions in *_api.cc are thin wrappers around it. Thread
+// safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "ashlar/shmem/shmem_types.h"
+#include "ashlar/store.h"
+#include "ashlar/symmetric.h"
+#include "base/fork_guard.h"
+#include "base/mutex.h"
+#include "config/shmem_settings.h"
+#include "shmem/pe_group.h"
+#include "shmem/range_allocator.h"
+#include "shmem/teams.h"
+#include "symm/transports/transport.h"
+
+namespace ashlar::shmem {
+
+// A location in the symmetric heap of one PE.
+struct RemoteAddress {
+  int pe = 0;                   // numbered as in SHMEM_TEAM_WORLD
+  size_t offset = 0;            // from the beginning of the heap
+  std::byte* direct = nullptr;  // null if the PE's heap is not mapped here
+};
+
+class Runtime {
+ public:
+  // Null before shmem_init and after shmem_finalize.
+  static Runtime* current();
+  // Throws if `current()` is null.
+  static Runtime& get();
+  // Collective. Does nothing if the runtime is already initialized.
+  static void start(int thread_level);
+  // Collective.
+  static void finish();
+
+  explicit Runtime(const ShmemSettings& settings, int thread_level);
+
+  int my_pe() const { return settings_.rank; }
+  int pe_count() const { return settings_.world_size; }
+  int thread_level() const { return thread_level_; }
+  // False in a child that the PE forked. Such a child must not use the runtime.
+  bool in_owner_process() const { return fork_guard_.in_creating_process(); }
+  Teams& teams() { return teams_; }
+  PeGroup& world_group() { return *teams_.world().pe_group(); }
+
+  // The symmetric heap. Collective over all PEs.
+  // Returns null for 0 bytes and when the heap is exhausted. Throws if the PEs' `call`s differ.
+  void* allocate(const CollectiveCall& call, size_t bytes, size_t alignment);
+  void* reallocate(void* address, size_t bytes);
+  void free(void* address);
+
+  // Translates `address` of this PE's heap to PE `pe` of the context's team. Throws if the context
+  // or the PE does not exist, or if the range is not inside the symmetric heap.
+  RemoteAddress resolve(shmem_ctx_t context, const void* address, size_t bytes, int pe);
+  // The offset of a range in the heap. Throws if it is not inside.
+  size_t offset_of(const void* address, size_t bytes) const;
+  bool is_symmetric(const void* address, size_t bytes) const;
+  void put(const RemoteAddress& to, const void* from, size_t bytes);
+  void get(void* to, const RemoteAddress& from, size_t bytes);
+  // Performs an atomic operation. `fetch` returns the old value; `post` completes by `quiet`.
+  uint64_t fetch(const RemoteAddress& at, symm::AtomicOp op);
+  void post(const RemoteAddress& at, symm::AtomicOp op);
+  void fence() { world_group().memory().fence(); }
+  void quiet() { world_group().memory().quiet(); }
+
+  // Waits until `is_done()`, which reads memory that other PEs write. Throws PeerError if a PE has
+  // failed.
+  template <typename IsDone>
+  void wait(const IsDone& is_done) {
+    for (int turn = -kSpinCount; !is_done(); ++turn) {
+      if (turn >= 0) back_off(turn);
+    }
+    progress();
+  }
+
+  // Makes writes that the transport has received visible to later loads.
+  void progress() {
+    if (transport_ != nullptr) transport_->progress();
+  }
+
+  // Tracks the locks that this PE holds, by heap offset. `erase_lock` returns false if it was not
+  // held.
+  void record_lock(size_t offset) ASHLAR_EXCLUDES(mutex_);
+  bool erase_lock(size_t offset) ASHLAR_EXCLUDES(mutex_);
+
+  // The status of shmem_global_exit, shared through the store. Empty if no PE has called it.
+  std::optional<int> exit_status() noexcept;
+  void set_exit_status(int status) noexcept;
+
+ private:
+  static constexpr int kSpinCount = 100;
+
+  // Returns the offset. Empty for 0 bytes and when the heap is exhausted.
+  std::optional<size_t> allocate_range(size_t bytes) ASHLAR_EXCLUDES(mutex_);
+  // Resizes a range, in place if possible, and returns its new offset. Empty as above; the range
+  // stays unchanged if the heap is exhausted.
+  std::optional<size_t> resize_range(size_t before, size_t bytes) ASHLAR_EXCLUDES(mutex_);
+
+  // One slow turn of `wait`: yields or sleeps, and throws PeerError if a PE has failed.
+  void back_off(int turn);
+
+  const ForkGuard fork_guard_;
+  const ShmemSettings settings_;
+  const int thread_level_;
+  const std::shared_ptr<symm::Store> store_;          // shared with the groups
+  const std::shared_ptr<symm::Transport> transport_;  // null if all PEs share one machine
+  symm::Heap heap_;
+  const symm::Buffer memory_;  // the symmetric heap
+  Teams teams_;
+
+  Mutex mutex_;
+  RangeAllocator ranges_ ASHLAR_GUARDED_BY(mutex_);
+  std::set<size_t> locks_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::shmem

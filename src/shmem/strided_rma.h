@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strided put and get.
+#pragma once
+
+#include <cstddef>
+
+#include "shmem/runtime.h"
+
+namespace ashlar::shmem {
+
+struct Target {
+  Runtime& runtime;
+  shmem_ctx_t context = nullptr;
+  int pe = 0;
+};
+
+// Elements at base, base + stride, and so on. The stride counts elements and is at least 1.
+template <typename Base>
+struct Strided {
+  Base base;
+  ptrdiff_t stride = 1;
+};
+
+// The bytes from the first element to the end of the last. Throws if the result overflows or the
+// stride is less than 1. REQUIRES: count > 0.
+size_t strided_bytes(ptrdiff_t stride, size_t count, size_t element_bytes);
+
+void strided_put(const Target& to, Strided<void*> dest, Strided<const void*> source, size_t count,
+                 size_t element_bytes);
+void strided_get(const Target& from, Strided<void*> dest, Strided<const void*> source, size_t count,
+                 size_t element_bytes);
+
+}  // namespace ashlar::shmem
