@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host's signals, barriers and collectives cost, each beside the plainest way to do the
-// same: a barrier of two compare-and-swaps for each pair, memcpy, and for all-reduce the other
-// algorithm. Ranks are processes (or threads, with --threads) on one piece of shared memory.
+// Cost of signals, barriers and collectives on host memory, compared with the simplest
+// implementation: a compare-and-swap barrier, memcpy, and for all-reduce the other algorithm. Ranks
+// are processes (or threads, with --threads) on shared memory.
 //
 //   symm_host_ranks [--ranks N] [--threads] [--rounds N]
 //
-// Contestants take turns in one run; the figures are medians of the rounds, seen by rank 0.
+// Candidates run interleaved; the figures are medians of the rounds, measured by rank 0.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "contest.h"
+#include "comparison.h"
 #include "symm/collectives/reducing.h"
 #include "symm/collectives/thresholds.h"
 #include "symm/signals/barrier.h"
@@ -37,11 +37,11 @@ struct Settings {
   bool use_threads = false;
 };
 
-// All memory of the ranks: pads, buffers, and slots for the plain barrier.
+// Memory of all ranks, and slots for the plain barrier.
 struct Memory {
   std::vector<std::byte*> pads;
   std::vector<std::byte*> buffers;
-  std::vector<std::byte*> plain_slots;  // a line for each source
+  std::vector<std::byte*> plain_slots;  // one cache line per source
 };
 
 std::byte* map_shared(size_t bytes) {
@@ -61,19 +61,21 @@ Memory map_memory(int ranks) {
   return memory;
 }
 
-// One rank's life: everybody measures, rank 0 prints.
+// Runs on every rank; rank 0 prints.
 class Bench {
  public:
   Bench(const Settings& settings, const Memory& memory, int rank)
       : settings_(settings),
         memory_(memory),
-        pads_(*SignalPads::make(rank, kChannels, memory.pads)),
-        is_crowded_(settings.ranks > static_cast<int>(std::thread::hardware_concurrency())) {}
+        pads_(*SignalPads::over(rank, kChannels, memory.pads)),
+        is_oversubscribed_(settings.ranks > static_cast<int>(std::thread::hardware_concurrency())) {
+  }
 
   void run() {
-    hold_contest(
+    run_comparison(
         plan_, "barrier", 5000,
-        {{"plain", [this] { plain_barrier(memory_.plain_slots, pads_.rank(), is_crowded_); }},
+        {{"plain",
+          [this] { plain_barrier(memory_.plain_slots, pads_.rank(), is_oversubscribed_); }},
          {"all to all", [this] { meet(BarrierKind::kAllToAll); }},
          {"dissemination", [this] { meet(BarrierKind::kDissemination); }}});
     for (const size_t bytes : {size_t{64} << 10, size_t{1} << 20, size_t{16} << 20}) put(bytes);
@@ -89,30 +91,30 @@ class Bench {
   }
   void meet(BarrierKind kind) { expect(barrier(pads_, 0, kind, limits_)); }
 
-  // Into the next rank's buffer, with a signal after it; nobody else does anything there.
+  // Copies into the next rank's buffer, with and without a signal afterwards.
   void put(size_t bytes) {
     const int next = (pads_.rank() + 1) % settings_.ranks;
     const int before = (pads_.rank() + settings_.ranks - 1) % settings_.ranks;
     std::byte* to = memory_.buffers[static_cast<size_t>(next)];
     const std::vector<std::byte> from(bytes, std::byte{1});
-    const int turns = static_cast<int>(std::max<size_t>(2, (size_t{64} << 20) / bytes));
-    hold_contest(plan_, "put " + std::to_string(bytes), turns,
-                 {{"memcpy", [&] { std::memcpy(to, from.data(), bytes); }},
-                  {"with a signal", [&] {
-                     std::memcpy(to, from.data(), bytes);
-                     expect(put_signal(pads_.slots(), next, 1, limits_));
-                     expect(wait_signal(pads_.slots(), before, 1, limits_));
-                   }}});
+    const int iterations = static_cast<int>(std::max<size_t>(2, (size_t{64} << 20) / bytes));
+    run_comparison(plan_, "put " + std::to_string(bytes), iterations,
+                   {{"memcpy", [&] { std::memcpy(to, from.data(), bytes); }},
+                    {"with a signal", [&] {
+                       std::memcpy(to, from.data(), bytes);
+                       expect(put_signal(pads_.slots(), next, 1, limits_));
+                       expect(wait_signal(pads_.slots(), before, 1, limits_));
+                     }}});
   }
 
   void all_reduce_of(size_t bytes) {
     const AllReduce request{.piece = {.bases = memory_.buffers, .buffer_bytes = kBufferBytes},
                             .count = static_cast<int64_t>(bytes / sizeof(float))};
     const Team team{.pads = pads_, .order = order_, .channel = 0};
-    const int turns = static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / bytes, 2, 2000));
-    hold_contest(plan_, "all-reduce " + std::to_string(bytes), turns,
-                 {{"one-shot", [&] { expect(one_shot_all_reduce(team, request, limits_)); }},
-                  {"two-shot", [&] { expect(two_shot_all_reduce(team, request, limits_)); }}});
+    const int iterations = static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / bytes, 2, 2000));
+    run_comparison(plan_, "all-reduce " + std::to_string(bytes), iterations,
+                   {{"one-shot", [&] { expect(one_shot_all_reduce(team, request, limits_)); }},
+                    {"two-shot", [&] { expect(two_shot_all_reduce(team, request, limits_)); }}});
   }
 
   void measure() {
@@ -126,10 +128,10 @@ class Bench {
   const Settings& settings_;
   const Memory& memory_;
   SignalPads pads_;
-  bool is_crowded_;
-  const ContestPlan plan_{.rank = pads_.rank(), .rounds = settings_.rounds, .meet = [this] {
-                            meet(BarrierKind::kAllToAll);
-                          }};
+  bool is_oversubscribed_;
+  const ComparisonPlan plan_{.rank = pads_.rank(), .rounds = settings_.rounds, .barrier = [this] {
+                               meet(BarrierKind::kAllToAll);
+                             }};
   OrderGuard order_;
   Failure failure_;
   Limits limits_{failure_, Deadline::after(std::chrono::minutes(10))};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In the order of UCX's own example: context, worker, endpoint, memory, key.
+// Follows UCX's example: context, worker, endpoint, memory, key.
 #include "raw_ucx.h"
 
 #include <cstdio>
@@ -16,7 +16,7 @@ void expect(ucs_status_t status, const char* call) {
   std::_Exit(1);
 }
 
-// Null: there is no such thing here.
+// Null if the transports are not available.
 ucp_context_h open_context(const std::string& transports) {
   ucp_config_t* config = nullptr;
   expect(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
@@ -53,15 +53,15 @@ bool RawUcx::has(const std::string& transports) {
   return true;
 }
 
-RawUcx::RawUcx(const std::string& transports, size_t bytes, const Swap& swap)
+RawUcx::RawUcx(const std::string& transports, size_t bytes, const Exchange& exchange)
     : context_(open_context(transports)) {
   if (context_ == nullptr) expect(UCS_ERR_NO_DEVICE, "ucp_init");
-  connect(swap);
+  connect(exchange);
   allocate(bytes);
-  trade_keys(swap);
+  exchange_keys(exchange);
 }
 
-void RawUcx::connect(const Swap& swap) {
+void RawUcx::connect(const Exchange& exchange) {
   ucp_worker_params_t of_worker{};
   of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   of_worker.thread_mode = UCS_THREAD_MODE_SINGLE;
@@ -70,7 +70,7 @@ void RawUcx::connect(const Swap& swap) {
   size_t own_bytes = 0;
   expect(ucp_worker_get_address(worker_, &own, &own_bytes), "ucp_worker_get_address");
   const char* address = reinterpret_cast<const char*>(own);
-  const std::vector<char> others = swap({address, address + own_bytes});
+  const std::vector<char> others = exchange({address, address + own_bytes});
   ucp_worker_release_address(worker_, own);
   ucp_ep_params_t of_endpoint{};
   of_endpoint.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
@@ -90,25 +90,26 @@ void RawUcx::allocate(size_t bytes) {
   own_ = {static_cast<std::byte*>(found.address), bytes};
 }
 
-void RawUcx::trade_keys(const Swap& swap) {
+void RawUcx::exchange_keys(const Exchange& exchange) {
   void* packed = nullptr;
   size_t packed_bytes = 0;
   expect(ucp_rkey_pack(context_, memory_, &packed, &packed_bytes), "ucp_rkey_pack");
-  std::vector<char> told(sizeof(uint64_t) + packed_bytes);
+  std::vector<char> sent(sizeof(uint64_t) + packed_bytes);
   const auto place = reinterpret_cast<uint64_t>(own_.data());
-  std::memcpy(told.data(), &place, sizeof(place));
-  std::memcpy(told.data() + sizeof(place), packed, packed_bytes);
+  std::memcpy(sent.data(), &place, sizeof(place));
+  std::memcpy(sent.data() + sizeof(place), packed, packed_bytes);
   ucp_rkey_buffer_release(packed);
-  const std::vector<char> heard = swap(told);
-  std::memcpy(&place_, heard.data(), sizeof(place_));
-  expect(ucp_ep_rkey_unpack(endpoint_, heard.data() + sizeof(place_), &key_), "ucp_ep_rkey_unpack");
+  const std::vector<char> received = exchange(sent);
+  std::memcpy(&remote_address_, received.data(), sizeof(remote_address_));
+  expect(ucp_ep_rkey_unpack(endpoint_, received.data() + sizeof(remote_address_), &key_),
+         "ucp_ep_rkey_unpack");
 }
 
-// The other side may have gone before: nothing is on its way any more.
+// The other rank may have exited; nothing is in flight any more.
 RawUcx::~RawUcx() {
   ucp_rkey_destroy(key_);
   void* closing = ucp_ep_close_nb(endpoint_, UCP_EP_CLOSE_MODE_FLUSH);
-  if (UCS_PTR_IS_PTR(closing)) drive(closing);
+  if (UCS_PTR_IS_PTR(closing)) progress_until_done(closing);
   ucp_mem_unmap(context_, memory_);
   ucp_worker_destroy(worker_);
   ucp_cleanup(context_);
@@ -121,32 +122,35 @@ void RawUcx::put(std::span<const std::byte> from) {
 
 void RawUcx::get(std::span<std::byte> into) {
   const ucp_request_param_t plain{};
-  wait_for(ucp_get_nbx(endpoint_, into.data(), into.size(), place_, key_, &plain));
+  wait_for(ucp_get_nbx(endpoint_, into.data(), into.size(), remote_address_, key_, &plain));
 }
 
 uint64_t RawUcx::fetch_add(uint64_t amount) {
   uint64_t before = 0;
   const ucp_request_param_t param = word_param(before);
-  wait_for(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_ADD, &amount, 1, place_, key_, &param));
+  wait_for(
+      ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_ADD, &amount, 1, remote_address_, key_, &param));
   return before;
 }
 
-// UCX reads what is wanted where it writes the answer.
+// UCX reads the new value from the location to which it writes the result.
 uint64_t RawUcx::compare_and_swap(uint64_t expected, uint64_t wanted) {
   const ucp_request_param_t param = word_param(wanted);
-  wait_for(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_CSWAP, &expected, 1, place_, key_, &param));
+  wait_for(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_CSWAP, &expected, 1, remote_address_, key_,
+                             &param));
   return wanted;
 }
 
 void RawUcx::post_put(std::span<const std::byte> from) {
   const ucp_request_param_t plain{};
-  keep(ucp_put_nbx(endpoint_, from.data(), from.size(), place_, key_, &plain));
+  track(ucp_put_nbx(endpoint_, from.data(), from.size(), remote_address_, key_, &plain));
 }
 
 void RawUcx::post_add(uint64_t amount) {
   posted_amount_ = amount;
   const ucp_request_param_t param = word_param();
-  keep(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_ADD, &posted_amount_, 1, place_, key_, &param));
+  track(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_ADD, &posted_amount_, 1, remote_address_, key_,
+                          &param));
 }
 
 void RawUcx::flush() {
@@ -156,17 +160,17 @@ void RawUcx::flush() {
   requests_.clear();
 }
 
-void RawUcx::keep(void* request) {
+void RawUcx::track(void* request) {
   if (request != nullptr) requests_.push_back(request);
 }
 
 void RawUcx::wait_for(void* request) {
   if (request == nullptr) return;
   if (UCS_PTR_IS_ERR(request)) expect(UCS_PTR_STATUS(request), "a request");
-  expect(drive(request), "a request's end");
+  expect(progress_until_done(request), "request");
 }
 
-ucs_status_t RawUcx::drive(void* request) {
+ucs_status_t RawUcx::progress_until_done(void* request) {
   while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker_);
   const ucs_status_t ended = ucp_request_check_status(request);
   ucp_request_free(request);

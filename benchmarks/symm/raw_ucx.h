@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts, gets and atomics of two ranks with UCX alone, as its own documentation does them: what a
-// program without Ashlar would write.
+// Puts, gets and atomics between two ranks with raw UCX, written as in UCX's documentation.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -15,53 +14,53 @@
 
 namespace ashlar::symm {
 
-// One side. Thread compatible. Ends the process where UCX fails: it is a benchmark.
+// One of the two ranks. Not thread safe. Exits the process if UCX fails.
 class RawUcx {
  public:
-  // Sends bytes to the other rank, and returns what that one sent.
-  using Swap = std::function<std::vector<char>(const std::vector<char>&)>;
+  // Sends bytes to the other rank and returns the bytes it sent.
+  using Exchange = std::function<std::vector<char>(const std::vector<char>&)>;
 
-  // Whether UCX finds what these name (UCX_TLS) here.
+  // Whether these transports (UCX_TLS) are available.
   static bool has(const std::string& transports);
 
-  // With memory that UCX allocates, as suits the transports.
-  RawUcx(const std::string& transports, size_t bytes, const Swap& swap);
+  // UCX allocates the memory as the transports require.
+  RawUcx(const std::string& transports, size_t bytes, const Exchange& exchange);
   ~RawUcx();
   RawUcx(const RawUcx&) = delete;
   RawUcx& operator=(const RawUcx&) = delete;
 
   std::span<std::byte> memory() const { return own_; }
 
-  // At the beginning of the other's memory, here and below; done when it returns.
+  // These operate on the beginning of the other rank's memory and block until completion.
   void put(std::span<const std::byte> from);
   void get(std::span<std::byte> into);
   uint64_t fetch_add(uint64_t amount);
   uint64_t compare_and_swap(uint64_t expected, uint64_t wanted);
-  // Done once `flush` has returned.
+  // These complete by `flush`.
   void post_put(std::span<const std::byte> from);
   void post_add(uint64_t amount);
   void flush();
-  // Answers the other: without it nothing comes over TCP.
+  // Handles requests of the other rank, which TCP needs.
   void progress() { ucp_worker_progress(worker_); }
 
  private:
-  void connect(const Swap& swap);
+  void connect(const Exchange& exchange);
   void allocate(size_t bytes);
-  void trade_keys(const Swap& swap);
-  // Calls UCX until it is over.
-  ucs_status_t drive(void* request);
+  void exchange_keys(const Exchange& exchange);
+  // Calls progress until the request is complete.
+  ucs_status_t progress_until_done(void* request);
   void wait_for(void* request);
-  void keep(void* request);
+  void track(void* request);
 
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   ucp_ep_h endpoint_ = nullptr;
   ucp_mem_h memory_ = nullptr;
-  std::span<std::byte> own_{};  // what is there
+  std::span<std::byte> own_{};  // this rank's memory
   ucp_rkey_h key_ = nullptr;
-  uint64_t place_ = 0;             // of the other's memory
-  uint64_t posted_amount_ = 0;     // UCX reads it until the flush
-  std::vector<void*> requests_{};  // of what was posted
+  uint64_t remote_address_ = 0;    // of the other rank's memory
+  uint64_t posted_amount_ = 0;     // read by UCX until `flush`
+  std::vector<void*> requests_{};  // of posted operations
 };
 
 }  // namespace ashlar::symm

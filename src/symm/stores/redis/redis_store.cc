@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A store over hiredis: one command at a time on a connection, connections kept for the next call.
+// A store on hiredis. Connections run one command at a time and are pooled.
 //
-// A call that finds its connection broken makes a new one and asks again until its deadline. That
-// is harmless for most. Additions leave a receipt in the server until their answer has arrived, or
-// for as long as they may ask again; and an erasure whose answer was lost may say that nothing was
-// there.
+// If a connection breaks, the command is retried on a new one until the deadline. Most commands are
+// idempotent. `add` stores a receipt on the server until its reply has arrived, so that a retry
+// does not add twice. A retried `erase` may report that the key did not exist.
 #include "ashlar/redis_store.h"
 
 #include <fcntl.h>
@@ -27,16 +26,16 @@ namespace ashlar::symm {
 namespace {
 
 using std::chrono::milliseconds;
-using Words = std::vector<std::string>;
+using CommandArguments = std::vector<std::string>;
 
-constexpr milliseconds kLongestRest{50};
-constexpr milliseconds kShortestCommand{20};       // to a server far away and back
-constexpr std::chrono::hours kLongestCommand{24};  // a timeval must hold it
-constexpr std::chrono::seconds kShortestReceipt{60};
-constexpr std::chrono::hours kLongestReceipt{24};
-constexpr std::chrono::seconds kReceiptPatience{1};
+constexpr milliseconds kMaxRetryPause{50};
+constexpr milliseconds kMinCommandTimeout{20};        // one round trip to a distant server
+constexpr std::chrono::hours kMaxCommandTimeout{24};  // fits in a timeval
+constexpr std::chrono::seconds kMinReceiptLifetime{60};
+constexpr std::chrono::hours kMaxReceiptLifetime{24};
+constexpr std::chrono::seconds kReceiptEraseTimeout{1};
 
-// KEYS: the counter, the receipt. ARGV: amount, time to live in ms (0: no end), life of a receipt.
+// KEYS: counter, receipt. ARGV: amount, time to live in ms (0: none), lifetime of the receipt in s.
 constexpr const char* kAddScript =
     "local done = redis.call('GET', KEYS[2]) "
     "if done then return done end "
@@ -56,11 +55,11 @@ struct ReplyDeleter {
 using Context = std::unique_ptr<redisContext, ContextDeleter>;
 using Reply = std::unique_ptr<redisReply, ReplyDeleter>;
 
-// hiredis writes with write(2), and a server that is gone would end the program by SIGPIPE. It is
-// blocked for this thread meanwhile, and taken away if it came.
-class NoBrokenPipes {
+// hiredis uses write(2), so a closed connection raises SIGPIPE. This blocks the signal for this
+// thread and discards it if it was raised.
+class SigpipeBlocker {
  public:
-  NoBrokenPipes() {
+  SigpipeBlocker() {
     ::sigemptyset(&pipe_);
     ::sigaddset(&pipe_, SIGPIPE);
     sigset_t pending;
@@ -68,16 +67,16 @@ class NoBrokenPipes {
     was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
     ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
   }
-  ~NoBrokenPipes() {
-    const timespec at_once{};
+  ~SigpipeBlocker() {
+    const timespec no_wait{};
     if (!was_pending_) {
-      while (::sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+      while (::sigtimedwait(&pipe_, nullptr, &no_wait) < 0 && errno == EINTR) {
       }
     }
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  NoBrokenPipes(const NoBrokenPipes&) = delete;
-  NoBrokenPipes& operator=(const NoBrokenPipes&) = delete;
+  SigpipeBlocker(const SigpipeBlocker&) = delete;
+  SigpipeBlocker& operator=(const SigpipeBlocker&) = delete;
 
  private:
   sigset_t pipe_{};
@@ -85,19 +84,19 @@ class NoBrokenPipes {
   bool was_pending_ = false;
 };
 
-// Never 0, which to hiredis is for ever; and whoever is late looks once, and is to see something.
-timeval left_of(Deadline deadline) {
+// Never 0, which means no timeout to hiredis. A minimum lets a call with an expired deadline make
+// one attempt.
+timeval command_timeout(Deadline deadline) {
   const auto left = std::clamp<std::chrono::microseconds>(
-      std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()), kShortestCommand,
-      kLongestCommand);
+      std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()), kMinCommandTimeout,
+      kMaxCommandTimeout);
   return {left.count() / 1'000'000, left.count() % 1'000'000};
 }
 
-// As long as the addition may be asked for again, and a day at most: nobody waits longer, and a
-// server is not to keep them for ever.
+// The time during which the addition may be retried, within bounds.
 int64_t receipt_seconds(Deadline deadline) {
   const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.left());
-  return std::clamp<std::chrono::seconds>(left, kShortestReceipt, kLongestReceipt).count();
+  return std::clamp<std::chrono::seconds>(left, kMinReceiptLifetime, kMaxReceiptLifetime).count();
 }
 
 std::string_view text_of(const redisReply& reply) {
@@ -115,23 +114,23 @@ class RedisStore final : public Store {
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
                       Deadline deadline) override;
   Result<bool> erase(std::string_view key, Deadline deadline) override;
-  // The server's answer, which is no error; connects and asks again as long as there is time.
-  Result<Reply> ask(const Words& words, Deadline deadline);
+  // Runs a command, reconnecting and retrying until the deadline. Error replies become statuses.
+  Result<Reply> run(const CommandArguments& arguments, Deadline deadline);
 
  private:
   Context take_idle() ASHLAR_EXCLUDES(mutex_);
-  void put_back(Context context) ASHLAR_EXCLUDES(mutex_);
-  // Null: `why` says why not. A refusal (a wrong password) is not tried again.
+  void return_idle(Context context) ASHLAR_EXCLUDES(mutex_);
+  // `value` is null on failure. A permanent error, such as a wrong password, is not retried.
   template <typename T>
   struct Attempt {
-    T got;
-    std::string why{};
-    bool is_refused = false;
+    T value;
+    std::string error{};
+    bool is_permanent = false;
   };
   Attempt<Context> connect(Deadline deadline) const;
-  Attempt<Context> introduce(Context context, Deadline deadline) const;
-  // An error is an answer.
-  Attempt<Reply> ask_once(const Words& words, Deadline deadline);
+  Attempt<Context> authenticate(Context context, Deadline deadline) const;
+  // One attempt. An error reply of the server counts as a value.
+  Attempt<Reply> try_run(const CommandArguments& arguments, Deadline deadline);
   std::string address() const;
 
   const RedisOptions options_;
@@ -140,44 +139,44 @@ class RedisStore final : public Store {
   std::vector<Context> idle_ ASHLAR_GUARDED_BY(mutex_);
 };
 
-Reply send(redisContext& context, const Words& words) {
+Reply send(redisContext& context, const CommandArguments& arguments) {
   std::vector<const char*> starts;
   std::vector<size_t> lengths;
-  for (const std::string& word : words) {
-    starts.push_back(word.data());
-    lengths.push_back(word.size());
+  for (const std::string& argument : arguments) {
+    starts.push_back(argument.data());
+    lengths.push_back(argument.size());
   }
-  const NoBrokenPipes quiet;
-  return Reply(static_cast<redisReply*>(
-      ::redisCommandArgv(&context, static_cast<int>(words.size()), starts.data(), lengths.data())));
+  const SigpipeBlocker blocker;
+  return Reply(static_cast<redisReply*>(::redisCommandArgv(
+      &context, static_cast<int>(arguments.size()), starts.data(), lengths.data())));
 }
 
 Status RedisStore::set(std::string_view key, std::string_view value, milliseconds time_to_live,
                        Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
   if (Status good = check_value(value); !good.ok()) return good;
-  Words words = {"SET", std::string(key), std::string(value)};
+  CommandArguments arguments = {"SET", std::string(key), std::string(value)};
   if (time_to_live.count() > 0) {
-    words.emplace_back("PX");
-    words.push_back(text(time_to_live.count()));
+    arguments.emplace_back("PX");
+    arguments.push_back(text(time_to_live.count()));
   }
-  return ask(words, deadline).status();
+  return run(arguments, deadline).status();
 }
 
 Result<std::vector<std::optional<std::string>>> RedisStore::try_get(
     std::span<const std::string> keys, Deadline deadline) {
   std::vector<std::optional<std::string>> values;
   if (keys.empty()) return values;
-  Words words = {"MGET"};
+  CommandArguments arguments = {"MGET"};
   for (const std::string& key : keys) {
     if (Status good = check_key(key); !good.ok()) return good;
-    words.push_back(key);
+    arguments.push_back(key);
   }
-  const Result<Reply> reply = ask(words, deadline);
+  const Result<Reply> reply = run(arguments, deadline);
   if (!reply.ok()) return reply.status();
   const redisReply& answer = **reply;
   if (answer.type != REDIS_REPLY_ARRAY || answer.elements != keys.size()) {
-    return Status::format(text(address(), " gave no answer to MGET that makes sense"));
+    return Status::format(text(address(), " sent an unexpected reply to MGET"));
   }
   for (size_t i = 0; i < answer.elements; ++i) {
     const redisReply& each = *answer.element[i];
@@ -194,82 +193,86 @@ Result<std::vector<std::optional<std::string>>> RedisStore::try_get(
 Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, milliseconds time_to_live,
                                 Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
-  uint64_t drawn[2] = {};
-  if (::getrandom(drawn, sizeof(drawn), 0) != sizeof(drawn)) {
-    return Status::device_fault("getrandom", errno, "no random bytes for the name of a receipt");
+  uint64_t random[2] = {};
+  if (::getrandom(random, sizeof(random), 0) != sizeof(random)) {
+    return Status::device_fault("getrandom", errno, "cannot create a random receipt name");
   }
-  const std::string receipt = text("ashlar/receipt/", std::hex, drawn[0], '-', drawn[1]);
-  const std::string life = text(std::max<int64_t>(0, time_to_live.count()));
-  const Words words = {"EVAL",  kAddScript,   "2",  std::string(key),
-                       receipt, text(amount), life, text(receipt_seconds(deadline))};
-  const Result<Reply> reply = ask(words, deadline);
+  const std::string receipt = text("ashlar/receipt/", std::hex, random[0], '-', random[1]);
+  const std::string lifetime = text(std::max<int64_t>(0, time_to_live.count()));
+  const CommandArguments arguments = {
+      "EVAL",  kAddScript,   "2",      std::string(key),
+      receipt, text(amount), lifetime, text(receipt_seconds(deadline))};
+  const Result<Reply> reply = run(arguments, deadline);
   if (!reply.ok()) {
-    const std::string& why = reply.status().message();
-    if (why.find("not an integer") != std::string::npos) {
+    const std::string& error = reply.status().message();
+    if (error.find("not an integer") != std::string::npos) {
       return Status::format(text("key ", key, " is not a counter: its value is not a number"));
     }
-    if (why.find("would overflow") != std::string::npos) {
+    if (error.find("would overflow") != std::string::npos) {
       return Status::invalid_argument(
           text("counter ", key, ": adding ", amount, " does not fit 64 bits"));
     }
     return reply.status();
   }
-  // The answer is here, and nobody is to wait for this; if it fails, the receipt goes by itself.
+  // Best effort: if it fails, the receipt expires.
   const Deadline soon =
-      Deadline::after(std::min<std::chrono::nanoseconds>(deadline.left(), kReceiptPatience));
-  (void)ask_once({"DEL", receipt}, soon);
+      Deadline::after(std::min<std::chrono::nanoseconds>(deadline.left(), kReceiptEraseTimeout));
+  (void)try_run({"DEL", receipt}, soon);
   int64_t sum = 0;
   const std::string_view digits = text_of(**reply);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), sum);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    return Status::format(text(address(), " gave no number for the counter ", key));
+    return Status::format(text(address(), " sent no number for counter ", key));
   }
   return sum;
 }
 
 Result<bool> RedisStore::erase(std::string_view key, Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
-  const Result<Reply> reply = ask({"DEL", std::string(key)}, deadline);
+  const Result<Reply> reply = run({"DEL", std::string(key)}, deadline);
   if (!reply.ok()) return reply.status();
   return (*reply)->integer > 0;
 }
 
-Result<Reply> RedisStore::ask(const Words& words, Deadline deadline) {
+Result<Reply> RedisStore::run(const CommandArguments& arguments, Deadline deadline) {
   std::chrono::nanoseconds pause = milliseconds(1);
   for (;;) {
-    Attempt<Reply> answer = ask_once(words, deadline);
-    if (answer.is_refused) {
-      return Status::device_fault("connect", 0, text(address(), " refused: ", answer.why));
+    Attempt<Reply> attempt = try_run(arguments, deadline);
+    if (attempt.is_permanent) {
+      return Status::device_fault("connect", 0, text(address(), " refused: ", attempt.error));
     }
-    if (answer.got != nullptr) {
-      if (answer.got->type != REDIS_REPLY_ERROR) return std::move(answer.got);
-      answer.why = text_of(*answer.got);
-      // A server that starts reads its files first, and says so.
-      if (!answer.why.starts_with("LOADING")) {
-        return Status::device_fault(words.front(), 0, text(address(), " refused: ", answer.why));
+    if (attempt.value != nullptr) {
+      if (attempt.value->type != REDIS_REPLY_ERROR) return std::move(attempt.value);
+      attempt.error = text_of(*attempt.value);
+      // A starting server replies LOADING until it has read its files.
+      if (!attempt.error.starts_with("LOADING")) {
+        return Status::device_fault(arguments.front(), 0,
+                                    text(address(), " refused: ", attempt.error));
       }
     }
     if (deadline.has_passed()) {
-      return Status::timeout(text(address(), " was not reached before the deadline: ", answer.why));
+      return Status::timeout(
+          text(address(), " was not reached before the deadline: ", attempt.error));
     }
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestRest);
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kMaxRetryPause);
   }
 }
 
-RedisStore::Attempt<Reply> RedisStore::ask_once(const Words& words, Deadline deadline) {
+RedisStore::Attempt<Reply> RedisStore::try_run(const CommandArguments& arguments,
+                                               Deadline deadline) {
   Attempt<Context> attempt{take_idle()};
-  if (attempt.got == nullptr) attempt = connect(deadline);
-  if (attempt.got == nullptr) return {nullptr, attempt.why, attempt.is_refused};
-  ::redisSetTimeout(attempt.got.get(), left_of(deadline));
-  Reply reply = send(*attempt.got, words);
-  if (reply == nullptr) return {nullptr, attempt.got->errstr};
-  put_back(std::move(attempt.got));
+  if (attempt.value == nullptr) attempt = connect(deadline);
+  if (attempt.value == nullptr) return {nullptr, attempt.error, attempt.is_permanent};
+  ::redisSetTimeout(attempt.value.get(), command_timeout(deadline));
+  Reply reply = send(*attempt.value, arguments);
+  if (reply == nullptr) return {nullptr, attempt.value->errstr};
+  return_idle(std::move(attempt.value));
   return {std::move(reply)};
 }
 
-// A child of a fork has copies of its parent's connections, which are in the middle of anything,
-// and maybe of a lock that nobody lets go of there: it makes a connection for each question.
+// A forked child must not use its parent's connections, and may have inherited a held lock. It
+// opens a connection for each command.
 Context RedisStore::take_idle() {
   if (!fork_guard_.in_creating_process()) return nullptr;
   MutexLock lock(mutex_);
@@ -279,38 +282,38 @@ Context RedisStore::take_idle() {
   return context;
 }
 
-void RedisStore::put_back(Context context) {
+void RedisStore::return_idle(Context context) {
   if (!fork_guard_.in_creating_process()) return;
   MutexLock lock(mutex_);
   idle_.push_back(std::move(context));
 }
 
 RedisStore::Attempt<Context> RedisStore::connect(Deadline deadline) const {
-  const timeval limit = left_of(deadline);
+  const timeval limit = command_timeout(deadline);
   Context context(options_.unix_socket.empty()
                       ? ::redisConnectWithTimeout(options_.host.c_str(), options_.port, limit)
                       : ::redisConnectUnixWithTimeout(options_.unix_socket.c_str(), limit));
-  if (context == nullptr) return {nullptr, "no memory for a connection"};
+  if (context == nullptr) return {nullptr, "out of memory for a connection"};
   if (context->err != 0) return {nullptr, context->errstr};
   ::fcntl(context->fd, F_SETFD, FD_CLOEXEC);
-  return introduce(std::move(context), deadline);
+  return authenticate(std::move(context), deadline);
 }
 
-RedisStore::Attempt<Context> RedisStore::introduce(Context context, Deadline deadline) const {
-  std::vector<Words> greetings;
+RedisStore::Attempt<Context> RedisStore::authenticate(Context context, Deadline deadline) const {
+  std::vector<CommandArguments> commands;
   if (!options_.password.empty() && !options_.user.empty()) {
-    greetings.push_back({"AUTH", options_.user, options_.password});
+    commands.push_back({"AUTH", options_.user, options_.password});
   } else if (!options_.password.empty()) {
-    greetings.push_back({"AUTH", options_.password});
+    commands.push_back({"AUTH", options_.password});
   }
-  if (options_.database != 0) greetings.push_back({"SELECT", text(options_.database)});
-  for (const Words& greeting : greetings) {
-    ::redisSetTimeout(context.get(), left_of(deadline));
-    const Reply reply = send(*context, greeting);
+  if (options_.database != 0) commands.push_back({"SELECT", text(options_.database)});
+  for (const CommandArguments& command : commands) {
+    ::redisSetTimeout(context.get(), command_timeout(deadline));
+    const Reply reply = send(*context, command);
     if (reply == nullptr) return {nullptr, context->errstr};
     if (reply->type == REDIS_REPLY_ERROR) {
-      const std::string said(text_of(*reply));
-      return {nullptr, said, !said.starts_with("LOADING")};
+      const std::string error(text_of(*reply));
+      return {nullptr, error, !error.starts_with("LOADING")};
     }
   }
   return {std::move(context)};
@@ -325,7 +328,7 @@ std::string RedisStore::address() const {
 
 Result<std::shared_ptr<Store>> open_redis_store(const RedisOptions& options, Deadline deadline) {
   auto store = std::make_shared<RedisStore>(options);
-  const Result<Reply> pong = store->ask({"PING"}, deadline);
+  const Result<Reply> pong = store->run({"PING"}, deadline);
   if (!pong.ok()) return pong.status();
   return std::shared_ptr<Store>(std::move(store));
 }

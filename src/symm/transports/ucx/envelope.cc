@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing, and reading without belief.
+// Serialization and validating deserialization.
 #include "symm/transports/ucx/envelope.h"
 
 #include <ucp/api/ucp.h>
@@ -15,15 +15,15 @@ namespace {
 
 constexpr std::string_view kMagic = "ashlUCX1";
 constexpr size_t kHashBytes = 8;
-// More than UCX reads of one entry of a list whose end it missed.
-constexpr size_t kZeroesBehind = 4096;
+// More than UCX reads of one list entry after it has missed the end of the list.
+constexpr size_t kPaddingBytes = 4096;
 
-struct Release {
+struct UcxVersion {
   uint16_t major = 0;
   uint16_t minor = 0;
 };
 
-Release own_release() {
+UcxVersion ucx_version() {
   unsigned major = 0;
   unsigned minor = 0;
   unsigned patch = 0;
@@ -38,7 +38,7 @@ std::string_view name(EnvelopeKind kind) {
 }  // namespace
 
 std::string seal(const Envelope& envelope) {
-  const Release release = own_release();
+  const UcxVersion release = ucx_version();
   std::string sealed = WireWriter()
                            .raw(kMagic)
                            .number(static_cast<uint8_t>(envelope.kind))
@@ -52,17 +52,17 @@ std::string seal(const Envelope& envelope) {
 }
 
 Result<Envelope> open_envelope(EnvelopeKind kind, std::string_view sealed) {
-  const size_t most =
+  const size_t max_bytes =
       kind == EnvelopeKind::kAddress ? Transport::kMaxAddressBytes : Transport::kMaxKeyBytes;
-  if (sealed.size() < kMagic.size() + kHashBytes || sealed.size() > most ||
+  if (sealed.size() < kMagic.size() + kHashBytes || sealed.size() > max_bytes ||
       !sealed.starts_with(kMagic)) {
-    return Status::format(text(sealed.size(), " bytes are no ", name(kind),
-                               " of UCX: do all ranks use the same transport?"));
+    return Status::format(text(sealed.size(), " bytes are not a UCX ", name(kind),
+                               ". Do all ranks use the same transport?"));
   }
   const std::string_view hashed = sealed.substr(0, sealed.size() - kHashBytes);
   if (WireReader(sealed.substr(hashed.size())).number<uint64_t>() !=
       hash_append(kHashSeed, hashed)) {
-    return Status::format(text("this ", name(kind), " of UCX was damaged on its way"));
+    return Status::format(text("damaged UCX ", name(kind)));
   }
   WireReader reader(hashed);
   reader.raw(kMagic.size());
@@ -72,23 +72,23 @@ Result<Envelope> open_envelope(EnvelopeKind kind, std::string_view sealed) {
   const auto minor = reader.number<uint16_t>();
   opened.base = reader.number<uint64_t>();
   opened.bytes = reader.number<uint64_t>();
-  const std::string_view content = reader.text(most);
+  const std::string_view content = reader.text(max_bytes);
   if (!reader.is_done() || opened.kind != kind || content.empty()) {
-    return Status::format(text("these bytes are no ", name(kind), " of UCX"));
+    return Status::format(text("not a UCX ", name(kind)));
   }
-  const Release own = own_release();
+  const UcxVersion own = ucx_version();
   if (major != own.major || minor != own.minor) {
-    return Status::format(text("this ", name(kind), " is of UCX ", major, '.', minor,
-                               ", and this process has UCX ", own.major, '.', own.minor,
-                               ": all ranks need the same"));
+    return Status::format(text("the ", name(kind), " is from UCX ", major, '.', minor,
+                               ", but this process uses UCX ", own.major, '.', own.minor,
+                               ". All ranks need the same version"));
   }
   if (kind == EnvelopeKind::kKey &&
       (opened.bytes == 0 || opened.base + opened.bytes < opened.base)) {
-    return Status::format("this key of UCX is of memory that cannot be");
+    return Status::format("UCX key with an impossible memory range");
   }
   opened.content_bytes = content.size();
   opened.content.assign(content.begin(), content.end());
-  opened.content.resize(content.size() + kZeroesBehind);
+  opened.content.resize(content.size() + kPaddingBytes);
   return opened;
 }
 

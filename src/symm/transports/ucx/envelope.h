@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses and keys as bytes for the store. UCX reads its addresses without knowing where they
-// end, and believes what they say; so they travel in an envelope with their length, the release
-// that wrote them (whose formats differ) and a hash, and are opened into memory that goes on with
-// zeroes. That finds accidents: cut short, mixed up, of another release. It does not stop forgers.
+// Serializes UCX addresses and region keys for the store. UCX parses addresses without knowing
+// their length and without validation. They are therefore wrapped with their length, the UCX
+// version (formats differ between versions) and a hash, and are unwrapped into zero-padded memory.
+// This detects truncated, mixed-up and incompatible data, but not forgery.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ enum class EnvelopeKind : uint8_t { kAddress = 1, kKey = 2 };
 
 struct Envelope {
   EnvelopeKind kind = EnvelopeKind::kAddress;
-  uint64_t base = 0;  // kKey: where the region begins, and how long it is
-  uint64_t bytes = 0;
-  std::vector<char> content{};  // after opening: followed by zeroes
-  size_t content_bytes = 0;     // after opening: without them
+  uint64_t base = 0;            // kKey: address of the region
+  uint64_t bytes = 0;           // kKey: size of the region
+  std::vector<char> content{};  // zero-padded if opened by `open_envelope`
+  size_t content_bytes = 0;     // set by `open_envelope`: the size without padding
 };
 
 std::string seal(const Envelope& envelope);
-// kFormat: not of this kind, or not whole, or not of this release of UCX.
+// kFormat if the bytes are damaged, of another kind, or of another version of UCX.
 Result<Envelope> open_envelope(EnvelopeKind kind, std::string_view sealed);
 
 }  // namespace ashlar::symm

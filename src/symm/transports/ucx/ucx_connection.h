@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One endpoint of UCX, for one rank of one group: what is asked of it, waited for, and how it is
-// lost. In peer failure mode where the transport has it; shared memory has not, and then a death is
-// for others to notice. UCX never has the caller's memory, so that a call may be given up any time.
+// A UCX connection to one rank of one group: sends calls, waits for responses, detects failures.
+// Uses UCX's peer failure mode where available; shared memory lacks it, and then leases detect dead
+// peers. UCX never reads or writes the caller's memory, so a call can be abandoned at any time.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -17,69 +17,75 @@
 
 namespace ashlar::symm {
 
+struct RegionOffset {
+  RegionToken region{};
+  uint64_t offset = 0;
+};
+
 class UcxConnection {
  public:
   static Result<std::shared_ptr<UcxConnection>> open(std::shared_ptr<UcxWorker> worker,
                                                      const Envelope& address, RemotePeer peer,
                                                      Deadline deadline);
   explicit UcxConnection(std::shared_ptr<UcxWorker> worker, RemotePeer peer)
-      : keeper_(std::move(worker)), worker_(*keeper_), peer_(std::move(peer)) {}
+      : worker_owner_(std::move(worker)), worker_(*worker_owner_), peer_(std::move(peer)) {}
   ~UcxConnection();
   UcxConnection(const UcxConnection&) = delete;
   UcxConnection& operator=(const UcxConnection&) = delete;
 
-  // Ok: it can be used. To be asked before anything that follows.
+  // An error if the connection is closed or lost, or in a forked child.
   Status check();
-  struct Place {
-    RegionToken region{};
-    uint64_t offset = 0;
-  };
-  Status put(const Place& to, std::span<const std::byte> from, Deadline deadline);
-  Status get(const Place& from, std::span<std::byte> into, Deadline deadline);
+  Status put(const RegionOffset& to, std::span<const std::byte> from, Deadline deadline);
+  Status get(const RegionOffset& from, std::span<std::byte> into, Deadline deadline);
   Status post(const RegionToken& region, const AtomicOp& wanted, Deadline deadline);
   Result<uint64_t> fetch(const RegionToken& region, const AtomicOp& wanted, Deadline deadline);
-  // Until all that was put and posted before is answered.
+  // Waits for the responses to all earlier puts and posts. Returns the first error among them.
   Status quiet(Deadline deadline);
+  // From now on, a lost connection is not reported as a failure of the group.
   void announce_close();
-  // For good; what waits here fails.
+  // Permanently closes the connection. Waiting calls fail.
   void close();
 
-  // --- called from progress
-  // The connection broke: the group hears of it.
-  void lose_locked(const char* why) ASHLAR_REQUIRES(worker_.mutex);
-  // Of a put, or of something posted.
-  void note_answer_locked(uint64_t call, Outcome outcome) ASHLAR_REQUIRES(worker_.mutex);
-  // Of a get, or of an atomic whose answer counts.
-  void note_fetched_locked() ASHLAR_REQUIRES(worker_.mutex);
+  // Called from the worker's progress:
+
+  // Marks the connection as lost and reports the failure to the group.
+  void fail_locked(const char* why) ASHLAR_REQUIRES(worker_.mutex);
+  // Handles the response to a put or posted atomic.
+  void complete_posted_locked(uint64_t call, ResponseCode code) ASHLAR_REQUIRES(worker_.mutex);
+  // Handles the response to a get or fetching atomic.
+  void complete_fetch_locked() ASHLAR_REQUIRES(worker_.mutex);
   ucp_ep_h endpoint_locked() const ASHLAR_REQUIRES(worker_.mutex) { return endpoint_; }
 
  private:
   ucs_status_t create(const Envelope& address, ucp_err_handling_mode_t mode);
-  Status send(const Message& message, std::span<const std::byte> data, Deadline deadline);
-  // Sends it once there is room among what is not answered yet.
-  Status ask(const Message& message, const Awaited& awaited, std::span<const std::byte> data,
-             Deadline deadline);
-  Status ask_locked(Message message, const Awaited& awaited, std::span<const std::byte> data)
-      ASHLAR_REQUIRES(worker_.mutex);
-  Status finish(Status asked, Waiter& waiter, const char* what, Deadline deadline);
+  Status post_message(const Message& message, std::span<const std::byte> data, Deadline deadline);
+  // Sends a call as soon as fewer than kMaxPendingCalls of its kind are pending.
+  Status send_call(const Message& message, const PendingCall& pending,
+                   std::span<const std::byte> data, Deadline deadline);
+  Status send_call_locked(Message message, const PendingCall& pending,
+                          std::span<const std::byte> data) ASHLAR_REQUIRES(worker_.mutex);
+  // Waits unless `sent` is an error. The worker no longer refers to `waiter` afterwards.
+  Status wait_for_responses(Status sent, ResponseWaiter& waiter, const char* what,
+                            Deadline deadline);
   // `is_done()` is called with the mutex held.
   template <typename IsDone>
   Status wait(IsDone is_done, const char* what, Deadline deadline);
   Status check_locked() const ASHLAR_REQUIRES(worker_.mutex);
-  Status outcome_status(Outcome outcome) const;
-  std::string who() const;
+  Status response_status(ResponseCode code) const;
+  std::string peer_name() const;
 
-  const std::shared_ptr<UcxWorker> keeper_;  // also owned by the transport, and by others like this
+  const std::shared_ptr<UcxWorker>
+      worker_owner_;  // shared with the transport and other connections
   UcxWorker& worker_;
   const RemotePeer peer_;
-  bool can_be_forced_ = false;  // constant once created
+  bool supports_forced_close_ = false;  // constant after `open`
 
-  ucp_ep_h endpoint_ ASHLAR_GUARDED_BY(worker_.mutex) = nullptr;  // null: closed
-  Status lost_ ASHLAR_GUARDED_BY(worker_.mutex);
-  Status refused_ ASHLAR_GUARDED_BY(worker_.mutex);  // the first put that was, until quiet says so
-  bool is_parting_ ASHLAR_GUARDED_BY(worker_.mutex) = false;
-  std::set<uint64_t> unanswered_ ASHLAR_GUARDED_BY(worker_.mutex);  // puts and posts
-  size_t fetching_count_ ASHLAR_GUARDED_BY(worker_.mutex) = 0;      // other calls on their way
+  ucp_ep_h endpoint_ ASHLAR_GUARDED_BY(worker_.mutex) = nullptr;  // null if closed
+  Status failure_ ASHLAR_GUARDED_BY(worker_.mutex);
+  Status first_error_ ASHLAR_GUARDED_BY(worker_.mutex);  // of a posted call; reset by `quiet`
+  bool has_announced_close_ ASHLAR_GUARDED_BY(worker_.mutex) = false;
+  std::set<uint64_t> posted_calls_ ASHLAR_GUARDED_BY(worker_.mutex);  // without a response yet
+  size_t fetch_count_ ASHLAR_GUARDED_BY(worker_.mutex) = 0;           // gets and fetches in flight
 };
 
 }  // namespace ashlar::symm

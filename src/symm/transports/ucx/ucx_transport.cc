@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The transport's face: arguments are checked here, bytes of others opened; UCX is called in
-// ucx_connection.cc.
+// The Transport interface on UCX: checks arguments and deserializes addresses and keys. The calls
+// of UCX are in ucx_connection.cc.
 #include "ashlar/ucx_transport.h"
 
 #include <cstring>
@@ -21,13 +21,13 @@ class UcxRegion final : public Region {
   UcxRegion(std::shared_ptr<UcxWorker> worker, const RegionToken& token, std::string key)
       : worker_(std::move(worker)), token_(token), key_(std::move(key)) {}
   ~UcxRegion() override {
-    if (worker_->is_here()) worker_->forget(token_);
+    if (worker_->in_owner_process()) worker_->unshare(token_);
   }
 
   const std::string& key() const override { return key_; }
 
  private:
-  const std::shared_ptr<UcxWorker> worker_;  // also owned by the transport, here and below
+  const std::shared_ptr<UcxWorker> worker_;  // shared with the transport
   const RegionToken token_;
   const std::string key_;
 };
@@ -54,7 +54,7 @@ class UcxRemoteRegion final : public RemoteRegion {
   }
   Status post(const AtomicOp& call, Deadline deadline) override {
     if (call.kind == AtomicKind::kSwap || call.kind == AtomicKind::kCompareAndSwap) {
-      return Status::invalid_argument("a swap has an answer: use fetch");
+      return Status::invalid_argument("a swap returns the old value: use fetch");
     }
     if (Status good = check_word(call); !good.ok()) return good;
     return connection_->post(token_, call, deadline);
@@ -81,7 +81,7 @@ class UcxRemoteRegion final : public RemoteRegion {
                                          " is not aligned to its size"));
   }
 
-  const std::shared_ptr<UcxConnection> connection_;  // also owned by its endpoint
+  const std::shared_ptr<UcxConnection> connection_;  // shared with its endpoint
   const RegionToken token_;
   const Range range_;
 };
@@ -97,19 +97,19 @@ class UcxEndpoint final : public Endpoint {
     if (!opened.ok()) return opened.status();
     RegionToken token{};
     if (opened->content_bytes != sizeof(token)) {
-      return Status::format("these bytes are no key of UCX");
+      return Status::format("not a UCX key");
     }
     std::memcpy(token.data(), opened->content.data(), sizeof(token));
     return std::unique_ptr<RemoteRegion>(std::make_unique<UcxRemoteRegion>(
         connection_, token, UcxRemoteRegion::Range{opened->base, opened->bytes}));
   }
-  // Messages may go several ways, so that only answers say what is there.
+  // Messages may take several paths, so only responses prove arrival.
   Status fence(Deadline deadline) override { return connection_->quiet(deadline); }
   Status quiet(Deadline deadline) override { return connection_->quiet(deadline); }
   void announce_close() override { connection_->announce_close(); }
 
  private:
-  const std::shared_ptr<UcxConnection> connection_;  // also owned by its regions
+  const std::shared_ptr<UcxConnection> connection_;  // shared with its regions
 };
 
 class UcxTransport final : public Transport {
@@ -121,7 +121,7 @@ class UcxTransport final : public Transport {
 
   Result<std::unique_ptr<Endpoint>> connect(std::string_view address, const RemotePeer& peer,
                                             Deadline deadline) override {
-    if (Status here = worker_->check_here(); !here.ok()) return here;
+    if (Status here = worker_->check_owner_process(); !here.ok()) return here;
     if (peer.failure == nullptr)
       return Status::invalid_argument("an endpoint needs its group's failure");
     const Result<Envelope> opened = open_envelope(EnvelopeKind::kAddress, address);
@@ -135,7 +135,7 @@ class UcxTransport final : public Transport {
   Result<std::unique_ptr<Region>> share(std::span<std::byte> memory) override;
 
   Status quiet(Deadline deadline) override {
-    Status first = worker_->check_here();
+    Status first = worker_->check_owner_process();
     if (!first.ok()) return first;
     for (const auto& connection : worker_->connections()) {
       Status flushed = connection->quiet(deadline);
@@ -151,7 +151,7 @@ class UcxTransport final : public Transport {
 };
 
 Result<std::unique_ptr<Region>> UcxTransport::share(std::span<std::byte> memory) {
-  if (Status here = worker_->check_here(); !here.ok()) return here;
+  if (Status here = worker_->check_owner_process(); !here.ok()) return here;
   if (memory.empty())
     return Status::invalid_argument("no memory to share: expected at least 1 byte");
   const Result<RegionToken> token = worker_->share(memory);

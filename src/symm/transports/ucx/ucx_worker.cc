@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening and ending, the thread between, and who is awaited. What arrives: serve.cc.
+// Initialization, shutdown, the progress thread and sending. Incoming messages:
+// message_handlers.cc.
 #include "symm/transports/ucx/ucx_worker.h"
 
 #include <poll.h>
@@ -25,19 +26,19 @@ namespace {
 using std::chrono::microseconds;
 using Clock = std::chrono::steady_clock;
 
-// Of others, while the thread sleeps or naps: it is not needed. About three short calls.
-constexpr uint64_t kLooksOfDrivers = 32;
-// It comes back after an eighth of the time that they have looked, within these bounds. Timers and
-// switches of a nap cost 5 us on a virtual machine, and calls of others may come as late as one
-// lasts.
+// After this many polls by callers, the worker's thread is not needed. About three short calls.
+constexpr uint64_t kCallerPolls = 32;
+// The worker's thread naps for an eighth of the time that callers have polled, within these bounds.
+// A nap costs 5 us on a virtual machine for timers and context switches, and delays calls of peers
+// by at most its length.
 constexpr microseconds kShortestNap{50};
 constexpr microseconds kLongestNap{400};
 
-thread_local int hush_depth = 0;
+thread_local int silencer_depth = 0;
 
-ucs_log_func_rc_t hear_log(const char*, unsigned, const char*, ucs_log_level_t,
-                           const ucs_log_component_config_t*, const char*, va_list) {
-  return hush_depth > 0 ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
+ucs_log_func_rc_t filter_log(const char*, unsigned, const char*, ucs_log_level_t,
+                             const ucs_log_component_config_t*, const char*, va_list) {
+  return silencer_depth > 0 ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
 }
 
 struct ConfigDeleter {
@@ -49,21 +50,21 @@ Result<Config> read_config(const UcxOptions& options) {
   ucp_config_t* read = nullptr;
   const ucs_status_t status = ::ucp_config_read(nullptr, nullptr, &read);
   if (status != UCS_OK) {
-    return ucx_fault("ucp_config_read", status, "the environment's settings (UCX_...) are wrong");
+    return ucx_fault("ucp_config_read", status, "invalid UCX_... settings in the environment");
   }
   Config config(read);
   struct Setting {
     const char* name;
     std::string value;
   };
-  // What UCX 1.13 sends over TCP from where it lies ends the process when the peer dies meanwhile
-  // (uct_iface.h: "comp->count > 0"). Our messages are copied anyway.
+  // Zero-copy sends over TCP abort the process in UCX 1.13 if the peer dies meanwhile (uct_iface.h:
+  // "comp->count > 0"). Messages are copied anyway.
   for (const Setting& each :
        {Setting{"TLS", options.transports}, Setting{"NET_DEVICES", options.devices},
         Setting{"ZCOPY_THRESH", "inf"}}) {
     if (each.value.empty()) continue;
     if (::ucp_config_modify(config.get(), each.name, each.value.c_str()) != UCS_OK) {
-      return Status::invalid_argument(text("UCX does not take '", each.value, "' as ", each.name));
+      return Status::invalid_argument(text("UCX rejects '", each.value, "' as ", each.name));
     }
   }
   return config;
@@ -71,13 +72,13 @@ Result<Config> read_config(const UcxOptions& options) {
 
 }  // namespace
 
-Hush::Hush() {
+LogSilencer::LogSilencer() {
   static std::once_flag once;
-  std::call_once(once, [] { ::ucs_log_push_handler(hear_log); });
-  ++hush_depth;
+  std::call_once(once, [] { ::ucs_log_push_handler(filter_log); });
+  ++silencer_depth;
 }
 
-Hush::~Hush() { --hush_depth; }
+LogSilencer::~LogSilencer() { --silencer_depth; }
 
 Status ucx_fault(std::string_view call, ucs_status_t status, const std::string& what) {
   return Status::device_fault(call, status, text(what, ": ", ::ucs_status_string(status)));
@@ -88,11 +89,11 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::open(const UcxOptions& options) {
     return Status::invalid_argument(
         text("busy_poll of ", options.busy_poll.count(), " microseconds: expected 0 to 1000000"));
   }
-  const auto end_here = [](UcxWorker* worker) {  // as make_fork_guarded does
+  const auto destroy_in_owner = [](UcxWorker* worker) {  // like make_fork_guarded
     std::unique_ptr<UcxWorker> last(worker);
-    if (!last->is_here()) static_cast<void>(last.release());
+    if (!last->in_owner_process()) static_cast<void>(last.release());
   };
-  std::shared_ptr<UcxWorker> opened(new UcxWorker(options), end_here);
+  std::shared_ptr<UcxWorker> opened(new UcxWorker(options), destroy_in_owner);
   if (Status started = opened->start(options); !started.ok()) return started;
   if (Status started = opened->start_thread(); !started.ok()) return started;
   return opened;
@@ -101,7 +102,7 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::open(const UcxOptions& options) {
 UcxWorker::~UcxWorker() { end(); }
 
 Status UcxWorker::start(const UcxOptions& options) {
-  const Hush hush;
+  const LogSilencer silencer;
   MutexLock lock(mutex);
   const Result<Config> config = read_config(options);
   if (!config.ok()) return config.status();
@@ -111,17 +112,18 @@ Status UcxWorker::start(const UcxOptions& options) {
   params.name = "ashlar";
   ucs_status_t status = ::ucp_init(&params, config->get(), &context_);
   if (status != UCS_OK) {
-    return Status::invalid_argument(text("UCX finds nothing that it could use as '",
-                                         options.transports, "' over '", options.devices,
+    return Status::invalid_argument(text("UCX finds no usable transport '", options.transports,
+                                         "' on device '", options.devices,
                                          "': ", ::ucs_status_string(status)));
   }
   ucp_worker_params_t worker_params{};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   status = ::ucp_worker_create(context_, &worker_params, &worker_);
-  if (status != UCS_OK) return ucx_fault("ucp_worker_create", status, "no worker of UCX");
+  if (status != UCS_OK) return ucx_fault("ucp_worker_create", status, "cannot create a UCX worker");
   status = ::ucp_worker_get_efd(worker_, &event_fd_);
-  if (status != UCS_OK) return ucx_fault("ucp_worker_get_efd", status, "no events of UCX");
+  if (status != UCS_OK)
+    return ucx_fault("ucp_worker_get_efd", status, "cannot get the UCX event descriptor");
 
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -131,7 +133,8 @@ Status UcxWorker::start(const UcxOptions& options) {
   handler.arg = this;
   status = ::ucp_worker_set_am_recv_handler(worker_, &handler);
   if (status != UCS_OK) {
-    return ucx_fault("ucp_worker_set_am_recv_handler", status, "no messages of UCX");
+    return ucx_fault("ucp_worker_set_am_recv_handler", status,
+                     "cannot register the UCX message handler");
   }
   return publish_locked();
 }
@@ -140,19 +143,19 @@ Status UcxWorker::publish_locked() {
   ucp_address_t* own = nullptr;
   size_t bytes = 0;
   const ucs_status_t status = ::ucp_worker_get_address(worker_, &own, &bytes);
-  if (status != UCS_OK) return ucx_fault("ucp_worker_get_address", status, "no address of UCX");
+  if (status != UCS_OK)
+    return ucx_fault("ucp_worker_get_address", status, "cannot get the UCX address");
   const auto* begin = reinterpret_cast<const char*>(own);
   address_ = seal({EnvelopeKind::kAddress, 0, 0, {begin, begin + bytes}});
   ::ucp_worker_release_address(worker_, own);
   if (address_.size() > Transport::kMaxAddressBytes) {
-    return Status::invalid_argument(text("UCX's address has ", address_.size(),
-                                         " bytes, and the limit is ", Transport::kMaxAddressBytes,
-                                         ": name fewer devices"));
+    return Status::invalid_argument(text("the UCX address has ", address_.size(), " bytes (limit ",
+                                         Transport::kMaxAddressBytes, "): use fewer devices"));
   }
   return {};
 }
 
-// As base/thread.h does, which is not for libraries outside the core.
+// Like base/thread.h, which is not available to libraries outside the core.
 Status UcxWorker::start_thread() {
   sigset_t blocked;
   sigset_t before;
@@ -160,53 +163,55 @@ Status UcxWorker::start_thread() {
   for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&blocked, own);
   ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
   const auto body = [](void* worker) -> void* {
-    static_cast<UcxWorker*>(worker)->answer_others();
+    static_cast<UcxWorker*>(worker)->run_progress_thread();
     return nullptr;
   };
-  const int error = ::pthread_create(&thread_, nullptr, body, this);
+  pthread_t thread{};
+  const int error = ::pthread_create(&thread, nullptr, body, this);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) return Status::device_fault("pthread_create", error, "no thread for UCX");
-  has_thread_ = true;
+  if (error != 0)
+    return Status::device_fault("pthread_create", error, "cannot start the UCX thread");
+  thread_ = thread;
   return {};
 }
 
-void UcxWorker::answer_others() {
-  const Hush hush;
+void UcxWorker::run_progress_thread() {
+  const LogSilencer silencer;
   Clock::time_point busy_until = Clock::now() + busy_poll_;
   microseconds nap = kShortestNap;
-  uint64_t seen = 0;  // of the looks of others
+  uint64_t seen_polls = 0;  // by callers
   while (!is_ending_.load(std::memory_order_acquire)) {
-    const uint64_t looks = look_count_.load(std::memory_order_relaxed);
-    if (looks - seen >= kLooksOfDrivers) {
-      const bool is_needed = take_nap(nap);
-      seen = is_needed ? look_count_.load(std::memory_order_relaxed) : looks;
+    const uint64_t polls = polling_.poll_count.load(std::memory_order_relaxed);
+    if (polls - seen_polls >= kCallerPolls) {
+      const bool is_needed = nap_.sleep_for(nap);
+      seen_polls = is_needed ? polling_.poll_count.load(std::memory_order_relaxed) : polls;
       nap = std::min(nap + nap / 8, kLongestNap);
       continue;
     }
     nap = kShortestNap;
     bool has_work = false;
     bool is_asleep = false;
-    bool has_outstanding = false;
+    bool has_in_flight = false;
     {
       MutexLock lock(mutex);
-      has_work = step_locked() > 0;
+      has_work = progress_once_locked() > 0;
       if (!has_work && Clock::now() >= busy_until) {
         is_asleep = ::ucp_worker_arm(worker_) == UCS_OK;
         has_work = !is_asleep;
-        looks_before_sleep_ = look_count_.load(std::memory_order_relaxed);
-        is_asleep_.store(is_asleep, std::memory_order_relaxed);
+        polling_.polls_before_sleep.store(polling_.poll_count.load(std::memory_order_relaxed),
+                                          std::memory_order_relaxed);
+        polling_.is_asleep.store(is_asleep, std::memory_order_relaxed);
       }
-      has_outstanding = !with_ucx_.empty();
+      has_in_flight = send_buffers_.has_in_flight();
     }
     if (has_work) busy_until = Clock::now() + busy_poll_;
     if (is_asleep) {
-      // Room to send more is no event of every transport, so that what waits for it is looked
-      // after.
+      // Not every transport signals an event when it can send again, so poll while messages wait.
       pollfd wanted{event_fd_, POLLIN, 0};
-      ::poll(&wanted, 1, has_outstanding ? 1 : -1);
-      // Nobody called it off: what came is for the thread, however often others looked before.
-      if (is_asleep_.exchange(false, std::memory_order_relaxed)) {
-        seen = look_count_.load(std::memory_order_relaxed);
+      ::poll(&wanted, 1, has_in_flight ? 1 : -1);
+      // Still marked asleep: an event woke the thread, so it handles it, even if callers poll.
+      if (polling_.is_asleep.exchange(false, std::memory_order_relaxed)) {
+        seen_polls = polling_.poll_count.load(std::memory_order_relaxed);
       }
     } else if (!has_work) {
       std::this_thread::yield();
@@ -214,62 +219,62 @@ void UcxWorker::answer_others() {
   }
 }
 
-bool UcxWorker::take_nap(microseconds time) {
+bool InterruptibleSleep::sleep_for(microseconds time) {
   const Clock::time_point end = Clock::now() + time;
-  MutexLock lock(napping_);
-  while (!is_called_back_ && lock.wait_until(called_back_, end)) {
+  MutexLock lock(mutex_);
+  while (!is_interrupted_ && lock.wait_until(interrupted_, end)) {
   }
-  return std::exchange(is_called_back_, false);
+  return std::exchange(is_interrupted_, false);
 }
 
-void UcxWorker::call_back() {
-  MutexLock lock(napping_);
-  is_called_back_ = true;
-  called_back_.notify_one();
+void InterruptibleSleep::interrupt() {
+  MutexLock lock(mutex_);
+  is_interrupted_ = true;
+  interrupted_.notify_one();
 }
 
 void UcxWorker::progress() {
-  if (!is_here()) return;
-  const Hush hush;
+  if (!in_owner_process()) return;
+  const LogSilencer silencer;
   MutexLock lock(mutex);
   progress_locked();
 }
 
 void UcxWorker::progress_locked() {
   if (worker_ == nullptr) return;
-  const uint64_t looks = look_count_.fetch_add(1, std::memory_order_relaxed);
-  // Asleep, the thread is woken by every message, only to find that it was read here, and poll then
-  // goes on without returning. So it is called off: naps are for as long as others look.
-  if (looks - looks_before_sleep_ >= kLooksOfDrivers &&
-      is_asleep_.exchange(false, std::memory_order_relaxed)) {
+  const uint64_t polls = polling_.poll_count.fetch_add(1, std::memory_order_relaxed);
+  // Every message would wake the sleeping thread, only for it to find that a caller has handled it
+  // already. Ending its sleep makes it nap for as long as callers poll.
+  if (polls - polling_.polls_before_sleep.load(std::memory_order_relaxed) >= kCallerPolls &&
+      polling_.is_asleep.exchange(false, std::memory_order_relaxed)) {
     wake_locked();
   }
-  step_locked();
+  progress_once_locked();
 }
 
-unsigned UcxWorker::step_locked() {
+unsigned UcxWorker::progress_once_locked() {
   const unsigned done = ::ucp_worker_progress(worker_);
-  tell_done_locked();
-  for (ucp_ep_h endpoint : std::exchange(to_cut_, {})) cut_off_locked(endpoint);
+  flush_completed_locked();
+  for (ucp_ep_h endpoint : responses_.take_endpoints_to_disconnect()) disconnect_locked(endpoint);
   return done;
 }
 
 void UcxWorker::end() {
-  if (!is_here()) return;
-  MutexLock one(ending_);
-  const Hush hush;
+  if (!in_owner_process()) return;
+  MutexLock one(end_mutex_);
+  const LogSilencer silencer;
   for (const auto& connection : connections()) connection->close();
-  if (has_thread_) {
+  if (thread_) {
     is_ending_.store(true, std::memory_order_release);
-    call_back();
+    wake_progress_thread();
     {
       MutexLock lock(mutex);
       wake_locked();
     }
-    ::pthread_join(thread_, nullptr);
-    has_thread_ = false;
+    ::pthread_join(*thread_, nullptr);
+    thread_.reset();
   }
-  // One that was added meanwhile.
+  // Connections that were added meanwhile.
   for (const auto& connection : connections()) connection->close();
   MutexLock lock(mutex);
   destroy_locked();
@@ -278,22 +283,20 @@ void UcxWorker::end() {
 
 void UcxWorker::destroy_locked() {
   regions_.clear();
-  awaited_.clear();
+  pending_calls_.clear();
   endpoints_.clear();
-  done_.clear();
-  to_cut_.clear();
+  responses_.clear_queued();
   if (worker_ != nullptr) ::ucp_worker_destroy(worker_);
   worker_ = nullptr;
   if (context_ != nullptr) ::ucp_cleanup(context_);
   context_ = nullptr;
-  with_ucx_.clear();
-  idle_.clear();
-  owed_.clear();
+  send_buffers_.clear();
+  responses_ = {};
 }
 
 Status UcxWorker::check_locked() const {
   if (worker_ != nullptr && !is_ending_.load(std::memory_order_relaxed)) return {};
-  return Status::invalid_argument("the transport (UCX) has ended already");
+  return Status::invalid_argument("the UCX transport has ended");
 }
 
 void UcxWorker::add(const std::shared_ptr<UcxConnection>& connection) {
@@ -314,7 +317,7 @@ std::vector<std::shared_ptr<UcxConnection>> UcxWorker::connections() {
 Result<RegionToken> UcxWorker::share(std::span<std::byte> memory) {
   RegionToken token{};
   if (::getrandom(token.data(), sizeof(token), 0) != static_cast<ssize_t>(sizeof(token))) {
-    return Status::device_fault("getrandom", errno, "no random bytes for the key of a region");
+    return Status::device_fault("getrandom", errno, "cannot create a random region key");
   }
   MutexLock lock(mutex);
   if (Status good = check_locked(); !good.ok()) return good;
@@ -322,70 +325,39 @@ Result<RegionToken> UcxWorker::share(std::span<std::byte> memory) {
   return token;
 }
 
-void UcxWorker::forget(const RegionToken& region) {
+void UcxWorker::unshare(const RegionToken& region) {
   MutexLock lock(mutex);
   regions_.erase(region);
 }
 
 ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
                                     std::span<const std::byte> data) {
-  if (idle_.empty()) {
-    idle_.push_back(std::make_unique<Sending>());
-    idle_.back()->place = idle_.begin();
-  }
-  Sending& sending = *idle_.back();
-  // Before UCX has it: what one sends to oneself is served, and answered, meanwhile.
-  with_ucx_.splice(with_ucx_.end(), idle_, sending.place);
-  sending.worker = this;
-  sending.message = message;
-  sending.data.assign(data.begin(), data.end());
-  const bool is_answer = message.kind == MessageKind::kAnswer || message.kind == MessageKind::kDone;
-  sending.answers = is_answer ? to : nullptr;
-  if (sending.answers != nullptr) {
-    Owed& owed = owed_[to];
-    ++owed.count;
-    owed.bytes += data.size();
-  }
+  // In flight before UCX gets it: a message to this process is handled during the send.
+  SendBuffer& buffer = send_buffers_.acquire();
+  buffer.worker = this;
+  buffer.message = message;
+  buffer.data.assign(data.begin(), data.end());
+  const bool is_response =
+      message.kind == MessageKind::kResponse || message.kind == MessageKind::kCompleted;
+  buffer.reply_to = is_response ? to : nullptr;
+  if (is_response) responses_.add_unsent(to, data.size());
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   param.cb.send = on_sent;
-  param.user_data = &sending;
-  // Larger ones would be fetched by the other side, from memory that may be gone.
+  param.user_data = &buffer;
+  // Without this flag, the receiver would read large messages from memory that may be freed.
   param.flags = UCP_AM_SEND_FLAG_EAGER;
-  if (!is_answer) param.flags |= UCP_AM_SEND_FLAG_REPLY;
-  ucs_status_ptr_t answer =
-      ::ucp_am_send_nbx(to, kMessageId, &sending.message, sizeof(sending.message),
-                        sending.data.data(), sending.data.size(), &param);
-  if (UCS_PTR_IS_PTR(answer)) {
-    wake_locked();  // whoever called may have better things to do than progress
+  if (!is_response) param.flags |= UCP_AM_SEND_FLAG_REPLY;
+  ucs_status_ptr_t request =
+      ::ucp_am_send_nbx(to, kMessageId, &buffer.message, sizeof(buffer.message), buffer.data.data(),
+                        buffer.data.size(), &param);
+  if (UCS_PTR_IS_PTR(request)) {
+    wake_locked();  // the caller may not call progress soon
     return UCS_OK;
   }
-  take_back_locked(sending);
-  return UCS_PTR_STATUS(answer);
-}
-
-uint64_t UcxWorker::await_locked(const Awaited& awaited) {
-  awaited_[++call_count_] = awaited;
-  return call_count_;
-}
-
-void UcxWorker::stop_awaiting_locked(const Waiter& waiter) {
-  for (auto& [call, awaited] : awaited_) {
-    if (awaited.waiter != &waiter) continue;
-    awaited.waiter = nullptr;
-    awaited.into = {};
-  }
-}
-
-void UcxWorker::stop_awaiting_locked(const UcxConnection& connection) {
-  std::erase_if(awaited_, [&](const auto& each) { return each.second.connection == &connection; });
-}
-
-size_t UcxWorker::waiting_bytes_locked() const {
-  size_t bytes = 0;
-  for (const auto& each : with_ucx_) bytes += sizeof(Message) + each->data.size();
-  return bytes;
+  release_buffer_locked(buffer);
+  return UCS_PTR_STATUS(request);
 }
 
 void UcxWorker::wake_locked() {

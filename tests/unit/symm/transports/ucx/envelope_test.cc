@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes from others: whatever they are, UCX sees none but whole ones of its own release.
+// Serialized addresses and keys: only intact ones of the same UCX version are accepted.
 #include "symm/transports/ucx/envelope.h"
 
 #include <gmock/gmock.h>
@@ -13,10 +13,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Envelope a_key() { return {EnvelopeKind::kKey, 0x1000, 64, {'k', 'e', 'y'}}; }
+Envelope make_key() { return {EnvelopeKind::kKey, 0x1000, 64, {'k', 'e', 'y'}}; }
 
-TEST(UcxEnvelopeTest, ComesOutAsItWentInFollowedByZeroes) {
-  const Result<Envelope> opened = open_envelope(EnvelopeKind::kKey, seal(a_key()));
+TEST(UcxEnvelopeTest, RoundTripsWithZeroPadding) {
+  const Result<Envelope> opened = open_envelope(EnvelopeKind::kKey, seal(make_key()));
   ASSERT_TRUE(opened.ok()) << opened.status().to_string();
   EXPECT_EQ(opened->base, 0x1000);
   EXPECT_EQ(opened->bytes, 64);
@@ -26,8 +26,8 @@ TEST(UcxEnvelopeTest, ComesOutAsItWentInFollowedByZeroes) {
             static_cast<int64_t>(opened->content.size()) - 3);
 }
 
-TEST(UcxEnvelopeTest, IsRefusedWhereverItIsCutOrChanged) {
-  const std::string sealed = seal(a_key());
+TEST(UcxEnvelopeTest, RejectsTruncatedAndChangedBytes) {
+  const std::string sealed = seal(make_key());
   for (size_t length = 0; length < sealed.size(); ++length) {
     EXPECT_EQ(open_envelope(EnvelopeKind::kKey, sealed.substr(0, length)).status().kind(),
               StatusKind::kFormat)
@@ -40,20 +40,20 @@ TEST(UcxEnvelopeTest, IsRefusedWhereverItIsCutOrChanged) {
   }
 }
 
-TEST(UcxEnvelopeTest, OfAnotherKindOrTooLongOrOfImpossibleMemoryIsRefused) {
-  const auto refusal = [](EnvelopeKind kind, const std::string& sealed) {
+TEST(UcxEnvelopeTest, RejectsWrongKindLengthAndRange) {
+  const auto error_of = [](EnvelopeKind kind, const std::string& sealed) {
     return open_envelope(kind, sealed).status().to_string();
   };
-  EXPECT_THAT(refusal(EnvelopeKind::kAddress, seal(a_key())), HasSubstr("no address of UCX"));
-  Envelope around_the_end = a_key();
-  around_the_end.base = UINT64_MAX;
-  EXPECT_THAT(refusal(EnvelopeKind::kKey, seal(around_the_end)), HasSubstr("cannot be"));
-  Envelope of_nothing = a_key();
-  of_nothing.bytes = 0;
-  EXPECT_THAT(refusal(EnvelopeKind::kKey, seal(of_nothing)), HasSubstr("cannot be"));
-  Envelope long_one = a_key();
-  long_one.content.resize(Transport::kMaxKeyBytes);
-  EXPECT_THAT(refusal(EnvelopeKind::kKey, seal(long_one)), HasSubstr("no key of UCX"));
+  EXPECT_THAT(error_of(EnvelopeKind::kAddress, seal(make_key())), HasSubstr("not a UCX address"));
+  Envelope wrapping = make_key();
+  wrapping.base = UINT64_MAX;
+  EXPECT_THAT(error_of(EnvelopeKind::kKey, seal(wrapping)), HasSubstr("impossible memory range"));
+  Envelope empty = make_key();
+  empty.bytes = 0;
+  EXPECT_THAT(error_of(EnvelopeKind::kKey, seal(empty)), HasSubstr("impossible memory range"));
+  Envelope too_long = make_key();
+  too_long.content.resize(Transport::kMaxKeyBytes);
+  EXPECT_THAT(error_of(EnvelopeKind::kKey, seal(too_long)), HasSubstr("not a UCX key"));
 }
 
 }  // namespace

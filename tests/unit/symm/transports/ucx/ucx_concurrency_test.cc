@@ -16,7 +16,7 @@
 namespace ashlar::symm {
 namespace {
 
-Deadline patience() { return Deadline::after(std::chrono::seconds(60)); }
+Deadline test_deadline() { return Deadline::after(std::chrono::seconds(60)); }
 
 struct Side {
   explicit Side(const char* transports = "tcp")
@@ -28,7 +28,8 @@ struct Side {
     return options;
   }
   void connect_to(const Side& other) {
-    endpoint = *transport->connect(other.transport->address(), {1, "pair", failure}, patience());
+    endpoint =
+        *transport->connect(other.transport->address(), {1, "pair", failure}, test_deadline());
     remote = *endpoint->open(other.region->key());
   }
 
@@ -44,10 +45,10 @@ constexpr int kThreads = 6;
 constexpr int kTimes = 100;
 constexpr int kRounds = 20;
 
-TEST(UcxTransportConcurrencyTest, ManyThreadsUseOneEndpointAtOnce) {
-  Side here;
-  Side there;
-  here.connect_to(there);
+TEST(UcxTransportConcurrencyTest, ManyThreadsShareOneEndpoint) {
+  Side local;
+  Side peer;
+  local.connect_to(peer);
   std::atomic<int> failures{0};
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < kThreads; ++t) {
@@ -56,112 +57,113 @@ TEST(UcxTransportConcurrencyTest, ManyThreadsUseOneEndpointAtOnce) {
       for (uint64_t i = 1; i <= kTimes; ++i) {
         uint64_t got = 0;
         const bool is_good =
-            here.remote->put(own, std::as_bytes(std::span(&i, 1)), patience()).ok() &&
-            here.endpoint->fence(patience()).ok() &&
-            here.remote->get(own, std::as_writable_bytes(std::span(&got, 1)), patience()).ok() &&
+            local.remote->put(own, std::as_bytes(std::span(&i, 1)), test_deadline()).ok() &&
+            local.endpoint->fence(test_deadline()).ok() &&
+            local.remote->get(own, std::as_writable_bytes(std::span(&got, 1)), test_deadline())
+                .ok() &&
             got == i &&
-            here.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, patience()).ok();
+            local.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, test_deadline()).ok();
         if (!is_good) failures.fetch_add(1);
       }
     });
   }
   for (std::thread& each : threads) each.join();
   EXPECT_EQ(failures.load(), 0);
-  EXPECT_TRUE(here.transport->quiet(patience()).ok());
-  EXPECT_EQ(*here.remote->fetch({AtomicKind::kAdd, WordBytes::k8, 0, 0, 0}, patience()),
+  EXPECT_TRUE(local.transport->quiet(test_deadline()).ok());
+  EXPECT_EQ(*local.remote->fetch({AtomicKind::kAdd, WordBytes::k8, 0, 0, 0}, test_deadline()),
             kThreads * kTimes);
 }
 
-// The thread of whoever looks itself goes out of the way; it comes back for those who call then.
-TEST(UcxTransportConcurrencyTest, WhoeverHasWaitedForOthersAnswersThemAfterwards) {
-  Side here;
-  Side there;
-  here.connect_to(there);
-  there.connect_to(here);
+// The worker's thread stays idle while a caller polls, and must resume for calls of peers.
+TEST(UcxTransportConcurrencyTest, RespondsToPeersAfterPolling) {
+  Side local;
+  Side peer;
+  local.connect_to(peer);
+  peer.connect_to(local);
   const AtomicOp add_one{AtomicKind::kAdd, WordBytes::k8, 0, 1, 0};
   for (uint64_t round = 0; round < kRounds; ++round) {
     for (uint64_t i = 0; i < kTimes; ++i) {
-      const Result<uint64_t> before = here.remote->fetch(add_one, patience());
+      const Result<uint64_t> before = local.remote->fetch(add_one, test_deadline());
       ASSERT_TRUE(before.ok()) << before.status().to_string();
       ASSERT_EQ(*before, round * kTimes + i);
     }
-    const Result<uint64_t> before = there.remote->fetch(add_one, patience());
+    const Result<uint64_t> before = peer.remote->fetch(add_one, test_deadline());
     ASSERT_TRUE(before.ok()) << before.status().to_string();
     ASSERT_EQ(*before, round);
   }
 }
 
-// Threads that ask again and again, until they are told why not.
-class Askers {
+// Threads that call again and again, until they are told why not.
+class LoopingThreads {
  public:
-  explicit Askers(const std::function<Status(int thread)>& ask) {
+  explicit LoopingThreads(const std::function<Status(int thread)>& call) {
     for (int t = 0; t < kThreads; ++t) {
-      threads_.emplace_back([this, ask, t] {
-        const Deadline end = patience();
+      threads_.emplace_back([this, call, t] {
+        const Deadline end = test_deadline();
         Status status;
         while (status.ok() && !end.has_passed()) {
-          status = ask(t);
-          answered_.fetch_add(1);
+          status = call(t);
+          call_count_.fetch_add(1);
         }
-        ends_[t] = status;
+        results_[t] = status;
       });
     }
   }
-  ~Askers() { ends(); }
-  Askers(const Askers&) = delete;
-  Askers& operator=(const Askers&) = delete;
+  ~LoopingThreads() { results(); }
+  LoopingThreads(const LoopingThreads&) = delete;
+  LoopingThreads& operator=(const LoopingThreads&) = delete;
 
-  bool are_busy() const { return answered_.load() >= 10 * kThreads; }
-  // What each was told in the end.
-  const std::vector<Status>& ends() {
+  bool are_running() const { return call_count_.load() >= 10 * kThreads; }
+  // The final status of each thread.
+  const std::vector<Status>& results() {
     for (std::thread& each : threads_) {
       if (each.joinable()) each.join();
     }
-    return ends_;
+    return results_;
   }
 
  private:
-  std::atomic<int> answered_{0};
-  std::vector<Status> ends_ = std::vector<Status>(kThreads);
+  std::atomic<int> call_count_{0};
+  std::vector<Status> results_ = std::vector<Status>(kThreads);
   std::vector<std::thread> threads_;
 };
 
-TEST(UcxTransportConcurrencyTest, ItMayEndWhileOthersUseIt) {
-  Side here;
-  Side there;
-  here.connect_to(there);
-  Askers askers([&](int thread) {
+TEST(UcxTransportConcurrencyTest, EndsWhileThreadsUseIt) {
+  Side local;
+  Side peer;
+  local.connect_to(peer);
+  LoopingThreads callers([&](int thread) {
     std::array<std::byte, 512> own{};
-    if (thread % 2 == 0) return here.remote->get(0, own, patience());
-    return here.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, patience());
+    if (thread % 2 == 0) return local.remote->get(0, own, test_deadline());
+    return local.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, test_deadline());
   });
-  EXPECT_TRUE(contract::eventually([&] { return askers.are_busy(); }));
-  std::thread second([&] { here.transport->end(); });
-  here.transport->end();
+  EXPECT_TRUE(contract::eventually([&] { return callers.are_running(); }));
+  std::thread second([&] { local.transport->end(); });
+  local.transport->end();
   second.join();
-  for (const Status& each : askers.ends()) {
+  for (const Status& each : callers.results()) {
     EXPECT_EQ(each.kind(), StatusKind::kInvalidArgument) << each.to_string();
   }
-  EXPECT_FALSE(here.failure->has_happened()) << here.failure->reason().to_string();
+  EXPECT_FALSE(local.failure->has_happened()) << local.failure->reason().to_string();
 }
 
-// Whoever comes late finds UCX's own memory gone.
-TEST(UcxTransportConcurrencyTest, ItMayEndWhileOthersCloseWhatCameFromIt) {
+// A thread that closes late must not use freed UCX objects.
+TEST(UcxTransportConcurrencyTest, EndsWhileThreadsCloseItsObjects) {
   for (const char* transports : {"tcp", "sm,self"}) {
-    Side there(transports);
+    Side peer(transports);
     for (int round = 0; round < kRounds; ++round) {
-      Side here(transports);
+      Side local(transports);
       std::vector<std::unique_ptr<Endpoint>> endpoints;
       std::vector<std::unique_ptr<RemoteRegion>> regions;
       for (int t = 0; t < kThreads; ++t) {
-        here.connect_to(there);
-        endpoints.push_back(std::move(here.endpoint));
-        regions.push_back(std::move(here.remote));
+        local.connect_to(peer);
+        endpoints.push_back(std::move(local.endpoint));
+        regions.push_back(std::move(local.remote));
       }
       std::atomic<int> ready{0};
       const auto all_are_ready = [&] {
         ready.fetch_add(1);
-        const Deadline end = patience();
+        const Deadline end = test_deadline();
         while (ready.load() <= kThreads && !end.has_passed()) {
         }
       };
@@ -174,27 +176,27 @@ TEST(UcxTransportConcurrencyTest, ItMayEndWhileOthersCloseWhatCameFromIt) {
         });
       }
       all_are_ready();
-      here.transport->end();
+      local.transport->end();
       for (std::thread& each : closers) each.join();
-      EXPECT_FALSE(here.failure->has_happened()) << here.failure->reason().to_string();
+      EXPECT_FALSE(local.failure->has_happened()) << local.failure->reason().to_string();
     }
   }
 }
 
-TEST(UcxTransportConcurrencyTest, TheOtherSidesEndFailsEveryWaiter) {
-  Side here;
-  Side there;
-  here.connect_to(there);
-  Askers askers([&](int) {
+TEST(UcxTransportConcurrencyTest, PeerEndFailsEveryWaiter) {
+  Side local;
+  Side peer;
+  local.connect_to(peer);
+  LoopingThreads callers([&](int) {
     std::array<std::byte, 512> own{};
-    return here.remote->get(0, own, patience());
+    return local.remote->get(0, own, test_deadline());
   });
-  EXPECT_TRUE(contract::eventually([&] { return askers.are_busy(); }));
-  there.transport->end();
-  for (const Status& each : askers.ends()) {
+  EXPECT_TRUE(contract::eventually([&] { return callers.are_running(); }));
+  peer.transport->end();
+  for (const Status& each : callers.results()) {
     EXPECT_EQ(each.kind(), StatusKind::kPeerLost) << each.to_string();
   }
-  EXPECT_EQ(here.failure->reason().kind(), StatusKind::kPeerLost);
+  EXPECT_EQ(local.failure->reason().kind(), StatusKind::kPeerLost);
 }
 
 }  // namespace

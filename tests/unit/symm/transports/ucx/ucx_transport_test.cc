@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The transport with itself: its mistakes, its ends, what it leaves.
+// The UCX transport connected to itself: operations, argument checks, teardown.
 #include "ashlar/ucx_transport.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
+Deadline test_deadline() { return Deadline::after(std::chrono::seconds(30)); }
 
 UcxOptions over_tcp() {
   UcxOptions options;
@@ -33,39 +33,39 @@ class UcxTransportTest : public ::testing::Test {
   std::shared_ptr<Transport> transport_ = *open_ucx_transport(over_tcp());
   std::unique_ptr<Region> region_ = *transport_->share(memory_);
   std::unique_ptr<Endpoint> endpoint_ =
-      *transport_->connect(transport_->address(), {5, "lonely", failure_}, patience());
+      *transport_->connect(transport_->address(), {5, "lonely", failure_}, test_deadline());
   std::unique_ptr<RemoteRegion> remote_ = *endpoint_->open(region_->key());
 };
 
 TEST_F(UcxTransportTest, ReachesItself) {
   const std::array<std::byte, 3> sent{std::byte{1}, std::byte{2}, std::byte{3}};
-  ASSERT_TRUE(remote_->put(100, sent, patience()).ok());
-  ASSERT_TRUE(transport_->quiet(patience()).ok());
+  ASSERT_TRUE(remote_->put(100, sent, test_deadline()).ok());
+  ASSERT_TRUE(transport_->quiet(test_deadline()).ok());
   EXPECT_EQ(memory_[102], std::byte{3});
   std::array<std::byte, 4> got{};
-  ASSERT_TRUE(remote_->get(100, got, patience()).ok());
+  ASSERT_TRUE(remote_->get(100, got, test_deadline()).ok());
   EXPECT_EQ(got[2], std::byte{3});
   EXPECT_EQ(got[3], std::byte{0});
 }
 
-TEST_F(UcxTransportTest, PutsAndGetsMoreThanIsOnTheWayAtOnce) {
+TEST_F(UcxTransportTest, TransfersMoreThanFitsInFlight) {
   std::vector<uint32_t> memory(size_t{3} << 20);  // 12 MiB
   const std::unique_ptr<Region> region =
       *transport_->share(std::as_writable_bytes(std::span(memory)));
   const std::unique_ptr<RemoteRegion> remote = *endpoint_->open(region->key());
   std::vector<uint32_t> sent(memory.size());
   std::iota(sent.begin(), sent.end(), 7U);
-  ASSERT_TRUE(remote->put(0, std::as_bytes(std::span(sent)), patience()).ok());
-  ASSERT_TRUE(transport_->quiet(patience()).ok());
+  ASSERT_TRUE(remote->put(0, std::as_bytes(std::span(sent)), test_deadline()).ok());
+  ASSERT_TRUE(transport_->quiet(test_deadline()).ok());
   EXPECT_TRUE(memory == sent);
   std::vector<uint32_t> got(memory.size());
-  ASSERT_TRUE(remote->get(0, std::as_writable_bytes(std::span(got)), patience()).ok());
+  ASSERT_TRUE(remote->get(0, std::as_writable_bytes(std::span(got)), test_deadline()).ok());
   EXPECT_TRUE(got == sent);
 }
 
-TEST_F(UcxTransportTest, KnowsAllAtomics) {
+TEST_F(UcxTransportTest, SupportsAllAtomics) {
   const auto fetch = [&](AtomicKind kind, uint64_t operand, uint64_t expected = 0) {
-    return *remote_->fetch({kind, WordBytes::k8, 8, operand, expected}, patience());
+    return *remote_->fetch({kind, WordBytes::k8, 8, operand, expected}, test_deadline());
   };
   EXPECT_EQ(fetch(AtomicKind::kSwap, 0x1'0000'00f0), 0);
   EXPECT_EQ(fetch(AtomicKind::kAdd, 0xf), 0x1'0000'00f0);
@@ -77,84 +77,84 @@ TEST_F(UcxTransportTest, KnowsAllAtomics) {
   EXPECT_EQ(fetch(AtomicKind::kAdd, 0), 7);
 }
 
-TEST_F(UcxTransportTest, ChangesFourBytesWhereFourAreMeant) {
+TEST_F(UcxTransportTest, FourByteAtomicsChangeFourBytes) {
   memory_.fill(std::byte{0xff});
   const AtomicOp one{AtomicKind::kAdd, WordBytes::k4, 4, 1, 0};
-  EXPECT_EQ(*remote_->fetch(one, patience()), 0xffff'ffff);
-  EXPECT_EQ(*remote_->fetch(one, patience()), 0);
+  EXPECT_EQ(*remote_->fetch(one, test_deadline()), 0xffff'ffff);
+  EXPECT_EQ(*remote_->fetch(one, test_deadline()), 0);
   EXPECT_EQ(memory_[3], std::byte{0xff});
   EXPECT_EQ(memory_[8], std::byte{0xff});
 }
 
-TEST_F(UcxTransportTest, RefusesWhatIsNotWithinTheRegion) {
+TEST_F(UcxTransportTest, RejectsCallsOutsideTheRegion) {
   std::array<std::byte, 16> bytes{};
   EXPECT_EQ(remote_->bytes(), memory_.size());
   for (uint64_t offset : {uint64_t{241}, uint64_t{257}, UINT64_MAX, UINT64_MAX - 7}) {
-    EXPECT_EQ(remote_->put(offset, bytes, patience()).kind(), StatusKind::kInvalidArgument)
+    EXPECT_EQ(remote_->put(offset, bytes, test_deadline()).kind(), StatusKind::kInvalidArgument)
         << offset;
-    EXPECT_EQ(remote_->get(offset, bytes, patience()).kind(), StatusKind::kInvalidArgument)
+    EXPECT_EQ(remote_->get(offset, bytes, test_deadline()).kind(), StatusKind::kInvalidArgument)
         << offset;
   }
   const auto add_at = [&](uint64_t offset) {
     const AtomicOp call{AtomicKind::kAdd, WordBytes::k8, offset, 1, 0};
-    EXPECT_EQ(remote_->post(call, patience()).kind(),
-              remote_->fetch(call, patience()).status().kind());
-    return remote_->post(call, patience()).to_string();
+    EXPECT_EQ(remote_->post(call, test_deadline()).kind(),
+              remote_->fetch(call, test_deadline()).status().kind());
+    return remote_->post(call, test_deadline()).to_string();
   };
   EXPECT_THAT(add_at(4), HasSubstr("not aligned"));
   EXPECT_THAT(add_at(256), HasSubstr("8 bytes at offset 256: the region has 256"));
   EXPECT_THAT(add_at(UINT64_MAX - 7), HasSubstr("the region has 256"));
-  EXPECT_EQ(remote_->post({AtomicKind::kSwap, WordBytes::k8, 0, 1, 0}, patience()).kind(),
+  EXPECT_EQ(remote_->post({AtomicKind::kSwap, WordBytes::k8, 0, 1, 0}, test_deadline()).kind(),
             StatusKind::kInvalidArgument);
-  EXPECT_TRUE(remote_->put(256, {}, patience()).ok());
+  EXPECT_TRUE(remote_->put(256, {}, test_deadline()).ok());
 }
 
-TEST_F(UcxTransportTest, SaysSoWhenTheOtherSideSharesARegionNoMore) {
+TEST_F(UcxTransportTest, ReportsRegionsThatAreNoLongerShared) {
   region_.reset();
   std::array<std::byte, 8> bytes{std::byte{1}};
-  EXPECT_THAT(
-      remote_->get(0, bytes, patience()).to_string(),
-      HasSubstr("invalid argument: rank 5 of group lonely does not share this region any more"));
-  EXPECT_TRUE(remote_->put(0, bytes, patience()).ok());
-  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kInvalidArgument);
-  EXPECT_TRUE(endpoint_->quiet(patience()).ok());  // once is enough
+  EXPECT_THAT(remote_->get(0, bytes, test_deadline()).to_string(),
+              HasSubstr("invalid argument: rank 5 of group lonely no longer shares this region"));
+  EXPECT_TRUE(remote_->put(0, bytes, test_deadline()).ok());
+  EXPECT_EQ(endpoint_->quiet(test_deadline()).kind(), StatusKind::kInvalidArgument);
+  EXPECT_TRUE(endpoint_->quiet(test_deadline()).ok());  // an error is reported once
   EXPECT_EQ(memory_[0], std::byte{0});
 }
 
-TEST_F(UcxTransportTest, RefusesBytesThatAreNoAddressAndNoKey) {
+TEST_F(UcxTransportTest, RejectsInvalidAddressesAndKeys) {
   const RemotePeer peer{5, "lonely", failure_};
   for (const std::string& bytes : {std::string(), std::string(100, 'x'), region_->key()}) {
-    EXPECT_EQ(transport_->connect(bytes, peer, patience()).status().kind(), StatusKind::kFormat);
+    EXPECT_EQ(transport_->connect(bytes, peer, test_deadline()).status().kind(),
+              StatusKind::kFormat);
   }
   EXPECT_EQ(endpoint_->open(transport_->address()).status().kind(), StatusKind::kFormat);
   EXPECT_EQ(transport_->share({}).status().kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_F(UcxTransportTest, IsOverAfterItsEndHoweverOftenItEnds) {
+TEST_F(UcxTransportTest, RejectsCallsAfterEnd) {
   transport_->end();
   transport_->end();
   transport_->progress();
-  const Status refused = remote_->put(0, std::span(memory_).first(1), patience());
-  EXPECT_EQ(refused.to_string(), "invalid argument: the transport (UCX) has ended already");
-  EXPECT_EQ(endpoint_->quiet(patience()).kind(), StatusKind::kInvalidArgument);
+  const Status refused = remote_->put(0, std::span(memory_).first(1), test_deadline());
+  EXPECT_EQ(refused.to_string(), "invalid argument: the UCX transport has ended");
+  EXPECT_EQ(endpoint_->quiet(test_deadline()).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(transport_->share(memory_).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(endpoint_->open(region_->key()).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(transport_->connect(transport_->address(), {5, "lonely", failure_}, patience())
+  EXPECT_EQ(transport_->connect(transport_->address(), {5, "lonely", failure_}, test_deadline())
                 .status()
                 .kind(),
             StatusKind::kInvalidArgument);
   EXPECT_FALSE(failure_->has_happened());
 }
 
-TEST_F(UcxTransportTest, FailsAtOnceWhenTheGroupHas) {
+TEST_F(UcxTransportTest, FailsImmediatelyAfterTheGroupFailed) {
   failure_->report(Status::peer_lost("rank 3 died"));
-  EXPECT_EQ(remote_->put(0, std::span(memory_).first(1), patience()).message(), "rank 3 died");
-  EXPECT_EQ(endpoint_->quiet(patience()).message(), "rank 3 died");
+  EXPECT_EQ(remote_->put(0, std::span(memory_).first(1), test_deadline()).message(), "rank 3 died");
+  EXPECT_EQ(endpoint_->quiet(test_deadline()).message(), "rank 3 died");
 }
 
-TEST(UcxTransportOptionsTest, ThatUcxDoesNotTakeAreTheUsersMistake) {
+TEST(UcxTransportOptionsTest, RejectsOptionsThatUcxRejects) {
   UcxOptions options;
-  options.transports = "pigeons";
+  options.transports = "no_such_transport";
   EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
   options.transports = "tcp";
   options.devices = "no_such_device";
@@ -170,15 +170,15 @@ size_t count_fds() {
       std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }
 
-TEST(UcxTransportLeavingTest, NoDescriptorIsLeftOpen) {
+TEST(UcxTransportTeardownTest, LeaksNoDescriptors) {
   const auto once = [] {
     std::array<std::byte, 64> memory{};
     const std::shared_ptr<Transport> transport = *open_ucx_transport(over_tcp());
     const std::unique_ptr<Region> region = *transport->share(memory);
     const std::unique_ptr<Endpoint> endpoint = *transport->connect(
-        transport->address(), {0, "lonely", std::make_shared<Failure>()}, patience());
+        transport->address(), {0, "lonely", std::make_shared<Failure>()}, test_deadline());
   };
-  once();  // UCX keeps what it has once in each process
+  once();  // UCX keeps some descriptors per process
   const size_t before = count_fds();
   for (int i = 0; i < 5; ++i) once();
   EXPECT_EQ(count_fds(), before);

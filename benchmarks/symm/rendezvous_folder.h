@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the ranks of an MPI program find each other by Ashlar's own means.
+// A temporary folder in which the ranks of an MPI program rendezvous.
 #pragma once
 
 #include <mpi.h>
@@ -19,10 +19,10 @@
 
 namespace ashlar::symm {
 
-// A folder that all ranks see, for as long as rank 0 lives.
-class MeetingPlace {
+// Rank 0 creates the folder and removes it; all ranks must be on one machine.
+class RendezvousFolder {
  public:
-  explicit MeetingPlace(int rank) : is_owner_(rank == 0) {
+  explicit RendezvousFolder(int rank) : is_owner_(rank == 0) {
     if (is_owner_) {
       const std::string wanted =
           (std::filesystem::temp_directory_path() / "ashlar-beside-XXXXXX").string();
@@ -31,13 +31,13 @@ class MeetingPlace {
     }
     MPI_Bcast(path_.data(), static_cast<int>(path_.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
   }
-  ~MeetingPlace() {
+  ~RendezvousFolder() {
     MPI_Barrier(MPI_COMM_WORLD);
     std::error_code ignored;
     if (is_owner_) std::filesystem::remove_all(path_.data(), ignored);
   }
-  MeetingPlace(const MeetingPlace&) = delete;
-  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  RendezvousFolder(const RendezvousFolder&) = delete;
+  RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
   std::shared_ptr<Store> store() const { return unwrap(open_file_store(path_.data())); }
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compares put, get and atomics between two ranks with raw UCX, one at a time and in batches.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ashlar/symmetric.h"
+#include "comparison.h"
+#include "raw_ucx.h"
+#include "rendezvous_folder.h"
+
+namespace ashlar::symm {
+
+// How the two ranks communicate.
+struct PairTransport {
+  std::string name{};            // of the group, and the prefix of each title
+  std::string ucx_transports{};  // for raw UCX, and for Ashlar if `is_network`
+  bool is_network = false;       // if false, Ashlar maps the memory of the peer
+  std::optional<double> most{};  // limit of the time relative to raw UCX
+};
+
+class PairComparison {
+ public:
+  // REQUIRES: RawUcx::has(way.ucx_transports).
+  PairComparison(const RendezvousFolder& place, const ComparisonPlan& plan,
+                 const PairTransport& transport);
+  void run();
+
+ private:
+  using Act = std::function<void()>;
+  struct Entry {
+    std::string title{};
+    int iterations = 1;
+    Act raw{};
+    Act ours{};
+  };
+
+  void copies(size_t bytes);
+  void words();
+  void batches();
+  void compare(const Entry& entry);
+
+  const PairTransport transport_;
+  const ComparisonPlan plan_;
+  Heap heap_;
+  Group group_;
+  Buffer buffer_;
+  Handle handle_;
+  RawUcx raw_;
+  std::vector<std::byte> own_;
+};
+
+}  // namespace ashlar::symm
