@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork, socketpair, kill, wait.
+// Implemented with fork, socketpair, kill and waitpid.
 #include "mp/child_process.h"
 
 #include <gtest/gtest.h>
@@ -16,12 +16,12 @@
 namespace ashlar {
 namespace {
 
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kTestTimeout{30};
 
 }  // namespace
 
-// Forks: tests call this before they start any thread, since a child of a threaded process could
-// find locks held for ever.
+// Tests must fork before they start a thread: a child of a threaded process may inherit locks that
+// no thread will release.
 ChildProcess::ChildProcess(const std::function<int(int socket_fd)>& body) {
   int ends[2] = {-1, -1};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
@@ -40,20 +40,20 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::kill() {
-  if (pid_ <= 0) {  // to the system, -1 is every process there is
-    ADD_FAILURE() << "the child is gone already";
+  if (pid_ <= 0) {  // kill(-1) would signal every process
+    ADD_FAILURE() << "the child has already exited";
     return;
   }
   ::kill(pid_, SIGKILL);
   wait();
 }
 
-void ChildProcess::go_on() { EXPECT_TRUE(pid_ > 0 && ::kill(pid_, SIGCONT) == 0); }
+void ChildProcess::resume() { EXPECT_TRUE(pid_ > 0 && ::kill(pid_, SIGCONT) == 0); }
 
 int ChildProcess::wait() {
   int status = 0;
-  if (pid_ <= 0) {  // to the system, -1 is any child
-    ADD_FAILURE() << "the child is gone already";
+  if (pid_ <= 0) {  // waitpid(-1) would wait for any child
+    ADD_FAILURE() << "the child has already exited";
     return -1;
   }
   EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
@@ -61,13 +61,13 @@ int ChildProcess::wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-bool tell(int socket_fd) {
-  return send_message(socket_fd, std::array<uint8_t, 1>{1}, -1, kPatience).ok();
+bool notify(int socket_fd) {
+  return send_message(socket_fd, std::array<uint8_t, 1>{1}, -1, kTestTimeout).ok();
 }
 
-bool hear(int socket_fd) {
+bool wait_for_notification(int socket_fd) {
   std::array<uint8_t, 1> byte{};
-  return receive_message(socket_fd, byte, kPatience).ok();
+  return receive_message(socket_fd, byte, kTestTimeout).ok();
 }
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A second process for tests that cross processes: it runs a function with one end of a socket and
-// ends with the function's answer; the test holds the other end, and may kill it at any moment.
+// A forked child process for multi-process tests. It runs a function with one end of a socket pair
+// and exits with the function's result. The test owns the other end and may kill the child.
 #pragma once
 
 #include <sys/types.h>
@@ -20,11 +20,11 @@ class ChildProcess {
   ~ChildProcess();
 
   int socket_fd() const { return socket_.get(); }
-  // Ends it as `kill -9` does, and waits until it is gone.
+  // Sends SIGKILL and waits for the child to exit.
   void kill();
-  // After a SIGSTOP.
-  void go_on();
-  // Waits for it to end by itself: its exit status, or 128 + the signal that ended it.
+  // Sends SIGCONT to a stopped child.
+  void resume();
+  // Waits for the child to exit. Returns its exit status, or 128 + the signal that ended it.
   int wait();
 
  private:
@@ -32,8 +32,9 @@ class ChildProcess {
   pid_t pid_ = -1;
 };
 
-// One byte, as a sign to the other side to go on. False: the other side is gone or too slow.
-bool tell(int socket_fd);
-bool hear(int socket_fd);
+// Send and receive one byte, to synchronize the two sides. Return false on timeout or if the other
+// side has closed its socket.
+bool notify(int socket_fd);
+bool wait_for_notification(int socket_fd);
 
 }  // namespace ashlar

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that forks while it has a simulated machine: the child's copy must do the parent no
-// harm.
+// A process forks while it has a simulated machine. The child's copy must not affect the parent.
 #include <gtest/gtest.h>
 
 #include "ashlar/sim.h"
@@ -11,7 +10,7 @@
 namespace ashlar::sim {
 namespace {
 
-TEST(ForkTest, TheEndOfAForkedChildsCopyLeavesTheParentsMachineAlone) {
+TEST(ForkTest, ChildExitLeavesParentMachineIntact) {
   Options options;
   options.capacity_bytes = kGiB;
   std::unique_ptr<Machine> machine = *Machine::create(options);
@@ -37,7 +36,7 @@ TEST(ForkTest, TheEndOfAForkedChildsCopyLeavesTheParentsMachineAlone) {
     const std::unique_ptr<Machine> own = *Machine::create(options);
     return own->device(DeviceIndex(0)).import_fabric(handle, 2 * kMiB).ok() ? 0 : 1;
   });
-  EXPECT_EQ(importer.wait(), 0) << "the parent's handles went out of service";
+  EXPECT_EQ(importer.wait(), 0) << "the parent's handles are no longer served";
 }
 
 }  // namespace

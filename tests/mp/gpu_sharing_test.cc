@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks on a vendor's device shared between real processes, and what is left when one is killed:
-// over the stand-in drivers, or with ASHLAR_TEST_DEVICE=cuda on the real device. A driver does not
-// survive fork, so the test itself opens no device: one child exports, another imports, and the
-// test carries messages between them.
+// GPU blocks shared between processes, including processes that are killed. Runs on the stand-in
+// drivers, or with ASHLAR_TEST_DEVICE=cuda on a GPU. A driver does not survive fork, so the test
+// opens no device itself: one child exports, another imports, and the test relays their messages.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -26,7 +25,7 @@ namespace {
 
 using contract::eventually;
 
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kTestTimeout{30};
 constexpr size_t kBlockBytes = 50 * kMiB;
 
 bool wants_real_device() {
@@ -34,7 +33,7 @@ bool wants_real_device() {
   return wanted != nullptr && std::string_view(wanted) == "cuda";
 }
 
-Result<std::unique_ptr<DeviceSet>> open_under_test() {
+Result<std::unique_ptr<DeviceSet>> open_test_devices() {
   if (wants_real_device()) return open_cuda();
   sim::Options options;
   options.device_count = 1;
@@ -43,10 +42,10 @@ Result<std::unique_ptr<DeviceSet>> open_under_test() {
   return open_cuda({.library = ASHLAR_CUDA_STANDIN});
 }
 
-// One process's own device and allocator.
+// One process's device and allocator.
 class Process {
  public:
-  explicit Process(ShareSource source) : devices_(*open_under_test()) {
+  explicit Process(ShareSource source) : devices_(*open_test_devices()) {
     allocator_ = std::make_unique<Allocator>(device(), options_of(source));
   }
   Device& device() { return devices_->device(DeviceIndex(0)); }
@@ -70,48 +69,48 @@ class Process {
 
 bool send_handle(int socket_fd, const std::string& handle) {
   const std::vector<uint8_t> bytes(handle.begin(), handle.end());
-  return send_message(socket_fd, bytes, -1, kPatience).ok();
+  return send_message(socket_fd, bytes, -1, kTestTimeout).ok();
 }
 
 std::string receive_handle(int socket_fd) {
   std::array<uint8_t, 512> bytes{};
-  const Result<ReceivedMessage> got = receive_message(socket_fd, bytes, kPatience);
+  const Result<ReceivedMessage> got = receive_message(socket_fd, bytes, kTestTimeout);
   if (!got.ok()) return {};
   return {bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(got->bytes)};
 }
 
-// Shares a block that holds 111 and 112, and frees it when told; then waits until nobody has it.
+// Shares a block that holds 111 and 112, frees it when notified, and waits until it is unused.
 int export_block(int socket_fd, ShareSource source) {
   Process process(source);
   Buffer buffer = process.allocator().allocate(kBlockBytes);
   const DeviceAddress at = buffer.address();
   if (!process.write(at, 111) || !process.write(at + (kBlockBytes - 4), 112)) return 1;
   Share share = process.allocator().share(buffer);
-  if (!send_handle(socket_fd, share.handle()) || !hear(socket_fd)) return 2;
+  if (!send_handle(socket_fd, share.handle()) || !wait_for_notification(socket_fd)) return 2;
   if (process.read(at + 64) != 222) return 3;
   buffer.reset();
   share.reset();
-  if (process.active_bytes() == 0) return 4;  // the importer has it still
+  if (process.active_bytes() == 0) return 4;  // the importer still has it open
   if (process.allocator().allocate(kBlockBytes).address() == at) return 5;
-  if (!tell(socket_fd)) return 6;
+  if (!notify(socket_fd)) return 6;
   return eventually([&] { return process.active_bytes() == 0; }) ? 0 : 7;
 }
 
-// Opens the block, writes 222 into it, and closes it when told; killed before that in some tests.
+// Opens the block, writes 222 into it, and closes it when notified. Some tests kill it before.
 int import_block(int socket_fd, ShareSource source) {
   Process process(source);
   SharedBuffer seen = process.allocator().open_shared(receive_handle(socket_fd));
   if (seen.bytes() != kBlockBytes) return 11;
   if (process.read(seen.address()) != 111) return 12;
   if (process.read(seen.address() + (kBlockBytes - 4)) != 112) return 13;
-  if (!process.write(seen.address() + 64, 222) || !tell(socket_fd)) return 14;
-  if (!hear(socket_fd)) return 15;
+  if (!process.write(seen.address() + 64, 222) || !notify(socket_fd)) return 14;
+  if (!wait_for_notification(socket_fd)) return 15;
   return process.read(seen.address()) == 111 ? 0 : 16;
 }
 
 class GpuSharingTest : public ::testing::TestWithParam<ShareSource> {
  protected:
-  // Both run, and the importer has the block open.
+  // Starts both; returns when the importer has opened the block.
   void start() {
     const ShareSource source = GetParam();
     exporter_ = std::make_unique<ChildProcess>(
@@ -119,9 +118,10 @@ class GpuSharingTest : public ::testing::TestWithParam<ShareSource> {
     importer_ = std::make_unique<ChildProcess>(
         [source](int socket_fd) { return import_block(socket_fd, source); });
     const std::string handle = receive_handle(exporter_->socket_fd());
-    ASSERT_FALSE(handle.empty()) << "the exporter ended with " << exporter_->wait();
+    ASSERT_FALSE(handle.empty()) << "the exporter exited with " << exporter_->wait();
     ASSERT_TRUE(send_handle(importer_->socket_fd(), handle));
-    ASSERT_TRUE(hear(importer_->socket_fd())) << "the importer ended with " << importer_->wait();
+    ASSERT_TRUE(wait_for_notification(importer_->socket_fd()))
+        << "the importer exited with " << importer_->wait();
   }
 
   std::unique_ptr<ChildProcess> exporter_;
@@ -131,30 +131,32 @@ class GpuSharingTest : public ::testing::TestWithParam<ShareSource> {
 INSTANTIATE_TEST_SUITE_P(Sources, GpuSharingTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-TEST_P(GpuSharingTest, ABlockIsOneMemoryInTwoProcessesAndReusedWhenBothAreDone) {
+TEST_P(GpuSharingTest, SharesBlockAndReusesItAfterBothClose) {
   ASSERT_NO_FATAL_FAILURE(start());
-  ASSERT_TRUE(tell(exporter_->socket_fd()));
-  ASSERT_TRUE(hear(exporter_->socket_fd())) << "the exporter ended with " << exporter_->wait();
-  ASSERT_TRUE(tell(importer_->socket_fd()));
-  EXPECT_EQ(importer_->wait(), 0) << "freed by its owner, and still the importer's";
+  ASSERT_TRUE(notify(exporter_->socket_fd()));
+  ASSERT_TRUE(wait_for_notification(exporter_->socket_fd()))
+      << "the exporter exited with " << exporter_->wait();
+  ASSERT_TRUE(notify(importer_->socket_fd()));
+  EXPECT_EQ(importer_->wait(), 0) << "the importer keeps a block that its owner freed";
   EXPECT_EQ(exporter_->wait(), 0);
 }
 
-TEST_P(GpuSharingTest, KillingTheImporterGivesTheBlockBack) {
+TEST_P(GpuSharingTest, FreesBlockWhenImporterIsKilled) {
   ASSERT_NO_FATAL_FAILURE(start());
-  ASSERT_TRUE(tell(exporter_->socket_fd()));
-  ASSERT_TRUE(hear(exporter_->socket_fd())) << "the exporter ended with " << exporter_->wait();
+  ASSERT_TRUE(notify(exporter_->socket_fd()));
+  ASSERT_TRUE(wait_for_notification(exporter_->socket_fd()))
+      << "the exporter exited with " << exporter_->wait();
   importer_->kill();
   EXPECT_EQ(exporter_->wait(), 0);
 }
 
-// By a file descriptor. Of plain memory, a real driver says that its exporter must keep it.
-TEST_P(GpuSharingTest, KillingTheExporterLeavesTheImporterWhatItHas) {
+// Holds for memory shared by descriptor. CUDA requires the exporter of plain memory to stay alive.
+TEST_P(GpuSharingTest, ImporterKeepsBlockWhenExporterIsKilled) {
   if (!is_of_extents(GetParam()) && wants_real_device())
-    GTEST_SKIP() << "plain memory goes with its exporter";
+    GTEST_SKIP() << "plain memory is freed with its exporter";
   ASSERT_NO_FATAL_FAILURE(start());
   exporter_->kill();
-  ASSERT_TRUE(tell(importer_->socket_fd()));
+  ASSERT_TRUE(notify(importer_->socket_fd()));
   EXPECT_EQ(importer_->wait(), 0);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks of an allocator shared between real processes: contents, lifetimes, and what is left when
-// either side is killed.
+// Allocator blocks shared between processes: contents, lifetimes, and cleanup when either side is
+// killed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -26,10 +26,10 @@ namespace {
 
 using contract::eventually;
 
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kTestTimeout{30};
 constexpr size_t kBlockBytes = 50 * kMiB;  // three granules, or a segment of its own
 
-// One process's own machine and allocator.
+// One process's machine and allocator.
 class Process {
  public:
   explicit Process(ShareSource source) {
@@ -64,17 +64,17 @@ class Process {
 
 bool send_handle(int socket_fd, const std::string& handle) {
   const std::vector<uint8_t> bytes(handle.begin(), handle.end());
-  return send_message(socket_fd, bytes, -1, kPatience).ok();
+  return send_message(socket_fd, bytes, -1, kTestTimeout).ok();
 }
 
 std::string receive_handle(int socket_fd) {
   std::array<uint8_t, 512> bytes{};
-  const Result<ReceivedMessage> got = receive_message(socket_fd, bytes, kPatience);
+  const Result<ReceivedMessage> got = receive_message(socket_fd, bytes, kTestTimeout);
   if (!got.ok()) return {};
   return {bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(got->bytes)};
 }
 
-std::set<std::string> sockets_of_shares() {
+std::set<std::string> share_sockets() {
   std::set<std::string> found;
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
@@ -86,15 +86,15 @@ std::set<std::string> sockets_of_shares() {
 
 class SharedBlocksTest : public ::testing::TestWithParam<ShareSource> {
  protected:
-  void TearDown() override { EXPECT_EQ(sockets_of_shares(), before_); }
-  const std::set<std::string> before_ = sockets_of_shares();
+  void TearDown() override { EXPECT_EQ(share_sockets(), before_); }
+  const std::set<std::string> before_ = share_sockets();
 };
 
 INSTANTIATE_TEST_SUITE_P(Sources, SharedBlocksTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-// Shares a block that holds 111 at its start and at its end, then does what it is told: with the
-// first byte it frees the buffer and ends the share, with the second it ends.
+// Shares a block that holds 111 at its start and its end. The first notification makes it free the
+// buffer and end the share, the second makes it exit.
 int export_block(int socket_fd, ShareSource source) {
   Process process(source);
   Buffer front = process.allocator().allocate(3 * kMiB);
@@ -102,13 +102,13 @@ int export_block(int socket_fd, ShareSource source) {
   const DeviceAddress address = buffer.address();
   if (!process.write(address, 111) || !process.write(address + (kBlockBytes - 4), 112)) return 1;
   Share share = process.allocator().share(buffer);
-  if (!send_handle(socket_fd, share.handle()) || !hear(socket_fd)) return 2;
+  if (!send_handle(socket_fd, share.handle()) || !wait_for_notification(socket_fd)) return 2;
   if (process.read(address + 64) != 222) return 3;
   buffer.reset();
   share.reset();
-  // Not reused while the importer has it.
+  // Not reused while the importer has it open.
   if (process.allocator().allocate(kBlockBytes).address() == address) return 4;
-  if (!tell(socket_fd) || !hear(socket_fd)) return 5;
+  if (!notify(socket_fd) || !wait_for_notification(socket_fd)) return 5;
   // The importer has closed it.
   const bool is_back =
       eventually([&] { return process.active_bytes() == static_cast<int64_t>(3 * kMiB); });
@@ -118,7 +118,7 @@ int export_block(int socket_fd, ShareSource source) {
   return process.used_bytes() == 0 ? 0 : 7;
 }
 
-TEST_P(SharedBlocksTest, ABlockIsSeenByAnotherProcessAndReusedOnlyAfterItHasClosedIt) {
+TEST_P(SharedBlocksTest, SharesBlockAndReusesItAfterImporterCloses) {
   ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
   Process process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
@@ -128,26 +128,27 @@ TEST_P(SharedBlocksTest, ABlockIsSeenByAnotherProcessAndReusedOnlyAfterItHasClos
   EXPECT_EQ(process.read(seen.address() + (kBlockBytes - 4)), 112U);
   {
     const SharedBuffer again = process.allocator().open_shared(handle);
-    EXPECT_EQ(again.address(), seen.address()) << "the same handle is the same memory";
+    EXPECT_EQ(again.address(), seen.address()) << "one handle refers to one mapping";
   }
   ASSERT_TRUE(process.write(seen.address() + 64, 222));
-  ASSERT_TRUE(tell(child.socket_fd()));
-  ASSERT_TRUE(hear(child.socket_fd()));
+  ASSERT_TRUE(notify(child.socket_fd()));
+  ASSERT_TRUE(wait_for_notification(child.socket_fd()));
   EXPECT_TRUE(seen.is_exporter_alive());
-  EXPECT_EQ(process.read(seen.address()), 111U) << "freed by its owner, and still ours";
+  EXPECT_EQ(process.read(seen.address()), 111U)
+      << "the importer keeps a block that its owner freed";
   EXPECT_THROW((void)Process(GetParam()).allocator().open_shared(handle), DeviceError);
   seen.reset();
-  ASSERT_TRUE(tell(child.socket_fd()));
+  ASSERT_TRUE(notify(child.socket_fd()));
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST_P(SharedBlocksTest, KillingTheImporterGivesTheBlockBack) {
+TEST_P(SharedBlocksTest, FreesBlockWhenImporterIsKilled) {
   const ShareSource source = GetParam();
   ChildProcess child([source](int socket_fd) {
     Process importer(source);
     const SharedBuffer seen = importer.allocator().open_shared(receive_handle(socket_fd));
-    if (importer.read(seen.address()) != 555 || !tell(socket_fd)) return 1;
-    return hear(socket_fd) ? 2 : 3;  // killed before that
+    if (importer.read(seen.address()) != 555 || !notify(socket_fd)) return 1;
+    return wait_for_notification(socket_fd) ? 2 : 3;  // killed before it is notified
   });
   Process process(source);
   Buffer buffer = process.allocator().allocate(kBlockBytes);
@@ -156,7 +157,7 @@ TEST_P(SharedBlocksTest, KillingTheImporterGivesTheBlockBack) {
   {
     const Share share = process.allocator().share(buffer);
     ASSERT_TRUE(send_handle(child.socket_fd(), share.handle()));
-    ASSERT_TRUE(hear(child.socket_fd()));
+    ASSERT_TRUE(wait_for_notification(child.socket_fd()));
   }
   buffer.reset();
   EXPECT_GT(process.active_bytes(), 0);
@@ -164,10 +165,10 @@ TEST_P(SharedBlocksTest, KillingTheImporterGivesTheBlockBack) {
   child.kill();
   EXPECT_TRUE(eventually([&] { return process.active_bytes() == 0; }));
   process.allocator().trim();
-  EXPECT_EQ(process.used_bytes(), 0U) << "memory accounting returns to zero";
+  EXPECT_EQ(process.used_bytes(), 0U) << "memory is not fully released";
 }
 
-TEST_P(SharedBlocksTest, KillingTheExporterLeavesTheImporterWhatItHas) {
+TEST_P(SharedBlocksTest, ImporterKeepsBlockWhenExporterIsKilled) {
   ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
   Process process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
@@ -178,15 +179,15 @@ TEST_P(SharedBlocksTest, KillingTheExporterLeavesTheImporterWhatItHas) {
   EXPECT_EQ(process.read(seen.address() + (kBlockBytes - 4)), 112U);
   EXPECT_TRUE(process.write(seen.address(), 333));
   EXPECT_EQ(process.allocator().open_shared(handle).address(), seen.address())
-      << "what is open can be opened, with nobody to ask";
+      << "an open block can be opened again without its exporter";
   seen.reset();
   process.allocator().trim();
   EXPECT_EQ(process.used_bytes(), 0U);
   EXPECT_THROW((void)process.allocator().open_shared(handle), DeviceError);
 }
 
-// Killed at the worst moments: the exporter while importers come and go without end.
-TEST_P(SharedBlocksTest, AnExporterKilledWhileItIsAskedLeavesAClearErrorAndNothingElse) {
+// The exporter is killed while importers open and close blocks in a loop.
+TEST_P(SharedBlocksTest, ReportsErrorWhenExporterIsKilledDuringImport) {
   for (int round = 0; round < 5; ++round) {
     ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
     Process process(GetParam());
@@ -210,7 +211,7 @@ TEST_P(SharedBlocksTest, AnExporterKilledWhileItIsAskedLeavesAClearErrorAndNothi
   }
 }
 
-TEST_P(SharedBlocksTest, ImportersThatAreKilledWhileTheyOpenLeaveNoLease) {
+TEST_P(SharedBlocksTest, ReleasesLeasesOfImportersKilledWhileOpening) {
   const ShareSource source = GetParam();
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int i = 0; i < 8; ++i) {
@@ -219,7 +220,7 @@ TEST_P(SharedBlocksTest, ImportersThatAreKilledWhileTheyOpenLeaveNoLease) {
       Process importer(source);
       for (;;) {
         const SharedBuffer seen = importer.allocator().open_shared(handle);
-        if (!tell(socket_fd)) return 1;
+        if (!notify(socket_fd)) return 1;
       }
     }));
   }
@@ -228,8 +229,9 @@ TEST_P(SharedBlocksTest, ImportersThatAreKilledWhileTheyOpenLeaveNoLease) {
   Share share = process.allocator().share(buffer);
   for (const auto& child : children) ASSERT_TRUE(send_handle(child->socket_fd(), share.handle()));
   for (size_t i = 0; i < children.size(); ++i) {
-    // Each a little later than the one before, wherever it is then.
-    for (size_t count = 0; count <= i; ++count) ASSERT_TRUE(hear(children[i]->socket_fd()));
+    // Each importer is killed a little later than the previous one.
+    for (size_t count = 0; count <= i; ++count)
+      ASSERT_TRUE(wait_for_notification(children[i]->socket_fd()));
     children[i]->kill();
   }
   buffer.reset();
@@ -239,45 +241,42 @@ TEST_P(SharedBlocksTest, ImportersThatAreKilledWhileTheyOpenLeaveNoLease) {
   EXPECT_EQ(process.used_bytes(), 0U);
 }
 
-// --- other users: these need the right to become one
-// ----------------------------------------------
-
 constexpr uid_t kNobody = 65534;
 constexpr int kNotAllowed = 77;
 
-// Somebody else who asks by the rules is hung up on without a word.
-TEST_P(SharedBlocksTest, AnotherUserGetsNoAnswer) {
+// A well-formed request of another user is disconnected without a response.
+TEST_P(SharedBlocksTest, IgnoresRequestsOfOtherUsers) {
   ChildProcess child([](int socket_fd) {
     const Result<ShareHandle> handle = parse_share_handle(receive_handle(socket_fd));
     if (!handle.ok()) return 1;
     if (::setuid(kNobody) != 0) return kNotAllowed;
-    const Result<UniqueFd> caller = connect_abstract(socket_name(handle->exporter), kPatience);
+    const Result<UniqueFd> caller = connect_abstract(socket_name(handle->exporter), kTestTimeout);
     if (!caller.ok()) return 2;
     ShareRequest question;
     question.exporter = handle->exporter;
     question.share_id = handle->share_id;
-    (void)send_message(caller->get(), bytes_of(question), -1, kPatience).ok();
-    ShareResponse answer;
-    const Result<ReceivedDescriptors> said =
-        receive_descriptors(caller->get(), bytes_of(answer), kMaxFdsPerResponse, kPatience);
-    return said.ok() && said->bytes > 0 ? 3 : 0;
+    (void)send_message(caller->get(), bytes_of(question), -1, kTestTimeout).ok();
+    ShareResponse response;
+    const Result<ReceivedDescriptors> message =
+        receive_descriptors(caller->get(), bytes_of(response), kMaxFdsPerResponse, kTestTimeout);
+    return message.ok() && message->bytes > 0 ? 3 : 0;
   });
   Process process(GetParam());
   const Buffer buffer = process.allocator().allocate(kBlockBytes);
   const Share share = process.allocator().share(buffer);
   ASSERT_TRUE(send_handle(child.socket_fd(), share.handle()));
   const int answer = child.wait();
-  if (answer == kNotAllowed) GTEST_SKIP() << "this test must be root to become somebody else";
+  if (answer == kNotAllowed) GTEST_SKIP() << "needs root to switch users";
   EXPECT_EQ(answer, 0);
 }
 
-TEST_P(SharedBlocksTest, AnotherUsersBlockIsNotOpened) {
+TEST_P(SharedBlocksTest, RefusesToOpenBlocksOfOtherUsers) {
   ChildProcess child([](int socket_fd) {
     return ::setuid(kNobody) != 0 ? kNotAllowed : export_block(socket_fd, GetParam());
   });
   Process process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
-  if (handle.empty()) GTEST_SKIP() << "this test must be root to become somebody else";
+  if (handle.empty()) GTEST_SKIP() << "needs root to switch users";
   EXPECT_THROW((void)process.allocator().open_shared(handle), InvalidArgument);
 }
 

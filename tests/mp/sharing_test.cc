@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Simulated device memory shared between real processes, and what is left when one is killed.
+// Simulated device memory shared between processes, including processes that are killed.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,9 +18,9 @@ namespace {
 
 constexpr DeviceIndex kFirst{0};
 constexpr size_t kExtentBytes = 4 * kMiB;
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kTestTimeout{30};
 
-// One process's own machine, with the words the tests need.
+// One process's simulated machine, with helpers for the tests.
 class Process {
  public:
   Process() {
@@ -30,7 +30,7 @@ class Process {
   }
   Device& device() { return machine_->device(kFirst); }
 
-  // Maps the extent and gives up its id: the mapping keeps the memory.
+  // Maps the extent and releases its id; the mapping keeps the memory alive.
   DeviceAddress map(ExtentId extent) {
     const DeviceAddress at = *device().reserve(kExtentBytes);
     if (!device().map(at, extent).ok() || !device().release(extent).ok()) return {};
@@ -56,32 +56,33 @@ class Process {
   std::unique_ptr<Machine> machine_;
 };
 
-// Tells the other side about an extent of ours, as descriptor.
+// Sends an extent to the other side as a descriptor.
 bool send_extent(int socket_fd, Device& device, ExtentId extent) {
   Result<UniqueFd> fd = device.export_fd(extent);
-  return fd.ok() && send_message(socket_fd, std::array<uint8_t, 1>{1}, fd->get(), kPatience).ok();
+  return fd.ok() &&
+         send_message(socket_fd, std::array<uint8_t, 1>{1}, fd->get(), kTestTimeout).ok();
 }
 
 Result<ExtentId> receive_extent(int socket_fd, Device& device) {
   std::array<uint8_t, 1> byte{};
-  Result<ReceivedMessage> message = receive_message(socket_fd, byte, kPatience);
+  Result<ReceivedMessage> message = receive_message(socket_fd, byte, kTestTimeout);
   if (!message.ok()) return message.status();
   return device.import_fd(message->fd.get(), kExtentBytes);
 }
 
 template <size_t N>
 bool send_handle(int socket_fd, const std::array<uint8_t, N>& handle) {
-  return send_message(socket_fd, handle, -1, kPatience).ok();
+  return send_message(socket_fd, handle, -1, kTestTimeout).ok();
 }
 
 FabricHandle receive_handle(int socket_fd) {
   FabricHandle handle{};
-  EXPECT_TRUE(receive_message(socket_fd, handle, kPatience).ok());
+  EXPECT_TRUE(receive_message(socket_fd, handle, kTestTimeout).ok());
   return handle;
 }
 
-// Whatever could outlive a process: files, and names of local sockets.
-std::set<std::string> traces_of_ashlar() {
+// Files and local socket names that could outlive a process.
+std::set<std::string> ashlar_artifacts() {
   std::set<std::string> found;
   for (const char* folder : {"/dev/shm", "/tmp"}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -99,41 +100,42 @@ std::set<std::string> traces_of_ashlar() {
 
 class SharingTest : public ::testing::Test {
  protected:
-  void TearDown() override { EXPECT_EQ(traces_of_ashlar(), before_); }
-  const std::set<std::string> before_ = traces_of_ashlar();
+  void TearDown() override { EXPECT_EQ(ashlar_artifacts(), before_); }
+  const std::set<std::string> before_ = ashlar_artifacts();
 };
 
-// The child exports an extent holding 111, then waits to be killed or told to end.
+// The child exports an extent that holds 111, then waits to be killed or notified.
 int export_by_fd(int socket_fd) {
   Process process;
   const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});
   if (!send_extent(socket_fd, process.device(), extent)) return 1;
   const DeviceAddress at = process.map(extent);
-  if (!process.write(at, 111) || !tell(socket_fd)) return 2;
-  if (!hear(socket_fd)) return 3;
+  if (!process.write(at, 111) || !notify(socket_fd)) return 2;
+  if (!wait_for_notification(socket_fd)) return 3;
   return process.read(at + 64) == 222 ? 0 : 4;
 }
 
-TEST_F(SharingTest, TwoProcessesSeeEachOthersWritesByFd) {
+TEST_F(SharingTest, SharesExtentByDescriptor) {
   ChildProcess child(export_by_fd);
   Process process;
   Result<ExtentId> extent = receive_extent(child.socket_fd(), process.device());
   ASSERT_TRUE(extent.ok()) << extent.status().to_string();
   const DeviceAddress at = process.map(*extent);
-  ASSERT_TRUE(hear(child.socket_fd()));
+  ASSERT_TRUE(wait_for_notification(child.socket_fd()));
   EXPECT_EQ(process.read(at), 111u);
   ASSERT_TRUE(process.write(at + 64, 222));
-  ASSERT_TRUE(tell(child.socket_fd()));
+  ASSERT_TRUE(notify(child.socket_fd()));
   EXPECT_EQ(child.wait(), 0);
-  EXPECT_EQ(process.device().memory_stats()->free_bytes, kGiB) << "an import uses no capacity here";
+  EXPECT_EQ(process.device().memory_stats()->free_bytes, kGiB)
+      << "an import uses no device capacity";
 }
 
-TEST_F(SharingTest, KillingTheExporterLeavesTheImporterWorking) {
+TEST_F(SharingTest, ImporterSurvivesKilledExporter) {
   ChildProcess child(export_by_fd);
   Process process;
   Result<ExtentId> extent = receive_extent(child.socket_fd(), process.device());
   ASSERT_TRUE(extent.ok()) << extent.status().to_string();
-  ASSERT_TRUE(hear(child.socket_fd()));
+  ASSERT_TRUE(wait_for_notification(child.socket_fd()));
   child.kill();
   const DeviceAddress at = process.map(*extent);
   EXPECT_EQ(process.read(at), 111u);
@@ -142,19 +144,19 @@ TEST_F(SharingTest, KillingTheExporterLeavesTheImporterWorking) {
   process.unmap(at);
 }
 
-TEST_F(SharingTest, KillingTheImporterLeavesTheExporterWorkingAndItsMemoryAccountedFor) {
+TEST_F(SharingTest, ExporterSurvivesKilledImporter) {
   ChildProcess child([](int socket_fd) {
     Process importer;
     Result<ExtentId> extent = receive_extent(socket_fd, importer.device());
     if (!extent.ok()) return 1;
     const DeviceAddress at = importer.map(*extent);
-    if (!importer.write(at, 444) || !tell(socket_fd)) return 2;
-    return hear(socket_fd) ? 0 : 3;
+    if (!importer.write(at, 444) || !notify(socket_fd)) return 2;
+    return wait_for_notification(socket_fd) ? 0 : 3;
   });
   Process process;
   const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});
   ASSERT_TRUE(send_extent(child.socket_fd(), process.device(), extent));
-  ASSERT_TRUE(hear(child.socket_fd()));
+  ASSERT_TRUE(wait_for_notification(child.socket_fd()));
   child.kill();
   const DeviceAddress at = process.map(extent);
   EXPECT_EQ(process.read(at), 444u);
@@ -163,14 +165,14 @@ TEST_F(SharingTest, KillingTheImporterLeavesTheExporterWorkingAndItsMemoryAccoun
   EXPECT_EQ(process.device().memory_stats()->free_bytes, kGiB);
 }
 
-TEST_F(SharingTest, AFabricHandleWorksAcrossProcessesUntilTheExporterIsGone) {
+TEST_F(SharingTest, FabricHandleIsValidWhileExporterLives) {
   ChildProcess child([](int socket_fd) {
     Process exporter;
     const ExtentId extent = *exporter.device().create(kExtentBytes, {.export_fabric = true});
     Result<FabricHandle> handle = exporter.device().export_fabric(extent);
     if (!handle.ok() || !exporter.write(exporter.map(extent), 555)) return 1;
     if (!send_handle(socket_fd, *handle)) return 2;
-    return hear(socket_fd) ? 0 : 3;
+    return wait_for_notification(socket_fd) ? 0 : 3;
   });
   Process process;
   const FabricHandle handle = receive_handle(child.socket_fd());
@@ -189,32 +191,32 @@ TEST_F(SharingTest, AFabricHandleWorksAcrossProcessesUntilTheExporterIsGone) {
   EXPECT_NE(late.message().find("exporter"), std::string::npos) << late.to_string();
 }
 
-TEST_F(SharingTest, AReleasedExtentCannotBeImportedByItsFabricHandleAnyMore) {
+TEST_F(SharingTest, RejectsFabricHandleOfReleasedExtent) {
   ChildProcess child([](int socket_fd) {
     Process exporter;
     const ExtentId extent = *exporter.device().create(kExtentBytes, {.export_fabric = true});
     Result<FabricHandle> handle = exporter.device().export_fabric(extent);
     if (!handle.ok() || !exporter.device().release(extent).ok()) return 1;
     if (!send_handle(socket_fd, *handle)) return 2;
-    return hear(socket_fd) ? 0 : 3;
+    return wait_for_notification(socket_fd) ? 0 : 3;
   });
   Process process;
   const FabricHandle handle = receive_handle(child.socket_fd());
   const Status late = process.device().import_fabric(handle, kExtentBytes).status();
   EXPECT_EQ(late.kind(), StatusKind::kDeviceFault);
   EXPECT_NE(late.message().find("released"), std::string::npos) << late.to_string();
-  ASSERT_TRUE(tell(child.socket_fd()));
+  ASSERT_TRUE(notify(child.socket_fd()));
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST_F(SharingTest, APlainAllocationCanBeOpenedByAnotherProcess) {
+TEST_F(SharingTest, SharesPlainAllocation) {
   ChildProcess child([](int socket_fd) {
     Process owner;
     const DeviceAddress at = *owner.device().allocate(kMiB);
     Result<AllocationHandle> handle = owner.device().share_allocation(at);
     if (!handle.ok() || !owner.write(at, 666) || !send_handle(socket_fd, *handle)) return 1;
-    if (!hear(socket_fd) || owner.read(at) != 777 || !tell(socket_fd)) return 2;
-    return hear(socket_fd) ? 0 : 3;
+    if (!wait_for_notification(socket_fd) || owner.read(at) != 777 || !notify(socket_fd)) return 2;
+    return wait_for_notification(socket_fd) ? 0 : 3;
   });
   Process process;
   const AllocationHandle handle = receive_handle(child.socket_fd());
@@ -222,22 +224,22 @@ TEST_F(SharingTest, APlainAllocationCanBeOpenedByAnotherProcess) {
   ASSERT_TRUE(at.ok()) << at.status().to_string();
   EXPECT_EQ(process.read(*at), 666u);
   ASSERT_TRUE(process.write(*at, 777));
-  ASSERT_TRUE(tell(child.socket_fd()));
-  ASSERT_TRUE(hear(child.socket_fd())) << "the owner did not see our write";
+  ASSERT_TRUE(notify(child.socket_fd()));
+  ASSERT_TRUE(wait_for_notification(child.socket_fd())) << "the owner did not see the write";
   child.kill();
-  EXPECT_EQ(process.read(*at), 777u) << "what is open stays, though the owner was killed";
+  EXPECT_EQ(process.read(*at), 777u) << "an open allocation outlives its owner";
   EXPECT_TRUE(process.device().close_allocation(*at).ok());
   EXPECT_EQ(process.device().close_allocation(*at).kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_F(SharingTest, DevicesHaveTheSameIdentityInEveryProcess) {
+TEST_F(SharingTest, DeviceIdentityIsEqualInEveryProcess) {
   ChildProcess child([](int socket_fd) {
     Process other;
-    return send_message(socket_fd, other.device().properties().uuid, -1, kPatience).ok() ? 0 : 1;
+    return send_message(socket_fd, other.device().properties().uuid, -1, kTestTimeout).ok() ? 0 : 1;
   });
   Process process;
   std::array<uint8_t, 16> uuid{};
-  ASSERT_TRUE(receive_message(child.socket_fd(), uuid, kPatience).ok());
+  ASSERT_TRUE(receive_message(child.socket_fd(), uuid, kTestTimeout).ok());
   EXPECT_EQ(uuid, process.device().properties().uuid);
   EXPECT_EQ(child.wait(), 0);
 }

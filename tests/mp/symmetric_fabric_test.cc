@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of devices that travels from rank to rank as fabric handles: because ranks asked for it,
-// or because they are on different machines, which here are processes that say so. All ranks by the
-// same way, or none; and who could not, and why, is told to all.
+// Exchange of device memory as fabric handles, on request or between machines (simulated by
+// different machine names). All ranks use fabric handles or none does, and all report the reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,7 +9,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "mp/own_gpu_rank.h"
+#include "mp/harness/standin_gpu_rank.h"
 
 namespace ashlar::symm {
 namespace {
@@ -19,19 +18,19 @@ using ::testing::StartsWith;
 
 constexpr size_t kBytes = 3 * kMiB;
 
-GroupOptions by_fabric(const BareRank& rank) {
+GroupOptions by_fabric(const RankSpec& rank) {
   GroupOptions options = SymmetricRank::group_options(rank);
   options.use_fabric = true;
   return options;
 }
 
 struct FabricRank {
-  FabricRank(const BareRank& rank, Device& device, const GroupOptions& options,
+  FabricRank(const RankSpec& rank, Device& device, const GroupOptions& options,
              const std::string& machine = {})
       : heap(heap_options(device, machine)),
         group(Group::join(heap, rank.store, options)),
         buffer(heap.allocate(kBytes)),
-        handle(group.rendezvous(buffer, kPatience)) {}
+        handle(group.rendezvous(buffer, kTestTimeout)) {}
 
   static HeapOptions heap_options(Device& device, const std::string& machine) {
     HeapOptions options = SymmetricRank::heap_options();
@@ -40,23 +39,23 @@ struct FabricRank {
     return options;
   }
 
-  // What is wrong with bytes that go all ways, and with a sum by kernels.
-  std::string try_memory() const {
+  // Checks copies between all ranks and an all-reduce by kernels.
+  std::string check_memory() const {
     const int count = handle.world_size();
     const Reduction sum{ElementType::kI32, ReduceOp::kSum};
-    CollectiveOptions patient;
-    patient.timeout = kPatience;
+    CollectiveOptions options;
+    options.timeout = kTestTimeout;
     const std::vector<int> ones(1000, handle.rank() + 1);
     handle.put(handle.rank(), std::as_bytes(std::span(ones)));
     group_barrier();
-    handle.all_reduce(1000, sum, patient);
+    handle.all_reduce(1000, sum, options);
     std::vector<int> found(1000);
     handle.get((handle.rank() + 1) % count, std::as_writable_bytes(std::span(found)));
     const std::vector<int> all(1000, count * (count + 1) / 2);
     group_barrier();
-    return found == all ? "" : "another sum";
+    return found == all ? "" : "wrong sum";
   }
-  void group_barrier() const { handle.barrier(0, kPatience); }
+  void group_barrier() const { handle.barrier(0, kTestTimeout); }
 
   Heap heap;
   Group group;
@@ -64,15 +63,15 @@ struct FabricRank {
   Handle handle;
 };
 
-std::string joined_and_tried(const BareRank& rank, Device& device, const GroupOptions& options,
-                             const std::string& machine = {}) {
+std::string join_and_check(const RankSpec& rank, Device& device, const GroupOptions& options,
+                           const std::string& machine = {}) {
   FabricRank own(rank, device, options, machine);
   for (int peer = 0; peer < rank.world_size; ++peer) {
     if (own.handle.peer_access(peer) != PeerAccess::kDirect) return "not direct";
   }
-  const std::string wrong = own.try_memory();
+  const std::string wrong = own.check_memory();
   const std::string reason = own.handle.no_fabric_reason();
-  own.group.leave(kPatience);
+  own.group.leave(kTestTimeout);
   return reason + wrong;
 }
 
@@ -82,96 +81,96 @@ using SymmetricFabric = SymmetricGpuKernels;
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricFabrics, ::testing::Values(1, 2, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricFabrics, RanksThatAskForItHandTheirMemoryOverAsFabricHandles) {
-  Ranks ranks(GetParam(), on_own_gpu([](const OwnGpuRank& own) -> std::string {
-                return joined_and_tried(own.rank, own.device, by_fabric(own.rank));
-              }));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+TEST_P(SymmetricFabrics, ExchangesFabricHandlesWhenRequested) {
+  RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& own) -> std::string {
+                        return join_and_check(own.rank, own.device, by_fabric(own.rank));
+                      }));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-TEST_P(SymmetricFabrics, RanksOnSeveralMachinesNeedNotAskAndHaveMulticastToo) {
-  Ranks ranks(GetParam(), on_own_gpu([](const OwnGpuRank& own) -> std::string {
-                const GroupOptions options = SymmetricRank::group_options(own.rank);
-                // Two on each machine.
-                const std::string machine = text("machine ", own.rank.rank / 2);
-                FabricRank member(own.rank, own.device, options, machine);
-                const std::string wrong = member.try_memory();
-                const std::string multicast = member.handle.no_multicast_reason();
-                const bool is_far = own.rank.world_size > 2;
-                const std::string fabric = member.handle.no_fabric_reason();
-                member.group.leave(kPatience);
-                if (is_far != fabric.empty()) return text("by fabric? ", fabric);
-                return wrong + multicast;
-              }));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+TEST_P(SymmetricFabrics, UsesFabricAndMulticastAcrossMachines) {
+  RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& own) -> std::string {
+                        const GroupOptions options = SymmetricRank::group_options(own.rank);
+                        // Two ranks per machine.
+                        const std::string machine = text("machine ", own.rank.rank / 2);
+                        FabricRank member(own.rank, own.device, options, machine);
+                        const std::string wrong = member.check_memory();
+                        const std::string multicast = member.handle.no_multicast_reason();
+                        const bool is_far = own.rank.world_size > 2;
+                        const std::string fabric = member.handle.no_fabric_reason();
+                        member.group.leave(kTestTimeout);
+                        if (is_far != fabric.empty()) return text("by fabric? ", fabric);
+                        return wrong + multicast;
+                      }));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-TEST_F(SymmetricFabric, SimulatedDevicesHaveItToo) {
-  Ranks ranks(3, [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
+TEST_F(SymmetricFabric, WorksOnSimulatedDevices) {
+  RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
     Device& device = machine->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
     const std::string there = text("machine ", rank.rank);
-    std::string said = joined_and_tried(rank, device, by_fabric(rank));
+    std::string message = join_and_check(rank, device, by_fabric(rank));
     FabricRank far(rank, device, SymmetricRank::group_options(rank), there);
-    said += far.try_memory() + far.handle.no_fabric_reason();
-    // Its multicast is known on one machine only.
-    said += far.handle.no_multicast_reason();
-    far.group.leave(kPatience);
-    return said;
+    message += far.check_memory() + far.handle.no_fabric_reason();
+    // Simulated multicast works on one machine only.
+    message += far.handle.no_multicast_reason();
+    far.group.leave(kTestTimeout);
+    return message;
   });
-  EXPECT_THAT(ranks.outcomes(),
+  EXPECT_THAT(ranks.results(),
               Each("rank 0: multicast of this back end does not get to other machines"));
 }
 
-TEST_F(SymmetricFabric, WhoDoesNotAskIsGivenDescriptors) {
-  Ranks ranks(2, on_own_gpu([](const OwnGpuRank& own) -> std::string {
-                return joined_and_tried(own.rank, own.device,
-                                        SymmetricRank::group_options(own.rank));
-              }));
-  EXPECT_THAT(outcomes_of(ranks), Each("not requested"));
+TEST_F(SymmetricFabric, UsesDescriptorsByDefault) {
+  RankProcesses ranks(2, on_standin_gpu([](const StandinGpuRank& own) -> std::string {
+                        return join_and_check(own.rank, own.device,
+                                              SymmetricRank::group_options(own.rank));
+                      }));
+  EXPECT_THAT(gpu_results(ranks), Each("not requested"));
 }
 
-TEST_F(SymmetricFabric, ADeviceWithoutDescriptorsMakesAllUseFabricHandles) {
+TEST_F(SymmetricFabric, UsesFabricWhenADeviceLacksDescriptors) {
   const auto without_fd = [](int rank) {
-    OwnDriver driver;
+    StandinDriver driver;
     if (rank == 1) driver.abilities.fd = false;
     return driver;
   };
-  Ranks ranks(2, on_own_gpu(without_fd, [](const OwnGpuRank& own) -> std::string {
-                return joined_and_tried(own.rank, own.device,
-                                        SymmetricRank::group_options(own.rank));
-              }));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+  RankProcesses ranks(2, on_standin_gpu(without_fd, [](const StandinGpuRank& own) -> std::string {
+                        return join_and_check(own.rank, own.device,
+                                              SymmetricRank::group_options(own.rank));
+                      }));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// --- where it does not work ---------------------------------------------------------------------
-
-OwnDriver without_fabric_on_rank_1(int rank) {
-  OwnDriver driver;
+StandinDriver without_fabric_on_rank_1(int rank) {
+  StandinDriver driver;
   if (rank == 1) driver.abilities.fabric = false;
   return driver;
 }
 
-TEST_F(SymmetricFabric, ADeviceWithoutItMakesAllUseDescriptors) {
-  Ranks ranks(3, on_own_gpu(without_fabric_on_rank_1, [](const OwnGpuRank& own) -> std::string {
-                return joined_and_tried(own.rank, own.device, by_fabric(own.rank));
-              }));
-  EXPECT_THAT(outcomes_of(ranks),
+TEST_F(SymmetricFabric, UsesDescriptorsWhenADeviceLacksFabric) {
+  RankProcesses ranks(
+      3, on_standin_gpu(without_fabric_on_rank_1, [](const StandinGpuRank& own) -> std::string {
+        return join_and_check(own.rank, own.device, by_fabric(own.rank));
+      }));
+  EXPECT_THAT(gpu_results(ranks),
               Each(AllOf(StartsWith("not all ranks have fabric handles: rank 0: it has, rank 1: "
                                     "device 1 of cuda (Ashlar stand-in GPU) has no fabric handles"),
-                         Not(HasSubstr("another")), Not(HasSubstr("left]")))));
+                         Not(HasSubstr("wrong")), Not(HasSubstr("leaked")))));
 }
 
-TEST_F(SymmetricFabric, ADeviceWithoutItOnAnotherMachineCannotBeInTheGroup) {
-  Ranks ranks(
-      3, on_own_gpu(without_fabric_on_rank_1, [](const OwnGpuRank& own) -> std::string {
+TEST_F(SymmetricFabric, RejectsRemoteDeviceWithoutFabric) {
+  RankProcesses ranks(
+      3, on_standin_gpu(without_fabric_on_rank_1, [](const StandinGpuRank& own) -> std::string {
         const GroupOptions options = SymmetricRank::group_options(own.rank);
         const std::string machine = text("machine ", own.rank.rank);
-        return thrown_by([&] { const FabricRank member(own.rank, own.device, options, machine); });
+        return error_message(
+            [&] { const FabricRank member(own.rank, own.device, options, machine); });
       }));
-  EXPECT_THAT(outcomes_of(ranks),
+  EXPECT_THAT(gpu_results(ranks),
               Each(AllOf(HasSubstr("ranks 1 and 2 of group world are on another machine"),
-                         HasSubstr("rank 1: device 1 of cuda"), Not(HasSubstr("left]")))));
+                         HasSubstr("rank 1: device 1 of cuda"), Not(HasSubstr("leaked")))));
 }
 
 struct FabricFault {
@@ -183,14 +182,16 @@ constexpr FabricFault kFabricFaults[] = {{"cuMemExportToShareableHandle", 0},
                                          {"cuMemExportToShareableHandle", 2},
                                          {"cuMemImportFromShareableHandle", 1}};
 
-// After the group was joined: the buffer's handle is refused, the pads' was not. Why it came
-// otherwise, or what was thrown.
-std::string rendezvous_with(const OwnGpuRank& own, FabricRank& member, const FabricFault& fault) {
+// Injects the fault after the group has been joined, so that the exchange of a buffer fails.
+// Returns the reason for the fallback, or the error.
+std::string rendezvous_with(const StandinGpuRank& own, FabricRank& member,
+                            const FabricFault& fault) {
   const size_t extents = own.driver.extent_count();
   if (own.rank.rank == fault.rank) own.driver.tell(fault.call, standin::kNotPermitted);
   Buffer buffer = member.heap.allocate(kBytes);
   std::optional<Handle> handle;
-  std::string said = thrown_by([&] { handle.emplace(member.group.rendezvous(buffer, kPatience)); });
+  std::string message =
+      error_message([&] { handle.emplace(member.group.rendezvous(buffer, kTestTimeout)); });
   own.driver.tell(fault.call, standin::kDone);
   if (handle) {
     const int mark = own.rank.rank;
@@ -200,73 +201,74 @@ std::string rendezvous_with(const OwnGpuRank& own, FabricRank& member, const Fab
     handle->get(mark, std::as_writable_bytes(std::span(&found, 1)));
     member.group_barrier();
     const bool is_right = (found + 1) % handle->world_size() == mark;
-    said = is_right ? handle->no_fabric_reason() : "another's bytes";
+    message = is_right ? handle->no_fabric_reason() : "wrong bytes";
   }
   handle.reset();
   buffer.reset();
-  if (own.driver.extent_count() != extents) said += " [extents are left]";
-  return said + '\n';
+  if (own.driver.extent_count() != extents) message += " [leaked extents]";
+  return message + '\n';
 }
 
-TEST_F(SymmetricFabric, AHandleThatIsRefusedOnOneRankMakesAllUseDescriptorsForThatMemory) {
-  Ranks ranks(3, on_own_gpu([](const OwnGpuRank& own) -> std::string {
-                FabricRank member(own.rank, own.device, by_fabric(own.rank));
-                std::string said;
-                for (const FabricFault& each : kFabricFaults) {
-                  said += rendezvous_with(own, member, each);
-                }
-                const Buffer buffer = member.heap.allocate(kBytes);
-                const Handle handle = member.group.rendezvous(buffer, kPatience);
-                said += handle.no_fabric_reason();
-                member.group.leave(kPatience);
-                return said;
-              }));
-  const std::vector<std::string> said = outcomes_of(ranks);
+TEST_F(SymmetricFabric, FallsBackToDescriptorsWhenOneRankFails) {
+  RankProcesses ranks(3, on_standin_gpu([](const StandinGpuRank& own) -> std::string {
+                        FabricRank member(own.rank, own.device, by_fabric(own.rank));
+                        std::string message;
+                        for (const FabricFault& each : kFabricFaults) {
+                          message += rendezvous_with(own, member, each);
+                        }
+                        const Buffer buffer = member.heap.allocate(kBytes);
+                        const Handle handle = member.group.rendezvous(buffer, kTestTimeout);
+                        message += handle.no_fabric_reason();
+                        member.group.leave(kTestTimeout);
+                        return message;
+                      }));
+  const std::vector<std::string> results = gpu_results(ranks);
   EXPECT_THAT(
-      said,
+      results,
       Each(AllOf(
           StartsWith("not all ranks gave a fabric handle: rank 0: "
                      "cuMemExportToShareableHandle"),
           HasSubstr("rank 2: cuMemExportToShareableHandle: CUDA_ERROR_NOT_PERMITTED"),
           HasSubstr("\nrank 1: the fabric handle of rank 0: cuMemImportFromShareableHandle: "),
-          Not(HasSubstr("left]")), Not(HasSubstr("another's")))));
-  EXPECT_EQ(said[0], said[1]);
-  EXPECT_EQ(said[0], said[2]);
+          Not(HasSubstr("leaked")), Not(HasSubstr("wrong")))));
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
 }
 
-TEST_F(SymmetricFabric, WhereThereIsNoOtherWayAllFailForThatReasonAndGoOn) {
-  Ranks ranks(3, on_own_gpu([](const OwnGpuRank& own) -> std::string {
-                const GroupOptions options = SymmetricRank::group_options(own.rank);
-                FabricRank member(own.rank, own.device, options, text("machine ", own.rank.rank));
-                std::string said;
-                for (const FabricFault& each : kFabricFaults) {
-                  said += rendezvous_with(own, member, each);
-                }
-                const std::string wrong = member.try_memory();
-                member.group.leave(kPatience);
-                return said + wrong;
-              }));
-  const std::vector<std::string> said = outcomes_of(ranks);
-  EXPECT_THAT(said[0], AllOf(StartsWith("unsupported: not all ranks gave a fabric handle: "),
-                             HasSubstr("\ndevice fault: rank 1: the fabric handle of rank 0: "),
-                             Not(HasSubstr("left]"))));
-  EXPECT_EQ(said[0], said[1]);
-  EXPECT_EQ(said[0], said[2]);
+TEST_F(SymmetricFabric, FailsOnAllRanksWithoutFallback) {
+  RankProcesses ranks(3, on_standin_gpu([](const StandinGpuRank& own) -> std::string {
+                        const GroupOptions options = SymmetricRank::group_options(own.rank);
+                        FabricRank member(own.rank, own.device, options,
+                                          text("machine ", own.rank.rank));
+                        std::string message;
+                        for (const FabricFault& each : kFabricFaults) {
+                          message += rendezvous_with(own, member, each);
+                        }
+                        const std::string wrong = member.check_memory();
+                        member.group.leave(kTestTimeout);
+                        return message + wrong;
+                      }));
+  const std::vector<std::string> results = gpu_results(ranks);
+  EXPECT_THAT(results[0], AllOf(StartsWith("unsupported: not all ranks gave a fabric handle: "),
+                                HasSubstr("\ndevice fault: rank 1: the fabric handle of rank 0: "),
+                                Not(HasSubstr("leaked"))));
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
 }
 
-// Nobody is connected to a rank of another machine: its signs of life end.
-TEST_F(SymmetricFabric, ADeathOnAnotherMachineIsFoundByItsSignsOfLife) {
-  Ranks ranks(2, on_own_gpu([](const OwnGpuRank& own) -> std::string {
-                const GroupOptions options = SymmetricRank::group_options(own.rank);
-                const FabricRank member(own.rank, own.device, options,
-                                        text("machine ", own.rank.rank));
-                member.group_barrier();
-                if (own.rank.rank == 1) ::kill(::getpid(), SIGKILL);
-                return thrown_by([&] { member.group_barrier(); });
-              }));
-  const std::vector<std::string> said = outcomes_of(ranks);
-  EXPECT_THAT(said[0], AllOf(HasSubstr("rank 1"), HasSubstr("sent no heartbeat")));
-  EXPECT_EQ(said[1], "killed");
+// Ranks on different machines have no connection; only the missing heartbeats reveal the death.
+TEST_F(SymmetricFabric, DetectsRemoteDeathByMissingHeartbeats) {
+  RankProcesses ranks(2, on_standin_gpu([](const StandinGpuRank& own) -> std::string {
+                        const GroupOptions options = SymmetricRank::group_options(own.rank);
+                        const FabricRank member(own.rank, own.device, options,
+                                                text("machine ", own.rank.rank));
+                        member.group_barrier();
+                        if (own.rank.rank == 1) ::kill(::getpid(), SIGKILL);
+                        return error_message([&] { member.group_barrier(); });
+                      }));
+  const std::vector<std::string> results = gpu_results(ranks);
+  EXPECT_THAT(results[0], AllOf(HasSubstr("rank 1"), HasSubstr("sent no heartbeat")));
+  EXPECT_EQ(results[1], "killed");
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What groups and handles tell about ranks, and what one rank does alone with words and tables,
-// with real processes on the host's memory and on simulated devices. On all kinds of memory:
-// symmetric_program.cc and device_rank.cc.
+// Rank translation, address tables and store_words, on host memory and simulated devices, in
+// several processes. Checks for every kind of memory are in symmetric_program.cc and
+// device_rank.cc.
 #include <algorithm>
 #include <atomic>
 #include <thread>
 
 #include "ashlar/deadline.h"
-#include "mp/device_rank.h"
+#include "mp/harness/device_rank.h"
 
 namespace ashlar::symm {
 namespace {
@@ -20,63 +20,68 @@ class SymmetricHandles : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricHandles, ::testing::Values(1, 2, 3, 5),
                          ::testing::PrintToStringParamName());
 
-// A sub-group of a sub-group: numbers are still those of the ranks that joined.
-TEST(SymmetricHandles, RanksOfSubGroupsKnowWhoTheyAreAmongAll) {
-  Ranks ranks(4, with_memory(8, [](SymmetricRank& own) -> std::string {
-                for (int rank = 0; rank < 4; ++rank) {
-                  if (own.group.global_rank(rank) != rank) return "another rank of all";
-                }
-                if (!own.group.all_direct() || !own.handle.all_direct()) return "not direct";
-                if (own.group.rank() == 0) return {};
-                const auto below = [](const Group& group, std::vector<int> members) {
-                  return group.sub_group({.name = text("of", members.size()),
-                                          .ranks = std::move(members),
-                                          .measure_thresholds = false,
-                                          .timeout = kPatience});
-                };
-                Group three = below(own.group, {3, 1, 2});
-                std::string wrong;
-                if (three.global_rank(0) != 3 || three.global_rank(2) != 2) wrong += "of three; ";
-                if (three.rank() != 1) {
-                  Group pair = below(three, {2, 0});
-                  const Handle paired = pair.rendezvous(own.buffer, kPatience);
-                  if (paired.global_rank(0) != 2 || paired.global_rank(1) != 3) wrong += "of two; ";
-                  if (paired.global_rank(paired.rank()) != own.group.rank()) wrong += "itself; ";
-                  if (!paired.all_direct()) wrong += "not direct; ";
-                  pair.leave(kPatience);
-                }
-                three.leave(kPatience);
-                return wrong;
-              }));
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+// global_rank refers to the group that was joined, even in a sub-group of a sub-group.
+TEST(SymmetricHandles, TranslateRanksOfNestedSubGroups) {
+  RankProcesses ranks(4, with_memory(8, [](SymmetricRank& own) -> std::string {
+                        for (int rank = 0; rank < 4; ++rank) {
+                          if (own.group.global_rank(rank) != rank) return "wrong global rank";
+                        }
+                        if (!own.group.all_direct() || !own.handle.all_direct())
+                          return "not direct";
+                        if (own.group.rank() == 0) return {};
+                        const auto below = [](const Group& group, std::vector<int> members) {
+                          return group.sub_group({.name = text("of", members.size()),
+                                                  .ranks = std::move(members),
+                                                  .measure_thresholds = false,
+                                                  .timeout = kTestTimeout});
+                        };
+                        Group three = below(own.group, {3, 1, 2});
+                        std::string wrong;
+                        if (three.global_rank(0) != 3 || three.global_rank(2) != 2)
+                          wrong += "wrong ranks in the group of three; ";
+                        if (three.rank() != 1) {
+                          Group pair = below(three, {2, 0});
+                          const Handle paired = pair.rendezvous(own.buffer, kTestTimeout);
+                          if (paired.global_rank(0) != 2 || paired.global_rank(1) != 3)
+                            wrong += "wrong ranks in the group of two; ";
+                          if (paired.global_rank(paired.rank()) != own.group.rank())
+                            wrong += "itself; ";
+                          if (!paired.all_direct()) wrong += "not all direct; ";
+                          pair.leave(kTestTimeout);
+                        }
+                        three.leave(kTestTimeout);
+                        return wrong;
+                      }));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// Kernels' tables of the host's memory are the host's own.
-TEST(SymmetricHandles, TablesForKernelsAreThereForTheHostsMemoryToo) {
-  Ranks ranks(2, with_memory(8, [](SymmetricRank& own) -> std::string {
-                const Handle& handle = own.handle;
-                for (int rank = 0; rank < 2; ++rank) {
-                  if (handle.buffer_ptrs_on_device()[rank] != handle.buffer_ptrs()[rank]) {
-                    return "another buffer";
-                  }
-                  if (handle.signal_pad_ptrs_on_device()[rank] != handle.signal_pad_ptrs()[rank]) {
-                    return "another pad";
-                  }
-                }
-                return {};
-              }));
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+// For host memory, the device tables are the host tables.
+TEST(SymmetricHandles, ProvideAddressTablesForHostMemory) {
+  RankProcesses ranks(
+      2, with_memory(8, [](SymmetricRank& own) -> std::string {
+        const Handle& handle = own.handle;
+        for (int rank = 0; rank < 2; ++rank) {
+          if (handle.buffer_ptrs_on_device()[rank] != handle.buffer_ptrs()[rank]) {
+            return "wrong buffer";
+          }
+          if (handle.signal_pad_ptrs_on_device()[rank] != handle.signal_pad_ptrs()[rank]) {
+            return "wrong pad";
+          }
+        }
+        return {};
+      }));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// A word that is acquired brings what was written before it was stored.
+// Data written before a word is stored is visible after an acquire load of that word.
 TEST_P(SymmetricHandles, StoredWordsRelease) {
-  Ranks ranks(
+  RankProcesses ranks(
       GetParam(), with_memory(kBytes, [](SymmetricRank& own) -> std::string {
         const Handle& handle = own.handle;
         const int count = handle.world_size();
         const int next = (handle.rank() + 1) % count;
         const auto flag = own.buffer.as<uint32_t>().subspan(100, 1);
-        const Deadline deadline = Deadline::after(kPatience);
+        const Deadline deadline = Deadline::after(kTestTimeout);
         for (uint32_t round = 1; round <= 500; ++round) {
           const auto theirs = handle.view<uint32_t>(next, 50, 50 * (round % 2));
           std::ranges::fill(theirs, round);
@@ -87,22 +92,20 @@ TEST_P(SymmetricHandles, StoredWordsRelease) {
             std::this_thread::yield();
           }
           for (const uint32_t each : own.buffer.as<uint32_t>().subspan(50 * (round % 2), 50)) {
-            if (each != round) return "told too early";
+            if (each != round) return "word arrived before its data";
           }
-          handle.barrier(0, kPatience);
+          handle.barrier(0, kTestTimeout);
         }
         return {};
       }));
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// --- on devices ---------------------------------------------------------------------------------
-
-// A kernel of the user's, that knows nothing but where the table is.
-TEST_P(SymmetricHandles, AKernelReachesEveryRankByTheTable) {
-  Ranks ranks(GetParam(), [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
-    DeviceRank own(rank, *machine);
+// A user kernel that gets only the address of the table.
+TEST_P(SymmetricHandles, KernelReachesEveryRankByTable) {
+  RankProcesses ranks(GetParam(), [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
+    SimDeviceRank own(rank, *machine);
     const DeviceAddress table(reinterpret_cast<uint64_t>(own.handle.buffer_ptrs_on_device()));
     const auto count = static_cast<size_t>(rank.world_size);
     const auto kernel = [=, me = rank.rank](const sim::DeviceMemory& memory) -> Status {
@@ -116,65 +119,66 @@ TEST_P(SymmetricHandles, AKernelReachesEveryRankByTheTable) {
       }
       return {};
     };
-    if (!machine->launch(own.at, kDefaultStream, kernel).ok()) return "no kernel";
+    if (!machine->launch(own.at, kDefaultStream, kernel).ok()) return "launch failed";
     own.group.finish(kDefaultStream);
-    own.group.barrier(0, kPatience);
+    own.group.barrier(0, kTestTimeout);
     const std::vector<int> found = own.read<int>(count);
     for (size_t each = 0; each < count; ++each) {
-      if (found[each] != 30 + static_cast<int>(each)) return "another kernel's word";
+      if (found[each] != 30 + static_cast<int>(each)) return "wrong word";
     }
-    own.group.barrier(0, kPatience);
-    own.group.leave(kPatience);
+    own.group.barrier(0, kTestTimeout);
+    own.group.leave(kTestTimeout);
     return {};
   });
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// More of them than fit the first piece of memory, and again when they are gone.
-TEST(SymmetricHandles, ThereAreAsManyTablesAsHandles) {
-  Ranks ranks(1, [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(1);
-    DeviceRank own(rank, *machine);
+// More tables than fit in the first allocation, twice.
+TEST(SymmetricHandles, HaveOneTablePerHandle) {
+  RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(1);
+    SimDeviceRank own(rank, *machine);
     const size_t first = own.device().memory_stats()->free_bytes;
     for (int round = 0; round < 2; ++round) {
       std::vector<Handle> handles;
       std::vector<std::byte* const*> tables;
       for (int i = 0; i < 20'000; ++i) {
-        handles.push_back(own.group.rendezvous(own.buffer.data() + i % 100, kPatience));
+        handles.push_back(own.group.rendezvous(own.buffer.data() + i % 100, kTestTimeout));
         tables.push_back(handles.back().buffer_ptrs_on_device());
       }
       std::ranges::sort(tables);
-      if (std::ranges::adjacent_find(tables) != tables.end()) return "one table for two";
+      if (std::ranges::adjacent_find(tables) != tables.end()) return "two handles share a table";
     }
     const size_t used = first - own.device().memory_stats()->free_bytes;
-    own.group.leave(kPatience);
-    return used == (size_t{4} << 20) ? "" : text(used, " bytes for tables");
+    own.group.leave(kTestTimeout);
+    return used == (size_t{4} << 20) ? "" : text(used, " bytes used for tables");
   });
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// What was made stays; what was not is refused, and all goes without a word.
-TEST(SymmetricHandles, Row22TablesEndWithALostDeviceAsWithAnyOther) {
-  Ranks ranks(1, [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(1);
-    DeviceRank own(rank, *machine);
+// After a device loss, existing tables stay valid, new ones fail, and destruction succeeds.
+TEST(SymmetricHandles, ReleaseTablesAfterDeviceLoss) {
+  RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(1);
+    SimDeviceRank own(rank, *machine);
     std::byte* const* made = own.handle.buffer_ptrs_on_device();
     machine->lose(own.at, Status::device_lost("test", 1, "lost on purpose"));
-    if (own.handle.buffer_ptrs_on_device() != made) return "another table";
-    std::string said = thrown_by([&] { (void)own.scratch_handle.buffer_ptrs_on_device(); });
-    if (said.find("lost on purpose") == std::string::npos) return said;
-    said = thrown_by([&] { own.handle.store_words(0, {}, kDefaultStream); });
-    if (said.find("lost on purpose") == std::string::npos) return said;
+    if (own.handle.buffer_ptrs_on_device() != made) return "wrong table";
+    std::string message = error_message([&] { (void)own.scratch_handle.buffer_ptrs_on_device(); });
+    if (message.find("lost on purpose") == std::string::npos) return message;
+    message = error_message([&] { own.handle.store_words(0, {}, kDefaultStream); });
+    if (message.find("lost on purpose") == std::string::npos) return message;
     return own.group.failure().ok() ? "the group has not failed" : "";
   });
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// A store comes behind what is in the stream, and the call does not wait for that; a handle does.
-TEST(SymmetricHandles, Row09WordsAreStoredInTheStreamsOrder) {
-  Ranks ranks(1, [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(1);
-    DeviceRank own(rank, *machine);
+// store_words is asynchronous and ordered after earlier stream work. A handle waits for it when it
+// is destroyed.
+TEST(SymmetricHandles, StoreWordsInStreamOrder) {
+  RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(1);
+    SimDeviceRank own(rank, *machine);
     const StreamId stream = *own.device().create_stream();
     std::atomic<bool> may_go = false;
     const auto wait = [&](const sim::DeviceMemory&) -> Status {
@@ -182,16 +186,16 @@ TEST(SymmetricHandles, Row09WordsAreStoredInTheStreamsOrder) {
       return {};
     };
     own.write(std::vector<int>{1});
-    if (!machine->launch(own.at, stream, wait).ok()) return "no kernel";
+    if (!machine->launch(own.at, stream, wait).ok()) return "launch failed";
     own.handle.store_words(0, {.value = 2}, stream);
     const int before = own.read<int>(1)[0];
     may_go = true;
     own.group.finish(stream);
     const int after = own.read<int>(1)[0];
-    own.group.leave(kPatience);
-    return before == 1 && after == 2 ? "" : text(before, " and then ", after);
+    own.group.leave(kTestTimeout);
+    return before == 1 && after == 2 ? "" : text(before, " before and ", after, " after");
   });
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of symmetric memory, with real processes, all on one device: what they come to,
-// against the host's. What goes wrong is in symmetric_kernel_ends_test.cc. Over the stand-in
-// driver, which runs the very functions that are compiled for GPUs; with ASHLAR_TEST_DEVICE=cuda on
-// a real one.
+// Results of the kernels of symmetric memory against those of host memory, in several processes on
+// one device. Errors are in symmetric_kernel_errors_test.cc. Runs on the stand-in driver, which
+// executes the functions that are compiled for GPUs, or with ASHLAR_TEST_DEVICE=cuda on a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +10,7 @@
 #include <array>
 #include <random>
 
-#include "mp/gpu_rank.h"
+#include "mp/harness/gpu_rank.h"
 #include "symm/collectives/reduce/element.h"
 
 namespace ashlar::symm {
@@ -22,24 +21,22 @@ class SymmetricGpuKernelResults : public SymmetricGpuKernels,
  protected:
   void SetUp() override {
     SymmetricGpuKernels::SetUp();
-    // Processes that take turns on a real device need milliseconds for each meeting.
+    // Time slicing between processes on one GPU makes each barrier take milliseconds.
     if (is_on_hardware() && (GetParam() == 3 || GetParam() == 5)) {
-      GTEST_SKIP() << "on hardware with 1, 2 and 4 ranks";
+      GTEST_SKIP() << "runs on hardware only with 1, 2 and 4 ranks";
     }
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricGpuKernelResults, ::testing::Values(1, 2, 3, 4, 5),
                          ::testing::PrintToStringParamName());
-// --- results ------------------------------------------------------------------------------------
-
-TEST_P(SymmetricGpuKernelResults, EveryOperationWorksWithAndWithoutAStream) {
-  Ranks ranks(GetParam(), with_kernels([](RankOnDevice& own) { return run_device_program(own); }));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+TEST_P(SymmetricGpuKernelResults, RunsEveryOperationWithAndWithoutStream) {
+  RankProcesses ranks(GetParam(),
+                      with_kernels([](DeviceRank& own) { return run_device_program(own); }));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// Exponents of floating-point numbers, where an element has one: of all ones, it is infinite or
-// NaN.
+// The exponent mask of floating-point types. A value with all exponent bits set is infinite or NaN.
 uint64_t exponent_of(ElementType type) {
   switch (type) {
     case ElementType::kF32: return 0x7F800000;
@@ -50,9 +47,9 @@ uint64_t exponent_of(ElementType type) {
   }
 }
 
-// Random bits, NaNs and infinities among them. Which of several NaNs is kept is up to how a
-// compiler orders the operands of a sum, so that of each element one rank at most has one: even
-// ones, and there others have neither; infinite are odd ones on any rank.
+// Random bits, including NaNs and infinities. Which of several NaNs survives depends on how the
+// compiler orders operands, so at most one rank has a NaN in an element: only even elements may be
+// NaN, and only odd elements infinite.
 std::vector<std::byte> random_elements(ElementType type, RankInfo rank_info, std::mt19937& random) {
   const size_t bytes = element_bytes(type);
   const uint64_t exponent = exponent_of(type);
@@ -69,44 +66,44 @@ std::vector<std::byte> random_elements(ElementType type, RankInfo rank_info, std
   return all;
 }
 
-// One collective on the host's memory and on the device's; what differs.
+// Runs one collective on host and on device memory and compares the results.
 struct Comparison {
-  RankOnDevice& own;
-  HostTwin& twin;
+  DeviceRank& own;
+  HostReference& reference;
   std::mt19937 random;
   ElementType type = ElementType::kU8;
 
-  static constexpr size_t kHostBytes = RankOnDevice::kBytes;
+  static constexpr size_t kHostBytes = DeviceRank::kBytes;
 
   void fill() {
     const RankInfo rank_info{own.group.rank(), own.group.world_size()};
     const std::vector<std::byte> bytes = random_elements(type, rank_info, random);
-    std::memcpy(twin.buffer.data(), bytes.data(), bytes.size());
+    std::memcpy(reference.buffer.data(), bytes.data(), bytes.size());
     own.write(bytes);
-    own.group.barrier(0, kPatience);
+    own.group.barrier(0, kTestTimeout);
   }
-  // `run(handle, out)` does it; `bytes` of the pieces and of `out` are compared.
+  // `run(handle, out)` runs the collective. Compares `bytes` of the buffers and of `out`.
   template <typename Run>
   bool is_same(const Run& run, bool to_out) {
     fill();
     std::vector<std::byte> out(8000);
-    run(twin.handle, to_out ? out.data() : nullptr);
+    run(reference.handle, to_out ? out.data() : nullptr);
     run(own.handle, to_out ? own.scratch.data() : nullptr);
     const std::vector<std::byte> there = own.read<std::byte>(8000);
-    if (std::memcmp(twin.buffer.data(), there.data(), there.size()) != 0) return false;
+    if (std::memcmp(reference.buffer.data(), there.data(), there.size()) != 0) return false;
     if (!to_out) return true;
     const auto scratch =
-        RankOnDevice::read_of<std::byte>(own.scratch_handle, own.handle.rank(), compared_bytes);
+        DeviceRank::read_of<std::byte>(own.scratch_handle, own.handle.rank(), compared_bytes);
     return std::equal(scratch.begin(), scratch.end(), out.begin());
   }
   size_t compared_bytes = 0;
 };
 
-// Of every type and operation, at an offset that suits packs of elements and at one that does not,
-// with a rest that fills no pack.
-std::string compare_reductions(RankOnDevice& own) {
-  HostTwin twin(own, Comparison::kHostBytes);
-  Comparison compare{own, twin, std::mt19937(static_cast<unsigned>(11 + own.group.rank()))};
+// Every type and operation, at vector-aligned and unaligned offsets, with a count that is not a
+// multiple of a vector.
+std::string compare_reductions(DeviceRank& own) {
+  HostReference reference(own, Comparison::kHostBytes);
+  Comparison compare{own, reference, std::mt19937(static_cast<unsigned>(11 + own.group.rank()))};
   for (int type = 0; type < kElementTypeCount; ++type) {
     for (int op = 0; op < kReduceOpCount; ++op) {
       const Reduction what{static_cast<ElementType>(type), static_cast<ReduceOp>(op)};
@@ -117,13 +114,13 @@ std::string compare_reductions(RankOnDevice& own) {
         const int64_t count = 163;
         const auto at = static_cast<int64_t>(offset);
         const auto one = [&](const Handle& handle, void* out) {
-          handle.one_shot_all_reduce(count, what, patient(at, out));
+          handle.one_shot_all_reduce(count, what, with_test_timeout(at, out));
         };
         const auto two = [&](const Handle& handle, void* out) {
-          handle.two_shot_all_reduce(count, what, patient(at, out));
+          handle.two_shot_all_reduce(count, what, with_test_timeout(at, out));
         };
         const auto scatter = [&](const Handle& handle, void* out) {
-          handle.reduce_scatter(31, what, patient(at, out));
+          handle.reduce_scatter(31, what, with_test_timeout(at, out));
         };
         compare.type = what.type;
         compare.compared_bytes = static_cast<size_t>(count) * element;
@@ -140,31 +137,31 @@ std::string compare_reductions(RankOnDevice& own) {
       }
     }
   }
-  twin.group.leave(kPatience);
+  reference.group.leave(kTestTimeout);
   return {};
 }
 
-TEST_P(SymmetricGpuKernelResults, Row12ReductionsHaveTheBitsOfTheHosts) {
-  Ranks ranks(GetParam(), with_kernels(compare_reductions));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+TEST_P(SymmetricGpuKernelResults, ReductionsEqualHostResultsBitwise) {
+  RankProcesses ranks(GetParam(), with_kernels(compare_reductions));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-std::string compare_moves(RankOnDevice& own) {
-  HostTwin twin(own, Comparison::kHostBytes);
-  Comparison compare{own, twin, std::mt19937(static_cast<unsigned>(12 + own.group.rank()))};
+std::string compare_moves(DeviceRank& own) {
+  HostReference reference(own, Comparison::kHostBytes);
+  Comparison compare{own, reference, std::mt19937(static_cast<unsigned>(12 + own.group.rank()))};
   const auto ranks = static_cast<size_t>(own.group.world_size());
   const auto rank = static_cast<size_t>(own.group.rank());
   for (const int64_t bytes : {0, 1, 4, 37, 640}) {
     for (const int64_t offset : {0, 4, 3}) {
       const auto gather = [&](const Handle& handle, void*) {
         const std::byte* in = handle.buffer_ptrs()[rank] + offset + rank * bytes;
-        handle.all_gather(in, bytes, patient(offset));
+        handle.all_gather(in, bytes, with_test_timeout(offset));
       };
       const auto broadcast = [&](const Handle& handle, void* out) {
-        handle.broadcast(bytes, handle.world_size() - 1, patient(offset, out));
+        handle.broadcast(bytes, handle.world_size() - 1, with_test_timeout(offset, out));
       };
       const auto exchange = [&](const Handle& handle, void* out) {
-        handle.all_to_all(bytes, patient(offset, out));
+        handle.all_to_all(bytes, with_test_timeout(offset, out));
       };
       std::string wrong;
       if (!compare.is_same(gather, false)) wrong += "all-gather; ";
@@ -177,19 +174,19 @@ std::string compare_moves(RankOnDevice& own) {
       if (!wrong.empty()) return text(bytes, " bytes at ", offset, ": ", wrong);
     }
   }
-  twin.group.leave(kPatience);
+  reference.group.leave(kTestTimeout);
   return {};
 }
 
-TEST_P(SymmetricGpuKernelResults, Row12MovedBytesAreThoseOfTheHosts) {
-  Ranks ranks(GetParam(), with_kernels(compare_moves));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+TEST_P(SymmetricGpuKernelResults, DataMovementEqualsHostResults) {
+  RankProcesses ranks(GetParam(), with_kernels(compare_moves));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// Rank r sends r + p + 1 rows to p, in a stream and without.
-TEST_P(SymmetricGpuKernelResults, RowsOfDifferentNumbersGoWhereTheyBelong) {
-  Ranks ranks(
-      GetParam(), with_kernels([](RankOnDevice& own) -> std::string {
+// Rank r sends r + p + 1 rows to rank p, with and without a stream.
+TEST_P(SymmetricGpuKernelResults, ExchangesUnequalRowCounts) {
+  RankProcesses ranks(
+      GetParam(), with_kernels([](DeviceRank& own) -> std::string {
         const int count = own.group.world_size();
         const int rank = own.group.rank();
         std::vector<int64_t> splits;
@@ -209,35 +206,32 @@ TEST_P(SymmetricGpuKernelResults, RowsOfDifferentNumbersGoWhereTheyBelong) {
           own.write(rows, 256);
           std::vector<int64_t> out_splits(static_cast<size_t>(count), -1);
           std::vector<int64_t> out_offsets(static_cast<size_t>(count), -1);
-          CollectiveOptions options = patient(256, own.scratch.data());
+          CollectiveOptions options = with_test_timeout(256, own.scratch.data());
           if (in_stream) options.stream = stream;
           const auto room = static_cast<int64_t>(4 * expected.size());
           own.handle.all_to_all_v({4, splits, room, out_splits, out_offsets}, options);
           if (in_stream) own.group.finish(stream);
           if (out_splits != expected_splits) return "other splits";
           if (out_offsets != expected_offsets) return "other offsets";
-          const auto found = RankOnDevice::read_of<int>(own.scratch_handle, rank, expected.size());
+          const auto found = DeviceRank::read_of<int>(own.scratch_handle, rank, expected.size());
           if (found != expected) return "other rows";
-          // Rank 0 has no room for the last of them; the others do not notice.
+          // The output of rank 0 is one byte too small; the other ranks succeed.
           const int64_t less = room - (rank == 0 ? 1 : 0);
           options.stream.reset();
-          const std::string said = thrown_by([&] {
+          const std::string message = error_message([&] {
             own.handle.all_to_all_v({4, splits, less, out_splits, out_offsets}, options);
           });
           const std::string none = text("out has room for ", less, " bytes, but ", room);
           const bool is_right =
-              rank == 0 ? said.find(none) != std::string::npos : said == "nothing";
-          if (!is_right || out_splits != expected_splits) return said;
+              rank == 0 ? message.find(none) != std::string::npos : message == "nothing";
+          if (!is_right || out_splits != expected_splits) return message;
         }
         return {};
       }));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// --- many blocks --------------------------------------------------------------------------------
-
-// What a rank has in a round, at a place: other bytes in each, so that a line of an older round
-// shows.
+// The word of a rank in a round at a place. Differs in every round, so that stale data shows.
 int32_t word_of(int round, int rank, size_t place) {
   return static_cast<int32_t>(
       (place * 7 + static_cast<size_t>(rank) * 13 + static_cast<size_t>(round) * 31) % 100'003);
@@ -249,80 +243,79 @@ std::vector<int32_t> words_of(int round, int rank, size_t count) {
   return words;
 }
 
-std::string move_much(RankOnDevice& own) {
-  // 128 blocks; the stand-in's threads take turns on the host's.
+std::string check_large_transfers(DeviceRank& own) {
+  // 128 thread blocks on hardware. Smaller on the stand-in, whose threads share the CPU cores.
   const size_t bytes = is_on_hardware() ? size_t{4} << 20 : size_t{128} << 10;
   const int rounds = is_on_hardware() ? 60 : 2;
   const size_t ranks = static_cast<size_t>(own.group.world_size());
-  const size_t count = bytes / sizeof(int32_t) - 3;  // no block's, no pack's, no rank's multiple
+  const size_t count = bytes / sizeof(int32_t) - 3;  // no multiple of a block, vector or rank count
   const size_t share = count / ranks;
   const Buffer buffer = own.heap.allocate(bytes);
-  const Handle handle = own.group.rendezvous(buffer, kPatience);
+  const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
   const Buffer room = own.heap.allocate(bytes);
-  const Handle at_room = own.group.rendezvous(room, kPatience);
+  const Handle at_room = own.group.rendezvous(room, kTestTimeout);
   const auto fill = [&](int round) {
     const std::vector<int32_t> words = words_of(round, handle.rank(), count);
     handle.put(handle.rank(), std::as_bytes(std::span(words)));
-    own.group.barrier(0, kPatience);
+    own.group.barrier(0, kTestTimeout);
   };
   const auto has = [&](const Handle& in, const std::vector<int32_t>& expected) {
-    return RankOnDevice::read_of<int32_t>(in, handle.rank(), expected.size()) == expected;
+    return DeviceRank::read_of<int32_t>(in, handle.rank(), expected.size()) == expected;
   };
   for (int round = 0; round < rounds; ++round) {
     fill(round);
     const bool is_one_shot = round % 2 == 0;
     const Reduction sum{ElementType::kI32, ReduceOp::kSum};
-    is_one_shot ? handle.one_shot_all_reduce(static_cast<int64_t>(count), sum, patient())
-                : handle.two_shot_all_reduce(static_cast<int64_t>(count), sum, patient());
+    is_one_shot ? handle.one_shot_all_reduce(static_cast<int64_t>(count), sum, with_test_timeout())
+                : handle.two_shot_all_reduce(static_cast<int64_t>(count), sum, with_test_timeout());
     std::vector<int32_t> expected(count);
     for (size_t rank = 0; rank < ranks; ++rank) {
       for (size_t i = 0; i < count; ++i) {
         expected[i] += word_of(round, static_cast<int>(rank), i);
       }
     }
-    if (!has(handle, expected)) return text("round ", round, ": another sum");
+    if (!has(handle, expected)) return text("round ", round, ": wrong sum");
 
     fill(round);
-    handle.all_to_all(static_cast<int64_t>(share * sizeof(int32_t)), patient(0, room.data()));
+    handle.all_to_all(static_cast<int64_t>(share * sizeof(int32_t)),
+                      with_test_timeout(0, room.data()));
     std::vector<int32_t> taken(share * ranks);
     for (size_t i = 0; i < taken.size(); ++i) {
       const size_t place = static_cast<size_t>(handle.rank()) * share + i % share;
       taken[i] = word_of(round, static_cast<int>(i / share), place);
     }
-    if (!has(at_room, taken)) return text("round ", round, ": another's share");
-    own.group.barrier(0, kPatience);
+    if (!has(at_room, taken)) return text("round ", round, ": wrong share");
+    own.group.barrier(0, kTestTimeout);
   }
   return "";
 }
 
-TEST_P(SymmetricGpuKernelResults, WhatTakesManyBlocksIsWholeInEveryRound) {
-  Ranks ranks(GetParam(), with_kernels(move_much));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+TEST_P(SymmetricGpuKernelResults, LargeTransfersAreCompleteInEveryRound) {
+  RankProcesses ranks(GetParam(), with_kernels(check_large_transfers));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// --- order --------------------------------------------------------------------------------------
-
-TEST_P(SymmetricGpuKernelResults, Row09OperationsOfAGroupKeepTheirOrderAcrossStreams) {
-  Ranks ranks(
-      GetParam(), with_kernels([](RankOnDevice& own) -> std::string {
+TEST_P(SymmetricGpuKernelResults, KeepsGroupOrderAcrossStreams) {
+  RankProcesses ranks(
+      GetParam(), with_kernels([](DeviceRank& own) -> std::string {
         const std::array streams{*own.device().create_stream(), *own.device().create_stream()};
         const int count = own.group.world_size();
         own.write(std::vector<int>(100, 1));
-        own.group.barrier(0, kPatience);
+        own.group.barrier(0, kTestTimeout);
         int expected = 1;
-        CollectiveOptions options = patient();
+        CollectiveOptions options = with_test_timeout();
         for (size_t round = 0; round < 6; ++round) {
-          // Ranks name different streams: the order is that of the calls.
+          // Ranks use different streams; the order of the calls decides.
           options.stream = streams[(round + static_cast<size_t>(own.group.rank())) % 2];
           own.handle.all_reduce(100, {ElementType::kI32, ReduceOp::kSum}, options);
           expected *= count;
         }
         for (const StreamId each : streams) own.group.finish(each);
         const std::vector<int> found = own.read<int>(100);
-        own.group.barrier(0, kPatience);
-        return found == std::vector<int>(100, expected) ? "" : "another order";
+        own.group.barrier(0, kTestTimeout);
+        return found == std::vector<int>(100, expected) ? "" : "wrong order";
       }));
-  EXPECT_THAT(outcomes_of(ranks), Each(IsEmpty()));
+  EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that have no memory, or no descriptors, left: what one lacks, all are told by type and by
-// name; the group goes on, and nothing is left open or mapped.
+// Ranks that run out of memory or descriptors. All ranks get an OutOfMemory that names the rank,
+// the group stays usable, and nothing leaks.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,15 +11,15 @@
 #include <stdexcept>
 
 #include "base/text.h"
-#include "mp/symmetric_rank.h"
+#include "mp/harness/symmetric_rank.h"
 
 namespace ashlar::symm {
 namespace {
 
 constexpr size_t kSmall = 4096;
-constexpr size_t kLarge = size_t{1} << 30;  // of which nobody touches much
+constexpr size_t kLarge = size_t{1} << 30;  // mostly untouched
 
-// The limit of this process while it is there.
+// Sets a resource limit of this process for the lifetime of the object.
 class Limit {
  public:
   Limit(int what, rlim_t most) : what_(what) {
@@ -42,76 +42,76 @@ size_t mapped_bytes() {
   return pages * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// What the call throws, which is to be an OutOfMemory.
+// The message of the OutOfMemory that `call` throws. Other outcomes are marked in brackets.
 std::string out_of_memory_in(const std::function<void()>& call) {
   try {
     call();
   } catch (const OutOfMemory& full) {
     return full.what();
   } catch (const Error& other) {
-    return text("[another type] ", other.what());
+    return text("[wrong type] ", other.what());
   }
-  return "[it went well]";
+  return "[succeeded]";
 }
 
-// All is as before.
-std::string go_on(SymmetricRank& own) {
+// Checks that the group still works.
+std::string resume(SymmetricRank& own) {
   const Buffer buffer = own.heap.allocate(kSmall);
-  const Handle handle = own.group.rendezvous(buffer, kPatience);
+  const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
   buffer.as<float>()[0] = 1;
-  handle.all_reduce(1, {}, {.timeout = kPatience});
-  return buffer.as<float>()[0] == 3 ? "" : "another sum";
+  handle.all_reduce(1, {}, {.timeout = kTestTimeout});
+  return buffer.as<float>()[0] == 3 ? "" : "wrong sum";
 }
 
-// The system's limit for files is that of memory without a name, too, and whoever passes it is
-// ended by a signal unless the library looks first.
-TEST(SymmetricLimits, MemoryBeyondTheLimitForFilesIsOutOfMemoryAndEndsNobody) {
-  Ranks ranks(3, with_memory(kSmall, [](SymmetricRank& own) -> std::string {
-                if (own.group.rank() == 1) {
-                  const Limit files(RLIMIT_FSIZE, kLarge / 2);
-                  const size_t fds = open_fd_count();
-                  const size_t mappings = symmetric_mapping_count();
-                  const std::string said =
-                      out_of_memory_in([&] { (void)own.heap.allocate(kLarge); });
-                  if (said.find("symmetric memory of 1073751040 bytes") == std::string::npos)
-                    return said;
-                  if (open_fd_count() != fds) return "descriptors are left";
-                  if (symmetric_mapping_count() != mappings) return "memory is left";
-                }
-                return go_on(own);
-              }));
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
-  EXPECT_THAT(ranks.left_in_store(), IsEmpty());
+// RLIMIT_FSIZE also applies to anonymous memory files. Exceeding it raises SIGXFSZ unless the
+// library checks the limit first.
+TEST(SymmetricLimits, ReportsOutOfMemoryBeyondFileSizeLimit) {
+  RankProcesses ranks(
+      3, with_memory(kSmall, [](SymmetricRank& own) -> std::string {
+        if (own.group.rank() == 1) {
+          const Limit files(RLIMIT_FSIZE, kLarge / 2);
+          const size_t fds = open_fd_count();
+          const size_t mappings = symmetric_mapping_count();
+          const std::string message = out_of_memory_in([&] { (void)own.heap.allocate(kLarge); });
+          if (message.find("symmetric memory of 1073751040 bytes") == std::string::npos)
+            return message;
+          if (open_fd_count() != fds) return "leaked descriptors";
+          if (symmetric_mapping_count() != mappings) return "leaked memory";
+        }
+        return resume(own);
+      }));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.store_keys(), IsEmpty());
 }
 
-// One has room for its own memory, and none for that of others.
-TEST(SymmetricLimits, ARankWithoutAddressesForTheOthersMemoryMakesAllSayOutOfMemory) {
-  Ranks ranks(3, with_memory(kSmall, [](SymmetricRank& own) -> std::string {
-                const Buffer buffer = own.heap.allocate(kLarge);
-                const size_t mappings = symmetric_mapping_count();
-                const auto meet = [&] { (void)own.group.rendezvous(buffer, kPatience); };
-                std::string said;
-                if (own.group.rank() == 1) {
-                  const Limit addresses(RLIMIT_AS, mapped_bytes() + kLarge / 2);
-                  said = out_of_memory_in(meet);
-                } else {
-                  said = out_of_memory_in(meet);
-                }
-                if (!said.starts_with("rank 1: symmetric memory of")) return said;
-                if (symmetric_mapping_count() != mappings) return "memory is left mapped";
-                meet();  // now there is room
-                return go_on(own);
-              }));
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
-  EXPECT_THAT(ranks.left_in_store(), IsEmpty());
+// Rank 1 has address space for its own memory but not for that of its peers.
+TEST(SymmetricLimits, ReportsOutOfMemoryWhenMappingPeersFails) {
+  RankProcesses ranks(3, with_memory(kSmall, [](SymmetricRank& own) -> std::string {
+                        const Buffer buffer = own.heap.allocate(kLarge);
+                        const size_t mappings = symmetric_mapping_count();
+                        const auto meet = [&] { (void)own.group.rendezvous(buffer, kTestTimeout); };
+                        std::string message;
+                        if (own.group.rank() == 1) {
+                          const Limit addresses(RLIMIT_AS, mapped_bytes() + kLarge / 2);
+                          message = out_of_memory_in(meet);
+                        } else {
+                          message = out_of_memory_in(meet);
+                        }
+                        if (!message.starts_with("rank 1: symmetric memory of")) return message;
+                        if (symmetric_mapping_count() != mappings) return "leaked mappings";
+                        meet();  // now there is room
+                        return resume(own);
+                      }));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.store_keys(), IsEmpty());
 }
 
-// Of sixteen descriptors a group takes some, and each buffer more, until there are none.
-TEST(SymmetricLimits, SixteenDescriptorsAreSoonUsedUpAndAllAreToldWhose) {
+// With a limit of 16 descriptors, a few buffers exhaust them.
+TEST(SymmetricLimits, NamesRankThatRunsOutOfDescriptors) {
 #if defined(ASHLAR_SANITIZED)
-  GTEST_SKIP() << "NOT TESTED: clang's sanitizers look at memory through pipes of their own";
+  GTEST_SKIP() << "NOT TESTED: clang sanitizers use descriptors themselves";
 #endif
-  Ranks ranks(3, [](const BareRank& rank) -> std::string {
+  RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     std::optional<Limit> few;
     if (rank.rank == 1) few.emplace(RLIMIT_NOFILE, 16);
     size_t count = 0;
@@ -120,17 +120,17 @@ TEST(SymmetricLimits, SixteenDescriptorsAreSoonUsedUpAndAllAreToldWhose) {
       std::deque<Buffer> buffers;
       for (; count < 16; ++count) {
         buffers.push_back(own.heap.allocate(kSmall));
-        (void)own.group.rendezvous(buffers.back(), kPatience);
+        (void)own.group.rendezvous(buffers.back(), kTestTimeout);
       }
     } catch (const DeviceError& none) {
       return text(count, rank.rank == 1 ? " by rank 1: " : ": ", none.what());
     } catch (const PeerError& lost) {
       return text(count, ": ", lost.what());
     }
-    return "[all went well]";
+    return "[succeeded]";
   });
-  EXPECT_THAT(ranks.outcomes(), Each(AllOf(HasSubstr("rank 1"), Not(HasSubstr("[")))));
-  EXPECT_THAT(ranks.left_in_store_after_parting(), IsEmpty());
+  EXPECT_THAT(ranks.results(), Each(AllOf(HasSubstr("rank 1"), Not(HasSubstr("[")))));
+  EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row 14 of the checklist of symmetric memory, and what row 5 says of multicast, with real
-// processes on simulated devices: set up together or not at all, with one reason for all, and
-// undone in reverse order. Long because the driver that is watched is here, too.
+// Setup of multicast on simulated devices, in several processes. All ranks set it up or none does;
+// all report the same reason; it is undone in reverse order. Long because it contains the
+// recording driver.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "mp/device_rank.h"
+#include "mp/harness/device_rank.h"
 #include "symm/backends/device/device_backend.h"
 #include "symm/backends/sim/sim_multicast.h"
 
@@ -25,13 +25,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// A driver that notes what it is called for, and fails where it is told to.
-class WatchedMulticast final : public MulticastDriver {
+// Records the calls it gets and can fail a selected one.
+class RecordingMulticastDriver final : public MulticastDriver {
  public:
-  explicit WatchedMulticast(Device& device) : sim_(device) {}
+  explicit RecordingMulticastDriver(Device& device) : sim_(device) {}
 
-  std::string failing{};      // the call that fails
-  std::string unavailable{};  // why there is none
+  std::string failing{};      // the call to fail
+  std::string unavailable{};  // why the device has no multicast; empty if it has
   std::vector<std::string> calls{};
   std::vector<std::string> troubles{};  // what failed without being told to
 
@@ -98,28 +98,28 @@ std::string joined(const std::vector<std::string>& words) {
   return all;
 }
 
-// One rank below the facade, with a driver that can be told things.
-struct WatchedRank {
-  explicit WatchedRank(const BareRank& rank, CommunicatorOptions options = {})
-      : machine(machine_for(rank.world_size)),
+// One rank below the public API, with a recording driver.
+struct RecordingRank {
+  explicit RecordingRank(const RankSpec& rank, CommunicatorOptions options = {})
+      : machine(make_machine(rank.world_size)),
         device(machine->device(DeviceIndex(static_cast<uint64_t>(rank.rank)))) {
-    auto watched = std::make_unique<WatchedMulticast>(device);
+    auto watched = std::make_unique<RecordingMulticastDriver>(device);
     driver = watched.get();
     backend = *DeviceBackend::over(device, std::move(watched));
     heap = std::make_unique<RankHeap>(*process, *backend, RankHeap::Options{});
     options.rank = rank.rank;
     options.world_size = rank.world_size;
-    communicator = *Communicator::join(*heap, rank.store, options, Deadline::after(kPatience));
+    communicator = *Communicator::join(*heap, rank.store, options, Deadline::after(kTestTimeout));
   }
   Result<PeerHandle> meet() {
     buffer = *heap->allocate(4096, {});
-    return communicator->rendezvous(buffer, Deadline::after(kPatience));
+    return communicator->rendezvous(buffer, Deadline::after(kTestTimeout));
   }
 
   std::unique_ptr<sim::Machine> machine;
   Device& device;
-  std::unique_ptr<Process> process = *Process::start(RankParts::quick());
-  WatchedMulticast* driver = nullptr;
+  std::unique_ptr<Process> process = *Process::start(RankContext::quick());
+  RecordingMulticastDriver* driver = nullptr;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<RankHeap> heap;
   std::unique_ptr<Communicator> communicator;
@@ -129,7 +129,7 @@ struct WatchedRank {
 struct Fault {
   const char* call = "";
   std::set<int> ranks{};
-  // What each rank is to have called: rank 0, the failing ones, and the others.
+  // The expected calls of rank 0, of the failing ranks and of the others.
   const char* by_first = "";
   const char* by_failing = "";
   const char* by_others = "";
@@ -170,9 +170,9 @@ const std::vector<Fault>& faults() {
   return all;
 }
 
-// What this rank finds wrong with how it went; the reason goes to `reasons`. `fds` are to be open
-// before: those of the block that is met for come on top.
-std::string try_fault(WatchedRank& own, const Fault& fault, size_t fds, std::string& reasons) {
+// Injects `fault` into a rendezvous and returns an error description, or an empty string. Appends
+// the reason for the fallback to `reasons`. `fds` is the number of descriptors open before.
+std::string check_fault(RecordingRank& own, const Fault& fault, size_t fds, std::string& reasons) {
   const int rank = own.communicator->rank_info().rank;
   const bool is_failing = fault.ranks.contains(rank);
   own.driver->failing = is_failing ? fault.call : "";
@@ -180,7 +180,8 @@ std::string try_fault(WatchedRank& own, const Fault& fault, size_t fds, std::str
   const Result<PeerHandle> met = own.meet();
   own.driver->failing = "";
   if (!met.ok()) return text("the rendezvous failed: ", met.status().message());
-  if (met->peers().multicast_buffer() != nullptr) return text(fault.call, ": multicast after all");
+  if (met->peers().multicast_buffer() != nullptr)
+    return text(fault.call, ": multicast is available");
   const std::string& reason = met->peers().no_multicast_reason();
   if (reason.find(text("told to fail in ", fault.call)) == std::string::npos) return reason;
   reasons += reason + '\n';
@@ -190,10 +191,10 @@ std::string try_fault(WatchedRank& own, const Fault& fault, size_t fds, std::str
   if (joined(own.driver->calls) != expected) {
     return text(fault.call, ": called ", joined(own.driver->calls), "; expected ", expected);
   }
-  if (own.driver->live_count() != 0) return text(fault.call, ": objects are left");
-  // Each rank's block has a descriptor for as long as it lives, and nothing else is open, but for
-  // moments: signs of life are files here.
-  const Deadline deadline = Deadline::after(kPatience);
+  if (own.driver->live_count() != 0) return text(fault.call, ": leaked objects");
+  // Each rank's block keeps one descriptor. Others are open only briefly, when the store writes
+  // heartbeats to files.
+  const Deadline deadline = Deadline::after(kTestTimeout);
   while (open_fd_count() != fds + 3) {
     if (deadline.has_passed()) return text(fault.call, ": ", open_fd_count() - fds, " fds");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -201,57 +202,59 @@ std::string try_fault(WatchedRank& own, const Fault& fault, size_t fds, std::str
   return {};
 }
 
-TEST(SymmetricMulticast, Row14AFailureOfAnyCallOnAnyRankDegradesAllForOneReasonAndIsUndone) {
-  Ranks ranks(3, [](const BareRank& rank) -> std::string {
-    WatchedRank own(rank);
+TEST(SymmetricMulticast, AnyFailureIsUndoneOnAllRanks) {
+  RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
+    RecordingRank own(rank);
     std::string reasons;
     size_t fds = open_fd_count();
-    for (int look = 0; look < 50; ++look) {  // as above
+    for (int look = 0; look < 50; ++look) {  // ignores briefly open descriptors
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       fds = std::min(fds, open_fd_count());
     }
     for (const Fault& each : faults()) {
-      std::string wrong = try_fault(own, each, fds, reasons);
+      std::string wrong = check_fault(own, each, fds, reasons);
       fds += 3;
       if (!wrong.empty()) {
         return text("rank ", rank.rank, ": ", wrong);
       }
     }
-    // All goes on, and the next block has it again.
+    // The group stays usable, and the next block has multicast again.
     const Result<PeerHandle> met = own.meet();
-    if (!met.ok() || met->peers().multicast_buffer() == nullptr) return "no multicast any more";
+    if (!met.ok() || met->peers().multicast_buffer() == nullptr)
+      return "multicast is no longer available";
     if (!own.driver->troubles.empty()) return "troubles: " + joined(own.driver->troubles);
-    const Status left = own.communicator->leave(Deadline::after(kPatience));
+    const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
     return left.ok() ? reasons : left.message();
   });
-  const std::vector<std::string> said = ranks.outcomes();
-  EXPECT_THAT(said[0], AllOf(StartsWith("rank 0: create: told to fail in create\n"),
-                             HasSubstr("rank 1: import: told to fail in import\n"),
-                             HasSubstr("rank 0: bind: told to fail in bind; rank 2: bind: told")));
-  EXPECT_EQ(said[0], said[1]);
-  EXPECT_EQ(said[0], said[2]);
+  const std::vector<std::string> results = ranks.results();
+  EXPECT_THAT(results[0],
+              AllOf(StartsWith("rank 0: create: told to fail in create\n"),
+                    HasSubstr("rank 1: import: told to fail in import\n"),
+                    HasSubstr("rank 0: bind: told to fail in bind; rank 2: bind: told")));
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
 }
 
-TEST(SymmetricMulticast, Row14IfOnlySomeRanksHaveItAllSayWho) {
-  Ranks ranks(3, [](const BareRank& rank) -> std::string {
-    WatchedRank own(rank);
+TEST(SymmetricMulticast, NamesRanksWithoutMulticast) {
+  RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
+    RecordingRank own(rank);
     if (rank.rank == 1) own.driver->unavailable = "its fabric manager is not running";
     const Result<PeerHandle> met = own.meet();
     if (!met.ok()) return met.status().message();
     if (met->peers().multicast_buffer() != nullptr) return "it has";
     if (!own.driver->calls.empty()) return "called for";
-    const Status left = own.communicator->leave(Deadline::after(kPatience));
+    const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
     return left.ok() ? met->peers().no_multicast_reason() : left.message();
   });
-  EXPECT_THAT(ranks.outcomes(),
+  EXPECT_THAT(ranks.results(),
               Each("not all ranks have multicast: rank 0: it has, rank 1: its fabric manager is "
                    "not running, rank 2: it has"));
 }
 
-TEST(SymmetricMulticast, Row05ItIsReleasedBeforeTheLocalMemoryWhoeverFreesFirst) {
+TEST(SymmetricMulticast, IsReleasedBeforeLocalMemory) {
   for (const bool is_buffer_first : {true, false}) {
-    Ranks ranks(2, [is_buffer_first](const BareRank& rank) -> std::string {
-      WatchedRank own(rank);
+    RankProcesses ranks(2, [is_buffer_first](const RankSpec& rank) -> std::string {
+      RecordingRank own(rank);
       std::optional<PeerHandle> handle = *own.meet();
       if (handle->peers().multicast_buffer() == nullptr) return "no multicast";
       if (is_buffer_first) {
@@ -261,67 +264,65 @@ TEST(SymmetricMulticast, Row05ItIsReleasedBeforeTheLocalMemoryWhoeverFreesFirst)
         handle.reset();
         if (!own.heap->free(own.buffer).ok()) return "not freed";
       }
-      if (own.driver->live_count() != 0) return "objects are left";
+      if (own.driver->live_count() != 0) return "leaked objects";
       if (!own.driver->troubles.empty()) return "troubles: " + joined(own.driver->troubles);
       const std::string ended = "unmap unbind release";
       if (!joined(own.driver->calls).ends_with(ended)) return joined(own.driver->calls);
-      const Status left = own.communicator->leave(Deadline::after(kPatience));
+      const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
       return left.ok() ? std::string() : left.message();
     });
-    EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+    EXPECT_THAT(ranks.results(), Each(IsEmpty()));
   }
 }
 
-// What those say that are left.
-std::vector<std::string> said_beside_a_loss_in_set_up(int signal) {
-  Ranks ranks(3, [signal](const BareRank& rank) -> std::string {
+// The results of the survivors.
+std::vector<std::string> survivor_results_of_setup_failure(int signal) {
+  RankProcesses ranks(3, [signal](const RankSpec& rank) -> std::string {
     CommunicatorOptions options;
     if (rank.rank == 1) {
       options.on_phase = [signal](Phase phase) {
         if (phase == Phase::kMulticast) ::kill(::getpid(), signal);
       };
     }
-    WatchedRank own(rank, options);
+    RecordingRank own(rank, options);
     const Status lost = own.meet().status();
-    if (own.driver->live_count() != 0) return "objects are left";
-    const Status left = own.communicator->leave(Deadline::after(kPatience));
+    if (own.driver->live_count() != 0) return "leaked objects";
+    const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
     return left.message() == lost.message() ? lost.to_string() : "left: " + left.to_string();
   });
-  std::vector<std::string> said = ranks.outcomes(signal == SIGSTOP ? 1 : -1);
-  EXPECT_EQ(said[1], "killed");
-  EXPECT_THAT(ranks.left_in_store_after_parting(), IsEmpty());
-  said.erase(said.begin() + 1);
-  return said;
+  std::vector<std::string> results = ranks.results(signal == SIGSTOP ? 1 : -1);
+  EXPECT_EQ(results[1], "killed");
+  EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
+  results.erase(results.begin() + 1);
+  return results;
 }
 
-const auto kNamesTheLost = Each(AllOf(StartsWith("peer lost: rank 1 of"), Not(HasSubstr("["))));
+const auto kNameTheVictim = Each(AllOf(StartsWith("peer lost: rank 1 of"), Not(HasSubstr("["))));
 
-TEST(SymmetricMulticast, Row20ADeathWhileItIsSetUpEndsItForAll) {
-  EXPECT_THAT(said_beside_a_loss_in_set_up(SIGKILL), kNamesTheLost);
+TEST(SymmetricMulticast, PeerDeathDuringSetupFailsAllRanks) {
+  EXPECT_THAT(survivor_results_of_setup_failure(SIGKILL), kNameTheVictim);
 }
 
-TEST(SymmetricMulticast, Row20ARankThatStandsStillWhileItIsSetUpIsLostWithItsLease) {
-  EXPECT_THAT(said_beside_a_loss_in_set_up(SIGSTOP), kNamesTheLost);
+TEST(SymmetricMulticast, StoppedPeerDuringSetupFailsAfterItsLease) {
+  EXPECT_THAT(survivor_results_of_setup_failure(SIGSTOP), kNameTheVictim);
 }
-
-// --- what it is good for ------------------------------------------------------------------------
 
 class SymmetricMulticasts : public ::testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMulticasts, ::testing::Values(1, 2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricMulticasts, Row14MultimemCollectivesHaveTheBitsOfTheOthers) {
-  Ranks ranks(GetParam(), [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
-    DeviceRank own(rank, *machine);
+TEST_P(SymmetricMulticasts, MultimemResultsEqualOthersBitwise) {
+  RankProcesses ranks(GetParam(), [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
+    SimDeviceRank own(rank, *machine);
     if (own.handle.multicast_ptr() == nullptr) return own.handle.no_multicast_reason();
     if (!own.handle.no_multicast_reason().empty()) return "a reason";
-    const Handle inside = own.group.rendezvous(own.buffer.data() + 512, kPatience);
-    if (inside.multicast_ptr() != own.handle.multicast_ptr() + 512) return "another offset";
+    const Handle inside = own.group.rendezvous(own.buffer.data() + 512, kTestTimeout);
+    if (inside.multicast_ptr() != own.handle.multicast_ptr() + 512) return "wrong offset";
     const StreamId stream = *own.device().create_stream();
     CollectiveOptions options;
-    options.timeout = kPatience;
+    options.timeout = kTestTimeout;
     options.stream = stream;
     std::vector<float> values(3000);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -329,71 +330,71 @@ TEST_P(SymmetricMulticasts, Row14MultimemCollectivesHaveTheBitsOfTheOthers) {
     }
     own.write(values);
     own.write(values, 16384);
-    own.group.barrier(0, kPatience);
+    own.group.barrier(0, kTestTimeout);
     own.handle.multimem_all_reduce(3000, {}, options);
     options.offset_bytes = 16384;
     own.handle.two_shot_all_reduce(3000, {}, options);
     own.group.finish(stream);
     const std::vector<float> sum = own.read<float>(3000);
     if (sum != own.read<float>(3000, 16384)) return "other bits";
-    if (rank.world_size > 1 && sum == values) return "nothing was reduced";
-    own.group.barrier(0, kPatience);
+    if (rank.world_size > 1 && sum == values) return "the data was not reduced";
+    own.group.barrier(0, kTestTimeout);
     own.write(std::vector<int>(64, -1));
     own.scratch_handle.put(rank.rank, std::as_bytes(std::span(&rank.rank, 1)));
-    own.group.barrier(0, kPatience);
+    own.group.barrier(0, kTestTimeout);
     options.offset_bytes = 0;
     own.handle.multimem_all_gather(own.scratch.data(), 4, options);
     own.group.finish(stream);
     const std::vector<int> gathered = own.read<int>(static_cast<size_t>(rank.world_size) + 1);
     for (int each = 0; each < rank.world_size; ++each) {
-      if (gathered[static_cast<size_t>(each)] != each) return "another share";
+      if (gathered[static_cast<size_t>(each)] != each) return "wrong share";
     }
     if (gathered.back() != -1) return "written behind";
-    own.group.barrier(0, kPatience);
-    own.group.leave(kPatience);
+    own.group.barrier(0, kTestTimeout);
+    own.group.leave(kTestTimeout);
     return {};
   });
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// A rank that goes by another way is told, as with any two collectives.
-TEST(SymmetricMulticast, Row14MultimemAndOthersAreDifferentCalls) {
-  Ranks ranks(2, [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
-    DeviceRank own(rank, *machine);
+// Multimem and other all-reduces are different calls; mixing them is an error on all ranks.
+TEST(SymmetricMulticast, DetectsMixOfMultimemAndOtherCalls) {
+  RankProcesses ranks(2, [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
+    SimDeviceRank own(rank, *machine);
     CollectiveOptions options;
-    options.timeout = kPatience;
-    const std::string said = thrown_by([&] {
+    options.timeout = kTestTimeout;
+    const std::string message = error_message([&] {
       if (rank.rank == 0) own.handle.multimem_all_reduce(10, {}, options);
       if (rank.rank == 1) own.handle.two_shot_all_reduce(10, {}, options);
     });
-    own.group.leave(kPatience);
-    return said;
+    own.group.leave(kTestTimeout);
+    return message;
   });
-  EXPECT_THAT(ranks.outcomes(), Each(AllOf(HasSubstr("rank 0 a multimem all-reduce (sum of f32"),
-                                           HasSubstr("rank 1 a two-shot all-reduce"))));
+  EXPECT_THAT(ranks.results(), Each(AllOf(HasSubstr("rank 0 a multimem all-reduce (sum of f32"),
+                                          HasSubstr("rank 1 a two-shot all-reduce"))));
 }
 
-TEST(SymmetricMulticast, Row14WhereThereIsNoneCollectivesThatNeedItAreRefusedWithTheReason) {
-  Ranks ranks(2, [](const BareRank& rank) -> std::string {
+TEST(SymmetricMulticast, RejectsMultimemWithReasonWhenUnavailable) {
+  RankProcesses ranks(2, [](const RankSpec& rank) -> std::string {
     SymmetricRank host(rank, 4096);
-    std::string said = thrown_by([&] { host.handle.multimem_all_reduce(10); }) + '\n';
-    host.group.leave(kPatience);
-    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
+    std::string message = error_message([&] { host.handle.multimem_all_reduce(10); }) + '\n';
+    host.group.leave(kTestTimeout);
+    const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
     GroupOptions options = SymmetricRank::group_options(rank);
     options.use_multicast = false;
-    DeviceRank off(rank, *machine, rank.rank, options);
-    said += thrown_by([&] { off.handle.multimem_all_gather(nullptr, 4); }) + '\n';
-    said += thrown_by([&] { off.handle.multimem_put({off.scratch.data(), 4}); }) + '\n';
-    off.group.leave(kPatience);
+    SimDeviceRank off(rank, *machine, rank.rank, options);
+    message += error_message([&] { off.handle.multimem_all_gather(nullptr, 4); }) + '\n';
+    message += error_message([&] { off.handle.multimem_put({off.scratch.data(), 4}); }) + '\n';
+    off.group.leave(kTestTimeout);
     options.use_multicast = true;
     options.may_share_device = true;
-    DeviceRank shared(rank, *machine, 0, options);
-    said += shared.handle.no_multicast_reason();
-    shared.group.leave(kPatience);
-    return said;
+    SimDeviceRank shared(rank, *machine, 0, options);
+    message += shared.handle.no_multicast_reason();
+    shared.group.leave(kTestTimeout);
+    return message;
   });
-  EXPECT_THAT(ranks.outcomes(),
+  EXPECT_THAT(ranks.results(),
               Each(AllOf(HasSubstr("this memory has no multicast: back end host has none"),
                          HasSubstr("it is disabled"), HasSubstr("; use put to each rank"),
                          HasSubstr("may share devices"))));

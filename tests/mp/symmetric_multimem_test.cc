@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes through multicast, with real processes on simulated devices, where it is emulated: the
-// results of the calls without it, and mistakes that are found before anything is launched. How
-// multicast comes about is in symmetric_multicast_test.cc; hardware's own, in
+// Multimem operations on simulated devices, which emulate multicast, in several processes: results
+// and argument checks. Setup is tested in symmetric_multicast_test.cc, multicast of CUDA devices in
 // symmetric_gpu_multicast_test.cc.
 #include <algorithm>
 #include <limits>
 
-#include "mp/device_rank.h"
-#include "mp/multimem_program.h"
+#include "mp/harness/device_rank.h"
+#include "mp/harness/multimem_program.h"
 
 namespace ashlar::symm {
 namespace {
@@ -18,44 +17,44 @@ class SymmetricMultimems : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMultimems, ::testing::Values(1, 2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricMultimems, Row14ReductionsToElsewhereAndPutsAreThoseWithoutIt) {
-  Ranks ranks(GetParam(), [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
-    DeviceRank own(rank, *machine);
+TEST_P(SymmetricMultimems, OutOfPlaceReductionsAndPutsAreCorrect) {
+  RankProcesses ranks(GetParam(), [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
+    SimDeviceRank own(rank, *machine);
     std::string wrong = run_multimem_program(own);
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
     return wrong;
   });
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// One rank makes all the mistakes: nobody else notices, and all go on.
-TEST(SymmetricMultimem, Row13MistakesAreRefusedBeforeAnythingIsLaunched) {
-  Ranks ranks(2, [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
-    DeviceRank own(rank, *machine);
-    std::string wrong = rank.rank == 1 ? make_multimem_mistakes(own) : "";
-    wrong += try_multimem_put(own, 0, 100, {});
-    own.group.leave(kPatience);
+// One rank makes the invalid calls; the others are unaffected.
+TEST(SymmetricMultimem, ChecksArgumentsBeforeLaunch) {
+  RankProcesses ranks(2, [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
+    SimDeviceRank own(rank, *machine);
+    std::string wrong = rank.rank == 1 ? check_multimem_invalid_arguments(own) : "";
+    wrong += check_multimem_put(own, 0, 100, {});
+    own.group.leave(kTestTimeout);
     return wrong;
   });
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-TEST(SymmetricMultimem, Row14RanksThatNameDifferentRootsAllFindOut) {
-  Ranks ranks(3, [](const BareRank& rank) -> std::string {
-    const std::unique_ptr<sim::Machine> machine = machine_for(rank.world_size);
-    DeviceRank own(rank, *machine);
+TEST(SymmetricMultimem, DetectsDifferentRoots) {
+  RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
+    const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
+    SimDeviceRank own(rank, *machine);
     CollectiveOptions options;
-    options.timeout = kPatience;
+    options.timeout = kTestTimeout;
     options.out = own.scratch.data();
-    const std::string said =
-        thrown_by([&] { own.handle.multimem_reduce(10, rank.rank == 2 ? 2 : 0, {}, options); });
+    const std::string message =
+        error_message([&] { own.handle.multimem_reduce(10, rank.rank == 2 ? 2 : 0, {}, options); });
     own.handle.multimem_reduce(10, 0, {}, options);
-    own.group.leave(kPatience);
-    return said;
+    own.group.leave(kTestTimeout);
+    return message;
   });
-  EXPECT_THAT(ranks.outcomes(),
+  EXPECT_THAT(ranks.results(),
               Each(AllOf(HasSubstr("rank 0 a multimem reduce (sum of f32, to rank 0, 40 bytes"),
                          HasSubstr("rank 2 a multimem reduce (sum of f32, to rank 2"))));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The transport between two machines, by itself.
+// The UCX transport between two machines (network namespaces), without groups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,8 +8,8 @@
 
 #include <cstring>
 
-#include "mp/two_machines.h"
-#include "mp/ucx_ranks.h"
+#include "mp/harness/two_machines.h"
+#include "mp/harness/ucx_ranks.h"
 
 namespace ashlar::symm {
 namespace {
@@ -18,20 +18,20 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(TwoMachinesTest, PutGetAndAddAcross) {
+TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
   const TwoMachines machines;
   ASHLAR_NEED(machines);
-  Ranks ranks(4, [&](RankParts& parts) -> std::string {
+  RankProcesses ranks(4, [&](RankContext& parts) -> std::string {
     machines.enter(parts.rank % 2);
     UcxRank self(parts, "tcp", TwoMachines::cable(parts.rank % 2));
     const size_t part = kSharedBytes / 4;
     const std::vector<std::byte> sent(part - 8, std::byte(10 + parts.rank));
     for (int rank = 0; rank < 4; ++rank) {
-      must(self.at(rank).put(part * parts.rank + 8, sent, patience()));
-      must(self.endpoint(rank).fence(patience()));
-      must(self.at(rank).post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, patience()));
+      check_ok(self.at(rank).put(part * parts.rank + 8, sent, patience()));
+      check_ok(self.endpoint(rank).fence(patience()));
+      check_ok(self.at(rank).post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, patience()));
     }
-    // Everybody's signal, and with it everybody's data.
+    // All ranks have signaled, so their data has arrived.
     const Deadline end = patience();
     while (self.own_word(0) < 4) {
       self.transport->progress();
@@ -40,27 +40,27 @@ TEST(TwoMachinesTest, PutGetAndAddAcross) {
     for (int rank = 0; rank < 4; ++rank) {
       const std::vector<std::byte> expected(part - 8, std::byte(10 + rank));
       if (std::memcmp(self.own() + part * rank + 8, expected.data(), expected.size()) != 0) {
-        return text("not what rank ", rank, " put");
+        return text("wrong data from rank ", rank);
       }
     }
     self.barrier();
     std::vector<std::byte> got(part);
-    must(self.at((parts.rank + 1) % 4).get(part * 2, got, patience()));
+    check_ok(self.at((parts.rank + 1) % 4).get(part * 2, got, patience()));
     if (got[part - 1] != std::byte{12}) return "get";
     const AtomicOp swap{AtomicKind::kCompareAndSwap, WordBytes::k8, 0, 100, 4};
-    if (parts.rank == 3 && must(self.at(0).fetch(swap, patience())) != 4) return "swap";
+    if (parts.rank == 3 && check_ok(self.at(0).fetch(swap, patience())) != 4) return "swap";
     self.barrier();
     if (parts.rank == 0 && self.own_word(0) != 100) return "swapped";
     self.leave();
     return {};
   });
-  EXPECT_THAT(ranks.outcomes(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-TEST(TwoMachinesTest, ADeathOnTheOtherOneIsToldByName) {
+TEST(TwoMachinesTest, NamesDeadRemoteRank) {
   const TwoMachines machines;
   ASHLAR_NEED(machines);
-  Ranks ranks(2, [&](RankParts& parts) -> std::string {
+  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
     machines.enter(parts.rank);
     UcxRank self(parts, "tcp", TwoMachines::cable(parts.rank));
     if (parts.rank == 1) ::raise(SIGKILL);
@@ -68,13 +68,13 @@ TEST(TwoMachinesTest, ADeathOnTheOtherOneIsToldByName) {
     while (!self.failure->has_happened() && !end.has_passed()) ::usleep(1000);
     return self.failure->reason().to_string();
   });
-  EXPECT_THAT(ranks.outcomes()[0], HasSubstr("peer lost: rank 1 of group tested"));
+  EXPECT_THAT(ranks.results()[0], HasSubstr("peer lost: rank 1 of group tested"));
 }
 
-TEST(TwoMachinesTest, ACutCableIsATimeoutThatNamesTheRank) {
+TEST(TwoMachinesTest, CutCableTimesOutAndNamesRank) {
   const TwoMachines machines;
   ASHLAR_NEED(machines);
-  Ranks ranks(2, [&](RankParts& parts) -> std::string {
+  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
     machines.enter(parts.rank);
     UcxRank self(parts, "tcp", TwoMachines::cable(parts.rank));
     if (parts.rank == 0 && !machines.cut()) return "not cut";
@@ -85,7 +85,7 @@ TEST(TwoMachinesTest, ACutCableIsATimeoutThatNamesTheRank) {
     self.barrier();
     return late.to_string();
   });
-  EXPECT_THAT(ranks.outcomes(),
+  EXPECT_THAT(ranks.results(),
               ::testing::ElementsAre(HasSubstr("timeout: rank 1 of group tested: an atomic"),
                                      HasSubstr("timeout: rank 0 of group tested: an atomic")));
 }

@@ -211,11 +211,11 @@ TEST_F(LiveServerTest, AChildThatOutlivesItsParentKeepsNoDoorOpen) {
     if (!client.get("/stats").ok()) return 2;  // the server has a connection open
     const ChildProcess child([&](int own_socket_fd) {
       end_in_time();
-      tell(own_socket_fd);
-      hear(socket_fd);  // until the test ends
+      notify(own_socket_fd);
+      wait_for_notification(socket_fd);  // until the test ends
       return 0;
     });
-    if (!hear(child.socket_fd())) return 3;  // it runs
+    if (!wait_for_notification(child.socket_fd())) return 3;  // it runs
     const auto* name = reinterpret_cast<const uint8_t*>(live.socket_name().data());
     const std::span bytes(name, live.socket_name().size());
     if (!send_message(socket_fd, bytes, -1, seconds(10)).ok()) return 4;

@@ -13,7 +13,7 @@
 
 #include "ashlar/devices.h"
 #include "ashlar/errors.h"
-#include "mp/device_rank.h"
+#include "mp/harness/device_rank.h"
 #include "symm/backends/cuda/kernel_image.h"
 
 namespace ashlar::symm {
@@ -26,7 +26,7 @@ using ::testing::StartsWith;
 
 // What each rank, on a thread of its own, ended with: nothing, or what it threw.
 std::vector<std::string> on_threads(int world_size,
-                                    const std::function<void(const BareRank&)>& body) {
+                                    const std::function<void(const RankSpec&)>& body) {
   std::vector<std::string> ended(static_cast<size_t>(world_size));
   const std::shared_ptr<Store> store = make_memory_store();
   std::vector<std::thread> threads;
@@ -51,32 +51,32 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricThreadsConcurrency, ::testing::Val
 // Ranks as threads of one process have different addresses for everything.
 TEST_P(SymmetricThreadsConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePlaces) {
   const int count = GetParam();
-  const auto ended = on_threads(count, [&](const BareRank& rank) {
+  const auto ended = on_threads(count, [&](const RankSpec& rank) {
     SymmetricRank own(rank, 8);
     Pool pool(own.heap, {.name = "pool", .segment_bytes = 4096});
     std::vector<Buffer> live;
     for (int round = 0; round < 20; ++round) {
       if (live.size() > 3) live.erase(live.begin() + round % 3);
       live.push_back(pool.allocate(static_cast<size_t>(100 + 700 * (round % 7))));
-      const Handle handle = own.group.rendezvous(live.back(), kPatience);
+      const Handle handle = own.group.rendezvous(live.back(), kTestTimeout);
       const int next = (handle.rank() + 1) % count;
       const int32_t mark = 100 * round + handle.rank();
       handle.put(next, std::as_bytes(std::span(&mark, 1)));
-      handle.barrier(0, kPatience);
+      handle.barrier(0, kTestTimeout);
       EXPECT_EQ(live.back().as<int32_t>()[0], 100 * round + (handle.rank() + count - 1) % count);
       handle.all_reduce(1, {ElementType::kI32, ReduceOp::kMax},
-                        {.offset_bytes = 0, .out = nullptr, .timeout = kPatience});
+                        {.offset_bytes = 0, .out = nullptr, .timeout = kTestTimeout});
       EXPECT_EQ(live.back().as<int32_t>()[0], 100 * round + count - 1);
-      handle.barrier(0, kPatience);
+      handle.barrier(0, kTestTimeout);
     }
     EXPECT_EQ(pool.stats().buffer_count, live.size());
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
 TEST(SymmetricThreadsConcurrency, AGroupCountsWhatARankDidAndTimesItsPhases) {
-  const auto ended = on_threads(2, [](const BareRank& rank) {
+  const auto ended = on_threads(2, [](const RankSpec& rank) {
     SymmetricRank own(rank, 64);  // one rendezvous; another was for the group's pad
     const auto before = own.group.stats();
     EXPECT_THAT(before.operations, IsEmpty());
@@ -94,21 +94,21 @@ TEST(SymmetricThreadsConcurrency, AGroupCountsWhatARankDidAndTimesItsPhases) {
     own.handle.put(1 - rank.rank, bytes, 8);
     EXPECT_THROW(own.handle.put(7, bytes), InvalidArgument);  // is none
     own.handle.fetch(0, {.kind = AtomicKind::kAdd, .offset = 16, .operand = 1});
-    own.group.barrier(0, kPatience);
-    own.handle.all_reduce(3, {}, {.offset_bytes = 32, .out = nullptr, .timeout = kPatience});
+    own.group.barrier(0, kTestTimeout);
+    own.handle.all_reduce(3, {}, {.offset_bytes = 32, .out = nullptr, .timeout = kTestTimeout});
     EXPECT_THAT(own.group.stats().to_string(),
                 StartsWith("put: 2 calls, 16 bytes\nfetch: 1 call, 8 bytes\nbarrier: 1 call\n"
                            "all_reduce: 1 call, 12 bytes\njoining: 1 time, "));
-    own.group.rendezvous(own.buffer, kPatience);  // at hand
+    own.group.rendezvous(own.buffer, kTestTimeout);  // at hand
     EXPECT_EQ(own.group.stats().phases[3].count, 2U);
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
 // What a rank writes down when the group fails is there for three of its leases.
 TEST(SymmetricLeasesConcurrency, ThatDifferAreRefusedAlike) {
-  const auto ended = on_threads(2, [](const BareRank& rank) {
+  const auto ended = on_threads(2, [](const RankSpec& rank) {
     const Heap heap({.lease = std::chrono::seconds(30 + rank.rank)});
     Group::join(heap, rank.store, SymmetricRank::group_options(rank));
   });
@@ -119,34 +119,34 @@ TEST(SymmetricLeasesConcurrency, ThatDifferAreRefusedAlike) {
 // More ranks than a barrier in one step is for, and more than there are cores: leases are long.
 TEST(SymmetricThreadsConcurrency, Row08BarriersAndReductionsWorkFor80Ranks) {
   constexpr int kRanks = 80;
-  const auto ended = on_threads(kRanks, [](const BareRank& rank) {
+  const auto ended = on_threads(kRanks, [](const RankSpec& rank) {
     HeapOptions patient = SymmetricRank::heap_options();
-    patient.lease = kPatience;
+    patient.lease = kTestTimeout;
     SymmetricRank own(rank, 64, patient);
     const Reduction sum{ElementType::kI32, ReduceOp::kSum};
     for (int round = 1; round <= 10; ++round) {
       own.buffer.as<int>()[0] = rank.rank + round;
-      own.group.barrier(round % 2, kPatience);
+      own.group.barrier(round % 2, kTestTimeout);
       const int seen = own.handle.view<int>((rank.rank + 7 * round) % kRanks, 1)[0];
       EXPECT_EQ(seen, (rank.rank + 7 * round) % kRanks + round);
-      own.group.barrier(0, kPatience);
-      const CollectiveOptions in_place{.timeout = kPatience};
+      own.group.barrier(0, kTestTimeout);
+      const CollectiveOptions in_place{.timeout = kTestTimeout};
       if (round % 2 == 0) own.handle.one_shot_all_reduce(1, sum, in_place);
       if (round % 2 == 1) own.handle.two_shot_all_reduce(1, sum, in_place);
       EXPECT_EQ(own.buffer.as<int>()[0], kRanks * (kRanks - 1) / 2 + kRanks * round);
-      own.group.barrier(0, kPatience);
+      own.group.barrier(0, kTestTimeout);
     }
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
 TEST_P(SymmetricThreadsConcurrency, EachOnADeviceOfItsOwn) {
-  const std::unique_ptr<sim::Machine> machine = machine_for(GetParam());
-  const auto ended = on_threads(GetParam(), [&](const BareRank& rank) {
-    DeviceRank own(rank, *machine);
+  const std::unique_ptr<sim::Machine> machine = make_machine(GetParam());
+  const auto ended = on_threads(GetParam(), [&](const RankSpec& rank) {
+    SimDeviceRank own(rank, *machine);
     EXPECT_EQ(run_device_program(own), "");
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
   for (int index = 0; index < GetParam(); ++index) {
@@ -156,13 +156,13 @@ TEST_P(SymmetricThreadsConcurrency, EachOnADeviceOfItsOwn) {
 }
 
 TEST_P(SymmetricThreadsConcurrency, AllOnOneDevice) {
-  const std::unique_ptr<sim::Machine> machine = machine_for(1);
-  const auto ended = on_threads(GetParam(), [&](const BareRank& rank) {
+  const std::unique_ptr<sim::Machine> machine = make_machine(1);
+  const auto ended = on_threads(GetParam(), [&](const RankSpec& rank) {
     GroupOptions options = SymmetricRank::group_options(rank);
     options.may_share_device = true;
-    DeviceRank own(rank, *machine, 0, options);
+    SimDeviceRank own(rank, *machine, 0, options);
     EXPECT_EQ(run_device_program(own), "");
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
@@ -171,12 +171,12 @@ TEST_P(SymmetricThreadsConcurrency, AllOnOneDevice) {
 TEST_P(SymmetricThreadsConcurrency, AllOnOneDeviceOfAVendor) {
   if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang: no kernels";
   const std::unique_ptr<DeviceSet> devices = *open_cuda({.library = ASHLAR_CUDA_STANDIN});
-  const auto ended = on_threads(GetParam(), [&](const BareRank& rank) {
+  const auto ended = on_threads(GetParam(), [&](const RankSpec& rank) {
     GroupOptions options = SymmetricRank::group_options(rank);
     options.may_share_device = true;
-    RankOnDevice own(rank, devices->device(DeviceIndex(0)), options);
+    DeviceRank own(rank, devices->device(DeviceIndex(0)), options);
     EXPECT_EQ(run_device_program(own), "");
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
@@ -185,11 +185,11 @@ TEST_P(SymmetricThreadsConcurrency, AllOnOneDeviceOfAVendor) {
 TEST(SymmetricThreadsConcurrency, EachOnADeviceOfAVendor) {
   if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang: no kernels";
   const std::unique_ptr<DeviceSet> devices = *open_cuda({.library = ASHLAR_CUDA_STANDIN});
-  const auto ended = on_threads(2, [&](const BareRank& rank) {
+  const auto ended = on_threads(2, [&](const RankSpec& rank) {
     Device& device = devices->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
-    RankOnDevice own(rank, device, SymmetricRank::group_options(rank));
+    DeviceRank own(rank, device, SymmetricRank::group_options(rank));
     EXPECT_EQ(run_device_program(own), "");
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
@@ -208,14 +208,14 @@ std::string lateness(const std::function<void()>& act) {
 // badly. Whoever throws has done nothing: where the first call tells of the second, which it may if
 // it began too late, its own signal is still there.
 TEST(SymmetricThreadsConcurrency, ACallThatWaitsTellsOfNoOthersEnd) {
-  const std::unique_ptr<sim::Machine> machine = machine_for(2);
+  const std::unique_ptr<sim::Machine> machine = make_machine(2);
   std::atomic<bool> is_late{false};
-  const auto ended = on_threads(2, [&](const BareRank& rank) {
-    DeviceRank own(rank, *machine);
+  const auto ended = on_threads(2, [&](const RankSpec& rank) {
+    SimDeviceRank own(rank, *machine);
     if (rank.rank == 1) {
       is_late.wait(false);
-      own.handle.put_signal(0, 4, kPatience);
-      own.group.leave(kPatience);
+      own.handle.put_signal(0, 4, kTestTimeout);
+      own.group.leave(kTestTimeout);
       return;
     }
     const StreamId stream = *own.device().create_stream();
@@ -225,16 +225,16 @@ TEST(SymmetricThreadsConcurrency, ACallThatWaitsTellsOfNoOthersEnd) {
       is_late = true;
       is_late.notify_all();
     });
-    const std::string first = lateness([&] { own.handle.wait_signal(1, 4, kPatience); });
+    const std::string first = lateness([&] { own.handle.wait_signal(1, 4, kTestTimeout); });
     watch.join();
     const std::string second = lateness([&] {
       if (first.empty()) own.group.finish(stream);
-      if (!first.empty()) own.handle.wait_signal(1, 4, kPatience);
+      if (!first.empty()) own.handle.wait_signal(1, 4, kTestTimeout);
     });
     EXPECT_THAT(first.empty() ? second : first, HasSubstr("channel 5"));
     EXPECT_THAT(first.empty() ? first : second, IsEmpty());
     EXPECT_TRUE(own.device().destroy_stream(stream).ok());
-    own.group.leave(kPatience);
+    own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }

@@ -36,7 +36,7 @@ TEST_F(HttpForkTest, ServerEndsWhileChildLives) {
   EXPECT_EQ(code_of(open.read_answer()), 200);
   ChildProcess child([&](int socket_fd) {
     end_in_time();
-    hear(socket_fd);
+    wait_for_notification(socket_fd);
     return 0;
   });
   const uint16_t port = server_->port();
@@ -45,7 +45,7 @@ TEST_F(HttpForkTest, ServerEndsWhileChildLives) {
   const Result<std::unique_ptr<Server>> next =
       Server::start(echo_, {.port = port, .token = kToken});
   EXPECT_TRUE(next.ok()) << next.status().message();
-  tell(child.socket_fd());
+  notify(child.socket_fd());
   EXPECT_EQ(child.wait(), 0);
 }
 

@@ -275,8 +275,8 @@ TEST(Channel, DetectsAKilledProcess) {
     ChannelAddress address{std::string(44, '\0'), {}};
     if (::read(from.get(), address.name.data(), 44) != 44) return 1;
     if (::read(from.get(), address.token.data(), 16) != 16) return 2;
-    const Result<UniqueFd> link = Channel::connect(address, {Token{7}, 1, 0}, patience());
-    return link.ok() && tell(socket_fd) && hear(socket_fd) ? 0 : 3;
+    const Result<UniqueFd> link = Channel::call(address, {Token{7}, 1, 0}, patience());
+    return link.ok() && notify(socket_fd) && wait_for_notification(socket_fd) ? 0 : 3;
   });
   const std::unique_ptr<Channel> channel = *Channel::open();
   ASSERT_EQ(channel->address().name.size(), 44U);
@@ -289,7 +289,7 @@ TEST(Channel, DetectsAKilledProcess) {
   link->group = "test";
   link->failure = failure;
   channel->watch(link);
-  ASSERT_TRUE(hear(child.socket_fd()));
+  ASSERT_TRUE(wait_for_notification(child.socket_fd()));
   EXPECT_FALSE(failure->has_happened());
   child.kill();
   ASSERT_TRUE(eventually([&] { return failure->has_happened(); }));

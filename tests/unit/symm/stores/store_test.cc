@@ -293,11 +293,11 @@ TEST_P(StoreProcesses, KilledWriterDoesNotBlockOthers) {
         (void)store->set("big", std::string(100'000, static_cast<char>('a' + i % 26)), kNoEnd,
                          patience());
         (void)store->add("count", 1, kNoEnd, patience());
-        if (i == 2) (void)tell(socket_fd);
+        if (i == 2) (void)notify(socket_fd);
       }
       return 0;
     });
-    ASSERT_TRUE(hear(writer.socket_fd()));
+    ASSERT_TRUE(wait_for_notification(writer.socket_fd()));
     writer.kill();
     const Result<std::string> big = store_->get("big", patience());
     ASSERT_TRUE(big.ok()) << big.status().to_string();

@@ -57,11 +57,11 @@ TEST_F(RedisStoreTest, AChildThatWasForkedOffHasConnectionsOfItsOwn) {
 TEST_F(RedisStoreTest, AWaitOutlivesARestartOfTheServer) {
   ChildProcess waiter([this](int socket_fd) {
     const std::shared_ptr<Store> store = open();
-    if (!store->set("waiting", "1", kNoEnd, patience()).ok() || !tell(socket_fd)) return 1;
+    if (!store->set("waiting", "1", kNoEnd, patience()).ok() || !notify(socket_fd)) return 1;
     const Result<std::string> got = store->get("key", patience());
     return got.ok() && *got == "after" ? 0 : 2;
   });
-  ASSERT_TRUE(hear(waiter.socket_fd()));
+  ASSERT_TRUE(wait_for_notification(waiter.socket_fd()));
   server_->stop();
   server_->start();
   EXPECT_TRUE(store_->set("key", "after", kNoEnd, patience()).ok());  // on a broken connection

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators and rendezvous between processes: sharing, mismatches and failures.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "mp/harness/ranks.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr size_t kBytes = 100'000;
+
+// A collective operation without side effects.
+Status meet(Communicator& group) { return group.allocate_internal(64, patience()).status(); }
+
+// Every rank fills its buffer with its number and reads the buffers of all others.
+std::string write_and_read(Communicator& group, const PeerHandle& handle) {
+  const RankInfo& rank_info = group.rank_info();
+  std::byte* own = *handle.at(rank_info.rank, 0, kBytes);
+  std::memset(own, rank_info.rank + 1, kBytes);
+  if (Status met = meet(group); !met.ok()) return met.to_string();
+  for (int rank = 0; rank < rank_info.world_size; ++rank) {
+    const std::byte* from = *handle.at(rank, 0, kBytes);
+    for (size_t i = 0; i < kBytes; i += 997) {
+      if (from[i] != std::byte(rank + 1)) return text("rank ", rank, " has wrong contents");
+    }
+    for (size_t i = 0; i < handle.peers().pad_bytes(); ++i) {
+      if (handle.peers().pad(rank)[i] != std::byte{0}) return "a pad is not zero";
+    }
+  }
+  if (Status met = meet(group); !met.ok()) return met.to_string();
+  return {};
+}
+
+class SymmetricProcesses : public ::testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricProcesses, ::testing::Values(1, 2, 3, 4, 5, 8),
+                         ::testing::PrintToStringParamName());
+
+TEST_P(SymmetricProcesses, ShareMemoryWithoutLeaks) {
+  RankProcesses ranks(GetParam(), [](RankContext& parts) -> std::string {
+    CommunicatorOptions options = parts.options();
+    options.pad_bytes = 1000;
+    const std::unique_ptr<Communicator> group = parts.join(options);
+    if (group->pads()->pad(parts.world_size - 1)[999] != std::byte{0}) return "no pad";
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
+    if (!handle.ok()) return handle.status().to_string();
+    if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
+    return group->leave(patience()).message();
+  });
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.store_keys(), IsEmpty());
+}
+
+TEST_P(SymmetricProcesses, KeepPeerMemoryAfterOwnerFreesIt) {
+  RankProcesses ranks(GetParam(), [](RankContext& parts) -> std::string {
+    const std::unique_ptr<Communicator> group = parts.join();
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
+    if (!handle.ok()) return handle.status().to_string();
+    if (parts.rank == 0 && !parts.heap.free(buffer).ok()) return "not freed";
+    if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
+    return group->leave(patience()).message();
+  });
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
+}
+
+TEST(SymmetricProcesses, UseOneBlockInSeveralSubGroups) {
+  RankProcesses ranks(4, [](RankContext& parts) -> std::string {
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    // Two sub-groups of one name with different members, then one that overlaps both, then the
+    // world.
+    const auto sub_group = [&](const std::string& name, std::vector<uint64_t> members) {
+      CommunicatorOptions options;
+      options.name = name;
+      options.members = members;
+      options.world_size = static_cast<int>(members.size());
+      options.rank =
+          static_cast<int>(std::find(members.begin(), members.end(), parts.rank) - members.begin());
+      return parts.join(options);
+    };
+    const std::unique_ptr<Communicator> pair =
+        parts.rank < 2 ? sub_group("pair", {0, 1}) : sub_group("pair", {3, 2});
+    const Result<PeerHandle> paired = pair->rendezvous(buffer, patience());
+    if (!paired.ok()) return paired.status().to_string();
+    std::unique_ptr<Communicator> middle;
+    if (parts.rank == 1 || parts.rank == 2) {
+      middle = sub_group("middle", {1, 2});
+      const Result<PeerHandle> met = middle->rendezvous(buffer, patience());
+      if (!met.ok()) return met.status().to_string();
+    }
+    const std::unique_ptr<Communicator> world = parts.join();
+    const Result<PeerHandle> handle = world->rendezvous(buffer, patience());
+    if (!handle.ok()) return handle.status().to_string();
+    if (std::string wrong = write_and_read(*world, *handle); !wrong.empty()) return wrong;
+    const int partner = 1 - pair->rank_info().rank;
+    const auto seen = static_cast<uint64_t>((*paired->at(partner, 5, 1))[0]);
+    if (seen != pair->member(partner) + 1) return "wrong pair";
+    if (middle != nullptr && !middle->leave(patience()).ok()) return "middle";
+    if (!pair->leave(patience()).ok()) return "pair";
+    return world->leave(patience()).message();
+  });
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
+  EXPECT_THAT(ranks.store_keys(), IsEmpty());
+}
+
+TEST(SymmetricProcesses, ReportSameErrorWhenSizesDiffer) {
+  RankProcesses ranks(3, [](RankContext& parts) -> std::string {
+    const std::unique_ptr<Communicator> group = parts.join();
+    std::byte* wrong = *parts.heap.allocate(parts.rank == 1 ? 32 : 16, {{"wrong"}, {}});
+    const Status refused = group->rendezvous(wrong, patience()).status();
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
+    if (!handle.ok()) return handle.status().to_string();
+    if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
+    return refused.to_string();
+  });
+  EXPECT_THAT(
+      ranks.results(),
+      Each("invalid argument: the ranks of group world passed buffers of different sizes in "
+           "bytes: rank 0: 16, rank 1: 32, rank 2: 16"));
+  EXPECT_THAT(ranks.store_keys(), IsEmpty());
+}
+
+TEST(SymmetricProcesses, ReportErrorWhenAllocationOrderDiffers) {
+  RankProcesses ranks(2, [](RankContext& parts) -> std::string {
+    const std::unique_ptr<Communicator> group = parts.join();
+    std::byte* first = *parts.heap.allocate(64, {});
+    std::byte* second = *parts.heap.allocate(64, {});
+    const Status refused = group->rendezvous(parts.rank == 0 ? first : second, patience()).status();
+    if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
+    return refused.to_string();
+  });
+  EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 0: 0, rank 1: 1")));
+}
+
+TEST(SymmetricProcesses, ReportErrorWhenOneRankRunsOutOfDescriptors) {
+  RankProcesses ranks(3, [](RankContext& parts) -> std::string {
+    CommunicatorOptions options = parts.options();
+    options.on_phase = [&](Phase phase) {
+      if (phase != Phase::kMapping || parts.rank != 1) return;
+      const UniqueFd next(::dup(0));  // the lowest free descriptor
+      const rlimit few{static_cast<rlim_t>(next.get()), 4096};
+      ::setrlimit(RLIMIT_NOFILE, &few);
+    };
+    const std::unique_ptr<Communicator> group = parts.join(options);
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    const Status refused = group->rendezvous(buffer, patience()).status();
+    const rlimit many{1024, 4096};
+    ::setrlimit(RLIMIT_NOFILE, &many);
+    if (symmetric_mapping_count() != 1) return "leaked mappings";
+    return refused.message();
+  });
+  EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 1")));
+}
+
+TEST(SymmetricProcesses, NameMissingRankAndReportSameErrorToIt) {
+  RankProcesses ranks(3, [](RankContext& parts) -> std::string {
+    const std::unique_ptr<Communicator> group = parts.join();
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    if (parts.rank == 2) {  // waits until the others have given up
+      const Deadline end = patience();
+      while (!group->failure()->has_happened()) {
+        if (end.has_passed()) return "the others do not give up";
+        std::this_thread::sleep_for(milliseconds(5));
+      }
+      return group->rendezvous(buffer, patience()).status().to_string();
+    }
+    return group->rendezvous(buffer, Deadline::after(milliseconds(300))).status().to_string();
+  });
+  EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 2 of group world did not come")));
+}
+
+TEST(SymmetricProcesses, FailWhenARankDropsItsGroup) {
+  RankProcesses ranks(2, [](RankContext& parts) -> std::string {
+    std::unique_ptr<Communicator> group = parts.join();
+    if (parts.rank == 0) {
+      group.reset();
+      return "gone";
+    }
+    return group->leave(patience()).message();
+  });
+  EXPECT_THAT(ranks.results()[1],
+              HasSubstr("rank 0 of group world destroyed its group without calling leave"));
+}
+
+TEST(SymmetricProcesses, JoinAgainAfterACrash) {
+  RankProcesses ranks(2, [](RankContext& parts) -> std::string {
+    for (int round = 0; round < 3; ++round) {
+      const std::unique_ptr<Communicator> group = parts.join();
+      if (round == 0) continue;  // drops the group as after a crash
+      std::byte* buffer = *parts.heap.allocate(kBytes, {});
+      const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
+      if (!handle.ok()) return handle.status().to_string();
+      if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
+    }
+    return {};
+  });
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));
+}
+
+struct Fault {
+  int signal = 0;
+  Phase phase = Phase::kJoining;
+  bool resumes = false;  // a stopped rank is resumed after the others have exited
+  std::string name{};
+};
+
+void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
+
+std::vector<Fault> all_faults() {
+  const std::pair<Phase, const char*> phases[] = {
+      {Phase::kJoining, "Joining"},         {Phase::kMeeting, "Meeting"},
+      {Phase::kLinking, "Linking"},         {Phase::kRecording, "Recording"},
+      {Phase::kHandingOver, "HandingOver"}, {Phase::kMapping, "Mapping"},
+      {Phase::kAgreeing, "Agreeing"}};
+  std::vector<Fault> blows;
+  for (const auto& [phase, name] : phases) {
+    blows.push_back({SIGKILL, phase, false, text("KilledWhile", name)});
+    blows.push_back({SIGSTOP, phase, false, text("StoppedWhile", name)});
+    blows.push_back({SIGSTOP, phase, true, text("StoppedForAWhileWhile", name)});
+  }
+  return blows;
+}
+
+class RankFailures : public ::testing::TestWithParam<Fault> {};
+
+INSTANTIATE_TEST_SUITE_P(Phases, RankFailures, ::testing::ValuesIn(all_faults()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
+  const Fault fault = GetParam();
+  RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
+    CommunicatorOptions options = parts.options();
+    options.on_phase = [&](Phase phase) {
+      if (parts.rank != 1 || phase != fault.phase) return;
+      // Do not stop while another thread of this process writes to the store: the others would
+      // block on its lock and report that instead.
+      if (fault.signal == SIGSTOP) (void)parts.store->erase("nobody", patience()).ok();
+      ::raise(fault.signal);
+    };
+    // Before ranks have connected, only the deadline reveals a missing rank.
+    const bool is_alone = fault.phase == Phase::kJoining;
+    const Deadline deadline = Deadline::after(is_alone ? seconds(1) : seconds(20));
+    const auto late = [&] { return deadline.has_passed() && !is_alone ? " [late]" : ""; };
+    Result<std::unique_ptr<Communicator>> group =
+        Communicator::join(parts.heap, parts.store, options, deadline);
+    if (!group.ok()) return group.status().to_string() + late();
+    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    const Status lost = (*group)->rendezvous(buffer, deadline).status();
+    if (lost.ok()) return "no failure";
+    if (!(*group)->failure()->has_happened()) return "the group did not fail";
+    const Status left = (*group)->leave(deadline);
+    if (left.message() != lost.message()) return "different reason: " + left.message();
+    return lost.to_string() + late();
+  });
+  std::vector<std::string> results =
+      fault.resumes ? ranks.results_resuming(1) : ranks.results(fault.signal == SIGSTOP ? 1 : -1);
+  const std::string of_the_rank = results[1];
+  results.erase(results.begin() + 1);
+  EXPECT_THAT(results, Each(HasSubstr("rank 1")));
+  EXPECT_THAT(results, Each(Not(HasSubstr("["))));
+  // A resumed rank receives the failure from the others, or times out if they have exited.
+  if (fault.resumes) {
+    EXPECT_THAT(of_the_rank, AnyOf(StartsWith("peer lost: rank"), StartsWith("timeout: rank")));
+  } else {
+    EXPECT_EQ(of_the_rank, "killed");
+  }
+  EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ashlar::symm

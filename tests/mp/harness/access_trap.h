@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Injects a signal at an exact point of an operation, without support from the library: memory that
+// the operation will access is protected, and the first access raises the signal.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace ashlar::symm {
+
+enum class Access { kRead, kWrite };
+
+// Protects the pages of `memory`. The first access of the given kind restores their protection and
+// sends `signal` to this process; after SIGCONT the same instruction is retried. Other accesses to
+// these pages trigger the trap too. At most one trap per process. Exits the process on error.
+void set_access_trap(std::span<std::byte> memory, Access access, int signal);
+
+}  // namespace ashlar::symm

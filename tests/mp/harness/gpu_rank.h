@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that share one GPU: on the stand-in driver, or with ASHLAR_TEST_DEVICE=cuda on a real one.
+// A driver does not survive fork, so each rank opens its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ashlar/devices.h"
+#include "mp/harness/device_rank.h"
+#include "mp/harness/ranks.h"
+#include "mp/harness/symmetric_rank.h"
+
+namespace ashlar::symm {
+
+bool is_on_hardware();
+std::unique_ptr<DeviceSet> open_test_devices();
+
+GroupOptions gpu_group_options(const RankSpec& rank, bool may_share = true);
+
+// Joins and leaves a group of one rank, so that descriptors that stay open are already open.
+void warm_up(Device& device);
+
+// Runs `body` on the device. Counts only descriptors opened by `body`, since a loaded driver keeps
+// some open until the process exits.
+RankMain on_gpu(const std::function<std::string(const RankSpec& rank, Device& device)>& body);
+std::vector<std::string> gpu_results(RankProcesses& ranks);
+
+class SymmetricGpuKernels : public ::testing::Test {
+ protected:
+  void SetUp() override;  // skips if the build has no kernels
+};
+
+// Joins, runs `body` and leaves.
+using KernelBody = std::function<std::string(DeviceRank& own)>;
+RankMain with_kernels(const KernelBody& body);
+
+// Options with the timeout of the tests.
+CollectiveOptions with_test_timeout(int64_t offset = 0, void* out = nullptr);
+
+}  // namespace ashlar::symm

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A thread of the victim sends the signal to its own process.
+#include "mp/harness/rank_failure.h"
+
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+namespace ashlar::symm {
+
+std::string run_with_rank_failure(const GroupCall& act, const RankFailure& loss,
+                                  SymmetricRank& own) {
+  std::thread fault;
+  if (own.handle.rank() == loss.victim) {
+    fault = std::thread([&loss] {
+      std::this_thread::sleep_for(milliseconds(100));
+      ::kill(::getpid(), loss.signal);
+    });
+  }
+  while (own.handle.rank() == loss.latecomer && own.group.failure().ok()) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  std::string message = "succeeded";
+  try {
+    act(own);
+  } catch (const PeerError& lost) {
+    message = lost.what();
+  }
+  const std::vector<std::function<void()>> later = {
+      [&] { own.handle.put_signal(0, 0, kTestTimeout); }, [&] { own.handle.fence(); },
+      [&] { own.handle.quiet(); }};
+  for (const auto& call : later) {
+    const std::string again = error_message(call);
+    if (again != message) message += " [then: " + again + "]";
+  }
+  if (fault.joinable()) fault.join();
+  return message;
+}
+
+}  // namespace ashlar::symm

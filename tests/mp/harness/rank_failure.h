@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kills or stops a rank inside an operation and collects the errors of the others.
+#pragma once
+
+#include <signal.h>
+
+#include <functional>
+#include <string>
+
+#include "mp/harness/symmetric_rank.h"
+
+namespace ashlar::symm {
+
+struct RankFailure {
+  int victim = 1;
+  int signal = SIGKILL;  // sent to the victim inside the operation
+  // Starts the operation only after it has detected the failure, so that no rank can complete it.
+  int latecomer = 2;
+};
+
+using GroupCall = std::function<void(SymmetricRank& own)>;
+
+inline const GroupCall kBarrier = [](SymmetricRank& own) { own.group.barrier(3, kTestTimeout); };
+inline const GroupCall kAllReduce = [](SymmetricRank& own) {
+  own.handle.all_reduce(100, {}, {0, nullptr, kTestTimeout});
+};
+
+// Collective. Runs `act` and returns the message of its PeerError. Later calls must throw the same
+// error; deviations are appended in brackets.
+std::string run_with_rank_failure(const GroupCall& act, const RankFailure& loss,
+                                  SymmetricRank& own);
+
+}  // namespace ashlar::symm

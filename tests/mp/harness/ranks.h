@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs ranks of symmetric memory as processes. Each rank runs a function and reports a result
+// string.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mp/child_process.h"
+#include "symm/rendezvous/communicator.h"
+#include "unit/symm/stores/store_places.h"
+
+namespace ashlar::symm {
+
+// Everything a rank needs below the public API before it joins a group.
+struct RankContext {
+  static ProcessOptions quick() {
+    return {std::chrono::milliseconds(100), std::chrono::milliseconds(2000)};
+  }
+  RankContext(int own_rank, int ranks, std::shared_ptr<Store> shared)
+      : rank(own_rank), world_size(ranks), store(std::move(shared)) {}
+
+  CommunicatorOptions options() const {
+    CommunicatorOptions made;
+    made.rank = rank;
+    made.world_size = world_size;
+    return made;
+  }
+  std::unique_ptr<Communicator> join(const CommunicatorOptions& with) {
+    return *Communicator::join(heap, store, with, patience());
+  }
+  std::unique_ptr<Communicator> join() { return join(options()); }
+
+  int rank;
+  int world_size;
+  std::shared_ptr<Store> store;
+  std::unique_ptr<Process> process = *Process::start(quick());
+  RankHeap heap{*process, process->backends().activate(), {}};
+};
+
+// Everything a user's rank needs before it joins a group.
+struct RankSpec {
+  int rank = 0;
+  int world_size = 1;
+  std::shared_ptr<Store> store{};
+};
+
+// Returns an error description, or an empty string on success.
+using RankBody = std::function<std::string(RankContext& parts)>;
+using RankMain = std::function<std::string(const RankSpec& rank)>;
+
+class RankProcesses {
+ public:
+  // Forks, so must be called before the test starts a thread.
+  RankProcesses(int world_size, const RankBody& body);
+  RankProcesses(int world_size, const RankMain& body);
+
+  // Waits for all ranks and returns their results by rank; "killed" if a signal ended the rank.
+  // `killed_last` is a stopped rank to kill after the others have exited.
+  std::vector<std::string> results(int killed_last = -1);
+  // Like `results`, but resumes the stopped rank after the others have exited and waits for it.
+  std::vector<std::string> results_resuming(int stopped);
+  // The keys that the ranks left in the store.
+  std::vector<std::string> store_keys() const;
+  // Those that will not have expired in three leases, which is the lifetime that the keys of a
+  // failed group get when its ranks leave.
+  std::vector<std::string> store_keys_after_three_leases() const;
+
+ private:
+  std::string result_of(int rank);
+  std::vector<std::string> results_except(int rank);
+
+  TemporaryFolder folder_;
+  TemporaryFolder messages_;
+  std::vector<std::unique_ptr<ChildProcess>> children_;
+};
+
+// For leak checks: open descriptors and mappings of symmetric memory in this process.
+size_t open_fd_count();
+size_t symmetric_mapping_count();
+
+}  // namespace ashlar::symm

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Default options and the join-run-leave sequence of the tests.
+#include "mp/harness/symmetric_rank.h"
+
+namespace ashlar::symm {
+
+HeapOptions SymmetricRank::heap_options() {
+  HeapOptions options;
+  options.heartbeat = RankContext::quick().heartbeat;
+  options.lease = RankContext::quick().lease;
+  return options;
+}
+
+GroupOptions SymmetricRank::group_options(const RankSpec& own) {
+  GroupOptions options;
+  options.rank = own.rank;
+  options.world_size = own.world_size;
+  options.measure_thresholds = false;
+  options.timeout = kTestTimeout;
+  return options;
+}
+
+SymmetricRank::SymmetricRank(const RankSpec& own, size_t bytes, const HeapOptions& heap_options,
+                             const GroupOptions& group_options)
+    : heap(heap_options),
+      group(Group::join(heap, own.store, group_options)),
+      buffer(heap.allocate(bytes)),
+      handle(group.rendezvous(buffer, kTestTimeout)) {}
+
+RankMain with_memory(size_t bytes, const SymmetricBody& body) {
+  return [bytes, body](const RankSpec& rank) -> std::string {
+    SymmetricRank own(rank, bytes);
+    if (std::string wrong = body(own); !wrong.empty()) return wrong;
+    own.group.leave(kTestTimeout);
+    return {};
+  };
+}
+
+std::string error_message(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& thrown) {
+    return thrown.what();
+  }
+  return "nothing";
+}
+
+bool throws_invalid_argument(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const InvalidArgument&) {
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+  return false;
+}
+
+}  // namespace ashlar::symm

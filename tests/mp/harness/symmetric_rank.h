@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank that uses the public API of symmetric memory, for multi-process tests.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "ashlar/errors.h"
+#include "ashlar/symmetric.h"
+#include "mp/harness/ranks.h"
+
+namespace ashlar::symm {
+
+// Names that most of these tests use.
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Long enough never to expire in a passing test.
+inline constexpr std::chrono::seconds kTestTimeout{60};
+
+struct SymmetricRank {
+  SymmetricRank(const RankSpec& own, size_t bytes, const HeapOptions& options = heap_options())
+      : SymmetricRank(own, bytes, options, group_options(own)) {}
+  SymmetricRank(const RankSpec& own, size_t bytes, const HeapOptions& heap_options,
+                const GroupOptions& group_options);
+
+  static HeapOptions heap_options();
+  static GroupOptions group_options(const RankSpec& own);
+
+  Heap heap;
+  Group group;
+  Buffer buffer;
+  Handle handle;
+};
+
+// Every rank joins, runs `body` with `bytes` of symmetric memory, and leaves. `body` returns an
+// error description, or an empty string on success.
+using SymmetricBody = std::function<std::string(SymmetricRank& own)>;
+RankMain with_memory(size_t bytes, const SymmetricBody& body);
+
+// The parameter is the number of ranks. Tests that need a certain number use TEST instead.
+class SymmetricMemory : public ::testing::TestWithParam<int> {};
+
+// The message of the Error that `act` throws, or "nothing" if it throws none.
+std::string error_message(const std::function<void()>& act);
+// True if `act` throws InvalidArgument.
+bool throws_invalid_argument(const std::function<void()>& act);
+
+}  // namespace ashlar::symm

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Address exchange and shutdown.
+#include "mp/harness/ucx_ranks.h"
+
+#include <atomic>
+#include <stdexcept>
+
+namespace ashlar::symm {
+
+void check_ok(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.to_string());
+}
+
+UcxRank::UcxRank(RankContext& parts, const std::string& transports, const std::string& devices)
+    : parts_(parts) {
+  UcxOptions options;
+  options.transports = transports;
+  options.devices = devices;
+  transport = check_ok(open_ucx_transport(options));
+  region_ = check_ok(transport->share(memory_));
+  Store& store = *parts.store;
+  check_ok(store.set(text("address/", parts.rank), transport->address(), kNoEnd, patience()));
+  check_ok(store.set(text("key/", parts.rank), region_->key(), kNoEnd, patience()));
+  for (int rank = 0; rank < parts.world_size; ++rank) {
+    const std::string address = check_ok(store.get(text("address/", rank), patience()));
+    const std::string key = check_ok(store.get(text("key/", rank), patience()));
+    endpoints_.push_back(
+        check_ok(transport->connect(address, {rank, "tested", failure}, patience())));
+    regions_.push_back(check_ok(endpoints_.back()->open(key)));
+  }
+  barrier();
+}
+
+void UcxRank::barrier() {
+  const std::string key = text("barrier/", barrier_count_++);
+  check_ok(parts_.store->barrier(key, parts_.world_size, kNoEnd, patience()));
+}
+
+void UcxRank::leave() {
+  check_ok(transport->quiet(patience()));
+  for (const auto& endpoint : endpoints_) endpoint->announce_close();
+  barrier();
+}
+
+uint64_t UcxRank::own_word(size_t offset) const {
+  auto* word = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(memory_.data() + offset));
+  return std::atomic_ref<uint64_t>(*word).load(std::memory_order_acquire);
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank is killed right after it sets a key in the store. The others name it, and its keys expire.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "mp/harness/ranks.h"
+#include "unit/symm/stores/forwarding_store.h"
+
+namespace ashlar::symm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Kills the process when it sets a key with the given suffix.
+class KillingStore final : public ForwardingStore {
+ public:
+  KillingStore(std::shared_ptr<Store> store, std::string key_end)
+      : ForwardingStore(std::move(store)), key_end_(std::move(key_end)) {}
+  Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
+             Deadline deadline) override {
+    Status done = ForwardingStore::set(key, value, time_to_live, deadline);
+    if (key.ends_with(key_end_)) ::raise(SIGKILL);
+    return done;
+  }
+
+ private:
+  const std::string key_end_;
+};
+
+class StoreKeys : public ::testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Ends, StoreKeys,
+                         ::testing::Values("/join/1", "/here/1", "/lives/1", "/0/1", "/1/1", "/2/1",
+                                           "/3/1"),
+                         [](const auto& each) {
+                           std::string name = each.param;
+                           std::replace(name.begin(), name.end(), '/', '_');
+                           return "After" + name;
+                         });
+
+TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
+  const std::string key_end = GetParam();
+  RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
+    if (parts.rank == 1) parts.store = std::make_shared<KillingStore>(parts.store, key_end);
+    // Before ranks have connected, only the deadline reveals a missing rank.
+    const Deadline deadline = Deadline::after(key_end == "/join/1" ? seconds(1) : seconds(20));
+    CommunicatorOptions options = parts.options();
+    options.pad_bytes = 64;
+    Result<std::unique_ptr<Communicator>> group =
+        Communicator::join(parts.heap, parts.store, options, deadline);
+    if (!group.ok()) return group.status().to_string();
+    return (*group)->rendezvous(*parts.heap.allocate(64, {}), deadline).status().to_string();
+  });
+  std::vector<std::string> results = ranks.results();
+  EXPECT_EQ(results[1], "killed");
+  results.erase(results.begin() + 1);
+  EXPECT_THAT(results, Each(AllOf(HasSubstr("rank 1 "), Not(HasSubstr("[")))));
+  EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
+}
+
+// The others have seen it arrive and complete the exchange, but no rank is the last to leave.
+TEST(StoreKeys, ExpireAfterRankIsKilledWhileLeaving) {
+  RankProcesses ranks(3, [](RankContext& parts) -> std::string {
+    // Exchanges 0 and 1 belong to joining.
+    if (parts.rank == 1) parts.store = std::make_shared<KillingStore>(parts.store, "/2/1");
+    return parts.join()->leave(patience()).message();
+  });
+  const std::vector<std::string> results = ranks.results();
+  EXPECT_EQ(results[1], "killed");
+  EXPECT_THAT(results[0], Not(HasSubstr("[")));
+  EXPECT_THAT(results[2], Not(HasSubstr("[")));
+  EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ashlar::symm
