@@ -67,7 +67,7 @@ class Bench {
   Bench(const Settings& settings, const Memory& memory, int rank)
       : settings_(settings),
         memory_(memory),
-        pads_(*SignalPads::over(rank, kChannels, memory.pads)),
+        pads_(*SignalPads::make(rank, kChannels, memory.pads)),
         is_oversubscribed_(settings.ranks > static_cast<int>(std::thread::hardware_concurrency())) {
   }
 

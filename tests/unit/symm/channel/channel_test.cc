@@ -275,7 +275,7 @@ TEST(Channel, DetectsAKilledProcess) {
     ChannelAddress address{std::string(44, '\0'), {}};
     if (::read(from.get(), address.name.data(), 44) != 44) return 1;
     if (::read(from.get(), address.token.data(), 16) != 16) return 2;
-    const Result<UniqueFd> link = Channel::call(address, {Token{7}, 1, 0}, patience());
+    const Result<UniqueFd> link = Channel::connect(address, {Token{7}, 1, 0}, patience());
     return link.ok() && notify(socket_fd) && wait_for_notification(socket_fd) ? 0 : 3;
   });
   const std::unique_ptr<Channel> channel = *Channel::open();
