@@ -232,8 +232,7 @@ TEST(AllocatorVariablesTest, ErrorNamesVariableAndOption) {
   EXPECT_EQ(theirs.status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(theirs.status().message(),
             "PYTORCH_ALLOC_CONF: backend: \"cudaMalloc\" is not a kind of allocator (expected "
-            "native, cudaMallocAsync or hipMallocAsync); where ASHLAR_ALLOC_CONF is set, it is "
-            "read instead");
+            "native, cudaMallocAsync or hipMallocAsync); set ASHLAR_ALLOC_CONF to override it");
 }
 
 TEST(AllocatorVariablesTest, SettingsOverridePyTorchSwitches) {
@@ -315,7 +314,7 @@ TEST(EnvironmentTest, LiveMonitoringIsOffByDefault) {
         << wrong;
   }
   EXPECT_THAT(shown({{"ASHLAR_LIVE", "9464"}}).status().message(),
-              HasSubstr("needs ASHLAR_LIVE_TOKEN"));
+              HasSubstr("requires ASHLAR_LIVE_TOKEN"));
 }
 
 }  // namespace
