@@ -5,7 +5,7 @@
 #pragma once
 
 #include "ashlar/options.h"
-#include "engine/paged/size_classes.h"
+#include "engine/paged/pool/size_classes.h"
 #include "engine/size_policy.h"
 
 namespace ashlar {

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/paged/size_classes.h"
+#include "engine/paged/pool/size_classes.h"
 
 namespace ashlar::model {
 

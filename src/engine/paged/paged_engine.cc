@@ -1,394 +1,390 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocate, free, record_stream. The fast way is at the top; `find_or_grow` is the table of
-// contents for the rest.
+// Allocate and free, from the fast path to the slow ones; then trimming, pausing, pools and
+// settings.
 #include "engine/paged/paged_engine.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "base/align.h"
 #include "base/text.h"
-#include "engine/paged/all_arenas.h"
+#include "engine/paged/pool_checkpointer.h"
 
 namespace ashlar::paged {
-namespace {
-
-// What a view needs of a device. 0: it does not have that.
-size_t usable_granule_bytes(const DeviceProperties& properties) {
-  return properties.has_virtual_memory && properties.can_alias ? properties.granularity_bytes : 0;
-}
-
-// How much of a request may become useless beside it before other places are looked at.
-double tolerance_of(PagedPolicy policy) {
-  switch (policy) {
-    case PagedPolicy::kFast: return 0.5;
-    case PagedPolicy::kBalanced: return 0.1;
-    case PagedPolicy::kLean: return 0.02;
-  }
-  return 0;
-}
-
-// From the third look in vain at what other streams use on, the next one comes after twice as many
-// requests; after 32 at most. A mixture of experts then needs a quarter of the looks.
-constexpr int kMostVainLooks = 8;
-
-Clock& host_clock() {
-  static SteadyClock clock;
-  return clock;
-}
-
-}  // namespace
 
 PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options, Clock* clock)
-    : device_(device),
-      clock_(clock != nullptr ? *clock : host_clock()),
-      options_(options),
-      sizes_(AllocatorOptions{}),
-      index_(device.properties().index),
-      capacity_bytes_(device.properties().capacity_bytes),
-      granule_bytes_(usable_granule_bytes(device.properties())),
-      tolerance_(tolerance_of(options.policy)),
-      waiting_(device, options.capture_stream_reuse),
-      accessors_{device.properties().index},
-      memory_fraction_(options.memory_fraction),
-      caching_(options.caching),
-      hooks_(history_, device.properties().index) {
-  MutexLock lock(mutex_);
-  default_pool_ = &add_pool({}, {});
-  refresh();
+    : config_(device, options, clock),
+      tracer_(history_, config_.index),
+      streams_(device, options.capture_stream_reuse, error_),
+      pools_(config_.granule_bytes == 0, peaks_, streams_, addresses_),
+      backups_(device, mutex_, error_),
+      extents_(config_, peaks_, tracer_, backups_, error_),
+      mover_(options.policy, tracer_),
+      views_(config_, mutex_, mover_, tracer_, error_),
+      segments_(config_, mutex_, extents_, streams_, tracer_, error_),
+      pending_(streams_, segments_, peaks_, tracer_),
+      stitcher_(config_, extents_, views_, mover_, streams_, peaks_, tracer_),
+      retirer_(config_, mutex_, pools_, views_, mover_, streams_),
+      trimmer_(config_, pools_, extents_, views_, mover_, segments_, pending_, streams_, error_),
+      pauser_(config_, mutex_, pools_, extents_, views_, backups_, trimmer_, pending_, streams_,
+              tracer_),
+      misses_(config_, {mutex_, pools_, extents_, views_, mover_, segments_, pending_, streams_,
+                        stitcher_, retirer_, trimmer_, peaks_, tracer_}) {
+  EngineLock lock(mutex_);
+  pools_.add({}, {});
+  update_fast_path();
 }
 
-// Nothing is told, and nothing that fails changes what is left to do.
 PagedEngine::~PagedEngine() {
   {
-    MutexLock lock(mutex_);
-    (void)device_.synchronize_device().ok();
-    if (handover_) (void)device_.destroy_event(*handover_).ok();
-    for (const auto& [id, pool] : pools_) keep_events_of(*pool);
-    for (const EventId event : spare_events_) (void)device_.destroy_event(event).ok();
-    if (copier_) (void)device_.destroy_stream(*copier_).ok();
-    for (void* memory : stale_backups_) (void)device_.free_host(memory).ok();
-    for (const auto& [id, pool] : pools_) {
-      for (const auto& extent : pool->extents) {
-        for (const Extent::Mapping& mapping : extent->mappings) {
-          const Slot& slot = mapping.view->slots[mapping.slot];
-          if (!slot.is_mapped) continue;
-          (void)device_.unmap({mapping.view->at(slot.offset), slot.bytes}).ok();
-        }
-        if (!extent->is_dropped) (void)device_.release(extent->id).ok();
-        if (void* kept = extent->backup.memory) (void)device_.free_host(kept).ok();
+    EngineLock lock(mutex_);
+    release_all();
+  }
+  segments_.destroy_returned();
+}
+
+// Best effort: no notifications, and errors are ignored.
+void PagedEngine::release_all() {
+  Device& device = config_.device;
+  (void)device.synchronize_device().ok();
+  for (const auto& [id, pool] : pools_.all()) streams_.recycle_events_of(*pool);
+  streams_.destroy_events();
+  backups_.destroy();
+  for (const auto& [id, pool] : pools_.all()) {
+    for (const auto& extent : pool->extents) {
+      for (const Extent::Mapping& mapping : extent->mappings) {
+        const Slot& slot = mapping.view->slots[mapping.slot];
+        if (slot.is_mapped) (void)device.unmap(mapping.view->range_of(slot)).ok();
       }
-      for (const auto& view : pool->views) {
-        if (view->source != nullptr) {
-          return_queue_.add(view->source, view->reserved);
-        } else if (view->is_plain) {
-          (void)device_.free(view->reserved.begin).ok();
-        } else {
-          (void)device_.free_addresses(view->reserved).ok();
-        }
+      if (!extent->is_dropped) (void)device.release(extent->id).ok();
+      if (void* backup = extent->backup.memory) (void)device.free_host(backup).ok();
+    }
+    for (const auto& view : pool->views) {
+      if (view->is_plain) {
+        segments_.destroy(*view);
+      } else {
+        (void)device.free_addresses(view->reserved).ok();
       }
     }
   }
-  return_queue_.flush(device_);
-}
-
-// --- allocate -----------------------------------------------------------------------------------
-
-// What nearly every request is: on a stream that this thread alone works on, of a size that was
-// freed a moment ago, seen by nobody but the history. No calls from here unless that is on, or what
-// small and large blocks may do unseen is divided anew, which is half of why it is fast. Null:
-// there is more to it.
-[[gnu::always_inline]] inline PagedBlock* PagedEngine::take_at_once(
-    const AllocationRequest& request) {
-  Arena* arena = default_arenas_.find(request.stream);
-  const bool is_simple =
-      arena != nullptr && !needs_care_.load(std::memory_order_relaxed) && !hooks_.has_trackers();
-  if (!is_simple) return nullptr;
-  const OwnedLock lock(arena->lock);
-  if (!lock.is_held()) return nullptr;
-  Heap& heap = arena->heap(SizePolicy::is_small(request.bytes));
-  PagedBlock*& head = heap.quick.head_for(request.bytes);
-  PagedBlock* block = head;
-  if (block == nullptr) return nullptr;
-  const Amount more{1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(request.bytes)};
-  if (!arena->may_rise(heap, more)) return nullptr;
-  head = block->list_next;
-  count_out(heap, block, request);
-  if (history_.is_on()) [[unlikely]]
-    record_taken(*block);
-  return block;
-}
-
-// False: there is more to it.
-[[gnu::always_inline]] inline bool PagedEngine::put_at_once(PagedBlock* block, StackId stack) {
-  if (hooks_.has_trackers()) return false;
-  const OwnedLock lock(block->arena->lock);
-  if (!lock.is_held() || !is_simple(*block)) return false;
-  Heap& heap = block->arena->heap(block->is_small);
-  if (!heap.quick.put(block)) return false;
-  heap.counters.fallen.add(amount_of(*block));
-  if (history_.is_on()) [[unlikely]]
-    record_put(*block, stack);
-  return true;
 }
 
 Block* PagedEngine::allocate_fast(size_t bytes, StreamId stream) noexcept {
-  return take_at_once({bytes, stream, {}});
+  return fast_path_.allocate({bytes, stream, {}}, tracer_, history_);
 }
 
 Result<Block*> PagedEngine::allocate(const AllocationRequest& request) {
-  PagedBlock* block = take_at_once(request);
+  PagedBlock* block = fast_path_.allocate(request, tracer_, history_);
   if (block != nullptr) [[likely]]
     return block;
   return allocate_from_arena(request);
 }
 
-// Functions of their own, and hot: in place, what is unlikely is made small instead of fast, and
-// a copy of an act by one instruction took as long as all the rest.
-void PagedEngine::record_taken(const PagedBlock& block) {
-  history_.record_fast(
-      [&] { return act_on(TraceAction::kAlloc, block, block.requested_bytes, block.stack); });
-}
-
-void PagedEngine::record_put(const PagedBlock& block, StackId stack) {
-  history_.record_fast([&] { return act_of_free(block, stack); });
-}
-
-// A hit that needs more than that.
+// A hit that needs the arena's lock, a free range, an update of the peaks, or trackers.
 Result<Block*> PagedEngine::allocate_from_arena(const AllocationRequest& request) {
   if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (request.bytes >= kUnreasonableBytes) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }
-  const bool is_look_due = has_waiting_.load(std::memory_order_relaxed) &&
-                           hits_before_look_.fetch_sub(1, std::memory_order_relaxed) <= 0;
-  if (is_look_due || needs_care_.load(std::memory_order_relaxed)) return allocate_slowly(request);
+  if (pending_.is_poll_due() || fast_path_.is_disabled()) return allocate_slow(request);
   Arena& arena = default_arena(request.stream);
   PagedBlock* block = nullptr;
   bool is_peak = false;
   {
     BiasedLock lock(arena.lock);
-    block = arena.take(SizeClasses::block_bytes(request.bytes), tolerance_);
-    if (block != nullptr) is_peak = hand_out(arena, block, request);
-  }
-  if (block == nullptr) return allocate_slowly(request);
-  if (is_peak) settle(&arena);
-  hooks_.notify();
-  remaps_.notify();  // another thread may have mapped this memory, and not told yet
-  return block;
-}
-
-Result<Block*> PagedEngine::allocate_slowly(const AllocationRequest& request) {
-  Result<Block*> block = [&] {
-    MutexLock lock(mutex_);
-    caller_stack_ = request.stack;
-    Search search;
-    search.request = request;
-    Result<Block*> allocated = allocate_locked(search);
-    if (std::exchange(has_mapped_, false)) retire_mappings();
-    give_back_to_sources();
-    refresh();
-    return allocated;
-  }();
-  if (block.ok() && is_above_levels(**block)) settle(static_cast<PagedBlock*>(*block)->arena);
-  hooks_.notify();
-  remaps_.notify();
-  return block;
-}
-
-// The block is its caller's already, and keeps its arena.
-bool PagedEngine::is_above_levels(const Block& handed_out) {
-  const auto& block = static_cast<const PagedBlock&>(handed_out);
-  Arena& arena = *block.arena;
-  BiasedLock lock(arena.lock);
-  return !arena.may_rise(arena.heap(block.is_small), {});
-}
-
-Result<Block*> PagedEngine::allocate_locked(Search& search) {
-  if (!deferred_error_.ok()) return std::exchange(deferred_error_, {});
-  const StreamId stream = search.request.stream;
-  if (Status collected = collect_waiting(stream); !collected.ok()) return collected;
-  search.bytes = SizeClasses::block_bytes(search.request.bytes);
-  search.is_small = SizePolicy::is_small(search.bytes);
-  search.pool = pools_.at(routes_.pool_for(stream)).get();
-  if (search.pool->is_paused) return paused(*search.pool);
-  search.arena = &arena_of(*search.pool, stream);
-  if (waiting_.is_capturing({&device_, stream})) search.pool->is_baked = true;
-
-  // What a graph has in it must be there when it is launched, freed or not.
-  const bool is_cached = caching_ || waiting_.is_capturing({&device_, stream});
-
-  // Whoever lets go of the pool while we are unlocked must not take it away.
-  ++search.pool->search_count;
-  Result<Block*> found = is_cached ? find_or_grow(search) : allocate_uncached(search);
-  --search.pool->search_count;
-  if (!found.ok() && found.status().is_out_of_memory()) return report_oom(search);
-  return found;
-}
-
-Result<Block*> PagedEngine::find_or_grow(Search& search) {
-  Block* block = take_cached(search, tolerance_);
-  if (block == nullptr && ask_callbacks() && !search.pool->is_paused) {
-    block = take_cached(search, tolerance_);
-  }
-  if (block != nullptr) return block;
-  if (!search.is_small) search.pool->usual_size.add(search.bytes);
-  Result<Block*> grown = grow(search);
-  if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
-  return reclaim_and_retry(search, grown.status());
-}
-
-// A segment for this block alone, taken and given back with it.
-Result<Block*> PagedEngine::allocate_uncached(Search& search) {
-  Result<Block*> grown = grow_plain(search, search.bytes);
-  const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !search.rejected;
-  if (is_full) {
-    if (Status released = release_cached({}); !released.ok()) return released;
-    {
-      MutexLock lock(counting_mutex_);
-      ++stats_.alloc_retries;
+    block = arena.take(SizeClasses::block_bytes(request.bytes), config_.max_waste);
+    if (block != nullptr) {
+      SubArena& sub = arena.sub_arena(block->is_small);
+      Arena::mark_allocated(sub, block, request.bytes, request.stack);
+      tracer_.trace_alloc(*block);
+      is_peak = !arena.may_rise(sub, {});
     }
-    grown = grow_plain(search, search.bytes);
   }
-  if (grown.ok()) (*grown)->is_uncached = true;
-  return grown;
-}
-
-Block* PagedEngine::take_cached(Search& search, double tolerance) {
-  Arena& arena = *search.arena;
-  BiasedLock lock(arena.lock);
-  PagedBlock* block = arena.take(search.bytes, tolerance);
-  if (block == nullptr && !arena.hosts.empty()) {
-    bring_back(arena);
-    block = arena.take(search.bytes, tolerance);
-  }
-  if (block != nullptr) hand_out(arena, block, search.request);
+  if (block == nullptr) return allocate_slow(request);
+  if (is_peak) peaks_.update_peaks(&arena);
+  notify_observers();  // another thread may have mapped this memory and not announced it yet
   return block;
 }
 
-// --- free ---------------------------------------------------------------------------------------
+Result<Block*> PagedEngine::allocate_slow(const AllocationRequest& request) {
+  Result<Block*> allocated = [&]() -> Result<Block*> {
+    EngineLock lock(mutex_);
+    tracer_.set_stack(request.stack);
+    Result<Block*> result = error_.ok() ? misses_.allocate(request) : error_.take();
+    if (views_.take_has_mapped()) retirer_.enforce_bounds();
+    segments_.return_to_sources();
+    update_fast_path();
+    return result;
+  }();
+  if (allocated.ok()) {
+    const auto* block = static_cast<const PagedBlock*>(*allocated);
+    Arena& arena = *block->arena;
+    bool is_peak = false;
+    {
+      BiasedLock lock(arena.lock);
+      is_peak = !arena.may_rise(arena.sub_arena(block->is_small), {});
+    }
+    if (is_peak) peaks_.update_peaks(&arena);
+  }
+  notify_observers();
+  return allocated;
+}
 
 Status PagedEngine::free(Block* freed, StackId stack) {
   auto* block = static_cast<PagedBlock*>(freed);
-  if (put_at_once(block, stack)) [[likely]]
+  if (FastPath::free(block, stack, tracer_, history_)) [[likely]]
     return {};
   return free_to_arena(block, stack);
 }
 
 void PagedEngine::free_quietly(Block* freed, StackId stack) {
   auto* block = static_cast<PagedBlock*>(freed);
-  if (!put_at_once(block, stack)) [[unlikely]]
+  if (!FastPath::free(block, stack, tracer_, history_)) [[unlikely]]
     free_to_arena_quietly(block, stack);
 }
 
 void PagedEngine::free_to_arena_quietly(PagedBlock* block, StackId stack) {
   Status status = free_to_arena(block, stack);
   if (status.ok()) return;
-  MutexLock lock(mutex_);
-  defer_error(std::move(status));
-  refresh();
+  EngineLock lock(mutex_);
+  error_.record(std::move(status));
+  update_fast_path();
 }
 
 Status PagedEngine::free_to_arena(PagedBlock* block, StackId stack) {
-  bool is_done = false;
+  bool is_freed = false;
   {
     BiasedLock lock(block->arena->lock);
-    is_done = is_simple(*block);
-    if (is_done) take_back(block, stack);
+    is_freed = can_free_immediately(*block);
+    if (is_freed) {
+      tracer_.trace_free(*block, stack);
+      block->arena->free(block);
+    }
   }
-  if (!is_done) return free_slowly(block, stack);
-  hooks_.notify();
+  if (!is_freed) return free_slow(block, stack);
+  tracer_.notify();
   return {};
 }
 
-Status PagedEngine::free_slowly(PagedBlock* block, StackId stack) {
+// For blocks that other streams use, that are pinned, or that are not cached.
+Status PagedEngine::free_slow(PagedBlock* block, StackId stack) {
   const Status freed = [&]() -> Status {
-    MutexLock lock(mutex_);
-    caller_stack_ = stack;
-    bool is_held = false;
+    EngineLock lock(mutex_);
+    tracer_.set_stack(stack);
+    bool is_pinned = false;
     {
       BiasedLock arena_lock(block->arena->lock);
       if (!block->is_allocated()) return double_free_error(*block);
-      Heap& heap = block->arena->heap(block->is_small);
+      SubArena& sub = block->arena->sub_arena(block->is_small);
       block->state = BlockState::kPending;
       const Amount amount = amount_of(*block);
-      heap.counters.fallen.add(amount);
-      heap.counters.pending.add(amount);
-      block->arena->lower_levels(heap, amount);
-      note(TraceAction::kFreeRequested, *block, block->requested_bytes, stack);
-      is_held = block->pin_count > 0;
+      sub.counters.total_freed.add(amount);
+      sub.counters.pending.add(amount);
+      block->arena->lower_levels(sub, amount);
+      tracer_.trace_free_requested(*block, stack);
+      is_pinned = block->pin_count > 0;
     }
-    Status status = is_held ? Status() : finish_free(block);
-    give_back_to_sources();
-    refresh();
+    Status status = is_pinned ? Status() : pending_.add(block);
+    segments_.return_to_sources();
+    update_fast_path();
     return status;
   }();
-  hooks_.notify();
+  tracer_.notify();
   return freed;
 }
 
-Status PagedEngine::finish_free(PagedBlock* block) {
-  if (!block->uses.empty()) return waiting_.add(block);
-  make_free(block);
-  return {};
-}
-
-void PagedEngine::make_all_free(const std::vector<Block*>& finished) {
-  for (Block* block : finished) make_free(static_cast<PagedBlock*>(block));
-}
-
-// REQUIRES: pending.
-void PagedEngine::make_free(PagedBlock* block) {
-  View& view = *block->view;
-  {
-    BiasedLock lock(block->arena->lock);
-    Heap& heap = block->arena->heap(view.is_small);
-    note(TraceAction::kFreeCompleted, *block, block->requested_bytes, caller_stack_);
-    heap.counters.pending.subtract(amount_of(*block));
-    if (!block->is_uncached) {
-      block->arena->put(block);
-      return;
-    }
-    block->arena->add_free(block);
-  }
-  release_plain(view);
-}
-
 Status PagedEngine::record_stream(Block* block, const StreamUse& use) {
-  MutexLock lock(mutex_);
-  waiting_.record_use(block, use);
+  EngineLock lock(mutex_);
+  streams_.frees().record_use(block, use);
   return {};
 }
 
-// What other streams were using, as far as they have passed. Each look asks the device about every
-// such stream, and while the host is far ahead of it finds nothing: then the next one comes later.
-Status PagedEngine::collect_waiting(StreamId stream) {
-  if (waiting_.empty()) return {};
-  std::vector<Block*> finished;
-  Status collected = waiting_.collect_for_stream(stream, finished);
-  vain_looks_ = finished.empty() ? std::min(vain_looks_ + 1, kMostVainLooks) : 0;
-  hits_before_look_.store((1 << vain_looks_) / 8, std::memory_order_relaxed);
-  make_all_free(finished);
-  return collected;
+void PagedEngine::update_fast_path() {
+  pending_.publish();
+  const PendingFrees& frees = streams_.frees();
+  fast_path_.set_enabled(!pools_.has_routes() && !frees.has_deferred() &&
+                         frees.capture_count() == 0 && error_.ok() && misses_.is_caching());
 }
 
-bool PagedEngine::ask_callbacks() {
-  if (!hooks_.has_callbacks()) return false;
-  MutexUnlock unlocked(mutex_);
-  return hooks_.run_free_memory_callbacks();
+void PagedEngine::notify_observers() {
+  tracer_.notify();
+  views_.observers().notify();
 }
 
-void PagedEngine::refresh() {
-  const bool is_simple = route_count_ == 0 && !waiting_.has_deferred() &&
-                         waiting_.capture_count() == 0 && deferred_error_.ok() && caching_;
-  has_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
-  needs_care_.store(!is_simple, std::memory_order_relaxed);
+Arena& PagedEngine::find_default_arena(StreamId stream) {
+  EngineLock lock(mutex_);
+  Arena& arena = pools_.arena_of(pools_.default_pool(), stream);
+  fast_path_.arenas().insert(arena);
+  return arena;
 }
 
-// The first one is the one that explains the others.
-void PagedEngine::defer_error(Status error) {
-  if (deferred_error_.ok()) deferred_error_ = std::move(error);
+Status PagedEngine::trim(PoolId pool, StackId stack) {
+  const Status trimmed = [&] {
+    EngineLock lock(mutex_);
+    tracer_.set_stack(stack);
+    if (!pool.is_default() && pools_.find(pool) == nullptr) return no_such_pool(pool);
+    return finish_trim(trimmer_.trim(pool));
+  }();
+  peaks_.update_peaks();
+  notify_observers();
+  return trimmed;
+}
+
+Result<size_t> PagedEngine::trim_to(const TrimTarget& target) {
+  Result<size_t> released = [&]() -> Result<size_t> {
+    EngineLock lock(mutex_);
+    tracer_.set_stack(target.stack);
+    Result<size_t> bytes = trimmer_.trim_to(target);
+    if (Status finished = finish_trim(bytes.status()); !finished.ok()) return finished;
+    return bytes;
+  }();
+  peaks_.update_peaks();
+  notify_observers();
+  return released;
+}
+
+// Returns `status`, or else a deferred error.
+Status PagedEngine::finish_trim(Status status) {
+  retirer_.enforce_bounds();
+  backups_.free_discarded();
+  segments_.return_to_sources();
+  update_fast_path();
+  return status.ok() ? error_.take() : status;
+}
+
+Status PagedEngine::pause(std::string_view tag, bool keep_contents) {
+  return change_pools(tag, keep_contents ? PoolTransition::kPauseAndKeep : PoolTransition::kPause);
+}
+
+Status PagedEngine::resume(std::string_view tag) {
+  return change_pools(tag, PoolTransition::kResume);
+}
+
+Status PagedEngine::change_pools(std::string_view tag, PoolTransition transition) {
+  const Status changed = [&] {
+    EngineLock lock(mutex_);
+    Status status = pauser_.change(tag, transition, lock);
+    segments_.return_to_sources();
+    update_fast_path();
+    return status;
+  }();
+  peaks_.update_peaks();
+  notify_observers();
+  return changed;
+}
+
+Status PagedEngine::create_pool(PoolId pool, PoolOptions options) {
+  if (options.never_remap && !options.tag.empty()) {
+    return Status::invalid_argument(text("a pool with never_remap cannot have the tag \"",
+                                         options.tag, "\": pausing maps its memory anew"));
+  }
+  EngineLock lock(mutex_);
+  if (Status created = pools_.routes().create(pool); !created.ok()) return created;
+  pools_.add(pool, std::move(options));
+  return {};
+}
+
+Status PagedEngine::retain_pool(PoolId pool) {
+  EngineLock lock(mutex_);
+  return pools_.routes().retain(pool);
+}
+
+Status PagedEngine::release_pool(PoolId pool) {
+  EngineLock lock(mutex_);
+  return pools_.routes().release(pool);
+}
+
+Result<int> PagedEngine::pool_use_count(PoolId pool) const {
+  EngineLock lock(mutex_);
+  return pools_.routes().use_count(pool);
+}
+
+Status PagedEngine::begin_routing(PoolId pool, RouteFilter filter) {
+  EngineLock lock(mutex_);
+  Status begun = pools_.begin_routing(pool, std::move(filter));
+  update_fast_path();
+  return begun;
+}
+
+Status PagedEngine::end_routing(PoolId pool) {
+  RouteFilter ended;  // user code, destroyed after the lock is released
+  EngineLock lock(mutex_);
+  Result<RouteFilter> filter = pools_.end_routing(pool);
+  if (!filter.ok()) return filter.status();
+  ended = *std::move(filter);
+  streams_.frees().clear_graph_cache();
+  update_fast_path();
+  return {};
+}
+
+void PagedEngine::capture_began() {
+  EngineLock lock(mutex_);
+  streams_.frees().capture_began();
+  update_fast_path();
+}
+
+Status PagedEngine::capture_ended() {
+  EngineLock lock(mutex_);
+  Status ended = streams_.frees().capture_ended();
+  update_fast_path();
+  return ended;
+}
+
+Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
+  EngineLock lock(mutex_);
+  PagedPool* pool = pools_.find(id);
+  if (pool == nullptr || id.is_default()) return no_such_pool(id);
+  if (pools_.is_freeable(id)) {
+    return Status::invalid_argument("cannot take a checkpoint of a released pool");
+  }
+  if (Status collected = pending_.collect(); !collected.ok()) return collected;
+  return PoolCheckpointer::take(*pool);
+}
+
+Result<RestoreResult> PagedEngine::restore(const PoolCheckpoint& checkpoint) {
+  Result<RestoreResult> change = [&] {
+    EngineLock lock(mutex_);
+    tracer_.set_stack({});
+    Result<RestoreResult> restored = restore_locked(checkpoint);
+    update_fast_path();
+    return restored;
+  }();
+  peaks_.update_peaks();
+  tracer_.notify();
+  return change;
+}
+
+Result<RestoreResult> PagedEngine::restore_locked(const PoolCheckpoint& checkpoint) {
+  PagedPool* pool = pools_.find(checkpoint.pool);
+  if (pool == nullptr || checkpoint.pool.is_default()) return no_such_pool(checkpoint.pool);
+  if (pool->is_paused) return pool_is_paused(*pool);
+  if (Status collected = pending_.collect(); !collected.ok()) return collected;
+  return PoolCheckpointer(pools_, stitcher_, tracer_, error_).restore(*pool, checkpoint);
+}
+
+Status PagedEngine::set_memory_fraction(double fraction) {
+  if (!(fraction >= 0 && fraction <= 1)) {
+    return Status::invalid_argument(text("a memory fraction of ", fraction, " (expected 0 to 1)"));
+  }
+  EngineLock lock(mutex_);
+  extents_.set_memory_fraction(fraction);
+  return {};
+}
+
+double PagedEngine::memory_fraction() const {
+  EngineLock lock(mutex_);
+  return extents_.memory_fraction();
+}
+
+void PagedEngine::set_caching(bool caching) {
+  EngineLock lock(mutex_);
+  misses_.set_caching(caching);
+  update_fast_path();
+}
+
+bool PagedEngine::is_caching() const {
+  EngineLock lock(mutex_);
+  return misses_.is_caching();
 }
 
 }  // namespace ashlar::paged

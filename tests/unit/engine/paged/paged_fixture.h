@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A paged engine on a simulated device: one that keeps books only, or one whose memory holds bytes.
+// A paged engine on a simulated device: with bookkeeping only, or with real bytes.
 #pragma once
 
 #include <cstring>
@@ -20,7 +20,7 @@ class PagedFixture : public EngineFixture<PagedEngine> {
     plain_ = std::make_unique<contract::PlainDevice>(machine_->device(kDevice));
     make_engine({});
   }
-  // So many blocks of one size, of which every other one is freed again.
+  // Allocates `count` blocks of one size and frees every other one. Returns the remaining blocks.
   std::vector<Block*> leave_holes(size_t bytes, size_t count, StreamId stream = kDefaultStream) {
     std::vector<Block*> left;
     std::vector<Block*> freed;

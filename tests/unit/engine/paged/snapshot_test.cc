@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views and extents as a snapshot tells them: together they are what is held, no more and no less.
+// Views and extents in a snapshot. Together they account for all reserved memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,29 +19,29 @@ class PagedSnapshotTest : public PagedFixture {
 
   size_t reserved_bytes() const { return static_cast<size_t>(stats().reserved_bytes.all.current); }
 
-  // What every snapshot of everything must be.
+  // Checks the invariants of a full snapshot.
   void check(const EngineSnapshot& held) {
     size_t extent_bytes = 0;
-    size_t home_bytes = 0;
+    size_t attached_bytes = 0;
     std::map<uint64_t, size_t> mapped;  // by address
     std::set<ExtentId> ids;
     for (const SnapshotExtent& extent : held.extents) {
       extent_bytes += extent.bytes;
-      EXPECT_TRUE(ids.insert(extent.id).second) << "an extent is there twice";
-      bool is_home_mapped = !extent.home;
+      EXPECT_TRUE(ids.insert(extent.id).second) << "an extent is listed twice";
+      bool is_attached_mapped = !extent.home;
       for (const SnapshotMapping& mapping : extent.mappings) {
-        is_home_mapped |= extent.home == mapping.address;
+        is_attached_mapped |= extent.home == mapping.address;
         EXPECT_TRUE(mapped.emplace(mapping.address.value(), extent.bytes).second);
         EXPECT_NE(view_with(held, {mapping.address, extent.bytes}), nullptr);
       }
-      EXPECT_TRUE(is_home_mapped) << "an extent is at home where it is not mapped";
+      EXPECT_TRUE(is_attached_mapped) << "an extent is attached where it is not mapped";
       if (!extent.home) continue;
-      home_bytes += extent.bytes;
+      attached_bytes += extent.bytes;
       EXPECT_TRUE(is_in_a_segment(held, {*extent.home, extent.bytes}));
     }
     uint64_t end = 0;
     for (const auto& [address, bytes] : mapped) {
-      EXPECT_GE(address, end) << "two extents are at one address";
+      EXPECT_GE(address, end) << "two extents have the same address";
       end = address + bytes;
     }
     size_t plain_bytes = 0;
@@ -50,8 +50,8 @@ class PagedSnapshotTest : public PagedFixture {
       if (segment.is_paused) continue;
       (segment.is_expandable ? mapped_segment_bytes : plain_bytes) += segment.total_bytes;
     }
-    // No two homes overlap and each is in a segment: so these are their homes, side by side.
-    EXPECT_EQ(home_bytes, mapped_segment_bytes);
+    // Attached ranges do not overlap and lie in segments, so equal sums mean equal ranges.
+    EXPECT_EQ(attached_bytes, mapped_segment_bytes);
     EXPECT_EQ(extent_bytes + plain_bytes, reserved_bytes());
   }
 
@@ -78,7 +78,7 @@ class PagedSnapshotTest : public PagedFixture {
   }
 };
 
-TEST_F(PagedSnapshotTest, NewMemoryIsAtHomeInOneView) {
+TEST_F(PagedSnapshotTest, NewMemoryIsInOneView) {
   Block* block = allocate(40 * kMiB);
   const EngineSnapshot held = engine_->take_snapshot();
   check(held);
@@ -95,13 +95,13 @@ TEST_F(PagedSnapshotTest, NewMemoryIsAtHomeInOneView) {
   free(block);
 }
 
-TEST_F(PagedSnapshotTest, StitchedMemoryTellsWhereItIsAndWhereItWas) {
+TEST_F(PagedSnapshotTest, StitchedExtentListsAllMappings) {
   const std::vector<Block*> left = leave_holes(20 * kMiB, 8);
   const EngineSnapshot before = engine_->take_snapshot();
-  Block* whole = allocate(80 * kMiB);  // no hole is as large: they are put together
+  Block* whole = allocate(80 * kMiB);  // larger than any hole: stitched
   const EngineSnapshot held = engine_->take_snapshot();
   check(held);
-  EXPECT_EQ(held.extents.size(), before.extents.size()) << "memory was made";
+  EXPECT_EQ(held.extents.size(), before.extents.size()) << "memory was created";
   const AddressRange range{whole->address, whole->bytes};
   size_t whole_bytes = 0;
   size_t moved_bytes = 0;
@@ -114,12 +114,12 @@ TEST_F(PagedSnapshotTest, StitchedMemoryTellsWhereItIsAndWhereItWas) {
     for (const SnapshotMapping& each : extent.mappings) EXPECT_LE(each.made_us, here.made_us);
   }
   EXPECT_EQ(whole_bytes, 80 * kMiB);
-  EXPECT_GE(moved_bytes, 60 * kMiB) << "one of the holes may have stayed where it was";
+  EXPECT_GE(moved_bytes, 60 * kMiB) << "one of the holes may not have moved";
   free(whole);
   for (Block* block : left) free(block);
 }
 
-TEST_F(PagedSnapshotTest, AnExtentNamesTheStreamThatUsedItLast) {
+TEST_F(PagedSnapshotTest, ExtentNamesItsLastStream) {
   const StreamId other = *device().create_stream();
   free(allocate(32 * kMiB));
   Block* borrowed = allocate(32 * kMiB, other);
@@ -129,31 +129,31 @@ TEST_F(PagedSnapshotTest, AnExtentNamesTheStreamThatUsedItLast) {
   free(borrowed);
 }
 
-// One who follows the entries knows where each extent is, except where memory that is free has
-// gone.
-TEST_F(PagedSnapshotTest, AnExtentTellsWhereTheTraceHasIt) {
-  std::map<uint64_t, size_t> told;  // by address
+// The trace determines the address of each extent, except for idle ones.
+TEST_F(PagedSnapshotTest, ExtentHasItsTracedAddress) {
+  std::map<uint64_t, size_t> traced_ranges;  // by address
   engine_->add_tracker([&](const TraceEntry& entry) {
-    if (entry.action == TraceAction::kSegmentUnmap) told.erase(entry.address.value());
-    if (entry.action == TraceAction::kSegmentMap) told[entry.address.value()] = entry.bytes;
+    if (entry.action == TraceAction::kSegmentUnmap) traced_ranges.erase(entry.address.value());
+    if (entry.action == TraceAction::kSegmentMap)
+      traced_ranges[entry.address.value()] = entry.bytes;
   });
   const std::vector<Block*> left = leave_holes(20 * kMiB, 8);
   Block* whole = allocate(80 * kMiB);
   for (Block* block : left) free(block);
   const auto traced = [&] {
-    std::map<uint64_t, size_t> places;
+    std::map<uint64_t, size_t> ranges;
     for (const SnapshotExtent& extent : engine_->take_snapshot().extents) {
-      if (extent.traced) places[extent.traced->value()] = extent.bytes;
+      if (extent.traced) ranges[extent.traced->value()] = extent.bytes;
     }
-    return places;
+    return ranges;
   };
-  EXPECT_EQ(traced(), told);
+  EXPECT_EQ(traced(), traced_ranges);
   free(whole);
   free(allocate(100 * kMiB));
-  EXPECT_EQ(traced(), told);
+  EXPECT_EQ(traced(), traced_ranges);
 }
 
-TEST_F(PagedSnapshotTest, WhatATrimSetsApartIsIdle) {
+TEST_F(PagedSnapshotTest, MemorySetAsideByTrimIsIdle) {
   const StreamId busy = busy_stream();
   free(allocate(64 * kMiB, busy));
   ASSERT_TRUE(engine_->trim_to({0, TrimWait::kNever, {}}).ok());
@@ -163,13 +163,13 @@ TEST_F(PagedSnapshotTest, WhatATrimSetsApartIsIdle) {
   EXPECT_GT(held.extents.size(), 0U);
   EXPECT_EQ(count_idle(held), held.extents.size());
   for (const SnapshotExtent& extent : held.extents) {
-    EXPECT_EQ(extent.mappings.size(), 1U) << "its place waits for it";
+    EXPECT_EQ(extent.mappings.size(), 1U) << "it keeps its mapping";
     EXPECT_EQ(extent.stream, busy);
   }
   finish(busy);
 }
 
-TEST_F(PagedSnapshotTest, APausedPoolHasNoExtents) {
+TEST_F(PagedSnapshotTest, PausedPoolHasNoExtents) {
   must(engine_->create_pool(kPool, {.tag = "weights"}));
   must(engine_->begin_routing(kPool, [](StreamId) { return true; }));
   Block* inside = allocate(32 * kMiB);
@@ -189,12 +189,12 @@ TEST_F(PagedSnapshotTest, APausedPoolHasNoExtents) {
   free(outside);
 }
 
-TEST_F(PagedSnapshotTest, ViewsAndExtentsAreWhatIsHeldAtAnyTime) {
+TEST_F(PagedSnapshotTest, ViewsAndExtentsMatchReservedBytes) {
   constexpr uint64_t kSeed = 20261116;
   Random random(kSeed);
   const StreamId other = *device().create_stream();
   std::vector<Block*> live;
-  bool has_away = false;
+  bool has_stitched = false;
   for (int step = 0; step < 1500; ++step) {
     if (!live.empty() && random.below(100) < 48) {
       const size_t at = random.below(live.size());
@@ -211,10 +211,10 @@ TEST_F(PagedSnapshotTest, ViewsAndExtentsAreWhatIsHeldAtAnyTime) {
     SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", step " << step);
     const EngineSnapshot held = engine_->take_snapshot();
     check(held);
-    for (const SnapshotExtent& extent : held.extents) has_away |= extent.mappings.size() > 1;
+    for (const SnapshotExtent& extent : held.extents) has_stitched |= extent.mappings.size() > 1;
     if (HasFailure()) break;
   }
-  EXPECT_TRUE(has_away) << "nothing was ever stitched";
+  EXPECT_TRUE(has_stitched) << "no request was stitched";
   for (Block* block : live) free(block);
 }
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What follows from the device and the options.
+#include "engine/paged/config.h"
+
+namespace ashlar::paged {
+namespace {
+
+size_t usable_granule_bytes(const DeviceProperties& properties) {
+  return properties.has_virtual_memory && properties.can_alias ? properties.granularity_bytes : 0;
+}
+
+// Anything from 0.02 to 0.1 holds the same on the recorded runs; a higher value needs fewer plans.
+double max_waste_of(PagedPolicy policy) {
+  switch (policy) {
+    case PagedPolicy::kFast: return 0.5;
+    case PagedPolicy::kBalanced: return 0.1;
+    case PagedPolicy::kLean: return 0.02;
+  }
+  return 0;
+}
+
+Clock& host_clock() {
+  static SteadyClock clock;
+  return clock;
+}
+
+}  // namespace
+
+PagedConfig::PagedConfig(Device& its_device, const AllocatorOptions& its_options, Clock* its_clock)
+    : device(its_device),
+      clock(its_clock != nullptr ? *its_clock : host_clock()),
+      options(its_options),
+      index(its_device.properties().index),
+      capacity_bytes(its_device.properties().capacity_bytes),
+      granule_bytes(usable_granule_bytes(its_device.properties())),
+      sizing(its_options.policy, granule_bytes,
+             its_options.shareable_expandable_segments && its_device.properties().can_export_fd),
+      max_waste(max_waste_of(its_options.policy)) {}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The constants of a paged engine: its device, its options, and what follows from both. Immutable
+// after construction, so parts read it without a lock.
+#pragma once
+
+#include "ashlar/clock.h"
+#include "ashlar/device.h"
+#include "ashlar/options.h"
+#include "engine/paged/pool/extent_sizing.h"
+
+namespace ashlar::paged {
+
+struct PagedConfig {
+  // `device` and `clock` outlive the engine. A null clock is the system's steady clock.
+  PagedConfig(Device& device, const AllocatorOptions& options, Clock* clock);
+
+  Device& device;
+  Clock& clock;
+  const AllocatorOptions options;
+  const DeviceIndex index;
+  const size_t capacity_bytes;
+  // 0: the device cannot map one extent at several addresses, so that all pools are plain.
+  const size_t granule_bytes;
+  const ExtentSizing sizing;
+  // The part of a request that a free range may strand before the planner searches other views.
+  const double max_waste;
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The lock of a paged engine, shared by all of its parts.
+//
+// Clang's analysis cannot tell that the mutex of an engine and a reference to it in one of its
+// parts are the same lock. `engine_lock` is a role that stands for it: EngineLock acquires the
+// role, parts guard their fields with it (`ASHLAR_GUARDED_BY(engine_lock)`) and require it in their
+// functions
+// (`ASHLAR_REQUIRES(engine_lock)`). A part belongs to one engine, so the role is never ambiguous.
+#pragma once
+
+#include <condition_variable>
+#include <utility>
+
+#include "ashlar/status.h"
+#include "base/mutex.h"
+
+namespace ashlar::paged {
+
+class ASHLAR_CAPABILITY("engine lock") EngineLockRole {};
+inline EngineLockRole engine_lock;
+
+class EngineMutex {
+ private:
+  friend class EngineLock;
+  friend class EngineUnlock;
+  Mutex mutex_;
+};
+
+// Holds the lock for a scope, and can wait on a condition meanwhile.
+class ASHLAR_SCOPED_CAPABILITY EngineLock {
+ public:
+  explicit EngineLock(EngineMutex& mutex) ASHLAR_ACQUIRE(engine_lock) : lock_(mutex.mutex_) {}
+  ~EngineLock() ASHLAR_RELEASE() {}
+  EngineLock(const EngineLock&) = delete;
+  EngineLock& operator=(const EngineLock&) = delete;
+
+  void wait(std::condition_variable& changed) { lock_.wait(changed); }
+
+ private:
+  MutexLock lock_;
+};
+
+// Releases the held lock for a scope, to call user code or to wait for the device.
+class ASHLAR_SCOPED_CAPABILITY EngineUnlock {
+ public:
+  explicit EngineUnlock(EngineMutex& mutex) ASHLAR_RELEASE(engine_lock)
+      ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis)
+      : mutex_(mutex.mutex_) {
+    mutex_.unlock();
+  }
+  ~EngineUnlock() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    mutex_.lock();
+  }
+  EngineUnlock(const EngineUnlock&) = delete;
+  EngineUnlock& operator=(const EngineUnlock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+// A device error from a function that cannot return it. The next allocation or trim reports it.
+class DeferredError {
+ public:
+  bool ok() const ASHLAR_REQUIRES(engine_lock) { return status_.ok(); }
+  // Keeps the first error, which explains the later ones.
+  void record(Status error) ASHLAR_REQUIRES(engine_lock) {
+    if (status_.ok()) status_ = std::move(error);
+  }
+  Status take() ASHLAR_REQUIRES(engine_lock) { return std::exchange(status_, {}); }
+
+ private:
+  Status status_ ASHLAR_GUARDED_BY(engine_lock);
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attaching, detaching, and the block splits that go with it.
+#include "engine/paged/extent_mover.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ashlar::paged {
+
+void ExtentMover::attach(Extent& extent, View& view, size_t slot) {
+  extent.attached_view = &view;
+  extent.attached_slot = slot;
+  view.slots[slot].has_displaced = returns_displaced_ && view.is_displaced(extent);
+  if (view.slots[slot].has_displaced) ++view.displaced_count;
+  view.arena->pool.idle.set_attached_view(extent, view.id);
+  ++view.attached_count;
+  view.arena->pool.idle.set_active(extent);
+  extent.marker_round = 0;
+}
+
+void ExtentMover::detach(Extent& extent) {
+  View& view = *extent.attached_view;
+  Slot& slot = view.slots[extent.attached_slot];
+  slot.detached_at = tick();
+  if (std::exchange(slot.has_displaced, false)) --view.displaced_count;
+  view.arena->pool.idle.set_attached_view(extent, 0);
+  --view.attached_count;
+  extent.attached_view = nullptr;
+}
+
+void ExtentMover::detach_idle(Extent& extent) {
+  View& view = *extent.attached_view;
+  Arena& arena = *view.arena;
+  const Slot& slot = view.slots[extent.attached_slot];
+  IdleMap& idle = arena.pool.idle;
+  PagedBlock* block = idle.block_of(extent.number());
+  ASHLAR_DCHECK(block != nullptr && block->is_in_ranges());
+  arena.erase_free(block);
+  const size_t begin = view.offset_of(*block);
+  const size_t end = begin + block->bytes;
+  PagedBlock* own = block;
+  if (slot.offset > begin) {
+    own = arena.split(block, slot.offset);
+    arena.sub_arena(view.is_small).ranges.insert(block);
+  }
+  if (slot.end() < end) {
+    PagedBlock* rest = arena.split(own, slot.end());
+    arena.sub_arena(view.is_small).ranges.insert(rest);
+    for (size_t i = extent.attached_slot + 1; i < view.slots.size() && view.slots[i].end() <= end;
+         ++i) {
+      if (const Extent* next = view.slots[i].extent; next != nullptr) {
+        idle.set_block(next->number(), rest);
+      }
+    }
+  }
+  arena.add_detached(own);
+  detach(extent);
+}
+
+void ExtentMover::move_view(View& view, Arena& arena) {
+  Arena& before = *view.arena;
+  for (PagedBlock* block = view.first; block != nullptr; block = block->next) {
+    if (!block->is_detached()) before.erase_free(block);
+  }
+  for (const Slot& slot : view.slots) {
+    if (slot.extent != nullptr && slot.extent->attached_view == &view) detach(*slot.extent);
+  }
+  before.unqueue_return(view);
+  while (view.first->next != nullptr) before.remove_block(view.first->next);
+  view.first->bytes = view.mapped_bytes;
+  view.first->arena = &arena;
+  view.first->stream = arena.stream;
+  view.arena = &arena;
+  arena.add_detached(view.first);
+}
+
+PagedBlock* ExtentMover::take_range(View& view, PagedBlock* from, AddressRange range,
+                                    std::set<Arena*>& lenders) {
+  Arena& arena = *view.arena;
+  const size_t begin = range.begin - view.reserved.begin;
+  const size_t end = begin + range.bytes;
+  PagedBlock* taken = nullptr;
+  for (PagedBlock* block = from; block != nullptr && view.offset_of(*block) < end;) {
+    const size_t block_begin = view.offset_of(*block);
+    const size_t block_end = block_begin + block->bytes;
+    size_t cut_begin = std::max(begin, block_begin);
+    size_t cut_end = std::min(end, block_end);
+    const bool is_detached = block->is_detached();
+    if (is_detached) {
+      const size_t first = view.slot_at(cut_begin);
+      const size_t last = view.slot_at(cut_end - 1);
+      for (size_t i = first; i <= last; ++i) {
+        Extent& extent = *view.slots[i].extent;
+        if (extent.attached_view != nullptr) detach_idle(extent);
+        if (extent.arena != &arena) lenders.insert(extent.arena);
+        attach(extent, view, i);
+      }
+      cut_begin = view.slots[first].offset;
+      cut_end = view.slots[last].end();
+    } else {
+      arena.erase_free(block);
+    }
+    // Split first and free the remainders afterwards, since freeing merges.
+    PagedBlock* wanted = cut_begin > block_begin ? arena.split(block, cut_begin) : block;
+    PagedBlock* rest = cut_end < block_end ? arena.split(wanted, cut_end) : nullptr;
+    wanted->state = BlockState::kPending;
+    if (!is_detached && wanted != block) arena.add_free(block);
+    if (!is_detached && rest != nullptr) arena.add_free(rest);
+    PagedBlock* next = wanted->next;
+    if (taken == nullptr) {
+      taken = wanted;
+    } else {
+      taken->bytes += wanted->bytes;
+      arena.remove_block(wanted);
+    }
+    block = next;
+  }
+  return taken;
+}
+
+void ExtentMover::return_range(PagedBlock* block) {
+  View& view = *block->view;
+  Arena& arena = *view.arena;
+  const size_t begin = view.offset_of(*block);
+  const size_t end = begin + block->bytes;
+  size_t whole_begin = end;
+  size_t whole_end = end;
+  for (size_t i = view.slot_at(begin); i < view.slots.size() && view.slots[i].end() <= end; ++i) {
+    if (view.slots[i].offset < begin) continue;
+    whole_begin = std::min(whole_begin, view.slots[i].offset);
+    whole_end = view.slots[i].end();
+    detach(*view.slots[i].extent);
+  }
+  if (whole_begin >= whole_end) {
+    arena.add_free(block);
+    return;
+  }
+  // The partial slots at both ends were free before.
+  PagedBlock* after = whole_end < end ? arena.split(block, whole_end) : nullptr;
+  PagedBlock* middle = whole_begin > begin ? arena.split(block, whole_begin) : block;
+  if (after != nullptr) arena.add_free(after);
+  if (middle != block) arena.add_free(block);
+  arena.add_detached(middle);
+}
+
+void ExtentMover::return_displaced(Arena& arena) {
+  while (!arena.return_queue.empty()) {
+    View& queued = *arena.return_queue.back();
+    arena.return_queue.pop_back();
+    queued.is_in_return_queue = false;
+    std::vector<Extent*> displaced;
+    for (PagedBlock *block = queued.first, *next = nullptr; block != nullptr; block = next) {
+      next = block->next;
+      if (block->is_in_ranges()) detach_displaced(block, displaced);
+    }
+    for (Extent* extent : displaced) {
+      View& origin = *extent->origin.view;
+      const Slot& slot = origin.slots[extent->origin.slot];
+      PagedBlock* block = slot.detached_block;
+      attach(*extent, origin, extent->origin.slot);
+      block->state = BlockState::kPending;
+      tracer_.trace_move(*extent, origin.range_of(slot), arena);
+      arena.add_free(block);
+    }
+  }
+}
+
+// Detaches the displaced extents that lie wholly inside of a free block.
+void ExtentMover::detach_displaced(PagedBlock* block, std::vector<Extent*>& displaced) {
+  View& view = *block->view;
+  Arena& arena = *view.arena;
+  FreeRanges& ranges = arena.sub_arena(view.is_small).ranges;
+  const size_t begin = view.offset_of(*block);
+  const size_t end = begin + block->bytes;
+  ranges.erase(block);
+  PagedBlock* rest = block;
+  for (size_t i = view.slot_at(begin); rest != nullptr && i < view.slots.size(); ++i) {
+    const Slot& slot = view.slots[i];
+    if (slot.end() > end) break;
+    if (slot.offset < begin || !view.is_displaced(*slot.extent)) continue;
+    PagedBlock* leaving = rest;
+    if (slot.offset > view.offset_of(*rest)) {
+      leaving = arena.split(rest, slot.offset);
+      ranges.insert(rest);
+    }
+    rest = slot.end() < end ? arena.split(leaving, slot.end()) : nullptr;
+    arena.add_detached(leaving);
+    detach(*slot.extent);
+    displaced.push_back(slot.extent);
+  }
+  if (rest != nullptr) ranges.insert(rest);
+}
+
+}  // namespace ashlar::paged

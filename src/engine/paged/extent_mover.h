@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Moves extents between views by bookkeeping alone: the mappings exist already, so no driver call
+// is made. Attaching an extent to a slot makes its memory part of that view's blocks; detaching it
+// turns the slot's addresses into a detached block.
+//
+// An extent that serves another view than that of its first mapping, its origin, is displaced. When
+// it is free again it returns there. So memory that was mapped contiguously becomes contiguous
+// again and serves large blocks without stitching, and a program that repeats itself gets the same
+// places.
+//
+// Invariants kept for every view:
+//   attached_count  == number of slots whose extent is attached there
+//   displaced_count == number of slots with has_displaced
+//
+// All functions need the engine's lock, and the locks of the arenas whose blocks they change.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "ashlar/options.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/pool/paged_pool.h"
+#include "engine/paged/request_tracer.h"
+
+namespace ashlar::paged {
+
+class ExtentMover {
+ public:
+  ExtentMover(PagedPolicy policy, RequestTracer& tracer)
+      // `lean` stitches at any cost and holds less if extents stay where they were used last.
+      : returns_displaced_(policy != PagedPolicy::kLean), tracer_(tracer) {}
+
+  void attach(Extent& extent, View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
+  void detach(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  // Splits an attached idle extent off the free block that contains it, and detaches it. REQUIRES:
+  // `find_idle` has found it since the arenas were locked.
+  void detach_idle(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  // Gives a view without blocks in use to another arena. All of its extents are detached, so that
+  // the new stream uses none of them before the old stream's work is ordered.
+  void move_view(View& view, Arena& arena) ASHLAR_REQUIRES(engine_lock);
+  // Takes the blocks of a range, which must be free or detached, as one block in state kPending;
+  // attaches the extents of detached ones. `from` contains the beginning of the range. Whole slots
+  // are taken where a block is detached, so the result may be larger than the range. Adds the
+  // arenas that used attached extents last to `lenders`, except the view's own.
+  PagedBlock* take_range(View& view, PagedBlock* from, AddressRange range,
+                         std::set<Arena*>& lenders) ASHLAR_REQUIRES(engine_lock);
+  // Undoes `take_range`, except that whole extents are left detached and idle.
+  void return_range(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
+  // Returns the displaced extents in the arena's `return_queue` to their origins.
+  void return_displaced(Arena& arena) ASHLAR_REQUIRES(engine_lock);
+
+  // Advances the clock that orders detaches and placements.
+  uint64_t tick() ASHLAR_REQUIRES(engine_lock) { return ++now_; }
+
+ private:
+  void detach_displaced(PagedBlock* block, std::vector<Extent*>& displaced)
+      ASHLAR_REQUIRES(engine_lock);
+
+  const bool returns_displaced_;
+  RequestTracer& tracer_;
+  uint64_t now_ ASHLAR_GUARDED_BY(engine_lock) = 0;
+};
+
+}  // namespace ashlar::paged

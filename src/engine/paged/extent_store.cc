@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Creating and releasing physical memory.
+#include "engine/paged/extent_store.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace ashlar::paged {
+
+size_t ExtentStore::limit_bytes() const {
+  if (memory_fraction_ >= 1) return config_.capacity_bytes;
+  return static_cast<size_t>(memory_fraction_ * static_cast<double>(config_.capacity_bytes));
+}
+
+bool ExtentStore::is_above_limit(size_t more_bytes) const {
+  return memory_fraction_ < 1 && held_bytes_ + growing_bytes_ + more_bytes > limit_bytes();
+}
+
+Status ExtentStore::check_limit(SlowRequest& request, size_t more_bytes) const {
+  request.device_bytes = more_bytes;
+  if (!is_above_limit(more_bytes)) return {};
+  request.is_rejected = config_.options.reject_before_device_oom;
+  return Status::out_of_memory("above the memory limit of this process");
+}
+
+CreateOptions ExtentStore::create_options() const {
+  CreateOptions options;
+  options.export_fd = config_.sizing.is_shareable();
+  return options;
+}
+
+Result<std::vector<Extent*>> ExtentStore::create(const SlowRequest& request,
+                                                 const std::vector<size_t>& sizes) {
+  PagedPool& pool = *request.pool;
+  std::vector<Extent*> created;
+  created.reserve(sizes.size());
+  pool.idle.reserve(pool.extents.size() + sizes.size());
+  for (const size_t bytes : sizes) {
+    const Result<ExtentId> id = config_.device.create(bytes, create_options());
+    if (!id.ok()) {
+      for (Extent* extent : created) release(pool, extent);
+      return id.status();
+    }
+    auto extent = std::make_unique<Extent>();
+    extent->id = *id;
+    extent->bytes = bytes;
+    extent->index = pool.extents.size();
+    extent->arena = request.arena;
+    extent->is_small = request.is_small;
+    created.push_back(extent.get());
+    pool.extents.push_back(std::move(extent));
+    pool.idle.add();
+    held_bytes_ += bytes;
+    peaks_.count_reserved(*request.arena, request.is_small, static_cast<int64_t>(bytes));
+  }
+  return created;
+}
+
+bool ExtentStore::release(PagedPool& pool, Extent* extent) {
+  ASHLAR_CHECK(extent->attached_view == nullptr && extent->mappings.empty());
+  if (Status dropped = drop(*extent); !dropped.ok()) {
+    error_.record(std::move(dropped));
+    return false;
+  }
+  backups_.discard(*extent);
+  Extent& last = *pool.extents.back();
+  pool.idle.replace_by_last(*extent);
+  last.index = extent->index;
+  for (const Extent::Mapping& mapping : last.mappings) mapping.view->repack(mapping.slot);
+  std::swap(pool.extents[last.index], pool.extents.back());
+  pool.extents.pop_back();  // destroys `extent`, which may be `last`
+  return true;
+}
+
+Status ExtentStore::drop(Extent& extent) {
+  if (extent.is_dropped) return {};
+  if (Status released = config_.device.release(extent.id); !released.ok()) return released;
+  extent.is_dropped = true;
+  held_bytes_ -= extent.bytes;
+  peaks_.count_reserved(*extent.arena, extent.is_small, -static_cast<int64_t>(extent.bytes));
+  if (extent.traced.bytes != 0) {
+    tracer_.trace_memory(TraceAction::kSegmentUnmap, *extent.arena, extent.traced);
+  }
+  return {};
+}
+
+Status ExtentStore::recreate(Extent& extent) {
+  if (is_above_limit(extent.bytes)) {
+    return Status::out_of_memory(text("resuming needs ", format_bytes(extent.bytes),
+                                      " more, but this process is limited to ",
+                                      format_bytes(limit_bytes()),
+                                      ": free or pause other memory, or raise the limit, and "
+                                      "resume again"));
+  }
+  const Result<ExtentId> id = config_.device.create(extent.bytes, create_options());
+  if (!id.ok()) return id.status();
+  extent.id = *id;
+  extent.is_dropped = false;
+  held_bytes_ += extent.bytes;
+  peaks_.count_reserved(*extent.arena, extent.is_small, static_cast<int64_t>(extent.bytes));
+  if (extent.traced.bytes != 0) {
+    tracer_.trace_memory(TraceAction::kSegmentMap, *extent.arena, extent.traced);
+  }
+  return {};
+}
+
+void ExtentStore::add_segment(const View& view) {
+  held_bytes_ += view.reserved.bytes;
+  peaks_.count_reserved(*view.arena, view.is_small, static_cast<int64_t>(view.reserved.bytes));
+  peaks_.count_segments(view.is_small, 1);
+}
+
+void ExtentStore::remove_segment(const View& view) {
+  held_bytes_ -= view.reserved.bytes;
+  peaks_.count_reserved(*view.arena, view.is_small, -static_cast<int64_t>(view.reserved.bytes));
+  peaks_.count_segments(view.is_small, -1);
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The physical memory of an engine: creates and releases extents, and enforces the memory limit.
+//
+// Invariants:
+//   held_bytes == bytes of all extents that are not dropped + bytes of all plain segments
+//   held_bytes == PeakTracker's reserved bytes
+//
+// All functions need the engine's lock.
+#pragma once
+
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/paged/config.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/host_backups.h"
+#include "engine/paged/peak_tracker.h"
+#include "engine/paged/request_tracer.h"
+
+namespace ashlar::paged {
+
+// A request on the slow path, and what has been found out about it so far.
+struct SlowRequest {
+  AllocationRequest request;
+  size_t bytes = 0;  // of the block
+  bool is_small = false;
+  PagedPool* pool = nullptr;
+  Arena* arena = nullptr;
+  size_t device_bytes = 0;      // last requested, or to be requested, from the device
+  bool is_over_budget = false;  // the last plan took new memory because the budget was used up
+  bool ignores_budget = false;  // set after that failed: plan without regard to the cost
+  bool is_rejected = false;     // refused by the memory limit without asking the device
+  bool lacks_mappings = false;  // the device ran out of mappings or addresses
+};
+
+class ExtentStore {
+ public:
+  ExtentStore(const PagedConfig& config, PeakTracker& peaks, RequestTracer& tracer,
+              HostBackups& backups, DeferredError& error)
+      : config_(config),
+        peaks_(peaks),
+        tracer_(tracer),
+        backups_(backups),
+        error_(error),
+        memory_fraction_(config.options.memory_fraction) {}
+
+  size_t held_bytes() const ASHLAR_REQUIRES(engine_lock) { return held_bytes_; }
+  double memory_fraction() const ASHLAR_REQUIRES(engine_lock) { return memory_fraction_; }
+  void set_memory_fraction(double fraction) ASHLAR_REQUIRES(engine_lock) {
+    memory_fraction_ = fraction;
+  }
+  size_t limit_bytes() const ASHLAR_REQUIRES(engine_lock);
+  bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
+  // Fails with kOutOfMemory if the request would exceed the limit, and notes this in the request.
+  Status check_limit(SlowRequest& request, size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
+
+  // Creates extents of these sizes in the request's pool: all of them, or none.
+  Result<std::vector<Extent*>> create(const SlowRequest& request, const std::vector<size_t>& sizes)
+      ASHLAR_REQUIRES(engine_lock);
+  // Releases an extent that has no mappings, and removes it from its pool. On failure it stays, and
+  // the error is deferred.
+  bool release(PagedPool& pool, Extent* extent) ASHLAR_REQUIRES(engine_lock);
+  // Releases the physical memory of an extent that is mapped nowhere at the moment, but keeps the
+  // extent and its slots. Does nothing if it was dropped before.
+  Status drop(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  // Creates the memory of a dropped extent anew. REQUIRES: dropped.
+  Status recreate(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+
+  // Plain segments count towards the limit too. Between `begin_growth` and `end_growth` the lock
+  // may be released.
+  void begin_growth(size_t bytes) ASHLAR_REQUIRES(engine_lock) { growing_bytes_ += bytes; }
+  void end_growth(size_t bytes) ASHLAR_REQUIRES(engine_lock) { growing_bytes_ -= bytes; }
+  void add_segment(const View& view) ASHLAR_REQUIRES(engine_lock);
+  void remove_segment(const View& view) ASHLAR_REQUIRES(engine_lock);
+
+ private:
+  CreateOptions create_options() const;
+
+  const PagedConfig& config_;
+  PeakTracker& peaks_;
+  RequestTracer& tracer_;
+  HostBackups& backups_;
+  DeferredError& error_;
+  double memory_fraction_ ASHLAR_GUARDED_BY(engine_lock);
+  size_t held_bytes_ ASHLAR_GUARDED_BY(engine_lock) = 0;
+  size_t growing_bytes_ ASHLAR_GUARDED_BY(engine_lock) = 0;  // being obtained without the lock
+};
+
+}  // namespace ashlar::paged

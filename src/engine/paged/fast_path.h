@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The fast path of allocate and free, which serves nearly every request: a stream of the default
+// pool that only this thread uses, a recently freed block of about the requested size, no trackers.
+//
+// It makes no function call, except to record history or to divide peak headroom anew, so that no
+// register needs to be saved. It takes the arena's lock only if this thread owns it already, which
+// costs two plain stores. Everything else is left to the slower paths of PagedEngine.
+//
+// Thread safe. `set_enabled` is called under the engine's lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "base/hash_mix.h"
+#include "engine/engine.h"
+#include "engine/paged/pool/arena.h"
+#include "engine/paged/request_tracer.h"
+
+namespace ashlar::paged {
+
+// Finds the arena of a stream without a lock and without thread-local state. A direct-mapped cache:
+// of two streams with the same entry, one takes the slow path.
+class ArenaCache {
+ public:
+  // Null: not cached.
+  Arena* find(StreamId stream) const {
+    Arena* arena = entries_[index_of(stream)].load(std::memory_order_acquire);
+    return arena != nullptr && arena->stream == stream ? arena : nullptr;
+  }
+  // REQUIRES: the arena outlives the cache.
+  void insert(Arena& arena) {
+    entries_[index_of(arena.stream)].store(&arena, std::memory_order_release);
+  }
+
+ private:
+  static constexpr int kBits = 6;
+
+  // Stream handles are addresses or small integers, so they are hashed.
+  static size_t index_of(StreamId stream) { return hash_mix(stream.value()) >> (64 - kBits); }
+
+  std::array<std::atomic<Arena*>, size_t{1} << kBits> entries_{};
+};
+
+// Whether the free needs no further work: no other stream uses the block, it is not pinned, and it
+// is cached. REQUIRES: the lock of its arena.
+inline bool can_free_immediately(const PagedBlock& block) {
+  return block.is_allocated() && block.uses.empty() && block.pin_count == 0 && !block.is_uncached;
+}
+
+class FastPath {
+ public:
+  // Returns null if the request needs any other work.
+  [[gnu::always_inline]] PagedBlock* allocate(const AllocationRequest& request,
+                                              const RequestTracer& tracer, History& history) {
+    Arena* arena = arenas_.find(request.stream);
+    if (arena == nullptr || is_disabled() || tracer.has_trackers()) return nullptr;
+    const OwnedLock lock(arena->lock);
+    if (!lock.is_held()) return nullptr;
+    SubArena& sub = arena->sub_arena(SizePolicy::is_small(request.bytes));
+    PagedBlock*& head = sub.quick.head_for(request.bytes);
+    PagedBlock* block = head;
+    if (block == nullptr) return nullptr;
+    const Amount more{1, static_cast<int64_t>(block->bytes), static_cast<int64_t>(request.bytes)};
+    if (!arena->may_rise(sub, more)) return nullptr;
+    head = block->list_next;
+    Arena::mark_allocated(sub, block, request.bytes, request.stack);
+    if (history.is_on()) [[unlikely]]
+      RequestTracer::record_alloc_fast(history, *block);
+    return block;
+  }
+
+  // Returns false if the free needs any other work.
+  [[gnu::always_inline]] static bool free(PagedBlock* block, StackId stack,
+                                          const RequestTracer& tracer, History& history) {
+    if (tracer.has_trackers()) return false;
+    const OwnedLock lock(block->arena->lock);
+    if (!lock.is_held() || !can_free_immediately(*block)) return false;
+    SubArena& sub = block->arena->sub_arena(block->is_small);
+    if (!sub.quick.put(block)) return false;
+    sub.counters.total_freed.add(amount_of(*block));
+    if (history.is_on()) [[unlikely]]
+      RequestTracer::record_free_fast(history, *block, stack);
+    return true;
+  }
+
+  ArenaCache& arenas() { return arenas_; }
+  bool is_disabled() const { return fast_path_disabled_.load(std::memory_order_relaxed); }
+  void set_enabled(bool enabled) { fast_path_disabled_.store(!enabled, std::memory_order_relaxed); }
+
+ private:
+  ArenaCache arenas_;
+  std::atomic<bool> fast_path_disabled_{false};
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copying extents to the host and back.
+#include "engine/paged/host_backups.h"
+
+#include <utility>
+
+#include "device/relaxed_capture.h"
+
+namespace ashlar::paged {
+
+Result<StreamId> HostBackups::copy_stream() {
+  if (!copy_stream_) {
+    const Result<StreamId> made = device_.create_stream();
+    if (!made.ok()) return made.status();
+    copy_stream_ = *made;
+  }
+  return *copy_stream_;
+}
+
+Status HostBackups::allocate(const std::vector<Extent*>& extents) {
+  for (Extent* extent : extents) {
+    const Result<void*> memory = device_.allocate_host(extent->backup.range.bytes);
+    if (!memory.ok()) return memory.status();
+    extent->backup.memory = *memory;
+  }
+  return {};
+}
+
+Status HostBackups::copy(const std::vector<Extent*>& extents, Direction direction,
+                         StreamId stream) {
+  Status copied;
+  for (size_t i = 0; copied.ok() && i < extents.size(); ++i) {
+    const auto& [memory, range] = extents[i]->backup;
+    copied = direction == Direction::kToHost
+                 ? device_.copy_to_host(memory, range.begin, range.bytes, stream)
+                 : device_.copy_to_device(range.begin, memory, range.bytes, stream);
+  }
+  // If the wait fails it is tried once more, since the copies should be done before the caller
+  // continues. If they are not, `free_discarded` keeps their memory.
+  Status waited = device_.synchronize_stream(stream);
+  if (!waited.ok()) (void)device_.synchronize_stream(stream).ok();
+  return copied.ok() ? std::move(waited) : std::move(copied);
+}
+
+void HostBackups::discard(Extent& extent) {
+  if (extent.backup.memory != nullptr) discarded_.push_back(extent.backup.memory);
+  extent.backup = {};
+}
+
+void HostBackups::free_discarded() {
+  if (discarded_.empty()) return;
+  const RelaxedCapture relaxed(device_);  // captures may begin while the lock is released
+  if (!relaxed.status().ok()) return;
+  const Result<bool> is_done = device_.is_idle(*copy_stream_);
+  if (!is_done.ok() || !*is_done) return;
+  std::vector<void*> discarded = std::exchange(discarded_, {});
+  Status failed;
+  {
+    EngineUnlock unlocked(mutex_);
+    std::erase_if(discarded, [&](void* memory) {
+      Status freed = device_.free_host(memory);
+      const bool is_freed = freed.ok();
+      if (!is_freed) failed = std::move(freed);
+      return is_freed;
+    });
+  }
+  discarded_.insert(discarded_.end(), discarded.begin(), discarded.end());
+  if (!failed.ok()) error_.record(std::move(failed));
+}
+
+void HostBackups::destroy() {
+  if (copy_stream_) (void)device_.destroy_stream(*copy_stream_).ok();
+  for (void* memory : discarded_) (void)device_.free_host(memory).ok();
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies of the contents of extents in pinned host memory, for pools that are paused. Owns the
+// stream on which they are copied, and the host memory that is no longer needed but not freed yet.
+//
+// Needs the engine's lock except where stated otherwise.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ashlar/device.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/pool/view.h"
+
+namespace ashlar::paged {
+
+class HostBackups {
+ public:
+  enum class Direction { kToHost, kToDevice };
+
+  HostBackups(Device& device, EngineMutex& mutex, DeferredError& error)
+      : device_(device), mutex_(mutex), error_(error) {}
+
+  // The stream for copies: a separate one, so that no other work delays them.
+  Result<StreamId> copy_stream() ASHLAR_REQUIRES(engine_lock);
+  // Allocates host memory for each extent's `backup.range`. The extents must not change meanwhile.
+  Status allocate(const std::vector<Extent*>& extents) ASHLAR_EXCLUDES(engine_lock);
+  // Queues all copies, then waits for them.
+  Status copy(const std::vector<Extent*>& extents, Direction direction, StreamId stream)
+      ASHLAR_EXCLUDES(engine_lock);
+  // The backup of the extent is not needed any more. `free_discarded` frees its memory.
+  void discard(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  // Frees discarded memory, unless a copy may still use it. Memory that the device does not take
+  // back is kept for the next call. May release the lock meanwhile.
+  void free_discarded() ASHLAR_REQUIRES(engine_lock);
+
+  // For the engine's destructor. Best effort: errors are ignored.
+  void destroy() ASHLAR_REQUIRES(engine_lock);
+
+ private:
+  Device& device_;
+  EngineMutex& mutex_;
+  DeferredError& error_;
+  std::optional<StreamId> copy_stream_ ASHLAR_GUARDED_BY(engine_lock);
+  std::vector<void*> discarded_ ASHLAR_GUARDED_BY(engine_lock);
+};
+
+}  // namespace ashlar::paged

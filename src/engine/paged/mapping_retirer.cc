@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Choosing, retiring and unmapping unused mappings.
+#include "engine/paged/mapping_retirer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ashlar::paged {
+namespace {
+
+// Besides the mapping through which an extent is used. The recorded runs need at most eight.
+constexpr size_t kUnusedMappingsPerExtent = 8;
+// Always allowed. Returning displaced extents to their origins needs old mappings: with 4,096 a net
+// with 48 resolutions kept remapping.
+constexpr size_t kMinUnusedMappings = 16384;
+// A quarter of the device's mappings: the rest of the process needs some as well.
+constexpr size_t kShareOfDeviceMappings = 4;
+
+// Once a bound is exceeded an eighth of it is retired, so that mappings are scanned only rarely.
+size_t target_below(size_t bound) { return bound - bound / 8; }
+
+bool is_unused(const View& view, size_t index) {
+  const Slot& slot = view.slots[index];
+  if (slot.extent == nullptr || slot.is_retired() || slot.extent->is_releasing) return false;
+  // The origin of an attached extent is kept, since the extent will return there.
+  const Extent::Mapping& origin = slot.extent->origin;
+  const bool is_origin = origin.view == &view && origin.slot == index;
+  return !slot.extent->is_attached_to(view, index) &&
+         !(is_origin && slot.extent->attached_view != nullptr);
+}
+
+// Consecutive unused slots are retired together, since a part of a stretch is of little use. A view
+// without any mapping in use is retired as a whole, with its addresses.
+void find_unused_mappings(View& view, std::vector<UnusedMappings>& unused) {
+  UnusedMappings all{&view, 0, view.slots.size()};
+  all.is_whole_view = true;
+  std::vector<UnusedMappings> stretches;
+  for (size_t i = 0; i < view.slots.size(); ++i) {
+    const Slot& slot = view.slots[i];
+    if (!is_unused(view, i)) {
+      const bool is_ending =
+          slot.extent == nullptr || slot.is_retired() || slot.extent->is_releasing;
+      all.is_whole_view = all.is_whole_view && is_ending;
+      continue;
+    }
+    if (stretches.empty() || stretches.back().end != i) stretches.push_back({&view, i, i});
+    UnusedMappings& stretch = stretches.back();
+    stretch.end = i + 1;
+    ++stretch.count;
+    ++all.count;
+    stretch.detached_at = std::max(stretch.detached_at, slot.detached_at);
+    all.detached_at = std::max(all.detached_at, slot.detached_at);
+  }
+  if (all.count == 0) return;
+  if (all.is_whole_view) {
+    unused.push_back(all);
+  } else {
+    unused.insert(unused.end(), stretches.begin(), stretches.end());
+  }
+}
+
+void find_views_without_blocks(const PagedPool& pool, std::vector<View*>& found) {
+  ArenaLocks lock(pool);
+  for (const auto& view : pool.views) {
+    const bool has_memory = !view->is_plain && !view->is_retired && !view->slots.empty();
+    if (has_memory && !view->has_active_block()) found.push_back(view.get());
+  }
+}
+
+}  // namespace
+
+void MappingRetirer::enforce_bounds() {
+  // While a stream captures, streams cannot be queried.
+  if (streams_.capture_count() != 0) return;
+  unmap_retired();
+  const MappingUsage max = bounds();
+  const MappingUsage now = views_.unretired();
+  if (now.mappings <= max.mappings && now.address_bytes <= max.address_bytes) return;
+  retire_down_to(
+      {now.mappings > max.mappings ? target_below(max.mappings) : SIZE_MAX,
+       now.address_bytes > max.address_bytes ? target_below(max.address_bytes) : SIZE_MAX});
+}
+
+Status MappingRetirer::retire_all() {
+  if (streams_.capture_count() != 0) return {};
+  retire_down_to({0, 0});
+  for (const auto& [id, pool] : pools_.all()) {
+    for (const Retirement& retirement : pool->retirements) {
+      for (const EventId event : retirement.events) {
+        if (Status waited = config_.device.synchronize_event(event); !waited.ok()) return waited;
+      }
+    }
+  }
+  unmap_retired();
+  return {};
+}
+
+MappingUsage MappingRetirer::bounds() const {
+  size_t extent_count = 0;
+  for (const auto& [id, pool] : pools_.all()) extent_count += pool->extents.size();
+  return {extent_count + max_unused_mappings(extent_count), views_.max_address_bytes()};
+}
+
+size_t MappingRetirer::max_unused_mappings(size_t extent_count) const {
+  const size_t max = std::max(kMinUnusedMappings, kUnusedMappingsPerExtent * extent_count);
+  const size_t limit = config_.device.properties().max_mappings;
+  return limit == 0 ? max : std::min(max, limit / kShareOfDeviceMappings);
+}
+
+void MappingRetirer::retire_down_to(const MappingUsage& target) {
+  std::vector<UnusedMappings> unused;
+  for (const auto& [id, pool] : pools_.all()) {
+    if (!pool->may_retire_mappings()) continue;
+    for (const auto& view : pool->views) {
+      if (!view->is_plain && !view->is_retired) find_unused_mappings(*view, unused);
+    }
+  }
+  std::sort(unused.begin(), unused.end(), [](const UnusedMappings& a, const UnusedMappings& b) {
+    return a.detached_at != b.detached_at ? a.detached_at < b.detached_at : a.begin() < b.begin();
+  });
+  retire(unused, target);
+  if (views_.unretired().address_bytes <= target.address_bytes) return;
+
+  // Views with free memory are retired last and only for their addresses: hits are served from
+  // them.
+  std::vector<View*> candidates;
+  for (const auto& [id, pool] : pools_.all()) {
+    if (!pool->may_retire_mappings()) continue;
+    views_.release_empty(*pool);
+    find_views_without_blocks(*pool, candidates);
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const View* a, const View* b) {
+    return a->last_placed_at != b->last_placed_at ? a->last_placed_at < b->last_placed_at
+                                                  : a->reserved.begin < b->reserved.begin;
+  });
+  for (View* view : candidates) {
+    if (views_.unretired().address_bytes <= target.address_bytes) return;
+    unused.clear();
+    if (!vacate(*view)) continue;
+    find_unused_mappings(*view, unused);
+    retire(unused, target);
+  }
+}
+
+// Detaches all extents of the view. Returns false if it is in use by now.
+bool MappingRetirer::vacate(View& view) {
+  ArenaLocks lock(view.arena->pool);
+  view.arena->flush();
+  if (view.has_active_block()) return false;
+  mover_.move_view(view, *view.arena);
+  return true;
+}
+
+// Retires in the given order until the target is met. An event on the stream that used an extent
+// last comes after all work with it, through whatever view, since lenders are ordered before it.
+void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target) {
+  Events events;
+  std::map<PagedPool*, Retirement> retirements;
+  const uint64_t serial = ++last_serial_;
+  for (const UnusedMappings& each : unused) {
+    const MappingUsage now = views_.unretired();
+    const bool is_wanted = now.mappings > target.mappings ||
+                           (each.is_whole_view && now.address_bytes > target.address_bytes);
+    if (!is_wanted || !record_events(each, events)) continue;
+    View& view = *each.view;
+    PagedPool& pool = view.arena->pool;
+    for (size_t i = each.first; i < each.end; ++i) {
+      if (is_unused(view, i)) views_.retire_slot(view, i, serial);
+    }
+    if (each.is_whole_view) views_.retire_view(view);
+    retirements[&pool].mappings.push_back(each);
+    pool.budget.spend_driver_us(kUnmapUs * static_cast<double>(each.count));
+  }
+  for (const auto& [arena, event] : events) {
+    if (!event) continue;
+    const auto retirement = retirements.find(&arena->pool);
+    if (retirement == retirements.end()) {
+      streams_.recycle(*event);  // another stream of the same mappings is destroyed
+    } else {
+      retirement->second.events.push_back(*event);
+    }
+  }
+  for (auto& [pool, retirement] : retirements) {
+    retirement.serial = serial;
+    pool->retirements.push_back(std::move(retirement));
+  }
+}
+
+// Records one event per stream that used the mappings' extents. Returns false if one is destroyed.
+bool MappingRetirer::record_events(const UnusedMappings& unused, Events& events) {
+  bool are_all_recorded = true;
+  for (size_t i = unused.first; i < unused.end; ++i) {
+    if (!is_unused(*unused.view, i)) continue;
+    Arena* arena = unused.view->slots[i].extent->arena;
+    const auto [found, is_new] = events.try_emplace(arena);
+    if (is_new) {
+      const Result<EventId> event = streams_.record_event(arena->stream);
+      if (event.ok()) found->second = *event;
+    }
+    are_all_recorded = are_all_recorded && found->second.has_value();
+  }
+  return are_all_recorded;
+}
+
+void MappingRetirer::unmap_retired() {
+  RemapObservers& observers = views_.observers();
+  // Called by an observer: the announcement that it is handling is not complete yet.
+  if (observers.any() && observers.is_notifying_thread()) return;
+  if (!announce_finished()) return;
+  const uint64_t last = last_announcement_;
+  if (observers.any()) {
+    EngineUnlock unlocked(mutex_);
+    observers.notify();
+  }
+  for (const auto& [id, pool] : pools_.all()) {
+    if (pool->is_changing || pool->is_paused) continue;
+    // One at a time: releasing a view removes its mappings from all retirements.
+    for (size_t i = 0; i < pool->retirements.size();) {
+      Retirement& retirement = pool->retirements[i];
+      // Announcements that other threads made meanwhile may not have reached observers yet.
+      if (retirement.announcement == 0 || retirement.announcement > last) {
+        ++i;
+        continue;
+      }
+      while (!retirement.mappings.empty()) {
+        const UnusedMappings unused = retirement.mappings.back();
+        retirement.mappings.pop_back();
+        unmap(unused, retirement.serial);
+      }
+      pool->retirements.erase(pool->retirements.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+}
+
+// Announces the retirements whose events are done. Returns whether any is announced.
+bool MappingRetirer::announce_finished() {
+  bool is_any_announced = false;
+  for (const auto& [id, pool] : pools_.all()) {
+    if (pool->is_changing || pool->is_paused) continue;
+    for (Retirement& retirement : pool->retirements) {
+      if (retirement.announcement == 0 && is_finished(retirement)) announce(retirement);
+      is_any_announced = is_any_announced || retirement.announcement != 0;
+    }
+  }
+  return is_any_announced;
+}
+
+bool MappingRetirer::is_finished(Retirement& retirement) {
+  std::erase_if(retirement.events, [&](EventId event) ASHLAR_REQUIRES(engine_lock) {
+    return streams_.recycle_if_done(event);
+  });
+  return retirement.events.empty();
+}
+
+void MappingRetirer::announce(Retirement& retirement) {
+  retirement.announcement = ++last_announcement_;
+  for (const UnusedMappings& unused : retirement.mappings) {
+    for (size_t i = unused.first; i < unused.end; ++i) {
+      Slot& slot = unused.view->slots[i];
+      // The release of an extent announces its mappings.
+      const bool is_due = slot.retirement == retirement.serial && slot.is_mapped;
+      if (!is_due || slot.extent->is_releasing) continue;
+      slot.is_unmap_announced = true;
+      views_.observers().queue_unmapping(unused.view->range_of(slot));
+    }
+  }
+}
+
+void MappingRetirer::unmap(const UnusedMappings& unused, uint64_t serial) {
+  View& view = *unused.view;
+  for (size_t i = unused.first; i < unused.end; ++i) {
+    if (view.slots[i].retirement == serial) views_.unmap_retired_slot(view, i);
+  }
+  if (!view.has_extents() && views_.release(view)) return;
+  views_.unretire_view(view);
+}
+
+}  // namespace ashlar::paged

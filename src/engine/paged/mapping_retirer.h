@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keeps the number of mappings and the size of the reserved addresses within bounds. Memory that
+// moves between views leaves its old mappings behind for reuse; a program whose sizes never repeat
+// would accumulate them. Above a bound, the mappings that were left longest ago are retired.
+//
+// A retired mapping is not used any more. Events are recorded on the streams that may have work
+// with it. When memory is mapped or trimmed later and the events are done, observers are informed
+// and the mapping is unmapped. Nothing waits, neither the host nor a hit. Bounds are therefore not
+// invariants: queued work may delay unmapping.
+//
+// All functions need the engine's lock. Functions that unmap may release it to call observers.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "engine/paged/config.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/extent_mover.h"
+#include "engine/paged/pool_table.h"
+#include "engine/paged/stream_monitor.h"
+#include "engine/paged/view_table.h"
+
+namespace ashlar::paged {
+
+class MappingRetirer {
+ public:
+  MappingRetirer(const PagedConfig& config, EngineMutex& mutex, PoolTable& pools, ViewTable& views,
+                 ExtentMover& mover, StreamMonitor& streams)
+      : config_(config),
+        mutex_(mutex),
+        pools_(pools),
+        views_(views),
+        mover_(mover),
+        streams_(streams) {}
+
+  // Unmaps retired mappings whose events are done, and retires more if a bound is exceeded.
+  void enforce_bounds() ASHLAR_REQUIRES(engine_lock);
+  // Unmaps all unused mappings, and waits for that. For a device that has run out of mappings or
+  // addresses although the bounds are kept.
+  Status retire_all() ASHLAR_REQUIRES(engine_lock);
+
+ private:
+  MappingUsage bounds() const ASHLAR_REQUIRES(engine_lock);
+  size_t max_unused_mappings(size_t extent_count) const;
+  void retire_down_to(const MappingUsage& target) ASHLAR_REQUIRES(engine_lock);
+  void retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target)
+      ASHLAR_REQUIRES(engine_lock);
+  using Events = std::map<Arena*, std::optional<EventId>>;  // none: the stream is destroyed
+  bool record_events(const UnusedMappings& unused, Events& events) ASHLAR_REQUIRES(engine_lock);
+  bool vacate(View& view) ASHLAR_REQUIRES(engine_lock);
+
+  void unmap_retired() ASHLAR_REQUIRES(engine_lock);
+  bool announce_finished() ASHLAR_REQUIRES(engine_lock);
+  bool is_finished(Retirement& retirement) ASHLAR_REQUIRES(engine_lock);
+  void announce(Retirement& retirement) ASHLAR_REQUIRES(engine_lock);
+  void unmap(const UnusedMappings& unused, uint64_t serial) ASHLAR_REQUIRES(engine_lock);
+
+  const PagedConfig& config_;
+  EngineMutex& mutex_;
+  PoolTable& pools_;
+  ViewTable& views_;
+  ExtentMover& mover_;
+  StreamMonitor& streams_;
+  uint64_t last_serial_ ASHLAR_GUARDED_BY(engine_lock) = 0;
+  uint64_t last_announcement_ ASHLAR_GUARDED_BY(engine_lock) = 0;
+};
+
+}  // namespace ashlar::paged

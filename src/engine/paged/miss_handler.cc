@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps of a miss, in the order in which they are tried.
+#include "engine/paged/miss_handler.h"
+
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/device_processes.h"
+
+namespace ashlar::paged {
+namespace {
+
+constexpr double kAnyWaste = 1e9;
+
+bool is_oom(const Result<Block*>& result) {
+  return !result.ok() && result.status().is_out_of_memory();
+}
+
+// The use counts of arenas whose streams are destroyed.
+std::map<Arena*, int64_t> uses_of_destroyed_streams(const PagedPool& pool) {
+  std::map<Arena*, int64_t> uses;
+  const ArenaLocks lock(pool);
+  for (const auto& [stream, arena] : pool.arenas) {
+    if (arena->is_stream_destroyed) uses[arena.get()] = arena->use_count();
+  }
+  return uses;
+}
+
+}  // namespace
+
+Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
+  const StreamId stream = request.stream;
+  if (Status polled = parts_.pending.poll(stream); !polled.ok()) return polled;
+  SlowRequest slow;
+  slow.request = request;
+  slow.bytes = SizeClasses::block_bytes(request.bytes);
+  slow.is_small = SizePolicy::is_small(slow.bytes);
+  slow.pool = &parts_.pools.pool_for(stream);
+  if (slow.pool->is_paused) return pool_is_paused(*slow.pool);
+  slow.arena = &parts_.pools.arena_of(*slow.pool, stream);
+  const bool is_capturing = parts_.streams.is_capturing(stream);
+  if (is_capturing) slow.pool->has_recorded_addresses = true;
+
+  // The pool must not be destroyed while the lock is released.
+  ++slow.pool->in_flight_count;
+  // A graph's memory must stay until the graph is launched, freed or not, so it is always cached.
+  Result<Block*> found = is_caching_ || is_capturing ? find_or_grow(slow) : allocate_uncached(slow);
+  --slow.pool->in_flight_count;
+  return is_oom(found) ? report_oom(slow) : std::move(found);
+}
+
+Result<Block*> MissHandler::find_or_grow(SlowRequest& request) {
+  Block* block = take_cached(request, config_.max_waste);
+  if (block == nullptr && call_free_memory_callbacks() && !request.pool->is_paused) {
+    block = take_cached(request, config_.max_waste);
+  }
+  if (block != nullptr) return block;
+  if (!request.is_small) request.pool->typical_block.add(request.bytes);
+  Result<Block*> grown = grow(request);
+  return is_oom(grown) ? reclaim_and_retry(request, grown.status()) : std::move(grown);
+}
+
+// A segment for this block alone, which is released with it.
+Result<Block*> MissHandler::allocate_uncached(SlowRequest& request) {
+  Result<Block*> grown = grow_plain(request, request.bytes);
+  if (is_oom(grown) && !request.is_rejected) {
+    if (Status trimmed = parts_.trimmer.trim({}); !trimmed.ok()) return trimmed;
+    parts_.peaks.count_retry();
+    grown = grow_plain(request, request.bytes);
+  }
+  if (grown.ok()) (*grown)->is_uncached = true;
+  return grown;
+}
+
+Block* MissHandler::take_cached(const SlowRequest& request, double max_waste) {
+  Arena& arena = *request.arena;
+  BiasedLock lock(arena.lock);
+  PagedBlock* block = arena.take(request.bytes, max_waste);
+  if (block == nullptr && !arena.return_queue.empty()) {
+    parts_.mover.return_displaced(arena);
+    block = arena.take(request.bytes, max_waste);
+  }
+  if (block == nullptr) return nullptr;
+  Arena::mark_allocated(arena.sub_arena(block->is_small), block, request.request.bytes,
+                        request.request.stack);
+  parts_.tracer.trace_alloc(*block);
+  return block;
+}
+
+bool MissHandler::call_free_memory_callbacks() {
+  if (!parts_.tracer.hooks().has_callbacks()) return false;
+  EngineUnlock unlocked(parts_.mutex);
+  return parts_.tracer.hooks().run_free_memory_callbacks();
+}
+
+Result<Block*> MissHandler::grow(SlowRequest& request) {
+  if (request.pool->is_paused) return pool_is_paused(*request.pool);
+  if (request.pool->is_plain) {
+    if (Block* block = take_cached(request, kAnyWaste)) return block;
+    return grow_plain(request, segment_sizes_.segment_bytes(request.bytes));
+  }
+  // Refused before planning: the extents of an absurd size would exhaust the host's memory.
+  if (request.bytes > config_.capacity_bytes) {
+    request.device_bytes = request.bytes;
+    return Status::out_of_memory("more than the device has");
+  }
+  Result<Block*> stitched = parts_.stitcher.allocate(request);
+  if (!is_oom(stitched) || !request.is_over_budget) return stitched;
+  request.ignores_budget = true;
+  return parts_.stitcher.allocate(request);
+}
+
+Result<Block*> MissHandler::grow_plain(SlowRequest& request, size_t segment_bytes) {
+  Status allowed = parts_.extents.check_limit(request, segment_bytes);
+  if (!allowed.ok()) return allowed;
+  return parts_.segments.allocate(request, segment_bytes);
+}
+
+Result<Block*> MissHandler::reclaim_and_retry(SlowRequest& request, Status reason) {
+  if (request.is_rejected) return reason;
+  if (Block* borrowed = borrow_from_overflow_pools(request)) return borrowed;
+  if (parts_.streams.is_capturing(request.request.stream)) return reason;
+  if (Status waited = parts_.pending.wait({}); !waited.ok()) return waited;
+  Result<Block*> grown = grow(request);
+  if (!is_oom(grown)) return grown;
+
+  if (request.lacks_mappings) {
+    if (Status retired = parts_.retirer.retire_all(); !retired.ok()) return retired;
+    grown = grow(request);
+    if (!is_oom(grown)) return grown;
+  }
+  grown = retry_with_destroyed_streams(request, std::move(grown));
+  if (!is_oom(grown)) return grown;
+
+  // The memory of others: segments, freeable pools, and extents of other sizes.
+  if (Status trimmed = parts_.trimmer.trim({}); !trimmed.ok()) return trimmed;
+  parts_.peaks.count_retry();
+  return grow(request);
+}
+
+// Planning has used all idle memory of this pool, except that of destroyed streams. Tried twice,
+// since other threads may use some of it while the device is synchronized.
+Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
+                                                         Result<Block*> grown) {
+  for (int i = 0; i < 2 && parts_.streams.capture_count() == 0; ++i) {
+    const std::map<Arena*, int64_t> destroyed = uses_of_destroyed_streams(*request.pool);
+    if (destroyed.empty()) break;
+    if (Status waited = config_.device.synchronize_device(); !waited.ok()) return waited;
+    for (const auto& [arena, use_count] : destroyed) arena->quiescent_use_count = use_count;
+    grown = grow(request);
+    for (const auto& [arena, use_count] : destroyed) arena->quiescent_use_count.reset();
+    if (!is_oom(grown)) break;
+  }
+  return grown;
+}
+
+// Cached blocks of retained pools with `use_on_oom`. These pools do not grow for it.
+Block* MissHandler::borrow_from_overflow_pools(const SlowRequest& request) {
+  if (!request.pool->id.is_default()) return nullptr;
+  for (const auto& [id, pool] : parts_.pools.all()) {
+    if (!pool->options.use_on_oom || pool->is_paused || parts_.pools.is_freeable(id)) continue;
+    const auto arena = pool->arenas.find(request.request.stream);
+    if (arena == pool->arenas.end()) continue;
+    SlowRequest borrowed = request;
+    borrowed.arena = arena->second.get();
+    if (Block* block = take_cached(borrowed, kAnyWaste)) return block;
+  }
+  return nullptr;
+}
+
+Status MissHandler::report_oom(const SlowRequest& request) {
+  const Result<MemoryStats> use = config_.device.memory_stats();
+  const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
+  const PeakTracker::Usage usage = parts_.peaks.count_oom(request.is_rejected);
+  const size_t limit_bytes = parts_.extents.limit_bytes();
+  std::string message =
+      text("tried to allocate ", format_bytes(request.request.bytes), " (",
+           format_bytes(request.device_bytes), " more from the device) on device ", config_.index,
+           ", which has ", format_bytes(config_.capacity_bytes), " in all and ",
+           format_bytes(device_free_bytes), " free. ");
+  if (parts_.extents.memory_fraction() < 1) {
+    message += text("This process is limited to ", format_bytes(limit_bytes), ". ");
+  }
+  message += text(format_bytes(usage.allocated_bytes), " are allocated; ",
+                  format_bytes(usage.reserved_bytes - usage.allocated_bytes),
+                  " are reserved but not allocated.");
+  if (request.lacks_mappings) {
+    message += text(" The device has no mappings or addresses left; this allocator uses ",
+                    parts_.views.usage().mappings, " mappings.");
+  }
+  if (config_.granule_bytes == 0) {
+    message += " The device cannot map memory at several addresses, so plain segments are used.";
+  }
+  if (!request.is_rejected) {
+    TraceEntry entry;
+    entry.action = TraceAction::kOom;
+    entry.address = DeviceAddress(device_free_bytes);
+    entry.bytes = request.bytes;
+    entry.stream = request.request.stream;
+    entry.pool = request.pool->id;
+    entry.stack = parts_.tracer.stack();
+    parts_.tracer.hooks().record(entry);
+  }
+  const OomNotice notice{config_.index, request.device_bytes, limit_bytes, device_free_bytes};
+  EngineUnlock unlocked(parts_.mutex);
+  parts_.tracer.hooks().notify_oom(notice, request.is_rejected);
+  // Other processes are named only if the device was full, not if the limit refused the request.
+  if (device_free_bytes < request.device_bytes) {
+    message += describe_device_processes(config_.device, usage.reserved_bytes);
+  }
+  return Status::out_of_memory(std::move(message));
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The invariants of the parts, as code.
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "engine/paged/paged_engine.h"
+
+namespace ashlar::paged {
+namespace {
+
+Status violated(std::string what) { return Status::device_fault("validate", 0, std::move(what)); }
+
+// Blocks tile their view, and free neighbours are merged.
+Status check_blocks(const View& view) {
+  size_t offset = 0;
+  const PagedBlock* before = nullptr;
+  for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
+    if (view.offset_of(*block) != offset) return violated(text("gap before ", block->address));
+    if (block->bytes == 0) return violated(text("empty block at ", block->address));
+    if (block->previous != before) return violated(text("wrong link at ", block->address));
+    if (block->arena != view.arena) {
+      return violated(text("the block at ", block->address, " is in the wrong arena"));
+    }
+    const bool could_merge = before != nullptr && block->is_in_ranges() && before->is_in_ranges();
+    if (could_merge && !view.arena->pool.options.no_split) {
+      return violated(text("free neighbours at ", block->address, " are not merged"));
+    }
+    offset += block->bytes;
+    before = block;
+  }
+  if (before != view.last) {
+    return violated(text("wrong last block of the view at ", view.reserved.begin));
+  }
+  return offset == view.mapped_bytes ? Status() : violated("blocks do not tile their view");
+}
+
+// Slots tile their view, and the counts of attached and displaced extents are right.
+Status check_slots(const View& view) {
+  size_t end = 0;
+  size_t attached_count = 0;
+  size_t displaced_count = 0;
+  for (size_t i = 0; i < view.slots.size(); ++i) {
+    const Slot& slot = view.slots[i];
+    if (slot.offset != end) return violated("slots do not tile their view");
+    end = slot.end();
+    const bool is_attached = slot.extent != nullptr && slot.extent->is_attached_to(view, i);
+    if (slot.has_displaced && !is_attached) return violated("a displaced extent is not attached");
+    attached_count += is_attached ? 1 : 0;
+    displaced_count += slot.has_displaced ? 1 : 0;
+  }
+  if (end != view.mapped_bytes) return violated("slots do not tile their view");
+  if (attached_count != view.attached_count) return violated("wrong count of attached extents");
+  if (displaced_count != view.displaced_count) return violated("wrong count of displaced extents");
+  return {};
+}
+
+// Detached blocks cover exactly the slots whose extents are not attached here.
+Status check_detached_blocks(const View& view) {
+  for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
+    const size_t begin = view.offset_of(*block);
+    for (size_t i = view.slot_at(begin);
+         i < view.slots.size() && view.slots[i].offset < begin + block->bytes; ++i) {
+      const Slot& slot = view.slots[i];
+      const bool is_attached = slot.extent != nullptr && slot.extent->is_attached_to(view, i);
+      if (is_attached == block->is_detached()) {
+        return violated(text("the block at ", block->address, " does not match its extents"));
+      }
+      if (!block->is_detached()) continue;
+      const bool is_slot = slot.offset == begin && slot.bytes == block->bytes;
+      if (!is_slot) return violated("a detached block is not one slot");
+      if (slot.detached_block != block) return violated("a slot refers to a wrong block");
+    }
+  }
+  return {};
+}
+
+// Slots and extents refer to each other, and retired slots are not in use.
+Status check_mappings(const View& view) {
+  for (size_t i = 0; i < view.slots.size(); ++i) {
+    const Slot& slot = view.slots[i];
+    const auto is_here = [&](const Extent::Mapping& mapping) {
+      return mapping.view == &view && mapping.slot == i;
+    };
+    if (slot.is_retired() && (slot.extent == nullptr || slot.extent->is_attached_to(view, i))) {
+      return violated(text("the mapping at ", view.at(slot.offset), " is retired and in use"));
+    }
+    if (slot.is_unmap_announced && !slot.is_retired()) {
+      return violated("an announced mapping is not retired");
+    }
+    if (view.packed_state(i) != view.packed[i]) return violated("a packed slot is out of date");
+    if (slot.extent == nullptr) continue;
+    const auto& mappings = slot.extent->mappings;
+    if (std::count_if(mappings.begin(), mappings.end(), is_here) != 1) {
+      return violated(text("an extent does not list its mapping at ", view.at(slot.offset)));
+    }
+    if (slot.bytes != slot.extent->bytes) return violated("an extent is mapped in part");
+    if (slot.extent->attached_view != nullptr &&
+        slot.extent->is_attached_to(view, i) !=
+            view.arena->pool.idle.is_attached_to(slot.extent->number(), view)) {
+      return violated("the idle map has a wrong attached view");
+    }
+  }
+  return {};
+}
+
+Status check_extent(const Extent& extent, const PagedPool& pool) {
+  for (const Extent::Mapping& mapping : extent.mappings) {
+    if (mapping.view->slots[mapping.slot].extent != &extent) {
+      return violated("a mapping of an extent is another extent's");
+    }
+  }
+  if (pool.options.never_remap && extent.mappings.size() > 1) {
+    return violated("an extent of a pool with never_remap is mapped twice");
+  }
+  if (pool.idle.is_attached(extent) != (extent.attached_view != nullptr)) {
+    return violated("the idle map has a wrong attached state");
+  }
+  if (extent.attached_view == nullptr) return {};
+  if (extent.attached_view->slots[extent.attached_slot].extent != &extent) {
+    return violated("an extent is attached to another extent's slot");
+  }
+  if (extent.arena != extent.attached_view->arena) {
+    return violated("an attached extent is in another arena than its view");
+  }
+  return {};
+}
+
+// The counters of each arena equal the sums over its blocks.
+Status check_counters(const PagedPool& pool) {
+  std::map<const Arena*, Counters> sums;
+  for (const auto& view : pool.views) {
+    for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
+      if (!block->is_active()) continue;
+      Counters& sum = sums[block->arena];
+      (block->is_allocated() ? sum.total_allocated : sum.pending).add(amount_of(*block));
+    }
+  }
+  for (const auto& [stream, arena] : pool.arenas) {
+    Counters counted;
+    for (const SubArena& sub : arena->sub_arenas) {
+      counted.total_allocated.add(sub.counters.allocated());
+      counted.pending.add(sub.counters.pending);
+    }
+    const Counters& sum = sums[arena.get()];
+    if (!(sum.total_allocated == counted.total_allocated) || !(sum.pending == counted.pending)) {
+      return violated(text("the counters of stream ", stream.value(), " are wrong"));
+    }
+  }
+  return {};
+}
+
+// All invariants of one pool. REQUIRES: the engine's lock.
+Status check_pool(const PagedPool& pool) {
+  ArenaLocks arenas(pool);
+  for (const auto& extent : pool.extents) {
+    if (Status checked = check_extent(*extent, pool); !checked.ok()) return checked;
+  }
+  for (const auto& view : pool.views) {
+    if (Status checked = check_blocks(*view); !checked.ok()) return checked;
+    if (view->is_plain) continue;
+    for (const auto check : {check_slots, check_mappings, check_detached_blocks}) {
+      if (Status checked = check(*view); !checked.ok()) return checked;
+    }
+  }
+  return check_counters(pool);
+}
+
+// Retired slots that a retirement of the pool will unmap.
+size_t count_listed(const PagedPool& pool) {
+  size_t count = 0;
+  for (const Retirement& retirement : pool.retirements) {
+    for (const UnusedMappings& unused : retirement.mappings) {
+      for (size_t i = unused.first; i < unused.end; ++i) {
+        count += unused.view->slots[i].retirement == retirement.serial ? 1 : 0;
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+Status PagedEngine::validate() const {
+  EngineLock lock(mutex_);
+  size_t held_bytes = 0;
+  for (const auto& [id, pool] : pools_.all()) {
+    if (Status checked = check_pool(*pool); !checked.ok()) return checked;
+    for (const auto& extent : pool->extents) held_bytes += extent->is_dropped ? 0 : extent->bytes;
+    for (const auto& view : pool->views) held_bytes += view->is_plain ? view->reserved.bytes : 0;
+  }
+  if (Status checked = validate_usage(); !checked.ok()) return checked;
+  if (held_bytes != extents_.held_bytes()) return violated("wrong held bytes");
+  const auto reserved = static_cast<size_t>(peaks_.reserved_bytes());
+  return reserved == held_bytes ? Status() : violated("wrong reserved bytes");
+}
+
+// The counts of mappings and addresses. The bounds on them are no invariants.
+Status PagedEngine::validate_usage() const {
+  MappingUsage usage;
+  MappingUsage retired;
+  size_t listed_count = 0;
+  for (const auto& [id, pool] : pools_.all()) {
+    for (const auto& extent : pool->extents) usage.mappings += extent->mappings.size();
+    for (const auto& view : pool->views) {
+      if (view->is_plain) continue;
+      usage.address_bytes += view->reserved.bytes;
+      if (view->is_retired) retired.address_bytes += view->reserved.bytes;
+      for (const Slot& slot : view->slots) retired.mappings += slot.is_retired() ? 1 : 0;
+    }
+    listed_count += count_listed(*pool);
+  }
+  if (!(usage == views_.usage())) return violated("wrong count of mappings or addresses");
+  if (!(retired == views_.retired())) return violated("wrong count of retired mappings");
+  if (listed_count != retired.mappings) return violated("a retired mapping is in no retirement");
+  return {};
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The statistics of an engine: sums over the counters of its arenas, and the peaks of these sums.
+//
+// Arenas count for themselves (counters.h). Each has a level, and as long as every arena stays at
+// or below its level no sum has a new peak. A request that passes the level calls `update_peaks`,
+// which sums all counters, raises the peaks, and divides the headroom below the peaks anew:
+//
+//   sum over arenas of (level - net) <= peak - current, for every sum
+//
+// Headroom goes first to arenas that need it to return to their highest value so far, so that a
+// program that repeats itself soon calls no more updates. With one thread at a time peaks are
+// exact.
+//
+// Thread safe: has a lock of its own, below the engine's and above those of the arenas.
+#pragma once
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "ashlar/stats.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/pool/paged_pool.h"
+
+namespace ashlar::paged {
+
+// Free parts of extents or segments that are otherwise in use.
+struct InactiveSplit {
+  int64_t count = 0;
+  int64_t bytes = 0;
+};
+using InactiveSplits = std::array<InactiveSplit, 2>;  // large, small
+
+class PeakTracker {
+ public:
+  // The arena of the stream; created on first use.
+  Arena& arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses)
+      ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
+  // The pool is being destroyed. What its arenas have counted stays in the sums.
+  void remove_arenas(const PagedPool& pool) ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
+
+  // Memory obtained from (positive) or returned to (negative) the device.
+  void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_EXCLUDES(mutex_);
+  // The memory stays reserved but belongs to another arena.
+  void move_reserved(const Extent& extent, const Arena& to, bool is_small) ASHLAR_EXCLUDES(mutex_);
+  // Plain segments only.
+  void count_segments(bool is_small, int64_t more) ASHLAR_EXCLUDES(mutex_);
+  void count_stitch() ASHLAR_EXCLUDES(mutex_);
+  void count_retry() ASHLAR_EXCLUDES(mutex_);
+  void count_stream_sync() ASHLAR_EXCLUDES(mutex_);
+  struct Usage {
+    size_t allocated_bytes = 0;
+    size_t reserved_bytes = 0;
+  };
+  // Returns the sums at the time of the failure.
+  Usage count_oom(bool is_rejection) ASHLAR_EXCLUDES(mutex_);
+
+  // `requester` is the arena that passed its level; it gets half of the spare headroom.
+  void update_peaks(const Arena* requester = nullptr) ASHLAR_EXCLUDES(mutex_);
+  AllocatorStats stats(const InactiveSplits& inactive) ASHLAR_EXCLUDES(mutex_);
+  void reset_peaks() ASHLAR_EXCLUDES(mutex_);
+  void reset_totals() ASHLAR_EXCLUDES(mutex_);
+  // The highest sum that an update has seen.
+  int64_t highest_allocated_bytes() const ASHLAR_EXCLUDES(mutex_);
+  int64_t reserved_bytes() const ASHLAR_EXCLUDES(mutex_);
+
+  // Calls `visit` with the active bytes of all arenas while all of them are locked.
+  template <typename Visit>
+  void with_arenas_locked(const Visit& visit) ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    ArenaLocks arenas(arenas_);
+    int64_t active_bytes = 0;
+    for (const Arena* arena : arenas_) {
+      for (const SubArena& sub : arena->sub_arenas) active_bytes += sub.counters.active().bytes;
+    }
+    visit(active_bytes);
+  }
+
+ private:
+  void update_peaks_locked(const Arena* requester) ASHLAR_REQUIRES(mutex_);
+  void divide_headroom(Arena& arena, const Arena* requester) const ASHLAR_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(mutex_);  // by serial
+  uint64_t last_serial_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
+  int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  // Of the arenas of destroyed pools.
+  std::map<StreamId, std::array<Counters, 2>> removed_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::paged

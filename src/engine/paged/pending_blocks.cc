@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Completing deferred frees.
+#include "engine/paged/pending_blocks.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace ashlar::paged {
+namespace {
+
+// From the third empty poll on the interval doubles, up to 2^8 / 8 = 32 hits. A mixture of experts
+// then needs a quarter of the polls.
+constexpr int kMaxEmptyPolls = 8;
+
+}  // namespace
+
+void PendingBlocks::publish() {
+  has_pending_.store(!streams_.frees().empty(), std::memory_order_relaxed);
+}
+
+Status PendingBlocks::add(PagedBlock* block) {
+  if (!block->uses.empty()) return streams_.frees().add(block);
+  make_free(block);
+  return {};
+}
+
+Status PendingBlocks::poll(StreamId stream) {
+  if (streams_.frees().empty()) return {};
+  std::vector<Block*> finished;
+  Status collected = streams_.frees().collect_for_stream(stream, finished);
+  empty_poll_count_ = finished.empty() ? std::min(empty_poll_count_ + 1, kMaxEmptyPolls) : 0;
+  hits_before_poll_.store((1 << empty_poll_count_) / 8, std::memory_order_relaxed);
+  make_free(finished);
+  return collected;
+}
+
+Status PendingBlocks::collect() {
+  std::vector<Block*> finished;
+  Status collected = streams_.frees().collect(finished);
+  make_free(finished);
+  return collected;
+}
+
+Status PendingBlocks::wait(PoolId pool) {
+  peaks_.count_stream_sync();
+  std::function<bool(const Block&)> is_wanted;
+  if (!pool.is_default()) {
+    is_wanted = [pool](const Block& block) {
+      return static_cast<const PagedBlock&>(block).arena->pool.id == pool;
+    };
+  }
+  std::vector<Block*> finished;
+  Status waited = streams_.frees().wait(finished, is_wanted);
+  make_free(finished);
+  return waited;
+}
+
+void PendingBlocks::make_free(const std::vector<Block*>& finished) {
+  for (Block* block : finished) make_free(static_cast<PagedBlock*>(block));
+}
+
+void PendingBlocks::make_free(PagedBlock* block) {
+  View& view = *block->view;
+  Arena& arena = *block->arena;
+  {
+    BiasedLock lock(arena.lock);
+    tracer_.trace_free_completed(*block);
+    arena.sub_arena(view.is_small).counters.pending.subtract(amount_of(*block));
+    if (!block->is_uncached) {
+      arena.put(block);
+      return;
+    }
+    arena.add_free(block);
+  }
+  segments_.release(view);
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that were freed while other streams may still use them, and the schedule by which the
+// engine polls whether these streams are done. A poll asks the device about every such stream, and
+// while the host runs ahead of the device it finds nothing. So the interval between polls on the
+// fast path doubles with every poll that finds nothing. Misses always poll.
+//
+// All functions need the engine's lock except where stated otherwise.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/peak_tracker.h"
+#include "engine/paged/request_tracer.h"
+#include "engine/paged/segment_store.h"
+#include "engine/paged/stream_monitor.h"
+
+namespace ashlar::paged {
+
+class PendingBlocks {
+ public:
+  PendingBlocks(StreamMonitor& streams, SegmentStore& segments, PeakTracker& peaks,
+                RequestTracer& tracer)
+      : streams_(streams), segments_(segments), peaks_(peaks), tracer_(tracer) {}
+
+  // Whether a hit should take the slow path to poll. Thread safe; needs no lock.
+  bool is_poll_due() {
+    return has_pending_.load(std::memory_order_relaxed) &&
+           hits_before_poll_.fetch_sub(1, std::memory_order_relaxed) <= 0;
+  }
+  // Publishes for `is_poll_due` whether any block is pending.
+  void publish() ASHLAR_REQUIRES(engine_lock);
+
+  // The block was freed and is in state kPending. Makes it free, now or when the streams that use
+  // it are done.
+  Status add(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
+  // Makes blocks free whose streams are done. `poll` does so for an allocation on a stream, and
+  // adapts the interval.
+  Status poll(StreamId stream) ASHLAR_REQUIRES(engine_lock);
+  Status collect() ASHLAR_REQUIRES(engine_lock);
+  // Waits for the blocks of one pool, or of all pools if it is the default one.
+  Status wait(PoolId pool) ASHLAR_REQUIRES(engine_lock);
+
+ private:
+  void make_free(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
+  void make_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(engine_lock);
+
+  // On a cache line of its own, away from what every hit reads.
+  alignas(64) std::atomic<int> hits_before_poll_{0};
+  std::atomic<bool> has_pending_{false};
+  StreamMonitor& streams_;
+  SegmentStore& segments_;
+  PeakTracker& peaks_;
+  RequestTracer& tracer_;
+  int empty_poll_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;  // in a row
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The free ranges of one stream in one pool, and the counters of what was allocated from them.
+// Streams that different threads use have different arenas, so those threads never contend.
+//
+// All functions need the arena's lock unless stated otherwise. Locks of several arenas are taken in
+// the order of their serials, under the engine's lock or PeakTracker's (`ArenaLocks`).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ashlar/stats.h"
+#include "base/biased_mutex.h"
+#include "engine/block_table.h"
+#include "engine/paged/pool/counters.h"
+#include "engine/paged/pool/free_ranges.h"
+#include "engine/paged/pool/quick_lists.h"
+
+namespace ashlar::paged {
+
+struct PagedPool;
+
+inline Amount amount_of(const Block& block) {
+  return {1, static_cast<int64_t>(block.bytes), static_cast<int64_t>(block.requested_bytes)};
+}
+
+// The small or the large blocks of an arena. They are kept in separate views so that a small block
+// never pins a large extent.
+struct SubArena {
+  bool is_small = false;
+  FreeRanges ranges;
+  QuickLists quick;
+  Counters counters;
+  PeakLevel level;       // this half's share of the arena's level
+  PeakLevel size_level;  // bound for the sums over all small, or all large, blocks
+  PeakLevel highest;     // the highest `net` that an update of the peaks has seen
+  // How many more wasteful ranges are accepted before the planner searches all views again.
+  int64_t wasteful_fits_left = 0;
+
+  PeakHeadroom wanted_headroom() const { return highest.shortfall(counters.net()); }
+  void set_level(const Amount& net, const PeakHeadroom& headroom) {
+    level = PeakLevel::min(PeakLevel::above(net, headroom), size_level);
+  }
+};
+
+class Arena {
+ public:
+  Arena(PagedPool& its_pool, StreamId its_stream, uint64_t its_serial, BlockTable& addresses)
+      : pool(its_pool), stream(its_stream), serial(its_serial), addresses_(addresses) {
+    sub_arenas[1].is_small = true;
+  }
+
+  SubArena& sub_arena(bool is_small) { return sub_arenas[is_small ? 1 : 0]; }
+  const SubArena& sub_arena(bool is_small) const { return sub_arenas[is_small ? 1 : 0]; }
+
+  // Takes a free block of `bytes`, or a small one that is at most an eighth larger, off its list.
+  // Returns null if there is none, or if the best one would strand more than `max_waste` of `bytes`
+  // in partly used extents.
+  PagedBlock* take(size_t bytes, double max_waste) {
+    SubArena& sub = sub_arena(SizePolicy::is_small(bytes));
+    PagedBlock* block = sub.quick.take(bytes);
+    return block != nullptr ? block : take_range(sub, bytes, max_waste);
+  }
+  // Makes the block free. It is merged with its neighbours later.
+  void put(PagedBlock* block) {
+    if (!sub_arena(block->is_small).quick.put(block)) add_free(block);
+  }
+  // Counts an allocated block as freed and makes it free.
+  void free(PagedBlock* block) {
+    sub_arena(block->is_small).counters.total_freed.add(amount_of(*block));
+    put(block);
+  }
+  // Merges the blocks of the quick lists with their neighbours; returns how many there were.
+  int64_t flush();
+  // Removes the view from `return_queue`.
+  void unqueue_return(View& view);
+
+  // Sets the block's state for the request and counts it. The block must be on no list.
+  static void mark_allocated(SubArena& sub, PagedBlock* block, size_t requested_bytes,
+                             StackId stack) {
+    block->state = BlockState::kAllocated;
+    block->requested_bytes = requested_bytes;
+    block->stack = stack;
+    sub.counters.total_allocated.add(amount_of(*block));
+  }
+
+  // Number of allocations and frees since the totals were reset.
+  int64_t use_count() const;
+  // Whether the device was synchronized after the last use. Meaningful for destroyed streams.
+  bool is_quiescent() const { return quiescent_use_count == use_count(); }
+  void mark_stream_alive() {
+    is_stream_destroyed = false;
+    quiescent_use_count.reset();
+  }
+
+  // Peak levels: see counters.h.
+  Amount net() const;
+  void raise_highest();
+  void forget_highest() {
+    highest_ = {};
+    for (SubArena& sub : sub_arenas) sub.highest = {};
+  }
+  PeakHeadroom wanted_headroom() const { return highest_.shortfall(net()); }
+  void set_levels(const PeakLevel& both, const std::array<PeakLevel, 2>& by_size);
+  // From here on every allocation updates the peaks.
+  void clear_levels();
+  // `freed` no longer counts as allocated but still as active, so it must not add headroom.
+  void lower_levels(SubArena& sub, const Amount& freed);
+  // Returns false if the peaks must be updated. If only this half's share is used up, the headroom
+  // of the arena is divided anew between both halves. `more` is not counted yet.
+  [[gnu::always_inline]] bool may_rise(SubArena& sub, const Amount& more) {
+    Amount net = sub.counters.net();
+    net.add(more);
+    return sub.level.allows(net) || rebalance_levels(sub, more);
+  }
+
+  // Inserts a block before `next`, or at the end of the view if that is null. Its state is
+  // kPending.
+  PagedBlock* insert_block(View& view, AddressRange range, PagedBlock* next);
+  void remove_block(PagedBlock* block);
+  // Splits the block at `offset` of its view and returns the second part. Neither is on a list.
+  PagedBlock* split(PagedBlock* block, size_t offset);
+  // Makes a block that is on no list free and merges it immediately.
+  void add_free(PagedBlock* block);
+  // Makes a block of whole slots, on no list, into one detached block per slot.
+  void add_detached(PagedBlock* block);
+  void erase_free(PagedBlock* block) { sub_arena(block->view->is_small).ranges.erase(block); }
+
+  PagedPool& pool;
+  const StreamId stream;
+  const uint64_t serial;
+  BiasedMutex<LockRank::kArena> lock;
+  std::array<SubArena, 2> sub_arenas;  // large, small
+  // Views in which a displaced extent has become free. Before a large block is split off a free
+  // range, ExtentMover::return_displaced returns these extents to their origin.
+  std::vector<View*> return_queue;
+  UsageStats* pool_usage = nullptr;    // PeakTracker's sums that the counters are part of
+  UsageStats* stream_usage = nullptr;  // likewise
+  // Guarded by the engine's lock, like all of the following. No event can be recorded on a
+  // destroyed stream.
+  bool is_stream_destroyed = false;
+  // `use_count` when the device was last synchronized. Stream ids are reused, so work queued after
+  // that may be running again.
+  std::optional<int64_t> quiescent_use_count;
+  bool is_lending = false;  // scratch of `find_idle`: its idle memory may be used
+  // An event in the stream, and the number of events so far. An extent that a trim set aside in
+  // this round is unused once the event is done.
+  std::optional<EventId> marker;
+  uint64_t marker_round = 0;
+
+ private:
+  // Out of line: a fast path that stays within its share pays nothing for it.
+  [[gnu::noinline]] bool rebalance_levels(SubArena& sub, const Amount& more);
+  int64_t flush(SubArena& sub);
+  PagedBlock* take_range(SubArena& sub, size_t bytes, double max_waste);
+  PagedBlock* best_range(SubArena& sub, size_t bytes, double max_waste, size_t& offset);
+  static bool frees_displaced_extent(const PagedBlock& block, AddressRange freed);
+  PagedBlock* new_block();
+  void merge_next(PagedBlock* block);
+
+  BlockTable& addresses_;  // the engine's
+  PeakLevel level_;        // for both halves together
+  PeakLevel highest_;      // likewise
+
+  std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;
+  PagedBlock* unused_blocks_ = nullptr;  // linked by `list_next`
+};
+
+// What a block at the begin or the end of a free range strands: the bytes of whole free extents
+// that it would touch, less its own.
+struct EndCosts {
+  int64_t at_begin = 0;
+  int64_t at_end = 0;
+
+  int64_t least() const { return std::min(at_begin, at_end); }
+  bool is_best_at_begin() const { return at_begin <= at_end; }
+  friend bool operator==(const EndCosts&, const EndCosts&) = default;
+};
+EndCosts stranded_bytes(const View& view, AddressRange range, size_t bytes);
+
+}  // namespace ashlar::paged

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an arena has allocated, counted where it happens. Sums over arenas are made when they are
+// read. Only the peaks of sums need more: each arena has a `PeakLevel`, and PeakTracker chooses the
+// levels so that no sum reaches a new peak while every arena stays at or below its level. A request
+// that would pass the level calls PeakTracker::update_peaks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ashlar::paged {
+
+struct Amount {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  int64_t requested_bytes = 0;
+
+  void add(const Amount& other) {
+    count += other.count;
+    bytes += other.bytes;
+    requested_bytes += other.requested_bytes;
+  }
+  void subtract(const Amount& other) {
+    count -= other.count;
+    bytes -= other.bytes;
+    requested_bytes -= other.requested_bytes;
+  }
+  friend bool operator==(const Amount&, const Amount&) = default;
+};
+
+// Invariant: allocated() == total_allocated - total_freed + allocated_at_reset.
+struct Counters {
+  Amount total_allocated;  // since the totals were reset
+  Amount total_freed;      // likewise
+  Amount pending;          // freed by the caller, still used by another stream
+  Amount allocated_at_reset;
+  Amount active_at_reset;
+
+  // The change of `allocated` since the totals were reset.
+  Amount net() const {
+    Amount sum = total_allocated;
+    sum.subtract(total_freed);
+    return sum;
+  }
+  Amount allocated() const {
+    Amount sum = net();
+    sum.add(allocated_at_reset);
+    return sum;
+  }
+  Amount active() const {
+    Amount sum = allocated();
+    sum.add(pending);
+    return sum;
+  }
+  void reset_totals() {
+    active_at_reset = active();
+    allocated_at_reset = allocated();
+    total_allocated = total_freed = {};
+  }
+};
+
+// How far counters may rise from where they are. Each number counts for itself: a block that
+// requests more bytes than its predecessor of the same size raises `requested_bytes` alone.
+struct PeakHeadroom {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  int64_t requested_bytes = 0;
+
+  void add(const PeakHeadroom& other) {
+    count += other.count;
+    bytes += other.bytes;
+    requested_bytes += other.requested_bytes;
+  }
+  PeakHeadroom half() const { return {count / 2, bytes / 2, requested_bytes / 2}; }
+  static PeakHeadroom min(const PeakHeadroom& a, const PeakHeadroom& b) {
+    return {std::min(a.count, b.count), std::min(a.bytes, b.bytes),
+            std::min(a.requested_bytes, b.requested_bytes)};
+  }
+};
+
+// A bound on the `net` of counters. The default allows nothing.
+struct PeakLevel {
+  int64_t count = INT64_MIN;
+  int64_t bytes = INT64_MIN;
+  int64_t requested_bytes = INT64_MIN;
+
+  static PeakLevel above(const Amount& net, const PeakHeadroom& headroom) {
+    return {net.count + headroom.count, net.bytes + headroom.bytes,
+            net.requested_bytes + headroom.requested_bytes};
+  }
+  static PeakLevel min(const PeakLevel& a, const PeakLevel& b) {
+    return {std::min(a.count, b.count), std::min(a.bytes, b.bytes),
+            std::min(a.requested_bytes, b.requested_bytes)};
+  }
+
+  bool allows(const Amount& net) const {
+    return net.count <= count && net.bytes <= bytes && net.requested_bytes <= requested_bytes;
+  }
+  void raise_to(const Amount& net) {
+    count = std::max(count, net.count);
+    bytes = std::max(bytes, net.bytes);
+    requested_bytes = std::max(requested_bytes, net.requested_bytes);
+  }
+  // Keeps the distance to `net` after that much was freed. A level that allows nothing stays so.
+  void lower_by(const Amount& freed) {
+    if (count == INT64_MIN) return;
+    count -= freed.count;
+    bytes -= freed.bytes;
+    requested_bytes -= freed.requested_bytes;
+  }
+  PeakHeadroom headroom_above(const Amount& net) const {
+    return {count - net.count, bytes - net.bytes, requested_bytes - net.requested_bytes};
+  }
+  // The headroom that `net` needs to reach this level again; not negative.
+  PeakHeadroom shortfall(const Amount& net) const {
+    return {std::max<int64_t>(count - net.count, 0), std::max<int64_t>(bytes - net.bytes, 0),
+            std::max<int64_t>(requested_bytes - net.requested_bytes, 0)};
+  }
+};
+
+}  // namespace ashlar::paged

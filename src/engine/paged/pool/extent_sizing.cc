@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extent sizes by policy.
+#include "engine/paged/pool/extent_sizing.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/units.h"
+
+namespace ashlar::paged {
+namespace {
+
+// Bounds on the number of extents that all memory is divided into. Chosen by replays of the
+// recorded runs (docs/internals/experiments/paged_engine.md).
+struct ExtentCountBounds {
+  size_t min = 0;
+  size_t max = 0;
+};
+
+ExtentCountBounds extent_count_bounds(PagedPolicy policy) {
+  switch (policy) {
+    case PagedPolicy::kFast: return {32, 32};
+    case PagedPolicy::kLean: return {1024, 1024};
+    case PagedPolicy::kBalanced: break;
+  }
+  return {160, 320};
+}
+
+// Within these bounds, a block of the typical size consists of this many extents.
+constexpr size_t kExtentsPerBlock = 8;
+constexpr size_t kMaxExtentBytes = 64 * kMiB;
+
+}  // namespace
+
+bool ExtentSizing::can_reuse(size_t extent_bytes, bool is_small) const {
+  if (is_shareable_) return extent_bytes == shared_extent_bytes(is_small);
+  return !is_small || extent_bytes <= small_extent_bytes();
+}
+
+size_t ExtentSizing::growth_step_bytes(bool is_small) const {
+  if (is_shareable_) return shared_extent_bytes(is_small);
+  return is_small ? small_extent_bytes() : granule_bytes_;
+}
+
+size_t ExtentSizing::max_growth_bytes(size_t bytes, bool is_small) const {
+  const size_t step = is_shareable_ ? shared_extent_bytes(is_small) : small_extent_bytes();
+  return bytes + max_overshoot_bytes(bytes) + step + granule_bytes_;
+}
+
+size_t ExtentSizing::max_overshoot_bytes(size_t bytes) { return std::max(bytes / 4, 4 * kMiB); }
+
+// A remainder of less than half an extent is added to the last extent.
+size_t ExtentSizing::extent_count(const GrowthRequest& request, size_t new_bytes) const {
+  const size_t each = extent_bytes(request);
+  return new_bytes == 0 ? 0 : std::max(size_t{1}, (new_bytes + each / 2) / each);
+}
+
+std::vector<size_t> ExtentSizing::extent_sizes(const GrowthRequest& request,
+                                               size_t new_bytes) const {
+  std::vector<size_t> sizes(extent_count(request, new_bytes), extent_bytes(request));
+  if (!sizes.empty()) sizes.back() = new_bytes - (sizes.size() - 1) * sizes.front();
+  return sizes;
+}
+
+size_t ExtentSizing::extent_bytes(const GrowthRequest& request) const {
+  if (is_shareable_) return shared_extent_bytes(request.is_small);
+  if (request.is_small) return small_extent_bytes();
+  const size_t all_bytes = request.held_bytes + request.bytes;
+  const ExtentCountBounds bounds = extent_count_bounds(policy_);
+  const size_t share = std::clamp(request.typical_block_bytes / kExtentsPerBlock,
+                                  all_bytes / bounds.max, all_bytes / bounds.min);
+  return align_up_to(std::clamp(share, small_extent_bytes(), kMaxExtentBytes), granule_bytes_);
+}
+
+size_t ExtentSizing::small_extent_bytes() const {
+  return align_up_to(kSmallSegmentBytes, granule_bytes_);
+}
+
+size_t ExtentSizing::shared_extent_bytes(bool is_small) const {
+  return align_up_to(sizes_.expandable_granule_bytes(is_small), granule_bytes_);
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How large new extents are. Few large extents are mapped quickly; many small ones waste less where
+// they are partly used. A share of the held memory bounds both: the number of extents, and the part
+// of the memory that one extent may waste. Pure functions of their arguments; thread safe.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ashlar/options.h"
+#include "engine/size_policy.h"
+
+namespace ashlar::paged {
+
+// The inputs that determine the size of new extents.
+struct GrowthRequest {
+  size_t bytes = 0;  // of the block
+  bool is_small = false;
+  size_t held_bytes = 0;           // by the engine
+  size_t typical_block_bytes = 0;  // of the pool's large blocks
+};
+
+class ExtentSizing {
+ public:
+  // With `is_shareable`, all extents of one kind have the same size, which is how their layout is
+  // described to other processes.
+  ExtentSizing(PagedPolicy policy, size_t granule_bytes, bool is_shareable)
+      : policy_(policy),
+        granule_bytes_(granule_bytes),
+        is_shareable_(is_shareable),
+        sizes_(AllocatorOptions{}) {}
+
+  size_t granule_bytes() const { return granule_bytes_; }
+  bool is_shareable() const { return is_shareable_; }
+  // Whether an idle extent of that size may be mapped for a request.
+  bool can_reuse(size_t extent_bytes, bool is_small) const;
+  // New memory comes in multiples of this.
+  size_t growth_step_bytes(bool is_small) const;
+  // The most by which a request can make a view grow.
+  size_t max_growth_bytes(size_t bytes, bool is_small) const;
+  // By how much the last reused extent may exceed the missing bytes.
+  static size_t max_overshoot_bytes(size_t bytes);
+
+  // The sizes of the extents for `new_bytes` of new memory.
+  size_t extent_count(const GrowthRequest& request, size_t new_bytes) const;
+  std::vector<size_t> extent_sizes(const GrowthRequest& request, size_t new_bytes) const;
+
+ private:
+  size_t extent_bytes(const GrowthRequest& request) const;
+  size_t small_extent_bytes() const;
+  size_t shared_extent_bytes(bool is_small) const;
+
+  const PagedPolicy policy_;
+  const size_t granule_bytes_;
+  const bool is_shareable_;
+  const SizePolicy sizes_;
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The merged free blocks of an arena, in lists by size. The sizes of one list differ by at most a
+// sixteenth, and a bitmap marks the lists that are not empty. Insert, erase and search take
+// constant time. Not thread safe: guarded by the arena's lock.
+#pragma once
+
+#include <array>
+#include <bit>
+
+#include "engine/paged/pool/view.h"
+#include "engine/size_policy.h"
+
+namespace ashlar::paged {
+
+class FreeRanges {
+ public:
+  // What a visitor wants to see next: any block, only blocks of the first list, or none.
+  enum class Next { kAny, kNotLarger, kNone };
+
+  void insert(PagedBlock* block) {
+    const size_t list = list_of(block->bytes);
+    block->list_previous = nullptr;
+    block->list_next = heads_[list];
+    if (block->list_next != nullptr) block->list_next->list_previous = block;
+    heads_[list] = block;
+    occupied_[list / 64] |= uint64_t{1} << (list % 64);
+  }
+  // REQUIRES: inserted, and its size has not changed since.
+  void erase(PagedBlock* block) {
+    if (block->list_next != nullptr) block->list_next->list_previous = block->list_previous;
+    if (block->list_previous != nullptr) {
+      block->list_previous->list_next = block->list_next;
+      return;
+    }
+    const size_t list = list_of(block->bytes);
+    heads_[list] = block->list_next;
+    if (heads_[list] == nullptr) occupied_[list / 64] &= ~(uint64_t{1} << (list % 64));
+  }
+
+  // Visits blocks of at least `bytes`, roughly in order of size, until `visit` returns kNone. The
+  // visitor may erase the block it is given. The first list also holds blocks that are too small,
+  // each of which is a cache miss: after a few of these the larger lists come first and the rest of
+  // the first list last. After kNotLarger only a few of the rest are visited.
+  template <typename Visit>
+  void visit_at_least(size_t bytes, const Visit& visit) const {
+    const size_t first = list_of(bytes);
+    if (first >= kListCount) return;  // larger than any device
+    PagedBlock* rest = heads_[first];
+    for (int too_small = 0; rest != nullptr && too_small < kMaxTooSmall;) {
+      PagedBlock* block = rest;
+      rest = block->list_next;
+      if (block->bytes < bytes) {
+        ++too_small;
+      } else if (visit(block) == Next::kNone) {
+        return;
+      }
+    }
+    const Next wanted = visit_lists(first + 1, visit);
+    if (wanted == Next::kNone) return;
+    for (int seen = 0; rest != nullptr; ++seen) {
+      if (wanted == Next::kNotLarger && seen == kMaxTooSmall) return;
+      PagedBlock* block = rest;
+      rest = block->list_next;
+      if (block->bytes >= bytes && visit(block) == Next::kNone) return;
+    }
+  }
+
+ private:
+  template <typename Visit>
+  Next visit_lists(size_t first, const Visit& visit) const {
+    for (size_t list = next_occupied(first); list < kListCount; list = next_occupied(list + 1)) {
+      for (PagedBlock *block = heads_[list], *next = nullptr; block != nullptr; block = next) {
+        next = block->list_next;
+        if (const Next wanted = visit(block); wanted != Next::kAny) return wanted;
+      }
+    }
+    return Next::kAny;
+  }
+
+  static constexpr size_t kParts = 16;  // lists per power of two
+  static constexpr size_t kListCount = 640;
+  static constexpr int kMaxTooSmall = 4;
+
+  static size_t list_of(size_t bytes) {
+    const size_t units = bytes / kMinBlockBytes;
+    if (units < kParts) return units;
+    const auto shift = static_cast<size_t>(std::bit_width(units)) - 5;
+    return (shift + 1) * kParts + ((units >> shift) - kParts);
+  }
+  size_t next_occupied(size_t list) const {
+    for (size_t word = list / 64; word < occupied_.size(); ++word) {
+      uint64_t bits = occupied_[word];
+      if (word == list / 64) bits &= ~uint64_t{0} << (list % 64);
+      if (bits != 0) return word * 64 + static_cast<size_t>(std::countr_zero(bits));
+    }
+    return kListCount;
+  }
+
+  std::array<PagedBlock*, kListCount> heads_{};
+  std::array<uint64_t, kListCount / 64> occupied_{};
+};
+
+}  // namespace ashlar::paged

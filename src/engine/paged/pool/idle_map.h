@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which extents of a pool are idle, that is, used by no block. Packed like PackedSlot, since plans
+// scan it. Indexed by `Extent::number`.
+//
+// Invariant: attached_view_id(extent) == extent.attached_view->id, or 0 if it is detached. The idle
+// state is valid from `find_idle` until the arenas of the pool are unlocked.
+//
+// Not thread safe: guarded by the engine's lock.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "engine/paged/pool/view.h"
+#include "engine/size_policy.h"
+
+namespace ashlar::paged {
+
+struct PagedPool;
+
+class IdleMap {
+ public:
+  // Reserves capacity for `count` extents in all. `add` cannot fail then.
+  void reserve(size_t count) {
+    grow_capacity(uses_, count + 1);
+    grow_capacity(blocks_, count + 1);
+    grow_capacity(attached_ids_, count + 1);
+    grow_capacity(free_ends_, count + 1);
+  }
+  // Call when the pool appends an extent. REQUIRES: capacity is reserved.
+  void add() {
+    uses_.push_back(Use::kActive);
+    blocks_.push_back(nullptr);
+    attached_ids_.push_back(0);
+    free_ends_.push_back({});
+  }
+  // Call when the pool removes an extent and moves its last one there.
+  void replace_by_last(const Extent& removed) {
+    const uint32_t number = removed.number();
+    uses_[number] = uses_.back();
+    blocks_[number] = blocks_.back();
+    attached_ids_[number] = attached_ids_.back();
+    free_ends_[number] = free_ends_.back();
+    uses_.pop_back();
+    blocks_.pop_back();
+    attached_ids_.pop_back();
+    free_ends_.pop_back();
+  }
+
+  // 0: detached.
+  void set_attached_view(const Extent& extent, uint32_t view_id) {
+    attached_ids_[extent.number()] = view_id;
+  }
+  bool is_attached_to(uint32_t number, const View& view) const {
+    return attached_ids_[number] == view.id;
+  }
+  bool is_attached(const Extent& extent) const { return attached_ids_[extent.number()] != 0; }
+
+  // Starts a new scan: no extent is idle.
+  void begin_scan() {
+    uses_.assign(uses_.size(), Use::kActive);
+    free_ends_.assign(free_ends_.size(), {});
+    ++round_;
+  }
+  uint64_t round() const { return round_; }
+  // `block` is the free block that contains the extent; null if it is detached.
+  void set_idle(uint32_t number, PagedBlock* block, bool is_borrowed) {
+    uses_[number] = is_borrowed ? Use::kBorrowed : Use::kOwn;
+    blocks_[number] = block;
+  }
+  void set_block(uint32_t number, PagedBlock* block) { blocks_[number] = block; }
+  void set_active(const Extent& extent) { uses_[extent.number()] = Use::kActive; }
+  // Only the beginning, or only the end, of the extent is free.
+  void set_free_begin(uint32_t number, size_t bytes) { free_ends_[number].begin = in_units(bytes); }
+  void set_free_end(uint32_t number, size_t bytes) { free_ends_[number].end = in_units(bytes); }
+
+  bool is_idle(uint32_t number) const { return uses_[number] != Use::kActive; }
+  bool can_serve(const PackedSlot& slot) const { return slot.is_usable && is_idle(slot.extent); }
+  // Idle, and last used by another stream than the requesting one.
+  bool is_borrowed(uint32_t number) const { return uses_[number] == Use::kBorrowed; }
+  PagedBlock* block_of(uint32_t number) const { return blocks_[number]; }
+  // 0 also where the free range is smaller than a granule, which scans skip.
+  size_t free_begin_bytes(uint32_t number) const {
+    return free_ends_[number].begin * kMinBlockBytes;
+  }
+  size_t free_end_bytes(uint32_t number) const { return free_ends_[number].end * kMinBlockBytes; }
+  template <typename Visit>
+  void for_each_idle(const Visit& visit) const {
+    for (uint32_t number = 1; number < uses_.size(); ++number) {
+      if (is_idle(number)) visit(number);
+    }
+  }
+  template <typename Visit>
+  void for_each_detached(const Visit& visit) const {
+    for (uint32_t number = 1; number < attached_ids_.size(); ++number) {
+      if (attached_ids_[number] == 0) visit(number);
+    }
+  }
+
+ private:
+  enum class Use : uint8_t { kActive, kOwn, kBorrowed };
+  struct FreeEnds {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
+  static uint32_t in_units(size_t bytes) { return static_cast<uint32_t>(bytes / kMinBlockBytes); }
+
+  // Entry 0 stands for no extent, and is never idle nor detached.
+  std::vector<Use> uses_ = {Use::kActive};
+  std::vector<PagedBlock*> blocks_ = {nullptr};
+  std::vector<uint32_t> attached_ids_ = {UINT32_MAX};
+  std::vector<FreeEnds> free_ends_ = {{}};
+  uint64_t round_ = 0;
+};
+
+// Visits are the unit of planning cost (StitchBudget): about one cache miss each.
+constexpr size_t kPackedPerVisit = 2;
+constexpr int64_t visits_of_packed(size_t count) {
+  return static_cast<int64_t>(count / kPackedPerVisit) + 1;
+}
+
+// Marks every extent of the lenders' that no block uses as idle in `pool.idle`, and sets
+// `View::idle_count` and `Arena::is_lending`. Extents of arenas other than `borrower` are marked as
+// borrowed. Returns the number of visits. Looks at merged free blocks only: flush arenas first.
+// REQUIRES: the locks of the pool's arenas.
+int64_t find_idle(PagedPool& pool, const std::set<const Arena*>& lenders, const Arena* borrower,
+                  size_t granule_bytes);
+
+}  // namespace ashlar::paged

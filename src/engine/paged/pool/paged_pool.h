@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The default pool or a private one: an isolated set of arenas, views and extents. Memory moves
+// between the arenas of a pool but never between pools. Guarded by the engine's lock, except that
+// the list of arenas grows under PeakTracker's lock as well.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ashlar/pool.h"
+#include "engine/paged/pool/arena.h"
+#include "engine/paged/pool/idle_map.h"
+#include "engine/paged/pool/stitch_budget.h"
+
+namespace ashlar::paged {
+
+// The mean size of the large blocks that misses request, weighted by bytes: the size into which
+// most of the memory is divided.
+class TypicalBlockSize {
+ public:
+  void add(size_t bytes) {
+    const auto added = static_cast<double>(bytes);
+    sum_ += added;
+    sum_of_squares_ += added * added;
+  }
+  size_t bytes() const { return sum_ == 0 ? 0 : static_cast<size_t>(sum_of_squares_ / sum_); }
+
+ private:
+  double sum_ = 0;
+  double sum_of_squares_ = 0;
+};
+
+// A private pool is destroyed once it is freeable (base/routes.h), has no memory, and no allocation
+// from it is in flight.
+struct PagedPool {
+  PagedPool(PoolId pool_id, PoolOptions pool_options, bool plain)
+      : id(pool_id), options(std::move(pool_options)), is_plain(plain) {}
+
+  const PoolId id;
+  const PoolOptions options;
+  const bool is_plain;       // made of whole segments: a source, no_split, or no virtual memory
+  bool is_paused = false;    // lacks some or all of its memory; allocations fail
+  bool is_changing = false;  // being paused or resumed; the lock may be released meanwhile
+  bool has_recorded_addresses = false;  // a graph or a checkpoint refers to its addresses
+  int trim_count = 0;                   // trims in progress, which may have released the lock
+  int in_flight_count = 0;              // allocations in progress, which may have released the lock
+  StitchBudget budget{};
+  TypicalBlockSize typical_block{};
+  std::map<StreamId, std::unique_ptr<Arena>> arenas;
+  std::vector<std::unique_ptr<View>> views;
+  std::vector<std::unique_ptr<Extent>> extents;
+  IdleMap idle{};
+  uint32_t last_view_id = 0;
+  std::vector<Retirement> retirements;
+
+  View& add_view() {
+    views.push_back(std::make_unique<View>());
+    views.back()->id = ++last_view_id;
+    return *views.back();
+  }
+  void erase_view(const View& view) {
+    views.erase(std::find_if(views.begin(), views.end(),
+                             [&](const auto& each) { return each.get() == &view; }));
+  }
+  // REQUIRES: the locks of its arenas.
+  bool has_active_block() const {
+    return std::any_of(views.begin(), views.end(),
+                       [](const auto& view) { return view->has_active_block(); });
+  }
+  // Merges the blocks of all quick lists; returns how many. REQUIRES: the locks of its arenas.
+  int64_t flush() {
+    int64_t merged = 0;
+    for (const auto& [stream, arena] : arenas) merged += arena->flush();
+    return merged;
+  }
+  bool may_retire_mappings() const {
+    return !is_plain && !options.never_remap && !has_recorded_addresses && !is_paused &&
+           !is_changing;
+  }
+  bool has_memory() const { return !views.empty() || !extents.empty(); }
+};
+
+// Holds the locks of many arenas for a scope, taken in the order of their serials. Clang's analysis
+// cannot express a variable number of locks, so it does not check this class.
+class ArenaLocks {
+ public:
+  explicit ArenaLocks(const PagedPool& pool) {
+    for (const auto& [stream, arena] : pool.arenas) sorted_.push_back(arena.get());
+    std::sort(sorted_.begin(), sorted_.end(),
+              [](const Arena* a, const Arena* b) { return a->serial < b->serial; });
+    arenas_ = sorted_;
+    lock();
+  }
+  // REQUIRES: sorted by serial, and outlives this. Not copied, since hits that reach a peak come
+  // here and must not allocate.
+  explicit ArenaLocks(const std::vector<Arena*>& arenas) : arenas_(arenas) { lock(); }
+  ~ArenaLocks() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    for (Arena* arena : arenas_) arena->lock.unlock_unbiased();
+  }
+  ArenaLocks(const ArenaLocks&) = delete;
+  ArenaLocks& operator=(const ArenaLocks&) = delete;
+
+ private:
+  void lock() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    for (Arena* arena : arenas_) arena->lock.lock_unbiased();
+  }
+
+  std::vector<Arena*> sorted_;
+  std::span<Arena* const> arenas_;
+};
+
+}  // namespace ashlar::paged

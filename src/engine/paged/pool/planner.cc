@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The search for a place. Scans packed slots first and reads a block or a slot only where those
+// promise a better place.
+#include "engine/paged/pool/planner.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+#include "base/units.h"
+
+namespace ashlar::paged {
+namespace {
+
+// Cost of borrowing a byte from another stream, whose work must be waited for, in stranded bytes.
+// Any value from 0 to 0.5 gives the same on the recorded runs; 1 holds a quarter more.
+constexpr double kBorrowCost = 0.25;
+
+// After this many visits a search ends with any place that is not bad. 1,000 visits hold the same
+// on the recorded runs and take half as much time again.
+constexpr int64_t kEnoughVisits = 200;
+
+constexpr int64_t kVisitsPerPlace = 4;  // to read the blocks at both ends of a stretch
+
+// Exchange rate between driver time and memory: one millisecond for one MiB.
+constexpr double kBytesPerUs = double(kMiB) / 1000;
+
+}  // namespace
+
+// A stretch of a view whose memory is free there, or idle and could be attached there.
+struct Planner::Stretch {
+  PagedBlock* first = nullptr;
+  size_t begin = 0;
+  size_t end = 0;
+  size_t borrowed_bytes = 0;  // last used by other streams
+};
+
+// The usable end of a view.
+struct Planner::Tail {
+  View* view = nullptr;
+  PagedBlock* first = nullptr;  // null: the end is in use
+  size_t begin = 0;
+
+  size_t bytes() const { return view->mapped_bytes - begin; }
+};
+
+// The cheapest place found so far.
+class Planner::BestPlace {
+ public:
+  explicit BestPlace(size_t wanted_bytes) : wanted_bytes_(wanted_bytes) {}
+
+  const Plan& plan() const { return plan_; }
+  // Strands no more than it uses.
+  bool is_good() const { return cost_ <= static_cast<int64_t>(wanted_bytes_); }
+  // Of exactly the wanted size, and strands nothing.
+  bool is_perfect() const { return is_perfect_; }
+
+  // Whether a stretch with that many idle bytes and at most `beside_bytes` free ones next to them
+  // could be cheaper.
+  bool could_improve(size_t idle_bytes, size_t beside_bytes) const {
+    if (idle_bytes + beside_bytes < wanted_bytes_) return false;
+    const size_t rest = std::max(idle_bytes, wanted_bytes_) - wanted_bytes_;
+    const auto stranded = static_cast<int64_t>(std::min(beside_bytes, wanted_bytes_));
+    return static_cast<int64_t>(rest / 2) - stranded < cost_;
+  }
+  void consider(View& view, const Stretch& stretch) {
+    const size_t stretch_bytes = stretch.end - stretch.begin;
+    if (stretch_bytes < wanted_bytes_) return;
+    const auto rest = static_cast<int64_t>(stretch_bytes - wanted_bytes_);
+    const double borrowed = static_cast<double>(stretch.borrowed_bytes) /
+                            static_cast<double>(stretch_bytes) * static_cast<double>(wanted_bytes_);
+    const EndCosts ends =
+        stranded_bytes(view, {view.at(stretch.begin), stretch_bytes}, wanted_bytes_);
+    const int64_t cost = ends.least() + rest / 2 + static_cast<int64_t>(kBorrowCost * borrowed);
+    if (cost >= cost_) return;
+    cost_ = cost;
+    is_perfect_ = rest == 0 && cost <= 0;
+    plan_.view = &view;
+    plan_.from = stretch.first;
+    plan_.offset = ends.is_best_at_begin() ? stretch.begin : stretch.end - wanted_bytes_;
+    plan_.exists = true;
+  }
+
+ private:
+  const size_t wanted_bytes_;
+  Plan plan_{};
+  int64_t cost_ = INT64_MAX;
+  bool is_perfect_ = false;
+};
+
+Plan Planner::plan(const PlanRequest& request, const std::set<const Arena*>& lenders) {
+  visit_count_ = find_idle(request.pool, lenders, &request.arena, sizing_.granule_bytes());
+  Plan plan = plan_in_place(request);
+  if (!plan.exists) plan = plan_growth(request);
+  request.pool.budget.spend_visits(visit_count_);
+  return plan;
+}
+
+Plan Planner::plan_new_memory(const PlanRequest& request, size_t new_bytes) const {
+  Plan plan;
+  plan.new_bytes = new_bytes;
+  plan.exists = true;
+  place_new_memory(request, plan);
+  return plan;
+}
+
+// Views are searched in the order of their creation. The order must not depend on what was used
+// last, or a program that repeats itself would get other places in every round. Old views mostly
+// have other addresses of the same idle memory, so the search may end early.
+Plan Planner::plan_in_place(const PlanRequest& request) {
+  BestPlace best(request.bytes);
+  const bool is_scarce = !searches_all_ && request.pool.budget.is_planning_scarce();
+  const int64_t enough = searches_all_ ? INT64_MAX : visit_count_ + kEnoughVisits;
+  for (const auto& view : request.pool.views) {
+    if ((visit_count_ >= enough && best.is_good()) || (is_scarce && best.is_perfect())) break;
+    ++visit_count_;
+    if (view->is_plain || view->is_small != request.is_small) continue;
+    if (view->mapped_bytes < request.bytes) continue;
+    if (may_use(*view, request)) consider_stretches(*view, request.pool.idle, best);
+  }
+  Plan plan = best.plan();
+  while (plan.exists && plan.view->offset_of(*plan.from) + plan.from->bytes <= plan.offset) {
+    plan.from = plan.from->next;
+  }
+  return plan;
+}
+
+// Views of other streams can be taken over only if none of their attached extents is in use.
+bool Planner::may_use(const View& view, const PlanRequest& request) {
+  if (view.arena == &request.arena) return true;
+  const uint32_t idle_count = view.idle_round == request.pool.idle.round() ? view.idle_count : 0;
+  return view.arena->is_lending && view.attached_count == idle_count;
+}
+
+// Considers stretches with at least one whole idle slot. A free range without one is part of two
+// slots at most, and the arena has been asked for such a range before.
+void Planner::consider_stretches(View& view, const IdleMap& idle, BestPlace& best) {
+  const std::vector<PackedSlot>& slots = view.packed;
+  const size_t granule_bytes = view.granule_bytes;
+  visit_count_ += visits_of_packed(slots.size());
+  for (size_t first = 0; first < slots.size(); ++first) {
+    if (!idle.can_serve(slots[first])) continue;
+    size_t end = first + 1;
+    while (end < slots.size() && idle.can_serve(slots[end])) ++end;
+    const size_t begins = first == 0 ? 0 : slots[first - 1].end;
+    const size_t idle_bytes = (slots[end - 1].end - begins) * granule_bytes;
+    // The free bytes next to the stretch, plus a granule: `find_idle` ignores smaller ranges.
+    size_t beside_bytes = 0;
+    if (first > 0 && idle.is_attached_to(slots[first - 1].extent, view)) {
+      beside_bytes += granule_bytes + idle.free_end_bytes(slots[first - 1].extent);
+    }
+    if (end < slots.size() && idle.is_attached_to(slots[end].extent, view)) {
+      beside_bytes += granule_bytes + idle.free_begin_bytes(slots[end].extent);
+    }
+    if (best.could_improve(idle_bytes, beside_bytes)) {
+      visit_count_ += kVisitsPerPlace;
+      best.consider(view, stretch_around(view, first, end, idle));
+    }
+    first = end;
+  }
+}
+
+// REQUIRES: the slots [first, end) can serve, and their neighbours cannot.
+Planner::Stretch Planner::stretch_around(const View& view, size_t first, size_t end,
+                                         const IdleMap& idle) {
+  const auto block_at = [&](size_t slot) {
+    const uint32_t number = view.packed[slot].extent;
+    return idle.is_attached_to(number, view) ? idle.block_of(number)
+                                             : view.slots[slot].detached_block;
+  };
+  PagedBlock* begin_block = block_at(first);
+  PagedBlock* before = begin_block->previous;
+  if (begin_block->is_detached() && before != nullptr && before->is_in_ranges()) {
+    begin_block = before;
+  }
+  PagedBlock* end_block = block_at(end - 1);
+  PagedBlock* after = end_block->next;
+  if (end_block->is_detached() && after != nullptr && after->is_in_ranges()) end_block = after;
+
+  Stretch stretch{begin_block, view.offset_of(*begin_block),
+                  view.offset_of(*end_block) + end_block->bytes};
+  for (size_t i = first; i < end; ++i) {
+    if (idle.is_borrowed(view.packed[i].extent)) stretch.borrowed_bytes += view.slots[i].bytes;
+  }
+  return stretch;
+}
+
+// Chooses the plan that takes the least new memory, then the fewest driver calls.
+Plan Planner::plan_growth(const PlanRequest& request) {
+  const std::vector<Extent*> idle = reusable_extents(request);
+  std::vector<size_t> reach = {0};  // bytes of the largest extent, of the two largest, ...
+  for (const Extent* extent : idle) reach.push_back(reach.back() + extent->bytes);
+  // A lower bound on the cost of mapping that many bytes.
+  const auto min_cost = [&](size_t missing) {
+    if (missing > reach.back()) return static_cast<double>(missing - reach.back());
+    const auto enough = std::lower_bound(reach.begin(), reach.end(), missing);
+    return kMapUs * kBytesPerUs * static_cast<double>(enough - reach.begin());
+  };
+  Plan best = choose_pieces(request, nullptr, 0, idle);
+  double best_cost = cost_of(request, best);
+  for (const Tail& tail : growable_tails(request)) {
+    if (min_cost(request.bytes - tail.bytes()) >= best_cost) break;
+    Plan plan = choose_pieces(request, tail.view, tail.bytes(), idle);
+    plan.from = tail.first;
+    plan.offset = tail.begin;
+    const double cost = cost_of(request, plan);
+    if (cost >= best_cost) continue;
+    best = std::move(plan);
+    best_cost = cost;
+  }
+  place_new_memory(request, best);
+  return best;
+}
+
+// The largest first; of equal ones, those with the fewest mappings.
+std::vector<Extent*> Planner::reusable_extents(const PlanRequest& request) const {
+  std::vector<Extent*> idle;
+  if (request.pool.options.never_remap) return idle;
+  request.pool.idle.for_each_idle([&](uint32_t number) {
+    Extent* extent = request.pool.extents[number - 1].get();
+    if (sizing_.can_reuse(extent->bytes, request.is_small)) idle.push_back(extent);
+  });
+  std::sort(idle.begin(), idle.end(), [](const Extent* a, const Extent* b) {
+    if (a->bytes != b->bytes) return a->bytes > b->bytes;
+    return a->mappings.size() != b->mappings.size() ? a->mappings.size() < b->mappings.size()
+                                                    : a->index < b->index;
+  });
+  return idle;
+}
+
+// The longest first, since the plan has the least to map there.
+std::vector<Planner::Tail> Planner::growable_tails(const PlanRequest& request) {
+  const size_t max_growth = sizing_.max_growth_bytes(request.bytes, request.is_small);
+  std::vector<Tail> tails;
+  for (const auto& view : request.pool.views) {
+    if (view->is_plain || view->is_small != request.is_small) continue;
+    const Tail tail = find_tail(*view, request);
+    const bool has_addresses = tail.begin + max_growth <= view->reserved.bytes;
+    if (tail.bytes() > 0 && tail.bytes() < request.bytes && has_addresses) tails.push_back(tail);
+  }
+  std::sort(tails.begin(), tails.end(), [](const Tail& a, const Tail& b) {
+    return a.bytes() != b.bytes() ? a.bytes() > b.bytes() : a.view->id < b.view->id;
+  });
+  return tails;
+}
+
+Planner::Tail Planner::find_tail(View& view, const PlanRequest& request) {
+  const Tail nothing{&view, nullptr, view.mapped_bytes};
+  if (!may_use(view, request)) return nothing;
+  const IdleMap& idle = request.pool.idle;
+  size_t first = view.packed.size();
+  while (first > 0 && idle.can_serve(view.packed[first - 1])) --first;
+  visit_count_ += 1 + visits_of_packed(view.packed.size() - first);
+  if (first < view.packed.size()) {
+    const Stretch stretch = stretch_around(view, first, view.packed.size(), idle);
+    return {&view, stretch.first, stretch.begin};
+  }
+  const bool is_free = view.last != nullptr && view.last->is_in_ranges();
+  return is_free ? Tail{&view, view.last, view.offset_of(*view.last)} : nothing;
+}
+
+// Takes the largest extents that fit, then the smallest one that covers the rest unless it
+// overshoots by too much. Skips extents that the view has mapped already.
+Plan Planner::choose_pieces(const PlanRequest& request, View* view, size_t have_bytes,
+                            const std::vector<Extent*>& idle) {
+  Plan plan;
+  plan.view = view;
+  plan.exists = true;
+  size_t missing = request.bytes - have_bytes;
+  const uint64_t round = ++round_;
+  if (view != nullptr) {
+    for (const Slot& slot : view->slots) {
+      if (slot.extent != nullptr) slot.extent->planner_round = round;
+    }
+  }
+  const auto is_in_view = [round](const Extent* extent) { return extent->planner_round == round; };
+  Extent* larger = nullptr;  // the smallest of those skipped because they exceeded `missing`
+  for (auto next = idle.begin(); missing > 0 && next != idle.end();) {
+    const auto passed = next;
+    next = std::partition_point(next, idle.end(),
+                                [&](const Extent* extent) { return extent->bytes > missing; });
+    for (auto at = next; at != passed; --at) {
+      if (is_in_view(*std::prev(at))) continue;
+      larger = *std::prev(at);
+      break;
+    }
+    if (next == idle.end()) break;
+    Extent* extent = *next++;
+    if (is_in_view(extent)) continue;
+    plan.pieces.push_back(extent);
+    missing -= extent->bytes;
+  }
+  const size_t max_overshoot = ExtentSizing::max_overshoot_bytes(request.bytes);
+  if (missing > 0 && larger != nullptr && larger->bytes - missing <= max_overshoot) {
+    plan.pieces.push_back(larger);
+    missing = 0;
+  }
+  plan.new_bytes = align_up_to(missing, sizing_.growth_step_bytes(request.is_small));
+  return plan;
+}
+
+double Planner::cost_of(const PlanRequest& request, const Plan& plan) const {
+  const auto created = static_cast<double>(sizing_.extent_count(request.growth(), plan.new_bytes));
+  const double us =
+      kMapUs * (static_cast<double>(plan.pieces.size()) + created) + kCreateUs * created;
+  return static_cast<double>(plan.new_bytes) + us * kBytesPerUs;
+}
+
+// New memory that needs no particular place goes to the end of the largest view of its stream.
+// Taken bit by bit it is contiguous then, and once free it serves blocks of any size without
+// stitching.
+void Planner::place_new_memory(const PlanRequest& request, Plan& plan) const {
+  if (plan.view != nullptr || plan.new_bytes == 0) return;
+  const size_t growth =
+      std::max(sizing_.max_growth_bytes(request.bytes, request.is_small), plan.new_bytes);
+  for (const auto& each : request.pool.views) {
+    View& view = *each;
+    const bool is_candidate = !view.is_plain && !view.is_retired && view.arena == &request.arena &&
+                              view.is_small == request.is_small;
+    const bool has_addresses = view.mapped_bytes + growth <= view.reserved.bytes;
+    const bool is_larger = plan.view == nullptr || view.mapped_bytes > plan.view->mapped_bytes;
+    if (!is_candidate || !has_addresses || !is_larger) continue;
+    const bool has_piece =
+        std::any_of(plan.pieces.begin(), plan.pieces.end(),
+                    [&](const Extent* piece) { return piece->is_mapped_in(&view); });
+    if (!has_piece) plan.view = &view;
+  }
+  if (plan.view != nullptr) plan.offset = plan.view->mapped_bytes;
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decides where a miss is placed: a request and the state of a pool go in, a plan comes out. Makes
+// no driver calls and changes nothing but scratch fields (`IdleMap`'s scan,
+// `Extent::planner_round`), so it can be tested without a device. `Stitcher` carries the plan out.
+//
+// Plans in order of preference:
+//   1. in place: a stretch of a view whose memory is free there or idle elsewhere. No driver call.
+//   2. growth: idle extents, then new ones, mapped at the end of a view.
+//
+// The cost of a place is what it strands (the bytes of idle extents that it touches, less its own)
+// plus half of what it leaves over plus a quarter of what it borrows from other streams.
+//
+// Not thread safe. All functions need the engine's lock and the locks of the pool's arenas.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "engine/paged/pool/extent_sizing.h"
+#include "engine/paged/pool/paged_pool.h"
+
+namespace ashlar::paged {
+
+struct PlanRequest {
+  PagedPool& pool;
+  Arena& arena;      // of the requesting stream
+  size_t bytes = 0;  // of the block
+  bool is_small = false;
+  size_t held_bytes = 0;  // by the engine
+
+  GrowthRequest growth() const { return {bytes, is_small, held_bytes, pool.typical_block.bytes()}; }
+};
+
+struct Plan {
+  View* view = nullptr;           // null: a new view
+  PagedBlock* from = nullptr;     // the existing block that contains `offset`; null: none
+  size_t offset = 0;              // of the block to be allocated, in the view
+  std::vector<Extent*> pieces{};  // idle extents to be mapped at the end of the view
+  size_t new_bytes = 0;           // new memory to be mapped behind them
+  bool exists = false;
+};
+
+class Planner {
+ public:
+  Planner(const ExtentSizing& sizing, PagedPolicy policy)
+      : sizing_(sizing), searches_all_(policy == PagedPolicy::kLean) {}
+
+  // The best plan that uses only idle memory of the lenders. Charges its visits to the budget of
+  // the pool.
+  Plan plan(const PlanRequest& request, const std::set<const Arena*>& lenders);
+  // A plan that takes `new_bytes` of new memory without a search.
+  Plan plan_new_memory(const PlanRequest& request, size_t new_bytes) const;
+
+ private:
+  struct Stretch;
+  struct Tail;
+  class BestPlace;
+
+  Plan plan_in_place(const PlanRequest& request);
+  void consider_stretches(View& view, const IdleMap& idle, BestPlace& best);
+  static bool may_use(const View& view, const PlanRequest& request);
+  static Stretch stretch_around(const View& view, size_t first, size_t end, const IdleMap& idle);
+
+  Plan plan_growth(const PlanRequest& request);
+  std::vector<Extent*> reusable_extents(const PlanRequest& request) const;
+  std::vector<Tail> growable_tails(const PlanRequest& request);
+  Tail find_tail(View& view, const PlanRequest& request);
+  Plan choose_pieces(const PlanRequest& request, View* view, size_t have_bytes,
+                     const std::vector<Extent*>& idle);
+  double cost_of(const PlanRequest& request, const Plan& plan) const;
+  void place_new_memory(const PlanRequest& request, Plan& plan) const;
+
+  const ExtentSizing& sizing_;
+  const bool searches_all_;
+  int64_t visit_count_ = 0;  // of the current plan
+  uint64_t round_ = 0;       // of `Extent::planner_round`
+};
+
+}  // namespace ashlar::paged

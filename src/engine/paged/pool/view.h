@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The three things that the paged engine manages.
+//
+//   Extent       physical memory from one create call
+//   View         a contiguous address range with extents mapped into its slots
+//   PagedBlock   a piece of a view: allocated, free, or detached (`kUnmapped`)
+//
+// An extent may be mapped in many views but is attached to at most one. Only the attached view
+// hands out the extent's memory. The other mappings cost nothing and are kept for reuse.
+//
+// Invariants:
+//   sum of block bytes of a view == mapped_bytes, in address order, without gaps
+//   sum of slot bytes of a view  == mapped_bytes
+//   a slot whose extent is not attached here is covered by exactly one detached block
+//
+// Not thread safe. The engine's lock guards extents and the shape of views. An arena's lock guards
+// the blocks of its views.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "ashlar/pool.h"
+#include "engine/block.h"
+
+namespace ashlar::paged {
+
+class Arena;
+struct PagedBlock;
+struct View;
+
+// A copy of an extent's contents in pinned host memory, made when its pool is paused.
+struct HostBackup {
+  void* memory = nullptr;
+  AddressRange range{};  // source and destination: the allocated part, in the attached view
+};
+
+struct Extent {
+  struct Mapping {
+    View* view = nullptr;
+    size_t slot = 0;
+  };
+  ExtentId id;
+  size_t bytes = 0;
+  size_t index = 0;               // in `PagedPool::extents`
+  Mapping origin{};               // the first mapping; no view: it has been unmapped
+  View* attached_view = nullptr;  // null: detached, part of no view's blocks, and idle
+  size_t attached_slot = 0;
+  Arena* arena = nullptr;      // the arena whose stream used it last
+  bool is_small = false;       // counted as memory of small blocks
+  AddressRange traced{};       // the address that trackers have last been given; empty: none
+  uint64_t marker_round = 0;   // `Arena::marker_round` when a trim set it aside; 0: not set aside
+  uint64_t planner_round = 0;  // scratch of the planner
+  bool is_releasing = false;   // being returned to the device; must not be used
+  bool is_dropped = false;     // its pool is paused: no physical memory, and `id` is invalid
+  HostBackup backup{};
+  std::vector<Mapping> mappings;
+
+  // Its number in `IdleMap` and `PackedSlot`; 0 is no extent.
+  uint32_t number() const { return static_cast<uint32_t>(index + 1); }
+  bool is_attached_to(const View& view, size_t slot) const {
+    return attached_view == &view && attached_slot == slot;
+  }
+  bool is_mapped_in(const View* view) const {
+    return std::any_of(mappings.begin(), mappings.end(),
+                       [view](const Mapping& each) { return each.view == view; });
+  }
+};
+
+// Two cache lines. With thousands of blocks, the cost of a request is the number of lines touched.
+struct alignas(64) PagedBlock : Block {
+  Arena* arena = nullptr;
+  View* view = nullptr;
+  PagedBlock* previous = nullptr;  // neighbours in the view, by address
+  PagedBlock* next = nullptr;
+  PagedBlock* list_previous = nullptr;  // neighbours in a free list
+  PagedBlock* list_next = nullptr;
+  bool is_small = false;  // same as its view
+  uint32_t slot = 0;      // the slot it covers, while detached
+
+  bool is_detached() const { return state == BlockState::kUnmapped; }
+  // In `FreeRanges`, and not on a quick list.
+  bool is_in_ranges() const { return state == BlockState::kFree; }
+};
+
+static_assert(sizeof(PagedBlock) == 128);
+
+struct Slot {
+  size_t offset = 0;
+  size_t bytes = 0;
+  Extent* extent = nullptr;         // null: the extent has been released
+  bool is_mapped = true;            // false only while the pool is paused or being resumed
+  bool is_accessible = true;        // false: not all accessors have access; only to be unmapped
+  bool is_unmap_announced = false;  // retired, and the unmapping is queued for observers
+  uint64_t retirement = 0;          // serial of its retirement; 0: not retired
+  uint64_t detached_at = 0;         // `ExtentMover` time of the last detach
+  PagedBlock* detached_block = nullptr;  // its block, while the extent is not attached here
+  bool has_displaced = false;            // the attached extent was displaced when it was attached
+  uint64_t mapped_ticks = 0;             // `ticks_now` at the time of mapping; unchanged by a pause
+
+  size_t end() const { return offset + bytes; }
+  bool is_retired() const { return retirement != 0; }
+};
+
+// Reserves capacity for `count` elements in all, so that adding them cannot fail. Doubles the
+// capacity so that repeated calls stay amortized.
+template <typename Each>
+void grow_capacity(std::vector<Each>& list, size_t count) {
+  if (list.capacity() < count) list.reserve(2 * count);
+}
+
+// The part of a slot that the planner reads. Plans scan the slots of most views while the caches
+// hold the program's own data, so the cost of a plan is the number of lines touched.
+struct PackedSlot {
+  uint32_t extent : 31 = 0;    // number in `IdleMap`; 0: released
+  uint32_t is_usable : 1 = 0;  // mapped, accessible and not retired
+  uint32_t end = 0;            // in granules of the device; never changes, since hits read it
+
+  friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
+};
+
+// The fields that every large request reads come first, on one cache line.
+struct alignas(64) View {
+  Arena* arena = nullptr;
+  bool is_small = false;
+  bool is_plain = false;            // one allocation of the device or of a segment source
+  bool is_in_return_queue = false;  // in `Arena::return_queue`
+  bool is_retired = false;          // all slots are retired; the addresses are freed with them
+  uint32_t displaced_count = 0;     // of slots with a displaced extent
+  size_t granule_bytes = 1;         // of the device: slots end at multiples of it
+  AddressRange reserved{};          // of a plain view: the whole allocation
+  size_t mapped_bytes = 0;          // from the beginning
+  std::vector<PackedSlot> packed;
+  std::vector<uint32_t> slot_of_unit;  // the slot in which each unit of addresses begins
+  uint32_t id = 0;                     // in its pool; never reused
+  uint32_t attached_count = 0;         // of slots whose extent is attached here
+  uint32_t idle_count = 0;             // of these, idle in scan `idle_round`
+  uint64_t idle_round = 0;
+  std::vector<Slot> slots;                // in order, without gaps; none in a plain view
+  uint64_t last_placed_at = 0;            // `ExtentMover` time of the last placement by a miss
+  std::shared_ptr<SegmentSource> source;  // null: the device
+  StackId stack{};                        // of the call that created it
+  PagedBlock* first = nullptr;
+  PagedBlock* last = nullptr;
+
+  size_t offset_of(const Block& block) const { return block.address - reserved.begin; }
+  DeviceAddress at(size_t offset) const { return reserved.begin + offset; }
+  AddressRange range_of(const Slot& slot) const { return {at(slot.offset), slot.bytes}; }
+  const Slot& slot_of(const PagedBlock& detached) const { return slots[detached.slot]; }
+  // Whether the extent, if attached here, could return to its origin without waiting for another
+  // stream. REQUIRES: the engine's lock.
+  bool is_displaced(const Extent& extent) const {
+    const View* origin = extent.origin.view;
+    if (origin == nullptr || origin == this || extent.is_releasing) return false;
+    const Slot& slot = origin->slots[extent.origin.slot];
+    return origin->arena == arena && origin->is_small == is_small && slot.is_accessible &&
+           slot.is_mapped && !slot.is_retired();
+  }
+  size_t slot_begin(size_t slot) const { return slot == 0 ? 0 : slot_end(slot - 1); }
+  size_t slot_end(size_t slot) const { return packed[slot].end * granule_bytes; }
+  // Few slots are smaller than a unit, so the loop is short. REQUIRES: offset < mapped_bytes, not
+  // plain.
+  size_t slot_at(size_t offset) const {
+    size_t slot = slot_of_unit[offset >> kUnitBits];
+    while (slot_end(slot) <= offset) ++slot;
+    return slot;
+  }
+  // Call before adding `count` slots of `bytes` in all, which cannot fail then.
+  void reserve_slots(size_t count, size_t bytes) {
+    grow_capacity(slots, slots.size() + count);
+    grow_capacity(packed, packed.size() + count);
+    grow_capacity(slot_of_unit, ((mapped_bytes + bytes) >> kUnitBits) + 1);
+  }
+  void add_slot(const Slot& slot) {
+    const auto number = static_cast<uint32_t>(slots.size());
+    slots.push_back(slot);
+    packed.push_back({0, 0, static_cast<uint32_t>(slot.end() / granule_bytes)});
+    mapped_bytes += slot.bytes;
+    while (slot_of_unit.size() << kUnitBits < mapped_bytes) slot_of_unit.push_back(number);
+  }
+  // Copies the slot's state into the packed array that plans read. Call after every change of it.
+  void repack(size_t slot) {
+    const PackedSlot now = packed_state(slot);
+    packed[slot].extent = now.extent;
+    packed[slot].is_usable = now.is_usable;
+  }
+  PackedSlot packed_state(size_t index) const {
+    const Slot& slot = slots[index];
+    const bool is_usable = slot.extent != nullptr && slot.is_accessible && !slot.is_retired();
+    const uint32_t number = slot.extent != nullptr ? slot.extent->number() : 0;
+    return {number & INT32_MAX, is_usable, static_cast<uint32_t>(slot.end() / granule_bytes)};
+  }
+  // REQUIRES: the lock of its arena.
+  bool has_active_block() const {
+    const PagedBlock* block = first;
+    while (block != nullptr && !block->is_active()) block = block->next;
+    return block != nullptr;
+  }
+  bool has_extents() const {
+    return std::any_of(slots.begin(), slots.end(),
+                       [](const Slot& slot) { return slot.extent != nullptr; });
+  }
+
+  static constexpr int kUnitBits = 21;  // 2 MiB, the granule of current devices
+};
+
+// Mappings of one view whose extents are attached elsewhere: consecutive slots, or all of the view.
+struct UnusedMappings {
+  View* view = nullptr;
+  size_t first = 0;
+  size_t end = 0;
+  size_t count = 0;
+  uint64_t detached_at = 0;    // the latest of their slots'
+  bool is_whole_view = false;  // the view has no other mappings
+
+  DeviceAddress begin() const { return view->at(view->slots[first].offset); }
+};
+
+// Mappings that are unmapped once the work before these events is done.
+struct Retirement {
+  uint64_t serial = 0;
+  uint64_t announcement = 0;  // number of the announcement to observers; 0: not announced yet
+  std::vector<EventId> events;
+  std::vector<UnusedMappings> mappings;
+};
+
+}  // namespace ashlar::paged

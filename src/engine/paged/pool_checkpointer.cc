@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints of private pools.
+#include "engine/paged/pool_checkpointer.h"
+
+#include <utility>
+
+#include "base/text.h"
+
+namespace ashlar::paged {
+namespace {
+
+// An allocated block of a checkpoint, and the view that contains its addresses.
+struct RecordedBlock {
+  View* view = nullptr;
+  BlockRecord record;
+  StreamId stream;
+};
+
+BlockRecord::State recorded_state(const PagedBlock& block) {
+  if (block.is_detached()) return BlockRecord::State::kUnmapped;
+  return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
+}
+
+// Null: some of the range has no memory any more.
+View* find_view(const PagedPool& pool, AddressRange range) {
+  for (const auto& view : pool.views) {
+    if (!AddressRange{view->reserved.begin, view->mapped_bytes}.contains(range)) continue;
+    if (view->is_plain) return view.get();
+    const size_t begin = range.begin - view->reserved.begin;
+    for (size_t i = view->slot_at(begin);
+         i < view->slots.size() && view->slots[i].offset < begin + range.bytes; ++i) {
+      if (view->slots[i].extent == nullptr || view->slots[i].is_retired()) return nullptr;
+    }
+    return view.get();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<PoolCheckpoint> PoolCheckpointer::take(PagedPool& pool) {
+  ArenaLocks arenas(pool);
+  pool.flush();
+  PoolCheckpoint taken{pool.id, {}};
+  for (const auto& view : pool.views) {
+    SegmentRecord segment{view->is_small, {}, view->arena->stream};
+    for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
+      Status checked = block->is_active() ? check_recordable(*block, pool.id) : Status();
+      if (!checked.ok()) return checked;
+      segment.blocks.push_back(
+          {{block->address, block->bytes}, block->requested_bytes, recorded_state(*block)});
+    }
+    taken.segments.push_back(std::move(segment));
+  }
+  pool.has_recorded_addresses = true;
+  return taken;
+}
+
+Result<RestoreResult> PoolCheckpointer::restore(PagedPool& pool, const PoolCheckpoint& checkpoint) {
+  std::vector<RecordedBlock> blocks;
+  for (const SegmentRecord& segment : checkpoint.segments) {
+    for (const BlockRecord& record : segment.blocks) {
+      if (record.state != BlockRecord::State::kAllocated) continue;
+      View* view = find_view(pool, record.range);
+      if (view == nullptr) {
+        return Status::invalid_argument(
+            text("the memory at ", record.range.begin, " was released since the checkpoint"));
+      }
+      blocks.push_back({view, record, segment.stream});
+    }
+  }
+  RestoreResult change;
+  if (Status freed = free_all(pool, change.freed); !freed.ok()) return freed;
+  for (const RecordedBlock& block : blocks) {
+    change.allocated.push_back(
+        stitcher_.allocate_at({*block.view, pools_.arena_of(pool, block.stream), block.record.range,
+                               block.record.requested_bytes},
+                              error_));
+  }
+  return change;
+}
+
+Status PoolCheckpointer::free_all(PagedPool& pool, std::vector<DeviceAddress>& freed) {
+  ArenaLocks arenas(pool);
+  std::vector<PagedBlock*> active;
+  for (const auto& view : pool.views) {
+    for (PagedBlock* block = view->first; block != nullptr; block = block->next) {
+      if (!block->is_active()) continue;
+      if (Status checked = check_restorable(*block, pool.id); !checked.ok()) return checked;
+      active.push_back(block);
+    }
+  }
+  for (PagedBlock* block : active) {
+    freed.push_back(block->address);
+    tracer_.trace_free(*block, {});
+    block->arena->free(block);
+  }
+  pool.flush();
+  return {};
+}
+
+}  // namespace ashlar::paged

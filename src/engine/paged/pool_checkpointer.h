@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes and restores checkpoints of private pools. While the pool is retained none of its mappings
+// is removed, so every block of a checkpoint can be allocated at its address again. Stateless. All
+// functions need the engine's lock.
+#pragma once
+
+#include <vector>
+
+#include "ashlar/checkpoint.h"
+#include "engine/engine.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/pool_table.h"
+#include "engine/paged/request_tracer.h"
+#include "engine/paged/stitcher.h"
+
+namespace ashlar::paged {
+
+class PoolCheckpointer {
+ public:
+  PoolCheckpointer(PoolTable& pools, Stitcher& stitcher, RequestTracer& tracer,
+                   DeferredError& error)
+      : pools_(pools), stitcher_(stitcher), tracer_(tracer), error_(error) {}
+
+  // kInvalidArgument: a block cannot be described by a range (check_recordable).
+  static Result<PoolCheckpoint> take(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+  // Checks everything before it changes anything: on failure the pool is unchanged.
+  Result<RestoreResult> restore(PagedPool& pool, const PoolCheckpoint& checkpoint)
+      ASHLAR_REQUIRES(engine_lock);
+
+ private:
+  Status free_all(PagedPool& pool, std::vector<DeviceAddress>& freed) ASHLAR_REQUIRES(engine_lock);
+
+  PoolTable& pools_;
+  Stitcher& stitcher_;
+  RequestTracer& tracer_;
+  DeferredError& error_;
+};
+
+}  // namespace ashlar::paged

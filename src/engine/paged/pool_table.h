@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pools of an engine, and which allocations are routed to them. The default pool always exists.
+// All functions need the engine's lock.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/routes.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/peak_tracker.h"
+#include "engine/paged/pool/paged_pool.h"
+#include "engine/paged/stream_monitor.h"
+
+namespace ashlar::paged {
+
+// The error for an allocation from a paused pool.
+Status pool_is_paused(const PagedPool& pool);
+
+class PoolTable {
+ public:
+  using Map = std::map<PoolId, std::unique_ptr<PagedPool>>;
+
+  // With `are_all_plain` no pool has views.
+  PoolTable(bool are_all_plain, PeakTracker& peaks, StreamMonitor& streams, BlockTable& addresses)
+      : are_all_plain_(are_all_plain), peaks_(peaks), streams_(streams), addresses_(addresses) {}
+
+  const Map& all() const ASHLAR_REQUIRES(engine_lock) { return pools_; }
+  PagedPool& default_pool() const ASHLAR_REQUIRES(engine_lock) { return *pools_.at({}); }
+  // Null: there is no such pool.
+  PagedPool* find(PoolId pool) const ASHLAR_REQUIRES(engine_lock);
+  PagedPool& pool_for(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
+    return *pools_.at(routes_.pool_for(stream));
+  }
+  // kInvalidArgument: the tag is empty, or no pool has it.
+  Result<std::vector<PagedPool*>> find_tagged(std::string_view tag) const
+      ASHLAR_REQUIRES(engine_lock);
+  // Pools whose memory may be trimmed; those without an owner first. Ids instead of pointers, since
+  // pools may be destroyed while the lock is released.
+  std::vector<PoolId> trimmable() const ASHLAR_REQUIRES(engine_lock);
+  bool is_freeable(PoolId pool) const ASHLAR_REQUIRES(engine_lock) {
+    return routes_.is_freeable(pool);
+  }
+
+  PagedPool& add(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(engine_lock);
+  // Destroys a freeable pool that has no memory and no operation in flight. Returns false
+  // otherwise.
+  bool erase_if_unused(PoolId pool) ASHLAR_REQUIRES(engine_lock);
+  Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(engine_lock) {
+    return peaks_.arena_of(pool, stream, addresses_);
+  }
+
+  Routes& routes() ASHLAR_REQUIRES(engine_lock) { return routes_; }
+  const Routes& routes() const ASHLAR_REQUIRES(engine_lock) { return routes_; }
+  Status begin_routing(PoolId pool, RouteFilter filter) ASHLAR_REQUIRES(engine_lock);
+  // Returns the filter, which is user code and must be destroyed without the lock.
+  Result<RouteFilter> end_routing(PoolId pool) ASHLAR_REQUIRES(engine_lock);
+  bool has_routes() const ASHLAR_REQUIRES(engine_lock) { return route_count_ != 0; }
+
+  // A trim, a pause or a resume has ended: wakes the threads that wait for `changed`.
+  void notify_changed() { changed_.notify_all(); }
+  std::condition_variable& changed() { return changed_; }
+
+ private:
+  const bool are_all_plain_;
+  PeakTracker& peaks_;
+  StreamMonitor& streams_;
+  BlockTable& addresses_;
+  Map pools_ ASHLAR_GUARDED_BY(engine_lock);
+  Routes routes_ ASHLAR_GUARDED_BY(engine_lock);
+  int route_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;
+  std::condition_variable changed_;
+};
+
+}  // namespace ashlar::paged

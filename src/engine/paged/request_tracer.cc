@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Entries for the history and for trackers.
+#include "engine/paged/request_tracer.h"
+
+namespace ashlar::paged {
+
+void RequestTracer::record_alloc_fast(History& history, const PagedBlock& block) {
+  history.record_fast([&] { return act_of(TraceAction::kAlloc, block, block.stack); });
+}
+
+void RequestTracer::record_free_fast(History& history, const PagedBlock& block, StackId stack) {
+  history.record_fast([&] { return act_of_free(block, stack); });
+}
+
+void RequestTracer::trace(TraceAction action, const PagedBlock& block, StackId stack) {
+  hooks_.record(act_of(action, block, stack));
+}
+
+void RequestTracer::trace_whole_free(const PagedBlock& block, StackId stack) {
+  hooks_.record(act_of_free(block, stack));
+}
+
+void RequestTracer::trace_memory(TraceAction action, const Arena& arena, AddressRange range) {
+  if (!hooks_.is_observed()) return;
+  TraceEntry entry;
+  entry.action = action;
+  entry.address = range.begin;
+  entry.bytes = range.bytes;
+  entry.stream = arena.stream;
+  entry.pool = arena.pool.id;
+  entry.stack = stack_;
+  hooks_.record(entry);
+}
+
+void RequestTracer::trace_move(Extent& extent, AddressRange range, const Arena& arena) {
+  if (extent.traced.bytes != 0) {
+    trace_memory(TraceAction::kSegmentUnmap, *extent.arena, extent.traced);
+  }
+  trace_memory(TraceAction::kSegmentMap, arena, range);
+  extent.traced = range;
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Records what the engine does in the history, and queues it for trackers. Entries for one address
+// are in order, since blocks are traced under the lock of their arena and memory under the
+// engine's.
+#pragma once
+
+#include "engine/hooks.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/pool/paged_pool.h"
+
+namespace ashlar::paged {
+
+class RequestTracer {
+ public:
+  RequestTracer(History& history, DeviceIndex device)
+      : hooks_(history, device), history_(history) {}
+
+  Hooks& hooks() { return hooks_; }
+  bool has_trackers() const { return hooks_.has_trackers(); }
+  bool is_on() const { return history_.is_on() || hooks_.has_trackers(); }
+  // Calls the trackers. REQUIRES: no lock is held.
+  void notify() { hooks_.notify(); }
+
+  // The call stack for entries about memory: that of the current request.
+  void set_stack(StackId stack) ASHLAR_REQUIRES(engine_lock) { stack_ = stack; }
+  StackId stack() const ASHLAR_REQUIRES(engine_lock) { return stack_; }
+
+  // All of these need the lock of the block's arena.
+  void trace_alloc(const PagedBlock& block) {
+    if (is_on()) trace(TraceAction::kAlloc, block, block.stack);
+  }
+  // A free that is requested and completed in one step.
+  void trace_free(const PagedBlock& block, StackId stack) {
+    if (is_on()) trace_whole_free(block, stack);
+  }
+  void trace_free_requested(const PagedBlock& block, StackId stack) {
+    if (is_on()) trace(TraceAction::kFreeRequested, block, stack);
+  }
+  void trace_free_completed(const PagedBlock& block) ASHLAR_REQUIRES(engine_lock) {
+    if (is_on()) trace(TraceAction::kFreeCompleted, block, stack_);
+  }
+  // For the fast path: into the history only. REQUIRES: no trackers. Out of line and hot: inlined,
+  // the compiler would optimize the unlikely branch for size, and copying an entry with one string
+  // instruction takes as long as the whole request.
+  [[gnu::noinline, gnu::hot]] static void record_alloc_fast(History& history,
+                                                            const PagedBlock& block);
+  [[gnu::noinline, gnu::hot]] static void record_free_fast(History& history,
+                                                           const PagedBlock& block, StackId stack);
+
+  // A segment or an extent appears at, or disappears from, these addresses.
+  void trace_memory(TraceAction action, const Arena& arena, AddressRange range)
+      ASHLAR_REQUIRES(engine_lock);
+  // The extent moves to `range`, an address of the arena's.
+  void trace_move(Extent& extent, AddressRange range, const Arena& arena)
+      ASHLAR_REQUIRES(engine_lock);
+
+ private:
+  // The stack of a free may be unknown. The stack of the allocation is the next best one.
+  static History::Operation act_of(TraceAction action, const PagedBlock& block, StackId stack) {
+    return {action,
+            false,
+            stack != StackId() ? stack : block.stack,
+            block.address,
+            block.requested_bytes,
+            block.stream,
+            block.arena->pool.id};
+  }
+  static History::Operation act_of_free(const PagedBlock& block, StackId stack) {
+    History::Operation act = act_of(TraceAction::kFreeRequested, block, stack);
+    act.is_immediate_free = true;
+    return act;
+  }
+  // Out of line, so that callers pay nothing while nothing is traced.
+  void trace(TraceAction action, const PagedBlock& block, StackId stack);
+  void trace_whole_free(const PagedBlock& block, StackId stack);
+
+  Hooks hooks_;
+  History& history_;
+  StackId stack_ ASHLAR_GUARDED_BY(engine_lock);
+};
+
+}  // namespace ashlar::paged

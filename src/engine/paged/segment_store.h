@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plain segments: whole allocations of the device or of a pool's source. Used by pools that have a
+// source or are never split, by all pools of a device without virtual memory, and while caching is
+// off. A segment is a plain View without slots.
+//
+// All functions need the engine's lock, and release it while they call the device or a source.
+#pragma once
+
+#include "ashlar/options.h"
+#include "engine/paged/config.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/extent_store.h"
+#include "engine/paged/request_tracer.h"
+#include "engine/paged/stream_monitor.h"
+#include "engine/return_queue.h"
+#include "engine/trim_selection.h"
+
+namespace ashlar::paged {
+
+class SegmentStore {
+ public:
+  SegmentStore(const PagedConfig& config, EngineMutex& mutex, ExtentStore& extents,
+               StreamMonitor& streams, RequestTracer& tracer, DeferredError& error)
+      : config_(config),
+        mutex_(mutex),
+        extents_(extents),
+        streams_(streams),
+        tracer_(tracer),
+        error_(error) {}
+
+  // Obtains a segment and allocates the request's block from it. REQUIRES: the limit allows it.
+  Result<Block*> allocate(SlowRequest& request, size_t segment_bytes) ASHLAR_REQUIRES(engine_lock);
+  // Returns the segment if no block of it is in use. Waits for work that may use it, or with kNever
+  // does nothing while there is any. Returns false if it stays; device errors are deferred.
+  bool release(View& view, TrimWait wait = TrimWait::kForWork) ASHLAR_REQUIRES(engine_lock);
+
+  // Hands released segments back to their sources. Call before an operation ends.
+  void return_to_sources() ASHLAR_REQUIRES(engine_lock);
+  // Waits for segments that other threads are handing back: until then their memory is in use.
+  void wait_for_sources() ASHLAR_REQUIRES(engine_lock);
+  // For the engine's destructor: frees or hands back a view's segment. Best effort.
+  void destroy(const View& view);
+  void destroy_returned() { return_queue_.flush(config_.device); }
+
+ private:
+  void make_free_again(View& view) ASHLAR_REQUIRES(engine_lock);
+
+  const PagedConfig& config_;
+  EngineMutex& mutex_;
+  ExtentStore& extents_;
+  StreamMonitor& streams_;
+  RequestTracer& tracer_;
+  DeferredError& error_;
+  ReturnQueue return_queue_;  // thread safe
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Carrying out a plan, and what it may cost.
+#include "engine/paged/stitcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/align.h"
+#include "base/units.h"
+#include "device/relaxed_capture.h"
+
+namespace ashlar::paged {
+namespace {
+
+// How many wasteful ranges an arena accepts before the next plan: normally, and while the budget is
+// used up. Without the first, a training with random lengths made 21,000 plans instead of 2,200 and
+// held the same.
+constexpr int64_t kWastefulFits = 16;
+constexpr int64_t kWastefulFitsOverBudget = 1024;
+
+// A merged block has to be split again for the next request of its size.
+constexpr int64_t kVisitsPerMerge = 12;
+
+// Held memory in units of what was ever live. Above the first, saving is urgent; above the second
+// it may cost anything. 1.25 instead of 1.04 made a program with a tight budget hold a quarter
+// more.
+double urgent_ratio(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.04; }
+constexpr double kUnlimitedRatio = 2;
+
+// The saved fraction is computed as if at least this much were held: small programs get no credit.
+constexpr double kMinCreditBase = double(kGiB);
+
+// The part of the mapping time that is charged while the stream has work queued, or waits for that
+// of a lender: the device continues meanwhile.
+constexpr double kHiddenMappingCost = 0.25;
+
+}  // namespace
+
+PlanRequest Stitcher::plan_request(const SlowRequest& request) const {
+  return {*request.pool, *request.arena, request.bytes, request.is_small, extents_.held_bytes()};
+}
+
+Result<Block*> Stitcher::allocate(SlowRequest& request) {
+  const RelaxedCapture relaxed(config_.device, streams_.capture_count());
+  if (!relaxed.status().ok()) return relaxed.status();
+  Arena& arena = *request.arena;
+  arena.mark_stream_alive();
+  std::set<const Arena*> lenders = find_lenders(request);
+  // Before the arenas are locked, since it reads sums over all of them.
+  request.is_over_budget = !can_afford_to_stitch(request);
+  Plan plan;
+  Placement placement;
+  {
+    ArenaLocks lock(*request.pool);
+    request.pool->budget.spend_visits(kVisitsPerMerge * request.pool->flush());
+    mover_.return_displaced(arena);
+    SubArena& sub = arena.sub_arena(request.is_small);
+    if (request.is_over_budget) sub.wasteful_fits_left = kWastefulFitsOverBudget;
+    // A block may have become free since the last look, after a wait or by another thread.
+    if (PagedBlock* block = arena.take(request.bytes, config_.max_waste); block != nullptr) {
+      Arena::mark_allocated(sub, block, request.request.bytes, request.request.stack);
+      tracer_.trace_alloc(*block);
+      return block;
+    }
+    plan = make_plan(request, lenders);
+    if (!request.is_over_budget && config_.options.policy != PagedPolicy::kLean) {
+      sub.wasteful_fits_left = kWastefulFits;
+    }
+    request.device_bytes = plan.new_bytes;
+    if (plan.new_bytes > 0) {
+      Status allowed = extents_.check_limit(request, plan.new_bytes);
+      if (!allowed.ok()) return allowed;
+    }
+    placement = take(plan, request);
+  }
+  const int64_t begin_ns = config_.clock.now_ns();
+  const Status completed = complete(placement, plan.new_bytes, request);
+  charge_mapping(request, plan.pieces.size(), placement.pieces.size(), begin_ns);
+  if (!completed.ok()) {
+    roll_back(placement);
+    return completed;
+  }
+  if (!plan.pieces.empty()) peaks_.count_stitch();
+  return commit(placement, request.bytes, request.request);
+}
+
+// The arenas whose idle memory may be used: the stream's own, and those whose work can be waited
+// for. Under `fast` only idle streams lend, so that nothing waits.
+std::set<const Arena*> Stitcher::find_lenders(const SlowRequest& request) {
+  std::set<const Arena*> lenders = {request.arena};
+  if (request.pool->options.never_remap) return lenders;
+  // Work of another stream is waited for by an event, which would become part of a capture.
+  if (streams_.is_capturing(request.arena->stream)) return lenders;
+  for (const auto& [stream, arena] : request.pool->arenas) {
+    const bool is_waitable = (!arena->is_stream_destroyed || arena->quiescent_use_count) &&
+                             !streams_.is_capturing(stream);
+    if (arena.get() == request.arena || !is_waitable) continue;
+    if (config_.options.policy == PagedPolicy::kFast) {
+      const Result<bool> idle = streams_.query_idle(stream);
+      if (!idle.ok() || !*idle) continue;
+    }
+    lenders.insert(arena.get());
+  }
+  return lenders;
+}
+
+bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
+  const PagedPolicy policy = config_.options.policy;
+  if (request.ignores_budget || policy == PagedPolicy::kLean) return true;
+  const auto live = static_cast<double>(peaks_.highest_allocated_bytes());
+  const auto held = static_cast<double>(extents_.held_bytes() + request.bytes);  // if it is all new
+  if (held > kUnlimitedRatio * live) return true;
+  const bool is_urgent = held > urgent_ratio(policy) * live;
+  return request.pool->budget.can_spend(
+      is_urgent ? StitchBudget::Urgency::kUrgent : StitchBudget::Urgency::kNormal,
+      static_cast<double>(generous_bytes(request)) / std::max(held, kMinCreditBase),
+      config_.clock.now_ns());
+}
+
+// New memory for a request over budget. For large blocks more than requested, so that requests
+// exceed the budget less and less often.
+size_t Stitcher::generous_bytes(const SlowRequest& request) const {
+  return request.is_small ? request.bytes : std::max(request.bytes, extents_.held_bytes() / 64);
+}
+
+// REQUIRES: the locks of the pool's arenas.
+Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& lenders) {
+  // Destroyed streams lend only if their memory was not used since the device was synchronized.
+  for (const auto& [stream, arena] : request.pool->arenas) {
+    if (!arena->is_stream_destroyed || arena->is_quiescent()) continue;
+    arena->quiescent_use_count.reset();
+    lenders.erase(arena.get());
+  }
+  if (request.is_over_budget) {
+    const size_t new_bytes =
+        align_up_to(generous_bytes(request), config_.sizing.growth_step_bytes(request.is_small));
+    if (!extents_.is_above_limit(new_bytes)) {
+      return planner_.plan_new_memory(plan_request(request), new_bytes);
+    }
+  }
+  return planner_.plan(plan_request(request), lenders);
+}
+
+// REQUIRES: the locks of the pool's arenas, and the plan was made under them.
+Stitcher::Placement Stitcher::take(const Plan& plan, const SlowRequest& request) {
+  Placement placement{plan.view, nullptr, plan.offset, plan.pieces};
+  if (plan.from != nullptr) {
+    View& view = *plan.view;
+    PagedBlock* from = plan.from;
+    if (view.arena != request.arena) {
+      mover_.move_view(view, *request.arena);
+      from = view.slots[view.slot_at(plan.offset)].detached_block;
+    }
+    const size_t end = std::min(plan.offset + request.bytes, view.mapped_bytes);
+    placement.block =
+        mover_.take_range(view, from, {view.at(plan.offset), end - plan.offset}, placement.lenders);
+  }
+  for (Extent* piece : placement.pieces) {
+    if (piece->attached_view != nullptr) mover_.detach_idle(*piece);
+    if (piece->arena != request.arena) placement.lenders.insert(piece->arena);
+  }
+  return placement;
+}
+
+Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& request) {
+  Status ordered = order_after(placement.lenders, *request.arena);
+  if (!ordered.ok()) return ordered;
+  if (placement.pieces.empty() && new_bytes == 0) return {};
+  if (placement.view == nullptr) {
+    const Result<View*> view = views_.create(request, std::max(request.bytes, new_bytes));
+    if (!view.ok()) return view.status();
+    placement.view = *view;
+  }
+  const Result<std::vector<Extent*>> created = extents_.create(
+      request, config_.sizing.extent_sizes(plan_request(request).growth(), new_bytes));
+  if (!created.ok()) return created.status();
+  placement.pieces.insert(placement.pieces.end(), created->begin(), created->end());
+  const size_t begin = placement.view->mapped_bytes;
+  const Result<PagedBlock*> mapped = views_.map_at_end(*placement.view, placement.pieces, request);
+  if (!mapped.ok()) return mapped.status();
+  if (placement.block == nullptr) {
+    placement.block = *mapped;
+    placement.offset = begin;
+  } else {
+    BiasedLock lock(request.arena->lock);
+    placement.block->bytes += (*mapped)->bytes;
+    request.arena->remove_block(*mapped);
+  }
+  return {};
+}
+
+// Makes later work of the borrower wait for the lenders' work so far. No event can be recorded on a
+// destroyed stream; its memory can be used only after the device was synchronized.
+Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borrower) {
+  for (Arena* lender : lenders) {
+    Status ordered = streams_.record_order(lender->stream);
+    if (ordered.ok()) lender->mark_stream_alive();
+    if (ordered.is(StatusKind::kInvalidArgument)) {
+      lender->is_stream_destroyed = true;
+      if (lender->quiescent_use_count) continue;  // it was quiescent when the memory was taken
+      return Status::out_of_memory("the idle memory belongs to a destroyed stream");
+    }
+    // A stream that waits for an event of a capture would join the capture.
+    if (ordered.ok() && streams_.is_capturing(lender->stream)) {
+      return Status::out_of_memory("the idle memory belongs to a stream that began to capture");
+    }
+    if (ordered.ok()) ordered = streams_.wait_order(borrower.stream);
+    if (!ordered.ok()) return ordered;
+  }
+  return {};
+}
+
+// Charges the usual cost of stitching, or the measured time if it was longer, since drivers differ.
+// The host may be preempted meanwhile, so the measured time counts up to ten times the usual cost.
+// Mapping new memory is free of charge.
+void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count, size_t all_count,
+                              int64_t begin_ns) {
+  if (stitched_count == 0) return;
+  const auto stitched = static_cast<double>(stitched_count);
+  const double part = stitched / static_cast<double>(std::max(stitched_count, all_count));
+  const double took_us = static_cast<double>(config_.clock.now_ns() - begin_ns) / 1000 * part;
+  const double usual_us = kMapUs * stitched;
+  const Result<bool> idle = streams_.query_idle(request.arena->stream);
+  const double charged_part = idle.ok() && !*idle ? kHiddenMappingCost : 1;
+  request.pool->budget.spend_driver_us(charged_part * std::clamp(took_us, usual_us, 10 * usual_us));
+}
+
+// Frees what is left and right of the block, and hands out the block. REQUIRES: the whole placement
+// is mapped, and its lenders are ordered.
+Block* Stitcher::commit(const Placement& placement, size_t bytes,
+                        const AllocationRequest& request) {
+  assign_extents(placement);
+  View& view = *placement.view;
+  Arena& arena = *view.arena;
+  BiasedLock lock(arena.lock);
+  PagedBlock* block = placement.block;
+  const size_t begin = view.offset_of(*block);
+  const size_t end = begin + block->bytes;
+  if (placement.offset > begin) {
+    PagedBlock* before = block;
+    block = arena.split(block, placement.offset);
+    arena.add_free(before);
+  }
+  if (placement.offset + bytes < end) {
+    arena.add_free(arena.split(block, placement.offset + bytes));
+  }
+  Arena::mark_allocated(arena.sub_arena(block->is_small), block, request.bytes, request.stack);
+  tracer_.trace_alloc(*block);
+  return block;
+}
+
+// The extents of the placement belong to its arena from now on.
+void Stitcher::assign_extents(const Placement& placement) {
+  View& view = *placement.view;
+  Arena& arena = *view.arena;
+  view.last_placed_at = mover_.tick();
+  if (view.is_plain) return;
+  const size_t begin = view.offset_of(*placement.block);
+  const size_t end = begin + placement.block->bytes;
+  for (size_t i = view.slot_at(begin); i < view.slots.size() && view.slots[i].offset < end; ++i) {
+    Extent& extent = *view.slots[i].extent;
+    const AddressRange range = view.range_of(view.slots[i]);
+    if (extent.traced == range && extent.arena == &arena) continue;
+    peaks_.move_reserved(extent, arena, view.is_small);
+    tracer_.trace_move(extent, range, arena);
+    extent.arena = &arena;
+    extent.is_small = view.is_small;
+  }
+}
+
+// Whole extents become idle and detached; the rest becomes free again.
+void Stitcher::roll_back(const Placement& placement) {
+  if (placement.view == nullptr) return;
+  if (placement.block != nullptr) {
+    BiasedLock lock(placement.view->arena->lock);
+    mover_.return_range(placement.block);
+  }
+  if (placement.view->slots.empty()) views_.release(*placement.view);
+}
+
+Block* Stitcher::allocate_at(const ExactRange& exact, DeferredError& error) {
+  View& view = exact.view;
+  PagedPool& pool = exact.arena.pool;
+  Placement placement{&view, nullptr, exact.range.begin - view.reserved.begin};
+  {
+    ArenaLocks arenas(pool);
+    // Another stream may have taken over the view since the checkpoint.
+    if (view.arena != &exact.arena && !view.is_plain && !view.has_active_block()) {
+      mover_.move_view(view, exact.arena);
+    }
+    std::set<const Arena*> all;
+    for (const auto& [stream, each] : pool.arenas) all.insert(each.get());
+    find_idle(pool, all, &exact.arena, config_.granule_bytes);
+    PagedBlock* from = view.first;
+    while (from->end() <= exact.range.begin) from = from->next;
+    placement.block = mover_.take_range(view, from, exact.range, placement.lenders);
+  }
+  if (!order_after(placement.lenders, *view.arena).ok()) {
+    Status waited = config_.device.synchronize_device();
+    if (!waited.ok()) error.record(std::move(waited));
+  }
+  return commit(placement, exact.range.bytes, {exact.requested_bytes, view.arena->stream, {}});
+}
+
+}  // namespace ashlar::paged

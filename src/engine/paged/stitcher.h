@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serves a miss from idle and new memory: asks the Planner for a plan, takes the memory, orders the
+// streams that used it, maps what is missing, and hands out the block. If a step fails, the memory
+// that was taken becomes idle again.
+//
+//   plan -> take (arenas locked) -> order streams -> map -> commit, or roll back
+//
+// Memory that another stream used last is borrowed: the borrower's stream waits for an event on the
+// lender's stream. The host never waits.
+//
+// All functions need the engine's lock.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "engine/paged/config.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/extent_mover.h"
+#include "engine/paged/extent_store.h"
+#include "engine/paged/peak_tracker.h"
+#include "engine/paged/pool/planner.h"
+#include "engine/paged/stream_monitor.h"
+#include "engine/paged/view_table.h"
+
+namespace ashlar::paged {
+
+class Stitcher {
+ public:
+  Stitcher(const PagedConfig& config, ExtentStore& extents, ViewTable& views, ExtentMover& mover,
+           StreamMonitor& streams, PeakTracker& peaks, RequestTracer& tracer)
+      : config_(config),
+        extents_(extents),
+        views_(views),
+        mover_(mover),
+        streams_(streams),
+        peaks_(peaks),
+        tracer_(tracer),
+        planner_(config.sizing, config.options.policy) {}
+
+  // REQUIRES: the request's pool is not plain. kOutOfMemory: the limit or the device refused new
+  // memory, or the memory of a lender cannot be ordered.
+  Result<Block*> allocate(SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+
+  // An exact range of a view, for restoring a checkpoint. The view is moved to the arena if no
+  // block of it is in use. REQUIRES: no block is in use there, nor through other mappings of its
+  // extents.
+  struct ExactRange {
+    View& view;
+    Arena& arena;
+    AddressRange range;
+    size_t requested_bytes = 0;
+  };
+  // Cannot fail: where no event can order the streams, the host waits, and errors are deferred.
+  Block* allocate_at(const ExactRange& exact, DeferredError& error) ASHLAR_REQUIRES(engine_lock);
+
+ private:
+  // The memory taken for a request: a block in state kPending, and extents to be mapped behind it.
+  struct Placement {
+    View* view = nullptr;         // null: a new view
+    PagedBlock* block = nullptr;  // null: no existing part of the view
+    size_t offset = 0;            // of the block to be allocated
+    std::vector<Extent*> pieces{};
+    std::set<Arena*> lenders{};
+  };
+
+  PlanRequest plan_request(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
+  std::set<const Arena*> find_lenders(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  bool can_afford_to_stitch(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  size_t generous_bytes(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
+  Plan make_plan(const SlowRequest& request, std::set<const Arena*>& lenders)
+      ASHLAR_REQUIRES(engine_lock);
+  Placement take(const Plan& plan, const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Status complete(Placement& placement, size_t new_bytes, SlowRequest& request)
+      ASHLAR_REQUIRES(engine_lock);
+  Status order_after(const std::set<Arena*>& lenders, const Arena& borrower)
+      ASHLAR_REQUIRES(engine_lock);
+  void charge_mapping(const SlowRequest& request, size_t stitched_count, size_t all_count,
+                      int64_t begin_ns) ASHLAR_REQUIRES(engine_lock);
+  Block* commit(const Placement& placement, size_t bytes, const AllocationRequest& request)
+      ASHLAR_REQUIRES(engine_lock);
+  void assign_extents(const Placement& placement) ASHLAR_REQUIRES(engine_lock);
+  void roll_back(const Placement& placement) ASHLAR_REQUIRES(engine_lock);
+
+  const PagedConfig& config_;
+  ExtentStore& extents_;
+  ViewTable& views_;
+  ExtentMover& mover_;
+  StreamMonitor& streams_;
+  PeakTracker& peaks_;
+  RequestTracer& tracer_;
+  Planner planner_ ASHLAR_GUARDED_BY(engine_lock);
+};
+
+}  // namespace ashlar::paged

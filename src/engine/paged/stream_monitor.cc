@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Queries and events of streams.
+#include "engine/paged/stream_monitor.h"
+
+#include <utility>
+
+#include "device/relaxed_capture.h"
+#include "engine/paged/pool/paged_pool.h"
+
+namespace ashlar::paged {
+
+Result<bool> StreamMonitor::query_idle(StreamId stream) {
+  // While captures go on, any stream may begin one even now.
+  if (capture_count() > 0) return Status::invalid_argument("a capture is in progress");
+  const RelaxedCapture relaxed(device_);
+  if (!relaxed.status().ok()) return relaxed.status();
+  if (device_.properties().has_capture) {
+    const Result<CaptureState> state = device_.capture_state(stream);
+    if (!state.ok()) return state.status();
+    if (state->status != CaptureStatus::kNone) {
+      return Status::invalid_argument("the stream is capturing");
+    }
+  }
+  return device_.is_idle(stream);
+}
+
+bool StreamMonitor::is_idle(StreamId stream) {
+  const Result<bool> idle = query_idle(stream);
+  if (!idle.ok() && !idle.status().is(StatusKind::kInvalidArgument)) error_.record(idle.status());
+  return idle.ok() && *idle;
+}
+
+Result<EventId> StreamMonitor::record_event(StreamId stream) {
+  Result<EventId> event = EventId();
+  if (unused_events_.empty()) {
+    event = device_.create_event();
+  } else {
+    event = unused_events_.back();
+    unused_events_.pop_back();
+  }
+  if (!event.ok()) {
+    error_.record(event.status());
+    return event;
+  }
+  Status recorded = device_.record_event(*event, stream);
+  if (recorded.ok()) return event;
+  recycle(*event);
+  // A destroyed stream is no error.
+  if (!recorded.is(StatusKind::kInvalidArgument)) error_.record(recorded);
+  return recorded;
+}
+
+bool StreamMonitor::recycle_if_done(EventId event) {
+  const Result<bool> done = device_.is_done(event);
+  if (!done.ok()) error_.record(done.status());
+  if (!done.ok() || !*done) return false;
+  recycle(event);
+  return true;
+}
+
+void StreamMonitor::recycle_events_of(PagedPool& pool) {
+  for (const auto& [stream, arena] : pool.arenas) {
+    if (arena->marker) recycle(*std::exchange(arena->marker, std::nullopt));
+  }
+  for (const Retirement& retirement : std::exchange(pool.retirements, {})) {
+    for (const EventId event : retirement.events) recycle(event);
+  }
+}
+
+Status StreamMonitor::record_order(StreamId source) {
+  if (!order_event_) {
+    const Result<EventId> event = device_.create_event();
+    if (!event.ok()) return event.status();
+    order_event_ = *event;
+  }
+  return device_.record_event(*order_event_, source);
+}
+
+Status StreamMonitor::wait_order(StreamId waiter) {
+  return device_.wait_event(waiter, *order_event_);
+}
+
+void StreamMonitor::destroy_events() {
+  if (order_event_) (void)device_.destroy_event(*order_event_).ok();
+  for (const EventId event : unused_events_) (void)device_.destroy_event(event).ok();
+}
+
+}  // namespace ashlar::paged

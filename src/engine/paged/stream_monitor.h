@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What streams are doing: whether they capture, whether they are idle, and events recorded on them.
+// Owns the engine's `PendingFrees`, which tracks captures, and a cache of events for reuse.
+//
+// All functions need the engine's lock. Errors that callers cannot act on are deferred.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ashlar/device.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/pending_frees.h"
+
+namespace ashlar::paged {
+
+struct PagedPool;
+
+class StreamMonitor {
+ public:
+  StreamMonitor(Device& device, bool reuse_within_captures, DeferredError& error)
+      : device_(device), error_(error), frees_(device, reuse_within_captures) {}
+
+  PendingFrees& frees() ASHLAR_REQUIRES(engine_lock) { return frees_; }
+  const PendingFrees& frees() const ASHLAR_REQUIRES(engine_lock) { return frees_; }
+
+  int capture_count() const ASHLAR_REQUIRES(engine_lock) { return frees_.capture_count(); }
+  bool is_capturing(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
+    return frees_.is_capturing({&device_, stream});
+  }
+  // Whether waiting for the stream would break no capture.
+  bool is_waitable(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
+    return frees_.is_waitable({&device_, stream});
+  }
+  // REQUIRES: waitable.
+  Status wait_for(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
+    return frees_.wait_for_stream({&device_, stream});
+  }
+
+  // Whether the stream has no work queued. kInvalidArgument: the query could break a capture, of
+  // which the engine may not have been informed, or the stream has been destroyed.
+  Result<bool> query_idle(StreamId stream) ASHLAR_REQUIRES(engine_lock);
+  // The same where the answer must be certain: false on errors, which are deferred.
+  bool is_idle(StreamId stream) ASHLAR_REQUIRES(engine_lock);
+
+  // Records an event behind the work queued so far. kInvalidArgument: the stream has been
+  // destroyed. The caller returns the event with `recycle`. Other errors are deferred as well.
+  Result<EventId> record_event(StreamId stream) ASHLAR_REQUIRES(engine_lock);
+  void recycle(EventId event) ASHLAR_REQUIRES(engine_lock) { unused_events_.push_back(event); }
+  // Returns whether the event is done, and recycles it in that case. Errors are deferred.
+  bool recycle_if_done(EventId event) ASHLAR_REQUIRES(engine_lock);
+  // Recycles the events of a pool that is being destroyed.
+  void recycle_events_of(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+  // The two halves of a stream-ordered wait: work queued on `waiter` from now on runs after the
+  // work queued on `source` so far. One event serves all of them, since a wait refers to its last
+  // record.
+  Status record_order(StreamId source) ASHLAR_REQUIRES(engine_lock);
+  Status wait_order(StreamId waiter) ASHLAR_REQUIRES(engine_lock);
+
+  // For the engine's destructor. Best effort: errors are ignored.
+  void destroy_events() ASHLAR_REQUIRES(engine_lock);
+
+ private:
+  Device& device_;
+  DeferredError& error_;
+  PendingFrees frees_ ASHLAR_GUARDED_BY(engine_lock);
+  std::vector<EventId> unused_events_ ASHLAR_GUARDED_BY(engine_lock);
+  std::optional<EventId> order_event_ ASHLAR_GUARDED_BY(engine_lock);
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Driver calls for addresses and mappings.
+#include "engine/paged/view_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/align.h"
+#include "base/ticks.h"
+
+namespace ashlar::paged {
+namespace {
+
+// In units of the device's memory. The recorded runs use up to 19; a 47-bit address space has 1,600
+// times the memory of a large device.
+constexpr size_t kMaxAddressSpace = 32;
+
+}  // namespace
+
+size_t ViewTable::max_address_bytes() const { return kMaxAddressSpace * config_.capacity_bytes; }
+
+Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
+  const auto& views = request.pool->views;
+  const bool is_first = std::none_of(views.begin(), views.end(), [&](const auto& view) {
+    return view->arena == request.arena && view->is_small == request.is_small;
+  });
+  const size_t granule = config_.granule_bytes;
+  const size_t growth = config_.sizing.max_growth_bytes(request.bytes, request.is_small);
+  const size_t room = config_.capacity_bytes / (is_first && !request.is_small ? 4 : 16);
+  const size_t min_bytes = align_up_to(std::max(growth, bytes), granule);
+  const size_t ample_bytes = align_up_to(std::max(room, 2 * bytes), granule);
+  const bool is_crowded = usage_.address_bytes + ample_bytes > max_address_bytes();
+  size_t reserved_bytes = is_crowded ? min_bytes : std::max(min_bytes, ample_bytes);
+  Result<DeviceAddress> at = config_.device.reserve(reserved_bytes);
+  if (!at.ok() && at.status().is_out_of_memory() && reserved_bytes > min_bytes) {
+    reserved_bytes = min_bytes;
+    at = config_.device.reserve(reserved_bytes);
+  }
+  request.lacks_mappings = !at.ok() && at.status().is_out_of_memory();
+  if (!at.ok()) return at.status();
+  usage_.address_bytes += reserved_bytes;
+  View& view = request.pool->add_view();
+  view.reserved = {*at, reserved_bytes};
+  view.arena = request.arena;
+  view.is_small = request.is_small;
+  view.granule_bytes = granule;
+  view.stack = request.request.stack;
+  return &view;
+}
+
+bool ViewTable::release(View& view) {
+  trace_other_mappings(view);
+  if (Status freed = config_.device.free_addresses(view.reserved); !freed.ok()) {
+    error_.record(std::move(freed));
+    return false;
+  }
+  {
+    BiasedLock lock(view.arena->lock);
+    view.arena->unqueue_return(view);
+    while (view.first != nullptr) view.arena->remove_block(view.first);
+  }
+  usage_.address_bytes -= view.reserved.bytes;
+  unretire_view(view);
+  PagedPool& pool = view.arena->pool;
+  for (Retirement& retirement : pool.retirements) {
+    std::erase_if(retirement.mappings,
+                  [&](const UnusedMappings& unused) { return unused.view == &view; });
+  }
+  pool.erase_view(view);
+  return true;
+}
+
+// Idle memory is traced at the address where it was used last. Once these addresses are free, other
+// memory may appear there.
+void ViewTable::trace_other_mappings(const View& view) {
+  for (const auto& extent : view.arena->pool.extents) {
+    if (extent->traced.bytes == 0 || !view.reserved.contains(extent->traced.begin)) continue;
+    if (extent->mappings.empty()) {
+      tracer_.trace_memory(TraceAction::kSegmentUnmap, *extent->arena, extent->traced);
+      extent->traced = {};
+    } else {
+      const Extent::Mapping& other = extent->mappings.front();
+      tracer_.trace_move(*extent, other.view->range_of(other.view->slots[other.slot]),
+                         *extent->arena);
+    }
+  }
+}
+
+void ViewTable::release_empty(PagedPool& pool) {
+  std::vector<View*> empty;
+  for (const auto& view : pool.views) {
+    if (!view->is_plain && !view->has_extents()) empty.push_back(view.get());
+  }
+  for (View* view : empty) release(*view);
+}
+
+Result<PagedBlock*> ViewTable::map_at_end(View& view, const std::vector<Extent*>& extents,
+                                          SlowRequest& request) {
+  const size_t begin = view.mapped_bytes;
+  const uint64_t mapped_ticks = ticks_now();
+  std::vector<Extent*> mapped;
+  const Status status = map_extents(view, extents, mapped, request);
+  size_t bytes = 0;
+  for (const Extent* extent : mapped) bytes += extent->bytes;
+  Arena& arena = *view.arena;
+  BiasedLock lock(arena.lock);
+  view.reserve_slots(mapped.size(), bytes);
+  for (Extent* extent : mapped) {
+    const size_t index = view.slots.size();
+    extent->mappings.push_back({&view, index});
+    if (extent->origin.view == nullptr) extent->origin = extent->mappings.back();
+    ++usage_.mappings;
+    has_mapped_ = true;
+    Slot slot{view.mapped_bytes, extent->bytes, extent};
+    slot.is_accessible = status.ok();
+    slot.mapped_ticks = mapped_ticks;
+    view.add_slot(slot);
+    view.repack(index);
+    if (status.ok()) mover_.attach(*extent, view, index);
+    observers_.queue_mapped(view.range_of(slot));
+  }
+  if (mapped.empty()) return status;
+  PagedBlock* added = arena.insert_block(view, {view.at(begin), bytes}, nullptr);
+  if (status.ok()) return added;
+  arena.add_detached(added);
+  return status;
+}
+
+// On failure `mapped` is empty, unless unmapping fails too.
+Status ViewTable::map_extents(const View& view, const std::vector<Extent*>& extents,
+                              std::vector<Extent*>& mapped, SlowRequest& request) {
+  const DeviceAddress begin = view.at(view.mapped_bytes);
+  AddressRange range{begin, 0};
+  Status status;
+  for (Extent* extent : extents) {
+    status = config_.device.map(range.end(), extent->id);
+    request.lacks_mappings = status.is_out_of_memory();
+    if (!status.ok()) break;
+    mapped.push_back(extent);
+    range.bytes += extent->bytes;
+  }
+  if (status.ok()) status = set_access(range);
+  if (status.ok() || range.bytes == 0) return status;
+  Status unmapped = config_.device.unmap(range);
+  if (unmapped.ok()) mapped.clear();
+  if (!unmapped.ok()) error_.record(std::move(unmapped));
+  return status;
+}
+
+Status ViewTable::set_access(AddressRange range) {
+  for (const DeviceIndex accessor : accessors_) {
+    Status opened = config_.device.set_access(range, accessor, Access::kReadWrite);
+    if (!opened.ok()) return opened;
+  }
+  return {};
+}
+
+bool ViewTable::unmap_all(Extent& extent) {
+  while (!extent.mappings.empty()) {
+    const Extent::Mapping mapping = extent.mappings.back();
+    const Slot& slot = mapping.view->slots[mapping.slot];
+    Status unmapped =
+        slot.is_mapped ? config_.device.unmap(mapping.view->range_of(slot)) : Status();
+    if (!unmapped.ok()) {
+      error_.record(std::move(unmapped));
+      return false;
+    }
+    forget_mapping(*mapping.view, mapping.slot);
+  }
+  return true;
+}
+
+Status ViewTable::unmap_for_pause(Extent& extent) {
+  if (extent.is_dropped) return {};
+  for (const Extent::Mapping& mapping : extent.mappings) {
+    Slot& slot = mapping.view->slots[mapping.slot];
+    if (!slot.is_mapped) continue;
+    Status unmapped = config_.device.unmap(mapping.view->range_of(slot));
+    if (!unmapped.ok()) return unmapped;
+    slot.is_mapped = false;
+    slot.is_accessible = false;
+    mapping.view->repack(mapping.slot);
+  }
+  return {};
+}
+
+Status ViewTable::map_again(Extent& extent) {
+  for (const Extent::Mapping& mapping : extent.mappings) {
+    Slot& slot = mapping.view->slots[mapping.slot];
+    if (slot.is_retired()) continue;
+    const AddressRange range = mapping.view->range_of(slot);
+    if (!slot.is_mapped) {
+      if (Status mapped = config_.device.map(range.begin, extent.id); !mapped.ok()) return mapped;
+      slot.is_mapped = true;
+      observers_.queue_mapped(range);
+    }
+    if (!slot.is_accessible) {
+      if (Status opened = set_access(range); !opened.ok()) return opened;
+    }
+    slot.is_accessible = true;
+    mapping.view->repack(mapping.slot);
+  }
+  return {};
+}
+
+void ViewTable::announce_release(const std::vector<Extent*>& extents) {
+  for (Extent* extent : extents) {
+    extent->is_releasing = true;
+    for (const Extent::Mapping& mapping : extent->mappings) {
+      const Slot& slot = mapping.view->slots[mapping.slot];
+      if (!slot.is_mapped || slot.is_unmap_announced) continue;
+      observers_.queue_unmapping(mapping.view->range_of(slot));
+    }
+  }
+  if (!observers_.any() || extents.empty()) return;
+  EngineUnlock unlocked(mutex_);
+  observers_.notify();
+}
+
+void ViewTable::cancel_release(Extent& extent) {
+  extent.is_releasing = false;
+  for (const Extent::Mapping& mapping : extent.mappings) {
+    const Slot& slot = mapping.view->slots[mapping.slot];
+    if (!slot.is_mapped || slot.is_unmap_announced) continue;
+    observers_.queue_mapped(mapping.view->range_of(slot));
+  }
+}
+
+void ViewTable::retire_slot(View& view, size_t slot, uint64_t serial) {
+  view.slots[slot].retirement = serial;
+  view.repack(slot);
+  ++retired_.mappings;
+}
+
+void ViewTable::retire_view(View& view) {
+  view.is_retired = true;
+  retired_.address_bytes += view.reserved.bytes;
+}
+
+void ViewTable::unretire_view(View& view) {
+  if (std::exchange(view.is_retired, false)) retired_.address_bytes -= view.reserved.bytes;
+}
+
+void ViewTable::unretire_slot(View& view, size_t slot) {
+  view.slots[slot].retirement = 0;
+  view.repack(slot);
+  --retired_.mappings;
+}
+
+void ViewTable::unmap_retired_slot(View& view, size_t index) {
+  Slot& slot = view.slots[index];
+  if (slot.is_mapped && !slot.is_unmap_announced) {
+    unretire_slot(view, index);  // its extent is being released, which unmaps it
+    return;
+  }
+  const AddressRange range = view.range_of(slot);
+  Status unmapped = slot.is_mapped ? config_.device.unmap(range) : Status();
+  if (unmapped.ok()) {
+    forget_mapping(view, index);
+    return;
+  }
+  error_.record(std::move(unmapped));
+  unretire_slot(view, index);
+  slot.is_unmap_announced = false;
+  if (!slot.extent->is_releasing) observers_.queue_mapped(range);
+}
+
+// REQUIRES: the extent is not attached there and not mapped there any more.
+void ViewTable::forget_mapping(View& view, size_t index) {
+  Slot& slot = view.slots[index];
+  std::erase_if(slot.extent->mappings, [&](const Extent::Mapping& mapping) {
+    return mapping.view == &view && mapping.slot == index;
+  });
+  Extent::Mapping& origin = slot.extent->origin;
+  if (origin.view == &view && origin.slot == index) origin = {};
+  --usage_.mappings;
+  if (std::exchange(slot.retirement, 0) != 0) --retired_.mappings;
+  slot.is_unmap_announced = false;
+  BiasedLock lock(view.arena->lock);
+  slot.extent = nullptr;
+  view.repack(index);
+}
+
+Status ViewTable::add_accessor(DeviceIndex accessor, const PagedPool& pool) {
+  for (const auto& view : pool.views) {
+    for (const Slot& slot : view->slots) {
+      if (slot.extent == nullptr || !slot.is_mapped) continue;
+      Status opened = config_.device.set_access(view->range_of(slot), accessor, Access::kReadWrite);
+      if (!opened.ok()) return opened;
+    }
+  }
+  return {};
+}
+
+bool ViewTable::is_accessor(DeviceIndex device) const {
+  return std::find(accessors_.begin(), accessors_.end(), device) != accessors_.end();
+}
+
+}  // namespace ashlar::paged

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The views of an engine on the device: reserves addresses, maps and unmaps extents, grants access,
+// and informs remap observers. Counts mappings and addresses:
+//
+//   usage().mappings      == sum over extents of their mappings
+//   usage().address_bytes == sum over views of their reserved bytes
+//   retired().mappings    == number of retired slots
+//   retired().address_bytes == sum over retired views of their reserved bytes
+//
+// All functions need the engine's lock, and take the locks of arenas themselves. Errors of
+// functions that return no Status are deferred.
+#pragma once
+
+#include <vector>
+
+#include "engine/paged/config.h"
+#include "engine/paged/engine_mutex.h"
+#include "engine/paged/extent_mover.h"
+#include "engine/paged/extent_store.h"
+#include "engine/paged/request_tracer.h"
+#include "engine/remap_observers.h"
+
+namespace ashlar::paged {
+
+struct MappingUsage {
+  size_t mappings = 0;
+  size_t address_bytes = 0;
+
+  friend bool operator==(const MappingUsage&, const MappingUsage&) = default;
+};
+
+class ViewTable {
+ public:
+  ViewTable(const PagedConfig& config, EngineMutex& mutex, ExtentMover& mover,
+            RequestTracer& tracer, DeferredError& error)
+      : config_(config),
+        mutex_(mutex),
+        mover_(mover),
+        tracer_(tracer),
+        error_(error),
+        accessors_{config.index} {}
+
+  RemapObservers& observers() { return observers_; }
+  MappingUsage usage() const ASHLAR_REQUIRES(engine_lock) { return usage_; }
+  MappingUsage retired() const ASHLAR_REQUIRES(engine_lock) { return retired_; }
+  MappingUsage unretired() const ASHLAR_REQUIRES(engine_lock) {
+    return {usage_.mappings - retired_.mappings, usage_.address_bytes - retired_.address_bytes};
+  }
+  // Above this, views are retired and new ones get no addresses to grow into.
+  size_t max_address_bytes() const;
+
+  // Reserves addresses for a view of at least `bytes`, with addresses to grow into if there are
+  // enough. A stream's first view of large blocks gets the most, since its new memory goes there.
+  Result<View*> create(SlowRequest& request, size_t bytes) ASHLAR_REQUIRES(engine_lock);
+  // Frees the addresses and the view. REQUIRES: no slot has an extent. Returns false on failure.
+  bool release(View& view) ASHLAR_REQUIRES(engine_lock);
+  void release_empty(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+
+  // Maps the extents at the end of the view, attaches them, and appends a block in state kPending
+  // for them. On failure nothing is mapped; if even unmapping fails, the new slots are detached and
+  // not accessible. REQUIRES: the view has the addresses.
+  Result<PagedBlock*> map_at_end(View& view, const std::vector<Extent*>& extents,
+                                 SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  // Unmaps the extent everywhere for good. REQUIRES: detached, and its release is announced.
+  // Returns false on failure.
+  bool unmap_all(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  // Unmaps the extent everywhere but keeps its slots, and maps it there again. Both may fail
+  // half-way and be repeated.
+  Status unmap_for_pause(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  Status map_again(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+
+  // Informs observers that these extents will be unmapped, which may release the lock. From here on
+  // the extents must not be used until they are released, or `cancel_release` is called.
+  void announce_release(const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock);
+  void cancel_release(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+
+  // A retired slot must not be used. It is unmapped once work that may use it is done.
+  void retire_slot(View& view, size_t slot, uint64_t serial) ASHLAR_REQUIRES(engine_lock);
+  void retire_view(View& view) ASHLAR_REQUIRES(engine_lock);
+  void unretire_view(View& view) ASHLAR_REQUIRES(engine_lock);
+  // Unmaps a retired slot. If the device refuses, the slot is in use again.
+  void unmap_retired_slot(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
+
+  // Grants another device access to all mappings. A failure leaves some of them granted, which does
+  // no harm; they are granted again with the next try.
+  Status add_accessor(DeviceIndex accessor, const PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+  void keep_accessor(DeviceIndex accessor) ASHLAR_REQUIRES(engine_lock) {
+    accessors_.push_back(accessor);
+  }
+  bool is_accessor(DeviceIndex device) const ASHLAR_REQUIRES(engine_lock);
+
+  // Returns whether anything was mapped since the last call.
+  bool take_has_mapped() ASHLAR_REQUIRES(engine_lock) { return std::exchange(has_mapped_, false); }
+
+ private:
+  Status map_extents(const View& view, const std::vector<Extent*>& extents,
+                     std::vector<Extent*>& mapped, SlowRequest& request)
+      ASHLAR_REQUIRES(engine_lock);
+  Status set_access(AddressRange range) ASHLAR_REQUIRES(engine_lock);
+  void unretire_slot(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
+  void forget_mapping(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
+  void trace_other_mappings(const View& view) ASHLAR_REQUIRES(engine_lock);
+
+  const PagedConfig& config_;
+  EngineMutex& mutex_;
+  ExtentMover& mover_;
+  RequestTracer& tracer_;
+  DeferredError& error_;
+  RemapObservers observers_;
+  std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(engine_lock);
+  MappingUsage usage_ ASHLAR_GUARDED_BY(engine_lock);
+  MappingUsage retired_ ASHLAR_GUARDED_BY(engine_lock);
+  bool has_mapped_ ASHLAR_GUARDED_BY(engine_lock) = false;
+};
+
+}  // namespace ashlar::paged

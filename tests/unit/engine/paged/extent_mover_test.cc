@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Moving extents between views of hand-made pools, without a device.
+#include "engine/paged/extent_mover.h"
+
+#include "unit/engine/paged/pool/hand_made_pool.h"
+
+namespace ashlar::paged {
+namespace {
+
+class ExtentMoverTest : public ::testing::Test {
+ protected:
+  void scan() { find_idle(made_.pool, {&own_, &other_}, &own_, HandMadePool::kGranuleBytes); }
+  // Maps the view's extents a second time, in a view of their own, detached.
+  View& add_alias(const View& view) {
+    View& alias = made_.add_view(own_, {});
+    for (const Slot& slot : view.slots) made_.map(*slot.extent, alias);
+    own_.add_detached(own_.insert_block(alias, {alias.at(0), alias.mapped_bytes}, nullptr));
+    return alias;
+  }
+
+  HandMadePool made_;
+  Arena& own_ = made_.add_arena(StreamId(1));
+  Arena& other_ = made_.add_arena(StreamId(2));
+  History history_;
+  RequestTracer tracer_{history_, DeviceIndex(0)};
+  ExtentMover mover_{PagedPolicy::kBalanced, tracer_};
+  EngineMutex mutex_;
+};
+
+TEST_F(ExtentMoverTest, DetachIdleSplitsTheFreeBlock) {
+  EngineLock lock(mutex_);
+  View& view = made_.add_view(own_, {4 * kMiB, 4 * kMiB, 4 * kMiB});
+  scan();
+  Extent& middle = *view.slots[1].extent;
+  mover_.detach_idle(middle);
+  EXPECT_EQ(middle.attached_view, nullptr);
+  EXPECT_EQ(view.attached_count, 2U);
+  ASSERT_NE(view.slots[1].detached_block, nullptr);
+  EXPECT_TRUE(view.slots[1].detached_block->is_detached());
+  EXPECT_TRUE(view.first->is_in_ranges() && view.last->is_in_ranges());
+}
+
+TEST_F(ExtentMoverTest, TakeRangeAttachesExtentsOfOtherViews) {
+  EngineLock lock(mutex_);
+  const View& view = made_.add_view(own_, {4 * kMiB, 4 * kMiB});
+  View& alias = add_alias(view);
+  scan();
+  std::set<Arena*> lenders;
+  PagedBlock* taken = mover_.take_range(alias, alias.first, {alias.at(0), 6 * kMiB}, lenders);
+  EXPECT_EQ(taken->bytes, 8 * kMiB) << "whole slots";
+  EXPECT_EQ(taken->state, BlockState::kPending);
+  EXPECT_EQ(alias.attached_count, 2U);
+  EXPECT_EQ(view.attached_count, 0U);
+  EXPECT_TRUE(lenders.empty()) << "its own memory needs no order";
+}
+
+TEST_F(ExtentMoverTest, TakeRangeNamesTheLenders) {
+  EngineLock lock(mutex_);
+  const View& view = made_.add_view(other_, {4 * kMiB});
+  View& alias = add_alias(view);
+  scan();
+  std::set<Arena*> lenders;
+  mover_.take_range(alias, alias.first, {alias.at(0), 4 * kMiB}, lenders);
+  EXPECT_EQ(lenders, std::set<Arena*>{&other_});
+}
+
+TEST_F(ExtentMoverTest, ReturnRangeLeavesWholeExtentsDetached) {
+  EngineLock lock(mutex_);
+  const View& view = made_.add_view(own_, {4 * kMiB, 4 * kMiB});
+  View& alias = add_alias(view);
+  scan();
+  std::set<Arena*> lenders;
+  mover_.return_range(mover_.take_range(alias, alias.first, {alias.at(0), 8 * kMiB}, lenders));
+  EXPECT_EQ(alias.attached_count, 0U);
+  for (const auto& extent : made_.pool.extents) EXPECT_EQ(extent->attached_view, nullptr);
+  EXPECT_TRUE(alias.first->is_detached() && alias.last->is_detached());
+}
+
+TEST_F(ExtentMoverTest, DisplacedExtentsReturnToTheirOrigin) {
+  EngineLock lock(mutex_);
+  const View& view = made_.add_view(own_, {4 * kMiB, 4 * kMiB});
+  View& alias = add_alias(view);
+  scan();
+  std::set<Arena*> lenders;
+  PagedBlock* taken = mover_.take_range(alias, alias.first, {alias.at(0), 8 * kMiB}, lenders);
+  EXPECT_EQ(alias.displaced_count, 2U);
+  own_.add_free(taken);
+  EXPECT_EQ(own_.return_queue, std::vector<View*>{&alias});
+  mover_.return_displaced(own_);
+  EXPECT_TRUE(own_.return_queue.empty());
+  EXPECT_EQ(alias.displaced_count, 0U);
+  EXPECT_EQ(view.attached_count, 2U);
+  EXPECT_EQ(view.first, view.last) << "contiguous again";
+}
+
+TEST_F(ExtentMoverTest, MoveViewDetachesEverything) {
+  EngineLock lock(mutex_);
+  View& view = made_.add_view(other_, {4 * kMiB, 4 * kMiB});
+  mover_.move_view(view, own_);
+  EXPECT_EQ(view.arena, &own_);
+  EXPECT_EQ(view.attached_count, 0U);
+  for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
+    EXPECT_TRUE(block->is_detached());
+    EXPECT_EQ(block->stream, own_.stream);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::paged

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The slow path: what is tried before an allocation fails, and the report.
+#include "engine/paged/miss_handler.h"
+
+#include "unit/engine/paged/paged_fixture.h"
+
+namespace ashlar::paged {
+namespace {
+
+class MissHandlerTest : public PagedFixture {};
+
+TEST_F(MissHandlerTest, CallbacksMayFreeMemoryBeforeTheEngineGrows) {
+  start();
+  Block* cached = allocate(32 * kMiB);
+  engine_->add_free_memory_callback([&] {
+    if (cached == nullptr) return false;
+    free(std::exchange(cached, nullptr));
+    return true;
+  });
+  forget_calls();
+  allocate(32 * kMiB);
+  EXPECT_EQ(cached, nullptr);
+  EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
+}
+
+TEST_F(MissHandlerTest, BorrowsFromOverflowPoolsWhenTheDeviceIsFull) {
+  start({}, 128 * kMiB);
+  make_pool(kPool, {.use_on_oom = true});
+  route(kPool);
+  free(allocate(64 * kMiB));
+  end_route(kPool);
+  allocate(60 * kMiB);
+  EXPECT_NE(allocate(64 * kMiB), nullptr);
+  EXPECT_EQ(stats().ooms, 0);
+}
+
+TEST_F(MissHandlerTest, TrimsOtherPoolsBeforeFailing) {
+  start({}, 128 * kMiB);
+  route(kPool);
+  free(allocate(64 * kMiB));
+  end_route(kPool);
+  must(engine_->release_pool(kPool));
+  EXPECT_NE(allocate(100 * kMiB), nullptr);
+  EXPECT_EQ(stats().alloc_retries, 1);
+}
+
+TEST_F(MissHandlerTest, ReportNamesRequestDeviceAndLimit) {
+  start({}, 128 * kMiB);
+  must(engine_->set_memory_fraction(0.5));
+  allocate(32 * kMiB);
+  const Status failed = refused(48 * kMiB);
+  EXPECT_TRUE(failed.is_out_of_memory());
+  for (const char* part :
+       {"48.00 MiB", "128.00 MiB in all", "limited to 64.00 MiB", "32.00 MiB are allocated"}) {
+    EXPECT_NE(failed.message().find(part), std::string::npos) << part << ": " << failed.message();
+  }
+  EXPECT_EQ(stats().ooms, 1);
+}
+
+TEST_F(MissHandlerTest, RefusesMoreThanTheDeviceHasWithoutPlanning) {
+  start({}, 128 * kMiB);
+  forget_calls();
+  EXPECT_TRUE(refused(kGiB).is_out_of_memory());
+  EXPECT_EQ(calls(DeviceCall::kCreate) + calls(DeviceCall::kReserve), 0U);
+}
+
+TEST_F(MissHandlerTest, UncachedBlockIsReleasedWhenFreed) {
+  start();
+  engine_->set_caching(false);
+  Block* block = allocate(5 * kMiB);
+  EXPECT_EQ(used_bytes(), 5 * kMiB);
+  free(block);
+  EXPECT_EQ(used_bytes(), 0U);
+}
+
+}  // namespace
+}  // namespace ashlar::paged

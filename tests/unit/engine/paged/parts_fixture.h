@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of a paged engine on a simulated device, without the engine.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/paged/pending_blocks.h"
+#include "engine/paged/pool_table.h"
+#include "engine/paged/view_table.h"
+#include "unit/engine/sim_fixture.h"
+
+namespace ashlar::paged {
+
+// Members in the order in which PagedEngine constructs its parts.
+struct EngineParts {
+  explicit EngineParts(Device& device, const AllocatorOptions& options = {})
+      : config(device, options, nullptr),
+        tracer(history, config.index),
+        streams(device, false, error),
+        pools(config.granule_bytes == 0, peaks, streams, addresses),
+        backups(device, mutex, error),
+        extents(config, peaks, tracer, backups, error),
+        mover(options.policy, tracer),
+        views(config, mutex, mover, tracer, error),
+        segments(config, mutex, extents, streams, tracer, error),
+        pending(streams, segments, peaks, tracer) {}
+
+  BlockTable addresses;
+  History history;
+  const PagedConfig config;
+  RequestTracer tracer;
+  EngineMutex mutex;
+  PeakTracker peaks;
+  DeferredError error;
+  StreamMonitor streams;
+  PoolTable pools;
+  HostBackups backups;
+  ExtentStore extents;
+  ExtentMover mover;
+  ViewTable views;
+  SegmentStore segments;
+  PendingBlocks pending;
+};
+
+class PartsFixture : public SimFixture {
+ protected:
+  void SetUp() override {
+    make_machine();
+    parts_ = std::make_unique<EngineParts>(device());
+    EngineLock lock(parts_->mutex);
+    parts_->pools.add({}, {});
+  }
+
+  // A request on the default pool.
+  SlowRequest request(size_t bytes, StreamId stream = kDefaultStream) ASHLAR_REQUIRES(engine_lock) {
+    SlowRequest slow;
+    slow.request = {bytes, stream, {}};
+    slow.bytes = bytes;
+    slow.is_small = SizePolicy::is_small(bytes);
+    slow.pool = &parts_->pools.default_pool();
+    slow.arena = &parts_->pools.arena_of(*slow.pool, stream);
+    return slow;
+  }
+  std::vector<Extent*> create(const std::vector<size_t>& sizes) ASHLAR_REQUIRES(engine_lock) {
+    const Result<std::vector<Extent*>> created = parts_->extents.create(request(4 * kMiB), sizes);
+    EXPECT_TRUE(created.ok()) << created.status().to_string();
+    return created.ok() ? *created : std::vector<Extent*>{};
+  }
+  // A view with these extents, whose block is free.
+  View& create_view(const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock) {
+    SlowRequest slow = request(4 * kMiB);
+    View& view = **parts_->views.create(slow, 64 * kMiB);
+    const Result<PagedBlock*> block = parts_->views.map_at_end(view, extents, slow);
+    EXPECT_TRUE(block.ok()) << block.status().to_string();
+    BiasedLock lock(view.arena->lock);
+    if (block.ok()) view.arena->add_free(*block);
+    return view;
+  }
+  // Detaches the extents, unmaps them, and releases them and the view.
+  void release(View& view) ASHLAR_REQUIRES(engine_lock) {
+    PagedPool& pool = view.arena->pool;
+    std::vector<Extent*> extents;
+    {
+      ArenaLocks locks(pool);
+      parts_->mover.move_view(view, *view.arena);
+      for (const Slot& slot : view.slots) extents.push_back(slot.extent);
+    }
+    parts_->views.announce_release(extents);
+    for (Extent* extent : extents) {
+      EXPECT_TRUE(parts_->views.unmap_all(*extent));
+      EXPECT_TRUE(parts_->extents.release(pool, extent));
+    }
+    EXPECT_TRUE(parts_->views.release(view));
+  }
+
+  std::unique_ptr<EngineParts> parts_;
+};
+
+}  // namespace ashlar::paged

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Deferred frees and the polling interval.
+#include "engine/paged/pending_blocks.h"
+
+#include "unit/engine/paged/parts_fixture.h"
+
+namespace ashlar::paged {
+namespace {
+
+class PendingBlocksTest : public PartsFixture {
+ protected:
+  // A block of a view that is freed while `user` may still use it.
+  PagedBlock* free_while_used(StreamId user) ASHLAR_REQUIRES(engine_lock) {
+    View& view = create_view(create({4 * kMiB}));
+    BiasedLock lock(view.arena->lock);
+    PagedBlock* block = view.first;
+    view.arena->erase_free(block);
+    SubArena& sub = view.arena->sub_arena(false);
+    Arena::mark_allocated(sub, block, block->bytes, {});
+    block->state = BlockState::kPending;
+    sub.counters.total_freed.add(amount_of(*block));
+    sub.counters.pending.add(amount_of(*block));
+    block->uses = {{&device(), user}};
+    return block;
+  }
+  void clean_up(PagedBlock* block) ASHLAR_REQUIRES(engine_lock) {
+    {
+      BiasedLock lock(block->arena->lock);
+      block->arena->flush();
+    }
+    release(*block->view);
+    parts_->streams.destroy_events();
+  }
+};
+
+TEST_F(PendingBlocksTest, CollectsBlocksWhoseStreamsAreDone) {
+  EngineLock lock(parts_->mutex);
+  const StreamId user = busy_stream();
+  PagedBlock* block = free_while_used(user);
+  must(parts_->pending.add(block));
+  must(parts_->pending.collect());
+  EXPECT_EQ(block->state, BlockState::kPending);
+  finish(user);
+  must(parts_->pending.collect());
+  EXPECT_TRUE(block->is_free());
+  clean_up(block);
+}
+
+TEST_F(PendingBlocksTest, PollsAtGrowingIntervals) {
+  EngineLock lock(parts_->mutex);
+  const StreamId user = busy_stream();
+  PagedBlock* block = free_while_used(user);
+  must(parts_->pending.add(block));
+  EXPECT_FALSE(parts_->pending.is_poll_due()) << "not published yet";
+  parts_->pending.publish();
+  const auto hits_before_poll = [&]() ASHLAR_REQUIRES(engine_lock) {
+    must(parts_->pending.poll(kDefaultStream));
+    int hits = 0;
+    while (!parts_->pending.is_poll_due()) ++hits;
+    return hits;
+  };
+  int last = hits_before_poll();
+  for (int i = 0; i < 12; ++i) {
+    const int hits = hits_before_poll();
+    EXPECT_GE(hits, last);
+    last = hits;
+  }
+  EXPECT_EQ(last, 32);
+  finish(user);
+  EXPECT_EQ(hits_before_poll(), 0) << "a poll that finds a block resets the interval";
+  parts_->pending.publish();
+  EXPECT_FALSE(parts_->pending.is_poll_due());
+  clean_up(block);
+}
+
+TEST_F(PendingBlocksTest, WaitsForOnePoolOnly) {
+  EngineLock lock(parts_->mutex);
+  const StreamId user = busy_stream();
+  PagedBlock* block = free_while_used(user);
+  must(parts_->pending.add(block));
+  must(parts_->pending.wait(PoolId{0, 9}));
+  EXPECT_EQ(block->state, BlockState::kPending) << "it belongs to another pool";
+  must(machine_->resume(kDevice, user));
+  must(parts_->pending.wait({}));
+  EXPECT_TRUE(block->is_free());
+  clean_up(block);
+}
+
+}  // namespace
+}  // namespace ashlar::paged

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Free lists by size.
+#include "engine/paged/pool/free_ranges.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/random.h"
+#include "base/units.h"
+
+namespace ashlar::paged {
+namespace {
+
+class FreeRangesTest : public ::testing::Test {
+ protected:
+  PagedBlock* insert(size_t bytes) {
+    blocks_.push_back(std::make_unique<PagedBlock>());
+    blocks_.back()->bytes = bytes;
+    ranges_.insert(blocks_.back().get());
+    return blocks_.back().get();
+  }
+  std::vector<PagedBlock*> at_least(size_t bytes) const {
+    std::vector<PagedBlock*> found;
+    ranges_.visit_at_least(bytes, [&](PagedBlock* block) {
+      found.push_back(block);
+      return FreeRanges::Next::kAny;
+    });
+    return found;
+  }
+
+  FreeRanges ranges_;
+  std::vector<std::unique_ptr<PagedBlock>> blocks_;
+};
+
+TEST_F(FreeRangesTest, EmptyListsVisitNothing) { EXPECT_TRUE(at_least(512).empty()); }
+
+TEST_F(FreeRangesTest, OversizedRequestVisitsNothing) {
+  insert(64 * kGiB);
+  for (int bit = 30; bit < 64; ++bit) {
+    const size_t bytes = size_t{1} << bit;
+    EXPECT_EQ(at_least(bytes).size(), bytes <= 64 * kGiB ? 1U : 0U) << bytes;
+  }
+}
+
+TEST_F(FreeRangesTest, VisitsOnlyLargeEnoughBlocks) {
+  PagedBlock* exact = insert(3 * kMiB);
+  PagedBlock* larger = insert(3 * kMiB + 512);
+  insert(3 * kMiB - 512);
+  const std::vector<PagedBlock*> found = at_least(3 * kMiB);
+  EXPECT_EQ(std::set(found.begin(), found.end()), (std::set{exact, larger}));
+}
+
+TEST_F(FreeRangesTest, StopsWhenTheVisitorReturnsNone) {
+  for (int i = 0; i < 10; ++i) insert(kMiB);
+  int visited = 0;
+  ranges_.visit_at_least(512, [&](PagedBlock*) {
+    return ++visited < 3 ? FreeRanges::Next::kAny : FreeRanges::Next::kNone;
+  });
+  EXPECT_EQ(visited, 3);
+}
+
+TEST_F(FreeRangesTest, NotLargerVisitsFewOfTheFirstList) {
+  const auto found_behind = [this](int too_small) {
+    ranges_ = {};
+    PagedBlock* hidden = insert(kMiB + kMiB / 32);
+    for (int i = 0; i < too_small; ++i) insert(kMiB + 512);  // in front of it in the same list
+    PagedBlock* larger = insert(2 * kMiB);
+    insert(3 * kMiB);
+    std::vector<PagedBlock*> found;
+    ranges_.visit_at_least(kMiB + kMiB / 64, [&](PagedBlock* block) {
+      found.push_back(block);
+      return FreeRanges::Next::kNotLarger;
+    });
+    EXPECT_FALSE(found.empty());
+    EXPECT_EQ(found.front(), larger);
+    return found.size() == 2 && found.back() == hidden;
+  };
+  EXPECT_TRUE(found_behind(6));
+  EXPECT_FALSE(found_behind(1000)) << "it visited all blocks that are too small";
+}
+
+TEST_F(FreeRangesTest, VisitorMayEraseTheBlock) {
+  for (int i = 0; i < 10; ++i) insert(kMiB);
+  ranges_.visit_at_least(512, [&](PagedBlock* block) {
+    ranges_.erase(block);
+    return FreeRanges::Next::kAny;
+  });
+  EXPECT_TRUE(at_least(512).empty());
+}
+
+TEST_F(FreeRangesTest, CoversSizesUpToAnExabyte) {
+  PagedBlock* smallest = insert(512);
+  PagedBlock* largest = insert((size_t{1} << 46) + 512);
+  EXPECT_EQ(at_least(size_t{1} << 46), std::vector{largest});
+  EXPECT_EQ(at_least(512), (std::vector{smallest, largest}));
+}
+
+TEST_F(FreeRangesTest, RandomOperationsMatchASet) {
+  Random random(1);
+  std::vector<PagedBlock*> expected;
+  for (int i = 0; i < 5000; ++i) {
+    if (expected.empty() || random.below(5) < 3) {
+      expected.push_back(insert(512 * (1 + (random.next() >> (40 + random.below(23))))));
+    } else {
+      std::swap(expected[random.below(expected.size())], expected.back());
+      ranges_.erase(expected.back());
+      expected.pop_back();
+    }
+    if (i % 50 != 0) continue;
+    const size_t wanted = 512 * (1 + (random.next() >> (40 + random.below(23))));
+    const std::vector<PagedBlock*> found = at_least(wanted);
+    for (size_t k = 1; k < found.size(); ++k) {
+      const size_t bytes = found[k]->bytes;
+      const bool is_late = bytes <= wanted + wanted / 16;  // behind too many small blocks
+      if (!is_late) {
+        EXPECT_LE(found[k - 1]->bytes, bytes + bytes / 16);
+      }
+    }
+    std::set<PagedBlock*> large_enough;
+    for (PagedBlock* block : expected) {
+      if (block->bytes >= wanted) large_enough.insert(block);
+    }
+    ASSERT_EQ(std::set(found.begin(), found.end()), large_enough);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::paged
