@@ -167,7 +167,7 @@ TEST_F(PinnedPoolsTest, RejectsMisuseWithoutChange) {
   end(kPool);
   EXPECT_TRUE(is_misuse(pinned().end_routing(kPool))) << "twice";
   let_go(kPool);
-  EXPECT_TRUE(is_misuse(pinned().release_pool(kPool))) << "more often than held";
+  EXPECT_TRUE(is_misuse(pinned().release_pool(kPool))) << "more often than retained";
   EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, everything)))
       << "released, not destroyed yet";
   EXPECT_EQ(*pinned().pool_use_count(kPool), 0);

@@ -185,9 +185,9 @@ TEST(ShareFormatTest, RejectsInconsistentNumbers) {
                     }),
               HasSubstr(kBadGranules));
   EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.bytes = 20 * kMiB; }),
-              HasSubstr("granules that the block does not touch"));
+              HasSubstr("granules that the block does not overlap"));
   EXPECT_THAT(wrong(extents(), [](ShareHandle& h) { h.offset = 20 * kMiB; }),
-              HasSubstr("granules that the block does not touch"));
+              HasSubstr("granules that the block does not overlap"));
 }
 
 TEST(ShareFormatTest, AcceptsBareAllocationHandle) {

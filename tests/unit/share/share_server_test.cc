@@ -134,7 +134,7 @@ TEST_P(ShareServerTest, LeaseKeepsBlockUntilConnectionCloses) {
     EXPECT_EQ(engine_->stats().active.all.current, 1);
     const Status late = connect(handle).request(0).status();
     EXPECT_EQ(late.kind(), StatusKind::kDeviceFault);
-    EXPECT_THAT(late.message(), HasSubstr("it has ended that share"));
+    EXPECT_THAT(late.message(), HasSubstr("it has ended the share"));
   }
   EXPECT_TRUE(is_free_again());
 }

@@ -166,7 +166,7 @@ TEST_P(SharingFacadeTest, ReportsTypedErrorsWithoutChange) {
   const std::string handle = share.handle();
   share.reset();
   EXPECT_THAT(complaint<DeviceError>([&] { (void)importer_.allocator->open_shared(handle); }),
-              HasSubstr("ended that share"));
+              HasSubstr("ended the share"));
   SharedBuffer nothing;
   EXPECT_THROW(nothing.record_stream(kDefaultStream), InvalidArgument);
   EXPECT_THROW((void)nothing.is_exporter_alive(), InvalidArgument);
