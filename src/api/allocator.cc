@@ -9,7 +9,7 @@
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
-#include "engine/make_engine.h"
+#include "engine/factory/make_engine.h"
 
 namespace ashlar {
 

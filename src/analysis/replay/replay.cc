@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/classic/classic_engine.h"
-#include "engine/make_engine.h"
+#include "engine/factory/make_engine.h"
 
 namespace ashlar {
 namespace {

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "ashlar/allocator.h"
-#include "engine/make_engine.h"
+#include "engine/factory/make_engine.h"
 #include "unit/device/gpu_fixture.h"
 #include "unit/engine/sim_fixture.h"
 

@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "base/fd_passing.h"
-#include "engine/make_engine.h"
+#include "engine/factory/make_engine.h"
 #include "share/lease.h"
 #include "share_fixture.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Creates the engine that the options select, loading a plug-in if necessary.
-#include "engine/make_engine.h"
+#include "engine/factory/make_engine.h"
 
 #include "engine/async/async_engine.h"
 #include "engine/classic/classic_engine.h"
