@@ -192,7 +192,7 @@ TEST(SymmetricDevices, ChecksArgumentsBeforeLaunch) {
       1, on_devices([](SimDeviceRank& own) -> std::string {
         if (std::string wrong = check_invalid_arguments(own); !wrong.empty()) return wrong;
         const auto throws_invalid_argument = [](const std::string& refusal) {
-          return refusal.find("single words") != std::string::npos;
+          return refusal.find("atomics are available") != std::string::npos;
         };
         if (!throws_invalid_argument(error_message([&] { own.handle.fetch(0, {}); })))
           return "fetch";
@@ -222,8 +222,9 @@ TEST(SymmetricDevices, RejectsSharedDeviceUnlessAllowed) {
     if (may_share) {
       EXPECT_THAT(ranks.results(), Each(IsEmpty()));
     } else {
-      EXPECT_THAT(ranks.results(), Each(AllOf(HasSubstr("ranks 0 and 1"), HasSubstr("one device"),
-                                              HasSubstr("may_share_device"))));
+      EXPECT_THAT(ranks.results(),
+                  Each(AllOf(HasSubstr("ranks 0 and 1"), HasSubstr("the same device"),
+                             HasSubstr("may_share_device"))));
     }
   }
 }

@@ -226,7 +226,7 @@ TEST_F(SymmetricFabric, FallsBackToDescriptorsWhenOneRankFails) {
   EXPECT_THAT(
       results,
       Each(AllOf(
-          StartsWith("not all ranks gave a fabric handle: rank 0: "
+          StartsWith("not all ranks exported a fabric handle: rank 0: "
                      "cuMemExportToShareableHandle"),
           HasSubstr("rank 2: cuMemExportToShareableHandle: CUDA_ERROR_NOT_PERMITTED"),
           HasSubstr("\nrank 1: the fabric handle of rank 0: cuMemImportFromShareableHandle: "),
@@ -249,7 +249,7 @@ TEST_F(SymmetricFabric, FailsOnAllRanksWithoutFallback) {
                         return message + wrong;
                       }));
   const std::vector<std::string> results = gpu_results(ranks);
-  EXPECT_THAT(results[0], AllOf(StartsWith("unsupported: not all ranks gave a fabric handle: "),
+  EXPECT_THAT(results[0], AllOf(StartsWith("unsupported: not all ranks exported a fabric handle: "),
                                 HasSubstr("\ndevice fault: rank 1: the fabric handle of rank 0: "),
                                 Not(HasSubstr("leaked"))));
   EXPECT_EQ(results[0], results[1]);

@@ -89,7 +89,8 @@ TEST_F(SymmetricCudaFallback, UsesDescriptorsWhenCombinedHandlesFail) {
       }));
   EXPECT_THAT(
       gpu_results(ranks),
-      Each("not all ranks gave a fabric handle: rank 0: it has, rank 1: memory that travels as a "
+      Each("not all ranks exported a fabric handle: rank 0: it has, rank 1: memory that travels as "
+           "a "
            "descriptor and as a fabric handle was refused, and is here as a descriptor alone: "
            "cuMemCreate: CUDA_ERROR_NOT_PERMITTED: as the stand-in driver says"));
 }

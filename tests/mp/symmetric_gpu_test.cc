@@ -89,7 +89,8 @@ TEST(SymmetricGpu, RejectsSharedDeviceUnlessAllowed) {
   RankProcesses ranks(2, on_gpu([](const RankSpec& rank, Device& device) -> std::string {
                         return error_message([&] { const GpuRank own(rank, device, false); });
                       }));
-  EXPECT_THAT(gpu_results(ranks), Each(AllOf(HasSubstr("ranks 0 and 1"), HasSubstr("one device"))));
+  EXPECT_THAT(gpu_results(ranks),
+              Each(AllOf(HasSubstr("ranks 0 and 1"), HasSubstr("the same device"))));
 }
 
 // There are no kernels for AMD devices.

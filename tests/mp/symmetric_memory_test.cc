@@ -310,7 +310,7 @@ TEST(SymmetricMemory, PersistentIdsKeepTheirAddress) {
         kept = own.heap.allocate(kBytes, {.group = {}, .persistent_id = 7});
         if (kept.data() != address) return "wrong address";
         if (live.find("still in use") == std::string::npos) return live;
-        if (smaller.find("65536 bytes, and 16") == std::string::npos) return smaller;
+        if (smaller.find("65536 bytes, requested 16") == std::string::npos) return smaller;
         (void)own.group.rendezvous(kept, kTestTimeout);
         return {};
       }));

@@ -206,7 +206,7 @@ TEST_F(ExchangeTest, RejectsShortStoreResponses) {
   Member member(UserStore::that_answers_too_little(), {0, 2});
   const Status bad = member.exchange.barrier(patience());
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
-  EXPECT_THAT(bad.message(), HasSubstr("asked for 3 keys and answered for 2"));
+  EXPECT_THAT(bad.message(), HasSubstr("returned 2 values for 3 keys"));
 }
 
 TEST_F(ExchangeTest, WorksWithOneRank) {

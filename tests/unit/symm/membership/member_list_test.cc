@@ -55,7 +55,7 @@ TEST(MemberList, RejectsShortStoreResponses) {
   const Status bad =
       gather_members(*store, kMemberListOptions, record_of(0, 1), patience()).status();
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
-  EXPECT_THAT(bad.message(), HasSubstr("asked for 1 keys and answered for 0"));
+  EXPECT_THAT(bad.message(), HasSubstr("returned 0 values for 1 keys"));
 }
 
 // The join records are complete; the response about confirmations is short.

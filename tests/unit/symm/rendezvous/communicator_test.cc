@@ -133,7 +133,7 @@ TEST_P(CommunicatorConcurrency, RejectsMixedDeviceUuidsOnAllRanks) {
         return;
       }
       EXPECT_EQ(joined.kind(), StatusKind::kInvalidArgument);
-      EXPECT_THAT(joined.message(), HasSubstr("whether their memory has the UUID of a device: "));
+      EXPECT_THAT(joined.message(), HasSubstr("whether their memory has a device UUID: "));
       EXPECT_THAT(joined.message(), HasSubstr("rank " + std::to_string(odd) + ": false"));
     });
   }
