@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "comparison.h"
-#include "symm/collectives/reducing.h"
+#include "symm/collectives/reductions.h"
 #include "symm/collectives/thresholds.h"
 #include "symm/signals/barrier.h"
 
@@ -108,19 +108,19 @@ class Bench {
   }
 
   void all_reduce_of(size_t bytes) {
-    const AllReduce request{.piece = {.bases = memory_.buffers, .buffer_bytes = kBufferBytes},
+    const AllReduce request{.range = {.bases = memory_.buffers, .buffer_bytes = kBufferBytes},
                             .count = static_cast<int64_t>(bytes / sizeof(float))};
-    const Team team{.pads = pads_, .order = order_, .channel = 0};
+    const CollectiveContext context{.pads = pads_, .order = order_, .channel = 0};
     const int iterations = static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / bytes, 2, 2000));
     run_comparison(plan_, "all-reduce " + std::to_string(bytes), iterations,
-                   {{"one-shot", [&] { expect(one_shot_all_reduce(team, request, limits_)); }},
-                    {"two-shot", [&] { expect(two_shot_all_reduce(team, request, limits_)); }}});
+                   {{"one-shot", [&] { expect(one_shot_all_reduce(context, request, limits_)); }},
+                    {"two-shot", [&] { expect(two_shot_all_reduce(context, request, limits_)); }}});
   }
 
   void measure() {
-    const Team team{.pads = pads_, .order = order_, .channel = 0};
-    const Piece piece{.bases = memory_.buffers, .buffer_bytes = kBufferBytes};
-    const Result<Thresholds> found = measure_thresholds(team, piece, 5, limits_);
+    const CollectiveContext context{.pads = pads_, .order = order_, .channel = 0};
+    const SymmetricRange range{.bases = memory_.buffers, .buffer_bytes = kBufferBytes};
+    const Result<Thresholds> found = measure_thresholds(context, range, 5, limits_);
     expect(found.status());
     if (pads_.rank() == 0) std::printf("%s\n", found->to_string().c_str());
   }

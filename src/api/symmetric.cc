@@ -266,7 +266,7 @@ void Handle::multimem_put(std::span<const std::byte> from, int64_t offset_bytes,
   const size_t place = unwrap(parts_->peers.offset_in_buffer(rank(), offset_bytes, from.size()));
   const std::byte* own = peers.buffer(rank()) + place;
   if (from.data() != own) {
-    unwrap(check_apart("from", from.data(), from.size(), 1, {own, from.size()}));
+    unwrap(check_disjoint("from", from.data(), from.size(), 1, {own, from.size()}));
   }
   unwrap(parts_->group->state());
   if (from.empty()) return;

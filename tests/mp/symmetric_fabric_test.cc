@@ -119,7 +119,7 @@ TEST_F(SymmetricFabric, WorksOnSimulatedDevices) {
     return message;
   });
   EXPECT_THAT(ranks.results(),
-              Each("rank 0: multicast of this back end does not get to other machines"));
+              Each("rank 0: multicast of this back end does not span machines"));
 }
 
 TEST_F(SymmetricFabric, UsesDescriptorsByDefault) {

@@ -89,9 +89,9 @@ TEST_F(SymmetricCudaFallback, UsesDescriptorsWhenCombinedHandlesFail) {
       }));
   EXPECT_THAT(
       gpu_results(ranks),
-      Each("not all ranks exported a fabric handle: rank 0: it has, rank 1: memory that travels as "
-           "a "
-           "descriptor and as a fabric handle was refused, and is here as a descriptor alone: "
+      Each("not all ranks exported a fabric handle: rank 0: it has, rank 1: memory that can be "
+           "exported both as a descriptor and as a fabric handle was refused, so descriptors are "
+           "used: "
            "cuMemCreate: CUDA_ERROR_NOT_PERMITTED: as the stand-in driver says"));
 }
 

@@ -221,7 +221,8 @@ TEST_P(SymmetricGpuKernelResults, ExchangesUnequalRowCounts) {
           const std::string message = error_message([&] {
             own.handle.all_to_all_v({4, splits, less, out_splits, out_offsets}, options);
           });
-          const std::string none = text("out has room for ", less, " bytes, but ", room);
+          const std::string none =
+              text("out has room for ", less, " bytes, but the ranks send ", room);
           const bool is_right =
               rank == 0 ? message.find(none) != std::string::npos : message == "nothing";
           if (!is_right || out_splits != expected_splits) return message;

@@ -180,7 +180,7 @@ TEST(SymmetricPool, DetectsDifferentBuffers) {
           (is_first ? one : two)
               .all_reduce(1, {}, {.offset_bytes = is_first ? 128 : 0, .timeout = kTestTimeout});
         });
-        return message.find("call different things") == std::string::npos ? message : "";
+        return message.find("made different calls") == std::string::npos ? message : "";
       }));
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }

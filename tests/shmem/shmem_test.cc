@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{"comparison", "comparison 99"},
         ErrorCase{"global-wait", "is not in the symmetric heap"}, ErrorCase{"signal", "sig_op 77"},
         ErrorCase{"team", "unknown team"}, ErrorCase{"context", "unknown context"},
-        ErrorCase{"counts", "the ranks call different things"},
+        ErrorCase{"counts", "ranks made different calls"},
         ErrorCase{"overlap", "overlaps this rank's buffer"},
         ErrorCase{"overlap-gathered", "dest partially overlaps source"},
         ErrorCase{"count-overflow", "exceed the address space"},

@@ -18,8 +18,8 @@
 #include "device/cuda/cuda_driver.h"
 #include "device/sim/sim_device.h"
 #include "standin/here.h"
+#include "symm/backends/cuda/kernels/barrier.h"
 #include "symm/backends/cuda/kernels/copy.h"
-#include "symm/backends/cuda/kernels/meet.h"
 #include "symm/backends/cuda/kernels/multimem.h"
 #include "symm/backends/cuda/kernels/reduce.h"
 #include "symm/backends/cuda/kernels/signal.h"
@@ -58,7 +58,7 @@ constexpr HostKernel sum_through_multicast(std::string_view name) {
 
 constexpr std::array kKernels{
     host_kernel<SignalArguments, run_signal>(kSignalName),
-    host_kernel<MeetArguments, run_meet>(kMeetName),
+    host_kernel<BarrierArguments, run_barrier>(kBarrierName),
     host_kernel<CopyArguments, run_copy>(kCopyName),
     host_kernel<StoreArguments, run_store>(kStoreName),
     host_kernel<ReduceArguments, run_reduce_bits>(kReduceBitsName),
@@ -90,11 +90,11 @@ struct Ended {
   Status why;
 };
 
-class Running final : public HostMachine {
+class SimExecutor final : public HostExecutor {
  public:
-  explicit Running(sim::SimDevice& device) : device_(device), began_(Clock::now()) {}
+  explicit SimExecutor(sim::SimDevice& device) : device_(device), began_(Clock::now()) {}
 
-  void* see(uint64_t address, uint64_t bytes) override {
+  void* translate(uint64_t address, uint64_t bytes) override {
     const auto known = seen_.find(address);
     if (known != seen_.end() && known->second.bytes >= bytes) return known->second.memory;
     const Result<void*> memory = device_.view({DeviceAddress(address), bytes}, Access::kReadWrite);
@@ -105,10 +105,10 @@ class Running final : public HostMachine {
   uint32_t copy_count(uint64_t address) override {
     return static_cast<uint32_t>(copies_at(address).size());
   }
-  void* see_copy(uint64_t address, uint64_t /*bytes*/, uint32_t copy) override {
+  void* translate_copy(uint64_t address, uint64_t /*bytes*/, uint32_t copy) override {
     return copies_at(address)[copy];
   }
-  void rest(uint32_t turn) override {
+  void back_off(uint32_t turn) override {
     if (device_.gate().is_lost()) throw Ended{device_.gate().lost_status()};
     if (turn < 20) {
       ::sched_yield();
@@ -152,24 +152,24 @@ struct Shape {
 };
 
 Status run(sim::SimDevice& device, const HostKernel& kernel, Shape shape, const void* argument) {
-  Running machine(device);
-  machine.began_ns = machine.now_ns();
-  machine.block_count = shape.block_count;
-  machine.thread_count = shape.thread_count;
-  running_machine() = &machine;
+  SimExecutor executor(device);
+  executor.began_ns = executor.now_ns();
+  executor.block_count = shape.block_count;
+  executor.thread_count = shape.thread_count;
+  current_executor() = &executor;
   Status ended;
   try {
     for (uint32_t block = 0; block < shape.block_count; ++block) {
-      machine.block_index = block;
+      executor.block_index = block;
       for (uint32_t thread = 0; thread < shape.thread_count; ++thread) {
-        machine.thread_index = thread;
+        executor.thread_index = thread;
         kernel.run(argument);
       }
     }
   } catch (const Ended& early) {
     ended = early.why;
   }
-  running_machine() = nullptr;
+  current_executor() = nullptr;
   return ended;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps the operations of one group, on one rank, one after the other: they share the group's pad.
+// Serializes the collectives of one group on one rank, since they share the group's pad.
 //
-// An operation is a row of steps, of which those that wait can end too early: at a deadline. Then
-// what was done stays done, and the same call made again goes on where it stopped; any other call
-// is refused until then, because the other ranks are still in the middle of that one.
+// A collective is a sequence of steps. A step that waits may time out. Completed steps stay
+// completed: repeating the same call continues with the step that timed out. Any other call is
+// rejected until then, because the other ranks are still inside that collective.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace ashlar::symm {
 
-enum class Operation : uint8_t {
+enum class CollectiveKind : uint8_t {
   kOneShotAllReduce,
   kTwoShotAllReduce,
   kReduceScatter,
@@ -35,43 +35,43 @@ enum class Operation : uint8_t {
   kMultimemReduce,
 };
 
-// An operation with all that must be the same on every rank. Fits the notes of a pad's line, where
-// ranks write it for each other and read it from each other.
-struct Call {
-  uint64_t code = 0;  // operation, type, reduction, root
+// A collective call with everything that must be equal on all ranks. Ranks exchange it through the
+// notes of a pad line.
+struct CallSignature {
+  uint64_t code = 0;  // kind, element type, reduction and root; see `encode`
   uint64_t bytes = 0;
   uint64_t offset_bytes = 0;
-  uint32_t memory = 0;  // which (Piece::memory); 0: there is but one
+  uint32_t memory = 0;  // SymmetricRange::memory; 0 if there is only one
 
-  // The line's barrier makes it seen, or has.
-  void note_in(PadLine& line) const;
-  static Call noted_in(const PadLine& line);
-  static uint64_t code_of(Operation operation, Reduction what = {}, int root = 0);
+  // Relaxed accesses: the barrier of the line orders them.
+  void write_to(PadLine& line) const;
+  static CallSignature read_from(const PadLine& line);
+  static uint64_t encode(CollectiveKind operation, Reduction reduction = {}, int root = 0);
   std::string to_string() const;  // "one-shot all-reduce (sum of f32, in place, 4096 bytes at 0)"
-  bool operator==(const Call&) const = default;
+  bool operator==(const CallSignature&) const = default;
 };
 
 class OrderGuard {
  public:
-  // What an operation keeps from one step to the next, also when it ends in between.
+  // State that a collective keeps between steps, including across a timeout.
   struct Progress {
     std::vector<std::byte> scratch;
-    Status outcome;         // other than ok: the ranks disagree; nothing more is read or written
-    bool has_left = false;  // if they do: has met the others once more, and is done
+    Status outcome;         // an error if the calls do not match; later steps then do no work
+    bool has_left = false;  // after a mismatch: has passed the final barrier
   };
   using Step = std::function<Status(Progress&)>;
 
-  // The outcome of all steps in order, which have the same deadline. kTimeout: call it again. Every
-  // other failure of a step, such as the group's own, ends the operation. kInvalidArgument: another
-  // one is unfinished.
-  Status run(const Call& call, Deadline deadline, std::initializer_list<Step> steps)
+  // Runs the steps in order and returns their outcome. kTimeout: repeat the call to continue. Any
+  // other error of a step, such as a failure of the group, ends the collective. kInvalidArgument if
+  // another collective is unfinished.
+  Status run(const CallSignature& call, Deadline deadline, std::initializer_list<Step> steps)
       ASHLAR_EXCLUDES(mutex_);
 
  private:
-  TimedMutex mutex_;  // for a whole operation
-  Call call_ ASHLAR_GUARDED_BY(mutex_);
+  TimedMutex mutex_;  // held during a whole collective
+  CallSignature call_ ASHLAR_GUARDED_BY(mutex_);
   bool is_unfinished_ ASHLAR_GUARDED_BY(mutex_) = false;
-  size_t next_step_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of call_
+  size_t next_step_ ASHLAR_GUARDED_BY(mutex_) = 0;
   Progress progress_ ASHLAR_GUARDED_BY(mutex_);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measuring all-reduces: both algorithms take turns at each size.
+// Measures both all-reduce algorithms, alternating at each size.
 #include "symm/collectives/thresholds.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "symm/collectives/reducing.h"
+#include "symm/collectives/reductions.h"
 
 namespace ashlar::symm {
 namespace {
@@ -18,34 +18,34 @@ namespace {
 constexpr size_t kSmallest = kKiB;
 constexpr size_t kLargest = 4 * kMiB;
 
-using Algorithm = Status (*)(const Team&, const AllReduce&, const Limits&);
+using Algorithm = Status (*)(const CollectiveContext&, const AllReduce&, const Limits&);
 
-// Each rank writes its input first, as in real use: what the same rank read before would otherwise
-// still be in its cache, which flatters the two-shot one.
-Result<uint64_t> time_one(Algorithm run, const Team& team, const AllReduce& request,
+// Each rank writes its input first, as in real use. Otherwise data that it read before would still
+// be in its cache, which favours the two-shot algorithm.
+Result<uint64_t> time_one(Algorithm run, const CollectiveContext& context, const AllReduce& request,
                           const Limits& limits) {
   const size_t bytes = static_cast<size_t>(request.count) * sizeof(float);
-  std::memset(request.piece.of(team.rank()), 0, bytes);
-  AllReduce meeting = request;
-  meeting.count = 0;
-  if (Status failed = one_shot_all_reduce(team, meeting, limits); !failed.ok()) return failed;
+  std::memset(request.range.of(context.rank()), 0, bytes);
+  AllReduce barrier = request;
+  barrier.count = 0;
+  if (Status failed = one_shot_all_reduce(context, barrier, limits); !failed.ok()) return failed;
   const auto begin = std::chrono::steady_clock::now();
-  if (Status failed = run(team, request, limits); !failed.ok()) return failed;
+  if (Status failed = run(context, request, limits); !failed.ok()) return failed;
   const auto taken = std::chrono::steady_clock::now() - begin;
   return static_cast<uint64_t>(std::chrono::nanoseconds(taken).count());
 }
 
-// The sum over all ranks, so that all decide alike.
-Result<std::vector<uint64_t>> add_up(const Team& team, const Piece& piece,
+// Sums over all ranks, so that all make the same choice.
+Result<std::vector<uint64_t>> add_up(const CollectiveContext& context, const SymmetricRange& range,
                                      const std::vector<uint64_t>& own, const Limits& limits) {
   const size_t bytes = own.size() * sizeof(uint64_t);
-  std::memcpy(piece.of(team.rank()), own.data(), bytes);
+  std::memcpy(range.of(context.rank()), own.data(), bytes);
   std::vector<uint64_t> sums(own.size());
-  const AllReduce request{.piece = piece,
+  const AllReduce request{.range = range,
                           .count = static_cast<int64_t>(own.size()),
-                          .what = {ElementType::kU64, ReduceOp::kSum},
+                          .reduction = {ElementType::kU64, ReduceOp::kSum},
                           .out = reinterpret_cast<std::byte*>(sums.data())};
-  if (Status failed = one_shot_all_reduce(team, request, limits); !failed.ok()) return failed;
+  if (Status failed = one_shot_all_reduce(context, request, limits); !failed.ok()) return failed;
   return sums;
 }
 
@@ -61,36 +61,36 @@ std::string Thresholds::to_string() const {
   return table + text("one-shot up to ", format_bytes(one_shot_bytes));
 }
 
-Result<Thresholds> measure_thresholds(const Team& team, const Piece& piece, int rounds,
-                                      const Limits& limits) {
-  if (Status wrong = check_piece(team, piece, 4 * kKiB, sizeof(uint64_t)); !wrong.ok()) {
+Result<Thresholds> measure_thresholds(const CollectiveContext& context, const SymmetricRange& range,
+                                      int rounds, const Limits& limits) {
+  if (Status wrong = check_range(context, range, 4 * kKiB, sizeof(uint64_t)); !wrong.ok()) {
     return wrong;
   }
   const size_t most =
-      std::min(kLargest, piece.buffer_bytes - static_cast<size_t>(piece.offset_bytes));
+      std::min(kLargest, range.buffer_bytes - static_cast<size_t>(range.offset_bytes));
   Thresholds found;
   std::vector<uint64_t> best;
   for (size_t bytes = kSmallest; bytes <= most; bytes *= 2) {
     found.rows.push_back({.bytes = bytes});
-    const AllReduce request{.piece = piece, .count = static_cast<int64_t>(bytes / sizeof(float))};
+    const AllReduce request{.range = range, .count = static_cast<int64_t>(bytes / sizeof(float))};
     for (const Algorithm run : {one_shot_all_reduce, two_shot_all_reduce}) {
       best.push_back(std::numeric_limits<uint32_t>::max());
       for (int round = 0; round < std::max(1, rounds); ++round) {
-        const Result<uint64_t> taken = time_one(run, team, request, limits);
+        const Result<uint64_t> taken = time_one(run, context, request, limits);
         if (!taken.ok()) return taken.status();
         best.back() = std::min(best.back(), *taken);
       }
     }
   }
-  const Result<std::vector<uint64_t>> sums = add_up(team, piece, best, limits);
+  const Result<std::vector<uint64_t>> sums = add_up(context, range, best, limits);
   if (!sums.ok()) return sums.status();
-  const double ranks_in_us = 1e3 * team.world_size();
+  const double ranks_in_us = 1e3 * context.world_size();
   found.one_shot_bytes = 0;
   for (size_t i = 0; i < found.rows.size(); ++i) {
     Thresholds::Row& row = found.rows[i];
     row.one_shot_us = static_cast<double>((*sums)[2 * i]) / ranks_in_us;
     row.two_shot_us = static_cast<double>((*sums)[2 * i + 1]) / ranks_in_us;
-    // The largest at which it wins: what is lost by noise below is little.
+    // The largest size at which one-shot wins. Noise at smaller sizes costs little.
     if ((*sums)[2 * i] <= (*sums)[2 * i + 1]) found.one_shot_bytes = row.bytes;
   }
   return found;

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which algorithm for which size, measured on the machine at hand by the ranks that will use it.
+// Chooses the all-reduce algorithm by size, measured by the ranks that will use it.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "symm/collectives/team.h"
+#include "symm/collectives/collective_context.h"
 
 namespace ashlar::symm {
 
 struct Thresholds {
-  // All-reduces of up to so many bytes are done in one step.
+  // All-reduces up to this size use the one-shot algorithm.
   size_t one_shot_bytes = size_t{64} * 1024;
 
   struct Row {
     size_t bytes = 0;
-    double one_shot_us = 0;  // for one all-reduce, the mean of all ranks
+    double one_shot_us = 0;  // per all-reduce, mean over all ranks
     double two_shot_us = 0;
   };
-  std::vector<Row> rows{};  // what was measured, from small to large
+  std::vector<Row> rows{};  // measurements, by increasing size
 
-  std::string to_string() const;  // a table, and what follows from it
+  std::string to_string() const;  // a table and the resulting threshold
 };
 
-// Collective. All ranks get the same figures: of every size the best of `rounds`. Overwrites the
-// piece, of which as many bytes are used as there are, up to 4 MiB; it must have 4 KiB.
-Result<Thresholds> measure_thresholds(const Team& team, const Piece& piece, int rounds,
-                                      const Limits& limits);
+// Collective. All ranks get the same figures, the best of `rounds` per size. Overwrites up to 4 MiB
+// of the range. REQUIRES: at least 4 KiB.
+Result<Thresholds> measure_thresholds(const CollectiveContext& context, const SymmetricRange& range,
+                                      int rounds, const Limits& limits);
 
 }  // namespace ashlar::symm

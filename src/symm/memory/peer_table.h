@@ -15,7 +15,7 @@
 #include "ashlar/peer_access.h"
 #include "base/text.h"
 #include "symm/backends/backend.h"
-#include "symm/backends/multicast/multicast_keeper.h"
+#include "symm/backends/multicast/multicast.h"
 #include "symm/core/rank_info.h"
 #include "symm/transports/remote_memory.h"
 
@@ -43,19 +43,19 @@ class PeerTable {
     std::string no_fabric{};  // why fabric handles were not used; empty if they were
   };
 
-  // `keeper` takes ownership of the multicast object when the table is destroyed.
+  // `releaser` takes ownership of the multicast object when the table is destroyed.
   PeerTable(RankInfo rank_info, const HeapBlockLayout& layout, Mappings mappings,
-            MulticastOutcome multicast, std::shared_ptr<MulticastKeeper> keeper)
+            MulticastSetupResult multicast, std::shared_ptr<MulticastReleaser> releaser)
       : rank_info_(rank_info),
         layout_(layout),
         peers_(std::move(mappings.peers)),
         remote_(std::move(mappings.remote)),
         no_fabric_(std::move(mappings.no_fabric)),
-        keeper_(std::move(keeper)),
+        releaser_(std::move(releaser)),
         multicast_(std::move(multicast)) {}
   ~PeerTable() {
     if (multicast_.multicast == nullptr) return;
-    keeper_->take({peers_[rank_info_.rank].memory, std::move(multicast_.multicast)});
+    releaser_->release({peers_[rank_info_.rank].memory, std::move(multicast_.multicast)});
   }
   PeerTable(const PeerTable&) = delete;
   PeerTable& operator=(const PeerTable&) = delete;
@@ -97,8 +97,8 @@ class PeerTable {
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
   const std::string no_fabric_;
-  const std::shared_ptr<MulticastKeeper> keeper_;  // also owned by the communicator
-  MulticastOutcome multicast_;  // destroyed before the memory that is bound to it
+  const std::shared_ptr<MulticastReleaser> releaser_;  // also owned by the communicator
+  MulticastSetupResult multicast_;  // destroyed before the memory that is bound to it
 };
 
 class PeerHandle {

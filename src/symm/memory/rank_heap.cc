@@ -145,9 +145,10 @@ void RankHeap::add_peers(HeapBlock& block, const Token& group,
   block.peers.insert_or_assign(group, std::move(peers));
 }
 
-void RankHeap::release_multicast_after(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline) {
+void RankHeap::release_multicast_after(std::shared_ptr<MulticastReleaser> releaser,
+                                       Deadline deadline) {
   MutexLock lock(mutex_);
-  deferred_releases_.push_back({std::move(keeper), deadline});
+  deferred_releases_.push_back({std::move(releaser), deadline});
 }
 
 void RankHeap::release_multicast(Deadline::Clock::time_point now) {
@@ -160,7 +161,7 @@ void RankHeap::release_multicast(Deadline::Clock::time_point now) {
     due.assign(std::move_iterator(first), std::move_iterator(deferred_releases_.end()));
     deferred_releases_.erase(first, deferred_releases_.end());
   }
-  for (const DeferredRelease& each : due) each.keeper->let_go();
+  for (const DeferredRelease& each : due) each.releaser->release_all();
 }
 
 void RankHeap::forget_group(const Token& group) {

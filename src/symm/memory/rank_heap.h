@@ -95,9 +95,9 @@ class RankHeap {
   // Drops the heap's references to the peer tables of a group that has ended.
   void forget_group(const Token& group);
 
-  // For a group that has failed: releases the multicast objects that `keeper` holds, or will hold,
-  // with the first allocation after the deadline, or when the heap is destroyed.
-  void release_multicast_after(std::shared_ptr<MulticastKeeper> keeper, Deadline deadline);
+  // For a group that has failed: releases the multicast objects that `releaser` holds, or will
+  // hold, with the first allocation after the deadline, or when the heap is destroyed.
+  void release_multicast_after(std::shared_ptr<MulticastReleaser> releaser, Deadline deadline);
 
   // Allocates zeroed memory for a group's own use. It does not count in the allocation sequence.
   Result<std::shared_ptr<HeapBlock>> allocate_internal(size_t bytes, std::string scope,
@@ -111,7 +111,7 @@ class RankHeap {
   using PersistentKey = std::pair<std::string, uint64_t>;
 
   struct DeferredRelease {
-    std::shared_ptr<MulticastKeeper> keeper{};  // also owned by peer tables
+    std::shared_ptr<MulticastReleaser> releaser{};  // also owned by peer tables
     Deadline until = Deadline::never();
   };
 

@@ -23,12 +23,12 @@ struct CollectiveBytes {
   size_t operator()(const ThresholdAllReduce& each) const { return reduced_bytes(each.request); }
   size_t operator()(const Reduce& each) const { return reduced_bytes(each); }
   size_t operator()(const ReduceScatter& each) const {
-    return reduced_bytes(each) * each.piece.bases.size();
+    return reduced_bytes(each) * each.range.bases.size();
   }
   size_t operator()(const AllGather& each) const { return static_cast<size_t>(each.bytes); }
   size_t operator()(const Broadcast& each) const { return static_cast<size_t>(each.bytes); }
   size_t operator()(const AllToAll& each) const {
-    return static_cast<size_t>(each.bytes) * each.piece.bases.size();
+    return static_cast<size_t>(each.bytes) * each.range.bases.size();
   }
   size_t operator()(const AllToAllV& each) const {
     const int64_t rows = std::accumulate(each.splits.begin(), each.splits.end(), int64_t{0});

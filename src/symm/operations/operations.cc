@@ -19,34 +19,38 @@ Overloaded(Cases...) -> Overloaded<Cases...>;
 
 }  // namespace
 
-Status check(const Team& team, const Collective& collective) {
+Status check(const CollectiveContext& context, const Collective& collective) {
   return std::visit(
-      Overloaded{[&](const ThresholdAllReduce& each) { return check_request(team, each.request); },
-                 [&](const MultimemAllReduce& each) { return check_request(team, each.request); },
-                 [&](const MultimemReduce& each) { return check_request(team, each.request); },
-                 [&](const MultimemAllGather& each) { return check_request(team, each.request); },
-                 [&](const auto& each) { return check_request(team, each); }},
+      Overloaded{
+          [&](const ThresholdAllReduce& each) { return check_request(context, each.request); },
+          [&](const MultimemAllReduce& each) { return check_request(context, each.request); },
+          [&](const MultimemReduce& each) { return check_request(context, each.request); },
+          [&](const MultimemAllGather& each) { return check_request(context, each.request); },
+          [&](const auto& each) { return check_request(context, each); }},
       collective);
 }
 
-Status perform(const Team& team, const Collective& collective, const Limits& limits) {
+Status perform(const CollectiveContext& context, const Collective& collective,
+               const Limits& limits) {
   return std::visit(
       Overloaded{
           [&](const ThresholdAllReduce& each) {
-            return all_reduce(team, each.request, each.one_shot_bytes, limits);
+            return all_reduce(context, each.request, each.one_shot_bytes, limits);
           },
-          [&](const Reduce& each) { return reduce_to_root(team, each, limits); },
-          [&](const ReduceScatter& each) { return reduce_scatter(team, each, limits); },
-          [&](const AllGather& each) { return all_gather(team, each, limits); },
-          [&](const Broadcast& each) { return broadcast(team, each, limits); },
-          [&](const AllToAll& each) { return all_to_all(team, each, limits); },
-          [&](const AllToAllV& each) { return all_to_all_v(team, each, limits); },
+          [&](const Reduce& each) { return reduce_to_root(context, each, limits); },
+          [&](const ReduceScatter& each) { return reduce_scatter(context, each, limits); },
+          [&](const AllGather& each) { return all_gather(context, each, limits); },
+          [&](const Broadcast& each) { return broadcast(context, each, limits); },
+          [&](const AllToAll& each) { return all_to_all(context, each, limits); },
+          [&](const AllToAllV& each) { return all_to_all_v(context, each, limits); },
           [&](const MultimemAllReduce& each) {
-            return multimem_all_reduce(team, each.request, limits);
+            return multimem_all_reduce(context, each.request, limits);
           },
-          [&](const MultimemReduce& each) { return multimem_reduce(team, each.request, limits); },
+          [&](const MultimemReduce& each) {
+            return multimem_reduce(context, each.request, limits);
+          },
           [&](const MultimemAllGather& each) {
-            return multimem_all_gather(team, each.request, limits);
+            return multimem_all_gather(context, each.request, limits);
           },
       },
       collective);

@@ -17,8 +17,8 @@
 #include "ashlar/atomic_op.h"
 #include "ashlar/status.h"
 #include "ashlar/types.h"
-#include "symm/collectives/moving.h"
-#include "symm/collectives/reducing.h"
+#include "symm/collectives/data_movement.h"
+#include "symm/collectives/reductions.h"
 #include "symm/collectives/thresholds.h"
 #include "symm/core/failure.h"
 #include "symm/core/in_flight_work.h"
@@ -63,8 +63,9 @@ using Collective =
 
 // `perform` runs a request on the calling thread, by pointer. `check` returns the errors that
 // `perform` would return for invalid arguments, without accessing memory.
-Status check(const Team& team, const Collective& collective);
-Status perform(const Team& team, const Collective& collective, const Limits& limits);
+Status check(const CollectiveContext& context, const Collective& collective);
+Status perform(const CollectiveContext& context, const Collective& collective,
+               const Limits& limits);
 Status check(const SignalPads& pads, const Signal& signal);
 Status perform(const SignalPads& pads, const Signal& signal, const Limits& limits);
 

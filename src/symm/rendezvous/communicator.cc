@@ -341,14 +341,14 @@ void Communicator::disconnect(const Status& reason) {
   lease_monitor_.erase_heartbeat(deadline);
   if (reason.ok()) {
     heap_.forget_group(member_list_.token);
-    multicast_keeper_->let_go();
+    multicast_releaser_->release_all();
     return;
   }
   // The ranks of a failed group cannot agree that they are done with multicast. By the time the
   // failure record expires, every live rank has read it.
-  multicast_keeper_->keep_from_now_on();
+  multicast_releaser_->defer_releases();
   heap_.forget_group(member_list_.token);
-  heap_.release_multicast_after(multicast_keeper_, Deadline::after(failure_ttl(heap_)));
+  heap_.release_multicast_after(multicast_releaser_, Deadline::after(failure_ttl(heap_)));
 }
 
 // Every rank handles its own keys. The writer of the failure record also handles those of the other

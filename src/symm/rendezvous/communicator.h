@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "ashlar/store.h"
-#include "symm/backends/multicast/multicast_keeper.h"
+#include "symm/backends/multicast/multicast.h"
 #include "symm/channel/peer_connections.h"
 #include "symm/core/failure.h"
 #include "symm/core/phase_times.h"
@@ -99,7 +99,7 @@ class Communicator {
 
   // Keeps multicast objects alive until the group ends, even if all handles are destroyed. Called
   // when work of this rank has failed: other ranks may still use the objects.
-  void keep_multicast() { multicast_keeper_->keep_from_now_on(); }
+  void keep_multicast() { multicast_releaser_->defer_releases(); }
 
   // Collective. Returns why the group did not end cleanly. The group ends in any case, even if
   // another thread of this rank is still in a rendezvous at the deadline.
@@ -148,7 +148,8 @@ class Communicator {
   LeaseMonitor lease_monitor_;
   std::shared_ptr<const PeerTable> pads_;  // set by `join`, constant afterwards
   // Also owned by peer tables, which may outlive the communicator.
-  const std::shared_ptr<MulticastKeeper> multicast_keeper_ = std::make_shared<MulticastKeeper>();
+  const std::shared_ptr<MulticastReleaser> multicast_releaser_ =
+      std::make_shared<MulticastReleaser>();
 
   PhaseTimes times_;
   TimedMutex collective_mutex_;  // serializes collectives of this rank's threads

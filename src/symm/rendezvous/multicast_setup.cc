@@ -62,10 +62,10 @@ std::string no_multicast_reason(const std::vector<RendezvousRecord>& all) {
 
 }  // namespace
 
-Result<MulticastOutcome> MulticastSetup::run(const HeapBlock& block,
-                                             const std::vector<RendezvousRecord>& all,
-                                             Deadline deadline) {
-  MulticastOutcome outcome;
+Result<MulticastSetupResult> MulticastSetup::run(const HeapBlock& block,
+                                                 const std::vector<RendezvousRecord>& all,
+                                                 Deadline deadline) {
+  MulticastSetupResult outcome;
   outcome.reason = no_multicast_reason(all);
   if (!outcome.reason.empty()) return outcome;
   MulticastDriver& driver = *context_.heap.backend().multicast();
@@ -152,9 +152,9 @@ Result<MulticastHandle> MulticastSetup::broadcast_descriptor(
 }
 
 // Missing multicast is not an error, unless the group has failed.
-Result<MulticastOutcome> MulticastSetup::continue_without(const Status& reason) const {
+Result<MulticastSetupResult> MulticastSetup::continue_without(const Status& reason) const {
   if (context_.failure.has_happened()) return context_.failure.reason();
-  MulticastOutcome outcome;
+  MulticastSetupResult outcome;
   outcome.reason = reason.message();
   return outcome;
 }

@@ -28,15 +28,15 @@ class MulticastSetup {
 
   // REQUIRES: all ranks have mapped the block. `all` are the records of all ranks. Fails only if
   // the group fails; otherwise the outcome says why there is no multicast.
-  Result<MulticastOutcome> run(const HeapBlock& block, const std::vector<RendezvousRecord>& all,
-                               Deadline deadline);
+  Result<MulticastSetupResult> run(const HeapBlock& block, const std::vector<RendezvousRecord>& all,
+                                   Deadline deadline);
 
  private:
   // Both distribute rank 0's handle to all ranks.
   Result<MulticastHandle> broadcast_fabric_handle(const FabricHandle& created, Deadline deadline);
   Result<MulticastHandle> broadcast_descriptor(std::shared_ptr<const UniqueFd> created,
                                                Deadline deadline);
-  Result<MulticastOutcome> continue_without(const Status& reason) const;
+  Result<MulticastSetupResult> continue_without(const Status& reason) const;
 
   const RendezvousContext& context_;
 };

@@ -127,11 +127,11 @@ Result<std::shared_ptr<const PeerTable>> Communicator::exchange_memory(
 
   Result<PeerTable::Mappings> mappings = handles.run(block, all, deadline);
   if (!mappings.ok()) return mappings.status();
-  Result<MulticastOutcome> multicast = MulticastSetup(borrowed).run(block, all, deadline);
+  Result<MulticastSetupResult> multicast = MulticastSetup(borrowed).run(block, all, deadline);
   if (!multicast.ok()) return multicast.status();
   before.restore();  // errors of unavailable features are in the reasons
   return std::shared_ptr<const PeerTable>(std::make_shared<PeerTable>(
-      rank_info_, block.layout, *std::move(mappings), *std::move(multicast), multicast_keeper_));
+      rank_info_, block.layout, *std::move(mappings), *std::move(multicast), multicast_releaser_));
 }
 
 std::string Communicator::no_multicast_reason() const {

@@ -230,7 +230,7 @@ TEST(SymmetricFacadeConcurrency, HandlesThatAreMixedUpAreRefusedOnAllRanks) {
     const Handle other = own.group.rendezvous(another, seconds(30));
     const Handle& mixed_up = own.group.rank() == 0 ? own.handle : other;
     EXPECT_THAT(refusal([&] { mixed_up.all_reduce(16); }),
-                HasSubstr("the ranks call different things"));
+                HasSubstr("ranks made different calls"));
     other.all_reduce(16);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));

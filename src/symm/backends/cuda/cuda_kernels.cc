@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names, and how many threads.
+// Finds kernels by name and chooses launch sizes.
 #include "symm/backends/cuda/cuda_kernels.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace ashlar::symm {
 namespace {
 
 constexpr uint64_t kWarpThreads = 32;
-// What a block is worth being started for: a few rounds of 16 bytes for each thread.
+// The bytes that justify one more block: four rounds of 16 bytes per thread.
 constexpr uint64_t kBlockBytes = uint64_t{kernels::kWorkingThreads} * 16 * 4;
 
-gpu::Driver::Launch working(gpu::Handle kernel, uint64_t bytes, const void* argument) {
+gpu::Driver::Launch launch_of(gpu::Handle kernel, uint64_t bytes, const void* argument) {
   const uint64_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
-  const uint64_t most = kernels::kMostBlocks;
+  const uint64_t most = kernels::kMaxBlocks;
   return {.kernel = kernel,
           .block_count = static_cast<uint32_t>(std::clamp(blocks, uint64_t{1}, most)),
           .thread_count = kernels::kWorkingThreads,
@@ -35,18 +35,18 @@ Result<std::unique_ptr<CudaKernels>> CudaKernels::load(gpu::GpuDevice& device) {
   const void* image = kernel_image();
   if (image == nullptr) {
     return Status::unsupported(
-        "this library was built where neither nvcc nor clang was: build it where one is");
+        "this library was built without nvcc and clang: rebuild it with one of them");
   }
   const RelaxedCapture relaxed(device);
   const Result<gpu::Handle> loaded = device.load_kernels(image);
   if (!loaded.ok()) {
     return Status::unsupported(
-        text("they are for devices from compute capability 7.0 on, and the driver says: ",
+        text("the kernels need compute capability 7.0 or later; the driver reports: ",
              loaded.status().message()));
   }
   std::unique_ptr<CudaKernels> made(new CudaKernels(device, *loaded));
   if (Status found = made->find_all(); !found.ok()) return found;
-  (void)made->pinned().grow().ok();  // who needs more than there is tries again
+  (void)made->pinned().grow().ok();  // on failure, the first use tries again
   return made;
 }
 
@@ -54,7 +54,7 @@ CudaKernels::~CudaKernels() { (void)device_.unload_kernels(loaded_).ok(); }
 
 Status CudaKernels::find_all() {
   if (Status found = find(kernels::kSignalName, signal_); !found.ok()) return found;
-  if (Status found = find(kernels::kMeetName, meet_); !found.ok()) return found;
+  if (Status found = find(kernels::kBarrierName, barrier_); !found.ok()) return found;
   if (Status found = find(kernels::kCopyName, copy_); !found.ok()) return found;
   if (Status found = find(kernels::kStoreName, store_); !found.ok()) return found;
   if (Status found = find(kernels::kReduceBitsName, reduce_bits_); !found.ok()) return found;
@@ -66,8 +66,7 @@ Status CudaKernels::find_all() {
   return {};
 }
 
-// An image that was made for GPUs without multicast has none of them, and the device may have none.
-// Sums with a sign and without have the same bits.
+// Optional: the image or the device may lack multicast. Signed and unsigned sums share a kernel.
 void CudaKernels::find_multimem() {
   if (!device_.multicast_availability().ok()) return;
   const FailuresBefore before;
@@ -94,40 +93,40 @@ Status CudaKernels::find(const std::string& name, gpu::Handle& kernel) {
   return {};
 }
 
-Status CudaKernels::launch(const kernels::SignalArguments& what, StreamId stream) const {
-  return device_.launch({.kernel = signal_, .block_count = 1, .thread_count = 1, .argument = &what},
+Status CudaKernels::launch(const kernels::SignalArguments& args, StreamId stream) const {
+  return device_.launch({.kernel = signal_, .block_count = 1, .thread_count = 1, .argument = &args},
                         stream);
 }
 
-Status CudaKernels::launch(const kernels::MeetArguments& what, StreamId stream) const {
-  const uint64_t threads = align_up(uint64_t{what.own.world_size}, kWarpThreads);
-  return device_.launch({.kernel = meet_,
+Status CudaKernels::launch(const kernels::BarrierArguments& args, StreamId stream) const {
+  const uint64_t threads = align_up(uint64_t{args.common.world_size}, kWarpThreads);
+  return device_.launch({.kernel = barrier_,
                          .block_count = 1,
                          .thread_count = static_cast<uint32_t>(threads),
-                         .argument = &what},
+                         .argument = &args},
                         stream);
 }
 
-Status CudaKernels::launch(const kernels::CopyArguments& what, uint64_t bytes,
+Status CudaKernels::launch(const kernels::CopyArguments& args, uint64_t bytes,
                            StreamId stream) const {
-  return device_.launch(working(copy_, bytes, &what), stream);
+  return device_.launch(launch_of(copy_, bytes, &args), stream);
 }
 
-Status CudaKernels::launch(const kernels::StoreArguments& what, StreamId stream) const {
-  return device_.launch(working(store_, what.count * sizeof(uint32_t), &what), stream);
+Status CudaKernels::launch(const kernels::StoreArguments& args, StreamId stream) const {
+  return device_.launch(launch_of(store_, args.count * sizeof(uint32_t), &args), stream);
 }
 
-Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& what,
+Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& args,
                            StreamId stream) const {
-  const auto op = static_cast<ReduceOp>(what.op);
+  const auto op = static_cast<ReduceOp>(args.op);
   const bool is_bitwise = op == ReduceOp::kAnd || op == ReduceOp::kOr || op == ReduceOp::kXor;
   const gpu::Handle kernel = is_bitwise ? reduce_bits_ : reduce_[static_cast<size_t>(type)];
-  return device_.launch(working(kernel, what.bytes, &what), stream);
+  return device_.launch(launch_of(kernel, args.bytes, &args), stream);
 }
 
 Status CudaKernels::launch(std::optional<ElementType> sum_of,
-                           const kernels::MultimemArguments& what, StreamId stream) const {
-  return device_.launch(working(multimem(sum_of), what.bytes, &what), stream);
+                           const kernels::MultimemArguments& args, StreamId stream) const {
+  return device_.launch(launch_of(multimem(sum_of), args.bytes, &args), stream);
 }
 
 }  // namespace ashlar::symm

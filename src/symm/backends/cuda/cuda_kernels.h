@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of symmetric memory on one CUDA device: loaded once for a heap, launched by all of
-// its groups. Thread safe.
+// The kernels of symmetric memory on one CUDA device. Loaded once per heap and shared by its
+// groups. Thread safe.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace ashlar::symm {
 
 class CudaKernels {
  public:
-  // `device` outlives it. kUnsupported: this build has none, or not for this device, and why.
+  // `device` must outlive the result. kUnsupported if this build has no kernels for the device.
   static Result<std::unique_ptr<CudaKernels>> load(gpu::GpuDevice& device);
   ~CudaKernels();
   CudaKernels(const CudaKernels&) = delete;
@@ -26,17 +26,17 @@ class CudaKernels {
   gpu::GpuDevice& device() const { return device_; }
   PinnedPool& pinned() { return pinned_; }
 
-  // Those that wait have one block, so that all of it is on the device; those that work have as
-  // many as suit the bytes.
-  Status launch(const kernels::SignalArguments& what, StreamId stream) const;
-  Status launch(const kernels::MeetArguments& what, StreamId stream) const;
-  Status launch(const kernels::CopyArguments& what, uint64_t bytes, StreamId stream) const;
-  Status launch(const kernels::StoreArguments& what, StreamId stream) const;
-  Status launch(ElementType type, const kernels::ReduceArguments& what, StreamId stream) const;
+  // Kernels that wait use one block, so that all their threads are resident. Others use as many
+  // blocks as the size justifies.
+  Status launch(const kernels::SignalArguments& args, StreamId stream) const;
+  Status launch(const kernels::BarrierArguments& args, StreamId stream) const;
+  Status launch(const kernels::CopyArguments& args, uint64_t bytes, StreamId stream) const;
+  Status launch(const kernels::StoreArguments& args, StreamId stream) const;
+  Status launch(ElementType type, const kernels::ReduceArguments& args, StreamId stream) const;
   // REQUIRES: can_multimem.
-  Status launch(std::optional<ElementType> sum_of, const kernels::MultimemArguments& what,
+  Status launch(std::optional<ElementType> sum_of, const kernels::MultimemArguments& args,
                 StreamId stream) const;
-  // Whether there is a kernel that adds such elements through multicast; empty: that stores.
+  // Whether a kernel can add such elements through multicast or, if empty, store.
   bool can_multimem(std::optional<ElementType> sum_of) const { return multimem(sum_of) != 0; }
 
  private:
@@ -51,14 +51,14 @@ class CudaKernels {
 
   gpu::GpuDevice& device_;
   const gpu::Handle loaded_;
-  // Constant once loaded.
+  // Constant after `load`.
   gpu::Handle signal_ = 0;
-  gpu::Handle meet_ = 0;
+  gpu::Handle barrier_ = 0;
   gpu::Handle copy_ = 0;
   gpu::Handle store_ = 0;
   gpu::Handle reduce_bits_ = 0;
   std::array<gpu::Handle, kElementTypeCount> reduce_{};  // by type
-  gpu::Handle multimem_store_ = 0;                       // 0, here and below: there is none
+  gpu::Handle multimem_store_ = 0;                       // 0 if not available
   std::array<gpu::Handle, kElementTypeCount> multimem_sum_{};
   PinnedPool pinned_;
 };

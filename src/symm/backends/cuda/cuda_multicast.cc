@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From objects to the driver's handles.
+// Maps objects to driver handles.
 #include "symm/backends/cuda/cuda_multicast.h"
 
 #include "base/text.h"
@@ -16,7 +16,7 @@ CudaMulticast::CudaMulticast(gpu::GpuDevice& device)
   const Result<size_t> granularity = device.multicast_granularity();
   availability_ = granularity.status();
   if (granularity.ok()) granularity_bytes_ = *granularity;
-  if (!granularity.ok()) before.restore();  // the reason has it
+  if (!granularity.ok()) before.restore();  // availability_ reports it
 }
 
 Result<CudaMulticast::Object> CudaMulticast::create(const Shape& shape) {
@@ -27,7 +27,7 @@ Result<CudaMulticast::Object> CudaMulticast::create(const Shape& shape) {
   wanted.export_fabric = shape.by_fabric;
   const Result<gpu::Handle> created = device_.create_multicast(wanted);
   if (!created.ok()) return created.status();
-  return keep(*created, shape);
+  return add(*created, shape);
 }
 
 Result<UniqueFd> CudaMulticast::export_fd(Object object) {
@@ -39,7 +39,7 @@ Result<UniqueFd> CudaMulticast::export_fd(Object object) {
 Result<CudaMulticast::Object> CudaMulticast::import_fd(int fd, const Shape& shape) {
   const Result<gpu::Handle> imported = device_.import_multicast_fd(fd);
   if (!imported.ok()) return imported.status();
-  return keep(*imported, shape);
+  return add(*imported, shape);
 }
 
 Result<FabricHandle> CudaMulticast::export_fabric(Object object) {
@@ -52,7 +52,7 @@ Result<CudaMulticast::Object> CudaMulticast::import_fabric(const FabricHandle& h
                                                            const Shape& shape) {
   const Result<gpu::Handle> imported = device_.import_multicast_fabric(handle);
   if (!imported.ok()) return imported.status();
-  return keep(*imported, shape);
+  return add(*imported, shape);
 }
 
 Status CudaMulticast::add_device(Object object) {
@@ -75,7 +75,7 @@ Result<std::byte*> CudaMulticast::map(Object object) {
   if (!entry.ok()) return entry.status();
   const Result<AddressRange> range = device_.map_multicast(entry->handle, entry->shape.bytes);
   if (!range.ok()) return range.status();
-  note_mapped(object, *range);
+  set_mapped(object, *range);
   return reinterpret_cast<std::byte*>(range->begin.value());
 }
 
@@ -86,7 +86,7 @@ Status CudaMulticast::unmap(Object object, std::byte* at) {
     return Status::invalid_argument("the multicast object is not mapped there");
   }
   Status unmapped = device_.unmap_multicast(*entry->mapped);
-  if (unmapped.ok()) note_mapped(object, std::nullopt);
+  if (unmapped.ok()) set_mapped(object, std::nullopt);
   return unmapped;
 }
 
@@ -106,7 +106,7 @@ Status CudaMulticast::release(Object object) {
   return {};
 }
 
-CudaMulticast::Object CudaMulticast::keep(gpu::Handle handle, const Shape& shape) {
+CudaMulticast::Object CudaMulticast::add(gpu::Handle handle, const Shape& shape) {
   MutexLock lock(mutex_);
   objects_.emplace(++last_, Entry{handle, shape, {}});
   return last_;
@@ -120,7 +120,7 @@ Result<CudaMulticast::Entry> CudaMulticast::find(Object object) const {
   return found->second;
 }
 
-void CudaMulticast::note_mapped(Object object, std::optional<AddressRange> range) {
+void CudaMulticast::set_mapped(Object object, std::optional<AddressRange> range) {
   MutexLock lock(mutex_);
   objects_.at(object).mapped = range;
 }

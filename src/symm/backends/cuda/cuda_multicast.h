@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast between CUDA devices, by the driver's own calls (device/gpu/gpu_multicast.cc). What the
-// driver is not asked for it does not tell, so what each object is for is remembered here. Thread
-// safe.
+// Multicast between CUDA devices through the driver (device/gpu/gpu_multicast.cc). Remembers the
+// shape of each object, since the driver cannot be queried for it. Thread safe.
 #pragma once
 
 #include <map>
@@ -16,7 +15,7 @@ namespace ashlar::symm {
 
 class CudaMulticast final : public MulticastDriver {
  public:
-  // `device` outlives it.
+  // `device` must outlive this.
   explicit CudaMulticast(gpu::GpuDevice& device);
 
   Status availability() const override { return availability_; }
@@ -40,13 +39,14 @@ class CudaMulticast final : public MulticastDriver {
     std::optional<AddressRange> mapped{};
   };
 
-  Object keep(gpu::Handle handle, const Shape& shape) ASHLAR_EXCLUDES(mutex_);
-  // A copy: no lock is held while the driver is asked, which may wait for other processes.
+  Object add(gpu::Handle handle, const Shape& shape) ASHLAR_EXCLUDES(mutex_);
+  // Returns a copy, so that no lock is held during driver calls, which may wait for other
+  // processes.
   Result<Entry> find(Object object) const ASHLAR_EXCLUDES(mutex_);
-  void note_mapped(Object object, std::optional<AddressRange> range) ASHLAR_EXCLUDES(mutex_);
+  void set_mapped(Object object, std::optional<AddressRange> range) ASHLAR_EXCLUDES(mutex_);
 
   gpu::GpuDevice& device_;
-  Status availability_;  // these two are constant after construction
+  Status availability_;  // this and the next field are constant after construction
   size_t granularity_bytes_ = 1;
 
   mutable Mutex mutex_;

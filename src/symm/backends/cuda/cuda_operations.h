@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on the memory of CUDA devices: each is a row of kernels in a stream (plan.h), which
-// use the words of the pads as the host's threads do. So are results, waits, timeouts and failures
-// the same, and several processes may share a device.
+// Operations on the memory of CUDA devices. Each is a sequence of kernels in a stream
+// (kernel_plan.h) that use the words of the pads as host threads do, so results, waits, timeouts
+// and failures are the same, and several processes may share a device.
 //
-// No kernel traps. One that ends badly says so on the rank's board, in pinned memory; what comes
-// after it in its group is not done, and the next call, or `finish`, says why. The group's failure
-// is a word on that board, too, which every kernel that waits looks at.
+// Kernels never trap. A kernel that fails writes an error to the status board in pinned memory;
+// later work of the group is skipped, and the next call or `finish` reports the error. A failure of
+// the group is a word on the same board, which waiting kernels poll.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 #include "symm/backends/backend.h"
 #include "symm/backends/cuda/cuda_kernels.h"
-#include "symm/backends/cuda/plan.h"
+#include "symm/backends/cuda/kernel_plan.h"
 #include "symm/backends/device/device_operations.h"
 #include "symm/backends/device/external_buffer.h"
 
@@ -24,76 +24,81 @@ namespace ashlar::symm {
 
 class CudaOperations final : public DeviceOperations {
  public:
-  // Where kernels, and memory of their own, come from: outlive it.
-  struct Means {
+  // Must outlive the operations.
+  struct Resources {
     CudaKernels& kernels;
     Backend& backend;
   };
-  // kUnsupported: more ranks than kernels are told of.
-  static Result<std::unique_ptr<Operations>> make(const Means& means,
+  // kUnsupported if there are more than kernels::kMaxRanks ranks.
+  static Result<std::unique_ptr<Operations>> make(const Resources& resources,
                                                   const OperationsOptions& options);
   ~CudaOperations() override;
 
-  Status store_words(const PeerTable& peers, const WordFillRequest& what,
+  Status store_words(const PeerTable& peers, const WordFillRequest& request,
                      const RunOptions& run_options) override;
-  Status multicast_put(const PeerTable& peers, const MulticastPut& what,
+  Status multicast_put(const PeerTable& peers, const MulticastPut& request,
                        const RunOptions& run_options) override;
-  Status run(const Signal& what, const RunOptions& run_options) override;
-  Status run(const Collective& what, const RunOptions& run_options) override;
+  Status run(const Signal& request, const RunOptions& run_options) override;
+  Status run(const Collective& request, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
   bool has_failed_work() override;
 
  private:
-  using Record = PinnedPool::Piece<kernels::Record>;
+  using Record = PinnedPool::Slot<kernels::CallRecord>;
 
-  CudaOperations(const Means& means, const OperationsOptions& options, SignalPads pads,
-                 PinnedPool::Piece<kernels::Board> board, std::shared_ptr<MappedMemory> desk);
+  CudaOperations(const Resources& resources, const OperationsOptions& options, SignalPads pads,
+                 PinnedPool::Slot<kernels::StatusBoard> board, std::shared_ptr<MappedMemory> state);
 
-  Team team() { return {.pads = pads_, .order = unused_, .channel = options_.channel_count - 1}; }
-  // kInvalidArgument: the device may not read and write it.
+  CollectiveContext context() {
+    return {.pads = pads_, .order = unused_order_, .channel = options_.channel_count - 1};
+  }
+  // kInvalidArgument if the device cannot read and write the buffer.
   Status check_usable(const ExternalBuffer& other);
-  // Without the address of multicast where there is no kernel that could use it.
-  Collective as_can_be(Collective what) const;
+  // Clears the multicast address if no kernel supports the operation.
+  Collective without_unsupported_multicast(Collective request) const;
 
-  // Where kernels of one call find what.
-  struct Places {
-    uint64_t record = 0;  // how it ended; 0: on the board
+  // Addresses for the kernels of one call.
+  struct LaunchBuffers {
+    uint64_t record = 0;  // receives the result; 0 for the status board
     uint64_t rows = 0;    // the record of an all-to-all-v
     uint64_t scratch = 0;
     uint64_t timeout_ns = 0;
   };
-  Status launch(const Plan& plan, const Places& places, StreamId stream);
-  kernels::Common own(kernels::Common rank_info, const Places& places) const;
-  // `rows`: where an all-to-all-v says what came; null: it is none.
-  Status submit(const Plan& plan, const AllToAllV* rows, const RunOptions& run_options);
-  Status submit_in_stream(const Plan& plan, const AllToAllV* rows, const RunOptions& run_options);
-  Status run_now(const Plan& plan, const AllToAllV* rows, const RunOptions& run_options);
-  Result<Places> places_for(const Plan& plan, const RunOptions& run_options);
-  Result<uint64_t> scratch_of(size_t bytes) ASHLAR_EXCLUDES(mutex_);
+  Status launch(const KernelPlan& plan, const LaunchBuffers& buffers, StreamId stream);
+  // Adds the addresses of this call to the common arguments.
+  kernels::CommonArguments fill_common(kernels::CommonArguments common,
+                                       const LaunchBuffers& buffers) const;
+  // `rows` receives the splits of an all-to-all-v; null for other collectives.
+  Status submit(const KernelPlan& plan, const AllToAllV* rows, const RunOptions& run_options);
+  Status submit_in_stream(const KernelPlan& plan, const AllToAllV* rows,
+                          const RunOptions& run_options);
+  Status run_now(const KernelPlan& plan, const AllToAllV* rows, const RunOptions& run_options);
+  Result<LaunchBuffers> prepare_buffers(const KernelPlan& plan, const RunOptions& run_options);
+  Result<uint64_t> scratch_address(size_t bytes) ASHLAR_EXCLUDES(mutex_);
 
-  // --- cuda_stores.cc: what is no part of the group's work
-  // Puts it into the stream, or into one of its own, and waits.
-  Status run_alone(const std::function<Status(StreamId stream)>& launch,
-                   const RunOptions& run_options);
+  // Runs work that is not part of the group's order: in the given stream, or in another one and
+  // waits. Defined in cuda_stores.cc, with store_words and multicast_put.
+  Status run_unordered(const std::function<Status(StreamId stream)>& launch,
+                       const RunOptions& run_options);
 
-  // What ended badly in a stream and was not told yet; told now.
-  Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
-  Status status_of(const kernels::Ending& ending);
-  // Of what was not told yet, its number on the board; what is there is told by storing it.
-  std::optional<uint32_t> untold_end() const ASHLAR_REQUIRES(mutex_);
+  // Returns and clears the error of stream work that was not reported yet.
+  Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
+  Status status_of(const kernels::KernelResult& result);
+  // The number of the unreported error on the board. Storing it in `told` marks it as reported.
+  std::optional<uint32_t> unreported_error() const ASHLAR_REQUIRES(mutex_);
 
   gpu::GpuDevice& device_;
   CudaKernels& kernels_;
   Backend& backend_;
-  const SignalPads pads_;  // addresses of the device: the host looks at none of it
-  OrderGuard unused_;      // the order is kept by streams, and by kernels
-  const PinnedPool::Piece<kernels::Board> board_;
-  const std::shared_ptr<MappedMemory> desk_;  // also its backend's, as all memory is
+  const SignalPads pads_;    // device addresses, which the host must not dereference
+  OrderGuard unused_order_;  // streams and kernels keep the order instead
+  const PinnedPool::Slot<kernels::StatusBoard> board_;
+  const std::shared_ptr<MappedMemory> device_state_;  // shared with the back end
 
   Mutex mutex_;
-  // The last is the largest; others may still be in use by work in streams.
-  std::vector<std::shared_ptr<MappedMemory>> scratches_ ASHLAR_GUARDED_BY(mutex_);
+  // The last is the largest. Stream work may still use the others.
+  std::vector<std::shared_ptr<MappedMemory>> scratch_buffers_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank does alone on CUDA devices: words stored by a kernel, bytes copied to all ranks by
-// one that goes through the switch, or one rank after the other.
+// Operations of a single rank on CUDA devices: storing words, and copying to all ranks through the
+// switch or one by one.
 #include "base/align.h"
 #include "symm/backends/cuda/cuda_operations.h"
 #include "symm/backends/device/event_completion.h"
@@ -13,29 +13,29 @@ uint64_t address_at(const std::byte* memory) { return reinterpret_cast<uint64_t>
 
 }  // namespace
 
-Status CudaOperations::store_words(const PeerTable& peers, const WordFillRequest& what,
+Status CudaOperations::store_words(const PeerTable& peers, const WordFillRequest& request,
                                    const RunOptions& run_options) {
   kernels::StoreArguments arguments{};
-  arguments.at = address_at(peers.pad(what.rank) + what.offset);
-  arguments.count = what.count;
-  arguments.value = what.value;
-  return run_alone([&](StreamId stream) { return kernels_.launch(arguments, stream); },
-                   run_options);
+  arguments.at = address_at(peers.pad(request.rank) + request.offset);
+  arguments.count = request.count;
+  arguments.value = request.value;
+  return run_unordered([&](StreamId stream) { return kernels_.launch(arguments, stream); },
+                       run_options);
 }
 
-// What is left over goes as copies: no kernel is worth a few bytes.
-Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut& what,
+// Bytes that do not fill a pack are copied without a kernel.
+Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut& request,
                                      const RunOptions& run_options) {
-  if (Status wrong = check_usable(elsewhere_of(what)); !wrong.ok()) return wrong;
+  if (Status wrong = check_usable(external_buffer_of(request)); !wrong.ok()) return wrong;
   kernels::MultimemArguments through{};
   through.is_alone = 1;
-  through.multicast = address_at(what.multicast);
-  through.from = address_at(what.from.data());
+  through.multicast = address_at(request.multicast);
+  through.from = address_at(request.from.data());
   if (kernels_.can_multimem(std::nullopt) &&
       is_aligned(through.multicast | through.from, kPackBytes)) {
-    through.bytes = what.from.size() / kPackBytes * kPackBytes;
+    through.bytes = request.from.size() / kPackBytes * kPackBytes;
   }
-  const std::span<const std::byte> rest = what.from.subspan(through.bytes);
+  const std::span<const std::byte> rest = request.from.subspan(through.bytes);
   const auto launch = [&](StreamId stream) -> Status {
     if (through.bytes != 0) {
       if (Status launched = kernels_.launch(std::nullopt, through, stream); !launched.ok()) {
@@ -43,7 +43,7 @@ Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut&
       }
     }
     for (int rank = 0; rank < options_.rank_info.world_size && !rest.empty(); ++rank) {
-      const std::byte* to = peers.buffer(rank) + what.offset + through.bytes;
+      const std::byte* to = peers.buffer(rank) + request.offset + through.bytes;
       if (to == rest.data()) continue;
       Status copied = device_.copy(DeviceAddress(address_at(to)),
                                    DeviceAddress(address_at(rest.data())), rest.size(), stream);
@@ -51,22 +51,22 @@ Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut&
     }
     return {};
   };
-  return run_alone(launch, run_options);
+  return run_unordered(launch, run_options);
 }
 
-Status CudaOperations::run_alone(const std::function<Status(StreamId stream)>& launch,
-                                 const RunOptions& run_options) {
-  if (!run_options.stream) return or_lost(own_streams_.run(launch));
-  if (Status capture = refuse_capture(device_, *run_options.stream); !capture.ok()) {
-    return or_lost(capture);
+Status CudaOperations::run_unordered(const std::function<Status(StreamId stream)>& launch,
+                                     const RunOptions& run_options) {
+  if (!run_options.stream) return report_if_lost(blocking_streams_.run(launch));
+  if (Status capture = check_not_capturing(device_, *run_options.stream); !capture.ok()) {
+    return report_if_lost(capture);
   }
   Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
-  if (!end.ok()) return or_lost(end.status());
-  // Some of it may be in the stream, also if the rest could not be.
+  if (!end.ok()) return report_if_lost(end.status());
+  // If a launch fails, earlier ones may already be in the stream.
   const Status launched = launch(*run_options.stream);
   const Status recorded = device_.record_event((*end)->event(), *run_options.stream);
   run_options.in_flight->add(*std::move(end));
-  return or_lost(launched.ok() ? recorded : launched);
+  return report_if_lost(launched.ok() ? recorded : launched);
 }
 
 }  // namespace ashlar::symm

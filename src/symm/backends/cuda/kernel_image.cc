@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The image is put into the object by the assembler, from the file that CMake names.
+// The assembler embeds the file that CMake names.
 #include "symm/backends/cuda/kernel_image.h"
 
 #include "ashlar/export.h"
 
 #if defined(ASHLAR_KERNEL_IMAGE)
-// Aligned as a driver's structures are; the zero ends PTX, which is text.
+// Aligned for the driver's structures. The zero terminates PTX, which is text.
 asm(R"(
 .pushsection .rodata
 .balign 64

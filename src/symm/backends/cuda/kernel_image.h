@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of symmetric memory as the library carries them: what nvcc or clang made of
-// symm/backends/cuda/kernels/kernels.cu when this was built.
+// The compiled kernels embedded in the library: symm/backends/cuda/kernels/kernels.cu, compiled by
+// nvcc or clang at build time.
 #pragma once
 
 namespace ashlar::symm {
 
-// What a CUDA driver loads: a fat binary, or the text of PTX with a zero at its end. Null: where
-// this was built there was no compiler for it.
+// A fat binary or zero-terminated PTX, as the CUDA driver loads it. Null if no compiler was
+// available at build time.
 const void* kernel_image();
 
 }  // namespace ashlar::symm

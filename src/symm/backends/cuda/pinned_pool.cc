@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pieces that fit either use.
+// All slots are large enough for either type.
 #include "symm/backends/cuda/pinned_pool.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kPieceBytes =
-    align_up(std::max(sizeof(kernels::Board), sizeof(kernels::Record)), size_t{128});
-constexpr size_t kPiecesOfASlab = 64;
+constexpr size_t kSlotBytes =
+    align_up(std::max(sizeof(kernels::StatusBoard), sizeof(kernels::CallRecord)), size_t{128});
+constexpr size_t kSlotsPerSlab = 64;
 
 }  // namespace
 
-// A device that is lost keeps it.
+// Freeing fails on a lost device, which is ignored.
 PinnedPool::~PinnedPool() {
   MutexLock lock(mutex_);
   for (void* each : slabs_) (void)device_.free_host(each).ok();
@@ -26,37 +26,37 @@ PinnedPool::~PinnedPool() {
 
 Status PinnedPool::grow() {
   const RelaxedCapture relaxed(device_);
-  const Result<void*> slab = device_.allocate_host(kPiecesOfASlab * kPieceBytes);
+  const Result<void*> slab = device_.allocate_host(kSlotsPerSlab * kSlotBytes);
   if (!slab.ok()) return slab.status();
   MutexLock lock(mutex_);
   slabs_.push_back(*slab);
-  idle_.reserve(slabs_.size() * kPiecesOfASlab);  // giving back needs no more
-  for (size_t i = 0; i < kPiecesOfASlab; ++i) {
-    idle_.push_back(static_cast<std::byte*>(*slab) + i * kPieceBytes);
+  idle_.reserve(slabs_.size() * kSlotsPerSlab);  // releasing a slot then never allocates
+  for (size_t i = 0; i < kSlotsPerSlab; ++i) {
+    idle_.push_back(static_cast<std::byte*>(*slab) + i * kSlotBytes);
   }
   return {};
 }
 
-Result<PinnedPool::Piece<kernels::Board>> PinnedPool::take_board() {
-  const Result<void*> memory = take();
+Result<PinnedPool::Slot<kernels::StatusBoard>> PinnedPool::acquire_board() {
+  const Result<void*> memory = acquire();
   if (!memory.ok()) return memory.status();
-  return Piece<kernels::Board>(*this, *memory);
+  return Slot<kernels::StatusBoard>(*this, *memory);
 }
 
-Result<PinnedPool::Piece<kernels::Record>> PinnedPool::take_record() {
-  const Result<void*> memory = take();
+Result<PinnedPool::Slot<kernels::CallRecord>> PinnedPool::acquire_record() {
+  const Result<void*> memory = acquire();
   if (!memory.ok()) return memory.status();
-  return Piece<kernels::Record>(*this, *memory);
+  return Slot<kernels::CallRecord>(*this, *memory);
 }
 
-Result<void*> PinnedPool::take() {
+Result<void*> PinnedPool::acquire() {
   for (;;) {
     {
       MutexLock lock(mutex_);
       if (!idle_.empty()) {
         void* memory = idle_.back();
         idle_.pop_back();
-        std::memset(memory, 0, kPieceBytes);
+        std::memset(memory, 0, kSlotBytes);
         return memory;
       }
     }
@@ -64,7 +64,7 @@ Result<void*> PinnedPool::take() {
   }
 }
 
-void PinnedPool::give_back(void* memory) {
+void PinnedPool::release(void* memory) {
   MutexLock lock(mutex_);
   idle_.push_back(memory);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned host memory for kernels of symmetric memory to say things in: pieces of one size, many to
-// an allocation, used again and again. Getting such memory and freeing it may wait for all that the
-// device does, ranks that wait for this one included, so there is some before the first call, and
-// it is kept until nothing of the heap is left. Thread safe.
+// A pool of pinned host memory in slots of one size, for results of kernels. Allocating and freeing
+// pinned memory may wait for all device work, including kernels that wait for this rank. The pool
+// therefore allocates before the first call and frees only with the heap. Thread safe.
 #pragma once
 
 #include <memory>
@@ -18,46 +17,46 @@ namespace ashlar::symm {
 
 class PinnedPool {
  public:
-  // `device` outlives it.
+  // `device` must outlive this.
   explicit PinnedPool(Device& device) : device_(device) {}
   ~PinnedPool();
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  // Gives its memory back. Whoever got it is done with it by then.
+  // Returns its memory on destruction. REQUIRES: the device no longer uses it then.
   template <typename T>
-  class Piece {
+  class Slot {
    public:
-    Piece() = default;
-    Piece(PinnedPool& pool, void* memory) : pool_(&pool), memory_(memory) {}
-    ~Piece() {
-      if (pool_ != nullptr) pool_->give_back(memory_);
+    Slot() = default;
+    Slot(PinnedPool& pool, void* memory) : pool_(&pool), memory_(memory) {}
+    ~Slot() {
+      if (pool_ != nullptr) pool_->release(memory_);
     }
-    Piece(Piece&& other) noexcept
+    Slot(Slot&& other) noexcept
         : pool_(std::exchange(other.pool_, nullptr)), memory_(other.memory_) {}
-    Piece& operator=(Piece&&) = delete;
+    Slot& operator=(Slot&&) = delete;
 
     T* operator->() const { return static_cast<T*>(memory_); }
     T& operator*() const { return *static_cast<T*>(memory_); }
-    // For the host and for the device.
+    // Valid on the host and on the device.
     uint64_t address() const { return reinterpret_cast<uint64_t>(memory_); }
-    // It is not given back: who knows whether the device still writes to it.
+    // Leaks the slot until the pool is destroyed, because the device may still write to it.
     void abandon() { pool_ = nullptr; }
 
    private:
-    PinnedPool* pool_ = nullptr;  // null: it is not given back
+    PinnedPool* pool_ = nullptr;  // null if moved from or abandoned
     void* memory_ = nullptr;
   };
 
-  // More pieces.
+  // Allocates more slots.
   Status grow() ASHLAR_EXCLUDES(mutex_);
-  Result<Piece<kernels::Board>> take_board();
-  Result<Piece<kernels::Record>> take_record();
+  Result<Slot<kernels::StatusBoard>> acquire_board();
+  Result<Slot<kernels::CallRecord>> acquire_record();
 
  private:
-  // All zero.
-  Result<void*> take() ASHLAR_EXCLUDES(mutex_);
-  void give_back(void* memory) ASHLAR_EXCLUDES(mutex_);
+  // Returns zeroed memory.
+  Result<void*> acquire() ASHLAR_EXCLUDES(mutex_);
+  void release(void* memory) ASHLAR_EXCLUDES(mutex_);
 
   Device& device_;
   Mutex mutex_;

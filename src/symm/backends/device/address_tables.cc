@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Places in slabs, and copies to them.
+// Allocates tables from slabs and fills them.
 #include "symm/backends/device/address_tables.h"
 
 #include "base/align.h"
@@ -9,7 +9,7 @@
 namespace ashlar::symm {
 namespace {
 
-// A line of a device's cache: no two tables share one.
+// The size of a device cache line, so that no two tables share one.
 constexpr uint64_t kTableAlignment = 128;
 
 }  // namespace

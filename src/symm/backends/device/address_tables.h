@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of addresses in a device's memory, for kernels of the user's: as many for each group as
-// its handles ask for, many to an allocation. Nothing here waits for anybody's work: memory is
-// mapped, not allocated by a call that may, and filled in a stream of its own. Thread safe.
+// Tables of the ranks' addresses in device memory, for user kernels. Many tables share an
+// allocation. Creating one never waits for other device work: memory is mapped instead of allocated
+// by a call that may synchronize, and filled in a separate stream. Thread safe.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace ashlar::symm {
 
 class AddressTables {
  public:
-  // Gives its place back. Whoever reads it is done by then.
+  // Releases its memory on destruction. REQUIRES: no kernel reads it any more.
   class Table {
    public:
     Table(AddressTables& all, std::byte* at) : all_(all), at_(at) {}
@@ -27,7 +27,7 @@ class AddressTables {
     Table(const Table&) = delete;
     Table& operator=(const Table&) = delete;
 
-    // Addresses of the device, at one.
+    // A device address of an array of device addresses.
     std::byte* const* at() const { return reinterpret_cast<std::byte* const*>(at_); }
 
    private:
@@ -35,13 +35,13 @@ class AddressTables {
     std::byte* const at_;
   };
 
-  // All tables have so many entries. `device` and `backend`, which is the device's, outlive it, and
-  // it outlives its tables.
+  // All tables have `entry_count` entries. `device` and its `backend` must outlive this, and this
+  // must outlive its tables.
   AddressTables(Device& device, Backend& backend, size_t entry_count);
   AddressTables(const AddressTables&) = delete;
   AddressTables& operator=(const AddressTables&) = delete;
 
-  // REQUIRES: as many entries as there are.
+  // REQUIRES: entries.size() == entry_count.
   Result<std::unique_ptr<Table>> make(std::span<std::byte* const> entries);
 
  private:
@@ -51,7 +51,7 @@ class AddressTables {
   Device& device_;
   Backend& backend_;
   const size_t table_bytes_;
-  OwnStreams streams_;
+  BlockingStreams streams_;
 
   Mutex mutex_;
   std::vector<std::shared_ptr<MappedMemory>> slabs_ ASHLAR_GUARDED_BY(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Create, map, zero; export and import.
+// Creates, maps, exports and imports extents.
 #include "symm/backends/device/device_backend.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace ashlar::symm {
 namespace {
 
-// One extent, mapped at addresses of its own. Nothing waits for work here: what ranks do together
-// is waited for by handles and groups (in_flight.h), and a user's own work is the user's.
+// One mapped extent. Destruction does not wait for device work: handles and groups wait for
+// operations of symmetric memory (in_flight_work.h), and users for their own kernels.
 class MappedExtent final : public MappedMemory {
  public:
   MappedExtent(Device& device, ExtentId extent, AddressRange range, Status no_fabric)
@@ -23,7 +23,7 @@ class MappedExtent final : public MappedMemory {
         extent_(extent),
         range_(range),
         no_fabric_(std::move(no_fabric)) {}
-  // In reverse order. A device that is lost keeps what it has until the process ends.
+  // Errors of a lost device are ignored; it keeps its memory until the process exits.
   ~MappedExtent() override {
     (void)device_.unmap(range_).ok();
     (void)device_.free_addresses(range_).ok();
@@ -32,7 +32,7 @@ class MappedExtent final : public MappedMemory {
 
   Device& device() const { return device_; }
   ExtentId extent() const { return extent_; }
-  // Why it does not travel as a fabric handle, although the device has them; ok: it does.
+  // Why it cannot be exported as a fabric handle although the device can; ok if it can.
   const Status& no_fabric() const { return no_fabric_; }
 
  private:
@@ -60,7 +60,7 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size
   const std::optional<uint64_t> rounded =
       try_align_up(std::max<uint64_t>(bytes, 1), uint64_t{granularity_bytes()});
   if (!rounded) {
-    return Status::out_of_memory(text("symmetric memory of ", bytes, " bytes: more than there is"));
+    return Status::out_of_memory(text("symmetric memory of ", bytes, " bytes: too large"));
   }
   Result<Created> created = create(*rounded);
   if (!created.ok()) return created.status();
@@ -71,9 +71,9 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size
   return mapped;
 }
 
-// For every way that the device has: which one is taken depends on who will be met. The service
-// behind fabric handles may have ended since the device was tried, or the driver may have either
-// and not both at once; descriptors do without it, and the memory remembers why.
+// Requests both export types if the device has them, since the type is chosen at the rendezvous.
+// The service for fabric handles may have stopped since the device was probed, or the driver may
+// support only one type per allocation. Then falls back to descriptors and remembers the reason.
 Result<DeviceBackend::Created> DeviceBackend::create(size_t bytes) {
   const DeviceProperties& can = device_.properties();
   CreateOptions options;
@@ -90,8 +90,8 @@ Result<DeviceBackend::Created> DeviceBackend::create(size_t bytes) {
   const Result<ExtentId> without = device_.create(bytes, options);
   if (!without.ok()) return without.status();
   return Created{*without,
-                 Status::unsupported(text("memory that travels as a descriptor and as a fabric "
-                                          "handle was refused, and is here as a descriptor alone: ",
+                 Status::unsupported(text("memory that can be exported both as a descriptor and as "
+                                          "a fabric handle was refused, so descriptors are used: ",
                                           refused.call(), ": ", refused.message()))};
 }
 
@@ -123,7 +123,7 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::map(Created created, size_t
   return mapped;
 }
 
-// In a stream of its own, which nothing else is in: it waits for no other work.
+// Uses a separate stream, so that it waits for no other work.
 Status DeviceBackend::zero(DeviceAddress at, size_t bytes) {
   const RelaxedCapture relaxed(device_);
   const Result<StreamId> stream = device_.create_stream();
@@ -172,21 +172,21 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::import_fabric(const FabricH
   return map_imported(device_.import_fabric(handle, bytes), bytes);
 }
 
-// The driver cannot tell how large it is, but a mapping that is larger than what is there fails.
+// The driver does not report the size of an import, but a mapping that is too large fails.
 Result<std::shared_ptr<MappedMemory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
                                                                   size_t bytes) {
   if (extent.status().is(StatusKind::kInvalidArgument)) {
-    return Status::format(
-        text("what came is no symmetric memory of ", bytes, " bytes: ", extent.status().message()));
+    return Status::format(text("the peer sent no symmetric memory of ", bytes,
+                               " bytes: ", extent.status().message()));
   }
   if (!extent.ok()) return extent.status();
   return map({*extent, {}}, bytes);
 }
 
-// Another device of this process has addresses that are good for that one alone.
+// Mappings of another device of this process are not valid for this one, so the memory is imported.
 Result<std::shared_ptr<MappedMemory>> DeviceBackend::adopt(std::shared_ptr<MappedMemory> lent) {
   const auto* own = dynamic_cast<const MappedExtent*>(lent.get());
-  if (own == nullptr) return Status::format("what was lent is no memory of a device");
+  if (own == nullptr) return Status::format("the adopted memory is not device memory");
   if (&own->device() == &device_) return lent;
   const bool has_descriptors =
       own->device().properties().can_export_fd && device_.properties().can_export_fd;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symmetric memory of a device, whichever it is: extents that are created to travel as descriptors
-// and, where the device can, as fabric handles; mapped here and at every other rank's device.
-// Written to the contract of `Device` alone.
+// Symmetric memory on any Device: extents that can be exported as file descriptors and, where the
+// device supports it, as fabric handles, and are mapped by every rank's device.
 #pragma once
 
 #include <memory>
@@ -16,9 +15,8 @@ namespace ashlar::symm {
 
 class DeviceBackend final : public Backend {
  public:
-  // `device` outlives it, and all memory that comes from it. kUnsupported: it has no virtual
-  // memory, or none that other processes can have.
-  // `multicast`: the device's; null: it has none.
+  // `device` must outlive the result and all memory that it allocates. `multicast` is null if the
+  // device has none. kUnsupported if the device has no virtual memory that can be exported.
   static Result<std::unique_ptr<Backend>> over(Device& device,
                                                std::unique_ptr<MulticastDriver> multicast);
 
@@ -35,7 +33,7 @@ class DeviceBackend final : public Backend {
   MulticastDriver* multicast() override { return multicast_.get(); }
   Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> lent) override;
 
-  // What is behind it. REQUIRES: memory of a back end of this kind.
+  // REQUIRES: `memory` is from a DeviceBackend.
   static ExtentId extent_of(const MappedMemory& memory);
 
  private:
@@ -43,16 +41,16 @@ class DeviceBackend final : public Backend {
       : device_(device), multicast_(std::move(multicast)) {}
   struct Created {
     ExtentId extent;
-    Status no_fabric{};  // why it does not travel as a fabric handle, although the device has them
+    Status no_fabric{};  // why it cannot be exported as a fabric handle although the device can
   };
   Result<Created> create(size_t bytes);
-  // An extent that was imported as `what`, or why not.
+  // Maps an imported extent, or returns the error of the import.
   Result<std::shared_ptr<MappedMemory>> map_imported(const Result<ExtentId>& extent, size_t bytes);
   Status cannot(std::string_view what) const;
-  // Puts an extent behind addresses of its own, for this device. Takes the extent in any case.
+  // Maps an extent at newly reserved addresses. Takes ownership of the extent, even on failure.
   Result<std::shared_ptr<MappedMemory>> map(Created created, size_t bytes);
   Status zero(DeviceAddress at, size_t bytes);
-  // Of all that is allocated, so that it can be bound to multicast where there is such.
+  // Allocation granularity, such that memory can be bound to multicast objects.
   size_t granularity_bytes() const;
 
   Device& device_;

@@ -18,7 +18,7 @@ DeviceAddress address_in(const PeerTable& peers, int rank, size_t offset) {
 Status DeviceOperations::put(const PeerTable& peers, int to, size_t offset,
                              std::span<const std::byte> from) {
   if (from.empty()) return {};
-  return own_streams_.run([&](StreamId stream) {
+  return blocking_streams_.run([&](StreamId stream) {
     return device_.copy_to_device(address_in(peers, to, offset), from.data(), from.size(), stream);
   });
 }
@@ -26,7 +26,7 @@ Status DeviceOperations::put(const PeerTable& peers, int to, size_t offset,
 Status DeviceOperations::get(const PeerTable& peers, int from, size_t offset,
                              std::span<std::byte> to) {
   if (to.empty()) return {};
-  return own_streams_.run([&](StreamId stream) {
+  return blocking_streams_.run([&](StreamId stream) {
     return device_.copy_to_host(to.data(), address_in(peers, from, offset), to.size(), stream);
   });
 }
@@ -50,15 +50,15 @@ Result<uint64_t> DeviceOperations::counter_value(int /*from*/, int /*channel*/) 
 
 Status DeviceOperations::finish(StreamId stream) {
   const RelaxedCapture relaxed(device_);
-  return or_lost(device_.synchronize_stream(stream));
+  return report_if_lost(device_.synchronize_stream(stream));
 }
 
-Status DeviceOperations::put_in(StreamId stream, const Work& work) {
+Status DeviceOperations::enqueue(StreamId stream, const Work& work) {
   if (!work.is_ordered) return work.launch(stream);
-  return order_.in_order(stream, [&] { return work.launch(stream); });
+  return order_.enqueue(stream, [&] { return work.launch(stream); });
 }
 
-Status DeviceOperations::or_lost(const Status& ended) {
+Status DeviceOperations::report_if_lost(const Status& ended) {
   if (!ended.is(StatusKind::kDeviceLost)) return ended;
   options_.failure->report(Status::device_lost(
       "work", ended.code(),

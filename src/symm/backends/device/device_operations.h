@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on a device's memory as far as the contract of `Device` goes: bytes are put and got by
-// copies, whichever device it is. Signals and collectives are work that a device does by itself,
-// which every vendor has another way for: here they are refused, and a back end that has kernels
-// for them builds on this.
+// Operations on device memory that need only the Device interface: put and get by copies. Signals
+// and collectives need kernels and are rejected here; back ends with kernels derive from this
+// class.
 #pragma once
 
 #include <functional>
@@ -17,10 +16,11 @@ namespace ashlar::symm {
 
 class DeviceOperations : public Operations {
  public:
-  // `device` outlives it. `no_kernels`: why there are none; ok: this build has none.
+  // `device` must outlive this. `no_kernels`: why kernels are unavailable; ok if the build has
+  // none.
   DeviceOperations(Device& device, const OperationsOptions& options, Status no_kernels = {})
       : options_(options),
-        own_streams_(device),
+        blocking_streams_(device),
         device_(device),
         no_kernels_(std::move(no_kernels)),
         order_(device) {}
@@ -34,25 +34,23 @@ class DeviceOperations : public Operations {
   Status run(const Collective& what, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
-  // Nothing is: `one_shot_bytes` of the group's options decides.
+  // Returns no thresholds: `one_shot_bytes` of the group's options decides.
   Result<std::optional<Thresholds>> measure(const PeerTable& room, size_t bytes,
                                             Deadline deadline) override;
 
  protected:
-  // --- for those that have kernels
-
-  // Puts work into a stream. What is ordered comes behind everything else that is; signals alone
-  // are not.
+  // For back ends with kernels. Ordered work runs after all earlier ordered work of the group; only
+  // signals are unordered.
   struct Work {
     std::function<Status(StreamId stream)> launch{};
     bool is_ordered = false;
   };
-  Status put_in(StreamId stream, const Work& work);
-  // A device that is lost does nothing for its group any more: then that fails, too.
-  Status or_lost(const Status& ended);
+  Status enqueue(StreamId stream, const Work& work);
+  // Returns `ended`. If it is a device loss, also fails the group.
+  Status report_if_lost(const Status& ended);
 
   const OperationsOptions options_;
-  OwnStreams own_streams_;
+  BlockingStreams blocking_streams_;
 
  private:
   Status refuse(const char* what) const;

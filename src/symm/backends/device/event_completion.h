@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work in a stream up to an event, for in_flight.h. A device that is lost has ended it. Whoever
-// captures a graph meanwhile is not to notice that it is asked for.
+// Stream work up to an event, for InFlightWork. A lost device counts as completed. Polling does not
+// disturb concurrent graph captures.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each kind of collective names its memory differently.
+// One overload per collective, since their fields differ.
 #include "symm/backends/device/external_buffer.h"
 
 #include "base/text.h"
@@ -17,33 +17,37 @@ ExternalBuffer out_of_reduction(const Request& each) {
 
 }  // namespace
 
-ExternalBuffer elsewhere_of(const ThresholdAllReduce& each) {
+ExternalBuffer external_buffer_of(const ThresholdAllReduce& each) {
   return out_of_reduction(each.request);
 }
-ExternalBuffer elsewhere_of(const Reduce& each) { return out_of_reduction(each); }
-ExternalBuffer elsewhere_of(const ReduceScatter& each) { return out_of_reduction(each); }
-ExternalBuffer elsewhere_of(const AllGather& each) {
+ExternalBuffer external_buffer_of(const Reduce& each) { return out_of_reduction(each); }
+ExternalBuffer external_buffer_of(const ReduceScatter& each) { return out_of_reduction(each); }
+ExternalBuffer external_buffer_of(const AllGather& each) {
   return {"in", const_cast<std::byte*>(each.in), bytes_of(each.bytes, 1)};
 }
-ExternalBuffer elsewhere_of(const Broadcast& each) {
+ExternalBuffer external_buffer_of(const Broadcast& each) {
   return {"out", each.out, bytes_of(each.bytes, 1)};
 }
-ExternalBuffer elsewhere_of(const AllToAll& each) {
-  return {"out", each.out, bytes_of(each.bytes, each.piece.bases.size())};
+ExternalBuffer external_buffer_of(const AllToAll& each) {
+  return {"out", each.out, bytes_of(each.bytes, each.range.bases.size())};
 }
-ExternalBuffer elsewhere_of(const MultimemAllReduce& each) {
+ExternalBuffer external_buffer_of(const MultimemAllReduce& each) {
   return out_of_reduction(each.request);
 }
-ExternalBuffer elsewhere_of(const MultimemReduce& each) { return out_of_reduction(each.request); }
-ExternalBuffer elsewhere_of(const MultimemAllGather& each) { return elsewhere_of(each.request); }
-ExternalBuffer elsewhere_of(const AllToAllV& each) {
+ExternalBuffer external_buffer_of(const MultimemReduce& each) {
+  return out_of_reduction(each.request);
+}
+ExternalBuffer external_buffer_of(const MultimemAllGather& each) {
+  return external_buffer_of(each.request);
+}
+ExternalBuffer external_buffer_of(const AllToAllV& each) {
   return {"out", each.out, bytes_of(each.out_bytes, 1)};
 }
-ExternalBuffer elsewhere_of(const MulticastPut& each) {
+ExternalBuffer external_buffer_of(const MulticastPut& each) {
   return {"from", const_cast<std::byte*>(each.from.data()), each.from.size()};
 }
 
-Status not_elsewhere(const ExternalBuffer& other, const Status& reason) {
+Status external_buffer_error(const ExternalBuffer& other, const Status& reason) {
   return Status::invalid_argument(
       text(other.name, " is not ", other.bytes,
            " bytes of memory that the device can use: ", reason.message()));

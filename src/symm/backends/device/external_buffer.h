@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of a collective that is not the ranks' pieces: a device must reach it, too.
+// The input or output buffer of a collective that is not part of the symmetric range. The device
+// must be able to access it.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace ashlar::symm {
 
-// Where it is, and how much of it there is; null or 0: there is none.
+// No buffer if the address is null or the size is 0.
 struct ExternalBuffer {
   const char* name = "";
   std::byte* address = nullptr;
@@ -17,19 +18,19 @@ struct ExternalBuffer {
 };
 
 // REQUIRES: checked.
-ExternalBuffer elsewhere_of(const ThresholdAllReduce& each);
-ExternalBuffer elsewhere_of(const Reduce& each);
-ExternalBuffer elsewhere_of(const ReduceScatter& each);
-ExternalBuffer elsewhere_of(const AllGather& each);
-ExternalBuffer elsewhere_of(const Broadcast& each);
-ExternalBuffer elsewhere_of(const AllToAll& each);
-ExternalBuffer elsewhere_of(const AllToAllV& each);
-ExternalBuffer elsewhere_of(const MultimemAllReduce& each);
-ExternalBuffer elsewhere_of(const MultimemReduce& each);
-ExternalBuffer elsewhere_of(const MultimemAllGather& each);
-ExternalBuffer elsewhere_of(const MulticastPut& each);
+ExternalBuffer external_buffer_of(const ThresholdAllReduce& each);
+ExternalBuffer external_buffer_of(const Reduce& each);
+ExternalBuffer external_buffer_of(const ReduceScatter& each);
+ExternalBuffer external_buffer_of(const AllGather& each);
+ExternalBuffer external_buffer_of(const Broadcast& each);
+ExternalBuffer external_buffer_of(const AllToAll& each);
+ExternalBuffer external_buffer_of(const AllToAllV& each);
+ExternalBuffer external_buffer_of(const MultimemAllReduce& each);
+ExternalBuffer external_buffer_of(const MultimemReduce& each);
+ExternalBuffer external_buffer_of(const MultimemAllGather& each);
+ExternalBuffer external_buffer_of(const MulticastPut& each);
 
-// kInvalidArgument: the device cannot use it, for that reason.
-Status not_elsewhere(const ExternalBuffer& other, const Status& reason);
+// kInvalidArgument: the device cannot access the buffer, with the reason.
+Status external_buffer_error(const ExternalBuffer& other, const Status& reason);
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One event says how far the group is.
+// One event marks the last work of the group.
 #include "symm/backends/device/stream_order.h"
 
 #include "base/text.h"
@@ -13,30 +13,30 @@ StreamOrder::~StreamOrder() {
   if (event_) (void)device_.destroy_event(*event_).ok();
 }
 
-Status StreamOrder::in_order(StreamId stream, const std::function<Status()>& launch) {
+Status StreamOrder::enqueue(StreamId stream, const std::function<Status()>& launch) {
   MutexLock lock(mutex_);
   if (!event_) {
     const Result<EventId> event = device_.create_event();
     if (!event.ok()) return event.status();
     event_ = *event;
   }
-  // Whichever stream it is: a handle may be another thread's stream, or a new one's by now.
+  // Also if the stream is unchanged: its handle may refer to another stream by now.
   if (is_recorded_) {
     if (Status waits = device_.wait_event(stream, *event_); !waits.ok()) return waits;
   }
-  // What was launched of it is there, also if the rest could not be.
+  // If a launch fails, earlier ones may already be in the stream.
   const Status launched = launch();
   const Status recorded = device_.record_event(*event_, stream);
   is_recorded_ = is_recorded_ || recorded.ok();
   return launched.ok() ? recorded : launched;
 }
 
-OwnStreams::~OwnStreams() {
+BlockingStreams::~BlockingStreams() {
   MutexLock lock(mutex_);
   for (const StreamId each : idle_) (void)device_.destroy_stream(each).ok();
 }
 
-Result<StreamId> OwnStreams::take() {
+Result<StreamId> BlockingStreams::take() {
   {
     MutexLock lock(mutex_);
     if (!idle_.empty()) {
@@ -48,8 +48,8 @@ Result<StreamId> OwnStreams::take() {
   return device_.create_stream();
 }
 
-Status OwnStreams::run(const std::function<Status(StreamId)>& act) {
-  // What waits here is no part of any capture.
+Status BlockingStreams::run(const std::function<Status(StreamId)>& act) {
+  // The calls below must not affect a concurrent capture.
   const RelaxedCapture relaxed(device_);
   const Result<StreamId> stream = take();
   if (!stream.ok()) return stream.status();
@@ -62,7 +62,7 @@ Status OwnStreams::run(const std::function<Status(StreamId)>& act) {
   return acted.ok() ? waited : acted;
 }
 
-Status refuse_capture(Device& device, StreamId stream) {
+Status check_not_capturing(Device& device, StreamId stream) {
   if (!device.properties().has_capture) return {};
   const Result<CaptureState> state = device.capture_state(stream);
   if (!state.ok()) return state.status();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps what one group does in the streams of a device in the order of the calls, whichever streams
-// they name: its ranks meet on the same words of their pads. Only what goes through here is
-// ordered, not whole streams. Thread safe.
+// Keeps the stream work of one group in the order of the calls across streams, since its operations
+// share the words of the pads. Orders only work submitted here, not whole streams. Thread safe.
 #pragma once
 
 #include <functional>
@@ -16,32 +15,33 @@ namespace ashlar::symm {
 
 class StreamOrder {
  public:
-  // `device` outlives it.
+  // `device` must outlive this.
   explicit StreamOrder(Device& device) : device_(device) {}
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  // `launch()` puts work into the stream, behind all that was put anywhere before.
-  Status in_order(StreamId stream, const std::function<Status()>& launch) ASHLAR_EXCLUDES(mutex_);
+  // `launch()` submits work to `stream`, which runs after all work submitted here before.
+  Status enqueue(StreamId stream, const std::function<Status()>& launch) ASHLAR_EXCLUDES(mutex_);
 
  private:
   Device& device_;
 
   Mutex mutex_;
-  std::optional<EventId> event_ ASHLAR_GUARDED_BY(mutex_);  // recorded after the last
+  std::optional<EventId> event_ ASHLAR_GUARDED_BY(mutex_);  // recorded after the last work
   bool is_recorded_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
-// Streams for calls that wait: one for each that waits at a time, so that none is behind another.
-class OwnStreams {
+// Streams for blocking calls. Concurrent calls use different streams, so that none waits for
+// another.
+class BlockingStreams {
  public:
-  explicit OwnStreams(Device& device) : device_(device) {}
-  ~OwnStreams();
-  OwnStreams(const OwnStreams&) = delete;
-  OwnStreams& operator=(const OwnStreams&) = delete;
+  explicit BlockingStreams(Device& device) : device_(device) {}
+  ~BlockingStreams();
+  BlockingStreams(const BlockingStreams&) = delete;
+  BlockingStreams& operator=(const BlockingStreams&) = delete;
 
-  // `act(stream)` in a stream that nobody else uses meanwhile; then waits for it.
+  // Calls `act` with an unused stream and synchronizes the stream.
   Status run(const std::function<Status(StreamId)>& act) ASHLAR_EXCLUDES(mutex_);
 
  private:
@@ -53,7 +53,7 @@ class OwnStreams {
   std::vector<StreamId> idle_ ASHLAR_GUARDED_BY(mutex_);
 };
 
-// kUnsupported: the stream is capturing. What ranks do together is done now, or it is not.
-Status refuse_capture(Device& device, StreamId stream);
+// kUnsupported if the stream is capturing. Operations between ranks cannot be part of a graph.
+Status check_not_capturing(Device& device, StreamId stream);
 
 }  // namespace ashlar::symm

@@ -137,7 +137,7 @@ Status HostOperations::barrier(int channel, const Limits& limits) {
 
 Status HostOperations::run(const Collective& collective, const RunOptions& run_options) {
   if (Status wrong = check_no_stream(run_options); !wrong.ok()) return wrong;
-  return perform(team(), collective,
+  return perform(context(), collective,
                  {*options_.failure, Deadline::of_timeout(run_options.timeout)});
 }
 
@@ -164,9 +164,9 @@ Result<std::optional<Thresholds>> HostOperations::measure(const PeerTable& scrat
     if (scratch.access(rank) != PeerAccess::kDirect) return std::optional<Thresholds>();
     bases.push_back(scratch.pad(rank));
   }
-  const Piece piece{.bases = bases, .buffer_bytes = bytes};
+  const SymmetricRange range{.bases = bases, .buffer_bytes = bytes};
   const Limits limits{.failure = *options_.failure, .deadline = deadline};
-  Result<Thresholds> measured = measure_thresholds(team(), piece, kMeasuringRounds, limits);
+  Result<Thresholds> measured = measure_thresholds(context(), range, kMeasuringRounds, limits);
   if (!measured.ok()) return measured.status();
   return std::optional<Thresholds>(*std::move(measured));
 }

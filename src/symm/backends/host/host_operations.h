@@ -38,7 +38,9 @@ class HostOperations final : public Operations {
  private:
   explicit HostOperations(const OperationsOptions& options);
 
-  Team team() { return {.pads = *pads_, .order = order_, .channel = options_.channel_count - 1}; }
+  CollectiveContext context() {
+    return {.pads = *pads_, .order = order_, .channel = options_.channel_count - 1};
+  }
   Status barrier(int channel, const Limits& limits);
   static Status check_no_stream(const RunOptions& run_options);
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward in steps, and back in reverse.
+// Sets up multicast step by step, and undoes it in reverse order.
 #include "symm/backends/multicast/multicast.h"
+
+#include <utility>
 
 namespace ashlar::symm {
 
 Result<FabricHandle> MulticastDriver::export_fabric(Object /*object*/) {
-  return Status::unsupported("multicast of this back end does not get to other machines");
+  return Status::unsupported("multicast of this back end does not span machines");
 }
 
 Result<MulticastDriver::Object> MulticastDriver::import_fabric(const FabricHandle& /*handle*/,
                                                                const Shape& /*shape*/) {
-  return Status::unsupported("multicast of this back end does not come from other machines");
+  return Status::unsupported("multicast of this back end does not span machines");
 }
 
-// Nothing can be done about what fails here, and the others do not wait for it.
+// Errors are ignored: nothing can be done about them, and other ranks do not wait for this.
 Multicast::~Multicast() {
   if (base_ != nullptr) (void)driver_.unmap(object_, base_).ok();
   if (is_bound_) (void)driver_.unbind(object_).ok();
@@ -39,6 +41,23 @@ Status Multicast::bind_and_map(const std::shared_ptr<MappedMemory>& memory) {
   if (!mapped.ok()) return mapped.status();
   base_ = *mapped;
   return {};
+}
+
+void MulticastReleaser::defer_releases() {
+  MutexLock lock(mutex_);
+  if (mode_ == Mode::kRelease) mode_ = Mode::kKeep;
+}
+
+void MulticastReleaser::release(Entry entry) {
+  MutexLock lock(mutex_);
+  if (mode_ == Mode::kKeep) kept_.push_back(std::move(entry));
+}
+
+void MulticastReleaser::release_all() {
+  std::vector<Entry> released;  // destroyed after the lock is released, since it calls the driver
+  MutexLock lock(mutex_);
+  mode_ = Mode::kReleaseFinally;
+  released.swap(kept_);
 }
 
 }  // namespace ashlar::symm

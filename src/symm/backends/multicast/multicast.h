@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast: one address through which a rank's stores reach every rank's memory of a block, and
-// loads combine all of it. What a device's driver offers for it, call by call, and what is left in
-// a rank's hands when all ranks have set it up (multicast_set_up.cc). Thread safe.
+// Multicast: an address whose stores reach every rank's memory of a block and whose loads combine
+// all of it. Declares the driver interface and a rank's part of a multicast object, which
+// multicast_setup.cc sets up on all ranks. Thread safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ashlar/status.h"
 #include "ashlar/unique_fd.h"
+#include "base/mutex.h"
 #include "symm/backends/backend.h"
 
 namespace ashlar::symm {
 
-// The calls of a driver, each of which may fail. An object is known to all ranks; each has a number
-// for it of its own.
+// The driver calls, each of which may fail. An object is shared by all ranks; its number is local.
 class MulticastDriver {
  public:
   using Object = uint64_t;
   struct Shape {
     int device_count = 0;
     size_t bytes = 0;
-    bool by_fabric = false;  // it travels as a fabric handle, not as a descriptor
+    bool by_fabric = false;  // exported as a fabric handle, not as a descriptor
   };
 
   MulticastDriver() = default;
@@ -34,17 +35,17 @@ class MulticastDriver {
 
   // Ok, or why this device has no multicast.
   virtual Status availability() const = 0;
-  // What is to be bound is a multiple of it: a power of two.
+  // Bound memory must be a multiple of this power of two.
   virtual size_t granularity_bytes() const { return 1; }
   virtual Result<Object> create(const Shape& shape) = 0;
   virtual Result<UniqueFd> export_fd(Object object) = 0;
   virtual Result<Object> import_fd(int fd, const Shape& shape) = 0;
-  // kUnsupported: not with this driver.
+  // kUnsupported if the driver has no fabric handles.
   virtual Result<FabricHandle> export_fabric(Object object);
   virtual Result<Object> import_fabric(const FabricHandle& handle, const Shape& shape);
-  // This device takes part. All must, before any binds.
+  // Adds this device. All ranks must do so before any binds.
   virtual Status add_device(Object object) = 0;
-  // This rank's memory, from its beginning on, is its part. REQUIRES: as many bytes as the object.
+  // Binds this rank's memory. REQUIRES: it has as many bytes as the object.
   virtual Status bind(Object object, const std::shared_ptr<MappedMemory>& memory) = 0;
   virtual Result<std::byte*> map(Object object) = 0;
   virtual Status unmap(Object object, std::byte* at) = 0;
@@ -53,27 +54,27 @@ class MulticastDriver {
   virtual Status release(Object object) = 0;
 };
 
-// An object on its way to other ranks.
+// An exported object.
 struct MulticastHandle {
-  std::shared_ptr<const UniqueFd> fd{};  // also lent to ranks of this process; null: by the fabric
+  std::shared_ptr<const UniqueFd> fd{};  // shared with ranks of this process; null if by fabric
   FabricHandle fabric{};
 };
 
-// A rank's part of a multicast object, as far as it has come; undone in reverse order. Its memory
-// is to outlive it: a driver that is told to unbind what is gone fails.
+// A rank's part of a multicast object, possibly only partly set up. Destruction undoes the steps in
+// reverse order. The bound memory must outlive it, since unbinding freed memory fails.
 class Multicast {
  public:
-  // `driver` outlives it.
+  // `driver` must outlive this.
   explicit Multicast(MulticastDriver& driver) : driver_(driver) {}
   ~Multicast();
   Multicast(const Multicast&) = delete;
   Multicast& operator=(const Multicast&) = delete;
 
-  // Each once, in this order. What failed is undone with the rest.
+  // Call each once, in this order. Destruction also undoes a failed step.
   Status import_and_join(const MulticastHandle& handle, const MulticastDriver::Shape& shape);
   Status bind_and_map(const std::shared_ptr<MappedMemory>& memory);
 
-  // Where all ranks' blocks begin. REQUIRES: mapped.
+  // The multicast address. REQUIRES: mapped.
   std::byte* base() const { return base_; }
 
  private:
@@ -84,10 +85,40 @@ class Multicast {
   std::byte* base_ = nullptr;
 };
 
-// Multicast, or why there is none: the same on all ranks.
-struct MulticastOutcome {
+// Multicast, or the reason why it is not available. Equal on all ranks.
+struct MulticastSetupResult {
   std::unique_ptr<Multicast> multicast{};
   std::string reason{};
+};
+
+// Decides when a rank's multicast objects are released after their peer table is destroyed.
+//
+// Normally they are released immediately: a collective that completed is complete on all ranks.
+// After a timeout or a failure of the group, other ranks may still store through the switch into
+// memory that this rank frees. From then on, objects are kept, still set up, until all ranks have
+// left the group. If the group has failed, they are kept until every live rank must have detected
+// the failure (see RankHeap). Thread safe.
+class MulticastReleaser {
+ public:
+  // A multicast object, and the memory bound to it, which must outlive it.
+  struct Entry {
+    std::shared_ptr<MappedMemory> memory{};  // shared with its block and other tables
+    std::unique_ptr<Multicast> multicast{};
+  };
+
+  // From now on, objects are kept, because other ranks may still use them.
+  void defer_releases() ASHLAR_EXCLUDES(mutex_);
+  // Releases the object, or keeps it.
+  void release(Entry entry) ASHLAR_EXCLUDES(mutex_);
+  // Releases all kept objects, and later ones immediately.
+  void release_all() ASHLAR_EXCLUDES(mutex_);
+
+ private:
+  enum class Mode { kRelease, kKeep, kReleaseFinally };
+
+  Mutex mutex_;
+  Mode mode_ ASHLAR_GUARDED_BY(mutex_) = Mode::kRelease;
+  std::vector<Entry> kept_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The object is a sealed page that every rank maps: how large it is, and how many take part.
+// An object is a sealed memory file of one page that every rank maps. It holds the size and the
+// number of devices.
 #include "symm/backends/sim/sim_multicast.h"
 
 #include <fcntl.h>
@@ -16,13 +17,13 @@
 
 namespace ashlar::symm {
 
-// Words are atomic: ranks are processes.
+// Accessed atomically, since ranks may be processes.
 struct SimMulticast::Shared {
   uint32_t magic = 0;
   uint32_t device_count = 0;
   uint64_t bytes = 0;
   uint32_t added_count = 0;
-  uint32_t is_lost = 0;  // its creator let go of it before all took part
+  uint32_t is_lost = 0;  // the creator released it before all devices were added
 };
 
 namespace {
@@ -96,7 +97,7 @@ Result<SimMulticast::Object> SimMulticast::import_fd(int fd, const Shape& shape)
   const int seals = ::fcntl(fd, F_GET_SEALS);
   const bool is_page = ::fstat(fd, &about) == 0 && about.st_size == off_t{kPageBytes};
   if (seals < 0 || (seals & kObjectSeals) != kObjectSeals || !is_page) {
-    return Status::format("what came is no multicast object");
+    return Status::format("the descriptor is not a multicast object");
   }
   Entry entry;
   entry.fd = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -111,10 +112,10 @@ Result<SimMulticast::Object> SimMulticast::import_fd(int fd, const Shape& shape)
     if (SharedWords::load(&shared.magic, std::memory_order_acquire) != kMagic ||
         shared.device_count != static_cast<uint32_t>(shape.device_count) ||
         shared.bytes != shape.bytes) {
-      wrong = Status::format(text("what came is no multicast object of ", shape.bytes,
+      wrong = Status::format(text("the descriptor is not a multicast object of ", shape.bytes,
                                   " bytes for ", shape.device_count, " devices"));
     } else if (SharedWords::load(&shared.is_lost, std::memory_order_acquire) != 0) {
-      wrong = Status::device_fault("import", 0, "its creator let go of the multicast object");
+      wrong = Status::device_fault("import", 0, "the creator has released the multicast object");
     }
   }
   if (wrong.ok()) return object;
@@ -128,13 +129,13 @@ Status SimMulticast::add_device(Object object) {
   if (!entry.ok()) return entry.status();
   Shared& shared = *(*entry)->shared;
   if ((*entry)->is_added)
-    return Status::invalid_argument("this device takes part in the multicast already");
+    return Status::invalid_argument("this device was already added to the multicast object");
   const uint32_t before =
       SharedWords::add(&shared.added_count, uint32_t{1}, std::memory_order_acq_rel);
   if (before >= shared.device_count) {
     SharedWords::add(&shared.added_count, uint32_t{0} - 1, std::memory_order_acq_rel);
-    return Status::invalid_argument(text("a multicast object for ", shared.device_count,
-                                         " devices: there are as many already"));
+    return Status::invalid_argument(
+        text("a multicast object for ", shared.device_count, " devices: all were added already"));
   }
   (*entry)->is_added = true;
   return {};
@@ -147,9 +148,9 @@ Status SimMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& me
   Shared& shared = *(*entry)->shared;
   const uint32_t added = SharedWords::load(&shared.added_count, std::memory_order_acquire);
   if (!(*entry)->is_added || added != shared.device_count) {
-    return Status::device_fault("bind", 0,
-                                text(added, " of ", shared.device_count,
-                                     " devices take part: hardware would wait for ever"));
+    return Status::device_fault(
+        "bind", 0,
+        text(added, " of ", shared.device_count, " devices were added: hardware would hang"));
   }
   if ((*entry)->is_bound || memory->bytes() != (*entry)->shape.bytes) {
     return Status::invalid_argument(text(memory->bytes(), " bytes for a multicast object of ",
@@ -161,13 +162,13 @@ Status SimMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& me
   return {};
 }
 
-// Addresses with nothing behind them: nobody uses them by mistake.
+// Not backed by memory, so that accidental accesses fail.
 Result<std::byte*> SimMulticast::map(Object object) {
   MutexLock lock(mutex_);
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
   if (!(*entry)->is_bound || (*entry)->mapped_at != nullptr) {
-    return Status::invalid_argument("a multicast object is mapped once, and after it was bound");
+    return Status::invalid_argument("a multicast object must be bound, and mapped only once");
   }
   const Result<DeviceAddress> at = device_.reserve((*entry)->shape.bytes);
   if (!at.ok()) return at.status();
@@ -196,7 +197,7 @@ Status SimMulticast::unbind(Object object) {
         "the multicast object is still mapped, or nothing is bound to it");
   }
   if ((*entry)->bound.expired()) {
-    return Status::device_fault("unbind", 0, "the memory that is bound was freed before");
+    return Status::device_fault("unbind", 0, "the bound memory was already freed");
   }
   (*entry)->is_bound = false;
   return {};

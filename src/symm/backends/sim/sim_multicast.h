@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast between simulated devices: the calls of a driver and their rules, over an object that
-// ranks of any process share. Its address has nothing behind it: what goes through it is done by
-// kernels that reach every rank by itself (collectives/), which is what a switch does.
+// Multicast between simulated devices. Objects are shared between processes and follow the rules of
+// the driver. The multicast address is reserved but not backed by memory: collectives access every
+// rank's memory instead, which is what a switch does.
 //
-// It is strict where hardware hangs or misbehaves: binding before all devices take part, importing
-// after the creator let go too early, letting go of what is bound, unbinding memory that is gone.
+// Returns errors where hardware hangs or misbehaves: binding before all devices were added,
+// importing after the creator released the object too early, releasing bound objects, unbinding
+// freed memory.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@ namespace ashlar::symm {
 
 class SimMulticast final : public MulticastDriver {
  public:
-  // `device` outlives it.
+  // `device` must outlive this.
   explicit SimMulticast(Device& device) : device_(device) {}
   ~SimMulticast() override;
 
@@ -35,7 +36,7 @@ class SimMulticast final : public MulticastDriver {
   Status unbind(Object object) override;
   Status release(Object object) override;
 
-  // Objects that were not released.
+  // The number of objects that were not released.
   size_t live_count() const ASHLAR_EXCLUDES(mutex_);
 
  private:
@@ -52,7 +53,7 @@ class SimMulticast final : public MulticastDriver {
   };
 
   Result<Object> keep(Entry entry) ASHLAR_EXCLUDES(mutex_);
-  // kInvalidArgument: no such object.
+  // kInvalidArgument if there is no such object.
   Result<Entry*> find(Object object) ASHLAR_REQUIRES(mutex_);
   void undo(Entry& entry);
 

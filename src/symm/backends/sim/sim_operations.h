@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on the memory of simulated devices: each is a simulated kernel, which takes the steps
-// that the host takes for its own memory, by the device's view of all ranks' memory. So results
-// have the same bits, and waiting, timeouts and failures are the same.
+// Operations on the memory of simulated devices. Each is a simulated kernel that runs the host
+// algorithm on the device's view of all ranks' memory, so results, waits, timeouts and failures are
+// the same as on the host.
 //
-// A kernel that ended badly does not lose the device: what comes after it in its group is not done,
-// and the next call, or `finish`, says why. Then the group can go on, as far as it has not failed.
+// A kernel that fails does not lose the device. Later work of the group is skipped, and the next
+// call or `finish` reports the error. Then the group is usable again unless it has failed.
 #pragma once
 
 #include <functional>
@@ -19,17 +19,17 @@ namespace ashlar::symm {
 
 class SimOperations final : public DeviceOperations {
  public:
-  // `device` outlives it. kInvalidArgument: it has no bytes, or runs one thing at a time (a seed),
-  // so that ranks would wait for each other for ever.
+  // `device` must outlive the result. kInvalidArgument if the device has no memory contents, or a
+  // seed, which makes it run one operation at a time, so that ranks would deadlock.
   static Result<std::unique_ptr<Operations>> make(sim::SimDevice& device,
                                                   const OperationsOptions& options);
 
-  Status store_words(const PeerTable& peers, const WordFillRequest& what,
+  Status store_words(const PeerTable& peers, const WordFillRequest& request,
                      const RunOptions& run_options) override;
-  Status multicast_put(const PeerTable& peers, const MulticastPut& what,
+  Status multicast_put(const PeerTable& peers, const MulticastPut& request,
                        const RunOptions& run_options) override;
-  Status run(const Signal& what, const RunOptions& run_options) override;
-  Status run(const Collective& what, const RunOptions& run_options) override;
+  Status run(const Signal& request, const RunOptions& run_options) override;
+  Status run(const Collective& request, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
   bool has_failed_work() override ASHLAR_EXCLUDES(mutex_);
@@ -40,31 +40,33 @@ class SimOperations final : public DeviceOperations {
   SimOperations(sim::SimDevice& device, const OperationsOptions& options)
       : DeviceOperations(device, options), device_(device) {}
 
-  Team team() { return {.pads = *pads_, .order = steps_, .channel = options_.channel_count - 1}; }
+  CollectiveContext context() {
+    return {.pads = *pads_, .order = steps_, .channel = options_.channel_count - 1};
+  }
   struct Submission {
     Kernel kernel{};
     bool is_ordered = false;
   };
   Status submit(const Submission& work, const RunOptions& run_options);
-  // What is no part of the group's work.
+  // Runs work that is not part of the group's order.
   Status submit_alone(const std::function<void()>& act, const RunOptions& run_options);
   Status launch(const Submission& work, StreamId stream, const std::function<Status()>& kernel);
-  // What ended badly in a stream and was not told yet; told now.
-  Status take_bad_end() ASHLAR_EXCLUDES(mutex_);
-  void keep_bad_end(const Status& ended) ASHLAR_EXCLUDES(mutex_);
-  // Returns it, noted.
-  Status noted(Status ended) ASHLAR_EXCLUDES(mutex_);
-  Status bad_end() const ASHLAR_EXCLUDES(mutex_);
+  // Returns and clears the error of stream work that was not reported yet.
+  Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
+  void set_pending_error(const Status& ended) ASHLAR_EXCLUDES(mutex_);
+  // Returns `ended`, and remembers it if the ranks may disagree about the outcome.
+  Status record_failure(Status ended) ASHLAR_EXCLUDES(mutex_);
+  Status pending_error() const ASHLAR_EXCLUDES(mutex_);
 
   sim::SimDevice& device_;
-  std::unique_ptr<SignalPads> pads_;  // as the device sees them; touched by kernels alone
+  std::unique_ptr<SignalPads> pads_;  // the device's view; accessed by kernels only
   OrderGuard steps_;
 
   mutable Mutex mutex_;
-  Status bad_end_ ASHLAR_GUARDED_BY(mutex_);
-  bool has_ended_badly_ ASHLAR_GUARDED_BY(mutex_) = false;  // ever
+  Status pending_error_ ASHLAR_GUARDED_BY(mutex_);
+  bool has_failed_work_ ASHLAR_GUARDED_BY(mutex_) = false;  // never reset
 
-  InFlightWork in_flight_;  // of what no handle counts; waits, and goes first
+  InFlightWork in_flight_;  // work that belongs to no handle. Last, so that it is destroyed first.
 };
 
 }  // namespace ashlar::symm

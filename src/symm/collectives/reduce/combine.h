@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each reduction does with two elements. rows.cc makes loops of it for the host's processors,
-// kernels for devices (symm/backends/cuda/kernels/reduce.h); constexpr, so that those may call it.
+// The operation of each reduction on two elements. Used by the host's loops (reduce_kernels.cc) and
+// by device kernels (symm/backends/cuda/kernels/reduce.h); constexpr, so that device code may call
+// it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace ashlar::symm {
 
-// Unsigned, and wide enough that no product is computed in `int`: integers wrap.
+// Unsigned and wide enough to avoid promotion to `int`, so that integers wrap.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
 
@@ -33,11 +34,12 @@ struct Product {
   }
 };
 
-// A NaN is kept, the first one of several; of equals the first, which matters for zeros.
+// Returns the first NaN, if any. `otherwise` prefers the first of equal values, which matters for
+// zeros of different sign.
 template <typename T>
 [[gnu::always_inline]] constexpr T first_nan_or(T a, T b, T otherwise) {
   if constexpr (std::is_floating_point_v<T>) {
-    // NOLINTBEGIN(misc-redundant-expression): a NaN alone is not what it is.
+    // NOLINTBEGIN(misc-redundant-expression): only a NaN differs from itself.
     otherwise = b != b ? b : otherwise;
     return a != a ? a : otherwise;
     // NOLINTEND(misc-redundant-expression)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which types of elements there are, and which operations go with them; ashlar/reduction.h names
-// both.
+// Checks of element types and reductions, which ashlar/reduction.h declares.
 #pragma once
 
 #include "ashlar/reduction.h"
@@ -14,8 +13,8 @@ inline constexpr int kReduceOpCount = 8;
 
 bool is_float(ElementType type);
 
-// kInvalidArgument: one of the two is none of those above, or bits of a floating-point number are
-// asked for.
+// kInvalidArgument if either value is unknown, or for a bitwise reduction of floating-point
+// numbers.
 Status check_reducible(ElementType type, ReduceOp op);
 
 }  // namespace ashlar::symm

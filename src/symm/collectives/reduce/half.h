@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 16-bit floating-point numbers to f32 and back, in plain integer steps that compilers vectorise:
-// rounded to nearest, ties to even; what is too large becomes infinity; a NaN stays one, quiet,
-// with the upper bits of its payload, as processors do it. constexpr, so that kernels of devices
-// may call it.
+// Conversion of 16-bit floating-point numbers to f32 and back, in integer operations that compilers
+// vectorize. Rounds to nearest even; overflows to infinity; a NaN becomes quiet and keeps the upper
+// bits of its payload, as on processors. constexpr, so that device code may call it.
 #pragma once
 
 #include <bit>
@@ -35,8 +34,9 @@ constexpr float widen(F16 value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t rest = uint32_t{value.bits & 0x7FFFu} << 13;  // exponent and fraction, in place
   const uint32_t exponent = rest & 0x0F800000;
-  // Normal: another bias. Infinite or NaN: all ones instead. Subnormal: the fraction as a whole
-  // number of 2^-24, which f32 holds exactly; the exponent 2^-14 is put on and taken off again.
+  // Normal: change the exponent bias. Infinite or NaN: set all exponent bits. Subnormal: the
+  // fraction is a multiple of 2^-24, which f32 represents exactly; adding and subtracting 2^-14
+  // normalizes it.
   const uint32_t normal = rest + ((127 - 15) << 23);
   const uint32_t special = rest | 0x7F800000 | ((rest & 0x007FFFFF) != 0 ? 0x00400000 : 0);
   const float tiny = std::bit_cast<float>(rest + (113u << 23)) - std::bit_cast<float>(113u << 23);
@@ -49,9 +49,9 @@ constexpr F16 narrow_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t rest = bits & 0x7FFFFFFF;
-  // Normal: another bias, and rounding, which may carry into the exponent and up to infinity.
+  // Normal: change the exponent bias and round, which may carry into the exponent up to infinity.
   const uint32_t normal = (rest - ((127 - 15) << 23) + 0x0FFF + ((rest >> 13) & 1)) >> 13;
-  // Below 2^-14: adding 0.5 lets the processor round at the place where 2^-24 is the last bit.
+  // Below 2^-14: adding 0.5 makes the processor round to a multiple of 2^-24.
   const float shifted = std::bit_cast<float>(rest) + 0.5f;
   const uint32_t tiny = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f);
   const uint32_t nan = 0x7E00 | ((rest >> 13) & 0x03FF);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions: row by row through a buffer that stays in the nearest cache.
+// Reduces in rows that fit the L1 cache.
 #include "symm/collectives/reduce/reduce.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using InputRows = std::span<const std::byte* const>;
 
-// Elements of one row: 2 KiB of f32 and 4 KiB of f64, of which two or three are in use at once.
+// Elements per row: 2 KiB of f32 or 4 KiB of f64. Two or three rows are in use at a time.
 constexpr size_t kRowCount = 512;
 
 template <typename T>
@@ -23,11 +23,11 @@ const T* row(InputRows sources, size_t source, size_t begin) {
   return reinterpret_cast<const T*>(sources[source]) + begin;
 }
 
-// Types that are combined as they are. The last combination writes to `out`, so that nothing is
-// written there before all sources were read.
+// For types that need no conversion. Only the last combination writes to `out`, after all sources
+// have been read.
 template <typename T>
 void combine_rows(CombineRow combine, InputRows sources, T* out, size_t begin, size_t count) {
-  // Bytes, because what they hold is the business of `combine`.
+  // Untyped, because `combine` determines the element type.
   alignas(64) std::byte partial[kRowCount * sizeof(T)];
   const void* left = row<T>(sources, 0, begin);
   for (size_t source = 1; source < sources.size(); ++source) {
@@ -56,12 +56,12 @@ void average_floats(CombineRow sum, Divide divide, InputRows sources, std::byte*
 
 // f16 and bf16.
 template <typename Half, typename Widen, typename Narrow>
-void reduce_halves(const Reduction& what, InputRows sources, std::byte* out, size_t count,
-                   const Rows& rows, Widen widen, Narrow narrow) {
-  const bool is_average = what.op == ReduceOp::kAvg;
-  const ReduceOp op = is_average ? ReduceOp::kSum : what.op;
+void reduce_halves(const Reduction& reduction, InputRows sources, std::byte* out, size_t count,
+                   const ReduceKernels& kernels, Widen widen, Narrow narrow) {
+  const bool is_average = reduction.op == ReduceOp::kAvg;
+  const ReduceOp op = is_average ? ReduceOp::kSum : reduction.op;
   const CombineRow combine =
-      rows.combine[static_cast<size_t>(op)][static_cast<size_t>(ElementType::kF32)];
+      kernels.combine[static_cast<size_t>(op)][static_cast<size_t>(ElementType::kF32)];
   alignas(64) float total[kRowCount];
   alignas(64) float next[kRowCount];
   for (size_t begin = 0; begin < count; begin += kRowCount) {
@@ -72,7 +72,7 @@ void reduce_halves(const Reduction& what, InputRows sources, std::byte* out, siz
       combine(total, total, next, n);
     }
     if (is_average) {
-      rows.divide_f32(total, total, static_cast<float>(sources.size()), n);
+      kernels.divide_f32(total, total, static_cast<float>(sources.size()), n);
     }
     narrow(reinterpret_cast<Half*>(out) + begin, total, n);
   }
@@ -80,7 +80,7 @@ void reduce_halves(const Reduction& what, InputRows sources, std::byte* out, siz
 
 __extension__ using Int128 = __int128;
 
-// Up to 2^16 sources of 32 bits fit 64, of 64 bits they fit 128.
+// The sum of up to 2^16 elements of 32 bits fits 64 bits, that of 64-bit elements fits 128.
 template <typename T>
 void average_integers(InputRows sources, std::byte* out, size_t count) {
   using Wide = std::conditional_t<sizeof(T) == 8, Int128, int64_t>;
@@ -94,13 +94,15 @@ void average_integers(InputRows sources, std::byte* out, size_t count) {
   }
 }
 
-void average(ElementType type, InputRows sources, std::byte* out, size_t count, const Rows& rows) {
-  const auto& sums = rows.combine[static_cast<size_t>(ReduceOp::kSum)];
+void average(ElementType type, InputRows sources, std::byte* out, size_t count,
+             const ReduceKernels& kernels) {
+  const auto& sums = kernels.combine[static_cast<size_t>(ReduceOp::kSum)];
   const CombineRow sum = sums[static_cast<size_t>(type)];
   switch (type) {
-    case ElementType::kF32: return average_floats<float>(sum, rows.divide_f32, sources, out, count);
+    case ElementType::kF32:
+      return average_floats<float>(sum, kernels.divide_f32, sources, out, count);
     case ElementType::kF64:
-      return average_floats<double>(sum, rows.divide_f64, sources, out, count);
+      return average_floats<double>(sum, kernels.divide_f64, sources, out, count);
     case ElementType::kI8: return average_integers<int8_t>(sources, out, count);
     case ElementType::kI16: return average_integers<int16_t>(sources, out, count);
     case ElementType::kI32: return average_integers<int32_t>(sources, out, count);
@@ -117,26 +119,28 @@ void average(ElementType type, InputRows sources, std::byte* out, size_t count, 
 
 }  // namespace
 
-void reduce(const Reduction& what, InputRows sources, std::byte* out, size_t count,
-            const Rows& rows) {
-  const size_t bytes = count * element_bytes(what.type);
+void reduce(const Reduction& reduction, InputRows sources, std::byte* out, size_t count,
+            const ReduceKernels& kernels) {
+  const size_t bytes = count * element_bytes(reduction.type);
   if (bytes == 0) return;
-  // Whatever the operation, one source is the result, bit for bit.
+  // A single source is copied bitwise, for any operation.
   if (sources.size() == 1) {
     if (out != sources[0]) std::memcpy(out, sources[0], bytes);
     return;
   }
-  if (what.type == ElementType::kF16) {
-    return reduce_halves<F16>(what, sources, out, count, rows, rows.widen_f16, rows.narrow_f16);
+  if (reduction.type == ElementType::kF16) {
+    return reduce_halves<F16>(reduction, sources, out, count, kernels, kernels.widen_f16,
+                              kernels.narrow_f16);
   }
-  if (what.type == ElementType::kBf16) {
-    return reduce_halves<Bf16>(what, sources, out, count, rows, rows.widen_bf16, rows.narrow_bf16);
+  if (reduction.type == ElementType::kBf16) {
+    return reduce_halves<Bf16>(reduction, sources, out, count, kernels, kernels.widen_bf16,
+                               kernels.narrow_bf16);
   }
-  if (what.op == ReduceOp::kAvg) return average(what.type, sources, out, count, rows);
+  if (reduction.op == ReduceOp::kAvg) return average(reduction.type, sources, out, count, kernels);
   const CombineRow combine =
-      rows.combine[static_cast<size_t>(what.op)][static_cast<size_t>(what.type)];
+      kernels.combine[static_cast<size_t>(reduction.op)][static_cast<size_t>(reduction.type)];
   ASHLAR_CHECK(combine != nullptr);
-  switch (element_bytes(what.type)) {
+  switch (element_bytes(reduction.type)) {
     case 1: return reduce_as_is<uint8_t>(combine, sources, out, count);
     case 2: return reduce_as_is<uint16_t>(combine, sources, out, count);
     case 4: return reduce_as_is<uint32_t>(combine, sources, out, count);

@@ -32,19 +32,19 @@ class RankHeapTest : public ::testing::Test {
 };
 
 TEST_F(RankHeapTest, ReleasesMulticastOfAFailedGroupAfterItsDeadline) {
-  const auto keeper = std::make_shared<MulticastKeeper>();
-  keeper->keep_from_now_on();
+  const auto releaser = std::make_shared<MulticastReleaser>();
+  releaser->defer_releases();
   std::weak_ptr<MappedMemory> bound[2];
   for (std::weak_ptr<MappedMemory>& each : bound) {
     std::shared_ptr<MappedMemory> memory = *process_->backends().activate().allocate(64, 0);
     each = memory;
     if (&each == &bound[1])
-      heap_.release_multicast_after(keeper, Deadline::after(std::chrono::hours(1)));
-    keeper->take({std::move(memory), nullptr});
+      heap_.release_multicast_after(releaser, Deadline::after(std::chrono::hours(1)));
+    releaser->release({std::move(memory), nullptr});
   }
   allocate(64);
   EXPECT_FALSE(bound[0].expired() || bound[1].expired());
-  heap_.release_multicast_after(keeper, Deadline::after(std::chrono::nanoseconds(0)));
+  heap_.release_multicast_after(releaser, Deadline::after(std::chrono::nanoseconds(0)));
   EXPECT_FALSE(bound[0].expired());
   allocate(64);
   EXPECT_TRUE(bound[0].expired() && bound[1].expired());

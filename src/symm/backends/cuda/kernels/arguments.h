@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels of symmetric memory are told, what they keep from one to the next, and how they say
-// what went wrong: plain words, the same for the host that launches them and for the device.
+// Arguments of the kernels of symmetric memory, the state they keep between launches, and their
+// results. The layout is the same on host and device.
 //
-// Addresses are numbers: of the device's memory, or of pinned host memory, which the device reaches
-// by the same address as the host.
+// Addresses are integers: of device memory, or of pinned host memory, which has the same address on
+// host and device.
 #pragma once
 
 #include <cstdint>
 
 namespace ashlar::symm::kernels {
 
-// Of a group on devices: where every rank's memory is travels with each kernel, whose arguments are
-// at most 4096 bytes.
-inline constexpr uint32_t kMostRanks = 256;
+// Limit of a group on devices: the addresses of all ranks are passed to each kernel, whose
+// arguments are limited to 4096 bytes.
+inline constexpr uint32_t kMaxRanks = 256;
 
 inline constexpr const char* kSignalName = "ashlar_symm_signal";
-inline constexpr const char* kMeetName = "ashlar_symm_meet";
+inline constexpr const char* kBarrierName = "ashlar_symm_barrier";
 inline constexpr const char* kCopyName = "ashlar_symm_copy";
 inline constexpr const char* kStoreName = "ashlar_symm_store";
 inline constexpr const char* kReduceBitsName = "ashlar_symm_reduce_bits";  // and, or, xor
 inline constexpr const char* kReducePrefix = "ashlar_symm_reduce_";        // the type follows
-// Where multicast is: not in every image.
+// Not in every image.
 inline constexpr const char* kMultimemStoreName = "ashlar_symm_multimem_store";
 inline constexpr const char* kMultimemSumPrefix = "ashlar_symm_multimem_sum_";  // the type follows
 
-// Of the kernels that wait: one block, so that all of it runs, with a thread for each rank.
-inline constexpr uint32_t kWaitingThreads = kMostRanks;
+// Kernels that wait use one block, so that all threads are resident, with one thread per rank.
+inline constexpr uint32_t kWaitingThreads = kMaxRanks;
 inline constexpr uint32_t kWorkingThreads = 256;
-inline constexpr uint32_t kMostBlocks = 128;
+inline constexpr uint32_t kMaxBlocks = 128;
 
-// What a rank calls, as the notes of a pad's line have it: symm/collectives/order_guard.h.
+// A CallSignature (symm/collectives/order_guard.h), as in the notes of a pad line.
 struct CallWords {
   uint64_t code;
   uint64_t bytes;
@@ -38,180 +38,185 @@ struct CallWords {
   uint64_t memory;
 };
 
-// --- how it ended -------------------------------------------------------------------------------
-
-enum class Act : uint32_t { kPut, kWait, kAdd, kWaitForValue, kLook, kBarrier, kCollective };
-
-enum class End : uint32_t {
-  kNone,
-  kTimeout,
-  kFailed,      // the group has
-  kSkipped,     // something else of the group ended badly before, and nobody was told yet
-  kUnfinished,  // another collective timed out and waits to be called again
-  kDisagree,    // the ranks call different things
-  kNoRoom,      // more comes than `out` has room for
-  kBeyond,      // a rank offers what is not in its buffer
+enum class KernelAction : uint32_t {
+  kPut,
+  kWait,
+  kAdd,
+  kWaitForValue,
+  kReadCounter,
+  kBarrier,
+  kCollective
 };
 
-struct Ending {
-  uint32_t state;  // released last. Of a call's own: 1. Of the group's: Desk::claim.
-  End kind;
-  Act act;
-  uint32_t rank;  // whom it was about, if one
+enum class ResultKind : uint32_t {
+  kNone,
+  kTimeout,
+  kFailed,          // the group has failed
+  kSkipped,         // an earlier error of the group has not been reported yet
+  kUnfinished,      // another collective timed out and must be called again first
+  kMismatch,        // the ranks made different calls
+  kOutputTooSmall,  // `out` is too small
+  kOutOfRange,      // a rank announced data that is not inside its buffer
+};
+
+struct KernelResult {
+  uint32_t state;  // stored last, with release order. 1 in a record; DeviceState::error_claim on a
+                   // board.
+  ResultKind kind;
+  KernelAction action;
+  uint32_t rank;  // the peer, if there is one
   uint32_t channel;
   uint32_t reserved;
   uint64_t waited_ns;
-  uint64_t value;                     // waited for, or needed
-  CallWords called;                   // what could not go on
-  CallWords expected;                 // and what it did not agree with
-  uint32_t missing[kMostRanks / 32];  // a bit for each rank that had not come
+  uint64_t value;                    // awaited value, or required bytes
+  CallWords called;                  // the call that could not continue
+  CallWords expected;                // the call that it did not match
+  uint32_t missing[kMaxRanks / 32];  // one bit per rank that had not arrived_count
 };
 
-// Pinned host memory, for each group of a rank.
-struct Board {
-  uint32_t has_failed;  // the host sets it, and no kernel of the group waits any longer
-  uint32_t told;        // how many bad ends users were told
-  uint32_t has_cut;     // a collective has ended before its end, told or not: others may be in it
-  Ending ending;        // of work in streams: the first that ended badly since
+// In pinned host memory, one per group and rank.
+struct StatusBoard {
+  uint32_t has_failed;      // set by the host; ends the waits of all kernels of the group
+  uint32_t reported_count;  // number of errors that were reported to the user
+  uint32_t
+      has_incomplete_collective;  // a collective ended early, so other ranks may still be inside it
+  KernelResult result;            // the first unreported error of stream work
 };
 
-// A share of an all-to-all-v: where in the sender's piece, or in its buffer.
-struct Share {
+// A share of an all-to-all-v, relative to the sender's range or buffer.
+struct RowShare {
   uint64_t begin_bytes;
   uint64_t bytes;
 };
 
-// Pinned host memory, for a call.
-struct Record {
-  Ending ending;
-  uint64_t value;  // that was looked at
-  Share shares[kMostRanks];
-  uint64_t has_rows;  // the two below are filled in
-  int64_t out_splits[kMostRanks];
-  int64_t out_offsets[kMostRanks];
+// In pinned host memory, one per call that waits.
+struct CallRecord {
+  KernelResult result;
+  uint64_t value;  // of a counter that was read
+  RowShare shares[kMaxRanks];
+  uint64_t has_rows;  // the two arrays below are valid
+  int64_t out_splits[kMaxRanks];
+  int64_t out_offsets[kMaxRanks];
 };
 
-// --- what a rank keeps from kernel to kernel ----------------------------------------------------
+// In device memory, one per group and rank, initially zero: the state of the current collective.
+// Kernels of collectives and barriers of a group run one after the other (stream_order.h), so only
+// `claim` is accessed concurrently.
+struct DeviceState {
+  uint32_t error_claim;  // StatusBoard::reported_count, or one more if there is an unreported error
+  uint32_t arrived_count;  // threads of the current barrier that are done
+  uint32_t missing[kMaxRanks];
 
-// Device memory, for each group of a rank; zero at first. Kernels that meet, and those between,
-// come one after the other (stream_order.h), so that nothing but the claim is shared.
-struct Desk {
-  uint32_t claim;    // Board::told, or one more: something has ended badly
-  uint32_t arrived;  // threads that are through
-  uint32_t missing[kMostRanks];
-
-  // The collective, as OrderGuard has it on the host.
+  // The counterpart of OrderGuard on the host.
   uint32_t is_running;
-  uint32_t is_unfinished;  // it timed out: the same call goes on where it stopped
-  uint32_t met;            // so many meetings are behind it
-  uint32_t is_worked;      // so is what comes after the last of them
-  uint32_t has_left;       // the ranks disagree, and have met once more
-  End outcome;
+  uint32_t is_unfinished;       // timed out; the same call continues it
+  uint32_t completed_barriers;  // completed barriers
+  uint32_t is_work_done;        // the work after the last completed barrier is done
+  uint32_t has_left;            // after a mismatch: has passed the final barrier
+  ResultKind outcome;
   uint64_t outcome_rank;
   uint64_t needed_bytes;
   uint64_t began_ns;
   uint64_t scratch;
   CallWords call;
-  CallWords agreed;     // what rank 0 calls, or this one,
-  CallWords disagreed;  // and what outcome_rank does
-  struct Heard {
+  CallWords agreed;     // the call of rank 0, or of this rank,
+  CallWords disagreed;  // and that of outcome_rank
+  struct IncomingRows {
     uint64_t from;  // in the peer's buffer
     uint64_t bytes;
     uint64_t to;  // in `out`
-  } heard[kMostRanks];
+  } incoming[kMaxRanks];
 };
 
-// --- what each is told --------------------------------------------------------------------------
-
-struct Common {
+struct CommonArguments {
   uint64_t board;
-  uint64_t desk;
-  uint64_t record;  // where to say how it ended; 0: on the board
+  uint64_t state;
+  uint64_t record;  // receives the result; 0 for the status board
   uint32_t rank;
   uint32_t world_size;
-  uint64_t timeout_ns;  // 0: for ever
+  uint64_t timeout_ns;  // 0 for none
 };
 
 struct SignalArguments {
-  Common own;
-  Act act;
+  CommonArguments common;
+  KernelAction action;
   uint32_t peer;
   uint32_t channel;
   uint32_t reserved;
-  uint64_t line;  // of the pad that is told, or of this rank's own
+  uint64_t line;  // pad line of the receiver, or of this rank for waits
   uint64_t value;
 };
 
-struct MeetArguments {
-  Common own;
+struct BarrierArguments {
+  CommonArguments common;
   uint32_t channel;
-  uint32_t is_collective;  // otherwise a barrier, and what follows does not matter
-  uint32_t meeting;        // of the collective: 0 is its entry
+  uint32_t is_collective;  // 0 for a plain barrier, which ignores the fields below except `pads`
+  uint32_t barrier;        // index of the barrier in the collective
   uint32_t is_last;
   uint64_t scratch;
   CallWords call;
-  uint64_t rows;  // the Record of an all-to-all-v; 0: it is another
+  uint64_t rows;  // the record of an all-to-all-v; 0 for other collectives
   uint64_t row_bytes;
   uint64_t buffer_bytes;
   uint64_t out_bytes;
-  uint64_t pads[kMostRanks];
+  uint64_t pads[kMaxRanks];
 };
 
 enum class ReduceTo : uint32_t {
   kOut,
   kScratch,
-  kAll,   // the same place in every rank's piece
-  kSaved  // its place in this rank's piece, whose elements are kept in scratch
+  kAll,   // the same offset in every rank's range
+  kSaved  // this rank's range, whose elements are saved to scratch memory
 };
 
 struct ReduceArguments {
-  Common own;
-  uint32_t meeting;  // comes after it
+  CommonArguments common;
+  uint32_t barrier;  // the preceding barrier
   uint32_t op;       // ReduceOp
   ReduceTo to;
-  uint32_t is_aligned;   // all that is read or written is so to 16 bytes
-  uint64_t begin_bytes;  // in all pieces
+  uint32_t is_aligned;   // all addresses are aligned to 16 bytes
+  uint64_t begin_bytes;  // in all ranges
   uint64_t bytes;
   uint64_t out;
-  uint64_t pieces[kMostRanks];
+  uint64_t ranges[kMaxRanks];
 };
 
 enum class CopyKind : uint32_t {
-  kPull,     // from every piece to `out`
-  kPush,     // from `in` to every piece
-  kFromOne,  // from the piece of `peer` to `out`
+  kPull,     // from every range to `out`
+  kPush,     // from `in` to every range
+  kFromOne,  // from the range of `peer` to `out`
   kFromScratch,
-  kRows,  // from every buffer to `out`, as was heard
+  kRows,  // from every buffer to `out`, as announced by the peers
 };
 
 struct CopyArguments {
-  Common own;
-  uint32_t meeting;
+  CommonArguments common;
+  uint32_t barrier;
   CopyKind kind;
   uint32_t peer;
   uint32_t reserved;
-  uint64_t bytes;      // of one
-  uint64_t total;      // no copy goes beyond, counted in steps
-  uint64_t elsewhere;  // `out` or `in`
-  uint64_t out_step;   // in `out`, from rank to rank
-  uint64_t piece_begin;
-  uint64_t piece_step;  // in pieces, from rank to rank
-  uint64_t pieces[kMostRanks];
+  uint64_t bytes;     // per rank
+  uint64_t total;     // limit of `out_step * rank + bytes`
+  uint64_t external;  // `out` or `in`
+  uint64_t out_step;  // distance between ranks in `out`
+  uint64_t range_begin;
+  uint64_t range_step;  // distance between ranks in the ranges
+  uint64_t ranges[kMaxRanks];
 };
 
-// Of a sum, all ranks' parts at the address, which all of them get, or this one; of a store, what
-// all get.
+// A sum of all ranks' elements at the multicast address, stored to all ranks or to `to`; or a store
+// from `from` to all ranks.
 struct MultimemArguments {
-  Common own;
-  uint32_t meeting;
-  uint32_t is_alone;   // no part of a collective: it comes after no meeting, and `own` is not used
+  CommonArguments common;
+  uint32_t barrier;
+  uint32_t is_alone;   // not part of a collective: no preceding barrier, and `own` is unused
   uint64_t multicast;  // this and the next two are aligned to 16 bytes
   uint64_t from;       // of a store
-  uint64_t to;         // of a sum; 0: all ranks get it
+  uint64_t to;         // of a sum; 0 for all ranks
   uint64_t bytes;      // a multiple of 16
 };
 
-// Words of one rank's memory, all the same.
+// Fills words of one rank's memory.
 struct StoreArguments {
   uint64_t at;  // aligned to 4 bytes
   uint64_t count;
@@ -219,7 +224,7 @@ struct StoreArguments {
   uint32_t reserved;
 };
 
-static_assert(sizeof(MeetArguments) <= 4096 && sizeof(ReduceArguments) <= 4096 &&
+static_assert(sizeof(BarrierArguments) <= 4096 && sizeof(ReduceArguments) <= 4096 &&
               sizeof(CopyArguments) <= 4096);
 
 }  // namespace ashlar::symm::kernels

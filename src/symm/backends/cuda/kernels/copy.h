@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes moved between ranks' pieces and elsewhere, after a meeting; words stored without one.
+// Copies between the ranks' ranges and other buffers after a barrier; stores of words.
 #pragma once
 
-#include "symm/backends/cuda/kernels/meet.h"
+#include "symm/backends/cuda/kernels/barrier.h"
 
 namespace ashlar::symm::kernels {
 
 template <typename Unit>
 ASHLAR_ON_DEVICE void copy_units(uint64_t to, uint64_t from, uint64_t begin, uint64_t end) {
-  for_units<Unit>(begin, end, [&](uint64_t at) {
+  for_each_unit<Unit>(begin, end, [&](uint64_t at) {
     write_pack(device_memory<Unit>(to + at), read_pack(device_memory<Unit>(from + at)));
   });
 }
 
-// All threads together. Nothing, if they are the same.
+// Called by all threads together. Does nothing if `to` equals `from`.
 ASHLAR_ON_DEVICE void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
   if (to == from) return;
   const uint64_t alignment = to | from;
   uint64_t done = 0;
   if (alignment % 16 == 0) {
     done = bytes / 16 * 16;
-    copy_units<Sixteen>(to, from, 0, done);
+    copy_units<Vec16>(to, from, 0, done);
   } else if (alignment % 4 == 0) {
     done = bytes / 4 * 4;
     copy_units<uint32_t>(to, from, 0, done);
@@ -29,49 +29,49 @@ ASHLAR_ON_DEVICE void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
   copy_units<uint8_t>(to, from, done, bytes);
 }
 
-ASHLAR_ON_DEVICE void copy_for(const CopyArguments& what, uint32_t peer) {
-  const uint64_t piece = what.pieces[peer] + what.piece_begin + what.piece_step * peer;
-  const uint64_t elsewhere = what.elsewhere + what.out_step * peer;
-  if (what.kind == CopyKind::kRows) {
-    const Desk::Heard& heard = desk_of(what.own)->heard[peer];
-    copy_bytes(what.elsewhere + heard.to, what.pieces[peer] + heard.from, heard.bytes);
+ASHLAR_ON_DEVICE void copy_for(const CopyArguments& args, uint32_t peer) {
+  const uint64_t piece = args.ranges[peer] + args.range_begin + args.range_step * peer;
+  const uint64_t external = args.external + args.out_step * peer;
+  if (args.kind == CopyKind::kRows) {
+    const DeviceState::IncomingRows& incoming = state_of(args.common)->incoming[peer];
+    copy_bytes(args.external + incoming.to, args.ranges[peer] + incoming.from, incoming.bytes);
     return;
   }
-  if (what.kind == CopyKind::kPush) {
-    copy_bytes(piece, elsewhere, what.bytes);
+  if (args.kind == CopyKind::kPush) {
+    copy_bytes(piece, external, args.bytes);
     return;
   }
-  // The last parts may be short, or empty.
-  const uint64_t begin = what.out_step * peer;
-  const uint64_t left = begin < what.total ? what.total - begin : 0;
-  copy_bytes(elsewhere, piece, what.bytes < left ? what.bytes : left);
+  // The last parts may be short or empty.
+  const uint64_t begin = args.out_step * peer;
+  const uint64_t left = begin < args.total ? args.total - begin : 0;
+  copy_bytes(external, piece, args.bytes < left ? args.bytes : left);
 }
 
-ASHLAR_ON_DEVICE void run_copy(const CopyArguments& what) {
-  if (!is_to_be_done(what.own, what.meeting)) return;
-  const uint32_t world_size = what.own.world_size;
-  switch (what.kind) {
+ASHLAR_ON_DEVICE void run_copy(const CopyArguments& args) {
+  if (!should_run(args.common, args.barrier)) return;
+  const uint32_t world_size = args.common.world_size;
+  switch (args.kind) {
     case CopyKind::kFromScratch:
-      copy_bytes(what.elsewhere, desk_of(what.own)->scratch, what.bytes);
+      copy_bytes(args.external, state_of(args.common)->scratch, args.bytes);
       return;
     case CopyKind::kFromOne:
-      copy_bytes(what.elsewhere, what.pieces[what.peer] + what.piece_begin, what.bytes);
+      copy_bytes(args.external, args.ranges[args.peer] + args.range_begin, args.bytes);
       return;
     default: break;
   }
-  // This rank first, so that not all turn to the same one at once.
-  ASHLAR_AS_LOOP
+  // Begins with this rank, which spreads the load over the peers.
+  ASHLAR_NO_UNROLL
   for (uint32_t step = 0; step < world_size; ++step) {
-    const uint32_t peer = what.own.rank + step;
-    copy_for(what, peer < world_size ? peer : peer - world_size);
+    const uint32_t peer = args.common.rank + step;
+    copy_for(args, peer < world_size ? peer : peer - world_size);
   }
 }
 
-// Whoever acquires one of them sees what was done before in the stream: that comes before this
-// kernel, and each store releases it to the whole system.
-ASHLAR_ON_DEVICE void run_store(const StoreArguments& what) {
-  for_units<uint32_t>(0, what.count * sizeof(uint32_t), [&](uint64_t at) {
-    store_release(device_memory<uint32_t>(what.at + at), what.value);
+// Each store is a release to the whole system, so an acquire load of a word makes earlier work of
+// the stream visible.
+ASHLAR_ON_DEVICE void run_store(const StoreArguments& args) {
+  for_each_unit<uint32_t>(0, args.count * sizeof(uint32_t), [&](uint64_t at) {
+    store_release(device_memory<uint32_t>(args.at + at), args.value);
   });
 }
 

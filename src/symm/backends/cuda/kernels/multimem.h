@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work on multicast addresses: what is loaded there is the sum of what all ranks have, and what is
-// stored there reaches all. The switch between the GPUs does it, from compute capability 9.0 on,
-// for GPUs that are compiled for (ASHLAR_HAS_MULTIMEM); in which order it adds is its own affair.
-// On the host, for tests, every rank's memory is read and written.
+// Loads and stores on multicast addresses: a load returns the sum over all ranks, a store reaches
+// all ranks. The NVSwitch does this from compute capability 9.0 (ASHLAR_HAS_MULTIMEM), in an
+// unspecified order. On the host, for tests, every rank's memory is accessed.
 //
-// Nothing but 16 bytes at a time: what is left over is done by the kernels that know all ranks'
-// memory.
+// Works on 16 bytes at a time. Other kernels handle the remainder.
 #pragma once
 
-#include "symm/backends/cuda/kernels/meet.h"
+#include "symm/backends/cuda/kernels/barrier.h"
 #include "symm/backends/cuda/kernels/reduce.h"
 
 #if !defined(__CUDACC__) && !defined(__CUDA__)
 #define ASHLAR_HAS_MULTIMEM
 #elif defined(__CUDA_ARCH__)
-// Compilers before CUDA 12.2 do not know all of it.
+// CUDA before 12.2 does not support all of these instructions.
 #if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1202
 #elif __CUDA_ARCH__ >= 900
 #define ASHLAR_HAS_MULTIMEM
@@ -28,7 +26,7 @@ namespace ashlar::symm::kernels {
 
 #if defined(__CUDACC__) || defined(__CUDA__)
 
-// For vectors of halves and words of integers the instruction differs in nothing but its name.
+// The instructions for f16 and bf16 vectors differ only in their names.
 #define ASHLAR_SUM_OF_HALVES(name, loaded, at)                                                 \
   asm volatile(                                                                                \
       "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4." name " {%0, %1, %2, %3}, [%4];" \
@@ -37,8 +35,8 @@ namespace ashlar::symm::kernels {
       : "memory")
 
 template <typename Stored>
-ASHLAR_ON_DEVICE Sixteen multimem_sum(uint64_t at) {
-  Sixteen loaded;
+ASHLAR_ON_DEVICE Vec16 multimem_sum(uint64_t at) {
+  Vec16 loaded;
   if constexpr (std::is_same_v<Stored, float>) {
     float lane[4];
     asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -80,11 +78,11 @@ ASHLAR_ON_DEVICE Sixteen multimem_sum(uint64_t at) {
   return loaded;
 }
 
-// Bits, whatever they mean: there are no vectors of anything but floating-point numbers.
-ASHLAR_ON_DEVICE void multimem_store(uint64_t at, const Sixteen& what) {
+// Stores bits of any type. Vector stores exist only for floating-point types.
+ASHLAR_ON_DEVICE void multimem_store(uint64_t at, const Vec16& value) {
   asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at),
-               "f"(std::bit_cast<float>(what.word[0])), "f"(std::bit_cast<float>(what.word[1])),
-               "f"(std::bit_cast<float>(what.word[2])), "f"(std::bit_cast<float>(what.word[3]))
+               "f"(std::bit_cast<float>(value.word[0])), "f"(std::bit_cast<float>(value.word[1])),
+               "f"(std::bit_cast<float>(value.word[2])), "f"(std::bit_cast<float>(value.word[3]))
                : "memory");
 }
 
@@ -93,13 +91,13 @@ ASHLAR_ON_DEVICE void multimem_store(uint64_t at, const Sixteen& what) {
 #else
 
 template <typename Stored>
-Sixteen multimem_sum(uint64_t at) {
+Vec16 multimem_sum(uint64_t at) {
   constexpr uint32_t kCount = 16 / sizeof(Stored);
   using P = Pack<Stored, kCount>;
-  HostMachine& machine = *running_machine();
-  const uint32_t copies = machine.copy_count(at);
+  HostExecutor& executor = *current_executor();
+  const uint32_t copies = executor.copy_count(at);
   const auto pack_of = [&](uint32_t copy) -> const P& {
-    return *static_cast<const P*>(machine.see_copy(at, sizeof(P), copy));
+    return *static_cast<const P*>(executor.translate_copy(at, sizeof(P), copy));
   };
   Combined<Stored, Sum> sums[kCount];
   for (uint32_t i = 0; i < kCount; ++i) sums[i].begin(pack_of(0).lane[i]);
@@ -108,38 +106,36 @@ Sixteen multimem_sum(uint64_t at) {
   }
   P result;
   for (uint32_t i = 0; i < kCount; ++i) result.lane[i] = sums[i].end(copies);
-  return std::bit_cast<Sixteen>(result);
+  return std::bit_cast<Vec16>(result);
 }
 
-inline void multimem_store(uint64_t at, const Sixteen& what) {
-  HostMachine& machine = *running_machine();
-  const uint32_t copies = machine.copy_count(at);
+inline void multimem_store(uint64_t at, const Vec16& value) {
+  HostExecutor& executor = *current_executor();
+  const uint32_t copies = executor.copy_count(at);
   for (uint32_t copy = 0; copy < copies; ++copy) {
-    *static_cast<Sixteen*>(machine.see_copy(at, sizeof(what), copy)) = what;
+    *static_cast<Vec16*>(executor.translate_copy(at, sizeof(value), copy)) = value;
   }
 }
 
 #endif
 
-// --- kernels ------------------------------------------------------------------------------------
-
 template <typename Stored>
-ASHLAR_ON_DEVICE void run_multimem_sum(const MultimemArguments& what) {
-  if (!is_to_be_done(what.own, what.meeting)) return;
-  for_units<Sixteen>(0, what.bytes, [&](uint64_t at) {
-    const Sixteen sum = multimem_sum<Stored>(what.multicast + at);
-    if (what.to == 0) {
-      multimem_store(what.multicast + at, sum);
+ASHLAR_ON_DEVICE void run_multimem_sum(const MultimemArguments& args) {
+  if (!should_run(args.common, args.barrier)) return;
+  for_each_unit<Vec16>(0, args.bytes, [&](uint64_t at) {
+    const Vec16 sum = multimem_sum<Stored>(args.multicast + at);
+    if (args.to == 0) {
+      multimem_store(args.multicast + at, sum);
     } else {
-      write_pack(device_memory<Sixteen>(what.to + at), sum);
+      write_pack(device_memory<Vec16>(args.to + at), sum);
     }
   });
 }
 
-ASHLAR_ON_DEVICE void run_multimem_store(const MultimemArguments& what) {
-  if (what.is_alone == 0 && !is_to_be_done(what.own, what.meeting)) return;
-  for_units<Sixteen>(0, what.bytes, [&](uint64_t at) {
-    multimem_store(what.multicast + at, read_pack(device_memory<Sixteen>(what.from + at)));
+ASHLAR_ON_DEVICE void run_multimem_store(const MultimemArguments& args) {
+  if (args.is_alone == 0 && !should_run(args.common, args.barrier)) return;
+  for_each_unit<Vec16>(0, args.bytes, [&](uint64_t at) {
+    multimem_store(args.multicast + at, read_pack(device_memory<Vec16>(args.from + at)));
   });
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All ranks' elements of a part, combined in rank order, with the bits that the host gives
-// (symm/collectives/reduce/reduce.h): halves as f32 with one rounding, integers wrapped, their mean
-// exact.
+// Reduces the elements of all ranks in rank order, with results that are bitwise equal to those of
+// the host (symm/collectives/reduce/reduce.h).
 #pragma once
 
 #include <bit>
@@ -10,16 +9,14 @@
 #include <type_traits>
 
 #include "ashlar/reduction.h"
-#include "symm/backends/cuda/kernels/meet.h"
+#include "symm/backends/cuda/kernels/barrier.h"
 #include "symm/collectives/reduce/combine.h"
 #include "symm/collectives/reduce/half.h"
 
 namespace ashlar::symm::kernels {
 
-// --- NaNs as the host's processor makes them ----------------------------------------------------
-
-// Processors keep the first NaN of two, quiet; GPUs make one of their own. What becomes of numbers
-// is a NaN with a sign on x86-64 and without one elsewhere.
+// CPUs propagate the first of two NaNs, quieted; GPUs generate a canonical one. A NaN that results
+// from numbers is negative on x86-64 and positive on other architectures.
 #if defined(__x86_64__)
 inline constexpr uint32_t kNanSign = 1;
 #else
@@ -58,9 +55,7 @@ ASHLAR_ON_DEVICE T with_host_nan(T a, T b, T result) {
   }
 }
 
-// --- accumulators -------------------------------------------------------------------------------
-
-// What an element is combined as, and back.
+// Conversion to and from the type in which elements are combined.
 template <typename Stored>
 ASHLAR_ON_DEVICE auto widened(Stored value) {
   if constexpr (std::is_class_v<Stored>) {
@@ -97,7 +92,7 @@ struct Combined {
   ASHLAR_ON_DEVICE Stored end(uint32_t /*count*/) const { return narrowed<Stored>(total); }
 };
 
-// The sum divided by how many there are.
+// The sum divided by the number of ranks.
 template <typename Stored>
 struct MeanOfFloats : Combined<Stored, Sum> {
   ASHLAR_ON_DEVICE Stored end(uint32_t count) const {
@@ -106,8 +101,8 @@ struct MeanOfFloats : Combined<Stored, Sum> {
   }
 };
 
-// The exact mean, toward zero. Compilers for GPUs have no 128 bits to divide, so a sum of 64-bit
-// elements is two words, and divided as on paper.
+// The exact mean, rounded toward zero. Device code has no 128-bit division, so the sum is kept in
+// two words and divided by long division.
 template <typename Stored>
 struct MeanOfIntegers {
   uint64_t low;
@@ -147,111 +142,109 @@ struct MeanOfIntegers {
   }
 };
 
-// --- loops --------------------------------------------------------------------------------------
-
-// As many elements as are moved at once.
+// The elements that a thread moves at a time.
 template <typename Stored, uint32_t kCount>
 struct alignas(sizeof(Stored) * kCount) Pack {
   Stored lane[kCount];
 };
 
-// Packs from byte `begin` to `end` of the part.
+// Reduces packs from byte `begin` to `end` of the part.
 template <typename Stored, typename Accumulator, uint32_t kCount>
-ASHLAR_ON_DEVICE void reduce_packs(const ReduceArguments& what, uint64_t begin, uint64_t end) {
+ASHLAR_ON_DEVICE void reduce_packs(const ReduceArguments& args, uint64_t begin, uint64_t end) {
   using P = Pack<Stored, kCount>;
-  const uint32_t world_size = what.own.world_size;
-  const uint64_t scratch = desk_of(what.own)->scratch;
+  const uint32_t world_size = args.common.world_size;
+  const uint64_t scratch = state_of(args.common)->scratch;
   const uint64_t thread = uint64_t{block_index()} * thread_count() + thread_index();
   const uint64_t step = uint64_t{block_count()} * thread_count() * sizeof(P);
   const auto pack_of = [&](uint32_t rank, uint64_t at) {
-    return device_memory<P>(what.pieces[rank] + what.begin_bytes + at);
+    return device_memory<P>(args.ranges[rank] + args.begin_bytes + at);
   };
-  ASHLAR_AS_LOOP
+  ASHLAR_NO_UNROLL
   for (uint64_t at = begin + thread * sizeof(P); at < end; at += step) {
     Accumulator sums[kCount];
     P pack = read_pack(pack_of(0, at));
     for (uint32_t i = 0; i < kCount; ++i) sums[i].begin(pack.lane[i]);
-    ASHLAR_AS_LOOP
+    ASHLAR_NO_UNROLL
     for (uint32_t rank = 1; rank < world_size; ++rank) {
       pack = read_pack(pack_of(rank, at));
       for (uint32_t i = 0; i < kCount; ++i) sums[i].add(pack.lane[i]);
     }
     for (uint32_t i = 0; i < kCount; ++i) pack.lane[i] = sums[i].end(world_size);
 
-    if (what.to == ReduceTo::kAll) {
-      ASHLAR_AS_LOOP
+    if (args.to == ReduceTo::kAll) {
+      ASHLAR_NO_UNROLL
       for (uint32_t rank = 0; rank < world_size; ++rank) write_pack(pack_of(rank, at), pack);
       continue;
     }
-    P* to = device_memory<P>((what.to == ReduceTo::kOut ? what.out : scratch) + at);
-    if (what.to != ReduceTo::kSaved) {
+    P* to = device_memory<P>((args.to == ReduceTo::kOut ? args.out : scratch) + at);
+    if (args.to != ReduceTo::kSaved) {
       write_pack(to, pack);
       continue;
     }
-    write_pack(to, read_pack(pack_of(what.own.rank, at)));
-    write_pack(pack_of(what.own.rank, at), pack);
+    write_pack(to, read_pack(pack_of(args.common.rank, at)));
+    write_pack(pack_of(args.common.rank, at), pack);
   }
 }
 
-// Each element by itself, `kPackBytes` of them at once where all is aligned so.
+// Reduces packs of `kPackBytes` if everything is aligned, and the remainder element by element.
 template <typename Stored, typename Accumulator, uint32_t kPackBytes = 16>
-ASHLAR_ON_DEVICE void reduce_with(const ReduceArguments& what) {
-  const uint64_t whole = what.is_aligned != 0 ? what.bytes / kPackBytes * kPackBytes : 0;
-  reduce_packs<Stored, Accumulator, kPackBytes / sizeof(Stored)>(what, 0, whole);
-  if (whole == what.bytes) return;
-  reduce_packs<Stored, Accumulator, 1>(what, whole, what.bytes);
+ASHLAR_ON_DEVICE void reduce_with(const ReduceArguments& args) {
+  const uint64_t whole = args.is_aligned != 0 ? args.bytes / kPackBytes * kPackBytes : 0;
+  reduce_packs<Stored, Accumulator, kPackBytes / sizeof(Stored)>(args, 0, whole);
+  if (whole == args.bytes) return;
+  reduce_packs<Stored, Accumulator, 1>(args, whole, args.bytes);
 }
 
 template <typename Stored>
-ASHLAR_ON_DEVICE void reduce_floats(const ReduceArguments& what) {
-  switch (static_cast<ReduceOp>(what.op)) {
-    case ReduceOp::kSum: return reduce_with<Stored, Combined<Stored, Sum>>(what);
-    case ReduceOp::kProd: return reduce_with<Stored, Combined<Stored, Product>>(what);
-    case ReduceOp::kMin: return reduce_with<Stored, Combined<Stored, Min>>(what);
-    case ReduceOp::kMax: return reduce_with<Stored, Combined<Stored, Max>>(what);
-    default: return reduce_with<Stored, MeanOfFloats<Stored>>(what);
+ASHLAR_ON_DEVICE void reduce_floats(const ReduceArguments& args) {
+  switch (static_cast<ReduceOp>(args.op)) {
+    case ReduceOp::kSum: return reduce_with<Stored, Combined<Stored, Sum>>(args);
+    case ReduceOp::kProd: return reduce_with<Stored, Combined<Stored, Product>>(args);
+    case ReduceOp::kMin: return reduce_with<Stored, Combined<Stored, Min>>(args);
+    case ReduceOp::kMax: return reduce_with<Stored, Combined<Stored, Max>>(args);
+    default: return reduce_with<Stored, MeanOfFloats<Stored>>(args);
   }
 }
 
-// With or without a sign, sums and products are the same.
+// Sums and products are equal for signed and unsigned integers.
 template <typename Stored>
-ASHLAR_ON_DEVICE void reduce_integers(const ReduceArguments& what) {
+ASHLAR_ON_DEVICE void reduce_integers(const ReduceArguments& args) {
   constexpr uint32_t kPackBytes = sizeof(Stored) < 4 ? 4 * sizeof(Stored) : 16;
   using Plain = std::make_unsigned_t<Stored>;
-  switch (static_cast<ReduceOp>(what.op)) {
-    case ReduceOp::kSum: return reduce_with<Plain, Combined<Plain, Sum>, kPackBytes>(what);
-    case ReduceOp::kProd: return reduce_with<Plain, Combined<Plain, Product>, kPackBytes>(what);
-    case ReduceOp::kMin: return reduce_with<Stored, Combined<Stored, Min>, kPackBytes>(what);
-    case ReduceOp::kMax: return reduce_with<Stored, Combined<Stored, Max>, kPackBytes>(what);
-    default: return reduce_packs<Stored, MeanOfIntegers<Stored>, 1>(what, 0, what.bytes);
+  switch (static_cast<ReduceOp>(args.op)) {
+    case ReduceOp::kSum: return reduce_with<Plain, Combined<Plain, Sum>, kPackBytes>(args);
+    case ReduceOp::kProd: return reduce_with<Plain, Combined<Plain, Product>, kPackBytes>(args);
+    case ReduceOp::kMin: return reduce_with<Stored, Combined<Stored, Min>, kPackBytes>(args);
+    case ReduceOp::kMax: return reduce_with<Stored, Combined<Stored, Max>, kPackBytes>(args);
+    default: return reduce_packs<Stored, MeanOfIntegers<Stored>, 1>(args, 0, args.bytes);
   }
 }
 
-// And bits know no elements.
+// Bitwise operations are independent of the element type.
 template <typename Op>
-ASHLAR_ON_DEVICE void reduce_bits(const ReduceArguments& what) {
-  const uint64_t whole = what.is_aligned != 0 ? what.bytes / 16 * 16 : 0;
-  reduce_packs<uint64_t, Combined<uint64_t, Op>, 2>(what, 0, whole);
-  reduce_packs<uint8_t, Combined<uint8_t, Op>, 1>(what, whole, what.bytes);
+ASHLAR_ON_DEVICE void reduce_bits(const ReduceArguments& args) {
+  const uint64_t whole = args.is_aligned != 0 ? args.bytes / 16 * 16 : 0;
+  reduce_packs<uint64_t, Combined<uint64_t, Op>, 2>(args, 0, whole);
+  reduce_packs<uint8_t, Combined<uint8_t, Op>, 1>(args, whole, args.bytes);
 }
 
-// A kernel for each type of elements: compilers choke on one for all.
+// One kernel per element type, because a single kernel for all takes compilers too long.
 template <typename Stored>
-ASHLAR_ON_DEVICE void run_reduce(const ReduceArguments& what) {
-  if (!is_to_be_done(what.own, what.meeting)) return;
+ASHLAR_ON_DEVICE void run_reduce(const ReduceArguments& args) {
+  if (!should_run(args.common, args.barrier)) return;
   if constexpr (std::is_integral_v<Stored>) {
-    reduce_integers<Stored>(what);
+    reduce_integers<Stored>(args);
   } else {
-    reduce_floats<Stored>(what);
+    reduce_floats<Stored>(args);
   }
 }
 
-ASHLAR_ON_DEVICE void run_reduce_bits(const ReduceArguments& what) {
-  if (!is_to_be_done(what.own, what.meeting)) return;
-  switch (static_cast<ReduceOp>(what.op)) {
-    case ReduceOp::kAnd: return reduce_bits<And>(what);
-    case ReduceOp::kOr: return reduce_bits<Or>(what);
-    default: return reduce_bits<Xor>(what);
+ASHLAR_ON_DEVICE void run_reduce_bits(const ReduceArguments& args) {
+  if (!should_run(args.common, args.barrier)) return;
+  switch (static_cast<ReduceOp>(args.op)) {
+    case ReduceOp::kAnd: return reduce_bits<And>(args);
+    case ReduceOp::kOr: return reduce_bits<Or>(args);
+    default: return reduce_bits<Xor>(args);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 16-bit numbers: every one of them, and the roundings between them.
+// Conversion of every 16-bit floating-point number, and rounding between neighbours.
 #include "symm/collectives/reduce/half.h"
 
 #include <cmath>
@@ -8,12 +8,12 @@
 
 #include <gtest/gtest.h>
 
-#include "symm/collectives/reduce/rows.h"
+#include "symm/collectives/reduce/reduce_kernels.h"
 
 namespace ashlar::symm {
 namespace {
 
-// By the definition: sign, exponent, fraction.
+// The value by definition of sign, exponent and fraction.
 double value_of(uint16_t bits, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits;
   const int exponent = (bits & 0x7FFF) >> fraction_bits;
@@ -45,13 +45,13 @@ void check_every_number(int exponent_bits, Narrow narrow) {
   }
 }
 
-// Halfway between neighbours goes to the even one, anything nearer to the nearer one.
+// Halfway between neighbours rounds to even, anything else to nearest.
 template <typename Half, typename Narrow>
 void check_roundings(uint16_t infinity, Narrow narrow) {
   for (uint16_t low = 0; low < infinity; ++low) {
     const auto high = static_cast<uint16_t>(low + 1);
     const double from = widen(Half{low});
-    // Beyond the largest number the next step would have been this long.
+    // The distance to infinity is that of the last step below the largest number.
     const double step = high == infinity ? from - widen(Half{static_cast<uint16_t>(low - 1)})
                                          : widen(Half{high}) - from;
     const auto middle = static_cast<float>(from + step / 2);
@@ -68,13 +68,13 @@ TEST(Half, Bf16IsWidenedExactlyAndBack) { check_every_number<Bf16>(8, narrow_to_
 TEST(Half, F16IsRoundedToNearestEven) { check_roundings<F16>(0x7C00, narrow_to_f16); }
 TEST(Half, Bf16IsRoundedToNearestEven) { check_roundings<Bf16>(0x7F80, narrow_to_bf16); }
 
-TEST(Half, TheProcessorsInstructionsDoTheSame) {
-  const Rows& rows = best_rows();
+TEST(Half, ProcessorInstructionsGiveEqualResults) {
+  const ReduceKernels& kernels = best_kernels();
   std::vector<float> wide(8);
   std::vector<F16> narrow(8);
   for (uint32_t i = 0; i <= 0xFFFF; i += 8) {
     for (uint32_t k = 0; k < 8; ++k) narrow[k] = {static_cast<uint16_t>(i + k)};
-    rows.widen_f16(wide.data(), narrow.data(), 8);
+    kernels.widen_f16(wide.data(), narrow.data(), 8);
     for (size_t k = 0; k < 8; ++k) {
       ASSERT_EQ(std::bit_cast<uint32_t>(wide[k]), std::bit_cast<uint32_t>(widen(narrow[k])));
     }
@@ -83,7 +83,7 @@ TEST(Half, TheProcessorsInstructionsDoTheSame) {
     for (uint32_t k = 0; k < 8; ++k) {
       wide[k] = std::bit_cast<float>(static_cast<uint32_t>(bits + k * 1021));
     }
-    rows.narrow_f16(narrow.data(), wide.data(), 8);
+    kernels.narrow_f16(narrow.data(), wide.data(), 8);
     for (size_t k = 0; k < 8; ++k) {
       ASSERT_EQ(narrow[k].bits, narrow_to_f16(wide[k]).bits) << wide[k];
     }

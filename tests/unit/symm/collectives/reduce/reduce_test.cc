@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions against a naive model, bit for bit.
+// Reductions against a naive model, compared bitwise.
 #include "symm/collectives/reduce/reduce.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ constexpr ElementType kTypes[] = {ElementType::kF32, ElementType::kF16, ElementT
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProd,
                              ReduceOp::kAvg, ReduceOp::kAnd, ReduceOp::kOr,  ReduceOp::kXor};
 
-// One element, the slow way. `T` is what is added up, `S` what is stored.
+// The model of one element.
 template <typename T>
 T combine_floats(ReduceOp op, T a, T b) {
   switch (op) {
@@ -97,44 +97,46 @@ void put(std::vector<std::byte>& out, size_t index, T value) {
   std::memcpy(out.data() + index * sizeof(T), &value, sizeof(T));
 }
 
-std::vector<std::byte> model(Reduction what, const std::vector<std::vector<std::byte>>& sources,
-                             size_t count) {
-  std::vector<std::byte> out(count * element_bytes(what.type));
+std::vector<std::byte> model(Reduction reduction,
+                             const std::vector<std::vector<std::byte>>& sources, size_t count) {
+  std::vector<std::byte> out(count * element_bytes(reduction.type));
   for (size_t i = 0; i < count; ++i) {
-    switch (what.type) {
-      case ElementType::kF32: put(out, i, reduce_floats(what.op, column<float>(sources, i))); break;
+    switch (reduction.type) {
+      case ElementType::kF32:
+        put(out, i, reduce_floats(reduction.op, column<float>(sources, i)));
+        break;
       case ElementType::kF64:
-        put(out, i, reduce_floats(what.op, column<double>(sources, i)));
+        put(out, i, reduce_floats(reduction.op, column<double>(sources, i)));
         break;
       case ElementType::kF16:
-        put(out, i, reduce_halves(what.op, column<F16>(sources, i), narrow_to_f16));
+        put(out, i, reduce_halves(reduction.op, column<F16>(sources, i), narrow_to_f16));
         break;
       case ElementType::kBf16:
-        put(out, i, reduce_halves(what.op, column<Bf16>(sources, i), narrow_to_bf16));
+        put(out, i, reduce_halves(reduction.op, column<Bf16>(sources, i), narrow_to_bf16));
         break;
       case ElementType::kI8:
-        put(out, i, reduce_integers(what.op, column<int8_t>(sources, i)));
+        put(out, i, reduce_integers(reduction.op, column<int8_t>(sources, i)));
         break;
       case ElementType::kI16:
-        put(out, i, reduce_integers(what.op, column<int16_t>(sources, i)));
+        put(out, i, reduce_integers(reduction.op, column<int16_t>(sources, i)));
         break;
       case ElementType::kI32:
-        put(out, i, reduce_integers(what.op, column<int32_t>(sources, i)));
+        put(out, i, reduce_integers(reduction.op, column<int32_t>(sources, i)));
         break;
       case ElementType::kI64:
-        put(out, i, reduce_integers(what.op, column<int64_t>(sources, i)));
+        put(out, i, reduce_integers(reduction.op, column<int64_t>(sources, i)));
         break;
       case ElementType::kU8:
-        put(out, i, reduce_integers(what.op, column<uint8_t>(sources, i)));
+        put(out, i, reduce_integers(reduction.op, column<uint8_t>(sources, i)));
         break;
       case ElementType::kU16:
-        put(out, i, reduce_integers(what.op, column<uint16_t>(sources, i)));
+        put(out, i, reduce_integers(reduction.op, column<uint16_t>(sources, i)));
         break;
       case ElementType::kU32:
-        put(out, i, reduce_integers(what.op, column<uint32_t>(sources, i)));
+        put(out, i, reduce_integers(reduction.op, column<uint32_t>(sources, i)));
         break;
       case ElementType::kU64:
-        put(out, i, reduce_integers(what.op, column<uint64_t>(sources, i)));
+        put(out, i, reduce_integers(reduction.op, column<uint64_t>(sources, i)));
         break;
     }
   }
@@ -153,7 +155,7 @@ bool is_nan(ElementType type, const std::byte* element) {
   }
 }
 
-// Bit for bit; but which NaN comes of two is the processor's business.
+// Bitwise, except that any NaN matches any NaN: the processor chooses which of two survives.
 void expect_same(ElementType type, const std::byte* found, const std::vector<std::byte>& wanted) {
   const size_t step = element_bytes(type);
   for (size_t at = 0; at < wanted.size(); at += step) {
@@ -162,8 +164,7 @@ void expect_same(ElementType type, const std::byte* found, const std::vector<std
   }
 }
 
-// Any bits for integers. For floating-point numbers ordinary ones, zeros of both signs, infinities,
-// and NaNs.
+// Random bits for integers. For floats: finite numbers, zeros of both signs, infinities and NaNs.
 std::vector<std::byte> draw(std::mt19937& random, ElementType type, size_t count, size_t source) {
   std::vector<std::byte> out(count * element_bytes(type));
   for (size_t i = 0; i < count; ++i) {
@@ -188,26 +189,26 @@ std::vector<std::byte> draw(std::mt19937& random, ElementType type, size_t count
 }
 
 struct Case {
-  Reduction what;
+  Reduction reduction;
   size_t source_count = 0;
   size_t count = 0;
-  size_t shift = 0;          // elements by which rows miss the alignment of vectors
+  size_t shift = 0;          // elements by which kernels miss the alignment of vectors
   bool is_in_place = false;  // `out` is one of the sources
 };
 
-void check(const Case& c, const Rows& rows) {
-  SCOPED_TRACE(std::string(name(c.what.type)) + " " + std::string(name(c.what.op)) + " of " +
-               std::to_string(c.source_count) + " x " + std::to_string(c.count) + " shifted by " +
-               std::to_string(c.shift) + " with " + rows.name);
+void check(const Case& c, const ReduceKernels& kernels) {
+  SCOPED_TRACE(std::string(name(c.reduction.type)) + " " + std::string(name(c.reduction.op)) +
+               " of " + std::to_string(c.source_count) + " x " + std::to_string(c.count) +
+               " shifted by " + std::to_string(c.shift) + " with " + kernels.name);
   std::mt19937 random(static_cast<unsigned>(c.count * 31 + c.source_count));
   std::vector<std::vector<std::byte>> sources;
   for (size_t i = 0; i < c.source_count; ++i) {
-    sources.push_back(draw(random, c.what.type, c.count, i));
+    sources.push_back(draw(random, c.reduction.type, c.count, i));
   }
-  const std::vector<std::byte> wanted = model(c.what, sources, c.count);
+  const std::vector<std::byte> wanted = model(c.reduction, sources, c.count);
 
   const size_t bytes = wanted.size();
-  const size_t begin = 64 + c.shift * element_bytes(c.what.type);
+  const size_t begin = 64 + c.shift * element_bytes(c.reduction.type);
   const std::byte guard{0x5A};
   std::vector<std::vector<std::byte>> rooms(c.source_count + 1,
                                             std::vector<std::byte>(begin + bytes + 64, guard));
@@ -217,54 +218,58 @@ void check(const Case& c, const Rows& rows) {
     rows_in.push_back(rooms[i].data() + begin);
   }
   std::vector<std::byte>& out = c.is_in_place ? rooms[c.source_count / 2] : rooms.back();
-  reduce(c.what, rows_in, out.data() + begin, c.count, rows);
-  expect_same(c.what.type, out.data() + begin, wanted);
+  reduce(c.reduction, rows_in, out.data() + begin, c.count, kernels);
+  expect_same(c.reduction.type, out.data() + begin, wanted);
   for (size_t i = 0; i < begin; ++i) ASSERT_EQ(out[i], guard) << "before";
   for (size_t i = begin + bytes; i < out.size(); ++i) ASSERT_EQ(out[i], guard) << "after";
 }
 
-TEST(Reduce, IsWhatTheModelSaysForEveryTypeAndOperation) {
+TEST(Reduce, MatchesTheModelForEveryTypeAndOperation) {
   for (const ElementType type : kTypes) {
     for (const ReduceOp op : kOps) {
       if (!check_reducible(type, op).ok()) continue;
       for (const size_t source_count : {1, 2, 3, 4, 5, 8}) {
-        check({.what = {type, op}, .source_count = source_count, .count = 1100}, best_rows());
-        check({.what = {type, op}, .source_count = source_count, .count = 77}, plain_rows());
+        check({.reduction = {type, op}, .source_count = source_count, .count = 1100},
+              best_kernels());
+        check({.reduction = {type, op}, .source_count = source_count, .count = 77},
+              portable_kernels());
       }
     }
   }
 }
 
-TEST(Reduce, HasNoEdgesThatShow) {
+TEST(Reduce, IsCorrectAtVectorBoundaries) {
   for (const ElementType type : kTypes) {
     for (size_t count = 0; count <= 70; ++count) {
       for (const size_t shift : {0, 1, 3}) {
-        check({.what = {type}, .source_count = 3, .count = count, .shift = shift}, best_rows());
+        check({.reduction = {type}, .source_count = 3, .count = count, .shift = shift},
+              best_kernels());
       }
     }
     for (const size_t count : {511, 512, 513, 1023, 1024, 1025}) {
-      check({.what = {type, ReduceOp::kMax}, .source_count = 2, .count = count}, best_rows());
+      check({.reduction = {type, ReduceOp::kMax}, .source_count = 2, .count = count},
+            best_kernels());
     }
   }
 }
 
-TEST(Reduce, MayWriteOverOneOfItsSources) {
+TEST(Reduce, MayOverwriteOneOfItsSources) {
   for (const ElementType type : kTypes) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
       for (const size_t source_count : {1, 2, 3, 5}) {
-        check({.what = {type, op},
+        check({.reduction = {type, op},
                .source_count = source_count,
                .count = 1200,
                .shift = 1,
                .is_in_place = true},
-              best_rows());
+              best_kernels());
       }
     }
   }
 }
 
-TEST(Reduce, OfHalvesRoundsOnceAtTheEnd) {
-  // 2048 + 1 is not a number of f16: rounding at each step would lose every one.
+TEST(Reduce, RoundsHalvesOnceAtTheEnd) {
+  // f16 cannot represent 2049, so rounding at each step would lose every 1.
   const auto half = [](float value) { return narrow_to_f16(value); };
   const std::vector<F16> values{half(2048), half(1), half(1), half(1), half(1)};
   std::vector<const std::byte*> sources;
@@ -284,14 +289,14 @@ TEST(Reduce, AveragesIntegersWithoutOverflow) {
   EXPECT_EQ(out, 126);
 }
 
-TEST(Reduce, RefusesBitsOfFloatsByName) {
+TEST(Reduce, RejectsBitwiseReductionOfFloats) {
   const Status wrong = check_reducible(ElementType::kBf16, ReduceOp::kXor);
   EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(wrong.message(), ::testing::HasSubstr("reduction xor of bf16"));
   EXPECT_TRUE(check_reducible(ElementType::kU8, ReduceOp::kXor).ok());
 }
 
-TEST(Reduce, RefusesTypesAndOperationsThatDoNotExist) {
+TEST(Reduce, RejectsUnknownTypesAndOperations) {
   EXPECT_EQ(check_reducible(static_cast<ElementType>(12), ReduceOp::kSum).kind(),
             StatusKind::kInvalidArgument);
   EXPECT_EQ(check_reducible(static_cast<ElementType>(-1), ReduceOp::kSum).kind(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group for tests of collectives: pads, buffers with guards, and an order for each rank.
+// A group for tests of collectives: pads, guarded buffers, and an OrderGuard for each rank.
 #pragma once
 
 #include <cstring>
@@ -8,14 +8,14 @@
 #include <random>
 #include <vector>
 
-#include "symm/collectives/team.h"
+#include "symm/collectives/collective_context.h"
 #include "unit/symm/signals/ranks.h"
 
 namespace ashlar::symm::testing {
 
-class World {
+class TestGroup {
  public:
-  World(int world_size, size_t buffer_bytes)
+  TestGroup(int world_size, size_t buffer_bytes)
       : pads_(world_size), buffers_(world_size, buffer_bytes), bases_(buffers_.bases()) {
     for (int rank = 0; rank < world_size; ++rank) {
       views_.push_back(pads_.of(rank));
@@ -24,12 +24,12 @@ class World {
   }
 
   int size() const { return static_cast<int>(views_.size()); }
-  Team team(int rank) const {
+  CollectiveContext context(int rank) const {
     return {.pads = views_[static_cast<size_t>(rank)],
             .order = *orders_[static_cast<size_t>(rank)],
             .channel = 1};
   }
-  Piece piece(int64_t offset_bytes = 0, uint32_t memory = 0) const {
+  SymmetricRange range(int64_t offset_bytes = 0, uint32_t memory = 0) const {
     return {.bases = bases_,
             .buffer_bytes = buffers_.bytes(),
             .offset_bytes = offset_bytes,
@@ -38,7 +38,7 @@ class World {
   RankMemory& buffers() { return buffers_; }
   RankPads& pads() { return pads_; }
 
-  // Other bytes for each rank and seed, which are ordinary numbers in every type.
+  // Random bytes that differ between ranks and seeds, and are finite numbers in every type.
   static std::vector<std::byte> draw(int rank, size_t bytes, unsigned seed) {
     std::mt19937 random(seed * 1000 + static_cast<unsigned>(rank));
     std::vector<std::byte> out(bytes);

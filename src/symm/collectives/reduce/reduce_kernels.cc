@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of a reduction, written once as bodies that are compiled for several instruction sets.
-// AVX-512 is not among them: past the caches the loops wait for memory, and within them 32 bytes at
-// a time keep up with the copies around them.
-#include "symm/collectives/reduce/rows.h"
+// The loop bodies are written once and compiled for several instruction sets. AVX-512 is not
+// included: outside the caches the loops are memory bound, and inside them 32-byte vectors keep up
+// with the surrounding copies.
+#include "symm/collectives/reduce/reduce_kernels.h"
 
 #include <cstdint>
 #include <type_traits>
@@ -14,11 +14,11 @@
 #include <immintrin.h>
 #endif
 
-// Rows may be the same, which compilers take for an overlap that forbids vectors.
+// `out` may equal an input, which compilers treat as an overlap that prevents vectorization.
 #if defined(__clang__)
-#define ASHLAR_INDEPENDENT_TURNS _Pragma("clang loop vectorize(assume_safety)")
+#define ASHLAR_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #else
-#define ASHLAR_INDEPENDENT_TURNS _Pragma("GCC ivdep")
+#define ASHLAR_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
 #endif
 
 #define ASHLAR_BODY [[gnu::always_inline]] inline
@@ -31,34 +31,34 @@ ASHLAR_BODY void combine_body(void* out, const void* a, const void* b, size_t co
   T* to = static_cast<T*>(out);
   const T* left = static_cast<const T*>(a);
   const T* right = static_cast<const T*>(b);
-  ASHLAR_INDEPENDENT_TURNS
+  ASHLAR_INDEPENDENT_ITERATIONS
   for (size_t i = 0; i < count; ++i) to[i] = Op::of(left[i], right[i]);
 }
 
 template <typename T>
 ASHLAR_BODY void divide_body(T* out, const T* in, T divisor, size_t count) {
-  ASHLAR_INDEPENDENT_TURNS
+  ASHLAR_INDEPENDENT_ITERATIONS
   for (size_t i = 0; i < count; ++i) out[i] = in[i] / divisor;
 }
 
 template <typename Half>
 ASHLAR_BODY void widen_body(float* out, const Half* in, size_t count) {
-  ASHLAR_INDEPENDENT_TURNS
+  ASHLAR_INDEPENDENT_ITERATIONS
   for (size_t i = 0; i < count; ++i) out[i] = widen(in[i]);
 }
 
 ASHLAR_BODY void narrow_f16_body(F16* out, const float* in, size_t count) {
-  ASHLAR_INDEPENDENT_TURNS
+  ASHLAR_INDEPENDENT_ITERATIONS
   for (size_t i = 0; i < count; ++i) out[i] = narrow_to_f16(in[i]);
 }
 
 ASHLAR_BODY void narrow_bf16_body(Bf16* out, const float* in, size_t count) {
-  ASHLAR_INDEPENDENT_TURNS
+  ASHLAR_INDEPENDENT_ITERATIONS
   for (size_t i = 0; i < count; ++i) out[i] = narrow_to_bf16(in[i]);
 }
 
-// The loops in the instructions of every processor of this kind.
-struct Plain {
+// For the baseline instruction set.
+struct Portable {
   template <typename T, typename Op>
   static void combine(void* out, const void* a, const void* b, size_t count) {
     combine_body<T, Op>(out, a, b, count);
@@ -118,71 +118,71 @@ struct Avx2 {
 };
 #endif
 
-constexpr CombineRow& row_of(Rows& rows, ReduceOp op, ElementType type) {
-  return rows.combine[static_cast<size_t>(op)][static_cast<size_t>(type)];
+constexpr CombineRow& kernel_of(ReduceKernels& kernels, ReduceOp op, ElementType type) {
+  return kernels.combine[static_cast<size_t>(op)][static_cast<size_t>(type)];
 }
 
 template <typename Isa, typename T>
-constexpr void add_ordered(Rows& rows, ElementType type) {
-  row_of(rows, ReduceOp::kMin, type) = Isa::template combine<T, Min>;
-  row_of(rows, ReduceOp::kMax, type) = Isa::template combine<T, Max>;
+constexpr void add_ordered(ReduceKernels& kernels, ElementType type) {
+  kernel_of(kernels, ReduceOp::kMin, type) = Isa::template combine<T, Min>;
+  kernel_of(kernels, ReduceOp::kMax, type) = Isa::template combine<T, Max>;
 }
 
 template <typename Isa, typename T>
-constexpr void add_float(Rows& rows, ElementType type) {
-  row_of(rows, ReduceOp::kSum, type) = Isa::template combine<T, Sum>;
-  row_of(rows, ReduceOp::kProd, type) = Isa::template combine<T, Product>;
-  add_ordered<Isa, T>(rows, type);
+constexpr void add_float(ReduceKernels& kernels, ElementType type) {
+  kernel_of(kernels, ReduceOp::kSum, type) = Isa::template combine<T, Sum>;
+  kernel_of(kernels, ReduceOp::kProd, type) = Isa::template combine<T, Product>;
+  add_ordered<Isa, T>(kernels, type);
 }
 
-// With or without a sign, sums, products and bits are the same.
+// Sums, products and bitwise operations are equal for signed and unsigned integers.
 template <typename Isa, typename T>
-constexpr void add_integers(Rows& rows, ElementType without, ElementType with) {
+constexpr void add_integers(ReduceKernels& kernels, ElementType without, ElementType with) {
   for (const ElementType type : {without, with}) {
-    row_of(rows, ReduceOp::kSum, type) = Isa::template combine<T, Sum>;
-    row_of(rows, ReduceOp::kProd, type) = Isa::template combine<T, Product>;
-    row_of(rows, ReduceOp::kAnd, type) = Isa::template combine<T, And>;
-    row_of(rows, ReduceOp::kOr, type) = Isa::template combine<T, Or>;
-    row_of(rows, ReduceOp::kXor, type) = Isa::template combine<T, Xor>;
+    kernel_of(kernels, ReduceOp::kSum, type) = Isa::template combine<T, Sum>;
+    kernel_of(kernels, ReduceOp::kProd, type) = Isa::template combine<T, Product>;
+    kernel_of(kernels, ReduceOp::kAnd, type) = Isa::template combine<T, And>;
+    kernel_of(kernels, ReduceOp::kOr, type) = Isa::template combine<T, Or>;
+    kernel_of(kernels, ReduceOp::kXor, type) = Isa::template combine<T, Xor>;
   }
-  add_ordered<Isa, T>(rows, without);
-  add_ordered<Isa, std::make_signed_t<T>>(rows, with);
+  add_ordered<Isa, T>(kernels, without);
+  add_ordered<Isa, std::make_signed_t<T>>(kernels, with);
 }
 
 template <typename Isa>
-constexpr Rows make_rows(const char* name) {
-  Rows rows;
-  rows.name = name;
-  add_float<Isa, float>(rows, ElementType::kF32);
-  add_float<Isa, double>(rows, ElementType::kF64);
-  add_integers<Isa, uint8_t>(rows, ElementType::kU8, ElementType::kI8);
-  add_integers<Isa, uint16_t>(rows, ElementType::kU16, ElementType::kI16);
-  add_integers<Isa, uint32_t>(rows, ElementType::kU32, ElementType::kI32);
-  add_integers<Isa, uint64_t>(rows, ElementType::kU64, ElementType::kI64);
-  rows.widen_f16 = Isa::widen_f16;
-  rows.narrow_f16 = Isa::narrow_f16;
-  rows.widen_bf16 = Isa::widen_bf16;
-  rows.narrow_bf16 = Isa::narrow_bf16;
-  rows.divide_f32 = Isa::divide_f32;
-  rows.divide_f64 = Isa::divide_f64;
-  return rows;
+constexpr ReduceKernels make_kernels(const char* name) {
+  ReduceKernels kernels;
+  kernels.name = name;
+  add_float<Isa, float>(kernels, ElementType::kF32);
+  add_float<Isa, double>(kernels, ElementType::kF64);
+  add_integers<Isa, uint8_t>(kernels, ElementType::kU8, ElementType::kI8);
+  add_integers<Isa, uint16_t>(kernels, ElementType::kU16, ElementType::kI16);
+  add_integers<Isa, uint32_t>(kernels, ElementType::kU32, ElementType::kI32);
+  add_integers<Isa, uint64_t>(kernels, ElementType::kU64, ElementType::kI64);
+  kernels.widen_f16 = Isa::widen_f16;
+  kernels.narrow_f16 = Isa::narrow_f16;
+  kernels.widen_bf16 = Isa::widen_bf16;
+  kernels.narrow_bf16 = Isa::narrow_bf16;
+  kernels.divide_f32 = Isa::divide_f32;
+  kernels.divide_f64 = Isa::divide_f64;
+  return kernels;
 }
 
-constexpr Rows kPlainRows = make_rows<Plain>("plain");
+constexpr ReduceKernels kPortableKernels = make_kernels<Portable>("plain");
 #if defined(__x86_64__)
-constexpr Rows kAvx2Rows = make_rows<Avx2>("avx2");
+constexpr ReduceKernels kAvx2Kernels = make_kernels<Avx2>("avx2");
 #endif
 
 }  // namespace
 
-const Rows& plain_rows() { return kPlainRows; }
+const ReduceKernels& portable_kernels() { return kPortableKernels; }
 
-const Rows& best_rows() {
+const ReduceKernels& best_kernels() {
 #if defined(__x86_64__)
   // Every processor with AVX2 has F16C.
-  if (__builtin_cpu_supports("avx2")) return kAvx2Rows;
+  if (__builtin_cpu_supports("avx2")) return kAvx2Kernels;
 #endif
-  return kPlainRows;
+  return kPortableKernels;
 }
 
 }  // namespace ashlar::symm

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of a reduction: each works on rows of a few KiB, in the instructions that suit the
-// processor. reduce.cc puts them together.
+// The inner loops of a reduction, on rows of a few KiB, for several instruction sets.
 #pragma once
 
 #include <array>
@@ -12,13 +11,13 @@
 
 namespace ashlar::symm {
 
-// out[i] = a[i] op b[i]. `out` may be `a` or `b`, but must not overlap them otherwise.
+// out[i] = a[i] op b[i]. `out` may equal `a` or `b` but must not partially overlap them.
 using CombineRow = void (*)(void* out, const void* a, const void* b, size_t count);
 
-struct Rows {
-  const char* name = "";  // of the instructions
-  // By operation and type. Null for avg, which is a sum with something after it, for f16 and bf16,
-  // which are combined as f32, and for what check_reducible refuses.
+struct ReduceKernels {
+  const char* name = "";  // of the instruction set
+  // By operation and type. Null for avg (a sum and a division), for f16 and bf16 (combined as f32),
+  // and for combinations that check_reducible rejects.
   std::array<std::array<CombineRow, kElementTypeCount>, kReduceOpCount> combine{};
   void (*widen_f16)(float* out, const F16* in, size_t count) = nullptr;
   void (*narrow_f16)(F16* out, const float* in, size_t count) = nullptr;
@@ -28,9 +27,9 @@ struct Rows {
   void (*divide_f64)(double* out, const double* in, double divisor, size_t count) = nullptr;
 };
 
-// What every processor of this kind can do: SSE2, NEON.
-const Rows& plain_rows();
-// The best that this one can.
-const Rows& best_rows();
+// The baseline of the architecture: SSE2 or NEON.
+const ReduceKernels& portable_kernels();
+// The best that this processor supports.
+const ReduceKernels& best_kernels();
 
 }  // namespace ashlar::symm

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-gather, broadcast and all-to-all, by threads and by processes.
-#include "symm/collectives/moving.h"
+// All-gather, broadcast and all-to-all, between threads and between processes.
+#include "symm/collectives/data_movement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "unit/symm/collectives/world.h"
+#include "unit/symm/collectives/test_group.h"
 
 namespace ashlar::symm {
 namespace {
@@ -15,7 +15,7 @@ using testing::a_moment;
 using ::testing::ElementsAre;
 using testing::far_away;
 using ::testing::HasSubstr;
-using testing::World;
+using testing::TestGroup;
 
 const Failure kNoFailure;
 
@@ -25,28 +25,28 @@ const Limits& soon() {
 }
 Limits briefly() { return {kNoFailure, a_moment()}; }
 
-void all_gather_often(World& world, int rank, size_t bytes, size_t offset) {
+void all_gather_often(TestGroup& world, int rank, size_t bytes, size_t offset) {
   std::vector<std::byte> wanted;
   for (unsigned round = 0; round < 3; ++round) {
     wanted.clear();
     for (int peer = 0; peer < world.size(); ++peer) {
-      const std::vector<std::byte> share = World::draw(peer, bytes, round);
+      const std::vector<std::byte> share = TestGroup::draw(peer, bytes, round);
       wanted.insert(wanted.end(), share.begin(), share.end());
     }
-    const std::vector<std::byte> in = World::draw(rank, bytes, round);
-    const AllGather request{.piece = world.piece(static_cast<int64_t>(offset)),
+    const std::vector<std::byte> in = TestGroup::draw(rank, bytes, round);
+    const AllGather request{.range = world.range(static_cast<int64_t>(offset)),
                             .bytes = static_cast<int64_t>(bytes),
                             .in = in.data()};
-    ASSERT_TRUE(all_gather(world.team(rank), request, soon()).ok());
+    ASSERT_TRUE(all_gather(world.context(rank), request, soon()).ok());
     ASSERT_EQ(world.read(rank, offset, wanted.size()), wanted);
-    ASSERT_TRUE(barrier(world.team(rank).pads, 0, soon()).ok());
+    ASSERT_TRUE(barrier(world.context(rank).pads, 0, soon()).ok());
   }
 }
 
-TEST(AllGatherConcurrency, GivesAllRanksAllShares) {
+TEST(AllGatherConcurrency, GathersAllSharesOnAllRanks) {
   for (const int world_size : {1, 2, 3, 8}) {
     for (const size_t bytes : {0, 1, 13, 4096}) {
-      World world(world_size, 3 + bytes * static_cast<size_t>(world_size));
+      TestGroup world(world_size, 3 + bytes * static_cast<size_t>(world_size));
       testing::run_as_threads(world_size,
                               [&](int rank) { all_gather_often(world, rank, bytes, 3); });
       EXPECT_TRUE(world.buffers().guards_are_whole());
@@ -54,9 +54,9 @@ TEST(AllGatherConcurrency, GivesAllRanksAllShares) {
   }
 }
 
-TEST(AllGather, GivesAllProcessesAllShares) {
+TEST(AllGather, GathersAllSharesInAllProcesses) {
   for (const int world_size : {2, 5}) {
-    World world(world_size, 70'000 * static_cast<size_t>(world_size));
+    TestGroup world(world_size, 70'000 * static_cast<size_t>(world_size));
     testing::run_as_processes(world_size,
                               [&](int rank) { all_gather_often(world, rank, 70'000, 0); });
     EXPECT_TRUE(world.buffers().guards_are_whole());
@@ -64,98 +64,98 @@ TEST(AllGather, GivesAllProcessesAllShares) {
 }
 
 TEST(AllGatherConcurrency, WorksInPlace) {
-  World world(3, 24);
+  TestGroup world(3, 24);
   testing::run_as_threads(3, [&](int rank) {
-    world.fill(rank, 8 * static_cast<size_t>(rank), World::draw(rank, 8, 1));
+    world.fill(rank, 8 * static_cast<size_t>(rank), TestGroup::draw(rank, 8, 1));
     const AllGather request{
-        .piece = world.piece(), .bytes = 8, .in = world.buffers().of(rank) + 8 * rank};
-    ASSERT_TRUE(all_gather(world.team(rank), request, soon()).ok());
+        .range = world.range(), .bytes = 8, .in = world.buffers().of(rank) + 8 * rank};
+    ASSERT_TRUE(all_gather(world.context(rank), request, soon()).ok());
     for (int peer = 0; peer < 3; ++peer) {
-      EXPECT_EQ(world.read(rank, 8 * static_cast<size_t>(peer), 8), World::draw(peer, 8, 1));
+      EXPECT_EQ(world.read(rank, 8 * static_cast<size_t>(peer), 8), TestGroup::draw(peer, 8, 1));
     }
   });
 }
 
-TEST(AllGather, RefusesWhatDoesNotFit) {
-  World world(2, 64);
+TEST(AllGather, RejectsInvalidSizes) {
+  TestGroup world(2, 64);
   const std::vector<std::byte> in(64);
   const auto refusal = [&](AllGather request) {
-    const Status wrong = all_gather(world.team(0), request, briefly());
+    const Status wrong = all_gather(world.context(0), request, briefly());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     return wrong.message();
   };
-  EXPECT_THAT(refusal({.piece = world.piece(), .bytes = 33, .in = in.data()}),
+  EXPECT_THAT(refusal({.range = world.range(), .bytes = 33, .in = in.data()}),
               HasSubstr("66 bytes at offset 0 are not within"));
-  EXPECT_THAT(refusal({.piece = world.piece(), .bytes = -1, .in = in.data()}),
+  EXPECT_THAT(refusal({.range = world.range(), .bytes = -1, .in = in.data()}),
               HasSubstr("negative"));
-  EXPECT_THAT(refusal({.piece = world.piece(), .bytes = INT64_MAX, .in = in.data()}),
+  EXPECT_THAT(refusal({.range = world.range(), .bytes = INT64_MAX, .in = in.data()}),
               HasSubstr("more than 2^63"));
-  EXPECT_THAT(refusal({.piece = world.piece(), .bytes = 32}), HasSubstr("in is null"));
-  EXPECT_THAT(refusal({.piece = world.piece(), .bytes = 32, .in = world.buffers().of(0) + 16}),
+  EXPECT_THAT(refusal({.range = world.range(), .bytes = 32}), HasSubstr("in is null"));
+  EXPECT_THAT(refusal({.range = world.range(), .bytes = 32, .in = world.buffers().of(0) + 16}),
               HasSubstr("in overlaps"));
 }
 
-void broadcast_from_all(World& world, int rank, size_t bytes) {
+void broadcast_from_all(TestGroup& world, int rank, size_t bytes) {
   for (int root = 0; root < world.size(); ++root) {
-    const std::vector<std::byte> wanted = World::draw(root, bytes, 5);
+    const std::vector<std::byte> wanted = TestGroup::draw(root, bytes, 5);
     std::vector<std::byte> out(bytes);
-    world.fill(rank, 5, World::draw(rank, bytes, 5));
-    Broadcast request{.piece = world.piece(5),
+    world.fill(rank, 5, TestGroup::draw(rank, bytes, 5));
+    Broadcast request{.range = world.range(5),
                       .bytes = static_cast<int64_t>(bytes),
                       .root = root,
                       .out = out.data()};
-    ASSERT_TRUE(broadcast(world.team(rank), request, soon()).ok());
+    ASSERT_TRUE(broadcast(world.context(rank), request, soon()).ok());
     ASSERT_EQ(out, wanted);
     request.out = nullptr;
-    ASSERT_TRUE(broadcast(world.team(rank), request, soon()).ok());
+    ASSERT_TRUE(broadcast(world.context(rank), request, soon()).ok());
     ASSERT_EQ(world.read(rank, 5, bytes), wanted);
   }
 }
 
-TEST(BroadcastConcurrency, GivesAllRanksWhatTheRootHas) {
+TEST(BroadcastConcurrency, CopiesRootDataToAllRanks) {
   for (const int world_size : {1, 2, 3, 5}) {
-    World world(world_size, 105);
+    TestGroup world(world_size, 105);
     testing::run_as_threads(world_size, [&](int rank) { broadcast_from_all(world, rank, 100); });
     EXPECT_TRUE(world.buffers().guards_are_whole());
   }
 }
 
-TEST(Broadcast, GivesAllProcessesWhatTheRootHas) {
-  World world(4, 5 + 99'999);
+TEST(Broadcast, CopiesRootDataToAllProcesses) {
+  TestGroup world(4, 5 + 99'999);
   testing::run_as_processes(4, [&](int rank) { broadcast_from_all(world, rank, 99'999); });
   EXPECT_TRUE(world.buffers().guards_are_whole());
 }
 
-TEST(Broadcast, RefusesARootThatDoesNotExist) {
-  World world(2, 64);
+TEST(Broadcast, RejectsUnknownRoot) {
+  TestGroup world(2, 64);
   for (const int root : {-1, 2}) {
     const Status wrong =
-        broadcast(world.team(0), {.piece = world.piece(), .bytes = 8, .root = root}, briefly());
+        broadcast(world.context(0), {.range = world.range(), .bytes = 8, .root = root}, briefly());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(), HasSubstr("expected 0 to 1"));
   }
 }
 
-TEST(BroadcastConcurrency, FromDifferentRootsFailsOnAll) {
-  World world(2, 64);
+TEST(BroadcastConcurrency, FailsOnAllRanksWithDifferentRoots) {
+  TestGroup world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
-    const Broadcast request{.piece = world.piece(), .bytes = 8, .root = rank};
-    EXPECT_THAT(broadcast(world.team(rank), request, soon()).message(),
+    const Broadcast request{.range = world.range(), .bytes = 8, .root = rank};
+    EXPECT_THAT(broadcast(world.context(rank), request, soon()).message(),
                 HasSubstr("rank 0 a broadcast (from rank 0, 8 bytes at 0), rank 1 a broadcast "
                           "(from rank 1, 8 bytes at 0)"));
   });
 }
 
-void all_to_all_often(World& world, int rank, size_t bytes) {
+void all_to_all_often(TestGroup& world, int rank, size_t bytes) {
   const auto ranks = static_cast<size_t>(world.size());
   for (unsigned round = 0; round < 3; ++round) {
-    world.fill(rank, 1, World::draw(rank, bytes * ranks, round));
+    world.fill(rank, 1, TestGroup::draw(rank, bytes * ranks, round));
     std::vector<std::byte> out(bytes * ranks);
     const AllToAll request{
-        .piece = world.piece(1), .bytes = static_cast<int64_t>(bytes), .out = out.data()};
-    ASSERT_TRUE(all_to_all(world.team(rank), request, soon()).ok());
+        .range = world.range(1), .bytes = static_cast<int64_t>(bytes), .out = out.data()};
+    ASSERT_TRUE(all_to_all(world.context(rank), request, soon()).ok());
     for (int peer = 0; peer < world.size(); ++peer) {
-      const std::vector<std::byte> theirs = World::draw(peer, bytes * ranks, round);
+      const std::vector<std::byte> theirs = TestGroup::draw(peer, bytes * ranks, round);
       ASSERT_EQ(std::memcmp(out.data() + bytes * static_cast<size_t>(peer),
                             theirs.data() + bytes * static_cast<size_t>(rank), bytes),
                 0);
@@ -163,31 +163,31 @@ void all_to_all_often(World& world, int rank, size_t bytes) {
   }
 }
 
-TEST(AllToAllConcurrency, SwapsEqualShares) {
+TEST(AllToAllConcurrency, ExchangesEqualShares) {
   for (const int world_size : {1, 2, 3, 5}) {
-    World world(world_size, 1 + 17 * static_cast<size_t>(world_size));
+    TestGroup world(world_size, 1 + 17 * static_cast<size_t>(world_size));
     testing::run_as_threads(world_size, [&](int rank) { all_to_all_often(world, rank, 17); });
   }
 }
 
-TEST(AllToAll, SwapsEqualSharesOfProcesses) {
-  World world(4, 1 + 4 * 50'000);
+TEST(AllToAll, ExchangesEqualSharesOfProcesses) {
+  TestGroup world(4, 1 + 4 * 50'000);
   testing::run_as_processes(4, [&](int rank) { all_to_all_often(world, rank, 50'000); });
 }
 
-TEST(AllToAll, RefusesAnOutputWithinThePiece) {
-  World world(2, 64);
+TEST(AllToAll, RejectsOutputInsideTheRange) {
+  TestGroup world(2, 64);
   EXPECT_THAT(
-      all_to_all(world.team(0), {.piece = world.piece(), .bytes = 32, .out = world.buffers().of(0)},
-                 briefly())
+      all_to_all(world.context(0),
+                 {.range = world.range(), .bytes = 32, .out = world.buffers().of(0)}, briefly())
           .message(),
       HasSubstr("out overlaps"));
 }
 
-// Rank r has r + p rows for rank p, each row full of the number 10 r + p.
-TEST(AllToAllVConcurrency, SwapsSharesOfDifferentSizes) {
+// Rank r sends r + p rows to rank p, filled with 10 r + p.
+TEST(AllToAllVConcurrency, ExchangesUnequalShares) {
   for (const int world_size : {1, 2, 3, 5}) {
-    World world(world_size, 4 + 4 * 64);
+    TestGroup world(world_size, 4 + 4 * 64);
     testing::run_as_threads(world_size, [&](int rank) {
       std::vector<int64_t> splits;
       std::vector<int32_t> rows;
@@ -203,14 +203,14 @@ TEST(AllToAllVConcurrency, SwapsSharesOfDifferentSizes) {
       std::vector<int32_t> out(wanted.size());
       std::vector<int64_t> out_splits(splits.size());
       std::vector<int64_t> out_offsets(splits.size());
-      const AllToAllV request{.piece = world.piece(4),
+      const AllToAllV request{.range = world.range(4),
                               .row_bytes = 4,
                               .splits = splits,
                               .out = reinterpret_cast<std::byte*>(out.data()),
                               .out_bytes = static_cast<int64_t>(out.size() * 4),
                               .out_splits = out_splits,
                               .out_offsets = out_offsets};
-      ASSERT_TRUE(all_to_all_v(world.team(rank), request, soon()).ok());
+      ASSERT_TRUE(all_to_all_v(world.context(rank), request, soon()).ok());
       EXPECT_EQ(out, wanted);
       EXPECT_EQ(out_splits, splits);
       int64_t next = 0;
@@ -222,10 +222,10 @@ TEST(AllToAllVConcurrency, SwapsSharesOfDifferentSizes) {
   }
 }
 
-// What one of two ranks swaps, from the beginning of its piece.
+// The shares of one of two ranks, at the beginning of its range.
 struct Shares {
-  AllToAllV request(World& world) {
-    return {.piece = world.piece(),
+  AllToAllV request(TestGroup& world) {
+    return {.range = world.range(),
             .row_bytes = row_bytes,
             .splits = splits,
             .out = out.data(),
@@ -241,38 +241,38 @@ struct Shares {
   std::vector<int64_t> out_offsets = std::vector<int64_t>(2);
 };
 
-TEST(AllToAllVConcurrency, SaysWhoseOutputIsTooSmallAndLetsTheOthersFinish) {
-  World world(2, 64);
+TEST(AllToAllVConcurrency, ReportsSmallOutputOnOneRankOnly) {
+  TestGroup world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
     Shares shares{.splits = {4, 2}, .out = std::vector<std::byte>(8)};
-    const Status ended = all_to_all_v(world.team(rank), shares.request(world), soon());
+    const Status ended = all_to_all_v(world.context(rank), shares.request(world), soon());
     if (rank == 1) {
       EXPECT_TRUE(ended.ok());
       return;
     }
     EXPECT_EQ(ended.kind(), StatusKind::kInvalidArgument);
-    EXPECT_THAT(ended.message(), HasSubstr("room for 8 bytes, but 16 come"));
+    EXPECT_THAT(ended.message(), HasSubstr("room for 8 bytes, but the ranks send 16"));
     EXPECT_THAT(shares.out_splits, ElementsAre(4, 4));
   });
 }
 
-TEST(AllToAllVConcurrency, BesideSomethingElseFailsOnAll) {
-  World world(2, 64);
+TEST(AllToAllVConcurrency, FailsOnAllRanksWhenOneCallsSomethingElse) {
+  TestGroup world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
     Shares shares{.splits = {1, 1}};
     const Status ended =
-        rank == 0 ? all_to_all_v(world.team(rank), shares.request(world), soon())
-                  : broadcast(world.team(rank), {.piece = world.piece(), .bytes = 8}, soon());
+        rank == 0 ? all_to_all_v(world.context(rank), shares.request(world), soon())
+                  : broadcast(world.context(rank), {.range = world.range(), .bytes = 8}, soon());
     EXPECT_EQ(ended.kind(), StatusKind::kInvalidArgument);
-    EXPECT_THAT(ended.message(), HasSubstr("the ranks call different things"));
+    EXPECT_THAT(ended.message(), HasSubstr("ranks made different calls"));
   });
 }
 
-TEST(AllToAllV, RefusesSplitsThatCannotBe) {
-  World world(2, 64);
+TEST(AllToAllV, RejectsInvalidSplits) {
+  TestGroup world(2, 64);
   const auto refusal = [&](std::vector<int64_t> splits, int64_t row_bytes) {
     Shares shares{.row_bytes = row_bytes, .splits = std::move(splits)};
-    const Status wrong = all_to_all_v(world.team(0), shares.request(world), briefly());
+    const Status wrong = all_to_all_v(world.context(0), shares.request(world), briefly());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     return wrong.message();
   };
@@ -280,28 +280,28 @@ TEST(AllToAllV, RefusesSplitsThatCannotBe) {
   EXPECT_THAT(refusal({1, INT64_MAX}, 2), HasSubstr("more than 2^63"));
   EXPECT_THAT(refusal({INT64_MAX, INT64_MAX}, 1), HasSubstr("add up to more than 2^63"));
   EXPECT_THAT(refusal({32, 33}, 1), HasSubstr("65 bytes at offset 0 are not within"));
-  EXPECT_THAT(refusal({1}, 1), HasSubstr("splits has 1 entries: there are 2 ranks"));
+  EXPECT_THAT(refusal({1}, 1), HasSubstr("splits has 1 entries: expected 2"));
   EXPECT_THAT(refusal({1, 1}, 0), HasSubstr("rows of 0 bytes"));
   EXPECT_THAT(refusal({1, 1}, -8), HasSubstr("rows of -8 bytes"));
 }
 
-TEST(AllToAllVConcurrency, WithDifferentMemoryFailsOnAll) {
-  World world(2, 64);
+TEST(AllToAllVConcurrency, FailsOnAllRanksWithDifferentMemory) {
+  TestGroup world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
     const std::vector<int64_t> splits{1, 1};
     std::vector<int64_t> out_splits(2);
     std::vector<int64_t> out_offsets(2);
     std::vector<std::byte> out(16);
-    const AllToAllV request{.piece = world.piece(0, 1 + static_cast<uint32_t>(rank)),
+    const AllToAllV request{.range = world.range(0, 1 + static_cast<uint32_t>(rank)),
                             .row_bytes = 4,
                             .splits = splits,
                             .out = out.data(),
                             .out_bytes = 16,
                             .out_splits = out_splits,
                             .out_offsets = out_offsets};
-    const Status wrong = all_to_all_v(world.team(rank), request, soon());
+    const Status wrong = all_to_all_v(world.context(rank), request, soon());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
-    EXPECT_THAT(wrong.message(), HasSubstr("the ranks call different things"));
+    EXPECT_THAT(wrong.message(), HasSubstr("ranks made different calls"));
   });
 }
 

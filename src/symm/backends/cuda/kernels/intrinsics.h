@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels ask of the machine that they run on: a GPU, in PTX, from compute capability 7.0 on;
-// or the host, where tests run them thread by thread on simulated devices (host_machine.h).
+// The primitives that kernels use: inline PTX on a GPU (compute capability 7.0 or later), or host
+// code in tests (host_intrinsics.h).
 //
-// The words of pads are other GPUs' and other processes' too, so that all orders are of the whole
-// system.
+// Pads are shared with other GPUs and processes, so all atomics have system scope.
 #pragma once
 
 #include <bit>
@@ -12,8 +11,8 @@
 
 namespace ashlar::symm::kernels {
 
-// As much as a thread moves at once.
-struct alignas(16) Sixteen {
+// The widest vector that a thread loads and stores.
+struct alignas(16) Vec16 {
   uint32_t word[4];
 };
 
@@ -21,8 +20,8 @@ struct alignas(16) Sixteen {
 
 #if defined(__CUDACC__) || defined(__CUDA__)
 
-// clang without a toolkit has no names for these. Everything is inlined: a kernel's arguments are
-// then read where they are, and not copied to each thread's stack to be pointed to.
+// clang without a CUDA toolkit does not define these names. Everything is inlined, so that kernel
+// arguments are read in place instead of being copied to each thread's stack.
 #if !defined(__global__)
 #define ASHLAR_KERNEL extern "C" __attribute__((global)) void
 #define ASHLAR_ON_DEVICE __attribute__((device, always_inline)) inline
@@ -30,9 +29,9 @@ struct alignas(16) Sixteen {
 #define ASHLAR_KERNEL extern "C" __global__ void
 #define ASHLAR_ON_DEVICE __device__ __forceinline__
 #endif
-// For loops over ranks: they are not worth the code that unrolling makes of them, which the driver
-// may have to compile when the kernels are loaded.
-#define ASHLAR_AS_LOOP _Pragma("unroll 1")
+// For loops over ranks. Unrolling them would only enlarge the code, which the driver may have to
+// compile at load time.
+#define ASHLAR_NO_UNROLL _Pragma("unroll 1")
 
 namespace ashlar::symm::kernels {
 
@@ -62,10 +61,10 @@ ASHLAR_ON_DEVICE uint64_t now_ns() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
   return now;
 }
-// When the kernel began, or this thread of it: threads of one block begin together.
+// The start time of this thread. The threads of one block start together.
 ASHLAR_ON_DEVICE uint64_t began_ns() { return now_ns(); }
-// Between two looks at a word: lets other kernels have the processor, from 32 ns to 2 us.
-ASHLAR_ON_DEVICE void rest(uint32_t turn) {
+// Called between polls of a word. Yields to other kernels for 32 ns to 2 us.
+ASHLAR_ON_DEVICE void back_off(uint32_t turn) {
   const uint32_t ns = turn < 6 ? 32u << turn : 2048u;
   asm volatile("nanosleep.u32 %0;" ::"r"(ns) : "memory");
 }
@@ -79,11 +78,11 @@ ASHLAR_ON_DEVICE T* host_memory(uint64_t address) {
   return reinterpret_cast<T*>(address);
 }
 
-// Plain memory, as many bytes at once as there are: compilers would take it apart.
+// Vector accesses to plain memory. Compilers would split them.
 template <typename Pack>
 ASHLAR_ON_DEVICE Pack read_pack(const Pack* from) {
   if constexpr (sizeof(Pack) == 16) {
-    Sixteen words;
+    Vec16 words;
     asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]),
                    "=r"(words.word[3])
@@ -97,7 +96,7 @@ ASHLAR_ON_DEVICE Pack read_pack(const Pack* from) {
 template <typename Pack>
 ASHLAR_ON_DEVICE void write_pack(Pack* to, const Pack& pack) {
   if constexpr (sizeof(Pack) == 16) {
-    const Sixteen words = std::bit_cast<Sixteen>(pack);
+    const Vec16 words = std::bit_cast<Vec16>(pack);
     asm volatile("st.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.word[0]),
                  "r"(words.word[1]), "r"(words.word[2]), "r"(words.word[3])
                  : "memory");
@@ -138,7 +137,7 @@ ASHLAR_ON_DEVICE void store_release(uint32_t* word, uint32_t value) {
 ASHLAR_ON_DEVICE void store_release(uint64_t* word, uint64_t value) {
   asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
-// True: it was `expected`, and is now `wanted`. Acquires and releases.
+// Returns true if the word was `expected` and is now `wanted`. Acquire-release.
 ASHLAR_ON_DEVICE bool compare_exchange(uint32_t* word, uint32_t expected, uint32_t wanted) {
   uint32_t found;
   asm volatile("atom.acq_rel.sys.cas.b32 %0, [%1], %2, %3;"
@@ -147,7 +146,7 @@ ASHLAR_ON_DEVICE bool compare_exchange(uint32_t* word, uint32_t expected, uint32
                : "memory");
   return found == expected;
 }
-// What it was before. Both acquire and release.
+// Return the old value. Acquire-release.
 ASHLAR_ON_DEVICE uint32_t add(uint32_t* word, uint32_t amount) {
   uint32_t before;
   asm volatile("atom.acq_rel.sys.add.u32 %0, [%1], %2;"
@@ -170,19 +169,19 @@ ASHLAR_ON_DEVICE uint64_t add(uint64_t* word, uint64_t amount) {
 #else
 
 #define ASHLAR_ON_DEVICE inline
-#define ASHLAR_AS_LOOP
-#include "symm/backends/cuda/kernels/host_machine.h"
+#define ASHLAR_NO_UNROLL
+#include "symm/backends/cuda/kernels/host_intrinsics.h"
 
 #endif
 
 namespace ashlar::symm::kernels {
 
-// Calls `each` with where units begin from `begin` to `end`, which the threads divide between them.
+// Calls `each` with the offset of every unit from `begin` to `end`, divided among all threads.
 template <typename Unit, typename Each>
-ASHLAR_ON_DEVICE void for_units(uint64_t begin, uint64_t end, const Each& each) {
+ASHLAR_ON_DEVICE void for_each_unit(uint64_t begin, uint64_t end, const Each& each) {
   const uint64_t thread = uint64_t{block_index()} * thread_count() + thread_index();
   const uint64_t step = uint64_t{block_count()} * thread_count() * sizeof(Unit);
-  ASHLAR_AS_LOOP
+  ASHLAR_NO_UNROLL
   for (uint64_t at = begin + thread * sizeof(Unit); at < end; at += step) each(at);
 }
 

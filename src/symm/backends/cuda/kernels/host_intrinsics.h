@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host in a device's place, for machine.h: the threads of a kernel run one after the other on
-// the thread that runs the stream. Whoever runs kernels so says here which thread it is, and how
-// addresses of the device are seen.
+// Host implementation of intrinsics.h for tests: the threads of a kernel run one after the other on
+// one host thread. The executor provides the thread index and translates device addresses.
 #pragma once
 
 #include <atomic>
@@ -10,18 +9,18 @@
 
 namespace ashlar::symm::kernels {
 
-class HostMachine {
+class HostExecutor {
  public:
-  virtual ~HostMachine() = default;
-  // Memory at an address of the device; does not return if there is none.
-  virtual void* see(uint64_t address, uint64_t bytes) = 0;
-  // How many there are of what a multicast address stands for, and one of them; as above.
+  virtual ~HostExecutor() = default;
+  // Translates a device address. Does not return if it is invalid.
+  virtual void* translate(uint64_t address, uint64_t bytes) = 0;
+  // The number of copies behind a multicast address, and the address of one of them.
   virtual uint32_t copy_count(uint64_t /*address*/) { return 1; }
-  virtual void* see_copy(uint64_t address, uint64_t bytes, uint32_t /*copy*/) {
-    return see(address, bytes);
+  virtual void* translate_copy(uint64_t address, uint64_t bytes, uint32_t /*copy*/) {
+    return translate(address, bytes);
   }
-  // Between two looks at a word; does not return once the device is lost.
-  virtual void rest(uint32_t turn) = 0;
+  // Called between polls of a word. Does not return after the device is lost.
+  virtual void back_off(uint32_t turn) = 0;
   virtual uint64_t now_ns() const = 0;
 
   uint64_t began_ns = 0;
@@ -31,23 +30,23 @@ class HostMachine {
   uint32_t block_count = 1;
 };
 
-// The one that runs a kernel on this thread.
-inline HostMachine*& running_machine() {
-  thread_local HostMachine* machine = nullptr;
+// The executor that runs a kernel on this thread.
+inline HostExecutor*& current_executor() {
+  thread_local HostExecutor* machine = nullptr;
   return machine;
 }
 
-inline uint32_t thread_index() { return running_machine()->thread_index; }
-inline uint32_t thread_count() { return running_machine()->thread_count; }
-inline uint32_t block_index() { return running_machine()->block_index; }
-inline uint32_t block_count() { return running_machine()->block_count; }
-inline uint64_t now_ns() { return running_machine()->now_ns(); }
-inline uint64_t began_ns() { return running_machine()->began_ns; }
-inline void rest(uint32_t turn) { running_machine()->rest(turn); }
+inline uint32_t thread_index() { return current_executor()->thread_index; }
+inline uint32_t thread_count() { return current_executor()->thread_count; }
+inline uint32_t block_index() { return current_executor()->block_index; }
+inline uint32_t block_count() { return current_executor()->block_count; }
+inline uint64_t now_ns() { return current_executor()->now_ns(); }
+inline uint64_t began_ns() { return current_executor()->began_ns; }
+inline void back_off(uint32_t turn) { current_executor()->back_off(turn); }
 
 template <typename T>
 T* device_memory(uint64_t address, uint64_t count = 1) {
-  return static_cast<T*>(running_machine()->see(address, count * sizeof(T)));
+  return static_cast<T*>(current_executor()->translate(address, count * sizeof(T)));
 }
 template <typename T>
 T* host_memory(uint64_t address) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Translates a call into a sequence of kernels: barriers (kernels/barrier.h) and, between them,
+// kernels that read and write. The steps are those of the host algorithms in symm/collectives, so
+// results are bitwise equal.
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "symm/backends/cuda/kernels/arguments.h"
+#include "symm/operations/operations.h"
+
+namespace ashlar::symm {
+
+inline constexpr uint64_t kPackBytes = 16;  // moved by a thread at a time
+
+struct ReduceStep {
+  ElementType type = ElementType::kF32;
+  kernels::ReduceArguments arguments{};
+};
+struct CopyStep {
+  uint64_t bytes = 0;  // of the largest single copy
+  kernels::CopyArguments arguments{};
+};
+struct MultimemStep {
+  std::optional<ElementType> sum_of{};  // empty for a store
+  kernels::MultimemArguments arguments{};
+};
+using Step = std::variant<kernels::SignalArguments, kernels::BarrierArguments, ReduceStep, CopyStep,
+                          MultimemStep>;
+
+// All kernel arguments except the addresses in kernels::CommonArguments, which are filled in at
+// launch.
+struct KernelPlan {
+  std::vector<Step> steps;
+  bool is_ordered = false;
+  size_t scratch_bytes = 0;
+  std::vector<ByteRange> shares;  // of an all-to-all-v, by rank
+};
+
+// REQUIRES: checked (operations.h); addresses are device addresses.
+KernelPlan plan_for(const SignalPads& pads, const Signal& request);
+KernelPlan plan_counter_read(const SignalPads& pads, int from, int channel);
+Result<KernelPlan> plan_for(const CollectiveContext& context, const Collective& request);
+
+}  // namespace ashlar::symm

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The basis of all collectives: the participating ranks, the memory, argument checks, and the steps
+// that synchronize with the other ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "ashlar/status.h"
+#include "symm/collectives/order_guard.h"
+#include "symm/signals/barrier.h"
+#include "symm/signals/signal_pad.h"
+#include "symm/transports/remote_memory.h"
+
+namespace ashlar::symm {
+
+// One rank's view of a group for collectives.
+struct CollectiveContext {
+  const SignalPads& pads;
+  OrderGuard& order;
+  int channel = 0;  // reserved for collectives
+
+  int rank() const { return pads.rank(); }
+  int world_size() const { return pads.world_size(); }
+};
+
+// The same range in every rank's buffer.
+struct SymmetricRange {
+  std::span<std::byte* const> bases{};  // buffer of each rank; null if reached through `remote`
+  size_t buffer_bytes = 0;              // of each buffer
+  int64_t offset_bytes = 0;
+  uint32_t memory = 0;  // identifies the buffers; equal on all ranks (PeerHandle::number)
+  const RemoteMemory* remote = nullptr;  // the ranks on other machines; null if there are none
+  uint64_t remote_begin = 0;             // offset of the buffers in the remote regions
+
+  // REQUIRES: checked, and `rank` is on this machine.
+  std::byte* of(int rank) const { return bases[static_cast<size_t>(rank)] + offset_bytes; }
+  bool is_remote(int rank) const { return bases[static_cast<size_t>(rank)] == nullptr; }
+
+  // Access a rank on any machine. `begin` is relative to the range. REQUIRES: checked.
+  Status read(int rank, size_t begin, std::span<std::byte> into, Deadline deadline) const;
+  // Completes by `flush`.
+  Status write(int rank, size_t begin, std::span<const std::byte> from, Deadline deadline) const;
+  Status flush(Deadline deadline) const;
+};
+
+// A part of a range.
+struct ByteRange {
+  size_t begin_bytes = 0;
+  size_t bytes = 0;
+};
+
+// a * b. kInvalidArgument, naming `what`, if it is negative or exceeds 2^63.
+Result<size_t> checked_bytes(const char* what, int64_t a, uint64_t b);
+
+// kInvalidArgument if the channel does not exist, the number of buffers is wrong, or the range is
+// out of bounds or misaligned. kUnsupported if a buffer cannot be reached.
+Status check_range(const CollectiveContext& context, const SymmetricRange& range, size_t bytes,
+                   size_t alignment);
+// kInvalidArgument if `other` is null, misaligned, or overlaps `own`. Ok if `bytes` is 0.
+Status check_disjoint(const char* name, const std::byte* other, size_t bytes, size_t alignment,
+                      std::span<const std::byte> own);
+
+// Does nothing if `to` equals `from`.
+inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+// The signature of a call on `bytes` of the range.
+inline CallSignature make_signature(const SymmetricRange& range, uint64_t code, size_t bytes) {
+  return {.code = code,
+          .bytes = bytes,
+          .offset_bytes = static_cast<uint64_t>(range.offset_bytes),
+          .memory = range.memory};
+}
+
+// The first step of a collective: sends this rank's signature to all, waits for theirs and compares
+// them. If they differ, all ranks get the same outcome.
+OrderGuard::Step announce_step(const CollectiveContext& context, const CallSignature& call,
+                               const Limits& limits);
+// Writes the signature to the pad of `peer`, which reads it after the barrier. For a rank on
+// another machine it arrives by RemotePads::quiet.
+Status send_signature(const CollectiveContext& context, int peer, const CallSignature& call,
+                      const Limits& limits);
+// A barrier. After a mismatch, ranks pass exactly one such barrier, however many their calls would
+// have had; then the next collective can start.
+OrderGuard::Step barrier_step(const CollectiveContext& context, const Limits& limits);
+// Runs `work(scratch)` unless the calls did not match. Work that accesses other machines may time
+// out and be repeated, so it must not overwrite its input.
+template <typename Work>
+OrderGuard::Step work_step(const Work& work) {
+  return [&work](OrderGuard::Progress& progress) -> Status {
+    return progress.outcome.ok() ? work(progress.scratch) : Status();
+  };
+}
+
+}  // namespace ashlar::symm

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages only.
+#include "symm/collectives/collective_errors.h"
+
+#include "base/text.h"
+
+namespace ashlar::symm {
+
+Status mismatched_calls_error(const CallSignature& first, int rank, const CallSignature& other) {
+  return Status::invalid_argument(text("ranks made different calls: rank 0 a ", first.to_string(),
+                                       ", rank ", rank, " a ", other.to_string(),
+                                       ". Nothing was read or written"));
+}
+
+Status mismatched_rows_error(int rank, uint64_t row_bytes, int peer) {
+  return Status::invalid_argument(
+      text("ranks made different calls: rank ", rank, " an all-to-all-v with rows of ", row_bytes,
+           " bytes, rank ", peer, " another call or other memory. Nothing was read or written"));
+}
+
+Status unfinished_call_error(const CallSignature& wanted, const CallSignature& waiting) {
+  return Status::invalid_argument(text("a ", wanted.to_string(), " cannot begin: a ",
+                                       waiting.to_string(),
+                                       " has timed out and must be called again first"));
+}
+
+Status output_too_small_error(uint64_t room_bytes, uint64_t coming_bytes) {
+  return Status::invalid_argument(
+      text("out has room for ", room_bytes, " bytes, but the ranks send ", coming_bytes));
+}
+
+Status share_out_of_range_error(int peer, const CallSignature& share) {
+  return Status::invalid_argument(text("rank ", peer, " sends ", share.bytes, " bytes at ",
+                                       share.offset_bytes, ", which is not inside its buffer"));
+}
+
+}  // namespace ashlar::symm
