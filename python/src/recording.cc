@@ -41,8 +41,8 @@
 #include "sizes.h"
 #include "texts.h"
 #include "view/page.h"
-#include "view/self_contained.h"
-#include "view/view.h"
+#include "view/self_contained_page.h"
+#include "view/viewer.h"
 
 namespace ashlar::python {
 namespace {
@@ -55,9 +55,9 @@ struct RunUser {
 };
 
 // Says whether anybody still waits for an answer.
-using IsWanted = std::function<bool()>;
+using KeepGoing = std::function<bool()>;
 
-IsWanted until(const std::stop_token& stop) {
+KeepGoing until(const std::stop_token& stop) {
   return [stop] { return !stop.stop_requested(); };
 }
 
@@ -88,7 +88,7 @@ RunUser run_from(std::string name, const py::object& device, Open open) {
       [name = std::move(name), index, open = std::move(open)](const std::stop_token& stop) {
         const GateVisit visit;
         ReadOptions options;
-        options.input.watch = [wanted = until(stop)](double) { return wanted(); };
+        options.input.on_progress = [wanted = until(stop)](double) { return wanted(); };
         return make_shared_without_gil<const DeviceRecording>(
             unwrap(select_device(Recording::create(name, unwrap(open(name, options))), index)));
       })};
@@ -112,15 +112,15 @@ RunUser load_bytes(const py::bytes& given, const py::object& name, const py::obj
 }
 
 py::object report(const RunUser& user) {
-  return answer_of(user, [](const DeviceRecording& run, const IsWanted& is_wanted) {
+  return answer_of(user, [](const DeviceRecording& run, const KeepGoing& keep_going) {
     unwrap(require_history(run));
-    const Report made = unwrap(report_on(run, is_wanted));
-    return report_json(run, made, users_at_peak(run, made));
+    const Report made = unwrap(report_recording(run, keep_going));
+    return report_json(run, made, stacks_at_peak(run, made));
   });
 }
 
 py::object leaks(const RunUser& user) {
-  return answer_of(user, [](const DeviceRecording& run, const IsWanted&) {
+  return answer_of(user, [](const DeviceRecording& run, const KeepGoing&) {
     const std::vector<uint32_t>& stack_numbers = run.recording().stack_numbers();
     return leaks_json(run, find_leaks(run.trace(), run.allocations(), stack_numbers));
   });
@@ -132,8 +132,8 @@ py::object diff(const RunUser& user, const RunUser& other, const std::string& at
         text("at: \"", at, "\" is unknown (expected \"end\" or \"peak\")")));
   }
   const std::shared_ptr<const DeviceRecording> now = other.run;
-  const ComparedAt moment = at == "end" ? ComparedAt::kEnd : ComparedAt::kPeak;
-  return answer_of(user, [now, moment](const DeviceRecording& base, const IsWanted&) {
+  const CompareAt moment = at == "end" ? CompareAt::kEnd : CompareAt::kPeak;
+  return answer_of(user, [now, moment](const DeviceRecording& base, const KeepGoing&) {
     return diff_json(compare_runs(base, *now, moment));
   });
 }
@@ -152,13 +152,13 @@ py::object replay_run(const RunUser& user, const ReplaySettings& settings,
   const std::optional<size_t> capacity_bytes = limit_of(capacity, "capacity");
   const std::optional<size_t> cap_bytes = limit_of(cap, "cap");
   return answer_of(user, [settings, capacity_bytes, cap_bytes](const DeviceRecording& run,
-                                                               const IsWanted& is_wanted) {
+                                                               const KeepGoing& keep_going) {
     unwrap(require_history(run));
     const auto started = std::chrono::steady_clock::now();
     ReplayOptions options = unwrap(replay_options(settings, run));
     if (capacity_bytes) options.capacity_bytes = *capacity_bytes;
     options.cap_bytes = cap_bytes;
-    options.is_wanted = is_wanted;
+    options.keep_going = keep_going;
     const ReplayResult result = unwrap(replay(run.snapshot(), run.allocations(), options));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
     return replay_json({run, options, result, seconds.count()});
@@ -176,7 +176,7 @@ TuneWish wish_of(const py::object& capacity, const py::object& cap, const py::ob
 }
 
 TuneOptions tune_options(const DeviceRecording& run, const TuneWish& wish,
-                         const IsWanted& is_wanted) {
+                         const KeepGoing& keep_going) {
   unwrap(require_history(run));
   TuneOptions options;
   options.recorded = run.options();
@@ -185,14 +185,14 @@ TuneOptions tune_options(const DeviceRecording& run, const TuneWish& wish,
       wish.capacity_bytes.value_or(assumed_capacity_bytes(run.snapshot(), run.device()));
   options.cap_bytes = wish.cap_bytes;
   options.worker_count = wish.jobs;
-  options.is_wanted = is_wanted;
+  options.keep_going = keep_going;
   return options;
 }
 
 py::object tune_run(const RunUser& user, const TuneWish& wish, bool min_capacity) {
   return answer_of(
-      user, [wish, min_capacity](const DeviceRecording& run, const IsWanted& is_wanted) {
-        TuneOptions options = tune_options(run, wish, is_wanted);
+      user, [wish, min_capacity](const DeviceRecording& run, const KeepGoing& keep_going) {
+        TuneOptions options = tune_options(run, wish, keep_going);
         options.find_min_capacity = min_capacity;
         const TuneResult result = unwrap(tune(run.snapshot(), run.allocations(), options));
         return tune_json({run, options, result});
@@ -200,9 +200,9 @@ py::object tune_run(const RunUser& user, const TuneWish& wish, bool min_capacity
 }
 
 py::object oom(const RunUser& user, const TuneWish& wish) {
-  return answer_of(user, [wish](const DeviceRecording& run, const IsWanted& is_wanted) {
-    const OomQuestion question = {.replaying = tune_options(run, wish, is_wanted),
-                                  .is_limit_given = wish.capacity_bytes || wish.cap_bytes};
+  return answer_of(user, [wish](const DeviceRecording& run, const KeepGoing& keep_going) {
+    const OomOptions question = {.replaying = tune_options(run, wish, keep_going),
+                                 .is_limit_given = wish.capacity_bytes || wish.cap_bytes};
     return oom_json(run, unwrap(explain_oom(run.snapshot(), run.allocations(), question)));
   });
 }
@@ -215,15 +215,15 @@ py::str page_of(const std::vector<RunUser>& users) {
     const GateVisit visit;
     const std::string page = view::built_in_page();
     if (page.empty()) unwrap(Status::unsupported(view::kNoPage));
-    const view::Explain explain = [stop](const DeviceRecording& recording,
-                                         const IsWanted& is_wanted) {
-      return causes_json(recording, [&] { return is_wanted() && !stop.stop_requested(); });
+    const view::ComputeCauses explain = [stop](const DeviceRecording& recording,
+                                               const KeepGoing& keep_going) {
+      return causes_json(recording, [&] { return keep_going() && !stop.stop_requested(); });
     };
-    view::View shown(text("ashlar ", ASHLAR_VERSION), explain);
+    view::Viewer shown(text("ashlar ", ASHLAR_VERSION), explain);
     for (const std::shared_ptr<const DeviceRecording>& run : runs) {
       unwrap(shown.add(run->share_recording()));
     }
-    return unwrap(view::self_contained(shown, page));
+    return unwrap(view::self_contained_page(shown, page));
   }));
 }
 
@@ -265,7 +265,7 @@ void bind_recordings(py::module_& module) {
   py::class_<RunUser> runs(module, "RecordedRun", "What ashlar.Recording asks.");
   runs.def("summary",
            [](const RunUser& user) {
-             return answer_of(user, [](const DeviceRecording& run, const IsWanted&) {
+             return answer_of(user, [](const DeviceRecording& run, const KeepGoing&) {
                return summary_json(run);
              });
            })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One pass over the trace, with the allocation that lives at each address now.
+// One pass over the trace that tracks the live allocation at each address.
 #include "analysis/allocations.h"
 
 #include <unordered_map>
@@ -10,7 +10,7 @@ namespace {
 
 class Pass {
  public:
-  explicit Pass(size_t entry_count) { found_.of_entry.assign(entry_count, Allocation::kNever); }
+  explicit Pass(size_t entry_count) { found_.by_entry.assign(entry_count, Allocation::kNever); }
 
   void visit(uint32_t index, const TraceEntry& entry) {
     switch (entry.action) {
@@ -21,8 +21,8 @@ class Pass {
     }
   }
 
-  // Live at the end, but never seen.
-  void add_unseen(const SnapshotSegment& segment, const SnapshotBlock& block) {
+  // Adds a block that is live at the end and has no trace entry.
+  void add_untraced(const SnapshotSegment& segment, const SnapshotBlock& block) {
     if (block.state == SnapshotBlockState::kInactive || live_.contains(block.address.value())) {
       return;
     }
@@ -33,13 +33,14 @@ class Pass {
     allocation.pool = segment.pool;
     allocation.stack = block.stack;
     found_.all.push_back(allocation);
-    ++found_.before_count;
+    ++found_.preexisting_count;
   }
 
   Allocations result() { return std::move(found_); }
 
  private:
-  // Whatever had the address before must have ended, though nobody said so.
+  // An earlier allocation at the address must have ended, although the trace does not contain its
+  // free.
   void make(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = add(entry);
     if (const auto before = live_.find(entry.address.value()); before != live_.end()) {
@@ -49,14 +50,14 @@ class Pass {
       found_.displaced.push_back({index, before->second});
     }
     found_.all[id].made = index;
-    found_.of_entry[index] = id;
+    found_.by_entry[index] = id;
     live_[entry.address.value()] = id;
   }
 
   void free(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = at(entry);
     found_.all[id].freed = index;
-    found_.of_entry[index] = id;
+    found_.by_entry[index] = id;
   }
 
   void complete(uint32_t index, const TraceEntry& entry) {
@@ -64,16 +65,16 @@ class Pass {
     Allocation& allocation = found_.all[id];
     allocation.completed = index;
     if (allocation.freed == Allocation::kNever) allocation.freed = index;
-    found_.of_entry[index] = id;
+    found_.by_entry[index] = id;
     live_.erase(entry.address.value());
   }
 
-  // The allocation that is being freed; one that nobody saw being made was there before.
+  // The allocation that is being freed. Without an alloc entry it predates the trace.
   uint32_t at(const TraceEntry& entry) {
     const auto [place, is_new] = live_.try_emplace(entry.address.value(), 0);
     if (is_new) {
       place->second = add(entry);
-      ++found_.before_count;
+      ++found_.preexisting_count;
     }
     return place->second;
   }
@@ -104,7 +105,7 @@ Allocations find_allocations(const Snapshot& snapshot, DeviceIndex device) {
   for (uint32_t i = 0; i < trace.size(); ++i) pass.visit(i, trace[i]);
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (segment.device != device) continue;
-    for (const SnapshotBlock& block : segment.blocks) pass.add_unseen(segment, block);
+    for (const SnapshotBlock& block : segment.blocks) pass.add_untraced(segment, block);
   }
   return pass.result();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocations of a recorded run: each from its making to its end, where a trace has them as
-// separate entries. What everything that asks about a trace begins with. Pure functions.
+// The allocations of a recorded run, assembled from the alloc and free entries of a trace. All
+// analyses start with find_allocations(). Pure functions.
 #pragma once
 
 #include <bit>
@@ -13,48 +13,50 @@
 
 namespace ashlar {
 
-// Entries are named by their position in the device's trace.
+// An allocation with the trace entries that concern it. Entries are indexes into the device's
+// trace.
 struct Allocation {
   static constexpr uint32_t kNever = UINT32_MAX;
 
-  uint32_t made = kNever;       // kNever: it was there before the trace began
-  uint32_t freed = kNever;      // by its owner; kNever: it was not
-  uint32_t completed = kNever;  // when its memory could be used again
+  uint32_t made = kNever;       // alloc; kNever: it predates the trace
+  uint32_t freed = kNever;      // free_requested; kNever: it was not freed
+  uint32_t completed = kNever;  // free_completed: its memory could be reused
   DeviceAddress address{};
-  size_t bytes = 0;  // as requested
+  size_t bytes = 0;  // requested size
   StreamId stream{};
   PoolId pool{};
   StackId stack{};
 
-  bool was_there_before() const { return made == kNever; }
+  bool predates_trace() const { return made == kNever; }
 };
 
-// An allocation whose address was handed out again though nobody saw it come back: it ended with
-// the entry that did so. That entry leads to the new allocation, so this one stands here.
+// An allocation whose address was allocated again without a recorded free. It ends with that alloc
+// entry, which Allocations::by_entry assigns to the new allocation.
 struct DisplacedAllocation {
   uint32_t entry = 0;
-  uint32_t allocation = 0;  // position in Allocations::all
+  uint32_t allocation = 0;  // index in Allocations::all
 };
 
-// Of one device. An entry that begins, ends or completes an allocation leads to it; kNever: another
-// kind of entry, or one that makes no sense where it stands.
+// The allocations of one device.
 struct Allocations {
-  std::vector<Allocation> all;     // in the order of their first entries; never seen ones last
-  std::vector<uint32_t> of_entry;  // by entry
-  std::vector<DisplacedAllocation> displaced;  // in the order of entries, at most one for each
-  uint32_t before_count = 0;                   // how many were there before
+  std::vector<Allocation> all;  // in the order of their first entries; those without entries last
+  // By entry: index in `all` of the allocation that it begins, frees or completes. kNever: another
+  // action, or an entry that is inconsistent with the others.
+  std::vector<uint32_t> by_entry;
+  std::vector<DisplacedAllocation> displaced;  // in the order of entries, at most one per entry
+  uint32_t preexisting_count = 0;              // allocations that predate the trace
 };
 
-// Calls visit(entry, allocation) for every entry that changes one, in order; where an allocation is
-// displaced, it goes before the new one comes.
+// Calls visit(entry, allocation) for every entry that changes an allocation, in order. A displaced
+// allocation is visited before the one that displaces it.
 template <typename Visit>
 void for_each_change(const Allocations& allocations, Visit visit) {
   auto displaced = allocations.displaced.begin();
-  for (uint32_t entry = 0; entry < allocations.of_entry.size(); ++entry) {
+  for (uint32_t entry = 0; entry < allocations.by_entry.size(); ++entry) {
     if (displaced != allocations.displaced.end() && displaced->entry == entry) {
       visit(entry, allocations.all[(displaced++)->allocation]);
     }
-    const uint32_t id = allocations.of_entry[entry];
+    const uint32_t id = allocations.by_entry[entry];
     if (id != Allocation::kNever) visit(entry, allocations.all[id]);
   }
 }
@@ -64,8 +66,9 @@ constexpr uint32_t size_class_of(size_t bytes) {
   return bytes == 0 ? 0 : static_cast<uint32_t>(std::bit_width(bytes)) - 1;
 }
 
-// Takes a trace as it comes: without its beginning, or with kinds of entries left out. Blocks that
-// are live at the end and have no entry are allocations, too. REQUIRES: fewer than 2^32 entries.
+// Accepts incomplete traces: without a beginning, or without some kinds of entries. Blocks that are
+// live at the end and have no entry count as allocations, too.
+// REQUIRES: fewer than 2^32 entries.
 Allocations find_allocations(const Snapshot& snapshot, DeviceIndex device);
 
 }  // namespace ashlar

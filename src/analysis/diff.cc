@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both sides are added up under the same keys.
+// Sums up both sides under common keys.
 #include "analysis/diff.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations) {
   return numbers;
 }
 
-// As if all of it were base.
+// Sums in the base columns; compare() moves those of the new side.
 template <typename Key>
 Rows add_up(const DiffSide& side, Key key) {
   Rows rows;

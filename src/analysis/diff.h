@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two snapshots side by side: who holds how much memory in each, by stack, by size and by stream.
-// Pure functions.
+// Compares the memory of two snapshots by stack, size class and stream. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +12,11 @@
 
 namespace ashlar {
 
-// The allocations that are compared: those present at one moment of one snapshot.
+// One side of a comparison: the allocations that occupy memory at one moment of one snapshot.
 struct DiffSide {
   const Allocations& allocations;
-  const std::vector<uint32_t>& stack_numbers;  // by StackId, from one index for both sides
-  const std::vector<uint32_t>& which;          // positions in allocations.all
+  const std::vector<uint32_t>& stack_numbers;  // by StackId, from one StackIndex for both sides
+  const std::vector<uint32_t>& which;          // indexes in allocations.all
 };
 
 struct DiffRow {
@@ -28,17 +27,17 @@ struct DiffRow {
   size_t new_count = 0;
   friend bool operator==(const DiffRow&, const DiffRow&) = default;
 
-  // Positive: the new one holds more.
+  // Positive: the new side has more.
   int64_t difference() const { return static_cast<int64_t>(new_bytes - base_bytes); }
 };
 
-// The largest difference first, whatever its sign; what is equal comes last. In each list the sums
-// over all rows are the same:  sum(base_bytes) and sum(new_bytes) are what is present.
+// Rows are sorted by the absolute difference, largest first. In each list, sum(base_bytes) and
+// sum(new_bytes) equal the bytes of the base side and the new side.
 struct Diff {
-  std::vector<DiffRow> by_stack{};       // key: the stack's number
-  std::vector<DiffRow> by_size_class{};  // key: n, for sizes in [2^n, 2^(n + 1))
-  // Key: 0 is the default stream; the others are counted from 1 in the order in which they first
-  // appear, since their ids differ from run to run.
+  std::vector<DiffRow> by_stack{};       // key: stack number
+  std::vector<DiffRow> by_size_class{};  // key: as size_class_of()
+  // Key: 0 is the default stream. Others are numbered from 1 in the order of first appearance,
+  // because stream ids differ from run to run.
   std::vector<DiffRow> by_stream{};
 };
 

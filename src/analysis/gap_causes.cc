@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Block by block.
+// Attributes every block to one cause.
 #include "analysis/gap_causes.h"
 
 #include "engine/size_policy.h"
@@ -8,35 +8,35 @@
 namespace ashlar {
 namespace {
 
-size_t& cause_of(const SnapshotSegment& segment, const Demand& demand, Causes& causes) {
-  if (segment.pool != demand.pool) return causes.other_pool;
-  if (segment.stream != demand.stream) return causes.other_stream;
-  if (segment.is_large != demand.is_large) return causes.other_size;
-  return segment.active_bytes > 0 ? causes.beside_live : causes.unused;
+size_t& cause_of(const SnapshotSegment& segment, const RequestClass& request, GapCauses& causes) {
+  if (segment.pool != request.pool) return causes.other_pool_bytes;
+  if (segment.stream != request.stream) return causes.other_stream_bytes;
+  if (segment.is_large != request.is_large) return causes.other_size_pool_bytes;
+  return segment.active_bytes > 0 ? causes.fragmented_bytes : causes.unused_bytes;
 }
 
 }  // namespace
 
-Demand demand_at(const TraceEntry& entry) {
+RequestClass request_class_of(const TraceEntry& entry) {
   return {
       .stream = entry.stream, .is_large = !SizePolicy::is_small(entry.bytes), .pool = entry.pool};
 }
 
-bool can_serve(const SnapshotSegment& segment, const Demand& demand) {
-  return segment.pool == demand.pool && segment.stream == demand.stream &&
-         segment.is_large == demand.is_large;
+bool can_serve(const SnapshotSegment& segment, const RequestClass& request) {
+  return segment.pool == request.pool && segment.stream == request.stream &&
+         segment.is_large == request.is_large;
 }
 
-Causes explain_gap(const std::vector<SnapshotSegment>& segments, const Demand& demand) {
-  Causes causes;
+GapCauses explain_gap(const std::vector<SnapshotSegment>& segments, const RequestClass& request) {
+  GapCauses causes;
   for (const SnapshotSegment& segment : segments) {
-    size_t& cause = cause_of(segment, demand, causes);
+    size_t& cause = cause_of(segment, request, causes);
     for (const SnapshotBlock& block : segment.blocks) {
       if (block.state == SnapshotBlockState::kInactive) {
         cause += block.bytes;
       } else {
         causes.requested_bytes += block.requested_bytes;
-        causes.rounding += block.bytes - block.requested_bytes;
+        causes.rounding_bytes += block.bytes - block.requested_bytes;
       }
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the gap between what is reserved and what was asked for goes, at one moment. Every reserved
-// byte is counted once: the causes add up to the gap exactly. Pure functions.
+// Explains the gap between reserved and requested bytes at one moment. Every reserved byte is
+// counted once, so the causes add up to the gap exactly. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -11,35 +11,36 @@
 
 namespace ashlar {
 
-// The allocation that made the allocator take more from the device, at that moment: free memory is
-// judged by why it could not serve this.
-struct Demand {
+// The properties of a request that determine which free memory can serve it. Free memory is
+// attributed to the reason why it could not serve the request that made the allocator grow.
+struct RequestClass {
   StreamId stream{};
   bool is_large = false;
   PoolId pool{};
 };
 
-// What an entry of a trace asks for, or asked for in vain.
-Demand demand_at(const TraceEntry& entry);
-// Whether free memory there is of use to it, if only there is enough.
-bool can_serve(const SnapshotSegment& segment, const Demand& demand);
+// For an alloc or oom entry.
+RequestClass request_class_of(const TraceEntry& entry);
+// Whether the segment's pool, stream and size class match, regardless of how much is free.
+bool can_serve(const SnapshotSegment& segment, const RequestClass& request);
 
-struct Causes {
-  size_t requested_bytes = 0;  // of blocks in use, pending ones included
-  size_t rounding = 0;         // blocks in use that are larger than what was asked for
-  // Free memory, by the first of these that holds:
-  size_t other_pool = 0;    // it belongs to another pool
-  size_t other_stream = 0;  // it belongs to another stream
-  size_t other_size = 0;    // it is kept for small blocks, and a large one was wanted; or reverse
-  size_t beside_live = 0;  // it lies beside live blocks: too small a hole, and cannot be given back
-  size_t unused = 0;       // whole segments that nobody uses
+struct GapCauses {
+  size_t requested_bytes = 0;  // of blocks in use or pending free
+  size_t rounding_bytes = 0;   // block sizes minus requested sizes of these blocks
+  // Free memory, by the first reason that applies:
+  size_t other_pool_bytes = 0;       // in another pool
+  size_t other_stream_bytes = 0;     // on another stream
+  size_t other_size_pool_bytes = 0;  // in the small-block pool, for a large request; or vice versa
+  size_t fragmented_bytes = 0;       // in segments that also have blocks in use
+  size_t unused_bytes = 0;           // in segments without blocks in use
 
   size_t gap_bytes() const {
-    return rounding + other_pool + other_stream + other_size + beside_live + unused;
+    return rounding_bytes + other_pool_bytes + other_stream_bytes + other_size_pool_bytes +
+           fragmented_bytes + unused_bytes;
   }
   size_t reserved_bytes() const { return requested_bytes + gap_bytes(); }
 };
 
-Causes explain_gap(const std::vector<SnapshotSegment>& segments, const Demand& demand);
+GapCauses explain_gap(const std::vector<SnapshotSegment>& segments, const RequestClass& request);
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a run got worse than the one before it, by limits that somebody set: for continuous
-// integration. Pure functions.
+// Regression check for continuous integration: whether a run exceeds a baseline by more than the
+// given limits. Pure functions.
 #pragma once
 
 #include <optional>
@@ -14,48 +14,49 @@
 
 namespace ashlar {
 
-// The figures of a run that are compared.
-struct GateFigures {
+// The metrics of a run that are compared.
+struct GateMetrics {
   size_t peak_requested_bytes = 0;
   size_t peak_reserved_bytes = 0;
-  // 1 - requested / reserved at the peak of reserved bytes, where Timeline::reserved says it is.
+  // 1 - requested / reserved, at Timeline::reserved.
   double fragmentation = 0;
 };
 
-GateFigures gate_figures(const Timeline& timeline);
+GateMetrics gate_metrics(const Timeline& timeline);
 
-// How much more is still well: a part of what was there, or bytes. One of the two.
+// An allowed increase: a fraction of the baseline, or bytes. One of the two is 0.
 struct GateLimit {
-  double part = 0;
+  double fraction = 0;
   size_t bytes = 0;
 };
 
-// "+2%", "2.5%", "+100MiB".
-// kInvalidArgument: anything else.
+// Parses "+2%", "2.5%" or "+100MiB".
+// kInvalidArgument: other text.
 Result<GateLimit> parse_gate_limit(std::string_view text);
 
-// Without a limit, a figure is not judged.
+// Metrics without a limit are not checked.
 struct GateLimits {
-  std::optional<GateLimit> peak{};             // for requested and for reserved bytes, each
-  std::optional<double> fragmentation_part{};  // in parts of reserved memory: 0.01 is one per cent
+  std::optional<GateLimit> peak{};  // applies to requested and to reserved bytes
+  std::optional<double>
+      fragmentation_fraction{};  // of reserved memory: 0.01 is one percentage point
 };
 
-enum class GateUnit { kBytes, kPart };
+enum class GateUnit { kBytes, kFraction };
 
 struct GateCheck {
   std::string_view name;  // "peak requested"
   GateUnit unit = GateUnit::kBytes;
   double base = 0;
   double now = 0;
-  double allowed = 0;  // now <= allowed is well
+  double allowed = 0;  // passed if now <= allowed
   bool is_passed() const { return now <= allowed; }
 };
 
-struct GateVerdict {
+struct GateResult {
   std::vector<GateCheck> checks{};
   bool is_passed() const;
 };
 
-GateVerdict judge(const GateFigures& base, const GateFigures& now, const GateLimits& limits);
+GateResult check_gate(const GateMetrics& base, const GateMetrics& now, const GateLimits& limits);
 
 }  // namespace ashlar

@@ -1,51 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backwards from the end, where the segments are known.
+// Replays the trace backwards from the final segments, whose pools are known.
 #include "analysis/infer_pools.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-#include "analysis/recorded_sizes.h"
+#include "analysis/recorded_size_policy.h"
 
 namespace ashlar {
 namespace {
 
-// A segment at the moment that is looked at.
-struct Place {
+// A segment at the current position of the backward pass.
+struct PastSegment {
   size_t bytes = 0;
   PoolId pool{};
-  bool is_expandable = false;  // then its parts come and go, and its addresses stay
-  int64_t live_count = 0;      // allocations, pending ones included
+  bool is_expandable = false;  // its memory may be unmapped while its addresses remain
+  int64_t live_count = 0;      // allocations, including pending frees
 
-  // Emptying the cache gives it back.
+  // Emptying the cache would free it.
   bool is_cached() const { return pool.is_default() && !is_expandable && live_count == 0; }
 };
 
-class Inference {
+class PoolInference {
  public:
-  Inference(const std::vector<SnapshotSegment>& segments, DeviceIndex device,
-            std::vector<TraceEntry>& trace);
-  void go_back();
+  PoolInference(const std::vector<SnapshotSegment>& segments, DeviceIndex device,
+                std::vector<TraceEntry>& trace);
+  void run();
 
  private:
   void undo(TraceEntry& entry);
-  size_t undo_stretch(size_t end);
-  bool lets_go_of_a_pool(size_t end) const;
-  Place* place_at(DeviceAddress address);
-  void add(DeviceAddress address, const Place& place);
+  size_t undo_segment_frees(size_t end);
+  bool releases_pool(size_t end) const;
+  PastSegment* segment_at(DeviceAddress address);
+  void add(DeviceAddress address, const PastSegment& segment);
   void remove(DeviceAddress address);
-  void change_live(Place& place, int64_t difference);
+  void change_live(PastSegment& segment, int64_t difference);
 
   std::vector<TraceEntry>& trace_;
-  std::map<uint64_t, Place> places_;  // by address
-  size_t cached_count_ = 0;           // places that are so; kept, since a file may have many
-  uint64_t inferred_count_ = 0;       // pools
+  std::map<uint64_t, PastSegment> segments_;  // by address
+  size_t cached_count_ = 0;                   // segments with is_cached(), counted incrementally
+  uint64_t inferred_count_ = 0;               // inferred pools
 };
 
-Inference::Inference(const std::vector<SnapshotSegment>& segments, DeviceIndex device,
-                     std::vector<TraceEntry>& trace)
+PoolInference::PoolInference(const std::vector<SnapshotSegment>& segments, DeviceIndex device,
+                             std::vector<TraceEntry>& trace)
     : trace_(trace) {
   for (const SnapshotSegment& segment : segments) {
     if (segment.device != device) continue;
@@ -56,60 +56,60 @@ Inference::Inference(const std::vector<SnapshotSegment>& segments, DeviceIndex d
   }
 }
 
-void Inference::go_back() {
+void PoolInference::run() {
   for (size_t end = trace_.size(); end > 0;) {
     if (trace_[end - 1].action == TraceAction::kSegmentFree) {
-      end = undo_stretch(end);
+      end = undo_segment_frees(end);
     } else {
       undo(trace_[--end]);
     }
   }
 }
 
-void know(TraceEntry& entry, PoolId pool) {
+void set_pool(TraceEntry& entry, PoolId pool) {
   if (entry.has_pool) return;
   entry.pool = pool;
   entry.has_pool = true;
 }
 
-void Inference::undo(TraceEntry& entry) {
-  Place* place = place_at(entry.address);
-  if (place == nullptr) return;
+void PoolInference::undo(TraceEntry& entry) {
+  PastSegment* segment = segment_at(entry.address);
+  if (segment == nullptr) return;
   switch (entry.action) {
-    case TraceAction::kAlloc: change_live(*place, -1); break;
-    case TraceAction::kFreeCompleted: change_live(*place, 1); break;
+    case TraceAction::kAlloc: change_live(*segment, -1); break;
+    case TraceAction::kFreeCompleted: change_live(*segment, 1); break;
     case TraceAction::kFreeRequested:
     case TraceAction::kSegmentAlloc:
     case TraceAction::kSegmentMap:
     case TraceAction::kSegmentUnmap: break;
     default: return;
   }
-  know(entry, place->pool);
-  const bool begins = entry.action == TraceAction::kSegmentAlloc && !place->is_expandable;
+  set_pool(entry, segment->pool);
+  const bool begins = entry.action == TraceAction::kSegmentAlloc && !segment->is_expandable;
   if (begins) remove(entry.address);
 }
 
-// Segments that were given back one after the other, up to `end`; returns where they begin. A pool
-// gives back small segments first, then by stream, size and address: where that starts anew,
-// another pool was let go.
-size_t Inference::undo_stretch(size_t end) {
+// Undoes a run of consecutive segment frees that ends at `end`, and returns its first entry. A pool
+// frees small segments first, then by stream, size and address, so a break in that order means that
+// another pool was released.
+size_t PoolInference::undo_segment_frees(size_t end) {
   const auto order = [](const TraceEntry& entry) {
     return std::tuple(is_large_segment(entry.bytes), entry.stream, entry.bytes, entry.address);
   };
-  const bool is_pool = lets_go_of_a_pool(end);
+  const bool is_pool = releases_pool(end);
   if (is_pool) ++inferred_count_;
   size_t begin = end;
   while (begin > 0 && trace_[begin - 1].action == TraceAction::kSegmentFree) {
     TraceEntry& entry = trace_[--begin];
     const bool is_another = begin + 1 < end && order(trace_[begin + 1]) < order(entry);
     if (is_pool && is_another) ++inferred_count_;
-    if (is_pool) know(entry, {UINT64_MAX, inferred_count_});
+    if (is_pool) set_pool(entry, {UINT64_MAX, inferred_count_});
     add(entry.address, {entry.bytes, entry.pool, false, 0});
   }
   return begin;
 }
 
-bool Inference::lets_go_of_a_pool(size_t end) const {
+bool PoolInference::releases_pool(size_t end) const {
   if (end < trace_.size()) {
     switch (trace_[end].action) {
       case TraceAction::kSegmentAlloc:
@@ -122,30 +122,30 @@ bool Inference::lets_go_of_a_pool(size_t end) const {
   return cached_count_ > 0;
 }
 
-Place* Inference::place_at(DeviceAddress address) {
-  const auto after = places_.upper_bound(address.value());
-  if (after == places_.begin()) return nullptr;
+PastSegment* PoolInference::segment_at(DeviceAddress address) {
+  const auto after = segments_.upper_bound(address.value());
+  if (after == segments_.begin()) return nullptr;
   const auto found = std::prev(after);
   return address.value() - found->first < found->second.bytes ? &found->second : nullptr;
 }
 
-void Inference::add(DeviceAddress address, const Place& place) {
+void PoolInference::add(DeviceAddress address, const PastSegment& segment) {
   remove(address);
-  places_[address.value()] = place;
-  if (place.is_cached()) ++cached_count_;
+  segments_[address.value()] = segment;
+  if (segment.is_cached()) ++cached_count_;
 }
 
-void Inference::remove(DeviceAddress address) {
-  const auto found = places_.find(address.value());
-  if (found == places_.end()) return;
+void PoolInference::remove(DeviceAddress address) {
+  const auto found = segments_.find(address.value());
+  if (found == segments_.end()) return;
   if (found->second.is_cached()) --cached_count_;
-  places_.erase(found);
+  segments_.erase(found);
 }
 
-void Inference::change_live(Place& place, int64_t difference) {
-  if (place.is_cached()) --cached_count_;
-  place.live_count += difference;
-  if (place.is_cached()) ++cached_count_;
+void PoolInference::change_live(PastSegment& segment, int64_t difference) {
+  if (segment.is_cached()) --cached_count_;
+  segment.live_count += difference;
+  if (segment.is_cached()) ++cached_count_;
 }
 
 }  // namespace
@@ -153,16 +153,16 @@ void Inference::change_live(Place& place, int64_t difference) {
 void infer_pools(Snapshot& snapshot, DeviceIndex device) {
   if (device.value() >= snapshot.device_traces.size()) return;
   std::vector<TraceEntry>& trace = snapshot.device_traces[device.value()];
-  const bool is_told = std::all_of(trace.begin(), trace.end(),
-                                   [](const TraceEntry& entry) { return entry.has_pool; });
+  const bool has_all_pools = std::all_of(trace.begin(), trace.end(),
+                                         [](const TraceEntry& entry) { return entry.has_pool; });
   const bool has_pools =
       std::any_of(snapshot.segments.begin(), snapshot.segments.end(),
                   [](const SnapshotSegment& segment) { return !segment.pool.is_default(); });
   const bool has_frees = std::any_of(trace.begin(), trace.end(), [](const TraceEntry& entry) {
     return entry.action == TraceAction::kSegmentFree;
   });
-  if (is_told || (!has_pools && !has_frees)) return;
-  Inference(snapshot.segments, device, trace).go_back();
+  if (has_all_pools || (!has_pools && !has_frees)) return;
+  PoolInference(snapshot.segments, device, trace).run();
 }
 
 }  // namespace ashlar

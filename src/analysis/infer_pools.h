@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which pools the entries of a trace belong to, where the file does not tell: PyTorch names them
-// since 2026 only. What a file does tell is the pool of every segment at its end.
+// Infers the pools of trace entries that have none. PyTorch records pools in entries only since
+// 2026; older files have the pools of the final segments.
 #pragma once
 
 #include "ashlar/snapshot.h"
 
 namespace ashlar {
 
-// Fills in the pools of a device's entries that have none, as far as they follow:
-//  - A segment that is there at the end says whose it is, and so do all entries within it.
-//  - Segments that were given back while the default pool kept whole free ones were not given back
-//    by emptying the cache, which would have taken those, too, nor for want of memory, if nothing
-//    was asked for next: a pool was let go. It gets a name of its own.
-//  - Everything else counts as the default pool's. A pool whose segments went with the rest of the
-//    cache is not to be told from it; of one that gave back a part of its segments only, that part
-//    counts as a pool.
+// Sets the pools of a device's entries that have none:
+//  - Entries within a segment that exists at the end belong to the pool of that segment.
+//  - Segments that were freed while the default pool kept free segments were not freed by emptying
+//    the cache, which would have freed those as well. If no allocation followed, they were not
+//    freed for lack of memory either. Then a pool was released; it gets an id of its own.
+//  - All other entries belong to the default pool. A pool whose segments were freed together with
+//    the rest of the cache cannot be recognized. If a pool freed only some of its segments, these
+//    count as a separate pool.
 void infer_pools(Snapshot& snapshot, DeviceIndex device);
 
 }  // namespace ashlar

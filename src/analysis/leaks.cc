@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocations are sorted into groups; then each group's beginnings and ends are walked in
-// order.
+// Groups the allocations, then examines the live bytes of each group over the trace.
 #include "analysis/leaks.h"
 
 #include <algorithm>
@@ -14,30 +13,30 @@
 namespace ashlar {
 namespace {
 
-// One change of a group's live bytes. Wraps where it falls.
+// A change of a group's live bytes. Decreases are stored modulo 2^64.
 struct Change {
   uint32_t entry = 0;
   size_t bytes = 0;
 };
 
-// A group as it goes through the trace.
-struct Course {
+// The live bytes of a group over the trace.
+struct GroupHistory {
   size_t before_bytes = 0;
-  size_t live_bytes = 0;  // at the end
+  size_t live_bytes = 0;  // at the end of the trace
   size_t live_count = 0;
-  std::vector<Change> changes{};  // in order
+  std::vector<Change> changes{};  // by entry
 };
 
-class Search {
+class LeakDetector {
  public:
-  Search(const std::vector<TraceEntry>& trace, const LeakOptions& options)
+  LeakDetector(const std::vector<TraceEntry>& trace, const LeakOptions& options)
       : trace_(trace), options_(options) {}
 
-  // Empty: it is none.
-  std::optional<Leak> judge(const Course& course, size_t least_growth_bytes) const;
+  // Unset: not a leak.
+  std::optional<Leak> examine(const GroupHistory& history, size_t min_growth_bytes) const;
 
  private:
-  std::vector<size_t> floors_of(const Course& course) const;
+  std::vector<size_t> floors_of(const GroupHistory& history) const;
   static size_t rising_parts(const std::vector<size_t>& floors);
   uint32_t last_entry(size_t part) const;
 
@@ -45,45 +44,46 @@ class Search {
   const LeakOptions& options_;
 };
 
-std::map<LeakGroup, Course> courses_of(const Allocations& allocations,
-                                       const std::vector<uint32_t>& stack_numbers, bool has_stacks);
-size_t most_live_bytes(const Allocations& allocations);
+std::map<LeakGroup, GroupHistory> group_histories(const Allocations& allocations,
+                                                  const std::vector<uint32_t>& stack_numbers,
+                                                  bool has_stacks);
+size_t peak_live_bytes(const Allocations& allocations);
 
 }  // namespace
 
-Leaks find_leaks(const std::vector<TraceEntry>& trace, const Allocations& allocations,
-                 const std::vector<uint32_t>& stack_numbers, const LeakOptions& options) {
-  Leaks leaks;
+LeakReport find_leaks(const std::vector<TraceEntry>& trace, const Allocations& allocations,
+                      const std::vector<uint32_t>& stack_numbers, const LeakOptions& options) {
+  LeakReport leaks;
   leaks.has_stacks = std::any_of(
       allocations.all.begin(), allocations.all.end(), [&](const Allocation& allocation) {
         return stack_number(stack_numbers, allocation.stack) != StackIndex::kNoStack;
       });
-  const std::map<LeakGroup, Course> courses =
-      courses_of(allocations, stack_numbers, leaks.has_stacks);
-  leaks.group_count = courses.size();
+  const std::map<LeakGroup, GroupHistory> histories =
+      group_histories(allocations, stack_numbers, leaks.has_stacks);
+  leaks.group_count = histories.size();
   if (trace.size() < options.part_count) return leaks;
 
-  const auto least_growth_bytes = static_cast<size_t>(
-      std::ceil(options.least_growth * static_cast<double>(most_live_bytes(allocations))));
-  const Search search(trace, options);
-  for (const auto& [group, course] : courses) {
-    std::optional<Leak> leak = search.judge(course, std::max<size_t>(least_growth_bytes, 1));
+  const auto min_growth_bytes = static_cast<size_t>(
+      std::ceil(options.min_growth_fraction * static_cast<double>(peak_live_bytes(allocations))));
+  const LeakDetector detector(trace, options);
+  for (const auto& [group, history] : histories) {
+    std::optional<Leak> leak = detector.examine(history, std::max<size_t>(min_growth_bytes, 1));
     if (!leak) continue;
     leak->group = group;
-    leaks.growing.push_back(*std::move(leak));
+    leaks.leaks.push_back(*std::move(leak));
   }
-  std::stable_sort(
-      leaks.growing.begin(), leaks.growing.end(),
-      [](const Leak& left, const Leak& right) { return left.growth_bytes > right.growth_bytes; });
+  std::stable_sort(leaks.leaks.begin(), leaks.leaks.end(), [](const Leak& left, const Leak& right) {
+    return left.growth_bytes > right.growth_bytes;
+  });
   return leaks;
 }
 
 namespace {
 
-std::map<LeakGroup, Course> courses_of(const Allocations& allocations,
-                                       const std::vector<uint32_t>& stack_numbers,
-                                       bool has_stacks) {
-  std::map<LeakGroup, Course> courses;
+std::map<LeakGroup, GroupHistory> group_histories(const Allocations& allocations,
+                                                  const std::vector<uint32_t>& stack_numbers,
+                                                  bool has_stacks) {
+  std::map<LeakGroup, GroupHistory> histories;
   for (const Allocation& allocation : allocations.all) {
     LeakGroup group;
     if (has_stacks) {
@@ -92,41 +92,41 @@ std::map<LeakGroup, Course> courses_of(const Allocations& allocations,
       group.size_class = size_class_of(allocation.bytes);
       group.stream = allocation.stream;
     }
-    Course& course = courses[group];
-    if (allocation.was_there_before()) {
-      course.before_bytes += allocation.bytes;
+    GroupHistory& history = histories[group];
+    if (allocation.predates_trace()) {
+      history.before_bytes += allocation.bytes;
     } else {
-      course.changes.push_back({allocation.made, allocation.bytes});
+      history.changes.push_back({allocation.made, allocation.bytes});
     }
     if (allocation.freed == Allocation::kNever) {
-      course.live_bytes += allocation.bytes;
-      ++course.live_count;
+      history.live_bytes += allocation.bytes;
+      ++history.live_count;
     } else {
-      course.changes.push_back({allocation.freed, -allocation.bytes});
+      history.changes.push_back({allocation.freed, -allocation.bytes});
     }
   }
-  for (auto& [group, course] : courses) {
-    std::sort(course.changes.begin(), course.changes.end(),
+  for (auto& [group, history] : histories) {
+    std::sort(history.changes.begin(), history.changes.end(),
               [](const Change& left, const Change& right) { return left.entry < right.entry; });
   }
-  return courses;
+  return histories;
 }
 
-size_t most_live_bytes(const Allocations& allocations) {
+size_t peak_live_bytes(const Allocations& allocations) {
   size_t now = 0;
   for (const Allocation& allocation : allocations.all) {
-    if (allocation.was_there_before()) now += allocation.bytes;
+    if (allocation.predates_trace()) now += allocation.bytes;
   }
-  size_t most = now;
+  size_t peak = now;
   for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
     if (allocation.made == entry) now += allocation.bytes;
     if (allocation.freed == entry) now -= allocation.bytes;
-    most = std::max(most, now);
+    peak = std::max(peak, now);
   });
-  return most;
+  return peak;
 }
 
-// Least squares through (x, y).
+// A least-squares fit.
 struct Line {
   double slope = 0;
   double r_squared = 0;
@@ -154,14 +154,15 @@ Line fit(const std::vector<double>& x, const std::vector<size_t>& y) {
   return {.slope = xy / xx, .r_squared = xy * xy / (xx * yy)};
 }
 
-std::optional<Leak> Search::judge(const Course& course, size_t least_growth_bytes) const {
+std::optional<Leak> LeakDetector::examine(const GroupHistory& history,
+                                          size_t min_growth_bytes) const {
   Leak leak;
-  leak.floors = floors_of(course);
+  leak.floors = floors_of(history);
   const size_t first = leak.floors.front();
   const size_t last = leak.floors.back();
-  if (last < first || last - first < least_growth_bytes) return std::nullopt;
+  if (last < first || last - first < min_growth_bytes) return std::nullopt;
   const size_t rising_count = rising_parts(leak.floors);
-  if (rising_count < options_.least_rising_parts) return std::nullopt;
+  if (rising_count < options_.min_rising_parts) return std::nullopt;
 
   std::vector<double> entries;
   std::vector<double> seconds;
@@ -174,30 +175,30 @@ std::optional<Leak> Search::judge(const Course& course, size_t least_growth_byte
         (static_cast<double>(entry.time_us) - static_cast<double>(trace_.front().time_us)) * 1e-6);
   }
   const Line line = fit(entries, leak.floors);
-  if (line.r_squared < options_.least_r_squared) return std::nullopt;
+  if (line.r_squared < options_.min_r_squared) return std::nullopt;
   if (has_times && seconds.back() > 0) {
     leak.bytes_per_second = fit(seconds, leak.floors).slope;
   }
-  leak.live_bytes = course.live_bytes;
-  leak.live_count = course.live_count;
+  leak.live_bytes = history.live_bytes;
+  leak.live_count = history.live_count;
   leak.growth_bytes = last - first;
   leak.bytes_per_1000_entries = line.slope * 1000;
   leak.r_squared = line.r_squared;
-  leak.rising_share =
+  leak.rising_fraction =
       static_cast<double>(rising_count) / static_cast<double>(leak.floors.size() - 1);
   return leak;
 }
 
-std::vector<size_t> Search::floors_of(const Course& course) const {
+std::vector<size_t> LeakDetector::floors_of(const GroupHistory& history) const {
   std::vector<size_t> floors(options_.part_count);
-  size_t now = course.before_bytes;
-  auto change = course.changes.begin();
+  size_t now = history.before_bytes;
+  auto change = history.changes.begin();
   for (size_t part = 0; part < floors.size(); ++part) {
     size_t floor = now;
-    while (change != course.changes.end() && change->entry <= last_entry(part)) {
+    while (change != history.changes.end() && change->entry <= last_entry(part)) {
       const uint32_t entry = change->entry;
-      // One entry may displace an allocation by another of the group: between the two is no time.
-      for (; change != course.changes.end() && change->entry == entry; ++change) {
+      // One entry may replace an allocation by another of the same group; skip the state between.
+      for (; change != history.changes.end() && change->entry == entry; ++change) {
         now += change->bytes;
       }
       floor = std::min(floor, now);
@@ -207,8 +208,8 @@ std::vector<size_t> Search::floors_of(const Course& course) const {
   return floors;
 }
 
-// A rise counts when it passes all that was before, so that what comes and goes does not.
-size_t Search::rising_parts(const std::vector<size_t>& floors) {
+// Counts rises above all earlier floors, so that periodic use does not count.
+size_t LeakDetector::rising_parts(const std::vector<size_t>& floors) {
   size_t count = 0;
   size_t highest = floors.front();
   for (size_t floor : floors) {
@@ -219,7 +220,7 @@ size_t Search::rising_parts(const std::vector<size_t>& floors) {
   return count;
 }
 
-uint32_t Search::last_entry(size_t part) const {
+uint32_t LeakDetector::last_entry(size_t part) const {
   return static_cast<uint32_t>((part + 1) * trace_.size() / options_.part_count - 1);
 }
 

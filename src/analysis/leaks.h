@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who keeps taking memory: groups of allocations, by the stack that made them, whose live bytes
-// grow from the beginning of a trace to its end. Steady use, one-time set-up and seasons are not
-// leaks: what counts is the floor, below which a group never falls in one part of the trace. Pure.
+// Leak detection: finds groups of allocations, by stack, whose live bytes grow over the whole
+// trace. The trace is divided into parts of equal length, and the floor of a group in a part is the
+// minimum of its live bytes. A leak is a rising floor, which excludes steady use, one-time setup
+// and periodic peaks. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,46 +15,45 @@
 
 namespace ashlar {
 
-// What the allocations of a group have in common: their stack or, where a trace has no stacks,
-// their size class and stream.
+// Allocations are grouped by stack or, if the trace has no stacks, by size class and stream.
 struct LeakGroup {
   uint32_t stack = StackIndex::kNoStack;
-  uint32_t size_class = 0;  // as size_class_of has it
+  uint32_t size_class = 0;  // as size_class_of()
   StreamId stream{};
   friend auto operator<=>(const LeakGroup&, const LeakGroup&) = default;
 };
 
 struct Leak {
   LeakGroup group{};
-  size_t live_bytes = 0;  // at the end
+  size_t live_bytes = 0;  // at the end of the trace
   size_t live_count = 0;
-  size_t growth_bytes = 0;  // of the floor, since the start
-  // Slopes of the line through the floors.
-  std::optional<double> bytes_per_second{};  // none: the trace has no times
+  size_t growth_bytes = 0;  // last floor minus first floor
+  // Slopes of the regression line through the floors.
+  std::optional<double> bytes_per_second{};  // unset: the trace has no times
   double bytes_per_1000_entries = 0;
-  double r_squared = 0;     // how well that line fits: 1 is perfectly
-  double rising_share = 0;  // of the parts of the trace, those in which the floor rose
-  std::vector<size_t> floors{};
+  double r_squared = 0;          // coefficient of determination; 1 is a perfect line
+  double rising_fraction = 0;    // fraction of the parts in which the floor rose
+  std::vector<size_t> floors{};  // by part
 };
 
-struct Leaks {
+struct LeakReport {
   bool has_stacks = false;
-  size_t group_count = 0;       // looked at
-  std::vector<Leak> growing{};  // the most growth first
+  size_t group_count = 0;     // examined groups
+  std::vector<Leak> leaks{};  // by growth, largest first
 };
 
 struct LeakOptions {
-  size_t part_count = 32;  // of the trace, of equally many entries
-  // Groups that grew less are left out: a part of the largest live bytes at any one time.
-  double least_growth = 0.001;
-  double least_r_squared = 0.8;
-  // In at least so many parts the floor of a leak rises above all that was before.
-  size_t least_rising_parts = 4;
+  size_t part_count = 32;
+  // Minimum growth, as a fraction of the peak of live bytes.
+  double min_growth_fraction = 0.001;
+  double min_r_squared = 0.8;
+  // Minimum number of parts in which the floor rises above all earlier floors.
+  size_t min_rising_parts = 4;
 };
 
-// `stack_numbers`: by StackId, as from StackIndex::add for the tables of the snapshot.
+// `stack_numbers` is indexed by StackId, as returned by StackIndex::add() for the snapshot.
 // REQUIRES: options.part_count > 1.
-Leaks find_leaks(const std::vector<TraceEntry>& trace, const Allocations& allocations,
-                 const std::vector<uint32_t>& stack_numbers, const LeakOptions& options = {});
+LeakReport find_leaks(const std::vector<TraceEntry>& trace, const Allocations& allocations,
+                      const std::vector<uint32_t>& stack_numbers, const LeakOptions& options = {});
 
 }  // namespace ashlar

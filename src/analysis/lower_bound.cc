@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peaks by one pass over the entries' allocations; the packing is packing.cc's.
+// Peaks by one pass over the allocations; packing.cc finds the layout.
 #include "analysis/lower_bound.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace {
 
 constexpr size_t kAlignmentBytes = 512;
 
-// The highest sum of what exists at one time. An allocation changes it when it is made and when it
-// is completed; those that were there before come first.
+// The maximum over time of the sum of bytes(allocation). An allocation counts from its alloc entry
+// until its free completes.
 template <typename Bytes>
 size_t peak_of(const Allocations& allocations, Bytes bytes) {
   size_t now = 0;
   for (const Allocation& allocation : allocations.all) {
-    if (allocation.was_there_before()) now += bytes(allocation);
+    if (allocation.predates_trace()) now += bytes(allocation);
   }
   size_t peak = now;
   for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
@@ -29,10 +29,10 @@ size_t peak_of(const Allocations& allocations, Bytes bytes) {
   return peak;
 }
 
-// Larger ones are nonsense, and would overflow.
+// Clamps implausible sizes, which would overflow.
 size_t rounded_bytes_of(const Allocation& allocation) {
-  constexpr size_t kMostBytes = size_t{1} << 48;
-  return align_up(std::min(allocation.bytes, kMostBytes), kAlignmentBytes);
+  constexpr size_t kMaxBytes = size_t{1} << 48;
+  return align_up(std::min(allocation.bytes, kMaxBytes), kAlignmentBytes);
 }
 
 }  // namespace
@@ -47,12 +47,12 @@ LowerBound find_lower_bound(const Allocations& allocations) {
 }
 
 std::vector<Lifetime> lifetimes_of(const Allocations& allocations) {
-  const auto end_of_trace = static_cast<uint32_t>(allocations.of_entry.size()) + 1;
+  const auto end_of_trace = static_cast<uint32_t>(allocations.by_entry.size()) + 1;
   std::vector<Lifetime> lifetimes;
   for (const Allocation& allocation : allocations.all) {
     if (allocation.bytes == 0) continue;
     const bool is_completed = allocation.completed != Allocation::kNever;
-    lifetimes.push_back({.begin = allocation.was_there_before() ? 0 : allocation.made + 1,
+    lifetimes.push_back({.begin = allocation.predates_trace() ? 0 : allocation.made + 1,
                          .end = is_completed ? allocation.completed + 1 : end_of_trace,
                          .bytes = rounded_bytes_of(allocation)});
   }

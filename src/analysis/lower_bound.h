@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The least memory that a recorded run could have done with: a bound that nobody can beat, and a
-// packing of all its allocations that shows how close one can come. Pure functions.
+// The minimum memory of a recorded run: a lower bound for every allocator, and a layout of all
+// allocations as an upper bound for the best possible one. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace ashlar {
 
-// requested_bytes <= rounded_bytes <= packed_bytes. What an allocator that knows the future needs,
-// if addresses are multiples of 512 B, lies between the last two.
+// requested_bytes <= rounded_bytes <= packed_bytes. An optimal offline allocator with addresses
+// that are multiples of 512 B needs between rounded_bytes and packed_bytes.
 struct LowerBound {
-  size_t requested_bytes = 0;  // the peak of what was asked for and not yet given back
-  size_t rounded_bytes = 0;    // the same, each rounded up to a multiple of 512 B
-  size_t packed_bytes = 0;     // the height of the best packing found
+  size_t requested_bytes = 0;  // peak of the requested bytes
+  size_t rounded_bytes = 0;    // the same, with each request rounded up to a multiple of 512 B
+  size_t packed_bytes = 0;     // size of the best layout found
 };
 
 LowerBound find_lower_bound(const Allocations& allocations);
 
-// The allocations as they are packed: rounded up to 512 B, pending time included, empty ones left
-// out. Time is the entry, counted from 1; 0 is before the first.
+// The input for pack(): sizes rounded up to 512 B, lifetimes including pending frees, without empty
+// allocations. Time is the entry index plus one; 0 is before the first entry.
 std::vector<Lifetime> lifetimes_of(const Allocations& allocations);
 
 }  // namespace ashlar

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Greedy placement in several orders, each allocation into the lowest hole that takes it; then the
-// best order again and again, each time with what stood highest placed first. The same input gives
-// the same packing: work is counted, not timed.
+// Greedy first-fit placement in several orders. Then the best order is repeated, each time with the
+// topmost allocations moved to the front. The result is deterministic, because work is counted and
+// not timed.
 //
-// Most allocations of a long run are so small that all of them together hardly matter, and finding
-// holes for them would take most of the work. Where there are many, they get a region of their own.
+// In long runs, most allocations are so small that they hardly contribute to the peak, but placing
+// them would take most of the work. If there are many, they get a separate region.
 #include "analysis/packing.h"
 
 #include <algorithm>
@@ -19,21 +19,20 @@
 namespace ashlar {
 namespace {
 
-constexpr uint32_t kMostRounds = 30;
-// What placing one costs besides looking at its neighbours.
-constexpr uint64_t kPlacingWork = 8;
-// Fewer than so many are all worth a hole; of more, those are not that together never take more
-// than this part of the peak.
-constexpr size_t kFew = 10'000;
-constexpr double kNegligiblePart = 0.005;
+constexpr uint32_t kMaxRounds = 30;
+// Work units for one placement, besides one unit per overlapping allocation.
+constexpr uint64_t kPlacementWork = 8;
+// Up to this count, all allocations are placed individually. Beyond it, the smallest ones are
+// negligible, as long as together they never exceed this fraction of the peak.
+constexpr size_t kFewAllocations = 10'000;
+constexpr double kNegligibleFraction = 0.005;
 
-// Hands out addresses in the order of time, as an allocator without a crystal ball: the tightest
-// hole there is, or a new end.
-class ByTime {
+// An online best-fit allocator that grows at its end when no hole fits.
+class BestFitRegion {
  public:
-  explicit ByTime(uint64_t begin) : end_(begin) {}
+  explicit BestFitRegion(uint64_t begin) : end_(begin) {}
 
-  uint64_t take(uint64_t bytes) {
+  uint64_t allocate(uint64_t bytes) {
     const auto hole = by_bytes_.lower_bound({bytes, 0});
     if (hole == by_bytes_.end()) {
       end_ += bytes;
@@ -45,7 +44,7 @@ class ByTime {
     return address;
   }
 
-  void give_back(uint64_t address, uint64_t bytes) {
+  void free(uint64_t address, uint64_t bytes) {
     const auto above = by_address_.lower_bound(address);
     if (above != by_address_.end() && above->first == address + bytes) {
       bytes += above->second;
@@ -75,12 +74,13 @@ class ByTime {
     by_bytes_.erase({bytes, address});
   }
 
-  std::map<uint64_t, uint64_t> by_address_;  // holes, to their bytes; no two touch
+  std::map<uint64_t, uint64_t> by_address_;  // hole to its size; holes are not adjacent
   std::set<std::pair<uint64_t, uint64_t>> by_bytes_;
   uint64_t end_;
 };
 
-// Every beginning (odd) and end (even) in order, with whose it is; at each time, ends come first.
+// The beginnings (odd keys) and ends (even keys) of all lifetimes in order, with their indexes. At
+// equal times, ends come first.
 std::vector<std::pair<uint64_t, uint32_t>> moments_of(const std::vector<Lifetime>& lifetimes) {
   std::vector<std::pair<uint64_t, uint32_t>> moments;
   moments.reserve(2 * lifetimes.size());
@@ -99,30 +99,30 @@ class Packer {
   Packing run();
 
  private:
-  using Order = std::vector<uint32_t>;  // of ranks
+  using Order = std::vector<uint32_t>;  // ranks
 
   void choose_important();
   void attempt(const Order& order, uint64_t work);
-  uint64_t lowest_hole(uint64_t bytes);
-  void put(uint32_t rank, uint64_t address);
-  void pile_up(const Order& order, size_t first);
+  uint64_t lowest_gap(uint64_t bytes);
+  void place_at(uint32_t rank, uint64_t address);
+  void place_on_top(const Order& order, size_t first);
   void add_negligible();
   template <typename Key>
   Order ordered_by(Key key) const;
-  Order with_highest_first(const Order& order) const;
-  bool is_over() const { return work_left_ == 0 || best_.height_bytes <= options_.goal_bytes; }
+  Order with_topmost_first(const Order& order) const;
+  bool is_done() const { return work_left_ == 0 || best_.height_bytes <= options_.goal_bytes; }
 
   const PackingOptions options_;
   std::vector<uint32_t> input_of_rank_;
-  std::vector<Lifetime> lifetimes_;  // by rank: in the order in which they begin
-  // By rank: how many begin before it ends. Of two that exist together, the rank of the later one
-  // lies in [rank, begun_before_) of the earlier.
+  std::vector<Lifetime> lifetimes_;  // by rank, which is the order of beginnings
+  // By rank: how many lifetimes begin before this one ends. Of two overlapping lifetimes, the rank
+  // of the later one lies in [rank, begun_before_[rank]) of the earlier one.
   std::vector<uint32_t> begun_before_;
-  Order important_;                // the ranks that attempts are about
-  uint64_t negligible_bytes_ = 0;  // up to so large the others are
-  Neighbours neighbours_;
+  Order important_;                // ranks that are placed individually
+  uint64_t negligible_bytes_ = 0;  // maximum size of the others
+  OverlapIndex overlaps_;
   Skyline skyline_;
-  std::vector<uint64_t> addresses_;  // by rank, of the current attempt
+  std::vector<uint64_t> addresses_;  // by rank, in the current attempt
   std::vector<uint32_t> found_;
   std::vector<std::pair<uint64_t, uint64_t>> taken_;
   uint64_t height_bytes_ = 0;
@@ -136,7 +136,7 @@ class Packer {
 Packer::Packer(const std::vector<Lifetime>& given, const PackingOptions& options)
     : options_(options),
       input_of_rank_(given.size()),
-      neighbours_(given.size()),
+      overlaps_(given.size()),
       skyline_(given.size()),
       addresses_(given.size()),
       work_left_(options.work_limit) {
@@ -159,15 +159,15 @@ Packing Packer::run() {
   const auto area = [&](const Lifetime& each) { return length(each) * bytes(each); };
 
   choose_important();
-  attempt(ordered_by(bytes), work_left_);  // on recorded runs, nearly always the best
-  if (!is_over()) attempt(ordered_by(area), work_left_ / 2);
-  if (!is_over()) attempt(ordered_by(length), work_left_ / 2);
+  attempt(ordered_by(bytes), work_left_);  // the best order on nearly all recorded runs
+  if (!is_done()) attempt(ordered_by(area), work_left_ / 2);
+  if (!is_done()) attempt(ordered_by(length), work_left_ / 2);
 
   Order order = best_order_;
   addresses_ = best_addresses_;
   height_bytes_ = best_.height_bytes;
-  for (uint32_t round = 0; round < kMostRounds && !is_over(); ++round) {
-    Order next = with_highest_first(order);
+  for (uint32_t round = 0; round < kMaxRounds && !is_done(); ++round) {
+    Order next = with_topmost_first(order);
     if (next == order) break;
     order = std::move(next);
     attempt(order, work_left_);
@@ -181,8 +181,8 @@ Packing Packer::run() {
   return std::move(best_);
 }
 
-// The peak of those that are not larger than `largest_bytes`. `moments`: every beginning and end in
-// order, as rank and whether it begins.
+// The peak of the lifetimes of at most `largest_bytes`. `moments` has all beginnings and ends in
+// order, as pairs of rank and whether it begins.
 uint64_t peak_bytes(const std::vector<Lifetime>& lifetimes, uint64_t largest_bytes,
                     const std::vector<std::pair<uint32_t, bool>>& moments) {
   uint64_t now = 0;
@@ -197,13 +197,13 @@ uint64_t peak_bytes(const std::vector<Lifetime>& lifetimes, uint64_t largest_byt
 }
 
 void Packer::choose_important() {
-  if (lifetimes_.size() > kFew) {
+  if (lifetimes_.size() > kFewAllocations) {
     std::vector<std::pair<uint32_t, bool>> moments;
     for (const auto& [moment, rank] : moments_of(lifetimes_)) {
       moments.emplace_back(rank, moment % 2 == 1);
     }
     const auto most = static_cast<uint64_t>(
-        kNegligiblePart * static_cast<double>(peak_bytes(lifetimes_, UINT64_MAX, moments)));
+        kNegligibleFraction * static_cast<double>(peak_bytes(lifetimes_, UINT64_MAX, moments)));
     for (uint64_t bytes = 512; bytes <= most; bytes *= 2) {
       if (peak_bytes(lifetimes_, bytes, moments) > most) break;
       negligible_bytes_ = bytes;
@@ -215,33 +215,33 @@ void Packer::choose_important() {
 }
 
 void Packer::attempt(const Order& order, uint64_t work) {
-  neighbours_.clear();
+  overlaps_.clear();
   height_bytes_ = 0;
   uint64_t left = work;
   size_t placed = 0;
   for (; placed < order.size() && left > 0; ++placed) {
     const uint32_t rank = order[placed];
     const Lifetime& own = lifetimes_[rank];
-    if (!neighbours_.find(begun_before_[rank], own.begin, left, found_)) break;
-    left -= std::min<uint64_t>(left, found_.size() + kPlacingWork);
-    put(rank, lowest_hole(own.bytes));
-    neighbours_.place(rank, own.end);
+    if (!overlaps_.find(begun_before_[rank], own.begin, left, found_)) break;
+    left -= std::min<uint64_t>(left, found_.size() + kPlacementWork);
+    place_at(rank, lowest_gap(own.bytes));
+    overlaps_.place(rank, own.end);
   }
-  const size_t into_holes_count = placed;
-  if (placed < order.size()) pile_up(order, placed);
+  const size_t in_gaps_count = placed;
+  if (placed < order.size()) place_on_top(order, placed);
 
-  const uint64_t piled_work = (order.size() - into_holes_count) * kPlacingWork;
-  work_left_ -= std::min(work_left_, work - left + piled_work);
+  const uint64_t on_top_work = (order.size() - in_gaps_count) * kPlacementWork;
+  work_left_ -= std::min(work_left_, work - left + on_top_work);
   ++best_.attempt_count;
   if (best_.attempt_count > 1 && height_bytes_ >= best_.height_bytes) return;
   best_.height_bytes = height_bytes_;
-  best_.into_holes_count = into_holes_count;
+  best_.in_gaps_count = in_gaps_count;
   best_order_ = order;
   best_addresses_ = addresses_;
 }
 
-// Between the neighbours in `found_`, or above them.
-uint64_t Packer::lowest_hole(uint64_t bytes) {
+// The lowest gap of the given size between the allocations in `found_`, or the end of the highest.
+uint64_t Packer::lowest_gap(uint64_t bytes) {
   taken_.clear();
   for (uint32_t rank : found_) {
     taken_.emplace_back(addresses_[rank], addresses_[rank] + lifetimes_[rank].bytes);
@@ -255,39 +255,39 @@ uint64_t Packer::lowest_hole(uint64_t bytes) {
   return address;
 }
 
-void Packer::put(uint32_t rank, uint64_t address) {
+void Packer::place_at(uint32_t rank, uint64_t address) {
   addresses_[rank] = address;
   height_bytes_ = std::max(height_bytes_, address + lifetimes_[rank].bytes);
 }
 
-// The rest of the order, from `first` on, each above all that exists during its life.
-void Packer::pile_up(const Order& order, size_t first) {
+// Places order[first..] without using gaps: each above everything that overlaps its lifetime.
+void Packer::place_on_top(const Order& order, size_t first) {
   skyline_.clear();
   for (size_t i = 0; i < order.size(); ++i) {
     const uint32_t rank = order[i];
-    if (i >= first) put(rank, skyline_.highest(rank, begun_before_[rank]));
+    if (i >= first) place_at(rank, skyline_.highest(rank, begun_before_[rank]));
     const uint64_t top = addresses_[rank] + lifetimes_[rank].bytes;
     skyline_.raise(rank, begun_before_[rank], top);
   }
 }
 
-// Above all others, in a region of their own.
+// Places the negligible allocations in a separate region on top.
 void Packer::add_negligible() {
   if (important_.size() == lifetimes_.size()) return;
-  ByTime region(best_.height_bytes);
+  BestFitRegion region(best_.height_bytes);
   for (const auto& [moment, rank] : moments_of(lifetimes_)) {
     const uint64_t bytes = lifetimes_[rank].bytes;
     if (bytes > negligible_bytes_) continue;
     if (moment % 2 == 1) {
-      best_addresses_[rank] = region.take(bytes);
+      best_addresses_[rank] = region.allocate(bytes);
     } else {
-      region.give_back(best_addresses_[rank], bytes);
+      region.free(best_addresses_[rank], bytes);
     }
   }
   best_.height_bytes = region.end();
 }
 
-// The largest key first; among equals the earliest.
+// By key, largest first, then by rank.
 template <typename Key>
 Packer::Order Packer::ordered_by(Key key) const {
   Order order = important_;
@@ -297,8 +297,8 @@ Packer::Order Packer::ordered_by(Key key) const {
   return order;
 }
 
-// What made the last attempt as high as it was goes first, the rest keeps its order.
-Packer::Order Packer::with_highest_first(const Order& order) const {
+// Moves the allocations that determined the height of the last attempt to the front.
+Packer::Order Packer::with_topmost_first(const Order& order) const {
   Order next = order;
   std::stable_partition(next.begin(), next.end(), [&](uint32_t rank) {
     return addresses_[rank] + lifetimes_[rank].bytes == height_bytes_;
@@ -312,9 +312,9 @@ Packing pack(const std::vector<Lifetime>& lifetimes, const PackingOptions& optio
   return Packer(lifetimes, options).run();
 }
 
-bool is_packed(const std::vector<Lifetime>& lifetimes, const Packing& packing) {
+bool is_valid_packing(const std::vector<Lifetime>& lifetimes, const Packing& packing) {
   if (packing.addresses.size() != lifetimes.size()) return false;
-  std::map<uint64_t, uint64_t> taken;  // first address to the first one behind it
+  std::map<uint64_t, uint64_t> taken;  // begin to end
   uint64_t height_bytes = 0;
   for (const auto& [moment, i] : moments_of(lifetimes)) {
     const uint64_t begin = packing.addresses[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two indexes that packing.cc keeps of what it has placed. Both are trees over the lifetimes in
-// the order in which they begin (their ranks), kept in arrays: the children of node n are 2n and
-// 2n + 1.
+// Two segment trees over lifetimes that packing.cc uses to index what it has placed. Leaves are the
+// lifetimes in the order of their beginnings (ranks). Trees are stored as arrays: the children of
+// node n are 2n and 2n + 1.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace ashlar {
 
-// Who was placed, by time.
-class Neighbours {
+// Finds placed lifetimes that overlap a given one.
+class OverlapIndex {
  public:
-  explicit Neighbours(size_t count) : leaf_count_(std::bit_ceil(std::max<size_t>(count, 1))) {
+  explicit OverlapIndex(size_t count) : leaf_count_(std::bit_ceil(std::max<size_t>(count, 1))) {
     latest_end_.assign(2 * leaf_count_, 0);
   }
 
@@ -28,40 +28,40 @@ class Neighbours {
     }
   }
 
-  // The placed ones among the first `rank_count` that end after `begin`. False: there are more
-  // than `limit`.
+  // Finds the placed lifetimes of rank below `rank_count` that end after `begin`. False: there are
+  // more than `limit`.
   bool find(size_t rank_count, uint32_t begin, size_t limit, std::vector<uint32_t>& found) const {
     found.clear();
     return descend(1, 0, leaf_count_, {rank_count, begin, limit}, found);
   }
 
  private:
-  struct Wanted {
+  struct Query {
     size_t rank_count;
     uint32_t begin;
     size_t limit;
   };
 
-  // As deep as the tree: 32 levels at most.
-  bool descend(size_t node, size_t first, size_t width, const Wanted& wanted,
+  // The recursion is at most 32 levels deep.
+  bool descend(size_t node, size_t first, size_t width, const Query& query,
                std::vector<uint32_t>& found) const {
-    if (first >= wanted.rank_count || latest_end_[node] <= wanted.begin) return true;
+    if (first >= query.rank_count || latest_end_[node] <= query.begin) return true;
     if (width == 1) {
-      if (found.size() == wanted.limit) return false;
+      if (found.size() == query.limit) return false;
       found.push_back(static_cast<uint32_t>(first));
       return true;
     }
     const size_t half = width / 2;
-    return descend(2 * node, first, half, wanted, found) &&
-           descend(2 * node + 1, first + half, half, wanted, found);
+    return descend(2 * node, first, half, query, found) &&
+           descend(2 * node + 1, first + half, half, query, found);
   }
 
   size_t leaf_count_;
-  std::vector<uint32_t> latest_end_;  // of the placed ones below a node; 0: none is
+  std::vector<uint32_t> latest_end_;  // of placed lifetimes below a node; 0: none
 };
 
-// The highest address in use at each time, where times are ranks of beginnings: of two lifetimes
-// that overlap, one begins within the other.
+// The highest address in use over time. Time is measured in ranks, which suffices because of two
+// overlapping lifetimes one begins within the other.
 class Skyline {
  public:
   explicit Skyline(size_t count) : leaf_count_(std::bit_ceil(std::max<size_t>(count, 1))) {
@@ -74,7 +74,7 @@ class Skyline {
     std::fill(raised_.begin(), raised_.end(), 0);
   }
 
-  // Over the ranks [first, last).
+  // The maximum over the ranks [first, last).
   uint64_t highest(size_t first, size_t last) const {
     uint64_t found = 0;
     size_t left = first + leaf_count_;
@@ -113,8 +113,8 @@ class Skyline {
   }
 
   size_t leaf_count_;
-  std::vector<uint64_t> highest_;  // of the ranks below a node, as far as the node knows
-  std::vector<uint64_t> raised_;   // at least so high are all ranks below the node
+  std::vector<uint64_t> highest_;  // maximum below a node, without raises of its ancestors
+  std::vector<uint64_t> raised_;   // lower bound that applies to all ranks below a node
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One row for each setting.
+// The tables of candidate settings, and conversions between settings and text.
 #include "analysis/settings.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace {
 
 struct Row {
   std::string_view conf;
-  bool needs_cap = false;  // without one, it changes nothing
+  bool needs_cap = false;  // has no effect without a memory limit
 };
 
-// What PyTorch's users are told to try, and what goes well together.
+// Common recommendations for PyTorch, and useful combinations.
 constexpr std::array kClassicRows = {
     Row{""},
     Row{"expandable_segments:True"},
@@ -39,15 +39,15 @@ constexpr std::array kClassicRows = {
     Row{"max_split_size_mb:128,garbage_collection_threshold:0.8", true},
 };
 
-// The default policy first.
+// The default policy comes first.
 constexpr std::array kPagedRows = {
     Row{""},
     Row{"policy:lean"},
     Row{"policy:fast"},
 };
 
-// What an engine looks at when it hands out blocks.
-AllocatorOptions what_counts(const AllocatorOptions& options) {
+// The options that influence where the engine places blocks; the others are reset.
+AllocatorOptions placement_options(const AllocatorOptions& options) {
   AllocatorOptions kept = options;
   if (options.engine == EngineKind::kPaged) {
     kept = {};
@@ -73,19 +73,19 @@ bool has_policy(const std::vector<Setting>& settings, const AllocatorOptions& op
 
 }  // namespace
 
-Origin origin_of(const AllocatorOptions& recorded) {
+RecordedAllocator recorded_allocator_of(const AllocatorOptions& recorded) {
   const bool is_pytorch = recorded.engine == EngineKind::kClassic && recorded.pytorch_compatible;
-  return is_pytorch ? Origin::kPytorch : Origin::kAshlar;
+  return is_pytorch ? RecordedAllocator::kPytorch : RecordedAllocator::kAshlar;
 }
 
-std::string conf_of(AllocatorOptions options) {
+std::string format_conf(AllocatorOptions options) {
   const AllocatorOptions defaults;
   options.engine = defaults.engine;
   options.pytorch_compatible = defaults.pytorch_compatible;
   return format_allocator_options(options);
 }
 
-std::string engine_of(const AllocatorOptions& options) {
+std::string engine_name(const AllocatorOptions& options) {
   switch (options.engine) {
     case EngineKind::kClassic: return "classic";
     case EngineKind::kPaged: return "paged";
@@ -95,21 +95,23 @@ std::string engine_of(const AllocatorOptions& options) {
   return {};
 }
 
-std::string text_of(const Setting& setting, Origin origin) {
-  if (origin == Origin::kPytorch && can_be_set(setting, origin)) return setting.conf;
-  const std::string engine = "engine:" + engine_of(setting.options);
+std::string text_of(const Setting& setting, RecordedAllocator allocator_kind) {
+  if (allocator_kind == RecordedAllocator::kPytorch && can_set(setting, allocator_kind))
+    return setting.conf;
+  const std::string engine = "engine:" + engine_name(setting.options);
   return setting.conf.empty() ? engine : engine + "," + setting.conf;
 }
 
-bool can_be_set(const Setting& setting, Origin origin) {
-  return origin == Origin::kAshlar || setting.options.engine == EngineKind::kClassic;
+bool can_set(const Setting& setting, RecordedAllocator allocator_kind) {
+  return allocator_kind == RecordedAllocator::kAshlar ||
+         setting.options.engine == EngineKind::kClassic;
 }
 
 bool same_policy(const AllocatorOptions& a, const AllocatorOptions& b) {
-  return what_counts(a) == what_counts(b);
+  return placement_options(a) == placement_options(b);
 }
 
-Result<Setting> setting_of(std::string_view conf, const AllocatorOptions& recorded) {
+Result<Setting> parse_setting(std::string_view conf, const AllocatorOptions& recorded) {
   AllocatorOptions base;
   base.engine = recorded.engine;
   base.pytorch_compatible = recorded.pytorch_compatible;
@@ -118,19 +120,19 @@ Result<Setting> setting_of(std::string_view conf, const AllocatorOptions& record
   base.memory_fraction = recorded.memory_fraction;
   const Result<AllocatorOptions> limited = parse_allocator_options(conf, base);
   if (!limited.ok()) return limited.status();
-  return Setting{*limited, conf_of(*written), false};
+  return Setting{*limited, format_conf(*written), false};
 }
 
-std::vector<Setting> sensible_settings(const SettingsQuestion& question) {
-  const AllocatorOptions& recorded = question.recorded;
-  const bool is_capped = question.is_capped || recorded.memory_fraction < 1;
+std::vector<Setting> candidate_settings(const CandidateOptions& options) {
+  const AllocatorOptions& recorded = options.recorded;
+  const bool is_capped = options.is_capped || recorded.memory_fraction < 1;
   std::vector<Setting> settings;
-  settings.push_back({recorded, conf_of(recorded), true});
+  settings.push_back({recorded, format_conf(recorded), true});
   const auto add = [&](EngineKind engine, const Row& row) {
     if (row.needs_cap && !is_capped) return;
     AllocatorOptions base = recorded;
     base.engine = engine;
-    Result<Setting> setting = setting_of(row.conf, base);
+    Result<Setting> setting = parse_setting(row.conf, base);
     ASHLAR_CHECK(setting.ok());
     if (!has_policy(settings, setting->options)) settings.push_back(*std::move(setting));
   };

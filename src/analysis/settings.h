@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The settings worth trying on a recorded run, and how one writes them down. Pure functions.
+// Allocator settings to try on a recording, and their text forms. Pure functions.
 #pragma once
 
 #include <string>
@@ -12,46 +12,46 @@
 
 namespace ashlar {
 
-// Whose allocator a run was recorded under, and so what its settings can be.
-enum class Origin {
-  kPytorch,  // PyTorch's, or one that acts as it does: it has its own policy and no engines
+// The allocator that made a recording. It determines which settings are available.
+enum class RecordedAllocator {
+  kPytorch,  // PyTorch's, or one that is compatible with it: classic engine only
   kAshlar,
 };
-Origin origin_of(const AllocatorOptions& recorded);
+RecordedAllocator recorded_allocator_of(const AllocatorOptions& recorded);
 
 struct Setting {
   AllocatorOptions options{};
-  std::string conf{};  // as one writes it, but for the engine; empty: the defaults
+  std::string conf{};  // option text without the engine; empty: defaults
   bool is_recorded = false;
 };
 
-// The settings as one would write them; that it acts as PyTorch goes without saying, and the engine
-// is named apart.
-std::string conf_of(AllocatorOptions options);
-std::string engine_of(const AllocatorOptions& options);
+// The non-default options as text, without engine and PyTorch compatibility.
+std::string format_conf(AllocatorOptions options);
+std::string engine_name(const AllocatorOptions& options);
 
-// All of it, for allocators of this origin: the engine is named too, unless PyTorch's is meant.
-std::string text_of(const Setting& setting, Origin origin);
+// The complete option text for an allocator of this kind. It includes the engine, except for
+// PyTorch's own.
+std::string text_of(const Setting& setting, RecordedAllocator allocator_kind);
 
-// Whether allocators of this origin can be told to act so. PyTorch's have no engine but their own.
-bool can_be_set(const Setting& setting, Origin origin);
+// Whether an allocator of this kind supports the setting. PyTorch has only the classic engine.
+bool can_set(const Setting& setting, RecordedAllocator allocator_kind);
 
-// Settings that lead to the same blocks: they differ in limits, locks or pinned memory at most, or
-// in what their engine does not look at.
+// Whether both options place blocks identically. They may differ in limits, locking, pinned memory
+// and options that their engine ignores.
 bool same_policy(const AllocatorOptions& a, const AllocatorOptions& b);
 
-// The setting that a text stands for, "" for the defaults: with the recorded engine, acting as
-// PyTorch if the recorded run did, and under the limit that the recorded settings carry, unless
-// the text says otherwise. kFormat or kInvalidArgument: as parse_allocator_options().
-Result<Setting> setting_of(std::string_view conf, const AllocatorOptions& recorded);
+// Parses option text; "" means defaults. Unless the text overrides them, engine, PyTorch
+// compatibility and memory limit are the recorded ones.
+// kFormat or kInvalidArgument: as parse_allocator_options().
+Result<Setting> parse_setting(std::string_view conf, const AllocatorOptions& recorded);
 
-struct SettingsQuestion {
+struct CandidateOptions {
   AllocatorOptions recorded{};
-  bool is_capped = false;  // the process may not have all of the device
+  bool is_capped = false;  // the process is limited to part of the device
 };
 
-// The recorded one first, then PyTorch's, then those of Ashlar's paged engine, in the order of
-// their table, none twice. All live under the limit that the recorded settings carry.
-std::vector<Setting> sensible_settings(const SettingsQuestion& question);
+// The recorded setting, then those of the classic engine, then those of the paged engine, in table
+// order without duplicates. All have the recorded memory limit.
+std::vector<Setting> candidate_settings(const CandidateOptions& options);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames are numbered by content first, so that a stack is a short list of numbers.
+// Frames are numbered by content first, so that stacks are compared as lists of numbers.
 #include "analysis/stack_index.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace ashlar {
 namespace {
 
-// Those of PyTorch's tools, so that both show the same stacks.
+// The same lists as in PyTorch's tools, so that both show the same stacks.
 constexpr std::array<std::string_view, 8> kNoiseInNames = {
     "unwind::unwind",    "CapturedTraceback::gather",
     "gather_with_cpp",   "_start",
@@ -38,7 +38,7 @@ bool contains_any(std::string_view text, const std::array<std::string_view, kCou
 
 }  // namespace
 
-bool is_noise(const Frame& frame) {
+bool is_boilerplate(const Frame& frame) {
   return contains_any(frame.name, kNoiseInNames) || contains_any(frame.filename, kNoiseInFiles);
 }
 
@@ -50,7 +50,7 @@ std::vector<uint32_t> StackIndex::add(const SnapshotTables& tables) {
         FrameKey(frame.name, frame.filename, frame.line), static_cast<uint32_t>(frames_.size()));
     if (is_new) frames_.push_back(&frame);
     frame_numbers.push_back(place->second);
-    noise.push_back(is_noise(frame));
+    noise.push_back(is_boilerplate(frame));
   }
 
   std::vector<uint32_t> numbers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One pass forwards over the entries; sums wrap where a file holds nonsense, and harm nobody.
+// One forward pass over the entries. Sums are unsigned and may wrap for inconsistent files.
 #include "analysis/timeline.h"
 
 #include <algorithm>
@@ -21,13 +21,13 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
                        const Allocations& allocations) {
   const std::vector<TraceEntry>& trace = trace_of(snapshot, device);
   Timeline timeline;
-  timeline.before = before_first_entry(allocations);
-  timeline.before.reserved_bytes = reserved_before(snapshot, device);
+  timeline.initial = before_first_entry(allocations);
+  timeline.initial.reserved_bytes = initial_reserved_bytes(snapshot, device);
   timeline.points.reserve(trace.size());
-  TimelinePoint now = timeline.before;
+  TimelinePoint now = timeline.initial;
   const auto go_to = [&](size_t end) {
     while (timeline.points.size() < end) {
-      now.reserved_bytes += reserved_change(trace[timeline.points.size()]);
+      now.reserved_bytes += reserved_delta(trace[timeline.points.size()]);
       timeline.points.push_back(now);
     }
   };
@@ -46,7 +46,7 @@ const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex de
   return has_trace ? snapshot.device_traces[device.value()] : none;
 }
 
-size_t reserved_change(const TraceEntry& entry) {
+size_t reserved_delta(const TraceEntry& entry) {
   switch (entry.action) {
     case TraceAction::kSegmentAlloc:
     case TraceAction::kSegmentMap: return entry.bytes;
@@ -56,14 +56,14 @@ size_t reserved_change(const TraceEntry& entry) {
   }
 }
 
-size_t reserved_before(const Snapshot& snapshot, DeviceIndex device) {
+size_t initial_reserved_bytes(const Snapshot& snapshot, DeviceIndex device) {
   size_t change = 0;
   int64_t lowest = 0;
   for (const TraceEntry& entry : trace_of(snapshot, device)) {
-    change += reserved_change(entry);
+    change += reserved_delta(entry);
     lowest = std::min(lowest, static_cast<int64_t>(change));
   }
-  // Where extents are told of, they are all the memory that is behind expandable segments, or idle.
+  // Extents, if recorded, include all memory of expandable segments as well as idle memory.
   size_t extent_bytes = 0;
   for (const SnapshotExtent& extent : snapshot.extents) {
     if (extent.device == device) extent_bytes += extent.bytes;
@@ -78,11 +78,11 @@ size_t reserved_before(const Snapshot& snapshot, DeviceIndex device) {
   return static_cast<int64_t>(before) < static_cast<int64_t>(least) ? least : before;
 }
 
-size_t most_reserved(const Snapshot& snapshot, DeviceIndex device) {
-  size_t held = reserved_before(snapshot, device);
+size_t peak_reserved_bytes_of(const Snapshot& snapshot, DeviceIndex device) {
+  size_t held = initial_reserved_bytes(snapshot, device);
   size_t most = held;
   for (const TraceEntry& entry : trace_of(snapshot, device)) {
-    held += reserved_change(entry);
+    held += reserved_delta(entry);
     most = std::max(most, held);
   }
   return most;
@@ -100,7 +100,7 @@ namespace {
 TimelinePoint before_first_entry(const Allocations& allocations) {
   TimelinePoint before;
   for (const Allocation& allocation : allocations.all) {
-    if (allocation.was_there_before()) before.live_bytes += allocation.bytes;
+    if (allocation.predates_trace()) before.live_bytes += allocation.bytes;
   }
   return before;
 }
@@ -117,9 +117,9 @@ void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now) {
 Peak at_least(size_t bytes) { return {.bytes = bytes}; }
 
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
-  timeline.requested = at_least(timeline.before.requested_bytes());
-  timeline.reserved = at_least(timeline.before.reserved_bytes);
-  size_t requested_at_reserved = timeline.before.requested_bytes();
+  timeline.requested_peak = at_least(timeline.initial.requested_bytes());
+  timeline.reserved_peak = at_least(timeline.initial.reserved_bytes);
+  size_t requested_at_reserved = timeline.initial.requested_bytes();
 
   for (uint32_t i = 0; i < trace.size(); ++i) {
     const TimelinePoint& point = timeline.points[i];
@@ -129,12 +129,12 @@ void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
       peak.time_us = trace[i].has_time ? std::optional(trace[i].time_us) : std::nullopt;
     };
     const size_t requested = point.requested_bytes();
-    if (requested > timeline.requested.bytes) raise(timeline.requested, requested);
-    const bool is_higher = point.reserved_bytes > timeline.reserved.bytes;
+    if (requested > timeline.requested_peak.bytes) raise(timeline.requested_peak, requested);
+    const bool is_higher = point.reserved_bytes > timeline.reserved_peak.bytes;
     const bool is_fuller =
-        point.reserved_bytes == timeline.reserved.bytes && requested > requested_at_reserved;
+        point.reserved_bytes == timeline.reserved_peak.bytes && requested > requested_at_reserved;
     if (!is_higher && !is_fuller) continue;
-    raise(timeline.reserved, point.reserved_bytes);
+    raise(timeline.reserved_peak, point.reserved_bytes);
     requested_at_reserved = requested;
   }
 }
@@ -149,24 +149,24 @@ size_t value_of(const TimelinePoint& point, Quantity quantity) {
 
 }  // namespace
 
-std::vector<RangeInColumn> downsample(const Timeline& timeline, Quantity quantity,
-                                      size_t column_count) {
-  std::vector<RangeInColumn> columns(column_count);
+std::vector<ColumnRange> downsample(const Timeline& timeline, Quantity quantity,
+                                    size_t column_count) {
+  std::vector<ColumnRange> columns(column_count);
   const size_t count = timeline.points.size();
-  size_t last = value_of(timeline.before, quantity);
+  size_t last = value_of(timeline.initial, quantity);
   size_t next = 0;
   for (size_t column = 0; column < column_count; ++column) {
-    RangeInColumn range = {.lowest = SIZE_MAX, .highest = 0};
+    ColumnRange range = {.lowest = SIZE_MAX, .highest = 0};
     for (; next < count && next * column_count / count == column; ++next) {
       last = value_of(timeline.points[next], quantity);
       range.lowest = std::min(range.lowest, last);
       range.highest = std::max(range.highest, last);
     }
     const bool is_empty = range.lowest == SIZE_MAX && range.highest == 0;
-    columns[column] = is_empty ? RangeInColumn{.lowest = last, .highest = last} : range;
+    columns[column] = is_empty ? ColumnRange{.lowest = last, .highest = last} : range;
   }
-  // What was there before the first entry has no column of its own.
-  const size_t before = value_of(timeline.before, quantity);
+  // The state before the first entry has no column; it counts in the first.
+  const size_t before = value_of(timeline.initial, quantity);
   columns.front().lowest = std::min(columns.front().lowest, before);
   columns.front().highest = std::max(columns.front().highest, before);
   return columns;
@@ -180,7 +180,7 @@ std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<u
   std::vector<uint32_t> found;
   for (uint32_t id = 0; id < allocations.all.size(); ++id) {
     const Allocation& allocation = allocations.all[id];
-    const bool is_made = allocation.was_there_before() || (entry && allocation.made <= *entry);
+    const bool is_made = allocation.predates_trace() || (entry && allocation.made <= *entry);
     const bool is_gone =
         entry && allocation.completed != Allocation::kNever && allocation.completed <= *entry;
     if (is_made && !is_gone) found.push_back(id);
@@ -188,21 +188,21 @@ std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<u
   return found;
 }
 
-std::vector<StackUse> group_by_stack(const Allocations& allocations,
-                                     const std::vector<uint32_t>& which,
-                                     const std::vector<uint32_t>& stack_numbers) {
-  std::map<uint32_t, StackUse> by_stack;
+std::vector<StackTotal> group_by_stack(const Allocations& allocations,
+                                       const std::vector<uint32_t>& which,
+                                       const std::vector<uint32_t>& stack_numbers) {
+  std::map<uint32_t, StackTotal> by_stack;
   for (uint32_t id : which) {
     const Allocation& allocation = allocations.all[id];
     const uint32_t stack = stack_number(stack_numbers, allocation.stack);
-    StackUse& use = by_stack[stack];
+    StackTotal& use = by_stack[stack];
     use.stack = stack;
     use.bytes += allocation.bytes;
     ++use.count;
   }
-  std::vector<StackUse> uses;
+  std::vector<StackTotal> uses;
   for (const auto& [stack, use] : by_stack) uses.push_back(use);
-  std::stable_sort(uses.begin(), uses.end(), [](const StackUse& left, const StackUse& right) {
+  std::stable_sort(uses.begin(), uses.end(), [](const StackTotal& left, const StackTotal& right) {
     return left.bytes > right.bytes;
   });
   return uses;

@@ -107,24 +107,24 @@ Sample time_pairs(const User& user, size_t bytes, size_t count) {
 }
 
 // From 512 B on, log-uniform.
-size_t draw_size(Random& random, size_t most_bytes) {
+size_t draw_size(Random& random, size_t max_bytes) {
   const double least = 9;
-  const double most = std::log2(static_cast<double>(most_bytes));
+  const double most = std::log2(static_cast<double>(max_bytes));
   return static_cast<size_t>(std::exp2(least + random.fraction() * (most - least)));
 }
 
 template <typename User>
-Sample time_churn(const User& user, size_t live, size_t most_bytes, size_t count) {
+Sample time_churn(const User& user, size_t live, size_t max_bytes, size_t count) {
   Random random(live);
   std::vector<typename User::Held> held;
-  for (size_t i = 0; i < live; ++i) held.push_back(user.take(draw_size(random, most_bytes)));
+  for (size_t i = 0; i < live; ++i) held.push_back(user.take(draw_size(random, max_bytes)));
   struct Step {
     size_t slot;
     size_t bytes;
   };
   std::vector<Step> steps;
   for (size_t i = 0; i < count; ++i) {
-    steps.push_back({random.below(live), draw_size(random, most_bytes)});
+    steps.push_back({random.below(live), draw_size(random, max_bytes)});
   }
 
   const Sample sample = time(count, [&] {

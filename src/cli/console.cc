@@ -54,7 +54,7 @@ void Console::complain(std::string_view message) {
   write_all(STDERR_FILENO, "ashlar: " + std::string(message) + "\n");
 }
 
-void Console::show_progress(double share) {
+void Console::set_progress(double share) {
   const int percent = static_cast<int>(100 * share);
   if (percent == shown_percent_ || isatty(STDERR_FILENO) == 0) return;
   shown_percent_ = percent;

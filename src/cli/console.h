@@ -20,7 +20,7 @@ class Console {
   void complain(std::string_view message);
 
   // How far long work is, in one line that changes; only where somebody watches: on a terminal.
-  void show_progress(double share);
+  void set_progress(double share);
   void clear_progress();
 
   // Whether somebody may still read what is printed.

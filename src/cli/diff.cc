@@ -68,7 +68,7 @@ ExitCode run_diff(const DiffOptions& asked, const Session& session) {
   if (!base.ok()) return complain(base.status(), session);
   const Result<DeviceRecording> now = read_run(asked.now, asked.device);
   if (!now.ok()) return complain(now.status(), session);
-  const ComparedAt at = asked.at == "end" ? ComparedAt::kEnd : ComparedAt::kPeak;
+  const CompareAt at = asked.at == "end" ? CompareAt::kEnd : CompareAt::kPeak;
   const ComparedRuns compared = compare_runs(*base, *now, at);
   session.console.print(asked.json ? json_answer(diff_json(compared))
                                    : diff_as_text(compared, asked));

@@ -82,7 +82,7 @@ ExitCode run_gate(const GateOptions& asked, const Session& session) {
   const GateReport report = {
       .base = asked.base,
       .now = asked.now,
-      .verdict = judge(gate_figures(base->timeline()), gate_figures(now->timeline()), *limits)};
+      .result = check_gate(gate_metrics(base->timeline()), gate_metrics(now->timeline()), *limits)};
   Status written = write_file(asked.junit, gate_as_junit(report));
   if (written.ok()) written = write_file(asked.markdown, gate_as_markdown(report));
   if (!written.ok()) return complain(written, session);
@@ -92,7 +92,7 @@ ExitCode run_gate(const GateOptions& asked, const Session& session) {
   } else {
     session.console.print(gate_as_text(report));
   }
-  return report.verdict.is_passed() ? ExitCode::kDone : ExitCode::kNo;
+  return report.result.is_passed() ? ExitCode::kDone : ExitCode::kNo;
 }
 
 // "--peak: " before what is wrong with its text.
@@ -106,7 +106,7 @@ Result<GateLimits> limits_in(const GateOptions& asked) {
     return Status::invalid_argument("--junit and --markdown need the name of a file, not -");
   }
   if (!asked.peak && !asked.fragmentation) {
-    return GateLimits{.peak = GateLimit{.part = 0.02}, .fragmentation_part = 0.01};
+    return GateLimits{.peak = GateLimit{.fraction = 0.02}, .fragmentation_fraction = 0.01};
   }
   GateLimits limits;
   if (asked.peak) {
@@ -121,7 +121,7 @@ Result<GateLimits> limits_in(const GateOptions& asked) {
       return Status::invalid_argument("--fragmentation: \"" + *asked.fragmentation +
                                       "\" is a size (expected per cent, such as +1%)");
     }
-    limits.fragmentation_part = limit->part;
+    limits.fragmentation_fraction = limit->fraction;
   }
   return limits;
 }
@@ -136,7 +136,7 @@ Status write_file(const std::string& path, const std::string& text) {
 
 Json gate_as_json(const GateReport& report, uint64_t base_device, uint64_t new_device) {
   Json checks = Json::array();
-  for (const GateCheck& check : report.verdict.checks) {
+  for (const GateCheck& check : report.result.checks) {
     const auto value = [&](double number) {
       return check.unit == GateUnit::kBytes ? Json(static_cast<uint64_t>(number)) : Json(number);
     };
@@ -147,7 +147,7 @@ Json gate_as_json(const GateReport& report, uint64_t base_device, uint64_t new_d
                       {"allowed", value(check.allowed)},
                       {"passed", check.is_passed()}});
   }
-  return {{"passed", report.verdict.is_passed()},
+  return {{"passed", report.result.is_passed()},
           {"base", {{"file", report.base}, {"device", base_device}}},
           {"new", {{"file", report.now}, {"device", new_device}}},
           {"checks", checks}};

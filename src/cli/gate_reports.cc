@@ -21,7 +21,7 @@ std::string value_text(const GateCheck& check, double value) {
 
 // Of bytes by how much per cent; of a part by how many points.
 std::string change_text(const GateCheck& check) {
-  if (check.unit == GateUnit::kPart) {
+  if (check.unit == GateUnit::kFraction) {
     return fmt::format("{:+.2f} points", (check.now - check.base) * 100);
   }
   if (check.base == 0) return check.now == 0 ? "none" : "from nothing";
@@ -42,11 +42,11 @@ std::string failure_text(const GateCheck& check) {
 }
 
 std::string sentence_of(const GateReport& report) {
-  const auto failed = std::count_if(report.verdict.checks.begin(), report.verdict.checks.end(),
+  const auto failed = std::count_if(report.result.checks.begin(), report.result.checks.end(),
                                     [](const GateCheck& check) { return !check.is_passed(); });
   if (failed == 0) return "Passed: no figure is worse than allowed.";
   return fmt::format("Failed: {} of {} figures {} worse than allowed.", failed,
-                     report.verdict.checks.size(), failed == 1 ? "is" : "are");
+                     report.result.checks.size(), failed == 1 ? "is" : "are");
 }
 
 // A file's name may hold anything but a slash and a zero.
@@ -68,7 +68,7 @@ std::string gate_as_text(const GateReport& report) {
                {"change", Align::kRight},
                {"allowed", Align::kRight},
                {}});
-  for (const GateCheck& check : report.verdict.checks) {
+  for (const GateCheck& check : report.result.checks) {
     table.add({std::string(check.name), value_text(check, check.base), value_text(check, check.now),
                change_text(check), value_text(check, check.allowed),
                check.is_passed() ? "ok" : "WORSE"});
@@ -82,7 +82,7 @@ std::string gate_as_markdown(const GateReport& report) {
       "### Memory: {}\n\n{} against {}\n\n"
       "| | base | new | change | allowed | |\n|---|--:|--:|--:|--:|---|\n",
       sentence_of(report), escape_markdown(report.now), escape_markdown(report.base));
-  for (const GateCheck& check : report.verdict.checks) {
+  for (const GateCheck& check : report.result.checks) {
     text +=
         fmt::format("| {} | {} | {} | {} | {} | {} |\n", check.name, value_text(check, check.base),
                     value_text(check, check.now), change_text(check),
@@ -92,7 +92,7 @@ std::string gate_as_markdown(const GateReport& report) {
 }
 
 std::string gate_as_junit(const GateReport& report) {
-  const auto failed = std::count_if(report.verdict.checks.begin(), report.verdict.checks.end(),
+  const auto failed = std::count_if(report.result.checks.begin(), report.result.checks.end(),
                                     [](const GateCheck& check) { return !check.is_passed(); });
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
@@ -102,8 +102,8 @@ std::string gate_as_junit(const GateReport& report) {
       "      <property name=\"base\" value=\"{2}\"/>\n"
       "      <property name=\"new\" value=\"{3}\"/>\n"
       "    </properties>\n",
-      report.verdict.checks.size(), failed, escape_xml(report.base), escape_xml(report.now));
-  for (const GateCheck& check : report.verdict.checks) {
+      report.result.checks.size(), failed, escape_xml(report.base), escape_xml(report.now));
+  for (const GateCheck& check : report.result.checks) {
     text +=
         fmt::format("    <testcase classname=\"ashlar.gate\" name=\"{}\"", escape_xml(check.name));
     if (check.is_passed()) {

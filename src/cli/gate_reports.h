@@ -12,7 +12,7 @@ namespace ashlar {
 struct GateReport {
   std::string base{};  // the files, as they were named
   std::string now{};
-  GateVerdict verdict{};
+  GateResult result{};
 };
 
 std::string gate_as_text(const GateReport& report);

@@ -34,7 +34,7 @@ struct LeaksOptions {
 
 Run prepare_leaks(CLI::App& parser);
 ExitCode run_leaks(const LeaksOptions& asked, const Session& session);
-std::string leaks_as_text(const Leaks& leaks, const StackIndex& stacks, size_t top);
+std::string leaks_as_text(const LeakReport& leaks, const StackIndex& stacks, size_t top);
 
 }  // namespace
 
@@ -69,7 +69,7 @@ ExitCode run_leaks(const LeaksOptions& asked, const Session& session) {
   const Result<DeviceRecording> run = read_run(asked.file, asked.device);
   if (!run.ok()) return complain(run.status(), session);
   const Recording& recording = run->recording();
-  const Leaks leaks = find_leaks(run->trace(), run->allocations(), recording.stack_numbers());
+  const LeakReport leaks = find_leaks(run->trace(), run->allocations(), recording.stack_numbers());
   if (asked.json) {
     session.console.print(json_answer(leaks_json(*run, leaks)));
   } else {
@@ -83,7 +83,7 @@ ExitCode run_leaks(const LeaksOptions& asked, const Session& session) {
 // --- for people ------------------------------------------------------------------------------
 
 // Of what a leak is, of one or of several: "stacks", "sizes and streams".
-std::string groups_text(const Leaks& leaks, size_t count) {
+std::string groups_text(const LeakReport& leaks, size_t count) {
   const std::string noun = leaks.has_stacks ? "stack" : "group of one size and stream";
   if (count == 1) return "1 " + noun;
   return fmt::format("{} {}", group_digits(count),
@@ -99,17 +99,17 @@ std::string origin_text(const Leak& leak) {
   return fmt::format("sizes from {}, stream {}", format_bytes(from), leak.group.stream.value());
 }
 
-std::string leaks_as_text(const Leaks& leaks, const StackIndex& stacks, size_t top) {
+std::string leaks_as_text(const LeakReport& leaks, const StackIndex& stacks, size_t top) {
   std::string text;
-  if (leaks.growing.empty()) {
+  if (leaks.leaks.empty()) {
     text = fmt::format("Nothing keeps growing ({} looked at).\n",
                        groups_text(leaks, leaks.group_count));
   } else {
     size_t growth_bytes = 0;
-    for (const Leak& leak : leaks.growing) growth_bytes += leak.growth_bytes;
+    for (const Leak& leak : leaks.leaks) growth_bytes += leak.growth_bytes;
     text = fmt::format("{} of {} keep{} growing: by {} since the start.\n\n",
-                       group_digits(leaks.growing.size()), groups_text(leaks, leaks.group_count),
-                       leaks.growing.size() == 1 ? "s" : "", format_bytes(growth_bytes));
+                       group_digits(leaks.leaks.size()), groups_text(leaks, leaks.group_count),
+                       leaks.leaks.size() == 1 ? "s" : "", format_bytes(growth_bytes));
     Table table({{"growth", Align::kRight},
                  {"per second", Align::kRight},
                  {"per 1000 entries", Align::kRight},
@@ -117,8 +117,8 @@ std::string leaks_as_text(const Leaks& leaks, const StackIndex& stacks, size_t t
                  {"count", Align::kRight},
                  {"fit", Align::kRight},
                  {"made by"}});
-    for (size_t i = 0; i < std::min(top, leaks.growing.size()); ++i) {
-      const Leak& leak = leaks.growing[i];
+    for (size_t i = 0; i < std::min(top, leaks.leaks.size()); ++i) {
+      const Leak& leak = leaks.leaks[i];
       const std::vector<std::string> lines =
           leaks.has_stacks ? stack_lines(stacks.frames(leak.group.stack), kFramesShown)
                            : std::vector<std::string>{origin_text(leak)};
@@ -131,9 +131,9 @@ std::string leaks_as_text(const Leaks& leaks, const StackIndex& stacks, size_t t
       }
     }
     text += table.to_text();
-    if (leaks.growing.size() > top) {
-      text += fmt::format("  and {} more (--top shows them)\n",
-                          group_digits(leaks.growing.size() - top));
+    if (leaks.leaks.size() > top) {
+      text +=
+          fmt::format("  and {} more (--top shows them)\n", group_digits(leaks.leaks.size() - top));
     }
   }
   if (!leaks.has_stacks) {

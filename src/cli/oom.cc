@@ -137,16 +137,16 @@ std::string fitting_as_text(const OomReport& report) {
   std::string text = fmt::format("{} of {} settings complete when replayed under {}:\n",
                                  fitting.size(), report.settings.trials.size(), under);
   const TuneResult& settings = report.settings;
-  text += trials_as_text(
-      fitting, {.origin = settings.origin, .lower_bound_bytes = settings.lower_bound_bytes});
+  text += trials_as_text(fitting, {.allocator_kind = settings.allocator_kind,
+                                   .lower_bound_bytes = settings.lower_bound_bytes});
   text += "\n";
   if (!settings.best) {
     return text +
            fmt::format("None of PyTorch's settings completes; Ashlar's paged engine does.\n{}\n",
-                       kWhoGetsPaged);
+                       kPagedAvailability);
   }
   const Setting& best = settings.trials[*settings.best].setting;
-  return text + fmt::format("Best: {}\n", line_to_paste(best, settings.origin));
+  return text + fmt::format("Best: {}\n", shell_assignment(best, settings.allocator_kind));
 }
 
 std::string as_text(const DeviceRecording& recording, const std::optional<OomReport>& report) {
@@ -174,7 +174,7 @@ ExitCode run_oom(const OomRequest& asked, const Session& session) {
   if (!recording.ok()) return complain(recording.status(), session);
   const Result<TuneOptions> options = tune_options_of(arguments, *recording, session);
   if (!options.ok()) return complain(options.status(), session);
-  const OomQuestion question = {.replaying = *options, .is_limit_given = arguments.limits.any()};
+  const OomOptions question = {.replaying = *options, .is_limit_given = arguments.limits.any()};
   const Result<std::optional<OomReport>> report =
       explain_oom(recording->snapshot(), recording->allocations(), question);
   session.console.clear_progress();

@@ -74,7 +74,7 @@ class Canvas {
 Canvas::Canvas(const Plot& plot, const Glyphs& glyphs)
     : plot_(plot), glyphs_(glyphs), width_(plot.series.front().columns.size()) {
   for (const PlotSeries& series : plot.series) {
-    for (const RangeInColumn& column : series.columns) {
+    for (const ColumnRange& column : series.columns) {
       highest_bytes_ = std::max(highest_bytes_, column.highest);
     }
   }

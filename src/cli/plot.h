@@ -21,7 +21,7 @@ enum class PlotStyle {
 struct PlotSeries {
   std::string name{};
   PlotStyle style = PlotStyle::kArea;
-  std::vector<RangeInColumn> columns{};
+  std::vector<ColumnRange> columns{};
 };
 
 // Drawn above a column.

@@ -37,9 +37,9 @@ std::string title_of(const DeviceRecording& run) {
   if (const std::optional<double> seconds = run.seconds()) {
     title += fmt::format(" over {:.2f} s", *seconds);
   }
-  if (run.allocations().before_count > 0) {
+  if (run.allocations().preexisting_count > 0) {
     title += fmt::format("; {} allocations were there before",
-                         group_digits(run.allocations().before_count));
+                         group_digits(run.allocations().preexisting_count));
   }
   return title + "\n";
 }
@@ -55,8 +55,9 @@ std::string plot_of(const DeviceRecording& run, const Terminal& terminal) {
                  {.name = "reserved",
                   .style = PlotStyle::kLine,
                   .columns = downsample(timeline, Quantity::kReserved, columns)}};
-  plot.mark = {.column = column_of(timeline, timeline.requested.entry, columns),
-               .text = fmt::format("most requested: {}", format_bytes(timeline.requested.bytes))};
+  plot.mark = {
+      .column = column_of(timeline, timeline.requested_peak.entry, columns),
+      .text = fmt::format("most requested: {}", format_bytes(timeline.requested_peak.bytes))};
   plot.begin_text = "entry 0";
   plot.end_text = fmt::format("entry {}", group_digits(run.trace().size() - 1));
   return draw(plot, terminal);

@@ -81,18 +81,18 @@ std::string fidelity_as_text(const Fidelity& fidelity) {
                      first.recorded ? describe(*first.recorded) : "nothing");
 }
 
-std::string as_text(const Replayed& replayed) {
+std::string as_text(const ReplaySummary& replayed) {
   const ReplayResult& result = replayed.result;
   const AllocatorStats& stats = result.stats;
   const auto bytes = [](const Stat& stat) { return format_bytes(static_cast<size_t>(stat.peak)); };
-  const std::string conf = conf_of(replayed.options.allocator);
+  const std::string conf = format_conf(replayed.options.allocator);
   const double modelled_us = static_cast<double>(result.driver.total_ns) / 1000;
   const std::string share =
       result.recorded_us
           ? fmt::format(", {:.2f} % of the run", 100 * modelled_us / *result.recorded_us)
           : "";
   Table table({{}, {}});
-  table.add({"settings", fmt::format("{} {}", engine_of(replayed.options.allocator),
+  table.add({"settings", fmt::format("{} {}", engine_name(replayed.options.allocator),
                                      conf.empty() ? "(defaults)" : conf)});
   table.add(
       {"entries", fmt::format("{}: {} allocations, {} frees", group_digits(result.event_count),
@@ -130,7 +130,7 @@ ExitCode run_replay(const ReplayRequest& asked, const Session& session) {
       replay(recording->snapshot(), recording->allocations(), *options);
   if (!result.ok()) return complain(result.status(), session);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  const Replayed replayed{*recording, *options, *result, seconds.count()};
+  const ReplaySummary replayed{*recording, *options, *result, seconds.count()};
   session.console.print(asked.json ? json_answer(replay_json(replayed)) : as_text(replayed));
   return result->ooms.empty() ? ExitCode::kDone : ExitCode::kNo;
 }

@@ -74,18 +74,18 @@ std::string peaks_as_text(const Report& report) {
 }
 
 std::string causes_as_text(const Report& report) {
-  const Causes& causes = report.causes;
+  const GapCauses& causes = report.causes;
   Table table({{{}, Align::kRight}, {{}, Align::kRight}, {}});
   for (const CauseRow& row : cause_rows(causes)) {
     if (row.bytes == 0) continue;
-    table.add({format_bytes(row.bytes), percent_text(row.bytes, causes.gap_bytes()), row.words});
+    table.add({format_bytes(row.bytes), format_percent(row.bytes, causes.gap_bytes()), row.words});
   }
   return fmt::format("Where {} went: at the peak, {} were reserved for {} requested\n{}",
                      format_bytes(causes.gap_bytes()), format_bytes(causes.reserved_bytes()),
                      format_bytes(causes.requested_bytes), table.to_text());
 }
 
-std::string users_as_text(const std::vector<StackUse>& users, const StackIndex& stacks,
+std::string users_as_text(const std::vector<StackTotal>& users, const StackIndex& stacks,
                           const ReportRequest& asked) {
   Table table({{{}, Align::kRight}, {{}, Align::kRight}, {}});
   for (size_t i = 0; i < std::min(users.size(), asked.top); ++i) {
@@ -106,9 +106,9 @@ std::string advice_as_text(const std::vector<std::string>& advice) {
 ExitCode run_report(const ReportRequest& asked, const Session& session) {
   const Result<DeviceRecording> run = read_history(asked.file, asked.device, session);
   if (!run.ok()) return complain(run.status(), session);
-  const Result<Report> report = report_on(*run);
+  const Result<Report> report = report_recording(*run);
   if (!report.ok()) return complain(report.status(), session);
-  const std::vector<StackUse> users = users_at_peak(*run, *report);
+  const std::vector<StackTotal> users = stacks_at_peak(*run, *report);
   if (asked.json) {
     session.console.print(json_answer(report_json(*run, *report, users)));
     return ExitCode::kDone;
@@ -117,7 +117,7 @@ ExitCode run_report(const ReportRequest& asked, const Session& session) {
                                     plot_of(*run, terminal_in(session.environment)),
                                     peaks_as_text(*report), causes_as_text(*report),
                                     users_as_text(users, run->recording().stacks(), asked),
-                                    advice_as_text(advice_of(*report, run->options()))));
+                                    advice_as_text(make_advice(*report, run->options()))));
   return ExitCode::kDone;
 }
 

@@ -14,15 +14,15 @@
 namespace ashlar {
 namespace {
 
-std::string setting_as_text(const Setting& setting, Origin origin) {
-  const std::string text = text_of(setting, origin);
+std::string setting_as_text(const Setting& setting, RecordedAllocator allocator_kind) {
+  const std::string text = format_setting(setting, allocator_kind);
   return (text.empty() ? "(defaults)" : text) + (setting.is_recorded ? ", as recorded" : "");
 }
 
 std::vector<std::string> cells_of(const Trial& trial, const TrialTable& table) {
   const auto bound = static_cast<double>(std::max<size_t>(table.lower_bound_bytes, 1));
   std::vector<std::string> cells = {
-      setting_as_text(trial.setting, table.origin), format_bytes(trial.peak_reserved_bytes),
+      setting_as_text(trial.setting, table.allocator_kind), format_bytes(trial.peak_reserved_bytes),
       fmt::format("{:.3f}", static_cast<double>(trial.peak_reserved_bytes) / bound),
       group_digits(trial.oom_count), fmt::format("{:.1f}", trial.driver_us / 1000)};
   if (table.has_min_capacity) {
@@ -37,12 +37,14 @@ std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& t
   std::vector<std::vector<std::string>> settable;
   std::vector<std::vector<std::string>> others;
   for (const Trial& trial : trials) {
-    (can_be_set(trial.setting, table.origin) ? settable : others).push_back(cells_of(trial, table));
+    (can_set(trial.setting, table.allocator_kind) ? settable : others)
+        .push_back(cells_of(trial, table));
   }
   const std::string others_heading = "Ashlar's paged engine";
-  const std::string heading = settable.empty()                   ? others_heading
-                              : table.origin == Origin::kPytorch ? "PyTorch's settings"
-                                                                 : "setting";
+  const std::string heading = settable.empty() ? others_heading
+                              : table.allocator_kind == RecordedAllocator::kPytorch
+                                  ? "PyTorch's settings"
+                                  : "setting";
   std::vector<Column> columns = {{heading},
                                  {"peak reserved", Align::kRight},
                                  {"× requested", Align::kRight},
@@ -61,7 +63,7 @@ std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& t
 }
 
 std::string paged_as_text(const TuneResult& result) {
-  if (result.origin != Origin::kPytorch) return {};
+  if (result.allocator_kind != RecordedAllocator::kPytorch) return {};
   if (!result.paged) return "Ashlar's paged engine runs out of memory, too.\n";
   const Trial& paged = result.trials[*result.paged];
   const Trial& recorded = result.trials.front();
@@ -77,7 +79,7 @@ std::string paged_as_text(const TuneResult& result) {
           : "without running out of memory";
   return fmt::format("Ashlar's paged engine{} would have reserved {}, {}.\n{}\n",
                      paged.setting.conf.empty() ? "" : " with " + paged.setting.conf,
-                     format_bytes(now), compared, kWhoGetsPaged);
+                     format_bytes(now), compared, kPagedAvailability);
 }
 
 }  // namespace ashlar

@@ -11,12 +11,12 @@
 namespace ashlar {
 
 struct TrialTable {
-  Origin origin{};               // of the run
-  size_t lower_bound_bytes = 0;  // that peaks are compared with
+  RecordedAllocator allocator_kind{};  // of the run
+  size_t lower_bound_bytes = 0;        // that peaks are compared with
   bool has_min_capacity = false;
 };
 
-// Those that allocators of the origin can be told come first, the others below a heading.
+// Those that allocators of the allocator_kind can be told come first, the others below a heading.
 std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& table);
 
 // What the paged engine would have done for a run of PyTorch's, and who gets it; ends in a line

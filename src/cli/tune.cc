@@ -51,14 +51,14 @@ Run prepare_tune(CLI::App& parser) {
   return [asked](const Session& session) { return run_tune(*asked, session); };
 }
 
-std::string name_of_all(Origin origin) {
-  return origin == Origin::kPytorch ? "PyTorch's settings" : "them";
+std::string name_of_all(RecordedAllocator allocator_kind) {
+  return allocator_kind == RecordedAllocator::kPytorch ? "PyTorch's settings" : "them";
 }
 
 // What the best setting has over the recorded one.
 std::string gain(const Trial& best, const TuneResult& result) {
   const Trial& recorded = result.trials.front();
-  const std::string which = "The best of " + name_of_all(result.origin);
+  const std::string which = "The best of " + name_of_all(result.allocator_kind);
   if (best.setting.is_recorded) {
     return fmt::format("{} is the recorded one already.", which);
   }
@@ -76,7 +76,7 @@ std::string gain(const Trial& best, const TuneResult& result) {
       100 * static_cast<double>(saved) / static_cast<double>(recorded.peak_reserved_bytes));
 }
 
-std::string as_text(const Tuned& tuned) {
+std::string as_text(const TuneSummary& tuned) {
   const TuneResult& result = tuned.result;
   std::string text =
       fmt::format("{}, device {}: {} settings replayed{}\n", printable(tuned.recording.name()),
@@ -84,7 +84,7 @@ std::string as_text(const Tuned& tuned) {
                   tuned.options.cap_bytes
                       ? fmt::format(" under a cap of {}", format_bytes(*tuned.options.cap_bytes))
                       : "");
-  text += trials_as_text(result.trials, {.origin = result.origin,
+  text += trials_as_text(result.trials, {.allocator_kind = result.allocator_kind,
                                          .lower_bound_bytes = result.lower_bound_bytes,
                                          .has_min_capacity = tuned.options.find_min_capacity});
   text += fmt::format("\nRequested at the peak, which is the least that any needs: {}\n",
@@ -93,10 +93,10 @@ std::string as_text(const Tuned& tuned) {
   const Trial* best = tuned.best();
   if (best == nullptr) {
     return text + fmt::format("\nNone of {} completes: every one runs out of memory.\n",
-                              name_of_all(result.origin));
+                              name_of_all(result.allocator_kind));
   }
   return text + fmt::format("\n{}\nBest: {}\n", gain(*best, result),
-                            line_to_paste(best->setting, result.origin));
+                            shell_assignment(best->setting, result.allocator_kind));
 }
 
 ExitCode run_tune(const TuneRequest& asked, const Session& session) {
@@ -109,7 +109,7 @@ ExitCode run_tune(const TuneRequest& asked, const Session& session) {
   const Result<TuneResult> result = tune(recording->snapshot(), recording->allocations(), *options);
   session.console.clear_progress();
   if (!result.ok()) return complain(result.status(), session);
-  const Tuned tuned{*recording, *options, *result};
+  const TuneSummary tuned{*recording, *options, *result};
   session.console.print(asked.json ? json_answer(tune_json(tuned)) : as_text(tuned));
   return result->best ? ExitCode::kDone : ExitCode::kNo;
 }

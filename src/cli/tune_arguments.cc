@@ -26,7 +26,7 @@ Result<TuneOptions> tune_options_of(const TuneArguments& asked, const DeviceReco
   options.cap_bytes = limits->cap_bytes;
   options.worker_count = asked.jobs;
   Console& console = session.console;
-  options.progress = [&console](double share) { console.show_progress(share); };
+  options.progress = [&console](double share) { console.set_progress(share); };
   return options;
 }
 

@@ -25,7 +25,7 @@
 #include "http/tokens.h"
 #include "view/page.h"
 #include "view/page_handler.h"
-#include "view/self_contained.h"
+#include "view/self_contained_page.h"
 
 namespace ashlar {
 namespace {
@@ -113,8 +113,8 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
     if (!name.ok()) return complain(name.status(), session);
     live_name = *std::move(name);
   }
-  view::Live* const watched = live ? &*live : nullptr;
-  view::View shown(program(), causes_json, live_name);
+  view::LiveProcess* const watched = live ? &*live : nullptr;
+  view::Viewer shown(program(), causes_json, live_name);
   view::PageHandler handler(shown, std::move(page), watched);
   http::ServerOptions options;
   options.port = asked.port;
@@ -132,13 +132,13 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
   Loading loading(shown, handler, watched);
   const Result<bool> loaded = loading.run(asked.files, *signals);
   if (!loaded.ok()) {
-    handler.fail(loaded.status().message());
+    handler.set_error(loaded.status().message());
     const ExitCode code = complain(loaded.status(), session);
     // A page that is there, or about to be, says why, and takes another file.
-    if (has_browser || handler.was_asked()) {
+    if (has_browser || handler.has_been_requested()) {
       session.console.complain("the page takes another file; Ctrl-C ends this");
       const bool is_stopped = signals->wait_for(kTimeToChoose);
-      if (!is_stopped && handler.is_showing()) signals->wait();
+      if (!is_stopped && handler.has_content()) signals->wait();
     }
     return code;
   }
@@ -147,7 +147,7 @@ ExitCode serve(const ViewRequest& asked, std::string page, const Session& sessio
 }
 
 ExitCode write_file(const ViewRequest& asked, const std::string& page, const Session& session) {
-  view::View shown(program(), causes_json);
+  view::Viewer shown(program(), causes_json);
   for (const std::string& file : asked.files) {
     Result<Snapshot> snapshot = read_snapshot(file);
     if (!snapshot.ok()) return complain(snapshot.status(), session);
@@ -156,7 +156,7 @@ ExitCode write_file(const ViewRequest& asked, const std::string& page, const Ses
       return complain(added.status(), session);
     }
   }
-  const Result<std::string> written = view::self_contained(shown, page);
+  const Result<std::string> written = view::self_contained_page(shown, page);
   if (!written.ok()) return complain(written.status(), session);
   Result<FileSink> sink = FileSink::open(asked.output);
   if (!sink.ok()) return complain(sink.status(), session);

@@ -34,7 +34,7 @@ Result<std::string> LivePage::name() const {
   return fmt::format("{}, process {}", printable(numbers->program), pid_);
 }
 
-Result<std::string> LivePage::numbers() {
+Result<std::string> LivePage::stats() {
   const Result<LiveNumbers> numbers = WatchedProcess(pid_, stop_fd_).look();
   if (!numbers.ok()) return after_the_start(numbers.status(), pid_);
   return json_answer(live_numbers_json(*numbers, pid_));

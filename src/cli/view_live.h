@@ -7,11 +7,11 @@
 
 #include <string>
 
-#include "view/live.h"
+#include "view/live_process.h"
 
 namespace ashlar {
 
-class LivePage final : public view::Live {
+class LivePage final : public view::LiveProcess {
  public:
   // `stop_fd` becomes readable when nobody wants answers any more.
   LivePage(pid_t pid, int stop_fd) : pid_(pid), stop_fd_(stop_fd) {}
@@ -20,7 +20,7 @@ class LivePage final : public view::Live {
   // no allocator; kTimeout: it does not answer.
   Result<std::string> name() const;
 
-  Result<std::string> numbers() override;
+  Result<std::string> stats() override;
   Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() override;
 
  private:

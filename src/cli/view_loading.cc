@@ -44,13 +44,13 @@ Status Loading::load(const std::vector<std::string>& files) {
   }
   for (const std::string& file : files) {
     if (Status loaded = load_one(file); !loaded.ok()) return loaded;
-    if (!is_wanted()) break;
+    if (!keep_going()) break;
   }
   return {};
 }
 
 Status Loading::load_live() {
-  handler_.show_progress("taking a snapshot of the process", 0);
+  handler_.set_progress("taking a snapshot of the process", 0);
   const auto taken = live_->take_snapshots();
   if (!taken.ok()) return taken.status();
   for (const std::shared_ptr<const Recording>& each : *taken) {
@@ -62,25 +62,25 @@ Status Loading::load_live() {
 Status Loading::load_one(const std::string& file) {
   const std::string name = name_of_file(file);
   ReadOptions options;
-  options.input.watch = [&](double share) {
-    handler_.show_progress("reading " + name, share);
-    return is_wanted();
+  options.input.on_progress = [&](double share) {
+    handler_.set_progress("reading " + name, share);
+    return keep_going();
   };
-  handler_.show_progress("reading " + name, 0);
+  handler_.set_progress("reading " + name, 0);
   Result<Snapshot> snapshot = read_snapshot(file, options);
   if (!snapshot.ok()) return snapshot.status();
-  handler_.show_progress("preparing " + name, 1);
+  handler_.set_progress("preparing " + name, 1);
   return shown_.add(Recording::create(name, *std::move(snapshot))).status();
 }
 
-bool Loading::is_wanted() const {
+bool Loading::keep_going() const {
   MutexLock lock(mutex_);
-  return is_wanted_;
+  return keep_going_;
 }
 
 void Loading::stop() {
   MutexLock lock(mutex_);
-  is_wanted_ = false;
+  keep_going_ = false;
 }
 
 std::string name_of_file(const std::string& path) {
@@ -91,7 +91,7 @@ std::string name_of_file(const std::string& path) {
 
 Result<std::string> read_page(const std::string& path) {
   InputOptions options;
-  options.most_bytes = uint64_t{64} << 20;
+  options.max_bytes = uint64_t{64} << 20;
   Result<std::unique_ptr<ByteSource>> source = open_input(path, options);
   if (!source.ok()) return Status::format(text(path, ": ", source.status().message()));
   std::string page;

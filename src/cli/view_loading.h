@@ -9,16 +9,16 @@
 #include "ashlar/status.h"
 #include "base/mutex.h"
 #include "cli/stop_signals.h"
-#include "view/live.h"
+#include "view/live_process.h"
 #include "view/page_handler.h"
-#include "view/view.h"
+#include "view/viewer.h"
 
 namespace ashlar {
 
 class Loading {
  public:
   // All outlive it. `live`: what is being watched; null: nothing.
-  Loading(view::View& shown, view::PageHandler& handler, view::Live* live)
+  Loading(view::Viewer& shown, view::PageHandler& handler, view::LiveProcess* live)
       : shown_(shown), handler_(handler), live_(live) {}
 
   // Reads one after the other, after a first snapshot of what is being watched, and tells how far
@@ -29,14 +29,14 @@ class Loading {
   Status load(const std::vector<std::string>& files);
   Status load_live();
   Status load_one(const std::string& file);
-  bool is_wanted() const;
+  bool keep_going() const;
   void stop();
 
-  view::View& shown_;
+  view::Viewer& shown_;
   view::PageHandler& handler_;
-  view::Live* const live_;
+  view::LiveProcess* const live_;
   mutable Mutex mutex_;
-  bool is_wanted_ ASHLAR_GUARDED_BY(mutex_) = true;
+  bool keep_going_ ASHLAR_GUARDED_BY(mutex_) = true;
 };
 
 // The name of a file without its folders.

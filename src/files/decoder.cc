@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Feeding a decoder until it gives something.
+// DecodedSource: reads compressed input until the decoder produces output.
 #include "files/decoder.h"
 
 namespace ashlar {
@@ -28,7 +28,7 @@ Result<size_t> DecodedSource::read(std::span<char> into) {
     if (progress->produced > 0) return progress->produced;
     if (progress->consumed > 0 || (rest_.empty() && !has_ended_)) continue;
     if (progress->is_complete && has_ended_) return size_t{0};
-    return Status::format("the compressed data ends too early (expected more): it was cut off");
+    return Status::format("the compressed data is truncated (expected more bytes)");
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decompression as a stream: a decoder for each format, and the source that feeds it.
+// Streaming decompression: one decoder per format, and the ByteSource that drives it. Not thread
+// safe.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ class Decoder {
  public:
   struct Input {
     std::span<const char> bytes{};
-    bool is_last = false;  // nothing comes after these
+    bool is_last = false;  // end of input
   };
   struct Progress {
     size_t consumed = 0;
@@ -26,11 +27,11 @@ class Decoder {
   };
 
   virtual ~Decoder() = default;
-  // kFormat: damaged, or asks for more memory than decompression may have.
+  // kFormat: the data is corrupt or requires too much memory.
   virtual Result<Progress> decode(const Input& input, std::span<char> output) = 0;
 };
 
-// Streams one after the other count as one, as for the programs of that name.
+// Concatenated streams decode to one, as in the command-line tools.
 std::unique_ptr<Decoder> make_xz_decoder();
 std::unique_ptr<Decoder> make_zstd_decoder();
 std::unique_ptr<Decoder> make_gzip_decoder();
@@ -38,15 +39,15 @@ std::unique_ptr<Decoder> make_gzip_decoder();
 class DecodedSource final : public ByteSource {
  public:
   DecodedSource(std::unique_ptr<ByteSource> input, std::unique_ptr<Decoder> decoder);
-  // kFormat also where the input was cut off.
+  // kFormat: as Decoder::decode(), or the input is truncated.
   Result<size_t> read(std::span<char> into) override;
 
  private:
   std::unique_ptr<ByteSource> input_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<char> buffer_;
-  std::span<const char> rest_;  // of the buffer
-  bool has_ended_ = false;      // the input has
+  std::span<const char> rest_;  // unread part of buffer_
+  bool has_ended_ = false;      // input_ is exhausted
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gzip, by zlib.
+// gzip decoder over zlib.
 #include <zlib.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace ashlar {
 namespace {
 
 constexpr int kGzipWithLargestWindow = 16 + MAX_WBITS;
-constexpr size_t kMostAtOnce = size_t{1} << 30;  // zlib counts in 32 bits
+constexpr size_t kMaxCallBytes = size_t{1} << 30;  // zlib's counters have 32 bits
 
 class GzipDecoder final : public Decoder {
  public:
@@ -22,19 +22,19 @@ class GzipDecoder final : public Decoder {
   GzipDecoder& operator=(const GzipDecoder&) = delete;
 
   Result<Progress> decode(const Input& input, std::span<char> output) override {
-    if (started_ != Z_OK) return Status::format("gzip cannot start: no memory");
+    if (started_ != Z_OK) return Status::format("gzip: out of memory");
     if (input.bytes.empty()) return Progress{.is_complete = is_complete_};
-    if (is_complete_) inflateReset(&stream_);  // the next member
-    // zlib does not write to its input, but does not say so.
+    if (is_complete_) inflateReset(&stream_);  // next member of a concatenated file
+    // zlib does not write to its input, although the type is not const.
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.bytes.data()));
-    stream_.avail_in = static_cast<uInt>(std::min(input.bytes.size(), kMostAtOnce));
+    stream_.avail_in = static_cast<uInt>(std::min(input.bytes.size(), kMaxCallBytes));
     stream_.next_out = reinterpret_cast<Bytef*>(output.data());
-    stream_.avail_out = static_cast<uInt>(std::min(output.size(), kMostAtOnce));
+    stream_.avail_out = static_cast<uInt>(std::min(output.size(), kMaxCallBytes));
     const Progress before = {.consumed = stream_.avail_in, .produced = stream_.avail_out};
     const int result = inflate(&stream_, Z_NO_FLUSH);
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
       return Status::format(
-          text("the gzip data is damaged (zlib's code ", result, "; expected a whole .gz file)"));
+          text("the gzip data is corrupt (zlib error ", result, "; expected a complete .gz file)"));
     }
     is_complete_ = result == Z_STREAM_END;
     return Progress{.consumed = before.consumed - stream_.avail_in,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files and standard input, a look at the first bytes, and the sources stacked on each other.
+// Sources for file descriptors and size limits, and the pipeline that open_input() builds.
 #include "files/input.h"
 
 #include <fcntl.h>
@@ -17,25 +17,26 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "files/decoder.h"
+#include "files/peekable_source.h"
 #include "files/read_ahead.h"
-#include "files/sniffed_source.h"
 
 namespace ashlar {
 namespace {
 
 class DescriptorSource final : public ByteSource {
  public:
-  using Watch = std::function<bool(double share)>;
+  using OnProgress = std::function<bool(double fraction)>;
 
-  // Without an own descriptor: standard input, which is not ours to close.
-  DescriptorSource(UniqueFd own, Watch watch) : own_(std::move(own)), watch_(std::move(watch)) {
+  // An invalid `own` selects standard input, which stays open.
+  DescriptorSource(UniqueFd own, OnProgress on_progress)
+      : own_(std::move(own)), on_progress_(std::move(on_progress)) {
     struct stat found {};
     const bool is_file = ::fstat(descriptor(), &found) == 0 && S_ISREG(found.st_mode);
     if (is_file) file_bytes_ = static_cast<uint64_t>(std::max<off_t>(found.st_size, 0));
   }
 
   Result<size_t> read(std::span<char> into) override {
-    if (watch_ && !is_awaited()) return Status::timeout("nobody waits for the rest");
+    if (on_progress_ && !wait_until_readable()) return Status::timeout("reading was cancelled");
     while (true) {
       const ssize_t got = ::read(descriptor(), into.data(), into.size());
       if (got >= 0) {
@@ -49,36 +50,35 @@ class DescriptorSource final : public ByteSource {
  private:
   int descriptor() const { return own_.valid() ? own_.get() : STDIN_FILENO; }
 
-  // Waits until there is something to read, and asks now and then whether anybody wants it: a pipe
-  // may keep us waiting for ever.
-  bool is_awaited() const {
-    constexpr int kAskEveryMs = 200;
+  // Polls the callback while waiting, because a pipe can block forever. False: cancelled.
+  bool wait_until_readable() const {
+    constexpr int kPollIntervalMs = 200;
     const double whole = static_cast<double>(file_bytes_);
-    const double share = file_bytes_ > 0 ? static_cast<double>(read_bytes_) / whole : 0;
+    const double fraction = file_bytes_ > 0 ? static_cast<double>(read_bytes_) / whole : 0;
     pollfd waiting{descriptor(), POLLIN, 0};
-    while (watch_(std::min(share, 1.0))) {
-      if (::poll(&waiting, 1, kAskEveryMs) != 0) return true;
+    while (on_progress_(std::min(fraction, 1.0))) {
+      if (::poll(&waiting, 1, kPollIntervalMs) != 0) return true;
     }
     return false;
   }
 
   UniqueFd own_;
-  Watch watch_;
-  uint64_t file_bytes_ = 0;  // 0: not known
+  OnProgress on_progress_;
+  uint64_t file_bytes_ = 0;  // 0: unknown
   uint64_t read_bytes_ = 0;
 };
 
 class LimitedSource final : public ByteSource {
  public:
-  LimitedSource(std::unique_ptr<ByteSource> input, uint64_t most_bytes)
-      : input_(std::move(input)), most_bytes_(most_bytes), left_(most_bytes) {}
+  LimitedSource(std::unique_ptr<ByteSource> input, uint64_t max_bytes)
+      : input_(std::move(input)), max_bytes_(max_bytes), left_(max_bytes) {}
 
   Result<size_t> read(std::span<char> into) override {
     const Result<size_t> got = input_->read(into);
     if (!got.ok()) return got.status();
     if (*got > left_) {
-      return Status::format(text("has more than ", format_bytes(most_bytes_),
-                                 " when decompressed (expected less, unless the limit is raised)"));
+      return Status::format(
+          text("has more than ", format_bytes(max_bytes_), " after decompression (expected less)"));
     }
     left_ -= *got;
     return *got;
@@ -86,7 +86,7 @@ class LimitedSource final : public ByteSource {
 
  private:
   std::unique_ptr<ByteSource> input_;
-  uint64_t most_bytes_;
+  uint64_t max_bytes_;
   uint64_t left_;
 };
 
@@ -108,12 +108,13 @@ Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,
     own = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!own.valid()) return Status::format(text("cannot be opened: ", std::strerror(errno)));
   }
-  return open_input(std::make_unique<DescriptorSource>(std::move(own), options.watch), options);
+  return open_input(std::make_unique<DescriptorSource>(std::move(own), options.on_progress),
+                    options);
 }
 
 Result<std::unique_ptr<ByteSource>> open_input(std::unique_ptr<ByteSource> bytes,
                                                const InputOptions& options) {
-  auto sniffed = std::make_unique<SniffedSource>(std::move(bytes));
+  auto sniffed = std::make_unique<PeekableSource>(std::move(bytes));
   const Result<std::string_view> first = sniffed->peek(kMagicBytes);
   if (!first.ok()) return first.status();
   std::unique_ptr<Decoder> decoder = decoder_for(*first);
@@ -122,7 +123,7 @@ Result<std::unique_ptr<ByteSource>> open_input(std::unique_ptr<ByteSource> bytes
   if (is_compressed) {
     source = std::make_unique<DecodedSource>(std::move(source), std::move(decoder));
   }
-  source = std::make_unique<LimitedSource>(std::move(source), options.most_bytes);
+  source = std::make_unique<LimitedSource>(std::move(source), options.max_bytes);
   if (!is_compressed || !options.decompress_ahead) return source;
   return ReadAhead::start(std::move(source));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening what a user names: a file or standard input, plain or compressed. How it is compressed is
-// seen from its first bytes, never from its name. What comes out is a stream: no file, however
-// cleverly made, is held in memory as a whole.
+// Opens files and standard input, plain or compressed by xz, zstd or gzip. The compression is
+// detected from the first bytes, not from the name. The result is a stream; no input is ever held
+// in memory as a whole.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@
 namespace ashlar {
 
 struct InputOptions {
-  // After decompression; a longer input is refused where this many bytes have come out of it.
-  uint64_t most_bytes = uint64_t{64} << 30;
-  // Compressed input is decompressed in a thread of its own, ahead of the reader.
+  // Limit after decompression. Reading fails with kFormat when it is exceeded.
+  uint64_t max_bytes = uint64_t{64} << 30;
+  // Decompress in a separate thread, ahead of the reader.
   bool decompress_ahead = true;
-  // Told now and then how much of a file has been read, on the thread that reads it; 0 for input
-  // whose length nobody knows. False: nobody wants the rest, and reading fails with kTimeout.
-  std::function<bool(double share)> watch{};
+  // Called regularly with the fraction of the file that has been read, 0 if the length is unknown.
+  // Runs on the thread that reads. If it returns false, reading fails with kTimeout.
+  std::function<bool(double fraction)> on_progress{};
 };
 
 // "-" is standard input.
-// kFormat: it cannot be opened, or later, from the source: it cannot be read, is damaged, cut off
-// or too long. The messages do not repeat the path.
+// kFormat: the file cannot be opened; or, from read() of the result: it cannot be read, is corrupt,
+// truncated or too long. Messages do not contain the path.
 Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,
                                                const InputOptions& options = {});
 
-// The same for bytes that come from elsewhere.
+// The same for bytes from another source.
 Result<std::unique_ptr<ByteSource>> open_input(std::unique_ptr<ByteSource> bytes,
                                                const InputOptions& options = {});
 

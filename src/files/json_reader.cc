@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nlohmann's parser calls JsonValues as it goes; the values end up where those of a pickle do.
+// A SAX handler for nlohmann's parser that fills the same ValueStore as the pickle reader.
 #include "files/json_reader.h"
 
 #include <nlohmann/json.hpp>
@@ -18,11 +18,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Nothing in a snapshot is deeper than ten.
-constexpr size_t kMostDepth = 1000;
+// Snapshots are nested at most ten deep.
+constexpr size_t kMaxDepth = 1000;
 
-// The bytes as the parser wants them, and how many since its last call: it holds a string or number
-// as a whole before it says anything.
+// The input as a stream buffer. It counts the bytes since the parser's last callback, because the
+// parser buffers a whole string or number before it calls.
 class JsonBytes final : public std::streambuf {
  public:
   JsonBytes(ByteSource& source, const ReadLimits& limits)
@@ -31,7 +31,7 @@ class JsonBytes final : public std::streambuf {
   uint64_t offset() const { return base_ + static_cast<uint64_t>(gptr() - eback()); }
   void note_call() { last_call_ = offset(); }
   bool is_too_long() const { return offset() - last_call_ > limits_.value_bytes; }
-  // What went wrong with the source; ok also at its end.
+  // The error of the source; ok at the end of input.
   const Status& failure() const { return failure_; }
 
  protected:
@@ -52,7 +52,7 @@ class JsonBytes final : public std::streambuf {
   ByteSource& source_;
   const ReadLimits limits_;
   std::vector<char> buffer_;
-  uint64_t base_ = 0;  // position of the buffer's first byte
+  uint64_t base_ = 0;  // offset of buffer_[0] in the input
   uint64_t last_call_ = 0;
   Status failure_;
 };
@@ -89,7 +89,7 @@ class JsonValues final : public nlohmann::json_sax<Json> {
     const size_t first = open_.back();
     const Value dict = stack_[first - 1];
     if (!check_store(store_.set_items(dict, items_from(first)))) return false;
-    // Nothing is shared in JSON: what an adopted dict was made of is in nobody's hands.
+    // JSON shares no values, so nothing else refers to the parts of an adopted dict.
     if (store_.adopted(dict)) store_.forget_since(dict.index() + 1);
     return close();
   }
@@ -100,16 +100,16 @@ class JsonValues final : public nlohmann::json_sax<Json> {
   bool parse_error(size_t /*position*/, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
     if (bytes_.is_too_long())
-      return fail("a string longer than the limit of values (expected a shorter one)");
+      return fail("a string exceeds the limit for values (expected a shorter one)");
     const std::string_view message = error.what();
-    const size_t start = message.find("] ");  // behind the library's own number of the error
+    const size_t start = message.find("] ");  // skips the library's error number
     return fail(message.substr(start == std::string_view::npos ? 0 : start + 2));
   }
 
  private:
   bool open(ValueKind kind) {
-    if (open_.size() == kMostDepth) {
-      return fail(text("the lists are nested deeper than ", kMostDepth, " (expected less)"));
+    if (open_.size() == kMaxDepth) {
+      return fail(text("values are nested deeper than ", kMaxDepth, " (expected less)"));
     }
     Value made;
     const bool has_room = kind == ValueKind::kDict ? store_.add_dict(made) : store_.add_list(made);
@@ -145,8 +145,8 @@ class JsonValues final : public nlohmann::json_sax<Json> {
   JsonBytes& bytes_;
   ValueStore& store_;
   std::vector<Value> stack_;
-  size_t charged_ = 0;        // values of the stack that the store counts
-  std::vector<size_t> open_;  // where the items of the open containers start on the stack
+  size_t charged_ = 0;        // capacity of stack_ that is charged to the store
+  std::vector<size_t> open_;  // per open container: index of its first item in stack_
   std::string problem_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots from JSON: the same keys as in a pickle, tuples as lists (docs/formats/snapshot.md).
+// Reads snapshots from JSON: the same keys as in a pickle, tuples as lists
+// (docs/formats/snapshot.md).
 #pragma once
 
 #include "ashlar/snapshot.h"
@@ -10,9 +11,9 @@
 
 namespace ashlar {
 
-// Holds no more of the text than one string at a time.
-// kFormat: the message says where, what was found and what was expected. Other kinds come from the
-// source.
+// Buffers at most one string of the text at a time.
+// kFormat: the message contains the byte offset, what was found and what was expected. Other errors
+// are the source's.
 Result<Snapshot> read_snapshot_json(ByteSource& source, const ReadLimits& limits = {});
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring of buffers between two threads.
+// A ring of buffers between the reading thread and the consumer.
 #include "files/read_ahead.h"
 
 #include "base/thread.h"
@@ -12,7 +12,7 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 
 }  // namespace
 
-// The constructor is private.
+// Calls new because the constructor is private.
 Result<std::unique_ptr<ByteSource>> ReadAhead::start(std::unique_ptr<ByteSource> input) {
   std::unique_ptr<ReadAhead> made(new ReadAhead(std::move(input)));
   ReadAhead* running = made.get();

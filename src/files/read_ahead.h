@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a source in a thread of its own, a few buffers ahead of who wants the bytes: decompression
-// and reading then take the time of the longer of the two.
+// Reads a source in a separate thread, a few buffers ahead of the consumer, so that decompression
+// and parsing overlap.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@ namespace ashlar {
 
 class ReadAhead final : public ByteSource {
  public:
-  // kDeviceFault: the system has no thread for it.
+  // kDeviceFault: no thread could be created.
   static Result<std::unique_ptr<ByteSource>> start(std::unique_ptr<ByteSource> input);
-  // Waits for a read of the input that is under way.
+  // Waits for a read of the input that is in progress.
   ~ReadAhead() override;
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
@@ -32,15 +32,15 @@ class ReadAhead final : public ByteSource {
   explicit ReadAhead(std::unique_ptr<ByteSource> input);
   void run();
 
-  // The thread's, until it has filled a buffer; then the reader's, until it has used it up.
+  // A buffer belongs to the thread until it is filled, then to the consumer until it is used up.
   std::unique_ptr<ByteSource> input_;
   std::array<std::vector<char>, kBufferCount> buffers_;
   std::array<size_t, kBufferCount> filled_bytes_{};
-  size_t used_bytes_ = 0;  // of the reader's buffer
+  size_t used_bytes_ = 0;  // of the consumer's current buffer
 
   Mutex mutex_;
   std::condition_variable changed_;
-  // Counted since the start; the buffer of number n is n modulo their count.
+  // Totals since the start. The n-th buffer is buffers_[n % kBufferCount].
   size_t filled_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   size_t used_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   bool has_ended_ ASHLAR_GUARDED_BY(mutex_) = false;

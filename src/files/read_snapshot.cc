@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A look at the first byte behind any compression tells pickle from JSON.
+// The first byte after decompression distinguishes pickle from JSON.
 #include "files/read_snapshot.h"
 
 #include "base/text.h"
 #include "files/json_reader.h"
-#include "files/sniffed_source.h"
+#include "files/peekable_source.h"
 #include "format/snapshot_pickle.h"
 
 namespace ashlar {
@@ -13,7 +13,7 @@ namespace {
 
 Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& limits) {
   constexpr size_t kEnough = 64;
-  SniffedSource source(std::move(bytes));
+  PeekableSource source(std::move(bytes));
   const Result<std::string_view> first = source.peek(kEnough);
   if (!first.ok()) return first.status();
   if (first->empty()) return Status::format("the file is empty (expected a snapshot)");
@@ -23,8 +23,8 @@ Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& 
     return read_snapshot_json(source, limits);
   }
   return Status::format(
-      "byte 0: neither a pickle nor JSON (expected a snapshot as PyTorch's "
-      "_dump_snapshot or `ashlar export` writes it)");
+      "byte 0: neither a pickle nor JSON (expected a snapshot written by PyTorch's "
+      "_dump_snapshot or `ashlar export`)");
 }
 
 Result<Snapshot> read_opened(const std::string& name, Result<std::unique_ptr<ByteSource>> input,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots from files, whatever they are: pickle or JSON, plain or compressed.
+// Reads snapshot files: pickle or JSON, plain or compressed.
 #pragma once
 
 #include <memory>
@@ -19,10 +19,11 @@ struct ReadOptions {
 };
 
 // "-" is standard input.
-// kFormat: it cannot be opened or read, or is no snapshot; the message starts with the path.
+// kFormat: the file cannot be opened or read, or is not a snapshot. The message starts with the
+// path.
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options = {});
 
-// The same for bytes that come from elsewhere; the message starts with the name.
+// The same for bytes from another source. Messages start with `name`.
 Result<Snapshot> read_snapshot(const std::string& name, std::unique_ptr<ByteSource> bytes,
                                const ReadOptions& options = {});
 

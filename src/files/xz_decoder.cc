@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// xz, by liblzma.
+// xz decoder over liblzma.
 #include <lzma.h>
 
 #include "base/text.h"
@@ -9,12 +9,12 @@
 namespace ashlar {
 namespace {
 
-// The dictionary of `xz -9` has 64 MiB; a header can ask for 4 GiB.
-constexpr uint64_t kMostMemory = uint64_t{256} << 20;
+// `xz -9` uses a dictionary of 64 MiB; a header can request 4 GiB.
+constexpr uint64_t kMaxMemoryBytes = uint64_t{256} << 20;
 
 class XzDecoder final : public Decoder {
  public:
-  XzDecoder() : started_(lzma_stream_decoder(&stream_, kMostMemory, LZMA_CONCATENATED)) {}
+  XzDecoder() : started_(lzma_stream_decoder(&stream_, kMaxMemoryBytes, LZMA_CONCATENATED)) {}
   ~XzDecoder() override { lzma_end(&stream_); }
   XzDecoder(const XzDecoder&) = delete;
   XzDecoder& operator=(const XzDecoder&) = delete;
@@ -26,7 +26,7 @@ class XzDecoder final : public Decoder {
     stream_.next_out = reinterpret_cast<uint8_t*>(output.data());
     stream_.avail_out = output.size();
     const lzma_ret result = lzma_code(&stream_, input.is_last ? LZMA_FINISH : LZMA_RUN);
-    // LZMA_BUF_ERROR: it could do nothing with what it was given; the caller sees that.
+    // LZMA_BUF_ERROR means no progress, which the caller sees from the counts.
     if (result != LZMA_OK && result != LZMA_STREAM_END && result != LZMA_BUF_ERROR) {
       return failure(result);
     }
@@ -38,10 +38,10 @@ class XzDecoder final : public Decoder {
  private:
   static Status failure(lzma_ret code) {
     if (code == LZMA_MEMLIMIT_ERROR) {
-      return Status::format("the xz data needs a dictionary beyond 256 MiB (expected less)");
+      return Status::format("the xz data needs more than 256 MiB to decompress (expected less)");
     }
-    return Status::format(
-        text("the xz data is damaged (liblzma's code ", int{code}, "; expected a whole .xz file)"));
+    return Status::format(text("the xz data is corrupt (liblzma error ", int{code},
+                               "; expected a complete .xz file)"));
   }
 
   lzma_stream stream_ = LZMA_STREAM_INIT;

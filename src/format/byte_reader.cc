@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Filling the buffer.
+// ByteReader: buffer management.
 #include "format/byte_reader.h"
 
 #include <algorithm>
@@ -18,17 +18,17 @@ constexpr size_t kBufferBytes = size_t{64} << 10;
 
 ByteReader::ByteReader(ByteSource& source) : source_(source), buffer_(kBufferBytes) {}
 
-std::string_view ByteReader::take_some(uint64_t most) {
+std::string_view ByteReader::take_some(uint64_t max_bytes) {
   if (end_ == next_ && !fill(1)) return {};
-  const size_t count = static_cast<size_t>(std::min<uint64_t>(most, end_ - next_));
+  const size_t count = static_cast<size_t>(std::min<uint64_t>(max_bytes, end_ - next_));
   const std::string_view bytes(buffer_.data() + next_, count);
   next_ += count;
   return bytes;
 }
 
-// Moves what is left to the front, then reads until there are `count` bytes.
+// Moves unread bytes to the front of the buffer, then reads until it has `count` bytes.
 bool ByteReader::fill(size_t count) {
-  ASHLAR_CHECK(count <= kMostAtOnce);
+  ASHLAR_CHECK(count <= kMaxTakeBytes);
   if (!failure_.ok()) return false;
   std::memmove(buffer_.data(), buffer_.data() + next_, end_ - next_);
   base_ += next_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of a ByteSource through a buffer, with their position. What a file says about its own
-// lengths is not believed: only bytes that have arrived are handed out.
+// Buffered reading from a ByteSource, with byte offsets. Returns only bytes that have arrived, so
+// that lengths announced by a file cause no allocation. Not thread safe.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class ByteReader {
  public:
   explicit ByteReader(ByteSource& source);
 
-  // How many bytes were taken: the position of the next one.
+  // Offset of the next byte in the input.
   uint64_t offset() const { return base_ + next_; }
 
-  // The next `count` bytes, valid until the next call. Null: the input ends before that, or could
-  // not be read (see failure()).
-  // REQUIRES: count <= kMostAtOnce.
+  // Returns the next `count` bytes, valid until the next call. Null: the input ends before, or
+  // reading failed (see failure()).
+  // REQUIRES: count <= kMaxTakeBytes.
   const char* take(size_t count) {
     if (end_ - next_ < count && !fill(count)) return nullptr;
     const char* bytes = buffer_.data() + next_;
@@ -30,22 +30,22 @@ class ByteReader {
     return bytes;
   }
 
-  // Between one and `most` bytes, as many as are at hand, valid until the next call; empty where
-  // take() would be null.
-  // REQUIRES: most > 0.
-  std::string_view take_some(uint64_t most);
+  // Returns between one and `max_bytes` bytes, as many as are buffered, valid until the next call.
+  // Empty: as for a null take().
+  // REQUIRES: max_bytes > 0.
+  std::string_view take_some(uint64_t max_bytes);
 
-  // What went wrong with the source; ok also at its end.
+  // The error of the source; ok at the end of input.
   const Status& failure() const { return failure_; }
 
-  static constexpr size_t kMostAtOnce = 4096;
+  static constexpr size_t kMaxTakeBytes = 4096;
 
  private:
   bool fill(size_t count);
 
   ByteSource& source_;
   std::vector<char> buffer_;
-  uint64_t base_ = 0;  // position of the buffer's first byte
+  uint64_t base_ = 0;  // offset of buffer_[0] in the input
   size_t next_ = 0;
   size_t end_ = 0;
   Status failure_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where bytes come from and where they go, so that formats know neither files nor compression.
-// Implementations are for one thread at a time.
+// Byte sources and sinks. They keep the format code independent of files, sockets and compression.
+// Implementations are not thread safe.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace ashlar {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills the beginning of `into` and says how much of it; 0 means that there is no more.
+  // Reads up to into.size() bytes and returns the count; 0 means end of input.
   // REQUIRES: `into` is not empty.
   virtual Result<size_t> read(std::span<char> into) = 0;
 };
@@ -27,7 +27,7 @@ class ByteSink {
   virtual Status write(std::string_view bytes) = 0;
 };
 
-// Bytes that are in memory already, and outlive it.
+// Reads from memory. `bytes` must outlive the source.
 class MemorySource final : public ByteSource {
  public:
   explicit MemorySource(std::string_view bytes) : rest_(bytes) {}
@@ -41,7 +41,7 @@ class MemorySource final : public ByteSource {
   std::string_view rest_;
 };
 
-// Keeps all it is given.
+// Appends everything to a string.
 class StringSink final : public ByteSink {
  public:
   Status write(std::string_view bytes) override {

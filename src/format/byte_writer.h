@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes on their way to a ByteSink, through a buffer. The first failure is kept and ends the
-// writing; finish() tells.
+// Buffered writing to a ByteSink. After the first error nothing more is written; finish() returns
+// it. Not thread safe.
 #pragma once
 
 #include <charconv>
@@ -32,7 +32,7 @@ class ByteWriter {
     const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), number);
     put(std::string_view(digits, static_cast<size_t>(end.ptr - digits)));
   }
-  // As few digits as read back to the same number, and to one with decimals.
+  // The shortest decimal text that reads back as the same number, with a fraction or exponent.
   void put_real(double number) {
     char digits[32];
     const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), number);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From dicts to views and extents; then all of them held against each other, by address.
+// Converts dicts to views and extents, then checks them against each other.
 #include "format/extent_reader.h"
 
 #include <algorithm>
@@ -11,31 +11,33 @@
 namespace ashlar {
 namespace {
 
-// A range of one device's addresses.
-struct Place {
+// An address range of one device.
+struct DeviceRange {
   DeviceIndex device{};
   AddressRange range{};
 
-  friend bool operator<(const Place& a, const Place& b) {
+  friend bool operator<(const DeviceRange& a, const DeviceRange& b) {
     return std::tie(a.device, a.range.begin) < std::tie(b.device, b.range.begin);
   }
-  bool contains(const Place& part) const {
+  bool contains(const DeviceRange& part) const {
     return device == part.device && range.contains(part.range);
   }
 };
 
-// REQUIRES: sorted. The one that begins last, at or before it, is the only one that could.
-bool is_within_one(const std::vector<Place>& places, const Place& part) {
-  const auto after = std::upper_bound(places.begin(), places.end(), part);
-  return after != places.begin() && std::prev(after)->contains(part);
+// Whether one of `ranges` contains `part`.
+// REQUIRES: `ranges` is sorted and without overlaps.
+bool is_within_any(const std::vector<DeviceRange>& ranges, const DeviceRange& part) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), part);
+  return after != ranges.begin() && std::prev(after)->contains(part);
 }
 
-// REQUIRES: sorted, and none overflows. The first that reaches into the next; else null.
-const Place* find_overlap(const std::vector<Place>& places) {
-  for (size_t i = 0; i + 1 < places.size(); ++i) {
-    const bool is_apart = places[i].device != places[i + 1].device ||
-                          places[i].range.end() <= places[i + 1].range.begin;
-    if (!is_apart) return &places[i];
+// Returns the first range that overlaps its successor, or null.
+// REQUIRES: `ranges` is sorted, and no range overflows.
+const DeviceRange* find_overlap(const std::vector<DeviceRange>& ranges) {
+  for (size_t i = 0; i + 1 < ranges.size(); ++i) {
+    const bool is_apart = ranges[i].device != ranges[i + 1].device ||
+                          ranges[i].range.end() <= ranges[i + 1].range.begin;
+    if (!is_apart) return &ranges[i];
   }
   return nullptr;
 }
@@ -78,7 +80,7 @@ template <typename Each, typename Read>
 bool ExtentReader::read_list(Key key, Value list, std::vector<Each>& all, const Read& read_field) {
   std::span<const Value> items;
   if (!fields_.list(key, list, items)) return false;
-  all.clear();  // where a key stands twice, the later one counts
+  all.clear();  // of duplicate keys, the last one counts
   for (size_t i = 0; i < items.size(); ++i) {
     Each each;
     std::span<const Value> parts;
@@ -87,7 +89,7 @@ bool ExtentReader::read_list(Key key, Value list, std::vector<Each>& all, const 
       if (parts[j].kind != ValueKind::kString) continue;
       is_right = (this->*read_field)(key_of(parts[j]), parts[j + 1], each);
     }
-    if (!is_right) return fields_.fail(text(word(key), "[", i, "]: ", fields_.problem()));
+    if (!is_right) return fields_.fail(text(key_text(key), "[", i, "]: ", fields_.problem()));
     if (!fields_.store().charge(sizeof(each))) return fields_.fail(fields_.store().problem());
     all.push_back(std::move(each));
   }
@@ -100,7 +102,7 @@ bool ExtentReader::read_view_field(Key key, Value value, SnapshotView& view) {
     case Key::kAddress: return read_address(key, value, view.address);
     case Key::kReservedSize: return fields_.bytes(key, value, view.reserved_bytes);
     case Key::kMappedSize: return fields_.bytes(key, value, view.mapped_bytes);
-    case Key::kIsLarge: return fields_.flag(key, value, view.is_large);
+    case Key::kIsLarge: return fields_.boolean(key, value, view.is_large);
     case Key::kStream: return read_stream(key, value, view.stream);
     case Key::kPoolId: return fields_.pool(key, value, view.pool);
     default: return true;
@@ -116,7 +118,7 @@ bool ExtentReader::read_extent_field(Key key, Value value, SnapshotExtent& exten
       extent.id = ExtentId(bits);
       return true;
     case Key::kSize: return fields_.bytes(key, value, extent.bytes);
-    case Key::kIsLarge: return fields_.flag(key, value, extent.is_large);
+    case Key::kIsLarge: return fields_.boolean(key, value, extent.is_large);
     case Key::kStream: return read_stream(key, value, extent.stream);
     case Key::kPoolId: return fields_.pool(key, value, extent.pool);
     case Key::kHome: return read_address(key, value, extent.home.emplace());
@@ -149,9 +151,6 @@ bool ExtentReader::read_stream(Key key, Value value, StreamId& stream) {
   return true;
 }
 
-// --- do they agree?
-// --------------------------------------------------------------------------------
-
 bool ExtentReader::check(Snapshot& snapshot) {
   std::sort(snapshot.views.begin(), snapshot.views.end(), by_address<SnapshotView>);
   if (!check_views(snapshot.views)) return false;
@@ -170,82 +169,80 @@ bool ExtentReader::check(Snapshot& snapshot) {
       std::adjacent_find(extents.begin(), extents.end(),
                          [&](const auto& a, const auto& b) { return name_of(a) == name_of(b); });
   if (twice != extents.end()) {
-    return fields_.fail(text("there are two extents ", twice->id.value(), " (expected one)"));
+    return fields_.fail(text("extent ", twice->id.value(), " occurs twice (expected once)"));
   }
   return check_mappings(snapshot) && check_homes(snapshot);
 }
 
 bool ExtentReader::check_views(const std::vector<SnapshotView>& views) {
-  std::vector<Place> reserved;
+  std::vector<DeviceRange> reserved;
   for (const SnapshotView& view : views) {
     const AddressRange range{view.address, view.reserved_bytes};
     if (range.bytes == 0 || range.overflows() || view.mapped_bytes > range.bytes) {
       return fields_.fail(text("the view at ", view.address, " has ", view.mapped_bytes, " of ",
                                range.bytes,
-                               " bytes mapped (expected some bytes, at addresses that exist, and "
-                               "no more of them mapped)"));
+                               " bytes mapped (expected a valid address range, mapped in part)"));
     }
     reserved.push_back({view.device, range});
   }
-  const Place* overlap = find_overlap(reserved);
-  return overlap == nullptr ||
-         fields_.fail(text("the view at ", overlap->range.begin,
-                           " reaches into the next one (expected views side by side)"));
+  const DeviceRange* overlap = find_overlap(reserved);
+  return overlap == nullptr || fields_.fail(text("the view at ", overlap->range.begin,
+                                                 " overlaps the next one (expected no overlaps)"));
 }
 
 bool ExtentReader::check_extent(const SnapshotExtent& extent) {
   if (extent.bytes == 0) {
-    return fields_.fail(text("extent ", extent.id.value(), " has no bytes (expected some)"));
+    return fields_.fail(text("extent ", extent.id.value(), " has size 0 (expected more)"));
   }
   if (extent.traced && AddressRange{*extent.traced, extent.bytes}.overflows()) {
-    return fields_.fail(text("extent ", extent.id.value(), " was traced to ", *extent.traced,
-                             ", beyond the last address (expected less)"));
+    return fields_.fail(text("extent ", extent.id.value(), " has \"traced\" ", *extent.traced,
+                             ", which overflows the address space (expected less)"));
   }
   if (!extent.home) return true;
   const bool is_mapped =
       std::any_of(extent.mappings.begin(), extent.mappings.end(),
                   [&](const SnapshotMapping& each) { return each.address == *extent.home; });
   return is_mapped ||
-         fields_.fail(text("extent ", extent.id.value(), " is at home at ", *extent.home,
+         fields_.fail(text("extent ", extent.id.value(), " has \"home\" ", *extent.home,
                            ", where it is not mapped (expected one of its mappings)"));
 }
 
 bool ExtentReader::check_mappings(const Snapshot& snapshot) {
-  std::vector<Place> views;
+  std::vector<DeviceRange> views;
   for (const SnapshotView& view : snapshot.views) {
     if (view.mapped_bytes == 0) continue;
     views.push_back({view.device, {view.address, view.mapped_bytes}});
   }
-  std::vector<Place> mapped;
+  std::vector<DeviceRange> mapped;
   for (const SnapshotExtent& extent : snapshot.extents) {
     for (const SnapshotMapping& mapping : extent.mappings) {
       mapped.push_back({extent.device, {mapping.address, extent.bytes}});
-      if (is_within_one(views, mapped.back())) continue;
+      if (is_within_any(views, mapped.back())) continue;
       return fields_.fail(text("extent ", extent.id.value(), " is mapped at ", mapping.address,
-                               ", outside of every view (expected within what one has mapped)"));
+                               ", outside of every view (expected the mapped part of a view)"));
     }
   }
   std::sort(mapped.begin(), mapped.end());
-  const Place* overlap = find_overlap(mapped);
+  const DeviceRange* overlap = find_overlap(mapped);
   return overlap == nullptr ||
          fields_.fail(text("the extent mapped at ", overlap->range.begin,
-                           " reaches into the next one (expected one extent at each address)"));
+                           " overlaps the next one (expected one extent per address)"));
 }
 
-// What an extent is at home in is part of a segment: there its memory is handed out.
+// Memory is handed out at an extent's home, so the home must lie within a segment.
 bool ExtentReader::check_homes(const Snapshot& snapshot) {
-  std::vector<Place> segments;
+  std::vector<DeviceRange> segments;
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (!segment.is_expandable) continue;
     segments.push_back({segment.device, {segment.address, segment.total_bytes}});
   }
   std::sort(segments.begin(), segments.end());
   for (const SnapshotExtent& extent : snapshot.extents) {
-    if (!extent.home || is_within_one(segments, {extent.device, {*extent.home, extent.bytes}})) {
+    if (!extent.home || is_within_any(segments, {extent.device, {*extent.home, extent.bytes}})) {
       continue;
     }
-    return fields_.fail(text("extent ", extent.id.value(), " is at home at ", *extent.home,
-                             ", outside of every expandable segment (expected within one)"));
+    return fields_.fail(text("extent ", extent.id.value(), " has \"home\" ", *extent.home,
+                             ", outside of every expandable segment (expected inside one)"));
   }
   return true;
 }

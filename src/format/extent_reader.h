@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views and extents of a file, which stand under a key of our own; checked, so that those who get
-// them may rely on what SnapshotView and SnapshotExtent promise.
+// Reads the views and extents of a file from the key "ashlar", and checks the invariants of
+// SnapshotView and SnapshotExtent. On errors, functions return false and the FieldReader has the
+// message. Not thread safe.
 #pragma once
 
 #include <vector>
 
 #include "ashlar/snapshot.h"
-#include "format/fields.h"
+#include "format/field_reader.h"
 
 namespace ashlar {
 
-// Files that say more are of a later Ashlar: what stands there has another meaning.
+// The version of the format under the key "ashlar". Later versions are ignored by the reader.
 inline constexpr int64_t kExtentsVersion = 1;
 
 class ExtentReader {
  public:
-  explicit ExtentReader(Fields& fields) : fields_(fields) {}
+  explicit ExtentReader(FieldReader& fields) : fields_(fields) {}
 
-  // Of a version that is not known, nothing is read.
+  // Reads the dict. Does nothing if its version is unknown.
   bool read(Value dict, Snapshot& snapshot);
-  // To be called when everything has been read: whether views, extents and segments agree.
+  // Checks views and extents against each other and against the segments, and sorts them.
+  // REQUIRES: the whole file has been read.
   bool check(Snapshot& snapshot);
 
  private:
@@ -36,7 +38,7 @@ class ExtentReader {
   bool check_mappings(const Snapshot& snapshot);
   bool check_homes(const Snapshot& snapshot);
 
-  Fields& fields_;
+  FieldReader& fields_;
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// open, write and close, with their errors.
+// open(2), write(2) and close(2) with error reporting.
 #include "format/file_sink.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 namespace ashlar {
 namespace {
 
-constexpr mode_t kReadableByAll = 0666;  // less what the umask takes away
+constexpr mode_t kReadableByAll = 0666;  // restricted by the umask
 
 Status failure(std::string_view call, const std::string& path) {
   const int code = errno;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing to what a user names: a file, or standard output for "-".
+// Writes to a file, or to standard output for "-". Not thread safe.
 #pragma once
 
 #include <memory>
@@ -14,20 +14,20 @@ namespace ashlar {
 
 class FileSink final : public ByteSink {
  public:
-  // Creates the file, or empties it.
-  // kDeviceFault: it cannot be opened.
+  // Creates the file or truncates it.
+  // kDeviceFault: the file cannot be opened.
   static Result<FileSink> open(const std::string& path);
 
-  // kDeviceFault: the system says why.
+  // kDeviceFault: the system call failed.
   Status write(std::string_view bytes) override;
-  // To be called at the end: some file systems tell only then.
+  // Call at the end: some file systems report write errors only on close.
   Status close();
 
  private:
   FileSink(std::string path, UniqueFd own) : path_(std::move(path)), own_(std::move(own)) {}
 
   std::string path_;
-  UniqueFd own_;  // without: standard output, which is not ours to close
+  UniqueFd own_;  // invalid: standard output, which stays open
 };
 
 }  // namespace ashlar

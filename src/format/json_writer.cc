@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commas, quotes and escapes.
+// Separators, quoting and escaping.
 #include "format/json_writer.h"
 
 #include <cmath>
@@ -46,7 +46,7 @@ void JsonWriter::integer(int64_t value) {
   out_.put_number(value);
 }
 
-void JsonWriter::natural(uint64_t value) {
+void JsonWriter::unsigned_integer(uint64_t value) {
   begin_value();
   out_.put_number(value);
 }
@@ -57,7 +57,7 @@ void JsonWriter::real(double value) {
   out_.put_real(value);
 }
 
-void JsonWriter::flag(bool value) {
+void JsonWriter::boolean(bool value) {
   begin_value();
   out_.put(value ? "true" : "false");
 }
@@ -69,8 +69,8 @@ void JsonWriter::string(std::string_view value) {
 
 void JsonWriter::pool(PoolId value) {
   begin_list();
-  natural(value.capture);
-  natural(value.user);
+  unsigned_integer(value.capture);
+  unsigned_integer(value.user);
   end_list();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON. Nothing can be shared in it, and its numbers are as long as they need to be.
+// Writes values as JSON. Shared values are repeated, since JSON has no references.
 #pragma once
 
 #include <vector>
@@ -18,16 +18,16 @@ class JsonWriter final : public ValueWriter {
   void begin_dict() override { begin('{'); }
   void end_dict() override { end('}'); }
   void key(std::string_view name) override;
-  void key(Key name) override { key(word(name)); }
+  void key(Key name) override { key(key_text(name)); }
 
   void integer(int64_t value) override;
-  void natural(uint64_t value) override;
+  void unsigned_integer(uint64_t value) override;
   void real(double value) override;
-  void flag(bool value) override;
+  void boolean(bool value) override;
   void string(std::string_view value) override;
-  void string(Key word) override { string(ashlar::word(word)); }
+  void string(Key word) override { string(ashlar::key_text(word)); }
   void pool(PoolId value) override;
-  bool reuse(Shared /*kind*/, uint32_t /*index*/) override { return false; }
+  bool reuse(SharedKind /*kind*/, uint32_t /*index*/) override { return false; }
   Status finish() override;
 
  private:
@@ -35,12 +35,12 @@ class JsonWriter final : public ValueWriter {
   void end(char bracket);
   void begin_value();
 
-  std::vector<bool> has_items_;  // of the open containers
-  bool has_key_ = false;         // what comes next is its value
+  std::vector<bool> has_items_;  // per open container
+  bool has_key_ = false;         // the next value belongs to the key just written
 };
 
-// Puts `value` between quotes. What is not UTF-8, or half a surrogate pair, becomes U+FFFD: JSON
-// has no way to say it.
+// Writes `value` in quotes. Invalid UTF-8 and lone surrogates, which JSON cannot represent, become
+// U+FFFD.
 void put_json_string(ByteWriter& out, std::string_view value);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One process per device, its counters as tracks, its annotations as a thread.
+// Perfetto export: one process per device, with counter tracks and one thread of annotations.
 #include "format/trace_export.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace ashlar {
 namespace {
 
-// Bytes of one device, as far as a trace tells: what was asked for and not freed; the same until
-// it can be used again; what was obtained from the device.
+// Bytes of one device according to the trace: requested and not freed; requested and not reusable
+// yet; obtained from the device.
 struct Counters {
   int64_t allocated = 0;
   int64_t active = 0;
@@ -41,7 +41,8 @@ void count(const TraceEntry& entry, Counters& counters) {
   }
 }
 
-// A trace may begin in the middle, or be empty. The segments say where it ended.
+// The counters before the first entry. The trace may lack its beginning; the segments have the
+// values after its end.
 Counters at_the_start(const Snapshot& snapshot, size_t device) {
   Counters counters;
   for (const SnapshotSegment& segment : snapshot.segments) {
@@ -60,7 +61,7 @@ Counters at_the_start(const Snapshot& snapshot, size_t device) {
           .reserved = std::max<int64_t>(0, counters.reserved - change.reserved)};
 }
 
-// Times in the file count from here: the earliest there is.
+// The earliest time in the snapshot, which is the origin of the exported times.
 int64_t first_time(const Snapshot& snapshot) {
   int64_t first = std::numeric_limits<int64_t>::max();
   for (const std::vector<TraceEntry>& trace : snapshot.device_traces) {
@@ -100,7 +101,7 @@ class PerfettoWriter {
   }
 
  private:
-  // What every event has.
+  // Fields common to all events.
   struct Event {
     std::string_view name;
     char phase;
@@ -108,7 +109,7 @@ class PerfettoWriter {
     int64_t time_us;
   };
 
-  // Leaves the object open for more.
+  // Leaves the JSON object open for more fields.
   void begin_event(const Event& event) {
     out_.put(has_events_ ? ",\n{\"name\": " : "\n{\"name\": ");
     has_events_ = true;
@@ -118,7 +119,7 @@ class PerfettoWriter {
     out_.put("\", \"pid\": ");
     out_.put_number(event.device);
     out_.put(", \"tid\": 0, \"ts\": ");
-    // Unsigned, since times in a file may be anything.
+    // Unsigned, because the difference of arbitrary times from a file may overflow.
     out_.put_number(static_cast<int64_t>(static_cast<uint64_t>(event.time_us) -
                                          static_cast<uint64_t>(first_time_)));
   }
@@ -140,7 +141,7 @@ class PerfettoWriter {
     Counters counters = at_the_start(snapshot_, device);
     Counters shown = {.allocated = -1, .active = -1, .reserved = -1};
     for (size_t i = 0; i < trace.size(); ++i) {
-      // Files without times: one microsecond per entry.
+      // Without times, entries are one microsecond apart.
       const int64_t time =
           trace[i].has_time ? trace[i].time_us : first_time_ + static_cast<int64_t>(i);
       count(trace[i], counters);
@@ -155,7 +156,7 @@ class PerfettoWriter {
     }
   }
 
-  // Only what has changed: a counter keeps its value until then.
+  // Writes only the counters that changed; the others keep their values.
   void write_counters(const Event& event, const Counters& now, const Counters& shown) {
     begin_event(event);
     std::string_view before = ", \"args\": {";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The opcodes, in the order of the table at the end. Each handler returns whether to go on.
-// Long because the language of pickles is.
+// The opcode handlers, in the order of the table at the end. Each returns false after an error.
+// Long because all handlers share the state of the machine.
 #include "format/pickle_machine.h"
 
 #include <array>
@@ -18,31 +18,37 @@ static_assert(std::endian::native == std::endian::little, "numbers in pickles ar
 
 namespace {
 
-// A mark costs a byte in the file and eight here.
-constexpr size_t kMostMarks = 1 << 20;
+// A mark takes one byte in the file and eight in memory.
+constexpr size_t kMaxMarks = 1 << 20;
 constexpr int kFirstProtocol = 2;
 constexpr int kLastProtocol = 5;
 
-constexpr size_t kStackStep = 1024;
-// Where nothing was put into the memo: no value that can be is like it.
-constexpr Value kHole = {.kind = ValueKind::kNone, .bits = 1};
+// An unused memo entry. No real value equals it.
+constexpr Value kUnset = {.kind = ValueKind::kNone, .bits = 1};
 
 constexpr std::string_view kCalls =
-    "it would import or call something, and reading a file must not (expected: a snapshot made of "
-    "plain dicts, lists, tuples, strings and numbers)";
+    "importing and calling are not allowed (expected only dicts, lists, tuples, strings and "
+    "numbers)";
 constexpr std::string_view kTextual =
-    "it belongs to the textual protocols 0 and 1 (expected protocol 2 to 5)";
-constexpr std::string_view kOther = "snapshots have no such values";
+    "an opcode of the textual protocols 0 and 1 (expected protocol 2 to 5)";
+constexpr std::string_view kOther = "snapshots do not contain such values";
 
 }  // namespace
 
-// By byte; what pickle does not define has no name.
+// The opcodes by their byte. Undefined ones have no name.
 struct PickleOpcodes {
   using Machine = PickleMachine;
   static constexpr std::array<Machine::Opcode, 256> make();
   static constexpr void add_refused(std::array<Machine::Opcode, 256>& table);
   static const std::array<Machine::Opcode, 256> kTable;
 };
+
+bool PickleStack::charge() {
+  constexpr size_t kStep = 1024;
+  if (!store_.charge(kStep * sizeof(Value))) return false;
+  charged_count_ += kStep;
+  return true;
+}
 
 Result<Value> PickleMachine::run() {
   bool goes_on = start();
@@ -61,69 +67,54 @@ bool PickleMachine::step() {
   opcode_ = &PickleOpcodes::kTable[static_cast<uint8_t>(*byte)];
   if (opcode_->handler != nullptr) return (this->*opcode_->handler)();
   if (!opcode_->refusal.empty()) return fail(opcode_->refusal);
-  return fail(text("there is no opcode ", int{static_cast<uint8_t>(*byte)},
-                   " (expected one of pickle's protocols 2 to 5)"));
+  return fail(text("unknown opcode ", int{static_cast<uint8_t>(*byte)},
+                   " (expected one of protocols 2 to 5)"));
 }
 
 bool PickleMachine::start() {
   const char* bytes = input_.take(2);
   if (bytes == nullptr) return fail_at_end();
   const int protocol = static_cast<uint8_t>(bytes[1]);
-  if (bytes[0] != '\x80') return fail("this is not a pickle (expected it to begin with byte 128)");
+  if (bytes[0] != '\x80') return fail("not a pickle (expected byte 128 at the beginning)");
   if (protocol < kFirstProtocol || protocol > kLastProtocol) {
     return fail(text("the pickle's protocol is ", protocol, " (expected 2 to 5)"));
   }
   return true;
 }
 
-// Lengths of frames are for readers that want to read ahead.
+// Frame lengths only help readers that prefetch.
 bool PickleMachine::skip_frame() {
   uint64_t length = 0;
   return read(length);
 }
 
 bool PickleMachine::finish() {
-  if (!marks_.empty()) return fail("a mark is left (expected a finished value)");
+  if (!marks_.empty()) return fail("a mark is still open (expected a complete value)");
   if (!has_values(1)) return false;
   is_finished_ = true;
   return true;
 }
 
-// --- numbers ---------------------------------------------------------------------------------
+// Numbers
 
-bool PickleMachine::push_u8() {
-  uint8_t number = 0;
+template <typename Number>
+bool PickleMachine::push_integer() {
+  Number number = 0;
   return read(number) && push(Value::integer(number));
 }
 
-bool PickleMachine::push_u16() {
-  uint16_t number = 0;
-  return read(number) && push(Value::integer(number));
-}
-
-bool PickleMachine::push_i32() {
-  int32_t number = 0;
-  return read(number) && push(Value::integer(number));
-}
-
-bool PickleMachine::push_long1() {
-  uint8_t length = 0;
+template <typename Length>
+bool PickleMachine::push_long() {
+  Length length = 0;
   if (!read(length)) return false;
-  const char* bytes = input_.take(length);
-  return bytes != nullptr ? push_number({bytes, length}) : fail_at_end();
-}
-
-bool PickleMachine::push_long4() {
-  int32_t length = 0;
-  if (!read(length)) return false;
-  if (length < 0 || length > UINT8_MAX) {
-    return fail(text("a number of ", length, " bytes (expected at most 64 bits)"));
+  if (int64_t{length} < 0 || int64_t{length} > UINT8_MAX) {
+    return fail(text("a number of ", int64_t{length}, " bytes (expected at most 64 bits)"));
   }
   const char* bytes = input_.take(static_cast<size_t>(length));
   return bytes != nullptr ? push_number({bytes, static_cast<size_t>(length)}) : fail_at_end();
 }
 
-// Two's complement of any length; the bytes beyond the eighth may only repeat the sign.
+// Two's complement of any length. Bytes beyond the eighth may only extend the sign.
 bool PickleMachine::push_number(std::string_view little_endian) {
   const bool is_negative = !little_endian.empty() && (little_endian.back() & '\x80') != 0;
   uint64_t bits = is_negative ? ~uint64_t{0} : 0;
@@ -146,14 +137,14 @@ bool PickleMachine::push_float() {
   return push({ValueKind::kFloat, bits});
 }
 
-// --- text ------------------------------------------------------------------------------------
+// Strings and bytes
 
 template <typename Length>
 bool PickleMachine::push_string() {
   Length length{};
   Value made;
   if (!read(length)) return false;
-  if (length <= ByteReader::kMostAtOnce) {
+  if (length <= ByteReader::kMaxTakeBytes) {
     const char* bytes = input_.take(static_cast<size_t>(length));
     if (bytes == nullptr) return fail_at_end();
     const std::string_view all(bytes, static_cast<size_t>(length));
@@ -165,7 +156,7 @@ bool PickleMachine::push_string() {
   return check_store(store_.add_string(text_, made)) && push(made);
 }
 
-// Grows with what arrives, not with what was announced, and no further than the store would.
+// Grows with the bytes that arrive, not with the announced length, and within the store's limit.
 bool PickleMachine::read_text(uint64_t length) {
   text_.clear();
   while (text_.size() < length) {
@@ -189,11 +180,11 @@ bool PickleMachine::push_bytes() {
   return push({.kind = ValueKind::kBytes});
 }
 
-// --- containers ------------------------------------------------------------------------------
+// Containers
 
 bool PickleMachine::push_mark() {
-  if (marks_.size() == kMostMarks) {
-    return fail(text("more than ", kMostMarks, " containers are open (expected fewer)"));
+  if (marks_.size() == kMaxMarks) {
+    return fail(text("more than ", kMaxMarks, " containers are open (expected fewer)"));
   }
   marks_.push_back(stack_.size());
   return true;
@@ -209,46 +200,41 @@ bool PickleMachine::push_empty_dict() {
   return check_store(store_.add_dict(made)) && push(made);
 }
 
-bool PickleMachine::push_empty_tuple() {
-  Value made;
-  return check_store(store_.add_tuple({}, made)) && push(made);
-}
-
 template <size_t kCount>
 bool PickleMachine::make_tuple() {
   Value made;
   if (!has_values(kCount)) return false;
   const size_t first = stack_.size() - kCount;
-  if (!check_store(store_.add_tuple(values_from(first), made))) return false;
-  truncate(first);
+  if (!check_store(store_.add_tuple(stack_.from(first), made))) return false;
+  stack_.truncate(first);
   return push(made);
 }
 
 bool PickleMachine::make_tuple_from_mark() {
   Value made;
   size_t first = 0;
-  if (!above_mark(first)) return false;
-  if (!check_store(store_.add_tuple(values_from(first), made))) return false;
-  truncate(first);
+  if (!pop_mark(first)) return false;
+  if (!check_store(store_.add_tuple(stack_.from(first), made))) return false;
+  stack_.truncate(first);
   return push(made);
 }
 
 bool PickleMachine::make_list_from_mark() {
   Value made;
   size_t first = 0;
-  if (!above_mark(first) || !check_store(store_.add_list(made))) return false;
-  if (!check_store(store_.append(made, values_from(first)))) return false;
-  truncate(first);
+  if (!pop_mark(first) || !check_store(store_.add_list(made))) return false;
+  if (!check_store(store_.append(made, stack_.from(first)))) return false;
+  stack_.truncate(first);
   return push(made);
 }
 
 bool PickleMachine::make_dict_from_mark() {
   Value made;
   size_t first = 0;
-  if (!above_mark(first) || !check_store(store_.add_dict(made))) return false;
+  if (!pop_mark(first) || !check_store(store_.add_dict(made))) return false;
   if ((stack_.size() - first) % 2 != 0) return fail("a key has no value (expected pairs)");
-  if (!check_store(store_.set_items(made, values_from(first)))) return false;
-  truncate(first);
+  if (!check_store(store_.set_items(made, stack_.from(first)))) return false;
+  stack_.truncate(first);
   return push(made);
 }
 
@@ -258,7 +244,7 @@ bool PickleMachine::append_one() {
 
 bool PickleMachine::append_from_mark() {
   size_t first = 0;
-  return above_mark(first) && append_to_list_below(first);
+  return pop_mark(first) && append_to_list_below(first);
 }
 
 bool PickleMachine::append_to_list_below(size_t first) {
@@ -266,8 +252,8 @@ bool PickleMachine::append_to_list_below(size_t first) {
     return fail(text("items are added to ", first == 0 ? "nothing" : name(stack_[first - 1].kind),
                      " (expected a list)"));
   }
-  if (!check_store(store_.append(stack_[first - 1], values_from(first)))) return false;
-  truncate(first);
+  if (!check_store(store_.append(stack_[first - 1], stack_.from(first)))) return false;
+  stack_.truncate(first);
   return true;
 }
 
@@ -275,7 +261,7 @@ bool PickleMachine::set_one() { return has_values(3) && set_in_dict_below(stack_
 
 bool PickleMachine::set_from_mark() {
   size_t first = 0;
-  return above_mark(first) && set_in_dict_below(first);
+  return pop_mark(first) && set_in_dict_below(first);
 }
 
 bool PickleMachine::set_in_dict_below(size_t first) {
@@ -284,12 +270,12 @@ bool PickleMachine::set_in_dict_below(size_t first) {
                      " (expected a dict)"));
   }
   if ((stack_.size() - first) % 2 != 0) return fail("a key has no value (expected pairs)");
-  if (!check_store(store_.set_items(stack_[first - 1], values_from(first)))) return false;
-  truncate(first);
+  if (!check_store(store_.set_items(stack_[first - 1], stack_.from(first)))) return false;
+  stack_.truncate(first);
   return true;
 }
 
-// --- memo ------------------------------------------------------------------------------------
+// Memo
 
 bool PickleMachine::memoize() { return put_at(memo_.size()); }
 
@@ -299,7 +285,7 @@ bool PickleMachine::put() {
   return read(index) && put_at(index);
 }
 
-// Writers count up, so that an index is never larger than the number of bytes written so far.
+// Writers number memo entries consecutively, so an index is smaller than the byte offset.
 bool PickleMachine::put_at(uint64_t index) {
   if (!has_values(1)) return false;
   if (index >= input_.offset()) {
@@ -308,7 +294,7 @@ bool PickleMachine::put_at(uint64_t index) {
   if (index >= memo_.size()) {
     const size_t count = static_cast<size_t>(index) + 1;
     if (!check_store(store_.charge((count - memo_.size()) * sizeof(Value)))) return false;
-    memo_.resize(static_cast<size_t>(index), kHole);
+    memo_.resize(static_cast<size_t>(index), kUnset);
     memo_.push_back(stack_.back());
     return true;
   }
@@ -320,43 +306,37 @@ template <typename Index>
 bool PickleMachine::get() {
   Index index{};
   if (!read(index)) return false;
-  if (index >= memo_.size() || memo_[index] == kHole) {
+  if (index >= memo_.size() || memo_[index] == kUnset) {
     return fail(text("the memo has nothing at index ", uint64_t{index},
                      " (expected one that was put there before)"));
   }
   return push(memo_[index]);
 }
 
-// --- stack -----------------------------------------------------------------------------------
+// Stack
 
-// Without values above the newest mark, POP takes the mark: so does Python.
+// Like Python, removes the newest mark if it is on top of the stack.
 bool PickleMachine::pop() {
   if (!marks_.empty() && marks_.back() == stack_.size()) {
     marks_.pop_back();
     return true;
   }
   if (!has_values(1)) return false;
-  truncate(stack_.size() - 1);
+  stack_.truncate(stack_.size() - 1);
   return true;
 }
 
-bool PickleMachine::pop_mark() {
+bool PickleMachine::discard_to_mark() {
   size_t first = 0;
-  if (!above_mark(first)) return false;
-  truncate(first);
+  if (!pop_mark(first)) return false;
+  stack_.truncate(first);
   return true;
 }
 
 bool PickleMachine::duplicate() { return has_values(1) && push(Value(stack_.back())); }
 
-bool PickleMachine::charge_stack() {
-  if (!check_store(store_.charge(kStackStep * sizeof(Value)))) return false;
-  charged_stack_ += kStackStep;
-  return true;
-}
-
-bool PickleMachine::above_mark(size_t& first) {
-  if (marks_.empty()) return fail("there is no mark (expected one below the items)");
+bool PickleMachine::pop_mark(size_t& first) {
+  if (marks_.empty()) return fail("no mark (expected one below the items)");
   first = marks_.back();
   marks_.pop_back();
   return true;
@@ -369,7 +349,7 @@ bool PickleMachine::has_values(size_t count) {
                    " (expected at least ", count, ")"));
 }
 
-// --- input and failures ----------------------------------------------------------------------
+// Input and errors
 
 template <typename Number>
 bool PickleMachine::read(Number& number) {
@@ -390,10 +370,10 @@ bool PickleMachine::fail_at_end() {
     failure_ = input_.failure();
     return false;
   }
-  return fail("the input ends here or soon after (expected more, up to STOP): it was cut off");
+  return fail("the input is truncated (expected more, up to STOP)");
 }
 
-// --- the table -------------------------------------------------------------------------------
+// Opcode table
 
 constexpr std::array<PickleMachine::Opcode, 256> PickleOpcodes::make() {
   std::array<Machine::Opcode, 256> table{};
@@ -401,13 +381,13 @@ constexpr std::array<PickleMachine::Opcode, 256> PickleOpcodes::make() {
     table[byte] = {.name = name, .handler = handler, .refusal = {}};
   };
   set('N', "NONE", &Machine::push_none);
-  set(0x88, "NEWTRUE", &Machine::push_true);
-  set(0x89, "NEWFALSE", &Machine::push_false);
-  set('K', "BININT1", &Machine::push_u8);
-  set('M', "BININT2", &Machine::push_u16);
-  set('J', "BININT", &Machine::push_i32);
-  set(0x8a, "LONG1", &Machine::push_long1);
-  set(0x8b, "LONG4", &Machine::push_long4);
+  set(0x88, "NEWTRUE", &Machine::push_boolean<true>);
+  set(0x89, "NEWFALSE", &Machine::push_boolean<false>);
+  set('K', "BININT1", &Machine::push_integer<uint8_t>);
+  set('M', "BININT2", &Machine::push_integer<uint16_t>);
+  set('J', "BININT", &Machine::push_integer<int32_t>);
+  set(0x8a, "LONG1", &Machine::push_long<uint8_t>);
+  set(0x8b, "LONG4", &Machine::push_long<int32_t>);
   set('G', "BINFLOAT", &Machine::push_float);
   set(0x8c, "SHORT_BINUNICODE", &Machine::push_string<uint8_t>);
   set('X', "BINUNICODE", &Machine::push_string<uint32_t>);
@@ -421,7 +401,7 @@ constexpr std::array<PickleMachine::Opcode, 256> PickleOpcodes::make() {
   set('(', "MARK", &Machine::push_mark);
   set(']', "EMPTY_LIST", &Machine::push_empty_list);
   set('}', "EMPTY_DICT", &Machine::push_empty_dict);
-  set(')', "EMPTY_TUPLE", &Machine::push_empty_tuple);
+  set(')', "EMPTY_TUPLE", &Machine::make_tuple<0>);
   set(0x85, "TUPLE1", &Machine::make_tuple<1>);
   set(0x86, "TUPLE2", &Machine::make_tuple<2>);
   set(0x87, "TUPLE3", &Machine::make_tuple<3>);
@@ -438,7 +418,7 @@ constexpr std::array<PickleMachine::Opcode, 256> PickleOpcodes::make() {
   set('h', "BINGET", &Machine::get<uint8_t>);
   set('j', "LONG_BINGET", &Machine::get<uint32_t>);
   set('0', "POP", &Machine::pop);
-  set('1', "POP_MARK", &Machine::pop_mark);
+  set('1', "POP_MARK", &Machine::discard_to_mark);
   set('2', "DUP", &Machine::duplicate);
   set(0x95, "FRAME", &Machine::skip_frame);
   set('.', "STOP", &Machine::finish);
@@ -468,7 +448,7 @@ constexpr void PickleOpcodes::add_refused(std::array<Machine::Opcode, 256>& tabl
   refuse(0x8f, "EMPTY_SET", kOther);
   refuse(0x90, "ADDITEMS", kOther);
   refuse(0x91, "FROZENSET", kOther);
-  refuse(0x80, "PROTO", "it stands in the middle (expected at the beginning only)");
+  refuse(0x80, "PROTO", "not at the beginning (expected at the beginning only)");
   refuse('I', "INT", kTextual);
   refuse('L', "LONG", kTextual);
   refuse('F', "FLOAT", kTextual);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the program that a pickle is, as far as it only builds values: opcodes of protocols 2 to 5,
-// whoever wrote them. Opcodes that call or import something are refused, so that reading a file
-// executes nothing. The values go to a ValueStore; what they mean is snapshot_builder.cc's
-// business.
+// Interprets the opcodes of pickle protocols 2 to 5 that build plain values. Opcodes that import or
+// call something are rejected, so reading a file executes no code. The values go to a ValueStore;
+// snapshot_builder.cc gives them a meaning.
 //
-// Time and memory are linear in the bytes that have arrived, and memory is bounded by the store's
-// limits. One machine reads one pickle.
+// Time and memory are linear in the number of bytes that arrive, and memory is bounded by the
+// store's limits. A machine reads one pickle. Not thread safe.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +20,47 @@
 
 namespace ashlar {
 
+// The operand stack. Charges the store for its largest size.
+class PickleStack {
+ public:
+  explicit PickleStack(ValueStore& store) : store_(store) {}
+
+  size_t size() const { return values_.size(); }
+  const Value& back() const { return values_.back(); }
+  const Value& operator[](size_t index) const { return values_[index]; }
+  // The values from index `first` on.
+  std::span<const Value> from(size_t first) const {
+    return std::span<const Value>(values_).subspan(first);
+  }
+  // False: the store has no memory left.
+  bool push(Value value) {
+    if (values_.size() == charged_count_ && !charge()) return false;
+    values_.push_back(value);
+    return true;
+  }
+  void truncate(size_t size) { values_.erase(values_.begin() + ptrdiff_t(size), values_.end()); }
+
+ private:
+  bool charge();
+
+  ValueStore& store_;
+  std::vector<Value> values_;
+  size_t charged_count_ = 0;
+};
+
 class PickleMachine {
  public:
-  PickleMachine(ByteSource& source, ValueStore& store) : input_(source), store_(store) {}
+  PickleMachine(ByteSource& source, ValueStore& store)
+      : input_(source), store_(store), stack_(store) {}
 
-  // The value that the pickle leaves at its end. Bytes behind that are not looked at.
-  // kFormat: the message has the byte offset, what was found and what was expected. Other kinds
-  // come from the source.
+  // Returns the value on top of the stack at STOP. Bytes after STOP are ignored.
+  // kFormat: the message contains the byte offset, what was found and what was expected. Other
+  // errors are the source's.
   Result<Value> run();
 
   uint64_t bytes_read() const { return input_.offset(); }
 
-  // An opcode and what it does; `refusal` says why the machine will not.
+  // Without a handler, `refusal` is the reason for rejecting the opcode.
   struct Opcode {
     std::string_view name{};
     bool (PickleMachine::*handler)() = nullptr;
@@ -48,13 +76,14 @@ class PickleMachine {
   bool skip_frame();
   bool finish();
   bool push_none() { return push({}); }
-  bool push_true() { return push(Value::boolean(true)); }
-  bool push_false() { return push(Value::boolean(false)); }
-  bool push_u8();
-  bool push_u16();
-  bool push_i32();
-  bool push_long1();
-  bool push_long4();
+  template <bool kValue>
+  bool push_boolean() {
+    return push(Value::boolean(kValue));
+  }
+  template <typename Number>
+  bool push_integer();
+  template <typename Length>
+  bool push_long();
   bool push_float();
   template <typename Length>
   bool push_string();
@@ -63,7 +92,6 @@ class PickleMachine {
   bool push_mark();
   bool push_empty_list();
   bool push_empty_dict();
-  bool push_empty_tuple();
   template <size_t kCount>
   bool make_tuple();
   bool make_tuple_from_mark();
@@ -79,28 +107,18 @@ class PickleMachine {
   template <typename Index>
   bool get();
   bool pop();
-  bool pop_mark();
+  bool discard_to_mark();
   bool duplicate();
 
-  // Values on the stack are charged by the highest it ever was.
-  bool push(Value value) {
-    if (stack_.size() == charged_stack_ && !charge_stack()) return false;
-    stack_.push_back(value);
-    return true;
-  }
-  bool charge_stack();
+  bool push(Value value) { return check_store(stack_.push(value)); }
   bool push_number(std::string_view little_endian);
   bool put_at(uint64_t index);
-  // The values above the newest mark or, failing that, false.
-  bool above_mark(size_t& first);
+  // Removes the newest mark; `first` is the index of the first value above it. False: no mark.
+  bool pop_mark(size_t& first);
   // Whether there are `count` values above the newest mark.
   bool has_values(size_t count);
   bool append_to_list_below(size_t first);
   bool set_in_dict_below(size_t first);
-  std::span<const Value> values_from(size_t first) const {
-    return std::span<const Value>(stack_).subspan(first);
-  }
-  void truncate(size_t size) { stack_.erase(stack_.begin() + ptrdiff_t(size), stack_.end()); }
   template <typename Number>
   bool read(Number& number);
   bool read_text(uint64_t length);
@@ -111,9 +129,8 @@ class PickleMachine {
 
   ByteReader input_;
   ValueStore& store_;
-  std::vector<Value> stack_;
-  size_t charged_stack_ = 0;   // values of it that the store counts
-  std::vector<size_t> marks_;  // heights of the stack
+  PickleStack stack_;
+  std::vector<size_t> marks_;  // sizes of stack_ at the marks
   std::vector<Value> memo_;
   std::string text_;
   uint64_t opcode_offset_ = 0;

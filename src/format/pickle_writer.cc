@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opcodes and the memo.
+// PickleWriter: opcodes and the memo.
 #include "format/pickle_writer.h"
 
 #include <bit>
@@ -9,8 +9,8 @@
 namespace ashlar {
 namespace {
 
-constexpr uint32_t kBatch =
-    1000;  // PyTorch's viewer cannot take 120,000 at once; Python writes these
+// Items per batch, as in Python's pickler. PyTorch's viewer fails on batches of 120,000.
+constexpr uint32_t kBatch = 1000;
 
 template <typename Number>
 void put_little_endian(ByteWriter& out, Number number) {
@@ -20,7 +20,7 @@ void put_little_endian(ByteWriter& out, Number number) {
 }  // namespace
 
 PickleWriter::PickleWriter(ByteSink& sink) : ValueWriter(sink) {
-  words_.fill(kNotInMemo);
+  key_memo_.fill(kNotInMemo);
   out_.put("\x80\x04");
 }
 
@@ -61,7 +61,7 @@ void PickleWriter::key(std::string_view name) {
 
 void PickleWriter::key(Key name) {
   begin_item();
-  put_word(name);
+  put_key(name);
 }
 
 void PickleWriter::integer(int64_t value) {
@@ -69,7 +69,7 @@ void PickleWriter::integer(int64_t value) {
   put_number(value);
 }
 
-void PickleWriter::natural(uint64_t value) {
+void PickleWriter::unsigned_integer(uint64_t value) {
   begin_value();
   if (value >> 63 == 0) return put_number(static_cast<int64_t>(value));
   out_.put("\x8a\x09");
@@ -77,7 +77,7 @@ void PickleWriter::natural(uint64_t value) {
   out_.put('\0');
 }
 
-// The shortest form, as Python writes it.
+// The shortest encoding, as Python's pickler writes it.
 void PickleWriter::put_number(int64_t value) {
   if (value >= 0 && value <= UINT8_MAX) {
     out_.put('K');
@@ -89,7 +89,7 @@ void PickleWriter::put_number(int64_t value) {
     out_.put('J');
     put_little_endian(out_, static_cast<int32_t>(value));
   } else {
-    // Bytes of the value and one bit for its sign.
+    // Enough bytes for the value and a sign bit.
     const uint64_t magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
     const size_t length = static_cast<size_t>(std::bit_width(magnitude)) / 8 + 1;
     out_.put('\x8a');
@@ -105,7 +105,7 @@ void PickleWriter::real(double value) {
   for (int shift = 56; shift >= 0; shift -= 8) out_.put(static_cast<char>(bits >> shift));
 }
 
-void PickleWriter::flag(bool value) {
+void PickleWriter::boolean(bool value) {
   begin_value();
   out_.put(value ? '\x88' : '\x89');
 }
@@ -117,7 +117,7 @@ void PickleWriter::string(std::string_view value) {
 
 void PickleWriter::string(Key word) {
   begin_value();
-  put_word(word);
+  put_key(word);
 }
 
 void PickleWriter::pool(PoolId value) {
@@ -127,7 +127,7 @@ void PickleWriter::pool(PoolId value) {
   out_.put('\x86');
 }
 
-bool PickleWriter::reuse(Shared kind, uint32_t index) {
+bool PickleWriter::reuse(SharedKind kind, uint32_t index) {
   const uint32_t memo_index = memo_of({kind, index});
   if (memo_index == kNotInMemo) {
     next_shared_ = {kind, index};
@@ -152,11 +152,11 @@ void PickleWriter::put_string(std::string_view value) {
   put_memoize();
 }
 
-void PickleWriter::put_word(Key word) {
-  uint32_t& memo_index = words_[static_cast<size_t>(word)];
+void PickleWriter::put_key(Key word) {
+  uint32_t& memo_index = key_memo_[static_cast<size_t>(word)];
   if (memo_index != kNotInMemo) return put_get(memo_index);
-  put_string(ashlar::word(word));
-  memo_index = strings_.find(std::string(ashlar::word(word)))->second;
+  put_string(ashlar::key_text(word));
+  memo_index = strings_.find(std::string(ashlar::key_text(word)))->second;
 }
 
 void PickleWriter::put_get(uint32_t memo_index) {
@@ -174,10 +174,10 @@ uint32_t PickleWriter::put_memoize() {
   return memo_count_++;
 }
 
-uint32_t& PickleWriter::memo_of(Thing thing) {
-  std::vector<uint32_t>& table = shared_[static_cast<size_t>(thing.kind)];
-  if (thing.index >= table.size()) table.resize(thing.index + 1, kNotInMemo);
-  return table[thing.index];
+uint32_t& PickleWriter::memo_of(SharedId id) {
+  std::vector<uint32_t>& table = shared_[static_cast<size_t>(id.kind)];
+  if (id.index >= table.size()) table.resize(id.index + 1, kNotInMemo);
+  return table[id.index];
 }
 
 }  // namespace ashlar

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pickles, protocol 4, as small and as plain as PyTorch's viewer wants them: no more than a
-// thousand items at once, strings and shared things through the memo, and only opcodes that it
-// knows (docs/formats/pickle.md).
+// Writes pickles of protocol 4 that PyTorch's viewer accepts: batches of at most 1,000 items,
+// strings and shared values through the memo, and only opcodes that the viewer supports
+// (docs/formats/pickle.md).
 #pragma once
 
 #include <array>
@@ -27,13 +27,13 @@ class PickleWriter final : public ValueWriter {
   void key(Key name) override;
 
   void integer(int64_t value) override;
-  void natural(uint64_t value) override;
+  void unsigned_integer(uint64_t value) override;
   void real(double value) override;
-  void flag(bool value) override;
+  void boolean(bool value) override;
   void string(std::string_view value) override;
   void string(Key word) override;
   void pool(PoolId value) override;
-  bool reuse(Shared kind, uint32_t index) override;
+  bool reuse(SharedKind kind, uint32_t index) override;
   Status finish() override;
 
  private:
@@ -41,32 +41,32 @@ class PickleWriter final : public ValueWriter {
 
   struct Container {
     char opcode = 0;
-    char close = 0;  // the opcode that adds the items above a mark
+    char close = 0;  // the opcode that adds the items above the mark
     uint32_t item_count = 0;
   };
-  struct Thing {
-    Shared kind;
+  struct SharedId {
+    SharedKind kind;
     uint32_t index;
   };
 
   void begin(Container container);
   void end();
-  // Before every item of a list and every key of a dict.
+  // Call before every item of a list and every key of a dict.
   void begin_item();
   void begin_value();
   void put_number(int64_t value);
   void put_string(std::string_view value);
-  void put_word(Key word);
+  void put_key(Key word);
   void put_get(uint32_t memo_index);
   uint32_t put_memoize();
-  uint32_t& memo_of(Thing thing);
+  uint32_t& memo_of(SharedId id);
 
   std::vector<Container> open_;
   uint32_t memo_count_ = 0;
   std::unordered_map<std::string, uint32_t> strings_;
-  std::array<uint32_t, static_cast<size_t>(Key::kCount)> words_{};
+  std::array<uint32_t, static_cast<size_t>(Key::kCount)> key_memo_{};
   std::array<std::vector<uint32_t>, 3> shared_;  // by kind and index
-  std::optional<Thing> next_shared_;             // what the next container is
+  std::optional<SharedId> next_shared_;          // identity of the next container
 };
 
 }  // namespace ashlar

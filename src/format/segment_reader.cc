@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From dicts to segments and blocks. Files from before requested sizes, pool ids and addresses of
-// blocks are completed from what they do have.
+// Converts dicts to segments and blocks. Old files lack requested sizes, pool ids and block
+// addresses; these are computed from the values that exist.
 #include "format/segment_reader.h"
 
 #include "base/text.h"
@@ -11,11 +11,11 @@ namespace ashlar {
 bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegment>& segments) {
   std::span<const Value> items;
   if (!fields_.list(key, list, items)) return false;
-  segments.clear();  // where a key stands twice, the later one counts
+  segments.clear();  // of duplicate keys, the last one counts
   for (size_t i = 0; i < items.size(); ++i) {
     SnapshotSegment segment;
     if (!read_segment(items[i], segment)) {
-      return fields_.fail(text(word(key), "[", i, "]", fields_.problem()));
+      return fields_.fail(text(key_text(key), "[", i, "]", fields_.problem()));
     }
     if (!fields_.store().charge(sizeof(segment))) return fields_.fail(fields_.store().problem());
     segments.push_back(std::move(segment));
@@ -36,7 +36,7 @@ bool SegmentReader::read_segment(Value dict, SnapshotSegment& segment) {
   }
   if (!read_stack(segment.stack)) return fields_.fail(": " + fields_.problem());
   if (present.blocks.kind == ValueKind::kNone) {
-    return fields_.fail(": there is no \"blocks\" (expected a list)");
+    return fields_.fail(": \"blocks\" is missing (expected a list)");
   }
   if (!read_blocks(present.blocks, segment)) return false;
   if (!check_tiling(segment)) return fields_.fail(": " + fields_.problem());
@@ -83,8 +83,8 @@ bool SegmentReader::read_segment_field(Key key, Value value, SnapshotSegment& se
       segment.is_large = value == Value::string(static_cast<uint32_t>(Key::kLarge));
       return segment.is_large || value == Value::string(static_cast<uint32_t>(Key::kSmall)) ||
              fields_.fail(key, value, "large or small");
-    case Key::kIsExpandable: return fields_.flag(key, value, segment.is_expandable);
-    case Key::kIsPaused: return fields_.flag(key, value, segment.is_paused);
+    case Key::kIsExpandable: return fields_.boolean(key, value, segment.is_expandable);
+    case Key::kIsPaused: return fields_.boolean(key, value, segment.is_paused);
     case Key::kSegmentPoolId: return fields_.pool(key, value, segment.pool);
     case Key::kFrames: stack_parts_.frames = value; return true;
     case Key::kForwardFrames: stack_parts_.forward = value; return true;
@@ -103,7 +103,7 @@ bool SegmentReader::read_blocks(Value list, SnapshotSegment& segment) {
   DeviceAddress next = segment.address;
   for (size_t i = 0; i < items.size(); ++i) {
     SnapshotBlock block;
-    block.address = next;  // unless it says so itself
+    block.address = next;  // default
     if (!read_block(items[i], block)) {
       return fields_.fail(text(".blocks[", i, "]: ", fields_.problem()));
     }
@@ -125,7 +125,7 @@ bool SegmentReader::read_block(Value dict, SnapshotBlock& block) {
     if (!read_block_field(key_of(items[i]), items[i + 1], block, present)) return false;
   }
   if (history.kind != ValueKind::kNone && !read_history(history, block, present)) return false;
-  // Files from before requested sizes: nothing is known to be wasted.
+  // Old files have no requested sizes; assume that nothing was lost to rounding.
   if (!present.requested && block.state != SnapshotBlockState::kInactive) {
     block.requested_bytes = block.bytes;
   }
@@ -155,7 +155,7 @@ bool SegmentReader::read_state(Value value, SnapshotBlock& block) {
   switch (key_of(value)) {
     case Key::kActiveAllocated: block.state = SnapshotBlockState::kAllocated; return true;
     case Key::kActivePendingFree:
-    case Key::kActiveAwaitingFree:  // PyTorch's documents call it so
+    case Key::kActiveAwaitingFree:  // the spelling in PyTorch's documentation
       block.state = SnapshotBlockState::kPendingFree;
       return true;
     case Key::kInactive: block.state = SnapshotBlockState::kInactive; return true;
@@ -164,7 +164,7 @@ bool SegmentReader::read_state(Value value, SnapshotBlock& block) {
   }
 }
 
-// Until 2023 a block had a list of what had been in it, newest first.
+// Until 2023 a block had a list of the allocations that had been in it, newest first.
 bool SegmentReader::read_history(Value list, SnapshotBlock& block, Present& present) {
   std::span<const Value> all;
   std::span<const Value> newest;
@@ -185,7 +185,7 @@ bool SegmentReader::read_history(Value list, SnapshotBlock& block, Present& pres
   return true;
 }
 
-// Segments and blocks always have a list: an empty one means that there is no stack.
+// Segments and blocks always have the key "frames"; an empty list means that no stack was captured.
 bool SegmentReader::read_stack(StackId& stack) {
   const Value frames = stack_parts_.frames;
   if (frames.kind == ValueKind::kList && !fields_.store().converted(frames) &&
@@ -197,19 +197,20 @@ bool SegmentReader::read_stack(StackId& stack) {
 
 bool SegmentReader::check_tiling(const SnapshotSegment& segment) {
   if (AddressRange{segment.address, segment.total_bytes}.overflows()) {
-    return fields_.fail("the segment reaches beyond the last address (expected less bytes)");
+    return fields_.fail("the segment overflows the address space (expected fewer bytes)");
   }
   DeviceAddress next = segment.address;
   for (const SnapshotBlock& block : segment.blocks) {
     if (block.address != next || block.bytes > segment.total_bytes - (next - segment.address)) {
-      return fields_.fail(text("the block at ", block.address, " is out of place (expected at ",
-                               next, ", inside the segment)"));
+      return fields_.fail(text("the block at ", block.address,
+                               " does not tile its segment (expected ", next,
+                               " and a size within the segment)"));
     }
     next = next + block.bytes;
   }
   if (next == segment.address + segment.total_bytes) return true;
   return fields_.fail(text("the blocks have ", next - segment.address,
-                           " bytes together (expected those of the segment, ", segment.total_bytes,
+                           " bytes in total (expected the segment's size, ", segment.total_bytes,
                            ")"));
 }
 

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments of a file, with their blocks; checked, so that those who get them may rely on what
-// SnapshotSegment promises.
+// Reads the segments of a file with their blocks, and checks the invariants of SnapshotSegment. On
+// errors, functions return false and the FieldReader has the message. Not thread safe.
 #pragma once
 
 #include <vector>
 
 #include "ashlar/snapshot.h"
-#include "format/fields.h"
+#include "format/field_reader.h"
 #include "format/stack_reader.h"
 
 namespace ashlar {
 
 class SegmentReader {
  public:
-  SegmentReader(Fields& fields, StackReader& stacks) : fields_(fields), stacks_(stacks) {}
+  SegmentReader(FieldReader& fields, StackReader& stacks) : fields_(fields), stacks_(stacks) {}
 
-  // `key` is where the list stands, for messages.
+  // `key` is the key of the list, for messages.
   bool read_segments(Key key, Value list, std::vector<SnapshotSegment>& segments);
 
  private:
-  // Older files lack keys; what was there decides what is computed instead.
+  // Which optional keys a dict has. The values of the others are computed.
   struct Present {
     bool address = false;
     bool allocated = false;
@@ -39,7 +39,7 @@ class SegmentReader {
   bool read_stack(StackId& stack);
   bool check_tiling(const SnapshotSegment& segment);
 
-  Fields& fields_;
+  FieldReader& fields_;
   StackReader& stacks_;
   StackReader::Parts stack_parts_{};
 };

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The top of the schema, annotations and settings; entries and segments have their own readers.
+// Reads the top level of the schema, annotations and settings. The other readers do the rest.
 #include "format/snapshot_builder.h"
 
 #include "base/text.h"
-#include "format/renumber.h"
+#include "format/renumber_tables.h"
 
 namespace ashlar {
 namespace {
 
-// How often the values of a file may be looked at, per byte: honest files stay below one.
+// Limit on value visits per byte of the file. Real files stay below one.
 constexpr uint64_t kVisitsPerByte = 8;
 constexpr uint64_t kVisitsAnyway = 4096;
 
@@ -21,7 +21,7 @@ SnapshotBuilder::SnapshotBuilder(ValueStore& store)
       traces_(fields_, stacks_),
       segments_(fields_, stacks_),
       extents_(fields_) {
-  add_words(store);
+  add_key_texts(store);
   store.set_adopter(traces_);
 }
 
@@ -32,14 +32,14 @@ Result<Snapshot> SnapshotBuilder::build(Value root, uint64_t bytes_read) {
   return std::move(snapshot_);
 }
 
-// A list instead of a dict is the oldest form: segments only.
+// A list instead of a dict is the oldest form, which has segments only.
 bool SnapshotBuilder::read_root(Value root) {
   if (root.kind == ValueKind::kList) {
     return segments_.read_segments(Key::kSegments, root, snapshot_.segments);
   }
   std::span<const Value> items;
   if (root.kind != ValueKind::kDict || fields_.store().adopted(root)) {
-    return fields_.fail(text("the file holds ", name(root.kind),
+    return fields_.fail(text("the file contains ", name(root.kind),
                              " (expected a dict with \"segments\" and \"device_traces\")"));
   }
   if (!fields_.dict(Key::kSegments, root, items)) return false;
@@ -101,7 +101,7 @@ bool SnapshotBuilder::read_annotation(Value dict, Annotation& annotation) {
   return true;
 }
 
-// Settings of kinds that no version of PyTorch writes are left out.
+// Settings of types that no version of PyTorch writes are ignored.
 bool SnapshotBuilder::read_settings(Value dict) {
   std::span<const Value> items;
   if (!fields_.dict(Key::kAllocatorSettings, dict, items)) return false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the values of a file to a Snapshot: the schema, in all its versions, whatever the syntax was
-// (docs/formats/snapshot.md). Make it with a fresh store, fill the store, then build.
+// Builds a Snapshot from the values of a file, for all versions of the schema and both syntaxes
+// (docs/formats/snapshot.md). Usage: construct it with an empty store, let the parser fill the
+// store, then call build().
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 #include "ashlar/snapshot.h"
 #include "ashlar/status.h"
 #include "format/extent_reader.h"
-#include "format/fields.h"
+#include "format/field_reader.h"
 #include "format/segment_reader.h"
 #include "format/stack_reader.h"
 #include "format/trace_reader.h"
@@ -19,13 +20,14 @@ namespace ashlar {
 
 class SnapshotBuilder {
  public:
-  // REQUIRES: the store is empty; it outlives this.
+  // REQUIRES: the store is empty and outlives the builder.
   explicit SnapshotBuilder(ValueStore& store);
   SnapshotBuilder(const SnapshotBuilder&) = delete;
   SnapshotBuilder& operator=(const SnapshotBuilder&) = delete;
 
-  // To be called once. `bytes_read` is the length of the text the values come from.
-  // kFormat: a key has a value of the wrong kind; the message says where.
+  // `bytes_read` is the length of the input that the values come from.
+  // kFormat: a key has a value of the wrong type. The message says where.
+  // REQUIRES: called once.
   Result<Snapshot> build(Value root, uint64_t bytes_read);
 
  private:
@@ -36,7 +38,7 @@ class SnapshotBuilder {
   bool read_table(Value dict, std::vector<std::pair<std::string, int64_t>>& table);
 
   Snapshot snapshot_;
-  Fields fields_;
+  FieldReader fields_;
   StackReader stacks_;
   TraceReader traces_;
   SegmentReader segments_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The spelling of the words.
+// The texts of the keys, in the order of Key.
 #include "format/snapshot_keys.h"
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<size_t>(Key::kCount)> kWords = {
+constexpr std::array<std::string_view, static_cast<size_t>(Key::kCount)> kKeyTexts = {
     "action",
     "active_size",
     "addr",
@@ -81,11 +81,11 @@ constexpr std::array<std::string_view, static_cast<size_t>(Key::kCount)> kWords 
 
 }  // namespace
 
-std::string_view word(Key key) { return kWords[static_cast<size_t>(key)]; }
+std::string_view key_text(Key key) { return kKeyTexts[static_cast<size_t>(key)]; }
 
-void add_words(ValueStore& store) {
+void add_key_texts(ValueStore& store) {
   ASHLAR_CHECK(store.string_count() == 0);
-  for (const std::string_view word : kWords) {
+  for (const std::string_view word : kKeyTexts) {
     Value added;
     const bool has_room = store.add_string(word, added);
     ASHLAR_CHECK(has_room);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of the snapshot schema (docs/formats/snapshot.md), PyTorch's and our own, as numbers:
-// readers give them to a fresh ValueStore first, so that comparing a key is comparing a number.
+// The keys and constant strings of the snapshot schema (docs/formats/snapshot.md) as numbers.
+// Readers add them to an empty ValueStore first, so that comparing a key is comparing an integer.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ enum class Key : uint32_t {
   kUserMetadata,
   kVersion,
   kViews,
-  // Words that stand as values.
+  // Strings that occur as values.
   kNotAvailable,
   kNothing,
   kLarge,
@@ -67,7 +67,7 @@ enum class Key : uint32_t {
   kActivePendingFree,
   kActiveAwaitingFree,
   kInactive,
-  // The acts, in the order of TraceAction.
+  // Values of "action", in the order of TraceAction.
   kAlloc,
   kFreeRequested,
   kFreeCompleted,
@@ -78,18 +78,19 @@ enum class Key : uint32_t {
   kSnapshot,
   kOom,
   kAnnotate,
-  kFree,         // of files from before frees had two acts
-  kUserDefined,  // of files from before annotations
+  kFree,         // in files from before frees had two actions
+  kUserDefined,  // in files from before annotations
   kCount,
 };
 
-// "action", "active_size", and so on: as they stand in files.
-std::string_view word(Key key);
+// The text as it occurs in files: "action", "active_size" and so on.
+std::string_view key_text(Key key);
 
-// REQUIRES: the store is empty, and may hold a few KiB.
-void add_words(ValueStore& store);
+// REQUIRES: the store is empty and its limit is at least a few KiB.
+void add_key_texts(ValueStore& store);
 
-// REQUIRES: a string of a store with the words. Anything >= Key::kCount is another word.
+// Values of Key::kCount and above are strings that are not keys.
+// REQUIRES: a string of a store that add_key_texts() filled.
 inline Key key_of(Value string) { return static_cast<Key>(string.index()); }
 
 }  // namespace ashlar

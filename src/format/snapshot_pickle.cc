@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading: the machine builds values, the builder makes a snapshot of them. Writing: the schema in
-// the syntax of pickles.
+// Combines the pickle machine with the snapshot builder, and the schema writer with the pickle
+// syntax.
 #include "format/snapshot_pickle.h"
 
 #include "format/pickle_machine.h"
@@ -17,7 +17,7 @@ Result<Snapshot> read_snapshot_pickle(ByteSource& source, const ReadLimits& limi
   uint64_t bytes_read = 0;
   Value root;
   {
-    // The machine's memo and stack are large, and done with before the rest is built.
+    // Scoped, to free the machine's large memo and stack before the snapshot is built.
     PickleMachine machine(source, store);
     const Result<Value> value = machine.run();
     if (!value.ok()) return value.status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots as pickles, PyTorch's own format: what docs/formats/pickle.md describes.
+// Reads and writes snapshots as pickles, PyTorch's own format (docs/formats/pickle.md).
 #pragma once
 
 #include "ashlar/snapshot.h"
@@ -10,12 +10,12 @@
 
 namespace ashlar {
 
-// Reads protocols 2 to 5 and every version of the schema; executes nothing.
-// kFormat: the message says where, what was found and what was expected. Other kinds come from the
-// source.
+// Reads protocols 2 to 5 and every version of the schema, without executing code.
+// kFormat: the message contains the byte offset, what was found and what was expected. Other errors
+// are the source's.
 Result<Snapshot> read_snapshot_pickle(ByteSource& source, const ReadLimits& limits = {});
 
-// Protocol 4, for Python's pickle.load and PyTorch's viewer. Failures are the sink's.
+// Writes protocol 4, for Python's pickle.load and PyTorch's viewer. Errors are the sink's.
 Status write_snapshot_pickle(const Snapshot& snapshot, ByteSink& sink);
 
 }  // namespace ashlar

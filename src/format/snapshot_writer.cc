@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schema, from the top down.
+// The schema, top down.
 #include "format/snapshot_writer.h"
 
 #include <variant>
@@ -19,7 +19,7 @@ class SnapshotWriter {
   void write();
 
  private:
-  // Of entries that have no stack, the key is left out; segments and blocks have an empty list.
+  // Without a stack, trace entries omit the key; segments and blocks have an empty list.
   enum class NoStack { kLeftOut, kEmptyList };
 
   void write_segments(const std::vector<SnapshotSegment>& segments);
@@ -84,17 +84,17 @@ void SnapshotWriter::write_segments(const std::vector<SnapshotSegment>& segments
 void SnapshotWriter::write_segment(const SnapshotSegment& segment) {
   writer_.begin_dict();
   writer_.key(Key::kDevice);
-  writer_.natural(segment.device.value());
+  writer_.unsigned_integer(segment.device.value());
   writer_.key(Key::kAddress);
-  writer_.natural(segment.address.value());
+  writer_.unsigned_integer(segment.address.value());
   writer_.key(Key::kTotalSize);
-  writer_.natural(segment.total_bytes);
+  writer_.unsigned_integer(segment.total_bytes);
   writer_.key(Key::kAllocatedSize);
-  writer_.natural(segment.allocated_bytes);
+  writer_.unsigned_integer(segment.allocated_bytes);
   writer_.key(Key::kActiveSize);
-  writer_.natural(segment.active_bytes);
+  writer_.unsigned_integer(segment.active_bytes);
   writer_.key(Key::kRequestedSize);
-  writer_.natural(segment.requested_bytes);
+  writer_.unsigned_integer(segment.requested_bytes);
   writer_.key(Key::kStream);
   writer_.integer(static_cast<int64_t>(segment.stream.value()));
   writer_.key(Key::kSegmentType);
@@ -102,10 +102,10 @@ void SnapshotWriter::write_segment(const SnapshotSegment& segment) {
   writer_.key(Key::kSegmentPoolId);
   writer_.pool(segment.pool);
   writer_.key(Key::kIsExpandable);
-  writer_.flag(segment.is_expandable);
+  writer_.boolean(segment.is_expandable);
   if (segment.is_paused) {
     writer_.key(Key::kIsPaused);
-    writer_.flag(true);
+    writer_.boolean(true);
   }
   write_stack(segment.stack, NoStack::kEmptyList);
   writer_.key(Key::kBlocks);
@@ -118,11 +118,11 @@ void SnapshotWriter::write_segment(const SnapshotSegment& segment) {
 void SnapshotWriter::write_block(const SnapshotBlock& block) {
   writer_.begin_dict();
   writer_.key(Key::kAddress);
-  writer_.natural(block.address.value());
+  writer_.unsigned_integer(block.address.value());
   writer_.key(Key::kSize);
-  writer_.natural(block.bytes);
+  writer_.unsigned_integer(block.bytes);
   writer_.key(Key::kRequestedSize);
-  writer_.natural(block.requested_bytes);
+  writer_.unsigned_integer(block.requested_bytes);
   writer_.key(Key::kState);
   writer_.string(block.state == SnapshotBlockState::kAllocated     ? Key::kActiveAllocated
                  : block.state == SnapshotBlockState::kPendingFree ? Key::kActivePendingFree
@@ -131,13 +131,13 @@ void SnapshotWriter::write_block(const SnapshotBlock& block) {
   writer_.end_dict();
 }
 
-// Whose a view is, or an extent.
+// The keys that views and extents have in common.
 template <typename Owned>
 void SnapshotWriter::write_owner(const Owned& owned) {
   writer_.key(Key::kDevice);
-  writer_.natural(owned.device.value());
+  writer_.unsigned_integer(owned.device.value());
   writer_.key(Key::kIsLarge);
-  writer_.flag(owned.is_large);
+  writer_.boolean(owned.is_large);
   writer_.key(Key::kStream);
   writer_.integer(static_cast<int64_t>(owned.stream.value()));
   writer_.key(Key::kPoolId);
@@ -150,11 +150,11 @@ void SnapshotWriter::write_views() {
     writer_.begin_dict();
     write_owner(view);
     writer_.key(Key::kAddress);
-    writer_.natural(view.address.value());
+    writer_.unsigned_integer(view.address.value());
     writer_.key(Key::kReservedSize);
-    writer_.natural(view.reserved_bytes);
+    writer_.unsigned_integer(view.reserved_bytes);
     writer_.key(Key::kMappedSize);
-    writer_.natural(view.mapped_bytes);
+    writer_.unsigned_integer(view.mapped_bytes);
     writer_.end_dict();
   }
   writer_.end_list();
@@ -166,16 +166,16 @@ void SnapshotWriter::write_extents() {
     writer_.begin_dict();
     write_owner(extent);
     writer_.key(Key::kId);
-    writer_.natural(extent.id.value());
+    writer_.unsigned_integer(extent.id.value());
     writer_.key(Key::kSize);
-    writer_.natural(extent.bytes);
+    writer_.unsigned_integer(extent.bytes);
     if (extent.home) {
       writer_.key(Key::kHome);
-      writer_.natural(extent.home->value());
+      writer_.unsigned_integer(extent.home->value());
     }
     if (extent.traced) {
       writer_.key(Key::kTraced);
-      writer_.natural(extent.traced->value());
+      writer_.unsigned_integer(extent.traced->value());
     }
     writer_.key(Key::kMappings);
     write_mappings(extent.mappings);
@@ -189,7 +189,7 @@ void SnapshotWriter::write_mappings(const std::vector<SnapshotMapping>& mappings
   for (const SnapshotMapping& mapping : mappings) {
     writer_.begin_dict();
     writer_.key(Key::kAddress);
-    writer_.natural(mapping.address.value());
+    writer_.unsigned_integer(mapping.address.value());
     writer_.key(Key::kMadeUs);
     writer_.integer(mapping.made_us);
     writer_.end_dict();
@@ -213,9 +213,9 @@ void SnapshotWriter::write_entry(const TraceEntry& entry) {
   writer_.string(
       static_cast<Key>(static_cast<uint32_t>(Key::kAlloc) + static_cast<uint32_t>(entry.action)));
   writer_.key(entry.action == TraceAction::kOom ? Key::kDeviceFree : Key::kAddr);
-  writer_.natural(entry.address.value());
+  writer_.unsigned_integer(entry.address.value());
   writer_.key(Key::kSize);
-  writer_.natural(entry.bytes);
+  writer_.unsigned_integer(entry.bytes);
   writer_.key(Key::kStream);
   writer_.integer(static_cast<int64_t>(entry.stream.value()));
   if (entry.has_time) {
@@ -247,21 +247,21 @@ void SnapshotWriter::write_stack(StackId id, NoStack without) {
   if (id == StackId() && without == NoStack::kLeftOut) return;
   const Stack& stack = tables_.stacks[id.value()];
   writer_.key(Key::kFrames);
-  if (!writer_.reuse(Shared::kStack, id.value())) {
+  if (!writer_.reuse(SharedKind::kStack, id.value())) {
     writer_.begin_list();
     for (const uint32_t frame : stack.frames) write_frame(frame);
     writer_.end_list();
   }
   if (stack.forward.empty()) return;
   writer_.key(Key::kForwardFrames);
-  if (writer_.reuse(Shared::kForward, id.value())) return;
+  if (writer_.reuse(SharedKind::kForward, id.value())) return;
   writer_.begin_list();
   for (const std::string& line : stack.forward) writer_.string(line);
   writer_.end_list();
 }
 
 void SnapshotWriter::write_frame(uint32_t index) {
-  if (writer_.reuse(Shared::kFrame, index)) return;
+  if (writer_.reuse(SharedKind::kFrame, index)) return;
   const Frame& frame = tables_.frames[index];
   writer_.begin_dict();
   writer_.key(Key::kName);
@@ -287,7 +287,7 @@ void SnapshotWriter::write_settings() {
 }
 
 void SnapshotWriter::write_setting(const SettingValue& value) {
-  if (const bool* flag = std::get_if<bool>(&value)) return writer_.flag(*flag);
+  if (const bool* flag = std::get_if<bool>(&value)) return writer_.boolean(*flag);
   if (const int64_t* number = std::get_if<int64_t>(&value)) return writer_.integer(*number);
   if (const double* number = std::get_if<double>(&value)) return writer_.real(*number);
   if (const std::string* words = std::get_if<std::string>(&value)) return writer_.string(*words);
@@ -308,7 +308,7 @@ void SnapshotWriter::write_annotations() {
       writer_.string(value);
     }
     writer_.key(Key::kDevice);
-    writer_.natural(annotation.device.value());
+    writer_.unsigned_integer(annotation.device.value());
     writer_.key(Key::kTimeUs);
     writer_.integer(annotation.time_us);
     writer_.end_dict();

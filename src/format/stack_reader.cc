@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interning: by identity first, which costs a look, then by content.
+// Interning of stacks: first by identity of the list, which is cheap, then by content.
 #include "format/stack_reader.h"
 
 #include <string_view>
@@ -10,12 +10,12 @@
 namespace ashlar {
 namespace {
 
-// What a frame or stack costs besides its own parts.
+// Estimated memory of a frame or stack besides its contents.
 constexpr size_t kTableEntryBytes = 192;
-// Tells the number of a forward stack from that of a stack, on a converted list.
+// Distinguishes forward stacks from stacks in the number of a converted list.
 constexpr uint32_t kForwardBit = uint32_t{1} << 31;
 
-// Keys of the indexes: every part with its length before it, so that no two are alike by accident.
+// Index keys are concatenations of parts, each prefixed with its length to be unambiguous.
 void append_number(std::string& key, uint64_t number) {
   key.append(reinterpret_cast<const char*>(&number), sizeof(number));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks of a file, each kept once in the tables of a snapshot. Most entries share theirs with
-// others: as the same list, or as an equal one.
+// Reads the stacks of a file and interns them in the tables of a snapshot. Most trace entries share
+// their stack with others, as the same list or as an equal one. Not thread safe.
 #pragma once
 
 #include <span>
@@ -10,25 +10,25 @@
 #include <vector>
 
 #include "ashlar/snapshot.h"
-#include "format/fields.h"
+#include "format/field_reader.h"
 #include "format/value_store.h"
 
 namespace ashlar {
 
 class StackReader {
  public:
-  StackReader(Fields& fields, SnapshotTables& tables) : fields_(fields), tables_(tables) {}
+  StackReader(FieldReader& fields, SnapshotTables& tables) : fields_(fields), tables_(tables) {}
 
-  // A stack as it stands in a dict: "frames" and "forward_frames", either of which may be missing.
+  // The values of a dict that form a stack: "frames" and "forward_frames", both optional.
   struct Parts {
     Value frames{};   // kNone: missing
     Value forward{};  // kNone: missing
   };
 
-  // Parts that are missing give stack 0. False: the fields have the problem.
+  // Missing parts give stack 0. False: the FieldReader has the message.
   bool read(const Parts& parts, StackId& stack);
 
-  // The position of a string in the tables; `none` is the word that stands for position 0.
+  // Interns a string. `none` is the text that stands for "no string", which is position 0.
   StringId string(Value string, Key none);
 
  private:
@@ -41,14 +41,14 @@ class StackReader {
               StackId& stack);
   bool charge(size_t bytes);
 
-  Fields& fields_;
+  FieldReader& fields_;
   SnapshotTables& tables_;
-  std::unordered_map<std::string, uint32_t, SeededHash> frame_index_;  // by all its parts
+  std::unordered_map<std::string, uint32_t, SeededHash> frame_index_;  // by content
   std::unordered_map<std::string, uint32_t, SeededHash> stack_index_;
   std::vector<std::vector<std::string>> forwards_;
-  std::unordered_map<uint64_t, uint32_t> pair_index_;  // stack and forward stack, to both together
-  std::vector<uint32_t> frames_;                       // of the stack being read; kept for its room
-  std::string key_;                                    // the same of an index's key
+  std::unordered_map<uint64_t, uint32_t> pair_index_;  // (stack, forward stack) to the combined one
+  std::vector<uint32_t> frames_;      // of the stack being read; a member to reuse its capacity
+  std::string key_;                   // index key of the stack being read; likewise
   std::vector<uint32_t> string_ids_;  // by position in the store; 0: not in the tables yet
 };
 

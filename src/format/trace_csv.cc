@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows and quotes, as RFC 4180 has them.
+// CSV export: rows and quoting as in RFC 4180.
 #include "format/trace_export.h"
 
 #include <string>
@@ -16,7 +16,7 @@ constexpr std::string_view kColumns =
     "memory,device,index,time_us,action,address,size,stream,pool_capture,pool_user,"
     "compile_context,user_metadata,stack,innermost_frame\r\n";
 
-// A cell of text; quoted where it must be.
+// Writes a text cell, quoted if necessary.
 void put_cell(ByteWriter& out, std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return out.put(text);
   out.put('"');
@@ -41,7 +41,7 @@ class TraceTable {
   }
 
  private:
-  // What a file does not tell stays empty.
+  // Values that the file does not contain are empty cells.
   void put_entry(size_t index, const TraceEntry& entry) {
     put_number(entry.device.value());
     put_number(index);

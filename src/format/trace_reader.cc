@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From dicts to entries, and from lists of them to traces.
+// Converts dicts to trace entries, and lists of them to traces.
 #include "format/trace_reader.h"
 
 #include "base/text.h"
@@ -8,7 +8,7 @@
 namespace ashlar {
 namespace {
 
-// The number of an adopted entry that is not kept.
+// The number of adopted entries that are ignored.
 constexpr uint32_t kNotKept = UINT32_MAX;
 
 bool has_key(std::span<const Value> items, Key key) {
@@ -20,33 +20,33 @@ bool has_key(std::span<const Value> items, Key key) {
 
 }  // namespace
 
-DictAdopter::Answer TraceReader::adopt(std::span<const Value> items, uint32_t& number) {
-  if (!has_key(items, Key::kAction) || !has_key(items, Key::kSize)) return Answer::kNotMine;
+DictAdopter::Outcome TraceReader::adopt(std::span<const Value> items, uint32_t& number) {
+  if (!has_key(items, Key::kAction) || !has_key(items, Key::kSize)) return Outcome::kDeclined;
   Entry made;
-  if (!read(items, made)) return Answer::kWrong;
+  if (!read(items, made)) return Outcome::kInvalid;
   if (!made.is_kept) {
     number = kNotKept;
-    return Answer::kTaken;
+    return Outcome::kAdopted;
   }
   if (!fields_.store().charge(sizeof(TraceEntry))) {
     fields_.fail(fields_.store().problem());
-    return Answer::kWrong;
+    return Outcome::kInvalid;
   }
   number = static_cast<uint32_t>(adopted_.size());
   adopted_.push_back(made.entry);
-  return Answer::kTaken;
+  return Outcome::kAdopted;
 }
 
 bool TraceReader::read_traces(Key key, Value lists, std::vector<std::vector<TraceEntry>>& traces) {
   std::span<const Value> items;
   if (!fields_.list(key, lists, items)) return false;
-  if (items.size() > kMostDevices) {
-    return fields_.fail(key, lists, text("traces of at most ", kMostDevices, " devices"));
+  if (items.size() > kMaxDevices) {
+    return fields_.fail(key, lists, text("traces of at most ", kMaxDevices, " devices"));
   }
   traces.assign(items.size(), {});
   for (size_t device = 0; device < items.size(); ++device) {
     if (!read_trace(items[device], traces[device])) {
-      return fields_.fail(text(word(key), "[", device, "]", fields_.problem()));
+      return fields_.fail(text(key_text(key), "[", device, "]", fields_.problem()));
     }
     for (TraceEntry& entry : traces[device]) entry.device = DeviceIndex(device);
   }
@@ -63,7 +63,7 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
     const std::optional<uint32_t> adopted =
         is_dict ? fields_.store().adopted(items[i]) : std::nullopt;
     if (adopted && is_taken_) {
-      return fields_.fail(text("[", i, "]: an entry of another trace (expected each only once)"));
+      return fields_.fail(text("[", i, "]: an entry of another trace (expected each entry once)"));
     }
     if (adopted) {
       if (*adopted != kNotKept) trace.push_back(adopted_[*adopted]);
@@ -79,8 +79,8 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
   return true;
 }
 
-// The usual case: one device, whose trace is all there is. It is not copied then, and nothing is
-// left for a second trace that would have the same entries.
+// Fast path for a file with one trace: moves all adopted entries instead of copying them. Later
+// traces that refer to the same entries are rejected.
 bool TraceReader::take_whole(std::span<const Value> items, std::vector<TraceEntry>& trace) {
   if (items.empty() || items.size() != adopted_.size() || is_taken_) return false;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -104,8 +104,8 @@ bool TraceReader::read(std::span<const Value> items, Entry& made) {
     has_action |= key == Key::kAction;
     has_size |= key == Key::kSize;
   }
-  if (!has_action) return fields_.fail("an entry has no \"action\" (expected one)");
-  if (!has_size && made.is_kept) return fields_.fail("an entry has no \"size\" (expected one)");
+  if (!has_action) return fields_.fail("\"action\" is missing (expected a string)");
+  if (!has_size && made.is_kept) return fields_.fail("\"size\" is missing (expected a number)");
   return stacks_.read(stack_parts_, entry.stack);
 }
 
@@ -155,7 +155,7 @@ bool TraceReader::read_action(Value value, Entry& made) {
     return true;
   }
   made.is_kept = action != Key::kUserDefined;
-  return !made.is_kept || fields_.fail(Key::kAction, value, "the name of an act, such as alloc");
+  return !made.is_kept || fields_.fail(Key::kAction, value, "the name of an action, such as alloc");
 }
 
 }  // namespace ashlar

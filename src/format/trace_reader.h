@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trace entries of a file. There may be millions, so each is turned into a TraceEntry as soon as
-// its dict is complete, and only then forgotten as a dict: this is the adopter of the ValueStore.
+// Reads the trace entries of a file. A file may have millions of them, so this class is the
+// ValueStore's adopter: each dict becomes a TraceEntry as soon as it is complete, and its values
+// are dropped. Not thread safe.
 #pragma once
 
 #include <vector>
 
 #include "ashlar/snapshot.h"
-#include "format/fields.h"
+#include "format/field_reader.h"
 #include "format/stack_reader.h"
 
 namespace ashlar {
 
 class TraceReader final : public DictAdopter {
  public:
-  TraceReader(Fields& fields, StackReader& stacks) : fields_(fields), stacks_(stacks) {}
+  TraceReader(FieldReader& fields, StackReader& stacks) : fields_(fields), stacks_(stacks) {}
 
-  // Takes dicts that have an "action" and a "size".
-  Answer adopt(std::span<const Value> items, uint32_t& number) override;
+  // Adopts dicts that have the keys "action" and "size".
+  Outcome adopt(std::span<const Value> items, uint32_t& number) override;
   const std::string& problem() const override { return fields_.problem(); }
 
-  // One list of entries per device. `key` is where they stand, for messages.
+  // Reads one list of entries per device. `key` is the key of the lists, for messages.
   bool read_traces(Key key, Value lists, std::vector<std::vector<TraceEntry>>& traces);
 
  private:
-  // An act, and whether it is to be kept: legacy marks of a user's own are not.
+  // An entry. Legacy "user_defined" entries are not kept.
   struct Entry {
     TraceEntry entry{};
     bool is_kept = true;
@@ -36,11 +37,11 @@ class TraceReader final : public DictAdopter {
   bool read_trace(Value list, std::vector<TraceEntry>& trace);
   bool take_whole(std::span<const Value> items, std::vector<TraceEntry>& trace);
 
-  Fields& fields_;
+  FieldReader& fields_;
   StackReader& stacks_;
   StackReader::Parts stack_parts_{};
   std::vector<TraceEntry> adopted_;
-  bool is_taken_ = false;  // all that was adopted belongs to one trace
+  bool is_taken_ = false;  // take_whole() moved adopted_ into a trace
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether bytes are UTF-8, and where its characters end.
+// UTF-8 validation and character boundaries.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace ashlar {
 
-// As Python takes and gives it: lone surrogates, which stand for undecodable bytes of file names,
-// are allowed.
+// Accepts what Python's pickler writes, including lone surrogates, which represent undecodable
+// bytes of file names.
 bool is_utf8(std::string_view bytes);
 
-// How many bytes the first character has; 0: it is none.
-// REQUIRES: not empty.
+// The length of the first character in bytes; 0 if it is invalid.
+// REQUIRES: `bytes` is not empty.
 size_t utf8_character_bytes(std::string_view bytes);
 
-// Whether the first character is half of a surrogate pair, which no other program takes.
+// Whether the first character is a lone surrogate, which most other programs reject.
 inline bool is_surrogate(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\xed' && (bytes[1] & '\x20') != 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flat tables of strings and containers, and the memory they are charged for.
+// ValueStore: flat tables of strings and containers, with memory accounting.
 #include "format/value_store.h"
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 namespace ashlar {
 namespace {
 
-// What a distinct string costs besides its bytes: the table's entry and the index's node.
+// Estimated overhead of a distinct string: its table entry and index node.
 constexpr size_t kStringBytes = 96;
-// What a list's items cost besides themselves: their own vector and its piece of heap.
+// Estimated overhead of an item list: its vector and heap block.
 constexpr size_t kItemListBytes = 48;
-constexpr size_t kMostObjects = UINT32_MAX;
+constexpr size_t kMaxObjects = UINT32_MAX;
 
 }  // namespace
 
 std::string_view name(ValueKind kind) {
   constexpr std::array<std::string_view, 10> kNames = {
-      "None",     "a flag",   "a number", "a number", "a number with decimals",
-      "a string", "raw data", "a tuple",  "a list",   "a dict"};
+      "None",     "a boolean", "an integer", "an integer", "a float",
+      "a string", "bytes",     "a tuple",    "a list",     "a dict"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -42,8 +42,8 @@ bool ValueStore::add_string(std::string_view bytes, Value& made) {
   return true;
 }
 
-// Tuples cannot change, so an equal one may be the same one: pool ids, one per trace entry, hardly
-// ever differ from the one before.
+// Tuples are immutable, so equal tuples may share storage. Pool ids, one per trace entry, rarely
+// differ from the previous one.
 bool ValueStore::add_tuple(std::span<const Value> items, Value& made) {
   if (last_tuple_.kind == ValueKind::kTuple) {
     const std::span<const Value> last = this->items(last_tuple_);
@@ -70,13 +70,14 @@ bool ValueStore::set_items(Value dict, std::span<const Value> items) {
   const Object before = objects_[dict.index()];
   if (adopter_ != nullptr && before.state == State::kPlain && before.count == 0) {
     uint32_t number = 0;
-    const DictAdopter::Answer answer = adopter_->adopt(items, number);
-    if (answer == DictAdopter::Answer::kWrong) problem_ = adopter_->problem();
-    if (answer == DictAdopter::Answer::kTaken) {
+    const DictAdopter::Outcome outcome = adopter_->adopt(items, number);
+    if (outcome == DictAdopter::Outcome::kInvalid) problem_ = adopter_->problem();
+    if (outcome == DictAdopter::Outcome::kAdopted) {
       objects_[dict.index()].state = State::kAdopted;
       objects_[dict.index()].place = number;
     }
-    if (answer != DictAdopter::Answer::kNotMine) return answer == DictAdopter::Answer::kTaken;
+    if (outcome != DictAdopter::Outcome::kDeclined)
+      return outcome == DictAdopter::Outcome::kAdopted;
   }
   return add_items(objects_[dict.index()], items);
 }
@@ -116,15 +117,15 @@ bool ValueStore::charge(size_t bytes) {
 bool ValueStore::can_hold(size_t bytes) {
   if (bytes > limit_bytes_ - charged_bytes_) {
     problem_ = text("the values need more than ", format_bytes(limit_bytes_),
-                    " of memory (expected: less, unless the limit is raised)");
+                    " of memory (expected less)");
     return false;
   }
   return true;
 }
 
 bool ValueStore::add_object(ValueKind kind, Value& made) {
-  if (objects_.size() >= kMostObjects) {
-    problem_ = "there are more than 2^32 lists, tuples and dicts (expected: fewer)";
+  if (objects_.size() >= kMaxObjects) {
+    problem_ = "the file has more than 2^32 lists, tuples and dicts (expected fewer)";
     return false;
   }
   if (!charge(sizeof(Object))) return false;
@@ -135,8 +136,7 @@ bool ValueStore::add_object(ValueKind kind, Value& made) {
 
 bool ValueStore::add_items(Object& object, std::span<const Value> items) {
   if (object.state != State::kPlain) {
-    problem_ = text(name(object.kind),
-                    " changes after it was complete and in use (expected: complete before use)");
+    problem_ = text(name(object.kind), " is modified after it was used (expected complete values)");
     return false;
   }
   if (items.empty()) return true;
@@ -156,7 +156,7 @@ bool ValueStore::add_items(Object& object, std::span<const Value> items) {
   return true;
 }
 
-// The room is used again by the next list of its like; a large one goes back.
+// The vector is reused by a later list, unless it is large.
 void ValueStore::drop_items(Object& object) {
   if (object.state != State::kPlain || object.count == 0) return;
   constexpr size_t kRoomWorthKeeping = 1024;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values that a pickle or a JSON text is made of, kept in flat tables: a value is 16 bytes, a
-// string is kept once, and nothing points, so that depth, cycles and sharing cost nothing to build
-// or to drop. Readers of syntax (pickle_machine.cc, JSON) fill it; snapshot_builder.cc reads it.
+// The values of a pickle or JSON text, in flat tables. A value has 16 bytes, equal strings are
+// stored once, and containers are indexes instead of pointers, so nesting, cycles and sharing are
+// cheap to build and to destroy. The parsers (pickle_machine.cc, json_reader.cc) fill a store and
+// snapshot_builder.cc reads it.
 //
-// Memory is bounded by ReadLimits: a change that would exceed it returns false and changes nothing;
-// so does a change of a value that was adopted or converted. problem() then says why.
+// Memory is bounded by ReadLimits. An operation that would exceed them, or that modifies a
+// container which was adopted or converted, returns false without effect, and problem() has the
+// message. Not thread safe.
 #pragma once
 
 #include <bit>
@@ -29,7 +31,7 @@ struct ReadLimits {
 };
 
 // Device indexes in a file are below this.
-inline constexpr uint64_t kMostDevices = 4096;
+inline constexpr uint64_t kMaxDevices = 4096;
 
 // A string hash with a random seed per instance, so that no file can contain strings that are
 // chosen to collide.
@@ -62,13 +64,13 @@ enum class ValueKind : uint8_t {
   kLargeInteger,  // from 2^63 to 2^64 - 1
   kFloat,
   kString,
-  kBytes,  // nobody wants them: they are not kept
+  kBytes,  // contents are not stored
   kTuple,
   kList,
   kDict,
 };
 
-// "a list", "a string": for messages.
+// "a list", "a string" and so on, for messages.
 std::string_view name(ValueKind kind);
 
 struct Value {
@@ -94,14 +96,15 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// Looks at every dict when its items are complete, and may take it in its own form, so that
-// millions of them need not be kept in this one.
+// Called with every complete dict. It may convert the dict to a representation of its own, so that
+// millions of dicts need not be stored as values.
 class DictAdopter {
  public:
-  enum class Answer { kNotMine, kTaken, kWrong };
+  enum class Outcome { kDeclined, kAdopted, kInvalid };
   virtual ~DictAdopter() = default;
-  // Keys and values in turn. kTaken: `number` is what to find it by. kWrong: problem() says why.
-  virtual Answer adopt(std::span<const Value> items, uint32_t& number) = 0;
+  // `items` alternates keys and values. kAdopted: `number` identifies the dict from now on.
+  // kInvalid: problem() has the message.
+  virtual Outcome adopt(std::span<const Value> items, uint32_t& number) = 0;
   virtual const std::string& problem() const = 0;
 };
 
@@ -111,56 +114,57 @@ class ValueStore {
   ValueStore(const ValueStore&) = delete;
   ValueStore& operator=(const ValueStore&) = delete;
 
-  // The adopter outlives the filling.
+  // REQUIRES: the adopter outlives the last call of set_items().
   void set_adopter(DictAdopter& adopter) { adopter_ = &adopter; }
 
-  // Equal strings have equal indexes; the n-th distinct one has index n, from 0.
+  // Equal strings have equal indexes. Indexes count distinct strings from 0.
   bool add_string(std::string_view bytes, Value& made);
   bool add_list(Value& made) { return add_object(ValueKind::kList, made); }
   bool add_dict(Value& made) { return add_object(ValueKind::kDict, made); }
   bool add_tuple(std::span<const Value> items, Value& made);
 
-  // Items of a dict are keys and values in turn; where a key stands twice, the later one counts.
-  // REQUIRES: `list` is one; `dict` is one, and the count of items even.
+  // The items of a dict alternate keys and values. Of duplicate keys, the last one counts.
+  // REQUIRES: `list` is a list; `dict` is a dict and items.size() is even.
   bool append(Value list, std::span<const Value> items);
   bool set_items(Value dict, std::span<const Value> items);
 
   std::string_view string_at(uint32_t index) const { return strings_[index]; }
   size_t string_count() const { return strings_.size(); }
-  // Of a list or tuple: its items. Of a dict: keys and values. Empty for what was adopted or
-  // converted. REQUIRES: a container.
+  // The items of a list or tuple, or the alternating keys and values of a dict. Empty if the
+  // container was adopted or converted.
+  // REQUIRES: a container.
   std::span<const Value> items(Value container) const;
 
-  // Under which number the adopter took a dict.
+  // The number that the adopter gave to a dict.
   std::optional<uint32_t> adopted(Value dict) const {
     const Object& object = objects_[dict.index()];
     return object.state == State::kAdopted ? std::optional(object.place) : std::nullopt;
   }
 
-  // A reader that has turned a container into something of its own may leave a number and give up
-  // the items; whoever changes the container later is refused.
+  // Replaces the items of a container by a number, after a reader converted them to its own
+  // representation. The container can no longer be modified.
   void convert(Value container, uint32_t number);
   std::optional<uint32_t> converted(Value container) const {
     const Object& object = objects_[container.index()];
     return object.state == State::kConverted ? std::optional(object.place) : std::nullopt;
   }
 
-  // Forgets the containers made since `object_count()` was `count`.
-  // REQUIRES: nobody refers to them any more.
+  // Removes the containers that were added since object_count() was `count`.
+  // REQUIRES: no other value refers to them.
   size_t object_count() const { return objects_.size(); }
   void forget_since(size_t count);
 
-  // Counts memory that others hold for the sake of these values.
+  // Counts memory that readers allocate for these values.
   bool charge(size_t bytes);
-  // Whether charge() would say yes.
+  // Whether charge() would succeed.
   bool can_hold(size_t bytes);
   const std::string& problem() const { return problem_; }
 
  private:
   enum class State : uint8_t { kPlain, kAdopted, kConverted };
 
-  // Of a tuple, `place` is where its items start in tuple_items_; of a plain list or dict that has
-  // items, where they are in item_lists_; of an adopted or converted one, its number.
+  // `place` of a tuple: index of its first item in tuple_items_. Of a plain list or dict with
+  // items: index in item_lists_. Of an adopted or converted container: its number.
   struct Object {
     ValueKind kind = ValueKind::kNone;
     State state = State::kPlain;
@@ -181,7 +185,7 @@ class ValueStore {
   std::vector<Value> tuple_items_;
   std::vector<std::vector<Value>> item_lists_;
   std::vector<uint32_t> free_item_lists_;
-  Value last_tuple_{};  // kNone: there is none yet
+  Value last_tuple_{};  // kNone: no tuple yet
   std::string problem_;
 };
 

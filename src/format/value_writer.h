@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The syntax that snapshot_writer.cc writes in: pickle or JSON. Values are written in order, each
-// dict's as key and value in turn.
+// The interface between snapshot_writer.cc and the output syntax: pickle or JSON. Values are
+// written in order; the contents of a dict alternate keys and values. Not thread safe.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace ashlar {
 
-// What a snapshot keeps once and uses many times.
-enum class Shared { kStack, kFrame, kForward };
+// Kinds of values that a snapshot stores once and refers to many times.
+enum class SharedKind { kStack, kFrame, kForward };
 
 class ValueWriter {
  public:
@@ -33,18 +33,18 @@ class ValueWriter {
   virtual void key(Key name) = 0;
 
   virtual void integer(int64_t value) = 0;
-  virtual void natural(uint64_t value) = 0;
+  virtual void unsigned_integer(uint64_t value) = 0;
   virtual void real(double value) = 0;
-  virtual void flag(bool value) = 0;
+  virtual void boolean(bool value) = 0;
   virtual void string(std::string_view value) = 0;
   virtual void string(Key word) = 0;
   virtual void pool(PoolId value) = 0;
 
-  // Whether the `index`-th thing of a kind was written before and now stands here again. If not,
-  // the next list or dict is it.
-  virtual bool reuse(Shared kind, uint32_t index) = 0;
+  // True: the shared value was written before, and a reference to it has been written. False: the
+  // caller writes it now, as the next list or dict.
+  virtual bool reuse(SharedKind kind, uint32_t index) = 0;
 
-  // Everything is there. Other kinds than ok come from the sink.
+  // Call after the last value. Errors are the sink's.
   virtual Status finish() = 0;
 
  protected:

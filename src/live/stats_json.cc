@@ -12,11 +12,11 @@ namespace {
 template <typename Allocator>
 void write_identity(JsonWriter& json, const Allocator& allocator) {
   json.key("number");
-  json.natural(allocator.number);
+  json.unsigned_integer(allocator.number);
   json.key("backend");
   json.string(allocator.backend);
   json.key("device");
-  json.natural(allocator.device);
+  json.unsigned_integer(allocator.device);
   json.key("device_name");
   json.string(allocator.device_name);
 }
@@ -40,9 +40,9 @@ void write_allocator(JsonWriter& json, const AllocatorStatus& allocator) {
   json.key("options");
   json.string(allocator.options);
   json.key("capacity_bytes");
-  json.natural(allocator.capacity_bytes);
+  json.unsigned_integer(allocator.capacity_bytes);
   json.key("is_history_on");
-  json.flag(allocator.is_history_on);
+  json.boolean(allocator.is_history_on);
   write_stats(json, allocator.stats);
   json.end_dict();
 }
@@ -61,7 +61,7 @@ std::string stats_json(const ProcessStatus& process) {
   JsonWriter json(sink);
   json.begin_dict();
   json.key("version");
-  json.natural(1);
+  json.unsigned_integer(1);
   json.key("pid");
   json.integer(process.pid);
   json.key("program");

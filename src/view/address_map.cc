@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments from the pieces that are mapped, then the allocations in them, then what lies between.
+// Assembles segments from mapped pieces, places the allocations in them, and fills the gaps.
 #include "view/address_map.h"
 
 #include <algorithm>
@@ -11,25 +11,25 @@
 #include "engine/size_policy.h"
 #include "view/columns.h"
 #include "view/extent_map.h"
-#include "view/pixels.h"
+#include "view/small_elements.h"
 
 namespace ashlar::view {
 namespace {
 
-constexpr size_t kMostBlocks = 20'000;
-constexpr size_t kMostStretches = 20'000;
-// Blocks without a segment that lie as close as this share one.
+constexpr size_t kMaxBlocks = 20'000;
+constexpr size_t kMaxStretches = 20'000;
+// Blocks without a segment share a segment if they are at most this far apart.
 constexpr uint64_t kNearBytes = kSmallSegmentBytes;
 
-// A segment that is being put together.
+// A segment under construction.
 struct Site {
   MapSegment segment{};
-  std::vector<AddressRange> mapped{};  // by address; no two touch
+  std::vector<AddressRange> mapped{};  // by address; not adjacent
 };
 
 std::vector<Site> sites_of(const std::vector<SegmentPiece>& pieces) {
   std::vector<Site> sites;
-  std::map<uint32_t, size_t> site_of;  // by owner: of pieces that belong together
+  std::map<uint32_t, size_t> site_of;  // by SegmentPiece::owner
   for (const SegmentPiece& piece : pieces) {
     const auto [known, is_new] = site_of.try_emplace(piece.owner, sites.size());
     if (piece.owner == kNever || is_new) {
@@ -37,7 +37,7 @@ std::vector<Site> sites_of(const std::vector<SegmentPiece>& pieces) {
       sites.push_back({.segment = {.range = piece.range,
                                    .stream = piece.stream,
                                    .pool = piece.pool,
-                                   .comes_and_goes = piece.comes_and_goes},
+                                   .is_expandable = piece.is_expandable},
                        .mapped = {piece.range}});
       continue;
     }
@@ -50,13 +50,13 @@ std::vector<Site> sites_of(const std::vector<SegmentPiece>& pieces) {
   return sites;
 }
 
-// An allocation and the block that it is in, as far as that is known.
+// An allocation and the address range of its block, as far as known.
 struct Placed {
   uint32_t id = 0;
   AddressRange range{};
 };
 
-// The size of the blocks that are live at the end, where the file tells.
+// The sizes of the blocks that are live in the snapshot, by address.
 std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document) {
   std::unordered_map<uint64_t, size_t> bytes;
   for (const SnapshotSegment& segment : document.recording().snapshot().segments) {
@@ -70,11 +70,11 @@ std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document)
   return bytes;
 }
 
-// By address; none reaches into the next.
+// The allocations at a moment, by address, without overlaps.
 std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
   const std::unordered_map<uint64_t, size_t> at_end = final_block_bytes(document);
   std::vector<Placed> placed;
-  for (const uint32_t rank : document.lives().at(moment)) {
+  for (const uint32_t rank : document.intervals().at(moment)) {
     const Allocation& allocation = document.allocation(rank);
     if (allocation.bytes == 0) continue;
     uint64_t bytes = document.block_bytes(allocation.bytes);
@@ -85,11 +85,11 @@ std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
     bytes = std::min(bytes, UINT64_MAX - allocation.address.value());
     placed.push_back({document.ids()[rank], {allocation.address, bytes}});
   }
-  // Of several at one address, which a trace with gaps may lead to, the one that was seen being
-  // made counts, or else the first seen: the others came later, unseen.
+  // An incomplete trace may have several allocations at one address. Prefer one with an alloc
+  // entry, then the first; the others were allocated later without an entry.
   const auto key = [&](const Placed& each) {
     const Allocation& allocation = document.allocations().all[each.id];
-    return std::tuple(each.range.begin, allocation.was_there_before(), each.id);
+    return std::tuple(each.range.begin, allocation.predates_trace(), each.id);
   };
   std::sort(placed.begin(), placed.end(),
             [&](const Placed& a, const Placed& b) { return key(a) < key(b); });
@@ -102,10 +102,10 @@ std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
   return placed;
 }
 
-// Tiles one segment.
-class Tiler {
+// Fills one segment with blocks.
+class SegmentFiller {
  public:
-  Tiler(const Document& document, Site site, uint32_t moment)
+  SegmentFiller(const Document& document, Site site, uint32_t moment)
       : document_(document), site_(std::move(site)), moment_(moment) {
     at_ = site_.segment.range.begin;
   }
@@ -128,12 +128,12 @@ class Tiler {
   }
 
  private:
-  // A block keeps what would have been too little to split off.
+  // The block before the gap keeps a remainder that is too small to split off.
   void fill_up_to(DeviceAddress end) {
     const uint64_t gap = end - at_;
     std::vector<MapBlock>& blocks = site_.segment.blocks;
     const bool is_large = site_.segment.range.bytes != kSmallSegmentBytes;
-    const bool can_keep = !site_.segment.comes_and_goes && !blocks.empty() &&
+    const bool can_keep = !site_.segment.is_expandable && !blocks.empty() &&
                           blocks.back().allocation != kNever &&
                           gap <= (is_large ? kSmallLimitBytes : kMinBlockBytes - 1);
     if (can_keep) {
@@ -168,7 +168,7 @@ class Tiler {
   size_t next_mapped_ = 0;
 };
 
-// One for those that no segment holds, from the first of them on.
+// Makes a segment for allocations that are in no recorded segment, starting with placed[first].
 Site site_for(const Document& document, const std::vector<Placed>& placed, size_t first,
               DeviceAddress limit) {
   const Allocation& allocation = document.allocations().all[placed[first].id];
@@ -189,11 +189,11 @@ size_t count_blocks(const std::vector<MapSegment>& segments) {
   return count;
 }
 
-void merge_below(uint64_t least_bytes, std::vector<MapBlock>& blocks) {
+void merge_below(uint64_t min_bytes, std::vector<MapBlock>& blocks) {
   std::vector<MapBlock> merged;
   for (const MapBlock& block : blocks) {
     const bool joins =
-        !merged.empty() && block.bytes < least_bytes && merged.back().bytes < least_bytes;
+        !merged.empty() && block.bytes < min_bytes && merged.back().bytes < min_bytes;
     if (!joins) {
       merged.push_back(block);
       continue;
@@ -214,77 +214,77 @@ std::vector<MapSegment> find_map(const Document& document, uint32_t moment) {
   std::vector<Site> sites = sites_of(document.segments().at(moment));
   std::vector<MapSegment> segments;
   size_t next = 0;
-  const auto tile = [&](Site site) {
+  const auto fill = [&](Site site) {
     const AddressRange range = site.segment.range;
-    Tiler tiler(document, std::move(site), moment);
+    SegmentFiller filler(document, std::move(site), moment);
     for (; next < placed.size() && range.contains(placed[next].range.begin); ++next) {
-      tiler.add(placed[next]);
+      filler.add(placed[next]);
     }
-    segments.push_back(tiler.finish());
+    segments.push_back(filler.finish());
   };
-  const auto house_those_before = [&](DeviceAddress limit) {
+  const auto add_unowned_before = [&](DeviceAddress limit) {
     while (next < placed.size() && placed[next].range.begin < limit) {
-      tile(site_for(document, placed, next, limit));
+      fill(site_for(document, placed, next, limit));
     }
   };
   DeviceAddress end{};
   for (Site& site : sites) {
-    // Segments that come and go may interleave in files that make no sense; the first one counts.
+    // Expandable segments may overlap in inconsistent files; the first one counts.
     if (site.segment.range.begin < end) continue;
-    house_those_before(site.segment.range.begin);
+    add_unowned_before(site.segment.range.begin);
     end = site.segment.range.end();
-    tile(std::move(site));
+    fill(std::move(site));
   }
-  house_those_before(DeviceAddress(UINT64_MAX));
+  add_unowned_before(DeviceAddress(UINT64_MAX));
   return segments;
 }
 
-void merge_small_blocks(std::vector<MapSegment>& segments, size_t most_blocks) {
+void merge_small_blocks(std::vector<MapSegment>& segments, size_t max_blocks) {
   uint64_t total_bytes = 0;
   for (const MapSegment& segment : segments) total_bytes += segment.range.bytes;
   merge_until(
-      std::max(most_blocks, segments.size()), total_bytes, [&] { return count_blocks(segments); },
-      [&](uint64_t least_bytes) {
-        for (MapSegment& segment : segments) merge_below(least_bytes, segment.blocks);
+      std::max(max_blocks, segments.size()), total_bytes, [&] { return count_blocks(segments); },
+      [&](uint64_t min_bytes) {
+        for (MapSegment& segment : segments) merge_below(min_bytes, segment.blocks);
       });
 }
 
 namespace {
 
-// The allocation in a block, if it is one.
+// The allocation in a block, or null.
 const Allocation* allocation_in(const Document& document, const MapBlock& block) {
   return block.allocation == kNever ? nullptr : &document.allocations().all[block.allocation];
 }
 
 void add_segments(const Document& document, const std::vector<MapSegment>& segments,
-                  Columns& answer) {
+                  Columns& response) {
   using Segment = const MapSegment&;
-  answer.add("segment_address", segments, [](Segment each) { return each.range.begin.value(); });
-  answer.add("segment_bytes", segments,
-             [](Segment each) { return static_cast<double>(each.range.bytes); });
-  answer.add("segment_stream", segments,
-             [&](Segment each) { return document.stream_of(each.stream); });
-  answer.add("segment_pool", segments, [&](Segment each) { return document.pool_of(each.pool); });
+  response.add("segment_address", segments, [](Segment each) { return each.range.begin.value(); });
+  response.add("segment_bytes", segments,
+               [](Segment each) { return static_cast<double>(each.range.bytes); });
+  response.add("segment_stream", segments,
+               [&](Segment each) { return document.stream_of(each.stream); });
+  response.add("segment_pool", segments, [&](Segment each) { return document.pool_of(each.pool); });
   const bool has_views = document.recording().options().engine == EngineKind::kPaged;
-  answer.add("segment_kind", segments, [&](Segment each) -> uint8_t {
-    if (!each.comes_and_goes) return 0;
+  response.add("segment_kind", segments, [&](Segment each) -> uint8_t {
+    if (!each.is_expandable) return 0;
     return has_views ? 2 : 1;
   });
 }
 
-void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, Columns& answer) {
+void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, Columns& response) {
   using Block = const MapBlock&;
-  answer.add("block_offset", blocks, [](Block each) { return static_cast<double>(each.offset); });
-  answer.add("block_bytes", blocks, [](Block each) { return static_cast<double>(each.bytes); });
-  answer.add("block_state", blocks, [](Block each) { return static_cast<uint8_t>(each.state); });
-  answer.add("block_requested", blocks,
-             [](Block each) { return static_cast<double>(each.requested_bytes); });
-  answer.add("block_allocation", blocks, [](Block each) { return each.allocation; });
-  answer.add("block_stack", blocks, [&](Block each) {
+  response.add("block_offset", blocks, [](Block each) { return static_cast<double>(each.offset); });
+  response.add("block_bytes", blocks, [](Block each) { return static_cast<double>(each.bytes); });
+  response.add("block_state", blocks, [](Block each) { return static_cast<uint8_t>(each.state); });
+  response.add("block_requested", blocks,
+               [](Block each) { return static_cast<double>(each.requested_bytes); });
+  response.add("block_allocation", blocks, [](Block each) { return each.allocation; });
+  response.add("block_stack", blocks, [&](Block each) {
     const Allocation* one = allocation_in(document, each);
     return one == nullptr ? kNever : document.stack_of(*one);
   });
-  answer.add("block_made", blocks, [&](Block each) {
+  response.add("block_made", blocks, [&](Block each) {
     const Allocation* one = allocation_in(document, each);
     return one == nullptr ? kNever : one->made;
   });
@@ -295,8 +295,8 @@ void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, C
 std::string map_at(const Document& document, uint32_t moment) {
   std::vector<MapSegment> segments = find_map(document, moment);
   ExtentMap extents = find_extents(document, moment, segments);
-  merge_small_blocks(segments, kMostBlocks);
-  merge_small_stretches(extents, kMostStretches);
+  merge_small_blocks(segments, kMaxBlocks);
+  merge_small_stretches(extents, kMaxStretches);
   std::vector<uint32_t> first_blocks;
   std::vector<MapBlock> blocks;
   for (const MapSegment& segment : segments) {
@@ -304,12 +304,12 @@ std::string map_at(const Document& document, uint32_t moment) {
     blocks.insert(blocks.end(), segment.blocks.begin(), segment.blocks.end());
   }
   first_blocks.push_back(static_cast<uint32_t>(blocks.size()));
-  Columns answer;
-  add_segments(document, segments, answer);
-  answer.add("segment_first", first_blocks);
-  add_blocks(document, blocks, answer);
-  add_extents(document, extents, answer);
-  return answer.take();
+  Columns response;
+  add_segments(document, segments, response);
+  response.add("segment_first", first_blocks);
+  add_blocks(document, blocks, response);
+  add_extents(document, extents, response);
+  return response.take();
 }
 
 }  // namespace ashlar::view

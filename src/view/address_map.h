@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies where at a moment: segments and their blocks. Pure functions.
+// The address map: segments and blocks at a moment of the trace. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -19,27 +19,27 @@ struct MapBlock {
   uint64_t bytes = 0;
   BlockState state = BlockState::kFree;
   uint64_t requested_bytes = 0;
-  uint32_t allocation = kNever;  // its id
+  uint32_t allocation = kNever;  // id of the allocation in the block
 };
 
-// Blocks in order, which tile it:  sum(block.bytes) == range.bytes.
+// The blocks tile the segment in order: sum(block.bytes) == range.bytes.
 struct MapSegment {
   AddressRange range{};
   StreamId stream{};
   PoolId pool{};
-  bool comes_and_goes = false;
+  bool is_expandable = false;
   std::vector<MapBlock> blocks{};
 };
 
-// By address. What lies in no segment that the recording tells of gets one of its own.
+// Segments by address. Allocations outside of all recorded segments get segments of their own.
 std::vector<MapSegment> find_map(const Document& document, uint32_t moment);
 
-// Neighbours that are too small to be seen become one, until there are no more than `most_blocks`,
-// or nothing is left to merge.
-void merge_small_blocks(std::vector<MapSegment>& segments, size_t most_blocks);
+// Merges adjacent small blocks until at most `max_blocks` remain, or nothing can be merged.
+void merge_small_blocks(std::vector<MapSegment>& segments, size_t max_blocks);
 
-// As columns, of a bounded number of blocks, with the extents behind them (extent_map.h). REQUIRES:
-// a moment of the document.
+// The map as columns (docs/formats/view.md), including extents (extent_map.h), with small blocks
+// merged.
+// REQUIRES: moment < document.entry_count().
 std::string map_at(const Document& document, uint32_t moment);
 
 }  // namespace ashlar::view

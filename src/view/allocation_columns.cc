@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One column after the other.
+// Builds the columns one by one.
 #include "view/allocation_columns.h"
 
 namespace ashlar::view {
 namespace {
 
 template <typename Value, typename Get>
-void add_column(const Document& document, const std::vector<uint32_t>& ids, Columns& answer,
+void add_column(const Document& document, const std::vector<uint32_t>& ids, Columns& response,
                 const char* name, Get get) {
   std::vector<Value> values;
   values.reserve(ids.size());
   for (const uint32_t id : ids) values.push_back(get(document.allocations().all[id]));
-  answer.add(name, values);
+  response.add(name, values);
 }
 
 }  // namespace
 
-void add_allocations(const Document& document, const std::vector<uint32_t>& ids, Columns& answer) {
+void add_allocations(const Document& document, const std::vector<uint32_t>& ids,
+                     Columns& response) {
   const auto add = [&](const char* name, auto get) {
-    add_column<uint32_t>(document, ids, answer, name, get);
+    add_column<uint32_t>(document, ids, response, name, get);
   };
-  answer.add("id", ids);
-  add_column<double>(document, ids, answer, "bytes",
+  response.add("id", ids);
+  add_column<double>(document, ids, response, "bytes",
                      [](const Allocation& each) { return static_cast<double>(each.bytes); });
   add("made", [](const Allocation& each) { return each.made; });
   add("freed", [](const Allocation& each) { return each.completed; });
@@ -32,12 +33,12 @@ void add_allocations(const Document& document, const std::vector<uint32_t>& ids,
 }
 
 void add_allocation_details(const Document& document, const std::vector<uint32_t>& ids,
-                            Columns& answer) {
-  add_column<double>(document, ids, answer, "made_us",
+                            Columns& response) {
+  add_column<double>(document, ids, response, "made_us",
                      [&](const Allocation& each) { return document.time_us(each.made); });
-  add_column<double>(document, ids, answer, "freed_us",
+  add_column<double>(document, ids, response, "freed_us",
                      [&](const Allocation& each) { return document.time_us(each.completed); });
-  add_column<uint64_t>(document, ids, answer, "address",
+  add_column<uint64_t>(document, ids, response, "address",
                        [](const Allocation& each) { return each.address.value(); });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The columns that tell of allocations, wherever they stand. Pure functions.
+// The columns that describe allocations, shared by several responses. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace ashlar::view {
 
-// `id`, `bytes`, `made`, `freed`, `stack`, `stream`, `pool`, by row.
-void add_allocations(const Document& document, const std::vector<uint32_t>& ids, Columns& answer);
-// And `made_us`, `freed_us`, `address`.
+// Adds `id`, `bytes`, `made`, `freed`, `stack`, `stream` and `pool`, with one row per id.
+void add_allocations(const Document& document, const std::vector<uint32_t>& ids, Columns& response);
+// Adds `made_us`, `freed_us` and `address`.
 void add_allocation_details(const Document& document, const std::vector<uint32_t>& ids,
-                            Columns& answer);
+                            Columns& response);
 
 }  // namespace ashlar::view

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table says where each column begins, which is known when all are there.
+// The header contains the offsets of the columns, so it is written last.
 #include "view/columns.h"
 
 #include <bit>
@@ -18,7 +18,7 @@ constexpr size_t kAlignment = 8;
 constexpr std::string_view kMagic = "ASHV";
 constexpr size_t kHeadBytes = 8;
 
-static_assert(std::endian::native == std::endian::little, "columns are copied as they are");
+static_assert(std::endian::native == std::endian::little, "columns are copied without conversion");
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers as the page reads them fastest: typed columns in one piece of little-endian bytes, as
-// docs/formats/view.md lays them out.
+// Binary responses: typed columns in little-endian byte order, as specified in
+// docs/formats/view.md. JavaScript reads them without parsing.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ class Columns {
     add({name, column_type<Number>(), sizeof(Number)}, {bytes, values.size() * sizeof(Number)});
   }
 
-  // A number for each of the items.
+  // Adds number_of(item) for each item.
   template <typename Item, typename NumberOf>
   void add(std::string_view name, const std::vector<Item>& items, const NumberOf& number_of) {
     std::vector<std::invoke_result_t<const NumberOf&, const Item&>> values;
@@ -45,7 +45,7 @@ class Columns {
     add(name, values);
   }
 
-  // The answer; the columns in the order in which they were added.
+  // Returns the response, with the columns in the order in which they were added.
   std::string take();
 
  private:
@@ -57,8 +57,8 @@ class Columns {
   void add(const Kind& kind, std::string_view bytes);
 
   std::string table_{};
-  std::string values_{};            // each column at a multiple of eight
-  std::vector<uint64_t> places_{};  // within them
+  std::string values_{};            // all columns, each aligned to eight bytes
+  std::vector<uint64_t> places_{};  // offsets of the columns in values_
 };
 
 }  // namespace ashlar::view

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Built once, in passes over the trace; each grows with its length, and none with its square.
+// Builds the indexes in a constant number of linear passes over the trace.
 #include "view/document.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "analysis/recorded_sizes.h"
+#include "analysis/recorded_size_policy.h"
 #include "analysis/timeline.h"
 
 namespace ashlar::view {
 namespace {
+
+constexpr uint64_t kMaxBytes = uint64_t{1} << 48;  // larger sizes in a file are implausible
 
 std::unique_ptr<const std::vector<TraceEntry>> make_placeholder(const DeviceRecording& recording) {
   if (recording.has_history()) return nullptr;
@@ -21,8 +23,9 @@ std::unique_ptr<const std::vector<TraceEntry>> make_placeholder(const DeviceReco
   return std::make_unique<const std::vector<TraceEntry>>(1, only);
 }
 
+// Appends the key unless it is known.
 template <typename Key>
-void give_place(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& places) {
+void add_unique(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& places) {
   if (places.try_emplace(key, static_cast<uint32_t>(all.size())).second) all.push_back(key);
 }
 
@@ -33,88 +36,86 @@ Document::Document(std::shared_ptr<const Recording> recording, DeviceIndex devic
       placeholder_(make_placeholder(recording_)),
       trace_(placeholder_ ? placeholder_.get() : &recording_.trace()),
       segments_(recording_.snapshot(), device, *trace_) {
-  order_by_age();
-  name_streams_and_pools();
-  sum_up();
-  follow_reserved();
+  rank_by_age();
+  number_streams_and_pools();
+  compute_sums();
+  compute_reserved();
   group();
 }
 
-void Document::order_by_age() {
+void Document::rank_by_age() {
   const std::vector<Allocation>& all = allocations().all;
   ids_.reserve(all.size());
   for (uint32_t id = 0; id < all.size(); ++id) {
-    if (all[id].was_there_before()) ids_.push_back(id);
+    if (all[id].predates_trace()) ids_.push_back(id);
   }
   for (uint32_t id = 0; id < all.size(); ++id) {
-    if (!all[id].was_there_before()) ids_.push_back(id);
+    if (!all[id].predates_trace()) ids_.push_back(id);
   }
-  std::vector<Life> lives;
-  lives.reserve(all.size());
+  std::vector<EntryInterval> intervals;
+  intervals.reserve(all.size());
   bytes_.reserve(all.size());
   for (const uint32_t id : ids_) {
-    const uint32_t begin = all[id].was_there_before() ? 0 : all[id].made;
-    lives.push_back({.begin = begin, .end = all[id].completed});
+    const uint32_t begin = all[id].predates_trace() ? 0 : all[id].made;
+    intervals.push_back({.begin = begin, .end = all[id].completed});
     bytes_.push_back(all[id].bytes);
   }
-  lives_ = Lives(std::move(lives), entry_count());
+  intervals_ = IntervalIndex(std::move(intervals), entry_count());
 }
 
-void Document::name_streams_and_pools() {
-  give_place(StreamId(), streams_, stream_places_);
-  give_place(PoolId(), pools_, pool_places_);
+void Document::number_streams_and_pools() {
+  add_unique(StreamId(), streams_, stream_indexes_);
+  add_unique(PoolId(), pools_, pool_indexes_);
   for (const Allocation& allocation : allocations().all) {
-    give_place(allocation.stream, streams_, stream_places_);
-    give_place(allocation.pool, pools_, pool_places_);
+    add_unique(allocation.stream, streams_, stream_indexes_);
+    add_unique(allocation.pool, pools_, pool_indexes_);
   }
   for (const SegmentPiece& piece : segments_.all()) {
-    give_place(piece.stream, streams_, stream_places_);
-    give_place(piece.pool, pools_, pool_places_);
+    add_unique(piece.stream, streams_, stream_indexes_);
+    add_unique(piece.pool, pools_, pool_indexes_);
   }
   for (const SnapshotExtent& extent : recording_.snapshot().extents) {
     if (extent.device != device()) continue;
-    give_place(extent.stream, streams_, stream_places_);
-    give_place(extent.pool, pools_, pool_places_);
+    add_unique(extent.stream, streams_, stream_indexes_);
+    add_unique(extent.pool, pools_, pool_indexes_);
   }
 }
 
 uint64_t Document::block_bytes(uint64_t requested_bytes) const {
-  constexpr uint64_t kMostBytes = uint64_t{1} << 48;  // what is more is nonsense
-  return RecordedSizes(recording_.options()).block_bytes(std::min(requested_bytes, kMostBytes));
+  return RecordedSizePolicy(recording_.options()).block_bytes(std::min(requested_bytes, kMaxBytes));
 }
 
-// Changes first, then their sums. They wrap where a file holds nonsense, and harm nobody.
-void Document::sum_up() {
-  const RecordedSizes sizes(recording_.options());
-  constexpr uint64_t kMostBytes = uint64_t{1} << 48;
+// Collects the changes by entry, then sums them up. Sums may wrap for inconsistent files.
+void Document::compute_sums() {
+  const RecordedSizePolicy sizes(recording_.options());
   std::vector<uint64_t> requested(entry_count());
   allocated_.resize(entry_count());
-  const std::vector<Life>& lives = lives_.all();
-  for (size_t rank = 0; rank < lives.size(); ++rank) {
+  const std::vector<EntryInterval>& intervals = intervals_.all();
+  for (size_t rank = 0; rank < intervals.size(); ++rank) {
     const uint64_t wanted = bytes_[rank];
-    const uint64_t got = wanted == 0 ? 0 : sizes.block_bytes(std::min(wanted, kMostBytes));
-    requested[lives[rank].begin] += wanted;
-    allocated_[lives[rank].begin] += got;
-    if (lives[rank].end >= entry_count()) continue;
-    requested[lives[rank].end] -= wanted;
-    allocated_[lives[rank].end] -= got;
+    const uint64_t got = wanted == 0 ? 0 : sizes.block_bytes(std::min(wanted, kMaxBytes));
+    requested[intervals[rank].begin] += wanted;
+    allocated_[intervals[rank].begin] += got;
+    if (intervals[rank].end >= entry_count()) continue;
+    requested[intervals[rank].end] -= wanted;
+    allocated_[intervals[rank].end] -= got;
   }
   for (uint32_t entry = 1; entry < entry_count(); ++entry) {
     requested[entry] += requested[entry - 1];
     allocated_[entry] += allocated_[entry - 1];
   }
-  requested_ = Series(std::move(requested));
+  requested_ = TimeSeries(std::move(requested));
   for (uint32_t entry = 1; entry < entry_count(); ++entry) {
     if (requested_.at(entry) > requested_.at(peak_)) peak_ = entry;
   }
 }
 
-void Document::follow_reserved() {
-  const uint64_t before = reserved_before(recording_.snapshot(), device());
+void Document::compute_reserved() {
+  const uint64_t before = initial_reserved_bytes(recording_.snapshot(), device());
   uint64_t now = before;
   uint64_t most = before;
   for (uint32_t entry = 0; entry < entry_count(); ++entry) {
-    const uint64_t change = reserved_change((*trace_)[entry]);
+    const uint64_t change = reserved_delta((*trace_)[entry]);
     now += change;
     if (entry == 0 || change != 0) reserved_.push_back({.entry = entry, .bytes = now});
     if (now > most) {
@@ -125,7 +126,7 @@ void Document::follow_reserved() {
       reserved_peak_ = entry;
     }
   }
-  // Memory is taken from the device just before the allocation that needs it.
+  // Memory is obtained from the device just before the allocation that needs it.
   const uint32_t next = reserved_peak_ + 1;
   const bool is_for_next =
       most > before && next < entry_count() && (*trace_)[next].action == TraceAction::kAlloc;
@@ -133,12 +134,12 @@ void Document::follow_reserved() {
 }
 
 void Document::group() {
-  const Groups::Members members{
-      .lives = lives_, .bytes = bytes_, .entry_count = entry_count(), .peak = peak_};
+  const GroupRanking::Members members{
+      .intervals = intervals_, .bytes = bytes_, .entry_count = entry_count(), .peak = peak_};
   std::vector<uint32_t> group_of(ids_.size());
   const auto by = [&](auto key) {
     for (uint32_t rank = 0; rank < group_of.size(); ++rank) group_of[rank] = key(allocation(rank));
-    return Groups(members, group_of);
+    return GroupRanking(members, group_of);
   };
   groups_[0] = by([this](const Allocation& each) { return stack_of(each); });
   groups_[1] = by([this](const Allocation& each) { return stream_of(each.stream); });
@@ -158,7 +159,7 @@ std::vector<Document::Step>::const_iterator Document::reserved_step(uint32_t mom
 
 uint64_t Document::reserved_at(uint32_t moment) const { return reserved_step(moment)->bytes; }
 
-uint64_t Document::most_reserved(Moments range) const {
+uint64_t Document::max_reserved(EntryRange range) const {
   auto step = reserved_step(range.begin);
   uint64_t most = step->bytes;
   while (++step != reserved_.end() && step->entry < range.end) most = std::max(most, step->bytes);

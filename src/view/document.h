@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One device's part of one recorded run, prepared so that any question about it is answered in a
-// moment: what is there when, in the order in which it came, and how much of it. Constant once
-// built, and so thread safe.
+// One device's part of a recording, indexed for the viewer's requests: which allocations exist at a
+// moment, in allocation order, and sums over time. A moment is the state after a trace entry.
+// Immutable and therefore thread safe.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 #include "analysis/allocations.h"
 #include "analysis/recording.h"
-#include "view/groups.h"
-#include "view/lives.h"
+#include "view/group_ranking.h"
+#include "view/interval_index.h"
 #include "view/segment_history.h"
-#include "view/series.h"
+#include "view/time_series.h"
 
 namespace ashlar::view {
 
 enum class Grouping { kStack, kStream, kPool };
 
-// Allocations have two numbers: their id, by which the world knows them (their position in
-// Allocations::all), and their age rank, which counts from the oldest: those that were there before
-// the trace, then in the order in which they were made.
+// Allocations have two numbers. The id, used in responses, is the index in Allocations::all. The
+// age rank counts from the oldest: first the allocations that predate the trace, then the others in
+// the order of their alloc entries.
 class Document {
  public:
-  // REQUIRES: the recording has the device.
+  // REQUIRES: recording->has_device(device).
   Document(std::shared_ptr<const Recording> recording, DeviceIndex device);
 
   const Recording& recording() const { return recording_.recording(); }
@@ -40,60 +40,63 @@ class Document {
   const std::vector<TraceEntry>& trace() const { return *trace_; }
   uint32_t entry_count() const { return static_cast<uint32_t>(trace_->size()); }
 
-  // --- allocations
+  // Allocations. By age rank: when they occupy memory, including pending frees; their requested
+  // sizes; their ids.
   const Allocations& allocations() const { return recording_.allocations(); }
-  // By age rank: when they occupy memory (pending time included), how much, and their ids.
-  const Lives& lives() const { return lives_; }
+  const IntervalIndex& intervals() const { return intervals_; }
   const std::vector<uint64_t>& bytes() const { return bytes_; }
   const std::vector<uint32_t>& ids() const { return ids_; }
   const Allocation& allocation(uint32_t rank) const { return allocations().all[ids_[rank]]; }
   uint32_t stack_of(const Allocation& allocation) const;
-  // Positions in streams() and pools().
-  uint32_t stream_of(StreamId stream) const { return stream_places_.at(stream); }
-  uint32_t pool_of(PoolId pool) const { return pool_places_.at(pool); }
-  // What a block that serves so many bytes has of them, as far as the settings tell.
+  // Indexes in streams() and pools().
+  uint32_t stream_of(StreamId stream) const { return stream_indexes_.at(stream); }
+  uint32_t pool_of(PoolId pool) const { return pool_indexes_.at(pool); }
+  // The size of the block for a request, according to the recorded options.
   uint64_t block_bytes(uint64_t requested_bytes) const;
 
-  // --- sums at each moment
-  const Series& requested() const { return requested_; }
+  // Bytes at a moment.
+  const TimeSeries& requested() const { return requested_; }
   uint64_t allocated_at(uint32_t moment) const { return allocated_[moment]; }
   uint64_t reserved_at(uint32_t moment) const;
-  // REQUIRES: not empty.
-  uint64_t most_reserved(Moments range) const;
-  // The first moment with the most requested.
+  // The maximum over a range.
+  // REQUIRES: the range is not empty.
+  uint64_t max_reserved(EntryRange range) const;
+  // The first moment with the peak of requested bytes.
   uint32_t peak() const { return peak_; }
-  // When the most was reserved first, with what it was reserved for: the moment whose gap a report
-  // explains. Where that was before the trace, the moment there at which the most was requested.
+  // The moment whose gap a report explains: the first moment with the peak of reserved bytes, after
+  // the allocation that needed them. If the peak was before the trace, the moment with that many
+  // reserved bytes and the most requested bytes.
   uint32_t reserved_peak() const { return reserved_peak_; }
 
-  // --- the rest
   const SegmentHistory& segments() const { return segments_; }
-  const Groups& groups(Grouping grouping) const { return groups_[static_cast<size_t>(grouping)]; }
+  const GroupRanking& groups(Grouping grouping) const {
+    return groups_[static_cast<size_t>(grouping)];
+  }
   const std::vector<StreamId>& streams() const { return streams_; }
   const std::vector<PoolId>& pools() const { return pools_; }
-  // Microseconds; not a number where the recording does not tell.
+  // Microseconds; NaN if the entry has no time.
   double time_us(uint32_t entry) const;
 
  private:
   struct Step {
     uint32_t entry = 0;
-    uint64_t bytes = 0;  // from here on
+    uint64_t bytes = 0;  // from this entry on
   };
 
   std::vector<Step>::const_iterator reserved_step(uint32_t moment) const;
-  void order_by_age();
-  void name_streams_and_pools();
-  void sum_up();
-  void follow_reserved();
+  void rank_by_age();
+  void number_streams_and_pools();
+  void compute_sums();
+  void compute_reserved();
   void group();
 
   DeviceRecording recording_;
   std::unique_ptr<const std::vector<TraceEntry>> placeholder_;  // null: there is a history
   const std::vector<TraceEntry>* trace_;                        // the recording's or placeholder_
-  Lives lives_{};
+  IntervalIndex intervals_{};
   std::vector<uint64_t> bytes_{};
   std::vector<uint32_t> ids_{};
-  Series requested_{};
+  TimeSeries requested_{};
   std::vector<uint64_t> allocated_{};
   std::vector<Step> reserved_{};
   uint32_t peak_ = 0;
@@ -101,9 +104,9 @@ class Document {
   SegmentHistory segments_;
   std::vector<StreamId> streams_{};
   std::vector<PoolId> pools_{};
-  std::map<StreamId, uint32_t> stream_places_{};
-  std::map<PoolId, uint32_t> pool_places_{};
-  Groups groups_[3]{};
+  std::map<StreamId, uint32_t> stream_indexes_{};
+  std::map<PoolId, uint32_t> pool_indexes_{};
+  GroupRanking groups_[3]{};
 };
 
 }  // namespace ashlar::view

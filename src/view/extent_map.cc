@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mappings that were there, then homes by what the program had mapped, then both cut by segments.
+// Determines the mappings and the home of each extent at a moment, and cuts the mappings by
+// segment.
 #include "view/extent_map.h"
 
 #include <algorithm>
 
-#include "view/pixels.h"
+#include "view/small_elements.h"
 
 namespace ashlar::view {
 namespace {
 
-// Both times are rounded down, each from its own reading of the clock.
+// Mapping times and entry times are separate clock readings, both rounded down.
 constexpr double kClockErrorUs = 1;
 
-// Whether all of a range is mapped. REQUIRES: pieces by address, of which none overlap.
+// Whether the pieces cover the whole range.
+// REQUIRES: pieces are sorted by address, without overlaps.
 bool is_covered(const std::vector<SegmentPiece>& pieces, AddressRange range) {
   const auto begins_after = [](DeviceAddress at, const SegmentPiece& piece) {
     return at < piece.range.begin;
@@ -28,47 +30,47 @@ bool is_covered(const std::vector<SegmentPiece>& pieces, AddressRange range) {
   return false;
 }
 
-class Finder {
+class ExtentLocator {
  public:
-  Finder(const Document& document, uint32_t moment)
+  ExtentLocator(const Document& document, uint32_t moment)
       : is_last_(moment + 1 == document.entry_count()),
         time_us_(document.time_us(moment)),
         pieces_(document.segments().at(moment)) {}
 
-  // No places: it was not there yet, as far as is known.
-  MapExtent at_moment(const SnapshotExtent& told) const {
-    MapExtent extent{.told = &told};
-    for (const SnapshotMapping& mapping : told.mappings) {
+  // Without places, the extent did not exist yet, as far as known.
+  MapExtent locate(const SnapshotExtent& recorded) const {
+    MapExtent extent{.recorded = &recorded};
+    for (const SnapshotMapping& mapping : recorded.mappings) {
       const bool was_there =
           is_last_ || static_cast<double>(mapping.made_us) <= time_us_ + kClockErrorUs;
       if (was_there) extent.places.push_back(mapping.address);
     }
     if (is_last_) {
-      extent.home = told.home;
+      extent.home = recorded.home;
       return extent;
     }
     size_t covered_count = 0;
     for (const DeviceAddress place : extent.places) {
-      if (!is_covered(pieces_, {place, told.bytes})) continue;
+      if (!is_covered(pieces_, {place, recorded.bytes})) continue;
       ++covered_count;
       extent.home = place;
     }
-    // Only one can be right where a trace has gaps: then none is claimed. Memory that is idle is
-    // told of where it was used last; of what is nowhere, a pause had the memory dropped.
+    // If the trace is incomplete and several mappings are covered, the home is unknown. Idle memory
+    // is traced where it was used last. If no mapping is covered, a pause had released the memory.
     if (covered_count != 1) extent.home = {};
     if (covered_count == 0) extent.places.clear();
     return extent;
   }
 
-  bool is_there(const MapExtent& extent) const { return is_last_ || !extent.places.empty(); }
+  bool exists(const MapExtent& extent) const { return is_last_ || !extent.places.empty(); }
 
  private:
   bool is_last_;
-  double time_us_;  // not a number: nothing was there yet
+  double time_us_;  // NaN: no mapping existed yet
   std::vector<SegmentPiece> pieces_;
 };
 
-// The parts of segments that the range covers.
+// Adds the intersections of the range with the segments.
 void add_stretches(const std::vector<MapSegment>& segments, AddressRange range,
                    const Stretch& stretch, ExtentMap& map) {
   const auto ends_before = [](const MapSegment& segment, DeviceAddress at) {
@@ -91,13 +93,13 @@ size_t count_stretches(const ExtentMap& map) {
   return count;
 }
 
-void merge_below(uint64_t least_bytes, std::vector<Stretch>& stretches) {
+void merge_below(uint64_t min_bytes, std::vector<Stretch>& stretches) {
   std::vector<Stretch> merged;
   for (const Stretch& stretch : stretches) {
     Stretch* last = merged.empty() ? nullptr : &merged.back();
     const bool joins = last != nullptr && last->offset + last->bytes == stretch.offset &&
-                       last->is_home == stretch.is_home && last->bytes < least_bytes &&
-                       stretch.bytes < least_bytes;
+                       last->is_home == stretch.is_home && last->bytes < min_bytes &&
+                       stretch.bytes < min_bytes;
     if (!joins) {
       merged.push_back(stretch);
       continue;
@@ -114,14 +116,14 @@ ExtentMap find_extents(const Document& document, uint32_t moment,
                        const std::vector<MapSegment>& segments) {
   ExtentMap map;
   map.stretches.resize(segments.size());
-  const Finder finder(document, moment);
-  for (const SnapshotExtent& told : document.recording().snapshot().extents) {
-    if (told.device != document.device()) continue;
-    MapExtent extent = finder.at_moment(told);
-    if (!finder.is_there(extent)) continue;
+  const ExtentLocator locator(document, moment);
+  for (const SnapshotExtent& recorded : document.recording().snapshot().extents) {
+    if (recorded.device != document.device()) continue;
+    MapExtent extent = locator.locate(recorded);
+    if (!locator.exists(extent)) continue;
     const auto number = static_cast<uint32_t>(map.extents.size());
     for (const DeviceAddress place : extent.places) {
-      add_stretches(segments, {place, told.bytes},
+      add_stretches(segments, {place, recorded.bytes},
                     {.extent = number, .is_home = place == extent.home}, map);
     }
     map.extents.push_back(std::move(extent));
@@ -133,21 +135,21 @@ ExtentMap find_extents(const Document& document, uint32_t moment,
   return map;
 }
 
-void merge_small_stretches(ExtentMap& map, size_t most_stretches) {
+void merge_small_stretches(ExtentMap& map, size_t max_stretches) {
   uint64_t total_bytes = 0;
   for (const std::vector<Stretch>& each : map.stretches) {
     for (const Stretch& stretch : each) total_bytes += stretch.bytes;
   }
   merge_until(
-      most_stretches, total_bytes, [&] { return count_stretches(map); },
-      [&](uint64_t least_bytes) {
-        for (std::vector<Stretch>& each : map.stretches) merge_below(least_bytes, each);
+      max_stretches, total_bytes, [&] { return count_stretches(map); },
+      [&](uint64_t min_bytes) {
+        for (std::vector<Stretch>& each : map.stretches) merge_below(min_bytes, each);
       });
 }
 
 namespace {
 
-void add_stretches(const ExtentMap& map, Columns& answer) {
+void add_stretches(const ExtentMap& map, Columns& response) {
   std::vector<uint32_t> firsts;
   std::vector<Stretch> all;
   for (const std::vector<Stretch>& each : map.stretches) {
@@ -155,33 +157,33 @@ void add_stretches(const ExtentMap& map, Columns& answer) {
     all.insert(all.end(), each.begin(), each.end());
   }
   firsts.push_back(static_cast<uint32_t>(all.size()));
-  answer.add("stretch_first", firsts);
-  answer.add("stretch_offset", all,
-             [](const Stretch& each) { return static_cast<double>(each.offset); });
-  answer.add("stretch_bytes", all,
-             [](const Stretch& each) { return static_cast<double>(each.bytes); });
-  answer.add("stretch_extent", all, [](const Stretch& each) { return each.extent; });
-  answer.add("stretch_is_home", all,
-             [](const Stretch& each) { return static_cast<uint8_t>(each.is_home ? 1 : 0); });
+  response.add("stretch_first", firsts);
+  response.add("stretch_offset", all,
+               [](const Stretch& each) { return static_cast<double>(each.offset); });
+  response.add("stretch_bytes", all,
+               [](const Stretch& each) { return static_cast<double>(each.bytes); });
+  response.add("stretch_extent", all, [](const Stretch& each) { return each.extent; });
+  response.add("stretch_is_home", all,
+               [](const Stretch& each) { return static_cast<uint8_t>(each.is_home ? 1 : 0); });
 }
 
 }  // namespace
 
-void add_extents(const Document& document, const ExtentMap& map, Columns& answer) {
+void add_extents(const Document& document, const ExtentMap& map, Columns& response) {
   using Each = const MapExtent&;
-  answer.add("extent_id", map.extents, [](Each each) { return each.told->id.value(); });
-  answer.add("extent_bytes", map.extents,
-             [](Each each) { return static_cast<double>(each.told->bytes); });
-  answer.add("extent_stream", map.extents,
-             [&](Each each) { return document.stream_of(each.told->stream); });
-  answer.add("extent_pool", map.extents,
-             [&](Each each) { return document.pool_of(each.told->pool); });
-  answer.add("extent_is_large", map.extents,
-             [](Each each) { return static_cast<uint8_t>(each.told->is_large ? 1 : 0); });
-  answer.add("extent_has_home", map.extents,
-             [](Each each) { return static_cast<uint8_t>(each.home ? 1 : 0); });
-  answer.add("extent_home", map.extents,
-             [](Each each) { return each.home.value_or(DeviceAddress()).value(); });
+  response.add("extent_id", map.extents, [](Each each) { return each.recorded->id.value(); });
+  response.add("extent_bytes", map.extents,
+               [](Each each) { return static_cast<double>(each.recorded->bytes); });
+  response.add("extent_stream", map.extents,
+               [&](Each each) { return document.stream_of(each.recorded->stream); });
+  response.add("extent_pool", map.extents,
+               [&](Each each) { return document.pool_of(each.recorded->pool); });
+  response.add("extent_is_large", map.extents,
+               [](Each each) { return static_cast<uint8_t>(each.recorded->is_large ? 1 : 0); });
+  response.add("extent_has_home", map.extents,
+               [](Each each) { return static_cast<uint8_t>(each.home ? 1 : 0); });
+  response.add("extent_home", map.extents,
+               [](Each each) { return each.home.value_or(DeviceAddress()).value(); });
   std::vector<uint32_t> firsts;
   std::vector<uint64_t> places;
   for (Each extent : map.extents) {
@@ -189,9 +191,9 @@ void add_extents(const Document& document, const ExtentMap& map, Columns& answer
     for (const DeviceAddress place : extent.places) places.push_back(place.value());
   }
   firsts.push_back(static_cast<uint32_t>(places.size()));
-  answer.add("place_first", firsts);
-  answer.add("place_address", places);
-  add_stretches(map, answer);
+  response.add("place_first", firsts);
+  response.add("place_address", places);
+  add_stretches(map, response);
 }
 
 }  // namespace ashlar::view

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The physical memory behind the addresses of a map: which extent is where at a moment, and where
-// else it is mapped. For recordings of engines that have extents; of others there are none. Pure
-// functions.
+// The physical memory behind the addresses of a map: the extents at a moment, with all addresses at
+// which they are mapped. Empty for recordings of engines without extents. Pure functions.
 //
-// At the last moment it is as the snapshot has it. Before that it is as the trace tells: a mapping
-// of the snapshot was there from the time it was made on, and the extent was at home where memory
-// was mapped for the program. Memory that was free is where it was used last. What was gone before
-// the snapshot was taken is not known.
+// An extent's home is the mapping at which its memory is handed out. At the last moment, mappings
+// and homes are those of the snapshot. At earlier moments they follow from the trace: a mapping of
+// the snapshot exists since its creation time, and the home is the mapping that the trace has
+// mapped for the program. Free memory stays where it was used last. Extents and mappings that were
+// removed before the snapshot are unknown.
 #pragma once
 
 #include <cstddef>
@@ -21,34 +21,33 @@
 namespace ashlar::view {
 
 struct MapExtent {
-  const SnapshotExtent* told = nullptr;  // by the snapshot
-  std::optional<DeviceAddress> home{};   // none: it is idle
-  std::vector<DeviceAddress> places{};   // where it is mapped, ascending
+  const SnapshotExtent* recorded = nullptr;  // in the snapshot
+  std::optional<DeviceAddress> home{};       // unset: idle
+  std::vector<DeviceAddress> places{};       // addresses of its mappings, ascending
 };
 
-// A part of a segment of the map that an extent is mapped at, or the part of that which the segment
-// has.
+// A part of a segment at which an extent is mapped. A mapping across segments has one stretch in
+// each.
 struct Stretch {
   uint64_t offset = 0;  // within the segment
   uint64_t bytes = 0;
-  uint32_t extent = kNever;  // position in ExtentMap::extents; none: several, merged
-  bool is_home = false;      // its memory is in use here, or could be; else it is away
+  uint32_t extent = kNever;  // index in ExtentMap::extents; kNever: several, merged
+  bool is_home = false;      // the memory is handed out here
 };
 
 struct ExtentMap {
   std::vector<MapExtent> extents{};             // by id
-  std::vector<std::vector<Stretch>> stretches;  // by segment; in order, none overlap
+  std::vector<std::vector<Stretch>> stretches;  // by segment; in order, without overlaps
 };
 
-// REQUIRES: segments as find_map finds them at that moment.
+// REQUIRES: `segments` is the result of find_map() for this moment.
 ExtentMap find_extents(const Document& document, uint32_t moment,
                        const std::vector<MapSegment>& segments);
 
-// As merge_small_blocks: neighbours that are too small to be seen become one if they touch, and if
-// both are at home or both away.
-void merge_small_stretches(ExtentMap& map, size_t most_stretches);
+// Like merge_small_blocks(). Merges stretches only if they are adjacent and have equal is_home.
+void merge_small_stretches(ExtentMap& map, size_t max_stretches);
 
-// As columns of the same answer.
-void add_extents(const Document& document, const ExtentMap& map, Columns& answer);
+// Adds the columns of the extents.
+void add_extents(const Document& document, const ExtentMap& map, Columns& response);
 
 }  // namespace ashlar::view

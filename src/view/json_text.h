@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON for the page.
+// Serialization of JSON responses.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ashlar::view {
 
-// Text from files may hold any bytes, JSON may not: what is not UTF-8 is replaced.
+// Strings from files may contain any bytes; invalid UTF-8 is replaced.
 inline std::string json_text(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

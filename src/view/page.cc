@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decompressed when it is asked for.
+// Decompresses the embedded page.
 #include "view/page.h"
 
 #include <zlib.h>

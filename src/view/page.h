@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page that the tool carries.
+// The viewer's page that is embedded in the tool.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace ashlar::view {
 
-// The HTML of the page; empty: this build has none.
+// The HTML of the page; empty if the build has none.
 std::string built_in_page();
 
-// What to say then: what is missing, and how to get it.
+// The error message if the build has no page.
 inline constexpr const char* kNoPage =
-    "this build has no page to show: install Node and npm (scripts/setup), then build the target "
+    "this build has no viewer page: install Node and npm (scripts/setup), then build the target "
     "viewer_page and the tool again";
 
 }  // namespace ashlar::view

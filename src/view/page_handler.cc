@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page itself, what is said while there is nothing to show, and files that come in.
+// The page, the loading state, uploads and live requests.
 #include "view/page_handler.h"
 
 #include <nlohmann/json.hpp>
@@ -12,29 +12,29 @@
 namespace ashlar::view {
 namespace {
 
-using http::error_response;
-using http::Request;
 using http::Response;
+using http::Request;
+using http::error_response;
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kMostFileBytes = uint64_t{16} << 30;  // as sent
+constexpr uint64_t kMaxUploadBytes = uint64_t{16} << 30;  // before decompression
 
 Response json(int code, const Json& value) {
-  Response answer;
-  answer.code = code;
-  answer.body = json_text(value);
-  return answer;
+  Response response;
+  response.code = code;
+  response.body = json_text(value);
+  return response;
 }
 
-// Whether it is worth asking again.
+// 410 tells the page to stop polling.
 int code_for(const Status& failure) { return failure.is(StatusKind::kPeerLost) ? 410 : 503; }
 
 }  // namespace
 
-void PageHandler::show_progress(std::string what, double share) {
+void PageHandler::set_progress(std::string what, double fraction) {
   MutexLock lock(mutex_);
-  doing_ = std::move(what);
-  share_ = share;
+  loading_text_ = std::move(what);
+  loading_fraction_ = fraction;
 }
 
 void PageHandler::finish_loading() {
@@ -42,17 +42,17 @@ void PageHandler::finish_loading() {
   is_loading_ = false;
 }
 
-void PageHandler::fail(std::string why) {
+void PageHandler::set_error(std::string message) {
   MutexLock lock(mutex_);
-  failure_ = std::move(why);
+  failure_ = std::move(message);
 }
 
-bool PageHandler::was_asked() const {
+bool PageHandler::has_been_requested() const {
   MutexLock lock(mutex_);
-  return was_asked_;
+  return has_been_requested_;
 }
 
-bool PageHandler::is_showing() const {
+bool PageHandler::has_content() const {
   MutexLock lock(mutex_);
   return !is_loading_;
 }
@@ -61,30 +61,30 @@ Response PageHandler::handle(const Request& request) {
   bool is_loading = false;
   {
     MutexLock lock(mutex_);
-    was_asked_ = true;
+    has_been_requested_ = true;
     is_loading = is_loading_;
   }
   if (request.path.empty()) {
-    if (page_.empty()) return error_response(404, "this build has no page; see ashlar view --help");
+    if (page_.empty()) return error_response(404, "this build has no viewer page; see ashlar view --help");
     return {.code = 200, .type = "text/html; charset=utf-8", .body = page_};
   }
   if (is_loading && request.path == "scene.json") return answer_loading();
   if (live_ != nullptr && request.path == "live.json") return answer_live();
-  return view_.answer(request.path, request.query);
+  return viewer_.respond(request.path, request.query);
 }
 
 Response PageHandler::answer_loading() {
   MutexLock lock(mutex_);
-  if (failure_.empty()) return json(202, {{"loading", doing_}, {"done", share_}});
+  if (failure_.empty()) return json(202, {{"loading", loading_text_}, {"done", loading_fraction_}});
   return error_response(400, failure_);
 }
 
 Response PageHandler::answer_live() {
-  Result<std::string> numbers = live_->numbers();
+  Result<std::string> numbers = live_->stats();
   if (!numbers.ok()) return error_response(code_for(numbers.status()), numbers.status().message());
-  Response answer;
-  answer.body = *std::move(numbers);
-  return answer;
+  Response response;
+  response.body = *std::move(numbers);
+  return response;
 }
 
 Response PageHandler::take_snapshots() {
@@ -92,7 +92,7 @@ Response PageHandler::take_snapshots() {
   if (!taken.ok()) return error_response(code_for(taken.status()), taken.status().message());
   std::vector<uint32_t> numbers;
   for (const std::shared_ptr<const Recording>& each : *taken) {
-    const Result<std::vector<uint32_t>> added = view_.add(each);
+    const Result<std::vector<uint32_t>> added = viewer_.add(each);
     if (!added.ok()) return error_response(400, added.status().message());
     numbers.insert(numbers.end(), added->begin(), added->end());
   }
@@ -100,25 +100,25 @@ Response PageHandler::take_snapshots() {
 }
 
 uint64_t PageHandler::max_body_bytes(const Request& request) const {
-  if (live_ != nullptr && request.path == "live/snapshot") return 1;  // nothing has to be said
-  return request.path == "open" ? kMostFileBytes : 0;
+  if (live_ != nullptr && request.path == "live/snapshot") return 1;  // the body is ignored
+  return request.path == "open" ? kMaxUploadBytes : 0;
 }
 
 Response PageHandler::handle(const Request& request, std::unique_ptr<ByteSource> body) {
-  return request.path == "open" ? read_sent(request, std::move(body)) : take_snapshots();
+  return request.path == "open" ? open_upload(request, std::move(body)) : take_snapshots();
 }
 
-Response PageHandler::read_sent(const Request& request, std::unique_ptr<ByteSource> body) {
+Response PageHandler::open_upload(const Request& request, std::unique_ptr<ByteSource> body) {
   const std::optional<std::string_view> name = http::argument(request.query, "name");
   const std::optional<std::string> plain = name ? http::percent_decoded(*name) : std::nullopt;
-  if (!plain || plain->empty()) return error_response(400, "name is missing or wrongly encoded");
+  if (!plain || plain->empty()) return error_response(400, "name is missing or not percent-encoded");
   Result<Snapshot> snapshot = read_snapshot(*plain, std::move(body));
   if (!snapshot.ok()) return json(400, {{"error", snapshot.status().message()}});
   const Result<std::vector<uint32_t>> numbers =
-      view_.add(Recording::create(*plain, *std::move(snapshot)));
+      viewer_.add(Recording::create(*plain, *std::move(snapshot)));
   if (!numbers.ok()) return json(400, {{"error", numbers.status().message()}});
   MutexLock lock(mutex_);
-  // What could not be read at the start is past as soon as there is something else to show.
+  // An earlier loading error no longer matters once there is something to show.
   if (!failure_.empty()) is_loading_ = false;
   return json(200, {{"documents", *numbers}});
 }

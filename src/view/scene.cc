@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object for each document.
+// scene.json: one object per document.
 #include "view/scene.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "view/json_text.h"
-#include "view/tile.h"
+#include "view/timeline_tile.h"
 
 namespace ashlar::view {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of annotations, and of OOMs: how many there were in all is told beside them.
-constexpr size_t kMostMarks = 10'000;
+// Maximum number of annotations, and of OOMs. The full counts are separate values.
+constexpr size_t kMaxMarks = 10'000;
 
 struct Mark {
   uint32_t entry = 0;
-  const Annotation* annotation = nullptr;  // null: the entry is one itself
+  const Annotation* annotation = nullptr;  // null: the entry is an annotation
 };
 
-// The last entry that is not later; times ascend, but for what a file may say.
+// The last entry that is not later than the time. Assumes ascending times.
 uint32_t entry_at(const Document& document, int64_t time_us) {
   const std::vector<TraceEntry>& trace = document.trace();
   const auto after =
@@ -33,7 +32,7 @@ uint32_t entry_at(const Document& document, int64_t time_us) {
   return after == trace.begin() ? 0 : static_cast<uint32_t>(after - trace.begin() - 1);
 }
 
-// "forward START", and whatever else was said.
+// "forward START", followed by other fields.
 std::string words_of(const Annotation& annotation) {
   std::string name;
   std::string others;
@@ -47,7 +46,7 @@ std::string words_of(const Annotation& annotation) {
   return name + others;
 }
 
-// All of them, in the order of entries, since two sources are mixed: only then can a list be cut.
+// All annotations, from both sources, in the order of entries.
 std::vector<Mark> marks_of(const Document& document) {
   const Snapshot& snapshot = document.recording().snapshot();
   std::vector<Mark> marks;
@@ -71,27 +70,27 @@ std::string words_of(const Document& document, const Mark& mark) {
   return words < texts.size() ? texts[words] : "";
 }
 
-// The first ones, and how many there were.
-struct Listed {
+// The first elements of a list, and its full length.
+struct TruncatedList {
   Json first = Json::array();
   size_t count = 0;
 };
 
-Listed annotations_of(const Document& document) {
+TruncatedList annotations_of(const Document& document) {
   const std::vector<Mark> marks = marks_of(document);
-  Listed annotations{.count = marks.size()};
+  TruncatedList annotations{.count = marks.size()};
   for (const Mark& mark : marks) {
-    if (annotations.first.size() == kMostMarks) break;
+    if (annotations.first.size() == kMaxMarks) break;
     annotations.first.push_back({{"entry", mark.entry}, {"text", words_of(document, mark)}});
   }
   return annotations;
 }
 
-Listed ooms_of(const Document& document) {
-  Listed ooms;
+TruncatedList ooms_of(const Document& document) {
+  TruncatedList ooms;
   const std::vector<TraceEntry>& trace = document.trace();
   for (uint32_t i = 0; i < trace.size(); ++i) {
-    if (trace[i].action != TraceAction::kOom || ooms.count++ >= kMostMarks) continue;
+    if (trace[i].action != TraceAction::kOom || ooms.count++ >= kMaxMarks) continue;
     ooms.first.push_back(
         {{"entry", i}, {"wanted", trace[i].bytes}, {"free", trace[i].address.value()}});
   }
@@ -123,8 +122,8 @@ Json document_json(const SceneDocument& shown) {
   const Document& document = *shown.document;
   const uint32_t peak = document.peak();
   const uint32_t reserved_peak = document.reserved_peak();
-  const Listed annotations = annotations_of(document);
-  const Listed ooms = ooms_of(document);
+  const TruncatedList annotations = annotations_of(document);
+  const TruncatedList ooms = ooms_of(document);
   return {
       {"name", document.recording().name()},
       {"device", document.device().value()},
@@ -157,31 +156,12 @@ Json document_json(const SceneDocument& shown) {
 
 }  // namespace
 
-std::string scene_json(const std::vector<SceneDocument>& documents, const SceneFrame& frame) {
+std::string scene_json(const std::vector<SceneDocument>& documents, const SceneHeader& frame) {
   Json all = Json::array();
   for (const SceneDocument& each : documents) all.push_back(document_json(each));
   const Json live = frame.live.empty() ? Json() : Json(frame.live);
   return json_text(
       {{"version", 1}, {"program", frame.program}, {"live", live}, {"documents", all}});
-}
-
-std::string stacks_json(const Document& document) {
-  const StackIndex& index = document.recording().stacks();
-  std::map<const Frame*, uint32_t> numbers;
-  Json frames = Json::array();
-  Json stacks = Json::array();
-  for (uint32_t i = 0; i < index.size(); ++i) {
-    std::vector<const Frame*> innermost_first = index.frames(i);
-    std::reverse(innermost_first.begin(), innermost_first.end());
-    Json stack = Json::array();
-    for (const Frame* frame : innermost_first) {
-      const auto [place, is_new] = numbers.try_emplace(frame, frames.size());
-      if (is_new) frames.push_back({frame->name, frame->filename, frame->line});
-      stack.push_back(place->second);
-    }
-    stacks.push_back(std::move(stack));
-  }
-  return json_text({{"frames", frames}, {"stacks", stacks}});
 }
 
 }  // namespace ashlar::view

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What there is to look at, as JSON: the documents, and the stacks of one. Pure functions.
+// scene.json: the documents and their properties. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,15 @@ namespace ashlar::view {
 
 struct SceneDocument {
   const Document* document = nullptr;
-  // In a self-contained file: those for which it has answers.
+  // In a self-contained file: the moments for which it has responses.
   std::optional<std::vector<uint32_t>> moments{};
 };
 
-// Besides the documents.
-struct SceneFrame {
-  std::string_view program{};  // its name and version
-  std::string_view live{};     // what is being watched; empty: nothing
+// The properties of the scene besides the documents.
+struct SceneHeader {
+  std::string_view program{};  // name and version of the tool
+  std::string_view live{};     // name of the monitored process; empty: none
 };
-std::string scene_json(const std::vector<SceneDocument>& documents, const SceneFrame& frame);
-std::string stacks_json(const Document& document);
+std::string scene_json(const std::vector<SceneDocument>& documents, const SceneHeader& frame);
 
 }  // namespace ashlar::view

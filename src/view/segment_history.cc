@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backwards to the beginning, forwards to the end, and then: what was ever side by side is one.
+// Undoes the trace to find the initial pieces, replays it to find their lifetimes, and then assigns
+// pieces to segments.
 #include "view/segment_history.h"
 
 #include <algorithm>
@@ -11,25 +12,25 @@
 namespace ashlar::view {
 namespace {
 
-// The pieces that are there now, by address; none overlap.
-class Present {
+// The mapped pieces during a pass over the trace, without overlaps.
+class PieceTracker {
  public:
-  using Pieces = std::map<uint64_t, uint32_t>;  // where they begin; position in `all`
+  using Pieces = std::map<uint64_t, uint32_t>;  // begin address to index in `all`
 
   std::vector<SegmentPiece> all{};
-  std::vector<Life> lives{};
+  std::vector<EntryInterval> intervals{};
 
   void add(SegmentPiece piece, uint32_t entry) {
-    const uint64_t most_bytes = UINT64_MAX - piece.range.begin.value();  // a file may say anything
-    piece.range.bytes = std::min(piece.range.bytes, most_bytes);
+    const uint64_t max_bytes = UINT64_MAX - piece.range.begin.value();
+    piece.range.bytes = std::min(piece.range.bytes, max_bytes);  // files may be inconsistent
     if (piece.range.bytes == 0) return;
     remove(piece.range, entry);
     pieces_[piece.range.begin.value()] = static_cast<uint32_t>(all.size());
     all.push_back(piece);
-    lives.push_back({.begin = entry});
+    intervals.push_back({.begin = entry});
   }
 
-  // Of pieces that lie there in part, the rest stays.
+  // Pieces that overlap the range in part are cut.
   void remove(AddressRange range, uint32_t entry) {
     const uint64_t begin = range.begin.value();
     const uint64_t end = begin + std::min(range.bytes, UINT64_MAX - begin);
@@ -43,7 +44,7 @@ class Present {
         ++at;
         continue;
       }
-      lives[id].end = entry;
+      intervals[id].end = entry;
       at = pieces_.erase(at);
       if (old_begin < begin) keep(id, {DeviceAddress(old_begin), begin - old_begin}, entry);
       if (old_end > end) keep(id, {DeviceAddress(end), old_end - end}, entry);
@@ -58,7 +59,7 @@ class Present {
     piece.range = rest;
     pieces_[rest.begin.value()] = static_cast<uint32_t>(all.size());
     all.push_back(piece);
-    lives.push_back({.begin = entry});
+    intervals.push_back({.begin = entry});
   }
 
   Pieces pieces_;
@@ -78,14 +79,14 @@ SegmentPiece piece_of(const TraceEntry& entry) {
   return {.range = {entry.address, entry.bytes},
           .stream = entry.stream,
           .pool = entry.pool,
-          .comes_and_goes = is_part(entry.action)};
+          .is_expandable = is_part(entry.action)};
 }
 
 SegmentPiece piece_of(const SnapshotSegment& segment) {
   return {.range = {segment.address, segment.total_bytes},
           .stream = segment.stream,
           .pool = segment.pool,
-          .comes_and_goes = segment.is_expandable};
+          .is_expandable = segment.is_expandable};
 }
 
 std::vector<SnapshotView> views_of(const Snapshot& snapshot, DeviceIndex device) {
@@ -96,7 +97,7 @@ std::vector<SnapshotView> views_of(const Snapshot& snapshot, DeviceIndex device)
   return views;
 }
 
-// What views had is where the trace has left it.
+// With views, the pieces where the trace left them; otherwise, the segments of the snapshot.
 std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex device) {
   const bool has_views = !views_of(snapshot, device).empty();
   std::vector<SegmentPiece> pieces;
@@ -109,14 +110,14 @@ std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex
     pieces.push_back({.range = {*extent.traced, extent.bytes},
                       .stream = extent.stream,
                       .pool = extent.pool,
-                      .comes_and_goes = true});
+                      .is_expandable = true});
   }
   return pieces;
 }
 
 std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceIndex device,
                                              const std::vector<TraceEntry>& trace) {
-  Present present;
+  PieceTracker present;
   for (const SegmentPiece& piece : after_last_entry(snapshot, device)) present.add(piece, 0);
   for (auto entry = trace.rbegin(); entry != trace.rend(); ++entry) {
     if (gives(entry->action)) present.remove(piece_of(*entry).range, 0);
@@ -127,7 +128,8 @@ std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceInd
   return found;
 }
 
-// The view that has the address; else none. REQUIRES: views by address.
+// The index of the view that contains the address, or kNever.
+// REQUIRES: `views` is sorted by address.
 uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
   const auto begins_after = [](DeviceAddress address, const SnapshotView& view) {
     return address < view.address;
@@ -139,12 +141,12 @@ uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
   return has_it ? static_cast<uint32_t>(&view - views.data()) : kNever;
 }
 
-// Parts of one view belong together. Where no view is known: what ever lay side by side, of one
-// stream and pool, is one segment.
+// Pieces of one view belong together. Without views, pieces of the same stream and pool that were
+// ever adjacent belong to one segment.
 void find_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiece>& pieces) {
   std::vector<uint32_t> order;
   for (uint32_t id = 0; id < pieces.size(); ++id) {
-    if (!pieces[id].comes_and_goes) continue;
+    if (!pieces[id].is_expandable) continue;
     pieces[id].owner = find_view(views, pieces[id].range.begin);
     if (pieces[id].owner == kNever) order.push_back(id);
   }
@@ -172,7 +174,7 @@ void find_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiec
 
 SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
                                const std::vector<TraceEntry>& trace) {
-  Present present;
+  PieceTracker present;
   for (const SegmentPiece& piece : before_first_entry(snapshot, device, trace))
     present.add(piece, 0);
   for (uint32_t i = 0; i < trace.size(); ++i) {
@@ -190,12 +192,12 @@ SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
   }
   find_owners(views, present.all);
   pieces_ = std::move(present.all);
-  lives_ = Lives(std::move(present.lives), static_cast<uint32_t>(trace.size()));
+  intervals_ = IntervalIndex(std::move(present.intervals), static_cast<uint32_t>(trace.size()));
 }
 
 std::vector<SegmentPiece> SegmentHistory::at(uint32_t moment) const {
   std::vector<SegmentPiece> found;
-  for (const uint32_t id : lives_.at(moment)) found.push_back(pieces_[id]);
+  for (const uint32_t id : intervals_.at(moment)) found.push_back(pieces_[id]);
   std::sort(found.begin(), found.end(), [](const SegmentPiece& a, const SegmentPiece& b) {
     return a.range.begin < b.range.begin;
   });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The segments that there were at any moment of a device's trace: those of the end with every act
-// undone, and then one act after the other. Of engines with extents the trace tells where memory
-// was used last, and the snapshot where it is: that is what the last moment has. Constant once
-// built, and so thread safe.
+// The segments at every moment of a device's trace, reconstructed from the final segments and the
+// segment events. For engines with extents, the trace has the addresses at which memory was last
+// used, and the snapshot has its final addresses, which apply to the last moment. Immutable and
+// therefore thread safe.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 #include <vector>
 
 #include "ashlar/snapshot.h"
-#include "view/lives.h"
+#include "view/interval_index.h"
 
 namespace ashlar::view {
 
-// A segment, or a part of one whose memory comes and goes that was mapped for a time.
+// A plain segment, or a part of an expandable segment that was mapped for some time.
 struct SegmentPiece {
   AddressRange range{};
   StreamId stream{};
   PoolId pool{};
-  bool comes_and_goes = false;
-  uint32_t owner = kNever;  // the same number: parts of one segment or view; of a plain one, none
+  bool is_expandable = false;
+  uint32_t owner = kNever;  // equal for parts of one segment or view; kNever for plain segments
 };
 
 class SegmentHistory {
@@ -30,13 +30,13 @@ class SegmentHistory {
   SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
                  const std::vector<TraceEntry>& trace);
 
-  // By address.
+  // Sorted by address.
   std::vector<SegmentPiece> at(uint32_t moment) const;
   const std::vector<SegmentPiece>& all() const { return pieces_; }
 
  private:
-  std::vector<SegmentPiece> pieces_{};  // as numbered by lives_
-  Lives lives_{};
+  std::vector<SegmentPiece> pieces_{};  // indexed like intervals_
+  IntervalIndex intervals_{};
 };
 
 }  // namespace ashlar::view

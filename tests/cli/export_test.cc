@@ -89,7 +89,7 @@ TEST_F(ExportCommand, UnreadableInputIsExitCode3AndSaysWhere) {
        "cos\nsystem\n)R.");
   const CliOutcome hostile = run_cli({{"export", path("hostile"), "--to", "csv", "-o", "-"}});
   EXPECT_EQ(hostile.exit_code, 3);
-  EXPECT_THAT(hostile.err, HasSubstr("hostile: pickle, byte 2: GLOBAL: it would import or call"));
+  EXPECT_THAT(hostile.err, HasSubstr("hostile: pickle, byte 2: GLOBAL: importing and calling"));
   EXPECT_EQ(hostile.out, "");
 
   const CliOutcome missing = run_cli({{"export", path("missing"), "--to", "csv", "-o", "-"}});

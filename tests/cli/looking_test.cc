@@ -204,8 +204,8 @@ TEST(CliReportTest, AdviceOnRoundingFitsTheSettingsOfTheRecording) {
   const auto advice = [&](const std::string& conf) {
     return json_of({"report", unsplit_run(folder, conf)})["advice"].dump();
   };
-  EXPECT_THAT(advice(""), HasSubstr("too little to split off"));
-  EXPECT_THAT(advice("roundup_power2_divisions:2"), HasSubstr("a finer roundup_power2_divisions"));
+  EXPECT_THAT(advice(""), HasSubstr("not split off"));
+  EXPECT_THAT(advice("roundup_power2_divisions:2"), HasSubstr("more roundup_power2_divisions"));
 }
 
 TEST(CliReportTest, ThePagedEngineIsNamedButNotAsASettingOfPyTorchs) {

@@ -356,7 +356,7 @@ TEST_F(CliViewFileTest, WhatCannotBeWrittenIsSaidSo) {
   EXPECT_EQ(write("page.html", "no/such/folder.html").exit_code, kNo);
   const CliOutcome no_place = write("plain.html", "report.html");
   EXPECT_NE(no_place.exit_code, 0);
-  EXPECT_THAT(no_place.err, HasSubstr("the page has no place for answers"));
+  EXPECT_THAT(no_place.err, HasSubstr("the page has no marker for responses"));
 }
 
 }  // namespace

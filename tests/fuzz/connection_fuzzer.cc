@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes from whoever connects to a server, in pieces of any size: a real one, at a port or at a
-// Unix socket, with a page behind it or a process that shows itself. All that it says is answers,
-// whole and well-formed, and nothing but refusals to those who lack the token; and it says the same
-// when all comes in one piece.
+// Sends arbitrary bytes to a real HTTP server, in pieces of any size: on a port or a Unix socket,
+// serving the viewer or live monitoring. All responses must be complete and well-formed, errors
+// only without the token, and the same if all bytes are sent in one piece.
 //
-// The first line of an input is not sent. Its first character chooses the server, see `asked`; each
-// further one is a piece, '0' of one byte, '1' of two, '2' of four. The rest comes at once.
+// The first line of an input is not sent. Its first character selects the server, see `asked`. Each
+// further character is a piece: '0' of one byte, '1' of two, '2' of four. The remaining bytes are
+// sent in one piece.
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -43,10 +43,8 @@ namespace ashlar {
 namespace {
 
 constexpr std::string_view kToken = "sesame17";
-constexpr std::string_view kPort = "00000";  // in inputs: the one that the server has this time
-constexpr size_t kMostPieces = 32;           // each of them waits for the server's thread
-
-// --- what is served -----------------------------------------------------------------------------
+constexpr std::string_view kPort = "00000";  // placeholder in inputs for the server's port
+constexpr size_t kMaxPieces = 32;            // each piece waits for the server's thread
 
 std::shared_ptr<const Recording> small_recording() {
   static const auto made =
@@ -64,9 +62,9 @@ class ShownSample final : public live::StatusSource {
   }
 };
 
-class WatchedSample final : public view::Live {
+class WatchedSample final : public view::LiveProcess {
  public:
-  Result<std::string> numbers() override { return std::string("{}"); }
+  Result<std::string> stats() override { return std::string("{}"); }
   Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() override {
     return std::vector{small_recording()};
   }
@@ -76,7 +74,7 @@ class Page final : public http::Handler {
  public:
   Page() { renew(); }
 
-  // Documents come and never go, but every input is to find the same.
+  // Documents are never removed, but every input must find the same state.
   void forget_what_was_sent() {
     if (view_->documents().size() > 1) renew();
   }
@@ -94,19 +92,19 @@ class Page final : public http::Handler {
     const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {
       return Result<std::string>("{}");
     };
-    view_ = std::make_unique<view::View>("ashlar", explain, "a process");
+    view_ = std::make_unique<view::Viewer>("ashlar", explain, "a process");
     ASHLAR_CHECK(view_->add(small_recording()).ok());
     page_ = std::make_unique<view::PageHandler>(*view_, "<!doctype html>", &watched_);
     page_->finish_loading();
   }
 
   WatchedSample watched_{};
-  std::unique_ptr<view::View> view_{};
+  std::unique_ptr<view::Viewer> view_{};
   std::unique_ptr<view::PageHandler> page_{};
 };
 
 struct Served {
-  std::string local_name{};  // empty: at a port
+  std::string local_name{};  // empty: on a port
   std::unique_ptr<http::Server> server{};
 };
 
@@ -128,16 +126,14 @@ struct House {
                             serve(process, text("ashlar-fuzz-process-", ::getpid()))};
 };
 
-// Never ended: its threads wait for the next input when the process ends.
+// Never destroyed: its threads wait for the next input until the process exits.
 House& house() {
   static auto* const made = new House;
   return *made;
 }
 
-// "0": the page, "1": the process, both at a port; "2" and "3": at Unix sockets.
+// "0": viewer, "1": live monitoring, both on a port; "2" and "3": the same on Unix sockets.
 const Served& asked(char choice) { return house().all.at(static_cast<uint8_t>(choice) & 3); }
-
-// --- who asks -----------------------------------------------------------------------------------
 
 UniqueFd connect_to(const Served& served) {
   if (!served.local_name.empty()) {
@@ -160,7 +156,8 @@ class Client {
  public:
   explicit Client(const Served& served) : socket_(connect_to(served)) {}
 
-  // False: the other side has hung up. It may also wait until it is heard: so this listens, too.
+  // False: the server closed the connection. Reads while writing, because the server may block
+  // until its response is read.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent =
@@ -172,8 +169,8 @@ class Client {
     return true;
   }
 
-  // Until the other side has read all of it (at a port: its kernel), so that what is sent next is a
-  // piece of its own.
+  // Waits until the server (on a port: its kernel) has read everything, so that the next piece
+  // arrives separately.
   bool wait_until_read() {
     while (true) {
       int unread_bytes = 0;
@@ -183,7 +180,7 @@ class Client {
     }
   }
 
-  // All that was said, up to its end.
+  // The complete response, until the server closes the connection.
   std::string finish() {
     ::shutdown(socket_.get(), SHUT_WR);
     while (listen(0) > 0) {
@@ -198,7 +195,7 @@ class Client {
 
   ssize_t listen(int flags) {
     ssize_t got = -1;
-    // The fuzzer has an alarm of its own every few seconds.
+    // libFuzzer's timer interrupts system calls every few seconds.
     do got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), flags);
     while (got < 0 && errno == EINTR);
     if (got > 0) heard_.append(buffer_.data(), static_cast<size_t>(got));
@@ -210,7 +207,7 @@ class Client {
   std::array<char, 16384> buffer_{};
 };
 
-// What is said to these bytes, in pieces as the first line has them.
+// The responses to the bytes, sent in the pieces of the first line.
 std::string converse(const Served& served, std::string_view bytes, std::string_view pieces) {
   Client client(served);
   bool is_there = true;
@@ -233,10 +230,8 @@ std::string with_port(std::string_view bytes, uint16_t port) {
   return all;
 }
 
-// --- what must be true --------------------------------------------------------------------------
-
-// The first digits of the codes, none of which may be less. The others may change: what takes long
-// is 202 before it is 200.
+// The first digits of the status codes. The other digits may differ: a background result is 202
+// before it is 200.
 std::vector<int> checked_answers(std::string_view heard, int least_digit) {
   std::vector<int> digits;
   constexpr std::string_view kGreeting = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -258,7 +253,7 @@ std::vector<int> checked_answers(std::string_view heard, int least_digit) {
   return digits;
 }
 
-// What nobody may get by asking for it; but an answer may repeat what was sent.
+// Secrets that no response may contain, unless the request contained them.
 void check_no_file(std::string_view heard, std::string_view sent) {
   static const std::string secret = [] {
     std::ifstream file("/etc/passwd");
@@ -275,7 +270,7 @@ void fuzz(std::string_view bytes) {
   const size_t line_bytes = std::min(bytes.find('\n'), bytes.size());
   if (line_bytes == 0 || line_bytes == bytes.size()) return;
   const Served& served = asked(bytes.front());
-  const std::string_view pieces = bytes.substr(1, std::min(line_bytes - 1, kMostPieces));
+  const std::string_view pieces = bytes.substr(1, std::min(line_bytes - 1, kMaxPieces));
   const std::string sent = with_port(bytes.substr(line_bytes + 1), served.server->port());
 
   const bool may_enter = !served.local_name.empty() || sent.find(kToken) != std::string::npos;
@@ -292,8 +287,8 @@ void fuzz(std::string_view bytes) {
 }  // namespace
 }  // namespace ashlar
 
-// A thread of the server frees its last memory a moment after the answer, which looks like a leak:
-// the fuzzer would try every such input again and search all memory. Once, at the end, is enough.
+// A server thread frees its last memory shortly after the response, which looks like a leak: the
+// fuzzer would repeat every such input and scan all memory. Checking once at the end is enough.
 extern "C" int LLVMFuzzerInitialize(int* count, char*** words) {
   static std::string flag = "-detect_leaks=0";
   static std::vector<char*> all(*words, *words + *count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the fuzzers of formats share: a sink, and limits small enough that a leak of memory beyond
-// them is seen.
+// Shared by the format fuzzers: a sink, and limits that are small enough to detect excessive memory
+// use.
 #pragma once
 
 #include <string>

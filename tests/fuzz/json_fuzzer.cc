@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as JSON: they are read or refused. What was read can be written, and is then read as
-// the same.
+// Reads arbitrary bytes as JSON. What is accepted must round-trip.
 #include "base/check.h"
 #include "files/json_reader.h"
 #include "format/snapshot_writer.h"

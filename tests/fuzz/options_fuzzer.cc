@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any text as the settings of an allocator: it is read or refused. What was read can be printed,
-// and is then read as the same.
+// Parses arbitrary text as allocator options. What is accepted must round-trip.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a pickle: they are read or refused. What was read can be written, and is then read
-// as the same.
+// Reads arbitrary bytes as a pickle. What is accepted must round-trip.
 #include "base/check.h"
 #include "format/snapshot_pickle.h"
 #include "fuzz/fuzz_sink.h"
@@ -21,7 +20,7 @@ void fuzz(std::string_view bytes) {
   MemorySource written(first.text);
   const Result<Snapshot> again = read_snapshot_pickle(written);
   ASHLAR_CHECK(again.ok());
-  // By what is written, since a setting may be a number that does not equal itself.
+  // Compares the output, because a setting may be NaN.
   FuzzSink second;
   ASHLAR_CHECK(write_snapshot_pickle(*again, second).ok());
   ASHLAR_CHECK(first.text == second.text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as the head of an answer, and as the system's lists of sockets: what is read was sent.
+// Parses arbitrary bytes as the head of an HTTP response and as the system's lists of sockets. All
+// results are parts of the input.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as the head of a request: it is read or refused with a code, and what was read is made
-// of what was sent. Its arguments and percent signs are read as well.
+// Parses arbitrary bytes as the head of an HTTP request. It is accepted or rejected with a status
+// code, and all results are parts of the input. Decodes arguments and percent-encoding as well.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

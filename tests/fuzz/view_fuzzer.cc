@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a question to `ashlar view`: it is answered, or refused with a code and a sentence,
-// and the same question gets the same answer again.
+// Sends arbitrary bytes as a request to the viewer. It must succeed or fail with a status code and
+// a sentence, and give the same response again.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,24 +9,23 @@
 
 #include "base/check.h"
 #include "unit/view/random_run.h"
-#include "view/view.h"
+#include "view/viewer.h"
 
 namespace ashlar::view {
 namespace {
 
-// A run with two levels of tiles, and all that traces can lack. Made once; questions change
-// nothing.
-const View& shown() {
-  static const View* const view = [] {
+// A recording with two levels of tiles and all kinds of incompleteness. Requests do not change it.
+const Viewer& shown() {
+  static const Viewer* const view = [] {
     const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {
       return Result<std::string>("{}");
     };
-    // Never ended: a thread of its own may still be waiting when the process ends.
-    auto* made = new View("ashlar", explain);
+    // Never destroyed: its thread may still be waiting when the process exits.
+    auto* made = new Viewer("ashlar", explain);
     const auto recording =
         Recording::create("run", random_snapshot({.seed = 1, .entry_count = 700}));
     ASHLAR_CHECK(made->add(recording).ok());
-    static_cast<void>(made->wait_for_answer("d/0/causes.json", ""));
+    static_cast<void>(made->wait_for_response("d/0/causes.json", ""));
     return made;
   }();
   return *view;
@@ -36,11 +35,11 @@ void fuzz(std::string_view bytes) {
   const size_t mark = std::min(bytes.find('?'), bytes.size());
   const std::string_view path = bytes.substr(0, mark);
   const std::string_view query = bytes.substr(std::min(mark + 1, bytes.size()));
-  const http::Response answer = shown().answer(path, query);
+  const http::Response answer = shown().respond(path, query);
   const bool is_refused = answer.code == 400 || answer.code == 404;
   ASHLAR_CHECK(answer.code == 200 || is_refused);
   ASHLAR_CHECK(is_refused == answer.body.starts_with("{\"error\": \""));
-  ASHLAR_CHECK(answer.body == shown().answer(path, query).body);
+  ASHLAR_CHECK(answer.body == shown().respond(path, query).body);
 }
 
 }  // namespace

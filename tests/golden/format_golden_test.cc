@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorded snapshots: read as Python reads them, and written so that Python finds them unchanged.
+// Recorded snapshots: we read the same numbers as Python, and Python reads our output unchanged.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What tests/golden/snapshot_figures.py prints.
+// The output of tests/golden/snapshot_figures.py.
 std::string figures_by_python(const std::string& arguments) {
   const std::string command =
       text(ASHLAR_PYTHON_PATH, " ", ASHLAR_GOLDEN_FOLDER, "/snapshot_figures.py ", arguments);
@@ -86,7 +86,7 @@ class TemporaryFile {
   fs::path path_;
 };
 
-TEST(RecordedSnapshots, HaveTheFiguresThatPythonReads) {
+TEST(RecordedSnapshots, HaveTheNumbersThatPythonReads) {
   for (const std::string& file : recorded_files()) {
     const Result<Snapshot> snapshot = read_snapshot(file);
     ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
@@ -94,7 +94,7 @@ TEST(RecordedSnapshots, HaveTheFiguresThatPythonReads) {
   }
 }
 
-TEST(RecordedSnapshots, AreTheSameForPythonWhenWeWriteThem) {
+TEST(RecordedSnapshots, AreEqualForPythonAfterRewriting) {
   const TemporaryFile ours;
   for (const std::string& file : recorded_files()) {
     const Result<Snapshot> snapshot = read_snapshot(file);
@@ -107,7 +107,7 @@ TEST(RecordedSnapshots, AreTheSameForPythonWhenWeWriteThem) {
   }
 }
 
-TEST(RecordedSnapshots, AreReadBackFromEveryFormat) {
+TEST(RecordedSnapshots, RoundTripThroughEveryFormat) {
   for (const std::string& file : recorded_files()) {
     const Result<Snapshot> snapshot = read_snapshot(file);
     ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
@@ -126,7 +126,7 @@ TEST(RecordedSnapshots, AreReadBackFromEveryFormat) {
     const Result<Snapshot> from_cpp = read_snapshot_pickle(cpp_pickle);
     EXPECT_TRUE(from_cpp.ok() && *from_cpp == *snapshot) << file;
 
-    // JSON is slow in builds that check everything, so only of the smaller ones.
+    // JSON is slow in sanitizer builds, so only for the smaller files.
     if (snapshot->device_traces[0].size() > kMostEntriesForJson) continue;
     StringSink json_bytes;
     ASSERT_TRUE(write_snapshot_json(*snapshot, json_bytes).ok());
@@ -136,8 +136,8 @@ TEST(RecordedSnapshots, AreReadBackFromEveryFormat) {
   }
 }
 
-// 376 MB of pickle, too large to come with the repository.
-TEST(RecordedSnapshots, TheLongestOneIsReadWhereItIsAtHand) {
+// A pickle of 376 MB, too large for the repository.
+TEST(RecordedSnapshots, ReadTheLongestTraceIfAvailable) {
   constexpr std::string_view kName = "shared/traces/llm_generate_long.1.pickle.xz";
   fs::path file = fs::path(ASHLAR_SOURCE_DIR).parent_path() / kName;
   if (!fs::exists(file)) file = fs::path(ASHLAR_SOURCE_DIR).parent_path().parent_path() / kName;
@@ -151,7 +151,7 @@ TEST(RecordedSnapshots, TheLongestOneIsReadWhereItIsAtHand) {
   ASSERT_EQ(snapshot->device_traces.at(0).size(), 3'000'000u);
   size_t bytes = 0;
   for (const TraceEntry& entry : snapshot->device_traces[0]) bytes += entry.bytes;
-  EXPECT_EQ(bytes, 2'386'108'543'964u);  // by Python
+  EXPECT_EQ(bytes, 2'386'108'543'964u);  // computed by Python
   EXPECT_EQ(snapshot->tables.stacks.size(), 1u + 58u);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorded PyTorch runs, replayed: the same segments at the same point, the same blocks at the same
-// addresses, the same figures; and predicted under other settings, against what PyTorch itself came
-// to (traces/pytorch_truth.tsv, from torch.cuda.memory_stats).
+// Replays recorded PyTorch runs: the same segments at the same entries, the same blocks at the same
+// addresses, and the same statistics. Predictions under other settings are compared with PyTorch's
+// own results (traces/pytorch_truth.tsv, from torch.cuda.memory_stats).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,10 +21,10 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kRecordedCapacity = 150109880320;  // of the H200 the traces come from
+constexpr size_t kRecordedCapacity = 150109880320;  // of the H200 on which the traces were recorded
 const std::string kTraces = std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/";
 
-// A row of the truth, by column.
+// A row of pytorch_truth.tsv, by column name.
 using Row = std::map<std::string, std::string>;
 
 std::vector<Row> read_truth() {
@@ -56,7 +56,7 @@ Row truth_of(const std::string& workload, const std::string& settings) {
   return {};
 }
 
-// `settings` null: as recorded.
+// A null `settings` means the recorded settings.
 ReplayResult replay_of(const std::string& name, const char* settings,
                        std::optional<size_t> cap_bytes = {}) {
   Result<Snapshot> snapshot = read_snapshot(kTraces + name + ".pickle.xz");
@@ -75,7 +75,7 @@ ReplayResult replay_of(const std::string& name, const char* settings,
   }
   options.capacity_bytes = kRecordedCapacity;
   options.cap_bytes = cap_bytes;
-  options.look_after = 1;
+  options.inspect_after = 1;
   infer_pools(*snapshot, options.device);
   const Allocations allocations = find_allocations(*snapshot, options.device);
   Result<ReplayResult> result = replay(*snapshot, allocations, options);
@@ -107,9 +107,6 @@ void expect_exact(const ReplayResult& result, const Row& truth) {
   }
 }
 
-// --- as recorded
-// -----------------------------------------------------------------------------------
-
 struct Recorded {
   const char* name;
   const char* workload;
@@ -119,7 +116,7 @@ struct Recorded {
 
 class ReplayAsRecorded : public ::testing::TestWithParam<Recorded> {};
 
-TEST_P(ReplayAsRecorded, EveryActAndEveryFigureIsPytorchs) {
+TEST_P(ReplayAsRecorded, ReproducesEveryEventAndNumber) {
   const ReplayResult result = replay_of(GetParam().name, nullptr, GetParam().cap_bytes);
   ASSERT_TRUE(result.fidelity.has_value());
   EXPECT_FALSE(result.fidelity->first_divergence)
@@ -128,7 +125,7 @@ TEST_P(ReplayAsRecorded, EveryActAndEveryFigureIsPytorchs) {
   EXPECT_GT(result.fidelity->recorded, 0U);
   EXPECT_TRUE(result.ooms.empty());
   expect_exact(result, truth_of(GetParam().workload, GetParam().settings));
-  // An expandable segment's addresses are the process's, and nobody knows where they began.
+  // The start addresses of expandable segments are unknown.
   const bool is_expandable = GetParam().settings != std::string("default");
   EXPECT_EQ(result.same_address_count, is_expandable ? 0 : result.alloc_count);
 }
@@ -150,22 +147,19 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-TEST(ReplayOfAFailure, ItFailsWhereItFailed) {
+TEST(ReplayOfAFailure, FailsAtTheRecordedEntry) {
   const ReplayResult result = replay_of(
       "oom.1", nullptr, static_cast<size_t>(0.02 * static_cast<double>(kRecordedCapacity)));
   ASSERT_EQ(result.ooms.size(), 1U);
   EXPECT_EQ(result.ooms[0].entry, 480U);
   EXPECT_TRUE(result.ooms[0].was_recorded);
   EXPECT_FALSE(result.fidelity->first_divergence);
-  // PyTorch's own message had these figures.
+  // The numbers of PyTorch's own error message.
   for (const char* figure : {"2.80 GiB are allowed", "2.64 GiB are allocated",
                              "142.44 MiB are reserved", "a segment of 26.00 MiB"}) {
     EXPECT_NE(result.ooms[0].message.find(figure), std::string::npos) << result.ooms[0].message;
   }
 }
-
-// --- predicted
-// ---------------------------------------------------------------------------------------
 
 struct Predicted {
   const char* workload;
@@ -174,9 +168,9 @@ struct Predicted {
   std::optional<size_t> cap_bytes{};
 };
 
-class ReplayPredicts : public ::testing::TestWithParam<Predicted> {};
+class ReplayPrediction : public ::testing::TestWithParam<Predicted> {};
 
-TEST_P(ReplayPredicts, ThePeakThatPytorchReached) {
+TEST_P(ReplayPrediction, MatchesThePeakOfPytorch) {
   const Predicted& wanted = GetParam();
   const std::string name = std::string(wanted.workload) + ".1";
   const ReplayResult result = replay_of(name, wanted.settings, wanted.cap_bytes);
@@ -190,7 +184,7 @@ TEST_P(ReplayPredicts, ThePeakThatPytorchReached) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Traces, ReplayPredicts,
+    Traces, ReplayPrediction,
     ::testing::Values(Predicted{"gnn_sampling", "expandable_segments:True", 0},
                       Predicted{"gnn_sampling", "max_split_size_mb:64", 0},
                       Predicted{"gnn_sampling", "roundup_power2_divisions:8", 0},
@@ -213,34 +207,33 @@ INSTANTIATE_TEST_SUITE_P(
                       Predicted{"gpt2_capped", "roundup_power2_divisions:[64:2,256:4,1024:8,>:8]",
                                 0, 14 * kGiB}));
 
-// --- the driver's addresses
-// -----------------------------------------------------------------------------------
+class AddressPrediction : public ::testing::TestWithParam<const char*> {};
 
-class AddressesAreFound : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(AddressesAreFound, WhereTheRecordedProcessHadThem) {
+TEST_P(AddressPrediction, PredictsTheRecordedAddresses) {
   const Result<Snapshot> snapshot = read_snapshot(kTraces + GetParam() + ".pickle.xz");
   ASSERT_TRUE(snapshot.ok());
   const std::vector<TraceEntry>& trace = snapshot->device_traces[0];
-  LikelyAddresses addresses(trace);
+  AddressPredictor addresses(trace);
   size_t segment_count = 0;
   for (uint32_t i = 0; i < trace.size(); ++i) {
-    addresses.go_to(i);
+    addresses.advance_to(i);
     if (trace[i].action == TraceAction::kSegmentFree) addresses.give_back(trace[i].address.value());
     if (trace[i].action != TraceAction::kSegmentAlloc) continue;
     ASSERT_EQ(addresses.take(trace[i].bytes), trace[i].address.value()) << "entry " << i;
     ++segment_count;
   }
-  EXPECT_LT(3 * find_unseen(trace).acts.size(), 4 * segment_count) << "the rule explains little";
+  EXPECT_LT(3 * infer_allocations(trace).events.size(), 4 * segment_count)
+      << "the rule explains little";
 }
 
-TEST(ReplayUnderOtherSettings, ASegmentLiesInTheRoomThatTheRecordedProcessHad) {
+TEST(ReplayUnderOtherSettings, PlacesASegmentInRecordedFreeSpace) {
   const ReplayResult result = replay_of("rlhf_phases.1", "max_split_size_mb:128");
-  ASSERT_EQ(result.looked_at.size(), 1U);
-  EXPECT_EQ(result.looked_at[0].address.value(), 0x7f674c800000U) << "where the first one lay";
+  ASSERT_EQ(result.inspected_segments.size(), 1U);
+  EXPECT_EQ(result.inspected_segments[0].address.value(), 0x7f674c800000U)
+      << "where the first one lay";
 }
 
-INSTANTIATE_TEST_SUITE_P(Traces, AddressesAreFound,
+INSTANTIATE_TEST_SUITE_P(Traces, AddressPrediction,
                          ::testing::Values("gnn_sampling.1", "resnet_multires.1", "moe_streams.1",
                                            "rlhf_phases.1", "gpt2_capped.1"));
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was unseen asks the driver or the kernel like everybody else: it lies where it lay if that
-// is free, and otherwise where the rule puts it.
+// Applies inferred events to the modelled address space: at their recorded addresses if these are
+// free, otherwise where the driver's rule places them.
 #include "analysis/replay/address_predictor.h"
 
 #include <iterator>
@@ -11,20 +11,21 @@ namespace ashlar {
 
 using sim::DriverAddresses;
 
-LikelyAddresses::LikelyAddresses(const std::vector<TraceEntry>& trace)
-    : unseen_(find_unseen(trace)), addresses_(DriverAddresses::kChunkBytes, unseen_.end) {}
+AddressPredictor::AddressPredictor(const std::vector<TraceEntry>& trace)
+    : inferred_(infer_allocations(trace)),
+      addresses_(DriverAddresses::kChunkBytes, inferred_.end) {}
 
-void LikelyAddresses::go_to(uint32_t entry) {
-  while (next_ < unseen_.acts.size() && unseen_.acts[next_].entry <= entry) {
-    perform(unseen_.acts[next_++]);
+void AddressPredictor::advance_to(uint32_t entry) {
+  while (next_ < inferred_.events.size() && inferred_.events[next_].entry <= entry) {
+    apply(inferred_.events[next_++]);
   }
 }
 
-void LikelyAddresses::perform(const UnseenAct& act) {
-  const Range range = where_now(act.at);
+void AddressPredictor::apply(const InferredEvent& event) {
+  const Range range = current_range(event.at);
   const bool is_free = !addresses_.touches_chunk(range);
-  switch (act.kind) {
-    case UnseenAct::Kind::kTook: {
+  switch (event.kind) {
+    case InferredEvent::Kind::kAllocated: {
       const std::optional<Range> hole = addresses_.hole_at(range.begin);
       if (hole && hole->contains(range)) {
         addresses_.take_from_hole(range);
@@ -33,13 +34,13 @@ void LikelyAddresses::perform(const UnseenAct& act) {
       }
       return;
     }
-    case UnseenAct::Kind::kRevealed:
-      if (is_free) addresses_.add_chunk(range, act.bytes);
+    case InferredEvent::Kind::kFoundSpace:
+      if (is_free) addresses_.add_chunk(range, event.bytes);
       return;
-    case UnseenAct::Kind::kOpenedGap:
+    case InferredEvent::Kind::kGapOpened:
       if (is_free) addresses_.open_gap(range);
       return;
-    case UnseenAct::Kind::kClosedGap: {
+    case InferredEvent::Kind::kGapClosed: {
       const std::optional<Range> gap = addresses_.gap_at(range.begin);
       const bool is_there = gap && gap->contains(range);
       const std::optional<Range> other = addresses_.new_chunk_for(range.bytes());
@@ -50,7 +51,7 @@ void LikelyAddresses::perform(const UnseenAct& act) {
   }
 }
 
-LikelyAddresses::Range LikelyAddresses::where_now(const Range& recorded) const {
+AddressPredictor::Range AddressPredictor::current_range(const Range& recorded) const {
   const auto after = moved_.upper_bound(recorded.begin);
   if (after == moved_.begin()) return recorded;
   const auto& [begin, moved] = *std::prev(after);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where segments would have lain if the recorded process had run under other settings: the driver's
-// rule, and beside it the unseen acts of the recorded process, each at its moment. Under the
-// recorded settings that gives the recorded addresses. Not thread safe.
+// Predicts the addresses of segments under other settings than the recorded ones. It combines the
+// driver's placement rule with the inferred allocations of the recorded process, each at its entry.
+// Under the recorded settings this reproduces the recorded addresses. Not thread safe.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,16 @@
 
 namespace ashlar {
 
-class LikelyAddresses {
+class AddressPredictor {
  public:
-  explicit LikelyAddresses(const std::vector<TraceEntry>& trace);
+  explicit AddressPredictor(const std::vector<TraceEntry>& trace);
 
-  // Lets everything unseen happen that comes before this entry's end. Entries come in order.
-  void go_to(uint32_t entry);
-  // 0: there is no room.
-  uint64_t take(size_t bytes) { return addresses_.take(bytes); }
-  void give_back(uint64_t at) { addresses_.give_back(at); }
+  // Applies the inferred events up to and including this entry.
+  // REQUIRES: entries do not decrease.
+  void advance_to(uint32_t entry);
+  // Returns the address of a new segment; 0: no address space is left.
+  uint64_t allocate(size_t bytes) { return addresses_.take(bytes); }
+  void free(uint64_t address) { addresses_.give_back(address); }
 
  private:
   using Range = sim::DriverAddresses::Range;
@@ -30,13 +31,13 @@ class LikelyAddresses {
     size_t bytes = 0;
     uint64_t to = 0;
   };
-  void perform(const UnseenAct& act);
-  Range where_now(const Range& recorded) const;
+  void apply(const InferredEvent& event);
+  Range current_range(const Range& recorded) const;
 
-  const Unseen unseen_;
+  const InferredAllocations inferred_;
   size_t next_ = 0;
   sim::DriverAddresses addresses_;
-  std::map<uint64_t, Moved> moved_;  // what lies elsewhere now, by where it was recorded
+  std::map<uint64_t, Moved> moved_;  // ranges at other addresses than recorded, by recorded address
 };
 
 }  // namespace ashlar

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a recorded run gave its cache back: stretches of freed segments, and why. A program that
-// empties the cache does so under any settings; an allocation that ran out of memory does so by
-// itself if it runs out again. Pure functions.
+// Finds the cache flushes of a recorded run. A replay repeats explicit flushes by the program under
+// all settings. Flushes by allocations that ran out of memory are not repeated; the replayed engine
+// decides about them. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace ashlar {
 
-// Entries [begin, end) of the trace give segments back.
-struct Flush {
+// The trace entries [begin, end) free segments.
+struct CacheFlush {
   uint32_t begin = 0;
   uint32_t end = 0;
-  bool asked_for = false;  // by the program; false: by an allocation that needed the room
+  bool is_explicit = false;  // by the program; false: by an allocation that ran out of memory
 };
 
-struct FlushQuestion {
-  size_t start_reserved_bytes = 0;  // held before the trace began
-  size_t limit_bytes = 0;           // how much the process could have, as far as is known
-  const AllocatorOptions* recorded = nullptr;  // the options in force
+struct FlushContext {
+  size_t initial_reserved_bytes = 0;           // before the first entry
+  size_t limit_bytes = 0;                      // memory limit of the process, as far as known
+  const AllocatorOptions* recorded = nullptr;  // options of the recording
 };
 
-std::vector<Flush> find_flushes(const std::vector<TraceEntry>& trace,
-                                const FlushQuestion& question);
+std::vector<CacheFlush> find_cache_flushes(const std::vector<TraceEntry>& trace,
+                                           const FlushContext& context);
 
 }  // namespace ashlar

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream with work that is held back, for each block.
+// Each pending block gets a stream with blocked work.
 #include "analysis/replay/delayed_frees.h"
 
 namespace ashlar {
 
-Status HeldFrees::free(uint32_t allocation, Block* block) {
+Status DelayedFrees::free(uint32_t allocation, Block* block) {
   Device& device = engine_.device();
   if (spare_streams_.empty()) {
     const Result<StreamId> made = device.create_stream();
@@ -22,7 +22,7 @@ Status HeldFrees::free(uint32_t allocation, Block* block) {
   return status;
 }
 
-Status HeldFrees::let_go(uint32_t allocation) {
+Status DelayedFrees::complete(uint32_t allocation) {
   const auto found = users_.find(allocation);
   if (found == users_.end()) return {};
   Device& device = engine_.device();

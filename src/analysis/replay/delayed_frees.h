@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frees of a replay that took their time: some other stream was still using the block. We play that
-// stream. Not thread safe.
+// Replays frees that were pending for a while because another stream used the block. A simulated
+// stream with blocked work stands in for the other stream. Not thread safe.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@
 
 namespace ashlar {
 
-class HeldFrees {
+class DelayedFrees {
  public:
-  // Both outlive it; the engine is that of the machine's device.
-  HeldFrees(sim::Machine& machine, Engine& engine) : machine_(machine), engine_(engine) {}
+  // REQUIRES: both outlive this object, and the engine belongs to the machine's device.
+  DelayedFrees(sim::Machine& machine, Engine& engine) : machine_(machine), engine_(engine) {}
 
-  // Frees the block of an allocation, which stays pending until it is let go.
+  // Frees the block of an allocation. It stays pending until complete().
   Status free(uint32_t allocation, Block* block);
-  // Nothing happens if it is not held.
-  Status let_go(uint32_t allocation);
+  // Completes the free. Does nothing if it is not pending.
+  Status complete(uint32_t allocation);
 
  private:
   sim::Machine& machine_;
   Engine& engine_;
-  std::unordered_map<uint32_t, StreamId> users_;  // by allocation: the stream that uses it
-  std::vector<StreamId> spare_streams_;           // that use nothing now
+  std::unordered_map<uint32_t, StreamId> users_;  // by allocation: the stream that blocks its free
+  std::vector<StreamId> spare_streams_;           // unused
 };
 
 }  // namespace ashlar

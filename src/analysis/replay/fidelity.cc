@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two lists, side by side.
+// Compares two lists of events by position.
 #include "analysis/replay/fidelity.h"
 
 #include <algorithm>
@@ -9,28 +9,29 @@
 
 namespace ashlar {
 
-std::string describe(const SegmentAct& act) {
-  return text(name(act.action), " of ", act.bytes, " B on stream ", act.stream, " after ",
-              act.after_allocs, " allocations");
+std::string describe(const SegmentEvent& event) {
+  return text(name(event.action), " of ", event.bytes, " B on stream ", event.stream, " after ",
+              event.after_alloc_count, " allocations");
 }
 
-bool is_segment_act(TraceAction action) {
+bool is_segment_event(TraceAction action) {
   return action == TraceAction::kSegmentAlloc || action == TraceAction::kSegmentFree ||
          action == TraceAction::kSegmentMap || action == TraceAction::kSegmentUnmap;
 }
 
-std::vector<SegmentAct> segment_acts_of(const std::vector<TraceEntry>& trace) {
-  std::vector<SegmentAct> acts;
+std::vector<SegmentEvent> segment_events_of(const std::vector<TraceEntry>& trace) {
+  std::vector<SegmentEvent> events;
   uint64_t alloc_count = 0;
   for (const TraceEntry& entry : trace) {
     if (entry.action == TraceAction::kAlloc) ++alloc_count;
-    if (!is_segment_act(entry.action)) continue;
-    acts.push_back({entry.action, entry.bytes, entry.stream, alloc_count});
+    if (!is_segment_event(entry.action)) continue;
+    events.push_back({entry.action, entry.bytes, entry.stream, alloc_count});
   }
-  return acts;
+  return events;
 }
 
-Fidelity compare(const std::vector<SegmentAct>& recorded, const std::vector<SegmentAct>& replayed) {
+Fidelity compare(const std::vector<SegmentEvent>& recorded,
+                 const std::vector<SegmentEvent>& replayed) {
   Fidelity fidelity;
   fidelity.recorded = recorded.size();
   for (size_t i = 0; i < std::max(recorded.size(), replayed.size()); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How well a replay reproduced what was recorded: acts on segments, one by one. Pure functions.
+// Measures how well a replay reproduces a recording, by comparing segment events. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,35 @@
 
 namespace ashlar {
 
-// Memory taken from the device or given back.
-struct SegmentAct {
+// Memory obtained from the device or returned to it.
+struct SegmentEvent {
   TraceAction action = TraceAction::kSegmentAlloc;
   size_t bytes = 0;
-  StreamId stream{};          // as recorded
-  uint64_t after_allocs = 0;  // how many allocations came before
-  friend bool operator==(const SegmentAct&, const SegmentAct&) = default;
+  StreamId stream{};               // as recorded
+  uint64_t after_alloc_count = 0;  // number of allocations before it
+  friend bool operator==(const SegmentEvent&, const SegmentEvent&) = default;
 };
 
 // "segment_alloc of 20971520 B on stream 0 after 12 allocations"
-std::string describe(const SegmentAct& act);
+std::string describe(const SegmentEvent& event);
 
 struct Divergence {
-  uint64_t index = 0;  // among the acts
-  std::optional<SegmentAct> recorded{};
-  std::optional<SegmentAct> replayed{};
+  uint64_t index = 0;  // among the segment events
+  std::optional<SegmentEvent> recorded{};
+  std::optional<SegmentEvent> replayed{};
 };
 
-// In order, by kind, size, stream and position among the allocations. What came after the first
-// divergence is compared position by position, too: one odd act need not spoil the rest.
+// Events match if they have the same index, action, size, stream and position among the
+// allocations. Events after the first divergence are compared as well.
 struct Fidelity {
   uint64_t recorded = 0;
   uint64_t matched = 0;
   std::optional<Divergence> first_divergence{};
 };
 
-bool is_segment_act(TraceAction action);
-std::vector<SegmentAct> segment_acts_of(const std::vector<TraceEntry>& trace);
-Fidelity compare(const std::vector<SegmentAct>& recorded, const std::vector<SegmentAct>& replayed);
+bool is_segment_event(TraceAction action);
+std::vector<SegmentEvent> segment_events_of(const std::vector<TraceEntry>& trace);
+Fidelity compare(const std::vector<SegmentEvent>& recorded,
+                 const std::vector<SegmentEvent>& replayed);
 
 }  // namespace ashlar

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorded segments are given to the rule one by one; whatever it gets wrong is mended.
+// Feeds the recorded segments to the driver's placement rule one by one, and infers events until
+// the rule predicts each recorded address.
 #include "analysis/replay/inferred_allocations.h"
 
 #include <algorithm>
@@ -16,17 +17,17 @@ using sim::DriverAddresses;
 using Range = DriverAddresses::Range;
 
 constexpr size_t kChunkBytes = DriverAddresses::kChunkBytes;
-constexpr size_t kGranuleBytes = size_t{2} << 20;        // of what the driver hands out
-constexpr uint64_t kHighestAddress = uint64_t{1} << 52;  // more than any process has
-// So that nonsense ends: of guesses for one address, and of acts that are believed.
-constexpr int kMostGuesses = 100;
-constexpr size_t kMostActs = 10000;
+constexpr size_t kGranuleBytes = size_t{2} << 20;        // allocation granularity of the driver
+constexpr uint64_t kHighestAddress = uint64_t{1} << 52;  // above any process's address space
+// Bounds the work for inconsistent files.
+constexpr int kMaxGuesses = 100;  // per address
+constexpr size_t kMaxEvents = 10000;
 
 Range range_of(const TraceEntry& entry) {
   return {entry.address.value(), entry.address.value() + entry.bytes};
 }
 
-// The chunk that it would need for itself.
+// The chunk that the segment would need if it got a new one.
 Range chunk_of(const Range& segment) { return {segment.begin, align_up(segment.end, kChunkBytes)}; }
 
 bool is_plausible(const TraceEntry& entry) {
@@ -35,59 +36,59 @@ bool is_plausible(const TraceEntry& entry) {
          entry.bytes < kHighestAddress - at;
 }
 
-class Finder {
+class Inference {
  public:
-  explicit Finder(const std::vector<TraceEntry>& trace);
-  Unseen find();
+  explicit Inference(const std::vector<TraceEntry>& trace);
+  InferredAllocations run();
 
  private:
   void explain(uint32_t entry);
-  void note(UnseenAct::Kind kind, const Range& at);
-  bool reveal(const Range& segment);
+  void add_event(InferredEvent::Kind kind, const Range& at);
+  bool assume_free_space(const Range& segment);
   bool open_gap(const Range& segment);
-  void take_of(const Range& hole, const Range& segment);
+  void assume_allocation(const Range& hole, const Range& segment);
   void close_gap_above(const Range& segment, uint64_t expected);
   bool is_new_chunk(const Range& segment) const;
-  uint64_t end_of_row(const Range& segment) const;
+  uint64_t end_of_run(const Range& segment) const;
   bool is_unknown(const Range& range) const;
-  std::optional<Range> later_at(uint64_t at) const;
+  std::optional<Range> next_segment_at(uint64_t at) const;
 
   const std::vector<TraceEntry>& trace_;
-  std::map<uint64_t, std::vector<uint32_t>> entries_;  // that take segments, by address
-  DriverAddresses addresses_{0, 0};                    // of the recorded process
+  std::map<uint64_t, std::vector<uint32_t>> entries_;  // segment_alloc entries, by address
+  DriverAddresses addresses_{0, 0};                    // model of the recorded process
   uint32_t entry_ = 0;
-  Unseen unseen_;
+  InferredAllocations inferred_;
 };
 
-Finder::Finder(const std::vector<TraceEntry>& trace) : trace_(trace) {
+Inference::Inference(const std::vector<TraceEntry>& trace) : trace_(trace) {
   bool found_chunk = false;
   for (uint32_t i = 0; i < trace.size(); ++i) {
     if (trace[i].action != TraceAction::kSegmentAlloc || !is_plausible(trace[i])) continue;
     const Range segment = range_of(trace[i]);
     entries_[segment.begin].push_back(i);
     const bool is_first = !found_chunk && is_aligned(segment.begin, kChunkBytes);
-    if (is_first) unseen_.end = chunk_of(segment).end;
+    if (is_first) inferred_.end = chunk_of(segment).end;
     found_chunk = found_chunk || is_first;
   }
   if (!found_chunk && !entries_.empty()) {
-    unseen_.end = align_down(entries_.begin()->first, kChunkBytes);
+    inferred_.end = align_down(entries_.begin()->first, kChunkBytes);
   }
-  addresses_ = DriverAddresses(kChunkBytes, unseen_.end);
+  addresses_ = DriverAddresses(kChunkBytes, inferred_.end);
 }
 
-Unseen Finder::find() {
-  for (entry_ = 0; entry_ < trace_.size() && unseen_.acts.size() < kMostActs; ++entry_) {
+InferredAllocations Inference::run() {
+  for (entry_ = 0; entry_ < trace_.size() && inferred_.events.size() < kMaxEvents; ++entry_) {
     const TraceEntry& entry = trace_[entry_];
     const bool takes = entry.action == TraceAction::kSegmentAlloc && is_plausible(entry);
     if (takes) explain(entry_);
     if (entry.action == TraceAction::kSegmentFree) addresses_.give_back(entry.address.value());
   }
-  return std::move(unseen_);
+  return std::move(inferred_);
 }
 
-void Finder::explain(uint32_t entry) {
+void Inference::explain(uint32_t entry) {
   const Range segment = range_of(trace_[entry]);
-  for (int guess = 0; guess < kMostGuesses; ++guess) {
+  for (int guess = 0; guess < kMaxGuesses; ++guess) {
     const uint64_t expected = addresses_.where(segment.bytes());
     if (expected == segment.begin) {
       addresses_.take(segment.bytes());
@@ -97,11 +98,11 @@ void Finder::explain(uint32_t entry) {
     const bool is_known = known_hole && known_hole->contains(segment);
     const bool is_chunk = !is_known && is_new_chunk(segment);
     const std::optional<Range> hole = addresses_.hole_at(expected);
-    const bool hole_was_free = later_at(expected).has_value();
+    const bool hole_was_free = next_segment_at(expected).has_value();
     if (hole && (is_known || is_chunk || !hole_was_free)) {
-      take_of(*hole, segment);
+      assume_allocation(*hole, segment);
     } else if (!is_chunk) {
-      if (!reveal(segment)) return;
+      if (!assume_free_space(segment)) return;
     } else if (segment.begin > expected) {
       if (!open_gap(segment)) return;
     } else {
@@ -110,37 +111,38 @@ void Finder::explain(uint32_t entry) {
   }
 }
 
-void Finder::note(UnseenAct::Kind kind, const Range& at) {
-  unseen_.acts.push_back({entry_, kind, at, trace_[entry_].bytes});
+void Inference::add_event(InferredEvent::Kind kind, const Range& at) {
+  inferred_.events.push_back({entry_, kind, at, trace_[entry_].bytes});
 }
 
-// Room in an old chunk: as far as later segments lie there in a row, and from there to the next
-// segment or to the end of a chunk.
-bool Finder::reveal(const Range& segment) {
-  const uint64_t row_end = end_of_row(segment);
-  Range room{segment.begin, align_up(row_end, kChunkBytes)};
-  const auto next = entries_.lower_bound(row_end);
-  if (next != entries_.end()) room.end = std::min(room.end, next->first);
-  if (addresses_.touches_chunk(room)) room.end = row_end;
-  if (addresses_.touches_chunk(room)) return false;
-  addresses_.add_chunk(room, segment.bytes());
-  note(UnseenAct::Kind::kRevealed, room);
+// Assumes free space in an existing chunk: as far as later segments follow each other, and from
+// there to the next segment or to the end of the chunk.
+bool Inference::assume_free_space(const Range& segment) {
+  const uint64_t run_end = end_of_run(segment);
+  Range space{segment.begin, align_up(run_end, kChunkBytes)};
+  const auto next = entries_.lower_bound(run_end);
+  if (next != entries_.end()) space.end = std::min(space.end, next->first);
+  if (addresses_.touches_chunk(space)) space.end = run_end;
+  if (addresses_.touches_chunk(space)) return false;
+  addresses_.add_chunk(space, segment.bytes());
+  add_event(InferredEvent::Kind::kFoundSpace, space);
   return true;
 }
 
-// As much as a new chunk needs: 32 MiB more than it is long. Where these are not free, it is none.
-bool Finder::open_gap(const Range& segment) {
+// Assumes a gap that is just large enough for a new chunk: the chunk and 32 MiB more. If that
+// overlaps a chunk, assumes free space in an existing chunk instead.
+bool Inference::open_gap(const Range& segment) {
   const Range chunk = chunk_of(segment);
   const Range gap{chunk.begin - kChunkBytes, chunk.end};
-  if (addresses_.touches_chunk(gap)) return reveal(segment);
+  if (addresses_.touches_chunk(gap)) return assume_free_space(segment);
   addresses_.open_gap(gap);
-  note(UnseenAct::Kind::kOpenedGap, gap);
+  add_event(InferredEvent::Kind::kGapOpened, gap);
   return true;
 }
 
-// From the hole's beginning: to the segment if that lies in it, or else so much that the segment
-// did not fit any more.
-void Finder::take_of(const Range& hole, const Range& segment) {
+// Assumes an allocation at the beginning of the hole: up to the segment if the hole contains it, or
+// else large enough that the segment does not fit.
+void Inference::assume_allocation(const Range& hole, const Range& segment) {
   Range taken = hole;
   if (hole.contains(segment)) {
     taken.end = segment.begin;
@@ -149,38 +151,39 @@ void Finder::take_of(const Range& hole, const Range& segment) {
     taken.end = std::min(hole.end, hole.begin + bytes);
   }
   addresses_.take_from_hole(taken);
-  note(UnseenAct::Kind::kTook, taken);
+  add_event(InferredEvent::Kind::kAllocated, taken);
 }
 
-void Finder::close_gap_above(const Range& segment, uint64_t expected) {
+void Inference::close_gap_above(const Range& segment, uint64_t expected) {
   const Range gap = *addresses_.gap_at(expected);
   const Range chunk = chunk_of(segment);
   const Range closed{gap.contains(chunk) ? chunk.end : expected, gap.end};
   addresses_.close_gap(closed);
-  note(UnseenAct::Kind::kClosedGap, closed);
+  add_event(InferredEvent::Kind::kGapClosed, closed);
 }
 
-// If segments follow each other beyond the end of the chunk that this one would need, they lie in a
-// larger one.
-bool Finder::is_new_chunk(const Range& segment) const {
+// If later segments follow each other beyond the end of the chunk that this segment would need,
+// they are in a larger chunk, which is not new.
+bool Inference::is_new_chunk(const Range& segment) const {
   const Range chunk = chunk_of(segment);
-  const Range row{segment.begin, end_of_row(segment)};
-  const bool is_longer = row.end > chunk.end && is_unknown(row);
+  const Range run{segment.begin, end_of_run(segment)};
+  const bool is_longer = run.end > chunk.end && is_unknown(run);
   return is_aligned(segment.begin, kChunkBytes) && !addresses_.touches_chunk(chunk) && !is_longer;
 }
 
-uint64_t Finder::end_of_row(const Range& segment) const {
+uint64_t Inference::end_of_run(const Range& segment) const {
   uint64_t end = segment.end;
-  for (auto next = later_at(end); next && is_unknown(*next); next = later_at(end)) end = next->end;
+  for (auto next = next_segment_at(end); next && is_unknown(*next); next = next_segment_at(end))
+    end = next->end;
   return end;
 }
 
-bool Finder::is_unknown(const Range& range) const {
+bool Inference::is_unknown(const Range& range) const {
   return !addresses_.touches_chunk(range) && !addresses_.touches_gap(range);
 }
 
-// The next segment that begins there.
-std::optional<Range> Finder::later_at(uint64_t at) const {
+// The next segment at this address after the current entry.
+std::optional<Range> Inference::next_segment_at(uint64_t at) const {
   const auto entries = entries_.find(at);
   if (entries == entries_.end()) return std::nullopt;
   const auto& all = entries->second;
@@ -191,6 +194,8 @@ std::optional<Range> Finder::later_at(uint64_t at) const {
 
 }  // namespace
 
-Unseen find_unseen(const std::vector<TraceEntry>& trace) { return Finder(trace).find(); }
+InferredAllocations infer_allocations(const std::vector<TraceEntry>& trace) {
+  return Inference(trace).run();
+}
 
 }  // namespace ashlar

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace does not show but its addresses betray: memory that the driver, other libraries and
-// the host's own mappings took or gave back in the recorded process. The driver's rule says where
-// each recorded segment should have gone; where it went elsewhere, something unseen was in the way,
-// or had made room. The least that explains the address is assumed. Pure functions.
+// Infers allocations that a trace does not contain: by the driver, other libraries and host
+// mappings of the recorded process. The driver's placement rule predicts the address of each
+// recorded segment. If a segment has another address, something else occupied the predicted one or
+// had freed the actual one. The smallest event that explains the address is assumed. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +15,25 @@
 
 namespace ashlar {
 
-struct UnseenAct {
+struct InferredEvent {
   enum class Kind {
-    kTook,       // a part of a chunk
-    kRevealed,   // room in a chunk that the process had before
-    kOpenedGap,  // addresses became free for new chunks
-    kClosedGap,  // addresses were not free for new chunks any more
+    kAllocated,   // part of a chunk was allocated
+    kFoundSpace,  // an existing chunk had free space
+    kGapOpened,   // addresses became available for new chunks
+    kGapClosed,   // addresses became unavailable for new chunks
   };
-  uint32_t entry = 0;  // of the trace: it was so before this one
-  Kind kind = Kind::kTook;
+  uint32_t entry = 0;  // the event happened before this trace entry
+  Kind kind = Kind::kAllocated;
   sim::DriverAddresses::Range at;
-  size_t bytes = 0;  // kRevealed: of the segment that went there
+  size_t bytes = 0;  // kFoundSpace: size of the segment that was placed there
 };
 
-struct Unseen {
-  uint64_t end =
-      uint64_t{1} << 47;  // the first new chunk lies below it; somewhere if there are none
-  std::vector<UnseenAct> acts;
+struct InferredAllocations {
+  // The first new chunk ends here. Arbitrary if there are no chunks.
+  uint64_t end = uint64_t{1} << 47;
+  std::vector<InferredEvent> events;
 };
 
-Unseen find_unseen(const std::vector<TraceEntry>& trace);
+InferredAllocations infer_allocations(const std::vector<TraceEntry>& trace);
 
 }  // namespace ashlar

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backwards through the acts on segments, then the allocations that were there before.
+// Undoes the segment events from the final state, then places the allocations that predate the
+// trace.
 #include "analysis/replay/initial_state.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 // By address.
 using Segments = std::map<uint64_t, SnapshotSegment>;
 
-void undo(const TraceEntry& entry, Segments& segments, StartingState& start) {
+void undo(const TraceEntry& entry, Segments& segments, InitialState& start) {
   switch (entry.action) {
     case TraceAction::kSegmentAlloc: segments.erase(entry.address.value()); break;
     case TraceAction::kSegmentFree: {
@@ -35,7 +36,7 @@ void undo(const TraceEntry& entry, Segments& segments, StartingState& start) {
   }
 }
 
-// The size of every block at the end, for those that were never seen to end.
+// The sizes of the final blocks, for allocations that are never freed.
 std::unordered_map<uint64_t, size_t> final_block_bytes(const Snapshot& snapshot,
                                                        DeviceIndex device) {
   std::unordered_map<uint64_t, size_t> bytes;
@@ -48,8 +49,9 @@ std::unordered_map<uint64_t, size_t> final_block_bytes(const Snapshot& snapshot,
   return bytes;
 }
 
-// Tiles the segment with the blocks in use, given by address, and free ones between them.
-void tile(SnapshotSegment& segment, std::vector<SnapshotBlock> used) {
+// Fills the segment with the blocks in use, which are sorted by address, and free blocks between
+// them.
+void fill_segment(SnapshotSegment& segment, std::vector<SnapshotBlock> used) {
   segment.blocks.clear();
   uint64_t at = segment.address.value();
   const uint64_t end = at + segment.total_bytes;
@@ -63,7 +65,7 @@ void tile(SnapshotSegment& segment, std::vector<SnapshotBlock> used) {
     const uint64_t limit = i + 1 < used.size() ? used[i + 1].address.value() : end;
     const size_t room = limit - next;
     const size_t rest = room - std::min(room, used[i].bytes);
-    // A large block keeps what is too little to split off.
+    // A block keeps a remainder that is too small to split off.
     const bool fills = segment.is_large ? rest <= kSmallLimitBytes : rest < kMinBlockBytes;
     if (fills) used[i].bytes = room;
     segment.blocks.push_back(used[i]);
@@ -73,12 +75,12 @@ void tile(SnapshotSegment& segment, std::vector<SnapshotBlock> used) {
 
 }  // namespace
 
-std::vector<uint32_t> present_before(const Allocations& allocations) {
+std::vector<uint32_t> preexisting_allocations(const Allocations& allocations) {
   const auto address = [&](uint32_t id) { return allocations.all[id].address; };
   std::vector<uint32_t> before;
   for (uint32_t id = 0; id < allocations.all.size(); ++id) {
     const Allocation& allocation = allocations.all[id];
-    if (allocation.was_there_before() && allocation.bytes > 0) before.push_back(id);
+    if (allocation.predates_trace() && allocation.bytes > 0) before.push_back(id);
   }
   std::stable_sort(before.begin(), before.end(),
                    [&](uint32_t a, uint32_t b) { return address(a) < address(b); });
@@ -87,9 +89,10 @@ std::vector<uint32_t> present_before(const Allocations& allocations) {
   return before;
 }
 
-StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
-                            const Allocations& allocations, const RecordedSizes& sizes) {
-  StartingState start;
+InitialState reconstruct_initial_state(const Snapshot& snapshot, DeviceIndex device,
+                                       const Allocations& allocations,
+                                       const RecordedSizePolicy& sizes) {
+  InitialState start;
   Segments segments;
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (segment.device != device) continue;
@@ -107,7 +110,7 @@ StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
   }
 
   const std::unordered_map<uint64_t, size_t> final_bytes = final_block_bytes(snapshot, device);
-  const std::vector<uint32_t> before = present_before(allocations);
+  const std::vector<uint32_t> before = preexisting_allocations(allocations);
   auto next = before.begin();
   for (auto& [address, segment] : segments) {
     if (segment.total_bytes == 0) continue;
@@ -128,7 +131,7 @@ StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
       used.push_back(block);
       start.allocations.push_back(*std::prev(next));
     }
-    tile(segment, std::move(used));
+    fill_segment(segment, std::move(used));
     start.segments.push_back(std::move(segment));
   }
   return start;

@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device's allocator held before the first entry of its trace: nothing, if the trace is
-// whole; otherwise, the segments of the end with every act undone. Pure functions.
+// Reconstructs the state of an allocator before the first entry of its trace: the final state with
+// all segment events undone. It is empty if the trace is complete. Pure functions.
 #pragma once
 
 #include <vector>
 
 #include "analysis/allocations.h"
-#include "analysis/recorded_sizes.h"
+#include "analysis/recorded_size_policy.h"
 #include "ashlar/snapshot.h"
 
 namespace ashlar {
 
-struct StartingState {
-  // Plain segments, by address, with the blocks that were in use. A block that was freed later is
-  // as large as it must have been at least, or fills what would have been too little to split off.
+struct InitialState {
+  // Plain segments by address, with their blocks. Blocks that are freed later have the minimum size
+  // for their request, plus any remainder that is too small to split off.
   std::vector<SnapshotSegment> segments{};
-  // By block, in the order of segments and addresses: which allocation is in use there.
+  // For each block in use, by segment and address: index in Allocations::all.
   std::vector<uint32_t> allocations{};
-  size_t expandable_bytes = 0;  // mapped in expandable segments, whose addresses are not known
+  size_t expandable_bytes = 0;  // mapped in expandable segments; their addresses are unknown
 };
 
-// Positions in `allocations.all` of what was there before the first entry, by address. Of several
-// at one address the first seen counts: the others came later, unseen. Empty ones need no place.
-std::vector<uint32_t> present_before(const Allocations& allocations);
+// Indexes in `allocations.all` of those that predate the trace, by address, without empty ones. Of
+// several at one address, only the first is included; the others were allocated later without an
+// entry.
+std::vector<uint32_t> preexisting_allocations(const Allocations& allocations);
 
-StartingState rebuild_start(const Snapshot& snapshot, DeviceIndex device,
-                            const Allocations& allocations, const RecordedSizes& sizes);
+InitialState reconstruct_initial_state(const Snapshot& snapshot, DeviceIndex device,
+                                       const Allocations& allocations,
+                                       const RecordedSizePolicy& sizes);
 
 }  // namespace ashlar

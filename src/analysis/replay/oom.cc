@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The failure is replayed under the recorded settings, the segments are looked at where it happens,
-// and then other settings are tried.
+// Replays the failure under the recorded settings, inspects the segments at that point, and then
+// tries other settings.
 #include "analysis/replay/oom.h"
 
 #include <algorithm>
 
 #include "analysis/gap_causes.h"
-#include "analysis/recorded_sizes.h"
+#include "analysis/recorded_size_policy.h"
 #include "analysis/replay/replay.h"
 #include "analysis/timeline.h"
 
 namespace ashlar {
 namespace {
 
-constexpr size_t kMostSegments = 5;
-constexpr size_t kMostBlocks = 3;
+constexpr size_t kMaxSegments = 5;
+constexpr size_t kMaxBlocks = 3;
 
-class Explanation {
+class OomAnalysis {
  public:
-  Explanation(const Snapshot& snapshot, const Allocations& allocations,
-              const OomQuestion& question);
+  OomAnalysis(const Snapshot& snapshot, const Allocations& allocations, const OomOptions& options);
   Result<std::optional<OomReport>> explain();
 
  private:
@@ -37,29 +36,29 @@ class Explanation {
   const Snapshot& snapshot_;
   const std::vector<TraceEntry>& trace_;
   const Allocations& allocations_;
-  const OomQuestion& question_;
-  const RecordedSizes sizes_;
-  const std::optional<uint32_t> recorded_;  // the first recorded failure
-  TuneOptions replaying_;                   // under the limit that was found
-  std::optional<ReplayResult> replayed_;    // up to the failure
+  const OomOptions& options_;
+  const RecordedSizePolicy sizes_;
+  const std::optional<uint32_t> recorded_;  // entry of the first recorded failure
+  TuneOptions replaying_;                   // with the inferred limit
+  std::optional<ReplayResult> replayed_;    // until the failure
   OomReport report_;
-  Demand demand_;  // the request that failed
+  RequestClass request_class_;  // of the failed request
 };
 
-Explanation::Explanation(const Snapshot& snapshot, const Allocations& allocations,
-                         const OomQuestion& question)
+OomAnalysis::OomAnalysis(const Snapshot& snapshot, const Allocations& allocations,
+                         const OomOptions& options)
     : snapshot_(snapshot),
-      trace_(snapshot.device_traces[question.replaying.device.value()]),
+      trace_(snapshot.device_traces[options.replaying.device.value()]),
       allocations_(allocations),
-      question_(question),
-      sizes_(question.replaying.recorded),
+      options_(options),
+      sizes_(options.replaying.recorded),
       recorded_(recorded_failure()),
-      replaying_(question.replaying) {}
+      replaying_(options.replaying) {}
 
-Result<std::optional<OomReport>> Explanation::explain() {
+Result<std::optional<OomReport>> OomAnalysis::explain() {
   if (Status found = find_failure(); !found.ok()) return found;
   const bool has_failed = replayed_ && !replayed_->ooms.empty();
-  const bool is_known = has_failed || (recorded_ && !question_.is_limit_given);
+  const bool is_known = has_failed || (recorded_ && !options_.is_limit_given);
   if (!is_known) return std::optional<OomReport>();
   describe_request();
   if (has_failed) report_.state = state_of(*replayed_);
@@ -74,7 +73,7 @@ Result<std::optional<OomReport>> Explanation::explain() {
   return std::optional<OomReport>(std::move(report_));
 }
 
-std::optional<uint32_t> Explanation::recorded_failure() const {
+std::optional<uint32_t> OomAnalysis::recorded_failure() const {
   const auto found = std::find_if(trace_.begin(), trace_.end(), [](const TraceEntry& entry) {
     return entry.action == TraceAction::kOom;
   });
@@ -82,47 +81,48 @@ std::optional<uint32_t> Explanation::recorded_failure() const {
   return static_cast<uint32_t>(found - trace_.begin());
 }
 
-// A limit that is only known between two bounds is tried at both: at the lower one first, since
-// what fits there fits in any case.
-Status Explanation::find_failure() {
-  if (question_.is_limit_given || !recorded_) {
+// An inferred limit is known between two bounds. The lower bound is tried first, because settings
+// that complete there complete under any limit in the range.
+Status OomAnalysis::find_failure() {
+  if (options_.is_limit_given || !recorded_) {
     const size_t limit = std::min(replaying_.capacity_bytes,
                                   replaying_.cap_bytes.value_or(replaying_.capacity_bytes));
     report_.limit = {limit, limit, limit, !replaying_.cap_bytes};
     return fails_under(limit).status();
   }
   report_.limit = infer_limit();
-  const size_t lower = report_.limit.at_least_bytes + 1;  // a cap is a fraction: it may lose a byte
+  // One byte more, because the cap is converted to a fraction and may round down.
+  const size_t lower = report_.limit.at_least_bytes + 1;
   const Result<bool> fails_so = fails_under(lower);
   if (!fails_so.ok()) return fails_so.status();
   if (*fails_so) return {};
   const Result<bool> fails_above = fails_under(report_.limit.below_bytes - 1);
   if (!fails_above.ok() || *fails_above) return fails_above.status();
-  replayed_.reset();  // something else failed, or nothing: it would explain another failure
+  replayed_.reset();  // the recorded failure was not reproduced
   set_limit(lower);
   return {};
 }
 
-// Only a device that is full is full to every engine: PyTorch lets expandable segments exceed a cap
-// by what they round up to.
-void Explanation::set_limit(size_t limit_bytes) {
+// The limit of a full device applies to every engine. A cap does not: PyTorch lets expandable
+// segments exceed it by their rounding.
+void OomAnalysis::set_limit(size_t limit_bytes) {
   report_.limit.replayed_bytes = limit_bytes;
   if (!report_.limit.is_inferred()) return;
-  if (report_.limit.is_of_device) {
+  if (report_.limit.is_device_limit) {
     replaying_.capacity_bytes = limit_bytes;
   } else {
     replaying_.cap_bytes = limit_bytes;
   }
 }
 
-// Whatever was held was allowed; whatever was refused was not. If the device was full rather than
-// the process limited, it also says how much more there was.
-OomLimit Explanation::infer_limit() const {
-  size_t held = reserved_before(snapshot_, replaying_.device);
+// The limit is at least the memory that was ever reserved, and below the amounts that were refused.
+// If the device was full, the free memory that it reported raises the lower bound.
+OomLimit OomAnalysis::infer_limit() const {
+  size_t held = initial_reserved_bytes(snapshot_, replaying_.device);
   OomLimit limit{held, SIZE_MAX, 0, false};
   size_t held_at_refusal = 0;
   for (const TraceEntry& entry : trace_) {
-    held += reserved_change(entry);
+    held += reserved_delta(entry);
     limit.at_least_bytes = std::max(limit.at_least_bytes, held);
     if (entry.action != TraceAction::kOom) continue;
     const size_t rounded = std::min(entry.bytes, kUnreasonableBytes - 1);
@@ -134,17 +134,17 @@ OomLimit Explanation::infer_limit() const {
     const size_t device_free = entry.address.value();
     if (device_free < segment_bytes) {
       limit.at_least_bytes = std::max(limit.at_least_bytes, held + device_free);
-      limit.is_of_device = true;
+      limit.is_device_limit = true;
     }
   }
-  // A limit that was raised on the way, or a trace that makes no sense.
+  // The limit was raised during the run, or the trace is inconsistent.
   if (limit.at_least_bytes >= limit.below_bytes) limit.at_least_bytes = held_at_refusal;
   return limit;
 }
 
-// Replays under the recorded settings up to the first failure. Whether that is the one looked for:
-// any, or where the limit is inferred, the recorded one.
-Result<bool> Explanation::fails_under(size_t limit_bytes) {
+// Replays under the recorded settings until the first failure. Returns whether it is the expected
+// one: any failure if the limit is given, the recorded one if it is inferred.
+Result<bool> OomAnalysis::fails_under(size_t limit_bytes) {
   set_limit(limit_bytes);
   ReplayOptions options;
   options.allocator = options.recorded = replaying_.recorded;
@@ -159,7 +159,7 @@ Result<bool> Explanation::fails_under(size_t limit_bytes) {
   return !report_.limit.is_inferred() || replayed_->ooms.front().entry == recorded_;
 }
 
-void Explanation::describe_request() {
+void OomAnalysis::describe_request() {
   ReplayedOom failed;
   if (replayed_) {
     failed = replayed_->ooms.front();
@@ -180,21 +180,18 @@ void Explanation::describe_request() {
   report_.rounded_bytes = failed.was_recorded ? asked : sizes_.block_bytes(asked);
   report_.segment_bytes = sizes_.segment_bytes(report_.rounded_bytes);
   report_.stream = failed.stream;
-  demand_ = {.stream = failed.stream,
-             .is_large = !SizePolicy::is_small(report_.rounded_bytes),
-             .pool = failed.pool};
+  request_class_ = {.stream = failed.stream,
+                    .is_large = !SizePolicy::is_small(report_.rounded_bytes),
+                    .pool = failed.pool};
   report_.stack = failed.stack;
   if (failed.was_recorded) report_.device_free_bytes = trace_[*failed.entry].address.value();
 }
 
-// --- what was held
-// --------------------------------------------------------------------------------
-
 bool is_free(const SnapshotBlock& block) { return block.state == SnapshotBlockState::kInactive; }
 
-OomState Explanation::state_of(const ReplayResult& replayed) const {
+OomState OomAnalysis::state_of(const ReplayResult& replayed) const {
   OomState state;
-  for (const SnapshotSegment& segment : replayed.looked_at) {
+  for (const SnapshotSegment& segment : replayed.inspected_segments) {
     state.reserved_bytes += segment.total_bytes;
     state.allocated_bytes += segment.allocated_bytes;
     PinnedSegment pinned = pinned_segment(segment);
@@ -209,16 +206,16 @@ OomState Explanation::state_of(const ReplayResult& replayed) const {
   }
   std::stable_sort(state.pinned.begin(), state.pinned.end(),
                    [](const auto& a, const auto& b) { return a.free_bytes > b.free_bytes; });
-  if (state.pinned.size() > kMostSegments) state.pinned.resize(kMostSegments);
+  if (state.pinned.size() > kMaxSegments) state.pinned.resize(kMaxSegments);
   return state;
 }
 
-PinnedSegment Explanation::pinned_segment(const SnapshotSegment& segment) const {
+PinnedSegment OomAnalysis::pinned_segment(const SnapshotSegment& segment) const {
   PinnedSegment pinned;
   pinned.address = segment.address;
   pinned.total_bytes = segment.total_bytes;
   pinned.stream = segment.stream;
-  pinned.is_usable = can_serve(segment, demand_);
+  pinned.is_usable = can_serve(segment, request_class_);
   std::vector<const SnapshotBlock*> live;
   for (const SnapshotBlock& block : segment.blocks) {
     if (!is_free(block)) {
@@ -231,32 +228,32 @@ PinnedSegment Explanation::pinned_segment(const SnapshotSegment& segment) const 
   pinned.live_count = live.size();
   std::stable_sort(live.begin(), live.end(),
                    [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
-  for (size_t i = 0; i < std::min(live.size(), kMostBlocks); ++i) {
+  for (size_t i = 0; i < std::min(live.size(), kMaxBlocks); ++i) {
     pinned.largest.push_back(pinning_block(*live[i]));
   }
   return pinned;
 }
 
-PinningBlock Explanation::pinning_block(const SnapshotBlock& block) const {
+PinningBlock OomAnalysis::pinning_block(const SnapshotBlock& block) const {
   PinningBlock pinning;
   pinning.address = block.address;
   pinning.bytes = block.bytes;
   pinning.requested_bytes = block.requested_bytes;
-  const auto& placed = replayed_->live_then;
+  const auto& placed = replayed_->inspected_allocations;
   const auto found = std::lower_bound(
       placed.begin(), placed.end(), block.address,
       [](const PlacedAllocation& each, DeviceAddress at) { return each.address < at; });
   if (found == placed.end() || found->address != block.address) return pinning;
   const Allocation& allocation = allocations_.all[found->allocation];
   pinning.stack = allocation.stack;
-  if (allocation.was_there_before()) return pinning;
+  if (allocation.predates_trace()) return pinning;
   pinning.made = allocation.made;
   const TraceEntry& made = trace_[allocation.made];
   const TraceEntry& failed = trace_[*report_.entry];
   if (made.has_time && failed.has_time) {
     const uint64_t age_us =
         static_cast<uint64_t>(failed.time_us) - static_cast<uint64_t>(made.time_us);
-    pinning.age_us = static_cast<int64_t>(age_us);  // wraps where a file holds nonsense
+    pinning.age_us = static_cast<int64_t>(age_us);  // may wrap for inconsistent times
   }
   return pinning;
 }
@@ -265,12 +262,12 @@ PinningBlock Explanation::pinning_block(const SnapshotBlock& block) const {
 
 Result<std::optional<OomReport>> explain_oom(const Snapshot& snapshot,
                                              const Allocations& allocations,
-                                             const OomQuestion& question) {
-  const DeviceIndex device = question.replaying.device;
+                                             const OomOptions& options) {
+  const DeviceIndex device = options.replaying.device;
   const bool is_there = device.value() < snapshot.device_traces.size() &&
                         !snapshot.device_traces[device.value()].empty();
   if (!is_there) return std::optional<OomReport>();
-  return Explanation(snapshot, allocations, question).explain();
+  return OomAnalysis(snapshot, allocations, options).explain();
 }
 
 }  // namespace ashlar

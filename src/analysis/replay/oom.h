@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why an allocation found no memory: what it asked for, what was free, what kept that from being
-// used, and which settings would have had room. Settings are proven by replay under the same limit.
+// Explains an out-of-memory error: the request, the free memory and why it could not be used, and
+// the settings under which the run completes within the same limit, according to replay.
 #pragma once
 
 #include <optional>
@@ -11,75 +11,75 @@
 
 namespace ashlar {
 
-struct OomQuestion {
-  // Capacity, cap and the rest of how to replay. Where no limit is given, a file with a recorded
-  // failure tells between which two bounds the limit of its process lay.
+struct OomOptions {
+  // Capacity, cap and replay options. Without a given limit, the limit of the process is inferred
+  // from the recorded failure.
   TuneOptions replaying{};
   bool is_limit_given = false;
 };
 
-// What the process could have:  at_least_bytes <= limit < below_bytes. Equal: it was given.
+// The memory limit of the process: at_least_bytes <= limit < below_bytes if it was inferred;
+// at_least_bytes == limit == below_bytes if it was given.
 struct OomLimit {
   size_t at_least_bytes = 0;
   size_t below_bytes = 0;
-  size_t replayed_bytes = 0;  // the limit that the replays were held to
-  bool is_of_device = false;  // all that the device had; false: a cap on the process
+  size_t replayed_bytes = 0;     // the limit used in replays
+  bool is_device_limit = false;  // capacity of the device; false: cap of the process
 
   bool is_inferred() const { return below_bytes != at_least_bytes; }
 };
 
-// A block in use.
+// A block in use that keeps its segment from being freed.
 struct PinningBlock {
   DeviceAddress address{};
   size_t bytes = 0;
   size_t requested_bytes = 0;
   StackId stack{};
-  std::optional<uint32_t> made{};   // the entry that made it; unset: it was there before
-  std::optional<int64_t> age_us{};  // at the failure; unset: not known
+  std::optional<uint32_t> made{};   // its alloc entry; unset: it predates the trace
+  std::optional<int64_t> age_us{};  // at the failure; unset: unknown
 };
 
-// A segment with free memory that its live blocks keep from being given back.
+// A segment with free memory that cannot be returned to the device because of its live blocks.
 struct PinnedSegment {
   DeviceAddress address{};
   size_t total_bytes = 0;
   size_t free_bytes = 0;
   size_t largest_hole_bytes = 0;
   StreamId stream{};
-  bool is_usable = false;               // for the failed request, as far as stream and pool go
+  bool is_usable = false;               // matches the stream and pool of the failed request
   size_t live_count = 0;                // blocks in use
-  std::vector<PinningBlock> largest{};  // of them, a few
+  std::vector<PinningBlock> largest{};  // the largest of them
 };
 
-// The allocator at the failure, when all that could be given back was.
+// The state of the allocator at the failure, after it returned all it could to the device.
 struct OomState {
   size_t reserved_bytes = 0;
   size_t allocated_bytes = 0;
-  size_t free_bytes = 0;         // reserved, but not in use
-  size_t usable_free_bytes = 0;  // of it, what lies in the stream and the pool of the request
+  size_t free_bytes = 0;         // reserved and not in use
+  size_t usable_free_bytes = 0;  // the part that matches the stream and pool of the request
   size_t largest_hole_bytes = 0;
   size_t largest_usable_hole_bytes = 0;
-  std::vector<PinnedSegment> pinned{};  // those with the most free bytes, most first; a few
+  std::vector<PinnedSegment> pinned{};  // the segments with the most free bytes, largest first
 };
 
 struct OomReport {
-  // Unset: what was there before the first entry has no room already.
+  // Unset: even the allocations that predate the trace do not fit.
   std::optional<uint32_t> entry{};
-  bool was_recorded = false;                // it failed in the recorded run, too
-  std::optional<size_t> requested_bytes{};  // unset: the file only has it rounded
+  bool was_recorded = false;                // the recorded run failed here, too
+  std::optional<size_t> requested_bytes{};  // unset: the file has only the rounded size
   size_t rounded_bytes = 0;
-  size_t segment_bytes = 0;  // what it would have taken from the device
+  size_t segment_bytes = 0;  // size of the segment that the request needs
   StreamId stream{};
   StackId stack{};
-  size_t device_free_bytes = 0;  // as recorded, or else as replayed
+  size_t device_free_bytes = 0;  // recorded, or else from the replay
   OomLimit limit{};
-  std::optional<OomState> state{};  // unset: the recorded failure did not happen in the replay
+  std::optional<OomState> state{};  // unset: the replay did not reproduce the recorded failure
   TuneResult settings{};
 };
 
-// The first failure of the run; unset: there is none.
-// Fails as tune() does.
+// Explains the first failure of the run. Unset: there is none. Errors are those of tune().
 Result<std::optional<OomReport>> explain_oom(const Snapshot& snapshot,
                                              const Allocations& allocations,
-                                             const OomQuestion& question);
+                                             const OomOptions& options);
 
 }  // namespace ashlar

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorded run lived through again: the real engine on the simulated device, allocation by
-// allocation. Under the settings of the recording it does what was done; under others, it tells
-// what would have been.
+// Replays a recorded run with the real engine on a simulated device. Under the recorded settings it
+// reproduces the recorded run; under other settings it predicts the outcome.
 #pragma once
 
 #include <functional>
@@ -12,6 +11,7 @@
 
 #include "analysis/allocations.h"
 #include "analysis/replay/fidelity.h"
+#include "analysis/replay/segment_tracker.h"
 #include "ashlar/options.h"
 #include "ashlar/sim.h"
 #include "ashlar/snapshot.h"
@@ -21,62 +21,57 @@ namespace ashlar {
 
 struct ReplayOptions {
   AllocatorOptions allocator{};
-  AllocatorOptions recorded{};  // what the run was recorded under
+  AllocatorOptions recorded{};  // options of the recording
   DeviceIndex device{};
-  size_t capacity_bytes = 0;             // of the device
-  std::optional<size_t> cap_bytes{};     // the most this process may have
-  std::optional<uint32_t> look_after{};  // an entry after which the segments are looked at
-  bool stop_at_oom = false;  // end with the first failure, and look at the segments there
-  std::function<void(double share)> progress{};  // now and then
-  std::function<bool()> is_wanted{};             // asked now and then; false: it ends
+  size_t capacity_bytes = 0;                // of the device
+  std::optional<size_t> cap_bytes{};        // memory limit of the process
+  std::optional<uint32_t> inspect_after{};  // inspect the segments after this entry
+  bool stop_at_oom = false;                 // stop at the first failure and inspect the segments
+  std::function<void(double fraction)> progress{};  // called regularly
+  std::function<bool()> keep_going{};               // polled; false cancels with kTimeout
 };
 
 // An allocation that failed.
 struct ReplayedOom {
-  // Unset: it was there before the first entry, and there is no room for it.
+  // Unset: an allocation that predates the trace does not fit.
   std::optional<uint32_t> entry{};
-  size_t bytes = 0;           // asked for; of a recorded failure, as rounded then
-  bool was_recorded = false;  // it failed in the recorded run, too
-  StreamId stream{};          // as recorded, like the rest
+  size_t bytes = 0;           // requested; for a recorded failure, the rounded size
+  bool was_recorded = false;  // the recorded run failed here, too
+  StreamId stream{};          // as recorded, like the following
   PoolId pool{};
   StackId stack{};
   std::string message{};
 };
 
-// A live allocation, and where it lay in the replay.
+// A live allocation with its address in the replay.
 struct PlacedAllocation {
   DeviceAddress address{};
-  uint32_t allocation = 0;  // position in Allocations::all
-};
-
-// What was held after an entry; only where it changed.
-struct ReservedChange {
-  uint32_t entry = 0;
-  size_t reserved_bytes = 0;
+  uint32_t allocation = 0;  // index in Allocations::all
 };
 
 struct ReplayResult {
   uint64_t event_count = 0;
   uint64_t alloc_count = 0;
   uint64_t free_count = 0;
-  uint64_t same_address_count = 0;  // blocks that lie where they lay
+  uint64_t same_address_count = 0;  // allocations at their recorded address
   AllocatorStats stats{};
   std::vector<ReplayedOom> ooms{};
   sim::CallCosts driver{};
-  std::optional<double> recorded_us{};  // as duration_us() has it
-  std::optional<Fidelity> fidelity{};   // null: under other settings than the recorded ones
+  std::optional<double> recorded_us{};  // as duration_us()
+  std::optional<Fidelity> fidelity{};   // unset: replayed under other than the recorded settings
   std::vector<ReservedChange> reserved{};
-  uint32_t peak_entry = 0;                    // where the reserved bytes were the most, first
-  std::vector<SnapshotSegment> looked_at{};   // after `look_after`; streams and pools as recorded
-  std::vector<PlacedAllocation> live_then{};  // when they were looked at, by address
+  uint32_t peak_entry = 0;  // the first entry with the peak of reserved bytes
+  // State after `inspect_after` or at the first failure.
+  std::vector<SnapshotSegment> inspected_segments{};      // with recorded streams and pools
+  std::vector<PlacedAllocation> inspected_allocations{};  // by address
 };
 
-// The capacity to assume where nobody says: that of the device the cost model is about, or what
-// the recorded run had, if that is more.
+// The capacity to assume if none is given: that of the device of the cost model, or twice the
+// recorded peak if that is more.
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device);
 
-// kInvalidArgument: the options make no sense, or there is no such device in the snapshot.
-// kTimeout: nobody wants it any more.
+// kInvalidArgument: the options are invalid, or the snapshot does not have the device.
+// kTimeout: options.keep_going returned false.
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,
                             const ReplayOptions& options);
 

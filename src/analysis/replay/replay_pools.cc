@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// At most one pool is routed to at a time: an allocation then costs the same, however many there
-// are.
+// Routes to at most one pool at a time, so that the cost of an allocation does not depend on the
+// number of pools.
 #include "analysis/replay/replay_pools.h"
 
 #include <utility>
 
 namespace ashlar {
 
-Status ReplayPools::use(PoolId recorded) {
-  const auto held = held_.find(recorded);
-  const bool is_new = held == held_.end() && !recorded.is_default();
-  if (!is_new && (recorded.is_default() ? PoolId() : held->second) == current_) return {};
+Status ReplayPools::route_to(PoolId recorded) {
+  const auto found = engine_ids_.find(recorded);
+  const bool is_new = found == engine_ids_.end() && !recorded.is_default();
+  if (!is_new && (recorded.is_default() ? PoolId() : found->second) == current_) return {};
   if (Status stopped = stop_routing(); !stopped.ok()) return stopped;
   if (recorded.is_default()) return {};
-  const PoolId wanted = is_new ? new_name(recorded) : held->second;
+  const PoolId wanted = is_new ? new_id(recorded) : found->second;
   if (Status begun = engine_.begin_routing(wanted, [](StreamId) { return true; }); !begun.ok()) {
     return begun;
   }
   current_ = wanted;
-  // Routing holds the pool once more, and once is enough.
+  // begin_routing() retains the pool once more; one reference is enough.
   return is_new ? Status() : engine_.release_pool(wanted);
 }
 
-Status ReplayPools::give_back(const std::vector<PoolId>& recorded) {
-  const Result<std::vector<PoolId>> pools = let_go(recorded);
+Status ReplayPools::release(const std::vector<PoolId>& recorded) {
+  const Result<std::vector<PoolId>> pools = retire(recorded);
   if (!pools.ok()) return pools.status();
   for (const PoolId pool : *pools) {
     if (Status trimmed = engine_.trim(pool); !trimmed.ok()) return trimmed;
@@ -32,23 +32,23 @@ Status ReplayPools::give_back(const std::vector<PoolId>& recorded) {
   return {};
 }
 
-Status ReplayPools::give_back_with_default(const std::vector<PoolId>& recorded) {
-  const Result<std::vector<PoolId>> pools = let_go(recorded);
+Status ReplayPools::release_with_default(const std::vector<PoolId>& recorded) {
+  const Result<std::vector<PoolId>> pools = retire(recorded);
   return pools.ok() ? engine_.trim() : pools.status();
 }
 
-PoolId ReplayPools::recorded_of(PoolId pool) const {
+PoolId ReplayPools::recorded_id(PoolId pool) const {
   const auto found = recorded_.find(pool);
   return found == recorded_.end() ? pool : found->second;
 }
 
-Result<std::vector<PoolId>> ReplayPools::let_go(const std::vector<PoolId>& recorded) {
+Result<std::vector<PoolId>> ReplayPools::retire(const std::vector<PoolId>& recorded) {
   std::vector<PoolId> pools;
   for (const PoolId each : recorded) {
-    const auto held = held_.find(each);
-    if (held == held_.end()) continue;
-    const PoolId pool = held->second;
-    held_.erase(held);
+    const auto found = engine_ids_.find(each);
+    if (found == engine_ids_.end()) continue;
+    const PoolId pool = found->second;
+    engine_ids_.erase(found);
     Status ended = pool == current_ ? stop_routing() : Status();
     if (ended.ok()) ended = engine_.release_pool(pool);
     if (!ended.ok()) return ended;
@@ -62,12 +62,12 @@ Status ReplayPools::stop_routing() {
   return pool.is_default() ? Status() : engine_.end_routing(pool);
 }
 
-// The recorded name, if no pool has had it yet.
-PoolId ReplayPools::new_name(PoolId recorded) {
-  PoolId name = recorded;
-  while (!recorded_.try_emplace(name, recorded).second) name = {--last_capture_, 0};
-  held_[recorded] = name;
-  return name;
+// The recorded id, unless an earlier pool had it.
+PoolId ReplayPools::new_id(PoolId recorded) {
+  PoolId id = recorded;
+  while (!recorded_.try_emplace(id, recorded).second) id = {--last_capture_, 0};
+  engine_ids_[recorded] = id;
+  return id;
 }
 
 }  // namespace ashlar

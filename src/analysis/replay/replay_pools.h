@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pools of a replay: allocations go where they went in the recording. Not thread safe.
+// The pools of a replay. Routes allocations to the pools that they had in the recording. Not thread
+// safe.
 #pragma once
 
 #include <map>
@@ -12,33 +13,34 @@
 
 namespace ashlar {
 
-// Pools are named as recorded, and held until they are let go. One that is used after that is
-// another pool, of another name in the engine, since the old one may still have live blocks.
+// Pools are identified by their recorded ids and retained until they are released. A pool that is
+// used again after its release becomes a new pool with a new id in the engine, since the old one
+// may still have live blocks.
 class ReplayPools {
  public:
   explicit ReplayPools(Engine& engine) : engine_(engine) {}
 
-  // Sends the next allocations to a pool, which is made when it is first used.
-  Status use(PoolId recorded);
+  // Routes the following allocations to a pool, which is created on first use.
+  Status route_to(PoolId recorded);
 
-  // Lets go of pools, those that were never used left out, and gives their cached memory back.
-  Status give_back(const std::vector<PoolId>& recorded);
-  // The same, with all that is cached in the default pool.
-  Status give_back_with_default(const std::vector<PoolId>& recorded);
+  // Releases pools and trims them. Pools that were never used are ignored.
+  Status release(const std::vector<PoolId>& recorded);
+  // The same, and trims the default pool.
+  Status release_with_default(const std::vector<PoolId>& recorded);
 
-  // The recorded name of a pool of the engine.
-  PoolId recorded_of(PoolId pool) const;
+  // The recorded id of a pool of the engine.
+  PoolId recorded_id(PoolId pool) const;
 
  private:
-  Result<std::vector<PoolId>> let_go(const std::vector<PoolId>& recorded);
+  Result<std::vector<PoolId>> retire(const std::vector<PoolId>& recorded);
   Status stop_routing();
-  PoolId new_name(PoolId recorded);
+  PoolId new_id(PoolId recorded);
 
   Engine& engine_;
-  PoolId current_;                     // of the engine, that allocations are routed to
-  std::map<PoolId, PoolId> held_;      // the engine's name, by the recorded one
-  std::map<PoolId, PoolId> recorded_;  // the recorded name, by the engine's; of all there ever were
-  uint64_t last_capture_ = 0;          // downwards: a name that no recording is likely to have
+  PoolId current_;  // the engine's id of the pool that allocations are routed to
+  std::map<PoolId, PoolId> engine_ids_;  // recorded id to the engine's id; retained pools
+  std::map<PoolId, PoolId> recorded_;    // engine's id to the recorded id; all pools ever
+  uint64_t last_capture_ = 0;  // counts down, for ids that recordings are unlikely to contain
 };
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One replay finds the peak. Then, side by side: another looks at it, and others try what would
-// have been better.
+// One replay finds the peak. Then, in parallel, another one inspects the peak and others try
+// alternative settings.
 #include "analysis/replay/report.h"
 
 #include <algorithm>
@@ -16,11 +16,11 @@ namespace {
 struct Attempt {
   EngineKind engine = EngineKind::kClassic;
   const char* conf = "";
-  // A very long run is spared it, to keep the page a matter of seconds.
+  // Skipped for long traces, to keep a report within seconds.
   bool only_if_short = false;
 };
 
-// What is tried for a run of the classic engine, and for one of the paged.
+// The alternatives for recordings of the classic engine and of the paged engine.
 constexpr Attempt kForClassic[] = {
     {EngineKind::kClassic, "expandable_segments:True"},
     {EngineKind::kClassic, "max_split_size_mb:256", true},
@@ -44,7 +44,7 @@ Result<std::vector<Alternative>> try_alternatives(const Snapshot& snapshot,
     if (is_long && attempt.only_if_short) continue;
     AllocatorOptions base = options.recorded;
     base.engine = attempt.engine;
-    Result<Setting> setting = setting_of(attempt.conf, base);
+    Result<Setting> setting = parse_setting(attempt.conf, base);
     if (!setting.ok()) return setting.status();
     if (same_policy(setting->options, options.recorded)) continue;
     options.allocator = setting->options;
@@ -76,10 +76,10 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   report.replayed = *std::move(replayed);
   const uint32_t peak = report.replayed.peak_entry;
   ReplayOptions looking = options;
-  looking.look_after = peak;
+  looking.inspect_after = peak;
   looking.progress = nullptr;
 
-  Result<ReplayResult> looked = Status::invalid_argument("not looked yet");
+  Result<ReplayResult> looked = Status::invalid_argument("not inspected");
   Result<std::thread> other = start_thread([&] {
     looked = replay(snapshot, allocations, looking);
     report.bound = find_lower_bound(allocations);
@@ -93,10 +93,11 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   if (!alternatives.ok()) return alternatives.status();
 
   const std::vector<TraceEntry>& trace = snapshot.device_traces[options.device.value()];
-  report.causes = explain_gap(looked->looked_at, trace.empty() ? Demand() : demand_at(trace[peak]));
+  report.causes = explain_gap(looked->inspected_segments,
+                              trace.empty() ? RequestClass() : request_class_of(trace[peak]));
   report.at_peak = present_at(allocations, peak);
   report.alternatives = *std::move(alternatives);
-  report.start_reserved_bytes = report.replayed.reserved.front().reserved_bytes;
+  report.initial_reserved_bytes = report.replayed.reserved.front().reserved_bytes;
   report.has_stacks = any_stack(allocations);
   return report;
 }

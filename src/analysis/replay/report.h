@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All that one page says about a recorded run: how much it had and needed, where the rest went, who
-// had it, and what would have been better, each with a number.
+// The contents of `ashlar report`: peaks, lower bound, causes of the gap between reserved and
+// requested bytes, allocations at the peak, and results of other settings.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@
 
 namespace ashlar {
 
-// The run under another setting, proven by replay.
+// The result of a replay under another setting.
 struct Alternative {
   Setting setting{};
   size_t peak_reserved_bytes = 0;
@@ -25,15 +25,16 @@ struct Alternative {
 
 struct Report {
   ReplayResult replayed{};          // under the recorded settings
-  Causes causes{};                  // at the peak of reserved memory
-  std::vector<uint32_t> at_peak{};  // the allocations that were there, pending ones included
+  GapCauses causes{};               // at the peak of reserved memory
+  std::vector<uint32_t> at_peak{};  // indexes in Allocations::all, including pending frees
   LowerBound bound{};
-  std::vector<Alternative> alternatives{};  // the least reserved first
-  size_t start_reserved_bytes = 0;          // not 0: the history does not reach back to the start
+  std::vector<Alternative> alternatives{};  // by failures, then by reserved bytes; best first
+  size_t initial_reserved_bytes = 0;        // not 0: the beginning of the history is missing
   bool has_stacks = false;
 };
 
-// `options` as for replay(), under the settings of the recording.
+// `options` are those of replay(), with the settings of the recording. Errors are those of
+// replay().
 Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocations,
                            const ReplayOptions& options);
 

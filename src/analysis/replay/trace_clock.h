@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of a recorded run, for whoever lives through it again: a clock that goes from act to act
-// as the trace says. An engine that measures its own costs by time then does as it would have.
+// The clock of a replay, which follows the times of the trace. Engines that measure elapsed time
+// then behave as in the recorded run. Not thread safe.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@
 
 namespace ashlar {
 
-class RecordedTime {
+class TraceClock {
  public:
   Clock& clock() { return clock_; }
 
-  // Until the act is due. Old files have no times, and files may say anything: nobody waits
-  // backwards, or for longer than a year.
-  void wait_for(const TraceEntry& entry) {
-    if (!entry.has_time) return clock_.advance_ns(kUntimedActNs);
+  // Advances to the time of the entry. Entries without a time advance by a constant. Times that go
+  // backwards or are more than a year ahead are ignored.
+  void advance_to(const TraceEntry& entry) {
+    if (!entry.has_time) return clock_.advance_ns(kUntimedStepNs);
     if (!first_us_) first_us_ = entry.time_us;
     const auto due_us = static_cast<uint64_t>(entry.time_us) - static_cast<uint64_t>(*first_us_);
     const auto passed_us = static_cast<uint64_t>(clock_.now_ns()) / 1000;
@@ -27,7 +27,7 @@ class RecordedTime {
   }
 
  private:
-  static constexpr int64_t kUntimedActNs = 10'000;
+  static constexpr int64_t kUntimedStepNs = 10'000;
   static constexpr uint64_t kYearUs = 366ULL * 24 * 3600 * 1'000'000;
 
   ManualClock clock_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The workers take settings one by one from a shared counter; the caller's thread waits, and tells
-// how far they are.
+// Worker threads take settings from a shared counter. The calling thread waits and reports
+// progress.
 #include "analysis/replay/tune.h"
 
 #include <algorithm>
@@ -18,66 +18,67 @@
 namespace ashlar {
 namespace {
 
-constexpr double kFirstReplayShare = 0.15;  // of a search for the smallest capacity
+constexpr double kFirstReplayFraction = 0.15;  // of the work to find the minimum capacity
 
-// What workers share: who does what, and how far it is.
-class Progress {
+// The task counter and the progress of all tasks. Thread safe.
+class TaskProgress {
  public:
-  explicit Progress(size_t task_count) : shares_(task_count) {}
+  explicit TaskProgress(size_t task_count) : fractions_(task_count) {}
 
-  // The next task; as many as there are: none is left.
+  // Returns the next task, or the number of tasks if none is left.
   size_t take() {
     MutexLock lock(mutex_);
-    return next_ < shares_.size() ? next_++ : shares_.size();
+    return next_ < fractions_.size() ? next_++ : fractions_.size();
   }
 
-  void set_share(size_t task, double share) {
+  void set_fraction(size_t task, double fraction) {
     MutexLock lock(mutex_);
-    shares_[task] = share;
-    is_news_ = true;
+    fractions_[task] = fraction;
+    has_news_ = true;
     changed_.notify_one();
   }
 
   void finish(size_t task) {
-    set_share(task, 1);
+    set_fraction(task, 1);
     MutexLock lock(mutex_);
     ++finished_count_;
     changed_.notify_one();
   }
 
-  // Waits for news, and says how much is done; unset: everything is.
+  // Waits for progress and returns the total fraction. Unset: all tasks are finished.
   std::optional<double> wait() {
     MutexLock lock(mutex_);
-    while (!is_news_ && finished_count_ < shares_.size()) lock.wait(changed_);
-    is_news_ = false;
-    if (finished_count_ == shares_.size()) return std::nullopt;
+    while (!has_news_ && finished_count_ < fractions_.size()) lock.wait(changed_);
+    has_news_ = false;
+    if (finished_count_ == fractions_.size()) return std::nullopt;
     double sum = 0;
-    for (const double share : shares_) sum += share;
-    return sum / static_cast<double>(shares_.size());
+    for (const double fraction : fractions_) sum += fraction;
+    return sum / static_cast<double>(fractions_.size());
   }
 
  private:
   Mutex mutex_;
   std::condition_variable changed_;
-  std::vector<double> shares_ ASHLAR_GUARDED_BY(mutex_);  // by task
+  std::vector<double> fractions_ ASHLAR_GUARDED_BY(mutex_);  // by task
   size_t next_ ASHLAR_GUARDED_BY(mutex_) = 0;
   size_t finished_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  bool is_news_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool has_news_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
-// Replays of one setting.
+// Evaluates settings by replay.
 class Tuner {
  public:
   Tuner(const Snapshot& snapshot, const Allocations& allocations, const TuneOptions& options)
       : snapshot_(snapshot), allocations_(allocations), options_(options) {}
 
-  using Tell = std::function<void(double share)>;
-  Result<Trial> attempt(const Setting& setting, const Tell& tell) const;
+  using ReportProgress = std::function<void(double fraction)>;
+  Result<Trial> attempt(const Setting& setting, const ReportProgress& report_progress) const;
 
  private:
   ReplayOptions replay_options(const Setting& setting) const;
   Result<bool> completes(ReplayOptions options, size_t capacity_bytes) const;
-  Result<std::optional<size_t>> min_capacity(const Trial& trial, const Tell& tell) const;
+  Result<std::optional<size_t>> min_capacity(const Trial& trial,
+                                             const ReportProgress& report_progress) const;
 
   const Snapshot& snapshot_;
   const Allocations& allocations_;
@@ -91,16 +92,16 @@ ReplayOptions Tuner::replay_options(const Setting& setting) const {
   replaying.device = options_.device;
   replaying.capacity_bytes = options_.capacity_bytes;
   replaying.cap_bytes = options_.cap_bytes;
-  replaying.is_wanted = options_.is_wanted;
+  replaying.keep_going = options_.keep_going;
   return replaying;
 }
 
-Result<Trial> Tuner::attempt(const Setting& setting, const Tell& tell) const {
+Result<Trial> Tuner::attempt(const Setting& setting, const ReportProgress& report_progress) const {
   Trial trial;
   trial.setting = setting;
   ReplayOptions replaying = replay_options(setting);
-  const double worth = options_.find_min_capacity ? kFirstReplayShare : 1;
-  replaying.progress = [&](double share) { tell(share * worth); };
+  const double worth = options_.find_min_capacity ? kFirstReplayFraction : 1;
+  replaying.progress = [&](double fraction) { report_progress(fraction * worth); };
   const Result<ReplayResult> replayed = replay(snapshot_, allocations_, replaying);
   if (!replayed.ok()) return replayed.status();
   trial.oom_count = replayed->ooms.size();
@@ -108,7 +109,7 @@ Result<Trial> Tuner::attempt(const Setting& setting, const Tell& tell) const {
   trial.peak_reserved_bytes = static_cast<size_t>(replayed->stats.reserved_bytes.all.peak);
   trial.driver_us = static_cast<double>(replayed->driver.total_ns) / 1000;
   if (!options_.find_min_capacity) return trial;
-  Result<std::optional<size_t>> least = min_capacity(trial, tell);
+  Result<std::optional<size_t>> least = min_capacity(trial, report_progress);
   if (!least.ok()) return least.status();
   trial.min_capacity_bytes = *least;
   return trial;
@@ -122,11 +123,12 @@ Result<bool> Tuner::completes(ReplayOptions options, size_t capacity_bytes) cons
   return replayed->ooms.empty();
 }
 
-// Completion is not strictly monotone: with more room the cache is flushed later, blocks land
-// elsewhere, and an allocation may fail that would have fitted with less. So bisection finds a
-// capacity that suffices while one step less does not, not always the least of all. What it
-// answers was replayed and completed: `enough` only ever takes such values.
-Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial, const Tell& tell) const {
+// Completion is not strictly monotone in the capacity: with more memory the cache is flushed later,
+// blocks are placed differently, and an allocation may fail that fits with less. Bisection finds a
+// capacity that suffices while one step less does not, which is not always the global minimum. The
+// result was replayed and completed: `enough` only ever takes such values.
+Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial,
+                                                  const ReportProgress& report_progress) const {
   const std::optional<size_t> none;
   ReplayOptions options = replay_options(trial.setting);
   size_t peak_bytes = trial.peak_reserved_bytes;
@@ -143,13 +145,13 @@ Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial, const Tell
   const size_t needed_bytes = std::max<size_t>(trial.peak_requested_bytes, 1);
   size_t too_little = (needed_bytes - 1) / step * step;
   size_t enough = options.capacity_bytes;
-  double done = kFirstReplayShare;
+  double done = kFirstReplayFraction;
   size_t attempt_bytes = align_up_to(std::max(peak_bytes, step), step);
   while (attempt_bytes > too_little && attempt_bytes < enough) {
     const Result<bool> completed = completes(options, attempt_bytes);
     if (!completed.ok()) return completed.status();
     (*completed ? enough : too_little) = attempt_bytes;
-    tell(done += (1 - done) * kFirstReplayShare);
+    report_progress(done += (1 - done) * kFirstReplayFraction);
     attempt_bytes = too_little + (enough - too_little) / 2 / step * step;
   }
   return std::optional<size_t>(enough);
@@ -163,7 +165,7 @@ class Workers {
         progress_(settings.size()),
         results_(settings.size(), Status()) {}
 
-  Status run(size_t worker_count, const Tuner::Tell& tell) {
+  Status run(size_t worker_count, const Tuner::ReportProgress& report_progress) {
     std::vector<std::thread> threads;
     Status refused;
     while (threads.size() < worker_count && refused.ok()) {
@@ -174,34 +176,35 @@ class Workers {
         refused = started.status();
       }
     }
-    if (threads.empty()) return refused;  // fewer than wanted are enough
-    while (const std::optional<double> share = progress_.wait()) {
-      if (tell) tell(*share);
+    if (threads.empty()) return refused;  // otherwise continue with fewer threads
+    while (const std::optional<double> fraction = progress_.wait()) {
+      if (report_progress) report_progress(*fraction);
     }
     for (std::thread& thread : threads) thread.join();
-    if (tell) tell(1);
+    if (report_progress) report_progress(1);
     return {};
   }
 
   std::vector<Result<Trial>>& results() { return results_; }
 
  private:
-  // Each worker writes to the places of the tasks it took, and run() reads after joining it.
+  // Each worker writes only the results of its own tasks; run() reads them after joining.
   void work() {
     for (size_t task = progress_.take(); task < settings_.size(); task = progress_.take()) {
-      results_[task] = tuner_.attempt(
-          settings_[task], [this, task](double share) { progress_.set_share(task, share); });
+      results_[task] = tuner_.attempt(settings_[task], [this, task](double fraction) {
+        progress_.set_fraction(task, fraction);
+      });
       progress_.finish(task);
     }
   }
 
   const Tuner& tuner_;
   const std::vector<Setting>& settings_;
-  Progress progress_;
+  TaskProgress progress_;
   std::vector<Result<Trial>> results_;
 };
 
-// Of those that complete and are admitted.
+// The best of the trials that complete and satisfy the predicate.
 template <typename Admits>
 std::optional<size_t> best_where(const std::vector<Trial>& trials, Admits admits) {
   const auto rank = [](const Trial& trial) {
@@ -221,7 +224,7 @@ Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations
                         const TuneOptions& options) {
   const bool is_capped = options.cap_bytes.value_or(SIZE_MAX) < options.capacity_bytes;
   const std::vector<Setting> settings =
-      sensible_settings({.recorded = options.recorded, .is_capped = is_capped});
+      candidate_settings({.recorded = options.recorded, .is_capped = is_capped});
   const size_t wanted =
       options.worker_count > 0 ? options.worker_count : std::thread::hardware_concurrency();
   const Tuner tuner(snapshot, allocations, options);
@@ -235,17 +238,19 @@ Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations
     result.lower_bound_bytes = std::max(result.lower_bound_bytes, trial->peak_requested_bytes);
     result.trials.push_back(*std::move(trial));
   }
-  result.origin = origin_of(options.recorded);
-  result.best = best_of(result.trials, result.origin);
-  result.paged = paged_of(result.trials);
+  result.allocator_kind = recorded_allocator_of(options.recorded);
+  result.best = best_trial(result.trials, result.allocator_kind);
+  result.paged = best_paged_trial(result.trials);
   return result;
 }
 
-std::optional<size_t> best_of(const std::vector<Trial>& trials, Origin origin) {
-  return best_where(trials, [&](const Trial& trial) { return can_be_set(trial.setting, origin); });
+std::optional<size_t> best_trial(const std::vector<Trial>& trials,
+                                 RecordedAllocator allocator_kind) {
+  return best_where(trials,
+                    [&](const Trial& trial) { return can_set(trial.setting, allocator_kind); });
 }
 
-std::optional<size_t> paged_of(const std::vector<Trial>& trials) {
+std::optional<size_t> best_paged_trial(const std::vector<Trial>& trials) {
   const auto is_paged = [](const Trial& trial) {
     return trial.setting.options.engine == EngineKind::kPaged;
   };

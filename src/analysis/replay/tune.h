@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorded run replayed under many settings, side by side: which would have needed the least?
+// Replays a recording under many settings in parallel, to find the one that needs the least memory.
 #pragma once
 
 #include <functional>
@@ -15,55 +15,56 @@
 namespace ashlar {
 
 struct TuneOptions {
-  AllocatorOptions recorded{};  // what the run was recorded under
+  AllocatorOptions recorded{};  // options of the recording
   DeviceIndex device{};
   size_t capacity_bytes = 0;          // of the device
-  std::optional<size_t> cap_bytes{};  // the most this process may have
+  std::optional<size_t> cap_bytes{};  // memory limit of the process
   bool find_min_capacity = false;
-  size_t worker_count = 0;  // 0: one for each core of the host
-  // How much of the work is done; called now and then, on the caller's thread.
-  std::function<void(double share)> progress{};
-  // Asked now and then, by several threads at once; false: it ends.
-  std::function<bool()> is_wanted{};
+  size_t worker_count = 0;  // 0: one per core of the host
+  // Called regularly on the calling thread with the fraction of the work that is done.
+  std::function<void(double fraction)> progress{};
+  // Polled by several threads concurrently; false cancels with kTimeout.
+  std::function<bool()> keep_going{};
 };
 
-// One setting, and what came of it.
+// A setting and the result of its replay.
 struct Trial {
   Setting setting{};
   size_t oom_count = 0;
   size_t peak_requested_bytes = 0;
   size_t peak_reserved_bytes = 0;
-  double driver_us = 0;  // as modelled
-  // The least that the device must have, as far as bisection finds it; unset: not asked for, or
-  // there is none, since the cap or the device is too small in any case.
+  double driver_us = 0;  // modelled time in driver calls
+  // The minimum capacity, as found by bisection. Unset: not computed, or the run completes under no
+  // capacity because of the cap.
   std::optional<size_t> min_capacity_bytes{};
 
   bool completes() const { return oom_count == 0; }
 };
 
 struct TuneResult {
-  std::vector<Trial> trials{};  // in the order of sensible_settings()
-  Origin origin{};              // of the run
-  // Positions in `trials`; unset: none completes.
-  std::optional<size_t> best{};   // of those that allocators of that origin can be told
-  std::optional<size_t> paged{};  // of the paged engine: its default policy, or else the best
-  size_t lower_bound_bytes = 0;   // peak requested: no setting can need less
+  std::vector<Trial> trials{};         // in the order of candidate_settings()
+  RecordedAllocator allocator_kind{};  // of the recording
+  // Indexes in `trials`; unset: none completes.
+  std::optional<size_t> best{};   // as best_trial()
+  std::optional<size_t> paged{};  // as best_paged_trial()
+  size_t lower_bound_bytes = 0;   // peak of the requested bytes, which no setting can undercut
 };
 
-// In parallel; the result does not depend on the order in which things happen.
-// kInvalidArgument and kTimeout: as replay(). kDeviceFault: the host has no thread for us.
+// The result does not depend on the order in which the threads run.
+// kInvalidArgument and kTimeout: as replay(). kDeviceFault: no thread could be created.
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
                         const TuneOptions& options);
 
-// Of those that complete and can be set: the least peak reserved, then the least driver time, then
-// the shortest text, then the first.
-std::optional<size_t> best_of(const std::vector<Trial>& trials, Origin origin);
+// The best trial that completes and that an allocator of this kind supports: by peak reserved
+// bytes, driver time, length of the text, and position.
+std::optional<size_t> best_trial(const std::vector<Trial>& trials,
+                                 RecordedAllocator allocator_kind);
 
-// What speaks for the paged engine: its default policy if that completes; otherwise the one that
-// best_of() would choose of the others.
-std::optional<size_t> paged_of(const std::vector<Trial>& trials);
+// The trial that represents the paged engine: its default policy if that completes, otherwise the
+// best of its other policies.
+std::optional<size_t> best_paged_trial(const std::vector<Trial>& trials);
 
-// How fine the smallest capacity is found: 64 MiB, or less where less is needed in all.
+// The resolution of the minimum capacity: up to 64 MiB, finer for small runs.
 size_t capacity_step_bytes(size_t enough_bytes);
 
 }  // namespace ashlar

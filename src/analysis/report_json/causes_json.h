@@ -12,10 +12,10 @@
 namespace ashlar {
 
 // Returns JSON text with the keys of `ashlar report --json` and `ashlar tune --json`, and takes as
-// long as both commands. `is_wanted` is polled from several threads; if it returns false, the
+// long as both commands. `keep_going` is polled from several threads; if it returns false, the
 // result is kTimeout. Other errors are those of make_report() and tune(). REQUIRES:
 // recording.has_history().
 Result<std::string> causes_json(const DeviceRecording& recording,
-                                const std::function<bool()>& is_wanted);
+                                const std::function<bool()>& keep_going);
 
 }  // namespace ashlar

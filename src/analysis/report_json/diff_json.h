@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two recorded runs at one moment each, and what `ashlar diff` answers to programs.
+// Compares two recordings at one moment each: the data and the JSON of `ashlar diff`.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace ashlar {
 
-enum class ComparedAt {
+enum class CompareAt {
   kEnd,
-  kPeak,  // when each had the most requested bytes
+  kPeak,  // the peak of requested bytes of each recording
 };
 
-// One of the two runs, with what is compared of it.
+// One of the two recordings, with the allocations that are compared.
 struct ComparedSide {
   const DeviceRecording& run;
   std::vector<uint32_t> stack_numbers{};
@@ -30,15 +30,15 @@ struct ComparedSide {
 };
 
 struct ComparedRuns {
-  ComparedAt at{};
+  CompareAt at{};
   ComparedSide base;
   ComparedSide now;
   StackIndex stacks{};
   Diff diff{};
 };
 
-// The runs outlive what comes of it.
-ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now, ComparedAt at);
+// REQUIRES: the recordings outlive the result.
+ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now, CompareAt at);
 
 nlohmann::ordered_json diff_json(const ComparedRuns& compared);
 

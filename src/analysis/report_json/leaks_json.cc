@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object for each group that grows.
+// One object per leak.
 #include "analysis/report_json/leaks_json.h"
 
 #include <nlohmann/json.hpp>
@@ -13,30 +13,30 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json leak_as_json(const Leak& leak, bool has_stacks, const StackIndex& stacks) {
-  Json answer = {
+  Json json = {
       {"growth_bytes", leak.growth_bytes},
       {"live_bytes", leak.live_bytes},
       {"live_count", leak.live_count},
       {"bytes_per_second", leak.bytes_per_second ? Json(*leak.bytes_per_second) : Json()},
       {"bytes_per_1000_entries", leak.bytes_per_1000_entries},
       {"r_squared", leak.r_squared},
-      {"rising_share", leak.rising_share},
+      {"rising_share", leak.rising_fraction},
       {"floor_bytes", leak.floors},
   };
   if (has_stacks) {
-    answer["stack"] = stack_json(stacks.frames(leak.group.stack));
+    json["stack"] = stack_json(stacks.frames(leak.group.stack));
   } else {
-    answer["size_class_bytes"] = size_t{1} << leak.group.size_class;
-    answer["stream"] = leak.group.stream.value();
+    json["size_class_bytes"] = size_t{1} << leak.group.size_class;
+    json["stream"] = leak.group.stream.value();
   }
-  return answer;
+  return json;
 }
 
 }  // namespace
 
-Json leaks_json(const DeviceRecording& run, const Leaks& leaks) {
+Json leaks_json(const DeviceRecording& run, const LeakReport& leaks) {
   Json growing = Json::array();
-  for (const Leak& leak : leaks.growing) {
+  for (const Leak& leak : leaks.leaks) {
     growing.push_back(leak_as_json(leak, leaks.has_stacks, run.recording().stacks()));
   }
   const std::optional<double> seconds = run.seconds();
@@ -46,9 +46,9 @@ Json leaks_json(const DeviceRecording& run, const Leaks& leaks) {
           {"seconds", seconds ? Json(*seconds) : Json()},
           {"grouped_by", leaks.has_stacks ? "stack" : "size_class_and_stream"},
           {"groups", leaks.group_count},
-          {"live_bytes_at_begin", run.timeline().before.live_bytes},
-          {"live_bytes_at_end", run.timeline().at_end().live_bytes},
-          {"peak_requested_bytes", run.timeline().requested.bytes},
+          {"live_bytes_at_begin", run.timeline().initial.live_bytes},
+          {"live_bytes_at_end", run.timeline().last().live_bytes},
+          {"peak_requested_bytes", run.timeline().requested_peak.bytes},
           {"leaks", growing}};
 }
 

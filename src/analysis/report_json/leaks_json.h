@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `ashlar leaks` answers to programs.
+// The JSON of `ashlar leaks`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,6 +10,6 @@
 
 namespace ashlar {
 
-nlohmann::ordered_json leaks_json(const DeviceRecording& run, const Leaks& leaks);
+nlohmann::ordered_json leaks_json(const DeviceRecording& run, const LeakReport& leaks);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was asked for, what was there, and what would have fitted.
+// The request, the state of the allocator, and the settings that complete.
 #include "analysis/report_json/oom_json.h"
 
 #include <nlohmann/json.hpp>
@@ -47,33 +47,33 @@ Json state_as_json(const Recording& recording, const std::optional<OomState>& st
 }  // namespace
 
 Json oom_json(const DeviceRecording& recording, const std::optional<OomReport>& report) {
-  Json answer = {{"file", recording.name()},
-                 {"device", recording.device().value()},
-                 {"out_of_memory", report.has_value()}};
+  Json json = {{"file", recording.name()},
+               {"device", recording.device().value()},
+               {"out_of_memory", report.has_value()}};
   if (report) {
     const auto& requested = report->requested_bytes;
     Json fitting = Json::array();
     for (const Trial& trial : report->settings.trials) {
       if (trial.completes()) fitting.push_back(trial_json(trial));
     }
-    answer["entry"] = report->entry ? Json(*report->entry) : Json();
-    answer["was_recorded"] = report->was_recorded;
-    answer["requested_bytes"] = requested ? Json(*requested) : Json();
-    answer["rounded_bytes"] = report->rounded_bytes;
-    answer["segment_bytes"] = report->segment_bytes;
-    answer["stream"] = report->stream.value();
-    answer["frames"] = stack_json(recording.recording().frames(report->stack));
-    answer["device_free_bytes"] = report->device_free_bytes;
-    answer["limit"] = {{"is_inferred", report->limit.is_inferred()},
-                       {"at_least_bytes", report->limit.at_least_bytes},
-                       {"below_bytes", report->limit.below_bytes},
-                       {"replayed_bytes", report->limit.replayed_bytes},
-                       {"is_of_device", report->limit.is_of_device}};
-    answer["state"] = state_as_json(recording.recording(), report->state);
-    answer["settings_tried"] = report->settings.trials.size();
-    answer["fitting"] = fitting;
+    json["entry"] = report->entry ? Json(*report->entry) : Json();
+    json["was_recorded"] = report->was_recorded;
+    json["requested_bytes"] = requested ? Json(*requested) : Json();
+    json["rounded_bytes"] = report->rounded_bytes;
+    json["segment_bytes"] = report->segment_bytes;
+    json["stream"] = report->stream.value();
+    json["frames"] = stack_json(recording.recording().frames(report->stack));
+    json["device_free_bytes"] = report->device_free_bytes;
+    json["limit"] = {{"is_inferred", report->limit.is_inferred()},
+                     {"at_least_bytes", report->limit.at_least_bytes},
+                     {"below_bytes", report->limit.below_bytes},
+                     {"replayed_bytes", report->limit.replayed_bytes},
+                     {"is_of_device", report->limit.is_device_limit}};
+    json["state"] = state_as_json(recording.recording(), report->state);
+    json["settings_tried"] = report->settings.trials.size();
+    json["fitting"] = fitting;
   }
-  return answer;
+  return json;
 }
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `ashlar oom` answers to programs.
+// The JSON of `ashlar oom`.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace ashlar {
 
-// `report`: unset where nothing failed.
+// `report` is unset if no allocation failed.
 nlohmann::ordered_json oom_json(const DeviceRecording& recording,
                                 const std::optional<OomReport>& report);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The settings, then the answer.
+// Options from settings, and the JSON of a result.
 #include "analysis/report_json/replay_json.h"
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json act_as_json(const std::optional<SegmentAct>& act) {
+Json act_as_json(const std::optional<SegmentEvent>& act) {
   return act ? Json(describe(*act)) : Json();
 }
 
@@ -46,27 +46,27 @@ Json driver_as_json(const ReplayResult& result) {
 
 }  // namespace
 
-Result<ReplayOptions> replay_options(const ReplaySettings& asked,
+Result<ReplayOptions> replay_options(const ReplaySettings& settings,
                                      const DeviceRecording& recording) {
   ReplayOptions options;
   options.device = recording.device();
   options.recorded = recording.options();
   options.allocator = recording.options();
   options.capacity_bytes = assumed_capacity_bytes(recording.snapshot(), recording.device());
-  if (asked.conf) {
-    const Result<Setting> setting = setting_of(*asked.conf, recording.options());
+  if (settings.conf) {
+    const Result<Setting> setting = parse_setting(*settings.conf, recording.options());
     if (!setting.ok()) return setting.status();
     options.allocator = setting->options;
   }
-  if (asked.engine) {
-    Result<AllocatorOptions> parsed = parse_allocator_options("engine:" + *asked.engine);
+  if (settings.engine) {
+    Result<AllocatorOptions> parsed = parse_allocator_options("engine:" + *settings.engine);
     if (!parsed.ok()) return parsed.status();
     options.allocator.engine = parsed->engine;
   }
   return options;
 }
 
-Json replay_json(const Replayed& replayed) {
+Json replay_json(const ReplaySummary& replayed) {
   const ReplayResult& result = replayed.result;
   const AllocatorStats& stats = result.stats;
   Json ooms = Json::array();
@@ -77,8 +77,8 @@ Json replay_json(const Replayed& replayed) {
   }
   return {
       {"file", replayed.recording.name()},
-      {"engine", engine_of(replayed.options.allocator)},
-      {"conf", conf_of(replayed.options.allocator)},
+      {"engine", engine_name(replayed.options.allocator)},
+      {"conf", format_conf(replayed.options.allocator)},
       {"device", replayed.options.device.value()},
       {"capacity_bytes", replayed.options.capacity_bytes},
       {"events", result.event_count},

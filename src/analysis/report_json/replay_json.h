@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `ashlar replay` is asked, and what it answers to programs.
+// The settings and the JSON of `ashlar replay`.
 #pragma once
 
 #include <optional>
@@ -13,23 +13,24 @@
 
 namespace ashlar {
 
-// Settings to live through the run again under; those of the recording where nothing is said.
+// Settings for a replay. Unset: as recorded.
 struct ReplaySettings {
   std::optional<std::string> engine{};
   std::optional<std::string> conf{};
 };
 
-// All but the limits; the capacity is the one to assume.
+// The replay options for these settings, without limits and with the assumed capacity.
 // kFormat or kInvalidArgument: as parse_allocator_options().
-Result<ReplayOptions> replay_options(const ReplaySettings& asked, const DeviceRecording& recording);
+Result<ReplayOptions> replay_options(const ReplaySettings& settings,
+                                     const DeviceRecording& recording);
 
-struct Replayed {
+struct ReplaySummary {
   const DeviceRecording& recording;
   const ReplayOptions& options;
   const ReplayResult& result;
   double seconds = 0;
 };
 
-nlohmann::ordered_json replay_json(const Replayed& replayed);
+nlohmann::ordered_json replay_json(const ReplaySummary& replayed);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making the report, then the answer; the advice is in advice.cc.
+// The report and its JSON; advice.cc has the recommendations.
 #include "analysis/report_json/report_json.h"
 
 #include <nlohmann/json.hpp>
@@ -16,32 +16,32 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-Result<Report> report_on(const DeviceRecording& run, std::function<bool()> is_wanted) {
+Result<Report> report_recording(const DeviceRecording& run, std::function<bool()> keep_going) {
   ReplayOptions options;
   options.device = run.device();
-  options.is_wanted = std::move(is_wanted);
+  options.keep_going = std::move(keep_going);
   options.recorded = options.allocator = run.options();
   options.capacity_bytes = assumed_capacity_bytes(run.snapshot(), run.device());
-  // Where it ran out, it had been allowed little more than it had.
-  if (run.has_oom()) options.cap_bytes = run.timeline().reserved.bytes;
+  // A run that failed was limited to little more than the memory it had.
+  if (run.has_oom()) options.cap_bytes = run.timeline().reserved_peak.bytes;
   return make_report(run.snapshot(), run.allocations(), options);
 }
 
-std::vector<StackUse> users_at_peak(const DeviceRecording& run, const Report& report) {
+std::vector<StackTotal> stacks_at_peak(const DeviceRecording& run, const Report& report) {
   return group_by_stack(run.allocations(), report.at_peak, run.recording().stack_numbers());
 }
 
-std::vector<CauseRow> cause_rows(const Causes& causes) {
+std::vector<CauseRow> cause_rows(const GapCauses& causes) {
   return {
-      {"rounding", "blocks larger than what was asked for", causes.rounding},
-      {"other_pool", "free, but in another pool", causes.other_pool},
-      {"other_stream", "free, but bound to another stream", causes.other_stream},
-      {"other_size", "free, but kept for blocks of the other kind (small or large)",
-       causes.other_size},
+      {"rounding", "rounding: blocks larger than their requests", causes.rounding_bytes},
+      {"other_pool", "free in another pool", causes.other_pool_bytes},
+      {"other_stream", "free on another stream", causes.other_stream_bytes},
+      {"other_size", "free in the other size pool (up to 1 MiB / above)",
+       causes.other_size_pool_bytes},
       {"beside_live",
-       "free, but beside live blocks: holes too small to serve, impossible to give back",
-       causes.beside_live},
-      {"unused", "whole segments that nobody used", causes.unused},
+       "fragmented: free holes too small for this request, in segments kept alive by other blocks",
+       causes.fragmented_bytes},
+      {"unused", "unused segments", causes.unused_bytes},
   };
 }
 
@@ -67,30 +67,30 @@ Json peaks_json(const Report& report) {
 }
 
 Json report_json(const DeviceRecording& run, const Report& report,
-                 const std::vector<StackUse>& users) {
+                 const std::vector<StackTotal>& users) {
   Json alternatives = Json::array();
   for (const Alternative& other : report.alternatives) {
-    alternatives.push_back({{"engine", engine_of(other.setting.options)},
+    alternatives.push_back({{"engine", engine_name(other.setting.options)},
                             {"conf", other.setting.conf},
                             {"peak_reserved_bytes", other.peak_reserved_bytes},
                             {"ooms", other.oom_count}});
   }
   Json at_peak = Json::array();
-  for (const StackUse& use : users) {
+  for (const StackTotal& use : users) {
     at_peak.push_back({{"bytes", use.bytes},
                        {"count", use.count},
                        {"stack", stack_json(run.recording().stacks().frames(use.stack))}});
   }
-  Json answer = {
+  Json json = {
       {"file", run.name()},
       {"device", run.device().value()},
       {"entries", run.trace().size()},
   };
-  answer.update(peaks_json(report));
-  answer["at_peak"]["stacks"] = std::move(at_peak);
-  answer["alternatives"] = std::move(alternatives);
-  answer["advice"] = advice_of(report, run.options());
-  return answer;
+  json.update(peaks_json(report));
+  json["at_peak"]["stacks"] = std::move(at_peak);
+  json["alternatives"] = std::move(alternatives);
+  json["advice"] = make_advice(report, run.options());
+  return json;
 }
 
 }  // namespace ashlar

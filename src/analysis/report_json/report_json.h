@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `ashlar report` answers to programs, and what of it people are told in the same words.
+// The JSON of `ashlar report`, and the texts that it shares with the printed report.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,18 @@
 
 namespace ashlar {
 
-// As make_report(), under the settings and within the limits of the recording. `is_wanted` is asked
-// now and then, by several threads at once; false: it ends, with kTimeout.
-// REQUIRES: require_history(run) is ok.
-Result<Report> report_on(const DeviceRecording& run, std::function<bool()> is_wanted = {});
+// make_report() with the settings and within the memory limit of the recording. `keep_going` is
+// polled by several threads; false cancels with kTimeout.
+// REQUIRES: run.has_history().
+Result<Report> report_recording(const DeviceRecording& run, std::function<bool()> keep_going = {});
 
 // Requested bytes at the peak by stack, largest first. Stacks are numbers of run.recording().
-std::vector<StackUse> users_at_peak(const DeviceRecording& run, const Report& report);
+std::vector<StackTotal> stacks_at_peak(const DeviceRecording& run, const Report& report);
 
 nlohmann::ordered_json report_json(const DeviceRecording& run, const Report& report,
-                                   const std::vector<StackUse>& users);
+                                   const std::vector<StackTotal>& users);
 
-// --- parts of it, for both kinds of reader -------------------------------------------------------
-
-// The peaks, and what the gap at the peak is made of.
+// The peaks, and the causes of the gap at the peak.
 nlohmann::ordered_json peaks_json(const Report& report);
 
 struct CauseRow {
@@ -36,12 +34,12 @@ struct CauseRow {
   size_t bytes;
 };
 
-std::vector<CauseRow> cause_rows(const Causes& causes);
+std::vector<CauseRow> cause_rows(const GapCauses& causes);
 
-// Sentences, each with a number.
-std::vector<std::string> advice_of(const Report& report, const AllocatorOptions& recorded);
+// Recommendations, one sentence or two each.
+std::vector<std::string> make_advice(const Report& report, const AllocatorOptions& recorded);
 
 // "12.5 %".
-std::string percent_text(size_t part, size_t whole);
+std::string format_percent(size_t part, size_t whole);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing is shortened: whoever asks has room.
+// Frames with unabbreviated names and paths.
 #include "analysis/report_json/stack_json.h"
 
 #include <nlohmann/json.hpp>

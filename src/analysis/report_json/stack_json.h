@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks as programs read them.
+// Stacks as JSON.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-// [{"name", "filename", "line"}, …], the innermost first, with paths in full.
+// [{"name", "filename", "line"}, ...], innermost first, with full paths.
 nlohmann::ordered_json stack_json(const std::vector<const Frame*>& frames);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Figures that the timeline has already.
+// Properties of the recording and its timeline.
 #include "analysis/report_json/summary_json.h"
 
 #include <nlohmann/json.hpp>
@@ -20,15 +20,15 @@ nlohmann::ordered_json summary_json(const DeviceRecording& run) {
   });
   return {{"file", run.name()},
           {"device", run.device().value()},
-          {"engine", engine_of(run.options())},
-          {"conf", conf_of(run.options())},
+          {"engine", engine_name(run.options())},
+          {"conf", format_conf(run.options())},
           {"entries", trace.size()},
           {"seconds", seconds ? Json(*seconds) : Json()},
           {"allocations", run.allocations().all.size()},
-          {"peak_requested_bytes", run.timeline().requested.bytes},
-          {"peak_reserved_bytes", run.timeline().reserved.bytes},
-          {"live_bytes_at_begin", run.timeline().before.live_bytes},
-          {"live_bytes_at_end", run.timeline().at_end().live_bytes},
+          {"peak_requested_bytes", run.timeline().requested_peak.bytes},
+          {"peak_reserved_bytes", run.timeline().reserved_peak.bytes},
+          {"live_bytes_at_begin", run.timeline().initial.live_bytes},
+          {"live_bytes_at_end", run.timeline().last().live_bytes},
           {"ooms", ooms},
           {"ignored_settings", run.recording().ignored_settings()}};
 }

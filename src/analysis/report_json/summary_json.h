@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a recorded run was, as recorded: nothing is replayed.
+// A summary of a recording as JSON, without replay.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 
 namespace ashlar {
 
-// Names are those of the other answers.
+// Keys have the same meanings as in the other reports.
 nlohmann::ordered_json summary_json(const DeviceRecording& run);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object for each setting.
+// One object per setting.
 #include "analysis/report_json/tune_json.h"
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ Json trial_or_null(const Trial* trial) { return trial != nullptr ? trial_json(*t
 
 }  // namespace
 
-Json tune_json(const Tuned& tuned) {
+Json tune_json(const TuneSummary& tuned) {
   Json results = Json::array();
   for (const Trial& trial : tuned.result.trials) results.push_back(trial_json(trial));
   const Trial* best = tuned.best();
@@ -27,7 +27,8 @@ Json tune_json(const Tuned& tuned) {
       {"cap_bytes", tuned.options.cap_bytes ? Json(*tuned.options.cap_bytes) : Json()},
       {"results", results},
       {"best", trial_or_null(best)},
-      {"paste", best != nullptr ? Json(line_to_paste(best->setting, tuned.result.origin)) : Json()},
+      {"paste", best != nullptr ? Json(shell_assignment(best->setting, tuned.result.allocator_kind))
+                                : Json()},
       {"paged", trial_or_null(tuned.paged())},
       {"lower_bound_bytes", tuned.result.lower_bound_bytes},
   };
@@ -35,7 +36,7 @@ Json tune_json(const Tuned& tuned) {
 
 Json trial_json(const Trial& trial) {
   const auto& least = trial.min_capacity_bytes;
-  return {{"engine", engine_of(trial.setting.options)},
+  return {{"engine", engine_name(trial.setting.options)},
           {"conf", trial.setting.conf},
           {"is_recorded", trial.setting.is_recorded},
           {"peak_reserved_bytes", trial.peak_reserved_bytes},
@@ -44,10 +45,11 @@ Json trial_json(const Trial& trial) {
           {"min_capacity_bytes", least ? Json(*least) : Json()}};
 }
 
-// In quotes, since a list of divisions has characters that shells take for their own.
-std::string line_to_paste(const Setting& setting, Origin origin) {
-  return text(origin == Origin::kPytorch ? "PYTORCH_CUDA_ALLOC_CONF" : "ASHLAR_ALLOC_CONF", "=\"",
-              text_of(setting, origin), "\"");
+// Quoted, because lists of divisions contain shell metacharacters.
+std::string shell_assignment(const Setting& setting, RecordedAllocator allocator_kind) {
+  return text(allocator_kind == RecordedAllocator::kPytorch ? "PYTORCH_CUDA_ALLOC_CONF"
+                                                            : "ASHLAR_ALLOC_CONF",
+              "=\"", format_setting(setting, allocator_kind), "\"");
 }
 
 }  // namespace ashlar

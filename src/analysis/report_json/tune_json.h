@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `ashlar tune` answers to programs; of settings that were tried, what others say of them,
-// too.
+// The JSON of `ashlar tune`, and texts about settings that other reports share.
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@
 
 namespace ashlar {
 
-struct Tuned {
+struct TuneSummary {
   const DeviceRecording& recording;
   const TuneOptions& options;
   const TuneResult& result;
@@ -22,16 +21,16 @@ struct Tuned {
   const Trial* paged() const { return result.paged ? &result.trials[*result.paged] : nullptr; }
 };
 
-nlohmann::ordered_json tune_json(const Tuned& tuned);
+nlohmann::ordered_json tune_json(const TuneSummary& tuned);
 
 nlohmann::ordered_json trial_json(const Trial& trial);
 
-// For a shell: PYTORCH_CUDA_ALLOC_CONF="…", or ASHLAR_ALLOC_CONF="…".
-// REQUIRES: can_be_set(setting, origin).
-std::string line_to_paste(const Setting& setting, Origin origin);
+// A shell assignment: PYTORCH_CUDA_ALLOC_CONF="...", or ASHLAR_ALLOC_CONF="...".
+// REQUIRES: can_set(setting, allocator_kind).
+std::string shell_assignment(const Setting& setting, RecordedAllocator allocator_kind);
 
-// Said wherever a run of PyTorch's is compared with the paged engine, so that nobody pastes it.
-inline constexpr const char* kWhoGetsPaged =
-    "Programs that allocate through Ashlar get it by default; PyTorch has no setting for it.";
+// Printed wherever a PyTorch recording is compared with the paged engine.
+inline constexpr const char* kPagedAvailability =
+    "Programs that allocate through Ashlar use it by default; PyTorch has no setting for it.";
 
 }  // namespace ashlar

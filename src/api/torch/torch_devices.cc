@@ -30,9 +30,9 @@ Status TorchDevices::configure(std::optional<std::string> backend,
 }
 
 ashlar_allocator& TorchDevices::make(int device) {
-  if (device < 0 || static_cast<size_t>(device) >= kMostDevices) {
+  if (device < 0 || static_cast<size_t>(device) >= kMaxDevices) {
     unwrap(Status::invalid_argument(
-        text("device ", device, " (expected 0 to ", kMostDevices - 1, ")")));
+        text("device ", device, " (expected 0 to ", kMaxDevices - 1, ")")));
   }
   const auto index = static_cast<size_t>(device);
   MutexLock lock(mutex_);

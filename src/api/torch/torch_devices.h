@@ -17,7 +17,7 @@ namespace ashlar::torch {
 
 class TorchDevices {
  public:
-  static constexpr size_t kMostDevices = 64;  // more than PyTorch takes
+  static constexpr size_t kMaxDevices = 64;  // more than PyTorch takes
 
   static TorchDevices& of_process();
 
@@ -26,7 +26,7 @@ class TorchDevices {
   // Throws what ashlar::Allocator throws, and InvalidArgument for a number that no device has.
   ashlar_allocator& allocator(int device) {
     const auto index = static_cast<size_t>(device);
-    if (index < kMostDevices) {
+    if (index < kMaxDevices) {
       // Acquire: what the thread that made it wrote into it is seen, too.
       ashlar_allocator* there = allocators_[index].load(std::memory_order_acquire);
       if (there != nullptr) return *there;
@@ -48,7 +48,7 @@ class TorchDevices {
   ashlar_allocator& make(int device);
 
   // Without owners, on purpose: at exit, memory is left to the driver.
-  std::array<std::atomic<ashlar_allocator*>, kMostDevices> allocators_{};
+  std::array<std::atomic<ashlar_allocator*>, kMaxDevices> allocators_{};
 
   Mutex mutex_;
   bool is_used_ ASHLAR_GUARDED_BY(mutex_) = false;

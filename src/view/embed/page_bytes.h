@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page as the build found it, compressed (zlib): what embed_page.cc makes a source of.
+// The viewer's page, compressed with zlib, in the source file that embed_page.cc generates.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocations of a trace, also of one that is not whole.
+// The allocations of complete and incomplete traces.
 #include "analysis/allocations.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 constexpr DeviceIndex kDevice{0};
 constexpr uint32_t kNever = Allocation::kNever;
 
-TEST(AllocationsTest, ALifeIsFoundFromItsEntries) {
+TEST(AllocationsTest, AssemblesAnAllocationFromItsEntries) {
   TraceBuilder trace;
   trace.alloc(512, 100, 7).act(TraceAction::kFreeRequested, 512, 100, 7);
   trace.alloc(1024, 200).act(TraceAction::kFreeCompleted, 512, 100, 7);
@@ -25,11 +25,11 @@ TEST(AllocationsTest, ALifeIsFoundFromItsEntries) {
   EXPECT_EQ(first.completed, 3U);
   EXPECT_EQ(first.stream, StreamId(7));
   EXPECT_EQ(found.all[1].freed, kNever);
-  EXPECT_EQ(found.of_entry, (std::vector<uint32_t>{0, 0, 1, 0}));
-  EXPECT_EQ(found.before_count, 0U);
+  EXPECT_EQ(found.by_entry, (std::vector<uint32_t>{0, 0, 1, 0}));
+  EXPECT_EQ(found.preexisting_count, 0U);
 }
 
-TEST(AllocationsTest, AnAddressThatIsUsedAgainIsAnotherAllocation) {
+TEST(AllocationsTest, DistinguishesReuseOfAnAddress) {
   TraceBuilder trace;
   trace.alloc(512, 100).free(512, 100).alloc(512, 300);
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
@@ -38,20 +38,20 @@ TEST(AllocationsTest, AnAddressThatIsUsedAgainIsAnotherAllocation) {
   EXPECT_EQ(found.all[1].bytes, 300U);
 }
 
-TEST(AllocationsTest, AnAddressThatIsHandedOutAgainWasFreedBefore) {
+TEST(AllocationsTest, EndsADisplacedAllocation) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(512, 300);
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_EQ(found.all[0].completed, 1U);
   EXPECT_EQ(found.all[1].freed, kNever);
-  EXPECT_EQ(found.of_entry, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(found.by_entry, (std::vector<uint32_t>{0, 1}));
   ASSERT_EQ(found.displaced.size(), 1U);
   EXPECT_EQ(found.displaced[0].entry, 1U);
   EXPECT_EQ(found.displaced[0].allocation, 0U);
 }
 
-TEST(AllocationsTest, ChangesAreVisitedInOrderWithTheDisplacedOneFirst) {
+TEST(AllocationsTest, VisitsDisplacedAllocationsFirst) {
   TraceBuilder trace;
   trace.alloc(512, 100).act(TraceAction::kSnapshot, 0, 0).alloc(512, 300).free(512, 300);
   std::vector<std::pair<uint32_t, size_t>> visited;
@@ -63,18 +63,18 @@ TEST(AllocationsTest, ChangesAreVisitedInOrderWithTheDisplacedOneFirst) {
                          {0, 100}, {2, 100}, {2, 300}, {3, 300}, {4, 300}}));
 }
 
-TEST(AllocationsTest, WhatIsFreedButWasNeverMadeWasThereBefore) {
+TEST(AllocationsTest, TreatsAFreeWithoutAllocAsPreexisting) {
   TraceBuilder trace;
   trace.free(512, 100).act(TraceAction::kFreeCompleted, 4096, 64);
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
   ASSERT_EQ(found.all.size(), 2U);
-  EXPECT_EQ(found.before_count, 2U);
-  EXPECT_TRUE(found.all[0].was_there_before());
+  EXPECT_EQ(found.preexisting_count, 2U);
+  EXPECT_TRUE(found.all[0].predates_trace());
   EXPECT_EQ(found.all[0].freed, 0U);
   EXPECT_EQ(found.all[1].freed, 2U) << "its request was not recorded";
 }
 
-TEST(AllocationsTest, WhatIsLiveAtTheEndWithoutAnEntryWasThereBefore) {
+TEST(AllocationsTest, TreatsUntracedFinalBlocksAsPreexisting) {
   TraceBuilder trace;
   trace.alloc(512, 100);
   SnapshotSegment segment;
@@ -86,12 +86,12 @@ TEST(AllocationsTest, WhatIsLiveAtTheEndWithoutAnEntryWasThereBefore) {
   trace.snapshot().segments = {segment};
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
   ASSERT_EQ(found.all.size(), 2U);
-  EXPECT_TRUE(found.all[1].was_there_before());
+  EXPECT_TRUE(found.all[1].predates_trace());
   EXPECT_EQ(found.all[1].bytes, 300U);
   EXPECT_EQ(found.all[1].stream, StreamId(3));
 }
 
-TEST(AllocationsTest, ADeviceWithoutATraceHasNone) {
+TEST(AllocationsTest, FindsNoneWithoutATrace) {
   EXPECT_TRUE(find_allocations(Snapshot(), DeviceIndex(5)).all.empty());
 }
 

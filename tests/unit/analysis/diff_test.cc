@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two runs, added up under the same keys.
+// Comparison of two recordings.
 #include "analysis/diff.h"
 
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr DeviceIndex kDevice{0};
 
-// All that is present at the end; stacks 1, 2, … as they are.
+// One side with all allocations that are present at the end. Maps each StackId to itself.
 struct Side {
   explicit Side(TraceBuilder& trace)
       : allocations(find_allocations(trace.snapshot(), kDevice)),
-        which(present_at(allocations, static_cast<uint32_t>(allocations.of_entry.size()))) {}
+        which(present_at(allocations, static_cast<uint32_t>(allocations.by_entry.size()))) {}
 
   DiffSide as_diff_side() const { return {allocations, numbers, which}; }
 
@@ -32,7 +32,7 @@ Diff diff_of(TraceBuilder& base, TraceBuilder& now) {
   return make_diff(left.as_diff_side(), right.as_diff_side());
 }
 
-TEST(DiffTest, TheLargestDifferenceComesFirstWhateverItsSign) {
+TEST(DiffTest, SortsByAbsoluteDifference) {
   TraceBuilder base;
   base.alloc(0, 100).from(1).alloc(1, 900).from(2).alloc(2, 50).from(3);
   TraceBuilder now;
@@ -48,7 +48,7 @@ TEST(DiffTest, TheLargestDifferenceComesFirstWhateverItsSign) {
   EXPECT_EQ(diff.by_stack[2].difference(), 0);
 }
 
-TEST(DiffTest, WhatOnlyOneSideHasIsCompared) {
+TEST(DiffTest, IncludesRowsOfOneSideOnly) {
   TraceBuilder base;
   base.alloc(0, 100).from(1);
   TraceBuilder now;
@@ -59,7 +59,7 @@ TEST(DiffTest, WhatOnlyOneSideHasIsCompared) {
   EXPECT_EQ(diff.by_stack[1].base_count, 0U);
 }
 
-TEST(DiffTest, SizesAreTakenTogetherByPowersOfTwo) {
+TEST(DiffTest, GroupsSizesByPowersOfTwo) {
   TraceBuilder base;
   base.alloc(0, 1023).alloc(1, 1024).alloc(2, 2047);
   TraceBuilder now;
@@ -72,7 +72,7 @@ TEST(DiffTest, SizesAreTakenTogetherByPowersOfTwo) {
   EXPECT_EQ(diff.by_size_class[2].key, 9U);
 }
 
-TEST(DiffTest, StreamsAreTheSameWhenTheyComeInTheSameOrder) {
+TEST(DiffTest, MatchesStreamsByOrderOfAppearance) {
   TraceBuilder base;
   base.alloc(0, 1, 0x7f10).free(0, 1, 0x7f10).alloc(1, 100, 0x7f90).alloc(2, 5);
   TraceBuilder now;
@@ -84,7 +84,7 @@ TEST(DiffTest, StreamsAreTheSameWhenTheyComeInTheSameOrder) {
   EXPECT_EQ(diff.by_stream[1].key, 0U);
 }
 
-TEST(DiffTest, NothingAgainstNothingIsEmpty) {
+TEST(DiffTest, IsEmptyForEmptySides) {
   TraceBuilder base;
   TraceBuilder now;
   EXPECT_TRUE(diff_of(base, now).by_stack.empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gap between reserved and requested, explained to the byte.
+// Causes of the gap between reserved and requested bytes.
 #include "analysis/gap_causes.h"
 
 #include <gtest/gtest.h>
@@ -24,9 +24,9 @@ SnapshotBlock used(size_t bytes, size_t requested) {
 }
 SnapshotBlock unused(size_t bytes) { return {{}, bytes, 7, SnapshotBlockState::kInactive, {}}; }
 
-constexpr Demand kDemand{StreamId(0), true, {}};
+constexpr RequestClass kDemand{StreamId(0), true, {}};
 
-TEST(CausesTest, EveryByteIsCountedOnce) {
+TEST(GapCausesTest, CountsEveryByteOnce) {
   SnapshotSegment elsewhere = segment_of({unused(1 << 20)});
   elsewhere.stream = StreamId(5);
   SnapshotSegment pooled = segment_of({used(512, 512), unused(1024)});
@@ -42,39 +42,41 @@ TEST(CausesTest, EveryByteIsCountedOnce) {
       elsewhere,
       pooled,
       small};
-  const Causes causes = explain_gap(segments, kDemand);
+  const GapCauses causes = explain_gap(segments, kDemand);
   EXPECT_EQ(causes.requested_bytes, 1000000U + 512 + 1000 + 4000);
-  EXPECT_EQ(causes.rounding, (1U << 20) - 1000000 + 24 + 96);
-  EXPECT_EQ(causes.beside_live, 100000U);
-  EXPECT_EQ(causes.unused, 300000U);
-  EXPECT_EQ(causes.other_stream, 1U << 20);
-  EXPECT_EQ(causes.other_pool, 1024U);
-  EXPECT_EQ(causes.other_size, 2048U);
+  EXPECT_EQ(causes.rounding_bytes, (1U << 20) - 1000000 + 24 + 96);
+  EXPECT_EQ(causes.fragmented_bytes, 100000U);
+  EXPECT_EQ(causes.unused_bytes, 300000U);
+  EXPECT_EQ(causes.other_stream_bytes, 1U << 20);
+  EXPECT_EQ(causes.other_pool_bytes, 1024U);
+  EXPECT_EQ(causes.other_size_pool_bytes, 2048U);
   size_t total = 0;
   for (const SnapshotSegment& segment : segments) total += segment.total_bytes;
   EXPECT_EQ(causes.reserved_bytes(), total);
 }
 
-TEST(CausesTest, NothingHasNoCause) { EXPECT_EQ(explain_gap({}, kDemand).reserved_bytes(), 0U); }
+TEST(GapCausesTest, IsZeroWithoutSegments) {
+  EXPECT_EQ(explain_gap({}, kDemand).reserved_bytes(), 0U);
+}
 
-TEST(DemandTest, IsWhatTheEntryAsksFor) {
+TEST(RequestClassTest, FollowsFromTheTraceEntry) {
   TraceEntry entry;
   entry.stream = StreamId(7);
   entry.pool = {1, 0};
   entry.bytes = (size_t{1} << 20) + 1;
-  const Demand demand = demand_at(entry);
+  const RequestClass request = request_class_of(entry);
   SnapshotSegment segment;
   segment.stream = StreamId(7);
   segment.pool = {1, 0};
   segment.is_large = true;
-  EXPECT_TRUE(can_serve(segment, demand));
+  EXPECT_TRUE(can_serve(segment, request));
   entry.bytes = size_t{1} << 20;
-  EXPECT_FALSE(can_serve(segment, demand_at(entry))) << "a small block";
+  EXPECT_FALSE(can_serve(segment, request_class_of(entry))) << "a small block";
   segment.pool = {};
-  EXPECT_FALSE(can_serve(segment, demand));
+  EXPECT_FALSE(can_serve(segment, request));
   segment.pool = {1, 0};
   segment.stream = {};
-  EXPECT_FALSE(can_serve(segment, demand));
+  EXPECT_FALSE(can_serve(segment, request));
 }
 
 }  // namespace

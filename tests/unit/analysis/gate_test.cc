@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits as people write them, and what is worse.
+// Parsing of limits, and regression checks.
 #include "analysis/gate.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(GateTest, LimitsArePartsOrBytes) {
+TEST(GateTest, ParsesPercentagesAndBytes) {
   EXPECT_DOUBLE_EQ(parse_gate_limit("+2%")->part, 0.02);
   EXPECT_DOUBLE_EQ(parse_gate_limit("2.5%")->part, 0.025);
   EXPECT_DOUBLE_EQ(parse_gate_limit("0%")->part, 0);
@@ -22,7 +22,7 @@ TEST(GateTest, LimitsArePartsOrBytes) {
   EXPECT_EQ(parse_gate_limit("512")->bytes, 512U);
 }
 
-TEST(GateTest, WhatIsNoLimitIsWrongUsageAndNamed) {
+TEST(GateTest, RejectsInvalidLimits) {
   for (const char* text : {"", "+", "%", "+%", "two%", "-2%", "++2%", "+2%%", "1e3%", "+-5MiB",
                            "2 %", "1.2.3%", "100parsecs", "nan%", "inf%", "99999999999999%"}) {
     const Result<GateLimit> limit = parse_gate_limit(text);
@@ -33,57 +33,57 @@ TEST(GateTest, WhatIsNoLimitIsWrongUsageAndNamed) {
   }
 }
 
-TEST(GateTest, FragmentationIsWhatIsWastedAtThePeakOfReservedBytes) {
+TEST(GateTest, MeasuresFragmentationAtTheReservedPeak) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentAlloc, 0, 1000).alloc(0, 750).free(0, 750);
   const Allocations allocations = find_allocations(trace.snapshot(), DeviceIndex(0));
-  const GateFigures figures =
-      gate_figures(make_timeline(trace.snapshot(), DeviceIndex(0), allocations));
-  EXPECT_EQ(figures.peak_requested_bytes, 750U);
-  EXPECT_EQ(figures.peak_reserved_bytes, 1000U);
-  EXPECT_DOUBLE_EQ(figures.fragmentation, 0.25);
+  const GateMetrics metrics =
+      gate_metrics(make_timeline(trace.snapshot(), DeviceIndex(0), allocations));
+  EXPECT_EQ(metrics.peak_requested_bytes, 750U);
+  EXPECT_EQ(metrics.peak_reserved_bytes, 1000U);
+  EXPECT_DOUBLE_EQ(metrics.fragmentation, 0.25);
 }
 
-TEST(GateTest, WithoutSegmentsNothingIsWasted) {
+TEST(GateTest, HasNoFragmentationWithoutSegments) {
   TraceBuilder trace;
   trace.alloc(0, 750);
   const Allocations allocations = find_allocations(trace.snapshot(), DeviceIndex(0));
   const Timeline timeline = make_timeline(trace.snapshot(), DeviceIndex(0), allocations);
-  EXPECT_EQ(gate_figures(timeline).fragmentation, 0);
+  EXPECT_EQ(gate_metrics(timeline).fragmentation, 0);
 }
 
-GateFigures figures(size_t requested, size_t reserved, double fragmentation) {
+GateMetrics metrics(size_t requested, size_t reserved, double fragmentation) {
   return {.peak_requested_bytes = requested,
           .peak_reserved_bytes = reserved,
           .fragmentation = fragmentation};
 }
 
-TEST(GateTest, AtTheLimitIsStillWellAndAboveItIsNot) {
-  const GateFigures base = figures(1000, 2000, 0.10);
-  const GateLimits limits = {.peak = GateLimit{.part = 0.02}, .fragmentation_part = 0.01};
-  EXPECT_TRUE(judge(base, figures(1020, 2040, 0.11), limits).is_passed());
-  EXPECT_FALSE(judge(base, figures(1021, 2040, 0.11), limits).is_passed());
-  EXPECT_FALSE(judge(base, figures(1020, 2041, 0.11), limits).is_passed());
-  EXPECT_FALSE(judge(base, figures(1020, 2040, 0.1101), limits).is_passed());
+TEST(GateTest, PassesAtTheLimitAndFailsAbove) {
+  const GateMetrics base = metrics(1000, 2000, 0.10);
+  const GateLimits limits = {.peak = GateLimit{.fraction = 0.02}, .fragmentation_fraction = 0.01};
+  EXPECT_TRUE(check_gate(base, metrics(1020, 2040, 0.11), limits).is_passed());
+  EXPECT_FALSE(check_gate(base, metrics(1021, 2040, 0.11), limits).is_passed());
+  EXPECT_FALSE(check_gate(base, metrics(1020, 2041, 0.11), limits).is_passed());
+  EXPECT_FALSE(check_gate(base, metrics(1020, 2040, 0.1101), limits).is_passed());
 }
 
-TEST(GateTest, ALimitInBytesIsAddedToTheBase) {
+TEST(GateTest, AddsALimitInBytesToTheBase) {
   const GateLimits limits = {.peak = GateLimit{.bytes = 100}};
-  EXPECT_TRUE(judge(figures(1000, 2000, 0), figures(1100, 2100, 0), limits).is_passed());
-  EXPECT_FALSE(judge(figures(1000, 2000, 0), figures(1100, 2101, 0), limits).is_passed());
+  EXPECT_TRUE(check_gate(metrics(1000, 2000, 0), metrics(1100, 2100, 0), limits).is_passed());
+  EXPECT_FALSE(check_gate(metrics(1000, 2000, 0), metrics(1100, 2101, 0), limits).is_passed());
 }
 
-TEST(GateTest, OnlyWhatHasALimitIsJudged) {
-  const GateVerdict verdict =
-      judge(figures(1, 1, 0.0), figures(9, 9, 0.9), {.fragmentation_part = 1});
-  ASSERT_EQ(verdict.checks.size(), 1U);
-  EXPECT_EQ(verdict.checks[0].name, "fragmentation");
-  EXPECT_TRUE(verdict.is_passed());
+TEST(GateTest, ChecksOnlyMetricsWithALimit) {
+  const GateResult result =
+      check_gate(metrics(1, 1, 0.0), metrics(9, 9, 0.9), {.fragmentation_fraction = 1});
+  ASSERT_EQ(result.checks.size(), 1U);
+  EXPECT_EQ(result.checks[0].name, "fragmentation");
+  EXPECT_TRUE(result.is_passed());
 }
 
-TEST(GateTest, BetterIsWell) {
-  const GateLimits limits = {.peak = GateLimit{}, .fragmentation_part = 0};
-  EXPECT_TRUE(judge(figures(1000, 2000, 0.5), figures(10, 20, 0.1), limits).is_passed());
+TEST(GateTest, PassesOnImprovement) {
+  const GateLimits limits = {.peak = GateLimit{}, .fragmentation_fraction = 0};
+  EXPECT_TRUE(check_gate(metrics(1000, 2000, 0.5), metrics(10, 20, 0.1), limits).is_passed());
 }
 
 }  // namespace

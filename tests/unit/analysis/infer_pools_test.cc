@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools that a file does not name: what follows, and what does not. A whole run is
-// tests/golden/replay_golden_test.cc's (graph_pools).
+// Inference of pools that the file does not contain. tests/golden/replay_golden_test.cc tests a
+// complete recording (graph_pools).
 #include "analysis/infer_pools.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr uint64_t kSecond = 200 * kMiB;
 constexpr uint64_t kThird = 300 * kMiB;
 constexpr PoolId kPool{0, 1};
 
-// A trace without pools, and what becomes of it. At the end the default pool has the first segment.
+// A trace without pools. At the end, the default pool has the first segment.
 class InferPoolsTest : public testing::Test {
  protected:
   void take(uint64_t address) {
@@ -46,7 +46,7 @@ class InferPoolsTest : public testing::Test {
   TraceBuilder trace_;
 };
 
-TEST_F(InferPoolsTest, ASegmentThatIsThereAtTheEndSaysWhoseItsEntriesAre) {
+TEST_F(InferPoolsTest, TakesPoolsFromFinalSegments) {
   take(kFirst);
   take(kSecond);
   end_with(kFirst, kCached);
@@ -56,7 +56,7 @@ TEST_F(InferPoolsTest, ASegmentThatIsThereAtTheEndSaysWhoseItsEntriesAre) {
   EXPECT_TRUE(trace_.snapshot().device_traces[0][4].has_pool);
 }
 
-TEST_F(InferPoolsTest, AnAddressThatIsTakenAgainMayBeAnotherPools) {
+TEST_F(InferPoolsTest, DistinguishesPoolsThatReuseAnAddress) {
   take(kSecond);
   give_back(kSecond);
   take(kSecond);
@@ -67,7 +67,7 @@ TEST_F(InferPoolsTest, AnAddressThatIsTakenAgainMayBeAnotherPools) {
   EXPECT_EQ(pools[6], kPool);
 }
 
-TEST_F(InferPoolsTest, SegmentsThatGoWhileOthersStayCachedWereAPools) {
+TEST_F(InferPoolsTest, InfersAPoolIfOtherSegmentsStayCached) {
   take(kFirst);
   take(kSecond);
   take(kThird);
@@ -81,7 +81,7 @@ TEST_F(InferPoolsTest, SegmentsThatGoWhileOthersStayCachedWereAPools) {
   for (size_t i = 4; i < pools.size(); ++i) EXPECT_EQ(pools[i], pool) << i;
 }
 
-TEST_F(InferPoolsTest, WhereNothingStaysCachedTheCacheWasEmptied) {
+TEST_F(InferPoolsTest, InfersAFlushIfNothingStaysCached) {
   take(kFirst);
   take(kSecond);
   trace_.alloc(kFirst, kBytes);
@@ -90,7 +90,7 @@ TEST_F(InferPoolsTest, WhereNothingStaysCachedTheCacheWasEmptied) {
   for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
 }
 
-TEST_F(InferPoolsTest, WhatWasTakenLaterWasNotCachedThen) {
+TEST_F(InferPoolsTest, IgnoresSegmentsAllocatedLater) {
   take(kSecond);
   give_back(kSecond);
   trace_.act(TraceAction::kSnapshot, 0, 0);
@@ -99,7 +99,7 @@ TEST_F(InferPoolsTest, WhatWasTakenLaterWasNotCachedThen) {
   for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
 }
 
-TEST_F(InferPoolsTest, WhatAnAllocationFlushedWasNoPools) {
+TEST_F(InferPoolsTest, InfersAFlushBeforeAnAllocation) {
   for (const TraceAction next : {TraceAction::kSegmentAlloc, TraceAction::kOom}) {
     trace_ = {};
     take(kFirst);
@@ -111,8 +111,8 @@ TEST_F(InferPoolsTest, WhatAnAllocationFlushedWasNoPools) {
   }
 }
 
-// Small segments go first, then by stream, size and address.
-TEST_F(InferPoolsTest, PoolsThatAreLetGoOneAfterTheOtherAreToldApartByTheirOrder) {
+// A pool frees small segments first, then by stream, size and address.
+TEST_F(InferPoolsTest, SeparatesConsecutivePoolsByFreeOrder) {
   end_with(kFirst, kCached);
   give_back(kThird, 2 * kMiB);
   give_back(kSecond);
@@ -125,14 +125,14 @@ TEST_F(InferPoolsTest, PoolsThatAreLetGoOneAfterTheOtherAreToldApartByTheirOrder
   EXPECT_FALSE(pools[3].is_default());
 }
 
-TEST_F(InferPoolsTest, WhatTheFileTellsStays) {
+TEST_F(InferPoolsTest, KeepsRecordedPools) {
   trace_.in_pool({3, 0});
   take(kSecond);
   end_with(kSecond, kCached, kPool);
   for (const PoolId pool : inferred()) EXPECT_EQ(pool, (PoolId{3, 0}));
 }
 
-TEST_F(InferPoolsTest, ADeviceWithoutATraceIsLeftAlone) {
+TEST_F(InferPoolsTest, IgnoresADeviceWithoutATrace) {
   infer_pools(trace_.snapshot(), DeviceIndex(9));
   EXPECT_TRUE(trace_.snapshot().device_traces[0].empty());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is a leak, and what only looks like one.
+// Leaks, and usage patterns that are not leaks.
 #include "analysis/leaks.h"
 
 #include <gtest/gtest.h>
@@ -13,14 +13,14 @@ namespace {
 constexpr DeviceIndex kDevice{0};
 constexpr size_t kSteps = 200;
 
-// Stacks 1, 2, … as they are.
-Leaks leaks_in(TraceBuilder& trace, const LeakOptions& options = {}) {
+// Maps each StackId to itself.
+LeakReport leaks_in(TraceBuilder& trace, const LeakOptions& options = {}) {
   return find_leaks(trace.snapshot().device_traces[0], find_allocations(trace.snapshot(), kDevice),
                     {0, 1, 2, 3}, options);
 }
 
-// A training loop: weights at the start, then in every step something temporary. Each entry takes
-// a microsecond.
+// A training loop: weights at the start, then temporary allocations in every step. Entries are one
+// microsecond apart.
 class Loop {
  public:
   Loop() { trace.alloc(1, 1'000'000).from(1); }
@@ -37,59 +37,59 @@ class Loop {
   uint64_t next_ = 1000;
 };
 
-// Growth is small or large beside the most that was live at one time.
-TEST(LeaksTest, WhatIsDisplacedIsNotLiveBesideALeak) {
+// The minimum growth is relative to the peak of live bytes.
+TEST(LeaksTest, IgnoresDisplacedAllocations) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
-    loop.trace.alloc(2, 1'000'000).from(2);  // the free of the one before is lost
+    loop.trace.alloc(2, 1'000'000).from(2);  // displaces the previous one
     loop.keep(100, 3);
   }
-  const Leaks leaks = leaks_in(loop.trace, {.least_growth = 0.005});
-  ASSERT_EQ(leaks.growing.size(), 1U);
-  EXPECT_EQ(leaks.growing[0].group.stack, 3U);
+  const LeakReport leaks = leaks_in(loop.trace, {.min_growth_fraction = 0.005});
+  ASSERT_EQ(leaks.leaks.size(), 1U);
+  EXPECT_EQ(leaks.leaks[0].group.stack, 3U);
 }
 
-TEST(LeaksTest, AFloorDoesNotFallWhileOneAllocationDisplacesAnother) {
+TEST(LeaksTest, KeepsTheFloorDuringADisplacement) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.trace.alloc(2, 500'000).from(3);
     loop.keep(50'000, 3);
   }
-  const Leaks leaks = leaks_in(loop.trace);
-  ASSERT_EQ(leaks.growing.size(), 1U);
-  EXPECT_GT(leaks.growing[0].floors.back(), kSteps * 50'000);
+  const LeakReport leaks = leaks_in(loop.trace);
+  ASSERT_EQ(leaks.leaks.size(), 1U);
+  EXPECT_GT(leaks.leaks[0].floors.back(), kSteps * 50'000);
 }
 
-TEST(LeaksTest, AStackThatKeepsALittleOfEveryStepIsFound) {
+TEST(LeaksTest, FindsAStackThatKeepsSomeOfEveryStep) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.step();
     loop.keep(1000, 3);
   }
-  const Leaks leaks = leaks_in(loop.trace);
+  const LeakReport leaks = leaks_in(loop.trace);
   EXPECT_TRUE(leaks.has_stacks);
   EXPECT_EQ(leaks.group_count, 3U);
-  ASSERT_EQ(leaks.growing.size(), 1U);
-  const Leak& leak = leaks.growing[0];
+  ASSERT_EQ(leaks.leaks.size(), 1U);
+  const Leak& leak = leaks.leaks[0];
   EXPECT_EQ(leak.group.stack, 3U);
   EXPECT_EQ(leak.live_bytes, kSteps * 1000);
   EXPECT_EQ(leak.live_count, kSteps);
-  // Four entries to a step, each of a microsecond: 250 bytes per entry.
+  // Four entries per step, one microsecond each: 250 bytes per entry.
   EXPECT_NEAR(leak.bytes_per_1000_entries, 250'000, 5'000);
   ASSERT_TRUE(leak.bytes_per_second.has_value());
   EXPECT_NEAR(*leak.bytes_per_second, 250e6, 5e6);
   EXPECT_GT(leak.r_squared, 0.99);
-  EXPECT_EQ(leak.rising_share, 1.0);
+  EXPECT_EQ(leak.rising_fraction, 1.0);
   EXPECT_NEAR(static_cast<double>(leak.growth_bytes), kSteps * 1000, kSteps * 1000 * 0.05);
 }
 
-TEST(LeaksTest, SteadyUseIsNone) {
+TEST(LeaksTest, IgnoresSteadyUse) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) loop.step();
   EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
 }
 
-TEST(LeaksTest, SetUpIsNoneWheneverItHappens) {
+TEST(LeaksTest, IgnoresSetupAtAnyTime) {
   for (size_t when : {size_t{0}, kSteps / 2, kSteps - 10}) {
     Loop loop;
     for (size_t i = 0; i < kSteps; ++i) {
@@ -100,7 +100,7 @@ TEST(LeaksTest, SetUpIsNoneWheneverItHappens) {
   }
 }
 
-TEST(LeaksTest, SetUpDoesNotHideALeakOfTheSameStack) {
+TEST(LeaksTest, FindsALeakOfAStackThatAlsoDidSetup) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.step();
@@ -109,7 +109,7 @@ TEST(LeaksTest, SetUpDoesNotHideALeakOfTheSameStack) {
   EXPECT_EQ(leaks_in(loop.trace).growing.size(), 1U);
 }
 
-TEST(LeaksTest, SetUpInAFewStepsIsNone) {
+TEST(LeaksTest, IgnoresSetupInAFewSteps) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.step();
@@ -118,7 +118,7 @@ TEST(LeaksTest, SetUpInAFewStepsIsNone) {
   EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
 }
 
-TEST(LeaksTest, GrowthThatEndsEarlyIsNone) {
+TEST(LeaksTest, IgnoresGrowthThatEndsEarly) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.step();
@@ -127,7 +127,7 @@ TEST(LeaksTest, GrowthThatEndsEarlyIsNone) {
   EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
 }
 
-TEST(LeaksTest, WhatIsFreedBetweenEverLargerUsesIsNone) {
+TEST(LeaksTest, IgnoresGrowingUsesThatAreFreedInBetween) {
   Loop loop;
   for (uint64_t i = 1; i <= kSteps; ++i) {
     loop.trace.alloc(7, i * 100'000).from(3);
@@ -137,7 +137,7 @@ TEST(LeaksTest, WhatIsFreedBetweenEverLargerUsesIsNone) {
   EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
 }
 
-TEST(LeaksTest, WhatGrowsAndIsGivenBackIsNone) {
+TEST(LeaksTest, IgnoresGrowthThatIsFreed) {
   Loop loop;
   for (size_t season = 0; season < 4; ++season) {
     for (uint64_t i = 0; i < kSteps / 4; ++i) loop.trace.alloc(5000 + i, 9000).from(3);
@@ -146,53 +146,53 @@ TEST(LeaksTest, WhatGrowsAndIsGivenBackIsNone) {
   EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
 }
 
-TEST(LeaksTest, WhatHardlyMattersIsLeftOut) {
+TEST(LeaksTest, IgnoresInsignificantGrowth) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.step();
     loop.keep(1, 3);
   }
   EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
-  EXPECT_EQ(leaks_in(loop.trace, {.least_growth = 0}).growing.size(), 1U);
+  EXPECT_EQ(leaks_in(loop.trace, {.min_growth_fraction = 0}).growing.size(), 1U);
 }
 
-TEST(LeaksTest, ThoseThatGrowMoreComeFirst) {
+TEST(LeaksTest, SortsByGrowth) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.keep(1000, 2);
     loop.keep(3000, 3);
   }
-  const Leaks leaks = leaks_in(loop.trace);
-  ASSERT_EQ(leaks.growing.size(), 2U);
-  EXPECT_EQ(leaks.growing[0].group.stack, 3U);
+  const LeakReport leaks = leaks_in(loop.trace);
+  ASSERT_EQ(leaks.leaks.size(), 2U);
+  EXPECT_EQ(leaks.leaks[0].group.stack, 3U);
 }
 
-TEST(LeaksTest, WithoutStacksSizeAndStreamTellThemApart) {
+TEST(LeaksTest, GroupsBySizeAndStreamWithoutStacks) {
   TraceBuilder trace;
   for (uint64_t i = 0; i < kSteps; ++i) {
     trace.alloc(1, 5000, 4).free(1, 5000, 4).alloc(1000 + i, 5000, 7);
   }
-  const Leaks leaks = leaks_in(trace);
+  const LeakReport leaks = leaks_in(trace);
   EXPECT_FALSE(leaks.has_stacks);
   EXPECT_EQ(leaks.group_count, 2U);
-  ASSERT_EQ(leaks.growing.size(), 1U);
-  EXPECT_EQ(leaks.growing[0].group.stream, StreamId(7));
-  EXPECT_EQ(leaks.growing[0].group.size_class, 12U);
+  ASSERT_EQ(leaks.leaks.size(), 1U);
+  EXPECT_EQ(leaks.leaks[0].group.stream, StreamId(7));
+  EXPECT_EQ(leaks.leaks[0].group.size_class, 12U);
 }
 
-TEST(LeaksTest, WithoutTimesThereIsNoGrowthPerSecond) {
+TEST(LeaksTest, HasNoGrowthPerSecondWithoutTimes) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) loop.keep(1000, 3);
   for (TraceEntry& entry : loop.trace.snapshot().device_traces[0]) {
     entry.has_time = false;
     entry.time_us = 0;
   }
-  const Leaks leaks = leaks_in(loop.trace);
-  ASSERT_EQ(leaks.growing.size(), 1U);
-  EXPECT_FALSE(leaks.growing[0].bytes_per_second.has_value());
+  const LeakReport leaks = leaks_in(loop.trace);
+  ASSERT_EQ(leaks.leaks.size(), 1U);
+  EXPECT_FALSE(leaks.leaks[0].bytes_per_second.has_value());
 }
 
-TEST(LeaksTest, AShortTraceTellsNothing) {
+TEST(LeaksTest, FindsNothingInAShortTrace) {
   TraceBuilder trace;
   trace.alloc(1, 100).alloc(2, 100);
   EXPECT_TRUE(leaks_in(trace).growing.empty());

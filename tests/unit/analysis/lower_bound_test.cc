@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nobody can beat, and what exists.
+// The lower bound, and its relation to the layout found.
 #include "analysis/lower_bound.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ LowerBound bound_of(TraceBuilder& trace) {
   return find_lower_bound(find_allocations(trace.snapshot(), kDevice));
 }
 
-TEST(LowerBoundTest, ThePeakIsOfWhatIsThereAtOneTime) {
+TEST(LowerBoundTest, IsThePeakOfConcurrentAllocations) {
   TraceBuilder trace;
   trace.alloc(0, 1000).free(0, 1000).alloc(0, 600).alloc(1024, 700);
   const LowerBound bound = bound_of(trace);
@@ -28,14 +28,14 @@ TEST(LowerBoundTest, ThePeakIsOfWhatIsThereAtOneTime) {
   EXPECT_EQ(bound.packed_bytes, 2048U);
 }
 
-TEST(LowerBoundTest, PendingMemoryIsNotFree) {
+TEST(LowerBoundTest, CountsPendingFrees) {
   TraceBuilder trace;
   trace.alloc(0, 512).act(TraceAction::kFreeRequested, 0, 512).alloc(512, 512);
   trace.act(TraceAction::kFreeCompleted, 0, 512);
   EXPECT_EQ(bound_of(trace).packed_bytes, 1024U);
 }
 
-TEST(LowerBoundTest, WhatIsDisplacedNeedsNoMemoryAnyMore) {
+TEST(LowerBoundTest, IgnoresDisplacedAllocations) {
   TraceBuilder trace;
   trace.alloc(0, 512).alloc(0, 1024).alloc(0, 512).alloc(4096, 512);
   const LowerBound bound = bound_of(trace);
@@ -43,7 +43,7 @@ TEST(LowerBoundTest, WhatIsDisplacedNeedsNoMemoryAnyMore) {
   EXPECT_EQ(bound.packed_bytes, 1024U);
 }
 
-TEST(LowerBoundTest, WhatWasThereBeforeAndWhatIsNeverFreedCount) {
+TEST(LowerBoundTest, CountsPreexistingAndUnfreedAllocations) {
   TraceBuilder trace;
   trace.alloc(0, 512).free(4096, 100).alloc(512, 512);
   const LowerBound bound = bound_of(trace);
@@ -51,7 +51,7 @@ TEST(LowerBoundTest, WhatWasThereBeforeAndWhatIsNeverFreedCount) {
   EXPECT_EQ(bound.packed_bytes, 1024U);
 }
 
-TEST(LowerBoundTest, LifetimesBeginAtTheirEntryAndEndWithTheTrace) {
+TEST(LowerBoundTest, LifetimesSpanFromEntryToEndOfTrace) {
   TraceBuilder trace;
   trace.alloc(0, 1).free(4096, 513).alloc(512, 0);
   const std::vector<Lifetime> lifetimes = lifetimes_of(find_allocations(trace.snapshot(), kDevice));
@@ -64,7 +64,7 @@ TEST(LowerBoundTest, LifetimesBeginAtTheirEntryAndEndWithTheTrace) {
   EXPECT_EQ(lifetimes[1].bytes, 1024U);
 }
 
-TEST(LowerBoundTest, TheBoundsOfRandomTracesAreInOrderAndThePackingExists) {
+TEST(LowerBoundTest, BoundsAreOrderedOnRandomTraces) {
   Random random(11);
   for (int run = 0; run < 20; ++run) {
     TraceBuilder trace;
@@ -86,11 +86,11 @@ TEST(LowerBoundTest, TheBoundsOfRandomTracesAreInOrderAndThePackingExists) {
     const std::vector<Lifetime> lifetimes = lifetimes_of(allocations);
     const Packing packing = pack(lifetimes, {.goal_bytes = bound.rounded_bytes});
     ASSERT_EQ(packing.height_bytes, bound.packed_bytes) << run;
-    ASSERT_TRUE(is_packed(lifetimes, packing)) << run;
+    ASSERT_TRUE(is_valid_packing(lifetimes, packing)) << run;
   }
 }
 
-TEST(LowerBoundTest, SizesThatMakeNoSenseAreSurvived) {
+TEST(LowerBoundTest, SurvivesImplausibleSizes) {
   TraceBuilder trace;
   trace.alloc(0, SIZE_MAX).alloc(512, SIZE_MAX - 1);
   EXPECT_EQ(lifetimes_of(find_allocations(trace.snapshot(), kDevice)).size(), 2U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packings that exist: the checker, small ones by hand, and random ones by the thousand.
+// The packing checker, and packings of hand-written and random lifetimes.
 #include "analysis/packing.h"
 
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 namespace ashlar {
 namespace {
 
-// Nobody can do with less than what exists at one time.
+// The peak of the bytes that exist at one time, which is a lower bound.
 uint64_t bound_of(const std::vector<Lifetime>& lifetimes) {
-  std::map<uint32_t, uint64_t> changes;  // those that fall wrap
+  std::map<uint32_t, uint64_t> changes;  // modulo 2^64
   for (const Lifetime& each : lifetimes) {
     changes[each.begin] += each.bytes;
     changes[each.end] -= each.bytes;
@@ -26,7 +26,7 @@ uint64_t bound_of(const std::vector<Lifetime>& lifetimes) {
   return bound;
 }
 
-// Every pair, without any cleverness: what the checker itself is held to.
+// Compares all pairs; the reference for the checker.
 bool overlaps_nowhere(const std::vector<Lifetime>& lifetimes, const Packing& packing) {
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -56,24 +56,24 @@ std::vector<Lifetime> draw(Random& random, const Draw& drawn) {
   return lifetimes;
 }
 
-// --- the checker -----------------------------------------------------------------------------
-
-TEST(PackingTest, TheCheckerRefusesWhatOverlaps) {
+TEST(PackingTest, CheckerRejectsOverlaps) {
   const std::vector<Lifetime> lifetimes = {{0, 2, 10}, {1, 3, 10}};
-  EXPECT_TRUE(is_packed(lifetimes, {.addresses = {0, 10}, .height_bytes = 20}));
-  EXPECT_FALSE(is_packed(lifetimes, {.addresses = {0, 9}, .height_bytes = 19}));
-  EXPECT_FALSE(is_packed(lifetimes, {.addresses = {9, 0}, .height_bytes = 19}));
-  EXPECT_FALSE(is_packed(lifetimes, {.addresses = {5, 5}, .height_bytes = 15}));
-  EXPECT_FALSE(is_packed(lifetimes, {.addresses = {0, 10}, .height_bytes = 19}))
+  EXPECT_TRUE(is_valid_packing(lifetimes, {.addresses = {0, 10}, .height_bytes = 20}));
+  EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {0, 9}, .height_bytes = 19}));
+  EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {9, 0}, .height_bytes = 19}));
+  EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {5, 5}, .height_bytes = 15}));
+  EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {0, 10}, .height_bytes = 19}))
       << "not the height";
-  EXPECT_FALSE(is_packed(lifetimes, {.addresses = {0}, .height_bytes = 10})) << "one has no place";
+  EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {0}, .height_bytes = 10}))
+      << "one has no place";
 }
 
-TEST(PackingTest, TheCheckerTakesWhatOnlyTouches) {
-  EXPECT_TRUE(is_packed({{0, 2, 10}, {2, 3, 10}}, {.addresses = {0, 0}, .height_bytes = 10}));
+TEST(PackingTest, CheckerAcceptsAdjacentRanges) {
+  EXPECT_TRUE(
+      is_valid_packing({{0, 2, 10}, {2, 3, 10}}, {.addresses = {0, 0}, .height_bytes = 10}));
 }
 
-TEST(PackingTest, TheCheckerAgreesWithTheComparisonOfAllPairs) {
+TEST(PackingTest, CheckerAgreesWithPairwiseComparison) {
   Random random(7);
   for (int run = 0; run < 2000; ++run) {
     const std::vector<Lifetime> lifetimes =
@@ -83,33 +83,31 @@ TEST(PackingTest, TheCheckerAgreesWithTheComparisonOfAllPairs) {
       packing.addresses.push_back(random.below(6));
       packing.height_bytes = std::max(packing.height_bytes, packing.addresses.back() + each.bytes);
     }
-    ASSERT_EQ(is_packed(lifetimes, packing), overlaps_nowhere(lifetimes, packing)) << run;
+    ASSERT_EQ(is_valid_packing(lifetimes, packing), overlaps_nowhere(lifetimes, packing)) << run;
   }
 }
 
-// --- packing ---------------------------------------------------------------------------------
-
-TEST(PackingTest, NothingNeedsNothing) {
+TEST(PackingTest, PacksNothingIntoZeroBytes) {
   const Packing packing = pack({});
   EXPECT_EQ(packing.height_bytes, 0U);
   EXPECT_TRUE(packing.addresses.empty());
 }
 
-TEST(PackingTest, WhatIsNeverThereTogetherSharesAnAddress) {
+TEST(PackingTest, SharesAddressesOfDisjointLifetimes) {
   const Packing packing = pack({{0, 1, 10}, {1, 2, 10}, {2, 3, 10}});
   EXPECT_EQ(packing.height_bytes, 10U);
 }
 
-TEST(PackingTest, AHoleIsUsed) {
-  // The middle one goes, and what comes then fits where it was.
+TEST(PackingTest, UsesHoles) {
+  // The last allocation fits into the hole that the middle one leaves.
   const std::vector<Lifetime> lifetimes = {{0, 9, 30}, {0, 3, 20}, {0, 9, 40}, {3, 9, 20}};
   const Packing packing = pack(lifetimes);
-  EXPECT_TRUE(is_packed(lifetimes, packing));
+  EXPECT_TRUE(is_valid_packing(lifetimes, packing));
   EXPECT_EQ(packing.height_bytes, 90U);
-  EXPECT_EQ(packing.into_holes_count, 4U);
+  EXPECT_EQ(packing.in_gaps_count, 4U);
 }
 
-TEST(PackingTest, RandomLifetimesArePackedWithoutOverlapAndNotFarAboveTheBound) {
+TEST(PackingTest, PacksRandomLifetimesCloseToTheBound) {
   Random random(1);
   for (int run = 0; run < 300; ++run) {
     const Draw drawn = {.count = static_cast<uint32_t>(1 + random.below(60)),
@@ -118,36 +116,36 @@ TEST(PackingTest, RandomLifetimesArePackedWithoutOverlapAndNotFarAboveTheBound) 
     const std::vector<Lifetime> lifetimes = draw(random, drawn);
     const uint64_t bound = bound_of(lifetimes);
     const Packing packing = pack(lifetimes, {.goal_bytes = bound});
-    ASSERT_TRUE(is_packed(lifetimes, packing)) << "run " << run;
+    ASSERT_TRUE(is_valid_packing(lifetimes, packing)) << "run " << run;
     ASSERT_TRUE(overlaps_nowhere(lifetimes, packing)) << "run " << run;
     ASSERT_GE(packing.height_bytes, bound) << "run " << run;
     ASSERT_LE(packing.height_bytes, bound * 3 / 2) << "run " << run;
   }
 }
 
-TEST(PackingTest, WithoutWorkLeftWhatIsPackedIsStillAPacking) {
+TEST(PackingTest, StaysValidWhenTheBudgetIsExhausted) {
   Random random(2);
   const std::vector<Lifetime> lifetimes =
       draw(random, {.count = 3000, .longest = 200, .largest_bytes = 5000});
   for (uint64_t work_limit : {0U, 1U, 1000U, 50'000U}) {
     const Packing packing = pack(lifetimes, {.work_limit = work_limit});
-    EXPECT_TRUE(is_packed(lifetimes, packing)) << work_limit;
-    EXPECT_LT(packing.into_holes_count, lifetimes.size()) << work_limit;
+    EXPECT_TRUE(is_valid_packing(lifetimes, packing)) << work_limit;
+    EXPECT_LT(packing.in_gaps_count, lifetimes.size()) << work_limit;
   }
 }
 
-TEST(PackingTest, MoreWorkIsNeverWorse) {
+TEST(PackingTest, IsNeverWorseWithMoreWork) {
   Random random(3);
   const std::vector<Lifetime> lifetimes =
       draw(random, {.count = 500, .longest = 100, .largest_bytes = 5000});
   const Packing piled = pack(lifetimes, {.work_limit = 0});
   const Packing packed = pack(lifetimes);
   EXPECT_LT(packed.height_bytes, piled.height_bytes);
-  EXPECT_EQ(packed.into_holes_count, lifetimes.size());
+  EXPECT_EQ(packed.in_gaps_count, lifetimes.size());
   EXPECT_GT(packed.attempt_count, 1U);
 }
 
-TEST(PackingTest, OfManyTheSmallOnesGetARegionThatStaysSmall) {
+TEST(PackingTest, PutsManySmallAllocationsInASmallRegion) {
   Random random(4);
   const std::vector<Lifetime> large =
       draw(random, {.count = 500, .longest = 5000, .largest_bytes = 50'000'000});
@@ -156,12 +154,12 @@ TEST(PackingTest, OfManyTheSmallOnesGetARegionThatStaysSmall) {
   std::vector<Lifetime> lifetimes = small;
   lifetimes.insert(lifetimes.end(), large.begin(), large.end());
   const Packing packing = pack(lifetimes);
-  EXPECT_TRUE(is_packed(lifetimes, packing));
-  EXPECT_LT(packing.into_holes_count, size_t{10'000});
+  EXPECT_TRUE(is_valid_packing(lifetimes, packing));
+  EXPECT_LT(packing.in_gaps_count, size_t{10'000});
   EXPECT_LE(packing.height_bytes, pack(large).height_bytes + bound_of(small) * 5 / 4);
 }
 
-TEST(PackingTest, TheSameLifetimesArePackedTheSame) {
+TEST(PackingTest, IsDeterministic) {
   Random random(5);
   const std::vector<Lifetime> lifetimes =
       draw(random, {.count = 400, .longest = 100, .largest_bytes = 5000});

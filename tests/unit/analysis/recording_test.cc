@@ -38,7 +38,7 @@ TEST(DevicesInTest, ListsTracesSegmentsAndExtentsInOrder) {
                                                 DeviceIndex(5), DeviceIndex(7)));
 }
 
-TEST(DevicesInTest, TakesAnEmptySnapshotForDeviceZero) {
+TEST(DevicesInTest, TreatsAnEmptySnapshotAsDeviceZero) {
   Snapshot snapshot;
   EXPECT_THAT(devices_in(snapshot), ElementsAre(DeviceIndex(0)));
   snapshot.device_traces.resize(4);
@@ -47,9 +47,9 @@ TEST(DevicesInTest, TakesAnEmptySnapshotForDeviceZero) {
 
 TEST(DevicesInTest, IgnoresIndexesThatNoFileMayContain) {
   Snapshot snapshot;
-  snapshot.segments = {segment_on(kMostDevices - 1), segment_on(kMostDevices),
+  snapshot.segments = {segment_on(kMaxDevices - 1), segment_on(kMaxDevices),
                        segment_on(UINT64_MAX)};
-  EXPECT_THAT(devices_in(snapshot), ElementsAre(DeviceIndex(kMostDevices - 1)));
+  EXPECT_THAT(devices_in(snapshot), ElementsAre(DeviceIndex(kMaxDevices - 1)));
 }
 
 TEST(RecordingTest, SelectsTheLongestTraceByDefault) {
@@ -73,7 +73,7 @@ TEST(RecordingTest, DefaultDeviceCanAlwaysBeSelected) {
   EXPECT_FALSE(selected->has_history());
 }
 
-TEST(RecordingTest, NamesTheDevicesItHasWhenAskedForAnother) {
+TEST(RecordingTest, ListsItsDevicesIfTheRequestedOneIsMissing) {
   Snapshot snapshot;
   snapshot.device_traces = {{{}}, {}, {{}}};
   const Result<DeviceRecording> selected = select_device(Recording::create("run", snapshot), 1);
@@ -103,7 +103,7 @@ TEST(RecordingTest, KeepsTheTraceOfADeviceWithoutHistoryEmpty) {
   ASSERT_TRUE(run.ok());
   EXPECT_THAT(run->trace(), IsEmpty());
   EXPECT_EQ(run->allocations().all.size(), 1U);
-  EXPECT_EQ(run->timeline().before.live_bytes, 512U);
+  EXPECT_EQ(run->timeline().initial.live_bytes, 512U);
 }
 
 TEST(RecordingTest, InfersThePoolsOfEveryDevice) {
@@ -130,7 +130,7 @@ TEST(RecordingConcurrencyTest, ComputesTheTimelineOnce) {
   seen[1] = &run->timeline();
   other.join();
   EXPECT_EQ(seen[0], seen[1]);
-  EXPECT_EQ(run->timeline().requested.bytes, 100U);
+  EXPECT_EQ(run->timeline().requested_peak.bytes, 100U);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks by content, and what is left out of them.
+// Numbering of stacks by content, and boilerplate frames.
 #include "analysis/stack_index.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ Frame frame(const char* name, const char* filename, int64_t line) {
   return {.name = name, .filename = filename, .line = line};
 }
 
-TEST(StackIndexTest, EqualStacksOfDifferentTablesHaveOneNumber) {
+TEST(StackIndexTest, GivesEqualStacksOfTwoTablesOneNumber) {
   SnapshotTables left;
   left.frames = {{}, frame("forward", "model.py", 3), frame("main", "train.py", 9)};
   left.stacks = {{}, {.frames = {1, 2}}, {.frames = {2}}};
@@ -28,7 +28,7 @@ TEST(StackIndexTest, EqualStacksOfDifferentTablesHaveOneNumber) {
   EXPECT_EQ(index.frames(of_left[1])[0]->name, "forward");
 }
 
-TEST(StackIndexTest, AnotherLineIsAnotherStack) {
+TEST(StackIndexTest, DistinguishesLines) {
   SnapshotTables tables;
   tables.frames = {{}, frame("f", "a.py", 1), frame("f", "a.py", 2)};
   tables.stacks = {{}, {.frames = {1}}, {.frames = {2}}};
@@ -37,7 +37,7 @@ TEST(StackIndexTest, AnotherLineIsAnotherStack) {
   EXPECT_NE(numbers[1], numbers[2]);
 }
 
-TEST(StackIndexTest, FramesOfTheInterpreterAreLeftOut) {
+TEST(StackIndexTest, DropsInterpreterFrames) {
   SnapshotTables tables;
   tables.frames = {{},
                    frame("_PyEval_EvalFrameDefault", "x", 1),
@@ -50,7 +50,7 @@ TEST(StackIndexTest, FramesOfTheInterpreterAreLeftOut) {
   EXPECT_EQ(index.frames(numbers[1]).size(), 1U);
 }
 
-TEST(StackIndexTest, AStackOfNothingElseKeepsItsFrames) {
+TEST(StackIndexTest, KeepsFramesOfAStackOfBoilerplateOnly) {
   SnapshotTables tables;
   tables.frames = {{}, frame("_start", "", 0)};
   tables.stacks = {{}, {.frames = {1}}};
@@ -60,22 +60,22 @@ TEST(StackIndexTest, AStackOfNothingElseKeepsItsFrames) {
   EXPECT_EQ(index.frames(numbers[1])[0]->name, "_start");
 }
 
-TEST(StackIndexTest, NoiseIsWhatPyTorchsToolsLeaveOut) {
+TEST(StackIndexTest, DropsTheSameFramesAsPyTorch) {
   for (const char* name :
        {"torch::unwind::unwind()", "CapturedTraceback::gather(bool)", "gather_with_cpp", "_start",
         "__libc_start_main_impl", "PyEval_EvalCode", "PyObject_Call", "_PyFunction_Vectorcall"}) {
-    EXPECT_TRUE(is_noise(frame(name, "", 0))) << name;
+    EXPECT_TRUE(is_boilerplate(frame(name, "", 0))) << name;
   }
   for (const char* file :
        {"aten/src/ATen/core/boxing/impl.h", "build/RegisterCUDA.cpp", "ATen/RedispatchFunctions.h",
         "Python/pythonrun.c", "Modules/main.c", "Objects/call.c", "Objects/methodobject.c",
         "internal/pycore_ceval.h", "Python/ceval.c", "cpython/abstract.h"}) {
-    EXPECT_TRUE(is_noise(frame("f", file, 0))) << file;
+    EXPECT_TRUE(is_boilerplate(frame("f", file, 0))) << file;
   }
-  EXPECT_FALSE(is_noise(frame("forward", "torch/nn/modules/module.py", 1)));
+  EXPECT_FALSE(is_boilerplate(frame("forward", "torch/nn/modules/module.py", 1)));
 }
 
-TEST(StackIndexTest, PositionsOutsideTheTablesAreNoStack) {
+TEST(StackIndexTest, TreatsInvalidPositionsAsNoStack) {
   SnapshotTables tables;
   tables.stacks = {{}, {.frames = {77}}};
   StackIndex index;

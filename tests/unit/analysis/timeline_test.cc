@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes step by step, the peaks, and what is there at a moment.
+// Bytes by entry, peaks, plots and allocations at a moment.
 #include "analysis/timeline.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ SnapshotSegment segment_of(size_t bytes) {
   return segment;
 }
 
-TEST(TimelineTest, MemoryThatIsIdleIsReservedThoughNoSegmentHasIt) {
+TEST(TimelineTest, CountsIdleExtentsAsReserved) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentMap, 100, 5);
   trace.snapshot().segments = {segment_of(5)};
@@ -54,13 +54,11 @@ TEST(TimelineTest, MemoryThatIsIdleIsReservedThoughNoSegmentHasIt) {
   trace.snapshot().extents[0].home = DeviceAddress(100);
   trace.snapshot().extents[0].bytes = 5;
   const Timeline timeline = look(trace.snapshot()).timeline;
-  EXPECT_EQ(timeline.before.reserved_bytes, 7U);
-  EXPECT_EQ(timeline.at_end().reserved_bytes, 12U);
+  EXPECT_EQ(timeline.initial.reserved_bytes, 7U);
+  EXPECT_EQ(timeline.last().reserved_bytes, 12U);
 }
 
-// --- steps -----------------------------------------------------------------------------------
-
-TEST(TimelineTest, BytesPendAfterTheirFreeUntilItIsComplete) {
+TEST(TimelineTest, CountsBytesAsPendingUntilTheFreeCompletes) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(1024, 30);
   trace.act(TraceAction::kFreeRequested, 512, 100).act(TraceAction::kFreeCompleted, 512, 100);
@@ -70,26 +68,26 @@ TEST(TimelineTest, BytesPendAfterTheirFreeUntilItIsComplete) {
   EXPECT_EQ(values(timeline, requested), (std::vector<size_t>{100, 130, 130, 30}));
 }
 
-TEST(TimelineTest, WhatIsDisplacedCountsNoMore) {
+TEST(TimelineTest, DoesNotCountDisplacedAllocations) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(512, 300).act(TraceAction::kFreeRequested, 512, 300).alloc(512, 7);
   const Timeline timeline = look(trace.snapshot()).timeline;
   EXPECT_EQ(values(timeline, live), (std::vector<size_t>{100, 300, 0, 7}));
   EXPECT_EQ(values(timeline, pending), (std::vector<size_t>{0, 0, 300, 0}));
-  EXPECT_EQ(timeline.requested.bytes, 300U);
+  EXPECT_EQ(timeline.requested_peak.bytes, 300U);
 }
 
-TEST(TimelineTest, WhatWasThereBeforeCountsFromTheStart) {
+TEST(TimelineTest, CountsPreexistingAllocationsFromTheStart) {
   TraceBuilder trace;
   trace.free(512, 100);
   const Timeline timeline = look(trace.snapshot()).timeline;
-  EXPECT_EQ(timeline.before.live_bytes, 100U);
-  EXPECT_EQ(timeline.requested.bytes, 100U);
-  EXPECT_FALSE(timeline.requested.entry.has_value());
-  EXPECT_EQ(timeline.at_end().requested_bytes(), 0U);
+  EXPECT_EQ(timeline.initial.live_bytes, 100U);
+  EXPECT_EQ(timeline.requested_peak.bytes, 100U);
+  EXPECT_FALSE(timeline.requested_peak.entry.has_value());
+  EXPECT_EQ(timeline.last().requested_bytes(), 0U);
 }
 
-TEST(TimelineTest, ReservedBytesFollowFromTheFinalSegmentsBackwards) {
+TEST(TimelineTest, DerivesReservedBytesFromFinalSegments) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentAlloc, 0, 20).act(TraceAction::kSegmentMap, 100, 5);
   trace.act(TraceAction::kSegmentUnmap, 100, 5).act(TraceAction::kSegmentFree, 500, 7);
@@ -97,18 +95,18 @@ TEST(TimelineTest, ReservedBytesFollowFromTheFinalSegmentsBackwards) {
   trace.snapshot().segments.push_back(segment_of(1000));
   trace.snapshot().segments.back().device = DeviceIndex(1);
   const Timeline timeline = look(trace.snapshot()).timeline;
-  EXPECT_EQ(timeline.before.reserved_bytes, 37U);
+  EXPECT_EQ(timeline.initial.reserved_bytes, 37U);
   EXPECT_EQ(values(timeline, reserved), (std::vector<size_t>{57, 62, 57, 50}));
 }
 
-TEST(TimelineTest, ReservedBytesNeverFallBelowNothing) {
+TEST(TimelineTest, NeverHasNegativeReservedBytes) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentFree, 0, 20).act(TraceAction::kSegmentAlloc, 0, 5);
   const Timeline timeline = look(trace.snapshot()).timeline;
   EXPECT_EQ(values(timeline, reserved), (std::vector<size_t>{0, 5}));
 }
 
-TEST(TimelineTest, SizesThatMakeNoSenseAreSurvived) {
+TEST(TimelineTest, SurvivesImplausibleSizes) {
   TraceBuilder trace;
   trace.alloc(0, SIZE_MAX).alloc(512, SIZE_MAX);
   trace.act(TraceAction::kSegmentAlloc, 0, size_t{1} << 63);
@@ -116,68 +114,62 @@ TEST(TimelineTest, SizesThatMakeNoSenseAreSurvived) {
   EXPECT_EQ(look(trace.snapshot()).timeline.points.size(), 4U);
 }
 
-// --- peaks -----------------------------------------------------------------------------------
-
-TEST(TimelineTest, APeakIsTheFirstEntryThatReachesIt) {
+TEST(TimelineTest, PeakIsTheFirstEntryThatReachesIt) {
   TraceBuilder trace;
   trace.alloc(512, 100).free(512, 100).alloc(512, 100);
   const Timeline timeline = look(trace.snapshot()).timeline;
-  EXPECT_EQ(timeline.requested.bytes, 100U);
-  EXPECT_EQ(timeline.requested.entry, 0U);
-  EXPECT_EQ(timeline.requested.time_us, 1);
+  EXPECT_EQ(timeline.requested_peak.bytes, 100U);
+  EXPECT_EQ(timeline.requested_peak.entry, 0U);
+  EXPECT_EQ(timeline.requested_peak.time_us, 1);
 }
 
-TEST(TimelineTest, ThePeakOfReservedBytesIsWhereTheMostIsRequested) {
+TEST(TimelineTest, ReservedPeakHasTheMostRequestedBytes) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentAlloc, 0, 1000).alloc(0, 10).alloc(512, 400).free(512, 400);
   const Timeline timeline = look(trace.snapshot()).timeline;
-  EXPECT_EQ(timeline.reserved.bytes, 1000U);
-  EXPECT_EQ(timeline.reserved.entry, 2U);
-  EXPECT_EQ(timeline.at(timeline.reserved.entry).requested_bytes(), 410U);
+  EXPECT_EQ(timeline.reserved_peak.bytes, 1000U);
+  EXPECT_EQ(timeline.reserved_peak.entry, 2U);
+  EXPECT_EQ(timeline.at(timeline.reserved_peak.entry).requested_bytes(), 410U);
 }
 
-TEST(TimelineTest, AnEntryWithoutATimeGivesAPeakWithoutATime) {
+TEST(TimelineTest, PeakHasNoTimeIfTheEntryHasNone) {
   TraceBuilder trace;
   trace.alloc(512, 100);
   trace.snapshot().device_traces[0][0].has_time = false;
-  EXPECT_FALSE(look(trace.snapshot()).timeline.requested.time_us.has_value());
+  EXPECT_FALSE(look(trace.snapshot()).timeline.requested_peak.time_us.has_value());
 }
 
-TEST(TimelineTest, ADeviceWithoutATraceHasNoPoints) {
+TEST(TimelineTest, HasNoPointsWithoutATrace) {
   const Snapshot snapshot;
   EXPECT_TRUE(trace_of(snapshot, DeviceIndex(9)).empty());
   EXPECT_TRUE(look(snapshot).timeline.points.empty());
 }
 
-// --- columns ---------------------------------------------------------------------------------
-
-TEST(TimelineTest, DownsamplingKeepsEveryExtreme) {
+TEST(TimelineTest, DownsamplingKeepsExtremes) {
   TraceBuilder trace;
   for (uint64_t i = 1; i <= 4; ++i) trace.alloc(512 * i, 10);
   trace.free(512, 10).alloc(512, 500).free(512, 500);
   const Timeline timeline = look(trace.snapshot()).timeline;
-  const std::vector<RangeInColumn> columns = downsample(timeline, Quantity::kRequested, 3);
+  const std::vector<ColumnRange> columns = downsample(timeline, Quantity::kRequested, 3);
   ASSERT_EQ(columns.size(), 3U);
-  EXPECT_EQ(columns[0], (RangeInColumn{.lowest = 0, .highest = 30}));
-  EXPECT_EQ(columns[1], (RangeInColumn{.lowest = 30, .highest = 40}));
-  EXPECT_EQ(columns[2], (RangeInColumn{.lowest = 30, .highest = 530}));
+  EXPECT_EQ(columns[0], (ColumnRange{.lowest = 0, .highest = 30}));
+  EXPECT_EQ(columns[1], (ColumnRange{.lowest = 30, .highest = 40}));
+  EXPECT_EQ(columns[2], (ColumnRange{.lowest = 30, .highest = 530}));
   EXPECT_EQ(column_of(timeline, 6, 3), 2U);
   EXPECT_EQ(column_of(timeline, std::nullopt, 3), 0U);
 }
 
-TEST(TimelineTest, AColumnWithoutEntriesHasTheValueThatHeld) {
+TEST(TimelineTest, ColumnWithoutEntriesKeepsThePreviousValue) {
   TraceBuilder trace;
   trace.alloc(512, 10).alloc(1024, 5);
   const Timeline timeline = look(trace.snapshot()).timeline;
-  const std::vector<RangeInColumn> columns = downsample(timeline, Quantity::kRequested, 4);
-  EXPECT_EQ(columns[1], (RangeInColumn{.lowest = 10, .highest = 10}));
-  EXPECT_EQ(columns[3], (RangeInColumn{.lowest = 15, .highest = 15}));
+  const std::vector<ColumnRange> columns = downsample(timeline, Quantity::kRequested, 4);
+  EXPECT_EQ(columns[1], (ColumnRange{.lowest = 10, .highest = 10}));
+  EXPECT_EQ(columns[3], (ColumnRange{.lowest = 15, .highest = 15}));
   EXPECT_EQ(downsample(Timeline(), Quantity::kReserved, 2).size(), 2U);
 }
 
-// --- what is there ---------------------------------------------------------------------------
-
-TEST(TimelineTest, PresentIsWhatOccupiesMemoryPendingOnesIncluded) {
+TEST(TimelineTest, PresentAllocationsIncludePendingFrees) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(1024, 30).act(TraceAction::kFreeRequested, 512, 100);
   trace.act(TraceAction::kFreeCompleted, 512, 100).free(4096, 7);
@@ -189,27 +181,27 @@ TEST(TimelineTest, PresentIsWhatOccupiesMemoryPendingOnesIncluded) {
   EXPECT_EQ(present_at(allocations, 5), (std::vector<uint32_t>{1}));
 }
 
-TEST(TimelineTest, WhatIsPresentIsGroupedByStackLargestFirst) {
+TEST(TimelineTest, GroupsByStackLargestFirst) {
   TraceBuilder trace;
   trace.alloc(512, 10).from(1).alloc(1024, 30).from(2).alloc(2048, 25).from(3);
   const Allocations allocations = look(trace.snapshot()).allocations;
-  // Stacks 1 and 3 say the same.
-  const std::vector<StackUse> uses =
+  // Stacks 1 and 3 are equal.
+  const std::vector<StackTotal> uses =
       group_by_stack(allocations, present_at(allocations, 2), {0, 7, 8, 7});
   ASSERT_EQ(uses.size(), 2U);
-  EXPECT_EQ(uses[0], (StackUse{.stack = 7, .bytes = 35, .count = 2}));
-  EXPECT_EQ(uses[1], (StackUse{.stack = 8, .bytes = 30, .count = 1}));
+  EXPECT_EQ(uses[0], (StackTotal{.stack = 7, .bytes = 35, .count = 2}));
+  EXPECT_EQ(uses[1], (StackTotal{.stack = 8, .bytes = 30, .count = 1}));
 }
 
-TEST(TimelineTest, TheMostReservedIsThePeakOfTheTimeline) {
+TEST(TimelineTest, PeakReservedBytesEqualsTheTimelinePeak) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentFree, 512, 100).act(TraceAction::kSegmentAlloc, 1024, 70);
   trace.act(TraceAction::kSegmentMap, 4096, 40).act(TraceAction::kSegmentUnmap, 4096, 40);
   trace.snapshot().segments = {segment_of(70)};
-  EXPECT_EQ(reserved_before(trace.snapshot(), kDevice), 100U);
-  EXPECT_EQ(most_reserved(trace.snapshot(), kDevice), 110U);
-  EXPECT_EQ(look(trace.snapshot()).timeline.reserved.bytes, 110U);
-  EXPECT_EQ(most_reserved(trace.snapshot(), DeviceIndex(4)), 0U);
+  EXPECT_EQ(initial_reserved_bytes(trace.snapshot(), kDevice), 100U);
+  EXPECT_EQ(peak_reserved_bytes_of(trace.snapshot(), kDevice), 110U);
+  EXPECT_EQ(look(trace.snapshot()).timeline.reserved_peak.bytes, 110U);
+  EXPECT_EQ(peak_reserved_bytes_of(trace.snapshot(), DeviceIndex(4)), 0U);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace written down by a test, entry by entry.
+// Builds a snapshot with a trace for tests, entry by entry.
 #pragma once
 
 #include <optional>
@@ -28,17 +28,17 @@ class TraceBuilder {
   TraceBuilder& alloc(uint64_t address, size_t bytes, uint64_t stream = 0) {
     return act(TraceAction::kAlloc, address, bytes, stream);
   }
-  // Requested and completed at once.
+  // A free that completes immediately.
   TraceBuilder& free(uint64_t address, size_t bytes, uint64_t stream = 0) {
     act(TraceAction::kFreeRequested, address, bytes, stream);
     return act(TraceAction::kFreeCompleted, address, bytes, stream);
   }
-  // The pool of everything from here on, as a file has it that tells.
+  // Sets the pool of the following entries. Without it, entries have no pool.
   TraceBuilder& in_pool(PoolId pool) {
     pool_ = pool;
     return *this;
   }
-  // What is there at the end: a segment that is one block.
+  // Adds a final segment that consists of one block.
   TraceBuilder& ends_with(uint64_t address, size_t bytes, SnapshotBlockState state) {
     SnapshotSegment segment;
     segment.address = DeviceAddress(address);
@@ -49,7 +49,7 @@ class TraceBuilder {
     snapshot_.segments.push_back(segment);
     return *this;
   }
-  // The last entry's stack.
+  // Sets the stack of the last entry.
   TraceBuilder& from(uint32_t stack) {
     snapshot_.device_traces[0].back().stack = StackId(stack);
     return *this;

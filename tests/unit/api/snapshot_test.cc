@@ -16,7 +16,7 @@
 #include "ashlar/sim.h"
 #include "base/random.h"
 #include "base/units.h"
-#include "format/renumber.h"
+#include "format/renumber_tables.h"
 #include "format/snapshot_pickle.h"
 
 namespace ashlar {

@@ -12,19 +12,22 @@ namespace {
 using ::testing::HasSubstr;
 
 GateReport report() {
-  GateReport report = {.base = "main.pickle", .now = "a<b>&\"c\"|`d`\x1b.pickle", .verdict = {}};
-  report.verdict.checks = {
-      {.name = "peak requested",
-       .unit = GateUnit::kBytes,
-       .base = 1000,
-       .now = 900,
-       .allowed = 1000},
-      {.name = "peak reserved",
-       .unit = GateUnit::kBytes,
-       .base = 1000,
-       .now = 1500,
-       .allowed = 1020},
-      {.name = "fragmentation", .unit = GateUnit::kPart, .base = 0.1, .now = 0.25, .allowed = 0.2}};
+  GateReport report = {.base = "main.pickle", .now = "a<b>&\"c\"|`d`\x1b.pickle", .result = {}};
+  report.result.checks = {{.name = "peak requested",
+                           .unit = GateUnit::kBytes,
+                           .base = 1000,
+                           .now = 900,
+                           .allowed = 1000},
+                          {.name = "peak reserved",
+                           .unit = GateUnit::kBytes,
+                           .base = 1000,
+                           .now = 1500,
+                           .allowed = 1020},
+                          {.name = "fragmentation",
+                           .unit = GateUnit::kFraction,
+                           .base = 0.1,
+                           .now = 0.25,
+                           .allowed = 0.2}};
   return report;
 }
 
@@ -74,7 +77,7 @@ TEST(GateReportsTest, WhatXmlHasNoPlaceForIsReplaced) {
 
 TEST(GateReportsTest, FromNothingThereIsNoPercentage) {
   GateReport given = report();
-  given.verdict.checks = {
+  given.result.checks = {
       {.name = "peak requested", .unit = GateUnit::kBytes, .base = 0, .now = 5, .allowed = 9}};
   EXPECT_THAT(gate_as_text(given), HasSubstr("from nothing"));
   EXPECT_THAT(gate_as_text(given), HasSubstr("Passed"));

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr Terminal kUtf8 = {.width = 80, .is_utf8 = true};
 constexpr Terminal kAscii = {.width = 80, .is_utf8 = false};
 
-PlotSeries area(std::vector<RangeInColumn> columns) {
+PlotSeries area(std::vector<ColumnRange> columns) {
   return {.name = "requested", .style = PlotStyle::kArea, .columns = std::move(columns)};
 }
 
@@ -60,7 +60,7 @@ TEST(PlotTest, LinesAreToldApart) {
 }
 
 TEST(PlotTest, AMarkAtTheRightHasItsTextOnTheLeft) {
-  const Plot plot = {.series = {area(std::vector<RangeInColumn>(10, {1, 1}))},
+  const Plot plot = {.series = {area(std::vector<ColumnRange>(10, {1, 1}))},
                      .mark = PlotMark{.column = 9, .text = "top"}};
   EXPECT_THAT(draw(plot, kUtf8), HasSubstr("               "
                                            "     top ▼\n"));
@@ -72,7 +72,7 @@ TEST(PlotTest, NothingAtAllIsDrawnAsNothing) {
 }
 
 TEST(PlotTest, APlotIsAsWideAsTheTerminal) {
-  const Plot plot = {.series = {area(std::vector<RangeInColumn>(plot_columns(kAscii), {1, 1}))}};
+  const Plot plot = {.series = {area(std::vector<ColumnRange>(plot_columns(kAscii), {1, 1}))}};
   const std::string text = draw(plot, kAscii);
   EXPECT_EQ(text.find('\n'), 80U);
   EXPECT_GE(plot_columns({.width = 1}), 1U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The libraries' one-call functions.
+// Compression by the libraries' one-shot functions.
 #include "unit/files/compressed.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::string xz(std::string_view bytes) {
 std::string zstd(std::string_view bytes) {
   const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(),
                                                                    ZSTD_freeCCtx);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);  // as the program does
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);  // the default of the zstd tool
   std::string out(ZSTD_compressBound(bytes.size()), '\0');
   out.resize(ZSTD_compress2(context.get(), out.data(), out.size(), bytes.data(), bytes.size()));
   return out;

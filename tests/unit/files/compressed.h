@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes compressed as users' files are.
+// Compresses bytes like the command-line tools do.
 #pragma once
 
 #include <string>

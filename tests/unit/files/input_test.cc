@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plain and compressed input, whole, damaged, cut off, and far too large.
+// Plain and compressed input: valid, corrupt, truncated and too large.
 #include "files/input.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ constexpr Compression kAll[] = {Compression::kNone, Compression::kXz, Compressio
                                 Compression::kGzip};
 constexpr Compression kCompressed[] = {Compression::kXz, Compression::kZstd, Compression::kGzip};
 
-// Everything, or why not.
+// All bytes, or the error message.
 std::string read_all(ByteSource& source) {
   std::string all;
   std::vector<char> part(100'000);
@@ -47,10 +47,10 @@ std::string some_bytes() {
   return bytes;
 }
 
-TEST(Input, IsRecognisedByItsFirstBytes) {
+TEST(Input, DetectsCompressionByContent) {
   const std::string bytes = some_bytes();
   for (const Compression compression : kAll) {
-    // Not EXPECT_EQ, which would print them.
+    // EXPECT_TRUE, because EXPECT_EQ would print the bytes.
     EXPECT_TRUE(read_through(compressed(bytes, compression)) == bytes);
     EXPECT_TRUE(read_through(compressed(bytes, compression), {.decompress_ahead = false}) == bytes);
     EXPECT_EQ(read_through(compressed("", compression)), "");
@@ -58,58 +58,58 @@ TEST(Input, IsRecognisedByItsFirstBytes) {
   }
 }
 
-TEST(Input, StreamsOneAfterTheOtherAreOne) {
+TEST(Input, DecodesConcatenatedStreams) {
   for (const Compression compression : kCompressed) {
     EXPECT_EQ(read_through(compressed("one ", compression) + compressed("two", compression)),
               "one two");
   }
 }
 
-TEST(Input, CutOffIsToldForEveryLength) {
+TEST(Input, ReportsEveryTruncation) {
   for (const Compression compression : kCompressed) {
     const std::string whole = compressed("some bytes of which there are not many", compression);
     for (size_t length = 6; length < whole.size(); ++length) {
-      EXPECT_THAT(read_through(whole.substr(0, length)), HasSubstr("cut off")) << length;
+      EXPECT_THAT(read_through(whole.substr(0, length)), HasSubstr("truncated")) << length;
     }
   }
 }
 
-TEST(Input, DamageIsTold) {
+TEST(Input, ReportsCorruption) {
   for (const Compression compression : kCompressed) {
     std::string bytes = compressed(some_bytes(), compression);
     for (size_t i = bytes.size() / 2; i < bytes.size() / 2 + 50; ++i) bytes[i] ^= '\x55';
-    EXPECT_THAT(read_through(bytes).substr(0, 200), HasSubstr("is damaged"));
+    EXPECT_THAT(read_through(bytes).substr(0, 200), HasSubstr("is corrupt"));
     EXPECT_THAT(read_through(compressed("x", compression) + "something else entirely"),
-                HasSubstr("is damaged"));
+                HasSubstr("is corrupt"));
   }
 }
 
-TEST(Input, ABombIsStoppedAtTheLimit) {
+TEST(Input, StopsDecompressionBombsAtTheLimit) {
   const std::string zeros(64 << 20, '\0');
   for (const Compression compression : kCompressed) {
     const std::string outcome =
-        read_through(compressed(zeros, compression), {.most_bytes = 10 << 20});
-    EXPECT_THAT(outcome.substr(0, 200), HasSubstr("has more than 10.00 MiB when decompressed"));
+        read_through(compressed(zeros, compression), {.max_bytes = 10 << 20});
+    EXPECT_THAT(outcome.substr(0, 200), HasSubstr("has more than 10.00 MiB after decompression"));
   }
 }
 
-TEST(Input, ADictionaryThatWouldTakeGigabytesIsRefused) {
-  // The header of an xz block whose filter asks for a dictionary of 4 GiB less one byte.
+TEST(Input, RejectsHugeDictionaries) {
+  // The header of an xz block whose filter requests a dictionary of 4 GiB minus one byte.
   const std::string_view header("\xfd\x37zXZ\0\0\x01\x69\x22\xde\x36\x02\0\x21\x01\x28\0\0\0", 20);
   const std::string bomb =
       std::string(header) + std::string("\xd9\x31\xed\x44", 4) + std::string(100, '\x01');
   EXPECT_THAT(read_through(bomb),
-              testing::AnyOf(HasSubstr("beyond 256 MiB"), HasSubstr("is damaged")));
+              testing::AnyOf(HasSubstr("more than 256 MiB"), HasSubstr("is corrupt")));
 }
 
-TEST(Input, WhatCannotBeOpenedIsUnreadable) {
+TEST(Input, ReportsFilesThatCannotBeOpened) {
   const Result<std::unique_ptr<ByteSource>> missing = open_input("/no/such/file");
   EXPECT_TRUE(missing.status().is(StatusKind::kFormat));
   EXPECT_THAT(missing.status().message(), HasSubstr("No such file"));
   EXPECT_THAT(open_input("/").status().message(), HasSubstr("Is a directory"));
 }
 
-TEST(InputConcurrency, AReaderThatLeavesEarlyStopsTheThread) {
+TEST(InputConcurrency, StopsTheThreadIfTheReaderLeavesEarly) {
   const std::string bytes = compressed(std::string(64 << 20, '\0'), Compression::kZstd);
   for (int i = 0; i < 20; ++i) {
     Result<std::unique_ptr<ByteSource>> source =
@@ -122,12 +122,12 @@ TEST(InputConcurrency, AReaderThatLeavesEarlyStopsTheThread) {
   }
 }
 
-TEST(InputConcurrency, WhatIsReadAheadArrivesInOrder) {
+TEST(InputConcurrency, DeliversBytesInOrder) {
   const std::string bytes = some_bytes() + some_bytes() + some_bytes();
   EXPECT_TRUE(read_through(compressed(bytes, Compression::kZstd)) == bytes);
 }
 
-// A file without a name, for whom a name is enough.
+// An anonymous file with a path in /proc.
 class NamelessFile {
  public:
   explicit NamelessFile(const std::string& bytes) : file_(memfd_create("input", MFD_CLOEXEC)) {
@@ -139,12 +139,12 @@ class NamelessFile {
   UniqueFd file_;
 };
 
-TEST(Input, TellsHowMuchOfAFileIsRead) {
+TEST(Input, ReportsProgress) {
   const std::string bytes = some_bytes();
   const NamelessFile file(bytes);
   std::vector<double> shares;
   InputOptions options;
-  options.watch = [&](double share) {
+  options.on_progress = [&](double share) {
     shares.push_back(share);
     return true;
   };
@@ -157,15 +157,15 @@ TEST(Input, TellsHowMuchOfAFileIsRead) {
   EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
 }
 
-TEST(Input, IsLeftAloneWhenNobodyWantsTheRest) {
+TEST(Input, StopsWhenCancelled) {
   for (const Compression compression : kAll) {
     const NamelessFile file(compressed(some_bytes(), compression));
     InputOptions options;
     int asked = 0;
-    options.watch = [&](double) { return ++asked <= 1; };
+    options.on_progress = [&](double) { return ++asked <= 1; };
     Result<std::unique_ptr<ByteSource>> source = open_input(file.path(), options);
     ASSERT_TRUE(source.ok()) << source.status().message();
-    EXPECT_THAT(read_all(**source), HasSubstr("nobody waits for the rest"));
+    EXPECT_THAT(read_all(**source), HasSubstr("reading was cancelled"));
   }
 }
 

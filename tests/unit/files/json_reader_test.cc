@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON, as we write it and as others might.
+// Reading of snapshots from JSON.
 #include "files/json_reader.h"
 
 #include <gmock/gmock.h>
@@ -32,13 +32,13 @@ std::string written(const Snapshot& snapshot) {
   return sink.text;
 }
 
-TEST(JsonReader, ReadsBackWhatIsWritten) {
+TEST(JsonReader, RoundTrips) {
   const Result<Snapshot> snapshot = read(written(sample_snapshot()));
   ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
   EXPECT_EQ(*snapshot, sample_snapshot());
 }
 
-TEST(JsonReader, SaysWhatIsWrongWithTheText) {
+TEST(JsonReader, ReportsSyntaxErrors) {
   EXPECT_THAT(problem_of(""), HasSubstr("JSON, byte 0: "));
   EXPECT_THAT(problem_of("{\"segments\": [}"), HasSubstr("JSON, byte 15: "));
   EXPECT_THAT(problem_of("{\"segments\": 1e999}"), HasSubstr("JSON, byte 1"));
@@ -47,7 +47,7 @@ TEST(JsonReader, SaysWhatIsWrongWithTheText) {
   EXPECT_THAT(problem_of("[1, 2]"), HasSubstr("segments[0]: "));
 }
 
-TEST(JsonReader, RefusesEveryTruncation) {
+TEST(JsonReader, RejectsEveryTruncation) {
   Snapshot small;
   small.device_traces.push_back(sample_snapshot().host_traces[0]);
   const std::string text = written(small);
@@ -56,25 +56,25 @@ TEST(JsonReader, RefusesEveryTruncation) {
   }
 }
 
-TEST(JsonReader, RefusesDeepNesting) {
+TEST(JsonReader, RejectsDeepNesting) {
   EXPECT_THAT(problem_of(std::string(100'000, '[')), HasSubstr("nested deeper than 1000"));
   EXPECT_THAT(problem_of(pickle::repeat("{\"a\":", 10'000)), HasSubstr("nested deeper than 1000"));
 }
 
-TEST(JsonReader, RefusesValuesBeyondTheLimit) {
+TEST(JsonReader, RejectsValuesBeyondTheLimit) {
   const ReadLimits limits = {.value_bytes = size_t{1} << 20};
   EXPECT_THAT(problem_of("[" + pickle::repeat("0,", 100'000), limits), HasSubstr("1.00 MiB"));
   EXPECT_THAT(problem_of("[" + pickle::repeat("[],", 100'000), limits), HasSubstr("1.00 MiB"));
 }
 
-TEST(JsonReader, RefusesAStringThatDoesNotEnd) {
+TEST(JsonReader, RejectsAnUnterminatedString) {
   EXPECT_THAT(problem_of("[\"" + std::string(3 << 20, 'x'), {.value_bytes = size_t{1} << 20}),
-              HasSubstr("a string longer than the limit"));
+              HasSubstr("a string exceeds the limit"));
 }
 
-TEST(JsonReader, ForgetsTheStacksOfEntriesItHasRead) {
-  // Three hundred entries with their stacks of a hundred frames written out, within a limit that
-  // holds the entries, but not every frame of each.
+TEST(JsonReader, DropsConvertedValues) {
+  // 300 entries with stacks of 100 frames each. The limit suffices for the entries, but not for all
+  // frames at the same time.
   Snapshot snapshot = sample_snapshot();
   snapshot.tables.stacks[1].frames.assign(100, 1);
   for (int i = 0; i < 300; ++i) snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pickles as PyTorch's C++ writer makes them: protocol 2, each container's items at once however
-// many, equal strings and shared containers through numbered puts, addresses as signed numbers.
+// Writes pickles like PyTorch's C++ writer: protocol 2, all items of a container in one batch,
+// equal strings and shared containers through numbered memo entries, addresses as signed integers.
 #pragma once
 
 #include <map>
@@ -35,31 +35,31 @@ class CppStyleWriter final : public ValueWriter {
       out_.put("\x8a\x08" + pickle::little_endian(value));
     }
   }
-  void natural(uint64_t value) override { integer(static_cast<int64_t>(value)); }
+  void unsigned_integer(uint64_t value) override { integer(static_cast<int64_t>(value)); }
   void real(double value) override {
     const std::string bytes = pickle::little_endian(value);
     out_.put("G" + std::string(bytes.rbegin(), bytes.rend()));
   }
-  void flag(bool value) override { out_.put(value ? '\x88' : '\x89'); }
+  void boolean(bool value) override { out_.put(value ? '\x88' : '\x89'); }
   void string(std::string_view value) override {
     const auto [place, is_new] = strings_.try_emplace(std::string(value), memo_count_);
     if (!is_new) return get(place->second);
     out_.put(pickle::string(value));
     put();
   }
-  void string(Key word) override { string(ashlar::word(word)); }
+  void string(Key word) override { string(ashlar::key_text(word)); }
   void pool(PoolId value) override {
-    natural(value.capture);
-    natural(value.user);
+    unsigned_integer(value.capture);
+    unsigned_integer(value.user);
     out_.put('\x86');
   }
-  bool reuse(Shared kind, uint32_t index) override {
-    const std::pair<int, uint32_t> thing(static_cast<int>(kind), index);
-    if (const auto known = shared_.find(thing); known != shared_.end()) {
+  bool reuse(SharedKind kind, uint32_t index) override {
+    const std::pair<int, uint32_t> id(static_cast<int>(kind), index);
+    if (const auto known = shared_.find(id); known != shared_.end()) {
       get(known->second);
       return true;
     }
-    next_ = thing;
+    next_ = id;
     return false;
   }
   Status finish() override {
@@ -74,7 +74,7 @@ class CppStyleWriter final : public ValueWriter {
     out_.put(opcodes);
     open_.push_back(std::exchange(next_, kNothing));
   }
-  // A shared container is put when it is complete.
+  // A shared container is memoized when it is complete.
   void end(char opcode) {
     out_.put(opcode);
     if (open_.back() != kNothing) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views and extents of a file: what is read, and what is refused because it cannot be.
+// Reading of views and extents, and rejection of inconsistent ones.
 #include "format/extent_reader.h"
 
 #include <gmock/gmock.h>
@@ -40,12 +40,12 @@ std::string at_home(int32_t id, int32_t home, const std::string& mappings) {
                {"mappings", mappings}});
 }
 
-// A segment of two extents' bytes at the beginning of the view.
+// A segment of the size of two extents at the beginning of the view.
 std::string file_with(const std::string& ours) {
   const std::string block = dict({{"size", number(2 * kBytes)}, {"state", string("inactive")}});
   const std::string segment = dict({{"address", number(kView)},
                                     {"total_size", number(2 * kBytes)},
-                                    {"is_expandable", flag(true)},
+                                    {"is_expandable", boolean(true)},
                                     {"blocks", list({block})}});
   return dict({{"ashlar", ours}, {"segments", list({segment})}});
 }
@@ -56,7 +56,7 @@ std::string held(std::initializer_list<std::string> views,
       dict({{"extents", list(extents)}, {"views", list(views)}, {"version", number(1)}}));
 }
 
-TEST(ExtentReader, ExtentsComeInOrderWithWhatTheyAreMappedAt) {
+TEST(ExtentReader, ReadsExtentsInOrderWithMappings) {
   const Result<Snapshot> snapshot =
       read(held({view(2 * kView, kView, 0), view(kView, kView, 8 * kBytes)},
                 {idle(9, mapped_at({kView + 5 * kBytes, kView + 4 * kBytes})),
@@ -72,7 +72,7 @@ TEST(ExtentReader, ExtentsComeInOrderWithWhatTheyAreMappedAt) {
   EXPECT_EQ(snapshot->extents[2].mappings[0].address, DeviceAddress(kView + 4 * kBytes));
 }
 
-TEST(ExtentReader, WhatALaterVersionSaysIsLeftOut) {
+TEST(ExtentReader, IgnoresLaterVersions) {
   const Result<Snapshot> snapshot =
       read(file_with(dict({{"version", number(2)}, {"views", string("of another kind")}})));
   ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
@@ -80,30 +80,31 @@ TEST(ExtentReader, WhatALaterVersionSaysIsLeftOut) {
   EXPECT_TRUE(snapshot->views.empty() && snapshot->extents.empty());
 }
 
-TEST(ExtentReader, WithoutAVersionNobodyKnowsWhatItMeans) {
+TEST(ExtentReader, RejectsAMissingVersion) {
   EXPECT_THAT(problem_of(file_with(dict({{"views", list({})}}))),
               HasSubstr("\"ashlar\" has no \"version\" (expected 1 or more)"));
   EXPECT_THAT(problem_of(file_with(number(1))), HasSubstr("\"ashlar\": found 1 (expected a dict)"));
 }
 
-TEST(ExtentReader, AFieldOfTheWrongKindIsNamedByItsPlace) {
+TEST(ExtentReader, ReportsTheLocationOfWrongTypes) {
   EXPECT_THAT(problem_of(held({view(kView, kView, 0)}, {idle(1, list({number(7)}))})),
               HasSubstr("extents[0]: mappings[0]: \"mappings\": found 7 (expected a dict)"));
   EXPECT_THAT(problem_of(held({dict({{"mapped_size", number(-1)}})}, {})),
               HasSubstr("views[0]: \"mapped_size\": found -1 (expected a number of bytes)"));
 }
 
-TEST(ExtentReader, ViewsLieSideBySide) {
+TEST(ExtentReader, RejectsOverlappingViews) {
   EXPECT_THAT(problem_of(held({view(kView, kView + 1, 0), view(2 * kView, kView, 0)}, {})),
-              HasSubstr("the view at 0x100000 reaches into the next one"));
+              HasSubstr("the view at 0x100000 overlaps the next one"));
   EXPECT_THAT(problem_of(held({view(kView, kView, kView + 1)}, {})),
               HasSubstr("has 1048577 of 1048576 bytes mapped"));
   EXPECT_THAT(problem_of(held({view(-kBytes, 2 * kBytes, 0)}, {})),
-              HasSubstr("addresses that exist"));
-  EXPECT_THAT(problem_of(held({view(kView, 0, 0)}, {})), HasSubstr("expected some bytes"));
+              HasSubstr("expected a valid address range"));
+  EXPECT_THAT(problem_of(held({view(kView, 0, 0)}, {})),
+              HasSubstr("expected a valid address range"));
 }
 
-TEST(ExtentReader, OneExtentIsAtEachAddressOfAView) {
+TEST(ExtentReader, RejectsOverlappingMappings) {
   const std::string all = view(kView, kView, 8 * kBytes);
   EXPECT_THAT(problem_of(held({all}, {idle(1, mapped_at({kView + 7 * kBytes + 1}))})),
               HasSubstr("outside of every view"));
@@ -113,18 +114,18 @@ TEST(ExtentReader, OneExtentIsAtEachAddressOfAView) {
               HasSubstr("outside of every view"));
   EXPECT_THAT(
       problem_of(held({all}, {idle(1, mapped_at({kView})), idle(2, mapped_at({kView + 1}))})),
-      HasSubstr("the extent mapped at 0x100000 reaches into the next one"));
+      HasSubstr("the extent mapped at 0x100000 overlaps the next one"));
 }
 
-TEST(ExtentReader, AnExtentIsThereOnceAndHasBytes) {
+TEST(ExtentReader, RejectsDuplicateAndEmptyExtents) {
   EXPECT_THAT(problem_of(held({}, {idle(1, mapped_at({})), idle(1, mapped_at({}))})),
-              HasSubstr("there are two extents 1 (expected one)"));
-  EXPECT_THAT(problem_of(held({}, {dict({{"id", number(1)}})})), HasSubstr("has no bytes"));
+              HasSubstr("extent 1 occurs twice (expected once)"));
+  EXPECT_THAT(problem_of(held({}, {dict({{"id", number(1)}})})), HasSubstr("has size 0"));
   EXPECT_THAT(problem_of(held({}, {dict({{"size", number(kBytes)}, {"traced", number(-1)}})})),
-              HasSubstr("was traced to 0xffffffffffffffff, beyond the last address"));
+              HasSubstr("has \"traced\" 0xffffffffffffffff, which overflows the address space"));
 }
 
-TEST(ExtentReader, AHomeIsAMappingWithinASegment) {
+TEST(ExtentReader, RequiresHomesToBeMappingsInSegments) {
   const std::string all = view(kView, kView, 8 * kBytes);
   EXPECT_THAT(problem_of(held({all}, {at_home(1, kView, mapped_at({kView + kBytes}))})),
               HasSubstr("where it is not mapped"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every opcode, and what a hostile file might try.
+// Every opcode, and hostile files.
 #include "format/pickle_machine.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using namespace std::string_literals;
 
-// A machine that has run, and what it left.
+// The result of running a machine.
 class Ran {
  public:
   explicit Ran(std::string bytes, const ReadLimits& limits = {})
@@ -27,7 +27,7 @@ class Ran {
   std::string text() const { return ok() ? text_of(**result_, 0) : status().message(); }
 
  private:
-  // As Python would print it.
+  // Formats the value like Python's repr().
   std::string text_of(Value value, int depth) const {
     if (depth > 5) return "...";
     switch (value.kind) {
@@ -57,7 +57,7 @@ class Ran {
 
 std::string value_of(std::string_view opcodes) { return Ran(pickle::whole(opcodes)).text(); }
 
-TEST(PickleMachine, BuildsNoneAndFlags) {
+TEST(PickleMachine, BuildsNoneAndBooleans) {
   EXPECT_EQ(value_of("N"), "None");
   EXPECT_EQ(value_of("\x88"), "True");
   EXPECT_EQ(value_of("\x89"), "False");
@@ -111,25 +111,25 @@ TEST(PickleMachine, BuildsTuplesListsAndDicts) {
   EXPECT_EQ(value_of("(K\x01K\x02\x64"), "{1 2}");
 }
 
-TEST(PickleMachine, RemembersWhatWasPutIntoTheMemo) {
+TEST(PickleMachine, StoresValuesInTheMemo) {
   EXPECT_EQ(value_of("]\x94\x30h\0"s), "[]");
   EXPECT_EQ(value_of("K\x07q\x02\x30h\x02"), "7");
   EXPECT_EQ(value_of("K\x07r\x03\0\0\0\x30j\x03\0\0\0"s), "7");
   EXPECT_EQ(value_of("](K\x01\x94K\x02\x94h\0h\x01\x65"s), "[1 2 1 2]");
 }
 
-TEST(PickleMachine, MovesTheStack) {
+TEST(PickleMachine, PopsAndDuplicates) {
   EXPECT_EQ(value_of("K\x01K\x02\x30"), "1");
   EXPECT_EQ(value_of("K\x01(K\x02K\x03\x31"), "1");
   EXPECT_EQ(value_of("K\x01(\x30"), "1");
   EXPECT_EQ(value_of("K\x01\x32\x86"), "(1 1)");
 }
 
-TEST(PickleMachine, IgnoresLengthsOfFrames) {
+TEST(PickleMachine, IgnoresFrameLengths) {
   EXPECT_EQ(value_of("\x95\xff\xff\xff\xff\xff\xff\xff\xffN"), "None");
 }
 
-TEST(PickleMachine, TakesProtocols2To5) {
+TEST(PickleMachine, AcceptsProtocols2To5) {
   EXPECT_EQ(Ran("\x80\x02N.").text(), "None");
   EXPECT_EQ(Ran("\x80\x05N.").text(), "None");
   EXPECT_THAT(Ran("\x80\x01N.").text(), HasSubstr("protocol is 1 (expected 2 to 5)"));
@@ -137,30 +137,31 @@ TEST(PickleMachine, TakesProtocols2To5) {
   EXPECT_THAT(Ran("(lp0\n.").text(), HasSubstr("not a pickle"));
 }
 
-TEST(PickleMachine, DoesNotLookBehindTheEnd) {
+TEST(PickleMachine, IgnoresBytesAfterStop) {
   EXPECT_EQ(Ran(pickle::whole("N") + "\xff\xff").text(), "None");
 }
 
-TEST(PickleMachine, RefusesToCallAnythingAndSaysWhere) {
+TEST(PickleMachine, RejectsCallsWithTheirOffset) {
   const std::string harmful = "cos\nsystem\n(S'true'\ntR";
-  EXPECT_THAT(value_of("N" + harmful), HasSubstr("byte 3: GLOBAL: it would import or call"));
+  EXPECT_THAT(value_of("N" + harmful),
+              HasSubstr("byte 3: GLOBAL: importing and calling are not allowed"));
   for (const std::string_view opcode :
        {"c", "\x93", "R", "b", "i", "o", "\x81", "\x92", "\x82", "\x83", "\x84", "P", "Q"}) {
     const Ran ran(pickle::whole("NN" + std::string(opcode)));
     EXPECT_TRUE(ran.status().is(StatusKind::kFormat)) << opcode;
     EXPECT_THAT(ran.text(), HasSubstr("byte 4: ")) << opcode;
-    EXPECT_THAT(ran.text(), HasSubstr("reading a file must not")) << opcode;
+    EXPECT_THAT(ran.text(), HasSubstr("importing and calling are not allowed")) << opcode;
   }
 }
 
-TEST(PickleMachine, RefusesTextualAndUnknownOpcodes) {
-  EXPECT_THAT(value_of("I1\n"), HasSubstr("INT: it belongs to the textual protocols"));
+TEST(PickleMachine, RejectsTextualAndUnknownOpcodes) {
+  EXPECT_THAT(value_of("I1\n"), HasSubstr("INT: an opcode of the textual protocols"));
   EXPECT_THAT(value_of("\x8f"), HasSubstr("EMPTY_SET"));
-  EXPECT_THAT(value_of("\x80\x04"), HasSubstr("PROTO: it stands in the middle"));
-  EXPECT_THAT(value_of("\xff"), HasSubstr("there is no opcode 255"));
+  EXPECT_THAT(value_of("\x80\x04"), HasSubstr("PROTO: not at the beginning"));
+  EXPECT_THAT(value_of("\xff"), HasSubstr("unknown opcode 255"));
 }
 
-TEST(PickleMachine, RefusesNumbersBeyond64Bits) {
+TEST(PickleMachine, RejectsNumbersBeyond64Bits) {
   EXPECT_THAT(value_of("\x8a\x09\0\0\0\0\0\0\0\0\x01"s), HasSubstr("at most 64 bits"));
   EXPECT_THAT(value_of("\x8a\x09\0\0\0\0\0\0\0\0\xff"s), HasSubstr("below -2^63"));
   EXPECT_THAT(value_of("\x8a\xff" + std::string(255, '\x7f')), HasSubstr("a number of 255 bytes"));
@@ -168,12 +169,12 @@ TEST(PickleMachine, RefusesNumbersBeyond64Bits) {
   EXPECT_THAT(value_of("\x8b\xff\xff\xff\xff"), HasSubstr("a number of -1 bytes"));
 }
 
-TEST(PickleMachine, RefusesAStackThatDoesNotHoldWhatAnOpcodeNeeds) {
+TEST(PickleMachine, RejectsStackUnderflow) {
   EXPECT_THAT(value_of(""), HasSubstr("STOP: the stack has 0 values"));
-  EXPECT_THAT(value_of("N("), HasSubstr("a mark is left"));
+  EXPECT_THAT(value_of("N("), HasSubstr("a mark is still open"));
   EXPECT_THAT(value_of("N\x86"), HasSubstr("expected at least 2"));
   EXPECT_THAT(value_of("NN(N\x86"), HasSubstr("1 values above the newest mark"));
-  EXPECT_THAT(value_of("Ne"), HasSubstr("there is no mark"));
+  EXPECT_THAT(value_of("Ne"), HasSubstr("no mark"));
   EXPECT_THAT(value_of("(Ne"), HasSubstr("added to nothing (expected a list)"));
   EXPECT_THAT(value_of("}(Ne"), HasSubstr("added to a dict (expected a list)"));
   EXPECT_THAT(value_of("](NNu"), HasSubstr("set in a list (expected a dict)"));
@@ -182,40 +183,40 @@ TEST(PickleMachine, RefusesAStackThatDoesNotHoldWhatAnOpcodeNeeds) {
   EXPECT_THAT(value_of("0"), HasSubstr("expected at least 1"));
 }
 
-TEST(PickleMachine, RefusesStringsThatAreNotUtf8) {
+TEST(PickleMachine, RejectsInvalidUtf8) {
   EXPECT_THAT(value_of("\x8c\x01\xff"), HasSubstr("not UTF-8"));
   EXPECT_THAT(value_of(pickle::string(std::string(100000, '\xff'))), HasSubstr("not UTF-8"));
 }
 
-TEST(PickleMachine, RefusesAMemoThatHasNothingThere) {
+TEST(PickleMachine, RejectsUnknownMemoIndexes) {
   EXPECT_THAT(value_of("h\0"s), HasSubstr("the memo has nothing at index 0"));
   EXPECT_THAT(value_of("j\xff\xff\xff\xff"), HasSubstr("the memo has nothing at index 4294967295"));
-  // Putting at 2 leaves holes at 0 and 1.
+  // Storing at 2 leaves 0 and 1 unset.
   EXPECT_THAT(value_of("Nq\x02h\x01"), HasSubstr("the memo has nothing at index 1"));
 }
 
-TEST(PickleMachine, RefusesAnIndexOfTheMemoThatWouldTakeGigabytes) {
+TEST(PickleMachine, RejectsHugeMemoIndexes) {
   EXPECT_THAT(value_of("Nr\xff\xff\xff\xff"), HasSubstr("memo's index is 4294967295"));
 }
 
-TEST(PickleMachine, BelievesNoAnnouncedLength) {
+TEST(PickleMachine, AllocatesNothingForAnnouncedLengths) {
   for (const std::string& announced :
        {"\x8d\0\0\0\0\0\x01\0\0"s, "X\xff\xff\xff\xff"s, "\x8e\0\0\0\0\0\x01\0\0"s,
         "B\xff\xff\xff\xff"s, "\x96\xff\xff\xff\xff\xff\xff\xff\xff"s}) {
     const Ran ran("\x80\x04" + announced + "short");
     EXPECT_TRUE(ran.status().is(StatusKind::kFormat));
     EXPECT_THAT(ran.text(), HasSubstr("byte 2: "));
-    EXPECT_THAT(ran.text(), HasSubstr("it was cut off"));
+    EXPECT_THAT(ran.text(), HasSubstr("is truncated"));
   }
 }
 
 TEST(PickleMachine, SurvivesDeepNesting) {
-  // A list in a list in a list, half a million deep.
+  // Lists nested half a million deep.
   const size_t depth = 500'000;
   EXPECT_TRUE(Ran(pickle::whole(pickle::repeat("]", depth) + pickle::repeat("a", depth - 1))).ok());
 }
 
-TEST(PickleMachine, RefusesMoreOpenContainersThanAnybodyNeeds) {
+TEST(PickleMachine, RejectsTooManyOpenContainers) {
   EXPECT_THAT(value_of(pickle::repeat("(", 2'000'000)), HasSubstr("containers are open"));
 }
 
@@ -223,8 +224,8 @@ TEST(PickleMachine, SurvivesAListThatContainsItself) {
   EXPECT_EQ(value_of("]\x94h\0a"s), "[[[[[[...]]]]]]");
 }
 
-TEST(PickleMachine, SurvivesListsThatMultiplyThroughTheMemo) {
-  // Each list holds the one before ten times: 10^200 values, if anybody followed them.
+TEST(PickleMachine, SurvivesExponentialSharing) {
+  // Each list contains the previous one ten times: 10^200 values if expanded.
   std::string bytes = "]\x94";
   for (int i = 0; i < 200; ++i) {
     const std::string again(1, static_cast<char>(i));
@@ -233,7 +234,7 @@ TEST(PickleMachine, SurvivesListsThatMultiplyThroughTheMemo) {
   EXPECT_TRUE(Ran(pickle::whole(bytes)).ok());
 }
 
-TEST(PickleMachine, RefusesValuesBeyondTheLimit) {
+TEST(PickleMachine, RejectsValuesBeyondTheLimit) {
   const ReadLimits limits = {.value_bytes = size_t{1} << 20};
   for (const std::string& bomb :
        {pickle::repeat("N", 1 << 20), pickle::repeat("]", 1 << 20), pickle::repeat("}", 1 << 20),
@@ -243,7 +244,7 @@ TEST(PickleMachine, RefusesValuesBeyondTheLimit) {
   }
 }
 
-TEST(PickleMachine, SaysWhereItWasCutOffForEveryByte) {
+TEST(PickleMachine, RejectsEveryTruncation) {
   const std::string bytes = pickle::whole(
       pickle::dict({{"a", pickle::list({pickle::number(1), pickle::large_number(1ull << 63)})},
                     {"b", pickle::pair(1, 2) + "\x94"},
@@ -252,11 +253,11 @@ TEST(PickleMachine, SaysWhereItWasCutOffForEveryByte) {
   for (size_t length = 0; length < bytes.size(); ++length) {
     const Ran ran(bytes.substr(0, length));
     EXPECT_TRUE(ran.status().is(StatusKind::kFormat)) << length;
-    EXPECT_THAT(ran.text(), HasSubstr("it was cut off")) << length;
+    EXPECT_THAT(ran.text(), HasSubstr("is truncated")) << length;
   }
 }
 
-// Gives one byte at a time, then fails.
+// Returns one byte at a time, then fails.
 class FailingSource final : public ByteSource {
  public:
   explicit FailingSource(std::string_view bytes) : bytes_(bytes) {}
@@ -271,7 +272,7 @@ class FailingSource final : public ByteSource {
   std::string_view bytes_;
 };
 
-TEST(PickleMachine, HandsOnWhatTheSourceSays) {
+TEST(PickleMachine, ForwardsErrorsOfTheSource) {
   FailingSource source("\x80\x04](N");
   ValueStore store({});
   const Result<Value> value = PickleMachine(source, store).run();
@@ -279,7 +280,7 @@ TEST(PickleMachine, HandsOnWhatTheSourceSays) {
   EXPECT_EQ(value.status().message(), "the disk is on fire");
 }
 
-TEST(PickleMachine, ReadsFromASourceThatGivesOneByteAtATime) {
+TEST(PickleMachine, ReadsOneByteAtATime) {
   FailingSource source("\x80\x04](K\x01K\x02\x65.");
   ValueStore store({});
   EXPECT_TRUE(PickleMachine(source, store).run().ok());

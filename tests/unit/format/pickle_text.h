@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pickles by hand, piece by piece: each function returns the bytes that build one value.
+// Builds pickles by hand: each function returns the bytes of one value.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ inline std::string dict(std::initializer_list<std::pair<std::string_view, std::s
 inline std::string pair(int32_t first, int32_t second) {
   return number(first) + number(second) + "\x86";
 }
-inline std::string flag(bool value) { return value ? "\x88" : "\x89"; }
+inline std::string boolean(bool value) { return value ? "\x88" : "\x89"; }
 
-// The value with its beginning and its end.
+// A complete pickle: header, value and STOP.
 inline std::string whole(std::string_view value) { return "\x80\x04" + std::string(value) + "."; }
 
 inline std::string repeat(std::string_view part, size_t count) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots from pickles that a test wrote by hand.
+// Reads snapshots from pickles that tests build by hand.
 #pragma once
 
 #include <gtest/gtest.h>

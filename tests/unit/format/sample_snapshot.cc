@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One of everything.
+// Uses every field at least once.
 #include "unit/format/sample_snapshot.h"
 
 namespace ashlar {
@@ -38,7 +38,7 @@ SnapshotSegment segment(uint64_t address) {
   return made;
 }
 
-// One is at home at the end of the expandable segment, and one is idle.
+// One extent has its home at the end of the expandable segment, one is idle.
 void add_extents(Snapshot& made) {
   const DeviceAddress view(0xffffff8000000000);
   made.views.push_back({.device = DeviceIndex(1),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small snapshot with one of everything, its tables in the order of first use.
+// A small snapshot that uses every field, with normalized tables.
 #pragma once
 
 #include "ashlar/snapshot.h"

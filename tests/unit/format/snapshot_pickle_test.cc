@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Written and read back.
+// Round trips of snapshots through pickles.
 #include "format/snapshot_pickle.h"
 
 #include <gmock/gmock.h>
@@ -35,12 +35,12 @@ size_t count_of(std::string_view part, std::string_view text) {
   return count;
 }
 
-TEST(SnapshotPickle, WhatIsWrittenIsReadBack) {
+TEST(SnapshotPickle, RoundTrips) {
   EXPECT_EQ(read(written(sample_snapshot())), sample_snapshot());
   EXPECT_EQ(read(written({})), Snapshot());
 }
 
-TEST(SnapshotPickle, WhatCppWritesIsRead) {
+TEST(SnapshotPickle, ReadsPicklesWrittenByCpp) {
   StringSink sink;
   CppStyleWriter writer(sink);
   write_snapshot(sample_snapshot(), writer);
@@ -48,7 +48,7 @@ TEST(SnapshotPickle, WhatCppWritesIsRead) {
   EXPECT_EQ(read(sink.text), sample_snapshot());
 }
 
-TEST(SnapshotPickle, StringsFramesAndStacksAreWrittenOnce) {
+TEST(SnapshotPickle, WritesSharedValuesOnce) {
   Snapshot snapshot = sample_snapshot();
   for (int i = 0; i < 100; ++i) snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);
   const std::string bytes = written(snapshot);
@@ -58,25 +58,25 @@ TEST(SnapshotPickle, StringsFramesAndStacksAreWrittenOnce) {
   EXPECT_EQ(count_of("fx_node_op", bytes), 1u);
 }
 
-TEST(SnapshotPickle, BatchesHaveAtMostAThousandItems) {
+TEST(SnapshotPickle, WritesBatchesOfAtMostAThousandItems) {
   Snapshot snapshot;
   snapshot.device_traces.resize(1);
   snapshot.device_traces[0].resize(2500);
-  // One batch of the outer list and three of the inner one; each entry's dict has its own.
+  // One batch for the outer list, three for the inner one, and one per entry.
   const std::string bytes = written(snapshot);
   EXPECT_EQ(count_of("ue", bytes), 2u + 1u);
   EXPECT_EQ(read(bytes).device_traces[0].size(), 2500u);
 }
 
-TEST(SnapshotPickle, SnapshotsAreReadInWhateverOrderTheirFilesAre) {
-  // Host traces before device traces: the tables come out the same.
+TEST(SnapshotPickle, ReadsTablesInAnyOrder) {
+  // Host traces before device traces give the same tables.
   Snapshot snapshot = sample_snapshot();
   snapshot.host_traces[0][0].stack = StackId(2);
   const Snapshot again = read(written(snapshot));
   EXPECT_EQ(read(written(again)), again);
 }
 
-// Takes so many bytes, and no more.
+// Accepts a limited number of bytes, then fails.
 class FullSink final : public ByteSink {
  public:
   explicit FullSink(size_t bytes) : left_(bytes) {}
@@ -90,7 +90,7 @@ class FullSink final : public ByteSink {
   size_t left_;
 };
 
-TEST(SnapshotPickle, AFullDiskIsTold) {
+TEST(SnapshotPickle, ReportsAFullDisk) {
   FullSink sink(1000);
   EXPECT_EQ(write_snapshot_pickle(sample_snapshot(), sink).message(), "no space left");
 }

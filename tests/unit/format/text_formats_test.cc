@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON, Perfetto's traces, CSV, and the text they are made of.
+// UTF-8, JSON, Perfetto traces and CSV.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Utf8, IsWhatPythonTakesForIt) {
+TEST(Utf8, AcceptsWhatPythonAccepts) {
   for (const std::string_view good :
        {"", "plain ascii of more than eight", "é", "€", "\xf0\x9f\x98\x80", "\xed\xb2\x80"}) {
     EXPECT_TRUE(is_utf8(good)) << good;
@@ -37,13 +37,13 @@ std::string json_of(std::string_view value) {
   return sink.text;
 }
 
-TEST(JsonWriter, EscapesWhatJsonCannotHold) {
+TEST(JsonWriter, EscapesInvalidCharacters) {
   EXPECT_EQ(json_of("a\"b\\c\n\x7f"), "\"a\\\"b\\\\c\\u000a\\u007f\"\n");
   EXPECT_EQ(json_of("é€"), "\"é€\"\n");
   EXPECT_EQ(json_of("\xed\xb2\x80|\xff"), "\"\xef\xbf\xbd|\xef\xbf\xbd\"\n");
 }
 
-TEST(JsonWriter, KeepsTheKindOfNumbers) {
+TEST(JsonWriter, PreservesIntegersAndFloats) {
   StringSink sink;
   JsonWriter writer(sink);
   writer.begin_list();
@@ -51,9 +51,9 @@ TEST(JsonWriter, KeepsTheKindOfNumbers) {
   writer.real(0.1);
   writer.real(-1e300);
   writer.real(std::numeric_limits<double>::infinity());
-  writer.natural(~uint64_t{0});
+  writer.unsigned_integer(~uint64_t{0});
   writer.integer(-1);
-  writer.flag(true);
+  writer.boolean(true);
   writer.pool({.capture = 1, .user = 2});
   writer.end_list();
   ASSERT_TRUE(writer.finish().ok());
@@ -92,7 +92,7 @@ TEST(Perfetto, CountersFollowTheTrace) {
   EXPECT_THAT(text, HasSubstr("\"ts\": 7, \"args\": {\"reserved\": 0}}"));
 }
 
-TEST(Perfetto, ATraceThatBeginsInTheMiddleEndsWhereTheSegmentsSay) {
+TEST(Perfetto, CompletesATraceWithoutABeginning) {
   Snapshot snapshot;
   snapshot.segments.push_back(sample_snapshot().segments[0]);  // 3 MiB
   TraceEntry entry;
@@ -103,13 +103,13 @@ TEST(Perfetto, ATraceThatBeginsInTheMiddleEndsWhereTheSegmentsSay) {
   EXPECT_THAT(perfetto_of(snapshot), HasSubstr("\"allocated\": 1048476"));
 }
 
-TEST(Perfetto, AnnotationsAreSlices) {
+TEST(Perfetto, WritesAnnotationsAsSlices) {
   const std::string text = perfetto_of(sample_snapshot());
   EXPECT_THAT(text, HasSubstr("{\"name\": \"train\", \"ph\": \"B\", \"pid\": 0"));
   EXPECT_THAT(text, HasSubstr("{\"name\": \"train\", \"ph\": \"E\", \"pid\": 0"));
 }
 
-TEST(TraceCsv, HasARowPerEntryAndQuotesWhatNeedsIt) {
+TEST(TraceCsv, WritesOneRowPerEntryWithQuoting) {
   StringSink sink;
   ASSERT_TRUE(write_trace_csv(sample_snapshot(), sink).ok());
   EXPECT_THAT(sink.text, HasSubstr("memory,device,index,time_us,action,address,size,stream,"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies where: by hand, and on random runs by what must always hold.
+// Address maps of hand-written traces, and invariants on random runs.
 #include "view/address_map.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::vector<uint64_t> sizes_of(const MapSegment& segment) {
   return sizes;
 }
 
-TEST(AddressMapTest, BlocksAreLivePendingOrFree) {
+TEST(AddressMapTest, ShowsLivePendingAndFreeBlocks) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentAlloc, kAt, 20 * kMiB)
       .alloc(kAt, 4 * kMiB)
@@ -50,7 +50,7 @@ TEST(AddressMapTest, BlocksAreLivePendingOrFree) {
             (std::vector{4 * kMiB, 4 * kMiB, 4 * kMiB, 8 * kMiB}));
 }
 
-TEST(AddressMapTest, ABlockKeepsWhatIsTooLittleToSplitOff) {
+TEST(AddressMapTest, KeepsRemaindersTooSmallToSplit) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 19 * kMiB + 1);
   const Document document = document_of(trace.snapshot());
@@ -59,7 +59,7 @@ TEST(AddressMapTest, ABlockKeepsWhatIsTooLittleToSplitOff) {
   EXPECT_EQ(segment.blocks[0].requested_bytes, 19 * kMiB + 1);
 }
 
-TEST(AddressMapTest, PartsThatAreNotMappedAreShownBetweenThoseThatAre) {
+TEST(AddressMapTest, ShowsUnmappedParts) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentMap, kAt, 4 * kMiB)
       .act(TraceAction::kSegmentMap, kAt + 4 * kMiB, 4 * kMiB)
@@ -70,13 +70,13 @@ TEST(AddressMapTest, PartsThatAreNotMappedAreShownBetweenThoseThatAre) {
   EXPECT_EQ(sizes_of(find_map(document, 2)[0]), (std::vector{12 * kMiB}));
   const std::vector<MapSegment> segments = find_map(document, 3);
   ASSERT_EQ(segments.size(), 1U) << "parts of one segment";
-  EXPECT_TRUE(segments[0].comes_and_goes);
+  EXPECT_TRUE(segments[0].is_expandable);
   using enum BlockState;
   EXPECT_EQ(states_of(segments[0]), (std::vector{kFree, kNotMapped, kFree}));
   EXPECT_EQ(sizes_of(segments[0]), (std::vector{2 * kMiB, 4 * kMiB, 6 * kMiB}));
 }
 
-TEST(AddressMapTest, WhatComesAndGoesIsAViewWhereTheEngineIsPaged) {
+TEST(AddressMapTest, ShowsViewsOfThePagedEngine) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentMap, kAt, 4 * kMiB)
       .act(TraceAction::kSegmentAlloc, 2 * kAt, 4 * kMiB);
@@ -91,7 +91,7 @@ TEST(AddressMapTest, WhatComesAndGoesIsAViewWhereTheEngineIsPaged) {
   EXPECT_EQ(kinds(), (std::vector<uint8_t>{2, 0}));
 }
 
-TEST(AddressMapTest, WhatLiesInNoSegmentGetsOneOfItsOwn) {
+TEST(AddressMapTest, MakesSegmentsForUnownedAllocations) {
   TraceBuilder trace;
   trace.alloc(kAt, kMiB).alloc(kAt + kMiB, kMiB).alloc(kAt + 100 * kMiB, kMiB);
   const Document document = document_of(trace.snapshot());
@@ -101,10 +101,10 @@ TEST(AddressMapTest, WhatLiesInNoSegmentGetsOneOfItsOwn) {
   EXPECT_EQ(segments[1].range.begin.value(), kAt + 100 * kMiB);
 }
 
-TEST(AddressMapTest, SegmentsAreThoseOfTheMoment) {
+TEST(AddressMapTest, ShowsTheSegmentsOfTheMoment) {
   TraceBuilder trace;
   trace
-      .act(TraceAction::kSegmentFree, kAt, 20 * kMiB)  // was there before
+      .act(TraceAction::kSegmentFree, kAt, 20 * kMiB)  // predates the trace
       .act(TraceAction::kSegmentAlloc, kAt + 64 * kMiB, 2 * kMiB)
       .ends_with(kAt + 64 * kMiB, 2 * kMiB, SnapshotBlockState::kInactive);
   trace.snapshot().device_traces[0].insert(trace.snapshot().device_traces[0].begin(), TraceEntry{});
@@ -122,7 +122,7 @@ TEST(AddressMapTest, SegmentsAreThoseOfTheMoment) {
   EXPECT_EQ(bytes_at(2), (std::vector{2 * kMiB}));
 }
 
-TEST(AddressMapTest, BlocksTellWhenTheirAllocationWasMadeAndFreeOnesNothing) {
+TEST(AddressMapTest, ReportsTheAllocEntryOfLiveBlocks) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 4 * kMiB);
   const Document document = document_of(trace.snapshot());
@@ -134,12 +134,12 @@ TEST(AddressMapTest, BlocksTellWhenTheirAllocationWasMadeAndFreeOnesNothing) {
             (std::vector<uint32_t>{document.stack_of(one), kNever}));
 }
 
-TEST(AddressMapTest, OnRandomRunsBlocksTileTheirSegmentsAndHoldWhatLives) {
+TEST(AddressMapTest, TilesSegmentsOnRandomRuns) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const Document document = document_of(random_snapshot({.seed = seed, .entry_count = 2000}));
     for (uint32_t moment = 0; moment < document.entry_count(); moment += 13) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", moment " << moment);
-      std::map<uint64_t, uint32_t> found;  // by address: what lies there
+      std::map<uint64_t, uint32_t> found;  // address to allocation
       uint64_t last_end = 0;
       for (const MapSegment& segment : find_map(document, moment)) {
         ASSERT_GE(segment.range.begin.value(), last_end);
@@ -155,12 +155,12 @@ TEST(AddressMapTest, OnRandomRunsBlocksTileTheirSegmentsAndHoldWhatLives) {
         }
         ASSERT_EQ(offset, segment.range.bytes);
       }
-      // Of several at one address, the one that was seen being made; else the first seen.
+      // Of several at one address, one with an alloc entry, or else the first.
       std::map<uint64_t, uint32_t> wanted;
       for (const bool from_before : {false, true}) {
         for (const uint32_t id : present_at(document.allocations(), moment)) {
           const Allocation& each = document.allocations().all[id];
-          if (each.bytes == 0 || each.was_there_before() != from_before) continue;
+          if (each.bytes == 0 || each.predates_trace() != from_before) continue;
           wanted.try_emplace(each.address.value(), id);
         }
       }
@@ -172,7 +172,7 @@ TEST(AddressMapTest, OnRandomRunsBlocksTileTheirSegmentsAndHoldWhatLives) {
   }
 }
 
-TEST(AddressMapTest, TooManySmallBlocksAreMerged) {
+TEST(AddressMapTest, MergesSmallBlocks) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentAlloc, kAt, 1024 * kMiB);
   for (uint64_t i = 0; i < 30'000; ++i) trace.alloc(kAt + i * 4096, 2048);

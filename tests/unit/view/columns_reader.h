@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads answers made of columns as the page does, from docs/formats/view.md alone.
+// Reads binary responses according to docs/formats/view.md, independent of the writer.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes as docs/formats/view.md lays them out.
+// The byte layout of docs/formats/view.md.
 #include "view/columns.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace ashlar::view {
 namespace {
 
-TEST(ColumnsTest, AreLaidOutAsTheFormatSays) {
+TEST(ColumnsTest, MatchTheDocumentedLayout) {
   Columns columns;
   columns.add("small", std::vector<uint8_t>{1, 2, 3});
   columns.add("sixteen_letters_", std::vector<uint32_t>{0x01020304});
@@ -25,7 +25,7 @@ TEST(ColumnsTest, AreLaidOutAsTheFormatSays) {
   EXPECT_EQ(bytes, expected);
 }
 
-TEST(ColumnsTest, EveryTypeIsReadAsItWasWritten) {
+TEST(ColumnsTest, RoundTripAllTypes) {
   Columns columns;
   columns.add("u16", std::vector<uint16_t>{1, 65535});
   columns.add("u64", std::vector<uint64_t>{UINT64_MAX});

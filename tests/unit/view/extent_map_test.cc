@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which memory is behind which addresses: by hand, and of a real run of the paged engine by what
-// must always hold.
+// Extent maps of hand-written traces, and invariants on a real run of the paged engine.
 #include "view/extent_map.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ SnapshotExtent extent_of(uint64_t id, std::vector<SnapshotMapping> mappings) {
   return extent;
 }
 
-// Two views. Extent 1 stays; extent 2 is mapped behind it, and moves to the other view; extent 3 is
+// Two views. Extent 1 stays. Extent 2 is mapped after it and moves to the other view. Extent 3 is
 // idle at the end. The last entry is the snapshot.
 Snapshot moving_snapshot() {
   TraceBuilder trace;
@@ -76,18 +75,18 @@ ExtentMap extents_at(const Document& document, uint32_t moment) {
 
 std::vector<uint64_t> ids_of(const ExtentMap& map) {
   std::vector<uint64_t> ids;
-  for (const MapExtent& extent : map.extents) ids.push_back(extent.told->id.value());
+  for (const MapExtent& extent : map.extents) ids.push_back(extent.recorded->id.value());
   return ids;
 }
 
-TEST(ExtentMapTest, AnExtentIsThereFromItsFirstMappingOn) {
+TEST(ExtentMapTest, ShowsAnExtentFromItsFirstMappingOn) {
   const Document document = document_of(moving_snapshot());
   EXPECT_EQ(ids_of(extents_at(document, 0)), (std::vector<uint64_t>{1}));
   EXPECT_EQ(ids_of(extents_at(document, 1)), (std::vector<uint64_t>{1, 2}));
   EXPECT_EQ(ids_of(extents_at(document, 7)), (std::vector<uint64_t>{1, 2, 3}));
 }
 
-TEST(ExtentMapTest, AnExtentThatMovesLeavesItsMappingBehind) {
+TEST(ExtentMapTest, KeepsOldMappingsOfAMovedExtent) {
   const Document document = document_of(moving_snapshot());
   const ExtentMap before = extents_at(document, 3);
   EXPECT_EQ(before.extents[1].home, DeviceAddress(kAt + 2 * kMiB));
@@ -105,7 +104,7 @@ TEST(ExtentMapTest, AnExtentThatMovesLeavesItsMappingBehind) {
   EXPECT_TRUE(after.stretches[1][0].is_home);
 }
 
-TEST(ExtentMapTest, TheLastMomentIsAsTheSnapshotHasIt) {
+TEST(ExtentMapTest, MatchesTheSnapshotAtTheLastMoment) {
   const Document document = document_of(moving_snapshot());
   const ExtentMap map = extents_at(document, 7);
   EXPECT_EQ(map.extents[2].home, std::nullopt);
@@ -114,7 +113,7 @@ TEST(ExtentMapTest, TheLastMomentIsAsTheSnapshotHasIt) {
   EXPECT_EQ(map.stretches[0].size(), 1U);
 }
 
-TEST(ExtentMapTest, WithoutTimesOnlyTheLastMomentIsKnown) {
+TEST(ExtentMapTest, KnowsOnlyTheLastMomentWithoutTimes) {
   Snapshot snapshot = moving_snapshot();
   for (TraceEntry& entry : snapshot.device_traces[0]) entry.has_time = false;
   const Document document = document_of(std::move(snapshot));
@@ -122,7 +121,7 @@ TEST(ExtentMapTest, WithoutTimesOnlyTheLastMomentIsKnown) {
   EXPECT_EQ(extents_at(document, 7).extents.size(), 3U);
 }
 
-TEST(ExtentMapTest, ColumnsTellHomesAndPlaces) {
+TEST(ExtentMapTest, WritesHomesAndMappingsAsColumns) {
   const Document document = document_of(moving_snapshot());
   const ColumnsReader map(map_at(document, 6));
   EXPECT_EQ(map.column<uint64_t>("extent_id"), (std::vector<uint64_t>{1, 2, 3}));
@@ -138,7 +137,7 @@ TEST(ExtentMapTest, ColumnsTellHomesAndPlaces) {
   EXPECT_EQ(map.column<uint8_t>("stretch_is_home"), (std::vector<uint8_t>{1, 0, 1, 1}));
 }
 
-TEST(ExtentMapTest, TooManySmallStretchesAreMerged) {
+TEST(ExtentMapTest, MergesSmallStretches) {
   ExtentMap map;
   map.stretches.resize(2);
   for (uint64_t i = 0; i < 1000; ++i) {
@@ -158,9 +157,6 @@ TEST(ExtentMapTest, TooManySmallStretchesAreMerged) {
   EXPECT_EQ(home_bytes, 500U);
   EXPECT_EQ(map.stretches[1][0].extent, 2U) << "it can be seen";
 }
-
-// --- a run of the engine
-// ------------------------------------------------------------------------------
 
 Snapshot run_of_the_engine(uint64_t seed) {
   sim::Options options;
@@ -194,8 +190,8 @@ uint64_t covered_bytes(const std::vector<Stretch>& stretches, const MapBlock& bl
   return bytes;
 }
 
-// Nothing was given back in this run, and so everything is known at every moment.
-TEST(ExtentMapTest, OfARealRunEveryBlockHasItsMemoryAtEveryMoment) {
+// This run returns nothing to the device, so the state is known at every moment.
+TEST(ExtentMapTest, CoversEveryBlockOfARealRunWithMemory) {
   for (const uint64_t seed : {1, 2, 3}) {
     const Document document = document_of(run_of_the_engine(seed));
     bool has_away = false;
@@ -205,11 +201,11 @@ TEST(ExtentMapTest, OfARealRunEveryBlockHasItsMemoryAtEveryMoment) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", moment " << moment);
       const std::vector<MapSegment> segments = find_map(document, moment);
       const ExtentMap map = find_extents(document, moment, segments);
-      // Before the last moment, what is mapped and not told yet has no home.
+      // Before the last moment, mapped memory that is not traced yet has no home.
       const bool is_last = moment + 1 == document.entry_count();
       uint64_t told_bytes = 0;
       for (const MapExtent& extent : map.extents) {
-        if (extent.home || is_last) told_bytes += extent.told->bytes;
+        if (extent.home || is_last) told_bytes += extent.recorded->bytes;
       }
       std::set<uint32_t> at_home;
       for (size_t i = 0; i < segments.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight segments of sixteen places; whatever is possible at a place may happen next.
+// Eight segments with sixteen slots each. Each step picks a slot and a possible operation on it.
 #include "unit/view/random_run.h"
 
 #include <vector>
@@ -61,7 +61,7 @@ class Maker {
     const uint64_t luck = random_.below(100);
     switch (place.use) {
       case Use::kFree:
-        // Now and then, one goes that nobody saw come.
+        // Sometimes frees an allocation that predates the trace.
         place.bytes = luck < 5 ? 0 : 1 + random_.below(luck < 30 ? 1000 : kPlaceBytes);
         place.stream = random_.below(2) * 0x55;
         place.stack = static_cast<uint32_t>(random_.below(3));
@@ -78,7 +78,7 @@ class Maker {
     }
   }
 
-  // The last two come and go by halves.
+  // The last two segments are expandable and are mapped in halves.
   void change_segment(uint64_t segment) {
     for (uint64_t i = 0; i < kPlaces; ++i) {
       if (places_[segment * kPlaces + i].use != Use::kFree) {
@@ -107,7 +107,7 @@ class Maker {
       held.is_expandable = segment >= kSegments - 2;
       for (uint64_t i = 0; i < kPlaces; ++i) {
         Place& place = places_[segment * kPlaces + i];
-        // Now and then, one is there that nobody saw come.
+        // Sometimes adds a live block without a trace entry.
         const bool is_unseen = place.use == Use::kFree && random_.below(20) == 0;
         if (is_unseen) place = {Use::kLive, 4096, 0, 1};
         const SnapshotBlockState state = place.use == Use::kFree ? SnapshotBlockState::kInactive

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorded runs that nobody would record: random, with all that traces can lack. Small enough for a
-// model that looks at everything.
+// Random recordings with all kinds of incompleteness, small enough for linear scans.
 #pragma once
 
 #include <memory>
@@ -16,9 +15,9 @@ struct RandomRun {
   uint32_t entry_count = 0;
 };
 
-// Two streams, three stacks; allocations from before the trace, pending frees, addresses that are
-// handed out again without a free, blocks that are live at the end and never seen, segments that
-// come and go, some of them bit by bit.
+// Two streams and three stacks; allocations that predate the trace, pending frees, displaced
+// allocations, final blocks without an entry, and segments that are allocated and freed, some of
+// them in parts.
 Snapshot random_snapshot(const RandomRun& run);
 
 Document document_of(Snapshot snapshot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which segments were given back because the program said so.
+// Distinguishing explicit cache flushes from those by allocations.
 #include "analysis/replay/cache_flushes.h"
 
 #include <gmock/gmock.h>
@@ -13,51 +13,57 @@ namespace {
 
 constexpr size_t kSegment = size_t{20} << 20;
 
-class FlushesTest : public ::testing::Test {
+class CacheFlushesTest : public ::testing::Test {
  protected:
-  FlushesTest() { recorded_.engine = EngineKind::kClassic; }
-  std::vector<Flush> found(size_t limit_bytes = SIZE_MAX) {
-    return find_flushes(trace_.snapshot().device_traces[0], {0, limit_bytes, &recorded_});
+  CacheFlushesTest() { recorded_.engine = EngineKind::kClassic; }
+  std::vector<CacheFlush> found(size_t limit_bytes = SIZE_MAX) {
+    return find_cache_flushes(trace_.snapshot().device_traces[0], {0, limit_bytes, &recorded_});
   }
   TraceBuilder trace_;
   AllocatorOptions recorded_;
 };
 
-TEST_F(FlushesTest, WithRoomLeftTheProgramAskedForIt) {
-  trace_.act(TraceAction::kSegmentAlloc, 1, kSegment).act(TraceAction::kSegmentAlloc, 2, kSegment);
-  trace_.act(TraceAction::kSegmentFree, 1, kSegment).act(TraceAction::kSegmentFree, 2, kSegment);
-  trace_.act(TraceAction::kSegmentAlloc, 3, kSegment);
-  const std::vector<Flush> flushes = found();
+TEST_F(CacheFlushesTest, IsExplicitIfMemoryWasLeft) {
+  trace_.event(TraceAction::kSegmentAlloc, 1, kSegment)
+      .event(TraceAction::kSegmentAlloc, 2, kSegment);
+  trace_.event(TraceAction::kSegmentFree, 1, kSegment)
+      .event(TraceAction::kSegmentFree, 2, kSegment);
+  trace_.event(TraceAction::kSegmentAlloc, 3, kSegment);
+  const std::vector<CacheFlush> flushes = found();
   ASSERT_EQ(flushes.size(), 1U);
   EXPECT_EQ(flushes[0].begin, 2U);
   EXPECT_EQ(flushes[0].end, 4U);
-  EXPECT_TRUE(flushes[0].asked_for);
+  EXPECT_TRUE(flushes[0].is_explicit);
 }
 
-TEST_F(FlushesTest, ThePagedEngineUnmapsWithoutBeingAsked) {
+TEST_F(CacheFlushesTest, FindsNoneForThePagedEngine) {
   recorded_.engine = EngineKind::kPaged;
-  trace_.act(TraceAction::kSegmentMap, 1, kSegment).act(TraceAction::kSegmentUnmap, 1, kSegment);
+  trace_.event(TraceAction::kSegmentMap, 1, kSegment)
+      .event(TraceAction::kSegmentUnmap, 1, kSegment);
   EXPECT_THAT(found(), testing::IsEmpty());
 }
 
-TEST_F(FlushesTest, WithoutRoomAnAllocationDidIt) {
-  trace_.act(TraceAction::kSegmentAlloc, 1, kSegment).act(TraceAction::kSegmentFree, 1, kSegment);
-  trace_.act(TraceAction::kSegmentAlloc, 3, kSegment);
-  EXPECT_FALSE(found(kSegment).at(0).asked_for);
-  EXPECT_TRUE(found(2 * kSegment).at(0).asked_for);
+TEST_F(CacheFlushesTest, IsImplicitAtTheMemoryLimit) {
+  trace_.event(TraceAction::kSegmentAlloc, 1, kSegment)
+      .event(TraceAction::kSegmentFree, 1, kSegment);
+  trace_.event(TraceAction::kSegmentAlloc, 3, kSegment);
+  EXPECT_FALSE(found(kSegment).at(0).is_explicit);
+  EXPECT_TRUE(found(2 * kSegment).at(0).is_explicit);
 }
 
-TEST_F(FlushesTest, BeforeAFailureAnAllocationDidIt) {
-  trace_.act(TraceAction::kSegmentAlloc, 1, kSegment).act(TraceAction::kSegmentFree, 1, kSegment);
-  trace_.act(TraceAction::kOom, 0, kSegment);
-  EXPECT_FALSE(found().at(0).asked_for);
+TEST_F(CacheFlushesTest, IsImplicitBeforeAFailure) {
+  trace_.event(TraceAction::kSegmentAlloc, 1, kSegment)
+      .event(TraceAction::kSegmentFree, 1, kSegment);
+  trace_.event(TraceAction::kOom, 0, kSegment);
+  EXPECT_FALSE(found().at(0).is_explicit);
 }
 
-TEST_F(FlushesTest, CollectionByAgeDoesItByItself) {
+TEST_F(CacheFlushesTest, IsImplicitWithGarbageCollection) {
   recorded_.garbage_collection_threshold = 0.8;
-  trace_.act(TraceAction::kSegmentAlloc, 1, kSegment).act(TraceAction::kSegmentFree, 1, kSegment);
-  trace_.act(TraceAction::kSegmentAlloc, 3, kSegment);
-  EXPECT_FALSE(found().at(0).asked_for);
+  trace_.event(TraceAction::kSegmentAlloc, 1, kSegment)
+      .event(TraceAction::kSegmentFree, 1, kSegment);
+  trace_.event(TraceAction::kSegmentAlloc, 3, kSegment);
+  EXPECT_FALSE(found().at(0).is_explicit);
 }
 
 }  // namespace

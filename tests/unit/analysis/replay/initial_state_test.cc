@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was there before a trace that lost its beginning.
+// The initial state of traces without a beginning.
 #include "analysis/replay/initial_state.h"
 
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr DeviceIndex kDevice{0};
 
-StartingState start_of(const Snapshot& snapshot) {
+InitialState start_of(const Snapshot& snapshot) {
   AllocatorOptions options;
   options.engine = EngineKind::kClassic;
-  return rebuild_start(snapshot, kDevice, find_allocations(snapshot, kDevice),
-                       RecordedSizes(options));
+  return reconstruct_initial_state(snapshot, kDevice, find_allocations(snapshot, kDevice),
+                                   RecordedSizePolicy(options));
 }
 
 SnapshotSegment large_segment(uint64_t address, size_t bytes) {
@@ -28,22 +28,22 @@ SnapshotSegment large_segment(uint64_t address, size_t bytes) {
   return segment;
 }
 
-TEST(StartingStateTest, AWholeTraceBeginsWithNothing) {
+TEST(InitialStateTest, IsEmptyForACompleteTrace) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, 4096, 20 * kMiB).alloc(4096, 2 * kMiB);
+  trace.event(TraceAction::kSegmentAlloc, 4096, 20 * kMiB).alloc(4096, 2 * kMiB);
   SnapshotSegment segment = large_segment(4096, 20 * kMiB);
   segment.blocks = {
       {DeviceAddress(4096), 2 * kMiB, 2 * kMiB, SnapshotBlockState::kAllocated, {}},
       {DeviceAddress(4096 + 2 * kMiB), 18 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
   trace.snapshot().segments = {segment};
-  const StartingState start = start_of(trace.snapshot());
+  const InitialState start = start_of(trace.snapshot());
   EXPECT_TRUE(start.segments.empty());
 }
 
-TEST(StartingStateTest, WhatWasFreedMeanwhileIsPutBack) {
+TEST(InitialStateTest, RestoresFreedSegments) {
   TraceBuilder trace;
-  trace.free(4096, 3 * kMiB).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
-  const StartingState start = start_of(trace.snapshot());
+  trace.free(4096, 3 * kMiB).event(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments.size(), 1U);
   const SnapshotSegment& segment = start.segments[0];
   EXPECT_TRUE(segment.is_large);
@@ -54,15 +54,15 @@ TEST(StartingStateTest, WhatWasFreedMeanwhileIsPutBack) {
   EXPECT_EQ(start.allocations, std::vector<uint32_t>{0});
 }
 
-TEST(StartingStateTest, ALargeBlockKeepsWhatIsTooLittleToSplitOff) {
+TEST(InitialStateTest, KeepsRemaindersTooSmallToSplit) {
   TraceBuilder trace;
-  trace.free(4096, 20 * kMiB - 1000).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
-  const StartingState start = start_of(trace.snapshot());
+  trace.free(4096, 20 * kMiB - 1000).event(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments[0].blocks.size(), 1U);
   EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
 }
 
-TEST(StartingStateTest, WhatIsStillThereHasTheSizeItHas) {
+TEST(InitialStateTest, UsesFinalSizesOfLiveBlocks) {
   TraceBuilder trace;
   SnapshotSegment segment = large_segment(4096, 20 * kMiB);
   segment.blocks = {
@@ -70,30 +70,30 @@ TEST(StartingStateTest, WhatIsStillThereHasTheSizeItHas) {
       {DeviceAddress(4096 + 12 * kMiB), 8 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
   trace.snapshot().segments = {segment};
   trace.alloc(4096 + 12 * kMiB, 8 * kMiB).free(4096 + 12 * kMiB, 8 * kMiB);
-  const StartingState start = start_of(trace.snapshot());
+  const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments[0].blocks.size(), 2U);
   EXPECT_EQ(start.segments[0].blocks[0].bytes, 12 * kMiB);
   EXPECT_EQ(start.segments[0].blocks[1].state, SnapshotBlockState::kInactive);
 }
 
-TEST(StartingStateTest, ExpandableSegmentsAreCountedOnly) {
+TEST(InitialStateTest, CountsExpandableSegmentsOnly) {
   TraceBuilder trace;
   SnapshotSegment segment = large_segment(4096, 60 * kMiB);
   segment.is_expandable = true;
   trace.snapshot().segments = {segment};
-  trace.act(TraceAction::kSegmentMap, 4096, 20 * kMiB);
-  const StartingState start = start_of(trace.snapshot());
+  trace.event(TraceAction::kSegmentMap, 4096, 20 * kMiB);
+  const InitialState start = start_of(trace.snapshot());
   EXPECT_EQ(start.expandable_bytes, 40 * kMiB);
 }
 
-// Nothing of this may end up as a block of no bytes, which no engine would take.
-TEST(StartingStateTest, BlocksAndSegmentsOfNoBytesAreLeftOut) {
+// The result must not contain empty blocks, which engines reject.
+TEST(InitialStateTest, IgnoresEmptyBlocksAndSegments) {
   TraceBuilder trace;
   trace.free(4096, 0).free(4096 + kMiB, 2 * kMiB).free(4096 + kMiB, 3 * kMiB);
   SnapshotSegment segment = large_segment(4096, 20 * kMiB);
   segment.blocks = {{DeviceAddress(4096 + 8 * kMiB), 0, 100, SnapshotBlockState::kAllocated, {}}};
   trace.snapshot().segments = {segment, large_segment(40 * kMiB, 0)};
-  const StartingState start = start_of(trace.snapshot());
+  const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments.size(), 1U);
   ASSERT_EQ(start.allocations.size(), 2U) << "of two at one address the first was there";
   size_t bytes = 0;
@@ -105,10 +105,10 @@ TEST(StartingStateTest, BlocksAndSegmentsOfNoBytesAreLeftOut) {
   EXPECT_EQ(start.segments[0].blocks[1].bytes, 2 * kMiB);
 }
 
-TEST(StartingStateTest, ABlockIsNeverLargerThanItsSegment) {
+TEST(InitialStateTest, LimitsBlocksToTheirSegment) {
   TraceBuilder trace;
-  trace.free(4096, SIZE_MAX).act(TraceAction::kSegmentFree, 4096, 20 * kMiB);
-  const StartingState start = start_of(trace.snapshot());
+  trace.free(4096, SIZE_MAX).event(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments[0].blocks.size(), 1U);
   EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failures explained, on traces small enough to know the answer.
+// Explanations of failures in small traces.
 #include "analysis/replay/oom.h"
 
 #include <gtest/gtest.h>
@@ -17,12 +17,12 @@ constexpr uint64_t kSecond = kFirst + 100 * kMiB;
 constexpr uint64_t kThird = kFirst + 200 * kMiB;
 constexpr uint64_t kPlenty = 100 * kGiB;
 
-// Two segments of 40 MiB, of which one ends up with a hole of 20 MiB and the other with one of 19.
+// Two segments of 40 MiB, one with a hole of 20 MiB and one with a hole of 19 MiB.
 class OomTest : public testing::Test {
  protected:
   OomTest() {
-    trace_.act(TraceAction::kSegmentAlloc, kFirst, 40 * kMiB).alloc(kFirst, 40 * kMiB);
-    trace_.act(TraceAction::kSegmentAlloc, kSecond, 40 * kMiB).alloc(kSecond, 40 * kMiB);
+    trace_.event(TraceAction::kSegmentAlloc, kFirst, 40 * kMiB).alloc(kFirst, 40 * kMiB);
+    trace_.event(TraceAction::kSegmentAlloc, kSecond, 40 * kMiB).alloc(kSecond, 40 * kMiB);
     trace_.free(kFirst, 40 * kMiB).free(kSecond, 40 * kMiB);
     trace_.alloc(kFirst, 20 * kMiB).from(3);
     trace_.alloc(kSecond, 21 * kMiB).from(4);
@@ -32,7 +32,7 @@ class OomTest : public testing::Test {
   }
 
   void fail_to_get(size_t bytes, size_t device_free_bytes) {
-    trace_.act(TraceAction::kOom, device_free_bytes, bytes).from(5);
+    trace_.event(TraceAction::kOom, device_free_bytes, bytes).from(5);
   }
 
   std::optional<OomReport> explained() {
@@ -52,10 +52,10 @@ class OomTest : public testing::Test {
   }
 
   TraceBuilder trace_;
-  OomQuestion question_;
+  OomOptions question_;
 };
 
-TEST_F(OomTest, ARecordedFailureIsExplained) {
+TEST_F(OomTest, ExplainsARecordedFailure) {
   fail_to_get(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
@@ -74,7 +74,7 @@ TEST_F(OomTest, ARecordedFailureIsExplained) {
   EXPECT_EQ(report->state->largest_usable_hole_bytes, 20 * kMiB);
 }
 
-TEST_F(OomTest, ThoseWhoPinAreNamedWithTheirStackAndAge) {
+TEST_F(OomTest, ListsPinningBlocksWithStackAndAge) {
   fail_to_get(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report && report->state);
@@ -91,7 +91,7 @@ TEST_F(OomTest, ThoseWhoPinAreNamedWithTheirStackAndAge) {
   EXPECT_EQ(report->state->pinned[1].largest[0].stack, StackId(4));
 }
 
-TEST_F(OomTest, TheLimitLiesBetweenWhatWasHeldAndWhatWasRefused) {
+TEST_F(OomTest, InfersTheLimitFromGrantedAndRefusedBytes) {
   fail_to_get(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
@@ -100,20 +100,20 @@ TEST_F(OomTest, TheLimitLiesBetweenWhatWasHeldAndWhatWasRefused) {
   EXPECT_EQ(report->limit.below_bytes, 110 * kMiB);
 }
 
-TEST_F(OomTest, AFullDeviceSaysHowMuchMoreThereWas) {
+TEST_F(OomTest, UsesTheFreeMemoryOfAFullDevice) {
   fail_to_get(30 * kMiB, 5 * kMiB);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
-  EXPECT_TRUE(report->limit.is_of_device);
+  EXPECT_TRUE(report->limit.is_device_limit);
   EXPECT_EQ(report->limit.at_least_bytes, 85 * kMiB);
   ASSERT_TRUE(report->state);
   EXPECT_EQ(report->state->free_bytes, 39 * kMiB);
   EXPECT_EQ(report->limit.below_bytes, 110 * kMiB);
 }
 
-TEST_F(OomTest, ALimitThatWasRaisedLaterIsTakenAsItWasAtTheFailure) {
+TEST_F(OomTest, UsesTheLimitAtTheTimeOfTheFailure) {
   fail_to_get(30 * kMiB, kPlenty);
-  trace_.act(TraceAction::kSegmentAlloc, kThird, 100 * kMiB).alloc(kThird, 100 * kMiB);
+  trace_.event(TraceAction::kSegmentAlloc, kThird, 100 * kMiB).alloc(kThird, 100 * kMiB);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->limit.at_least_bytes, 80 * kMiB);
@@ -121,7 +121,7 @@ TEST_F(OomTest, ALimitThatWasRaisedLaterIsTakenAsItWasAtTheFailure) {
   EXPECT_EQ(report->entry, 10U);
 }
 
-TEST_F(OomTest, SettingsThatFitAreProvenUnderTheSameLimit) {
+TEST_F(OomTest, ReplaysSettingsUnderTheSameLimit) {
   fail_to_get(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
@@ -129,9 +129,9 @@ TEST_F(OomTest, SettingsThatFitAreProvenUnderTheSameLimit) {
   EXPECT_TRUE(fits(*report, "expandable_segments:True"));
 }
 
-TEST_F(OomTest, AFailureUnderAGivenLimitIsExplainedToo) {
+TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
   const size_t asked = 30 * kMiB - 100;
-  trace_.act(TraceAction::kSegmentAlloc, kThird, 30 * kMiB).alloc(kThird, asked);
+  trace_.event(TraceAction::kSegmentAlloc, kThird, 30 * kMiB).alloc(kThird, asked);
   question_.is_limit_given = true;
   question_.replaying.cap_bytes = 100 * kMiB;
   const std::optional<OomReport> report = explained();
@@ -145,7 +145,7 @@ TEST_F(OomTest, AFailureUnderAGivenLimitIsExplainedToo) {
   EXPECT_EQ(report->device_free_bytes, 8 * kGiB - 80 * kMiB);
 }
 
-TEST_F(OomTest, WithoutAFailureThereIsNothingToExplain) {
+TEST_F(OomTest, ReturnsNothingWithoutAFailure) {
   EXPECT_FALSE(explained());
   question_.is_limit_given = true;
   question_.replaying.cap_bytes = 90 * kMiB;
@@ -155,8 +155,8 @@ TEST_F(OomTest, WithoutAFailureThereIsNothingToExplain) {
   EXPECT_FALSE(explained());
 }
 
-// The file says that 10 MiB were refused, though there are holes for it.
-TEST_F(OomTest, AFailureThatTheReplayDoesNotHaveIsToldWithoutAState) {
+// The file contains a failure for 10 MiB although there are sufficient holes.
+TEST_F(OomTest, OmitsTheStateIfTheReplayDoesNotFail) {
   fail_to_get(10 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays of traces that are not whole, small enough to know the answer; whole ones are
-// tests/golden/replay_golden_test.cc's.
+// Replays of small incomplete traces. tests/golden/replay_golden_test.cc replays complete ones.
 #include "analysis/replay/replay.h"
 
 #include <gtest/gtest.h>
@@ -34,37 +33,31 @@ class ReplayTest : public testing::Test {
   ReplayOptions options_;
 };
 
-// --- frees that were not recorded ----------------------------------------------------------------
-
-TEST_F(ReplayTest, ABlockWhoseAddressIsHandedOutAgainIsFreedFirst) {
-  trace_.act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+TEST_F(ReplayTest, FreesADisplacedBlockFirst) {
+  trace_.event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   trace_.alloc(kBase, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.stats.reserved_bytes.all.peak, 20 * kMiB);
   EXPECT_EQ(result.same_address_count, 2U);
 }
 
-TEST_F(ReplayTest, APendingBlockWhoseAddressIsHandedOutAgainIsPendingNoMore) {
-  trace_.act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
-  trace_.act(TraceAction::kFreeRequested, kBase, 20 * kMiB).act(TraceAction::kSnapshot, 0, 0);
+TEST_F(ReplayTest, CompletesThePendingFreeOfADisplacedBlock) {
+  trace_.event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.event(TraceAction::kFreeRequested, kBase, 20 * kMiB).event(TraceAction::kSnapshot, 0, 0);
   trace_.alloc(kBase, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.stats.reserved_bytes.all.peak, 20 * kMiB);
   EXPECT_EQ(result.same_address_count, 2U);
 }
 
-// --- runs that nobody waits for ------------------------------------------------------------------
-
-TEST_F(ReplayTest, EndsWhenNobodyWantsIt) {
-  trace_.act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+TEST_F(ReplayTest, StopsWhenCancelled) {
+  trace_.event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
-  options_.is_wanted = [] { return true; };
+  options_.keep_going = [] { return true; };
   EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).ok());
-  options_.is_wanted = [] { return false; };
+  options_.keep_going = [] { return false; };
   EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).status().is(StatusKind::kTimeout));
 }
-
-// --- traces that lost their beginning ------------------------------------------------------------
 
 constexpr SnapshotBlockState kLive = SnapshotBlockState::kAllocated;
 constexpr SnapshotBlockState kCached = SnapshotBlockState::kInactive;
@@ -79,11 +72,11 @@ AllocatorOptions other_settings() {
   return options;
 }
 
-// What comes free in a pool is of no use outside of it.
-TEST_F(ReplayTest, WhatWasThereBeforeIsInItsPoolUnderAnySettings) {
+// Free memory of a pool cannot serve requests outside of the pool.
+TEST_F(ReplayTest, PlacesPreexistingAllocationsInTheirPool) {
   trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kThird, 20 * kMiB, kLive);
   trace_.in_pool({0, 1}).ends_with(kSecond, 20 * kMiB, kCached).free(kSecond, 20 * kMiB);
-  trace_.in_pool({}).act(TraceAction::kSegmentAlloc, kThird, 20 * kMiB);
+  trace_.in_pool({}).event(TraceAction::kSegmentAlloc, kThird, 20 * kMiB);
   trace_.alloc(kThird, 20 * kMiB);
   for (const AllocatorOptions& settings : {options_.recorded, other_settings()}) {
     options_.allocator = settings;
@@ -94,7 +87,7 @@ TEST_F(ReplayTest, WhatWasThereBeforeIsInItsPoolUnderAnySettings) {
   }
 }
 
-TEST_F(ReplayTest, WhatWasThereBeforeAndDoesNotFitIsAFailureLikeAnyOther) {
+TEST_F(ReplayTest, FailsIfPreexistingAllocationsDoNotFit) {
   trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSecond, 20 * kMiB, kLive);
   trace_.alloc(kThird, kMiB);
   for (const bool is_cap : {false, true}) {
@@ -111,75 +104,71 @@ TEST_F(ReplayTest, WhatWasThereBeforeAndDoesNotFitIsAFailureLikeAnyOther) {
   }
 }
 
-TEST_F(ReplayTest, ARunThatEndsWithItsFirstFailureDoesNotBeginIfThatIsBefore) {
+TEST_F(ReplayTest, StopsBeforeTheTraceIfTheInitialStateFails) {
   trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSecond, 20 * kMiB, kLive);
   trace_.alloc(kThird, kMiB);
   options_.capacity_bytes = 30 * kMiB;
   options_.stop_at_oom = true;
   const ReplayResult result = replayed();
   EXPECT_EQ(result.alloc_count, 0U);
-  EXPECT_EQ(result.looked_at.size(), 1U);
+  EXPECT_EQ(result.inspected_segments.size(), 1U);
 }
 
-TEST_F(ReplayTest, WhatWasOnlyCachedBeforeNeedNotFit) {
+TEST_F(ReplayTest, SkipsInitiallyCachedSegmentsThatDoNotFit) {
   trace_.ends_with(kBase, 20 * kMiB, kCached).ends_with(kSecond, 20 * kMiB, kLive);
-  trace_.act(TraceAction::kSnapshot, 0, 0);
+  trace_.event(TraceAction::kSnapshot, 0, 0);
   options_.capacity_bytes = 30 * kMiB;
   const ReplayResult result = replayed();
   EXPECT_TRUE(result.ooms.empty());
   EXPECT_EQ(result.reserved.front().reserved_bytes, 20 * kMiB);
 }
 
-// --- pools ---------------------------------------------------------------------------------------
-
-// Both are cached when the pool is let go; the default pool keeps its segment.
-TEST_F(ReplayTest, APoolThatIsLetGoLeavesTheOtherCachesAlone) {
-  trace_.in_pool({}).act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+// Both segments are cached when the pool is released; the default pool keeps its segment.
+TEST_F(ReplayTest, KeepsOtherCachesWhenAPoolIsReleased) {
+  trace_.in_pool({}).event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   trace_.free(kBase, 20 * kMiB);
-  trace_.in_pool({0, 1}).act(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
+  trace_.in_pool({0, 1}).event(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
   trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  trace_.act(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  trace_.event(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.fidelity->matched, 3U);
   EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
 }
 
-TEST_F(ReplayTest, APoolThatWasUsedByTurnsIsLetGoAllTheSame) {
-  trace_.in_pool({0, 1}).act(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
+TEST_F(ReplayTest, ReleasesPoolsThatWereUsedAlternately) {
+  trace_.in_pool({0, 1}).event(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
   trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  trace_.in_pool({}).act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.in_pool({}).event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   trace_.in_pool({0, 1}).alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  trace_.act(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  trace_.event(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.fidelity->matched, 3U);
   EXPECT_EQ(result.same_address_count, 3U);
   EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
 }
 
-// A hostile or lossy file: the pool gave back one segment, yet lives on in another.
-TEST_F(ReplayTest, APoolThatIsUsedAfterItWasLetGoIsAnotherOne) {
-  trace_.in_pool({1, 0}).act(TraceAction::kSegmentAlloc, kBase, 20 * kMiB);
+// An inconsistent file: the pool freed one segment but still uses another.
+TEST_F(ReplayTest, CreatesANewPoolForAReleasedId) {
+  trace_.in_pool({1, 0}).event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB);
   trace_.alloc(kBase, 20 * kMiB);
-  trace_.act(TraceAction::kSegmentFree, kThird, 20 * kMiB);
+  trace_.event(TraceAction::kSegmentFree, kThird, 20 * kMiB);
   trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  options_.look_after = 3;
+  options_.inspect_after = 3;
   const ReplayResult result = replayed();
   EXPECT_EQ(result.stats.reserved_bytes.all.peak, 40 * kMiB);
-  for (const SnapshotSegment& segment : result.looked_at) {
+  for (const SnapshotSegment& segment : result.inspected_segments) {
     EXPECT_EQ(segment.pool, (PoolId{1, 0})) << "as recorded";
   }
 }
 
-// --- time ----------------------------------------------------------------------------------------
-
-TEST_F(ReplayTest, ATraceWithoutTimesHasNoDuration) {
+TEST_F(ReplayTest, HasNoDurationWithoutTimes) {
   trace_.alloc(kBase, kMiB).free(kBase, kMiB);
   EXPECT_EQ(replayed().recorded_us, 2.0);
   for (TraceEntry& entry : trace_.snapshot().device_traces[0]) entry.has_time = false;
   EXPECT_FALSE(replayed().recorded_us);
 }
 
-TEST_F(ReplayTest, TimesFarApartAreADurationAllTheSame) {
+TEST_F(ReplayTest, HandlesTimesThatAreFarApart) {
   trace_.alloc(kBase, kMiB).free(kBase, kMiB);
   std::vector<TraceEntry>& entries = trace_.snapshot().device_traces[0];
   entries.front().time_us = INT64_MIN;

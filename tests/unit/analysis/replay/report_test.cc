@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the page of a run proposes, and from what.
+// The alternatives that a report proposes.
 #include "analysis/replay/report.h"
 
 #include <gmock/gmock.h>
@@ -17,14 +17,14 @@ using ::testing::Not;
 
 constexpr uint64_t kBase = 0x7f0000000000;
 
-// Six requests, each too large for the hole that the one before leaves.
+// Six requests, each too large for the hole that the previous one leaves.
 class ReportTest : public testing::Test {
  protected:
   ReportTest() {
     uint64_t at = kBase;
     for (size_t i = 0; i < 6; ++i) {
       const size_t bytes = (12 + 4 * i) * kMiB;
-      trace_.act(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes).free(at, bytes);
+      trace_.event(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes).free(at, bytes);
       at += bytes;
     }
     options_.recorded.engine = EngineKind::kClassic;
@@ -50,7 +50,7 @@ class ReportTest : public testing::Test {
   ReplayOptions options_;
 };
 
-TEST_F(ReportTest, AlternativesLiveUnderTheLimitOfTheRecording) {
+TEST_F(ReportTest, ReplaysAlternativesUnderTheRecordedLimit) {
   EXPECT_EQ(reported().replayed.stats.reserved_bytes.all.peak, 132 * kMiB);
   options_.recorded.memory_fraction = 0.005;  // 40.96 MiB
   const Report report = reported();
@@ -61,18 +61,18 @@ TEST_F(ReportTest, AlternativesLiveUnderTheLimitOfTheRecording) {
   }
 }
 
-TEST_F(ReportTest, WhatWouldDoTheSameAsTheRecordedSettingIsNoAlternative) {
+TEST_F(ReportTest, SkipsAlternativesEqualToTheRecordedSetting) {
   EXPECT_THAT(confs(), Contains("expandable_segments:True"));
   options_.recorded.expandable_segments = true;
-  options_.recorded.unlock_during_device_allocate = true;  // leads to the same blocks
+  options_.recorded.unlock_during_device_allocate = true;  // does not affect placement
   EXPECT_THAT(confs(), Not(Contains("expandable_segments:True")));
 }
 
-TEST_F(ReportTest, ThePagedEngineIsTriedForEveryRunAndItsPoliciesForItsOwn) {
+TEST_F(ReportTest, TriesThePagedEngineForEveryRun) {
   const auto texts = [&] {
     std::vector<std::string> all;
     for (const Alternative& other : reported().alternatives) {
-      all.push_back(text_of(other.setting, Origin::kAshlar));
+      all.push_back(format_setting(other.setting, RecordedAllocator::kAshlar));
     }
     return all;
   };

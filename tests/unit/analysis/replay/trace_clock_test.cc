@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting as a trace says.
+// A clock that follows the times of a trace.
 #include "analysis/replay/trace_clock.h"
 
 #include <gtest/gtest.h>
@@ -15,21 +15,21 @@ TraceEntry at(int64_t time_us) {
   return entry;
 }
 
-TEST(RecordedTimeTest, GoesFromActToActAsTheTraceDoes) {
-  RecordedTime time;
+TEST(TraceClockTest, FollowsTheTimesOfTheTrace) {
+  TraceClock time;
   time.wait_for(at(5'000'000));
   EXPECT_EQ(time.clock().now_ns(), 0);
   time.wait_for(at(5'000'250));
   EXPECT_EQ(time.clock().now_ns(), 250'000);
-  time.clock().sleep_ns(100'000);  // what happened in between is part of it
+  time.clock().sleep_ns(100'000);  // counts towards the next entry
   time.wait_for(at(5'000'300));
   EXPECT_EQ(time.clock().now_ns(), 350'000);
   time.wait_for(at(5'001'000));
   EXPECT_EQ(time.clock().now_ns(), 1'000'000);
 }
 
-TEST(RecordedTimeTest, TimesThatMakeNoSenseAreNotWaitedFor) {
-  RecordedTime time;
+TEST(TraceClockTest, IgnoresImplausibleTimes) {
+  TraceClock time;
   time.wait_for(at(1000));
   time.wait_for(at(0));
   time.wait_for(at(INT64_MIN));
@@ -37,8 +37,8 @@ TEST(RecordedTimeTest, TimesThatMakeNoSenseAreNotWaitedFor) {
   EXPECT_EQ(time.clock().now_ns(), 0);
 }
 
-TEST(RecordedTimeTest, WithoutTimesAnActTakesTenMicroseconds) {
-  RecordedTime time;
+TEST(TraceClockTest, AdvancesTenMicrosecondsWithoutTimes) {
+  TraceClock time;
   TraceEntry untimed;
   untimed.has_time = false;
   for (int i = 0; i < 3; ++i) time.wait_for(untimed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many settings side by side, and the choice among them.
+// Candidate settings, their replays, and the choice of the best one.
 #include "analysis/replay/tune.h"
 
 #include <gmock/gmock.h>
@@ -43,10 +43,10 @@ std::vector<std::string> confs(const std::vector<Setting>& settings) {
   return all;
 }
 
-TEST(SettingsTest, TheRecordedOneComesFirstAndOnlyOnce) {
+TEST(SettingsTest, ListsTheRecordedSettingFirstAndOnce) {
   AllocatorOptions recorded = pytorch_defaults();
   recorded.expandable_segments = true;
-  const std::vector<Setting> settings = sensible_settings({.recorded = recorded});
+  const std::vector<Setting> settings = candidate_settings({.recorded = recorded});
   EXPECT_EQ(settings[0].conf, "expandable_segments:True");
   EXPECT_TRUE(settings[0].is_recorded);
   EXPECT_EQ(settings[1].conf, "");
@@ -55,8 +55,8 @@ TEST(SettingsTest, TheRecordedOneComesFirstAndOnlyOnce) {
   for (size_t i = 1; i < settings.size(); ++i) EXPECT_FALSE(settings[i].is_recorded);
 }
 
-TEST(SettingsTest, WhatPeopleAreToldToTryIsThere) {
-  const auto all = confs(sensible_settings({.recorded = pytorch_defaults()}));
+TEST(SettingsTest, IncludesCommonRecommendations) {
+  const auto all = confs(candidate_settings({.recorded = pytorch_defaults()}));
   for (const char* conf :
        {"", "expandable_segments:True", "max_split_size_mb:64", "max_split_size_mb:128",
         "max_split_size_mb:256", "max_split_size_mb:512", "roundup_power2_divisions:4",
@@ -66,44 +66,44 @@ TEST(SettingsTest, WhatPeopleAreToldToTryIsThere) {
   EXPECT_THAT(all, Contains(testing::HasSubstr(":[")));
 }
 
-TEST(SettingsTest, GarbageCollectionIsTriedOnlyUnderALimit) {
+TEST(SettingsTest, TriesGarbageCollectionOnlyUnderALimit) {
   const auto mentions_it = testing::HasSubstr("garbage_collection_threshold");
-  EXPECT_THAT(confs(sensible_settings({.recorded = pytorch_defaults()})), Each(Not(mentions_it)));
-  EXPECT_THAT(confs(sensible_settings({.recorded = pytorch_defaults(), .is_capped = true})),
+  EXPECT_THAT(confs(candidate_settings({.recorded = pytorch_defaults()})), Each(Not(mentions_it)));
+  EXPECT_THAT(confs(candidate_settings({.recorded = pytorch_defaults(), .is_capped = true})),
               Contains(mentions_it));
   AllocatorOptions half = pytorch_defaults();
   half.memory_fraction = 0.5;
-  const std::vector<Setting> settings = sensible_settings({.recorded = half});
+  const std::vector<Setting> settings = candidate_settings({.recorded = half});
   EXPECT_THAT(confs(settings), Contains(mentions_it));
   for (const Setting& setting : settings) EXPECT_EQ(setting.options.memory_fraction, 0.5);
 }
 
-TEST(SettingsTest, ASettingKeepsTheRecordedLimitUnlessItHasItsOwn) {
+TEST(SettingsTest, KeepsTheRecordedLimitUnlessOverridden) {
   AllocatorOptions half = pytorch_defaults();
   half.memory_fraction = 0.5;
   half.expandable_segments = true;
-  const Result<Setting> kept = setting_of("max_split_size_mb:64", half);
+  const Result<Setting> kept = parse_setting("max_split_size_mb:64", half);
   ASSERT_TRUE(kept.ok()) << kept.status().to_string();
   EXPECT_EQ(kept->options.memory_fraction, 0.5);
   EXPECT_FALSE(kept->options.expandable_segments) << "the text says all but the limit";
   EXPECT_EQ(kept->conf, "max_split_size_mb:64");
-  EXPECT_EQ(setting_of("per_process_memory_fraction:1.0", half)->options.memory_fraction, 1.0);
-  EXPECT_FALSE(setting_of("max_split_size_mb:many", half).ok());
+  EXPECT_EQ(parse_setting("per_process_memory_fraction:1.0", half)->options.memory_fraction, 1.0);
+  EXPECT_FALSE(parse_setting("max_split_size_mb:many", half).ok());
 }
 
-TEST(SettingsTest, EveryOneOfTheClassicEngineActsAsTheRecordedRunDid) {
+TEST(SettingsTest, KeepsPyTorchCompatibilityAsRecorded) {
   for (const bool is_compatible : {true, false}) {
     AllocatorOptions recorded = pytorch_defaults();
     recorded.pytorch_compatible = is_compatible;
-    for (const Setting& setting : sensible_settings({.recorded = recorded})) {
+    for (const Setting& setting : candidate_settings({.recorded = recorded})) {
       if (setting.options.engine != EngineKind::kClassic) continue;
       EXPECT_EQ(setting.options.pytorch_compatible, is_compatible) << setting.conf;
     }
   }
 }
 
-TEST(SettingsTest, ThePagedEngineComesAfterPyTorchsSettingsWithItsDefaultFirst) {
-  const std::vector<Setting> settings = sensible_settings({.recorded = pytorch_defaults()});
+TEST(SettingsTest, ListsThePagedEngineLastDefaultFirst) {
+  const std::vector<Setting> settings = candidate_settings({.recorded = pytorch_defaults()});
   std::vector<std::string> paged;
   for (const Setting& setting : settings) {
     const bool is_paged = setting.options.engine == EngineKind::kPaged;
@@ -113,14 +113,15 @@ TEST(SettingsTest, ThePagedEngineComesAfterPyTorchsSettingsWithItsDefaultFirst) 
   EXPECT_THAT(paged, testing::ElementsAre("", "policy:lean", "policy:fast"));
 }
 
-TEST(SettingsTest, ARunOfThePagedEngineIsComparedWithPyTorchsSettingsAndItsOtherPolicies) {
+TEST(SettingsTest, ComparesAPagedRunWithAllOtherSettings) {
   AllocatorOptions recorded = paged_defaults();
   recorded.policy = PagedPolicy::kLean;
-  const std::vector<Setting> settings = sensible_settings({.recorded = recorded});
+  const std::vector<Setting> settings = candidate_settings({.recorded = recorded});
   EXPECT_EQ(settings[0].conf, "policy:lean");
   EXPECT_TRUE(settings[0].is_recorded);
   std::vector<std::string> texts;
-  for (const Setting& setting : settings) texts.push_back(text_of(setting, Origin::kAshlar));
+  for (const Setting& setting : settings)
+    texts.push_back(format_setting(setting, RecordedAllocator::kAshlar));
   EXPECT_EQ(std::count(texts.begin(), texts.end(), "engine:paged,policy:lean"), 1);
   for (const char* text : {"engine:paged", "engine:paged,policy:fast", "engine:classic",
                            "engine:classic,expandable_segments:True"}) {
@@ -128,15 +129,15 @@ TEST(SettingsTest, ARunOfThePagedEngineIsComparedWithPyTorchsSettingsAndItsOther
   }
 }
 
-TEST(SettingsTest, ATextMeansTheRecordedEngineUnlessItNamesAnother) {
-  EXPECT_EQ(setting_of("", pytorch_defaults())->options.engine, EngineKind::kClassic);
-  EXPECT_EQ(setting_of("policy:lean", paged_defaults())->options.engine, EngineKind::kPaged);
-  const Result<Setting> other = setting_of("engine:paged,policy:lean", pytorch_defaults());
+TEST(SettingsTest, ParsesTextForTheRecordedEngineByDefault) {
+  EXPECT_EQ(parse_setting("", pytorch_defaults())->options.engine, EngineKind::kClassic);
+  EXPECT_EQ(parse_setting("policy:lean", paged_defaults())->options.engine, EngineKind::kPaged);
+  const Result<Setting> other = parse_setting("engine:paged,policy:lean", pytorch_defaults());
   EXPECT_EQ(other->options.engine, EngineKind::kPaged);
   EXPECT_EQ(other->conf, "policy:lean") << "the engine is named apart";
 }
 
-TEST(SettingsTest, WhatAnEngineDoesNotLookAtMakesNoOtherPolicy) {
+TEST(SettingsTest, IgnoresOptionsThatTheEngineIgnores) {
   AllocatorOptions classic = pytorch_defaults();
   classic.policy = PagedPolicy::kLean;
   EXPECT_TRUE(same_policy(classic, pytorch_defaults()));
@@ -149,25 +150,23 @@ TEST(SettingsTest, WhatAnEngineDoesNotLookAtMakesNoOtherPolicy) {
   EXPECT_FALSE(same_policy(pytorch_defaults(), paged_defaults()));
 }
 
-TEST(SettingsTest, OnlyWhatActsAsPyTorchIsTakenForARunOfPyTorchs) {
-  EXPECT_EQ(origin_of(pytorch_defaults()), Origin::kPytorch);
-  EXPECT_EQ(origin_of(paged_defaults()), Origin::kAshlar);
+TEST(SettingsTest, RecognizesPyTorchCompatibleRuns) {
+  EXPECT_EQ(recorded_allocator_of(pytorch_defaults()), RecordedAllocator::kPytorch);
+  EXPECT_EQ(recorded_allocator_of(paged_defaults()), RecordedAllocator::kAshlar);
   AllocatorOptions ours = pytorch_defaults();
   ours.pytorch_compatible = false;
-  EXPECT_EQ(origin_of(ours), Origin::kAshlar);
+  EXPECT_EQ(recorded_allocator_of(ours), RecordedAllocator::kAshlar);
 }
 
-TEST(SettingsTest, PyTorchIsNeverToldOfAnEngine) {
-  const Setting classic = *setting_of("max_split_size_mb:64", pytorch_defaults());
-  const Setting paged = *setting_of("engine:paged", pytorch_defaults());
-  EXPECT_TRUE(can_be_set(classic, Origin::kPytorch));
-  EXPECT_FALSE(can_be_set(paged, Origin::kPytorch));
-  EXPECT_TRUE(can_be_set(paged, Origin::kAshlar));
-  EXPECT_EQ(text_of(classic, Origin::kPytorch), "max_split_size_mb:64");
-  EXPECT_EQ(text_of(classic, Origin::kAshlar), "engine:classic,max_split_size_mb:64");
+TEST(SettingsTest, OmitsTheEngineForPyTorch) {
+  const Setting classic = *parse_setting("max_split_size_mb:64", pytorch_defaults());
+  const Setting paged = *parse_setting("engine:paged", pytorch_defaults());
+  EXPECT_TRUE(can_set(classic, RecordedAllocator::kPytorch));
+  EXPECT_FALSE(can_set(paged, RecordedAllocator::kPytorch));
+  EXPECT_TRUE(can_set(paged, RecordedAllocator::kAshlar));
+  EXPECT_EQ(text_of(classic, RecordedAllocator::kPytorch), "max_split_size_mb:64");
+  EXPECT_EQ(text_of(classic, RecordedAllocator::kAshlar), "engine:classic,max_split_size_mb:64");
 }
-
-// --- the choice ---------------------------------------------------------------------------------
 
 Trial made_up(std::string conf, size_t peak_bytes, double driver_us, size_t oom_count = 0) {
   Trial trial;
@@ -186,46 +185,44 @@ Trial paged(std::string conf, size_t peak_bytes, size_t oom_count = 0) {
 }
 
 std::optional<size_t> best_for_pytorch(const std::vector<Trial>& trials) {
-  return best_of(trials, Origin::kPytorch);
+  return best_trial(trials, RecordedAllocator::kPytorch);
 }
 
-TEST(BestSetting, OneThatRunsOutOfMemoryIsNoChoice) {
+TEST(BestTrial, ExcludesSettingsThatRunOutOfMemory) {
   EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1, 1), made_up("b", 20, 2)}), 1U);
   EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1, 1)}), std::nullopt);
   EXPECT_EQ(best_for_pytorch({}), std::nullopt);
 }
 
-TEST(BestSetting, TheLeastReservedWinsThenTheLeastDriverTimeThenTheShortestText) {
+TEST(BestTrial, RanksByReservedThenDriverTimeThenTextLength) {
   EXPECT_EQ(best_for_pytorch({made_up("a", 20, 1), made_up("bbbb", 10, 9)}), 1U);
   EXPECT_EQ(best_for_pytorch({made_up("a", 10, 9), made_up("bbbb", 10, 1)}), 1U);
   EXPECT_EQ(best_for_pytorch({made_up("aaaa", 10, 1), made_up("b", 10, 1)}), 1U);
   EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1), made_up("b", 10, 1)}), 0U);
 }
 
-TEST(BestSetting, AnotherEngineIsAChoiceForRunsOfAshlarOnly) {
+TEST(BestTrial, OffersOtherEnginesOnlyToAshlar) {
   const std::vector<Trial> trials = {made_up("a", 20, 1), paged("", 10)};
-  EXPECT_EQ(best_of(trials, Origin::kPytorch), 0U);
-  EXPECT_EQ(best_of(trials, Origin::kAshlar), 1U);
-  EXPECT_EQ(best_of({paged("", 10)}, Origin::kPytorch), std::nullopt);
+  EXPECT_EQ(best_trial(trials, RecordedAllocator::kPytorch), 0U);
+  EXPECT_EQ(best_trial(trials, RecordedAllocator::kAshlar), 1U);
+  EXPECT_EQ(best_trial({paged("", 10)}, RecordedAllocator::kPytorch), std::nullopt);
 }
 
-TEST(BestSetting, TheDefaultPolicySpeaksForThePagedEngineWhereItCompletes) {
-  EXPECT_EQ(paged_of({made_up("", 5, 1), paged("lean", 10), paged("", 12)}), 2U);
-  EXPECT_EQ(paged_of({paged("", 12, 1), paged("fast", 11), paged("lean", 10)}), 2U);
-  EXPECT_EQ(paged_of({made_up("", 5, 1), paged("", 12, 1)}), std::nullopt);
+TEST(BestTrial, PrefersTheDefaultPagedPolicyIfItCompletes) {
+  EXPECT_EQ(best_paged_trial({made_up("", 5, 1), paged("lean", 10), paged("", 12)}), 2U);
+  EXPECT_EQ(best_paged_trial({paged("", 12, 1), paged("fast", 11), paged("lean", 10)}), 2U);
+  EXPECT_EQ(best_paged_trial({made_up("", 5, 1), paged("", 12, 1)}), std::nullopt);
 }
 
-// --- replays ------------------------------------------------------------------------------------
-
-// Twelve requests that each leave a hole too small for the next one: each takes a segment of its
-// own, while expandable segments need one range only.
+// Twelve requests that each leave a hole too small for the next one. Plain segments need one
+// segment per request; one expandable segment serves all.
 class TuneTest : public testing::Test {
  protected:
   TuneTest() {
     uint64_t at = kBase;
     for (size_t i = 0; i < 12; ++i) {
       const size_t bytes = (12 + 4 * i) * kMiB;
-      trace_.act(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes);
+      trace_.event(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes);
       trace_.free(at, bytes);
       at += bytes;
     }
@@ -242,7 +239,7 @@ class TuneTest : public testing::Test {
 
   static const Trial& of(const TuneResult& result, const std::string& text) {
     for (const Trial& trial : result.trials) {
-      if (text_of(trial.setting, result.origin) == text) return trial;
+      if (text_of(trial.setting, result.allocator_kind) == text) return trial;
     }
     ADD_FAILURE() << "no setting " << text;
     return result.trials.front();
@@ -252,7 +249,7 @@ class TuneTest : public testing::Test {
   TuneOptions options_;
 };
 
-TEST_F(TuneTest, ExpandableSegmentsWinWherePlainOnesLeaveHoles) {
+TEST_F(TuneTest, PrefersExpandableSegmentsIfPlainOnesFragment) {
   const TuneResult result = tuned();
   EXPECT_EQ(of(result, "").peak_reserved_bytes, 408 * kMiB);  // 12 + 16 + … + 56
   EXPECT_EQ(of(result, "expandable_segments:True").peak_reserved_bytes, 60 * kMiB);
@@ -261,23 +258,23 @@ TEST_F(TuneTest, ExpandableSegmentsWinWherePlainOnesLeaveHoles) {
   EXPECT_EQ(result.trials[*result.best].setting.conf, "expandable_segments:True");
 }
 
-TEST_F(TuneTest, ThePagedEngineStandsBesideThemAndIsNotWhatOnePastes) {
+TEST_F(TuneTest, ReportsThePagedEngineSeparatelyForPyTorch) {
   const TuneResult result = tuned();
   EXPECT_EQ(of(result, "engine:paged").peak_reserved_bytes, 56 * kMiB) << "nothing is wasted";
   ASSERT_TRUE(result.paged);
-  EXPECT_EQ(text_of(result.trials[*result.paged].setting, result.origin), "engine:paged");
+  EXPECT_EQ(text_of(result.trials[*result.paged].setting, result.allocator_kind), "engine:paged");
   EXPECT_EQ(result.trials[*result.best].setting.options.engine, EngineKind::kClassic);
 }
 
-TEST_F(TuneTest, ForARunOfThePagedEngineAnyEngineCanBeTheBest) {
+TEST_F(TuneTest, ConsidersAllEnginesForAPagedRun) {
   options_.recorded = paged_defaults();
   const TuneResult result = tuned();
-  EXPECT_EQ(result.origin, Origin::kAshlar);
+  EXPECT_EQ(result.allocator_kind, RecordedAllocator::kAshlar);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.trials[*result.best].setting.options.engine, EngineKind::kPaged);
 }
 
-TEST_F(TuneTest, NoSettingIsBestWhereNoneFits) {
+TEST_F(TuneTest, HasNoBestIfNoneCompletes) {
   options_.capacity_bytes = 40 * kMiB;
   const TuneResult result = tuned();
   EXPECT_FALSE(result.best);
@@ -285,8 +282,8 @@ TEST_F(TuneTest, NoSettingIsBestWhereNoneFits) {
   for (const Trial& trial : result.trials) EXPECT_GT(trial.oom_count, 0U) << trial.setting.conf;
 }
 
-// Under shortage the cache is flushed, so that one segment at a time is enough.
-TEST_F(TuneTest, TheSmallestCapacityIsOneThatSufficesWhileAStepLessDoesNot) {
+// At the limit the cache is flushed, so one segment at a time is enough.
+TEST_F(TuneTest, FindsASufficientCapacityToWithinOneStep) {
   options_.find_min_capacity = true;
   const TuneResult result = tuned();
   EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
@@ -304,7 +301,7 @@ TEST_F(TuneTest, TheSmallestCapacityIsOneThatSufficesWhileAStepLessDoesNot) {
   }
 }
 
-TEST_F(TuneTest, TheSmallestCapacityIsFoundAboveADeviceThatIsTooSmall) {
+TEST_F(TuneTest, FindsTheMinimumAboveATooSmallDevice) {
   options_.find_min_capacity = true;
   options_.capacity_bytes = 40 * kMiB;
   const TuneResult result = tuned();
@@ -312,11 +309,11 @@ TEST_F(TuneTest, TheSmallestCapacityIsFoundAboveADeviceThatIsTooSmall) {
   EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
 }
 
-TEST_F(TuneTest, ADeviceThatIsTooSmallForWhatWasThereBeforeIsToo) {
+TEST_F(TuneTest, CountsPreexistingAllocationsForTheMinimum) {
   TraceBuilder truncated;
   truncated.ends_with(kBase, 20 * kMiB, SnapshotBlockState::kAllocated);
   truncated.ends_with(kBase + 20 * kMiB, 20 * kMiB, SnapshotBlockState::kAllocated);
-  truncated.act(TraceAction::kSnapshot, 0, 0);
+  truncated.event(TraceAction::kSnapshot, 0, 0);
   trace_ = truncated;
   options_.find_min_capacity = true;
   options_.capacity_bytes = 30 * kMiB;
@@ -327,7 +324,7 @@ TEST_F(TuneTest, ADeviceThatIsTooSmallForWhatWasThereBeforeIsToo) {
   }
 }
 
-TEST_F(TuneTest, NoCapacityHelpsAgainstACap) {
+TEST_F(TuneTest, FindsNoCapacityIfTheCapIsTooSmall) {
   options_.find_min_capacity = true;
   options_.cap_bytes = 40 * kMiB;
   const TuneResult result = tuned();
@@ -337,13 +334,13 @@ TEST_F(TuneTest, NoCapacityHelpsAgainstACap) {
   }
 }
 
-TEST(CapacityStep, IsFineForLittleAndNeverAbove64MiB) {
+TEST(CapacityStep, IsFineForSmallRunsAndAtMost64MiB) {
   EXPECT_EQ(capacity_step_bytes(0), 2 * kMiB);
   EXPECT_EQ(capacity_step_bytes(kGiB), 4 * kMiB);
   EXPECT_EQ(capacity_step_bytes(140 * kGiB), 64 * kMiB);
 }
 
-TEST_F(TuneTest, ASnapshotWithoutTheDeviceIsAUsageError) {
+TEST_F(TuneTest, RejectsADeviceThatTheSnapshotLacks) {
   options_.device = DeviceIndex(7);
   const Result<TuneResult> result = tune(trace_.snapshot(), {}, options_);
   EXPECT_TRUE(result.status().is(StatusKind::kInvalidArgument)) << result.status().to_string();
@@ -351,7 +348,7 @@ TEST_F(TuneTest, ASnapshotWithoutTheDeviceIsAUsageError) {
 
 class TuneConcurrency : public TuneTest {};
 
-TEST_F(TuneConcurrency, TheResultDoesNotDependOnTheNumberOfWorkers) {
+TEST_F(TuneConcurrency, ResultIsIndependentOfTheWorkerCount) {
   options_.find_min_capacity = true;
   options_.worker_count = 1;
   const TuneResult alone = tuned();
@@ -369,15 +366,15 @@ TEST_F(TuneConcurrency, TheResultDoesNotDependOnTheNumberOfWorkers) {
   EXPECT_EQ(alone.best, together.best);
 }
 
-TEST_F(TuneConcurrency, ProgressIsToldOnTheCallersThreadAndEndsAtOne) {
+TEST_F(TuneConcurrency, ReportsProgressOnTheCallingThread) {
   const std::thread::id caller = std::this_thread::get_id();
   double last = -1;
   options_.worker_count = 4;
-  options_.progress = [&](double share) {
-    last = share;
+  options_.progress = [&](double fraction) {
+    last = fraction;
     EXPECT_EQ(std::this_thread::get_id(), caller);
-    EXPECT_GE(share, 0);
-    EXPECT_LE(share, 1);
+    EXPECT_GE(fraction, 0);
+    EXPECT_LE(fraction, 1);
   };
   tuned();
   EXPECT_EQ(last, 1);

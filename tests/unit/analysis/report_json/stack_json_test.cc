@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks for programs.
+// Stacks as JSON.
 #include "analysis/report_json/stack_json.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace ashlar {
 namespace {
 
-TEST(StackAnswerTest, ProgramsGetPathsInFull) {
+TEST(StackJsonTest, KeepsFullPaths) {
   const Frame frame = {.name = "f", .filename = "/srv/llm/model.py", .line = 3};
   EXPECT_EQ(stack_json({&frame}).dump(),
             R"([{"name":"f","filename":"/srv/llm/model.py","line":3}])");

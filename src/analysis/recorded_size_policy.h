@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Block and segment sizes under the options of a recording. Traces contain requested sizes only.
+#pragma once
+
+#include "ashlar/options.h"
+#include "engine/paged/pool/size_classes.h"
+#include "engine/size_policy.h"
+
+namespace ashlar {
+
+// Whether a segment of this size belongs to the large-block pool. Small segments have a fixed size;
+// large ones begin at 10 MiB.
+inline bool is_large_segment(size_t bytes) { return bytes != kSmallSegmentBytes; }
+
+class RecordedSizePolicy {
+ public:
+  explicit RecordedSizePolicy(const AllocatorOptions& recorded)
+      : policy_(recorded), is_paged_(recorded.engine == EngineKind::kPaged) {}
+
+  // The minimum size of the block for a request.
+  // REQUIRES: 0 < requested_bytes < kUnreasonableBytes.
+  size_t block_bytes(size_t requested_bytes) const {
+    return is_paged_ ? paged::SizeClasses::block_bytes(requested_bytes)
+                     : policy_.block_bytes(requested_bytes);
+  }
+  size_t segment_bytes(size_t block_bytes) const { return policy_.segment_bytes(block_bytes); }
+
+ private:
+  SizePolicy policy_;
+  bool is_paged_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Maps the streams of a recording to streams of the replay's device. Not thread safe.
+#pragma once
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "analysis/allocations.h"
+#include "ashlar/device.h"
+#include "ashlar/trace.h"
+
+namespace ashlar {
+
+class ReplayStreams {
+ public:
+  // Creates a stream for each recorded one, in the order of their handles, because engines free
+  // segments in the order of streams.
+  // REQUIRES: `device` outlives this object.
+  ReplayStreams(Device& device, const std::vector<TraceEntry>& trace,
+                const Allocations& allocations)
+      : device_(device) {
+    std::vector<StreamId> handles;
+    const auto add = [&](StreamId stream) {
+      if (handles.empty() || handles.back() != stream) handles.push_back(stream);
+    };
+    for (const TraceEntry& entry : trace) add(entry.stream);
+    for (const Allocation& allocation : allocations.all) add(allocation.stream);
+    std::sort(handles.begin(), handles.end());
+    for (const StreamId handle : handles) replayed(handle);
+  }
+
+  // Creates the stream if it is new.
+  StreamId replayed(StreamId recorded) {
+    const auto [place, is_new] = replayed_.try_emplace(recorded, kDefaultStream);
+    if (is_new && recorded != kDefaultStream) place->second = *device_.create_stream();
+    if (is_new) recorded_[place->second] = recorded;
+    return place->second;
+  }
+  StreamId recorded(StreamId replayed) const {
+    const auto found = recorded_.find(replayed);
+    return found == recorded_.end() ? StreamId() : found->second;
+  }
+
+ private:
+  Device& device_;
+  std::unordered_map<StreamId, StreamId> replayed_;  // by recorded stream
+  std::unordered_map<StreamId, StreamId> recorded_;  // by replayed stream
+};
+
+}  // namespace ashlar

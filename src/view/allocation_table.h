@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of a document's allocations: any range of rows, in any order, optionally filtered by
+// moment and search text. Recent orders are cached to make scrolling cheap. Thread safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "view/document.h"
+
+namespace ashlar::view {
+
+enum class SortKey { kBytes, kMade, kFreed, kAge };
+
+inline constexpr uint32_t kMaxTableRows = 10'000;  // per response
+
+struct TableQuery {
+  SortKey sort = SortKey::kBytes;
+  bool descends = false;
+  uint32_t from = 0;
+  uint32_t count = 0;
+  std::optional<uint32_t> moment{};  // unset: the whole run
+  std::string search{};              // substring of a frame "name:file:line"; empty: no filter
+};
+
+class AllocationTable {
+ public:
+  // REQUIRES: `document` outlives the table.
+  explicit AllocationTable(const Document& document) : document_(document) {}
+
+  // As columns.
+  // REQUIRES: count <= kMaxTableRows, and the moment is below document.entry_count().
+  std::string rows(const TableQuery& query) const;
+  // A single row.
+  // REQUIRES: `id` is an allocation of the document.
+  std::string row(uint32_t id) const;
+
+ private:
+  using Order = std::vector<uint32_t>;  // ids, ascending by the key
+  struct CachedOrder {
+    SortKey sort{};
+    std::optional<uint32_t> moment{};
+    std::string search{};
+    std::shared_ptr<const Order> order{};
+  };
+
+  // Shared with requests that still use an order when it is evicted from the cache.
+  std::shared_ptr<const Order> order_for(const TableQuery& query) const;
+  Order find(const TableQuery& query) const;
+  std::vector<bool> stacks_with(std::string_view search) const;
+  void sort(SortKey key, Order& ids) const;
+  uint64_t age_of(const Allocation& allocation, bool has_times) const;
+
+  const Document& document_;
+  mutable Mutex mutex_;
+  mutable std::list<CachedOrder> cache_ ASHLAR_GUARDED_BY(mutex_);  // most recently used first
+};
+
+}  // namespace ashlar::view

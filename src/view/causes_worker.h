@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Computes causes.json for documents in the background, one at a time, on first request. Thread
+// safe.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "ashlar/status.h"
+#include "base/mutex.h"
+#include "http/response.h"
+#include "view/document.h"
+
+namespace ashlar::view {
+
+// Explains the gap between reserved and requested bytes, as JSON text. It polls `keep_going` from
+// any thread and returns early if that is false.
+using ComputeCauses = std::function<Result<std::string>(const DeviceRecording& recording,
+                                                        const std::function<bool()>& keep_going)>;
+
+class CausesWorker {
+ public:
+  explicit CausesWorker(ComputeCauses compute) : compute_(std::move(compute)) {}
+  // Cancels the computation in progress and waits for it.
+  ~CausesWorker();
+  CausesWorker(const CausesWorker&) = delete;
+  CausesWorker& operator=(const CausesWorker&) = delete;
+
+  // Returns the response; 202 until it is ready.
+  // REQUIRES: `document` outlives this object.
+  http::Response poll(const Document& document);
+  // The same, but waits until it is ready.
+  http::Response wait(const Document& document);
+
+ private:
+  struct Job {
+    bool is_done = false;
+    http::Response response{};
+  };
+
+  Job& start_locked(const Document& document) ASHLAR_REQUIRES(mutex_);
+  void work();
+  http::Response compute(const Document& document) const;
+  bool keep_going() const;
+
+  const ComputeCauses compute_;
+  mutable Mutex mutex_;
+  std::condition_variable changed_;
+  std::map<const Document*, Job> jobs_ ASHLAR_GUARDED_BY(mutex_);
+  std::list<const Document*> queue_ ASHLAR_GUARDED_BY(mutex_);
+  std::thread worker_ ASHLAR_GUARDED_BY(mutex_);  // started by the first request
+  bool is_stopping_ ASHLAR_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ashlar::view

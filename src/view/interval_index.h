@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds the intervals that contain a moment, such as the allocations that are live after an entry.
+// Checkpoints list the intervals at some moments, so that the time for a query depends on the
+// number of results and not on the length of the trace. All checkpoints together have at most as
+// many elements as the trace. Immutable and therefore thread safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ashlar::view {
+
+inline constexpr uint32_t kNever = UINT32_MAX;  // no entry, or no index
+
+// The moments [begin, end).
+struct EntryInterval {
+  uint32_t begin = 0;
+  uint32_t end = kNever;
+
+  bool contains(uint32_t moment) const { return begin <= moment && moment < end; }
+};
+
+class IntervalIndex {
+ public:
+  IntervalIndex() = default;
+  // REQUIRES: `all` is sorted by begin.
+  IntervalIndex(std::vector<EntryInterval> all, uint32_t entry_count);
+
+  const std::vector<EntryInterval>& all() const { return all_; }
+  // Indexes in all() of the intervals that contain the moment, ascending.
+  std::vector<uint32_t> at(uint32_t moment) const;
+  // The first index in all() of an interval that begins after the moment.
+  uint32_t first_after(uint32_t moment) const;
+
+ private:
+  struct List {
+    uint32_t moment = 0;
+    size_t begin = 0;  // index in listed_; the end is the next list's begin
+  };
+
+  std::vector<EntryInterval> all_{};
+  std::vector<List> lists_{};  // the last one is an empty sentinel
+  std::vector<uint32_t> listed_{};
+};
+
+}  // namespace ashlar::view

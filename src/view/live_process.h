@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The interface to a running process that the viewer monitors.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/recording.h"
+#include "ashlar/status.h"
+
+namespace ashlar::view {
+
+// Implementations are thread safe.
+class LiveProcess {
+ public:
+  virtual ~LiveProcess() = default;
+  // The current statistics as JSON text (docs/formats/view.md).
+  // kPeerLost: the process has exited. kTimeout: it does not respond.
+  virtual Result<std::string> stats() = 0;
+  // Takes a snapshot of each allocator. Errors as for stats().
+  virtual Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() = 0;
+};
+
+}  // namespace ashlar::view

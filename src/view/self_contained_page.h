@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes a self-contained HTML file: the page with as many embedded responses as fit, overviews
+// before details. It opens offline.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "ashlar/status.h"
+#include "view/viewer.h"
+
+namespace ashlar::view {
+
+inline constexpr std::string_view kResponsesMarker = "<!--ashlar:answers-->";
+
+inline constexpr size_t kMailableBytes = 8'000'000;  // small enough for mail and CI artifacts
+
+// Required responses are included even if the file then exceeds `max_bytes`.
+// kInvalidArgument: the page does not contain kResponsesMarker.
+Result<std::string> self_contained_page(const Viewer& view, std::string_view page,
+                                        size_t max_bytes = kMailableBytes);
+
+// Exposed for tests.
+std::string base64(std::string_view bytes);
+std::string compress(std::string_view bytes);  // zlib, RFC 1950
+
+}  // namespace ashlar::view

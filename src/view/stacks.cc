@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serialization of stacks.
+#include "view/stacks.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "analysis/timeline.h"
+#include "view/columns.h"
+#include "view/json_text.h"
+
+namespace ashlar::view {
+
+std::string stacks_json(const Document& document) {
+  using Json = nlohmann::ordered_json;
+  const StackIndex& index = document.recording().stacks();
+  std::map<const Frame*, uint32_t> numbers;
+  Json frames = Json::array();
+  Json stacks = Json::array();
+  for (uint32_t i = 0; i < index.size(); ++i) {
+    std::vector<const Frame*> outermost_first = index.frames(i);
+    std::reverse(outermost_first.begin(), outermost_first.end());
+    Json stack = Json::array();
+    for (const Frame* frame : outermost_first) {
+      const auto [place, is_new] = numbers.try_emplace(frame, frames.size());
+      if (is_new) frames.push_back({frame->name, frame->filename, frame->line});
+      stack.push_back(place->second);
+    }
+    stacks.push_back(std::move(stack));
+  }
+  return json_text({{"frames", frames}, {"stacks", stacks}});
+}
+
+std::string stacks_at(const Document& document, uint32_t moment) {
+  std::vector<uint32_t> present;
+  for (const uint32_t rank : document.intervals().at(moment)) {
+    present.push_back(document.ids()[rank]);
+  }
+  std::vector<uint32_t> stacks;
+  std::vector<double> bytes;
+  std::vector<uint32_t> counts;
+  for (const StackTotal& total :
+       group_by_stack(document.allocations(), present, document.recording().stack_numbers())) {
+    stacks.push_back(total.stack);
+    bytes.push_back(static_cast<double>(total.bytes));
+    counts.push_back(static_cast<uint32_t>(total.count));
+  }
+  Columns columns;
+  columns.add("stack", stacks);
+  columns.add("bytes", bytes);
+  columns.add("count", counts);
+  return columns.take();
+}
+
+}  // namespace ashlar::view

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stacks of a document, and live bytes by stack at a moment. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "view/document.h"
+
+namespace ashlar::view {
+
+// stacks.json: all stacks of the recording.
+std::string stacks_json(const Document& document);
+
+// Live bytes by stack as columns, largest first. The sums are those of `ashlar report` at the peak.
+// REQUIRES: moment < document.entry_count().
+std::string stacks_at(const Document& document, uint32_t moment);
+
+}  // namespace ashlar::view

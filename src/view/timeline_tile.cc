@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds the allocations that are live at one of a tile's moments, with their first and last
+// columns: those that are live at the first moment, then one pass over those allocated within the
+// tile.
+#include "view/timeline_tile.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "view/allocation_columns.h"
+#include "view/columns.h"
+
+namespace ashlar::view {
+namespace {
+
+// An allocation that is visible in the columns [begin, end) of a tile.
+struct Shown {
+  uint32_t rank = 0;
+  uint32_t begin = 0;
+  uint32_t end = 0;  // the number of columns if it outlives the tile
+};
+
+struct Column {
+  EntryRange range{};
+  Extremes extremes{};
+};
+
+std::vector<Column> columns_of(const Document& document, TileId place) {
+  const uint32_t entry_count = document.entry_count();
+  const uint64_t width = uint64_t{1} << (level_count(entry_count) - 1 - place.level);
+  std::vector<Column> columns;
+  for (uint64_t i = 0; i < kTileColumns; ++i) {
+    const uint64_t begin = (place.index * uint64_t{kTileColumns} + i) * width;
+    if (begin >= entry_count) break;
+    const EntryRange range{static_cast<uint32_t>(begin),
+                           static_cast<uint32_t>(std::min<uint64_t>(begin + width, entry_count))};
+    columns.push_back({range, document.requested().extremes(range)});
+  }
+  return columns;
+}
+
+std::vector<uint32_t> moments_of(const std::vector<Column>& columns) {
+  std::vector<uint32_t> moments;
+  for (const Column& column : columns) moments.push_back(column.extremes.highest_at);
+  return moments;
+}
+
+// Calls visit(Shown) for all allocations that are live at one of the moments and satisfy
+// admits(rank), oldest first.
+template <typename Admits, typename Visit>
+void for_each_shown(const Document& document, const std::vector<uint32_t>& moments, Admits admits,
+                    Visit visit) {
+  const std::vector<EntryInterval>& intervals = document.intervals().all();
+  const auto column_after = [&](uint32_t end, uint32_t from) {
+    if (end > moments.back()) return static_cast<uint32_t>(moments.size());
+    const auto found = std::lower_bound(moments.begin() + from, moments.end(), end);
+    return static_cast<uint32_t>(found - moments.begin());
+  };
+  for (const uint32_t rank : document.intervals().at(moments.front())) {
+    if (admits(rank)) visit(Shown{rank, 0, column_after(intervals[rank].end, 0)});
+  }
+  uint32_t column = 0;
+  for (uint32_t rank = document.intervals().first_after(moments.front());
+       rank < intervals.size() && intervals[rank].begin <= moments.back(); ++rank) {
+    while (moments[column] < intervals[rank].begin) ++column;
+    if (intervals[rank].end <= moments[column] || !admits(rank)) continue;
+    visit(Shown{rank, column, column_after(intervals[rank].end, column)});
+  }
+}
+
+std::vector<Shown> find_shown(const Document& document, const std::vector<uint32_t>& moments,
+                              uint64_t least_bytes) {
+  const std::vector<uint64_t>& bytes = document.bytes();
+  std::vector<Shown> shown;
+  for_each_shown(
+      document, moments, [&](uint32_t rank) { return bytes[rank] >= least_bytes; },
+      [&](const Shown& each) { shown.push_back(each); });
+  if (shown.size() <= kMaxTileRows) return shown;
+  const auto is_greater = [&](const Shown& a, const Shown& b) {
+    return std::pair(bytes[a.rank], b.rank) > std::pair(bytes[b.rank], a.rank);
+  };
+  std::nth_element(shown.begin(), shown.begin() + kMaxTileRows, shown.end(), is_greater);
+  shown.resize(kMaxTileRows);
+  std::sort(shown.begin(), shown.end(),
+            [](const Shown& a, const Shown& b) { return a.rank < b.rank; });
+  return shown;
+}
+
+void add_sums(const Document& document, const std::vector<Column>& columns, Columns& response) {
+  const std::vector<uint32_t> moments = moments_of(columns);
+  response.add("entry", moments);
+  response.add("time_us", moments, [&](uint32_t at) { return document.time_us(at); });
+  response.add("requested", moments,
+               [&](uint32_t at) { return static_cast<double>(document.requested().at(at)); });
+  response.add("allocated", moments,
+               [&](uint32_t at) { return static_cast<double>(document.allocated_at(at)); });
+  response.add("reserved", moments,
+               [&](uint32_t at) { return static_cast<double>(document.reserved_at(at)); });
+  response.add("reserved_high", columns, [&](const Column& each) {
+    return static_cast<double>(document.max_reserved(each.range));
+  });
+  response.add("requested_low", columns,
+               [](const Column& each) { return static_cast<double>(each.extremes.lowest); });
+}
+
+// By column: bytes of the allocations that are not shown individually.
+std::vector<double> rest_of(const Document& document, const std::vector<uint32_t>& moments,
+                            const std::vector<Shown>& shown) {
+  std::vector<uint64_t> changes(moments.size() + 1);
+  for (const Shown& each : shown) {
+    changes[each.begin] += document.bytes()[each.rank];
+    changes[each.end] -= document.bytes()[each.rank];
+  }
+  std::vector<double> rest;
+  uint64_t now = 0;
+  for (size_t column = 0; column < moments.size(); ++column) {
+    now += changes[column];
+    const uint64_t requested = document.requested().at(moments[column]);
+    rest.push_back(static_cast<double>(requested - std::min(now, requested)));
+  }
+  return rest;
+}
+
+// Rows are sorted by age, so additions of a column are in the order of rows.
+void add_changes(const std::vector<Shown>& shown, uint32_t column_count, Columns& response) {
+  std::vector<uint32_t> first;
+  std::vector<uint32_t> leaving;
+  for (uint32_t row = 0; row < shown.size(); ++row) {
+    if (shown[row].begin == 0) first.push_back(row);
+    if (shown[row].end < column_count) leaving.push_back(row);
+  }
+  std::stable_sort(leaving.begin(), leaving.end(),
+                   [&](uint32_t a, uint32_t b) { return shown[a].end < shown[b].end; });
+  std::vector<uint16_t> columns;
+  std::vector<uint32_t> rows;
+  std::vector<uint8_t> comes;
+  const auto change = [&](uint32_t column, uint32_t row, uint8_t is_coming) {
+    columns.push_back(static_cast<uint16_t>(column));
+    rows.push_back(row);
+    comes.push_back(is_coming);
+  };
+  auto next = static_cast<uint32_t>(first.size());  // rows of the first column are the oldest
+  size_t left = 0;
+  for (uint32_t column = 1; column < column_count; ++column) {
+    for (; left < leaving.size() && shown[leaving[left]].end == column; ++left) {
+      change(column, leaving[left], 0);
+    }
+    for (; next < shown.size() && shown[next].begin == column; ++next) change(column, next, 1);
+  }
+  response.add("first", first);
+  response.add("change_column", columns);
+  response.add("change_row", rows);
+  response.add("change_comes", comes);
+}
+
+}  // namespace
+
+uint32_t level_count(uint32_t entry_count) {
+  uint32_t levels = 1;
+  while ((uint64_t{kTileColumns} << (levels - 1)) < entry_count) ++levels;
+  return levels;
+}
+
+uint32_t tile_count(uint32_t entry_count, uint32_t level) {
+  const uint64_t entries = uint64_t{kTileColumns} << (level_count(entry_count) - 1 - level);
+  return static_cast<uint32_t>((entry_count + entries - 1) / entries);
+}
+
+uint64_t least_shown_bytes(const Document& document, uint32_t detail) {
+  const uint64_t peak_bytes = document.requested().at(document.peak());
+  return std::max<uint64_t>((peak_bytes >> 10) >> (2 * detail), 1);
+}
+
+std::vector<uint32_t> tile_moments(const Document& document, TileId place) {
+  return moments_of(columns_of(document, place));
+}
+
+std::string tile_by_allocation(const Document& document, TileId place, uint32_t detail) {
+  const std::vector<Column> columns = columns_of(document, place);
+  const std::vector<uint32_t> moments = moments_of(columns);
+  const std::vector<Shown> shown =
+      find_shown(document, moments, least_shown_bytes(document, detail));
+  Columns response;
+  add_sums(document, columns, response);
+  response.add("small", rest_of(document, moments, shown));
+  add_changes(shown, static_cast<uint32_t>(columns.size()), response);
+  std::vector<uint32_t> ids;
+  for (const Shown& each : shown) ids.push_back(document.ids()[each.rank]);
+  add_allocations(document, ids, response);
+  return response.take();
+}
+
+std::string tile_by_group(const Document& document, TileId place, Grouping grouping) {
+  const std::vector<Column> columns = columns_of(document, place);
+  const std::vector<uint32_t> moments = moments_of(columns);
+  const GroupRanking& groups = document.groups(grouping);
+  std::vector<uint32_t> rows = groups.shown();
+  if (groups.has_others()) rows.push_back(kNever);
+  // Collects changes per row, with one extra column for allocations that outlive the tile, then
+  // sums them up.
+  const size_t stride = columns.size() + 1;
+  std::vector<uint64_t> sums((groups.shown().size() + 1) * stride);
+  for_each_shown(
+      document, moments, [](uint32_t) { return true; },
+      [&](const Shown& each) {
+        uint64_t* row = &sums[groups.row_of()[each.rank] * stride];
+        row[each.begin] += document.bytes()[each.rank];
+        row[each.end] -= document.bytes()[each.rank];
+      });
+  std::vector<double> bytes;
+  bytes.reserve(rows.size() * columns.size());
+  for (size_t row = 0; row < rows.size(); ++row) {
+    uint64_t now = 0;
+    for (size_t column = 0; column < columns.size(); ++column) {
+      now += sums[row * stride + column];
+      bytes.push_back(static_cast<double>(now));
+    }
+  }
+  Columns response;
+  add_sums(document, columns, response);
+  response.add("group", rows);
+  response.add("bytes", bytes);
+  return response.take();
+}
+
+}  // namespace ashlar::view

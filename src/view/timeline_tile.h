@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tiles of the timeline: fixed numbers of columns at a given resolution. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "view/document.h"
+
+namespace ashlar::view {
+
+inline constexpr uint32_t kTileColumns = 512;
+inline constexpr uint32_t kMaxDetail = 4;
+// Maximum number of allocations in a tile. Beyond it, only the largest are included.
+inline constexpr size_t kMaxTileRows = 40'000;
+
+struct TileId {
+  uint32_t level = 0;
+  uint32_t index = 0;
+};
+
+// The number of levels. Level 0 is one tile; in the last level, a column is an entry.
+uint32_t level_count(uint32_t entry_count);
+// The number of tiles in a level.
+// REQUIRES: level < level_count(entry_count).
+uint32_t tile_count(uint32_t entry_count, uint32_t level);
+
+// As columns.
+// REQUIRES: the tile exists, and detail <= kMaxDetail.
+std::string tile_by_allocation(const Document& document, TileId place, uint32_t detail);
+std::string tile_by_group(const Document& document, TileId place, Grouping grouping);
+
+// The moments that the columns of a tile represent, ascending.
+std::vector<uint32_t> tile_moments(const Document& document, TileId place);
+
+// The minimum size of allocations that are shown individually.
+uint64_t least_shown_bytes(const Document& document, uint32_t detail);
+
+}  // namespace ashlar::view

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parses requests, validates their arguments and dispatches them.
+#include "view/viewer.h"
+
+#include <charconv>
+#include <optional>
+
+#include "base/text.h"
+#include "http/request.h"
+#include "view/address_map.h"
+#include "view/scene.h"
+#include "view/stacks.h"
+#include "view/timeline_tile.h"
+
+namespace ashlar::view {
+namespace {
+
+using http::Response;
+using http::error_response;
+
+constexpr std::string_view kColumnsType = "application/octet-stream";
+constexpr size_t kMaxSearchBytes = 1024;
+constexpr std::string_view kUnknown = "unknown request";
+
+Response columns(std::string body) {
+  return {.code = 200, .type = kColumnsType, .body = std::move(body)};
+}
+Response json(std::string body) {
+  Response response;
+  response.body = std::move(body);
+  return response;
+}
+
+std::optional<uint32_t> number(std::optional<std::string_view> text) {
+  if (!text || text->empty()) return std::nullopt;
+  uint32_t value = 0;
+  const char* end = text->data() + text->size();
+  const auto [stopped, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc() || stopped != end) return std::nullopt;
+  return value;
+}
+
+// The arguments of a request. The first error is kept.
+class Arguments {
+ public:
+  explicit Arguments(std::string_view query) : query_(query) {}
+
+  // An integer below `end`.
+  uint32_t natural(std::string_view name, uint64_t end) {
+    const std::optional<uint32_t> value = number(http::argument(query_, name));
+    if (value && *value < end) return *value;
+    if (why_.empty()) {
+      why_ = text(name, " is not an integer below ", end);
+    }
+    return 0;
+  }
+
+  // The index of the value in `known`.
+  size_t word(std::string_view name, std::initializer_list<std::string_view> known) {
+    const std::optional<std::string_view> value = http::argument(query_, name);
+    size_t place = 0;
+    for (const std::string_view each : known) {
+      if (value == each) return place;
+      ++place;
+    }
+    if (why_.empty()) why_ = text(name, " is missing or has an unknown value");
+    return 0;
+  }
+
+  std::string decoded(std::string_view name) {
+    const std::optional<std::string_view> value = http::argument(query_, name);
+    std::optional<std::string> plain;
+    if (value && value->size() <= kMaxSearchBytes) plain = http::percent_decoded(*value);
+    if (!plain && why_.empty()) why_ = text(name, " is missing, too long, or not percent-encoded");
+    return plain.value_or("");
+  }
+
+  bool is(std::string_view name, std::string_view value) const {
+    return http::argument(query_, name) == value;
+  }
+
+  bool ok() const { return why_.empty(); }
+  Response refused() const { return error_response(400, why_); }
+
+ private:
+  std::string_view query_;
+  std::string why_{};
+};
+
+Response answer_tile(const Document& document, Arguments arguments) {
+  const size_t by = arguments.word("by", {"allocation", "stack", "stream", "pool"});
+  const uint32_t entries = document.entry_count();
+  const uint32_t level = arguments.natural("level", level_count(entries));
+  const uint32_t index = arguments.natural("index", tile_count(entries, level));
+  const uint32_t detail = arguments.natural("detail", by == 0 ? kMaxDetail + 1 : 1);
+  if (!arguments.ok()) return arguments.refused();
+  const TileId place{level, index};
+  if (by == 0) return columns(tile_by_allocation(document, place, detail));
+  return columns(tile_by_group(document, place, static_cast<Grouping>(by - 1)));
+}
+
+Response answer_table(const Document& document, const AllocationTable& table, Arguments arguments) {
+  TableQuery query;
+  query.sort = static_cast<SortKey>(arguments.word("sort", {"bytes", "made", "freed", "age"}));
+  query.descends = arguments.word("order", {"up", "down"}) == 1;
+  query.from = arguments.natural("from", uint64_t{1} << 32);
+  query.count = arguments.natural("count", kMaxTableRows + 1);
+  if (!arguments.is("at", "all")) {
+    query.moment = arguments.natural("at", document.entry_count());
+  }
+  query.search = arguments.decoded("search");
+  return arguments.ok() ? columns(table.rows(query)) : arguments.refused();
+}
+
+}  // namespace
+
+Result<std::vector<uint32_t>> Viewer::add(const std::shared_ptr<const Recording>& recording) {
+  std::vector<std::unique_ptr<const LoadedDocument>> made;
+  for (const DeviceIndex device : recording->devices()) {
+    made.push_back(std::make_unique<const LoadedDocument>(Document(recording, device)));
+  }
+  MutexLock lock(mutex_);
+  if (documents_.size() + made.size() > kMaxDocuments) {
+    return Status::invalid_argument(text("too many documents: ", documents_.size(),
+                                         " are open (at most ", kMaxDocuments,
+                                         "); start another viewer"));
+  }
+  std::vector<uint32_t> numbers;
+  for (std::unique_ptr<const LoadedDocument>& each : made) {
+    numbers.push_back(static_cast<uint32_t>(documents_.size()));
+    documents_.push_back(std::move(each));
+  }
+  return numbers;
+}
+
+Response Viewer::respond(std::string_view path, std::string_view query) const {
+  if (path == "scene.json") return scene();
+  const Found found = find(path);
+  if (found.loaded == nullptr) {
+    return error_response(404, path.starts_with("d/") ? "no such document" : kUnknown);
+  }
+  const Document& document = found.loaded->document;
+  const AllocationTable& table = found.loaded->table;
+  Arguments arguments(query);
+  if (found.resource == "tile") return answer_tile(document, arguments);
+  if (found.resource == "stacks.json") return json(stacks_json(document));
+  if (found.resource == "causes.json") return causes_.poll(document);
+  if (found.resource == "allocations") return answer_table(document, table, arguments);
+  if (found.resource == "allocation") {
+    const uint32_t id = arguments.natural("id", document.allocations().all.size());
+    return arguments.ok() ? columns(table.row(id)) : arguments.refused();
+  }
+  if (found.resource != "map" && found.resource != "stacks") return error_response(404, kUnknown);
+  const uint32_t moment = arguments.natural("at", document.entry_count());
+  if (!arguments.ok()) return arguments.refused();
+  return columns(found.resource == "map" ? map_at(document, moment) : stacks_at(document, moment));
+}
+
+Response Viewer::wait_for_response(std::string_view path, std::string_view query) const {
+  const Found found = find(path);
+  const bool takes_long = found.loaded != nullptr && found.resource == "causes.json";
+  return takes_long ? causes_.wait(found.loaded->document) : respond(path, query);
+}
+
+std::vector<const Document*> Viewer::documents() const {
+  MutexLock lock(mutex_);
+  std::vector<const Document*> all;
+  for (const auto& each : documents_) all.push_back(&each->document);
+  return all;
+}
+
+// "d/0/tile"
+Viewer::Found Viewer::find(std::string_view path) const {
+  if (!path.starts_with("d/")) return {};
+  const size_t slash = std::min(path.find('/', 2), path.size());
+  const std::optional<uint32_t> wanted = number(path.substr(2, slash - 2));
+  MutexLock lock(mutex_);
+  if (!wanted || *wanted >= documents_.size()) return {};
+  return {documents_[*wanted].get(), path.substr(std::min(slash + 1, path.size()))};
+}
+
+Response Viewer::scene() const {
+  std::vector<SceneDocument> shown;
+  for (const Document* document : documents()) shown.push_back({.document = document});
+  return json(scene_json(shown, {.program = program_, .live = live_}));
+}
+
+}  // namespace ashlar::view

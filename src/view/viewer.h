@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The open documents and the responses to all requests of docs/formats/view.md, for the HTTP server
+// and for self-contained files. Documents are added and never removed. Thread safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ashlar/status.h"
+#include "base/mutex.h"
+#include "http/response.h"
+#include "view/allocation_table.h"
+#include "view/causes_worker.h"
+#include "view/document.h"
+
+namespace ashlar::view {
+
+inline constexpr size_t kMaxDocuments = 1024;
+
+class Viewer {
+ public:
+  // `program` is the name and version of the tool. `live` is the name of the monitored process;
+  // empty: none.
+  Viewer(std::string program, ComputeCauses compute_causes, std::string live = {})
+      : program_(std::move(program)), live_(std::move(live)), causes_(std::move(compute_causes)) {}
+
+  // Adds one document per device and returns their numbers.
+  // kInvalidArgument: there would be more than kMaxDocuments.
+  Result<std::vector<uint32_t>> add(const std::shared_ptr<const Recording>& recording);
+
+  // Responds to a request such as "d/0/tile" with the query
+  // "by=allocation&level=0&index=0&detail=0". Unknown requests get 404 and invalid arguments 400,
+  // with {"error": "one sentence"}.
+  http::Response respond(std::string_view path, std::string_view query) const;
+
+  // The same, but waits for responses that are computed in the background.
+  http::Response wait_for_response(std::string_view path, std::string_view query) const;
+
+  // By number.
+  std::vector<const Document*> documents() const;
+  const std::string& program() const { return program_; }
+
+ private:
+  struct LoadedDocument {
+    Document document;
+    AllocationTable table;
+    explicit LoadedDocument(Document made) : document(std::move(made)), table(document) {}
+  };
+
+  struct Found {
+    const LoadedDocument* loaded = nullptr;
+    std::string_view resource{};  // the rest of the path
+  };
+  // The document that the path refers to; null if there is none.
+  Found find(std::string_view path) const;
+  http::Response scene() const;
+
+  const std::string program_;
+  const std::string live_;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<const LoadedDocument>> documents_ ASHLAR_GUARDED_BY(mutex_);
+  // Destroyed before the documents that it refers to.
+  mutable CausesWorker causes_;
+};
+
+}  // namespace ashlar::view

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests of the page, and the HTTP handler.
+#include "view/viewer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+#include "analysis/timeline.h"
+#include "format/snapshot_pickle.h"
+#include "unit/analysis/trace_builder.h"
+#include "unit/view/columns_reader.h"
+#include "unit/view/random_run.h"
+#include "view/page_handler.h"
+
+namespace ashlar::view {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+Result<std::string> no_causes(const DeviceRecording& /*recording*/,
+                              const std::function<bool()>& /*asked*/) {
+  return std::string("{\"causes\": 1}");
+}
+
+class ViewerTest : public ::testing::Test {
+ protected:
+  void add(Snapshot snapshot, const std::string& name = "run.pickle") {
+    ASSERT_TRUE(view_.add(Recording::create(name, std::move(snapshot))).ok());
+  }
+  http::Response ask(const std::string& request) const {
+    const size_t mark = std::min(request.find('?'), request.size());
+    return view_.respond(request.substr(0, mark),
+                         request.substr(std::min(mark + 1, request.size())));
+  }
+  json scene() const { return json::parse(ask("scene.json").body); }
+
+  Viewer view_{"ashlar 1.2.3", no_causes};
+};
+
+TEST_F(ViewerTest, SceneDescribesTheDocuments) {
+  TraceBuilder trace;
+  trace.act(TraceAction::kSegmentAlloc, 1 << 20, 4096)
+      .alloc(1 << 20, 1000)
+      .alloc(2 << 20, 24, 0x55)
+      .free(1 << 20, 1000)
+      .act(TraceAction::kOom, 77, 4096);
+  trace.snapshot().annotations = {{DeviceIndex(), 2, {{"stage", "START"}, {"name", "step"}}}};
+  add(trace.snapshot());
+  const json found = scene();
+  EXPECT_EQ(found["version"], 1);
+  EXPECT_EQ(found["program"], "ashlar 1.2.3");
+  const json& document = found["documents"][0];
+  EXPECT_EQ(document["name"], "run.pickle");
+  EXPECT_EQ(document["entries"], 6);
+  EXPECT_EQ(document["levels"], 1);
+  EXPECT_EQ(document["columns"], 512);
+  EXPECT_EQ(document["first_us"], 1);
+  EXPECT_EQ(document["last_us"], 6);
+  EXPECT_EQ(document["peak"],
+            (json{{"entry", 2}, {"requested", 1024}, {"allocated", 1536}, {"reserved", 4096}}));
+  EXPECT_EQ(document["reserved_peak"],
+            (json{{"entry", 1}, {"reserved", 4096}, {"requested", 1000}}))
+      << "when it was reached, with the allocation that it was for";
+  EXPECT_EQ(document["lower_bound"], 1024);
+  EXPECT_EQ(document["streams"], (json{"0", "0x55"}));
+  EXPECT_EQ(document["pools"], (json{"default"}));
+  EXPECT_EQ(document["annotations"], (json::array({{{"entry", 1}, {"text", "step START"}}})));
+  EXPECT_EQ(document["annotation_count"], 1);
+  EXPECT_EQ(document["ooms"], (json::array({{{"entry", 5}, {"wanted", 4096}, {"free", 77}}})));
+  EXPECT_EQ(document["oom_count"], 1);
+  EXPECT_EQ(document["allocations"], 2);
+  EXPECT_EQ(document["moments"], json());
+}
+
+TEST_F(ViewerTest, SceneTruncatesMarksButCountsAll) {
+  TraceBuilder trace;
+  for (int i = 0; i < 12'000; ++i) trace.act(TraceAction::kAnnotate, 0, 0);
+  for (int i = 0; i < 10'001; ++i) trace.act(TraceAction::kOom, 77, 4096);
+  trace.snapshot().annotations = {{DeviceIndex(), 22'000, {{"name", "the end"}}}};
+  add(trace.snapshot());
+  const json document = scene()["documents"][0];
+  EXPECT_EQ(document["annotation_count"], 12'001);
+  ASSERT_EQ(document["annotations"].size(), 10'000U);
+  EXPECT_EQ(document["annotations"].back()["entry"], 9'999) << "they leave no gap";
+  EXPECT_EQ(document["oom_count"], 10'001);
+  ASSERT_EQ(document["ooms"].size(), 10'000U);
+  EXPECT_EQ(document["ooms"].back()["entry"], 21'999);
+}
+
+TEST_F(ViewerTest, PutsAnInitialReservedPeakAtTheRequestedPeak) {
+  TraceBuilder trace;
+  trace.ends_with(1 << 20, 4096, SnapshotBlockState::kInactive)
+      .alloc(1 << 20, 512)
+      .alloc((1 << 20) + 512, 1024)
+      .free(1 << 20, 512)
+      .free((1 << 20) + 512, 1024);
+  add(trace.snapshot());
+  EXPECT_EQ(scene()["documents"][0]["reserved_peak"],
+            (json{{"entry", 1}, {"reserved", 4096}, {"requested", 1536}}));
+}
+
+TEST_F(ViewerTest, MakesOneDocumentPerDevice) {
+  Snapshot snapshot = random_snapshot({.seed = 1, .entry_count = 50});
+  snapshot.device_traces.push_back(snapshot.device_traces[0]);
+  add(snapshot);
+  add(random_snapshot({.seed = 2, .entry_count = 10}), "other.pickle");
+  const json documents = scene()["documents"];
+  ASSERT_EQ(documents.size(), 3U);
+  EXPECT_EQ(documents[1]["device"], 1);
+  EXPECT_EQ(documents[2]["name"], "other.pickle");
+}
+
+TEST_F(ViewerTest, HasOneMomentWithoutHistory) {
+  TraceBuilder trace;
+  trace.ends_with(1 << 20, 4096, SnapshotBlockState::kAllocated);
+  trace.snapshot().device_traces.clear();
+  add(trace.snapshot());
+  const json document = scene()["documents"][0];
+  EXPECT_EQ(document["entries"], 1);
+  EXPECT_EQ(document["has_history"], false);
+  EXPECT_EQ(document["first_us"], json());
+  EXPECT_EQ(document["peak"]["requested"], 4096);
+  EXPECT_EQ(ColumnsReader(ask("d/0/map?at=0").body).column<double>("block_requested"),
+            (std::vector<double>{4096}));
+  EXPECT_EQ(ask("d/0/causes.json").code, 404);
+}
+
+TEST_F(ViewerTest, AcceptsAnEmptySnapshot) {
+  add({});
+  EXPECT_EQ(scene()["documents"][0]["entries"], 1);
+  EXPECT_EQ(ask("d/0/tile?by=allocation&level=0&index=0&detail=0").code, 200);
+  EXPECT_EQ(ask("d/0/tile?by=stack&level=0&index=0&detail=0").code, 200);
+  EXPECT_EQ(ask("d/0/map?at=0").code, 200);
+}
+
+TEST_F(ViewerTest, ListsStacksOutermostFirst) {
+  add(random_snapshot({.seed = 1, .entry_count = 50}));
+  const json found = json::parse(ask("d/0/stacks.json").body);
+  const json stack = found["stacks"][1];
+  ASSERT_EQ(stack.size(), 2U);
+  EXPECT_EQ(found["frames"][stack[0].get<size_t>()], (json{"outer", "b.py", 2}));
+  EXPECT_EQ(found["frames"][stack[1].get<size_t>()], (json{"inner", "a.py", 1}));
+  EXPECT_EQ(found["stacks"][0], json::array()) << "no stack";
+}
+
+TEST_F(ViewerTest, LiveBytesByStackAddUp) {
+  add(random_snapshot({.seed = 1, .entry_count = 800}));
+  const Document& document = *view_.documents()[0];
+  const ColumnsReader found(ask("d/0/stacks?at=500").body);
+  const auto bytes = found.column<double>("bytes");
+  EXPECT_TRUE(std::is_sorted(bytes.rbegin(), bytes.rend()));
+  EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0.0),
+            static_cast<double>(document.requested().at(500)));
+  const auto counts = found.column<uint32_t>("count");
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0U),
+            present_at(document.allocations(), 500).size());
+  EXPECT_EQ(found.column<uint32_t>("stack").size(), bytes.size());
+}
+
+TEST_F(ViewerTest, RejectsUnknownRequestsAndArguments) {
+  add(random_snapshot({.seed = 1, .entry_count = 1500}));
+  struct Row {
+    const char* request;
+    int code;
+  };
+  const Row rows[] = {
+      {"nothing", 404},
+      {"d", 404},
+      {"d/", 404},
+      {"d/0", 404},
+      {"d/0/", 404},
+      {"d/1/map?at=0", 404},
+      {"d/x/map?at=0", 404},
+      {"d/-1/map?at=0", 404},
+      {"d/4294967296/map?at=0", 404},
+      {"d/0/map", 400},
+      {"d/0/map?at=", 400},
+      {"d/0/map?at=1e3", 400},
+      {"d/0/map?at=-1", 400},
+      {"d/0/map?at=99999999", 400},
+      {"d/0/stacks?at=99999999999999999999", 400},
+      {"d/0/tile?by=colour&level=0&index=0&detail=0", 400},
+      {"d/0/tile?by=allocation&level=9&index=0&detail=0", 400},
+      {"d/0/tile?by=allocation&level=0&index=1&detail=0", 400},
+      {"d/0/tile?by=allocation&level=0&index=0&detail=5", 400},
+      {"d/0/tile?by=stack&level=0&index=0&detail=1", 400},
+      {"d/0/allocation?id=99999999", 400},
+      {"d/0/allocations?sort=bytes&order=up&from=0&count=10001&at=all&search=", 400},
+      {"d/0/allocations?sort=size&order=up&from=0&count=10&at=all&search=", 400},
+      {"d/0/allocations?sort=bytes&order=up&from=0&count=10&at=all&search=%zz", 400},
+      {"d/0/allocations?sort=bytes&order=up&from=0&count=10&at=all", 400},
+      {"d/0/allocations?sort=bytes&order=up&from=0&count=10&at=all&search=", 200},
+      {"d/0/allocations?sort=age&order=down&from=0&count=10&at=7&search=a%20b", 200},
+      {"d/0/tile?by=pool&level=2&index=2&detail=0", 200},
+  };
+  for (const Row& row : rows) {
+    const http::Response answer = ask(row.request);
+    EXPECT_EQ(answer.code, row.code) << row.request << ": " << answer.body.substr(0, 200);
+    EXPECT_EQ(answer.code != 200, answer.body.starts_with("{\"error\": \"")) << row.request;
+  }
+}
+
+TEST_F(ViewerTest, RespondsWithCausesWhenReady) {
+  add(random_snapshot({.seed = 1, .entry_count = 50}));
+  http::Response answer = ask("d/0/causes.json");
+  EXPECT_TRUE(answer.code == 202 || answer.code == 200);
+  EXPECT_EQ(view_.wait_for_response("d/0/causes.json", "").body, "{\"causes\": 1}");
+  EXPECT_EQ(ask("d/0/causes.json").code, 200);
+}
+
+TEST(ViewerConcurrencyTest, ServesRequestsWhileDocumentsAreAdded) {
+  const ComputeCauses until_unwanted = [](const DeviceRecording&,
+                                          const std::function<bool()>& keep_going) {
+    while (keep_going()) std::this_thread::yield();
+    return Result<std::string>(Status::timeout("given up"));
+  };
+  Viewer view("ashlar", until_unwanted);
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    threads.emplace_back([&, seed] {
+      const auto added =
+          view.add(Recording::create("run", random_snapshot({.seed = seed, .entry_count = 600})));
+      ASSERT_TRUE(added.ok());
+      const std::string path = "d/" + std::to_string(added->front()) + "/";
+      EXPECT_EQ(view.respond(path + "causes.json", "").code, 202);
+      for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(view.respond(path + "tile", "by=allocation&level=0&index=0&detail=0").code, 200);
+        EXPECT_EQ(
+            view.respond("d/0/allocations", "sort=age&order=up&from=0&count=9&at=all&search=").code,
+            200);
+        EXPECT_EQ(view.respond("scene.json", "").code, 200);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(view.documents().size(), 4U);
+}
+
+class TextSink final : public ByteSink {
+ public:
+  Status write(std::string_view bytes) override {
+    text += bytes;
+    return {};
+  }
+  std::string text;
+};
+
+class PageHandlerTest : public ViewerTest {
+ protected:
+  http::Response get(std::string_view path) {
+    return handler_.handle({.method = http::Method::kGet, .path = path});
+  }
+  http::Response open(std::string_view query, std::string_view body) {
+    return handler_.handle({.method = http::Method::kPost, .path = "open", .query = query},
+                           std::make_unique<MemorySource>(body));
+  }
+
+  PageHandler handler_{view_, "<html></html>"};
+};
+
+TEST_F(PageHandlerTest, ReportsLoadingProgress) {
+  EXPECT_FALSE(handler_.has_been_requested());
+  EXPECT_EQ(get("").body, "<html></html>");
+  EXPECT_EQ(get("").type, "text/html; charset=utf-8");
+  EXPECT_TRUE(handler_.has_been_requested());
+  handler_.set_progress("reading run.pickle", 0.25);
+  EXPECT_EQ(get("scene.json").code, 202);
+  EXPECT_EQ(json::parse(get("scene.json").body),
+            (json{{"loading", "reading run.pickle"}, {"done", 0.25}}));
+  handler_.finish_loading();
+  EXPECT_EQ(get("scene.json").code, 200);
+}
+
+TEST_F(PageHandlerTest, ReportsALoadingError) {
+  handler_.set_error("run.pickle: \"byte\" 0");
+  EXPECT_EQ(get("scene.json").code, 400);
+  EXPECT_EQ(json::parse(get("scene.json").body), (json{{"error", "run.pickle: \"byte\" 0"}}));
+  EXPECT_FALSE(handler_.has_content());
+}
+
+TEST_F(PageHandlerTest, ShowsAnUploadAfterALoadingError) {
+  handler_.set_error("run.pickle: byte 0");
+  EXPECT_EQ(open("name=bad.pickle", "hello").code, 400);
+  EXPECT_EQ(get("scene.json").code, 400) << "still nothing to show";
+  TextSink file;
+  ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
+  EXPECT_EQ(open("name=good.pickle", file.text).code, 200);
+  EXPECT_EQ(get("scene.json").code, 200);
+  EXPECT_TRUE(handler_.has_content());
+}
+
+TEST_F(PageHandlerTest, KeepsLoadingDuringAnUpload) {
+  TextSink file;
+  ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
+  EXPECT_EQ(open("name=good.pickle", file.text).code, 200);
+  EXPECT_EQ(get("scene.json").code, 202);
+}
+
+TEST_F(PageHandlerTest, OpensAnUploadAsADocument) {
+  TextSink file;
+  ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
+  const http::Response answer = open("name=sent%20file.pickle", file.text);
+  EXPECT_EQ(answer.body, "{\"documents\":[0]}");
+  EXPECT_EQ(scene()["documents"][0]["name"], "sent file.pickle");
+  EXPECT_EQ(handler_.max_body_bytes({.path = "scene.json"}), 0U);
+  EXPECT_GT(handler_.max_body_bytes({.path = "open"}), uint64_t{1} << 30);
+}
+
+TEST_F(PageHandlerTest, RejectsAnInvalidUploadWithTheReadersMessage) {
+  const http::Response answer = open("name=bad.pickle", "hello");
+  EXPECT_EQ(answer.code, 400);
+  EXPECT_THAT(answer.body, HasSubstr("bad.pickle: byte 0: neither a pickle nor JSON"));
+  EXPECT_EQ(open("", "hello").code, 400);
+  EXPECT_TRUE(view_.documents().empty());
+}
+
+}  // namespace
+}  // namespace ashlar::view
