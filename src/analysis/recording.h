@@ -72,7 +72,7 @@ class Recording {
 };
 
 // The devices that a snapshot has a trace entry, a segment or an extent of, in ascending order.
-// Indexes that no file may contain (kMostDevices and above) are left out. A snapshot without any
+// Indexes that no file may contain (kMaxDevices and above) are left out. A snapshot without any
 // device counts as an empty recording of device 0.
 std::vector<DeviceIndex> devices_in(const Snapshot& snapshot);
 

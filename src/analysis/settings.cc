@@ -95,7 +95,7 @@ std::string engine_name(const AllocatorOptions& options) {
   return {};
 }
 
-std::string text_of(const Setting& setting, RecordedAllocator allocator_kind) {
+std::string format_setting(const Setting& setting, RecordedAllocator allocator_kind) {
   if (allocator_kind == RecordedAllocator::kPytorch && can_set(setting, allocator_kind))
     return setting.conf;
   const std::string engine = "engine:" + engine_name(setting.options);

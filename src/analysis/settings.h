@@ -31,7 +31,7 @@ std::string engine_name(const AllocatorOptions& options);
 
 // The complete option text for an allocator of this kind. It includes the engine, except for
 // PyTorch's own.
-std::string text_of(const Setting& setting, RecordedAllocator allocator_kind);
+std::string format_setting(const Setting& setting, RecordedAllocator allocator_kind);
 
 // Whether an allocator of this kind supports the setting. PyTorch has only the classic engine.
 bool can_set(const Setting& setting, RecordedAllocator allocator_kind);

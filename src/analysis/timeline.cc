@@ -181,9 +181,9 @@ std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<u
   for (uint32_t id = 0; id < allocations.all.size(); ++id) {
     const Allocation& allocation = allocations.all[id];
     const bool is_made = allocation.predates_trace() || (entry && allocation.made <= *entry);
-    const bool is_gone =
+    const bool is_freed =
         entry && allocation.completed != Allocation::kNever && allocation.completed <= *entry;
-    if (is_made && !is_gone) found.push_back(id);
+    if (is_made && !is_freed) found.push_back(id);
   }
   return found;
 }

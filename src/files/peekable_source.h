@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A source whose first bytes can be looked at before they are read.
+// A source that supports peeking at its first bytes. Not thread safe.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ class PeekableSource final : public ByteSource {
  public:
   explicit PeekableSource(std::unique_ptr<ByteSource> input) : input_(std::move(input)) {}
 
-  // The next `count` bytes, or fewer where the input ends; valid until the next call.
+  // Returns the next `count` bytes without consuming them, or fewer at the end of input. Valid
+  // until the next call.
   Result<std::string_view> peek(size_t count) {
     while (buffered_.size() < count) {
       std::string part(count - buffered_.size(), '\0');

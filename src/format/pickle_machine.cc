@@ -51,9 +51,9 @@ bool PickleStack::charge() {
 }
 
 Result<Value> PickleMachine::run() {
-  bool goes_on = start();
-  while (goes_on && !is_finished_) goes_on = step();
-  if (!goes_on) return failure_;
+  bool is_ok = start();
+  while (is_ok && !is_finished_) is_ok = step();
+  if (!is_ok) return failure_;
   return stack_.back();
 }
 

@@ -43,8 +43,8 @@ std::vector<Site> sites_of(const std::vector<SegmentPiece>& pieces) {
     }
     Site& site = sites[known->second];
     site.segment.range.bytes = piece.range.end() - site.segment.range.begin;
-    const bool goes_on = site.mapped.back().end() == piece.range.begin;
-    if (!goes_on) site.mapped.push_back({piece.range.begin, 0});
+    const bool is_adjacent = site.mapped.back().end() == piece.range.begin;
+    if (!is_adjacent) site.mapped.push_back({piece.range.begin, 0});
     site.mapped.back().bytes += piece.range.bytes;
   }
   return sites;

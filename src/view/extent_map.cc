@@ -41,9 +41,9 @@ class ExtentLocator {
   MapExtent locate(const SnapshotExtent& recorded) const {
     MapExtent extent{.recorded = &recorded};
     for (const SnapshotMapping& mapping : recorded.mappings) {
-      const bool was_there =
+      const bool existed =
           is_last_ || static_cast<double>(mapping.made_us) <= time_us_ + kClockErrorUs;
-      if (was_there) extent.places.push_back(mapping.address);
+      if (existed) extent.places.push_back(mapping.address);
     }
     if (is_last_) {
       extent.home = recorded.home;

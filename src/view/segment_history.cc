@@ -186,8 +186,8 @@ SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
     const auto last = static_cast<uint32_t>(trace.size() - 1);
     present.remove({DeviceAddress(), UINT64_MAX}, last);
     for (const SnapshotSegment& segment : snapshot.segments) {
-      const bool is_there = segment.device == device && !segment.is_paused;
-      if (is_there) present.add(piece_of(segment), last);
+      const bool exists = segment.device == device && !segment.is_paused;
+      if (exists) present.add(piece_of(segment), last);
     }
   }
   find_owners(views, present.all);

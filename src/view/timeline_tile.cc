@@ -70,11 +70,11 @@ void for_each_shown(const Document& document, const std::vector<uint32_t>& momen
 }
 
 std::vector<Shown> find_shown(const Document& document, const std::vector<uint32_t>& moments,
-                              uint64_t least_bytes) {
+                              uint64_t min_bytes) {
   const std::vector<uint64_t>& bytes = document.bytes();
   std::vector<Shown> shown;
   for_each_shown(
-      document, moments, [&](uint32_t rank) { return bytes[rank] >= least_bytes; },
+      document, moments, [&](uint32_t rank) { return bytes[rank] >= min_bytes; },
       [&](const Shown& each) { shown.push_back(each); });
   if (shown.size() <= kMaxTileRows) return shown;
   const auto is_greater = [&](const Shown& a, const Shown& b) {
@@ -167,7 +167,7 @@ uint32_t tile_count(uint32_t entry_count, uint32_t level) {
   return static_cast<uint32_t>((entry_count + entries - 1) / entries);
 }
 
-uint64_t least_shown_bytes(const Document& document, uint32_t detail) {
+uint64_t min_shown_bytes(const Document& document, uint32_t detail) {
   const uint64_t peak_bytes = document.requested().at(document.peak());
   return std::max<uint64_t>((peak_bytes >> 10) >> (2 * detail), 1);
 }
@@ -179,8 +179,7 @@ std::vector<uint32_t> tile_moments(const Document& document, TileId place) {
 std::string tile_by_allocation(const Document& document, TileId place, uint32_t detail) {
   const std::vector<Column> columns = columns_of(document, place);
   const std::vector<uint32_t> moments = moments_of(columns);
-  const std::vector<Shown> shown =
-      find_shown(document, moments, least_shown_bytes(document, detail));
+  const std::vector<Shown> shown = find_shown(document, moments, min_shown_bytes(document, detail));
   Columns response;
   add_sums(document, columns, response);
   response.add("small", rest_of(document, moments, shown));

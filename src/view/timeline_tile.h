@@ -38,6 +38,6 @@ std::string tile_by_group(const Document& document, TileId place, Grouping group
 std::vector<uint32_t> tile_moments(const Document& document, TileId place);
 
 // The minimum size of allocations that are shown individually.
-uint64_t least_shown_bytes(const Document& document, uint32_t detail);
+uint64_t min_shown_bytes(const Document& document, uint32_t detail);
 
 }  // namespace ashlar::view

@@ -4,9 +4,9 @@
 // serving the viewer or live monitoring. All responses must be complete and well-formed, errors
 // only without the token, and the same if all bytes are sent in one piece.
 //
-// The first line of an input is not sent. Its first character selects the server, see `asked`. Each
-// further character is a piece: '0' of one byte, '1' of two, '2' of four. The remaining bytes are
-// sent in one piece.
+// The first line of an input is not sent. Its first character selects the server, see
+// select_server(). Each further character is a piece: '0' of one byte, '1' of two, '2' of four. The
+// remaining bytes are sent in one piece.
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -62,7 +62,7 @@ class ShownSample final : public live::StatusSource {
   }
 };
 
-class WatchedSample final : public view::LiveProcess {
+class SampleProcess final : public view::LiveProcess {
  public:
   Result<std::string> stats() override { return std::string("{}"); }
   Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() override {
@@ -72,11 +72,11 @@ class WatchedSample final : public view::LiveProcess {
 
 class Page final : public http::Handler {
  public:
-  Page() { renew(); }
+  Page() { reset(); }
 
   // Documents are never removed, but every input must find the same state.
-  void forget_what_was_sent() {
-    if (view_->documents().size() > 1) renew();
+  void drop_uploads() {
+    if (view_->documents().size() > 1) reset();
   }
 
   http::Response handle(const http::Request& request) override { return page_->handle(request); }
@@ -88,17 +88,17 @@ class Page final : public http::Handler {
   }
 
  private:
-  void renew() {
+  void reset() {
     const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {
       return Result<std::string>("{}");
     };
     view_ = std::make_unique<view::Viewer>("ashlar", explain, "a process");
     ASHLAR_CHECK(view_->add(small_recording()).ok());
-    page_ = std::make_unique<view::PageHandler>(*view_, "<!doctype html>", &watched_);
+    page_ = std::make_unique<view::PageHandler>(*view_, "<!doctype html>", &process_);
     page_->finish_loading();
   }
 
-  WatchedSample watched_{};
+  SampleProcess process_{};
   std::unique_ptr<view::Viewer> view_{};
   std::unique_ptr<view::PageHandler> page_{};
 };
@@ -117,7 +117,7 @@ Served serve(http::Handler& handler, std::string local_name) {
   return {.local_name = std::move(local_name), .server = *std::move(server)};
 }
 
-struct House {
+struct Servers {
   Page page{};
   ShownSample shown{};
   live::LiveHandler process{shown};
@@ -127,13 +127,15 @@ struct House {
 };
 
 // Never destroyed: its threads wait for the next input until the process exits.
-House& house() {
-  static auto* const made = new House;
+Servers& servers() {
+  static auto* const made = new Servers;
   return *made;
 }
 
 // "0": viewer, "1": live monitoring, both on a port; "2" and "3": the same on Unix sockets.
-const Served& asked(char choice) { return house().all.at(static_cast<uint8_t>(choice) & 3); }
+const Served& select_server(char choice) {
+  return servers().all.at(static_cast<uint8_t>(choice) & 3);
+}
 
 UniqueFd connect_to(const Served& served) {
   if (!served.local_name.empty()) {
@@ -163,7 +165,7 @@ class Client {
       const ssize_t sent =
           ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
       if (sent < 0 && errno != EAGAIN && errno != EINTR) return false;
-      if (sent < 0) rest();
+      if (sent < 0) receive_or_yield();
       if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
     }
     return true;
@@ -176,47 +178,47 @@ class Client {
       int unread_bytes = 0;
       if (::ioctl(socket_.get(), SIOCOUTQ, &unread_bytes) != 0) return false;
       if (unread_bytes == 0) return true;
-      rest();
+      receive_or_yield();
     }
   }
 
   // The complete response, until the server closes the connection.
   std::string finish() {
     ::shutdown(socket_.get(), SHUT_WR);
-    while (listen(0) > 0) {
+    while (receive(0) > 0) {
     }
-    return std::move(heard_);
+    return std::move(received_);
   }
 
  private:
-  void rest() {
-    if (listen(MSG_DONTWAIT) <= 0) ::sched_yield();
+  void receive_or_yield() {
+    if (receive(MSG_DONTWAIT) <= 0) ::sched_yield();
   }
 
-  ssize_t listen(int flags) {
+  ssize_t receive(int flags) {
     ssize_t got = -1;
     // libFuzzer's timer interrupts system calls every few seconds.
     do got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), flags);
     while (got < 0 && errno == EINTR);
-    if (got > 0) heard_.append(buffer_.data(), static_cast<size_t>(got));
+    if (got > 0) received_.append(buffer_.data(), static_cast<size_t>(got));
     return got;
   }
 
   UniqueFd socket_;
-  std::string heard_{};
+  std::string received_{};
   std::array<char, 16384> buffer_{};
 };
 
 // The responses to the bytes, sent in the pieces of the first line.
-std::string converse(const Served& served, std::string_view bytes, std::string_view pieces) {
+std::string exchange(const Served& served, std::string_view bytes, std::string_view pieces) {
   Client client(served);
-  bool is_there = true;
-  for (size_t i = 0; i < pieces.size() && is_there && !bytes.empty(); ++i) {
+  bool is_connected = true;
+  for (size_t i = 0; i < pieces.size() && is_connected && !bytes.empty(); ++i) {
     const size_t piece_bytes = std::min(size_t{1} << (pieces[i] & 15), bytes.size());
-    is_there = client.send(bytes.substr(0, piece_bytes)) && client.wait_until_read();
+    is_connected = client.send(bytes.substr(0, piece_bytes)) && client.wait_until_read();
     bytes.remove_prefix(piece_bytes);
   }
-  if (is_there) client.send(bytes);
+  if (is_connected) client.send(bytes);
   return client.finish();
 }
 
@@ -232,29 +234,29 @@ std::string with_port(std::string_view bytes, uint16_t port) {
 
 // The first digits of the status codes. The other digits may differ: a background result is 202
 // before it is 200.
-std::vector<int> checked_answers(std::string_view heard, int least_digit) {
+std::vector<int> check_responses(std::string_view received, int min_digit) {
   std::vector<int> digits;
-  constexpr std::string_view kGreeting = "HTTP/1.1 100 Continue\r\n\r\n";
-  bool goes_on = true;
-  while (!heard.empty()) {
-    ASHLAR_CHECK(goes_on);
-    if (heard.starts_with(kGreeting)) heard.remove_prefix(kGreeting.size());
-    const auto end = http::end_of_head(heard);
+  constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  bool keeps_alive = true;
+  while (!received.empty()) {
+    ASHLAR_CHECK(keeps_alive);
+    if (received.starts_with(kContinue)) received.remove_prefix(kContinue.size());
+    const auto end = http::end_of_head(received);
     ASHLAR_CHECK(end.has_value());
-    const auto head = http::parse_response_head(heard.substr(0, *end));
+    const auto head = http::parse_response_head(received.substr(0, *end));
     ASHLAR_CHECK(head.has_value());
     digits.push_back(head->code / 100);
-    ASHLAR_CHECK(digits.back() >= least_digit && digits.back() != 3);
-    heard.remove_prefix(*end);
-    ASHLAR_CHECK(head->body_bytes <= heard.size());
-    heard.remove_prefix(head->body_bytes);
-    goes_on = head->keeps_alive;
+    ASHLAR_CHECK(digits.back() >= min_digit && digits.back() != 3);
+    received.remove_prefix(*end);
+    ASHLAR_CHECK(head->body_bytes <= received.size());
+    received.remove_prefix(head->body_bytes);
+    keeps_alive = head->keeps_alive;
   }
   return digits;
 }
 
 // Secrets that no response may contain, unless the request contained them.
-void check_no_file(std::string_view heard, std::string_view sent) {
+void check_no_secret(std::string_view received, std::string_view sent) {
   static const std::string secret = [] {
     std::ifstream file("/etc/passwd");
     std::string line;
@@ -262,26 +264,26 @@ void check_no_file(std::string_view heard, std::string_view sent) {
     ASHLAR_CHECK(!line.empty());
     return line;
   }();
-  ASHLAR_CHECK(heard.find(secret) == std::string_view::npos ||
+  ASHLAR_CHECK(received.find(secret) == std::string_view::npos ||
                sent.find(secret) != std::string_view::npos);
 }
 
 void fuzz(std::string_view bytes) {
   const size_t line_bytes = std::min(bytes.find('\n'), bytes.size());
   if (line_bytes == 0 || line_bytes == bytes.size()) return;
-  const Served& served = asked(bytes.front());
+  const Served& served = select_server(bytes.front());
   const std::string_view pieces = bytes.substr(1, std::min(line_bytes - 1, kMaxPieces));
   const std::string sent = with_port(bytes.substr(line_bytes + 1), served.server->port());
 
-  const bool may_enter = !served.local_name.empty() || sent.find(kToken) != std::string::npos;
-  const auto answers = [&](std::string_view cut_into) {
-    const std::string heard = converse(served, sent, cut_into);
-    house().page.forget_what_was_sent();
-    check_no_file(heard, sent);
-    return checked_answers(heard, may_enter ? 2 : 4);
+  const bool is_authorized = !served.local_name.empty() || sent.find(kToken) != std::string::npos;
+  const auto responses = [&](std::string_view sizes) {
+    const std::string received = exchange(served, sent, sizes);
+    servers().page.drop_uploads();
+    check_no_secret(received, sent);
+    return check_responses(received, is_authorized ? 2 : 4);
   };
-  const std::vector<int> in_pieces = answers(pieces);
-  if (!pieces.empty()) ASHLAR_CHECK(in_pieces == answers(""));
+  const std::vector<int> in_pieces = responses(pieces);
+  if (!pieces.empty()) ASHLAR_CHECK(in_pieces == responses(""));
 }
 
 }  // namespace

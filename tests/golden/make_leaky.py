@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/traces/leaky.pickle.xz: a made-up training loop that keeps a little of every
-step, in the form in which PyTorch writes snapshots. No recorded run of ours leaks.
+"""Writes tests/golden/traces/leaky.pickle.xz: a synthetic training loop that leaks a little in
+every step, as a PyTorch snapshot.
 
   tests/golden/make_leaky.py"""
 
@@ -32,7 +32,7 @@ class Trace:
         self.entries = []
         self.time_us = 1_700_000_000_000_000
 
-    def act(self, action, address, size, frames):
+    def add(self, action, address, size, frames):
         self.time_us += 1000
         self.entries.append({"action": action, "addr": address, "size": size, "stream": 0,
                              "time_us": self.time_us, "frames": frames})
@@ -59,14 +59,14 @@ def main():
     for address, size, frames in ((weights, 400 * MIB, WEIGHTS),
                                   (activations, 300 * MIB, ACTIVATIONS),
                                   (losses, 2 * STEPS * MIB, LOSSES)):
-        trace.act("segment_alloc", address, size, frames)
-    trace.act("alloc", weights, 400 * MIB, WEIGHTS)
+        trace.add("segment_alloc", address, size, frames)
+    trace.add("alloc", weights, 400 * MIB, WEIGHTS)
     for step in range(STEPS):
         size = (150 + 10 * (step % 7)) * MIB
-        trace.act("alloc", activations, size, ACTIVATIONS)
-        trace.act("alloc", losses + 2 * step * MIB, 2 * MIB, LOSSES)
-        trace.act("free_requested", activations, size, ACTIVATIONS)
-        trace.act("free_completed", activations, size, ACTIVATIONS)
+        trace.add("alloc", activations, size, ACTIVATIONS)
+        trace.add("alloc", losses + 2 * step * MIB, 2 * MIB, LOSSES)
+        trace.add("free_requested", activations, size, ACTIVATIONS)
+        trace.add("free_completed", activations, size, ACTIVATIONS)
     segments = [segment(weights, 400 * MIB, [(400 * MIB, WEIGHTS)]),
                 segment(activations, 300 * MIB, []),
                 segment(losses, 2 * STEPS * MIB, [(2 * MIB, LOSSES)] * STEPS)]

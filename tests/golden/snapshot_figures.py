@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a snapshot, by Python's own reader, for the golden tests to compare ours with:
-segments, blocks, entries, sums. Given two files, prints whether Python finds them equal instead.
-For files that come with the repository only: unpickling executes what the file says."""
+"""Prints counts and sums of a snapshot as Python's pickle module reads it, for comparison in the
+golden tests. With two files, prints whether Python finds them equal instead.
+Use it only on files of this repository: unpickling executes code from the file."""
 
 import lzma
 import pickle

@@ -42,10 +42,10 @@ void AddressPredictor::apply(const InferredEvent& event) {
       return;
     case InferredEvent::Kind::kGapClosed: {
       const std::optional<Range> gap = addresses_.gap_at(range.begin);
-      const bool is_there = gap && gap->contains(range);
+      const bool exists = gap && gap->contains(range);
       const std::optional<Range> other = addresses_.new_chunk_for(range.bytes());
-      if (!is_there && other) moved_[range.begin] = {range.bytes(), other->begin};
-      addresses_.close_gap(is_there || !other ? range : *other);
+      if (!exists && other) moved_[range.begin] = {range.bytes(), other->begin};
+      addresses_.close_gap(exists || !other ? range : *other);
       return;
     }
   }

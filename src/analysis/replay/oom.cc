@@ -264,9 +264,9 @@ Result<std::optional<OomReport>> explain_oom(const Snapshot& snapshot,
                                              const Allocations& allocations,
                                              const OomOptions& options) {
   const DeviceIndex device = options.replaying.device;
-  const bool is_there = device.value() < snapshot.device_traces.size() &&
-                        !snapshot.device_traces[device.value()].empty();
-  if (!is_there) return std::optional<OomReport>();
+  const bool exists = device.value() < snapshot.device_traces.size() &&
+                      !snapshot.device_traces[device.value()].empty();
+  if (!exists) return std::optional<OomReport>();
   return OomAnalysis(snapshot, allocations, options).explain();
 }
 

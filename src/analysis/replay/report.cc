@@ -75,13 +75,13 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   Report report;
   report.replayed = *std::move(replayed);
   const uint32_t peak = report.replayed.peak_entry;
-  ReplayOptions looking = options;
-  looking.inspect_after = peak;
-  looking.progress = nullptr;
+  ReplayOptions inspecting = options;
+  inspecting.inspect_after = peak;
+  inspecting.progress = nullptr;
 
-  Result<ReplayResult> looked = Status::invalid_argument("not inspected");
+  Result<ReplayResult> inspected = Status::invalid_argument("not inspected");
   Result<std::thread> other = start_thread([&] {
-    looked = replay(snapshot, allocations, looking);
+    inspected = replay(snapshot, allocations, inspecting);
     report.bound = find_lower_bound(allocations);
   });
   if (!other.ok()) return other.status();
@@ -89,11 +89,11 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   trying.progress = nullptr;
   Result<std::vector<Alternative>> alternatives = try_alternatives(snapshot, allocations, trying);
   other->join();
-  if (!looked.ok()) return looked.status();
+  if (!inspected.ok()) return inspected.status();
   if (!alternatives.ok()) return alternatives.status();
 
   const std::vector<TraceEntry>& trace = snapshot.device_traces[options.device.value()];
-  report.causes = explain_gap(looked->inspected_segments,
+  report.causes = explain_gap(inspected->inspected_segments,
                               trace.empty() ? RequestClass() : request_class_of(trace[peak]));
   report.at_peak = present_at(allocations, peak);
   report.alternatives = *std::move(alternatives);

@@ -12,15 +12,15 @@ namespace {
 
 constexpr DeviceIndex kDevice{0};
 
-struct Looked {
+struct Analyzed {
   Allocations allocations;
   Timeline timeline;
 };
 
-Looked look(const Snapshot& snapshot) {
-  Looked looked = {.allocations = find_allocations(snapshot, kDevice), .timeline = {}};
-  looked.timeline = make_timeline(snapshot, kDevice, looked.allocations);
-  return looked;
+Analyzed analyze(const Snapshot& snapshot) {
+  Analyzed analyzed = {.allocations = find_allocations(snapshot, kDevice), .timeline = {}};
+  analyzed.timeline = make_timeline(snapshot, kDevice, analyzed.allocations);
+  return analyzed;
 }
 
 std::vector<size_t> values(const Timeline& timeline, size_t (*of)(const TimelinePoint&)) {
@@ -53,7 +53,7 @@ TEST(TimelineTest, CountsIdleExtentsAsReserved) {
   trace.snapshot().segments[0].is_expandable = true;
   trace.snapshot().extents[0].home = DeviceAddress(100);
   trace.snapshot().extents[0].bytes = 5;
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(timeline.initial.reserved_bytes, 7U);
   EXPECT_EQ(timeline.last().reserved_bytes, 12U);
 }
@@ -62,7 +62,7 @@ TEST(TimelineTest, CountsBytesAsPendingUntilTheFreeCompletes) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(1024, 30);
   trace.act(TraceAction::kFreeRequested, 512, 100).act(TraceAction::kFreeCompleted, 512, 100);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(values(timeline, live), (std::vector<size_t>{100, 130, 30, 30}));
   EXPECT_EQ(values(timeline, pending), (std::vector<size_t>{0, 0, 100, 0}));
   EXPECT_EQ(values(timeline, requested), (std::vector<size_t>{100, 130, 130, 30}));
@@ -71,7 +71,7 @@ TEST(TimelineTest, CountsBytesAsPendingUntilTheFreeCompletes) {
 TEST(TimelineTest, DoesNotCountDisplacedAllocations) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(512, 300).act(TraceAction::kFreeRequested, 512, 300).alloc(512, 7);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(values(timeline, live), (std::vector<size_t>{100, 300, 0, 7}));
   EXPECT_EQ(values(timeline, pending), (std::vector<size_t>{0, 0, 300, 0}));
   EXPECT_EQ(timeline.requested_peak.bytes, 300U);
@@ -80,7 +80,7 @@ TEST(TimelineTest, DoesNotCountDisplacedAllocations) {
 TEST(TimelineTest, CountsPreexistingAllocationsFromTheStart) {
   TraceBuilder trace;
   trace.free(512, 100);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(timeline.initial.live_bytes, 100U);
   EXPECT_EQ(timeline.requested_peak.bytes, 100U);
   EXPECT_FALSE(timeline.requested_peak.entry.has_value());
@@ -94,7 +94,7 @@ TEST(TimelineTest, DerivesReservedBytesFromFinalSegments) {
   trace.snapshot().segments = {segment_of(40), segment_of(10)};
   trace.snapshot().segments.push_back(segment_of(1000));
   trace.snapshot().segments.back().device = DeviceIndex(1);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(timeline.initial.reserved_bytes, 37U);
   EXPECT_EQ(values(timeline, reserved), (std::vector<size_t>{57, 62, 57, 50}));
 }
@@ -102,7 +102,7 @@ TEST(TimelineTest, DerivesReservedBytesFromFinalSegments) {
 TEST(TimelineTest, NeverHasNegativeReservedBytes) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentFree, 0, 20).act(TraceAction::kSegmentAlloc, 0, 5);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(values(timeline, reserved), (std::vector<size_t>{0, 5}));
 }
 
@@ -111,13 +111,13 @@ TEST(TimelineTest, SurvivesImplausibleSizes) {
   trace.alloc(0, SIZE_MAX).alloc(512, SIZE_MAX);
   trace.act(TraceAction::kSegmentAlloc, 0, size_t{1} << 63);
   trace.act(TraceAction::kSegmentFree, 0, SIZE_MAX);
-  EXPECT_EQ(look(trace.snapshot()).timeline.points.size(), 4U);
+  EXPECT_EQ(analyze(trace.snapshot()).timeline.points.size(), 4U);
 }
 
 TEST(TimelineTest, PeakIsTheFirstEntryThatReachesIt) {
   TraceBuilder trace;
   trace.alloc(512, 100).free(512, 100).alloc(512, 100);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(timeline.requested_peak.bytes, 100U);
   EXPECT_EQ(timeline.requested_peak.entry, 0U);
   EXPECT_EQ(timeline.requested_peak.time_us, 1);
@@ -126,7 +126,7 @@ TEST(TimelineTest, PeakIsTheFirstEntryThatReachesIt) {
 TEST(TimelineTest, ReservedPeakHasTheMostRequestedBytes) {
   TraceBuilder trace;
   trace.act(TraceAction::kSegmentAlloc, 0, 1000).alloc(0, 10).alloc(512, 400).free(512, 400);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(timeline.reserved_peak.bytes, 1000U);
   EXPECT_EQ(timeline.reserved_peak.entry, 2U);
   EXPECT_EQ(timeline.at(timeline.reserved_peak.entry).requested_bytes(), 410U);
@@ -136,20 +136,20 @@ TEST(TimelineTest, PeakHasNoTimeIfTheEntryHasNone) {
   TraceBuilder trace;
   trace.alloc(512, 100);
   trace.snapshot().device_traces[0][0].has_time = false;
-  EXPECT_FALSE(look(trace.snapshot()).timeline.requested_peak.time_us.has_value());
+  EXPECT_FALSE(analyze(trace.snapshot()).timeline.requested_peak.time_us.has_value());
 }
 
 TEST(TimelineTest, HasNoPointsWithoutATrace) {
   const Snapshot snapshot;
   EXPECT_TRUE(trace_of(snapshot, DeviceIndex(9)).empty());
-  EXPECT_TRUE(look(snapshot).timeline.points.empty());
+  EXPECT_TRUE(analyze(snapshot).timeline.points.empty());
 }
 
 TEST(TimelineTest, DownsamplingKeepsExtremes) {
   TraceBuilder trace;
   for (uint64_t i = 1; i <= 4; ++i) trace.alloc(512 * i, 10);
   trace.free(512, 10).alloc(512, 500).free(512, 500);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   const std::vector<ColumnRange> columns = downsample(timeline, Quantity::kRequested, 3);
   ASSERT_EQ(columns.size(), 3U);
   EXPECT_EQ(columns[0], (ColumnRange{.lowest = 0, .highest = 30}));
@@ -162,7 +162,7 @@ TEST(TimelineTest, DownsamplingKeepsExtremes) {
 TEST(TimelineTest, ColumnWithoutEntriesKeepsThePreviousValue) {
   TraceBuilder trace;
   trace.alloc(512, 10).alloc(1024, 5);
-  const Timeline timeline = look(trace.snapshot()).timeline;
+  const Timeline timeline = analyze(trace.snapshot()).timeline;
   const std::vector<ColumnRange> columns = downsample(timeline, Quantity::kRequested, 4);
   EXPECT_EQ(columns[1], (ColumnRange{.lowest = 10, .highest = 10}));
   EXPECT_EQ(columns[3], (ColumnRange{.lowest = 15, .highest = 15}));
@@ -173,7 +173,7 @@ TEST(TimelineTest, PresentAllocationsIncludePendingFrees) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(1024, 30).act(TraceAction::kFreeRequested, 512, 100);
   trace.act(TraceAction::kFreeCompleted, 512, 100).free(4096, 7);
-  const Allocations allocations = look(trace.snapshot()).allocations;
+  const Allocations allocations = analyze(trace.snapshot()).allocations;
   EXPECT_EQ(present_at(allocations, std::nullopt), (std::vector<uint32_t>{2}));
   EXPECT_EQ(present_at(allocations, 0), (std::vector<uint32_t>{0, 2}));
   EXPECT_EQ(present_at(allocations, 2), (std::vector<uint32_t>{0, 1, 2}));
@@ -184,7 +184,7 @@ TEST(TimelineTest, PresentAllocationsIncludePendingFrees) {
 TEST(TimelineTest, GroupsByStackLargestFirst) {
   TraceBuilder trace;
   trace.alloc(512, 10).from(1).alloc(1024, 30).from(2).alloc(2048, 25).from(3);
-  const Allocations allocations = look(trace.snapshot()).allocations;
+  const Allocations allocations = analyze(trace.snapshot()).allocations;
   // Stacks 1 and 3 are equal.
   const std::vector<StackTotal> uses =
       group_by_stack(allocations, present_at(allocations, 2), {0, 7, 8, 7});
@@ -200,7 +200,7 @@ TEST(TimelineTest, PeakReservedBytesEqualsTheTimelinePeak) {
   trace.snapshot().segments = {segment_of(70)};
   EXPECT_EQ(initial_reserved_bytes(trace.snapshot(), kDevice), 100U);
   EXPECT_EQ(peak_reserved_bytes_of(trace.snapshot(), kDevice), 110U);
-  EXPECT_EQ(look(trace.snapshot()).timeline.reserved_peak.bytes, 110U);
+  EXPECT_EQ(analyze(trace.snapshot()).timeline.reserved_peak.bytes, 110U);
   EXPECT_EQ(peak_reserved_bytes_of(trace.snapshot(), DeviceIndex(4)), 0U);
 }
 

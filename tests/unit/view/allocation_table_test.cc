@@ -17,8 +17,8 @@ namespace {
 
 class AllocationTableTest : public ::testing::Test {
  protected:
-  std::vector<uint32_t> ids(const TableQuery& request) const {
-    return ColumnsReader(table_.rows(request)).column<uint32_t>("id");
+  std::vector<uint32_t> ids(const TableQuery& query) const {
+    return ColumnsReader(table_.rows(query)).column<uint32_t>("id");
   }
   const Allocation& allocation(uint32_t id) const { return document_.allocations().all[id]; }
 
@@ -59,10 +59,10 @@ TEST_F(AllocationTableTest, FiltersByMoment) {
 }
 
 TEST_F(AllocationTableTest, SearchesFramesIgnoringCase) {
-  const TableQuery request{.sort = SortKey::kMade, .count = 9999, .search = "lOSS"};
-  const ColumnsReader answer(table_.rows(request));
-  const auto found = answer.column<uint32_t>("id");
-  EXPECT_EQ(answer.column<double>("total"), (std::vector{static_cast<double>(found.size())}));
+  const TableQuery query{.sort = SortKey::kMade, .count = 9999, .search = "lOSS"};
+  const ColumnsReader response(table_.rows(query));
+  const auto found = response.column<uint32_t>("id");
+  EXPECT_EQ(response.column<double>("total"), (std::vector{static_cast<double>(found.size())}));
   size_t wanted = 0;
   for (const Allocation& each : document_.allocations().all) wanted += each.stack == StackId(2);
   ASSERT_GT(wanted, 0U);

@@ -12,19 +12,20 @@ namespace {
 
 constexpr uint64_t kBase = 0x7f0000000000;
 constexpr uint64_t kSegmentBytes = uint64_t{32} << 20;
-constexpr uint64_t kPlaceBytes = uint64_t{2} << 20;
-constexpr uint64_t kSegments = 8;
-constexpr uint64_t kPlaces = kSegmentBytes / kPlaceBytes;
+constexpr uint64_t kSlotBytes = uint64_t{2} << 20;
+constexpr uint64_t kSegmentCount = 8;
+constexpr uint64_t kSlotCount = kSegmentBytes / kSlotBytes;
 
-class Maker {
+class RandomSnapshot {
  public:
-  explicit Maker(const RandomRun& run) : random_(run.seed), places_(kSegments * kPlaces) {
+  explicit RandomSnapshot(const RandomRun& run)
+      : random_(run.seed), slots_(kSegmentCount * kSlotCount) {
     snapshot_.device_traces.resize(1);
     snapshot_.tables.frames = {{}, {"inner", "a.py", 1}, {"outer", "b.py", 2}, {"Loss", "c.py", 3}};
     snapshot_.tables.stacks = {{}, {{1, 2}, {}}, {{3, 2}, {}}};
-    for (uint64_t segment = 0; segment < kSegments; ++segment)
-      is_there_[segment] = segment % 2 == 0;
-    for (uint32_t i = 0; i < run.entry_count; ++i) act();
+    for (uint64_t segment = 0; segment < kSegmentCount; ++segment)
+      is_mapped_[segment] = segment % 2 == 0;
+    for (uint32_t i = 0; i < run.entry_count; ++i) add_step();
     finish();
   }
 
@@ -32,106 +33,106 @@ class Maker {
 
  private:
   enum class Use { kFree, kLive, kPending };
-  struct Place {
+  struct Slot {
     Use use = Use::kFree;
     uint64_t bytes = 0;
     uint64_t stream = 0;
     uint32_t stack = 0;
   };
 
-  uint64_t address_of(uint64_t place) const { return kBase + place * kPlaceBytes; }
+  uint64_t address_of(uint64_t slot) const { return kBase + slot * kSlotBytes; }
 
-  void note(TraceAction action, uint64_t address, const Place& place) {
+  void add_entry(TraceAction action, uint64_t address, const Slot& slot) {
     TraceEntry entry;
     entry.action = action;
     entry.address = DeviceAddress(address);
-    entry.bytes = place.bytes;
-    entry.stream = StreamId(place.stream);
-    entry.stack = StackId(place.stack);
+    entry.bytes = slot.bytes;
+    entry.stream = StreamId(slot.stream);
+    entry.stack = StackId(slot.stack);
     entry.time_us = 1'000'000 + 10 * ++time_;
     snapshot_.device_traces[0].push_back(entry);
   }
 
-  void act() {
-    const uint64_t chosen = random_.below(places_.size());
-    const uint64_t segment = chosen / kPlaces;
-    Place& place = places_[chosen];
+  void add_step() {
+    const uint64_t chosen = random_.below(slots_.size());
+    const uint64_t segment = chosen / kSlotCount;
+    Slot& slot = slots_[chosen];
     if (random_.below(40) == 0) return change_segment(segment);
-    if (!is_there_[segment]) return note(TraceAction::kSnapshot, 0, {});
-    const uint64_t luck = random_.below(100);
-    switch (place.use) {
+    if (!is_mapped_[segment]) return add_entry(TraceAction::kSnapshot, 0, {});
+    const uint64_t percent = random_.below(100);
+    switch (slot.use) {
       case Use::kFree:
         // Sometimes frees an allocation that predates the trace.
-        place.bytes = luck < 5 ? 0 : 1 + random_.below(luck < 30 ? 1000 : kPlaceBytes);
-        place.stream = random_.below(2) * 0x55;
-        place.stack = static_cast<uint32_t>(random_.below(3));
-        if (luck >= 95) return note(TraceAction::kFreeCompleted, address_of(chosen), place);
-        place.use = Use::kLive;
-        return note(TraceAction::kAlloc, address_of(chosen), place);
+        slot.bytes = percent < 5 ? 0 : 1 + random_.below(percent < 30 ? 1000 : kSlotBytes);
+        slot.stream = random_.below(2) * 0x55;
+        slot.stack = static_cast<uint32_t>(random_.below(3));
+        if (percent >= 95) return add_entry(TraceAction::kFreeCompleted, address_of(chosen), slot);
+        slot.use = Use::kLive;
+        return add_entry(TraceAction::kAlloc, address_of(chosen), slot);
       case Use::kLive:
-        if (luck < 3) return note(TraceAction::kAlloc, address_of(chosen), place);
-        place.use = Use::kPending;
-        return note(TraceAction::kFreeRequested, address_of(chosen), place);
+        if (percent < 3) return add_entry(TraceAction::kAlloc, address_of(chosen), slot);
+        slot.use = Use::kPending;
+        return add_entry(TraceAction::kFreeRequested, address_of(chosen), slot);
       case Use::kPending:
-        place.use = Use::kFree;
-        return note(TraceAction::kFreeCompleted, address_of(chosen), place);
+        slot.use = Use::kFree;
+        return add_entry(TraceAction::kFreeCompleted, address_of(chosen), slot);
     }
   }
 
   // The last two segments are expandable and are mapped in halves.
   void change_segment(uint64_t segment) {
-    for (uint64_t i = 0; i < kPlaces; ++i) {
-      if (places_[segment * kPlaces + i].use != Use::kFree) {
-        return note(TraceAction::kOom, uint64_t{5} << 20, {.bytes = kSegmentBytes});
+    for (uint64_t i = 0; i < kSlotCount; ++i) {
+      if (slots_[segment * kSlotCount + i].use != Use::kFree) {
+        return add_entry(TraceAction::kOom, uint64_t{5} << 20, {.bytes = kSegmentBytes});
       }
     }
-    const bool was_there = is_there_[segment];
-    is_there_[segment] = !was_there;
-    const uint64_t begin = address_of(segment * kPlaces);
-    if (segment < kSegments - 2) {
-      return note(was_there ? TraceAction::kSegmentFree : TraceAction::kSegmentAlloc, begin,
-                  {.bytes = kSegmentBytes});
+    const bool was_mapped = is_mapped_[segment];
+    is_mapped_[segment] = !was_mapped;
+    const uint64_t begin = address_of(segment * kSlotCount);
+    if (segment < kSegmentCount - 2) {
+      return add_entry(was_mapped ? TraceAction::kSegmentFree : TraceAction::kSegmentAlloc, begin,
+                       {.bytes = kSegmentBytes});
     }
-    const TraceAction action = was_there ? TraceAction::kSegmentUnmap : TraceAction::kSegmentMap;
-    note(action, begin, {.bytes = kSegmentBytes / 2});
-    note(action, begin + kSegmentBytes / 2, {.bytes = kSegmentBytes / 2});
+    const TraceAction action = was_mapped ? TraceAction::kSegmentUnmap : TraceAction::kSegmentMap;
+    add_entry(action, begin, {.bytes = kSegmentBytes / 2});
+    add_entry(action, begin + kSegmentBytes / 2, {.bytes = kSegmentBytes / 2});
   }
 
   void finish() {
-    for (uint64_t segment = 0; segment < kSegments; ++segment) {
-      if (!is_there_[segment]) continue;
-      SnapshotSegment held;
-      held.address = DeviceAddress(address_of(segment * kPlaces));
-      held.total_bytes = kSegmentBytes;
-      held.is_large = true;
-      held.is_expandable = segment >= kSegments - 2;
-      for (uint64_t i = 0; i < kPlaces; ++i) {
-        Place& place = places_[segment * kPlaces + i];
+    for (uint64_t segment = 0; segment < kSegmentCount; ++segment) {
+      if (!is_mapped_[segment]) continue;
+      SnapshotSegment final_segment;
+      final_segment.address = DeviceAddress(address_of(segment * kSlotCount));
+      final_segment.total_bytes = kSegmentBytes;
+      final_segment.is_large = true;
+      final_segment.is_expandable = segment >= kSegmentCount - 2;
+      for (uint64_t i = 0; i < kSlotCount; ++i) {
+        Slot& slot = slots_[segment * kSlotCount + i];
         // Sometimes adds a live block without a trace entry.
-        const bool is_unseen = place.use == Use::kFree && random_.below(20) == 0;
-        if (is_unseen) place = {Use::kLive, 4096, 0, 1};
-        const SnapshotBlockState state = place.use == Use::kFree ? SnapshotBlockState::kInactive
-                                         : place.use == Use::kLive
+        const bool is_untraced = slot.use == Use::kFree && random_.below(20) == 0;
+        if (is_untraced) slot = {Use::kLive, 4096, 0, 1};
+        const SnapshotBlockState state = slot.use == Use::kFree ? SnapshotBlockState::kInactive
+                                         : slot.use == Use::kLive
                                              ? SnapshotBlockState::kAllocated
                                              : SnapshotBlockState::kPendingFree;
-        held.blocks.push_back({DeviceAddress(address_of(segment * kPlaces + i)), kPlaceBytes,
-                               place.use == Use::kFree ? 0 : place.bytes, state,
-                               StackId(place.stack)});
+        final_segment.blocks.push_back({DeviceAddress(address_of(segment * kSlotCount + i)),
+                                        kSlotBytes, slot.use == Use::kFree ? 0 : slot.bytes, state,
+                                        StackId(slot.stack)});
       }
-      snapshot_.segments.push_back(held);
+      snapshot_.segments.push_back(final_segment);
     }
   }
 
   Random random_;
-  std::vector<Place> places_;
-  bool is_there_[kSegments]{};
+  std::vector<Slot> slots_;
+  bool is_mapped_[kSegmentCount]{};
   Snapshot snapshot_;
   int64_t time_ = 0;
 };
 
 }  // namespace
 
-Snapshot random_snapshot(const RandomRun& run) { return Maker(run).take(); }
+Snapshot random_snapshot(const RandomRun& run) { return RandomSnapshot(run).take(); }
 
 Document document_of(Snapshot snapshot) {
   const auto recording = Recording::create("run.pickle", std::move(snapshot));

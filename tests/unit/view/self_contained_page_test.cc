@@ -58,27 +58,27 @@ class SelfContainedPageTest : public ::testing::Test {
   SelfContainedPageTest() {
     const auto recording =
         Recording::create("run.pickle", random_snapshot({.seed = 8, .entry_count = 2100}));
-    EXPECT_TRUE(view_.add(recording).ok());
+    EXPECT_TRUE(viewer_.add(recording).ok());
   }
   void write(size_t max_bytes) {
-    const Result<std::string> written = self_contained_page(view_, kPage, max_bytes);
+    const Result<std::string> written = self_contained_page(viewer_, kPage, max_bytes);
     ASSERT_TRUE(written.ok()) << written.status().message();
     file_ = *written;
     index_ = json::parse(between(file_, "id=\"ashlar-index\">", "</script>"));
-    answers_ = decoded(between(file_, "id=\"ashlar-answers\">", "</script>"));
+    responses_ = decoded(between(file_, "id=\"ashlar-answers\">", "</script>"));
   }
-  std::string answer(const std::string& request) const {
+  std::string response(const std::string& request) const {
     const json& place = index_.at(request);
-    return inflated(answers_.substr(place[0].get<size_t>(), place[1].get<size_t>()));
+    return inflated(responses_.substr(place[0].get<size_t>(), place[1].get<size_t>()));
   }
-  json moments() const { return json::parse(answer("scene.json"))["documents"][0]["moments"]; }
+  json moments() const { return json::parse(response("scene.json"))["documents"][0]["moments"]; }
 
-  Viewer view_{"ashlar", [](const DeviceRecording&, const std::function<bool()>&) {
-                 return Result<std::string>("{\"causes\": 1}");
-               }};
+  Viewer viewer_{"ashlar", [](const DeviceRecording&, const std::function<bool()>&) {
+                   return Result<std::string>("{\"causes\": 1}");
+                 }};
   std::string file_;
   json index_;
-  std::string answers_;
+  std::string responses_;
 };
 
 TEST_F(SelfContainedPageTest, ContainsTheServersResponses) {
@@ -89,10 +89,10 @@ TEST_F(SelfContainedPageTest, ContainsTheServersResponses) {
   for (const auto& [request, place] : index_.items()) {
     if (request == "scene.json") continue;
     const size_t mark = std::min(request.find('?'), request.size());
-    const http::Response wanted = view_.wait_for_response(
+    const http::Response wanted = viewer_.wait_for_response(
         request.substr(0, mark), request.substr(std::min(mark + 1, request.size())));
     ASSERT_EQ(wanted.code, 200) << request;
-    ASSERT_EQ(answer(request), wanted.body) << request;
+    ASSERT_EQ(response(request), wanted.body) << request;
     ++compared;
   }
   EXPECT_GT(compared, 100U);
@@ -111,13 +111,13 @@ TEST_F(SelfContainedPageTest, ContainsAllLevelsIfTheyFit) {
                                 "&order=down&from=0&count=2000&at=all&search="));
   }
   EXPECT_GE(moments().size(), 200U);
-  const json scene = json::parse(answer("scene.json"))["documents"][0];
+  const json scene = json::parse(response("scene.json"))["documents"][0];
   EXPECT_EQ(moments().back(), scene["entries"].get<uint32_t>() - 1) << "the end, too";
   for (const json& moment : moments()) {
     const std::string at = "?at=" + std::to_string(moment.get<uint32_t>());
     EXPECT_TRUE(index_.contains("d/0/map" + at) && index_.contains("d/0/stacks" + at)) << at;
   }
-  EXPECT_THAT(answer("d/0/causes.json"), HasSubstr("causes"));
+  EXPECT_THAT(response("d/0/causes.json"), HasSubstr("causes"));
 }
 
 TEST_F(SelfContainedPageTest, PrefersOverviewsToDetails) {
@@ -147,7 +147,7 @@ TEST(SelfContainedPageErrorTest, OmitsFailedRequests) {
 }
 
 TEST_F(SelfContainedPageTest, RejectsAPageWithoutTheMarker) {
-  const Result<std::string> written = self_contained_page(view_, "<html></html>", 1000);
+  const Result<std::string> written = self_contained_page(viewer_, "<html></html>", 1000);
   ASSERT_FALSE(written.ok());
   EXPECT_THAT(written.status().message(), HasSubstr("no marker for responses"));
 }

@@ -71,7 +71,7 @@ void expect_tile_as_it_was(const Document& document, TileId place, uint32_t deta
   const auto requested = tile.column<double>("requested");
   const auto small = tile.column<double>("small");
   const auto stacks = stacks_in(tile);
-  const uint64_t least = least_shown_bytes(document, detail);
+  const uint64_t least = min_shown_bytes(document, detail);
   ASSERT_EQ(stacks.size(), entries.size());
   for (size_t column = 0; column < entries.size(); ++column) {
     std::vector<uint32_t> live = live_at(document, entries[column]);

@@ -24,23 +24,23 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 Result<std::string> no_causes(const DeviceRecording& /*recording*/,
-                              const std::function<bool()>& /*asked*/) {
+                              const std::function<bool()>& /*keep_going*/) {
   return std::string("{\"causes\": 1}");
 }
 
 class ViewerTest : public ::testing::Test {
  protected:
   void add(Snapshot snapshot, const std::string& name = "run.pickle") {
-    ASSERT_TRUE(view_.add(Recording::create(name, std::move(snapshot))).ok());
+    ASSERT_TRUE(viewer_.add(Recording::create(name, std::move(snapshot))).ok());
   }
-  http::Response ask(const std::string& request) const {
+  http::Response respond(const std::string& request) const {
     const size_t mark = std::min(request.find('?'), request.size());
-    return view_.respond(request.substr(0, mark),
-                         request.substr(std::min(mark + 1, request.size())));
+    return viewer_.respond(request.substr(0, mark),
+                           request.substr(std::min(mark + 1, request.size())));
   }
-  json scene() const { return json::parse(ask("scene.json").body); }
+  json scene() const { return json::parse(respond("scene.json").body); }
 
-  Viewer view_{"ashlar 1.2.3", no_causes};
+  Viewer viewer_{"ashlar 1.2.3", no_causes};
 };
 
 TEST_F(ViewerTest, SceneDescribesTheDocuments) {
@@ -126,22 +126,22 @@ TEST_F(ViewerTest, HasOneMomentWithoutHistory) {
   EXPECT_EQ(document["has_history"], false);
   EXPECT_EQ(document["first_us"], json());
   EXPECT_EQ(document["peak"]["requested"], 4096);
-  EXPECT_EQ(ColumnsReader(ask("d/0/map?at=0").body).column<double>("block_requested"),
+  EXPECT_EQ(ColumnsReader(respond("d/0/map?at=0").body).column<double>("block_requested"),
             (std::vector<double>{4096}));
-  EXPECT_EQ(ask("d/0/causes.json").code, 404);
+  EXPECT_EQ(respond("d/0/causes.json").code, 404);
 }
 
 TEST_F(ViewerTest, AcceptsAnEmptySnapshot) {
   add({});
   EXPECT_EQ(scene()["documents"][0]["entries"], 1);
-  EXPECT_EQ(ask("d/0/tile?by=allocation&level=0&index=0&detail=0").code, 200);
-  EXPECT_EQ(ask("d/0/tile?by=stack&level=0&index=0&detail=0").code, 200);
-  EXPECT_EQ(ask("d/0/map?at=0").code, 200);
+  EXPECT_EQ(respond("d/0/tile?by=allocation&level=0&index=0&detail=0").code, 200);
+  EXPECT_EQ(respond("d/0/tile?by=stack&level=0&index=0&detail=0").code, 200);
+  EXPECT_EQ(respond("d/0/map?at=0").code, 200);
 }
 
 TEST_F(ViewerTest, ListsStacksOutermostFirst) {
   add(random_snapshot({.seed = 1, .entry_count = 50}));
-  const json found = json::parse(ask("d/0/stacks.json").body);
+  const json found = json::parse(respond("d/0/stacks.json").body);
   const json stack = found["stacks"][1];
   ASSERT_EQ(stack.size(), 2U);
   EXPECT_EQ(found["frames"][stack[0].get<size_t>()], (json{"outer", "b.py", 2}));
@@ -151,8 +151,8 @@ TEST_F(ViewerTest, ListsStacksOutermostFirst) {
 
 TEST_F(ViewerTest, LiveBytesByStackAddUp) {
   add(random_snapshot({.seed = 1, .entry_count = 800}));
-  const Document& document = *view_.documents()[0];
-  const ColumnsReader found(ask("d/0/stacks?at=500").body);
+  const Document& document = *viewer_.documents()[0];
+  const ColumnsReader found(respond("d/0/stacks?at=500").body);
   const auto bytes = found.column<double>("bytes");
   EXPECT_TRUE(std::is_sorted(bytes.rbegin(), bytes.rend()));
   EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0.0),
@@ -200,18 +200,18 @@ TEST_F(ViewerTest, RejectsUnknownRequestsAndArguments) {
       {"d/0/tile?by=pool&level=2&index=2&detail=0", 200},
   };
   for (const Row& row : rows) {
-    const http::Response answer = ask(row.request);
-    EXPECT_EQ(answer.code, row.code) << row.request << ": " << answer.body.substr(0, 200);
-    EXPECT_EQ(answer.code != 200, answer.body.starts_with("{\"error\": \"")) << row.request;
+    const http::Response response = respond(row.request);
+    EXPECT_EQ(response.code, row.code) << row.request << ": " << response.body.substr(0, 200);
+    EXPECT_EQ(response.code != 200, response.body.starts_with("{\"error\": \"")) << row.request;
   }
 }
 
 TEST_F(ViewerTest, RespondsWithCausesWhenReady) {
   add(random_snapshot({.seed = 1, .entry_count = 50}));
-  http::Response answer = ask("d/0/causes.json");
-  EXPECT_TRUE(answer.code == 202 || answer.code == 200);
-  EXPECT_EQ(view_.wait_for_response("d/0/causes.json", "").body, "{\"causes\": 1}");
-  EXPECT_EQ(ask("d/0/causes.json").code, 200);
+  http::Response response = respond("d/0/causes.json");
+  EXPECT_TRUE(response.code == 202 || response.code == 200);
+  EXPECT_EQ(viewer_.wait_for_response("d/0/causes.json", "").body, "{\"causes\": 1}");
+  EXPECT_EQ(respond("d/0/causes.json").code, 200);
 }
 
 TEST(ViewerConcurrencyTest, ServesRequestsWhileDocumentsAreAdded) {
@@ -261,7 +261,7 @@ class PageHandlerTest : public ViewerTest {
                            std::make_unique<MemorySource>(body));
   }
 
-  PageHandler handler_{view_, "<html></html>"};
+  PageHandler handler_{viewer_, "<html></html>"};
 };
 
 TEST_F(PageHandlerTest, ReportsLoadingProgress) {
@@ -305,19 +305,19 @@ TEST_F(PageHandlerTest, KeepsLoadingDuringAnUpload) {
 TEST_F(PageHandlerTest, OpensAnUploadAsADocument) {
   TextSink file;
   ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
-  const http::Response answer = open("name=sent%20file.pickle", file.text);
-  EXPECT_EQ(answer.body, "{\"documents\":[0]}");
+  const http::Response response = open("name=sent%20file.pickle", file.text);
+  EXPECT_EQ(response.body, "{\"documents\":[0]}");
   EXPECT_EQ(scene()["documents"][0]["name"], "sent file.pickle");
   EXPECT_EQ(handler_.max_body_bytes({.path = "scene.json"}), 0U);
   EXPECT_GT(handler_.max_body_bytes({.path = "open"}), uint64_t{1} << 30);
 }
 
 TEST_F(PageHandlerTest, RejectsAnInvalidUploadWithTheReadersMessage) {
-  const http::Response answer = open("name=bad.pickle", "hello");
-  EXPECT_EQ(answer.code, 400);
-  EXPECT_THAT(answer.body, HasSubstr("bad.pickle: byte 0: neither a pickle nor JSON"));
+  const http::Response response = open("name=bad.pickle", "hello");
+  EXPECT_EQ(response.code, 400);
+  EXPECT_THAT(response.body, HasSubstr("bad.pickle: byte 0: neither a pickle nor JSON"));
   EXPECT_EQ(open("", "hello").code, 400);
-  EXPECT_TRUE(view_.documents().empty());
+  EXPECT_TRUE(viewer_.documents().empty());
 }
 
 }  // namespace
