@@ -44,7 +44,8 @@ CausesWorker::Job& CausesWorker::start_locked(const Document& document) {
   job.response.code = 202;
   job.response.body = "{\"loading\": \"replaying the run under other settings\"}\n";
   if (!document.has_history()) {
-    job.response = http::error_response(404, "the recording has no history of this device to replay");
+    job.response =
+        http::error_response(404, "the recording has no history of this device to replay");
     job.is_done = true;
     return job;
   }

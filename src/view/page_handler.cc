@@ -12,9 +12,9 @@
 namespace ashlar::view {
 namespace {
 
-using http::Response;
-using http::Request;
 using http::error_response;
+using http::Request;
+using http::Response;
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxUploadBytes = uint64_t{16} << 30;  // before decompression
@@ -65,21 +65,22 @@ Response PageHandler::handle(const Request& request) {
     is_loading = is_loading_;
   }
   if (request.path.empty()) {
-    if (page_.empty()) return error_response(404, "this build has no viewer page; see ashlar view --help");
+    if (page_.empty())
+      return error_response(404, "this build has no viewer page; see ashlar view --help");
     return {.code = 200, .type = "text/html; charset=utf-8", .body = page_};
   }
-  if (is_loading && request.path == "scene.json") return answer_loading();
-  if (live_ != nullptr && request.path == "live.json") return answer_live();
+  if (is_loading && request.path == "scene.json") return loading_response();
+  if (live_ != nullptr && request.path == "live.json") return live_response();
   return viewer_.respond(request.path, request.query);
 }
 
-Response PageHandler::answer_loading() {
+Response PageHandler::loading_response() {
   MutexLock lock(mutex_);
   if (failure_.empty()) return json(202, {{"loading", loading_text_}, {"done", loading_fraction_}});
   return error_response(400, failure_);
 }
 
-Response PageHandler::answer_live() {
+Response PageHandler::live_response() {
   Result<std::string> numbers = live_->stats();
   if (!numbers.ok()) return error_response(code_for(numbers.status()), numbers.status().message());
   Response response;
@@ -111,7 +112,8 @@ Response PageHandler::handle(const Request& request, std::unique_ptr<ByteSource>
 Response PageHandler::open_upload(const Request& request, std::unique_ptr<ByteSource> body) {
   const std::optional<std::string_view> name = http::argument(request.query, "name");
   const std::optional<std::string> plain = name ? http::percent_decoded(*name) : std::nullopt;
-  if (!plain || plain->empty()) return error_response(400, "name is missing or not percent-encoded");
+  if (!plain || plain->empty())
+    return error_response(400, "name is missing or not percent-encoded");
   Result<Snapshot> snapshot = read_snapshot(*plain, std::move(body));
   if (!snapshot.ok()) return json(400, {{"error", snapshot.status().message()}});
   const Result<std::vector<uint32_t>> numbers =

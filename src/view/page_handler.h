@@ -41,8 +41,8 @@ class PageHandler final : public http::Handler {
   http::Response handle(const http::Request& request, std::unique_ptr<ByteSource> body) override;
 
  private:
-  http::Response answer_loading();
-  http::Response answer_live();
+  http::Response loading_response();
+  http::Response live_response();
   http::Response take_snapshots();
   http::Response open_upload(const http::Request& request, std::unique_ptr<ByteSource> body);
 

@@ -16,8 +16,8 @@
 namespace ashlar::view {
 namespace {
 
-using http::Response;
 using http::error_response;
+using http::Response;
 
 constexpr std::string_view kColumnsType = "application/octet-stream";
 constexpr size_t kMaxSearchBytes = 1024;
@@ -88,7 +88,7 @@ class Arguments {
   std::string why_{};
 };
 
-Response answer_tile(const Document& document, Arguments arguments) {
+Response tile_response(const Document& document, Arguments arguments) {
   const size_t by = arguments.word("by", {"allocation", "stack", "stream", "pool"});
   const uint32_t entries = document.entry_count();
   const uint32_t level = arguments.natural("level", level_count(entries));
@@ -100,7 +100,8 @@ Response answer_tile(const Document& document, Arguments arguments) {
   return columns(tile_by_group(document, place, static_cast<Grouping>(by - 1)));
 }
 
-Response answer_table(const Document& document, const AllocationTable& table, Arguments arguments) {
+Response table_response(const Document& document, const AllocationTable& table,
+                        Arguments arguments) {
   TableQuery query;
   query.sort = static_cast<SortKey>(arguments.word("sort", {"bytes", "made", "freed", "age"}));
   query.descends = arguments.word("order", {"up", "down"}) == 1;
@@ -143,10 +144,10 @@ Response Viewer::respond(std::string_view path, std::string_view query) const {
   const Document& document = found.loaded->document;
   const AllocationTable& table = found.loaded->table;
   Arguments arguments(query);
-  if (found.resource == "tile") return answer_tile(document, arguments);
+  if (found.resource == "tile") return tile_response(document, arguments);
   if (found.resource == "stacks.json") return json(stacks_json(document));
   if (found.resource == "causes.json") return causes_.poll(document);
-  if (found.resource == "allocations") return answer_table(document, table, arguments);
+  if (found.resource == "allocations") return table_response(document, table, arguments);
   if (found.resource == "allocation") {
     const uint32_t id = arguments.natural("id", document.allocations().all.size());
     return arguments.ok() ? columns(table.row(id)) : arguments.refused();
