@@ -45,26 +45,26 @@ class Pass {
     const uint32_t id = add(entry);
     if (const auto before = live_.find(entry.address.value()); before != live_.end()) {
       Allocation& ended = found_.all[before->second];
-      if (ended.freed == Allocation::kNever) ended.freed = index;
-      ended.completed = index;
+      if (ended.free_entry == Allocation::kNever) ended.free_entry = index;
+      ended.completed_entry = index;
       found_.displaced.push_back({index, before->second});
     }
-    found_.all[id].made = index;
+    found_.all[id].alloc_entry = index;
     found_.by_entry[index] = id;
     live_[entry.address.value()] = id;
   }
 
   void free(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = at(entry);
-    found_.all[id].freed = index;
+    found_.all[id].free_entry = index;
     found_.by_entry[index] = id;
   }
 
   void complete(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = at(entry);
     Allocation& allocation = found_.all[id];
-    allocation.completed = index;
-    if (allocation.freed == Allocation::kNever) allocation.freed = index;
+    allocation.completed_entry = index;
+    if (allocation.free_entry == Allocation::kNever) allocation.free_entry = index;
     found_.by_entry[index] = id;
     live_.erase(entry.address.value());
   }

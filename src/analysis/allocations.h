@@ -18,16 +18,16 @@ namespace ashlar {
 struct Allocation {
   static constexpr uint32_t kNever = UINT32_MAX;
 
-  uint32_t made = kNever;       // alloc; kNever: it predates the trace
-  uint32_t freed = kNever;      // free_requested; kNever: it was not freed
-  uint32_t completed = kNever;  // free_completed: its memory could be reused
+  uint32_t alloc_entry = kNever;      // kNever: it predates the trace
+  uint32_t free_entry = kNever;       // of free_requested; kNever: it was not freed
+  uint32_t completed_entry = kNever;  // of free_completed: its memory could be reused
   DeviceAddress address{};
   size_t bytes = 0;  // requested size
   StreamId stream{};
   PoolId pool{};
   StackId stack{};
 
-  bool predates_trace() const { return made == kNever; }
+  bool predates_trace() const { return alloc_entry == kNever; }
 };
 
 // An allocation whose address was allocated again without a recorded free. It ends with that alloc

@@ -96,13 +96,13 @@ std::map<LeakGroup, GroupHistory> group_histories(const Allocations& allocations
     if (allocation.predates_trace()) {
       history.before_bytes += allocation.bytes;
     } else {
-      history.changes.push_back({allocation.made, allocation.bytes});
+      history.changes.push_back({allocation.alloc_entry, allocation.bytes});
     }
-    if (allocation.freed == Allocation::kNever) {
+    if (allocation.free_entry == Allocation::kNever) {
       history.live_bytes += allocation.bytes;
       ++history.live_count;
     } else {
-      history.changes.push_back({allocation.freed, -allocation.bytes});
+      history.changes.push_back({allocation.free_entry, -allocation.bytes});
     }
   }
   for (auto& [group, history] : histories) {
@@ -119,8 +119,8 @@ size_t peak_live_bytes(const Allocations& allocations) {
   }
   size_t peak = now;
   for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
-    if (allocation.made == entry) now += allocation.bytes;
-    if (allocation.freed == entry) now -= allocation.bytes;
+    if (allocation.alloc_entry == entry) now += allocation.bytes;
+    if (allocation.free_entry == entry) now -= allocation.bytes;
     peak = std::max(peak, now);
   });
   return peak;

@@ -22,8 +22,8 @@ size_t peak_of(const Allocations& allocations, Bytes bytes) {
   }
   size_t peak = now;
   for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
-    if (allocation.made == entry) now += bytes(allocation);
-    if (allocation.completed == entry) now -= bytes(allocation);
+    if (allocation.alloc_entry == entry) now += bytes(allocation);
+    if (allocation.completed_entry == entry) now -= bytes(allocation);
     peak = std::max(peak, now);
   });
   return peak;
@@ -51,9 +51,9 @@ std::vector<Lifetime> lifetimes_of(const Allocations& allocations) {
   std::vector<Lifetime> lifetimes;
   for (const Allocation& allocation : allocations.all) {
     if (allocation.bytes == 0) continue;
-    const bool is_completed = allocation.completed != Allocation::kNever;
-    lifetimes.push_back({.begin = allocation.predates_trace() ? 0 : allocation.made + 1,
-                         .end = is_completed ? allocation.completed + 1 : end_of_trace,
+    const bool is_completed = allocation.completed_entry != Allocation::kNever;
+    lifetimes.push_back({.begin = allocation.predates_trace() ? 0 : allocation.alloc_entry + 1,
+                         .end = is_completed ? allocation.completed_entry + 1 : end_of_trace,
                          .bytes = rounded_bytes_of(allocation)});
   }
   return lifetimes;

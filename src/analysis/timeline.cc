@@ -106,12 +106,12 @@ TimelinePoint before_first_entry(const Allocations& allocations) {
 }
 
 void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now) {
-  if (allocation.made == entry) now.live_bytes += allocation.bytes;
-  if (allocation.freed == entry) {
+  if (allocation.alloc_entry == entry) now.live_bytes += allocation.bytes;
+  if (allocation.free_entry == entry) {
     now.live_bytes -= allocation.bytes;
     now.pending_bytes += allocation.bytes;
   }
-  if (allocation.completed == entry) now.pending_bytes -= allocation.bytes;
+  if (allocation.completed_entry == entry) now.pending_bytes -= allocation.bytes;
 }
 
 Peak at_least(size_t bytes) { return {.bytes = bytes}; }
@@ -180,9 +180,9 @@ std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<u
   std::vector<uint32_t> found;
   for (uint32_t id = 0; id < allocations.all.size(); ++id) {
     const Allocation& allocation = allocations.all[id];
-    const bool is_made = allocation.predates_trace() || (entry && allocation.made <= *entry);
-    const bool is_freed =
-        entry && allocation.completed != Allocation::kNever && allocation.completed <= *entry;
+    const bool is_made = allocation.predates_trace() || (entry && allocation.alloc_entry <= *entry);
+    const bool is_freed = entry && allocation.completed_entry != Allocation::kNever &&
+                          allocation.completed_entry <= *entry;
     if (is_made && !is_freed) found.push_back(id);
   }
   return found;

@@ -55,8 +55,8 @@ Run prepare_oom(CLI::App& parser) {
 // --- for people --------------------------------------------------------------------------------
 
 std::string age_as_text(const PinningBlock& block) {
-  if (!block.made) return "there from the start";
-  if (!block.age_us) return fmt::format("made at entry {}", group_digits(*block.made));
+  if (!block.alloc_entry) return "there from the start";
+  if (!block.age_us) return fmt::format("made at entry {}", group_digits(*block.alloc_entry));
   const auto age_us = static_cast<double>(*block.age_us);
   if (age_us < 1e6) return fmt::format("{:.1f} ms old", age_us / 1e3);
   return fmt::format("{:.1f} s old", age_us / 1e6);

@@ -78,7 +78,7 @@ std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
     const Allocation& allocation = document.allocation(rank);
     if (allocation.bytes == 0) continue;
     uint64_t bytes = document.block_bytes(allocation.bytes);
-    if (allocation.freed == kNever) {
+    if (allocation.free_entry == kNever) {
       const auto known = at_end.find(allocation.address.value());
       if (known != at_end.end()) bytes = known->second;
     }
@@ -113,7 +113,7 @@ class SegmentFiller {
   void add(const Placed& placed) {
     fill_up_to(placed.range.begin);
     const Allocation& allocation = document_.allocations().all[placed.id];
-    const bool is_pending = allocation.freed <= moment_;
+    const bool is_pending = allocation.free_entry <= moment_;
     const uint64_t room = site_.segment.range.end() - placed.range.begin;
     const uint64_t bytes = std::min(placed.range.bytes, room);
     put({.bytes = bytes,
@@ -286,7 +286,7 @@ void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, C
   });
   response.add("block_made", blocks, [&](Block each) {
     const Allocation* one = allocation_in(document, each);
-    return one == nullptr ? kNever : one->made;
+    return one == nullptr ? kNever : one->alloc_entry;
   });
 }
 

@@ -25,8 +25,8 @@ void add_allocations(const Document& document, const std::vector<uint32_t>& ids,
   response.add("id", ids);
   add_column<double>(document, ids, response, "bytes",
                      [](const Allocation& each) { return static_cast<double>(each.bytes); });
-  add("made", [](const Allocation& each) { return each.made; });
-  add("freed", [](const Allocation& each) { return each.completed; });
+  add("made", [](const Allocation& each) { return each.alloc_entry; });
+  add("freed", [](const Allocation& each) { return each.completed_entry; });
   add("stack", [&](const Allocation& each) { return document.stack_of(each); });
   add("stream", [&](const Allocation& each) { return document.stream_of(each.stream); });
   add("pool", [&](const Allocation& each) { return document.pool_of(each.pool); });
@@ -35,9 +35,10 @@ void add_allocations(const Document& document, const std::vector<uint32_t>& ids,
 void add_allocation_details(const Document& document, const std::vector<uint32_t>& ids,
                             Columns& response) {
   add_column<double>(document, ids, response, "made_us",
-                     [&](const Allocation& each) { return document.time_us(each.made); });
-  add_column<double>(document, ids, response, "freed_us",
-                     [&](const Allocation& each) { return document.time_us(each.completed); });
+                     [&](const Allocation& each) { return document.time_us(each.alloc_entry); });
+  add_column<double>(document, ids, response, "freed_us", [&](const Allocation& each) {
+    return document.time_us(each.completed_entry);
+  });
   add_column<uint64_t>(document, ids, response, "address",
                        [](const Allocation& each) { return each.address.value(); });
 }

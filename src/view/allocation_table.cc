@@ -105,9 +105,9 @@ uint64_t AllocationTable::age_of(const Allocation& allocation, bool has_times) c
   const auto at = [&](uint32_t entry) {
     return has_times ? static_cast<uint64_t>(trace[entry].time_us) : entry;
   };
-  const bool is_freed = allocation.completed < trace.size();
-  const uint64_t begin = allocation.predates_trace() ? at(0) : at(allocation.made);
-  const uint64_t end = at(is_freed ? allocation.completed : document_.entry_count() - 1);
+  const bool is_freed = allocation.completed_entry < trace.size();
+  const uint64_t begin = allocation.predates_trace() ? at(0) : at(allocation.alloc_entry);
+  const uint64_t end = at(is_freed ? allocation.completed_entry : document_.entry_count() - 1);
   const uint64_t older = allocation.predates_trace() ? 1 : 0;
   // Times may decrease.
   const uint64_t lived = end - begin >= kForever ? 0 : std::min(end - begin, kForever - 2);
@@ -123,9 +123,9 @@ void AllocationTable::sort(SortKey key, Order& ids) const {
                                           [](const TraceEntry& entry) { return entry.has_time; });
   const auto value = [&](uint32_t id) -> uint64_t {
     const Allocation& each = document_.allocations().all[id];
-    const uint64_t made = each.predates_trace() ? 0 : each.made + uint64_t{1};
-    const uint64_t freed = each.completed == kNever ? document_.entry_count() + uint64_t{1}
-                                                    : each.completed + uint64_t{1};
+    const uint64_t made = each.predates_trace() ? 0 : each.alloc_entry + uint64_t{1};
+    const uint64_t freed = each.completed_entry == kNever ? document_.entry_count() + uint64_t{1}
+                                                          : each.completed_entry + uint64_t{1};
     switch (key) {
       case SortKey::kBytes: return each.bytes;
       case SortKey::kMade: return made;

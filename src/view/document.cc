@@ -56,8 +56,8 @@ void Document::rank_by_age() {
   intervals.reserve(all.size());
   bytes_.reserve(all.size());
   for (const uint32_t id : ids_) {
-    const uint32_t begin = all[id].predates_trace() ? 0 : all[id].made;
-    intervals.push_back({.begin = begin, .end = all[id].completed});
+    const uint32_t begin = all[id].predates_trace() ? 0 : all[id].alloc_entry;
+    intervals.push_back({.begin = begin, .end = all[id].completed_entry});
     bytes_.push_back(all[id].bytes);
   }
   intervals_ = IntervalIndex(std::move(intervals), entry_count());

@@ -141,9 +141,9 @@ TEST(RecordedSnapshots, ReadTheLongestTraceIfAvailable) {
   constexpr std::string_view kName = "shared/traces/llm_generate_long.1.pickle.xz";
   fs::path file = fs::path(ASHLAR_SOURCE_DIR).parent_path() / kName;
   if (!fs::exists(file)) file = fs::path(ASHLAR_SOURCE_DIR).parent_path().parent_path() / kName;
-  if (!fs::exists(file)) GTEST_SKIP() << kName << " is not beside the repository: not read";
+  if (!fs::exists(file)) GTEST_SKIP() << kName << " is not available";
 #ifndef NDEBUG
-  GTEST_SKIP() << "takes minutes in this build: preset release reads it";
+  GTEST_SKIP() << "too slow in this build; the release preset runs it";
 #endif
   const Result<Snapshot> snapshot = read_snapshot(file.string());
   ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();

@@ -213,24 +213,24 @@ TEST_P(AddressPrediction, PredictsTheRecordedAddresses) {
   const Result<Snapshot> snapshot = read_snapshot(kTraces + GetParam() + ".pickle.xz");
   ASSERT_TRUE(snapshot.ok());
   const std::vector<TraceEntry>& trace = snapshot->device_traces[0];
-  AddressPredictor addresses(trace);
+  AddressPredictor predictor(trace);
   size_t segment_count = 0;
   for (uint32_t i = 0; i < trace.size(); ++i) {
-    addresses.advance_to(i);
-    if (trace[i].action == TraceAction::kSegmentFree) addresses.give_back(trace[i].address.value());
+    predictor.advance_to(i);
+    if (trace[i].action == TraceAction::kSegmentFree) predictor.free(trace[i].address.value());
     if (trace[i].action != TraceAction::kSegmentAlloc) continue;
-    ASSERT_EQ(addresses.take(trace[i].bytes), trace[i].address.value()) << "entry " << i;
+    ASSERT_EQ(predictor.allocate(trace[i].bytes), trace[i].address.value()) << "entry " << i;
     ++segment_count;
   }
   EXPECT_LT(3 * infer_allocations(trace).events.size(), 4 * segment_count)
-      << "the rule explains little";
+      << "too many inferred events";
 }
 
 TEST(ReplayUnderOtherSettings, PlacesASegmentInRecordedFreeSpace) {
   const ReplayResult result = replay_of("rlhf_phases.1", "max_split_size_mb:128");
   ASSERT_EQ(result.inspected_segments.size(), 1U);
   EXPECT_EQ(result.inspected_segments[0].address.value(), 0x7f674c800000U)
-      << "where the first one lay";
+      << "the address of the first segment";
 }
 
 INSTANTIATE_TEST_SUITE_P(Traces, AddressPrediction,

@@ -247,8 +247,8 @@ PinningBlock OomAnalysis::pinning_block(const SnapshotBlock& block) const {
   const Allocation& allocation = allocations_.all[found->allocation];
   pinning.stack = allocation.stack;
   if (allocation.predates_trace()) return pinning;
-  pinning.made = allocation.made;
-  const TraceEntry& made = trace_[allocation.made];
+  pinning.alloc_entry = allocation.alloc_entry;
+  const TraceEntry& made = trace_[allocation.alloc_entry];
   const TraceEntry& failed = trace_[*report_.entry];
   if (made.has_time && failed.has_time) {
     const uint64_t age_us =

@@ -35,8 +35,8 @@ struct PinningBlock {
   size_t bytes = 0;
   size_t requested_bytes = 0;
   StackId stack{};
-  std::optional<uint32_t> made{};   // its alloc entry; unset: it predates the trace
-  std::optional<int64_t> age_us{};  // at the failure; unset: unknown
+  std::optional<uint32_t> alloc_entry{};  // unset: it predates the trace
+  std::optional<int64_t> age_us{};        // at the failure; unset: unknown
 };
 
 // A segment with free memory that cannot be returned to the device because of its live blocks.

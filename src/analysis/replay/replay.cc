@@ -298,7 +298,8 @@ Status Replayer::free(uint32_t index) {
   Block* block = std::exchange(live_[id], nullptr);
   if (block == nullptr) return {};
   ++result_.free_count;
-  const bool is_immediate = allocation.completed == index || allocation.completed == index + 1;
+  const bool is_immediate =
+      allocation.completed_entry == index || allocation.completed_entry == index + 1;
   return is_immediate ? engine_->free(block) : delayed_frees_->free(id, block);
 }
 

@@ -19,7 +19,7 @@ Json pinned_as_json(const Recording& recording, const PinnedSegment& segment) {
     blocks.push_back({{"address", block.address.value()},
                       {"bytes", block.bytes},
                       {"requested_bytes", block.requested_bytes},
-                      {"made_at_entry", block.made ? Json(*block.made) : Json()},
+                      {"made_at_entry", block.alloc_entry ? Json(*block.alloc_entry) : Json()},
                       {"age_us", block.age_us ? Json(*block.age_us) : Json()},
                       {"frames", stack_json(recording.frames(block.stack))}});
   }

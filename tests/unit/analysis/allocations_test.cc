@@ -20,11 +20,11 @@ TEST(AllocationsTest, AssemblesAnAllocationFromItsEntries) {
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
   ASSERT_EQ(found.all.size(), 2U);
   const Allocation& first = found.all[0];
-  EXPECT_EQ(first.made, 0U);
-  EXPECT_EQ(first.freed, 1U);
-  EXPECT_EQ(first.completed, 3U);
+  EXPECT_EQ(first.alloc_entry, 0U);
+  EXPECT_EQ(first.free_entry, 1U);
+  EXPECT_EQ(first.completed_entry, 3U);
   EXPECT_EQ(first.stream, StreamId(7));
-  EXPECT_EQ(found.all[1].freed, kNever);
+  EXPECT_EQ(found.all[1].free_entry, kNever);
   EXPECT_EQ(found.by_entry, (std::vector<uint32_t>{0, 0, 1, 0}));
   EXPECT_EQ(found.preexisting_count, 0U);
 }
@@ -34,7 +34,7 @@ TEST(AllocationsTest, DistinguishesReuseOfAnAddress) {
   trace.alloc(512, 100).free(512, 100).alloc(512, 300);
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
   ASSERT_EQ(found.all.size(), 2U);
-  EXPECT_EQ(found.all[1].made, 3U);
+  EXPECT_EQ(found.all[1].alloc_entry, 3U);
   EXPECT_EQ(found.all[1].bytes, 300U);
 }
 
@@ -43,8 +43,8 @@ TEST(AllocationsTest, EndsADisplacedAllocation) {
   trace.alloc(512, 100).alloc(512, 300);
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
   ASSERT_EQ(found.all.size(), 2U);
-  EXPECT_EQ(found.all[0].completed, 1U);
-  EXPECT_EQ(found.all[1].freed, kNever);
+  EXPECT_EQ(found.all[0].completed_entry, 1U);
+  EXPECT_EQ(found.all[1].free_entry, kNever);
   EXPECT_EQ(found.by_entry, (std::vector<uint32_t>{0, 1}));
   ASSERT_EQ(found.displaced.size(), 1U);
   EXPECT_EQ(found.displaced[0].entry, 1U);
@@ -70,8 +70,8 @@ TEST(AllocationsTest, TreatsAFreeWithoutAllocAsPreexisting) {
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_EQ(found.preexisting_count, 2U);
   EXPECT_TRUE(found.all[0].predates_trace());
-  EXPECT_EQ(found.all[0].freed, 0U);
-  EXPECT_EQ(found.all[1].freed, 2U) << "its request was not recorded";
+  EXPECT_EQ(found.all[0].free_entry, 0U);
+  EXPECT_EQ(found.all[1].free_entry, 2U) << "its request was not recorded";
 }
 
 TEST(AllocationsTest, TreatsUntracedFinalBlocksAsPreexisting) {

@@ -55,7 +55,7 @@ TEST(LowerBoundTest, LifetimesSpanFromEntryToEndOfTrace) {
   TraceBuilder trace;
   trace.alloc(0, 1).free(4096, 513).alloc(512, 0);
   const std::vector<Lifetime> lifetimes = lifetimes_of(find_allocations(trace.snapshot(), kDevice));
-  ASSERT_EQ(lifetimes.size(), 2U) << "an empty one needs no place";
+  ASSERT_EQ(lifetimes.size(), 2U) << "empty allocations are left out";
   EXPECT_EQ(lifetimes[0].begin, 1U);
   EXPECT_EQ(lifetimes[0].end, 5U);
   EXPECT_EQ(lifetimes[0].bytes, 512U);

@@ -63,9 +63,9 @@ TEST(PackingTest, CheckerRejectsOverlaps) {
   EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {9, 0}, .height_bytes = 19}));
   EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {5, 5}, .height_bytes = 15}));
   EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {0, 10}, .height_bytes = 19}))
-      << "not the height";
+      << "wrong height";
   EXPECT_FALSE(is_valid_packing(lifetimes, {.addresses = {0}, .height_bytes = 10}))
-      << "one has no place";
+      << "one has no address";
 }
 
 TEST(PackingTest, CheckerAcceptsAdjacentRanges) {

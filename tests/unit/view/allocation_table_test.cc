@@ -46,10 +46,10 @@ TEST_F(AllocationTableTest, SortsExtremesToTheEnds) {
   const std::vector<uint32_t> made = ids({.sort = SortKey::kMade, .count = 1});
   EXPECT_TRUE(allocation(made[0]).predates_trace());
   const std::vector<uint32_t> freed = ids({.sort = SortKey::kFreed, .descends = true, .count = 1});
-  EXPECT_EQ(allocation(freed[0]).completed, kNever);
+  EXPECT_EQ(allocation(freed[0]).completed_entry, kNever);
   const std::vector<uint32_t> age = ids({.sort = SortKey::kAge, .descends = true, .count = 1});
   EXPECT_TRUE(allocation(age[0]).predates_trace());
-  EXPECT_EQ(allocation(age[0]).completed, kNever);
+  EXPECT_EQ(allocation(age[0]).completed_entry, kNever);
 }
 
 TEST_F(AllocationTableTest, FiltersByMoment) {
@@ -69,8 +69,8 @@ TEST_F(AllocationTableTest, SearchesFramesIgnoringCase) {
   EXPECT_EQ(found.size(), wanted);
   for (const uint32_t id : found) EXPECT_EQ(allocation(id).stack, StackId(2));
   EXPECT_TRUE(ids({.count = 10, .search = "nowhere"}).empty());
-  EXPECT_FALSE(ids({.count = 10, .search = "b.py"}).empty()) << "files count, too";
-  EXPECT_FALSE(ids({.count = 10, .search = "outer:b.py:2"}).empty()) << "and lines";
+  EXPECT_FALSE(ids({.count = 10, .search = "b.py"}).empty()) << "searches file names";
+  EXPECT_FALSE(ids({.count = 10, .search = "outer:b.py:2"}).empty()) << "searches line numbers";
   EXPECT_TRUE(ids({.count = 10, .search = "outer:b.py:3"}).empty());
 }
 
@@ -86,9 +86,9 @@ TEST(AllocationTableAgeTest, UsesTimesIfTheTraceHasThem) {
     const Document document = document_of(snapshot);
     return ColumnsReader(AllocationTable(document).rows(longest)).column<uint32_t>("id").at(0);
   };
-  EXPECT_EQ(first_of(trace.snapshot()), 0U) << "few entries, but the most time";
+  EXPECT_EQ(first_of(trace.snapshot()), 0U) << "few entries, but the longest time";
   for (TraceEntry& entry : entries) entry.has_time = false;
-  EXPECT_EQ(first_of(trace.snapshot()), 1U) << "entries, where nobody looked at a clock";
+  EXPECT_EQ(first_of(trace.snapshot()), 1U) << "by entries without times";
 }
 
 TEST_F(AllocationTableTest, ReturnsASingleRow) {
@@ -96,10 +96,10 @@ TEST_F(AllocationTableTest, ReturnsASingleRow) {
   const Allocation& each = allocation(20);
   EXPECT_EQ(row.column<uint32_t>("id"), (std::vector<uint32_t>{20}));
   EXPECT_EQ(row.column<double>("bytes"), (std::vector{static_cast<double>(each.bytes)}));
-  EXPECT_EQ(row.column<uint32_t>("made"), (std::vector{each.made}));
-  EXPECT_EQ(row.column<uint32_t>("freed"), (std::vector{each.completed}));
+  EXPECT_EQ(row.column<uint32_t>("made"), (std::vector{each.alloc_entry}));
+  EXPECT_EQ(row.column<uint32_t>("freed"), (std::vector{each.completed_entry}));
   EXPECT_EQ(row.column<uint64_t>("address"), (std::vector{each.address.value()}));
-  EXPECT_EQ(row.column<double>("made_us"), (std::vector{document_.time_us(each.made)}));
+  EXPECT_EQ(row.column<double>("made_us"), (std::vector{document_.time_us(each.alloc_entry)}));
   EXPECT_EQ(row.column<uint32_t>("stack"), (std::vector{document_.stack_of(each)}));
 }
 

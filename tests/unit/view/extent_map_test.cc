@@ -97,7 +97,7 @@ TEST(ExtentMapTest, KeepsOldMappingsOfAMovedExtent) {
   ASSERT_EQ(after.stretches.size(), 2U);
   ASSERT_EQ(after.stretches[0].size(), 3U);
   EXPECT_TRUE(after.stretches[0][0].is_home);
-  EXPECT_FALSE(after.stretches[0][1].is_home) << "its memory is away";
+  EXPECT_FALSE(after.stretches[0][1].is_home) << "its memory is in use elsewhere";
   EXPECT_EQ(after.stretches[0][1].extent, 1U);
   EXPECT_TRUE(after.stretches[0][2].is_home) << "free, where it was used last";
   ASSERT_EQ(after.stretches[1].size(), 1U);
@@ -109,7 +109,7 @@ TEST(ExtentMapTest, MatchesTheSnapshotAtTheLastMoment) {
   const ExtentMap map = extents_at(document, 7);
   EXPECT_EQ(map.extents[2].home, std::nullopt);
   ASSERT_EQ(find_map(document, 7).size(), 2U);
-  EXPECT_EQ(find_map(document, 7)[0].range.bytes, 2 * kMiB) << "what is idle is in no segment";
+  EXPECT_EQ(find_map(document, 7)[0].range.bytes, 2 * kMiB) << "idle memory is in no segment";
   EXPECT_EQ(map.stretches[0].size(), 1U);
 }
 

@@ -136,7 +136,7 @@ TEST_F(SelfContainedPageTest, PrefersOverviewsToDetails) {
 
 TEST(SelfContainedPageErrorTest, OmitsFailedRequests) {
   Viewer view("ashlar", [](const DeviceRecording&, const std::function<bool()>&) {
-    return Result<std::string>(Status::invalid_argument("nobody can tell"));
+    return Result<std::string>(Status::invalid_argument("unavailable"));
   });
   ASSERT_TRUE(
       view.add(Recording::create("run", random_snapshot({.seed = 1, .entry_count = 9}))).ok());

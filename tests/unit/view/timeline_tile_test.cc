@@ -22,7 +22,7 @@ std::vector<uint32_t> live_at(const Document& document, uint32_t entry) {
   std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) {
     const auto made = [&](uint32_t id) {
       const Allocation& each = document.allocations().all[id];
-      return each.predates_trace() ? 0 : each.made + uint64_t{1};
+      return each.predates_trace() ? 0 : each.alloc_entry + uint64_t{1};
     };
     return made(a) < made(b);
   });

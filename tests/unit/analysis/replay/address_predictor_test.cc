@@ -26,53 +26,55 @@ class AddressPredictorTest : public ::testing::Test {
 TEST_F(AddressPredictorTest, UsesFoundSpaceFromItsEntryOn) {
   recorded(20, kTop - 32 * kMiB);
   recorded(40, kTop + 100 * kMiB);
-  AddressPredictor likely = addresses();
-  likely.advance_to(0);
-  EXPECT_EQ(likely.take(24 * kMiB), kTop - 32 * kMiB);
-  likely.advance_to(1);
-  EXPECT_EQ(likely.take(30 * kMiB), kTop + 100 * kMiB);
-  EXPECT_EQ(likely.take(30 * kMiB), kTop + 130 * kMiB);
-  EXPECT_EQ(likely.take(30 * kMiB), kTop - 64 * kMiB) << "there is no more room";
+  AddressPredictor predictor = addresses();
+  predictor.advance_to(0);
+  EXPECT_EQ(predictor.allocate(24 * kMiB), kTop - 32 * kMiB);
+  predictor.advance_to(1);
+  EXPECT_EQ(predictor.allocate(30 * kMiB), kTop + 100 * kMiB);
+  EXPECT_EQ(predictor.allocate(30 * kMiB), kTop + 130 * kMiB);
+  EXPECT_EQ(predictor.allocate(30 * kMiB), kTop - 64 * kMiB) << "no space is left";
 }
 
 TEST_F(AddressPredictorTest, KeepsFoundSpaceThatIsEmpty) {
   recorded(20, kTop - 32 * kMiB);
   recorded(40, kTop + 100 * kMiB);
-  AddressPredictor likely = addresses();
-  likely.advance_to(1);
-  const uint64_t first = likely.take(30 * kMiB);
-  likely.give_back(first);
-  EXPECT_EQ(likely.take(60 * kMiB), first);
+  AddressPredictor predictor = addresses();
+  predictor.advance_to(1);
+  const uint64_t first = predictor.allocate(30 * kMiB);
+  predictor.free(first);
+  EXPECT_EQ(predictor.allocate(60 * kMiB), first);
 }
 
 TEST_F(AddressPredictorTest, PlacesInferredAllocationsByTheRule) {
   recorded(20, kTop - 32 * kMiB);
   recorded(2, kTop - 8 * kMiB);
-  AddressPredictor likely = addresses();
-  likely.advance_to(0);
-  EXPECT_EQ(likely.take(24 * kMiB), kTop - 32 * kMiB);
-  likely.advance_to(1);
-  EXPECT_EQ(likely.take(2 * kMiB), kTop - 4 * kMiB) << "4 MiB were unseen, at another place";
+  AddressPredictor predictor = addresses();
+  predictor.advance_to(0);
+  EXPECT_EQ(predictor.allocate(24 * kMiB), kTop - 32 * kMiB);
+  predictor.advance_to(1);
+  EXPECT_EQ(predictor.allocate(2 * kMiB), kTop - 4 * kMiB) << "4 MiB were inferred elsewhere";
 }
 
 TEST_F(AddressPredictorTest, OpensAGapWithinAMovedRange) {
   recorded(20, kTop - 32 * kMiB);
   recorded(20, kTop - 192 * kMiB);
   recorded(20, kTop - 96 * kMiB);
-  AddressPredictor likely = addresses();
-  likely.advance_to(0);
-  EXPECT_EQ(likely.take(60 * kMiB), kTop - 64 * kMiB) << "32 MiB of what is closed later";
-  likely.advance_to(1);
-  EXPECT_EQ(likely.take(20 * kMiB), kTop - 224 * kMiB) << "128 MiB lie above";
-  likely.advance_to(2);
-  EXPECT_EQ(likely.take(20 * kMiB), kTop - 128 * kMiB) << "32 MiB lower, like all of it";
+  AddressPredictor predictor = addresses();
+  predictor.advance_to(0);
+  EXPECT_EQ(predictor.allocate(60 * kMiB), kTop - 64 * kMiB)
+      << "32 MiB of the gap that is closed later";
+  predictor.advance_to(1);
+  EXPECT_EQ(predictor.allocate(20 * kMiB), kTop - 224 * kMiB) << "128 MiB are above";
+  predictor.advance_to(2);
+  EXPECT_EQ(predictor.allocate(20 * kMiB), kTop - 128 * kMiB)
+      << "32 MiB lower, like the moved range";
 }
 
 TEST_F(AddressPredictorTest, AppliesTheRuleWithoutSegments) {
-  AddressPredictor likely = addresses();
-  const uint64_t first = likely.take(20 * kMiB);
+  AddressPredictor predictor = addresses();
+  const uint64_t first = predictor.allocate(20 * kMiB);
   EXPECT_NE(first, 0U);
-  EXPECT_EQ(likely.take(20 * kMiB), first - 32 * kMiB);
+  EXPECT_EQ(predictor.allocate(20 * kMiB), first - 32 * kMiB);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST_F(InferredAllocationsTest, InfersAnAllocationInASkippedHole) {
   EXPECT_EQ(found[0].kind, Kind::kAllocated);
   EXPECT_EQ(found[0].entry, 2U);
   EXPECT_EQ(found[0].at.begin, kTop - 44 * kMiB);
-  EXPECT_EQ(found[0].at.bytes(), 12 * kMiB) << "so that 2 MiB did not fit";
+  EXPECT_EQ(found[0].at.bytes(), 12 * kMiB) << "2 MiB must not fit";
 }
 
 TEST_F(InferredAllocationsTest, InfersAnAllocationBeforeASegmentInAHole) {

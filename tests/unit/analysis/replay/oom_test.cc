@@ -86,7 +86,7 @@ TEST_F(OomTest, ListsPinningBlocksWithStackAndAge) {
   ASSERT_EQ(most.largest.size(), 1U);
   EXPECT_EQ(most.largest[0].bytes, 20 * kMiB);
   EXPECT_EQ(most.largest[0].stack, StackId(3));
-  EXPECT_EQ(most.largest[0].made, 8U);
+  EXPECT_EQ(most.largest[0].alloc_entry, 8U);
   EXPECT_EQ(most.largest[0].age_us, 2);
   EXPECT_EQ(report->state->pinned[1].largest[0].stack, StackId(4));
 }

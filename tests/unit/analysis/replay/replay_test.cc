@@ -99,7 +99,7 @@ TEST_F(ReplayTest, FailsIfPreexistingAllocationsDoNotFit) {
       ASSERT_EQ(result.ooms.size(), 1U);
       EXPECT_FALSE(result.ooms[0].entry);
       EXPECT_EQ(result.ooms[0].bytes, 20 * kMiB);
-      EXPECT_EQ(result.alloc_count, 1U) << "the run goes on";
+      EXPECT_EQ(result.alloc_count, 1U) << "the run continues";
     }
   }
 }

@@ -16,33 +16,33 @@ TraceEntry at(int64_t time_us) {
 }
 
 TEST(TraceClockTest, FollowsTheTimesOfTheTrace) {
-  TraceClock time;
-  time.wait_for(at(5'000'000));
-  EXPECT_EQ(time.clock().now_ns(), 0);
-  time.wait_for(at(5'000'250));
-  EXPECT_EQ(time.clock().now_ns(), 250'000);
-  time.clock().sleep_ns(100'000);  // counts towards the next entry
-  time.wait_for(at(5'000'300));
-  EXPECT_EQ(time.clock().now_ns(), 350'000);
-  time.wait_for(at(5'001'000));
-  EXPECT_EQ(time.clock().now_ns(), 1'000'000);
+  TraceClock clock;
+  clock.advance_to(at(5'000'000));
+  EXPECT_EQ(clock.clock().now_ns(), 0);
+  clock.advance_to(at(5'000'250));
+  EXPECT_EQ(clock.clock().now_ns(), 250'000);
+  clock.clock().sleep_ns(100'000);  // counts towards the next entry
+  clock.advance_to(at(5'000'300));
+  EXPECT_EQ(clock.clock().now_ns(), 350'000);
+  clock.advance_to(at(5'001'000));
+  EXPECT_EQ(clock.clock().now_ns(), 1'000'000);
 }
 
 TEST(TraceClockTest, IgnoresImplausibleTimes) {
-  TraceClock time;
-  time.wait_for(at(1000));
-  time.wait_for(at(0));
-  time.wait_for(at(INT64_MIN));
-  time.wait_for(at(INT64_MAX));
-  EXPECT_EQ(time.clock().now_ns(), 0);
+  TraceClock clock;
+  clock.advance_to(at(1000));
+  clock.advance_to(at(0));
+  clock.advance_to(at(INT64_MIN));
+  clock.advance_to(at(INT64_MAX));
+  EXPECT_EQ(clock.clock().now_ns(), 0);
 }
 
 TEST(TraceClockTest, AdvancesTenMicrosecondsWithoutTimes) {
-  TraceClock time;
+  TraceClock clock;
   TraceEntry untimed;
   untimed.has_time = false;
-  for (int i = 0; i < 3; ++i) time.wait_for(untimed);
-  EXPECT_EQ(time.clock().now_ns(), 30'000);
+  for (int i = 0; i < 3; ++i) clock.advance_to(untimed);
+  EXPECT_EQ(clock.clock().now_ns(), 30'000);
 }
 
 }  // namespace

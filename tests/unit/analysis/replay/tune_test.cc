@@ -85,7 +85,7 @@ TEST(SettingsTest, KeepsTheRecordedLimitUnlessOverridden) {
   const Result<Setting> kept = parse_setting("max_split_size_mb:64", half);
   ASSERT_TRUE(kept.ok()) << kept.status().to_string();
   EXPECT_EQ(kept->options.memory_fraction, 0.5);
-  EXPECT_FALSE(kept->options.expandable_segments) << "the text says all but the limit";
+  EXPECT_FALSE(kept->options.expandable_segments) << "the text replaces everything but the limit";
   EXPECT_EQ(kept->conf, "max_split_size_mb:64");
   EXPECT_EQ(parse_setting("per_process_memory_fraction:1.0", half)->options.memory_fraction, 1.0);
   EXPECT_FALSE(parse_setting("max_split_size_mb:many", half).ok());
@@ -134,7 +134,7 @@ TEST(SettingsTest, ParsesTextForTheRecordedEngineByDefault) {
   EXPECT_EQ(parse_setting("policy:lean", paged_defaults())->options.engine, EngineKind::kPaged);
   const Result<Setting> other = parse_setting("engine:paged,policy:lean", pytorch_defaults());
   EXPECT_EQ(other->options.engine, EngineKind::kPaged);
-  EXPECT_EQ(other->conf, "policy:lean") << "the engine is named apart";
+  EXPECT_EQ(other->conf, "policy:lean") << "the engine is separate";
 }
 
 TEST(SettingsTest, IgnoresOptionsThatTheEngineIgnores) {
