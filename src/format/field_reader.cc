@@ -77,7 +77,7 @@ bool FieldReader::fail(Key key, Value found, std::string_view expected) {
   if (found.kind == ValueKind::kInteger) what = text(static_cast<int64_t>(found.bits));
   if (found.kind == ValueKind::kLargeInteger) what = text(found.bits);
   if (found.kind == ValueKind::kString) what = text('"', text_of(found).substr(0, 60), '"');
-  return fail(text('"', word(key), "\": found ", what, " (expected ", expected, ")"));
+  return fail(text('"', key_text(key), "\": found ", what, " (expected ", expected, ")"));
 }
 
 bool FieldReader::fail(std::string problem) {
