@@ -15,8 +15,8 @@ constexpr uint32_t kNever = Allocation::kNever;
 
 TEST(AllocationsTest, AssemblesAnAllocationFromItsEntries) {
   TraceBuilder trace;
-  trace.alloc(512, 100, 7).act(TraceAction::kFreeRequested, 512, 100, 7);
-  trace.alloc(1024, 200).act(TraceAction::kFreeCompleted, 512, 100, 7);
+  trace.alloc(512, 100, 7).add(TraceAction::kFreeRequested, 512, 100, 7);
+  trace.alloc(1024, 200).add(TraceAction::kFreeCompleted, 512, 100, 7);
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
   ASSERT_EQ(found.all.size(), 2U);
   const Allocation& first = found.all[0];
@@ -53,7 +53,7 @@ TEST(AllocationsTest, EndsADisplacedAllocation) {
 
 TEST(AllocationsTest, VisitsDisplacedAllocationsFirst) {
   TraceBuilder trace;
-  trace.alloc(512, 100).act(TraceAction::kSnapshot, 0, 0).alloc(512, 300).free(512, 300);
+  trace.alloc(512, 100).add(TraceAction::kSnapshot, 0, 0).alloc(512, 300).free(512, 300);
   std::vector<std::pair<uint32_t, size_t>> visited;
   for_each_change(find_allocations(trace.snapshot(), kDevice),
                   [&](uint32_t entry, const Allocation& allocation) {
@@ -65,7 +65,7 @@ TEST(AllocationsTest, VisitsDisplacedAllocationsFirst) {
 
 TEST(AllocationsTest, TreatsAFreeWithoutAllocAsPreexisting) {
   TraceBuilder trace;
-  trace.free(512, 100).act(TraceAction::kFreeCompleted, 4096, 64);
+  trace.free(512, 100).add(TraceAction::kFreeCompleted, 4096, 64);
   const Allocations found = find_allocations(trace.snapshot(), kDevice);
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_EQ(found.preexisting_count, 2U);

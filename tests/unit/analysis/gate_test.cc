@@ -15,9 +15,9 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(GateTest, ParsesPercentagesAndBytes) {
-  EXPECT_DOUBLE_EQ(parse_gate_limit("+2%")->part, 0.02);
-  EXPECT_DOUBLE_EQ(parse_gate_limit("2.5%")->part, 0.025);
-  EXPECT_DOUBLE_EQ(parse_gate_limit("0%")->part, 0);
+  EXPECT_DOUBLE_EQ(parse_gate_limit("+2%")->fraction, 0.02);
+  EXPECT_DOUBLE_EQ(parse_gate_limit("2.5%")->fraction, 0.025);
+  EXPECT_DOUBLE_EQ(parse_gate_limit("0%")->fraction, 0);
   EXPECT_EQ(parse_gate_limit("+100MiB")->bytes, 100 * kMiB);
   EXPECT_EQ(parse_gate_limit("512")->bytes, 512U);
 }
@@ -35,7 +35,7 @@ TEST(GateTest, RejectsInvalidLimits) {
 
 TEST(GateTest, MeasuresFragmentationAtTheReservedPeak) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, 0, 1000).alloc(0, 750).free(0, 750);
+  trace.add(TraceAction::kSegmentAlloc, 0, 1000).alloc(0, 750).free(0, 750);
   const Allocations allocations = find_allocations(trace.snapshot(), DeviceIndex(0));
   const GateMetrics metrics =
       gate_metrics(make_timeline(trace.snapshot(), DeviceIndex(0), allocations));

@@ -25,11 +25,11 @@ constexpr PoolId kPool{0, 1};
 class InferPoolsTest : public testing::Test {
  protected:
   void take(uint64_t address) {
-    trace_.act(TraceAction::kSegmentAlloc, address, kBytes).alloc(address, kBytes);
+    trace_.add(TraceAction::kSegmentAlloc, address, kBytes).alloc(address, kBytes);
     trace_.free(address, kBytes);
   }
   void give_back(uint64_t address, size_t bytes = kBytes) {
-    trace_.act(TraceAction::kSegmentFree, address, bytes);
+    trace_.add(TraceAction::kSegmentFree, address, bytes);
   }
   void end_with(uint64_t address, SnapshotBlockState state, PoolId pool = {}) {
     trace_.ends_with(address, kBytes, state);
@@ -93,7 +93,7 @@ TEST_F(InferPoolsTest, InfersAFlushIfNothingStaysCached) {
 TEST_F(InferPoolsTest, IgnoresSegmentsAllocatedLater) {
   take(kSecond);
   give_back(kSecond);
-  trace_.act(TraceAction::kSnapshot, 0, 0);
+  trace_.add(TraceAction::kSnapshot, 0, 0);
   take(kFirst);
   end_with(kFirst, kCached);
   for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
@@ -105,7 +105,7 @@ TEST_F(InferPoolsTest, InfersAFlushBeforeAnAllocation) {
     take(kFirst);
     take(kSecond);
     give_back(kSecond);
-    trace_.act(next, kThird, kBytes);
+    trace_.add(next, kThird, kBytes);
     end_with(kFirst, kCached);
     for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
   }

@@ -86,7 +86,7 @@ TEST(LeaksTest, FindsAStackThatKeepsSomeOfEveryStep) {
 TEST(LeaksTest, IgnoresSteadyUse) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) loop.step();
-  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
+  EXPECT_TRUE(leaks_in(loop.trace).leaks.empty());
 }
 
 TEST(LeaksTest, IgnoresSetupAtAnyTime) {
@@ -96,7 +96,7 @@ TEST(LeaksTest, IgnoresSetupAtAnyTime) {
       loop.step();
       if (i == when) loop.keep(10'000'000, 3);
     }
-    EXPECT_TRUE(leaks_in(loop.trace).growing.empty()) << when;
+    EXPECT_TRUE(leaks_in(loop.trace).leaks.empty()) << when;
   }
 }
 
@@ -106,7 +106,7 @@ TEST(LeaksTest, FindsALeakOfAStackThatAlsoDidSetup) {
     loop.step();
     loop.keep(i == kSteps / 2 ? 150'000 : 1000, 3);
   }
-  EXPECT_EQ(leaks_in(loop.trace).growing.size(), 1U);
+  EXPECT_EQ(leaks_in(loop.trace).leaks.size(), 1U);
 }
 
 TEST(LeaksTest, IgnoresSetupInAFewSteps) {
@@ -115,7 +115,7 @@ TEST(LeaksTest, IgnoresSetupInAFewSteps) {
     loop.step();
     if (i == kSteps / 4 || i == kSteps / 2 || i == kSteps * 3 / 4) loop.keep(1'000'000, 3);
   }
-  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
+  EXPECT_TRUE(leaks_in(loop.trace).leaks.empty());
 }
 
 TEST(LeaksTest, IgnoresGrowthThatEndsEarly) {
@@ -124,7 +124,7 @@ TEST(LeaksTest, IgnoresGrowthThatEndsEarly) {
     loop.step();
     if (i < kSteps / 4) loop.keep(100'000, 3);
   }
-  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
+  EXPECT_TRUE(leaks_in(loop.trace).leaks.empty());
 }
 
 TEST(LeaksTest, IgnoresGrowingUsesThatAreFreedInBetween) {
@@ -134,7 +134,7 @@ TEST(LeaksTest, IgnoresGrowingUsesThatAreFreedInBetween) {
     for (int use = 0; use < 20; ++use) loop.step();
     if (i < kSteps) loop.trace.free(7, i * 100'000);
   }
-  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
+  EXPECT_TRUE(leaks_in(loop.trace).leaks.empty());
 }
 
 TEST(LeaksTest, IgnoresGrowthThatIsFreed) {
@@ -143,7 +143,7 @@ TEST(LeaksTest, IgnoresGrowthThatIsFreed) {
     for (uint64_t i = 0; i < kSteps / 4; ++i) loop.trace.alloc(5000 + i, 9000).from(3);
     for (uint64_t i = 0; i < kSteps / 4; ++i) loop.trace.free(5000 + i, 9000);
   }
-  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
+  EXPECT_TRUE(leaks_in(loop.trace).leaks.empty());
 }
 
 TEST(LeaksTest, IgnoresInsignificantGrowth) {
@@ -152,8 +152,8 @@ TEST(LeaksTest, IgnoresInsignificantGrowth) {
     loop.step();
     loop.keep(1, 3);
   }
-  EXPECT_TRUE(leaks_in(loop.trace).growing.empty());
-  EXPECT_EQ(leaks_in(loop.trace, {.min_growth_fraction = 0}).growing.size(), 1U);
+  EXPECT_TRUE(leaks_in(loop.trace).leaks.empty());
+  EXPECT_EQ(leaks_in(loop.trace, {.min_growth_fraction = 0}).leaks.size(), 1U);
 }
 
 TEST(LeaksTest, SortsByGrowth) {
@@ -195,8 +195,8 @@ TEST(LeaksTest, HasNoGrowthPerSecondWithoutTimes) {
 TEST(LeaksTest, FindsNothingInAShortTrace) {
   TraceBuilder trace;
   trace.alloc(1, 100).alloc(2, 100);
-  EXPECT_TRUE(leaks_in(trace).growing.empty());
-  EXPECT_TRUE(find_leaks({}, {}, {}).growing.empty());
+  EXPECT_TRUE(leaks_in(trace).leaks.empty());
+  EXPECT_TRUE(find_leaks({}, {}, {}).leaks.empty());
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ TEST(LowerBoundTest, IsThePeakOfConcurrentAllocations) {
 
 TEST(LowerBoundTest, CountsPendingFrees) {
   TraceBuilder trace;
-  trace.alloc(0, 512).act(TraceAction::kFreeRequested, 0, 512).alloc(512, 512);
-  trace.act(TraceAction::kFreeCompleted, 0, 512);
+  trace.alloc(0, 512).add(TraceAction::kFreeRequested, 0, 512).alloc(512, 512);
+  trace.add(TraceAction::kFreeCompleted, 0, 512);
   EXPECT_EQ(bound_of(trace).packed_bytes, 1024U);
 }
 

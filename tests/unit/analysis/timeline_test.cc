@@ -42,7 +42,7 @@ SnapshotSegment segment_of(size_t bytes) {
 
 TEST(TimelineTest, CountsIdleExtentsAsReserved) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentMap, 100, 5);
+  trace.add(TraceAction::kSegmentMap, 100, 5);
   trace.snapshot().segments = {segment_of(5)};
   for (const uint64_t device : {0, 0, 1}) {
     SnapshotExtent extent;
@@ -61,7 +61,7 @@ TEST(TimelineTest, CountsIdleExtentsAsReserved) {
 TEST(TimelineTest, CountsBytesAsPendingUntilTheFreeCompletes) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(1024, 30);
-  trace.act(TraceAction::kFreeRequested, 512, 100).act(TraceAction::kFreeCompleted, 512, 100);
+  trace.add(TraceAction::kFreeRequested, 512, 100).add(TraceAction::kFreeCompleted, 512, 100);
   const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(values(timeline, live), (std::vector<size_t>{100, 130, 30, 30}));
   EXPECT_EQ(values(timeline, pending), (std::vector<size_t>{0, 0, 100, 0}));
@@ -70,7 +70,7 @@ TEST(TimelineTest, CountsBytesAsPendingUntilTheFreeCompletes) {
 
 TEST(TimelineTest, DoesNotCountDisplacedAllocations) {
   TraceBuilder trace;
-  trace.alloc(512, 100).alloc(512, 300).act(TraceAction::kFreeRequested, 512, 300).alloc(512, 7);
+  trace.alloc(512, 100).alloc(512, 300).add(TraceAction::kFreeRequested, 512, 300).alloc(512, 7);
   const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(values(timeline, live), (std::vector<size_t>{100, 300, 0, 7}));
   EXPECT_EQ(values(timeline, pending), (std::vector<size_t>{0, 0, 300, 0}));
@@ -89,8 +89,8 @@ TEST(TimelineTest, CountsPreexistingAllocationsFromTheStart) {
 
 TEST(TimelineTest, DerivesReservedBytesFromFinalSegments) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, 0, 20).act(TraceAction::kSegmentMap, 100, 5);
-  trace.act(TraceAction::kSegmentUnmap, 100, 5).act(TraceAction::kSegmentFree, 500, 7);
+  trace.add(TraceAction::kSegmentAlloc, 0, 20).add(TraceAction::kSegmentMap, 100, 5);
+  trace.add(TraceAction::kSegmentUnmap, 100, 5).add(TraceAction::kSegmentFree, 500, 7);
   trace.snapshot().segments = {segment_of(40), segment_of(10)};
   trace.snapshot().segments.push_back(segment_of(1000));
   trace.snapshot().segments.back().device = DeviceIndex(1);
@@ -101,7 +101,7 @@ TEST(TimelineTest, DerivesReservedBytesFromFinalSegments) {
 
 TEST(TimelineTest, NeverHasNegativeReservedBytes) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentFree, 0, 20).act(TraceAction::kSegmentAlloc, 0, 5);
+  trace.add(TraceAction::kSegmentFree, 0, 20).add(TraceAction::kSegmentAlloc, 0, 5);
   const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(values(timeline, reserved), (std::vector<size_t>{0, 5}));
 }
@@ -109,8 +109,8 @@ TEST(TimelineTest, NeverHasNegativeReservedBytes) {
 TEST(TimelineTest, SurvivesImplausibleSizes) {
   TraceBuilder trace;
   trace.alloc(0, SIZE_MAX).alloc(512, SIZE_MAX);
-  trace.act(TraceAction::kSegmentAlloc, 0, size_t{1} << 63);
-  trace.act(TraceAction::kSegmentFree, 0, SIZE_MAX);
+  trace.add(TraceAction::kSegmentAlloc, 0, size_t{1} << 63);
+  trace.add(TraceAction::kSegmentFree, 0, SIZE_MAX);
   EXPECT_EQ(analyze(trace.snapshot()).timeline.points.size(), 4U);
 }
 
@@ -125,7 +125,7 @@ TEST(TimelineTest, PeakIsTheFirstEntryThatReachesIt) {
 
 TEST(TimelineTest, ReservedPeakHasTheMostRequestedBytes) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, 0, 1000).alloc(0, 10).alloc(512, 400).free(512, 400);
+  trace.add(TraceAction::kSegmentAlloc, 0, 1000).alloc(0, 10).alloc(512, 400).free(512, 400);
   const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(timeline.reserved_peak.bytes, 1000U);
   EXPECT_EQ(timeline.reserved_peak.entry, 2U);
@@ -171,8 +171,8 @@ TEST(TimelineTest, ColumnWithoutEntriesKeepsThePreviousValue) {
 
 TEST(TimelineTest, PresentAllocationsIncludePendingFrees) {
   TraceBuilder trace;
-  trace.alloc(512, 100).alloc(1024, 30).act(TraceAction::kFreeRequested, 512, 100);
-  trace.act(TraceAction::kFreeCompleted, 512, 100).free(4096, 7);
+  trace.alloc(512, 100).alloc(1024, 30).add(TraceAction::kFreeRequested, 512, 100);
+  trace.add(TraceAction::kFreeCompleted, 512, 100).free(4096, 7);
   const Allocations allocations = analyze(trace.snapshot()).allocations;
   EXPECT_EQ(present_at(allocations, std::nullopt), (std::vector<uint32_t>{2}));
   EXPECT_EQ(present_at(allocations, 0), (std::vector<uint32_t>{0, 2}));
@@ -195,8 +195,8 @@ TEST(TimelineTest, GroupsByStackLargestFirst) {
 
 TEST(TimelineTest, PeakReservedBytesEqualsTheTimelinePeak) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentFree, 512, 100).act(TraceAction::kSegmentAlloc, 1024, 70);
-  trace.act(TraceAction::kSegmentMap, 4096, 40).act(TraceAction::kSegmentUnmap, 4096, 40);
+  trace.add(TraceAction::kSegmentFree, 512, 100).add(TraceAction::kSegmentAlloc, 1024, 70);
+  trace.add(TraceAction::kSegmentMap, 4096, 40).add(TraceAction::kSegmentUnmap, 4096, 40);
   trace.snapshot().segments = {segment_of(70)};
   EXPECT_EQ(initial_reserved_bytes(trace.snapshot(), kDevice), 100U);
   EXPECT_EQ(peak_reserved_bytes_of(trace.snapshot(), kDevice), 110U);

@@ -13,7 +13,7 @@ class TraceBuilder {
  public:
   TraceBuilder() { snapshot_.device_traces.resize(1); }
 
-  TraceBuilder& act(TraceAction action, uint64_t address, size_t bytes, uint64_t stream = 0) {
+  TraceBuilder& add(TraceAction action, uint64_t address, size_t bytes, uint64_t stream = 0) {
     TraceEntry entry;
     entry.action = action;
     entry.address = DeviceAddress(address);
@@ -26,12 +26,12 @@ class TraceBuilder {
     return *this;
   }
   TraceBuilder& alloc(uint64_t address, size_t bytes, uint64_t stream = 0) {
-    return act(TraceAction::kAlloc, address, bytes, stream);
+    return add(TraceAction::kAlloc, address, bytes, stream);
   }
   // A free that completes immediately.
   TraceBuilder& free(uint64_t address, size_t bytes, uint64_t stream = 0) {
-    act(TraceAction::kFreeRequested, address, bytes, stream);
-    return act(TraceAction::kFreeCompleted, address, bytes, stream);
+    add(TraceAction::kFreeRequested, address, bytes, stream);
+    return add(TraceAction::kFreeCompleted, address, bytes, stream);
   }
   // Sets the pool of the following entries. Without it, entries have no pool.
   TraceBuilder& in_pool(PoolId pool) {

@@ -33,11 +33,11 @@ std::vector<uint64_t> sizes_of(const MapSegment& segment) {
 
 TEST(AddressMapTest, ShowsLivePendingAndFreeBlocks) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, kAt, 20 * kMiB)
+  trace.add(TraceAction::kSegmentAlloc, kAt, 20 * kMiB)
       .alloc(kAt, 4 * kMiB)
       .alloc(kAt + 8 * kMiB, 4 * kMiB)
-      .act(TraceAction::kFreeRequested, kAt, 4 * kMiB)
-      .act(TraceAction::kFreeCompleted, kAt, 4 * kMiB);
+      .add(TraceAction::kFreeRequested, kAt, 4 * kMiB)
+      .add(TraceAction::kFreeCompleted, kAt, 4 * kMiB);
   const Document document = document_of(trace.snapshot());
   using enum BlockState;
   const auto states_at = [&](uint32_t moment) { return states_of(find_map(document, moment)[0]); };
@@ -52,7 +52,7 @@ TEST(AddressMapTest, ShowsLivePendingAndFreeBlocks) {
 
 TEST(AddressMapTest, KeepsRemaindersTooSmallToSplit) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 19 * kMiB + 1);
+  trace.add(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 19 * kMiB + 1);
   const Document document = document_of(trace.snapshot());
   const MapSegment segment = find_map(document, 1)[0];
   ASSERT_EQ(sizes_of(segment), (std::vector{20 * kMiB}));
@@ -61,10 +61,10 @@ TEST(AddressMapTest, KeepsRemaindersTooSmallToSplit) {
 
 TEST(AddressMapTest, ShowsUnmappedParts) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentMap, kAt, 4 * kMiB)
-      .act(TraceAction::kSegmentMap, kAt + 4 * kMiB, 4 * kMiB)
-      .act(TraceAction::kSegmentMap, kAt + 8 * kMiB, 4 * kMiB)
-      .act(TraceAction::kSegmentUnmap, kAt + 2 * kMiB, 4 * kMiB);
+  trace.add(TraceAction::kSegmentMap, kAt, 4 * kMiB)
+      .add(TraceAction::kSegmentMap, kAt + 4 * kMiB, 4 * kMiB)
+      .add(TraceAction::kSegmentMap, kAt + 8 * kMiB, 4 * kMiB)
+      .add(TraceAction::kSegmentUnmap, kAt + 2 * kMiB, 4 * kMiB);
   const Document document = document_of(trace.snapshot());
   ASSERT_EQ(find_map(document, 2).size(), 1U);
   EXPECT_EQ(sizes_of(find_map(document, 2)[0]), (std::vector{12 * kMiB}));
@@ -78,8 +78,8 @@ TEST(AddressMapTest, ShowsUnmappedParts) {
 
 TEST(AddressMapTest, ShowsViewsOfThePagedEngine) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentMap, kAt, 4 * kMiB)
-      .act(TraceAction::kSegmentAlloc, 2 * kAt, 4 * kMiB);
+  trace.add(TraceAction::kSegmentMap, kAt, 4 * kMiB)
+      .add(TraceAction::kSegmentAlloc, 2 * kAt, 4 * kMiB);
   const auto kinds = [&] {
     const ColumnsReader map(map_at(document_of(trace.snapshot()), 1));
     return map.column<uint8_t>("segment_kind");
@@ -104,8 +104,8 @@ TEST(AddressMapTest, MakesSegmentsForUnownedAllocations) {
 TEST(AddressMapTest, ShowsTheSegmentsOfTheMoment) {
   TraceBuilder trace;
   trace
-      .act(TraceAction::kSegmentFree, kAt, 20 * kMiB)  // predates the trace
-      .act(TraceAction::kSegmentAlloc, kAt + 64 * kMiB, 2 * kMiB)
+      .add(TraceAction::kSegmentFree, kAt, 20 * kMiB)  // predates the trace
+      .add(TraceAction::kSegmentAlloc, kAt + 64 * kMiB, 2 * kMiB)
       .ends_with(kAt + 64 * kMiB, 2 * kMiB, SnapshotBlockState::kInactive);
   trace.snapshot().device_traces[0].insert(trace.snapshot().device_traces[0].begin(), TraceEntry{});
   trace.snapshot().device_traces[0][0].action = TraceAction::kSnapshot;
@@ -124,7 +124,7 @@ TEST(AddressMapTest, ShowsTheSegmentsOfTheMoment) {
 
 TEST(AddressMapTest, ReportsTheAllocEntryOfLiveBlocks) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 4 * kMiB);
+  trace.add(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 4 * kMiB);
   const Document document = document_of(trace.snapshot());
   const ColumnsReader map(map_at(document, 1));
   const Allocation& one = document.allocations().all[0];
@@ -174,7 +174,7 @@ TEST(AddressMapTest, TilesSegmentsOnRandomRuns) {
 
 TEST(AddressMapTest, MergesSmallBlocks) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, kAt, 1024 * kMiB);
+  trace.add(TraceAction::kSegmentAlloc, kAt, 1024 * kMiB);
   for (uint64_t i = 0; i < 30'000; ++i) trace.alloc(kAt + i * 4096, 2048);
   const Document document = document_of(trace.snapshot());
   const ColumnsReader map(map_at(document, document.entry_count() - 1));

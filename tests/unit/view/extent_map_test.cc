@@ -32,14 +32,14 @@ SnapshotExtent extent_of(uint64_t id, std::vector<SnapshotMapping> mappings) {
 // idle at the end. The last entry is the snapshot.
 Snapshot moving_snapshot() {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentMap, kAt, 2 * kMiB)
-      .act(TraceAction::kSegmentMap, kAt + 2 * kMiB, 2 * kMiB)
-      .act(TraceAction::kSegmentMap, kAt + 4 * kMiB, 2 * kMiB)
+  trace.add(TraceAction::kSegmentMap, kAt, 2 * kMiB)
+      .add(TraceAction::kSegmentMap, kAt + 2 * kMiB, 2 * kMiB)
+      .add(TraceAction::kSegmentMap, kAt + 4 * kMiB, 2 * kMiB)
       .alloc(kAt, 2 * kMiB)
-      .act(TraceAction::kSegmentUnmap, kAt + 2 * kMiB, 2 * kMiB)
-      .act(TraceAction::kSegmentMap, 2 * kAt, 2 * kMiB)
+      .add(TraceAction::kSegmentUnmap, kAt + 2 * kMiB, 2 * kMiB)
+      .add(TraceAction::kSegmentMap, 2 * kAt, 2 * kMiB)
       .alloc(2 * kAt, kMiB)
-      .act(TraceAction::kSnapshot, 0, 0);
+      .add(TraceAction::kSnapshot, 0, 0);
   Snapshot& snapshot = trace.snapshot();
   int64_t time_us = 100;
   for (TraceEntry& entry : snapshot.device_traces[0]) {

@@ -45,11 +45,11 @@ class ViewerTest : public ::testing::Test {
 
 TEST_F(ViewerTest, SceneDescribesTheDocuments) {
   TraceBuilder trace;
-  trace.act(TraceAction::kSegmentAlloc, 1 << 20, 4096)
+  trace.add(TraceAction::kSegmentAlloc, 1 << 20, 4096)
       .alloc(1 << 20, 1000)
       .alloc(2 << 20, 24, 0x55)
       .free(1 << 20, 1000)
-      .act(TraceAction::kOom, 77, 4096);
+      .add(TraceAction::kOom, 77, 4096);
   trace.snapshot().annotations = {{DeviceIndex(), 2, {{"stage", "START"}, {"name", "step"}}}};
   add(trace.snapshot());
   const json found = scene();
@@ -80,8 +80,8 @@ TEST_F(ViewerTest, SceneDescribesTheDocuments) {
 
 TEST_F(ViewerTest, SceneTruncatesMarksButCountsAll) {
   TraceBuilder trace;
-  for (int i = 0; i < 12'000; ++i) trace.act(TraceAction::kAnnotate, 0, 0);
-  for (int i = 0; i < 10'001; ++i) trace.act(TraceAction::kOom, 77, 4096);
+  for (int i = 0; i < 12'000; ++i) trace.add(TraceAction::kAnnotate, 0, 0);
+  for (int i = 0; i < 10'001; ++i) trace.add(TraceAction::kOom, 77, 4096);
   trace.snapshot().annotations = {{DeviceIndex(), 22'000, {{"name", "the end"}}}};
   add(trace.snapshot());
   const json document = scene()["documents"][0];

@@ -15,9 +15,7 @@ constexpr uint64_t kTop = uint64_t{1} << 46;  // the end of the first new chunk
 
 class AddressPredictorTest : public ::testing::Test {
  protected:
-  void recorded(size_t mib, uint64_t at) {
-    trace_.event(TraceAction::kSegmentAlloc, at, mib * kMiB);
-  }
+  void recorded(size_t mib, uint64_t at) { trace_.add(TraceAction::kSegmentAlloc, at, mib * kMiB); }
   AddressPredictor addresses() { return AddressPredictor(trace_.snapshot().device_traces[0]); }
 
   TraceBuilder trace_;

@@ -24,11 +24,9 @@ class CacheFlushesTest : public ::testing::Test {
 };
 
 TEST_F(CacheFlushesTest, IsExplicitIfMemoryWasLeft) {
-  trace_.event(TraceAction::kSegmentAlloc, 1, kSegment)
-      .event(TraceAction::kSegmentAlloc, 2, kSegment);
-  trace_.event(TraceAction::kSegmentFree, 1, kSegment)
-      .event(TraceAction::kSegmentFree, 2, kSegment);
-  trace_.event(TraceAction::kSegmentAlloc, 3, kSegment);
+  trace_.add(TraceAction::kSegmentAlloc, 1, kSegment).add(TraceAction::kSegmentAlloc, 2, kSegment);
+  trace_.add(TraceAction::kSegmentFree, 1, kSegment).add(TraceAction::kSegmentFree, 2, kSegment);
+  trace_.add(TraceAction::kSegmentAlloc, 3, kSegment);
   const std::vector<CacheFlush> flushes = found();
   ASSERT_EQ(flushes.size(), 1U);
   EXPECT_EQ(flushes[0].begin, 2U);
@@ -38,31 +36,27 @@ TEST_F(CacheFlushesTest, IsExplicitIfMemoryWasLeft) {
 
 TEST_F(CacheFlushesTest, FindsNoneForThePagedEngine) {
   recorded_.engine = EngineKind::kPaged;
-  trace_.event(TraceAction::kSegmentMap, 1, kSegment)
-      .event(TraceAction::kSegmentUnmap, 1, kSegment);
+  trace_.add(TraceAction::kSegmentMap, 1, kSegment).add(TraceAction::kSegmentUnmap, 1, kSegment);
   EXPECT_THAT(found(), testing::IsEmpty());
 }
 
 TEST_F(CacheFlushesTest, IsImplicitAtTheMemoryLimit) {
-  trace_.event(TraceAction::kSegmentAlloc, 1, kSegment)
-      .event(TraceAction::kSegmentFree, 1, kSegment);
-  trace_.event(TraceAction::kSegmentAlloc, 3, kSegment);
+  trace_.add(TraceAction::kSegmentAlloc, 1, kSegment).add(TraceAction::kSegmentFree, 1, kSegment);
+  trace_.add(TraceAction::kSegmentAlloc, 3, kSegment);
   EXPECT_FALSE(found(kSegment).at(0).is_explicit);
   EXPECT_TRUE(found(2 * kSegment).at(0).is_explicit);
 }
 
 TEST_F(CacheFlushesTest, IsImplicitBeforeAFailure) {
-  trace_.event(TraceAction::kSegmentAlloc, 1, kSegment)
-      .event(TraceAction::kSegmentFree, 1, kSegment);
-  trace_.event(TraceAction::kOom, 0, kSegment);
+  trace_.add(TraceAction::kSegmentAlloc, 1, kSegment).add(TraceAction::kSegmentFree, 1, kSegment);
+  trace_.add(TraceAction::kOom, 0, kSegment);
   EXPECT_FALSE(found().at(0).is_explicit);
 }
 
 TEST_F(CacheFlushesTest, IsImplicitWithGarbageCollection) {
   recorded_.garbage_collection_threshold = 0.8;
-  trace_.event(TraceAction::kSegmentAlloc, 1, kSegment)
-      .event(TraceAction::kSegmentFree, 1, kSegment);
-  trace_.event(TraceAction::kSegmentAlloc, 3, kSegment);
+  trace_.add(TraceAction::kSegmentAlloc, 1, kSegment).add(TraceAction::kSegmentFree, 1, kSegment);
+  trace_.add(TraceAction::kSegmentAlloc, 3, kSegment);
   EXPECT_FALSE(found().at(0).is_explicit);
 }
 

@@ -17,8 +17,8 @@ constexpr uint64_t kTop = uint64_t{1} << 46;  // the end of the first new chunk
 
 class InferredAllocationsTest : public ::testing::Test {
  protected:
-  void takes(size_t mib, uint64_t at) { trace_.event(TraceAction::kSegmentAlloc, at, mib * kMiB); }
-  void gives_back(uint64_t at) { trace_.event(TraceAction::kSegmentFree, at, kMiB); }
+  void takes(size_t mib, uint64_t at) { trace_.add(TraceAction::kSegmentAlloc, at, mib * kMiB); }
+  void gives_back(uint64_t at) { trace_.add(TraceAction::kSegmentFree, at, kMiB); }
   std::vector<InferredEvent> events() {
     return infer_allocations(trace_.snapshot().device_traces[0]).events;
   }

@@ -30,7 +30,7 @@ SnapshotSegment large_segment(uint64_t address, size_t bytes) {
 
 TEST(InitialStateTest, IsEmptyForACompleteTrace) {
   TraceBuilder trace;
-  trace.event(TraceAction::kSegmentAlloc, 4096, 20 * kMiB).alloc(4096, 2 * kMiB);
+  trace.add(TraceAction::kSegmentAlloc, 4096, 20 * kMiB).alloc(4096, 2 * kMiB);
   SnapshotSegment segment = large_segment(4096, 20 * kMiB);
   segment.blocks = {
       {DeviceAddress(4096), 2 * kMiB, 2 * kMiB, SnapshotBlockState::kAllocated, {}},
@@ -42,7 +42,7 @@ TEST(InitialStateTest, IsEmptyForACompleteTrace) {
 
 TEST(InitialStateTest, RestoresFreedSegments) {
   TraceBuilder trace;
-  trace.free(4096, 3 * kMiB).event(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  trace.free(4096, 3 * kMiB).add(TraceAction::kSegmentFree, 4096, 20 * kMiB);
   const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments.size(), 1U);
   const SnapshotSegment& segment = start.segments[0];
@@ -56,7 +56,7 @@ TEST(InitialStateTest, RestoresFreedSegments) {
 
 TEST(InitialStateTest, KeepsRemaindersTooSmallToSplit) {
   TraceBuilder trace;
-  trace.free(4096, 20 * kMiB - 1000).event(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  trace.free(4096, 20 * kMiB - 1000).add(TraceAction::kSegmentFree, 4096, 20 * kMiB);
   const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments[0].blocks.size(), 1U);
   EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
@@ -81,7 +81,7 @@ TEST(InitialStateTest, CountsExpandableSegmentsOnly) {
   SnapshotSegment segment = large_segment(4096, 60 * kMiB);
   segment.is_expandable = true;
   trace.snapshot().segments = {segment};
-  trace.event(TraceAction::kSegmentMap, 4096, 20 * kMiB);
+  trace.add(TraceAction::kSegmentMap, 4096, 20 * kMiB);
   const InitialState start = start_of(trace.snapshot());
   EXPECT_EQ(start.expandable_bytes, 40 * kMiB);
 }
@@ -107,7 +107,7 @@ TEST(InitialStateTest, IgnoresEmptyBlocksAndSegments) {
 
 TEST(InitialStateTest, LimitsBlocksToTheirSegment) {
   TraceBuilder trace;
-  trace.free(4096, SIZE_MAX).event(TraceAction::kSegmentFree, 4096, 20 * kMiB);
+  trace.free(4096, SIZE_MAX).add(TraceAction::kSegmentFree, 4096, 20 * kMiB);
   const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments[0].blocks.size(), 1U);
   EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);

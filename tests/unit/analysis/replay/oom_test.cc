@@ -21,8 +21,8 @@ constexpr uint64_t kPlenty = 100 * kGiB;
 class OomTest : public testing::Test {
  protected:
   OomTest() {
-    trace_.event(TraceAction::kSegmentAlloc, kFirst, 40 * kMiB).alloc(kFirst, 40 * kMiB);
-    trace_.event(TraceAction::kSegmentAlloc, kSecond, 40 * kMiB).alloc(kSecond, 40 * kMiB);
+    trace_.add(TraceAction::kSegmentAlloc, kFirst, 40 * kMiB).alloc(kFirst, 40 * kMiB);
+    trace_.add(TraceAction::kSegmentAlloc, kSecond, 40 * kMiB).alloc(kSecond, 40 * kMiB);
     trace_.free(kFirst, 40 * kMiB).free(kSecond, 40 * kMiB);
     trace_.alloc(kFirst, 20 * kMiB).from(3);
     trace_.alloc(kSecond, 21 * kMiB).from(4);
@@ -32,7 +32,7 @@ class OomTest : public testing::Test {
   }
 
   void fail_to_get(size_t bytes, size_t device_free_bytes) {
-    trace_.event(TraceAction::kOom, device_free_bytes, bytes).from(5);
+    trace_.add(TraceAction::kOom, device_free_bytes, bytes).from(5);
   }
 
   std::optional<OomReport> explained() {
@@ -113,7 +113,7 @@ TEST_F(OomTest, UsesTheFreeMemoryOfAFullDevice) {
 
 TEST_F(OomTest, UsesTheLimitAtTheTimeOfTheFailure) {
   fail_to_get(30 * kMiB, kPlenty);
-  trace_.event(TraceAction::kSegmentAlloc, kThird, 100 * kMiB).alloc(kThird, 100 * kMiB);
+  trace_.add(TraceAction::kSegmentAlloc, kThird, 100 * kMiB).alloc(kThird, 100 * kMiB);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->limit.at_least_bytes, 80 * kMiB);
@@ -131,7 +131,7 @@ TEST_F(OomTest, ReplaysSettingsUnderTheSameLimit) {
 
 TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
   const size_t asked = 30 * kMiB - 100;
-  trace_.event(TraceAction::kSegmentAlloc, kThird, 30 * kMiB).alloc(kThird, asked);
+  trace_.add(TraceAction::kSegmentAlloc, kThird, 30 * kMiB).alloc(kThird, asked);
   question_.is_limit_given = true;
   question_.replaying.cap_bytes = 100 * kMiB;
   const std::optional<OomReport> report = explained();

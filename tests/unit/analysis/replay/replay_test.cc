@@ -34,7 +34,7 @@ class ReplayTest : public testing::Test {
 };
 
 TEST_F(ReplayTest, FreesADisplacedBlockFirst) {
-  trace_.event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   trace_.alloc(kBase, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.stats.reserved_bytes.all.peak, 20 * kMiB);
@@ -42,8 +42,8 @@ TEST_F(ReplayTest, FreesADisplacedBlockFirst) {
 }
 
 TEST_F(ReplayTest, CompletesThePendingFreeOfADisplacedBlock) {
-  trace_.event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
-  trace_.event(TraceAction::kFreeRequested, kBase, 20 * kMiB).event(TraceAction::kSnapshot, 0, 0);
+  trace_.add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.add(TraceAction::kFreeRequested, kBase, 20 * kMiB).add(TraceAction::kSnapshot, 0, 0);
   trace_.alloc(kBase, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.stats.reserved_bytes.all.peak, 20 * kMiB);
@@ -51,7 +51,7 @@ TEST_F(ReplayTest, CompletesThePendingFreeOfADisplacedBlock) {
 }
 
 TEST_F(ReplayTest, StopsWhenCancelled) {
-  trace_.event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
   options_.keep_going = [] { return true; };
   EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).ok());
@@ -76,7 +76,7 @@ AllocatorOptions other_settings() {
 TEST_F(ReplayTest, PlacesPreexistingAllocationsInTheirPool) {
   trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kThird, 20 * kMiB, kLive);
   trace_.in_pool({0, 1}).ends_with(kSecond, 20 * kMiB, kCached).free(kSecond, 20 * kMiB);
-  trace_.in_pool({}).event(TraceAction::kSegmentAlloc, kThird, 20 * kMiB);
+  trace_.in_pool({}).add(TraceAction::kSegmentAlloc, kThird, 20 * kMiB);
   trace_.alloc(kThird, 20 * kMiB);
   for (const AllocatorOptions& settings : {options_.recorded, other_settings()}) {
     options_.allocator = settings;
@@ -116,7 +116,7 @@ TEST_F(ReplayTest, StopsBeforeTheTraceIfTheInitialStateFails) {
 
 TEST_F(ReplayTest, SkipsInitiallyCachedSegmentsThatDoNotFit) {
   trace_.ends_with(kBase, 20 * kMiB, kCached).ends_with(kSecond, 20 * kMiB, kLive);
-  trace_.event(TraceAction::kSnapshot, 0, 0);
+  trace_.add(TraceAction::kSnapshot, 0, 0);
   options_.capacity_bytes = 30 * kMiB;
   const ReplayResult result = replayed();
   EXPECT_TRUE(result.ooms.empty());
@@ -125,22 +125,22 @@ TEST_F(ReplayTest, SkipsInitiallyCachedSegmentsThatDoNotFit) {
 
 // Both segments are cached when the pool is released; the default pool keeps its segment.
 TEST_F(ReplayTest, KeepsOtherCachesWhenAPoolIsReleased) {
-  trace_.in_pool({}).event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.in_pool({}).add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   trace_.free(kBase, 20 * kMiB);
-  trace_.in_pool({0, 1}).event(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
+  trace_.in_pool({0, 1}).add(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
   trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  trace_.event(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  trace_.add(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.fidelity->matched, 3U);
   EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
 }
 
 TEST_F(ReplayTest, ReleasesPoolsThatWereUsedAlternately) {
-  trace_.in_pool({0, 1}).event(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
+  trace_.in_pool({0, 1}).add(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
   trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  trace_.in_pool({}).event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  trace_.in_pool({}).add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   trace_.in_pool({0, 1}).alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  trace_.event(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  trace_.add(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.fidelity->matched, 3U);
   EXPECT_EQ(result.same_address_count, 3U);
@@ -149,9 +149,9 @@ TEST_F(ReplayTest, ReleasesPoolsThatWereUsedAlternately) {
 
 // An inconsistent file: the pool freed one segment but still uses another.
 TEST_F(ReplayTest, CreatesANewPoolForAReleasedId) {
-  trace_.in_pool({1, 0}).event(TraceAction::kSegmentAlloc, kBase, 20 * kMiB);
+  trace_.in_pool({1, 0}).add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB);
   trace_.alloc(kBase, 20 * kMiB);
-  trace_.event(TraceAction::kSegmentFree, kThird, 20 * kMiB);
+  trace_.add(TraceAction::kSegmentFree, kThird, 20 * kMiB);
   trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
   options_.inspect_after = 3;
   const ReplayResult result = replayed();

@@ -24,7 +24,7 @@ class ReportTest : public testing::Test {
     uint64_t at = kBase;
     for (size_t i = 0; i < 6; ++i) {
       const size_t bytes = (12 + 4 * i) * kMiB;
-      trace_.event(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes).free(at, bytes);
+      trace_.add(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes).free(at, bytes);
       at += bytes;
     }
     options_.recorded.engine = EngineKind::kClassic;

@@ -164,8 +164,9 @@ TEST(SettingsTest, OmitsTheEngineForPyTorch) {
   EXPECT_TRUE(can_set(classic, RecordedAllocator::kPytorch));
   EXPECT_FALSE(can_set(paged, RecordedAllocator::kPytorch));
   EXPECT_TRUE(can_set(paged, RecordedAllocator::kAshlar));
-  EXPECT_EQ(text_of(classic, RecordedAllocator::kPytorch), "max_split_size_mb:64");
-  EXPECT_EQ(text_of(classic, RecordedAllocator::kAshlar), "engine:classic,max_split_size_mb:64");
+  EXPECT_EQ(format_setting(classic, RecordedAllocator::kPytorch), "max_split_size_mb:64");
+  EXPECT_EQ(format_setting(classic, RecordedAllocator::kAshlar),
+            "engine:classic,max_split_size_mb:64");
 }
 
 Trial made_up(std::string conf, size_t peak_bytes, double driver_us, size_t oom_count = 0) {
@@ -222,7 +223,7 @@ class TuneTest : public testing::Test {
     uint64_t at = kBase;
     for (size_t i = 0; i < 12; ++i) {
       const size_t bytes = (12 + 4 * i) * kMiB;
-      trace_.event(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes);
+      trace_.add(TraceAction::kSegmentAlloc, at, bytes).alloc(at, bytes);
       trace_.free(at, bytes);
       at += bytes;
     }
@@ -239,7 +240,7 @@ class TuneTest : public testing::Test {
 
   static const Trial& of(const TuneResult& result, const std::string& text) {
     for (const Trial& trial : result.trials) {
-      if (text_of(trial.setting, result.allocator_kind) == text) return trial;
+      if (format_setting(trial.setting, result.allocator_kind) == text) return trial;
     }
     ADD_FAILURE() << "no setting " << text;
     return result.trials.front();
@@ -262,7 +263,8 @@ TEST_F(TuneTest, ReportsThePagedEngineSeparatelyForPyTorch) {
   const TuneResult result = tuned();
   EXPECT_EQ(of(result, "engine:paged").peak_reserved_bytes, 56 * kMiB) << "nothing is wasted";
   ASSERT_TRUE(result.paged);
-  EXPECT_EQ(text_of(result.trials[*result.paged].setting, result.allocator_kind), "engine:paged");
+  EXPECT_EQ(format_setting(result.trials[*result.paged].setting, result.allocator_kind),
+            "engine:paged");
   EXPECT_EQ(result.trials[*result.best].setting.options.engine, EngineKind::kClassic);
 }
 
@@ -313,7 +315,7 @@ TEST_F(TuneTest, CountsPreexistingAllocationsForTheMinimum) {
   TraceBuilder truncated;
   truncated.ends_with(kBase, 20 * kMiB, SnapshotBlockState::kAllocated);
   truncated.ends_with(kBase + 20 * kMiB, 20 * kMiB, SnapshotBlockState::kAllocated);
-  truncated.event(TraceAction::kSnapshot, 0, 0);
+  truncated.add(TraceAction::kSnapshot, 0, 0);
   trace_ = truncated;
   options_.find_min_capacity = true;
   options_.capacity_bytes = 30 * kMiB;
