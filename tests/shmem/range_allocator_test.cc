@@ -21,8 +21,8 @@ TEST(RangeAllocator, AllocatesFirstFit) {
   ranges.free(128);
   EXPECT_EQ(ranges.allocate(65, 8), 256U);
   EXPECT_EQ(ranges.allocate(64, 8), 128U);
-  EXPECT_EQ(ranges.bytes_at(0), 100U);
-  EXPECT_EQ(ranges.bytes_at(64), std::nullopt);
+  EXPECT_EQ(ranges.requested_bytes(0), 100U);
+  EXPECT_EQ(ranges.requested_bytes(64), std::nullopt);
 }
 
 TEST(RangeAllocator, LeavesStateUnchangedWhenExhausted) {
@@ -45,11 +45,11 @@ TEST(RangeAllocator, ResizesInPlaceWithinAdjacentFreeRange) {
   RangeAllocator ranges(1024, 0);
   EXPECT_EQ(ranges.allocate(1024, 8), 0U);
   EXPECT_TRUE(ranges.resize(0, 200));
-  EXPECT_EQ(ranges.bytes_at(0), 200U);
+  EXPECT_EQ(ranges.requested_bytes(0), 200U);
   EXPECT_EQ(ranges.allocate(64, 8), 256U);
   EXPECT_TRUE(ranges.resize(0, 256));
   EXPECT_FALSE(ranges.resize(0, 257));
-  EXPECT_EQ(ranges.bytes_at(0), 256U);
+  EXPECT_EQ(ranges.requested_bytes(0), 256U);
   ranges.free(256);
   EXPECT_TRUE(ranges.resize(0, 1000));
   EXPECT_FALSE(ranges.resize(0, 1025));
@@ -87,7 +87,7 @@ TEST(RangeAllocator, NeverOverlapsUnderRandomCalls) {
     } else if (!live.empty()) {
       std::swap(live[random() % live.size()], live.back());
       const auto [at, bytes] = live.back();
-      ASSERT_EQ(ranges.bytes_at(at), bytes);
+      ASSERT_EQ(ranges.requested_bytes(at), bytes);
       std::fill_n(owner.begin() + static_cast<std::ptrdiff_t>(at), bytes, 0);
       ranges.free(at);
       live.pop_back();
