@@ -168,7 +168,7 @@ size_t max_queued_bytes(UcxWorker& victim, UcxWorker& asking, const UcxConnectio
     MutexLock lock(victim.mutex);
     most_bytes = std::max(most_bytes, victim.queued_bytes_locked());
   }
-  victim.forget(ask.region);
+  victim.unshare(ask.region);
   return most_bytes;
 }
 
