@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the library (with ashlar::redis, ashlar::ucx and ashlar::shmem, if they were built), its
-# headers, a package config for find_package(ashlar), the tool, the plug-in for PyTorch, and the
-# Python package.
+# Installs the library (and ashlar::redis, ashlar::ucx and ashlar::shmem, if they were built), its
+# headers, a package config for find_package(ashlar), a pkg-config file, the tool, the plug-in for
+# PyTorch, and the Python package.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -20,16 +20,38 @@ if(TARGET ashlar_shmem)
 endif()
 install(EXPORT ashlar-targets NAMESPACE ashlar:: DESTINATION ${package_dir})
 
+get_target_property(ASHLAR_LIBRARY_TYPE ashlar TYPE)
 configure_package_config_file(
   cmake/ashlar-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config.cmake
   INSTALL_DESTINATION ${package_dir})
-# Before 1.0 a minor version may break its users.
+# Before 1.0, a minor version may break the API.
 write_basic_package_version_file(
   ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(
   FILES ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config.cmake
         ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config-version.cmake
   DESTINATION ${package_dir})
+
+# pkg-config. The static library also needs the C++ runtime, threads and the loader.
+set(ASHLAR_PC_PRIVATE -lstdc++ -lm ${CMAKE_THREAD_LIBS_INIT})
+foreach(library IN LISTS CMAKE_DL_LIBS)
+  list(APPEND ASHLAR_PC_PRIVATE -l${library})
+endforeach()
+list(JOIN ASHLAR_PC_PRIVATE " " ASHLAR_PC_PRIVATE)
+if(ASHLAR_LIBRARY_TYPE STREQUAL "STATIC_LIBRARY")
+  set(ASHLAR_PC_LIBS "Libs: -L\${libdir} -lashlar ${ASHLAR_PC_PRIVATE}")
+else()
+  set(ASHLAR_PC_LIBS "Libs: -L\${libdir} -lashlar")
+endif()
+# Written at install time, when the prefix is known.
+install(CODE "
+  set(PROJECT_DESCRIPTION [[${PROJECT_DESCRIPTION}]])
+  set(PROJECT_VERSION ${PROJECT_VERSION})
+  set(ASHLAR_PC_LIBDIR [[\${prefix}/${CMAKE_INSTALL_LIBDIR}]])
+  set(ASHLAR_PC_INCLUDEDIR [[\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}]])
+  set(ASHLAR_PC_LIBS [[${ASHLAR_PC_LIBS}]])
+  configure_file([[${CMAKE_CURRENT_LIST_DIR}/ashlar.pc.in]]
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/ashlar.pc\" @ONLY)")
 
 if(TARGET ashlar_cli)
   install(TARGETS ashlar_cli)
