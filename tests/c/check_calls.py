@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the C interface together: every function that the header declares is exported by the list
-of symbols and called by the test program, and nothing else is listed.
+"""Checks that every function of the C API is in the list of symbols and is called by the test
+program, and that the list has no others.
 
   check_calls.py HEADER... --symbols FILE --program FILE"""
 
@@ -24,7 +24,7 @@ def main():
     called = set(re.findall(r"\b(ashlar_\w+)\s*\(", arguments.program.read_text()))
     wrong = [f"{name}: declared, but not in {arguments.symbols.name}"
              for name in sorted(declared - listed)]
-    wrong += [f"{name}: in {arguments.symbols.name}, but declared nowhere"
+    wrong += [f"{name}: in {arguments.symbols.name}, but not declared"
               for name in sorted(listed - declared)]
     wrong += [f"{name}: never called by {arguments.program.name}"
               for name in sorted(declared - called)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program in C11 that uses every function of include/ashlar/c/ashlar.h, on the simulated device,
-// and says which expectation did not hold. tests/c/check_calls.py holds it to "every". Long because
-// there are so many.
+// A C11 program that calls every function of include/ashlar/c/ashlar.h on the simulated device and
+// reports failed expectations. tests/c/check_calls.py verifies that no function is missing.
+// Long because the API is large.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static ashlar_device* devices(void) {
   return device;
 }
 
-// A struct of an older caller is filled as far as it goes; a newer one is cleared beyond.
+// A smaller struct (older caller) is filled partially; a larger one is zeroed beyond.
 static void sizes_of_structs(ashlar_device* device, ashlar_allocator* allocator) {
   ashlar_device_properties properties;
   memset(&properties, 0x55, sizeof properties);
@@ -222,7 +222,7 @@ static int only_default_stream(ashlar_stream stream, void* context) {
   return stream == NULL;
 }
 
-// Addresses that nobody touches.
+// Fake addresses; never accessed.
 static void* invented_alloc(size_t bytes, int device, void* stream) {
   (void)device;
   (void)stream;
@@ -418,7 +418,7 @@ int main(int argument_count, char** arguments) {
     printf("usage: everything PLUGIN FOLDER\n");
     return 2;
   }
-  // Read with the first call: no other threads yet.
+  // The environment is read by the first call, before other threads exist.
   setenv("ASHLAR_SIM_CAPACITY", "1GiB", 1);
   ASHLAR_EXPECT(ashlar_last_message()[0] == '\0');
   versions();

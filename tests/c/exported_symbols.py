@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what a shared library exports with a list that is checked in: the C functions must be
-exactly those, and all else must be Ashlar's own C++ (or the standard library's templates).
+"""Compares the exported symbols of a shared library with a list: the C functions must match
+exactly, and all others must be Ashlar's own C++ or templates of the standard library.
 
-  exported_symbols.py LIBRARY LIST [LIST...] [--c-only]    --c-only: and no C++ at all"""
+  exported_symbols.py LIBRARY LIST [LIST...] [--c-only]    --c-only: allow no C++"""
 
 import argparse
 import pathlib
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-# Of namespace ashlar, or a template of std that was made here; special names (_ZT…) included.
+# Namespace ashlar, or instantiated templates of std; special names (_ZT…) included.
 OURS = re.compile(r"_Z(T[ISV]|GV|TT|TS|Th|Tv)?\w*6ashlar")
 STANDARD = re.compile(r"_Z(T[ISV]|GV)?Z?(N|NK|S|St|I)*(S[tabsiod]|9__gnu_cxx|10__cxxabiv1)")
 
@@ -33,7 +33,7 @@ def main():
     for name in sorted(exported - c_symbols):
         is_fine = OURS.match(name) or STANDARD.match(name)
         if arguments.c_only or not is_fine:
-            wrong.append(f"{name}: exported, and no function of C")
+            wrong.append(f"{name}: exported, but not a C function")
     print("\n".join(wrong))
     print(f"{len(c_symbols)} C functions, {len(exported - c_symbols)} others, "
           f"{len(wrong)} findings")

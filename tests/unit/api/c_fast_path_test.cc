@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the border to C costs: nothing on the heap where the engine has the block at hand. And whose
-// a message is. The counting operator new serves the whole executable.
+// The C API does not use the heap on the fast path, and its last error is per thread. The counting
+// operator new applies to the whole executable.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace {
 
-std::atomic<uint64_t> heap_count{0};  // only a number, read by the thread that caused it
+std::atomic<uint64_t> heap_count{0};  // relaxed: read by the thread that allocates
 
 }  // namespace
 
@@ -54,11 +54,11 @@ class CFastPathTest : public testing::Test {
   ashlar_allocator* allocator_ = nullptr;
 };
 
-TEST_F(CFastPathTest, TheCounterCounts) {
+TEST_F(CFastPathTest, CountsHeapAllocations) {
   EXPECT_EQ(heap_use_of([] { const auto something = std::make_unique<int>(1); }), 100U);
 }
 
-TEST_F(CFastPathTest, APairByPointerTakesNothingFromTheHeap) {
+TEST_F(CFastPathTest, PairByPointerDoesNotUseHeap) {
   const uint64_t used = heap_use_of([&] {
     void* memory = nullptr;
     ASSERT_EQ(ashlar_allocate(allocator_, 5000, nullptr, &memory), ASHLAR_OK);
@@ -67,7 +67,7 @@ TEST_F(CFastPathTest, APairByPointerTakesNothingFromTheHeap) {
   EXPECT_EQ(used, 0U);
 }
 
-TEST_F(CFastPathTest, APairByHandleTakesNothingFromTheHeap) {
+TEST_F(CFastPathTest, PairByHandleDoesNotUseHeap) {
   const uint64_t used = heap_use_of([&] {
     ashlar_block* block = nullptr;
     ASSERT_EQ(ashlar_allocate_block(allocator_, 5000, nullptr, &block), ASHLAR_OK);
@@ -76,7 +76,7 @@ TEST_F(CFastPathTest, APairByHandleTakesNothingFromTheHeap) {
   EXPECT_EQ(used, 0U);
 }
 
-TEST_F(CFastPathTest, AMessageIsTheThreadsOwn) {
+TEST_F(CFastPathTest, LastMessageIsPerThread) {
   ASSERT_EQ(ashlar_check_options("engine:mine"), ASHLAR_INVALID_ARGUMENT);
   const std::string mine = ashlar_last_message();
   std::thread([] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned host memory as a program sees it: buffers, plain pointers, graphs, and what is thrown for
-// which mistake. How the memory is cached is tests/unit/host's business.
+// The public allocator of pinned host memory: buffers, raw pointers, graphs and errors. Caching is
+// tested in tests/unit/host.
 #include "ashlar/host.h"
 
 #include <functional>
@@ -17,15 +17,13 @@ constexpr size_t kBytes = 64 * kKiB;
 class HostAllocatorTest : public PinnedTest {
  protected:
   int64_t active_count(const HostAllocator& host) { return host.stats().active_requests.current; }
-  // Memory obtained from the device and not given back.
-  uint64_t held_count() {
+  // Host allocations of the device that were not freed.
+  uint64_t outstanding_count() {
     return call_count(DeviceCall::kAllocateHost) - call_count(DeviceCall::kFreeHost);
   }
 };
 
-// --- buffers ------------------------------------------------------------------------------------
-
-TEST_F(HostAllocatorTest, ABufferIsFreedWhenItGoesOutOfScopeAndUsedAgain) {
+TEST_F(HostAllocatorTest, FreesBufferAtEndOfScopeAndReusesIt) {
   HostAllocator host(device());
   std::byte* data = nullptr;
   {
@@ -40,7 +38,7 @@ TEST_F(HostAllocatorTest, ABufferIsFreedWhenItGoesOutOfScopeAndUsedAgain) {
   EXPECT_EQ(&host.device(), &device());
 }
 
-TEST_F(HostAllocatorTest, TheDeviceCopiesFromABufferAndBack) {
+TEST_F(HostAllocatorTest, DeviceCopiesToAndFromBuffer) {
   HostAllocator host(device());
   const HostBuffer sent = host.allocate(3 * sizeof(int));
   const HostBuffer received = host.allocate(3 * sizeof(int));
@@ -57,7 +55,7 @@ TEST_F(HostAllocatorTest, TheDeviceCopiesFromABufferAndBack) {
   EXPECT_EQ(device().describe(pinned_at)->kind, MemoryKind::kHost);
 }
 
-TEST_F(HostAllocatorTest, ABufferMovesWithItsMemory) {
+TEST_F(HostAllocatorTest, BufferMoveTransfersOwnership) {
   HostAllocator host(device());
   HostBuffer first = host.allocate(512);
   const std::byte* data = first.data();
@@ -67,7 +65,7 @@ TEST_F(HostAllocatorTest, ABufferMovesWithItsMemory) {
   HostBuffer third = host.allocate(kMiB);
   third = std::move(second);
   EXPECT_EQ(third.data(), data);
-  EXPECT_EQ(active_count(host), 1) << "what it held before is freed";
+  EXPECT_EQ(active_count(host), 1) << "its previous memory is freed";
   HostBuffer& same = third;
   third = std::move(same);
   EXPECT_EQ(third.data(), data);
@@ -78,7 +76,7 @@ TEST_F(HostAllocatorTest, ABufferMovesWithItsMemory) {
   EXPECT_EQ(active_count(host), 0);
 }
 
-TEST_F(HostAllocatorTest, NothingIsAnEmptyBuffer) {
+TEST_F(HostAllocatorTest, ZeroBytesYieldEmptyBuffer) {
   HostAllocator host(device());
   HostBuffer nothing = host.allocate(0);
   EXPECT_FALSE(nothing);
@@ -91,36 +89,34 @@ TEST_F(HostAllocatorTest, NothingIsAnEmptyBuffer) {
   EXPECT_EQ(call_count(DeviceCall::kAllocateHost), 0U);
 }
 
-TEST_F(HostAllocatorTest, ABufferWaitsForTheStreamsThatUseItAlsoOfAnotherDevice) {
+TEST_F(HostAllocatorTest, DefersReuseUntilRecordedStreamsOfAllDevicesFinish) {
   HostAllocator host(device());
-  const StreamId here = busy_stream();
-  const StreamId there = busy_stream_of(sim::kSecond);
+  const StreamId stream = busy_stream();
+  const StreamId other_stream = busy_stream_of(sim::kSecond);
   HostBuffer buffer = host.allocate(kBytes);
   const std::byte* data = buffer.data();
-  buffer.record_stream(here);
-  buffer.record_stream(other_device(), there);
+  buffer.record_stream(stream);
+  buffer.record_stream(other_device(), other_stream);
   buffer.reset();
   EXPECT_EQ(host.stats().pending_blocks.current, 1);
   EXPECT_NE(host.allocate(kBytes).data(), data);
-  finish(here);
+  finish(stream);
   host.trim();
   EXPECT_NE(host.allocate(kBytes).data(), data);
-  finish_on(sim::kSecond, there);
+  finish_on(sim::kSecond, other_stream);
   EXPECT_EQ(host.allocate(kBytes).data(), data);
 }
 
-TEST_F(HostAllocatorTest, AStreamThatDoesNotExistIsAMistake) {
+TEST_F(HostAllocatorTest, RejectsUnknownStream) {
   HostAllocator host(device());
   HostBuffer buffer = host.allocate(kBytes);
   const std::byte* data = buffer.data();
   EXPECT_THROW(buffer.record_stream(StreamId(12345)), InvalidArgument);
   buffer.reset();
-  EXPECT_EQ(host.allocate(kBytes).data(), data) << "nothing is waited for";
+  EXPECT_EQ(host.allocate(kBytes).data(), data) << "no stream was recorded";
 }
 
-// --- plain pointers -----------------------------------------------------------------------------
-
-TEST_F(HostAllocatorTest, PlainPointersAreAllocatedAndFreed) {
+TEST_F(HostAllocatorTest, AllocatesAndFreesRawPointers) {
   HostAllocator host(device());
   void* memory = host.allocate_raw(kBytes);
   EXPECT_TRUE(host.record_stream(memory, *device().create_stream()));
@@ -130,35 +126,35 @@ TEST_F(HostAllocatorTest, PlainPointersAreAllocatedAndFreed) {
   EXPECT_EQ(host.allocate_raw(kBytes), memory);
 }
 
-TEST_F(HostAllocatorTest, FreeingWhatIsNotAnAllocationIsAMistakeAndChangesNothing) {
+TEST_F(HostAllocatorTest, RejectsFreeOfUnknownPointerWithoutSideEffects) {
   HostAllocator host(device());
   HostAllocator other(device());
   auto* memory = static_cast<std::byte*>(host.allocate_raw(kBytes));
   const HostBuffer buffer = host.allocate(kBytes);
   void* freed = host.allocate_raw(kMiB);
   host.free_raw(freed);
-  HostBuffer heir = host.allocate(kMiB);
-  ASSERT_EQ(heir.data(), freed);
-  int on_the_stack = 0;
+  HostBuffer successor = host.allocate(kMiB);
+  ASSERT_EQ(successor.data(), freed);
+  int foreign = 0;
   const auto before = host.stats().flatten();
-  EXPECT_THROW(host.free_raw(&on_the_stack), InvalidArgument) << "foreign";
+  EXPECT_THROW(host.free_raw(&foreign), InvalidArgument) << "foreign";
   EXPECT_THROW(host.free_raw(memory + 1), InvalidArgument) << "inside of one";
   EXPECT_THROW(host.free_raw(buffer.data()), InvalidArgument) << "a buffer owns it";
-  EXPECT_THROW(host.free_raw(freed), InvalidArgument) << "twice, and a buffer has it now";
+  EXPECT_THROW(host.free_raw(freed), InvalidArgument) << "freed twice, and reused by a buffer";
   EXPECT_THROW(other.free_raw(memory), InvalidArgument) << "another allocator's";
   EXPECT_EQ(host.stats().flatten(), before);
-  heir.reset();
+  successor.reset();
   EXPECT_THROW(host.free_raw(freed), InvalidArgument) << "twice";
   EXPECT_NO_THROW(host.free_raw(memory));
 }
 
-TEST_F(HostAllocatorTest, AnyPointerInsideNamesItsMemoryAndOthersAreNobodys) {
+TEST_F(HostAllocatorTest, RecordsStreamForInteriorPointers) {
   HostAllocator host(device());
   const StreamId stream = busy_stream();
   HostBuffer buffer = host.allocate(kBytes);
   const std::byte* data = buffer.data();
-  int on_the_stack = 0;
-  EXPECT_FALSE(host.record_stream(&on_the_stack, stream));
+  int foreign = 0;
+  EXPECT_FALSE(host.record_stream(&foreign, stream));
   EXPECT_FALSE(host.record_stream(nullptr, stream));
   EXPECT_TRUE(host.record_stream(data + kBytes - 1, stream));
   buffer.reset();
@@ -167,10 +163,8 @@ TEST_F(HostAllocatorTest, AnyPointerInsideNamesItsMemoryAndOthersAreNobodys) {
   finish(stream);
 }
 
-// --- graphs -------------------------------------------------------------------------------------
-
-// What whoever owns a graph does: remember the capture, and release it when the graph goes.
-TEST_F(HostAllocatorTest, WhatAGraphUsesIsKeptUntilItsCaptureIsReleased) {
+// The owner of a graph remembers the capture and releases it with the graph.
+TEST_F(HostAllocatorTest, KeepsMemoryOfGraphUntilCaptureIsReleased) {
   HostAllocator host(device());
   const StreamId stream = *device().create_stream();
   HostBuffer buffer = host.allocate(kBytes);
@@ -184,7 +178,7 @@ TEST_F(HostAllocatorTest, WhatAGraphUsesIsKeptUntilItsCaptureIsReleased) {
   EXPECT_EQ(host.stats().graph_blocks.current, 1);
   EXPECT_NE(host.allocate(kBytes).data(), data);
 
-  const StreamUse launched_on{&device(), busy_stream()};
+  const DeviceStream launched_on{&device(), busy_stream()};
   ASSERT_TRUE(device().launch_graph(*graph, launched_on.stream).ok());
   ASSERT_TRUE(device().destroy_graph(*graph).ok());
   host.release_capture(capture, std::span(&launched_on, 1));
@@ -195,7 +189,7 @@ TEST_F(HostAllocatorTest, WhatAGraphUsesIsKeptUntilItsCaptureIsReleased) {
   EXPECT_NO_THROW(host.release_capture(capture)) << "again";
 }
 
-TEST_F(HostAllocatorTest, ALaunchWithoutADeviceIsAMistakeAndTheGraphKeepsItsMemory) {
+TEST_F(HostAllocatorTest, RejectsLaunchStreamWithoutDevice) {
   HostAllocator host(device());
   const StreamId stream = *device().create_stream();
   HostBuffer buffer = host.allocate(kBytes);
@@ -204,22 +198,20 @@ TEST_F(HostAllocatorTest, ALaunchWithoutADeviceIsAMistakeAndTheGraphKeepsItsMemo
   buffer.record_stream(stream);
   buffer.reset();
   ASSERT_TRUE(device().end_capture(stream).ok());
-  const StreamUse nowhere{nullptr, stream};
+  const DeviceStream nowhere{nullptr, stream};
   EXPECT_THROW(host.release_capture(capture, std::span(&nowhere, 1)), InvalidArgument);
   EXPECT_EQ(host.stats().graph_blocks.current, 1);
 }
 
-// --- pools --------------------------------------------------------------------------------------
-
-TEST_F(HostAllocatorTest, APoolIsRoutedToAndLetGo) {
+TEST_F(HostAllocatorTest, RoutesToPoolAndReleasesIt) {
   HostAllocator host(device());
   const PoolId pool{0, 1};
   const StreamId stream = *device().create_stream();
-  const auto is_ours = [stream](StreamId asked) { return asked == stream; };
+  const auto is_stream = [stream](StreamId candidate) { return candidate == stream; };
   EXPECT_THROW(host.begin_routing(pool, nullptr), InvalidArgument);
   EXPECT_THROW(host.end_routing(pool), InvalidArgument);
-  host.begin_routing(pool, is_ours);
-  EXPECT_THROW(host.begin_routing(pool, is_ours), InvalidArgument);
+  host.begin_routing(pool, is_stream);
+  EXPECT_THROW(host.begin_routing(pool, is_stream), InvalidArgument);
   const std::byte* data = host.allocate(kBytes, stream).data();
   EXPECT_NE(host.allocate(kBytes).data(), data);
   void* raw = host.allocate_raw(kBytes, stream);
@@ -230,13 +222,11 @@ TEST_F(HostAllocatorTest, APoolIsRoutedToAndLetGo) {
   host.release_pool(pool);
   EXPECT_THROW(host.release_pool(pool), InvalidArgument);
   host.trim();
-  EXPECT_EQ(held_count(), 0U);
+  EXPECT_EQ(outstanding_count(), 0U);
   EXPECT_THROW(static_cast<void>(host.pool_use_count(pool)), InvalidArgument);
 }
 
-// --- failures -----------------------------------------------------------------------------------
-
-TEST_F(HostAllocatorTest, OutOfMemoryIsABadAllocWithAReport) {
+TEST_F(HostAllocatorTest, ThrowsOutOfMemoryWithReport) {
   HostAllocator host(device());
   for (const size_t bytes : {size_t{1} << 60, SIZE_MAX}) {
     EXPECT_THROW(static_cast<void>(host.allocate(bytes)), std::bad_alloc);
@@ -251,7 +241,7 @@ TEST_F(HostAllocatorTest, OutOfMemoryIsABadAllocWithAReport) {
   EXPECT_EQ(active_count(host), 0);
 }
 
-TEST_F(HostAllocatorTest, AFaultOfTheDeviceIsADeviceErrorAndRaisedAtOnce) {
+TEST_F(HostAllocatorTest, ThrowsDeviceErrorWithoutRetry) {
   HostAllocator host(device());
   fail_next(DeviceCall::kAllocateHost);
   EXPECT_THROW(static_cast<void>(host.allocate(kBytes)), DeviceError);
@@ -259,14 +249,14 @@ TEST_F(HostAllocatorTest, AFaultOfTheDeviceIsADeviceErrorAndRaisedAtOnce) {
   EXPECT_NO_THROW(static_cast<void>(host.allocate(kBytes)));
 }
 
-TEST_F(HostAllocatorTest, AFailureInADestructorSurfacesWithTheNextCall) {
+TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
   HostAllocator host(device());
   const StreamId stream = *device().create_stream();
   for (const bool by_trim : {false, true}) {
     {
       HostBuffer buffer = host.allocate(kBytes);
       buffer.record_stream(stream);
-      // Twice, as the free looks at pending blocks too.
+      // Twice, because the free also polls pending blocks.
       machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
     }
     if (by_trim) {
@@ -275,11 +265,11 @@ TEST_F(HostAllocatorTest, AFailureInADestructorSurfacesWithTheNextCall) {
       EXPECT_THROW(static_cast<void>(host.allocate(kBytes)), DeviceError);
     }
     EXPECT_NO_THROW(host.trim());
-    EXPECT_EQ(active_count(host), 0) << "and the memory is not lost";
+    EXPECT_EQ(active_count(host), 0) << "the memory is freed";
   }
 }
 
-TEST_F(HostAllocatorTest, OptionsThatMakeNoSenseAreRefused) {
+TEST_F(HostAllocatorTest, RejectsInvalidOptions) {
   const auto refuses = [&](const std::function<void(AllocatorOptions&)>& spoil) {
     AllocatorOptions options;
     spoil(options);
@@ -290,10 +280,10 @@ TEST_F(HostAllocatorTest, OptionsThatMakeNoSenseAreRefused) {
   refuses([](AllocatorOptions& options) { options.pinned.register_thread_count = 256; });
   refuses([](AllocatorOptions& options) { options.pinned.reserve_segment_bytes = SIZE_MAX; });
   refuses([](AllocatorOptions& options) { options.memory_fraction = -1; });
-  EXPECT_EQ(held_count(), 0U);
+  EXPECT_EQ(outstanding_count(), 0U);
 }
 
-TEST_F(HostAllocatorTest, AReserveSegmentThatCannotBeHadIsAnErrorAtTheStart) {
+TEST_F(HostAllocatorTest, ConstructorThrowsIfReserveSegmentFails) {
   AllocatorOptions options;
   options.pinned.reserve_segment_bytes = kMiB;
   fail_next(DeviceCall::kAllocateHost, Status::out_of_memory("injected: the host is full"));
@@ -301,24 +291,22 @@ TEST_F(HostAllocatorTest, AReserveSegmentThatCannotBeHadIsAnErrorAtTheStart) {
   fail_next(DeviceCall::kAllocateHost);
   EXPECT_THROW(HostAllocator(device(), options), DeviceError);
   EXPECT_NO_THROW(HostAllocator(device(), options));
-  EXPECT_EQ(held_count(), 0U);
+  EXPECT_EQ(outstanding_count(), 0U);
 }
 
-// --- giving back and looking --------------------------------------------------------------------
-
-TEST_F(HostAllocatorTest, TrimGivesBackWhatIsFreeAndTheEndAllTheRest) {
+TEST_F(HostAllocatorTest, TrimFreesCacheAndDestructorFreesAll) {
   {
     HostAllocator host(device());
     static_cast<void>(host.allocate_raw(kBytes));
     static_cast<void>(host.allocate(kMiB));
-    EXPECT_EQ(held_count(), 2U);
+    EXPECT_EQ(outstanding_count(), 2U);
     host.trim();
-    EXPECT_EQ(held_count(), 1U);
+    EXPECT_EQ(outstanding_count(), 1U);
   }
-  EXPECT_EQ(held_count(), 0U);
+  EXPECT_EQ(outstanding_count(), 0U);
 }
 
-TEST_F(HostAllocatorTest, PeaksAndTotalsAreResetSeparately) {
+TEST_F(HostAllocatorTest, ResetsPeaksAndTotalsSeparately) {
   HostAllocator host(device());
   static_cast<void>(host.allocate(kMiB));
   host.reset_peak_stats();
@@ -329,7 +317,7 @@ TEST_F(HostAllocatorTest, PeaksAndTotalsAreResetSeparately) {
   EXPECT_EQ(host.stats().host_allocs, 0);
 }
 
-TEST_F(HostAllocatorTest, TimeIsMeasuredByTheClockGiven) {
+TEST_F(HostAllocatorTest, MeasuresTimeWithGivenClock) {
   HostAllocator host(device(), {}, clock_);
   machine_->inject({.call = DeviceCall::kAllocateHost,
                     .action = sim::FaultAction::kDelay,
@@ -338,7 +326,7 @@ TEST_F(HostAllocatorTest, TimeIsMeasuredByTheClockGiven) {
   EXPECT_EQ(host.stats().host_alloc_time.total_ns, 12'000);
 }
 
-TEST_F(HostAllocatorTest, TheOptionsDecideSizesAndWhoLooksForFinishedWork) {
+TEST_F(HostAllocatorTest, OptionsSetRoundingAndBackgroundPolling) {
   AllocatorOptions options;
   options.pytorch_compatible = true;
   options.pinned.use_background_threads = true;
@@ -353,11 +341,9 @@ TEST_F(HostAllocatorTest, TheOptionsDecideSizesAndWhoLooksForFinishedWork) {
   while (active_count(host) != 0) std::this_thread::yield();
 }
 
-// --- threads ------------------------------------------------------------------------------------
-
 using HostAllocatorConcurrencyTest = HostAllocatorTest;
 
-TEST_F(HostAllocatorConcurrencyTest, OfTwoThreadsThatFreeOnePointerOneIsRefused) {
+TEST_F(HostAllocatorConcurrencyTest, RejectsSecondOfTwoConcurrentFrees) {
   constexpr int kRounds = 200;
   HostAllocator host(device());
   for (int round = 0; round < kRounds; ++round) {

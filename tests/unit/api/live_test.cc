@@ -14,7 +14,7 @@
 #include <span>
 #include <thread>
 
-#include "api/shown_allocators.h"
+#include "api/allocator_registry.h"
 #include "ashlar/allocator.h"
 #include "ashlar/errors.h"
 #include "ashlar/host.h"
@@ -43,11 +43,11 @@ class LiveServerTest : public ::testing::Test {
   LiveServerTest() {
     sim::Options options;
     options.capacity_bytes = kGiB;
-    machine_ = *sim::Machine::create(options);
+    machine_ = *sim::Machine::try_create(options);
   }
   Device& device(size_t index = 0) { return machine_->device(DeviceIndex(index)); }
 
-  // What the Unix socket says to one who comes and goes.
+  // Sends one request to the Unix socket.
   static http::ClientResponse get(const LiveServer& live, const std::string& target) {
     Result<UniqueFd> socket =
         connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
@@ -63,7 +63,7 @@ class LiveServerTest : public ::testing::Test {
   static uint16_t port_of(const LiveServer& live) {
     return static_cast<uint16_t>(std::stoi(live.address().substr(17)));
   }
-  // The whole answer at the port.
+  // Sends one request to the port and returns the whole response.
   static std::string ask(const LiveServer& live, const std::string& path,
                          const std::string& fields = "") {
     SocketClient client(port_of(live));
@@ -75,7 +75,7 @@ class LiveServerTest : public ::testing::Test {
   std::unique_ptr<sim::Machine> machine_;
 };
 
-TEST_F(LiveServerTest, ShowsAllAllocatorsAlsoThoseMadeLater) {
+TEST_F(LiveServerTest, ListsAllocatorsIncludingLaterOnes) {
   const LiveServer live;
   EXPECT_THAT(get(live, "/stats").body, HasSubstr("\"allocators\": []"));
   Allocator first(device());
@@ -91,7 +91,7 @@ TEST_F(LiveServerTest, ShowsAllAllocatorsAlsoThoseMadeLater) {
   EXPECT_THAT(get(live, "/metrics").body, HasSubstr("ashlar_blocks{"));
 }
 
-TEST_F(LiveServerTest, ShowsPinnedMemoryAsLongAsItIsThere) {
+TEST_F(LiveServerTest, ListsHostAllocatorsWhileTheyExist) {
   const LiveServer live;
   EXPECT_THAT(get(live, "/stats").body, HasSubstr("\"host_allocators\": []"));
   {
@@ -107,10 +107,10 @@ TEST_F(LiveServerTest, ShowsPinnedMemoryAsLongAsItIsThere) {
   EXPECT_THAT(get(live, "/metrics").body, Not(HasSubstr("ashlar_host_requested_bytes{")));
 }
 
-TEST_F(LiveServerTest, SnapshotsAreTheAllocatorsOwn) {
+TEST_F(LiveServerTest, ServesSnapshotOfEachAllocator) {
   const LiveServer live;
   Allocator allocator(device());
-  allocator.start_history();
+  allocator.history().start();
   const Buffer buffer = allocator.allocate(3 * kMiB);
   Result<Snapshot> told = snapshot_in(get(live, "/snapshot"));
   ASSERT_TRUE(told.ok()) << told.status().message();
@@ -129,12 +129,12 @@ TEST_F(LiveServerTest, SnapshotsAreTheAllocatorsOwn) {
   for (const auto& trace : brief->device_traces) EXPECT_TRUE(trace.empty());
 }
 
-TEST_F(LiveServerTest, OfTheHistoryOnlyWhatIsNewCanBeAskedFor) {
+TEST_F(LiveServerTest, ServesHistorySinceGivenTime) {
   const LiveServer live;
   Allocator allocator(device());
-  allocator.start_history();
+  allocator.history().start();
   const Buffer old = allocator.allocate(3 * kMiB);
-  allocator.annotate({{"name", "before"}});
+  allocator.history().annotate({{"name", "before"}});
   const Snapshot before = allocator.snapshot();
   // The clock is set a little better each time, by less than this.
   constexpr int64_t kApartUs = 500;
@@ -151,13 +151,13 @@ TEST_F(LiveServerTest, OfTheHistoryOnlyWhatIsNewCanBeAskedFor) {
     EXPECT_GE(entry.time_us, since_us);
   }
   EXPECT_TRUE(told->annotations.empty());
-  EXPECT_EQ(told->segments.size(), allocator.snapshot().segments.size()) << "all is still held";
+  EXPECT_EQ(told->segments.size(), allocator.snapshot().segments.size()) << "the state is complete";
 }
 
-TEST_F(LiveServerTest, AChildThatIsForkedOffMeanwhileNeedNotWaitForVisitorsOfItsParent) {
+TEST_F(LiveServerTest, ForkedChildIgnoresVisitsInParent) {
   auto allocator = std::make_unique<Allocator>(device());
-  ShownAllocators& all = ShownAllocators::of_process();
-  EXPECT_TRUE(all.visit(all.numbers().back(), [&](Allocator&) {
+  DeviceAllocatorRegistry& registry = DeviceAllocatorRegistry::instance();
+  EXPECT_TRUE(registry.visit(registry.numbers().back(), [&](Allocator&) {
     ChildProcess child([&](int) {
       allocator.reset();
       return 0;
@@ -166,19 +166,19 @@ TEST_F(LiveServerTest, AChildThatIsForkedOffMeanwhileNeedNotWaitForVisitorsOfIts
   }));
 }
 
-// Ends a child that would hang for ever.
-void end_in_time() { ::alarm(30); }
+// Kills a child that hangs.
+void abort_if_hanging() { ::alarm(30); }
 
-TEST_F(LiveServerTest, AChildNeedNotWaitForALockThatItsParentHeldMeanwhile) {
+TEST_F(LiveServerTest, ForkedChildIgnoresLocksHeldInParent) {
   auto allocator = std::make_unique<Allocator>(device());
-  ShownAllocators& all = ShownAllocators::of_process();
+  DeviceAllocatorRegistry& registry = DeviceAllocatorRegistry::instance();
   std::atomic<bool> is_over{false};
   std::thread looking([&] {
-    while (!is_over) static_cast<void>(all.numbers());
+    while (!is_over) static_cast<void>(registry.numbers());
   });
   for (int round = 0; round < 50 && !HasFailure(); ++round) {
     ChildProcess child([&](int) {
-      end_in_time();
+      abort_if_hanging();
       allocator.reset();
       return 0;
     });
@@ -188,10 +188,10 @@ TEST_F(LiveServerTest, AChildNeedNotWaitForALockThatItsParentHeldMeanwhile) {
   looking.join();
 }
 
-TEST_F(LiveServerTest, AChildThatEndsDoesNotEndWhatItsParentShows) {
+TEST_F(LiveServerTest, ExitOfChildKeepsServerOfParent) {
   auto live = std::make_unique<LiveServer>(LiveOptions{.port = 0, .token = kToken});
   ChildProcess child([&](int) {
-    end_in_time();
+    abort_if_hanging();
     live.reset();
     return 0;
   });
@@ -200,22 +200,22 @@ TEST_F(LiveServerTest, AChildThatEndsDoesNotEndWhatItsParentShows) {
   EXPECT_EQ(code_of(ask(*live, text("/", kToken, "/stats"))), 200);
 }
 
-TEST_F(LiveServerTest, AChildThatOutlivesItsParentKeepsNoDoorOpen) {
+TEST_F(LiveServerTest, ChildClosesListeningSockets) {
   ChildProcess parent([&](int socket_fd) {
-    end_in_time();
+    abort_if_hanging();
     const LiveServer live;
     Result<UniqueFd> watcher =
         connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
     if (!watcher.ok()) return 1;
     http::Client client(*std::move(watcher));
-    if (!client.get("/stats").ok()) return 2;  // the server has a connection open
+    if (!client.get("/stats").ok()) return 2;  // the server has an open connection
     const ChildProcess child([&](int own_socket_fd) {
-      end_in_time();
+      abort_if_hanging();
       notify(own_socket_fd);
       wait_for_notification(socket_fd);  // until the test ends
       return 0;
     });
-    if (!wait_for_notification(child.socket_fd())) return 3;  // it runs
+    if (!wait_for_notification(child.socket_fd())) return 3;  // the child is running
     const auto* name = reinterpret_cast<const uint8_t*>(live.socket_name().data());
     const std::span bytes(name, live.socket_name().size());
     if (!send_message(socket_fd, bytes, -1, seconds(10)).ok()) return 4;
@@ -231,7 +231,7 @@ TEST_F(LiveServerTest, AChildThatOutlivesItsParentKeepsNoDoorOpen) {
   EXPECT_FALSE(connect_abstract(socket_name, seconds(10), LocalSocket::kStream).ok());
 }
 
-TEST_F(LiveServerTest, ThePortIsForWhoKnowsTheToken) {
+TEST_F(LiveServerTest, PortRequiresToken) {
   const LiveServer live({.port = 0, .token = kToken});
   EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/a-token-of-0123456789/"));
   EXPECT_EQ(code_of(ask(live, text("/", kToken, "/metrics"))), 200);
@@ -256,7 +256,7 @@ size_t inherited_count() {
   return count;
 }
 
-TEST_F(LiveServerTest, ProgramsThatTheProcessStartsInheritNothingOfIt) {
+TEST_F(LiveServerTest, StartedProgramsInheritNoSockets) {
   const size_t before = inherited_count();
   const LiveServer live({.port = 0, .token = kToken});
   http::Client client(*connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream));
@@ -264,12 +264,12 @@ TEST_F(LiveServerTest, ProgramsThatTheProcessStartsInheritNothingOfIt) {
   EXPECT_EQ(inherited_count(), before);
 }
 
-TEST_F(LiveServerTest, WithoutATokenOneIsDrawn) {
+TEST_F(LiveServerTest, GeneratesTokenIfNoneIsGiven) {
   const LiveServer live({.port = 0});
   EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]{32}/"));
 }
 
-TEST_F(LiveServerTest, NonsenseIsAnsweredWithItsCode) {
+TEST_F(LiveServerTest, AnswersInvalidRequestsWithErrorCodes) {
   const LiveServer live({.port = 0, .token = kToken});
   const auto send = [&](const std::string& bytes) {
     SocketClient client(port_of(live));
@@ -290,7 +290,7 @@ TEST_F(LiveServerTest, NonsenseIsAnsweredWithItsCode) {
   EXPECT_EQ(send(text("GET /", std::string(20000, 'a'), " HTTP/1.1\r\n", host, "\r\n")), 431);
 }
 
-TEST_F(LiveServerTest, WhatMakesNoSenseIsSaidSo) {
+TEST_F(LiveServerTest, RejectsInvalidOptions) {
   EXPECT_THROW(LiveServer({.port = 0, .token = "short"}), InvalidArgument);
   EXPECT_THROW(LiveServer({.port = 0, .token = "sixteen letters/"}), InvalidArgument);
   EXPECT_THROW(LiveServer({.port = std::nullopt, .token = kToken}), InvalidArgument);
@@ -300,7 +300,7 @@ TEST_F(LiveServerTest, WhatMakesNoSenseIsSaidSo) {
 
 using LiveConcurrencyTest = LiveServerTest;
 
-TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileTheyAreWatched) {
+TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileObserved) {
   const LiveServer live({.port = 0, .token = kToken});
   std::atomic<bool> is_over{false};
   std::vector<std::thread> watchers;
@@ -316,20 +316,20 @@ TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileTheyAreWatched) {
     HostAllocator host(device());
     const HostBuffer staging = host.allocate(4096);
     Allocator allocator(device());
-    allocator.start_history();
+    allocator.history().start();
     for (int i = 0; i < 50; ++i) const Buffer passing = allocator.allocate(size_t{1} << (i % 20));
   }
   is_over = true;
   for (std::thread& each : watchers) each.join();
 }
 
-TEST_F(LiveConcurrencyTest, WhoReadsNothingKeepsNobodyWaiting) {
+TEST_F(LiveConcurrencyTest, SlowReaderDoesNotBlockOthers) {
   auto live = std::make_unique<LiveServer>(LiveOptions{.port = 0, .token = kToken});
   auto allocator = std::make_unique<Allocator>(device());
-  allocator->start_history();
+  allocator->history().start();
   std::vector<Buffer> held;
   for (int i = 0; i < 20000; ++i) held.push_back(allocator->allocate(512));
-  // More than a socket takes at once; the answer is being written when the allocator ends.
+  // Exceeds the socket buffer, so the response is being written when the allocator is destroyed.
   SocketClient lazy(port_of(*live));
   lazy.send(
       text("GET /", kToken, "/snapshot HTTP/1.1\r\nHost: 127.0.0.1:", port_of(*live), "\r\n\r\n"));
@@ -339,38 +339,38 @@ TEST_F(LiveConcurrencyTest, WhoReadsNothingKeepsNobodyWaiting) {
   live.reset();
 }
 
-TEST_F(LiveConcurrencyTest, OneSnapshotIsHeldAtATimeHoweverSlowlyItIsRead) {
+TEST_F(LiveConcurrencyTest, HoldsOneSnapshotAtATimeForSlowReaders) {
   const LiveServer live;
   Allocator allocator(device());
-  allocator.start_history();
+  allocator.history().start();
   std::vector<Buffer> held;
   for (int i = 0; i < 20000; ++i) held.push_back(allocator.allocate(512));
   UniqueFd lazy = *connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
   const std::string question = "GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ASSERT_EQ(::send(lazy.get(), question.data(), question.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(question.size()));
-  // It has begun to be sent, and is more than a Unix socket takes.
+  // Sending has begun and exceeds the socket buffer.
   char first = 0;
   ASSERT_EQ(::recv(lazy.get(), &first, 1, MSG_WAITALL), 1);
   EXPECT_EQ(get(live, "/snapshot").code, 503);
   EXPECT_EQ(get(live, "/stats").code, 200);
   lazy.reset();
   while (get(live, "/snapshot").code == 503) std::this_thread::yield();
-  EXPECT_EQ(get(live, "/snapshot").code, 200) << "whoever has all of it holds nothing";
+  EXPECT_EQ(get(live, "/snapshot").code, 200) << "the snapshot is released after it was read";
 }
 
-TEST(ShownAllocatorsConcurrencyTest, AnAllocatorEndsAfterThoseWhoLookAtIt) {
+TEST(AllocatorRegistryConcurrencyTest, RemovalWaitsForVisitors) {
   sim::Options options;
   options.capacity_bytes = kGiB;
-  const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(options);
+  const std::unique_ptr<sim::Machine> machine = *sim::Machine::try_create(options);
   auto allocator = std::make_unique<Allocator>(machine->device(DeviceIndex(0)));
-  ShownAllocators& all = ShownAllocators::of_process();
-  const uint64_t number = all.numbers().back();
+  DeviceAllocatorRegistry& registry = DeviceAllocatorRegistry::instance();
+  const uint64_t number = registry.numbers().back();
   std::atomic<bool> is_looking{false};
   std::atomic<bool> may_leave{false};
   std::atomic<bool> is_seen{false};
   std::thread visitor([&] {
-    EXPECT_TRUE(all.visit(number, [&](Allocator& seen) {
+    EXPECT_TRUE(registry.visit(number, [&](Allocator& seen) {
       is_looking = true;
       while (!may_leave) std::this_thread::yield();
       is_seen = seen.stats().ooms == 0;
@@ -378,9 +378,9 @@ TEST(ShownAllocatorsConcurrencyTest, AnAllocatorEndsAfterThoseWhoLookAtIt) {
   });
   while (!is_looking) std::this_thread::yield();
   std::thread owner([&] { allocator.reset(); });
-  // It begins to leave: nobody new gets in.
-  while (!all.numbers().empty()) std::this_thread::yield();
-  EXPECT_FALSE(all.visit(number, [](Allocator&) { FAIL() << "it is leaving"; }));
+  // Once removal has begun, new visits are refused.
+  while (!registry.numbers().empty()) std::this_thread::yield();
+  EXPECT_FALSE(registry.visit(number, [](Allocator&) { FAIL() << "it is leaving"; }));
   may_leave = true;
   visitor.join();
   owner.join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned memory behind containers of the standard library.
+// Pinned memory in containers of the standard library.
 #include "ashlar/pinned_resource.h"
 
 #include <numeric>
@@ -20,27 +20,27 @@ class PinnedResourceTest : public PinnedTest {
     const DeviceAddress at(reinterpret_cast<uint64_t>(memory));
     return device().describe(at)->kind == MemoryKind::kHost;
   }
-  void take(size_t bytes, size_t alignment = 8) { (void)pinned_.allocate(bytes, alignment); }
+  void allocate(size_t bytes, size_t alignment = 8) { (void)pinned_.allocate(bytes, alignment); }
   int64_t active_count() { return host_.stats().active_requests.current; }
 
   HostAllocator host_{device()};
   PinnedResource pinned_{host_};
 };
 
-TEST_F(PinnedResourceTest, ContainersKeepTheirElementsInPinnedMemory) {
+TEST_F(PinnedResourceTest, ContainersStoreElementsInPinnedMemory) {
   std::pmr::vector<int> numbers(1000, &pinned_);
   std::iota(numbers.begin(), numbers.end(), 7);
   EXPECT_TRUE(is_pinned(numbers.data()));
   numbers.resize(100'000);
   EXPECT_TRUE(is_pinned(numbers.data()));
   EXPECT_EQ(numbers[999], 1006);
-  EXPECT_EQ(active_count(), 1) << "what the vector had before is freed";
+  EXPECT_EQ(active_count(), 1) << "the previous storage is freed";
   numbers = std::pmr::vector<int>(&pinned_);
   numbers.shrink_to_fit();
   EXPECT_EQ(active_count(), 0);
 }
 
-TEST_F(PinnedResourceTest, EveryAlignmentIsHonouredAndMemoryOfAnyComesBack) {
+TEST_F(PinnedResourceTest, SupportsEveryAlignment) {
   for (size_t alignment = 1; alignment <= kMiB; alignment *= 2) {
     for (size_t bytes : {size_t{1}, size_t{4096}, size_t{70'000}}) {
       SCOPED_TRACE(text(bytes, " B aligned to ", alignment));
@@ -56,7 +56,7 @@ TEST_F(PinnedResourceTest, EveryAlignmentIsHonouredAndMemoryOfAnyComesBack) {
   }
 }
 
-TEST_F(PinnedResourceTest, TwoOfZeroBytesAreTwoAddresses) {
+TEST_F(PinnedResourceTest, ZeroByteAllocationsHaveDistinctAddresses) {
   void* first = pinned_.allocate(0);
   void* second = pinned_.allocate(0);
   EXPECT_NE(first, nullptr);
@@ -66,23 +66,23 @@ TEST_F(PinnedResourceTest, TwoOfZeroBytesAreTwoAddresses) {
   EXPECT_EQ(active_count(), 0);
 }
 
-TEST_F(PinnedResourceTest, WhatCannotBeHadIsABadAlloc) {
-  EXPECT_THROW(take(SIZE_MAX), std::bad_alloc);
-  EXPECT_THROW(take(SIZE_MAX, 8192), std::bad_alloc);
+TEST_F(PinnedResourceTest, ThrowsBadAllocIfOutOfMemory) {
+  EXPECT_THROW(allocate(SIZE_MAX), std::bad_alloc);
+  EXPECT_THROW(allocate(SIZE_MAX, 8192), std::bad_alloc);
   machine_->inject({.call = DeviceCall::kAllocateHost,
                     .count = sim::FaultRule::kForever,
                     .status = Status::out_of_memory("injected")});
-  EXPECT_THROW(take(512), std::bad_alloc);
-  EXPECT_THROW(take(512, 8192), std::bad_alloc);
+  EXPECT_THROW(allocate(512), std::bad_alloc);
+  EXPECT_THROW(allocate(512, 8192), std::bad_alloc);
   machine_->clear_faults();
   EXPECT_EQ(active_count(), 0);
 }
 
-TEST_F(PinnedResourceTest, AnAlignmentThatIsNoneIsAMistake) {
-  EXPECT_THROW(take(512, 24), InvalidArgument);
+TEST_F(PinnedResourceTest, RejectsInvalidAlignment) {
+  EXPECT_THROW(allocate(512, 24), InvalidArgument);
 }
 
-TEST_F(PinnedResourceTest, ResourcesAreEqualIfTheirMemoryIsTheSameAllocators) {
+TEST_F(PinnedResourceTest, ResourcesOfSameAllocatorCompareEqual) {
   const PinnedResource same(host_);
   HostAllocator other_host(device());
   const PinnedResource other(other_host);
@@ -93,7 +93,7 @@ TEST_F(PinnedResourceTest, ResourcesAreEqualIfTheirMemoryIsTheSameAllocators) {
   EXPECT_EQ(&same.host(), &host_);
 }
 
-TEST_F(PinnedResourceTest, MemoryThatAStreamUsesIsNotUsedAgainBeforeItIsDone) {
+TEST_F(PinnedResourceTest, DefersReuseUntilRecordedStreamFinishes) {
   const StreamId busy = busy_stream();
   void* memory = pinned_.allocate(kMiB);
   EXPECT_TRUE(host_.record_stream(memory, busy));
@@ -104,7 +104,7 @@ TEST_F(PinnedResourceTest, MemoryThatAStreamUsesIsNotUsedAgainBeforeItIsDone) {
   finish(busy);
 }
 
-TEST_F(PinnedResourceTest, APoolOfTheStandardLibraryServesManySmallOnesFromFewLargeOnes) {
+TEST_F(PinnedResourceTest, StandardPoolSubdividesFewAllocations) {
   {
     std::pmr::synchronized_pool_resource pool(&pinned_);
     std::pmr::vector<std::pmr::string> lines(&pool);

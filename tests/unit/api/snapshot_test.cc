@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program sees of an allocator's past and present.
+// Snapshots and history of an allocator.
 #include "ashlar/snapshot.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class SnapshotTest : public ::testing::Test {
     options.capacity_bytes = kGiB;
     options.backing = sim::Backing::kBookkeeping;
     options.seed = 1;
-    machine_ = *sim::Machine::create(options);
+    machine_ = *sim::Machine::try_create(options);
   }
   Device& device() { return machine_->device(DeviceIndex(1)); }
   std::unique_ptr<sim::Machine> machine_;
@@ -52,7 +52,7 @@ __attribute__((noinline)) void drop_weights(Buffer& buffer) {
   asm volatile("");
 }
 
-TEST_F(SnapshotTest, SegmentsShowTheirBlocks) {
+TEST_F(SnapshotTest, ListsSegmentsWithBlocks) {
   Allocator allocator(device(), parse_options("engine:classic"));
   const Buffer one = allocator.allocate(1000);
   const Buffer two = allocator.allocate(3 * kMiB);
@@ -77,7 +77,7 @@ TEST_F(SnapshotTest, SegmentsShowTheirBlocks) {
   EXPECT_EQ(total, static_cast<size_t>(allocator.stats().reserved_bytes.all.current));
 }
 
-TEST_F(SnapshotTest, AnExpandableSegmentIsShownByItsMappedRuns) {
+TEST_F(SnapshotTest, ListsMappedRangesOfExpandableSegment) {
   Allocator allocator(device(), parse_options("engine:classic,expandable_segments:True"));
   Buffer first = allocator.allocate(20 * kMiB);
   Buffer second = allocator.allocate(20 * kMiB);
@@ -91,24 +91,24 @@ TEST_F(SnapshotTest, AnExpandableSegmentIsShownByItsMappedRuns) {
   EXPECT_EQ(snapshot.segments[1].address, third.address());
 }
 
-TEST_F(SnapshotTest, OnePoolCanBeShownAlone) {
+TEST_F(SnapshotTest, RestrictsSegmentsToOnePool) {
   Allocator allocator(device(), AllocatorOptions{});
   const Buffer outside = allocator.allocate(1000);
-  const PoolId pool = allocator.make_pool();
-  allocator.begin_routing(pool, [](StreamId) { return true; });
+  const PoolId pool = allocator.pools().create();
+  allocator.pools().begin_routing(pool, [](StreamId) { return true; });
   const Buffer inside = allocator.allocate(1000);
-  allocator.end_routing(pool);
+  allocator.pools().end_routing(pool);
   const Snapshot snapshot = allocator.snapshot({.pool = pool});
   ASSERT_EQ(snapshot.segments.size(), 1U);
   EXPECT_EQ(snapshot.segments[0].pool, pool);
   EXPECT_TRUE(allocator.snapshot({.pool = PoolId{0, 99}}).segments.empty());
 }
 
-TEST_F(SnapshotTest, TheTraceTellsWhatHappenedAndWhere) {
+TEST_F(SnapshotTest, TraceHasActionsAndStacks) {
   Allocator allocator(device(), parse_options("engine:classic"));
   HistoryOptions options;
   options.context = RecordContext::kAll;
-  allocator.start_history(options);
+  allocator.history().start(options);
   Buffer weights = allocate_weights(allocator);
   Snapshot snapshot = allocator.snapshot();
   const SnapshotBlock& block = snapshot.segments[0].blocks[0];
@@ -128,11 +128,11 @@ TEST_F(SnapshotTest, TheTraceTellsWhatHappenedAndWhere) {
   EXPECT_EQ(freed.bytes, 3 * kMiB);
 }
 
-TEST_F(SnapshotTest, WithoutFreeStacksAFreeNamesTheAllocation) {
+TEST_F(SnapshotTest, FreeUsesAllocationStackWithoutFreeStacks) {
   Allocator allocator(device(), AllocatorOptions{});
   HistoryOptions options;
   options.context = RecordContext::kAlloc;
-  allocator.start_history(options);
+  allocator.history().start(options);
   Buffer weights = allocate_weights(allocator);
   drop_weights(weights);
   const Snapshot snapshot = allocator.snapshot();
@@ -143,23 +143,23 @@ TEST_F(SnapshotTest, WithoutFreeStacksAFreeNamesTheAllocation) {
   EXPECT_EQ(stacks[TraceAction::kFreeRequested], stacks[TraceAction::kAlloc]);
 }
 
-TEST_F(SnapshotTest, TracesCanBeLeftOut) {
+TEST_F(SnapshotTest, OmitsTracesOnRequest) {
   Allocator allocator(device(), AllocatorOptions{});
-  allocator.start_history();
+  allocator.history().start();
   const Buffer buffer = allocator.allocate(100);
   EXPECT_TRUE(allocator.snapshot({.include_traces = false}).device_traces[1].empty());
-  EXPECT_TRUE(allocator.is_history_on());
-  allocator.stop_history();
+  EXPECT_TRUE(allocator.history().is_recording());
+  allocator.history().stop();
   EXPECT_TRUE(allocator.snapshot().device_traces[1].empty());
 }
 
-TEST_F(SnapshotTest, RegionsAndWordsAreInTheHistory) {
+TEST_F(SnapshotTest, RecordsRegionsAndAnnotations) {
   Allocator allocator(device(), AllocatorOptions{});
-  allocator.start_history();
+  allocator.history().start();
   const Buffer buffer = allocator.allocate(100);
   { const Region region(allocator, "forward"); }
-  allocator.annotate(buffer.address(), "the weights");
-  EXPECT_THROW(allocator.annotate(buffer.address() + 512, "nothing"), InvalidArgument);
+  allocator.history().annotate(buffer.address(), "the weights");
+  EXPECT_THROW(allocator.history().annotate(buffer.address() + 512, "nothing"), InvalidArgument);
   const Snapshot snapshot = allocator.snapshot();
   ASSERT_EQ(snapshot.annotations.size(), 2U);
   EXPECT_EQ(snapshot.annotations[0].fields[1].second, "START");
@@ -169,7 +169,7 @@ TEST_F(SnapshotTest, RegionsAndWordsAreInTheHistory) {
   EXPECT_EQ(snapshot.tables.strings[said.user_metadata.value()], "the weights");
 }
 
-TEST_F(SnapshotTest, TheSettingsAreTheAllocators) {
+TEST_F(SnapshotTest, IncludesSettingsOfAllocator) {
   Allocator allocator(device(), parse_options("max_split_size_mb:64,expandable_segments:True"));
   const Snapshot snapshot = allocator.snapshot();
   const std::map<std::string, SettingValue> settings(snapshot.settings.begin(),
@@ -178,11 +178,11 @@ TEST_F(SnapshotTest, TheSettingsAreTheAllocators) {
   EXPECT_TRUE(std::get<bool>(settings.at("expandable_segments")));
 }
 
-TEST_F(SnapshotTest, WhatIsSavedIsReadBackTheSame) {
+TEST_F(SnapshotTest, SavedSnapshotReadsBackEqual) {
   Allocator allocator(device(), AllocatorOptions{});
   HistoryOptions options;
   options.context = RecordContext::kAll;
-  allocator.start_history(options);
+  allocator.history().start(options);
   push_compile_context("a region");
   Buffer weights = allocate_weights(allocator);
   pop_compile_context();
@@ -202,11 +202,11 @@ TEST_F(SnapshotTest, WhatIsSavedIsReadBackTheSame) {
   EXPECT_GT(read->extents.size(), 0U);
 }
 
-TEST_F(SnapshotTest, ExtentsAreDatedByTheClockOfTheTrace) {
+TEST_F(SnapshotTest, DatesExtentsByClockOfTrace) {
   Allocator allocator(device(), parse_options("engine:paged"));
   HistoryOptions history;
   history.context = RecordContext::kNever;
-  allocator.start_history(history);
+  allocator.history().start(history);
   const Buffer before = allocator.allocate(20 * kMiB);
   const Buffer mapped = allocator.allocate(40 * kMiB);
   const Snapshot snapshot = allocator.snapshot();
@@ -218,7 +218,7 @@ TEST_F(SnapshotTest, ExtentsAreDatedByTheClockOfTheTrace) {
       ASSERT_EQ(extent.mappings.size(), 1U);
       if (extent.mappings[0].address != entry.address) continue;
       ++mapped_count;
-      EXPECT_EQ(extent.bytes, entry.bytes) << "trackers hear of each extent by itself";
+      EXPECT_EQ(extent.bytes, entry.bytes) << "each extent has its own entry";
       EXPECT_LE(extent.mappings[0].made_us, entry.time_us + 1) << "both are rounded down";
       EXPECT_GE(extent.mappings[0].made_us, snapshot.device_traces[1][0].time_us - 10'000'000);
     }
@@ -227,7 +227,7 @@ TEST_F(SnapshotTest, ExtentsAreDatedByTheClockOfTheTrace) {
   EXPECT_EQ(mapped_count, snapshot.extents.size());
 }
 
-TEST_F(SnapshotTest, EnginesWithoutExtentsShowNone) {
+TEST_F(SnapshotTest, ListsNoExtentsForEnginesWithoutThem) {
   Allocator allocator(device(), parse_options("engine:classic,expandable_segments:True"));
   const Buffer buffer = allocator.allocate(20 * kMiB);
   const Snapshot snapshot = allocator.snapshot();
@@ -235,22 +235,21 @@ TEST_F(SnapshotTest, EnginesWithoutExtentsShowNone) {
   EXPECT_TRUE(snapshot.views.empty() && snapshot.extents.empty());
 }
 
-TEST_F(SnapshotTest, AFileThatCannotBeWrittenIsAnError) {
+TEST_F(SnapshotTest, ThrowsIfFileCannotBeWritten) {
   Allocator allocator(device(), AllocatorOptions{});
   EXPECT_THROW(save_snapshot(allocator.snapshot(), "/no/such/folder/x.pickle"), DeviceError);
 }
 
-// Four threads allocate while one looks: run by preset tsan.
-TEST(SnapshotConcurrencyTest, LookingWhileOthersAllocate) {
+TEST(SnapshotConcurrencyTest, TakesSnapshotWhileThreadsAllocate) {
   sim::Options options;
   options.capacity_bytes = kGiB;
   options.backing = sim::Backing::kBookkeeping;
-  const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(options);
+  const std::unique_ptr<sim::Machine> machine = *sim::Machine::try_create(options);
   Allocator allocator(machine->device(DeviceIndex(0)), AllocatorOptions{});
   HistoryOptions history;
   history.max_entries = 500;
   history.context = RecordContext::kAll;
-  allocator.start_history(history);
+  allocator.history().start(history);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -266,10 +265,10 @@ TEST(SnapshotConcurrencyTest, LookingWhileOthersAllocate) {
   EXPECT_EQ(allocator.snapshot().device_traces[0].size(), 500U);
 }
 
-class MomentConcurrencyTest : public SnapshotTest,
-                              public ::testing::WithParamInterface<const char*> {};
+class SnapshotConsistencyConcurrencyTest : public SnapshotTest,
+                                           public ::testing::WithParamInterface<const char*> {};
 
-// By address, with the bytes that were asked for.
+// Requested bytes by address.
 using LiveBlocks = std::map<uint64_t, size_t>;
 
 LiveBlocks live_by_trace(const Snapshot& snapshot) {
@@ -280,7 +279,7 @@ LiveBlocks live_by_trace(const Snapshot& snapshot) {
       EXPECT_TRUE(live.emplace(address, entry.bytes).second) << "allocated twice";
     }
     if (entry.action == TraceAction::kFreeCompleted) {
-      EXPECT_EQ(live.erase(address), 1U) << "freed, and was not there";
+      EXPECT_EQ(live.erase(address), 1U) << "freed, but not allocated";
     }
   }
   return live;
@@ -297,15 +296,14 @@ LiveBlocks live_by_segments(const Snapshot& snapshot) {
   return live;
 }
 
-// While two threads go on allocating.
-TEST_P(MomentConcurrencyTest, ASnapshotAndItsTraceAreOfOneMoment) {
+TEST_P(SnapshotConsistencyConcurrencyTest, SegmentsAndTraceAreConsistent) {
   Allocator allocator(device(), parse_options(GetParam()));
-  allocator.start_history({.max_entries = 1'000'000});
+  allocator.history().start({.max_entries = 1'000'000});
   std::atomic<bool> is_over = false;
   const auto work = [&](StreamId stream, uint64_t seed) {
     Random random(seed);
     std::vector<Buffer> held(16);
-    // Not more than the history remembers.
+    // Fewer than the history can hold.
     for (int i = 0; i < 60'000 && !is_over.load(); ++i) {
       Buffer& each = held[random.below(held.size())];
       each.reset();
@@ -328,7 +326,7 @@ TEST_P(MomentConcurrencyTest, ASnapshotAndItsTraceAreOfOneMoment) {
   two.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, MomentConcurrencyTest,
+INSTANTIATE_TEST_SUITE_P(Engines, SnapshotConsistencyConcurrencyTest,
                          ::testing::Values("engine:classic", "engine:paged"),
                          [](const auto& each) { return std::string(each.param).substr(7); });
 

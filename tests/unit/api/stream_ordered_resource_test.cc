@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An allocator's memory as CCCL's resources: the members that its concepts ask for, said by hand,
-// and what they do.
+// StreamOrderedResource: the members that CCCL's concepts require, written out, and their
+// behaviour.
 #include "ashlar/stream_ordered_resource.h"
 
 #include "ashlar/allocator.h"
@@ -10,8 +10,6 @@
 
 namespace ashlar {
 namespace {
-
-// --- what the concepts ask for ------------------------------------------------------------------
 
 struct DeviceAccessible {};
 struct HostAccessible {};
@@ -70,8 +68,6 @@ static_assert(Has<Resource, DeviceAccessible> && !Has<Resource, HostAccessible>)
 static_assert(Has<StreamOrderedResource<DeviceAccessible, HostAccessible>, HostAccessible>);
 static_assert(std::copyable<Resource>);
 
-// --- what they do -------------------------------------------------------------------------------
-
 class StreamOrderedResourceTest : public SimFixture {
  protected:
   StreamOrderedResourceTest() {
@@ -91,7 +87,7 @@ class StreamOrderedResourceTest : public SimFixture {
   std::optional<Resource> resource_;
 };
 
-TEST_F(StreamOrderedResourceTest, MemoryIsTheAllocatorsOnTheStreamThatWasNamed) {
+TEST_F(StreamOrderedResourceTest, AllocatesOnGivenStream) {
   const StreamId stream = new_stream();
   void* first = resource().allocate(ref(stream), 1000, 256);
   void* second = resource().allocate_async(3000, 16, ref(stream));
@@ -100,10 +96,10 @@ TEST_F(StreamOrderedResourceTest, MemoryIsTheAllocatorsOnTheStreamThatWasNamed) 
   EXPECT_EQ(allocator_->stats().streams.at(stream).allocation.current, 2);
   resource().deallocate(ref(stream), first, 1000, 256);
   resource().deallocate_async(second, 3000, 16, ref(stream));
-  EXPECT_EQ(active_count(), 0) << "used on its own stream only: free at once";
+  EXPECT_EQ(active_count(), 0) << "used on its own stream only: freed immediately";
 }
 
-TEST_F(StreamOrderedResourceTest, FreedOnAnotherStreamItWaitsForThatOne) {
+TEST_F(StreamOrderedResourceTest, DefersReuseIfFreedOnAnotherStream) {
   const StreamId busy = busy_stream();
   for (const bool is_first_generation : {false, true}) {
     void* memory = resource().allocate(kDefaultStream, kMiB);
@@ -113,7 +109,7 @@ TEST_F(StreamOrderedResourceTest, FreedOnAnotherStreamItWaitsForThatOne) {
       resource().deallocate(ref(busy), memory, kMiB);
     }
     EXPECT_EQ(live_count(), 0);
-    EXPECT_EQ(active_count(), 1) << "the other stream may still be using it";
+    EXPECT_EQ(active_count(), 1) << "the other stream may still use it";
     void* next = resource().allocate(kDefaultStream, kMiB);
     EXPECT_NE(next, memory);
     resource().deallocate(kDefaultStream, next, kMiB);
@@ -125,9 +121,9 @@ TEST_F(StreamOrderedResourceTest, FreedOnAnotherStreamItWaitsForThatOne) {
   finish(busy);
 }
 
-TEST_F(StreamOrderedResourceTest, WithoutAStreamTheMemoryIsReadyForAnyWhenItIsGiven) {
+TEST_F(StreamOrderedResourceTest, SyncAllocationIsReadyForAnyStream) {
   resource().deallocate(kDefaultStream, resource().allocate(kDefaultStream, kMiB), kMiB);
-  work(device(), kDefaultStream);  // that may still be using what is given out next
+  work(device(), kDefaultStream);  // may still use the memory that is allocated next
   void* first = resource().allocate_sync(kMiB, 64);
   EXPECT_TRUE(*device().is_idle(kDefaultStream));
   work(device(), kDefaultStream);
@@ -138,24 +134,24 @@ TEST_F(StreamOrderedResourceTest, WithoutAStreamTheMemoryIsReadyForAnyWhenItIsGi
   EXPECT_EQ(active_count(), 0);
 }
 
-TEST_F(StreamOrderedResourceTest, IfWaitingFailsTheMemoryIsNotLost) {
+TEST_F(StreamOrderedResourceTest, FreesMemoryIfSynchronizationFails) {
   machine_->inject({.call = DeviceCall::kSynchronizeStream});
   EXPECT_THROW(resource().allocate_sync(kMiB, 64), DeviceError);
   EXPECT_EQ(active_count(), 0);
 }
 
-TEST_F(StreamOrderedResourceTest, NoBytesAreNullAndNullCanBeFreed) {
+TEST_F(StreamOrderedResourceTest, ZeroBytesYieldNullWhichCanBeFreed) {
   EXPECT_EQ(resource().allocate(kDefaultStream, 0), nullptr);
   resource().deallocate(kDefaultStream, nullptr, 0);
   resource().deallocate_sync(nullptr, 0);
 }
 
-TEST_F(StreamOrderedResourceTest, WhatCannotBeHadIsABadAlloc) {
+TEST_F(StreamOrderedResourceTest, ThrowsBadAllocIfOutOfMemory) {
   EXPECT_THROW(resource().allocate(kDefaultStream, 2 * kGiB), std::bad_alloc);
   EXPECT_THROW(resource().allocate_sync(SIZE_MAX), std::bad_alloc);
 }
 
-TEST_F(StreamOrderedResourceTest, AnAlignmentBeyondWhatIsPromisedIsAMistakeAndTakesNothing) {
+TEST_F(StreamOrderedResourceTest, RejectsUnsupportedAlignment) {
   for (size_t alignment : {size_t{0}, size_t{24}, size_t{512}}) {
     EXPECT_THROW(resource().allocate(kDefaultStream, 100, alignment), InvalidArgument) << alignment;
     EXPECT_THROW(resource().allocate_sync(100, alignment), InvalidArgument) << alignment;
@@ -163,7 +159,7 @@ TEST_F(StreamOrderedResourceTest, AnAlignmentBeyondWhatIsPromisedIsAMistakeAndTa
   EXPECT_EQ(live_count(), 0);
 }
 
-TEST_F(StreamOrderedResourceTest, AFailureOfTheDeviceWhileFreeingIsToldByTheNextCall) {
+TEST_F(StreamOrderedResourceTest, ReportsDeallocationErrorInNextCall) {
   void* memory = resource().allocate(kDefaultStream, kMiB);
   const StreamId used = new_stream();
   machine_->inject({.count = sim::FaultRule::kForever});
@@ -175,7 +171,7 @@ TEST_F(StreamOrderedResourceTest, AFailureOfTheDeviceWhileFreeingIsToldByTheNext
   EXPECT_EQ(active_count(), 0);
 }
 
-TEST_F(StreamOrderedResourceTest, ResourcesAreEqualIfTheirMemoryIsTheSameAllocators) {
+TEST_F(StreamOrderedResourceTest, ResourcesOfSameAllocatorCompareEqual) {
   Allocator other(device(), AllocatorOptions{});
   EXPECT_EQ(resource(), Resource(*allocator_));
   EXPECT_EQ(resource(), Resource(resource()));
@@ -183,11 +179,9 @@ TEST_F(StreamOrderedResourceTest, ResourcesAreEqualIfTheirMemoryIsTheSameAllocat
   EXPECT_EQ(&resource().allocator(), &*allocator_);
 }
 
-// --- handles that a vendor's driver gives a meaning ---------------------------------------------
-
 class StreamOrderedHandlesTest : public CudaTest {};
 
-TEST_F(StreamOrderedHandlesTest, TheDefaultStreamIsOneUnderBothItsHandles) {
+TEST_F(StreamOrderedHandlesTest, MapsBothDefaultStreamHandles) {
   Allocator allocator(device(), AllocatorOptions{});
   const StreamOrderedMemory memory(allocator);
   EXPECT_EQ(memory.stream_of(0), kDefaultStream);
@@ -195,7 +189,7 @@ TEST_F(StreamOrderedHandlesTest, TheDefaultStreamIsOneUnderBothItsHandles) {
   EXPECT_EQ(memory.stream_of(0x5555'0000), StreamId(0x5555'0000));
 }
 
-TEST_F(StreamOrderedHandlesTest, TheStreamOfEachThreadIsRefused) {
+TEST_F(StreamOrderedHandlesTest, RejectsPerThreadDefaultStream) {
   Allocator allocator(device(), AllocatorOptions{});
   Resource resource(allocator);
   EXPECT_THROW(resource.allocate(StreamRef(reinterpret_cast<Handle>(2)), 100), InvalidArgument);

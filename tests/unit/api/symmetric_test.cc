@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The facade of symmetric memory, with ranks as threads: what it offers, and what it refuses.
+// The public API of symmetric memory, with ranks as threads: operations and argument checks.
+// Long because every function of a handle has its checks.
 #include "ashlar/symmetric.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +35,7 @@ GroupOptions options_of(int rank, int world_size) {
   return options;
 }
 
-// One rank, with memory of kBytes on all of them.
+// One rank with a symmetric buffer of kBytes.
 struct Rank {
   static constexpr size_t kBytes = 4096;
 
@@ -45,11 +46,11 @@ struct Rank {
 
   Heap heap;
   Group group;
-  Buffer buffer;
+  SymmetricBuffer buffer;
   Handle handle;
 };
 
-// What each rank, on a thread of its own, ended with: nothing, or what it threw.
+// Runs each rank on its own thread. Returns the error of each rank; empty if there was none.
 std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&)>& body) {
   std::vector<std::string> ended(world_size);
   const std::shared_ptr<Store> store = make_memory_store();
@@ -69,7 +70,7 @@ std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&
   return ended;
 }
 
-// What `act` is refused with; otherwise "not refused".
+// The message of the InvalidArgument that `act` throws, or "not refused".
 std::string refusal(const std::function<void()>& act) {
   try {
     act();
@@ -79,12 +80,12 @@ std::string refusal(const std::function<void()>& act) {
   return "not refused";
 }
 
-class SymmetricFacadeConcurrency : public ::testing::TestWithParam<int> {};
+class SymmetricApiConcurrency : public ::testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricFacadeConcurrency, ::testing::Values(1, 2, 3, 5),
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricApiConcurrency, ::testing::Values(1, 2, 3, 5),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricFacadeConcurrency, PutGetSignalsAndCountersReachEveryRank) {
+TEST_P(SymmetricApiConcurrency, PutGetSignalsAndCountersReachEveryRank) {
   const int count = GetParam();
   const auto ended = on_ranks(count, [&](Rank& own) {
     const int next = (own.handle.rank() + 1) % count;
@@ -106,7 +107,7 @@ TEST_P(SymmetricFacadeConcurrency, PutGetSignalsAndCountersReachEveryRank) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-TEST_P(SymmetricFacadeConcurrency, EveryCollectiveDoesWhatItSays) {
+TEST_P(SymmetricApiConcurrency, CollectivesComputeExpectedResults) {
   const int count = GetParam();
   const auto ended = on_ranks(count, [&](Rank& own) {
     const int rank = own.handle.rank();
@@ -132,6 +133,18 @@ TEST_P(SymmetricFacadeConcurrency, EveryCollectiveDoesWhatItSays) {
     EXPECT_EQ(words[31], sum);
     all([&] { own.handle.reduce_scatter(3, sum_of_i32, {.out = out.data()}); });
     EXPECT_EQ(out[2], sum);
+    const auto parts = static_cast<size_t>(count);
+    all([&] { own.handle.all_reduce(words.subspan(4, 8)); });
+    EXPECT_EQ(words[3], rank + 1);
+    EXPECT_EQ(words[4], sum);
+    EXPECT_EQ(words[11], sum);
+    all([&] { own.handle.reduce_scatter(words.first(2 * parts), std::span(out).first(2)); });
+    EXPECT_EQ(out[1], sum);
+    const std::vector<int32_t> mine(2, 50 + rank);
+    all([&] { own.handle.all_gather<int32_t>(mine, words.first(2 * parts)); });
+    EXPECT_EQ(words[2 * parts - 1], 50 + count - 1);
+    all([&] { own.handle.broadcast(words.first(3), count - 1); });
+    EXPECT_EQ(words[2], count);
     const int64_t word = 70 + rank;
     all([&] { own.handle.all_gather(&word, 8); });
     for (int from = 0; from < count; ++from) {
@@ -145,11 +158,11 @@ TEST_P(SymmetricFacadeConcurrency, EveryCollectiveDoesWhatItSays) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-TEST_P(SymmetricFacadeConcurrency, RowsOfDifferentNumbersArriveWhereTheOffsetsSay) {
+TEST_P(SymmetricApiConcurrency, AllToAllVPlacesRowsAtReportedOffsets) {
   const int count = GetParam();
   const auto ended = on_ranks(count, [&](Rank& own) {
     const int rank = own.handle.rank();
-    // Each sends `its number + 1` rows to every rank.
+    // Rank r sends r + 1 rows to every rank.
     const std::vector<int64_t> splits(count, rank + 1);
     std::fill_n(own.buffer.as<int16_t>().begin(), (rank + 1) * count, static_cast<int16_t>(rank));
     std::vector<int16_t> out(count * (count + 1) / 2);
@@ -170,7 +183,7 @@ TEST_P(SymmetricFacadeConcurrency, RowsOfDifferentNumbersArriveWhereTheOffsetsSa
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-TEST(SymmetricFacadeConcurrency, OperationsOfManyThreadsOfOneRankTakeTurns) {
+TEST(SymmetricApiConcurrency, SerializesOperationsOfThreadsOfOneRank) {
   const auto ended = on_ranks(2, [](Rank& own) {
     const auto words = own.buffer.as<int32_t>();
     words[0] = 1;
@@ -189,10 +202,10 @@ TEST(SymmetricFacadeConcurrency, OperationsOfManyThreadsOfOneRankTakeTurns) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// What the second thread of rank 0 hears that calls `act` with a timeout, while the first is in it
-// without one, and rank 1 does not come until then. Not always is the first thread the quicker one.
-std::string late_for_turn(const std::function<void(Rank&, Timeout)>& act) {
-  std::string heard;
+// One thread of rank 0 is blocked in `act` without a timeout because rank 1 is late; returns the
+// timeout error of a second thread that calls `act`. Repeats if the second thread entered first.
+std::string timeout_while_another_thread_waits(const std::function<void(Rank&, Timeout)>& act) {
+  std::string message;
   std::atomic<bool> is_late{false};
   const auto ended = on_ranks(2, [&](Rank& own) {
     if (own.group.rank() == 1) {
@@ -201,42 +214,43 @@ std::string late_for_turn(const std::function<void(Rank&, Timeout)>& act) {
       return;
     }
     std::thread first([&] { act(own, Timeout(0)); });
-    for (int round = 0; round < 100 && heard.find("another thread") == std::string::npos; ++round) {
+    for (int round = 0; round < 100 && message.find("another thread") == std::string::npos;
+         ++round) {
       try {
         act(own, milliseconds(20));
       } catch (const TimeoutError& late) {
-        heard = late.status().message();
+        message = late.status().message();
       }
     }
     is_late = true;
     first.join();
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
-  return heard;
+  return message;
 }
 
-TEST(SymmetricFacadeConcurrency, AThreadWaitsForItsTurnNoLongerThanItsTimeout) {
-  EXPECT_THAT(late_for_turn([](Rank& own, Timeout timeout) { own.group.barrier(3, timeout); }),
+TEST(SymmetricApiConcurrency, TimeoutCoversWaitForAnotherThread) {
+  EXPECT_THAT(timeout_while_another_thread_waits(
+                  [](Rank& own, Timeout timeout) { own.group.barrier(3, timeout); }),
               HasSubstr("another thread of this rank was in a barrier of channel 3"));
-  EXPECT_THAT(late_for_turn([](Rank& own, Timeout timeout) {
+  EXPECT_THAT(timeout_while_another_thread_waits([](Rank& own, Timeout timeout) {
                 own.handle.all_reduce(16, {}, {.timeout = timeout});
               }),
               HasSubstr("another thread of this rank was in a collective"));
 }
 
-TEST(SymmetricFacadeConcurrency, HandlesThatAreMixedUpAreRefusedOnAllRanks) {
+TEST(SymmetricApiConcurrency, RejectsMixedUpHandlesOnAllRanks) {
   const auto ended = on_ranks(2, [](Rank& own) {
-    const Buffer another = own.heap.allocate(Rank::kBytes);
+    const SymmetricBuffer another = own.heap.allocate(Rank::kBytes);
     const Handle other = own.group.rendezvous(another, seconds(30));
     const Handle& mixed_up = own.group.rank() == 0 ? own.handle : other;
-    EXPECT_THAT(refusal([&] { mixed_up.all_reduce(16); }),
-                HasSubstr("ranks made different calls"));
+    EXPECT_THAT(refusal([&] { mixed_up.all_reduce(16); }), HasSubstr("ranks made different calls"));
     other.all_reduce(16);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-TEST(SymmetricFacadeConcurrency, ThresholdsAreMeasuredAtJoiningAndPrinted) {
+TEST(SymmetricApiConcurrency, MeasuresThresholdsAtJoin) {
   const std::shared_ptr<Store> store = make_memory_store();
   std::vector<std::string> printed(2);
   std::vector<std::thread> threads;
@@ -255,16 +269,14 @@ TEST(SymmetricFacadeConcurrency, ThresholdsAreMeasuredAtJoiningAndPrinted) {
   EXPECT_EQ(printed[0], printed[1]);
 }
 
-// --- mistakes -----------------------------------------------------------------------------------
-
-class SymmetricMistakes : public ::testing::Test {
+class SymmetricArgumentsTest : public ::testing::Test {
  protected:
   Rank alone_{make_memory_store(), options_of(0, 1)};
   Handle& handle_ = alone_.handle;
   static constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 };
 
-TEST_F(SymmetricMistakes, ViewsNameTheRangeAndTheValue) {
+TEST_F(SymmetricArgumentsTest, ViewErrorsStateRangeAndValue) {
   EXPECT_EQ(refusal([&] { handle_.view<float>(1, 1); }), "rank 1: expected 0 to 0");
   EXPECT_EQ(refusal([&] { handle_.view<float>(-1, 1); }), "rank -1: expected 0 to 0");
   EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1, -1); }), HasSubstr("offset -1"));
@@ -277,7 +289,7 @@ TEST_F(SymmetricMistakes, ViewsNameTheRangeAndTheValue) {
   EXPECT_EQ(handle_.view<float>(0, 0, 1024).size(), 0U);
 }
 
-TEST_F(SymmetricMistakes, PadsNameTheRangeAndTheValue) {
+TEST_F(SymmetricArgumentsTest, SignalPadErrorsStateRangeAndValue) {
   EXPECT_EQ(handle_.signal_pad(0).size(), 2304U);
   EXPECT_EQ(handle_.signal_pad<uint64_t>(0).size(), 1152U);
   EXPECT_EQ(handle_.signal_pad<uint16_t>(0, 3, 4).data(),
@@ -288,7 +300,7 @@ TEST_F(SymmetricMistakes, PadsNameTheRangeAndTheValue) {
   EXPECT_THAT(refusal([&] { handle_.signal_pad(0, 1, kMost); }), HasSubstr("2^63"));
 }
 
-TEST_F(SymmetricMistakes, OneSidedCallsAndSignalsNameTheRangeAndTheValue) {
+TEST_F(SymmetricArgumentsTest, OneSidedAndSignalErrorsStateRangeAndValue) {
   const std::vector<std::byte> bytes(8);
   EXPECT_THAT(refusal([&] { handle_.put(0, bytes, 4089); }), HasSubstr("8 bytes at offset 4089"));
   EXPECT_THAT(refusal([&] { handle_.put(0, bytes, -8); }), HasSubstr("offset -8"));
@@ -307,7 +319,7 @@ TEST_F(SymmetricMistakes, OneSidedCallsAndSignalsNameTheRangeAndTheValue) {
   EXPECT_THAT(refusal([&] { (void)alone_.group.peer_access(1); }), HasSubstr("rank 1"));
 }
 
-TEST_F(SymmetricMistakes, StepsOnWordsNameTheWordAndThePlace) {
+TEST_F(SymmetricArgumentsTest, AtomicErrorsStateWordAndOffset) {
   const auto fetched = [&](int at, AtomicOp what) {
     return refusal([&] { handle_.fetch(at, what); });
   };
@@ -316,12 +328,12 @@ TEST_F(SymmetricMistakes, StepsOnWordsNameTheWordAndThePlace) {
   EXPECT_THAT(fetched(0, {.word = static_cast<WordBytes>(2)}), HasSubstr("a word of 2"));
   EXPECT_THAT(fetched(0, {.kind = static_cast<AtomicKind>(6)}), HasSubstr("step 6 on a word"));
   EXPECT_THAT(refusal([&] { handle_.post(0, {.kind = AtomicKind::kSwap}); }),
-              HasSubstr("a swap has an answer"));
+              HasSubstr("a swap returns a value"));
   EXPECT_EQ(handle_.fetch(0, {.offset = 4088, .operand = 7}), 0U);
   EXPECT_EQ(handle_.fetch(0, {.kind = AtomicKind::kAnd, .offset = 4088, .operand = 4}), 7U);
 }
 
-TEST_F(SymmetricMistakes, CollectivesAreCheckedFirst) {
+TEST_F(SymmetricArgumentsTest, ChecksCollectiveArgumentsFirst) {
   std::vector<std::byte> out(8192);
   EXPECT_THAT(refusal([&] { handle_.all_reduce(1025); }), HasSubstr("4100 bytes at offset 0"));
   EXPECT_THAT(refusal([&] { handle_.all_reduce(-1); }), HasSubstr("count is -1"));
@@ -353,13 +365,23 @@ TEST_F(SymmetricMistakes, CollectivesAreCheckedFirst) {
               HasSubstr("splits has 0 entries"));
 }
 
-TEST_F(SymmetricMistakes, MemoryThatIsNotSymmetricHasNoRendezvous) {
-  const int local = 0;
-  EXPECT_THAT(refusal([&] { (void)alone_.group.rendezvous(&local); }), HasSubstr("symmetric"));
-  EXPECT_THAT(refusal([&] { (void)alone_.group.rendezvous(Buffer()); }), HasSubstr("empty buffer"));
+TEST_F(SymmetricArgumentsTest, TypedCollectivesCheckSpans) {
+  std::vector<float> foreign(8);
+  EXPECT_THAT(refusal([&] { handle_.all_reduce(std::span(foreign)); }),
+              HasSubstr("is not in this rank's memory"));
+  const std::span<float> elements = handle_.view<float>(0, 8);
+  EXPECT_EQ(refusal([&] { handle_.reduce_scatter(elements, std::span(foreign).first(4)); }),
+            "elements has 8 elements: expected 4");
 }
 
-TEST_F(SymmetricMistakes, GroupsAndHeapsAreRefusedWithTheReason) {
+TEST_F(SymmetricArgumentsTest, RejectsRendezvousOfForeignMemory) {
+  const int local = 0;
+  EXPECT_THAT(refusal([&] { (void)alone_.group.rendezvous(&local); }), HasSubstr("symmetric"));
+  EXPECT_THAT(refusal([&] { (void)alone_.group.rendezvous(SymmetricBuffer()); }),
+              HasSubstr("empty buffer"));
+}
+
+TEST_F(SymmetricArgumentsTest, RejectsInvalidGroupAndHeapOptions) {
   Heap heap;
   GroupOptions options = options_of(2, 2);
   EXPECT_THAT(refusal([&] { (void)Group::join(heap, make_memory_store(), options); }),
@@ -376,17 +398,17 @@ TEST_F(SymmetricMistakes, GroupsAndHeapsAreRefusedWithTheReason) {
   EXPECT_THAT(refusal([] { Heap other({.heartbeat = seconds(9)}); }), HasSubstr("lease"));
 }
 
-TEST_F(SymmetricMistakes, AGroupThatWasLeftIsOverForItsHandlesToo) {
+TEST_F(SymmetricArgumentsTest, LeavingGroupInvalidatesHandles) {
   alone_.group.leave();
   const std::vector<std::function<void()>> calls = {
       [&] { alone_.group.leave(); }, [&] { handle_.all_reduce(1); }, [&] { handle_.barrier(); },
       [&] { handle_.fence(); }, [&] { handle_.quiet(); }};
-  for (const auto& call : calls) EXPECT_THAT(refusal(call), HasSubstr("was left already"));
-  handle_.view<int>(0, 1)[0] = 5;  // the memory stays
+  for (const auto& call : calls) EXPECT_THAT(refusal(call), HasSubstr("was already left"));
+  handle_.view<int>(0, 1)[0] = 5;  // the memory is still mapped
 }
 
-TEST_F(SymmetricMistakes, PartsLiveOnInWhatIsMadeOfThem) {
-  Buffer buffer;
+TEST_F(SymmetricArgumentsTest, HeapAndGroupOutliveTheirOwners) {
+  SymmetricBuffer buffer;
   {
     Heap heap;
     buffer = heap.allocate(64);

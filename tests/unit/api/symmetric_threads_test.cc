@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads of one process: pools, and devices, of which each rank has one of one machine,
-// or all share one.
+// Ranks as threads of one process: pools, and device memory on one shared device or on one device
+// per rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// What each rank, on a thread of its own, ended with: nothing, or what it threw.
+// Runs each rank on its own thread. Returns the error of each rank; empty if there was none.
 std::vector<std::string> on_threads(int world_size,
                                     const std::function<void(const RankSpec&)>& body) {
   std::vector<std::string> ended(static_cast<size_t>(world_size));
@@ -48,13 +48,13 @@ class SymmetricThreadsConcurrency : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricThreadsConcurrency, ::testing::Values(1, 2, 3),
                          ::testing::PrintToStringParamName());
 
-// Ranks as threads of one process have different addresses for everything.
-TEST_P(SymmetricThreadsConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePlaces) {
+// The ranks have different addresses for the same memory.
+TEST_P(SymmetricThreadsConcurrency, PoolsOfRanksAgreeOnPositions) {
   const int count = GetParam();
   const auto ended = on_threads(count, [&](const RankSpec& rank) {
     SymmetricRank own(rank, 8);
-    Pool pool(own.heap, {.name = "pool", .segment_bytes = 4096});
-    std::vector<Buffer> live;
+    SymmetricPool pool(own.heap, {.name = "pool", .segment_bytes = 4096});
+    std::vector<SymmetricBuffer> live;
     for (int round = 0; round < 20; ++round) {
       if (live.size() > 3) live.erase(live.begin() + round % 3);
       live.push_back(pool.allocate(static_cast<size_t>(100 + 700 * (round % 7))));
@@ -75,9 +75,9 @@ TEST_P(SymmetricThreadsConcurrency, Row17PoolsOfRanksThatDoTheSameHaveTheSamePla
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-TEST(SymmetricThreadsConcurrency, AGroupCountsWhatARankDidAndTimesItsPhases) {
+TEST(SymmetricThreadsConcurrency, CountsOperationsAndTimesPhases) {
   const auto ended = on_threads(2, [](const RankSpec& rank) {
-    SymmetricRank own(rank, 64);  // one rendezvous; another was for the group's pad
+    SymmetricRank own(rank, 64);  // one rendezvous, in addition to the one of the group's pad
     const auto before = own.group.stats();
     EXPECT_THAT(before.operations, IsEmpty());
     const std::vector<std::string> phases = {"joining",      "meeting", "linking", "recording",
@@ -92,22 +92,21 @@ TEST(SymmetricThreadsConcurrency, AGroupCountsWhatARankDidAndTimesItsPhases) {
     const std::array<std::byte, 8> bytes{};
     own.handle.put(1 - rank.rank, bytes);
     own.handle.put(1 - rank.rank, bytes, 8);
-    EXPECT_THROW(own.handle.put(7, bytes), InvalidArgument);  // is none
+    EXPECT_THROW(own.handle.put(7, bytes), InvalidArgument);  // no such rank
     own.handle.fetch(0, {.kind = AtomicKind::kAdd, .offset = 16, .operand = 1});
     own.group.barrier(0, kTestTimeout);
     own.handle.all_reduce(3, {}, {.offset_bytes = 32, .out = nullptr, .timeout = kTestTimeout});
     EXPECT_THAT(own.group.stats().to_string(),
                 StartsWith("put: 2 calls, 16 bytes\nfetch: 1 call, 8 bytes\nbarrier: 1 call\n"
                            "all_reduce: 1 call, 12 bytes\njoining: 1 time, "));
-    own.group.rendezvous(own.buffer, kTestTimeout);  // at hand
+    own.group.rendezvous(own.buffer, kTestTimeout);  // local: not counted
     EXPECT_EQ(own.group.stats().phases[3].count, 2U);
     own.group.leave(kTestTimeout);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// What a rank writes down when the group fails is there for three of its leases.
-TEST(SymmetricLeasesConcurrency, ThatDifferAreRefusedAlike) {
+TEST(SymmetricLeasesConcurrency, RejectsDifferentLeasesOnAllRanks) {
   const auto ended = on_threads(2, [](const RankSpec& rank) {
     const Heap heap({.lease = std::chrono::seconds(30 + rank.rank)});
     Group::join(heap, rank.store, SymmetricRank::group_options(rank));
@@ -116,8 +115,8 @@ TEST(SymmetricLeasesConcurrency, ThatDifferAreRefusedAlike) {
   EXPECT_EQ(ended[0], ended[1]);
 }
 
-// More ranks than a barrier in one step is for, and more than there are cores: leases are long.
-TEST(SymmetricThreadsConcurrency, Row08BarriersAndReductionsWorkFor80Ranks) {
+// More ranks than the one-step barrier supports, and more than cores: hence the long leases.
+TEST(SymmetricThreadsConcurrency, BarriersAndReductionsWorkFor80Ranks) {
   constexpr int kRanks = 80;
   const auto ended = on_threads(kRanks, [](const RankSpec& rank) {
     HeapOptions patient = SymmetricRank::heap_options();
@@ -141,7 +140,7 @@ TEST(SymmetricThreadsConcurrency, Row08BarriersAndReductionsWorkFor80Ranks) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-TEST_P(SymmetricThreadsConcurrency, EachOnADeviceOfItsOwn) {
+TEST_P(SymmetricThreadsConcurrency, RanksOnSeparateDevices) {
   const std::unique_ptr<sim::Machine> machine = make_machine(GetParam());
   const auto ended = on_threads(GetParam(), [&](const RankSpec& rank) {
     SimDeviceRank own(rank, *machine);
@@ -155,7 +154,7 @@ TEST_P(SymmetricThreadsConcurrency, EachOnADeviceOfItsOwn) {
   }
 }
 
-TEST_P(SymmetricThreadsConcurrency, AllOnOneDevice) {
+TEST_P(SymmetricThreadsConcurrency, RanksShareOneDevice) {
   const std::unique_ptr<sim::Machine> machine = make_machine(1);
   const auto ended = on_threads(GetParam(), [&](const RankSpec& rank) {
     GroupOptions options = SymmetricRank::group_options(rank);
@@ -167,10 +166,10 @@ TEST_P(SymmetricThreadsConcurrency, AllOnOneDevice) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// The kernels for CUDA devices on the stand-in driver, whose streams are threads.
-TEST_P(SymmetricThreadsConcurrency, AllOnOneDeviceOfAVendor) {
+// Runs the CUDA kernels on the stand-in driver, whose streams are threads.
+TEST_P(SymmetricThreadsConcurrency, RanksShareOneGpu) {
   if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang: no kernels";
-  const std::unique_ptr<DeviceSet> devices = *open_cuda({.library = ASHLAR_CUDA_STANDIN});
+  const std::unique_ptr<DeviceSet> devices = *try_open_cuda({.library = ASHLAR_CUDA_STANDIN});
   const auto ended = on_threads(GetParam(), [&](const RankSpec& rank) {
     GroupOptions options = SymmetricRank::group_options(rank);
     options.may_share_device = true;
@@ -181,10 +180,10 @@ TEST_P(SymmetricThreadsConcurrency, AllOnOneDeviceOfAVendor) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// Devices of their own have addresses of their own for everybody's memory.
-TEST(SymmetricThreadsConcurrency, EachOnADeviceOfAVendor) {
+// Each device maps the memory of all ranks at its own addresses.
+TEST(SymmetricThreadsConcurrency, RanksOnSeparateGpus) {
   if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang: no kernels";
-  const std::unique_ptr<DeviceSet> devices = *open_cuda({.library = ASHLAR_CUDA_STANDIN});
+  const std::unique_ptr<DeviceSet> devices = *try_open_cuda({.library = ASHLAR_CUDA_STANDIN});
   const auto ended = on_threads(2, [&](const RankSpec& rank) {
     Device& device = devices->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
     DeviceRank own(rank, device, SymmetricRank::group_options(rank));
@@ -194,7 +193,7 @@ TEST(SymmetricThreadsConcurrency, EachOnADeviceOfAVendor) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// What `act` timed out with; empty: it did not.
+// The message of the TimeoutError that `act` throws; empty if it does not.
 std::string lateness(const std::function<void()>& act) {
   try {
     act();
@@ -204,10 +203,10 @@ std::string lateness(const std::function<void()>& act) {
   return "";
 }
 
-// While one call waits for a signal of channel 4, a wait in a stream for one of channel 5 ends
-// badly. Whoever throws has done nothing: where the first call tells of the second, which it may if
-// it began too late, its own signal is still there.
-TEST(SymmetricThreadsConcurrency, ACallThatWaitsTellsOfNoOthersEnd) {
+// While one call waits for a signal of channel 4, a queued wait for channel 5 fails. If the first
+// call starts late, it may report that error instead; it must then not have consumed its own
+// signal.
+TEST(SymmetricThreadsConcurrency, BlockedCallDoesNotReportErrorOfOtherWork) {
   const std::unique_ptr<sim::Machine> machine = make_machine(2);
   std::atomic<bool> is_late{false};
   const auto ended = on_threads(2, [&](const RankSpec& rank) {

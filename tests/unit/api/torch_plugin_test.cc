@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plug-in for PyTorch, called as PyTorch calls it: libashlar_torch.so alone, on the simulated
-// device, by the functions and C++ types that PyTorch has. What is asserted is what PyTorch relies
-// on.
+// libashlar_torch.so, called like PyTorch calls it: through its exported functions and C++ types,
+// on the simulated device.
 #include "api/torch/torch_plugin.h"
 
 #include <dlfcn.h>
@@ -26,7 +25,7 @@ constexpr TorchPoolId kGraphPool{7, 0};
 
 class TorchPluginTest : public testing::Test {
  protected:
-  // The library belongs to the process: the first test decides what it is like.
+  // The library is configured once per process, by the first test.
   static void SetUpTestSuite() {
     setenv("ASHLAR_TORCH_BACKEND", "sim", 1);
     setenv("ASHLAR_SIM_CAPACITY", "1GiB", 1);
@@ -55,7 +54,7 @@ class TorchPluginTest : public testing::Test {
   }
 };
 
-TEST_F(TorchPluginTest, MemoryIsHandedOutAndCountedAndTakenBack) {
+TEST_F(TorchPluginTest, AllocatesAndFreesMemory) {
   void* memory = ashlar_torch_alloc(3 << 20, 0, nullptr);
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(stats().allocated_bytes.current, 3 << 20);
@@ -63,30 +62,30 @@ TEST_F(TorchPluginTest, MemoryIsHandedOutAndCountedAndTakenBack) {
   EXPECT_EQ(stats().allocated_bytes.current, 0);
 }
 
-TEST_F(TorchPluginTest, EachDeviceHasAnAllocatorOfItsOwn) {
+TEST_F(TorchPluginTest, CreatesOneAllocatorPerDevice) {
   void* memory = ashlar_torch_alloc(1 << 20, 1, nullptr);
   EXPECT_EQ(stats(1).allocation.current, 1);
   EXPECT_EQ(stats(0).allocation.current, 0);
   ashlar_torch_free(memory, 1 << 20, 1, nullptr);
 }
 
-TEST_F(TorchPluginTest, NoBytesAreNullAndFreeingNullDoesNothing) {
+TEST_F(TorchPluginTest, ZeroBytesYieldNullWhichCanBeFreed) {
   EXPECT_EQ(ashlar_torch_alloc(0, 0, nullptr), nullptr);
   EXPECT_EQ(ashlar_torch_pool_alloc(0, 0, nullptr), nullptr);
   ashlar_torch_free(nullptr, 0, 0, nullptr);
 }
 
-TEST_F(TorchPluginTest, OutOfMemoryIsThrownWithTheReportToTheWholeProcess) {
+TEST_F(TorchPluginTest, ThrowsOutOfMemoryWithReport) {
   try {
     ashlar_torch_alloc(size_t{2} << 30, 0, nullptr);
-    FAIL() << "PyTorch would have been given null, and does not look";
+    FAIL() << "PyTorch does not check for null";
   } catch (const std::bad_alloc& failure) {
     EXPECT_THAT(failure.what(), StartsWith("CUDA out of memory. Ashlar tried to allocate"));
   }
 }
 
-// PyTorch is not here, but somebody with the symbols of its library is, and catches as it does.
-TEST_F(TorchPluginTest, WithPyTorchOutOfMemoryIsItsOwnError) {
+// A stand-in library exports PyTorch's symbols and catches like PyTorch.
+TEST_F(TorchPluginTest, ThrowsPyTorchErrorIfPyTorchIsLoaded) {
   void* library = dlopen(TORCH_STANDIN, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   using Catch = const char* (*)(void* (*)(size_t, int, void*), size_t);
@@ -101,12 +100,12 @@ TEST_F(TorchPluginTest, WithPyTorchOutOfMemoryIsItsOwnError) {
   dlclose(library);
 }
 
-TEST_F(TorchPluginTest, OutOfMemoryIsNullToAPool) {
+TEST_F(TorchPluginTest, PoolAllocationReturnsNullIfOutOfMemory) {
   EXPECT_EQ(ashlar_torch_pool_alloc(size_t{2} << 30, 0, nullptr), nullptr);
   EXPECT_THAT(ashlar_last_message(), HasSubstr("tried to allocate"));
 }
 
-TEST_F(TorchPluginTest, ADeviceThatIsNotThereIsSaid) {
+TEST_F(TorchPluginTest, ReportsUnknownDevice) {
   EXPECT_THROW(ashlar_torch_alloc(100, 5, nullptr), std::exception);
   EXPECT_THROW(ashlar_torch_alloc(100, -1, nullptr), std::exception);
   EXPECT_EQ(ashlar_torch_pool_alloc(100, 1000, nullptr), nullptr);
@@ -114,13 +113,13 @@ TEST_F(TorchPluginTest, ADeviceThatIsNotThereIsSaid) {
   EXPECT_THAT(ashlar_last_message(), HasSubstr("99"));
 }
 
-TEST_F(TorchPluginTest, ConfiguringAfterTheFirstAllocationIsTooLate) {
+TEST_F(TorchPluginTest, RejectsConfigurationAfterFirstAllocation) {
   ashlar_torch_free(ashlar_torch_alloc(100, 0, nullptr), 100, 0, nullptr);
   EXPECT_EQ(ashlar_torch_configure("sim", "engine:classic"), ASHLAR_INVALID_ARGUMENT);
   EXPECT_EQ(ashlar_torch_configure("sim", "engine:stone"), ASHLAR_INVALID_ARGUMENT);
 }
 
-TEST_F(TorchPluginTest, AStreamThatWasRecordedIsWaitedForBeforeReuse) {
+TEST_F(TorchPluginTest, DefersReuseUntilRecordedStreamFinishes) {
   void* own = new_stream();
   void* other = new_stream();
   const size_t bytes = 4 << 20;
@@ -129,23 +128,23 @@ TEST_F(TorchPluginTest, AStreamThatWasRecordedIsWaitedForBeforeReuse) {
   ashlar_torch_record_stream(memory, other);
   ashlar_torch_free(memory, bytes, 0, own);
   EXPECT_EQ(stats().allocated_bytes.current, 0);
-  EXPECT_EQ(stats().active_bytes.current, static_cast<int64_t>(bytes)) << "looked at later";
+  EXPECT_EQ(stats().active_bytes.current, static_cast<int64_t>(bytes)) << "not polled yet";
   ASSERT_EQ(ashlar_stream_synchronize(device(), other), ASHLAR_OK);
   ashlar_torch_reset();
   EXPECT_EQ(stats().active_bytes.current, 0);
 }
 
-TEST_F(TorchPluginTest, MemoryOfOtherLibrariesIsNoneOfItsBusiness) {
+TEST_F(TorchPluginTest, IgnoresMemoryOfOtherLibraries) {
   int elsewhere = 0;
   EXPECT_NO_THROW(ashlar_torch_record_stream(&elsewhere, new_stream()));
   EXPECT_NO_THROW(ashlar_torch_record_stream(nullptr, new_stream()));
   void* freed = ashlar_torch_alloc(4 << 20, 0, nullptr);
   ashlar_torch_free(freed, 4 << 20, 0, nullptr);
-  EXPECT_NO_THROW(ashlar_torch_record_stream(freed, new_stream())) << "it is nobody's";
+  EXPECT_NO_THROW(ashlar_torch_record_stream(freed, new_stream())) << "not allocated";
   EXPECT_EQ(stats().active_bytes.current, 0);
 }
 
-TEST_F(TorchPluginTest, WithoutBeingRecordedItIsReusedOnItsOwnStreamAtOnce) {
+TEST_F(TorchPluginTest, ReusesImmediatelyOnOwnStream) {
   void* own = new_stream();
   const size_t bytes = 4 << 20;
   void* memory = ashlar_torch_alloc(bytes, 0, own);
@@ -155,21 +154,21 @@ TEST_F(TorchPluginTest, WithoutBeingRecordedItIsReusedOnItsOwnStreamAtOnce) {
   ashlar_torch_free(memory, bytes, 0, own);
 }
 
-TEST_F(TorchPluginTest, ResettingGivesCachedMemoryBack) {
+TEST_F(TorchPluginTest, ResetReturnsCachedMemory) {
   ashlar_torch_free(ashlar_torch_alloc(9 << 20, 0, nullptr), 9 << 20, 0, nullptr);
   EXPECT_GE(stats().reserved_bytes.current, 9 << 20);
   ashlar_torch_reset();
   EXPECT_EQ(stats().reserved_bytes.current, 0);
 }
 
-TEST_F(TorchPluginTest, TheFractionIsALimit) {
+TEST_F(TorchPluginTest, EnforcesMemoryFraction) {
   ashlar_torch_memory_fraction(0.25, 0);
   EXPECT_THROW(ashlar_torch_alloc(size_t{300} << 20, 0, nullptr), std::bad_alloc);
   ashlar_torch_memory_fraction(1, 0);
   EXPECT_THROW(ashlar_torch_memory_fraction(2, 0), std::exception);
 }
 
-TEST_F(TorchPluginTest, TheBaseOfABlockContainsIt) {
+TEST_F(TorchPluginTest, BaseAllocationContainsBlock) {
   void* memory = ashlar_torch_alloc(1000, 0, nullptr);
   size_t bytes = 0;
   const void* base = ashlar_torch_base_alloc(memory, &bytes);
@@ -180,7 +179,7 @@ TEST_F(TorchPluginTest, TheBaseOfABlockContainsIt) {
   EXPECT_EQ(ashlar_torch_base_alloc(&elsewhere, &bytes), &elsewhere);
 }
 
-TEST_F(TorchPluginTest, WhatACaptureAllocatesIsItsPoolsUntilThePoolIsReleased) {
+TEST_F(TorchPluginTest, KeepsCaptureMemoryUntilPoolIsReleased) {
   void* captured = new_stream();
   int asked = 0;
   ashlar_torch_begin_allocate_to_pool(0, kGraphPool, [&](void* stream) {
@@ -200,21 +199,20 @@ TEST_F(TorchPluginTest, WhatACaptureAllocatesIsItsPoolsUntilThePoolIsReleased) {
   ashlar_torch_free(after, 5 << 20, 0, captured);
   ashlar_torch_free(outside, 5 << 20, 0, nullptr);
   ashlar_torch_reset();
-  EXPECT_GE(stats().reserved_bytes.current, 5 << 20) << "the pool is held";
+  EXPECT_GE(stats().reserved_bytes.current, 5 << 20) << "the pool is retained";
   ashlar_torch_release_pool(0, kGraphPool);
   ashlar_torch_reset();
   EXPECT_EQ(stats().reserved_bytes.current, 0);
 }
 
-TEST_F(TorchPluginTest, MistakesWithPoolsAreThrown) {
+TEST_F(TorchPluginTest, ThrowsForInvalidPoolCalls) {
   EXPECT_THROW(ashlar_torch_end_allocate_to_pool(0, kGraphPool), std::exception);
   EXPECT_THROW(ashlar_torch_release_pool(0, {99, 0}), std::exception);
   EXPECT_THROW(ashlar_torch_begin_allocate_to_pool(0, kGraphPool, {}), std::exception);
 }
 
-// As many threads as PyTorch has for the backward pass, each on a stream of its own, freeing what
-// others allocated.
-TEST_F(TorchPluginTest, ConcurrencyOfThreadsOnManyStreamsLosesNothing) {
+// Like the backward pass: several threads, each with its own stream, free memory of other threads.
+TEST_F(TorchPluginTest, ConcurrencyOfThreadsOnManyStreamsLeaksNothing) {
   constexpr int kThreadCount = 4;
   std::vector<std::atomic<void*>> shared(64);
   std::vector<std::thread> threads;

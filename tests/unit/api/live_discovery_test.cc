@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Discovery of a live process by others.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "ashlar/live.h"
+#include "base/fd_passing.h"
+#include "base/text.h"
+#include "http/client.h"
+#include "live/discovery.h"
+
+namespace ashlar {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(LiveDiscoveryTest, IsFoundByProcessId) {
+  EXPECT_FALSE(live::connect_to_monitored(::getpid()).ok());
+  {
+    const LiveServer live;
+    EXPECT_THAT(live.socket_name(), StartsWith(text("ashlar-live.", ::getpid(), ".")));
+    EXPECT_EQ(live.address(), "");
+    Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ(found->pid, ::getpid());
+    const Result<http::ClientResponse> reply = http::Client(std::move(found->socket)).get("/stats");
+    ASSERT_TRUE(reply.ok());
+    EXPECT_EQ(reply->code, 200);
+  }
+  const Result<live::MonitoredProcess> gone = live::connect_to_monitored(::getpid());
+  EXPECT_EQ(gone.status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_THAT(gone.status().message(), HasSubstr("ASHLAR_LIVE=on"));
+  EXPECT_THAT(live::connect_to_monitored(0).status().message(), HasSubstr("0 is not"));
+  EXPECT_THAT(live::connect_to_monitored(1 << 30).status().message(),
+              HasSubstr("there is no process"));
+}
+
+TEST(LiveDiscoveryTest, DoesNotConnectToOtherProcesses) {
+  const LiveServer live;
+  const UniqueFd bystander =
+      *listen_abstract(text("ashlar-live.1.bystander-", ::getpid()), LocalSocket::kStream);
+  EXPECT_TRUE(live::connect_to_monitored(::getpid()).ok());
+  pollfd waiting{bystander.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "unexpected connection";
+}
+
+TEST(LiveDiscoveryTest, FindsProcessInAnotherPidNamespace) {
+  const UniqueFd contained =
+      *listen_abstract(text("ashlar-live.1.contained-", ::getpid()), LocalSocket::kStream);
+  const Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->pid, ::getpid());
+}
+
+TEST(LiveDiscoveryTest, UnresponsiveProcessDoesNotBlockSearch) {
+  // Named like this process, so that it is tried first; its backlog is full.
+  const std::string name = text("ashlar-live.", ::getpid(), ".stubborn");
+  const UniqueFd stubborn = *listen_abstract(name, LocalSocket::kStream);
+  ASSERT_EQ(::listen(stubborn.get(), 0), 0);
+  std::vector<UniqueFd> queue;
+  while (true) {
+    Result<UniqueFd> next = connect_abstract(name, milliseconds(1), LocalSocket::kStream);
+    if (!next.ok()) break;
+    queue.push_back(*std::move(next));
+  }
+  const LiveServer live;
+  const Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
+  EXPECT_TRUE(found.ok()) << found.status().message();
+}
+
+}  // namespace
+}  // namespace ashlar
