@@ -15,7 +15,7 @@ set(kernel_folder ${PROJECT_SOURCE_DIR}/src/symm/backends/cuda/kernels)
 set(kernel_source ${kernel_folder}/kernels.cu)
 file(GLOB kernel_depends CONFIGURE_DEPENDS ${kernel_folder}/*)
 list(APPEND kernel_depends
-  ${PROJECT_SOURCE_DIR}/include/ashlar/reduction.h
+  ${PROJECT_SOURCE_DIR}/include/ashlar/symmetric_types.h
   ${PROJECT_SOURCE_DIR}/src/symm/signals/pad_line.h
   ${PROJECT_SOURCE_DIR}/src/symm/collectives/reduce/combine.h
   ${PROJECT_SOURCE_DIR}/src/symm/collectives/reduce/half.h)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python in two minutes, without a GPU: allocate, look, analyse. With one, say "cuda:0"."""
+"""A quick start for Python: allocate, inspect, analyse. Needs no GPU; with one, use "cuda:0"."""
 
 import numpy
 
@@ -8,7 +8,7 @@ import ashlar
 allocator = ashlar.Allocator("sim:0")  # or ("cuda:0", "engine:paged,policy:lean")
 allocator.start_history()
 
-# Device memory, as numpy sees it while the with statement lasts: on the simulated device only.
+# Device memory as a numpy array, inside of the with statement; on the simulated device only.
 with allocator.allocate(24) as buffer:
     with buffer.host_view("float32", (2, 3)) as view:
         view.numpy()[:] = [[1, 2, 3], [4, 5, 6]]
@@ -28,7 +28,7 @@ for _ in range(10):
     batch = make_batch()
     batch.free()
 
-# What happened, and to whom: the answers of the command line tool, as dicts and lists.
+# The same analysis as the command line tool, as dicts and lists.
 peaks = allocator.recording().peaks()
 for use in peaks["stacks"]:
     frame = use["stack"][0]
@@ -38,7 +38,7 @@ try:
     allocator.memory_fraction = 0.001
     allocator.allocate("1GiB")
 except ashlar.OutOfMemoryError as failure:
-    print(f"no room: {failure.kind}")
+    print(f"out of memory: {failure.kind}")
 
 requested = peaks["peak_requested_bytes"] / (1 << 20)
 print(f"ok: {requested:.2f} MiB requested at the peak, {len(peaks['stacks'])} stacks")

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records what an allocator does, with stacks, and saves it as PyTorch saves its snapshots.
+// Quoted in docs/guide/history.md: records the history of an allocator with call stacks, and saves
+// it in PyTorch's snapshot format.
 #include <cstdio>
 
-#include "ashlar/allocator.h"
-#include "ashlar/sim.h"
+#include "ashlar/ashlar.h"
 
 using namespace ashlar;
 
 static Buffer load_weights(Allocator& allocator) { return allocator.allocate(64 << 20); }
 
 int main(int argument_count, char** arguments) {
-  const auto machine = sim::Machine::create({});
-  if (!machine.ok()) return 1;
-  Allocator allocator((*machine)->device(DeviceIndex(0)));
+  const auto machine = sim::Machine::create();
+  Allocator allocator(machine->device(DeviceIndex(0)));
 
   HistoryOptions history;
   history.context = RecordContext::kAll;  // stacks of allocations and frees
-  allocator.start_history(history);
+  allocator.history().start(history);
   const Buffer weights = load_weights(allocator);
   {
     const Region step(allocator, "step 1");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Four processes add up their vectors: each writes its own into symmetric memory, and one call
-// leaves the sum in everybody's. A folder is where they meet. With a number as argument, so many.
+// Four processes (or as many as the argument says) add their vectors with one all-reduce in
+// symmetric memory. They find each other through a folder.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,24 +18,23 @@ using namespace ashlar;
 namespace {
 
 constexpr size_t kCount = 1000;
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kTimeout{30};
 
 float run_rank(const std::string& folder, int rank, int world_size) {
-  const auto store = symm::open_file_store(folder);
-  if (!store.ok()) throw Error(store.status());
   symm::Heap heap;
-  symm::Group group = symm::Group::join(
-      heap, *store, {.rank = rank, .world_size = world_size, .timeout = kPatience});
-  const symm::Buffer buffer = heap.allocate(kCount * sizeof(float));
-  const symm::Handle handle = group.rendezvous(buffer, kPatience);
+  symm::Group group =
+      symm::Group::join(heap, symm::open_file_store(folder),
+                        {.rank = rank, .world_size = world_size, .timeout = kTimeout});
+  const symm::SymmetricBuffer buffer = heap.allocate(kCount * sizeof(float));
+  const symm::Handle handle = group.rendezvous(buffer, kTimeout);
 
-  for (float& number : buffer.as<float>()) number = static_cast<float>(rank + 1);
-  handle.all_reduce(kCount, {symm::ElementType::kF32, symm::ReduceOp::kSum},
-                    {.timeout = kPatience});
-  // What the next rank has, read from its own memory.
-  const float seen = handle.view<float>((rank + 1) % world_size, kCount)[kCount - 1];
-  group.leave(kPatience);
-  return seen;
+  const std::span<float> numbers = buffer.as<float>();
+  for (float& number : numbers) number = static_cast<float>(rank + 1);
+  handle.all_reduce(numbers, symm::ReduceOp::kSum, {.timeout = kTimeout});
+  // Reads the result of the next rank from that rank's memory.
+  const float sum = handle.view<float>((rank + 1) % world_size, kCount)[kCount - 1];
+  group.leave(kTimeout);
+  return sum;
 }
 
 int report_rank(const std::string& folder, int rank, int world_size) {
@@ -44,8 +43,8 @@ int report_rank(const std::string& folder, int rank, int world_size) {
     if (rank == 0) std::printf("%d ranks: the sum is %g everywhere\n", world_size, sum);
     std::fflush(stdout);
     return sum == static_cast<float>(world_size * (world_size + 1) / 2) ? 0 : 1;
-  } catch (const std::exception& failed) {
-    std::fprintf(stderr, "rank %d: %s\n", rank, failed.what());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
     return 1;
   }
 }
@@ -59,8 +58,8 @@ int main(int count, char** arguments) {
   for (int rank = 0; rank < world_size; ++rank) {
     if (::fork() == 0) ::_exit(report_rank(folder, rank, world_size));
   }
-  bool is_well = true;
-  for (int status = 0; ::wait(&status) > 0;) is_well &= status == 0;
+  bool all_succeeded = true;
+  for (int status = 0; ::wait(&status) > 0;) all_succeeded &= status == 0;
   std::filesystem::remove_all(folder);
-  return is_well ? 0 : 1;
+  return all_succeeded ? 0 : 1;
 }

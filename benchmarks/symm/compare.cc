@@ -104,8 +104,8 @@ class SharedMemoryComparison {
   const bool is_oversubscribed_;
   Heap heap_;
   Group group_;
-  Buffer slots_;
-  Buffer buffer_;
+  SymmetricBuffer slots_;
+  SymmetricBuffer buffer_;
   Handle at_slots_;
   Handle handle_;
   std::vector<std::byte> own_;

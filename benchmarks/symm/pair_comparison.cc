@@ -55,7 +55,7 @@ GroupOptions group_options(const PairTransport& transport, int rank) {
   options.name = transport.name;
   options.measure_thresholds = false;
   if (transport.is_network) {
-    options.transport = unwrap(open_ucx_transport({.transports = transport.ucx_transports}));
+    options.transport = unwrap(try_open_ucx_transport({.transports = transport.ucx_transports}));
   }
   return options;
 }

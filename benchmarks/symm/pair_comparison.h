@@ -49,7 +49,7 @@ class PairComparison {
   const ComparisonPlan plan_;
   Heap heap_;
   Group group_;
-  Buffer buffer_;
+  SymmetricBuffer buffer_;
   Handle handle_;
   RawUcx raw_;
   std::vector<std::byte> own_;

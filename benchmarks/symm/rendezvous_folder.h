@@ -39,7 +39,7 @@ class RendezvousFolder {
   RendezvousFolder(const RendezvousFolder&) = delete;
   RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
-  std::shared_ptr<Store> store() const { return unwrap(open_file_store(path_.data())); }
+  std::shared_ptr<Store> store() const { return unwrap(try_open_file_store(path_.data())); }
 
  private:
   const bool is_owner_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a pool at one moment, to be restored later: for graphs that share a pool, where one
-// must be captured as if another had just been launched. A value; it holds nothing of the pool.
+// Errors: none. The state of a pool at one moment: a plain value that holds no memory. Used for
+// graphs that share a pool, where one graph is captured as if another had just been launched.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ struct BlockRecord {
   State state = State::kFree;
 };
 
-// The blocks of a segment, in address order; they tile it.
+// The blocks of one segment. They tile it in address order.
 struct SegmentRecord {
   bool is_small = false;
   std::vector<BlockRecord> blocks{};
-  StreamId stream{};  // whose blocks they were
+  StreamId stream{};
 };
 
 struct PoolCheckpoint {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// By when something must be over: one moment, handed down through every step, so that a call with
-// many waits takes no longer than its caller said.
+// Errors: none. A point in time that is passed down through every step of a call, so that a call
+// with several waits takes no longer than its caller allowed.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
 
   static Deadline never() { return Deadline(Clock::time_point::max()); }
-  // Longer than a century is for ever: moments beyond do not fit the clock. Compared as it is,
-  // since as nanoseconds it might not fit either.
+  // More than a century counts as never, because the clock cannot represent it. Compares before
+  // converting to nanoseconds, which might overflow as well.
   template <typename Rep, typename Period>
   static Deadline after(std::chrono::duration<Rep, Period> duration) {
     const std::chrono::hours century(24 * 36525);
@@ -24,19 +24,19 @@ class Deadline {
     if (duration < -century) return Deadline(Clock::now());
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(duration));
   }
-  // 0 is for ever, as in every public call that takes a timeout.
+  // 0 (symm::kNoTimeout) means never, as in every public function that takes a timeout.
   static Deadline of_timeout(std::chrono::milliseconds timeout) {
     return timeout.count() == 0 ? never() : after(timeout);
   }
 
   bool is_never() const { return at_ == Clock::time_point::max(); }
   bool has_passed() const { return !is_never() && Clock::now() >= at_; }
-  // 0 once it has passed.
+  // 0 once the deadline has passed.
   std::chrono::nanoseconds left() const {
     if (is_never()) return std::chrono::nanoseconds::max();
     return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
   }
-  // For poll(2): -1 is for ever; rounded up, so that 0 means that it has passed.
+  // Milliseconds for poll(2), rounded up so that 0 means "has passed". -1 means never.
   int left_for_poll() const {
     if (is_never()) return -1;
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left()).count();

@@ -39,8 +39,14 @@ struct DriverOptions {
 // is taken into use by its first call: it shares the process's one context (CUDA's primary context)
 // with the vendor's runtime and whoever else uses it, and makes none of its own.
 // kUnsupported: there is no driver here, or it is too old; the message says which and why.
-ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_cuda(const DriverOptions& options = {});
-ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_hip(const DriverOptions& options = {});
+ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> try_open_cuda(const DriverOptions& options = {});
+ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> try_open_hip(const DriverOptions& options = {});
+inline std::unique_ptr<DeviceSet> open_cuda(const DriverOptions& options = {}) {
+  return try_open_cuda(options).value();
+}
+inline std::unique_ptr<DeviceSet> open_hip(const DriverOptions& options = {}) {
+  return try_open_hip(options).value();
+}
 
 struct AcceleratorOptions {
   DriverOptions cuda{};
@@ -51,11 +57,17 @@ struct AcceleratorOptions {
 // on, NVIDIA's first, then AMD's. The set says who drives which (DeviceSet::driver), the devices
 // do not; of another vendor's devices none is a peer.
 // kUnsupported: no vendor's driver is here; the message has each one's reason.
-ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> open_accelerators(
+ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> try_open_accelerators(
     const AcceleratorOptions& options = {});
+inline std::unique_ptr<DeviceSet> open_accelerators(const AcceleratorOptions& options = {}) {
+  return try_open_accelerators(options).value();
+}
 
 // The number in "cuda:1", or in "hip:1", which is accepted and never written; "cuda" alone is 0.
 // kInvalidArgument: anything else.
-ASHLAR_EXPORT Result<DeviceIndex> accelerator_named(std::string_view name);
+ASHLAR_EXPORT Result<DeviceIndex> try_parse_accelerator(std::string_view name);
+inline DeviceIndex parse_accelerator(std::string_view name) {
+  return try_parse_accelerator(name).value();
+}
 
 }  // namespace ashlar

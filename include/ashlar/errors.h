@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the public facades throw. Inside the library failures are values (`Status`); they become
-// exceptions at one place, on their way out.
+// The exceptions of the public API, and its error model.
+//
+//   Functions that a program calls throw. Interfaces that a program implements (`Device`, `Store`,
+//   `Transport`, `SegmentSource`, hooks) return `Status` or `Result` and must not throw.
+//
+// The reason: the library's internals are exception-free, so an error crosses an extension point as
+// a value, while an application gets RAII types and no result that it could forget to check.
+// Unless documented otherwise, a function that throws has changed nothing.
+//
+// Some functions have a second form with the prefix `try_`, which returns a Result instead: for
+// programs to which failure is a normal answer, such as trying CUDA before HIP.
 #pragma once
 
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "ashlar/export.h"
 #include "ashlar/status.h"
 
 namespace ashlar {
 
-// The device has no memory, after everything was tried. what() is the report.
+// kOutOfMemory. The device is out of memory even after trimming caches. what() is the full report.
 class ASHLAR_EXPORT OutOfMemory : public std::bad_alloc {
  public:
   explicit OutOfMemory(Status status)
@@ -23,10 +33,10 @@ class ASHLAR_EXPORT OutOfMemory : public std::bad_alloc {
   const Status& status() const { return *status_; }
 
  private:
-  std::shared_ptr<const Status> status_;  // copying an exception must not fail
+  std::shared_ptr<const Status> status_;  // shared, so that copying the exception cannot fail
 };
 
-// Any other failure. what() says it in words, status() for programs.
+// Base class of all other errors. what() is Status::to_string().
 class ASHLAR_EXPORT Error : public std::runtime_error {
  public:
   explicit Error(Status status)
@@ -38,31 +48,31 @@ class ASHLAR_EXPORT Error : public std::runtime_error {
   std::shared_ptr<const Status> status_;
 };
 
-// The caller's mistake; nothing changed.
+// kInvalidArgument, kUnsupported. The call cannot succeed as written. Nothing changed.
 class ASHLAR_EXPORT InvalidArgument : public Error {
  public:
   using Error::Error;
 };
 
-// A driver or system call failed, or the device is lost.
+// kDeviceFault, kDeviceLost. A driver or system call failed, or the device is lost.
 class ASHLAR_EXPORT DeviceError : public Error {
  public:
   using Error::Error;
 };
 
-// Unreadable input.
+// kFormat. Malformed input.
 class ASHLAR_EXPORT FormatError : public Error {
  public:
   using Error::Error;
 };
 
-// A deadline passed. What was begun is taken back, and may be tried again.
+// kTimeout. A deadline passed. The operation was rolled back and may be retried.
 class ASHLAR_EXPORT TimeoutError : public Error {
  public:
   using Error::Error;
 };
 
-// Another rank died or gave up; every later call on that group throws the same.
+// kPeerLost. Another rank died or aborted; every later call on that group throws the same error.
 class ASHLAR_EXPORT PeerError : public Error {
  public:
   using Error::Error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Marks what the shared library shows to its users. Everything else is compiled with hidden
-// visibility. Harmless in a static build.
+// Marks a symbol as exported from the shared library. All other symbols are compiled with hidden
+// visibility. No effect in a static build.
 #pragma once
 
 #define ASHLAR_EXPORT [[gnu::visibility("default")]]

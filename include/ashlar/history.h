@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an allocator remembers of its acts, and from where it was called.
+// Errors: functions throw; a `FrameProvider` must not. Recording of an allocator's operations and
+// of the call stacks behind them.
 //
-// Off until asked for. On, each act goes into a ring of the last `max_entries`; with stacks, the
-// return addresses of the caller are kept too, and turned into names only when a snapshot is taken.
+// Off by default. When on, every operation is written to a ring buffer of `max_entries` entries.
+// Stacks are stored as return addresses and resolved to names when a snapshot is taken.
 #pragma once
 
 #include <cstddef>
@@ -20,42 +21,83 @@
 
 namespace ashlar {
 
-// From where stacks are kept. Each level includes those before it.
+class Allocator;
+class Engine;
+
+// Which operations record a stack. Each level includes the previous one.
 enum class RecordContext {
   kNever,
-  kState,  // for what is allocated now
-  kAlloc,  // in the entries of allocations, too
-  kAll,    // and for frees
+  kState,  // blocks that are allocated at the time of the snapshot
+  kAlloc,  // entries of allocations
+  kAll,    // entries of frees
 };
 
-// Frames of another language, a Python interpreter's say. Functions are called with no lock held,
-// from the thread that allocates or frees, but for `describe`, which whoever takes a snapshot
-// calls. None may throw.
+// Supplies stack frames of another language, such as Python. Called with no lock held; `gather` and
+// `keep` run on the thread that allocates or frees, `describe` on the thread that takes a snapshot.
+// Must not throw.
 class ASHLAR_EXPORT FrameProvider {
  public:
   virtual ~FrameProvider() = default;
-  // Writes a word for each frame of the calling thread, innermost first, and says how many; cheap,
-  // as it happens with each allocation.
+  // Writes one word per frame of the calling thread, innermost first, and returns the number of
+  // frames. Runs on every allocation, so it must be cheap.
   virtual size_t gather(std::span<uint64_t> frames) = 0;
-  // The word will be asked about later: keep what it stands for. May come several times for one.
+  // Retains whatever the word refers to, because `describe` may be called for it later. May be
+  // called several times for one word.
   virtual void keep(uint64_t frame) = 0;
   virtual Frame describe(uint64_t frame) = 0;
 };
 
 struct HistoryOptions {
-  size_t max_entries = size_t{1} << 20;  // of the ring; 0 counts as 1
+  size_t max_entries = size_t{1} << 20;  // capacity of the ring buffer; 0 counts as 1
   RecordContext context = RecordContext::kNever;
-  bool native_stacks = true;  // return addresses of this program
-  // Frames of another language, above the native ones. Shared with the entries that name them.
+  bool native_stacks = true;  // record the program's return addresses
+  // Frames of another language, placed above the native ones. Shared with the recorded entries.
   std::shared_ptr<FrameProvider> provider{};
-  std::vector<TraceAction> skip_actions{};  // these never enter the ring
-  bool clear = false;                       // forget what was recorded before
+  std::vector<TraceAction> skip_actions{};  // actions that are not recorded
+  bool clear = false;                       // discard earlier entries
 };
 
-// Text that is stamped on what this thread does from here on, whatever the allocator: the innermost
-// compiled region it is in, and what the program wants to say.
+// The history of one allocator: `allocator.history()`. Thread safe.
+class ASHLAR_EXPORT AllocatorHistory {
+ public:
+  // Starts recording, or continues with other options. Throws InvalidArgument if stacks are wanted
+  // but not available.
+  void start(HistoryOptions options = {});
+  // Stops recording and discards all entries.
+  void stop();
+  bool is_recording() const;
+
+  // Marks this moment in the history, if recording. See also `Region`.
+  void annotate(std::vector<std::pair<std::string, std::string>> fields);
+  // Attaches a text to a live block. Throws InvalidArgument if no block starts at the address.
+  void annotate(DeviceAddress address, const std::string& text);
+
+ private:
+  friend class Allocator;
+  explicit AllocatorHistory(Engine& engine) : engine_(engine) {}
+  AllocatorHistory(const AllocatorHistory&) = delete;
+  AllocatorHistory& operator=(const AllocatorHistory&) = delete;
+
+  Engine& engine_;
+};
+
+// Marks its own lifetime in the history, as a named region. The allocator must outlive it.
+class ASHLAR_EXPORT Region {
+ public:
+  Region(Allocator& allocator, std::string name);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+ private:
+  AllocatorHistory& history_;
+  std::string name_;
+};
+
+// Text that is attached to everything the calling thread records, in every allocator: a stack of
+// compiled regions, of which the innermost counts, and free text.
 ASHLAR_EXPORT void push_compile_context(std::string name);
-ASHLAR_EXPORT void pop_compile_context();  // without a push before it does nothing
+ASHLAR_EXPORT void pop_compile_context();  // does nothing if the stack is empty
 ASHLAR_EXPORT void set_user_metadata(std::string text);
 ASHLAR_EXPORT std::string user_metadata();
 

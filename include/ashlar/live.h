@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that lets itself be watched: `ashlar top PID` in a terminal, `ashlar view --live PID`
-// in the browser, and Prometheus. docs/guide/viewer.md shows how, docs/formats/live.md what is
-// told.
+// Errors: functions throw. Lets other programs observe the allocators of this process: `ashlar top
+// PID` in a terminal, `ashlar view --live PID` in a browser, and Prometheus. docs/guide/viewer.md
+// shows how to use it; docs/formats/live.md describes the protocol.
 //
-//   ashlar::LiveServer live;                     // `ashlar top` finds the process by its number
-//   ashlar::LiveServer live({.port = 9464, .token = token});   // and Prometheus at that port, too
+//   ashlar::LiveServer live;                                  // `ashlar top` finds the process
+//   ashlar::LiveServer live({.port = 9464, .token = token});  // also on a port, for Prometheus
 //
-// Nothing is shown unless a program, or the environment (ASHLAR_LIVE), asks for it. All allocators
-// of the process are shown, also those that are made later. Whoever watches changes nothing (a
-// snapshot is noted in the history, as every one is) and keeps nobody waiting: numbers are copied
-// out, and then sent by threads of the server's own. It is for this machine only: a Unix socket for
-// processes of the same user, and, if wanted, a port of 127.0.0.1 for those who know the token. No
-// path of the file system can be reached.
+// Off unless the program creates a LiveServer or the environment sets ASHLAR_LIVE. It covers all
+// allocators of the process, including those created later. Observers are read-only, except that a
+// snapshot is itself recorded in the history, and never block an allocator: statistics are copied
+// first and then sent by threads of the server. Reachable from this machine only: through a Unix
+// socket, by processes of the same user, and optionally through a port of 127.0.0.1, by clients
+// that present the token. No file can be accessed.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@
 namespace ashlar {
 
 struct LiveOptions {
-  std::optional<uint16_t> port{};  // of 127.0.0.1, too; 0: a free one
-  // What has to be known to be answered there: 16 to 128 letters, digits, '-' and '_'. Empty: one
-  // is drawn.
+  std::optional<uint16_t> port{};  // also listen on this port of 127.0.0.1; 0: any free port
+  // The token that clients of the port must present: 16 to 128 letters, digits, '-' and '_'.
+  // Empty: a random token.
   std::string token{};
 };
 
 class ASHLAR_EXPORT LiveServer {
  public:
-  // Throws InvalidArgument: the token is too short or has other characters, or comes without a
-  // port. DeviceError: the port is taken, or the system refuses.
+  // Throws InvalidArgument for an unacceptable token, or a token without a port; DeviceError if the
+  // port is in use or a system call fails.
   explicit LiveServer(const LiveOptions& options = {});
-  // Whoever is being answered is hung up on.
+  // Closes all connections.
   ~LiveServer();
   LiveServer(const LiveServer&) = delete;
   LiveServer& operator=(const LiveServer&) = delete;
@@ -47,8 +47,8 @@ class ASHLAR_EXPORT LiveServer {
   std::string address() const;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace ashlar

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an allocator behaves: plain values, given to it when it is made. Each allocator has its own.
-// The same as text: "expandable_segments:True,max_split_size_mb:512", under the names that
-// `ashlar config` lists and docs/guide/options.md explains.
+// Errors: functions throw. The options of an allocator: plain values, passed to its constructor.
+// They can also be written as text, such as "expandable_segments:True,max_split_size_mb:512".
+// `ashlar config` lists the names; docs/guide/options.md explains them.
 #pragma once
 
 #include <array>
@@ -18,83 +18,83 @@
 namespace ashlar {
 
 enum class EngineKind {
-  kClassic,  // PyTorch's policy
-  kPaged,    // memory moves between views instead of fragmenting; whole segments where it cannot
-  kPlugin,   // somebody else's functions see every allocation: PluginOptions says which
-  kAsync,    // the driver's stream-ordered pool, on devices that have one
+  kClassic,  // PyTorch's caching policy
+  kPaged,    // moves extents between address ranges instead of fragmenting
+  kPlugin,   // passes every allocation to user functions (PluginOptions)
+  kAsync,    // the driver's stream-ordered pool
 };
 
-// Of the paged engine: how much driver time may be spent to save how much memory. The measured
-// curve is in docs/guide/paged.md.
+// The trade-off of the paged engine between driver calls and memory. docs/guide/paged.md has
+// measurements.
 enum class PagedPolicy { kFast, kBalanced, kLean };
 
-// How many addresses an expandable segment reserves: a share of the device's capacity or a number
-// of bytes, whichever is set. Never more than 9/8 of the capacity.
+// The address space that an expandable segment reserves: a fraction of the device's capacity or a
+// number of bytes, whichever is set. At most 9/8 of the capacity.
 struct ReserveSize {
   double capacity_fraction = 0;
   size_t bytes = 0;
   friend bool operator==(const ReserveSize&, const ReserveSize&) = default;
 };
 
-// Pinned host memory.
+// Options of pinned host memory (HostAllocator).
 struct PinnedOptions {
-  bool use_background_threads = false;  // poll events from a thread of its own
-  bool use_host_register = false;       // allocate, touch and register, instead of allocate_host
-  size_t register_thread_count = 1;     // threads that touch pages before registering; power of two
-  size_t reserve_segment_bytes = 0;     // one segment taken at the start and never given back
-  // Larger requests are not rounded, larger blocks are given back instead of cached.
+  bool use_background_threads = false;  // poll events from a background thread
+  bool use_host_register = false;       // malloc and register_host instead of allocate_host
+  size_t register_thread_count = 1;     // threads that fault in pages first; a power of two
+  size_t reserve_segment_bytes = 0;     // size of a segment that is pinned at construction and kept
+  // Larger requests are not rounded; larger blocks are freed instead of cached.
   std::optional<size_t> max_round_bytes{};
   std::optional<size_t> max_cached_bytes{};
   friend bool operator==(const PinnedOptions&, const PinnedOptions&) = default;
 };
 
-// Somebody else's alloc and free, by name, in a shared object: include/ashlar/c/plugin.h has their
-// shape. The plugin engine passes every allocation on to them, the classic one takes its segments
-// there, and a pool may: see ashlar/plugin.h. Without a library, there is none.
+// User-supplied allocation functions in a shared object; ashlar/c/plugin.h declares their types.
+// The plugin engine passes every allocation to them, the classic engine obtains its segments from
+// them, and a pool can use them as its source (ashlar/plugin.h).
 struct PluginOptions {
-  std::string library{};
+  std::string library{};  // empty: no plug-in
   std::string alloc_symbol{};
   std::string free_symbol{};
-  std::string hooks_symbol{};  // of a table that must be there; empty: the usual one, if it is
+  // The hook table, which must then exist. Empty: ASHLAR_PLUGIN_HOOKS_SYMBOL, if it exists.
+  std::string hooks_symbol{};
   friend bool operator==(const PluginOptions&, const PluginOptions&) = default;
 };
 
 struct AllocatorOptions {
-  // One entry per power of two from 1 MiB on: index floor(log2(bytes)) - 20, kept in range.
+  // One entry per power of two, from 1 MiB: index floor(log2(bytes)) - 20, clamped.
   static constexpr size_t kRoundupSlotCount = 16;
 
   EngineKind engine = EngineKind::kPaged;
   PagedPolicy policy = PagedPolicy::kBalanced;
-  // Behave as PyTorch's allocator to the last act, its known weaknesses included: for replays, and
-  // for moving over step by step. Together with kClassic, which a text that says compat:pytorch
-  // means as well, unless it names an engine. docs/guide/options.md lists what changes.
+  // Reproduces PyTorch's allocator exactly, known weaknesses included: for replays and for gradual
+  // migration. Requires kClassic. As text, "compat:pytorch" selects the classic engine unless
+  // another is named. docs/guide/options.md lists the differences.
   bool pytorch_compatible = false;
 
-  // --- where blocks come from -----------------------------------------------------------------
+  // Segments.
   size_t large_segment_bytes = size_t{20} << 20;  // from 11 MiB; also the expandable granule
   std::optional<size_t> max_split_bytes{};        // larger blocks are never split
-  // How much larger than a request above max_split_bytes its block may be. Unset: a large segment.
+  // For requests above max_split_bytes: how much larger their block may be. Unset: one large
+  // segment.
   std::optional<size_t> max_non_split_rounding_bytes{};
   std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: off
   bool expandable_segments = false;
-  // Their memory can be shared with other processes. Each granule then is an object of its own to
-  // the system, which on the simulated device costs a file descriptor.
+  // Their memory can be shared with other processes. Each granule is then a separate system object;
+  // on the simulated device it costs a file descriptor.
   bool shareable_expandable_segments = false;
   std::optional<ReserveSize> expandable_reserve{};
   std::map<std::string, ReserveSize> expandable_reserve_by_class{};
 
-  bool caching = true;  // false: every allocation is the device's own; for memory checkers
+  bool caching = true;  // false: every allocation is a device allocation; for memory checkers
 
-  // --- limits and giving back -------------------------------------------------------------------
-  double memory_fraction = 1.0;             // of the device's capacity; 1: no limit of our own
-  double garbage_collection_threshold = 0;  // of the limit; 0: off
-  bool reject_before_device_oom = false;    // refuse above the limit without asking the device
+  // Limits.
+  double memory_fraction = 1.0;             // of the device's capacity; 1: no limit
+  double garbage_collection_threshold = 0;  // fraction of the limit; 0: off
+  bool reject_before_device_oom = false;    // reject requests above the limit without a device call
 
-  // --- concurrency and capture
-  // --------------------------------------------------------------------
+  // Concurrency and capture.
   bool unlock_during_device_allocate = false;
-  bool capture_stream_reuse =
-      false;  // reuse blocks within a capture where its graph proves it safe
+  bool capture_stream_reuse = false;  // reuse blocks within a capture if its graph orders the uses
 
   PinnedOptions pinned;
   PluginOptions plugin;
@@ -102,14 +102,34 @@ struct AllocatorOptions {
   friend bool operator==(const AllocatorOptions&, const AllocatorOptions&) = default;
 };
 
-// `base` with the changes that the text asks for. Throws InvalidArgument, which names the option,
-// the value and what was expected.
+// Whether trim_to may block the host.
+enum class TrimWait {
+  kNever,    // keeps memory that queued work may still use; a later trim returns it
+  kForWork,  // waits for the streams that use freed memory and for pending frees
+};
+
+struct TrimOptions {
+  TrimWait wait = TrimWait::kNever;
+};
+
+// What happens to the contents of blocks whose pool is paused.
+enum class PauseBackup {
+  kNone,  // contents are lost
+  kHost,  // contents are copied to host memory and restored by resume
+};
+
+struct PauseOptions {
+  PauseBackup backup = PauseBackup::kNone;
+};
+
+// Applies the options in `text` to `base`. Throws InvalidArgument with the option, the value and
+// the expected range.
 ASHLAR_EXPORT AllocatorOptions parse_options(std::string_view text,
                                              const AllocatorOptions& base = {});
-// What is not as it is by default, as text that reads back to the same.
+// Formats the non-default options. parse_options accepts the result.
 ASHLAR_EXPORT std::string format_options(const AllocatorOptions& options);
-// What ASHLAR_ALLOC_CONF, or one of PyTorch's variables, asks for. Throws as parse_options does.
-// Must not run while another thread changes the environment.
+// The options in ASHLAR_ALLOC_CONF or in one of PyTorch's variables. Throws like parse_options.
+// REQUIRES: no other thread modifies the environment.
 ASHLAR_EXPORT AllocatorOptions options_from_environment();
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Somebody else's allocator as the source of a pool's memory; include/ashlar/c/plugin.h has the
-// shape of its functions. As a whole engine it is named by options: engine:plugin.
+// Errors: functions throw. Uses a plug-in (ashlar/c/plugin.h) as the source of a pool's segments.
+// To use a plug-in for all allocations, select engine:plugin in the options instead.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace ashlar {
 
-// For PoolOptions::source. Throws InvalidArgument: the library cannot be loaded, has not these
-// symbols, or hooks of another version. DeviceError: the plug-in threw.
+// For PoolOptions::source. Throws InvalidArgument if the library cannot be loaded, lacks a symbol,
+// or has hooks of another version; DeviceError if the plug-in threw.
 ASHLAR_EXPORT std::shared_ptr<SegmentSource> load_plugin(const Device& device,
                                                          const PluginOptions& options);
 

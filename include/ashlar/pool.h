@@ -1,43 +1,169 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pool of an allocator can be given: a source of segments of its own, a tag, and rules.
+// Errors: functions throw; a `SegmentSource` returns Result. Pools of an allocator: isolated sets
+// of memory, for a graph's capture, for memory from another source, or for memory that is paused
+// together.
+//
+//   Pool pool(allocator, {.tag = "weights"});
+//   PoolScope scope(allocator, pool.id());           // allocations of this thread use the pool …
+//   weights = allocator.allocate(size_t{8} << 30);   // … until the end of the scope
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "ashlar/buffer.h"
+#include "ashlar/checkpoint.h"
+#include "ashlar/export.h"
+#include "ashlar/options.h"
 #include "ashlar/status.h"
 #include "ashlar/types.h"
 
 namespace ashlar {
 
-// Where a pool's segments come from instead of the device: memory registered with a network card,
-// symmetric memory, a user's own allocator. Called with no lock held, from any thread; must not
+class Allocator;
+
+// Supplies the segments of a pool instead of the device: memory registered with a network card,
+// symmetric memory, a user's own allocator. Called with no lock held, from any thread. Must not
 // throw.
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  // kOutOfMemory lets the allocator give something back and ask again.
+  // kOutOfMemory makes the allocator reclaim memory and try again.
   virtual Result<DeviceAddress> allocate(size_t bytes, StreamId stream) = 0;
   virtual void free(DeviceAddress address, size_t bytes) = 0;
 };
 
 struct PoolOptions {
-  // Null: the device. Shared with the pool's blocks, which may outlive the caller's interest.
+  // Null: the device. Shared with the pool, which uses it until its last segment is freed.
   std::shared_ptr<SegmentSource> source{};
-  bool use_on_oom = false;  // its cached blocks may serve the default pool when nothing else does
+  bool use_on_oom = false;  // cached blocks may serve the default pool if all else fails
   bool no_split = false;    // one block per segment
-  // An address keeps the memory that it first had, for registrations that are made once: with
-  // networks, with other devices. Costs memory where sizes vary.
+  // Addresses are never remapped, so that they can be registered once with a network card or
+  // another device. Costs memory if sizes vary.
   bool never_remap = false;
-  // What Allocator::pause and resume call it by, with others of the same tag; empty: none. Not with
-  // never_remap.
+  // Groups pools for pause and resume. Empty: none. Incompatible with never_remap.
   std::string tag{};
 };
 
-// Which allocations go to a pool, asked by stream. Called while the allocator is locked: it may
-// look at the device and at the calling thread, and must neither call the allocator nor throw.
+// Selects the allocations that go to a pool, by stream. Called with the allocator's lock held: it
+// must neither call the allocator nor throw.
 using RouteFilter = std::function<bool(StreamId stream)>;
+
+// The effect of restoring a checkpoint. An address may be in both lists.
+struct RestoredPool {
+  std::vector<DeviceAddress> freed{};  // no longer allocated: call Buffer::forget on their buffers
+  std::vector<Buffer> allocated{};     // allocated again, with the sizes they had
+};
+
+// The pools of one allocator: `allocator.pools()`. Thread safe. Functions throw InvalidArgument if
+// the pool does not exist.
+class ASHLAR_EXPORT AllocatorPools {
+ public:
+  ~AllocatorPools();
+
+  // Creates a pool with one reference, held by the caller. User pools are numbered {0, n}, capture
+  // pools {n, 0}. See also `Pool`.
+  PoolId create(PoolOptions options = {});
+  PoolId create_for_capture();
+  void retain(PoolId pool);
+  // Drops a reference. The next trim after the last release returns the pool's memory to the
+  // device.
+  void release(PoolId pool);
+  int use_count(PoolId pool) const;
+  // Trims one pool. Does nothing while the pool is retained, or if it was destroyed already.
+  void trim(PoolId pool);
+
+  // Routes allocations that `filter` accepts to the pool, until end_routing. Of several pools, the
+  // last one begun wins. Creates the pool if it does not exist, and retains it; end_routing does
+  // not release. See also `PoolScope`.
+  void begin_routing(PoolId pool, RouteFilter filter);
+  void end_routing(PoolId pool);
+
+  // Brackets the time in which a stream of the device captures. See also `CaptureScope`.
+  void notify_capture_begin();
+  void notify_capture_end();
+
+  // The addresses of the pool's allocated blocks, sorted.
+  std::vector<DeviceAddress> live_addresses(PoolId pool) const;
+  // Saves the state of a pool, and restores it: blocks that were allocated then are allocated again
+  // at the same addresses, all others are free. Throws InvalidArgument, and changes nothing, if a
+  // block is pending free or a segment was returned to the device since.
+  PoolCheckpoint checkpoint(PoolId pool);
+  RestoredPool restore(const PoolCheckpoint& checkpoint);
+
+  // Returns the memory of all pools with the tag to the device, while their blocks keep their
+  // addresses (docs/guide/sleep.md). Waits only for work on these blocks. While paused, the pools
+  // cannot allocate and no work may use the blocks, but they can be freed. Pausing twice equals
+  // pausing once. After an error half-way, the pools count as paused, no contents are lost, and
+  // either function may be called again.
+  // Throws InvalidArgument if no pool has the tag, a block is shared with another process, or the
+  // engine cannot pause the pool; OutOfMemory if the host lacks memory for the backup, or the
+  // device for resuming.
+  void pause(std::string_view tag, const PauseOptions& options = {});
+  void resume(std::string_view tag);
+
+ private:
+  friend class Allocator;
+  struct LastIds;
+  AllocatorPools(Engine& engine, const AllocatorLiveness& liveness);
+  AllocatorPools(const AllocatorPools&) = delete;
+  AllocatorPools& operator=(const AllocatorPools&) = delete;
+
+  Engine& engine_;
+  const AllocatorLiveness& liveness_;
+  std::unique_ptr<LastIds> last_ids_;
+};
+
+// Owns a reference to a pool and releases it on destruction. The allocator must outlive it.
+class ASHLAR_EXPORT Pool {
+ public:
+  explicit Pool(Allocator& allocator, PoolOptions options = {});
+  // A pool for the capture of a graph.
+  static Pool for_capture(Allocator& allocator);
+  Pool(Pool&& other) noexcept;
+  Pool& operator=(Pool&& other) noexcept;
+  ~Pool() { reset(); }
+
+  PoolId id() const { return id_; }
+  explicit operator bool() const { return pools_ != nullptr; }
+  void reset() noexcept;
+
+ private:
+  Pool(AllocatorPools& pools, PoolId id) : pools_(&pools), id_(id) {}
+
+  AllocatorPools* pools_;
+  PoolId id_;
+};
+
+// Routes allocations to a pool while it exists: those of the calling thread, or those that `filter`
+// accepts. The allocator must outlive it.
+class ASHLAR_EXPORT PoolScope {
+ public:
+  PoolScope(Allocator& allocator, PoolId pool);
+  PoolScope(Allocator& allocator, PoolId pool, RouteFilter filter);
+  ~PoolScope();
+  PoolScope(const PoolScope&) = delete;
+  PoolScope& operator=(const PoolScope&) = delete;
+
+ private:
+  AllocatorPools& pools_;
+  PoolId pool_;
+};
+
+// Tells the allocator that streams of its device may be capturing while the scope exists.
+class ASHLAR_EXPORT CaptureScope {
+ public:
+  explicit CaptureScope(Allocator& allocator);
+  ~CaptureScope();
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+ private:
+  AllocatorPools& pools_;
+};
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Redis as the place where ranks meet: for ranks on several machines. In a library of its own,
-// ashlar::redis, since the core needs no other's.
+// Errors: functions throw. A Redis server as the rendezvous point of ranks on several machines. In
+// a separate library, ashlar::redis, which requires hiredis.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,27 @@ namespace ashlar::symm {
 struct RedisOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 6379;
-  std::string unix_socket{};  // a path; not empty: host and port do not count
+  std::string unix_socket{};  // a path; if set, host and port are ignored
   std::string user{};         // empty: Redis' default user
-  std::string password{};     // empty: none is sent
+  std::string password{};     // empty: no authentication
   int database = 0;
 };
 
-// Connects by the deadline, or says why not. Later, connections that break are made anew, within
-// each call's deadline: a server may be restarted while ranks wait. What it forgets thereby is set
-// again by those who need it. Nothing is added twice, unless an addition is tried for more than a
-// day or the server forgets; an erasure that was tried twice may say that nothing was there.
+// Connects by the deadline. Throws DeviceError if the server cannot be reached or refuses, and
+// TimeoutError.
 //
-// The deadline limits each read and write by itself, and leaves 20 ms to each: a server that sends
-// a little now and then can take longer. The look-up of a host's name knows no deadline; an address
-// needs none.
-ASHLAR_EXPORT Result<std::shared_ptr<Store>> open_redis_store(const RedisOptions& options,
-                                                              Deadline deadline);
+// A broken connection is reestablished within the deadline of each call, so the server may be
+// restarted while ranks wait; ranks publish again what it lost. An addition is applied only once,
+// unless it is retried for more than a day or the server lost its data. A retried erase may report
+// that the key did not exist.
+//
+// The deadline applies to each read and write separately, with at least 20 ms for each: a server
+// that sends slowly can exceed it. DNS lookups are not covered by the deadline; use an IP address
+// to avoid them.
+ASHLAR_EXPORT Result<std::shared_ptr<Store>> try_open_redis_store(const RedisOptions& options,
+                                                                  Deadline deadline);
+inline std::shared_ptr<Store> open_redis_store(const RedisOptions& options, Deadline deadline) {
+  return try_open_redis_store(options, deadline).value();
+}
 
 }  // namespace ashlar::symm

@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block of an allocator, seen by two processes.
+// Errors: functions throw. Blocks of an allocator that other processes or other devices use.
 //
-//   Share share = allocator.share(buffer);              // in one, which then sends share.handle()
-//   SharedBuffer seen = allocator.open_shared(handle);  // in the other
+//   Share share = allocator.sharing().share(buffer);       // exporter: send share.handle()
+//   SharedBuffer buffer = allocator.sharing().open(handle);  // importer
 //
-// The exporter's allocator keeps the memory until its Share and every SharedBuffer of it are gone,
-// whoever frees the buffer meanwhile; if an importer is killed, the system says so. Both processes
-// are on one machine and belong to one user. docs/guide/sharing.md has the rest.
+// The exporter's allocator keeps the memory until the Share and every SharedBuffer of it are
+// destroyed, even if the buffer is freed earlier. An importer that is killed counts as closed. Both
+// processes must run on one machine, as the same user. See docs/guide/sharing.md.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "ashlar/buffer.h"
 #include "ashlar/device.h"
 #include "ashlar/export.h"
 #include "ashlar/types.h"
 
 namespace ashlar {
 
-struct Block;
+class Allocator;
 class ShareServer;
 
-// While it lives, others can open the block. The allocator outlives it.
+// Other processes can open the block while this exists. The allocator must outlive it.
 class ASHLAR_EXPORT Share {
  public:
   Share() = default;
@@ -32,17 +34,17 @@ class ASHLAR_EXPORT Share {
   Share& operator=(Share&& other) noexcept;
   ~Share() { reset(); }
 
-  // Bytes to be sent to another process; empty for an empty share. Equal for equal blocks, as long
-  // as the block is shared, so that they can be a key. Whoever has them can open the block, if it
-  // runs as the same user.
+  // Bytes to send to another process; empty if the share is empty. While a block is shared, its
+  // handle does not change, so it can serve as a key. Any process of the same user that has the
+  // handle can open the block.
   const std::string& handle() const { return handle_; }
   explicit operator bool() const { return server_ != nullptr; }
 
-  // Nobody can open it from here on; those who have it keep it.
+  // Stops accepting new importers. Existing ones keep the block.
   void reset() noexcept;
 
  private:
-  friend class Allocator;
+  friend class AllocatorSharing;
   Share(ShareServer& server, Block* block, std::string handle)
       : server_(&server), block_(block), handle_(std::move(handle)) {}
 
@@ -51,7 +53,7 @@ class ASHLAR_EXPORT Share {
   std::string handle_;
 };
 
-// Memory of another process. The allocator that opened it outlives it. One thread at a time.
+// Memory of another process. The allocator that opened it must outlive it. Not thread safe.
 class ASHLAR_EXPORT SharedBuffer {
  public:
   SharedBuffer();
@@ -59,31 +61,78 @@ class ASHLAR_EXPORT SharedBuffer {
   SharedBuffer& operator=(SharedBuffer&& other) noexcept;
   ~SharedBuffer();
 
-  DeviceAddress address() const;  // null when empty
-  size_t bytes() const;           // as the exporter asked for; of a bare handle, all there is
-  explicit operator bool() const { return parts_ != nullptr; }
+  DeviceAddress address() const;  // null if empty
+  size_t bytes() const;           // as the exporter requested; for a bare handle, its whole range
+  explicit operator bool() const { return impl_ != nullptr; }
 
-  // Work on a stream other than the one it was opened for uses the buffer: it is not closed before
-  // that stream has got past what is queued there when the buffer is reset. Throws InvalidArgument
-  // if empty.
+  // Declares that work on a stream other than the one passed to `open` uses the buffer. It stays
+  // mapped until the work queued there at the time of `reset` is done. Throws InvalidArgument if
+  // empty.
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
-  // Whether the exporter's allocator still is there. If not, memory of expandable segments stays
-  // as it is; a plain allocation may be gone with a real driver, and is not to be touched.
-  // Of a bare allocation handle nobody knows: true. Throws InvalidArgument if empty.
+  // Whether the exporter's allocator still exists. If not, memory of expandable segments stays
+  // valid, but a plain allocation may have been freed by the driver and must not be accessed.
+  // Always true for a bare allocation handle. Throws InvalidArgument if empty.
   bool is_exporter_alive() const;
 
-  // Closes it, without waiting: the mapping goes when the streams are done. A failure surfaces at
-  // the allocator's next open_shared or trim.
+  // Closes the buffer without waiting: it is unmapped when the recorded streams are done. Errors
+  // are reported by the allocator's next open or trim.
   void reset() noexcept;
 
  private:
-  friend class Allocator;
-  struct Parts;
-  explicit SharedBuffer(std::unique_ptr<Parts> parts);
+  friend class AllocatorSharing;
+  struct Impl;
+  explicit SharedBuffer(std::unique_ptr<Impl> impl);
 
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A copy between the memory of two allocators.
+struct CopyRequest {
+  DeviceAddress to{};
+  DeviceAddress from{};
+  size_t bytes = 0;
+  StreamId stream{};  // of the source device
+};
+
+// Sharing of one allocator's memory: `allocator.sharing()`. Thread safe.
+class ASHLAR_EXPORT AllocatorSharing {
+ public:
+  ~AllocatorSharing();
+
+  // Shares the whole block of a buffer, or of an address from allocate_raw. Throws InvalidArgument
+  // if the memory cannot be shared: expandable segments require expandable_segments_ipc.
+  Share share(const Buffer& buffer);
+  Share share(DeviceAddress address);
+  // Opens a block that another allocator shared, for work on `stream`, as if it were allocated
+  // there. The same handle yields the same address. Throws FormatError for a malformed handle or
+  // one of a newer version; InvalidArgument if it belongs to another device or to this allocator;
+  // DeviceError if the exporter is dead or has ended the share.
+  SharedBuffer open(std::string_view handle, StreamId stream = kDefaultStream);
+  // The device allocation that contains the block. Throws InvalidArgument for blocks of expandable
+  // segments, which are not part of a device allocation.
+  AddressRange base_allocation(const Buffer& buffer) const;
+  AddressRange base_allocation(DeviceAddress address) const;
+
+  // Gives `accessor` access to all present and future memory of this allocator, including memory
+  // opened from other processes. Throws InvalidArgument if the devices are not peers.
+  void enable_peer_access(Device& accessor);
+  // Queues a copy from this allocator's memory to another's, over the fastest path.
+  void copy_to(const Allocator& destination, const CopyRequest& copy);
+
+ private:
+  friend class Allocator;
+  struct Impl;
+  explicit AllocatorSharing(Engine& engine);
+  AllocatorSharing(const AllocatorSharing&) = delete;
+  AllocatorSharing& operator=(const AllocatorSharing&) = delete;
+  Status trim_imports();
+  Block* block_of(const Buffer& buffer) const;
+  AddressRange base_of(const Block* block) const;
+
+  Engine& engine_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace ashlar

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "ashlar/clock.h"
 #include "ashlar/device.h"
@@ -60,7 +61,11 @@ class ASHLAR_EXPORT DeviceMemory {
   // `count` values from `at`, for reading if T is const. kInvalidArgument: some part of them is not
   // accessible so to the device. kUnsupported: in bookkeeping there are no bytes to see.
   template <typename T>
-  Result<std::span<T>> view(DeviceAddress at, size_t count) const {
+  std::span<T> view(DeviceAddress at, size_t count) const {
+    return try_view<T>(at, count).value();
+  }
+  template <typename T>
+  Result<std::span<T>> try_view(DeviceAddress at, size_t count) const {
     if (at.value() % alignof(T) != 0)
       return Status::invalid_argument("the address is not aligned for the type");
     const size_t wanted_bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
@@ -119,7 +124,10 @@ struct CallCosts {
 class ASHLAR_EXPORT Machine {
  public:
   // kInvalidArgument: an option makes no sense; the message names it.
-  static Result<std::unique_ptr<Machine>> create(const Options& options);
+  static Result<std::unique_ptr<Machine>> try_create(const Options& options = {});
+  static std::unique_ptr<Machine> create(const Options& options = {}) {
+    return try_create(options).value();
+  }
   // Waits for the work that is running, drops what is queued.
   ~Machine();
 
@@ -130,7 +138,10 @@ class ASHLAR_EXPORT Machine {
 
   // --- device work and memory ---------------------------------------------------------------
 
-  Status launch(DeviceIndex device, StreamId stream, Kernel kernel);
+  Status try_launch(DeviceIndex device, StreamId stream, Kernel kernel);
+  void launch(DeviceIndex device, StreamId stream, Kernel kernel) {
+    throw_if_error(try_launch(device, stream, std::move(kernel)));
+  }
   // Memory as that device sees it, for a test that looks from outside of any kernel.
   DeviceMemory memory(DeviceIndex accessor);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an allocator held at one moment, and how it came to that: values with no policy, copied out
-// of an allocator or read from a file. The words are PyTorch's where it has them, so that its
-// snapshot files and ours say the same things.
+// Errors: `save_snapshot` throws. The state of an allocator at one moment and its recorded history,
+// as plain values that were copied from an allocator or read from a file. Terms and fields are
+// PyTorch's where it has them, so that snapshot files of both are interchangeable.
 //
-// Stacks, frames and strings that many entries share are kept once, in tables, and named by their
-// position there. Position 0 of each table stands for "none".
+// Frames, stacks and strings are stored once, in tables, and referenced by index. Index 0 of each
+// table means "none".
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,20 @@
 
 namespace ashlar {
 
-// One function on the way to an allocation.
+// One frame of a call stack.
 struct Frame {
   std::string name{};
   std::string filename{};
   int64_t line = 0;
-  // What a compiler of graphs adds to a frame, under PyTorch's keys ("fx_node_op", …).
+  // Additional fields that PyTorch's graph compiler writes ("fx_node_op", …).
   std::vector<std::pair<std::string, std::string>> extra{};
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// A captured stack: positions in SnapshotTables::frames, innermost first.
+// A call stack: indexes into SnapshotTables::frames, innermost frame first.
 struct Stack {
   std::vector<uint32_t> frames{};
-  // For work of a backward pass, the forward pass's stack, as lines of text.
+  // For allocations of a backward pass: the stack of the forward pass, one line per frame.
   std::vector<std::string> forward{};
   friend bool operator==(const Stack&, const Stack&) = default;
 };
@@ -51,62 +51,65 @@ enum class SnapshotBlockState { kAllocated, kPendingFree, kInactive };
 struct SnapshotBlock {
   DeviceAddress address;
   size_t bytes = 0;
-  size_t requested_bytes = 0;  // of an inactive block: what was last asked for, or 0
+  size_t requested_bytes = 0;  // of an inactive block: the last request, or 0
   SnapshotBlockState state = SnapshotBlockState::kInactive;
   StackId stack;
   friend bool operator==(const SnapshotBlock&, const SnapshotBlock&) = default;
 };
 
-// Blocks in address order; they tile it:  sum(block.bytes) == total_bytes. Of an expandable
-// segment, each contiguous mapped run is a segment of its own.
+// A contiguous range of device memory. Its blocks tile it in address order:
+//   sum(block.bytes) == total_bytes.
+// Each contiguous mapped range of an expandable segment is listed as a segment.
 struct SnapshotSegment {
   DeviceIndex device;
   DeviceAddress address;
   size_t total_bytes = 0;
   size_t allocated_bytes = 0;  // of allocated blocks
-  size_t active_bytes = 0;     // of allocated and pending ones
-  size_t requested_bytes = 0;  // what was asked for, of the active ones
+  size_t active_bytes = 0;     // of blocks that are allocated or pending free
+  size_t requested_bytes = 0;  // as requested by the caller, of active blocks
   StreamId stream;
   bool is_large = false;
   bool is_expandable = false;
-  // Of a pool that is paused: its blocks keep their addresses, and the device has the memory.
+  // Belongs to a paused pool: its blocks keep their addresses while the device has the memory.
   bool is_paused = false;
   PoolId pool;
-  StackId stack;  // of the call that got it from the device
+  StackId stack;  // of the call that obtained it from the device
   std::vector<SnapshotBlock> blocks{};
 
   size_t reserved_bytes() const { return is_paused ? 0 : total_bytes; }
   friend bool operator==(const SnapshotSegment&, const SnapshotSegment&) = default;
 };
 
-// Where an extent is mapped: as many addresses as it has bytes.
+// A mapping of a whole extent: [address, address + extent.bytes).
 struct SnapshotMapping {
   DeviceAddress address;
-  int64_t made_us = 0;  // since 1970, by the clock of the trace
+  int64_t made_us = 0;  // since the Unix epoch, by the clock of the trace
   friend bool operator==(const SnapshotMapping&, const SnapshotMapping&) = default;
 };
 
-// Physical memory from one create call of the device, of engines that map it (`paged`). Mappings by
-// address; each lies in a view, and no two of any extents overlap. Where it is at home its memory
-// is handed out, and that stretch is part of an expandable segment; its other mappings wait to be
-// used again. Without a home it is idle: it has no part in any segment.
+// Physical memory from one create call, of engines that map extents (`paged`). `mappings` is sorted
+// by address. Each mapping lies inside one view; mappings never overlap. An extent may be mapped at
+// several addresses but is in use at no more than one, `home`, where it is part of an expandable
+// segment. The other mappings are kept for reuse. An extent without a home is idle and part of no
+// segment.
 struct SnapshotExtent {
   DeviceIndex device;
-  ExtentId id;  // the device's name for it; no other extent of the device has it
+  ExtentId id;  // unique among the extents of the device
   size_t bytes = 0;
   bool is_large = false;
-  StreamId stream;  // which used it last
+  StreamId stream;  // of its last use
   PoolId pool;
   std::optional<DeviceAddress> home{};  // one of its mappings
-  // Where the entries of a trace have left it; none: they never told. Memory that is free may have
-  // gone elsewhere since, which is told when it is used again.
+  // Its address according to the trace; none if the trace never mentioned it. A free extent may
+  // have been moved since: the trace records that when the extent is used again.
   std::optional<DeviceAddress> traced{};
   std::vector<SnapshotMapping> mappings{};
   friend bool operator==(const SnapshotExtent&, const SnapshotExtent&) = default;
 };
 
-// Addresses that extents are mapped at. No two views overlap; from the beginning on, `mapped_bytes`
-// of a view have been mapped: what no extent has there any more was given back.
+// A reserved address range that extents are mapped into. Views do not overlap. The first
+// `mapped_bytes` of a view have been mapped at some time; parts without an extent were unmapped
+// since.
 struct SnapshotView {
   DeviceIndex device;
   DeviceAddress address;
@@ -118,7 +121,7 @@ struct SnapshotView {
   friend bool operator==(const SnapshotView&, const SnapshotView&) = default;
 };
 
-// A moment that the program marked: {"name": …, "stage": "START" or "END"}, or other fields.
+// A marker set by the program: {"name": …, "stage": "START" or "END"}, or other fields.
 struct Annotation {
   DeviceIndex device;
   int64_t time_us = 0;
@@ -126,28 +129,34 @@ struct Annotation {
   friend bool operator==(const Annotation&, const Annotation&) = default;
 };
 
-// A setting's value: PyTorch writes flags, numbers, text, and one table of numbers.
+// The value of a setting. PyTorch writes flags, numbers, text, and one table of numbers.
 using SettingValue =
     std::variant<bool, int64_t, double, std::string, std::vector<std::pair<std::string, int64_t>>>;
 
 struct Snapshot {
   std::vector<SnapshotSegment> segments{};  // by device, then by address
-  // Of engines that have them: what the expandable segments are made of.
+  // What expandable segments consist of, for engines that map extents.
   std::vector<SnapshotView> views{};                     // by device, then by address
   std::vector<SnapshotExtent> extents{};                 // by device, then by id
   std::vector<std::vector<TraceEntry>> device_traces{};  // by device; oldest entry first
   std::vector<Annotation> annotations{};
   std::vector<std::pair<std::string, SettingValue>> settings{};
-  // The same for pinned host memory, where it was recorded.
+  // Pinned host memory, if it was recorded.
   std::vector<SnapshotSegment> host_segments{};
   std::vector<std::vector<TraceEntry>> host_traces{};
   SnapshotTables tables{};
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 
-// Writes it as PyTorch does (`torch.cuda.memory._dump_snapshot`): what opens PyTorch's snapshots
-// opens this; views and extents stand under a key of our own. Throws DeviceError, with the system's
-// reason, if the file cannot be written.
+struct SnapshotOptions {
+  std::optional<PoolId> pool{};  // only the segments of this pool
+  bool include_traces = true;    // include the recorded history
+  int64_t since_us = 0;          // history from this time on only (TraceEntry::time_us)
+};
+
+// Writes the format of `torch.cuda.memory._dump_snapshot`, so that every tool for PyTorch's
+// snapshots can open the file. Views and extents are stored under an additional key. Throws
+// DeviceError if the file cannot be written.
 ASHLAR_EXPORT void save_snapshot(const Snapshot& snapshot, const std::string& path);
 
 }  // namespace ashlar

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an allocator has done, in numbers: values, copied out at one moment. flatten() gives them
-// under the names PyTorch uses ("allocated_bytes.all.peak"), which docs/guide/statistics.md
-// explains.
+// Errors: none. Statistics of an allocator, as a consistent copy. `AllocatorStats::flatten` uses
+// PyTorch's names ("allocated_bytes.all.peak"); docs/guide/statistics.md explains them.
 #pragma once
 
 #include <array>
@@ -17,7 +16,9 @@
 
 namespace ashlar {
 
-// One quantity that rises and falls:  current == risen - fallen  since the beginning.
+class Engine;
+
+// A gauge with its peak and totals. Without resets, current == risen - fallen.
 struct Stat {
   int64_t current = 0;
   int64_t peak = 0;
@@ -37,7 +38,7 @@ struct Stat {
   void reset_totals() { risen = fallen = 0; }
 };
 
-// A quantity for all blocks together, and for the small and the large ones alone.
+// A gauge for all blocks, and for blocks of the small and of the large size pool.
 struct StatTriple {
   Stat all;
   Stat small_pool;
@@ -60,45 +61,75 @@ struct StatTriple {
   }
 };
 
-// What one stream, or one pool, has of an allocator's memory.
+// The memory of one stream or one pool.
 struct UsageStats {
-  Stat allocation;       // blocks handed out
+  Stat allocation;       // allocated blocks
   Stat allocated_bytes;  // their sizes
-  Stat active_bytes;     // of blocks handed out or pending
-  Stat requested_bytes;  // what was asked for, of the active ones
+  Stat active_bytes;     // of blocks that are allocated or pending free
+  Stat requested_bytes;  // as requested by the caller, of active blocks
   StatTriple reserved_bytes;
 };
 
 struct AllocatorStats {
-  StatTriple allocation;       // blocks handed out
+  StatTriple allocation;       // allocated blocks
   StatTriple allocated_bytes;  // their sizes
-  StatTriple active;           // blocks handed out or pending
+  StatTriple active;           // blocks that are allocated or pending free
   StatTriple active_bytes;
-  StatTriple requested_bytes;  // what was asked for, of the active ones
-  StatTriple segment;          // plain segments held from the device
-  StatTriple reserved_bytes;   // all memory held from the device
-  // Free parts of plain segments, or of a paged engine's extents, that are in use otherwise: cached
-  // memory that the device cannot have back.
+  StatTriple requested_bytes;  // as requested by the caller, of active blocks
+  StatTriple segment;          // segments obtained with Device::allocate
+  StatTriple reserved_bytes;   // all memory obtained from the device
+  // Free parts of segments or extents that are otherwise in use: cached memory that cannot be
+  // returned to the device.
   StatTriple inactive_split;
   StatTriple inactive_split_bytes;
-  Stat oversize_allocations;  // above max_split_bytes
+  Stat oversize_allocations;  // larger than max_split_bytes
   Stat oversize_segments;
-  int64_t alloc_retries = 0;           // allocations that needed the cache flushed
-  int64_t ooms = 0;                    // failures reported to the caller
-  int64_t oom_rejections = 0;          // refused without asking the device
+  int64_t alloc_retries = 0;           // allocations that had to flush the cache first
+  int64_t ooms = 0;                    // out-of-memory errors reported to the caller
+  int64_t oom_rejections = 0;          // rejected by the limit without a device call; not in `ooms`
   int64_t sync_all_streams = 0;        // times the host waited for all pending frees
-  int64_t device_allocs = 0;           // calls that got memory from the device
-  int64_t device_frees = 0;            // calls that gave it back
-  int64_t stitches = 0;                // blocks that free memory of other places was mapped for
+  int64_t device_allocs = 0;           // calls that obtained memory from the device
+  int64_t device_frees = 0;            // calls that returned memory to the device
+  int64_t stitches = 0;                // blocks composed of extents mapped from other views
   int64_t max_split_bytes = -1;        // the option; -1: unlimited
-  std::map<PoolId, UsageStats> pools;  // {0, 0} is the default one; a pool that is gone is not here
+  std::map<PoolId, UsageStats> pools;  // live pools; {0, 0} is the default pool
   std::map<StreamId, UsageStats> streams;  // every stream that memory was allocated on
 
   ASHLAR_EXPORT void reset_peaks();
   ASHLAR_EXPORT void reset_totals();
-  // PyTorch's names and values, in a fixed order; then "pool.0_1.allocated_bytes.current" and
-  // "stream.7.allocated_bytes.current", which are ours.
+  // PyTorch's names and values in a fixed order, followed by Ashlar's own per-pool and per-stream
+  // values, such as "pool.0_1.allocated_bytes.current" and "stream.7.allocated_bytes.current".
   ASHLAR_EXPORT std::vector<std::pair<std::string, int64_t>> flatten() const;
+};
+
+// One expandable segment: a reserved address range, partly mapped.
+struct ExpandableSegmentStats {
+  StreamId stream{};
+  bool is_small = false;    // holds blocks of up to 1 MiB
+  AddressRange reserved{};  // its address range
+  size_t mapped_bytes = 0;  // how much of the range has memory
+};
+
+// The statistics of one allocator: `allocator.statistics()`. Allocator::stats returns the values.
+// Thread safe.
+class ASHLAR_EXPORT AllocatorStatistics {
+ public:
+  // Sets every peak to the current value.
+  void reset_peaks();
+  // Sets every total and counter to 0.
+  void reset_totals();
+  // The largest block that can be allocated without a device call, on the right stream and from the
+  // right pool. 0 if nothing is cached.
+  size_t largest_cached_bytes() const;
+  std::vector<ExpandableSegmentStats> expandable_segments() const;
+
+ private:
+  friend class Allocator;
+  explicit AllocatorStatistics(Engine& engine) : engine_(engine) {}
+  AllocatorStatistics(const AllocatorStatistics&) = delete;
+  AllocatorStatistics& operator=(const AllocatorStatistics&) = delete;
+
+  Engine& engine_;
 };
 
 }  // namespace ashlar

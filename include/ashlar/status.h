@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a call says that it failed: `Status`, and `Result<T>` for calls that return something.
-// Nothing in the library below the public facades throws; these two carry every failure.
+// Errors as values: `Status`, and `Result<T>` for functions that return something.
+//
+// Extension points (`Device`, `Store`, `Transport`, `SegmentSource`) return these and must not
+// throw, because the library's internals are free of exceptions. Functions that a program calls
+// throw instead: see ashlar/errors.h. `Result::value` is the bridge from one to the other.
 #pragma once
 
 #include <concepts>
@@ -15,22 +18,23 @@
 
 namespace ashlar {
 
-// What kind of failure it is decides what a caller can do about it.
+// The kind of an error determines what a caller can do about it.
 enum class StatusKind {
   kOk,
-  kOutOfMemory,      // there is no room; give something back and try again. Nothing changed.
-  kInvalidArgument,  // the caller's mistake: a precondition does not hold. Nothing changed.
-  kUnsupported,      // this device cannot do that; its properties say so. Nothing changed.
-  kDeviceFault,      // a driver or system call failed for a reason of its own; see code().
-  kDeviceLost,       // the device failed for good: every later call on it fails the same way.
-  kFormat,           // unreadable input: the message says where, and what was expected.
-  kTimeout,          // a deadline passed; the message says what was waited for, and for whom.
-  kPeerLost,         // another rank died or gave up: its group has failed for good.
+  kOutOfMemory,      // Not enough memory. Free something and try again. Nothing changed.
+  kInvalidArgument,  // A precondition does not hold. Nothing changed.
+  kUnsupported,      // The device lacks the capability (see its properties). Nothing changed.
+  kDeviceFault,      // A driver or system call failed; see Status::code.
+  kDeviceLost,       // The device failed permanently: every later call on it fails the same way.
+  kFormat,           // Malformed input. The message gives the position and what was expected.
+  kTimeout,          // A deadline passed. The message names what was being waited for.
+  kPeerLost,         // Another rank died or aborted: its group has failed permanently.
 };
 
+// "out of memory", "invalid argument", and so on.
 ASHLAR_EXPORT std::string_view name(StatusKind kind);
 
-// The outcome of a call: ok, or a kind with a sentence that says what was wanted, what was found,
+// The outcome of a call: ok, or a kind and a message that states what was wanted, what was found
 // and what to do. One pointer wide; null means ok.
 class [[nodiscard]] ASHLAR_EXPORT Status {
  public:
@@ -47,7 +51,7 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   static Status format(std::string message);
   static Status timeout(std::string message);
   static Status peer_lost(std::string message);
-  // `call` is the driver's or system's own name for what failed, `code` its own number for why.
+  // `call` is the name of the driver or system function that failed, `code` its error number.
   static Status device_fault(std::string_view call, long code, std::string message);
   static Status device_lost(std::string_view call, long code, std::string message);
 
@@ -56,11 +60,11 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   bool is_out_of_memory() const { return is(StatusKind::kOutOfMemory); }
 
   StatusKind kind() const;
-  const std::string& message() const;  // empty when ok
+  const std::string& message() const;  // empty if ok
   const std::string& call() const;     // empty unless a driver or system call failed
   long code() const;                   // 0 unless a driver or system call failed
 
-  // "out of memory: device 0 has 2.00 MiB free, 4.00 MiB wanted"; "ok" when ok.
+  // "out of memory: device 0 has 2.00 MiB free, 4.00 MiB wanted"; "ok" if ok.
   std::string to_string() const;
 
  private:
@@ -75,29 +79,48 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   OwnDetail detail_;  // null: ok
 };
 
-// A value, or the status that says why there is none.
+// Throws the exception of ashlar/errors.h that matches the status. REQUIRES: !status.ok().
+[[noreturn]] ASHLAR_EXPORT void throw_status(Status status);
+
+// Throws unless the status is ok.
+inline void throw_if_error(Status status) {
+  if (!status.ok()) throw_status(std::move(status));
+}
+
+// A value, or the status that explains why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}
-  // REQUIRES: not ok. An ok status has no value to go with it, and becomes a failure that says so.
+  // REQUIRES: !failure.ok(). An ok status is turned into a kDeviceFault.
   Result(Status failure) : status_(std::move(failure)) {
-    if (status_.ok()) status_ = Status::device_fault("Result", 0, "neither a value nor a failure");
+    if (status_.ok()) status_ = Status::device_fault("Result", 0, "neither a value nor an error");
   }
-  // Of something that is a T, too, such as a pointer to what derives from it.
+  // Converts from a result of a convertible type, such as a pointer to a derived class.
   template <typename U>
   requires std::convertible_to<U, T> Result(Result<U> other) : status_(other.status()) {
     if (other.ok()) value_ = *std::move(other);
   }
 
   bool ok() const { return status_.ok(); }
-  // Ok exactly when there is a value.
+  // Ok if and only if there is a value.
   const Status& status() const { return status_; }
 
-  // REQUIRES: ok().
-  T& value() & { return *value_; }
-  const T& value() const& { return *value_; }
-  T&& value() && { return *std::move(value_); }
+  // The value. Throws the matching exception (ashlar/errors.h) if there is none.
+  T& value() & {
+    check_value();
+    return *value_;
+  }
+  const T& value() const& {
+    check_value();
+    return *value_;
+  }
+  T&& value() && {
+    check_value();
+    return *std::move(value_);
+  }
+
+  // Unchecked access. REQUIRES: ok().
   T& operator*() & { return *value_; }
   const T& operator*() const& { return *value_; }
   T&& operator*() && { return *std::move(value_); }
@@ -105,6 +128,10 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &*value_; }
 
  private:
+  void check_value() const {
+    if (!status_.ok()) throw_status(status_);
+  }
+
   std::optional<T> value_;
   Status status_;
 };

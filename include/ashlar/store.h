@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where ranks meet: keys and bytes that all of them see. A store introduces ranks to each other and
-// notes that they live; no data goes through it. Three come with Ashlar: for threads of one
-// process, for processes that see one folder (both here), and Redis (ashlar/redis_store.h). Whoever
-// has another one implements four functions.
+// Errors: a `Store` returns Status and must not throw; functions that open stores throw. The
+// rendezvous point of ranks: a small key-value store that all ranks reach. Ranks use it to find
+// each other and to publish heartbeats; no bulk data goes through it. Ashlar has stores for the
+// threads of one process, for processes that share a folder (both here) and for Redis
+// (ashlar/redis_store.h). To use another system, implement the four virtual functions.
 #pragma once
 
 #include <chrono>
@@ -21,71 +22,73 @@
 
 namespace ashlar::symm {
 
-// Thread safe, and so must be what users write. Every call ends by its deadline, with kTimeout; one
-// that has passed already still gets one look.
+// Implementations must be thread safe. Every call returns by its deadline, with kTimeout, but tries
+// at least once even if the deadline has passed.
 //
-// A key is 1 to 512 printable characters (ASCII, no space); the parts between slashes have 1 to 200
-// each. A value has at most 1 MiB. Anything else is kInvalidArgument.
+// A key has 1 to 512 printable ASCII characters without spaces; its parts between slashes have 1 to
+// 200 each. A value has at most 1 MiB. Everything else is kInvalidArgument.
 class ASHLAR_EXPORT Store {
  public:
-  static constexpr size_t kMostKeyBytes = 512;
-  static constexpr size_t kMostKeyPartBytes = 200;
-  static constexpr size_t kMostValueBytes = size_t{1} << 20;
+  static constexpr size_t kMaxKeyBytes = 512;
+  static constexpr size_t kMaxKeyPartBytes = 200;
+  static constexpr size_t kMaxValueBytes = size_t{1} << 20;
 
   Store() = default;
   virtual ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // --- what a store does
-
-  // The key's value from now on, until it is erased or `time_to_live` is over; 0: it has no end.
+  // Sets the value of a key. It expires after `time_to_live`; 0 means never.
   virtual Status set(std::string_view key, std::string_view value,
                      std::chrono::milliseconds time_to_live, Deadline deadline) = 0;
-  // The values as they are, without waiting for them; none where the key is not there.
+  // Returns the present values without waiting; none for a key that does not exist.
   virtual Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
                                                                   Deadline deadline) = 0;
-  // Adds to a counter, at once for all who look, and returns what it came to. A key that is not
-  // there counts as 0; others read the counter as decimal digits. The time to live begins anew.
-  // kFormat: the value is no number. kInvalidArgument: it would not fit 64 bits.
+  // Adds to a counter atomically and returns the new value. A key that does not exist counts as 0.
+  // Readers see the counter as decimal digits. Restarts the time to live. kFormat: the value is not
+  // a number. kInvalidArgument: the result overflows 64 bits.
   virtual Result<int64_t> add(std::string_view key, int64_t amount,
                               std::chrono::milliseconds time_to_live, Deadline deadline) = 0;
-  // Whether it was there.
+  // Returns whether the key existed.
   virtual Result<bool> erase(std::string_view key, Deadline deadline) = 0;
 
-  // --- what is made of it
-
-  // The values, once all are there. kTimeout names the keys that are missing.
+  // Waits until all keys exist, and returns their values. kTimeout names the missing keys.
   Result<std::vector<std::string>> multi_get(std::span<const std::string> keys, Deadline deadline);
   Result<std::string> get(std::string_view key, Deadline deadline);
   Status wait(std::span<const std::string> keys, Deadline deadline);
-  // Waits until `count` have come here with this key. A key serves once; nothing is left in the
-  // store when all have gone on, and what one who does not come leaves lives for `time_to_live`.
-  // kTimeout says how many came.
+  // Waits until `count` callers have arrived with this key. A key can be used once. When all have
+  // passed, nothing is left in the store; if a caller never arrives, entries expire after
+  // `time_to_live`. kTimeout reports how many arrived.
   Status barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                  Deadline deadline);
 
-  // kInvalidArgument: this is no key.
+  // kInvalidArgument if it is not a valid key, or value.
   static Status check_key(std::string_view key);
   static Status check_value(std::string_view value);
 
  protected:
-  // Waits until something may have been set, at most for so long. By default it sleeps.
+  // Waits until a key may have changed, at most for `most`. By default it sleeps.
   virtual void wait_for_change(std::chrono::nanoseconds most);
 };
 
-// For ranks that are threads of one process.
+// A store for ranks that are threads of one process.
 ASHLAR_EXPORT std::shared_ptr<Store> make_memory_store();
 
-// For processes that see the same folder, on one machine or on a shared file system with locks; it
-// is made if it is not there. Whoever ends in the middle of a call leaves nobody waiting. Time to
-// live is counted by the clock by which the file system notes when files are touched: on most
-// shared ones the server's, so that machines' own clocks need not agree.
-ASHLAR_EXPORT Result<std::shared_ptr<Store>> open_file_store(const std::string& folder);
+// A store for processes that share a folder, on one machine or on a network file system with locks.
+// Creates the folder. A process that dies during a call does not block others. Times to live are
+// measured by the file system's timestamps, so that clocks of different machines need not agree.
+// Throws DeviceError if the folder cannot be used.
+ASHLAR_EXPORT Result<std::shared_ptr<Store>> try_open_file_store(const std::string& folder);
+inline std::shared_ptr<Store> open_file_store(const std::string& folder) {
+  return try_open_file_store(folder).value();
+}
 
-// The part of `store` whose keys begin with `prefix` and a slash. kInvalidArgument: the prefix is
-// no key.
-ASHLAR_EXPORT Result<std::shared_ptr<Store>> make_prefix_store(std::shared_ptr<Store> store,
-                                                               std::string prefix);
+// A view of `store` in which every key is prefixed with `prefix` and a slash. Throws
+// InvalidArgument if the prefix is not a valid key.
+ASHLAR_EXPORT Result<std::shared_ptr<Store>> try_make_prefix_store(std::shared_ptr<Store> store,
+                                                                   std::string prefix);
+inline std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> store, std::string prefix) {
+  return try_make_prefix_store(std::move(store), std::move(prefix)).value();
+}
 
 }  // namespace ashlar::symm

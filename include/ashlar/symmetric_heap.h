@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of symmetric.h, where it begins: a rank's heap, its buffers, and pools of many
-// buffers. Included by it; what ranks do with each other's memory is there.
+// Errors: functions throw. The memory of one rank: its heap, buffers, and pools of many buffers.
+// Included by ashlar/symmetric.h, which has the operations between ranks.
 #pragma once
 
 #include <chrono>
@@ -23,71 +23,75 @@ class Device;
 
 namespace ashlar::symm {
 
-class Buffer;
+class SymmetricBuffer;
 
 struct HeapOptions {
-  std::string backend = "host";  // where memory comes from: one of Heap::backends()
-  // The device whose memory it is, instead; outlives the heap and all that is made of it. Addresses
-  // of buffers are the device's then, and the host must not dereference them: put and get copy.
+  std::string backend = "host";  // where host memory comes from: one of Heap::backends()
+  // Use the memory of this device instead. It must outlive the heap and everything made from it.
+  // The host must not dereference addresses of its buffers; use put and get.
   Device* device = nullptr;
-  size_t pad_bytes = 9216;  // the user's words in front of each buffer; on all ranks the same
-  std::chrono::milliseconds heartbeat{1000};  // between two signs of life in the store
-  // A rank without one for so long is lost; 3 heartbeats or more, and on all ranks the same.
+  size_t pad_bytes =
+      9216;  // size of the user's signal pad in front of each buffer; same on all ranks
+  std::chrono::milliseconds heartbeat{1000};  // interval of heartbeats in the store
+  // A rank without a heartbeat for this long counts as lost. At least 3 heartbeats; same on all
+  // ranks.
   std::chrono::milliseconds lease{5000};
-  // Ranks that say different things here reach each other as if they were on different machines,
-  // to try that out. Up to 64 bytes.
+  // Ranks with different values here treat each other as if they were on different machines: for
+  // tests. Up to 64 bytes.
   std::string machine{};
 };
 
 struct AllocateOptions {
-  // The group whose ranks allocate it; empty: all ranks do.
+  // The group whose ranks make the allocation; empty: all ranks.
   std::string group{};
-  // The same address again for the same id (in this heap, for this group), once it was freed.
+  // After the free, the next allocation with the same id (in this heap, for this group) has the
+  // same address.
   std::optional<uint64_t> persistent_id{};
 };
 
-// The symmetric memory of one rank. All ranks allocate the same in the same order; a rendezvous
-// checks it. Heaps of one process share what can be shared. Lives on in its buffers, groups and
-// handles. Thread safe. After a fork it stays the parent's, with all that was made of it, whose
-// groups go on: in the child, calls that reach other ranks are InvalidArgument exceptions and its
-// end does nothing. Views stay what they are, shared memory.
+// The symmetric heap of one rank. All ranks must make the same allocations in the same order; the
+// rendezvous verifies it. Kept alive by its buffers, groups and handles. Thread safe.
+//
+// After a fork, the heap and everything made from it belong to the parent: in the child, calls that
+// involve other ranks throw InvalidArgument, and destructors do nothing. Existing views remain
+// shared memory.
 class ASHLAR_EXPORT Heap {
  public:
-  // Throws InvalidArgument: no such back end, another is in use, or the device has no memory to
-  // share.
+  // Throws InvalidArgument if the back end does not exist, another one is in use, or the device
+  // cannot share memory.
   explicit Heap(const HeapOptions& options = {});
 
-  // Not collective. Aligned to 128 bytes; the pad in front is zero at first (a persistent id that
-  // is taken again finds it as it was left), the buffer is not promised to be. Throws
-  // InvalidArgument: the persistent id is in use, or had another size, or no group can have that
-  // name; OutOfMemory.
-  Buffer allocate(size_t bytes, const AllocateOptions& options = {});
-  // How many buffers there are.
+  // Not collective. Aligned to 128 bytes. The signal pad in front of it is zero, except that a
+  // reused persistent id keeps its pad; the contents are uninitialized. Throws OutOfMemory;
+  // InvalidArgument if the persistent id is in use or had another size, or the group name is
+  // invalid.
+  SymmetricBuffer allocate(size_t bytes, const AllocateOptions& options = {});
+  // The number of live buffers.
   size_t live_count() const;
   std::vector<std::string> backends() const;
 
  private:
   friend class Group;
-  friend class Pool;
-  struct Parts;
-  explicit Heap(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+  friend class SymmetricPool;
+  struct Impl;
+  explicit Heap(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-  std::shared_ptr<Parts> parts_;  // also owned by buffers and groups
+  std::shared_ptr<Impl> impl_;  // also owned by buffers and groups
 };
 
-// This rank's part of a symmetric allocation. Freed where its scope ends: others who have it mapped
-// keep it, and so do handles. One of a pool goes back to the pool.
-class ASHLAR_EXPORT Buffer {
+// This rank's part of a symmetric allocation. The destructor frees it, or returns it to its pool.
+// The memory stays mapped in peers and handles that use it. Not thread safe.
+class ASHLAR_EXPORT SymmetricBuffer {
  public:
-  Buffer() = default;
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer() { reset(); }
+  SymmetricBuffer() = default;
+  SymmetricBuffer(SymmetricBuffer&& other) noexcept;
+  SymmetricBuffer& operator=(SymmetricBuffer&& other) noexcept;
+  ~SymmetricBuffer() { reset(); }
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   explicit operator bool() const { return data_ != nullptr; }
-  // As many T as there are.
+  // The buffer as an array of T.
   template <typename T>
   std::span<T> as() const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -98,9 +102,9 @@ class ASHLAR_EXPORT Buffer {
 
  private:
   friend class Heap;
-  friend class Pool;
+  friend class SymmetricPool;
   struct Origin;  // a heap or a pool
-  Buffer(std::shared_ptr<Origin> origin, std::byte* data, size_t bytes)
+  SymmetricBuffer(std::shared_ptr<Origin> origin, std::byte* data, size_t bytes)
       : origin_(std::move(origin)), data_(data), bytes_(bytes) {}
 
   std::shared_ptr<Origin> origin_;
@@ -108,43 +112,42 @@ class ASHLAR_EXPORT Buffer {
   size_t bytes_ = 0;
 };
 
-struct PoolOptions {
-  std::string name = "pool";                // pools of one heap have different names
-  size_t segment_bytes = size_t{64} << 20;  // it grows by so many, or by what a buffer needs
+struct SymmetricPoolOptions {
+  std::string name = "pool";                // unique within the heap
+  size_t segment_bytes = size_t{64} << 20;  // growth step, unless a buffer needs more
 };
 
-struct PoolStats {
+struct SymmetricPoolStats {
   size_t segment_count = 0;
-  size_t segment_bytes = 0;    // of all segments together
-  size_t used_bytes = 0;       // by buffers, rounded up
-  size_t buffer_count = 0;     // that are not freed
-  uint64_t act_count = 0;      // how often anything was allocated, freed or trimmed
-  uint64_t sequence_hash = 0;  // of all of that, in order
+  size_t segment_bytes = 0;    // of all segments
+  size_t used_bytes = 0;       // of live buffers, rounded up
+  size_t buffer_count = 0;     // live buffers
+  uint64_t act_count = 0;      // number of allocations, frees and trims
+  uint64_t sequence_hash = 0;  // hash of that sequence
 };
 
-// Many buffers in few allocations of a heap, its segments, which nothing else is put into. Where a
-// buffer goes depends on the order of calls alone, so that ranks that allocate and free the same in
-// the same order have it at the same place; the rendezvous for each buffer compares all that was
-// done before, and if ranks did different things, all get a InvalidArgument that names the first. A
-// segment is handed over and mapped once, for all of its buffers.
+// Sub-allocates many buffers from few segments of a heap. The position of a buffer depends only on
+// the sequence of calls, so ranks that allocate and free in the same order agree on it. The
+// rendezvous of each buffer compares the sequences; if they differ, all ranks get an
+// InvalidArgument that names the first difference. A segment is exchanged and mapped once for all
+// of its buffers.
 //
-// A freed buffer's place may be another's at once: let all ranks be done with it (a barrier) before
-// any frees it. Lives on in its buffers. Thread safe.
-class ASHLAR_EXPORT Pool {
+// The space of a freed buffer may be reused immediately: make sure that all ranks are done with it
+// (with a barrier) before any rank frees it. Kept alive by its buffers. Thread safe.
+class ASHLAR_EXPORT SymmetricPool {
  public:
-  // Throws InvalidArgument: the heap has a pool of that name, or the name or the size makes no
-  // sense.
-  explicit Pool(const Heap& heap, const PoolOptions& options = {});
+  // Throws InvalidArgument if the heap has a pool of that name, or an option is out of range.
+  explicit SymmetricPool(const Heap& heap, const SymmetricPoolOptions& options = {});
 
-  // Not collective. Aligned to 128 bytes, not promised to be zero. Throws OutOfMemory.
-  Buffer allocate(size_t bytes);
-  // Gives segments back that no buffer is in.
+  // Not collective. Aligned to 128 bytes, uninitialized. Throws OutOfMemory.
+  SymmetricBuffer allocate(size_t bytes);
+  // Frees segments without live buffers.
   void trim();
-  PoolStats stats() const;
+  SymmetricPoolStats stats() const;
 
  private:
-  struct Parts;
-  std::shared_ptr<Parts> parts_;  // also owned by buffers
+  struct Impl;
+  std::shared_ptr<Impl> impl_;  // also owned by buffers
 };
 
 }  // namespace ashlar::symm

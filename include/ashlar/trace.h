@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an allocator did, act by act.
+// Errors: none. One entry per operation of an allocator, as recorded in its history and passed to
+// trackers.
 #pragma once
 
 #include <cstddef>
@@ -14,30 +15,30 @@
 namespace ashlar {
 
 enum class TraceAction : uint8_t {
-  kAlloc,          // a block was handed out; bytes: as requested
-  kFreeRequested,  // the caller freed it
-  kFreeCompleted,  // it can be used again
-  kSegmentAlloc,   // memory came from the device
-  kSegmentFree,
-  kSegmentMap,  // the same for a part of an expandable segment
-  kSegmentUnmap,
-  kSnapshot,  // a snapshot was taken; bytes: all active ones
-  kOom,       // an allocation failed; bytes: as rounded, address: what the device had free
-  kAnnotate,  // the user said something about a live block; user_metadata: the text
+  kAlloc,          // a block was allocated; bytes: as requested
+  kFreeRequested,  // the caller freed a block
+  kFreeCompleted,  // a freed block can be reused
+  kSegmentAlloc,   // a segment was obtained from the device
+  kSegmentFree,    // a segment was returned to the device
+  kSegmentMap,     // part of an expandable segment was mapped
+  kSegmentUnmap,   // part of an expandable segment was unmapped
+  kSnapshot,       // a snapshot was taken; bytes: all active bytes
+  kOom,            // an allocation failed; bytes: as rounded, address: the device's free bytes
+  kAnnotate,       // the user annotated a live block; user_metadata: the text
 };
 
-// Positions in the tables of a snapshot.
+// Indexes into the tables of a snapshot (SnapshotTables).
 using StackId = SmallId<struct StackTag>;
 using StringId = SmallId<struct StringTag>;
 
-// "alloc", "free_requested", and so on: the names PyTorch writes.
+// PyTorch's names: "alloc", "free_requested", and so on.
 ASHLAR_EXPORT std::string_view name(TraceAction action);
 
-// Stacks and texts are positions in tables (snapshot.h); 0 stands for none. Trackers see 0: they
-// are filled in where history is recorded.
+// `stack`, `compile_context` and `user_metadata` are indexes into SnapshotTables; 0 means none.
+// They are filled in where history is recorded. Trackers always see 0.
 struct TraceEntry {
   TraceAction action = TraceAction::kAlloc;
-  // False: read from a file that does not tell; the field itself then has its default.
+  // False if the entry was read from a file that lacks the field. The field then has its default.
   bool has_pool = true;
   bool has_time = true;
   bool has_compile_context = true;
@@ -50,13 +51,13 @@ struct TraceEntry {
   size_t bytes = 0;
   StreamId stream{};
   PoolId pool{};
-  int64_t time_us = 0;  // since 1970
+  int64_t time_us = 0;  // since the Unix epoch
   friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
 };
 
-// Sees every act, in order, after the allocator has unlocked: it may call the allocator. One thread
-// at a time tells the trackers, also of the acts of others: the call that caused an entry may have
-// returned on its own thread before the entry is told.
+// Receives every operation, in order. Called after the allocator has released its lock, so it may
+// call the allocator; must not throw. Calls are serialized: one thread delivers the entries of all
+// threads, so the call that caused an entry may return before the entry is delivered.
 using TraceTracker = std::function<void(const TraceEntry& entry)>;
 
 }  // namespace ashlar

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words every other header uses: typed ids, device addresses, and ranges of them.
-// Values only; no policy, no device. Safe to copy between threads.
+// Errors: none. Typed ids, device addresses and address ranges: values that every other header
+// uses. Also converts stream handles and device pointers of a vendor's runtime to these types and
+// back, without including a vendor header:
+//
+//   ashlar::StreamId id = ashlar::to_stream_id(cuda_stream);          // from a cudaStream_t
+//   auto handle = ashlar::to_stream_handle<cudaStream_t>(id);         // and back
+//   float* pointer = buffer.address().as<float>();                    // for a kernel's argument
+//   ashlar::DeviceAddress address = ashlar::DeviceAddress::of(pointer);
 #pragma once
 
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <string_view>  // std::hash
+#include <type_traits>
 
 namespace ashlar {
 
-// A 64-bit identity that cannot be mixed up with another kind of identity or with a number.
-// What the value means is the giver's business: a CUDA stream's id is its driver handle.
+// A 64-bit identifier that cannot be mixed up with an identifier of another kind or with a number.
+// The issuer defines the value: the id of a CUDA stream is its driver handle.
 template <typename Tag, typename Value = uint64_t>
 class Id {
  public:
@@ -25,7 +32,7 @@ class Id {
   Value value_ = 0;
 };
 
-// The same where millions are kept: a position in a table.
+// A 32-bit identifier, for indexes into large tables.
 template <typename Tag>
 using SmallId = Id<Tag, uint32_t>;
 
@@ -37,11 +44,28 @@ using GraphId = Id<struct GraphTag>;       // work captured from streams, to be 
 using NodeId = Id<struct NodeTag>;         // one piece of work in a graph
 using CaptureId = Id<struct CaptureTag>;   // one capture, from its begin to its end
 
-// Every device has this stream from the start; it is never created and never destroyed.
+// The stream that every device has. It is never created or destroyed.
 inline constexpr StreamId kDefaultStream{};
 
-// Names a pool of an allocator. Pools made for a capture and pools made by a user count separately,
-// as PyTorch's do; {0, 0} is the default pool.
+// Converts a driver's stream handle (cudaStream_t, hipStream_t). Null and the legacy default stream
+// (cudaStreamLegacy) both map to kDefaultStream.
+// REQUIRES: not the per-thread default stream (cudaStreamPerThread), which is a different stream in
+// every thread.
+template <typename Handle>
+requires std::is_pointer_v<Handle> StreamId to_stream_id(Handle handle) {
+  constexpr uint64_t kLegacyDefaultStream = 1;  // of CUDA and HIP
+  const auto value = reinterpret_cast<uint64_t>(handle);
+  return value == kLegacyDefaultStream ? kDefaultStream : StreamId(value);
+}
+
+// The driver's handle of a stream; null for kDefaultStream.
+template <typename Handle = void*>
+requires std::is_pointer_v<Handle> Handle to_stream_handle(StreamId stream) {
+  return reinterpret_cast<Handle>(stream.value());
+}
+
+// Names a pool of an allocator. As in PyTorch, pools for captures and pools created by the user are
+// numbered separately; {0, 0} is the default pool.
 struct PoolId {
   uint64_t capture = 0;
   uint64_t user = 0;
@@ -50,16 +74,27 @@ struct PoolId {
   friend constexpr auto operator<=>(const PoolId&, const PoolId&) = default;
 };
 
-// A position in device memory. Not a pointer: the host cannot dereference it by accident.
+// An address in device memory. Not a pointer, so that the host cannot dereference it by accident.
 class DeviceAddress {
  public:
   constexpr DeviceAddress() = default;
   constexpr explicit DeviceAddress(uint64_t value) : value_(value) {}
+  // The address that a device pointer holds.
+  static DeviceAddress of(const volatile void* pointer) {
+    return DeviceAddress(reinterpret_cast<uint64_t>(pointer));
+  }
+
   constexpr uint64_t value() const { return value_; }
   constexpr bool is_null() const { return value_ == 0; }
+  // A device pointer, for kernel arguments and vendor libraries. The host must not dereference it.
+  template <typename T = void>
+  T* as() const {
+    return reinterpret_cast<T*>(value_);
+  }
+
   friend constexpr auto operator<=>(DeviceAddress, DeviceAddress) = default;
-  friend constexpr DeviceAddress operator+(DeviceAddress at, uint64_t bytes) {
-    return DeviceAddress(at.value_ + bytes);
+  friend constexpr DeviceAddress operator+(DeviceAddress address, uint64_t bytes) {
+    return DeviceAddress(address.value_ + bytes);
   }
   friend constexpr uint64_t operator-(DeviceAddress end, DeviceAddress begin) {
     return end.value_ - begin.value_;
@@ -76,7 +111,9 @@ struct AddressRange {
 
   constexpr DeviceAddress end() const { return begin + bytes; }
   constexpr bool overflows() const { return begin.value() + bytes < begin.value(); }
-  constexpr bool contains(DeviceAddress at) const { return at >= begin && at - begin < bytes; }
+  constexpr bool contains(DeviceAddress address) const {
+    return address >= begin && address - begin < bytes;
+  }
   constexpr bool contains(const AddressRange& part) const {
     return !part.overflows() && part.begin >= begin && part.end() <= end();
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UCX as the way to ranks on other machines. In a library of its own, ashlar::ucx, since the core
-// needs no other's.
+// Errors: functions throw. UCX as the transport to ranks on other machines. In a separate library,
+// ashlar::ucx, which requires UCX.
 //
-// Calls of others are checked, and need a token that was drawn for the memory; but whoever can
-// reach a process' port speaks with UCX itself, which trusts. Use it in networks where that is
-// nobody else.
+// Security: requests of peers are validated and must carry a random token of the memory region, but
+// any host that can reach the process's port can talk to UCX itself, which does not authenticate.
+// Use it in trusted networks only.
 #pragma once
 
 #include <chrono>
@@ -20,17 +20,20 @@ namespace ashlar::symm {
 class Transport;
 
 struct UcxOptions {
-  // As in UCX_TLS and UCX_NET_DEVICES, such as "tcp,self" and "eth0"; empty: what these say, or
-  // what UCX chooses. The same on all ranks.
+  // As in UCX_TLS and UCX_NET_DEVICES, for example "tcp,self" and "eth0". Empty: the variables, or
+  // UCX's choice. Must be the same on all ranks.
   std::string transports{};
   std::string devices{};
-  // How long the transport's thread keeps looking after something came, before it sleeps.
+  // How long the progress thread keeps polling after activity before it sleeps.
   std::chrono::microseconds busy_poll{50};
 };
 
-// Opens this process' side and starts the thread that answers others. A child of a fork is
-// refused whatever it asks of it (kInvalidArgument), and the end of its copy does nothing.
-// kInvalidArgument: UCX does not take the options.
-ASHLAR_EXPORT Result<std::shared_ptr<Transport>> open_ucx_transport(const UcxOptions& options);
+// Opens this process's endpoint and starts its progress thread. Throws InvalidArgument if UCX
+// rejects the options, and DeviceError. In the child of a fork, every call on the transport fails
+// with kInvalidArgument, and destroying it does nothing.
+ASHLAR_EXPORT Result<std::shared_ptr<Transport>> try_open_ucx_transport(const UcxOptions& options);
+inline std::shared_ptr<Transport> open_ucx_transport(const UcxOptions& options) {
+  return try_open_ucx_transport(options).value();
+}
 
 }  // namespace ashlar::symm

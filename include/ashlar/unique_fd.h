@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file descriptor with one owner. Closing is the owner's last act; errors of close(2) are
-// ignored, since nothing can be done about them and the descriptor is gone either way.
+// Errors: none. Owns a file descriptor and closes it. Errors of close(2) are ignored: the
+// descriptor is closed in any case.
 #pragma once
 
 #include <utility>

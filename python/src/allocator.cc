@@ -81,7 +81,8 @@ void bind_limits(AllocatorClass& allocators) {
       .def_property_readonly(
           "largest_cached_bytes",
           [](const AllocatorUser& user) {
-            return without_gil([&] { return user.allocator().largest_cached_bytes(); });
+            return without_gil(
+                [&] { return user.allocator().statistics().largest_cached_bytes(); });
           },
           "The largest block to be had without asking the device.");
 }

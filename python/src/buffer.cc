@@ -132,7 +132,8 @@ void record_stream(const BufferUser& user, const py::object& stream) {
 void annotate(const BufferUser& user, const py::str& said) {
   const std::shared_ptr<Memory> memory = user.memory();
   const std::string note = utf8_of(said);
-  without_gil([&] { memory->owner->allocator().annotate(memory->buffer.address(), note); });
+  without_gil(
+      [&] { memory->owner->allocator().history().annotate(memory->buffer.address(), note); });
 }
 
 py::object stream_of_buffer(const BufferUser& user) {

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <memory>
 
-#include "api/process.h"
+#include "api/process_devices.h"
 #include "api/unwrap.h"
 #include "ashlar/device_call.h"
 #include "base/mutex.h"
@@ -25,7 +25,7 @@ namespace {
 
 // Its end waits for the work that is running.
 std::shared_ptr<sim::Machine> shared_machine(const sim::Options& options) {
-  return share_without_gil(unwrap(sim::Machine::create(options)));
+  return share_without_gil(unwrap(sim::Machine::try_create(options)));
 }
 
 // The machine behind "sim:0", as the environment shapes it. Never ended, like a driver: whoever

@@ -64,7 +64,7 @@ void bind_hooks(AllocatorClass& allocators) {
           "add_oom_observer",
           [](const AllocatorUser& user, py::function observer) {
             auto hook = as_observer(std::move(observer));
-            without_gil([&] { user.allocator().add_oom_observer(std::move(hook)); });
+            without_gil([&] { user.allocator().hooks().add_oom_observer(std::move(hook)); });
           },
           py::arg("observer"),
           "observer({\"device\", \"wanted_bytes\", \"limit_bytes\", \"device_free_bytes\"}) is "
@@ -74,14 +74,15 @@ void bind_hooks(AllocatorClass& allocators) {
           "add_rejection_observer",
           [](const AllocatorUser& user, py::function observer) {
             auto hook = as_observer(std::move(observer));
-            without_gil([&] { user.allocator().add_rejection_observer(std::move(hook)); });
+            without_gil([&] { user.allocator().hooks().add_rejection_observer(std::move(hook)); });
           },
           py::arg("observer"), "The same for what is refused without asking the device.")
       .def(
           "add_free_memory_callback",
           [](const AllocatorUser& user, py::function callback) {
             auto hook = as_free_memory_callback(std::move(callback));
-            without_gil([&] { user.allocator().add_free_memory_callback(std::move(hook)); });
+            without_gil(
+                [&] { user.allocator().hooks().add_free_memory_callback(std::move(hook)); });
           },
           py::arg("callback"),
           "callback() is asked to free something when there is no room, and says whether it did.")
@@ -89,7 +90,7 @@ void bind_hooks(AllocatorClass& allocators) {
           "add_tracker",
           [](const AllocatorUser& user, py::function tracker) {
             auto hook = as_tracker(std::move(tracker));
-            without_gil([&] { user.allocator().add_tracker(std::move(hook)); });
+            without_gil([&] { user.allocator().hooks().add_tracker(std::move(hook)); });
           },
           py::arg("tracker"),
           "tracker({\"action\", \"addr\", \"size\", \"stream\", \"time_us\", \"device\", "

@@ -41,10 +41,10 @@ class HostAccess {
     unwrap(device().here().synchronize_stream(memory_->stream.id));
     const DeviceAddress at = memory_->buffer.address();
     if (bytes > 0 && is_writable) {
-      data_ = unwrap(guard_.view<std::byte>(at, bytes)).data();
+      data_ = unwrap(guard_.try_view<std::byte>(at, bytes)).data();
     } else if (bytes > 0) {
       // Who takes it is told that it is read-only.
-      data_ = const_cast<std::byte*>(unwrap(guard_.view<const std::byte>(at, bytes)).data());
+      data_ = const_cast<std::byte*>(unwrap(guard_.try_view<const std::byte>(at, bytes)).data());
     }
   }
   HostAccess(const HostAccess&) = delete;

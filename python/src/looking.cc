@@ -46,7 +46,7 @@ void start_history(const AllocatorUser& user, const std::optional<std::string>& 
   options.native_stacks = native;
   options.clear = clear;
   if (options.context != RecordContext::kNever) options.provider = python_frames();
-  without_gil([&] { user.allocator().start_history(std::move(options)); });
+  without_gil([&] { user.allocator().history().start(std::move(options)); });
 }
 
 void annotate(const AllocatorUser& user, const py::kwargs& fields) {
@@ -54,7 +54,7 @@ void annotate(const AllocatorUser& user, const py::kwargs& fields) {
   for (const auto& [name, value] : fields) {
     all.emplace_back(utf8_of(name), utf8_of(py::str(value)));
   }
-  without_gil([&] { user.allocator().annotate(std::move(all)); });
+  without_gil([&] { user.allocator().history().annotate(std::move(all)); });
 }
 
 Snapshot take_snapshot(const AllocatorUser& user, bool include_traces) {
@@ -80,13 +80,13 @@ void bind_stats(AllocatorClass& allocators) {
       .def(
           "reset_peak_stats",
           [](const AllocatorUser& user) {
-            without_gil([&] { user.allocator().reset_peak_stats(); });
+            without_gil([&] { user.allocator().statistics().reset_peaks(); });
           },
           "Peaks begin anew with what there is now.")
       .def(
           "reset_total_stats",
           [](const AllocatorUser& user) {
-            without_gil([&] { user.allocator().reset_total_stats(); });
+            without_gil([&] { user.allocator().statistics().reset_totals(); });
           },
           "Sums begin anew at 0.");
 }
@@ -113,12 +113,15 @@ void bind_looking(AllocatorClass& allocators) {
            "native: with the frames of C++ below those of Python.")
       .def(
           "stop_history",
-          [](const AllocatorUser& user) { without_gil([&] { user.allocator().stop_history(); }); },
+          [](const AllocatorUser& user) {
+            without_gil([&] { user.allocator().history().stop(); });
+          },
           "Ends recording, and forgets.")
-      .def_property_readonly("is_history_on",
-                             [](const AllocatorUser& user) {
-                               return without_gil([&] { return user.allocator().is_history_on(); });
-                             })
+      .def_property_readonly(
+          "is_history_on",
+          [](const AllocatorUser& user) {
+            return without_gil([&] { return user.allocator().history().is_recording(); });
+          })
       .def("annotate", annotate, "Marks this moment in the history: annotate(name=\"step 7\").")
       .def(
           "snapshot",

@@ -21,7 +21,7 @@ class OwnPool {
   OwnPool(std::shared_ptr<OwnAllocator> owner, PoolId id) : owner_(std::move(owner)), id_(id) {}
   ~OwnPool() {
     try {
-      owner_->allocator().release_pool(id_);
+      owner_->allocator().pools().release(id_);
     } catch (const Error&) {
       // It is gone already: nothing is held.
     }
@@ -52,7 +52,7 @@ struct PoolUser {
     routed_by = self;
     try {
       without_gil([&] {
-        own->allocator().begin_routing(
+        own->allocator().pools().begin_routing(
             own->id(), [self](StreamId) { return std::this_thread::get_id() == self; });
       });
     } catch (...) {
@@ -64,8 +64,8 @@ struct PoolUser {
   // Routing holds the pool once more than its handle does.
   void exit() {
     without_gil([&] {
-      own->allocator().end_routing(own->id());
-      own->allocator().release_pool(own->id());
+      own->allocator().pools().end_routing(own->id());
+      own->allocator().pools().release(own->id());
     });
     routed_by.reset();
   }
@@ -73,7 +73,7 @@ struct PoolUser {
 
 PoolUser make_pool(const AllocatorUser& user, PoolOptions options) {
   return {.own = without_gil([&] {
-            const PoolId id = user.allocator().make_pool(std::move(options));
+            const PoolId id = user.allocator().pools().create(std::move(options));
             return make_shared_without_gil<OwnPool>(user.own, id);
           })};
 }
@@ -101,7 +101,7 @@ void pause(const AllocatorUser& user, const std::string& tag,
   const PauseOptions options = {.backup = backup ? PauseBackup::kHost : PauseBackup::kNone};
   without_gil([&] {
     const Changing pausing(*user.own, &OwnAllocator::begin_pausing);
-    user.allocator().pause(tag, options);
+    user.allocator().pools().pause(tag, options);
   });
 }
 
@@ -122,15 +122,16 @@ void bind_pool(py::module_& module) {
       .def(
           "trim",
           [](const PoolUser& pool) {
-            without_gil([&] { pool.own->allocator().trim(pool.own->id()); });
+            without_gil([&] { pool.own->allocator().pools().trim(pool.own->id()); });
           },
           "Gives back what it has cached, once nobody holds it.")
       .def(
           "live",
           [](const PoolUser& pool) {
             std::vector<uint64_t> addresses;
-            for (DeviceAddress each :
-                 without_gil([&] { return pool.own->allocator().live_in_pool(pool.own->id()); })) {
+            for (DeviceAddress each : without_gil([&] {
+                   return pool.own->allocator().pools().live_addresses(pool.own->id());
+                 })) {
               addresses.push_back(each.value());
             }
             return addresses;
@@ -139,7 +140,7 @@ void bind_pool(py::module_& module) {
       .def_property_readonly("use_count",
                              [](const PoolUser& pool) {
                                return without_gil([&] {
-                                 return pool.own->allocator().pool_use_count(pool.own->id());
+                                 return pool.own->allocator().pools().use_count(pool.own->id());
                                });
                              })
       .def("__repr__", [](const PoolUser& pool) {
@@ -174,7 +175,7 @@ void bind_pools(py::module_& module, AllocatorClass& allocators) {
           [](const AllocatorUser& user, const std::string& tag) {
             without_gil([&] {
               const Changing resuming(*user.own, &OwnAllocator::begin_resuming);
-              user.allocator().resume(tag);
+              user.allocator().pools().resume(tag);
             });
           },
           py::arg("tag"), "Memory for them again.");

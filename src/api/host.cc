@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned host memory as a program sees it: checks arguments, calls PinnedAllocator, turns failures
+// The public allocator of pinned host memory: checks arguments, calls PinnedAllocator, turns errors
 // into exceptions.
 #include "ashlar/host.h"
 
@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "api/live_on_demand.h"
-#include "api/shown_allocators.h"
+#include "api/allocator_registry.h"
+#include "api/live_autostart.h"
 #include "api/unwrap.h"
 #include "base/check.h"
 #include "base/mutex.h"
@@ -29,54 +29,50 @@ std::unique_ptr<PinnedAllocator> make_pinned(Device& device, const AllocatorOpti
 
 }  // namespace
 
-// The clock of its own is idle where one was given.
-struct HostAllocator::Parts {
-  Parts(Device& its_device, const AllocatorOptions& options, Clock* given)
+struct HostAllocator::Impl {
+  Impl(Device& its_device, const AllocatorOptions& options, Clock* given)
       : device(its_device),
         pinned(make_pinned(its_device, options, given == nullptr ? own_clock : *given)) {}
 
   Device& device;
-  SteadyClock own_clock;
+  SteadyClock own_clock;  // unused if the caller supplied one
   const std::unique_ptr<PinnedAllocator> pinned;
-  std::optional<ShownHostAllocators::Entry> shown{};  // empty before it is made, and while it ends
+  std::optional<HostAllocatorRegistry::Entry> entry{};  // set after construction
 
-  // Blocks handed out as plain pointers. Never locked together with the allocator.
+  // Blocks of allocate_raw. The mutex is never held together with one of the allocator.
   Mutex mutex;
   std::unordered_map<const void*, PinnedBlock*> raw ASHLAR_GUARDED_BY(mutex);
 };
 
 HostAllocator::HostAllocator(Device& device, const AllocatorOptions& options)
-    : parts_(std::make_unique<Parts>(device, options, nullptr)) {
-  show_if_asked();
-  parts_->shown.emplace(*this);
+    : impl_(std::make_unique<Impl>(device, options, nullptr)) {
+  start_live_endpoint_if_configured();
+  impl_->entry.emplace(*this);
 }
 
 HostAllocator::HostAllocator(Device& device, const AllocatorOptions& options, Clock& clock)
-    : parts_(std::make_unique<Parts>(device, options, &clock)) {
-  show_if_asked();
-  parts_->shown.emplace(*this);
+    : impl_(std::make_unique<Impl>(device, options, &clock)) {
+  start_live_endpoint_if_configured();
+  impl_->entry.emplace(*this);
 }
 
-// Nobody looks at it any more when its parts begin to end.
-HostAllocator::~HostAllocator() { parts_->shown.reset(); }
+// Leaves the registry first, so that no observer visits an allocator that is being destroyed.
+HostAllocator::~HostAllocator() { impl_->entry.reset(); }
 
-Device& HostAllocator::device() const { return parts_->device; }
+Device& HostAllocator::device() const { return impl_->device; }
 
 HostBuffer HostAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
-  return {*parts_->pinned, unwrap(parts_->pinned->allocate(bytes, stream)), bytes};
+  return {*impl_->pinned, unwrap(impl_->pinned->allocate(bytes, stream)), bytes};
 }
 
-// --- plain pointers
-// -------------------------------------------------------------------------------
-
-// A buffer owns the block until the table does: should the table not grow, nothing is lost.
+// The buffer owns the block until the table does, so that nothing leaks if the table cannot grow.
 void* HostAllocator::allocate_raw(size_t bytes, StreamId stream) {
   HostBuffer buffer = allocate(bytes, stream);
   if (!buffer) return nullptr;
   {
-    MutexLock lock(parts_->mutex);
-    parts_->raw.emplace(buffer.data_, buffer.block_);
+    MutexLock lock(impl_->mutex);
+    impl_->raw.emplace(buffer.data_, buffer.block_);
   }
   buffer.block_ = nullptr;
   return buffer.data_;
@@ -86,63 +82,50 @@ void HostAllocator::free_raw(void* memory) {
   if (memory == nullptr) return;
   PinnedBlock* block = nullptr;
   {
-    MutexLock lock(parts_->mutex);
-    const auto found = parts_->raw.find(memory);
-    if (found != parts_->raw.end()) {
+    MutexLock lock(impl_->mutex);
+    const auto found = impl_->raw.find(memory);
+    if (found != impl_->raw.end()) {
       block = found->second;
-      parts_->raw.erase(found);
+      impl_->raw.erase(found);
     }
   }
   if (block == nullptr) {
     unwrap(Status::invalid_argument(text(memory, " did not come from allocate_raw, or was freed")));
   }
-  unwrap(parts_->pinned->free(block));
+  unwrap(impl_->pinned->free(block));
 }
 
-// --- streams and captures
-// -------------------------------------------------------------------------
-
 bool HostAllocator::record_stream(const void* memory, StreamId stream) {
-  return record_stream(memory, parts_->device, stream);
+  return record_stream(memory, impl_->device, stream);
 }
 
 bool HostAllocator::record_stream(const void* memory, Device& device, StreamId stream) {
-  return unwrap(parts_->pinned->record_stream(memory, {&device, stream}));
+  return unwrap(impl_->pinned->record_stream(memory, {&device, stream}));
 }
 
-void HostAllocator::release_capture(CaptureId capture, std::span<const StreamUse> launched_on) {
-  const auto has_no_device = [](const StreamUse& use) { return use.device == nullptr; };
+void HostAllocator::release_capture(CaptureId capture, std::span<const DeviceStream> launched_on) {
+  const auto has_no_device = [](const DeviceStream& use) { return use.device == nullptr; };
   if (std::any_of(launched_on.begin(), launched_on.end(), has_no_device)) {
-    unwrap(Status::invalid_argument(
-        "a graph was launched on a stream without a device (expected both)"));
+    unwrap(Status::invalid_argument("launched_on has a stream without a device (expected both)"));
   }
-  parts_->pinned->release_capture(capture, launched_on);
+  impl_->pinned->release_capture(capture, launched_on);
 }
-
-// --- pools
-// ----------------------------------------------------------------------------------------
 
 void HostAllocator::begin_routing(PoolId pool, RouteFilter filter) {
-  unwrap(parts_->pinned->begin_routing(pool, std::move(filter)));
+  unwrap(impl_->pinned->begin_routing(pool, std::move(filter)));
 }
 
-void HostAllocator::end_routing(PoolId pool) { unwrap(parts_->pinned->end_routing(pool)); }
-void HostAllocator::release_pool(PoolId pool) { unwrap(parts_->pinned->release_pool(pool)); }
+void HostAllocator::end_routing(PoolId pool) { unwrap(impl_->pinned->end_routing(pool)); }
+void HostAllocator::release_pool(PoolId pool) { unwrap(impl_->pinned->release_pool(pool)); }
 
 int HostAllocator::pool_use_count(PoolId pool) const {
-  return unwrap(parts_->pinned->pool_use_count(pool));
+  return unwrap(impl_->pinned->pool_use_count(pool));
 }
 
-// --- giving back and looking
-// ----------------------------------------------------------------------
-
-void HostAllocator::trim() { unwrap(parts_->pinned->trim()); }
-HostStats HostAllocator::stats() const { return parts_->pinned->stats(); }
-void HostAllocator::reset_peak_stats() { parts_->pinned->reset_peak_stats(); }
-void HostAllocator::reset_total_stats() { parts_->pinned->reset_total_stats(); }
-
-// --- buffers
-// --------------------------------------------------------------------------------------
+void HostAllocator::trim() { unwrap(impl_->pinned->trim()); }
+HostStats HostAllocator::stats() const { return impl_->pinned->stats(); }
+void HostAllocator::reset_peak_stats() { impl_->pinned->reset_peak_stats(); }
+void HostAllocator::reset_total_stats() { impl_->pinned->reset_total_stats(); }
 
 HostBuffer::HostBuffer(PinnedAllocator& allocator, PinnedBlock* block, size_t bytes)
     : allocator_(&allocator), block_(block), data_(block->memory.begin), bytes_(bytes) {}
@@ -164,16 +147,16 @@ HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
 }
 
 void HostBuffer::record_stream(StreamId stream) {
-  if (block_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
+  if (block_ == nullptr) unwrap(Status::invalid_argument("the buffer is empty"));
   record_stream(allocator_->device(), stream);
 }
 
 void HostBuffer::record_stream(Device& device, StreamId stream) {
-  if (block_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
+  if (block_ == nullptr) unwrap(Status::invalid_argument("the buffer is empty"));
   static_cast<void>(unwrap(allocator_->record_stream(block_, {&device, stream})));
 }
 
-// The device's failures are kept for the next call; any other would be a mistake of ours.
+// PinnedAllocator keeps device errors for the next call; any other error is a defect.
 void HostBuffer::reset() noexcept {
   if (block_ != nullptr) {
     const Status freed = allocator_->free(block_);

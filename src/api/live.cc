@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is shown of this process, and to whom.
+// The live endpoint: copies the state of the process's allocators and serves it.
 #include "ashlar/live.h"
 
 #include <unistd.h>
@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <chrono>
 
-#include "api/allocator_parts.h"
-#include "api/live_show.h"
-#include "api/shown_allocators.h"
+#include "api/allocator_impl.h"
+#include "api/allocator_registry.h"
+#include "api/live_endpoint.h"
 #include "api/unwrap.h"
 #include "ashlar/c/ashlar.h"
 #include "base/text.h"
@@ -26,61 +26,60 @@ namespace {
 
 using std::chrono::steady_clock;
 
-live::AllocatorStatus shown(uint64_t number, Allocator& allocator) {
+live::AllocatorStatus describe(uint64_t number, Allocator& allocator) {
   const DeviceProperties& device = allocator.device().properties();
-  const AllocatorOptions& options = AllocatorParts::of(allocator).options;
-  live::AllocatorStatus shown;
-  shown.number = number;
-  shown.backend = device.backend;
-  shown.device = device.index.value();
-  shown.device_name = device.name;
-  shown.engine = engine_text(options.engine);
-  shown.options = format_options(options);
-  shown.capacity_bytes = device.capacity_bytes;
-  shown.is_history_on = allocator.is_history_on();
-  shown.stats = allocator.stats();
-  return shown;
+  const AllocatorOptions& options = AllocatorAccess::impl(allocator).options;
+  live::AllocatorStatus description;
+  description.number = number;
+  description.backend = device.backend;
+  description.device = device.index.value();
+  description.device_name = device.name;
+  description.engine = engine_text(options.engine);
+  description.options = format_options(options);
+  description.capacity_bytes = device.capacity_bytes;
+  description.is_history_on = allocator.history().is_recording();
+  description.stats = allocator.stats();
+  return description;
 }
 
-live::HostAllocatorStatus shown(uint64_t number, HostAllocator& allocator) {
+live::HostAllocatorStatus describe(uint64_t number, HostAllocator& allocator) {
   const DeviceProperties& device = allocator.device().properties();
-  live::HostAllocatorStatus shown;
-  shown.number = number;
-  shown.backend = device.backend;
-  shown.device = device.index.value();
-  shown.device_name = device.name;
-  shown.stats = allocator.stats();
-  return shown;
+  live::HostAllocatorStatus description;
+  description.number = number;
+  description.backend = device.backend;
+  description.device = device.index.value();
+  description.device_name = device.name;
+  description.stats = allocator.stats();
+  return description;
 }
 
 class ProcessStatusSource final : public live::StatusSource {
  public:
-  explicit ProcessStatusSource(std::string trouble) : trouble_(std::move(trouble)) {}
+  explicit ProcessStatusSource(std::string warning) : warning_(std::move(warning)) {}
 
   live::ProcessStatus status() override {
     live::ProcessStatus process;
     process.pid = ::getpid();
     process.program = ::program_invocation_short_name;
     process.version = ashlar_version();
-    process.monitored_seconds =
-        std::chrono::duration<double>(steady_clock::now() - beginning_).count();
-    process.problem = trouble_;
+    process.monitored_seconds = std::chrono::duration<double>(steady_clock::now() - start_).count();
+    process.problem = warning_;
     for (const uint64_t number : allocator_numbers()) {
-      ShownAllocators::of_process().visit(number, [&](Allocator& allocator) {
-        process.allocators.push_back(shown(number, allocator));
+      DeviceAllocatorRegistry::instance().visit(number, [&](Allocator& allocator) {
+        process.allocators.push_back(describe(number, allocator));
       });
     }
-    ShownHostAllocators& hosts = ShownHostAllocators::of_process();
-    for (const uint64_t number : hosts.numbers()) {
-      hosts.visit(number, [&](HostAllocator& allocator) {
-        process.host_allocators.push_back(shown(number, allocator));
+    HostAllocatorRegistry& host_registry = HostAllocatorRegistry::instance();
+    for (const uint64_t number : host_registry.numbers()) {
+      host_registry.visit(number, [&](HostAllocator& allocator) {
+        process.host_allocators.push_back(describe(number, allocator));
       });
     }
     return process;
   }
 
   std::vector<uint64_t> allocator_numbers() override {
-    return ShownAllocators::of_process().numbers();
+    return DeviceAllocatorRegistry::instance().numbers();
   }
 
   Result<Snapshot> snapshot(const SnapshotRequest& request) override {
@@ -91,17 +90,17 @@ class ProcessStatusSource final : public live::StatusSource {
       options.since_us = request.since_us;
       taken = allocator.snapshot(options);
     };
-    if (ShownAllocators::of_process().visit(request.allocator, take)) return taken;
+    if (DeviceAllocatorRegistry::instance().visit(request.allocator, take)) return taken;
     return Status::invalid_argument(text("there is no allocator ", request.allocator));
   }
 
  private:
-  const std::string trouble_;
-  const steady_clock::time_point beginning_ = steady_clock::now();
+  const std::string warning_;
+  const steady_clock::time_point start_ = steady_clock::now();
 };
 
-// Whoever watches must not end the process: where the host has no memory for an answer, there is
-// none.
+// Answers 503 if a request throws: an observer that exhausts host memory must not terminate the
+// process.
 class GuardedHandler final : public http::Handler {
  public:
   explicit GuardedHandler(live::StatusSource& source) : handler_(source) {}
@@ -124,7 +123,7 @@ class GuardedHandler final : public http::Handler {
   live::LiveHandler handler_;
 };
 
-// Few are answered at a time, and nobody for long: each is a thread of somebody else's process.
+// Few connections with short timeouts, because each one is a thread in the observed process.
 http::ServerOptions server_options() {
   http::ServerOptions options;
   options.limits.max_connections = 8;
@@ -140,70 +139,71 @@ Status check_token(const std::string& token) {
   const bool is_good = token.size() >= 16 && token.size() <= 128 &&
                        std::all_of(token.begin(), token.end(), is_plain);
   if (is_good) return {};
-  // The token itself stands in no message.
+  // The message must not contain the token.
   return Status::invalid_argument(
-      text("the token of ", token.size(),
-           " characters will not do (expected 16 to 128 letters, digits, - and "
-           "_): head -c 16 /dev/urandom | xxd -p makes a good one"));
+      text("a token of ", token.size(),
+           " characters (expected 16 to 128 letters, digits, - and _): generate one with "
+           "head -c 16 /dev/urandom | xxd -p"));
 }
 
 }  // namespace
 
-LiveShow::LiveShow(std::string trouble)
-    : status_source_(std::make_unique<ProcessStatusSource>(std::move(trouble))),
+LiveEndpoint::LiveEndpoint(std::string warning)
+    : status_source_(std::make_unique<ProcessStatusSource>(std::move(warning))),
       handler_(std::make_unique<GuardedHandler>(*status_source_)) {}
 
-Result<std::unique_ptr<LiveShow>> LiveShow::open(const LiveOptions& options, std::string trouble) {
+Result<std::unique_ptr<LiveEndpoint>> LiveEndpoint::open(const LiveOptions& options,
+                                                         std::string warning) {
   if (!options.port && !options.token.empty()) {
     return Status::invalid_argument("a token without a port: the Unix socket needs none");
   }
-  auto show = std::make_unique<LiveShow>(std::move(trouble));
+  auto endpoint = std::make_unique<LiveEndpoint>(std::move(warning));
   if (options.port) {
-    if (Status opened = show->open_port(options); !opened.ok()) return opened;
+    if (Status opened = endpoint->open_port(options); !opened.ok()) return opened;
   }
-  if (Status opened = show->open_socket(); !opened.ok()) return opened;
-  return show;
+  if (Status opened = endpoint->open_socket(); !opened.ok()) return opened;
+  return endpoint;
 }
 
-Status LiveShow::open_port(const LiveOptions& options) {
-  http::ServerOptions request = server_options();
-  request.port = *options.port;
+Status LiveEndpoint::open_port(const LiveOptions& options) {
+  http::ServerOptions server_settings = server_options();
+  server_settings.port = *options.port;
   Result<std::string> token = options.token.empty() ? http::generate_token() : options.token;
   if (!token.ok()) return token.status();
-  request.token = *std::move(token);
-  if (Status checked = check_token(request.token); !checked.ok()) return checked;
-  Result<std::unique_ptr<http::Server>> server = http::Server::start(*handler_, std::move(request));
+  server_settings.token = *std::move(token);
+  if (Status checked = check_token(server_settings.token); !checked.ok()) return checked;
+  Result<std::unique_ptr<http::Server>> server =
+      http::Server::start(*handler_, std::move(server_settings));
   if (!server.ok()) return server.status();
   loopback_ = *std::move(server);
   loopback_entry_.emplace(*loopback_);
   return {};
 }
 
-Status LiveShow::open_socket() {
+Status LiveEndpoint::open_socket() {
   Result<std::string> name = live::generate_socket_name();
   if (!name.ok()) return name.status();
   socket_name_ = *std::move(name);
-  http::ServerOptions request = server_options();
-  request.local_name = socket_name_;
-  Result<std::unique_ptr<http::Server>> server = http::Server::start(*handler_, std::move(request));
+  http::ServerOptions server_settings = server_options();
+  server_settings.local_name = socket_name_;
+  Result<std::unique_ptr<http::Server>> server =
+      http::Server::start(*handler_, std::move(server_settings));
   if (!server.ok()) return server.status();
   local_ = *std::move(server);
   local_entry_.emplace(*local_);
   return {};
 }
 
-// --- for programs --------------------------------------------------------------------------------
-
-struct LiveServer::Parts {
-  std::unique_ptr<LiveShow> show;
+struct LiveServer::Impl {
+  std::unique_ptr<LiveEndpoint> endpoint;
 };
 
 LiveServer::LiveServer(const LiveOptions& options)
-    : parts_(std::make_unique<Parts>(Parts{unwrap(LiveShow::open(options))})) {}
+    : impl_(std::make_unique<Impl>(Impl{unwrap(LiveEndpoint::open(options))})) {}
 
 LiveServer::~LiveServer() = default;
 
-const std::string& LiveServer::socket_name() const { return parts_->show->socket_name(); }
-std::string LiveServer::address() const { return parts_->show->address(); }
+const std::string& LiveServer::socket_name() const { return impl_->endpoint->socket_name(); }
+std::string LiveServer::address() const { return impl_->endpoint->address(); }
 
 }  // namespace ashlar

@@ -1,34 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The facade's part in sharing: blocks with other processes, and with other devices.
+// Sharing of the public allocator's memory: with other processes, and with other devices.
 #include "ashlar/sharing.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
-#include "api/allocator_parts.h"
+#include "api/allocator_impl.h"
 #include "api/unwrap.h"
 #include "base/text.h"
+#include "share/imports.h"
+#include "share/share_server.h"
 
 namespace ashlar {
 
-// --- exporting ----------------------------------------------------------------------------------
+struct AllocatorSharing::Impl {
+  explicit Impl(Engine& engine) : server(engine), imports(engine.device()) {}
 
-Share Allocator::share(const Buffer& buffer) {
-  return Share(parts_->shares, block_of(buffer), unwrap(parts_->shares.share(block_of(buffer))));
+  ShareServer server;
+  Imports imports;
+};
+
+AllocatorSharing::AllocatorSharing(Engine& engine)
+    : engine_(engine), impl_(std::make_unique<Impl>(engine)) {}
+
+AllocatorSharing::~AllocatorSharing() = default;
+
+Status AllocatorSharing::trim_imports() { return impl_->imports.trim(); }
+
+// Exports.
+
+Share AllocatorSharing::share(const Buffer& buffer) {
+  Block* block = block_of(buffer);
+  return Share(impl_->server, block, unwrap(impl_->server.share(block)));
 }
 
-Share Allocator::share(DeviceAddress address) {
-  Block* block = parts_->block_at(address);
-  return Share(parts_->shares, block, unwrap(parts_->shares.share(block)));
+Share AllocatorSharing::share(DeviceAddress address) {
+  Block* block = block_at(engine_, address);
+  return Share(impl_->server, block, unwrap(impl_->server.share(block)));
 }
 
-Block* Allocator::block_of(const Buffer& buffer) const {
-  if (buffer.block_ == nullptr)
-    unwrap(Status::invalid_argument("an empty buffer has no memory to share"));
-  if (buffer.engine_ != parts_->engine.get()) {
+Block* AllocatorSharing::block_of(const Buffer& buffer) const {
+  buffer.check_usable();
+  if (buffer.engine_ != &engine_) {
     unwrap(Status::invalid_argument(
-        text("the buffer at ", buffer.address(), " is of another allocator")));
+        text("the buffer at ", buffer.address(), " belongs to another allocator")));
   }
   return buffer.block_;
 }
@@ -54,112 +71,112 @@ void Share::reset() noexcept {
   handle_.clear();
 }
 
-// --- importing ----------------------------------------------------------------------------------
+// Imports.
 
-struct SharedBuffer::Parts {
+struct SharedBuffer::Impl {
   Imports& imports;
-  Device& device;                  // whose allocator opened it
-  std::shared_ptr<Import> import;  // shared with others who opened the same handle
-  std::vector<StreamUse> uses;
+  Device& device;                  // of the allocator that opened it
+  std::shared_ptr<Import> import;  // shared by all buffers that opened the same handle
+  std::vector<DeviceStream> uses;
 };
 
-SharedBuffer Allocator::open_shared(std::string_view handle, StreamId stream) {
+SharedBuffer AllocatorSharing::open(std::string_view handle, StreamId stream) {
   const ShareHandle parsed = unwrap(parse_share_handle(handle));
-  if (!parsed.is_bare && parts_->shares.is_own(parsed.exporter)) {
+  if (!parsed.is_bare && impl_->server.is_own(parsed.exporter)) {
     unwrap(Status::invalid_argument(
-        "this allocator shared that block itself: it has its address already"));
+        "the block was shared by this allocator: use the address of its buffer"));
   }
-  std::shared_ptr<Import> import = unwrap(parts_->imports.open(handle));
-  const StreamUse first{&parts_->device, stream};
-  SharedBuffer::Parts parts{parts_->imports, parts_->device, std::move(import), {first}};
-  return SharedBuffer(std::make_unique<SharedBuffer::Parts>(std::move(parts)));
+  std::shared_ptr<Import> import = unwrap(impl_->imports.open(handle));
+  const DeviceStream first{&engine_.device(), stream};
+  SharedBuffer::Impl impl{impl_->imports, engine_.device(), std::move(import), {first}};
+  return SharedBuffer(std::make_unique<SharedBuffer::Impl>(std::move(impl)));
 }
 
 SharedBuffer::SharedBuffer() = default;
-SharedBuffer::SharedBuffer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+SharedBuffer::SharedBuffer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SharedBuffer::SharedBuffer(SharedBuffer&& other) noexcept = default;
 SharedBuffer::~SharedBuffer() { reset(); }
 
 SharedBuffer& SharedBuffer::operator=(SharedBuffer&& other) noexcept {
   if (this == &other) return *this;
   reset();
-  parts_ = std::move(other.parts_);
+  impl_ = std::move(other.impl_);
   return *this;
 }
 
 DeviceAddress SharedBuffer::address() const {
-  return parts_ == nullptr ? DeviceAddress() : parts_->import->block.begin;
+  return impl_ == nullptr ? DeviceAddress() : impl_->import->block.begin;
 }
 
-size_t SharedBuffer::bytes() const { return parts_ == nullptr ? 0 : parts_->import->block.bytes; }
+size_t SharedBuffer::bytes() const { return impl_ == nullptr ? 0 : impl_->import->block.bytes; }
 
 void SharedBuffer::record_stream(StreamId stream) {
-  if (parts_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
-  record_stream(parts_->device, stream);
+  if (impl_ == nullptr) unwrap(Status::invalid_argument("the shared buffer is empty"));
+  record_stream(impl_->device, stream);
 }
 
 void SharedBuffer::record_stream(Device& device, StreamId stream) {
-  if (parts_ == nullptr) unwrap(Status::invalid_argument("an empty buffer is used by no stream"));
-  const StreamUse use{&device, stream};
-  std::vector<StreamUse>& uses = parts_->uses;
+  if (impl_ == nullptr) unwrap(Status::invalid_argument("the shared buffer is empty"));
+  const DeviceStream use{&device, stream};
+  std::vector<DeviceStream>& uses = impl_->uses;
   if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
 }
 
 bool SharedBuffer::is_exporter_alive() const {
-  if (parts_ == nullptr) unwrap(Status::invalid_argument("an empty buffer has no exporter"));
-  const std::optional<Lease>& lease = parts_->import->lease;
+  if (impl_ == nullptr) unwrap(Status::invalid_argument("the shared buffer is empty"));
+  const std::optional<Lease>& lease = impl_->import->lease;
   return !lease || lease->is_exporter_alive();
 }
 
 void SharedBuffer::reset() noexcept {
-  if (parts_ == nullptr) return;
-  parts_->imports.close(std::move(parts_->import), std::move(parts_->uses));
-  parts_.reset();
+  if (impl_ == nullptr) return;
+  impl_->imports.close(std::move(impl_->import), std::move(impl_->uses));
+  impl_.reset();
 }
 
-// --- base allocations ---------------------------------------------------------------------------
+// Base allocations.
 
-AddressRange Allocator::base_allocation(const Buffer& buffer) const {
+AddressRange AllocatorSharing::base_allocation(const Buffer& buffer) const {
   return base_of(block_of(buffer));
 }
 
-AddressRange Allocator::base_allocation(DeviceAddress address) const {
-  return base_of(parts_->block_at(address));
+AddressRange AllocatorSharing::base_allocation(DeviceAddress address) const {
+  return base_of(block_at(engine_, address));
 }
 
-AddressRange Allocator::base_of(const Block* block) const {
-  const BlockMemory memory = parts_->engine->block_memory(block);
+AddressRange AllocatorSharing::base_of(const Block* block) const {
+  const BlockMemory memory = engine_.block_memory(block);
   const bool is_mapped = memory.origin == BlockMemory::Origin::kExtents ||
                          memory.origin == BlockMemory::Origin::kPaused;
   if (is_mapped) {
     unwrap(Status::invalid_argument(
-        "the block's memory (of the paged engine, or of an expandable segment) is no allocation of "
-        "the device and cannot be shared between processes as one: use Allocator::share with "
-        "expandable_segments_ipc, or engine:classic with expandable_segments:False in the "
-        "processes that share"));
+        "the block's memory is mapped (paged engine or expandable segment) and not part of a "
+        "device allocation: use AllocatorSharing::share with expandable_segments_ipc, or "
+        "engine:classic with expandable_segments:False in the processes that share"));
   }
   return memory.range;
 }
 
-// --- peers --------------------------------------------------------------------------------------
+// Peers.
 
-void Allocator::enable_peer_access(Device& accessor) {
-  const DeviceProperties& own = parts_->device.properties();
+void AllocatorSharing::enable_peer_access(Device& accessor) {
+  const DeviceProperties& own = engine_.device().properties();
   const DeviceProperties& theirs = accessor.properties();
   if (own.backend != theirs.backend) {
     unwrap(Status::invalid_argument(text("a device of back end ", theirs.backend,
-                                         " cannot reach memory of back end ", own.backend)));
+                                         " cannot access memory of back end ", own.backend)));
   }
   unwrap(accessor.enable_peer_access(own.index));
-  unwrap(parts_->engine->add_accessor(theirs.index));
-  unwrap(parts_->imports.add_accessor(theirs.index));
+  unwrap(engine_.add_accessor(theirs.index));
+  unwrap(impl_->imports.add_accessor(theirs.index));
 }
 
-// A plain copy needs access to both ends. The other form needs none, and costs more where there is.
-void Allocator::copy_to(const Allocator& destination, const CopyRequest& copy) {
-  Device& device = parts_->device;
-  const DeviceIndex target = destination.parts_->device.properties().index;
-  const bool has_access = destination.parts_->engine->is_accessor(device.properties().index);
+// A plain copy requires access to both ends but is faster than a peer copy, which requires none.
+void AllocatorSharing::copy_to(const Allocator& destination, const CopyRequest& copy) {
+  Device& device = engine_.device();
+  const DeviceIndex target = destination.device().properties().index;
+  const Engine& target_engine = *AllocatorAccess::impl(destination).engine;
+  const bool has_access = target_engine.is_accessor(device.properties().index);
   unwrap(has_access ? device.copy(copy.to, copy.from, copy.bytes, copy.stream)
                     : device.copy_to_peer(target, copy.to, copy.from, copy.bytes, copy.stream));
 }

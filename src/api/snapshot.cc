@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an allocator remembers and holds, for programs: history on and off, annotations, snapshots.
-#include <map>
+// History and snapshots of the public allocator.
+#include "ashlar/snapshot.h"
 
-#include "api/allocator_parts.h"
+#include "api/allocator_impl.h"
 #include "api/unwrap.h"
 #include "config/snapshot_settings.h"
 #include "format/file_sink.h"
@@ -13,7 +13,8 @@
 namespace ashlar {
 namespace {
 
-// Puts names behind the history's stacks, those that the snapshot uses, and names them anew.
+// Replaces the history's stack ids with indexes into the snapshot's tables, and resolves the stacks
+// that the snapshot uses.
 void resolve_stacks(Snapshot& snapshot, const StackTable& stacks) {
   const Symbols symbols;
   StackTable::Added added;
@@ -29,8 +30,8 @@ void resolve_stacks(Snapshot& snapshot, const StackTable& stacks) {
   }
 }
 
-// Before names are looked up, which takes longest.
-void forget_before(int64_t since_us, Snapshot& snapshot) {
+// Runs before stacks are resolved, which takes longest.
+void drop_entries_before(int64_t since_us, Snapshot& snapshot) {
   const auto is_older = [since_us](const auto& each) { return each.time_us < since_us; };
   for (std::vector<TraceEntry>& trace : snapshot.device_traces) std::erase_if(trace, is_older);
   std::erase_if(snapshot.annotations, is_older);
@@ -38,37 +39,37 @@ void forget_before(int64_t since_us, Snapshot& snapshot) {
 
 }  // namespace
 
-void Allocator::start_history(HistoryOptions options) {
-  unwrap(parts_->engine->history().start(std::move(options)));
+void AllocatorHistory::start(HistoryOptions options) {
+  unwrap(engine_.history().start(std::move(options)));
 }
 
-void Allocator::stop_history() { parts_->engine->history().stop(); }
-bool Allocator::is_history_on() const { return parts_->engine->history().is_on(); }
+void AllocatorHistory::stop() { engine_.history().stop(); }
+bool AllocatorHistory::is_recording() const { return engine_.history().is_on(); }
 
-void Allocator::annotate(std::vector<std::pair<std::string, std::string>> fields) {
-  parts_->engine->history().annotate(parts_->device.properties().index, std::move(fields));
+void AllocatorHistory::annotate(std::vector<std::pair<std::string, std::string>> fields) {
+  engine_.history().annotate(engine_.device().properties().index, std::move(fields));
 }
 
-void Allocator::annotate(DeviceAddress address, const std::string& text) {
-  unwrap(parts_->engine->annotate(address, text));
+void AllocatorHistory::annotate(DeviceAddress address, const std::string& text) {
+  unwrap(engine_.annotate(address, text));
 }
 
 Snapshot Allocator::snapshot(const SnapshotOptions& options) {
   Snapshot snapshot;
-  Engine& engine = *parts_->engine;
+  Engine& engine = *impl_->engine;
   EngineSnapshot held = engine.take_snapshot(options.pool);
   snapshot.segments = std::move(held.segments);
   snapshot.views = std::move(held.views);
   snapshot.extents = std::move(held.extents);
-  const DeviceIndex device = parts_->device.properties().index;
+  const DeviceIndex device = impl_->device.properties().index;
   snapshot.device_traces.resize(device.value() + 1);
   if (options.include_traces) {
     engine.history().read_into(snapshot, device, held.position);
   } else {
     engine.history().convert_times(snapshot.extents);
   }
-  forget_before(options.since_us, snapshot);
-  snapshot.settings = settings_of(parts_->options);
+  drop_entries_before(options.since_us, snapshot);
+  snapshot.settings = settings_of(impl_->options);
   resolve_stacks(snapshot, engine.history().stacks());
   return snapshot;
 }
@@ -80,10 +81,10 @@ void save_snapshot(const Snapshot& snapshot, const std::string& path) {
 }
 
 Region::Region(Allocator& allocator, std::string name)
-    : allocator_(allocator), name_(std::move(name)) {
-  allocator_.annotate({{"name", name_}, {"stage", "START"}});
+    : history_(allocator.history()), name_(std::move(name)) {
+  history_.annotate({{"name", name_}, {"stage", "START"}});
 }
 
-Region::~Region() { allocator_.annotate({{"name", name_}, {"stage", "END"}}); }
+Region::~Region() { history_.annotate({{"name", name_}, {"stage", "END"}}); }
 
 }  // namespace ashlar

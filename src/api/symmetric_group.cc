@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups: joined, measured, met in, left.
+// Groups: join, sub-groups, measurement of thresholds, rendezvous, leave.
 #include <algorithm>
 #include <utility>
 
-#include "api/symmetric_parts.h"
+#include "api/symmetric_impl.h"
 #include "api/unwrap.h"
 #include "base/fork_guard.h"
 #include "base/text.h"
@@ -13,9 +13,8 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kMostMeasuredBytes = 4 * kMiB;
-// Of all ranks together: they may be many.
-constexpr size_t kMostMeasuringBytes = 64 * kMiB;
+constexpr size_t kMaxMeasuredBytes = 4 * kMiB;        // per rank
+constexpr size_t kMaxTotalMeasuredBytes = 64 * kMiB;  // of all ranks together
 
 Status check_options(const GroupOptions& options) {
   if (options.channel_count < 1 || options.channel_count >= kMaxChannels) {
@@ -27,62 +26,58 @@ Status check_options(const GroupOptions& options) {
 
 }  // namespace
 
-// --- Group::Parts -------------------------------------------------------------------------------
-
-Status Group::Parts::state() const {
+Status Group::Impl::state() const {
   if (Status elsewhere = heap->check_here(); !elsewhere.ok()) return elsewhere;
   if (is_left.load(std::memory_order_relaxed))
-    return Status::invalid_argument(text("group ", options.name, " was left already"));
+    return Status::invalid_argument(text("group ", options.name, " was already left"));
   const Failure& failure = *communicator->failure();
   return failure.has_happened() ? failure.reason() : Status();
 }
 
-Status Group::Parts::check_channel(int channel) const {
+Status Group::Impl::check_channel(int channel) const {
   if (channel >= 0 && channel < options.channel_count) return {};
   return Status::invalid_argument(text("channel ", channel, ": expected 0 to ",
                                        options.channel_count - 1,
-                                       "; GroupOptions::channel_count makes more"));
+                                       " (GroupOptions::channel_count)"));
 }
 
-bool Group::Parts::all_direct() const {
+bool Group::Impl::all_direct() const {
   for (int rank = 0; rank < options.world_size; ++rank) {
     if (communicator->peer_access(rank) != PeerAccess::kDirect) return false;
   }
   return true;
 }
 
-Result<int> Group::Parts::global_rank(int rank) const {
+Result<int> Group::Impl::global_rank(int rank) const {
   if (Status wrong = communicator->rank_info().check_rank(rank); !wrong.ok()) return wrong;
   return static_cast<int>(communicator->member(rank));
 }
 
-Status Group::Parts::signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
-                            InFlightWork& keeper) const {
+Status Group::Impl::signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
+                           InFlightWork& in_flight_work) const {
   if (Status wrong = check_channel(what.channel); !wrong.ok()) return wrong;
-  return run(what, timeout, stream, keeper);
+  return run(what, timeout, stream, in_flight_work);
 }
 
-// In memory of its own, which goes afterwards.
-Status Group::Parts::measure(Deadline deadline) {
+// Uses temporary memory.
+Status Group::Impl::measure(Deadline deadline) {
   const auto ranks = static_cast<size_t>(options.world_size);
-  const size_t bytes = std::clamp(kMostMeasuringBytes / ranks, 4 * kKiB, kMostMeasuredBytes);
-  const Result<std::shared_ptr<const PeerTable>> room =
+  const size_t bytes = std::clamp(kMaxTotalMeasuredBytes / ranks, 4 * kKiB, kMaxMeasuredBytes);
+  const Result<std::shared_ptr<const PeerTable>> memory =
       communicator->allocate_internal(bytes, deadline);
-  if (!room.ok()) return room.status();
-  Result<std::optional<Thresholds>> measured = operations->measure(**room, bytes, deadline);
+  if (!memory.ok()) return memory.status();
+  Result<std::optional<Thresholds>> measured = operations->measure(**memory, bytes, deadline);
   if (!measured.ok()) return measured.status();
   if (*measured) thresholds = **std::move(measured);
   return {};
 }
-
-// --- joining and leaving ------------------------------------------------------------------------
 
 Group Group::join(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options) {
   return join_as(heap, std::move(store), options, {});
 }
 
 Group Group::sub_group(const SubGroupOptions& options) const {
-  const Parts& parent = *parts_;
+  const Impl& parent = *impl_;
   unwrap(parent.state());
   GroupOptions own = parent.options;
   own.name = options.name;
@@ -98,8 +93,8 @@ Group Group::sub_group(const SubGroupOptions& options) const {
   }
   if (own.rank < 0) {
     unwrap(Status::invalid_argument(text("rank ", parent.options.rank, " of group ",
-                                         parent.options.name, " is none of the ranks of sub-group ",
-                                         options.name, ": only those call sub_group")));
+                                         parent.options.name, " is not in sub-group ", options.name,
+                                         ": only its ranks may call sub_group")));
   }
   Heap heap(parent.heap);
   return join_as(heap, parent.store, own, members);
@@ -107,7 +102,7 @@ Group Group::sub_group(const SubGroupOptions& options) const {
 
 Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options,
                      const std::vector<uint64_t>& members) {
-  unwrap(heap.parts_->check_here());
+  unwrap(heap.impl_->check_here());
   unwrap(check_options(options));
   const Deadline deadline = unwrap(deadline_of(options.timeout));
   CommunicatorOptions communicator;
@@ -123,125 +118,121 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   communicator.use_fabric = options.use_fabric;
   communicator.transport = options.transport;
 
-  auto parts = make_fork_guarded<Parts>(heap.parts_, std::move(store), options);
-  heap.parts_->prepare();
-  parts->communicator =
-      unwrap(Communicator::join(*heap.parts_->rank_heap, parts->store, communicator, deadline));
-  const OperationsOptions operations{.rank_info = parts->communicator->rank_info(),
+  auto impl = make_fork_guarded<Impl>(heap.impl_, std::move(store), options);
+  heap.impl_->prepare();
+  impl->communicator =
+      unwrap(Communicator::join(*heap.impl_->rank_heap, impl->store, communicator, deadline));
+  const OperationsOptions operations{.rank_info = impl->communicator->rank_info(),
                                      .channel_count = options.channel_count + 1,
-                                     .pads = parts->communicator->pads(),
-                                     .failure = parts->communicator->failure(),
-                                     .spin_policy = parts->communicator->spin_policy()};
-  parts->operations =
-      std::make_unique<CountingOperations>(unwrap(heap.parts_->operations(operations)));
-  if (heap.parts_->device != nullptr) {
+                                     .pads = impl->communicator->pads(),
+                                     .failure = impl->communicator->failure(),
+                                     .spin_policy = impl->communicator->spin_policy()};
+  impl->operations =
+      std::make_unique<CountingOperations>(unwrap(heap.impl_->operations(operations)));
+  if (heap.impl_->device != nullptr) {
     const auto ranks = static_cast<size_t>(options.world_size);
-    parts->tables = std::make_unique<AddressTables>(*heap.parts_->device,
-                                                    *heap.parts_->device_backend, 2 * ranks);
+    impl->tables = std::make_unique<AddressTables>(*heap.impl_->device, *heap.impl_->device_backend,
+                                                   2 * ranks);
   }
-  parts->thresholds.one_shot_bytes = options.one_shot_bytes;
+  impl->thresholds.one_shot_bytes = options.one_shot_bytes;
   if (options.measure_thresholds) {
-    const Status measured = parts->measure(deadline);
-    // What all failed in alike leaves the group whole, and all leave it.
-    if (!measured.ok()) (void)parts->communicator->leave(deadline).ok();
+    const Status measured = impl->measure(deadline);
+    // All ranks fail alike, so the group is intact and can be left.
+    if (!measured.ok()) (void)impl->communicator->leave(deadline).ok();
     unwrap(measured);
   }
-  return Group(std::move(parts));
+  return Group(std::move(impl));
 }
 
 void Group::leave(Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
-  unwrap(parts_->heap->check_here());
-  if (parts_->is_left.exchange(true, std::memory_order_relaxed)) {
-    unwrap(Status::invalid_argument(text("group ", parts_->options.name, " was left already")));
+  unwrap(impl_->heap->check_here());
+  if (impl_->is_left.exchange(true, std::memory_order_relaxed)) {
+    unwrap(Status::invalid_argument(text("group ", impl_->options.name, " was already left")));
   }
-  unwrap(parts_->communicator->leave(deadline));
+  unwrap(impl_->communicator->leave(deadline));
 }
 
-Group::Group(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Group::Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Group::Group(Group&& other) noexcept = default;
 Group& Group::operator=(Group&& other) noexcept = default;
 Group::~Group() = default;
 
-// --- asking -------------------------------------------------------------------------------------
-
-const std::string& Group::name() const { return parts_->options.name; }
-int Group::rank() const { return parts_->options.rank; }
-int Group::world_size() const { return parts_->options.world_size; }
-int Group::channel_count() const { return parts_->options.channel_count; }
+const std::string& Group::name() const { return impl_->options.name; }
+int Group::rank() const { return impl_->options.rank; }
+int Group::world_size() const { return impl_->options.world_size; }
+int Group::channel_count() const { return impl_->options.channel_count; }
 
 PeerAccess Group::peer_access(int rank) const {
-  unwrap(parts_->communicator->rank_info().check_rank(rank));
-  return parts_->communicator->peer_access(rank);
+  unwrap(impl_->communicator->rank_info().check_rank(rank));
+  return impl_->communicator->peer_access(rank);
 }
 
-bool Group::all_direct() const { return parts_->all_direct(); }
+bool Group::all_direct() const { return impl_->all_direct(); }
 
-int Group::global_rank(int rank) const { return unwrap(parts_->global_rank(rank)); }
+int Group::global_rank(int rank) const { return unwrap(impl_->global_rank(rank)); }
 
 GroupStats Group::stats() const {
-  GroupStats use;
+  GroupStats stats;
   for (size_t kind = 0; kind < CountingOperations::kKindCount; ++kind) {
-    const CountingOperations::Count line = parts_->operations->count(kind);
+    const CountingOperations::Count line = impl_->operations->count(kind);
     if (line.count == 0) continue;
-    use.operations.push_back({CountingOperations::name(kind), line.count, line.bytes});
+    stats.operations.push_back({CountingOperations::name(kind), line.count, line.bytes});
   }
-  const std::array<PhaseTimes::Total, kPhaseCount> phases = parts_->communicator->times().totals();
+  const std::array<PhaseTimes::Total, kPhaseCount> phases = impl_->communicator->times().totals();
   for (size_t phase = 0; phase < kPhaseCount; ++phase) {
     if (phases[phase].count == 0) continue;
-    use.phases.push_back(
+    stats.phases.push_back(
         {symm::name(static_cast<Phase>(phase)), phases[phase].count, phases[phase].time});
   }
-  return use;
+  return stats;
 }
 
 std::string GroupStats::to_string() const {
-  std::string words;
+  std::string lines;
   for (const Operation& each : operations) {
-    words += text(each.name, ": ", each.count, each.count == 1 ? " call" : " calls");
-    words += each.bytes == 0 ? "\n" : text(", ", each.bytes, " bytes\n");
+    lines += text(each.name, ": ", each.count, each.count == 1 ? " call" : " calls");
+    lines += each.bytes == 0 ? "\n" : text(", ", each.bytes, " bytes\n");
   }
   for (const Phase& each : phases) {
     const auto time = std::chrono::duration_cast<std::chrono::microseconds>(each.time);
-    words += text(each.name, ": ", each.count, each.count == 1 ? " time, " : " times, ",
+    lines += text(each.name, ": ", each.count, each.count == 1 ? " time, " : " times, ",
                   time.count(), " us\n");
   }
-  return words;
+  return lines;
 }
 
 Status Group::failure() const {
-  if (Status elsewhere = parts_->heap->check_here(); !elsewhere.ok()) return elsewhere;
-  return parts_->communicator->failure()->reason();
+  if (Status elsewhere = impl_->heap->check_here(); !elsewhere.ok()) return elsewhere;
+  return impl_->communicator->failure()->reason();
 }
 
-size_t Group::one_shot_bytes() const { return parts_->thresholds.one_shot_bytes; }
-std::string Group::thresholds() const { return parts_->thresholds.to_string(); }
-
-// --- meeting ------------------------------------------------------------------------------------
+size_t Group::one_shot_bytes() const { return impl_->thresholds.one_shot_bytes; }
+std::string Group::thresholds() const { return impl_->thresholds.to_string(); }
 
 void Group::barrier(int channel, Timeout timeout, std::optional<StreamId> stream) {
   const Signal all{.kind = Signal::Kind::kBarrier, .rank = 0, .channel = channel, .value = 0};
-  unwrap(parts_->signal(all, timeout, stream, parts_->in_flight));
+  unwrap(impl_->signal(all, timeout, stream, impl_->in_flight));
 }
 
 void Group::finish(StreamId stream) {
-  unwrap(parts_->heap->check_here());
-  unwrap(parts_->operations->finish(stream));
+  unwrap(impl_->heap->check_here());
+  unwrap(impl_->operations->finish(stream));
 }
 
 Handle Group::rendezvous(const void* address, Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
-  unwrap(parts_->state());
-  PeerHandle met = unwrap(parts_->communicator->rendezvous(address, deadline));
-  auto made = make_fork_guarded<Handle::Parts>(parts_, std::move(met));
-  const PeerTable& peers = made->peers.peers();
-  made->buffers = peers.buffers();
-  for (int rank = 0; rank < world_size(); ++rank) made->pads.push_back(peers.pad(rank));
-  return Handle(std::move(made));
+  unwrap(impl_->state());
+  PeerHandle peer_handle = unwrap(impl_->communicator->rendezvous(address, deadline));
+  auto handle = make_fork_guarded<Handle::Impl>(impl_, std::move(peer_handle));
+  const PeerTable& peers = handle->peers.peers();
+  handle->buffers = peers.buffers();
+  for (int rank = 0; rank < world_size(); ++rank) handle->pads.push_back(peers.pad(rank));
+  return Handle(std::move(handle));
 }
 
-Handle Group::rendezvous(const Buffer& buffer, Timeout timeout) {
-  if (!buffer) unwrap(Status::invalid_argument("an empty buffer has no memory to meet for"));
+Handle Group::rendezvous(const SymmetricBuffer& buffer, Timeout timeout) {
+  if (!buffer) unwrap(Status::invalid_argument("rendezvous of an empty buffer"));
   return rendezvous(static_cast<const void*>(buffer.data()), timeout);
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heaps, pools and their buffers, and the part that all heaps of a process share.
+// Heaps, pools and their buffers, and the state that heaps of one process share.
 #include <pthread.h>
 
 #include <map>
 #include <utility>
 
-#include "api/symmetric_parts.h"
+#include "api/symmetric_impl.h"
 #include "api/unwrap.h"
 #include "base/fork_guard.h"
 #include "base/text.h"
@@ -23,26 +23,27 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kMostPoolNameBytes = 256;
+constexpr size_t kMaxPoolNameBytes = 256;
 
-// Ranks that are threads of one process find each other's memory through what they share. Heaps
-// that want other times of life, or other machines, share nothing, and meet as if they were
+// Shares one Process between all heaps with the same options, so that ranks that are threads of one
+// process find each other's memory. Heaps with other options share nothing and behave like separate
 // processes.
-class Processes {
+class ProcessRegistry {
  public:
-  static Processes& all() {
-    // On purpose without an owner: a process may fork until its very end.
-    static Processes* const only = [] {
-      // Whoever forks waits until nobody has the lock, which nobody could let go of in the child.
-      // Without memory for the handlers, that is left to luck.
-      static_cast<void>(::pthread_atfork([] { all().before_fork(); }, [] { all().after_fork(); },
-                                         [] { all().after_fork(); }));
-      return std::make_unique<Processes>().release();
+  static ProcessRegistry& instance() {
+    // Never destroyed: a process may fork until it exits.
+    static ProcessRegistry* const only = [] {
+      // A fork waits for the mutex, so that the child never inherits it locked. If the handlers
+      // cannot be registered, a concurrent fork may deadlock the child.
+      static_cast<void>(::pthread_atfork([] { instance().before_fork(); },
+                                         [] { instance().after_fork(); },
+                                         [] { instance().after_fork(); }));
+      return std::make_unique<ProcessRegistry>().release();
     }();
     return *only;
   }
 
-  Result<std::shared_ptr<Process>> with(const ProcessOptions& options) ASHLAR_EXCLUDES(mutex_) {
+  Result<std::shared_ptr<Process>> get(const ProcessOptions& options) ASHLAR_EXCLUDES(mutex_) {
     const Key key{options.heartbeat, options.lease, options.machine};
     MutexLock lock(mutex_);
     std::erase_if(running_, [](const auto& each) { return each.second.expired(); });
@@ -72,38 +73,36 @@ class Processes {
 Result<Deadline> deadline_of(Timeout timeout) {
   if (timeout.count() >= 0) return Deadline::of_timeout(timeout);
   return Status::invalid_argument(
-      text("a timeout of ", timeout.count(), " ms: expected 0, which is for ever, or more"));
+      text("timeout of ", timeout.count(), " ms: expected 0 (no timeout) or more"));
 }
 
-// --- Heap ---------------------------------------------------------------------------------------
-
-Heap::Heap(const HeapOptions& options) : parts_(make_fork_guarded<Parts>()) {
+Heap::Heap(const HeapOptions& options) : impl_(make_fork_guarded<Impl>()) {
   if (options.heartbeat.count() < 1) {
     unwrap(Status::invalid_argument(
-        text("a heartbeat every ", options.heartbeat.count(), " ms: expected 1 or more")));
+        text("heartbeat of ", options.heartbeat.count(), " ms: expected 1 or more")));
   }
-  parts_->process = unwrap(Processes::all().with(
+  impl_->process = unwrap(ProcessRegistry::instance().get(
       {.heartbeat = options.heartbeat, .lease = options.lease, .machine = options.machine}));
   const RankHeap::Options rank_heap{.pad_bytes = options.pad_bytes};
   if (options.device != nullptr) {
-    parts_->device = options.device;
+    impl_->device = options.device;
     std::unique_ptr<MulticastDriver> multicast;
     if (dynamic_cast<sim::SimDevice*>(options.device) != nullptr) {
       multicast = std::make_unique<SimMulticast>(*options.device);
-    } else if (gpu::GpuDevice* cuda = parts_->cuda_device()) {
+    } else if (gpu::GpuDevice* cuda = impl_->cuda_device()) {
       multicast = std::make_unique<CudaMulticast>(*cuda);
     }
-    parts_->device_backend = unwrap(DeviceBackend::over(*options.device, std::move(multicast)));
-    parts_->rank_heap =
-        std::make_unique<RankHeap>(*parts_->process, *parts_->device_backend, rank_heap);
+    impl_->device_backend = unwrap(DeviceBackend::over(*options.device, std::move(multicast)));
+    impl_->rank_heap =
+        std::make_unique<RankHeap>(*impl_->process, *impl_->device_backend, rank_heap);
     return;
   }
-  BackendRegistry& backends = parts_->process->backends();
+  BackendRegistry& backends = impl_->process->backends();
   unwrap(backends.select(options.backend));
-  parts_->rank_heap = std::make_unique<RankHeap>(*parts_->process, backends.activate(), rank_heap);
+  impl_->rank_heap = std::make_unique<RankHeap>(*impl_->process, backends.activate(), rank_heap);
 }
 
-Result<std::unique_ptr<Operations>> Heap::Parts::operations(const OperationsOptions& options) {
+Result<std::unique_ptr<Operations>> Heap::Impl::operations(const OperationsOptions& options) {
   if (device == nullptr) return HostOperations::make(options);
   if (auto* simulated = dynamic_cast<sim::SimDevice*>(device)) {
     return SimOperations::make(*simulated, options);
@@ -119,53 +118,51 @@ Result<std::unique_ptr<Operations>> Heap::Parts::operations(const OperationsOpti
   return CudaOperations::make({*cuda_kernels, *device_backend}, options);
 }
 
-void Heap::Parts::prepare() {
+void Heap::Impl::prepare() {
   if (gpu::GpuDevice* cuda = cuda_device()) (void)load_kernels(*cuda).ok();
 }
 
-gpu::GpuDevice* Heap::Parts::cuda_device() const {
+gpu::GpuDevice* Heap::Impl::cuda_device() const {
   auto* vendors = dynamic_cast<gpu::GpuDevice*>(device);
   return vendors != nullptr && vendors->properties().backend == "cuda" ? vendors : nullptr;
 }
 
-// With the first group: who only allocates does not wait for it.
-Status Heap::Parts::load_kernels(gpu::GpuDevice& cuda) {
+// Called for the first group, so that programs that only allocate do not wait for it.
+Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
   MutexLock lock(mutex);
   if (cuda_kernels != nullptr) return {};
   const FailuresBefore before;
   Result<std::unique_ptr<CudaKernels>> loaded = CudaKernels::load(cuda);
   if (!loaded.ok()) {
-    before.restore();  // who needs kernels is told why there are none
+    before.restore();  // not an error yet: operations that need kernels report it
     return loaded.status();
   }
   cuda_kernels = *std::move(loaded);
   return {};
 }
 
-// Pools count their segments under names that no group can have.
-Buffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
-  unwrap(parts_->check_here());
+// Checks the group name: pools allocate their segments under names that no group can have.
+SymmetricBuffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
+  unwrap(impl_->check_here());
   if (!options.group.empty()) unwrap(check_name("group", options.group));
   const AllocationOptions allocation{.group = options.group,
                                      .persistent_id = options.persistent_id};
-  return Buffer(parts_, unwrap(parts_->rank_heap->allocate(bytes, allocation)), bytes);
+  return SymmetricBuffer(impl_, unwrap(impl_->rank_heap->allocate(bytes, allocation)), bytes);
 }
 
 size_t Heap::live_count() const {
-  unwrap(parts_->check_here());
-  return parts_->rank_heap->live_count();
+  unwrap(impl_->check_here());
+  return impl_->rank_heap->live_count();
 }
 
-std::vector<std::string> Heap::backends() const { return parts_->process->backends().names(); }
+std::vector<std::string> Heap::backends() const { return impl_->process->backends().names(); }
 
-// --- Buffer -------------------------------------------------------------------------------------
-
-Buffer::Buffer(Buffer&& other) noexcept
+SymmetricBuffer::SymmetricBuffer(SymmetricBuffer&& other) noexcept
     : origin_(std::move(other.origin_)),
       data_(std::exchange(other.data_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)) {}
 
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
+SymmetricBuffer& SymmetricBuffer::operator=(SymmetricBuffer&& other) noexcept {
   if (this == &other) return *this;
   reset();
   origin_ = std::move(other.origin_);
@@ -174,68 +171,66 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 
-void Buffer::reset() noexcept {
-  if (data_ != nullptr) origin_->take_back(data_);
+void SymmetricBuffer::reset() noexcept {
+  if (data_ != nullptr) origin_->free(data_);
   origin_.reset();
   data_ = nullptr;
   bytes_ = 0;
 }
 
-// It is the beginning of a live block, which is all that free asks for; and so below. The copy that
-// a forked child has is not its to free.
-void Heap::Parts::take_back(std::byte* data) noexcept {
+// Cannot fail, here and below: `data` is the start of a live block. In the child of a fork, the
+// buffer belongs to the parent.
+void Heap::Impl::free(std::byte* data) noexcept {
   if (check_here().ok()) (void)rank_heap->free(data).ok();
 }
 
-// --- Pool ---------------------------------------------------------------------------------------
-
-Pool::Parts::Parts(std::shared_ptr<Heap::Parts> of_heap, const PoolOptions& options)
+SymmetricPool::Impl::Impl(std::shared_ptr<Heap::Impl> of_heap, const SymmetricPoolOptions& options)
     : heap(std::move(of_heap)),
       name(options.name),
       pool(*heap->rank_heap, {.name = options.name, .segment_bytes = options.segment_bytes}) {}
 
-Pool::Parts::~Parts() {
+SymmetricPool::Impl::~Impl() {
   MutexLock lock(heap->mutex);
   heap->pool_names.erase(name);
 }
 
-void Pool::Parts::take_back(std::byte* data) noexcept {
+void SymmetricPool::Impl::free(std::byte* data) noexcept {
   if (heap->check_here().ok()) (void)pool.free(data).ok();
 }
 
-Pool::Pool(const Heap& heap, const PoolOptions& options) {
-  unwrap(heap.parts_->check_here());
-  if (options.name.empty() || options.name.size() > kMostPoolNameBytes) {
-    unwrap(Status::invalid_argument(text("a pool's name of ", options.name.size(),
-                                         " bytes: expected 1 to ", kMostPoolNameBytes)));
+SymmetricPool::SymmetricPool(const Heap& heap, const SymmetricPoolOptions& options) {
+  unwrap(heap.impl_->check_here());
+  if (options.name.empty() || options.name.size() > kMaxPoolNameBytes) {
+    unwrap(Status::invalid_argument(
+        text("pool name of ", options.name.size(), " bytes: expected 1 to ", kMaxPoolNameBytes)));
   }
   if (options.segment_bytes == 0 || options.segment_bytes > kMaxBlockBytes) {
     unwrap(Status::invalid_argument(
         text("segments of ", options.segment_bytes, " bytes: expected 1 to ", kMaxBlockBytes)));
   }
   {
-    MutexLock lock(heap.parts_->mutex);
-    if (!heap.parts_->pool_names.insert(options.name).second) {
+    MutexLock lock(heap.impl_->mutex);
+    if (!heap.impl_->pool_names.insert(options.name).second) {
       unwrap(Status::invalid_argument(
-          text("this heap has a pool called ", options.name, ": give this one another name")));
+          text("the heap already has a pool called ", options.name, ": choose another name")));
     }
   }
-  parts_ = make_fork_guarded<Parts>(heap.parts_, options);
+  impl_ = make_fork_guarded<Impl>(heap.impl_, options);
 }
 
-Buffer Pool::allocate(size_t bytes) {
-  unwrap(parts_->heap->check_here());
-  return Buffer(parts_, unwrap(parts_->pool.allocate(bytes)), bytes);
+SymmetricBuffer SymmetricPool::allocate(size_t bytes) {
+  unwrap(impl_->heap->check_here());
+  return SymmetricBuffer(impl_, unwrap(impl_->pool.allocate(bytes)), bytes);
 }
 
-void Pool::trim() {
-  unwrap(parts_->heap->check_here());
-  parts_->pool.trim();
+void SymmetricPool::trim() {
+  unwrap(impl_->heap->check_here());
+  impl_->pool.trim();
 }
 
-PoolStats Pool::stats() const {
-  unwrap(parts_->heap->check_here());
-  const SegmentPool::Stats use = parts_->pool.stats();
+SymmetricPoolStats SymmetricPool::stats() const {
+  unwrap(impl_->heap->check_here());
+  const SegmentPool::Stats use = impl_->pool.stats();
   return {.segment_count = use.segment_count,
           .segment_bytes = use.segment_bytes,
           .used_bytes = use.used_bytes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where a Status becomes an exception.
+// Turns the errors of internal functions into exceptions, at the edge of the public API.
 #pragma once
 
 #include <utility>
@@ -9,15 +9,11 @@
 
 namespace ashlar {
 
-[[noreturn]] void throw_failure(Status status);
-
-inline void unwrap(Status status) {
-  if (!status.ok()) throw_failure(std::move(status));
-}
+inline void unwrap(Status status) { throw_if_error(std::move(status)); }
 
 template <typename T>
 T unwrap(Result<T> result) {
-  if (!result.ok()) throw_failure(result.status());
+  if (!result.ok()) throw_status(result.status());
   return *std::move(result);
 }
 

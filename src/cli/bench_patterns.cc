@@ -227,7 +227,7 @@ struct Subject {
     sim::Options options;
     options.device_count = 1;
     options.backing = sim::Backing::kBookkeeping;
-    Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::create(options);
+    Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::try_create(options);
     if (!machine.ok()) return machine.status();
     Subject subject;
     subject.machine = *std::move(machine);
@@ -283,10 +283,10 @@ Sample time_holes(const BufferUser& user, size_t holes, size_t count) {
 Sample time_history(const BufferUser& user, size_t bytes, size_t count) {
   HistoryOptions options;
   options.max_entries = 4096;
-  user.allocator.start_history(options);
+  user.allocator.history().start(options);
   time_pairs(user, bytes, options.max_entries);
   const Sample sample = time_pairs(user, bytes, count);
-  user.allocator.stop_history();
+  user.allocator.history().stop();
   return sample;
 }
 

@@ -141,7 +141,7 @@ Result<EngineRun> run_under(const Contestant& contestant, const TrainingLoad& lo
   options.device_count = 1;
   options.backing = sim::Backing::kBookkeeping;
   options.seed = load.seed;
-  Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::create(options);
+  Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::try_create(options);
   if (!machine.ok()) return machine.status();
   Device& device = (*machine)->device(kOnly);
   std::array<StreamId, 2> streams;

@@ -91,7 +91,7 @@ class Workload {
 }  // namespace
 
 Result<WorkloadRecord> run_workload(const sim::Options& options) {
-  Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::create(options);
+  Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::try_create(options);
   if (!machine.ok()) return machine.status();
   return Workload(*std::move(machine), options.granularity_bytes).run();
 }
@@ -233,18 +233,18 @@ Status Workload::queue_writers() {
 }
 
 Status Workload::queue_writer(Lane lane, size_t extent, const std::string& piece) {
-  return machine_->launch(kFirst, stream(lane),
-                          [this, lane, extent, piece](const sim::DeviceMemory& memory) {
-                            Status status = write_extent(memory, extent);
-                            log_.note(lane, piece);
-                            return status;
-                          });
+  return machine_->try_launch(kFirst, stream(lane),
+                              [this, lane, extent, piece](const sim::DeviceMemory& memory) {
+                                Status status = write_extent(memory, extent);
+                                log_.note(lane, piece);
+                                return status;
+                              });
 }
 
 Status Workload::write_extent(const sim::DeviceMemory& memory, size_t extent) {
   const size_t count = extent_bytes_ / sizeof(uint32_t);
   Result<std::span<uint32_t>> numbers =
-      memory.view<uint32_t>(view_ + extent * extent_bytes_, count);
+      memory.try_view<uint32_t>(view_ + extent * extent_bytes_, count);
   if (!numbers.ok()) return numbers.status();
   for (size_t i = 0; i < count; ++i) (*numbers)[i] = number_at(extent * count + i);
   return Status();
@@ -255,7 +255,7 @@ Status Workload::queue_join() {
   for (Lane lane : {Lane::kLeft, Lane::kRight}) {
     if (Status status = first().wait_event(join, done(lane)); !status.ok()) return status;
   }
-  Status added = machine_->launch(
+  Status added = machine_->try_launch(
       kFirst, join, [this](const sim::DeviceMemory& memory) { return add_one(memory); });
   if (!added.ok()) return added;
   Status copied = first().copy_to_peer(kSecond, numbers_, view_, total_bytes(), join);
@@ -269,7 +269,7 @@ Status Workload::queue_join() {
 
 Status Workload::add_one(const sim::DeviceMemory& memory) {
   writers_seen_by_join_ = log_.count({Lane::kLeft, Lane::kRight});
-  Result<std::span<uint32_t>> numbers = memory.view<uint32_t>(alias_, number_count());
+  Result<std::span<uint32_t>> numbers = memory.try_view<uint32_t>(alias_, number_count());
   if (!numbers.ok()) return numbers.status();
   for (uint32_t& number : *numbers) ++number;
   log_.note(Lane::kJoin, "A");
@@ -293,8 +293,8 @@ Status Workload::queue_reduce() {
   if (status.ok()) status = note("Z");
   if (status.ok()) status = second().wait_event(reduce, done(Lane::kJoin));
   if (status.ok()) {
-    status = machine_->launch(kSecond, reduce,
-                              [this](const sim::DeviceMemory& memory) { return add_up(memory); });
+    status = machine_->try_launch(
+        kSecond, reduce, [this](const sim::DeviceMemory& memory) { return add_up(memory); });
   }
   if (status.ok()) status = second().copy_to_host(host_sum_, sum_, sizeof(uint64_t), reduce);
   if (status.ok()) status = note("H");
@@ -308,9 +308,9 @@ Status Workload::queue_reduce() {
 
 Status Workload::add_up(const sim::DeviceMemory& memory) {
   joins_seen_by_reduce_ = log_.count({Lane::kJoin});
-  Result<std::span<uint32_t>> numbers = memory.view<uint32_t>(numbers_, number_count());
+  Result<std::span<uint32_t>> numbers = memory.try_view<uint32_t>(numbers_, number_count());
   if (!numbers.ok()) return numbers.status();
-  Result<std::span<uint64_t>> sum = memory.view<uint64_t>(sum_, 1);
+  Result<std::span<uint64_t>> sum = memory.try_view<uint64_t>(sum_, 1);
   if (!sum.ok()) return sum.status();
   for (size_t i = 0; i < numbers->size(); ++i) sum->front() += (*numbers)[i] * weight_at(i);
   log_.note(Lane::kReduce, "S");

@@ -91,7 +91,7 @@ class MeetingFolder {
   const std::string& path() const { return path_; }
   // What shmem_global_exit was called with; none: it was not.
   std::optional<int> exit_status() const {
-    const Result<std::shared_ptr<symm::Store>> store = symm::open_file_store(path_);
+    const Result<std::shared_ptr<symm::Store>> store = symm::try_open_file_store(path_);
     if (!store.ok()) return std::nullopt;
     return shmem_exit_status(**store, kJob, Deadline::after(kGrace));
   }

@@ -45,7 +45,7 @@ int turns_for(size_t bytes) {
 Result<std::shared_ptr<symm::Transport>> open_transport(const SymmBenchEffort& effort) {
   if (effort.way == SymmBenchWay::kSharedMemory) return std::shared_ptr<symm::Transport>();
 #if ASHLAR_HAS_UCX
-  return symm::open_ucx_transport({.transports = effort.ucx_transports, .devices = {}});
+  return symm::try_open_ucx_transport({.transports = effort.ucx_transports, .devices = {}});
 #else
   return Status::unsupported(
       "--transport ucx: this tool was built without UCX: install libucx-dev and build again");
@@ -64,7 +64,7 @@ class RankBench {
   RankBench(const std::string& folder, int rank, const SymmBenchEffort& effort)
       : effort_(effort),
         heap_(heap_of(rank, effort.way)),
-        group_(symm::Group::join(heap_, unwrap(symm::open_file_store(folder)),
+        group_(symm::Group::join(heap_, unwrap(symm::try_open_file_store(folder)),
                                  {.rank = rank,
                                   .world_size = effort.ranks,
                                   .name = "bench",
@@ -137,7 +137,7 @@ class RankBench {
   const SymmBenchEffort effort_;
   symm::Heap heap_;
   symm::Group group_;
-  symm::Buffer buffer_;
+  symm::SymmetricBuffer buffer_;
   symm::Handle handle_;
   std::vector<std::byte> own_;
   std::vector<std::byte> copy_;

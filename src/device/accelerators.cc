@@ -57,11 +57,11 @@ class Accelerators final : public DeviceSet {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceSet>> open_accelerators(const AcceleratorOptions& options) {
+Result<std::unique_ptr<DeviceSet>> try_open_accelerators(const AcceleratorOptions& options) {
   Sets sets;
   std::string reasons;
-  std::array<Result<std::unique_ptr<DeviceSet>>, 2> all = {open_cuda(options.cuda),
-                                                           open_hip(options.hip)};
+  std::array<Result<std::unique_ptr<DeviceSet>>, 2> all = {try_open_cuda(options.cuda),
+                                                           try_open_hip(options.hip)};
   for (Result<std::unique_ptr<DeviceSet>>& opened : all) {
     if (opened.ok()) {
       sets.push_back(*std::move(opened));
@@ -73,7 +73,7 @@ Result<std::unique_ptr<DeviceSet>> open_accelerators(const AcceleratorOptions& o
   return std::unique_ptr<DeviceSet>(std::make_unique<Accelerators>(std::move(sets)));
 }
 
-Result<DeviceIndex> accelerator_named(std::string_view name) {
+Result<DeviceIndex> try_parse_accelerator(std::string_view name) {
   const auto refuse = [&] {
     return Status::invalid_argument(text("\"", name, "\" names no accelerator (expected ",
                                          kPublicName, " or ", kPublicName, ":0, ", kPublicName,

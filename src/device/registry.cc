@@ -77,14 +77,16 @@ class SimDevices final : public DeviceSet {
 };
 
 OpenedDevices open_sim(const BackendOptions& options) {
-  Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::create(options.sim);
+  Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::try_create(options.sim);
   if (!machine.ok()) return machine.status();
   return std::unique_ptr<DeviceSet>(std::make_unique<SimDevices>(*std::move(machine)));
 }
 
-OpenedDevices open_cuda_devices(const BackendOptions& options) { return open_cuda(options.cuda); }
+OpenedDevices open_cuda_devices(const BackendOptions& options) {
+  return try_open_cuda(options.cuda);
+}
 
-OpenedDevices open_hip_devices(const BackendOptions& options) { return open_hip(options.hip); }
+OpenedDevices open_hip_devices(const BackendOptions& options) { return try_open_hip(options.hip); }
 
 }  // namespace
 }  // namespace ashlar

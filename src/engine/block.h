@@ -34,7 +34,7 @@ struct Block {
   size_t bytes = 0;
   size_t requested_bytes = 0;  // as passed to allocate; 0 unless active
   StreamId stream;
-  std::vector<StreamUse> uses;  // other streams, declared by record_stream
+  std::vector<DeviceStream> uses;  // other streams, declared by record_stream
 
   DeviceAddress end() const { return address + bytes; }
   bool is_allocated() const { return state == BlockState::kAllocated; }

@@ -16,10 +16,8 @@
 #include <vector>
 
 #include "ashlar/checkpoint.h"
-#include "ashlar/expandable_use.h"
-#include "ashlar/oom_notice.h"
+#include "ashlar/hooks.h"
 #include "ashlar/pool.h"
-#include "ashlar/remap.h"
 #include "ashlar/snapshot.h"
 #include "ashlar/stats.h"
 #include "ashlar/status.h"
@@ -94,7 +92,7 @@ class Engine {
   virtual void free_quietly(Block* block, StackId stack = {}) = 0;
   // Declares that work queued so far on `use` also accesses the block, so that the block is not
   // reused before that work finishes. Not needed for the block's own stream.
-  virtual Status record_stream(Block* block, const StreamUse& use) = 0;
+  virtual Status record_stream(Block* block, const DeviceStream& use) = 0;
 
   // Sharing and peer access.
   //
@@ -192,7 +190,7 @@ class Engine {
   // The largest block that can be allocated without calling the device, given the right stream and
   // pool. 0 if nothing is cached.
   virtual size_t largest_cached_bytes() const = 0;
-  virtual std::vector<ExpandableUse> expandable_segments() const = 0;
+  virtual std::vector<ExpandableSegmentStats> expandable_segments() const = 0;
 
   // Hooks.
   virtual void add_tracker(TraceTracker tracker) = 0;

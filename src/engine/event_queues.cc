@@ -18,7 +18,7 @@ EventQueues::~EventQueues() {
 
 Status EventQueues::add(Block* block) {
   while (!block->uses.empty()) {
-    const StreamUse use = block->uses.back();
+    const DeviceStream use = block->uses.back();
     Result<EventId> event = acquire_event(*use.device);
     if (!event.ok()) return event.status();
     if (Status recorded = use.device->record_event(*event, use.stream); !recorded.ok()) {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ashlar/oom_notice.h"
+#include "ashlar/hooks.h"
 #include "ashlar/trace.h"
 #include "base/mutex.h"
 #include "engine/block.h"

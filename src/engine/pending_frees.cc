@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-void PendingFrees::record_use(Block* block, const StreamUse& use) {
+void PendingFrees::record_use(Block* block, const DeviceStream& use) {
   if (use.device == &device_ && use.stream == block->stream) return;
   const bool is_new = std::find(block->uses.begin(), block->uses.end(), use) == block->uses.end();
   if (is_new) block->uses.push_back(use);
@@ -74,7 +74,7 @@ Status PendingFrees::capture_ended() {
   return {};
 }
 
-bool PendingFrees::is_capturing(const StreamUse& use) const {
+bool PendingFrees::is_capturing(const DeviceStream& use) const {
   // capture_count_ covers this device only.
   if (capture_count_ == 0 && use.device == &device_) return false;
   // If the device cannot tell, assume a capture.
@@ -83,14 +83,14 @@ bool PendingFrees::is_capturing(const StreamUse& use) const {
   return !state.ok() || state->status != CaptureStatus::kNone;
 }
 
-bool PendingFrees::is_waitable(const StreamUse& use) const {
+bool PendingFrees::is_waitable(const DeviceStream& use) const {
   if (capture_count_ == 0 && use.device == &device_) return true;
   const Result<CaptureState> state = capture_state(use);
   if (state.status().is(StatusKind::kInvalidArgument)) return use.device != &device_;  // destroyed
   return state.ok() && state->status == CaptureStatus::kNone;
 }
 
-Status PendingFrees::wait_for_stream(const StreamUse& use) const {
+Status PendingFrees::wait_for_stream(const DeviceStream& use) const {
   if (capture_count_ == 0 || use.device != &device_) return wait_for(use);
   Status waited = use.device->synchronize_stream(use.stream);
   if (!waited.is(StatusKind::kInvalidArgument)) return waited;
@@ -102,18 +102,18 @@ Status PendingFrees::wait_for_stream(const StreamUse& use) const {
 
 bool PendingFrees::involves_capture(const Block& block) const {
   bool involved = is_capturing({&device_, block.stream});
-  for (const StreamUse& use : block.uses) involved = involved || is_capturing(use);
+  for (const DeviceStream& use : block.uses) involved = involved || is_capturing(use);
   return involved;
 }
 
 // The last nodes so far of every stream that uses the block. Empty if a stream is not part of the
 // capture, because then the graph proves nothing.
 std::vector<NodeId> PendingFrees::free_markers(const Block& block) const {
-  std::vector<StreamUse> streams = block.uses;
+  std::vector<DeviceStream> streams = block.uses;
   streams.push_back({&device_, block.stream});
   std::vector<NodeId> markers;
   GraphId graph;
-  for (const StreamUse& use : streams) {
+  for (const DeviceStream& use : streams) {
     const Result<CaptureState> state = use.device->capture_state(use.stream);
     const bool active = state.ok() && state->status == CaptureStatus::kActive;
     if (!active || (graph != GraphId() && state->graph != graph)) return {};
@@ -164,8 +164,8 @@ const std::unordered_set<NodeId>& PendingFrees::ancestors_of(StreamId stream,
 void PendingFrees::drop_captured_uses(Block* block) {
   const auto captured = capture_uses_.find(block);
   if (captured == capture_uses_.end()) return;
-  std::erase_if(block->uses, [&](const StreamUse& use) {
-    const std::vector<StreamUse>& uses = captured->second;
+  std::erase_if(block->uses, [&](const DeviceStream& use) {
+    const std::vector<DeviceStream>& uses = captured->second;
     return std::find(uses.begin(), uses.end(), use) != uses.end();
   });
   capture_uses_.erase(captured);

@@ -24,7 +24,7 @@ class PendingFrees {
       : device_(device), reuse_within_captures_(reuse_within_captures) {}
 
   // Declares that another stream uses an allocated block.
-  void record_use(Block* block, const StreamUse& use);
+  void record_use(Block* block, const DeviceStream& use);
   // Adds a freed block. REQUIRES: block->uses is not empty. If the device fails, the free is
   // deferred and retried by the next collection.
   Status add(Block* block);
@@ -49,12 +49,12 @@ class PendingFrees {
   void capture_began() { ++capture_count_; }
   Status capture_ended();
   int capture_count() const { return capture_count_; }
-  bool is_capturing(const StreamUse& use) const;
+  bool is_capturing(const DeviceStream& use) const;
   // Whether waiting for the stream breaks no capture. A destroyed stream can only be waited for by
   // synchronizing its whole device.
-  bool is_waitable(const StreamUse& use) const;
+  bool is_waitable(const DeviceStream& use) const;
   // REQUIRES: waitable. kDeviceFault: the stream was destroyed meanwhile; retry after the capture.
-  Status wait_for_stream(const StreamUse& use) const;
+  Status wait_for_stream(const DeviceStream& use) const;
   // Drops cached graph ancestry, because captures may have ended.
   void clear_graph_cache() { ancestors_.clear(); }
 
@@ -81,7 +81,7 @@ class PendingFrees {
   std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> ancestors_;
   // Uses declared during a capture. They belong to the graph and need no event afterwards. Only for
   // allocated blocks and deferred frees.
-  std::unordered_map<Block*, std::vector<StreamUse>> capture_uses_;
+  std::unordered_map<Block*, std::vector<DeviceStream>> capture_uses_;
   int capture_count_ = 0;
 };
 

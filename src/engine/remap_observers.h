@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "ashlar/remap.h"
+#include "ashlar/hooks.h"
 #include "base/mutex.h"
 
 namespace ashlar {

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "ashlar/options.h"
 #include "ashlar/trace.h"
-#include "ashlar/trim.h"
 
 namespace ashlar {
 

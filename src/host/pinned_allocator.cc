@@ -60,7 +60,7 @@ PinnedAllocator::~PinnedAllocator() {
     for (const auto& [begin, block] : by_address_) {
       if (block->memory.origin != PinnedOrigin::kReserved) held.push_back(block->memory);
       if (block->state == PinnedState::kPending) continue;
-      for (const StreamUse& use : block->uses) users.insert(use.device);
+      for (const DeviceStream& use : block->uses) users.insert(use.device);
     }
   }
   for (Device* user : users) {
@@ -208,7 +208,7 @@ PinnedBlock* PinnedAllocator::find(const void* memory) const {
   return at < block->memory.begin + block->bytes() ? block : nullptr;
 }
 
-Result<bool> PinnedAllocator::record_stream(PinnedBlock* block, const StreamUse& use) {
+Result<bool> PinnedAllocator::record_stream(PinnedBlock* block, const DeviceStream& use) {
   if (block == nullptr || block->owner != this) return false;
   if (use.device == nullptr) return Status::invalid_argument("record_stream needs a device");
   const Result<CaptureState> capture = capture_state(use);
@@ -227,7 +227,7 @@ Result<bool> PinnedAllocator::record_stream(PinnedBlock* block, const StreamUse&
   return true;
 }
 
-Result<bool> PinnedAllocator::record_stream(const void* memory, const StreamUse& use) {
+Result<bool> PinnedAllocator::record_stream(const void* memory, const DeviceStream& use) {
   PinnedBlock* block = nullptr;
   {
     MutexLock lock(mutex_);
@@ -237,7 +237,8 @@ Result<bool> PinnedAllocator::record_stream(const void* memory, const StreamUse&
   return record_stream(block, use);
 }
 
-void PinnedAllocator::release_capture(CaptureId capture, std::span<const StreamUse> launched_on) {
+void PinnedAllocator::release_capture(CaptureId capture,
+                                      std::span<const DeviceStream> launched_on) {
   std::vector<PinnedBlock*> pending;
   {
     MutexLock lock(mutex_);
@@ -245,7 +246,7 @@ void PinnedAllocator::release_capture(CaptureId capture, std::span<const StreamU
     captured_.erase(capture);
     for (PinnedBlock* block : captured) {
       std::erase(block->captures, capture);
-      for (const StreamUse& use : launched_on) add_once(block->uses, use);
+      for (const DeviceStream& use : launched_on) add_once(block->uses, use);
       if (block->state != PinnedState::kInGraph || !block->captures.empty()) continue;
       stats_.graph_blocks.fall(1);
       stats_.graph_bytes.fall(static_cast<int64_t>(block->bytes()));

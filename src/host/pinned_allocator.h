@@ -64,14 +64,14 @@ class PinnedAllocator {
   // allocator's or, for a pointer, not allocated. If the stream is capturing, the block also
   // belongs to the capture's graph and is not reused before release_capture, even if freed.
   // kInvalidArgument: the block was freed, or there is no such stream.
-  Result<bool> record_stream(PinnedBlock* block, const StreamUse& use);
+  Result<bool> record_stream(PinnedBlock* block, const DeviceStream& use);
   // `memory` may point anywhere into a block.
-  Result<bool> record_stream(const void* memory, const StreamUse& use);
+  Result<bool> record_stream(const void* memory, const DeviceStream& use);
   // Declares that the capture's graph will not be launched again: it was destroyed or never
   // instantiated. Launches already queued may still run on `launched_on`. Captures that used no
   // block of this allocator are ignored. Blocks of captures that are never released are kept;
   // HostStats::graph_blocks counts them.
-  void release_capture(CaptureId capture, std::span<const StreamUse> launched_on = {});
+  void release_capture(CaptureId capture, std::span<const DeviceStream> launched_on = {});
 
   // Pools separate cached memory; see PinnedPools. The filter is called with the lock held.
   Status begin_routing(PoolId pool, RouteFilter filter);

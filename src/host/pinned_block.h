@@ -45,7 +45,7 @@ struct PinnedBlock {
   PinnedMemory memory;
   PinnedPool* pool = nullptr;       // whose cache it returns to; null without memory
   size_t requested_bytes = 0;       // as passed to allocate; 0 unless active
-  std::vector<StreamUse> uses;      // streams whose queued work needs the block
+  std::vector<DeviceStream> uses;   // streams whose queued work needs the block
   std::vector<CaptureId> captures;  // captures that used it and whose graphs may still run
   uint32_t event_count = 0;         // events that must complete before it is free
 

@@ -45,8 +45,8 @@ Status PinnedPending::add(PinnedBlock* block) {
 
 PinnedPending::RecordedUses PinnedPending::record_uses(PinnedBlock& block) {
   RecordedUses recorded;
-  std::vector<StreamUse> left;
-  for (const StreamUse& use : block.uses) {
+  std::vector<DeviceStream> left;
+  for (const DeviceStream& use : block.uses) {
     Result<EventId> event = acquire_event(*use.device);
     if (!event.ok()) {
       keep_first(recorded.failure, event.status());
@@ -75,7 +75,7 @@ PinnedPending::RecordedUses PinnedPending::record_uses(PinnedBlock& block) {
 
 // Checks again afterwards: another thread may have begun a capture meanwhile, and polling a
 // captured event would invalidate the capture.
-Result<bool> PinnedPending::record_use(const StreamUse& use, EventId event) {
+Result<bool> PinnedPending::record_use(const DeviceStream& use, EventId event) {
   const auto is_capturing = [&]() -> Result<bool> {
     const Result<CaptureState> state = capture_state(use);
     if (!state.ok()) return state.status();
@@ -114,7 +114,7 @@ void PinnedPending::enqueue(PinnedBlock* block, const RecordedUses& recorded) {
   }
 }
 
-PinnedPending::Key PinnedPending::key_of(const StreamUse& use) {
+PinnedPending::Key PinnedPending::key_of(const DeviceStream& use) {
   return {use.device->properties().index, use.device, use.stream};
 }
 
@@ -204,7 +204,7 @@ void PinnedPending::wait_for_all() {
       for (const PendingEvent& pending : queue) events.emplace_back(key.device, pending.event);
     }
     for (const PinnedBlock* block : unrecorded_) {
-      for (const StreamUse& use : block->uses) whole_devices.insert(use.device);
+      for (const DeviceStream& use : block->uses) whole_devices.insert(use.device);
     }
     for (const Stranded& each : stranded_) whole_devices.insert(each.device);
   }

@@ -78,11 +78,11 @@ class PinnedPending {
     Status failure;
   };
 
-  static Key key_of(const StreamUse& use);
+  static Key key_of(const DeviceStream& use);
   // Removes uses that were recorded or stranded from the block.
   RecordedUses record_uses(PinnedBlock& block);
   // False if the stream is capturing, where an event would not represent its work.
-  Result<bool> record_use(const StreamUse& use, EventId event);
+  Result<bool> record_use(const DeviceStream& use, EventId event);
   Result<EventId> acquire_event(Device& device) ASHLAR_EXCLUDES(mutex_);
   void enqueue(PinnedBlock* block, const RecordedUses& recorded) ASHLAR_REQUIRES(mutex_);
   // Collects one stream's blocks from the front of its queue.

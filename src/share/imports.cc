@@ -136,7 +136,7 @@ Status Imports::add_accessor(DeviceIndex accessor) {
   return {};
 }
 
-void Imports::close(std::shared_ptr<Import> import, std::vector<StreamUse> uses) {
+void Imports::close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses) {
   PendingClose closing;
   closing.import = std::move(import);
   closing.uses = std::move(uses);
@@ -186,9 +186,9 @@ Result<bool> Imports::is_done(PendingClose& closing) {
 
 // Each stream on its own: one that fails is retried later and delays no other.
 Status Imports::record(PendingClose& closing) {
-  std::vector<StreamUse> left;
+  std::vector<DeviceStream> left;
   Status first;
-  for (const StreamUse& use : std::exchange(closing.uses, {})) {
+  for (const DeviceStream& use : std::exchange(closing.uses, {})) {
     const Result<std::optional<EventId>> event = record(use);
     if (event.status().is(StatusKind::kInvalidArgument)) {
       closing.destroyed_stream_devices.push_back(use.device);
@@ -205,7 +205,7 @@ Status Imports::record(PendingClose& closing) {
 
 // Empty if the stream is capturing, because the event would become part of the graph.
 // kInvalidArgument: the stream was destroyed.
-Result<std::optional<EventId>> Imports::record(const StreamUse& use) {
+Result<std::optional<EventId>> Imports::record(const DeviceStream& use) {
   const Result<CaptureState> state = capture_state(use);
   if (!state.ok()) return state.status();
   if (state->status != CaptureStatus::kNone) return std::optional<EventId>();
@@ -248,7 +248,7 @@ void Imports::wait(PendingClose& closing) {
     (void)each.device->synchronize_event(each.event).ok();
     (void)each.device->destroy_event(each.event).ok();
   }
-  for (const StreamUse& use : closing.uses) (void)use.device->synchronize_device().ok();
+  for (const DeviceStream& use : closing.uses) (void)use.device->synchronize_device().ok();
   for (Device* device : closing.destroyed_stream_devices) (void)device->synchronize_device().ok();
 }
 

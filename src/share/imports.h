@@ -45,7 +45,7 @@ class Imports {
   // has exited or refuses. A failed call leaves nothing behind.
   Result<std::shared_ptr<Import>> open(std::string_view handle);
   // Releases the import once the work queued so far on the streams has finished. Never waits.
-  void close(std::shared_ptr<Import> import, std::vector<StreamUse> uses);
+  void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses);
   // Releases imports whose streams have finished. Returns the first error of a release since the
   // last call.
   Status collect();
@@ -61,7 +61,7 @@ class Imports {
   // destroyed streams.
   struct PendingClose {
     std::shared_ptr<Import> import;
-    std::vector<StreamUse> uses;
+    std::vector<DeviceStream> uses;
     struct RecordedEvent {
       Device* device = nullptr;
       EventId event;
@@ -84,7 +84,7 @@ class Imports {
 
   // Records an event on each stream that has none yet. Returns the first error.
   static Status record(PendingClose& closing);
-  static Result<std::optional<EventId>> record(const StreamUse& use);
+  static Result<std::optional<EventId>> record(const DeviceStream& use);
   static Result<bool> is_done(PendingClose& closing);
   static void wait(PendingClose& closing);
   void report(const Status& failure);

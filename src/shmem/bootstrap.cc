@@ -82,12 +82,12 @@ Result<symm::RedisOptions> redis_options(std::string_view address) {
 Result<std::shared_ptr<symm::Store>> open_store(const ShmemSettings& settings) {
   if (settings.store.empty()) return symm::make_memory_store();
   if (!settings.store.starts_with(kRedis) && !settings.store.starts_with(kRedisSocket)) {
-    return symm::open_file_store(settings.store);
+    return symm::try_open_file_store(settings.store);
   }
 #if ASHLAR_HAS_REDIS
   const Result<symm::RedisOptions> options = redis_options(settings.store);
   if (!options.ok()) return options.status();
-  return symm::open_redis_store(*options, Deadline::of_timeout(settings.timeout));
+  return symm::try_open_redis_store(*options, Deadline::of_timeout(settings.timeout));
 #else
   return Status::unsupported(
       "ASHLAR_SHMEM_STORE names a Redis server, but this build has no Redis support. Install "
@@ -98,7 +98,7 @@ Result<std::shared_ptr<symm::Store>> open_store(const ShmemSettings& settings) {
 Result<std::shared_ptr<symm::Transport>> open_transport(const ShmemSettings& settings) {
   if (settings.transport == ShmemSettings::Way::kNone) return std::shared_ptr<symm::Transport>();
 #if ASHLAR_HAS_UCX
-  return symm::open_ucx_transport({});
+  return symm::try_open_ucx_transport({});
 #else
   return Status::unsupported(
       "ASHLAR_SHMEM_TRANSPORT is ucx, but this build has no UCX support. Install UCX and rebuild, "

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "ashlar/reduction.h"
+#include "ashlar/symmetric_types.h"
 #include "shmem/errors.h"
 #include "shmem/runtime.h"
 

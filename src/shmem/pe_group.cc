@@ -13,14 +13,14 @@
 namespace ashlar::shmem {
 namespace {
 
-symm::Buffer allocate_scratch(symm::Heap& heap, const symm::Group& group) {
+symm::SymmetricBuffer allocate_scratch(symm::Heap& heap, const symm::Group& group) {
   return heap.allocate(PeGroup::kScratchBytesPerPe * static_cast<size_t>(group.world_size()),
                        {.group = group.name()});
 }
 
 }  // namespace
 
-PeGroup::PeGroup(symm::Heap& heap, symm::Group group, const symm::Buffer& heap_memory)
+PeGroup::PeGroup(symm::Heap& heap, symm::Group group, const symm::SymmetricBuffer& heap_memory)
     : group_(std::move(group)),
       memory_(group_.rendezvous(heap_memory)),
       scratch_(allocate_scratch(heap, group_)),

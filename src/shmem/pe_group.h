@@ -26,7 +26,7 @@ class PeGroup {
   static constexpr size_t kScratchBytesPerPe = size_t{16} * 1024;
 
   // Collective over the group. `heap_memory` is the symmetric heap.
-  PeGroup(symm::Heap& heap, symm::Group group, const symm::Buffer& heap_memory);
+  PeGroup(symm::Heap& heap, symm::Group group, const symm::SymmetricBuffer& heap_memory);
 
   symm::Group& group() { return group_; }
   const symm::Handle& memory() const { return memory_; }
@@ -52,7 +52,7 @@ class PeGroup {
 
   symm::Group group_;
   symm::Handle memory_;
-  symm::Buffer scratch_;
+  symm::SymmetricBuffer scratch_;
   symm::Handle scratch_handle_;
 };
 

@@ -42,7 +42,7 @@ symm::HeapOptions heap_options(const ShmemSettings& settings) {
 std::unique_ptr<PeGroup> join_world(const ShmemSettings& settings, symm::Heap& heap,
                                     const std::shared_ptr<symm::Store>& store,
                                     const std::shared_ptr<symm::Transport>& transport,
-                                    const symm::Buffer& memory) {
+                                    const symm::SymmetricBuffer& memory) {
   if (settings.rank == 0) {
     (void)check(store->erase(shmem_exit_key(settings.job), Deadline::of_timeout(settings.timeout)));
   }

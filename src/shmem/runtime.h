@@ -113,7 +113,7 @@ class Runtime {
   const std::shared_ptr<symm::Store> store_;          // shared with the groups
   const std::shared_ptr<symm::Transport> transport_;  // null if all PEs share one machine
   symm::Heap heap_;
-  const symm::Buffer memory_;  // the symmetric heap
+  const symm::SymmetricBuffer memory_;  // the symmetric heap
   Teams teams_;
 
   Mutex mutex_;

@@ -76,7 +76,8 @@ PeGroup& Team::join_once(const std::function<std::unique_ptr<PeGroup>()>& join) 
   return *pe_group_;
 }
 
-Teams::Teams(symm::Heap& heap, const symm::Buffer& memory, std::unique_ptr<PeGroup> world_group)
+Teams::Teams(symm::Heap& heap, const symm::SymmetricBuffer& memory,
+             std::unique_ptr<PeGroup> world_group)
     : heap_(heap),
       memory_(memory),
       world_(make_world(std::move(world_group))),

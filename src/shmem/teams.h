@@ -65,7 +65,8 @@ struct ActiveSet {
 class Teams {
  public:
   // `heap` and `memory` must outlive this.
-  Teams(symm::Heap& heap, const symm::Buffer& memory, std::unique_ptr<PeGroup> world_group);
+  Teams(symm::Heap& heap, const symm::SymmetricBuffer& memory,
+        std::unique_ptr<PeGroup> world_group);
 
   Team& world() { return *world_; }
   // Null if the handle is invalid or stale.
@@ -96,7 +97,7 @@ class Teams {
   std::unique_ptr<PeGroup> join(const Team& team);
 
   symm::Heap& heap_;
-  const symm::Buffer& memory_;
+  const symm::SymmetricBuffer& memory_;
   const std::unique_ptr<Team> world_;
   const std::unique_ptr<Team> shared_;  // PEs whose heaps are mapped here
 

@@ -207,7 +207,7 @@ class CliViewLiveTest : public ::testing::Test {
   CliViewLiveTest() {
     sim::Options options;
     options.capacity_bytes = kGiB;
-    machine_ = *sim::Machine::create(options);
+    machine_ = *sim::Machine::try_create(options);
     allocator_ = std::make_unique<Allocator>(machine_->device(DeviceIndex(0)));
     live_.emplace();
   }
@@ -234,7 +234,7 @@ TEST_F(CliViewLiveTest, NumbersAreThoseOfTheMoment) {
 }
 
 TEST_F(CliViewLiveTest, ASnapshotIsADocumentLikeAnyOther) {
-  allocator_->start_history();
+  allocator_->history().start();
   Served served(arguments());
   ASSERT_EQ(served.scene()["documents"].size(), 1U);
   const Buffer buffer = allocator_->allocate(3 * kMiB);

@@ -9,7 +9,7 @@ namespace {
 // Enough to make an engine ask for memory, record events, wait, and give memory back.
 struct Workload {
   Engine& engine;
-  StreamUse used;
+  DeviceStream used;
   std::vector<Block*> live;
   std::vector<Status> outcomes;
 

@@ -25,7 +25,7 @@ sim::Options two_devices(size_t capacity_bytes) {
 class SimulatedMachine final : public EngineMachine {
  public:
   explicit SimulatedMachine(size_t capacity_bytes)
-      : machine_(must(sim::Machine::create(two_devices(capacity_bytes)))) {}
+      : machine_(must(sim::Machine::try_create(two_devices(capacity_bytes)))) {}
 
   Device& device(DeviceIndex index) override { return machine_->device(index); }
   Status hold(DeviceIndex device, StreamId stream) override {
@@ -121,16 +121,16 @@ std::unique_ptr<EngineMachine> simulated_machine(size_t capacity_bytes) {
 }
 
 std::unique_ptr<EngineMachine> cuda_stand_in_machine(size_t capacity_bytes) {
-  return std::make_unique<StandInMachine>(open_cuda, ASHLAR_CUDA_STANDIN, capacity_bytes);
+  return std::make_unique<StandInMachine>(try_open_cuda, ASHLAR_CUDA_STANDIN, capacity_bytes);
 }
 
 std::unique_ptr<EngineMachine> hip_stand_in_machine(size_t capacity_bytes) {
-  return std::make_unique<StandInMachine>(open_hip, ASHLAR_HIP_STANDIN, capacity_bytes);
+  return std::make_unique<StandInMachine>(try_open_hip, ASHLAR_HIP_STANDIN, capacity_bytes);
 }
 
 // A context takes long to make, so one serves all tests.
 std::unique_ptr<EngineMachine> real_cuda_machine(size_t capacity_bytes) {
-  static const std::shared_ptr<DeviceSet> devices = must(open_cuda());
+  static const std::shared_ptr<DeviceSet> devices = must(try_open_cuda());
   if (devices->device_count() == 0) must(Status::unsupported("the driver shows no device"));
   static StreamHolder holder(devices->device(DeviceIndex(0)));
   const Holding holding{[](StreamId stream) { return holder.hold(stream); },
@@ -144,7 +144,7 @@ std::unique_ptr<EngineMachine> guarded_stand_in_machine(size_t capacity_bytes) {
   const Holding holding{
       [&control](StreamId stream) { return control.hold(DeviceIndex(0), stream); },
       [&control](StreamId stream) { return control.resume(DeviceIndex(0), stream); }};
-  return std::make_unique<GuardedMachine>(must(open_cuda({.library = ASHLAR_CUDA_STANDIN})),
+  return std::make_unique<GuardedMachine>(must(try_open_cuda({.library = ASHLAR_CUDA_STANDIN})),
                                           holding, capacity_bytes);
 }
 

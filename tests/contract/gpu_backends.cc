@@ -40,25 +40,25 @@ void restart(const char* library, size_t granularity_bytes, const standin::Abili
 
 Opened open_cuda_stand_in(size_t granularity_bytes, const standin::Abilities& abilities) {
   restart(ASHLAR_CUDA_STANDIN, granularity_bytes, abilities);
-  return under_test(
-      must(open_cuda({.library = ASHLAR_CUDA_STANDIN, .monitor_library = ASHLAR_CUDA_STANDIN})));
+  return under_test(must(
+      try_open_cuda({.library = ASHLAR_CUDA_STANDIN, .monitor_library = ASHLAR_CUDA_STANDIN})));
 }
 
 Opened open_hip_stand_in(const standin::Abilities& abilities) {
   restart(ASHLAR_HIP_STANDIN, size_t{64} << 10, abilities);
-  return under_test(must(open_hip({.library = ASHLAR_HIP_STANDIN})));
+  return under_test(must(try_open_hip({.library = ASHLAR_HIP_STANDIN})));
 }
 
 // AMD's devices where a program expects NVIDIA's.
 Opened open_hip_as_cuda() {
   restart(ASHLAR_HIP_STANDIN, size_t{2} << 20, {});
-  return under_test(must(open_accelerators({.cuda = {.library = "libashlar_no_such_driver.so"},
-                                            .hip = {.library = ASHLAR_HIP_STANDIN}})));
+  return under_test(must(try_open_accelerators({.cuda = {.library = "libashlar_no_such_driver.so"},
+                                                .hip = {.library = ASHLAR_HIP_STANDIN}})));
 }
 
 // A context takes long to make, so one serves all tests.
 Opened open_real() {
-  static const std::shared_ptr<DeviceSet> devices = must(open_cuda());
+  static const std::shared_ptr<DeviceSet> devices = must(try_open_cuda());
   if (devices->device_count() == 0) return Status::unsupported("the driver shows no device");
   return under_test(devices);
 }

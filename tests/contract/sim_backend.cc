@@ -28,7 +28,7 @@ BackendUnderTest simulated(std::string name, size_t granularity_bytes) {
             options.capacity_bytes = size_t{1} << 30;
             options.granularity_bytes = granularity_bytes;
             options.max_mappings = 2048;
-            Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::create(options);
+            Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::try_create(options);
             if (!machine.ok()) return machine.status();
             return std::unique_ptr<MachineUnderTest>(
                 std::make_unique<SimulatedMachine>(*std::move(machine)));

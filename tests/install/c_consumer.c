@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What somebody else's program in C would do first: open a device, allocate, and free. It knows
-// nothing of Ashlar but its C header.
+// A first program in C of another project: opens a device, allocates and frees.
 #include <ashlar/c/ashlar.h>
 #include <stdio.h>
 
@@ -18,6 +17,6 @@ int main(void) {
     return 1;
   }
   ashlar_allocator_destroy(allocator);
-  printf("C has memory from Ashlar %s\n", ashlar_version());
+  printf("C program used Ashlar %s\n", ashlar_version());
   return 0;
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Uses Ashlar from another project in the three ways people do: installed, as a sub-directory, and
-# as a shared library. All of it stays below the build folder. The library is built just once more:
-# the one that is a sub-directory is shared, unoptimized, compiled several sources in one go, and
-# also the one to be installed as such.
+# Uses Ashlar from another project: installed, as a subdirectory, as a shared library, from C alone,
+# and with pkg-config. All output stays below the build folder. The library is built only once more:
+# the one in the subdirectory is shared, unoptimized, a unity build, and is also installed for the
+# test of the shared library.
 set(consumer_source ${CMAKE_CURRENT_SOURCE_DIR}/install)
 set(consumer_binary ${CMAKE_CURRENT_BINARY_DIR}/install)
 
@@ -21,7 +21,7 @@ function(ashlar_add_consumer name)
   set_tests_properties(install.${name} PROPERTIES LABELS install TIMEOUT 600)
 endfunction()
 
-# ashlar_add_install(<name> <build folder>): installs to where the package is looked for by <name>.
+# ashlar_add_install(<name> <build folder>): installs the package that the consumer <name> uses.
 function(ashlar_add_install name build_folder)
   add_test(NAME install.for_${name}
     COMMAND ${CMAKE_COMMAND} --install ${build_folder} --prefix ${consumer_binary}/${name}_prefix)
@@ -41,7 +41,26 @@ ashlar_add_install(shared ${consumer_binary}/add_subdirectory)
 set_tests_properties(install.add_subdirectory PROPERTIES FIXTURES_SETUP shared_library)
 set_tests_properties(install.for_shared PROPERTIES FIXTURES_REQUIRED shared_library)
 
-# What the shared library shows is what a list says that it does.
+# A project with only C enabled gets a message that explains what to do.
+add_test(NAME install.c_only
+  COMMAND ${CMAKE_COMMAND} -S ${consumer_source}/c_only -B ${consumer_binary}/c_only -G Ninja
+    -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
+    -DCMAKE_PREFIX_PATH=${consumer_binary}/find_package_prefix)
+set_tests_properties(install.c_only PROPERTIES
+  LABELS install FIXTURES_REQUIRED find_package PASS_REGULAR_EXPRESSION "enable CXX")
+
+find_program(ASHLAR_PKG_CONFIG pkg-config)
+if(ASHLAR_PKG_CONFIG AND NOT ASHLAR_SANITIZE)
+  add_test(NAME install.pkg_config
+    COMMAND sh -c "${CMAKE_C_COMPILER} ${consumer_source}/c_consumer.c -o pkg_config_consumer \
+      $(${ASHLAR_PKG_CONFIG} --cflags --libs ashlar) && ./pkg_config_consumer")
+  set_tests_properties(install.pkg_config PROPERTIES
+    LABELS install FIXTURES_REQUIRED find_package WORKING_DIRECTORY ${consumer_binary}
+    ENVIRONMENT
+      PKG_CONFIG_PATH=${consumer_binary}/find_package_prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+
+# The exported symbols of the shared library are those on a list.
 add_test(NAME install.exported_symbols
   COMMAND ${ASHLAR_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/c/exported_symbols.py
     ${consumer_binary}/add_subdirectory/ashlar/src/libashlar.so

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenSHMEM in somebody else's project: one PE, which finds the header by its own name.
+// OpenSHMEM in another project: one PE, with the standard name of the header.
 #include <shmem.h>
 
 int main(void) {

@@ -69,7 +69,7 @@ void obey(const std::string& word, Work& work) {
   if (word == "trim") allocator.trim();
   if (word == "stitch") stitch(work);
   if (word.starts_with("save ")) save_snapshot(allocator.snapshot(), word.substr(5));
-  if (word == "record") allocator.start_history();
+  if (word == "record") allocator.history().start();
   if (word == "oom") {
     try {
       held.push_back(allocator.allocate(size_t{1} << 40));
@@ -92,12 +92,12 @@ int run(const std::vector<std::string_view>& arguments) {
   }
   sim::Options options;
   options.capacity_bytes = size_t{1} << 33;
-  const auto machine = *sim::Machine::create(options);
+  const auto machine = *sim::Machine::try_create(options);
   std::optional<LiveServer> live;
   if (!is_silent) live.emplace(has_port ? LiveOptions{.port = 0, .token = {}} : LiveOptions());
   Allocator first(machine->device(DeviceIndex(0)));
   Allocator second(machine->device(DeviceIndex(1)), parse_options("engine:classic"));
-  const PoolId pool = first.make_pool();
+  const PoolId pool = first.pools().create();
   std::cout << (live ? live->address() : "") << std::endl;
   Work work{.machine = *machine, .allocator = first};
   work.held.push_back(second.allocate(5 * kMiB));
@@ -105,7 +105,7 @@ int run(const std::vector<std::string_view>& arguments) {
     obey(word, work);
     std::cout << "done" << std::endl;
   }
-  first.release_pool(pool);
+  first.pools().release(pool);
   return 0;
 }
 

@@ -42,7 +42,7 @@ PagedRun::PagedRun(const PagedSetting& setting) : setting_(setting) {
   options.capacity_bytes = setting.capacity_bytes;
   options.backing = setting.has_contents ? sim::Backing::kMemory : sim::Backing::kBookkeeping;
   options.seed = setting.seed;
-  machine_ = *sim::Machine::create(options);
+  machine_ = *sim::Machine::try_create(options);
   engine_ = std::make_unique<paged::PagedEngine>(device(), setting.options);
   engine_->add_tracker([this](const TraceEntry& entry) { listen(entry); });
   for (StreamId& stream : streams_) stream = *device().create_stream();
@@ -122,7 +122,7 @@ void PagedRun::allocate(const Operation& operation, StreamId stream) {
   const Live live{*block, operation.id, {(*block)->address, (*block)->bytes, ++last_name_}};
   live_.push_back(live);
   if (setting_.has_contents) {
-    must(machine_->launch(kDevice, stream, stress::write_stamp(live.stamp)), "stamp");
+    must(machine_->try_launch(kDevice, stream, stress::write_stamp(live.stamp)), "stamp");
   }
 }
 
@@ -131,9 +131,9 @@ void PagedRun::free(size_t place) {
   live_[place] = live_.back();
   live_.pop_back();
   if (setting_.has_contents) {
-    must(
-        machine_->launch(kDevice, live.block->stream, stress::check_stamp(live.stamp, mismatches_)),
-        "check");
+    must(machine_->try_launch(kDevice, live.block->stream,
+                              stress::check_stamp(live.stamp, mismatches_)),
+         "check");
   }
   must(engine_->free(live.block), "free");
 }
@@ -143,7 +143,8 @@ void PagedRun::use(const Live& live, StreamId stream) {
   must(device().record_event(event_, live.block->stream), "record_event");
   must(device().wait_event(stream, event_), "wait_event");
   if (setting_.has_contents) {
-    must(machine_->launch(kDevice, stream, stress::check_stamp(live.stamp, mismatches_)), "check");
+    must(machine_->try_launch(kDevice, stream, stress::check_stamp(live.stamp, mismatches_)),
+         "check");
   }
   must(engine_->record_stream(live.block, {&device(), stream}), "record_stream");
 }

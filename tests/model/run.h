@@ -32,7 +32,7 @@ class Run {
     options.capacity_bytes = setting.capacity_bytes;
     options.backing = sim::Backing::kBookkeeping;
     options.seed = 1;
-    machine_ = *sim::Machine::create(options);
+    machine_ = *sim::Machine::try_create(options);
     engine_ = std::make_unique<classic::ClassicEngine>(device(), setting.options);
     engine_->add_tracker([this](const TraceEntry& entry) { listen(entry); });
     for (StreamId& stream : streams_) stream = *device().create_stream();

@@ -13,7 +13,7 @@ namespace {
 TEST(ForkTest, ChildExitLeavesParentMachineIntact) {
   Options options;
   options.capacity_bytes = kGiB;
-  std::unique_ptr<Machine> machine = *Machine::create(options);
+  std::unique_ptr<Machine> machine = *Machine::try_create(options);
   Device& device = machine->device(DeviceIndex(0));
   const DeviceAddress at = *device.allocate(kMiB);
   uint32_t value = 12345;
@@ -33,7 +33,7 @@ TEST(ForkTest, ChildExitLeavesParentMachineIntact) {
   ASSERT_TRUE(device.synchronize_device().ok());
   EXPECT_EQ(value, 12345u);
   ChildProcess importer([&](int) {
-    const std::unique_ptr<Machine> own = *Machine::create(options);
+    const std::unique_ptr<Machine> own = *Machine::try_create(options);
     return own->device(DeviceIndex(0)).import_fabric(handle, 2 * kMiB).ok() ? 0 : 1;
   });
   EXPECT_EQ(importer.wait(), 0) << "the parent's handles are no longer served";

@@ -34,12 +34,12 @@ bool wants_real_device() {
 }
 
 Result<std::unique_ptr<DeviceSet>> open_test_devices() {
-  if (wants_real_device()) return open_cuda();
+  if (wants_real_device()) return try_open_cuda();
   sim::Options options;
   options.device_count = 1;
   options.capacity_bytes = kGiB;
   standin::control_of(ASHLAR_CUDA_STANDIN).restart(options, {});
-  return open_cuda({.library = ASHLAR_CUDA_STANDIN});
+  return try_open_cuda({.library = ASHLAR_CUDA_STANDIN});
 }
 
 // One process's device and allocator.
@@ -85,7 +85,7 @@ int export_block(int socket_fd, ShareSource source) {
   Buffer buffer = process.allocator().allocate(kBlockBytes);
   const DeviceAddress at = buffer.address();
   if (!process.write(at, 111) || !process.write(at + (kBlockBytes - 4), 112)) return 1;
-  Share share = process.allocator().share(buffer);
+  Share share = process.allocator().sharing().share(buffer);
   if (!send_handle(socket_fd, share.handle()) || !wait_for_notification(socket_fd)) return 2;
   if (process.read(at + 64) != 222) return 3;
   buffer.reset();
@@ -99,7 +99,7 @@ int export_block(int socket_fd, ShareSource source) {
 // Opens the block, writes 222 into it, and closes it when notified. Some tests kill it before.
 int import_block(int socket_fd, ShareSource source) {
   Process process(source);
-  SharedBuffer seen = process.allocator().open_shared(receive_handle(socket_fd));
+  SharedBuffer seen = process.allocator().sharing().open(receive_handle(socket_fd));
   if (seen.bytes() != kBlockBytes) return 11;
   if (process.read(seen.address()) != 111) return 12;
   if (process.read(seen.address() + (kBlockBytes - 4)) != 112) return 13;

@@ -30,7 +30,7 @@ struct RemoteParts {
   RemoteParts(const RankSpec& rank, const RedisServer& server, const char* job) {
     RedisOptions redis;
     redis.unix_socket = server.socket_path();
-    store = check_ok(open_redis_store(redis, patience()));
+    store = check_ok(try_open_redis_store(redis, patience()));
     options.job = job;
     options.rank = rank.rank;
     options.world_size = rank.world_size;
@@ -64,9 +64,9 @@ class RemoteFaultInjection : public ::testing::Test {
     const RedisServer server;
     std::vector<std::unique_ptr<RankProcesses>> groups;
     for (const Step& step : kSteps) {
-      groups.push_back(std::make_unique<RankProcesses>(3, RankMain([&](const RankSpec& rank) {
-                                                 return be_struck(rank, server, step, signal);
-                                               })));
+      groups.push_back(std::make_unique<RankProcesses>(
+          3,
+          RankMain([&](const RankSpec& rank) { return be_struck(rank, server, step, signal); })));
     }
     for (size_t i = 0; i < groups.size(); ++i) {
       SCOPED_TRACE(kSteps[i].name);
@@ -85,7 +85,8 @@ class RemoteFaultInjection : public ::testing::Test {
         check_ok(Process::start(RemoteParts::on_two_simulated_machines(rank)));
     RankHeap heap(*process, process->backends().activate(), {});
     RemoteParts own(rank, server, step.name);
-    own.options.transport = check_ok(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
+    own.options.transport =
+        check_ok(try_open_ucx_transport({.transports = "tcp", .devices = "lo"}));
     if (rank.rank == kVictim) {
       own.options.on_phase = [&](Phase phase) {
         if (phase == step.phase) ::raise(signal);

@@ -35,7 +35,7 @@ class Process {
   explicit Process(ShareSource source) {
     sim::Options options;
     options.capacity_bytes = kGiB;
-    machine_ = *sim::Machine::create(options);
+    machine_ = *sim::Machine::try_create(options);
     allocator_ = std::make_unique<Allocator>(device(), options_of(source));
   }
   Device& device() { return machine_->device(DeviceIndex(0)); }
@@ -101,7 +101,7 @@ int export_block(int socket_fd, ShareSource source) {
   Buffer buffer = process.allocator().allocate(kBlockBytes);
   const DeviceAddress address = buffer.address();
   if (!process.write(address, 111) || !process.write(address + (kBlockBytes - 4), 112)) return 1;
-  Share share = process.allocator().share(buffer);
+  Share share = process.allocator().sharing().share(buffer);
   if (!send_handle(socket_fd, share.handle()) || !wait_for_notification(socket_fd)) return 2;
   if (process.read(address + 64) != 222) return 3;
   buffer.reset();
@@ -122,12 +122,12 @@ TEST_P(SharedBlocksTest, SharesBlockAndReusesItAfterImporterCloses) {
   ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
   Process process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
-  SharedBuffer seen = process.allocator().open_shared(handle);
+  SharedBuffer seen = process.allocator().sharing().open(handle);
   EXPECT_EQ(seen.bytes(), kBlockBytes);
   EXPECT_EQ(process.read(seen.address()), 111U);
   EXPECT_EQ(process.read(seen.address() + (kBlockBytes - 4)), 112U);
   {
-    const SharedBuffer again = process.allocator().open_shared(handle);
+    const SharedBuffer again = process.allocator().sharing().open(handle);
     EXPECT_EQ(again.address(), seen.address()) << "one handle refers to one mapping";
   }
   ASSERT_TRUE(process.write(seen.address() + 64, 222));
@@ -136,7 +136,7 @@ TEST_P(SharedBlocksTest, SharesBlockAndReusesItAfterImporterCloses) {
   EXPECT_TRUE(seen.is_exporter_alive());
   EXPECT_EQ(process.read(seen.address()), 111U)
       << "the importer keeps a block that its owner freed";
-  EXPECT_THROW((void)Process(GetParam()).allocator().open_shared(handle), DeviceError);
+  EXPECT_THROW((void)Process(GetParam()).allocator().sharing().open(handle), DeviceError);
   seen.reset();
   ASSERT_TRUE(notify(child.socket_fd()));
   EXPECT_EQ(child.wait(), 0);
@@ -146,7 +146,7 @@ TEST_P(SharedBlocksTest, FreesBlockWhenImporterIsKilled) {
   const ShareSource source = GetParam();
   ChildProcess child([source](int socket_fd) {
     Process importer(source);
-    const SharedBuffer seen = importer.allocator().open_shared(receive_handle(socket_fd));
+    const SharedBuffer seen = importer.allocator().sharing().open(receive_handle(socket_fd));
     if (importer.read(seen.address()) != 555 || !notify(socket_fd)) return 1;
     return wait_for_notification(socket_fd) ? 2 : 3;  // killed before it is notified
   });
@@ -155,7 +155,7 @@ TEST_P(SharedBlocksTest, FreesBlockWhenImporterIsKilled) {
   const DeviceAddress address = buffer.address();
   ASSERT_TRUE(process.write(address, 555));
   {
-    const Share share = process.allocator().share(buffer);
+    const Share share = process.allocator().sharing().share(buffer);
     ASSERT_TRUE(send_handle(child.socket_fd(), share.handle()));
     ASSERT_TRUE(wait_for_notification(child.socket_fd()));
   }
@@ -172,18 +172,18 @@ TEST_P(SharedBlocksTest, ImporterKeepsBlockWhenExporterIsKilled) {
   ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
   Process process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
-  SharedBuffer seen = process.allocator().open_shared(handle);
+  SharedBuffer seen = process.allocator().sharing().open(handle);
   child.kill();
   EXPECT_TRUE(eventually([&] { return !seen.is_exporter_alive(); }));
   EXPECT_EQ(process.read(seen.address()), 111U);
   EXPECT_EQ(process.read(seen.address() + (kBlockBytes - 4)), 112U);
   EXPECT_TRUE(process.write(seen.address(), 333));
-  EXPECT_EQ(process.allocator().open_shared(handle).address(), seen.address())
+  EXPECT_EQ(process.allocator().sharing().open(handle).address(), seen.address())
       << "an open block can be opened again without its exporter";
   seen.reset();
   process.allocator().trim();
   EXPECT_EQ(process.used_bytes(), 0U);
-  EXPECT_THROW((void)process.allocator().open_shared(handle), DeviceError);
+  EXPECT_THROW((void)process.allocator().sharing().open(handle), DeviceError);
 }
 
 // The exporter is killed while importers open and close blocks in a loop.
@@ -195,7 +195,7 @@ TEST_P(SharedBlocksTest, ReportsErrorWhenExporterIsKilledDuringImport) {
     bool is_killed = false;
     for (int i = 0; i < 1000; ++i) {
       try {
-        (void)process.allocator().open_shared(handle);
+        (void)process.allocator().sharing().open(handle);
       } catch (const DeviceError&) {
         EXPECT_TRUE(is_killed);
         break;
@@ -219,14 +219,14 @@ TEST_P(SharedBlocksTest, ReleasesLeasesOfImportersKilledWhileOpening) {
       const std::string handle = receive_handle(socket_fd);
       Process importer(source);
       for (;;) {
-        const SharedBuffer seen = importer.allocator().open_shared(handle);
+        const SharedBuffer seen = importer.allocator().sharing().open(handle);
         if (!notify(socket_fd)) return 1;
       }
     }));
   }
   Process process(source);
   Buffer buffer = process.allocator().allocate(kBlockBytes);
-  Share share = process.allocator().share(buffer);
+  Share share = process.allocator().sharing().share(buffer);
   for (const auto& child : children) ASSERT_TRUE(send_handle(child->socket_fd(), share.handle()));
   for (size_t i = 0; i < children.size(); ++i) {
     // Each importer is killed a little later than the previous one.
@@ -263,7 +263,7 @@ TEST_P(SharedBlocksTest, IgnoresRequestsOfOtherUsers) {
   });
   Process process(GetParam());
   const Buffer buffer = process.allocator().allocate(kBlockBytes);
-  const Share share = process.allocator().share(buffer);
+  const Share share = process.allocator().sharing().share(buffer);
   ASSERT_TRUE(send_handle(child.socket_fd(), share.handle()));
   const int answer = child.wait();
   if (answer == kNotAllowed) GTEST_SKIP() << "needs root to switch users";
@@ -277,7 +277,7 @@ TEST_P(SharedBlocksTest, RefusesToOpenBlocksOfOtherUsers) {
   Process process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
   if (handle.empty()) GTEST_SKIP() << "needs root to switch users";
-  EXPECT_THROW((void)process.allocator().open_shared(handle), InvalidArgument);
+  EXPECT_THROW((void)process.allocator().sharing().open(handle), InvalidArgument);
 }
 
 }  // namespace

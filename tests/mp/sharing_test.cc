@@ -26,7 +26,7 @@ class Process {
   Process() {
     Options options;
     options.capacity_bytes = kGiB;
-    machine_ = *Machine::create(options);
+    machine_ = *Machine::try_create(options);
   }
   Device& device() { return machine_->device(kFirst); }
 

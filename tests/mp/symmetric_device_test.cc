@@ -62,7 +62,7 @@ TEST_P(SymmetricDevices, PadPrecedesAlignedBufferAndIsZero) {
                           if (buffer != pad + 9216) return "wrong layout";
                           if (!is_aligned(reinterpret_cast<uintptr_t>(buffer), 128))
                             return "not aligned";
-                          const auto words = own.machine.memory(own.at).view<const uint32_t>(
+                          const auto words = own.machine.memory(own.at).try_view<const uint32_t>(
                               DeviceAddress(reinterpret_cast<uint64_t>(pad)), 9216 / 4);
                           if (!words.ok()) return words.status().message();
                           for (const uint32_t each : *words) {
@@ -82,7 +82,7 @@ TEST_P(SymmetricDevices, ResultsEqualHostResultsBitwise) {
         const size_t words = 4000;
         HostReference reference(own, 4 * words);
         const Handle& host = reference.handle;
-        Buffer& buffer = reference.buffer;
+        SymmetricBuffer& buffer = reference.buffer;
         std::mt19937 random(static_cast<unsigned>(77 + own.group.rank()));
         for (const ElementType type : {ElementType::kF32, ElementType::kBf16, ElementType::kF16}) {
           for (const bool one_shot : {true, false}) {
@@ -116,13 +116,13 @@ TEST_P(SymmetricDevices, RunsWorkInStreamOrder) {
         const StreamId one = *own.device().create_stream();
         const StreamId other = *own.device().create_stream();
         const auto add = [&](StreamId stream, int amount) {
-          return own.machine.launch(own.at, stream,
-                                    [at, amount](const sim::DeviceMemory& memory) -> Status {
-                                      // Slow, so that a missing dependency changes the result.
-                                      std::this_thread::sleep_for(milliseconds(5));
-                                      (*memory.view<int>(at, 1))[0] += amount;
-                                      return {};
-                                    });
+          return own.machine.try_launch(own.at, stream,
+                                        [at, amount](const sim::DeviceMemory& memory) -> Status {
+                                          // Slow, so that a missing dependency changes the result.
+                                          std::this_thread::sleep_for(milliseconds(5));
+                                          (*memory.try_view<int>(at, 1))[0] += amount;
+                                          return {};
+                                        });
         };
         own.write(std::vector<int>{0});
         own.group.barrier(0, kTestTimeout);
@@ -165,7 +165,7 @@ TEST(SymmetricDevices, KeepsGroupOrderAcrossStreams) {
           return {};
         };
         const auto late = static_cast<size_t>(own.group.rank());
-        if (!own.machine.launch(own.at, streams[late], sleep).ok()) return "launch failed";
+        if (!own.machine.try_launch(own.at, streams[late], sleep).ok()) return "launch failed";
         own.write(std::vector<int>(100, own.group.rank() + 1));
         CollectiveOptions options;
         options.timeout = kTestTimeout;
@@ -250,7 +250,7 @@ TEST(SymmetricDevices, RejectsUnusableMachines) {
     bookkeeping.backing = sim::Backing::kBookkeeping;
     std::string message;
     for (const sim::Options& each : {seeded, bookkeeping}) {
-      const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(each);
+      const std::unique_ptr<sim::Machine> machine = *sim::Machine::try_create(each);
       HeapOptions options = SymmetricRank::heap_options();
       options.device = &machine->device(DeviceIndex(0));
       message += error_message([&] {
@@ -278,24 +278,24 @@ TEST(SymmetricDevices, OwnerMayFreeFirst) {
 }
 
 TEST(SymmetricDevices, PoolsOfDeviceMemoryHaveEqualLayout) {
-  RankProcesses ranks(3, on_devices([](SimDeviceRank& own) -> std::string {
-                        Pool pool(own.heap, {.name = "pool", .segment_bytes = size_t{4} << 20});
-                        std::vector<Buffer> live;
-                        for (int round = 0; round < 12; ++round) {
-                          if (live.size() > 3) live.erase(live.begin() + round % 3);
-                          live.push_back(pool.allocate(static_cast<size_t>(1000 * (round + 1))));
-                          const Handle handle = own.group.rendezvous(live.back(), kTestTimeout);
-                          const int next = (own.group.rank() + 1) % 3;
-                          const int mark = 10 * round + own.group.rank();
-                          handle.put(next, std::as_bytes(std::span(&mark, 1)));
-                          handle.barrier(0, kTestTimeout);
-                          const int found =
-                              SimDeviceRank::read_of<int>(handle, own.group.rank(), 1)[0];
-                          if (found != 10 * round + (own.group.rank() + 2) % 3) return "elsewhere";
-                          handle.barrier(0, kTestTimeout);
-                        }
-                        return pool.stats().segment_count == 1 ? "" : "wrong number of segments";
-                      }));
+  RankProcesses ranks(
+      3, on_devices([](SimDeviceRank& own) -> std::string {
+        SymmetricPool pool(own.heap, {.name = "pool", .segment_bytes = size_t{4} << 20});
+        std::vector<SymmetricBuffer> live;
+        for (int round = 0; round < 12; ++round) {
+          if (live.size() > 3) live.erase(live.begin() + round % 3);
+          live.push_back(pool.allocate(static_cast<size_t>(1000 * (round + 1))));
+          const Handle handle = own.group.rendezvous(live.back(), kTestTimeout);
+          const int next = (own.group.rank() + 1) % 3;
+          const int mark = 10 * round + own.group.rank();
+          handle.put(next, std::as_bytes(std::span(&mark, 1)));
+          handle.barrier(0, kTestTimeout);
+          const int found = SimDeviceRank::read_of<int>(handle, own.group.rank(), 1)[0];
+          if (found != 10 * round + (own.group.rank() + 2) % 3) return "elsewhere";
+          handle.barrier(0, kTestTimeout);
+        }
+        return pool.stats().segment_count == 1 ? "" : "wrong number of segments";
+      }));
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
@@ -331,8 +331,8 @@ TEST(SymmetricDevices, PersistentIdsAreScopedByDevice) {
   };
   Heap heaps[] = {heap_on(0), heap_on(1)};
   const AllocateOptions seventh{.group = {}, .persistent_id = 7};
-  Buffer first = heaps[0].allocate(4096, seventh);
-  Buffer second = heaps[1].allocate(128, seventh);  // the id is free in this heap
+  SymmetricBuffer first = heaps[0].allocate(4096, seventh);
+  SymmetricBuffer second = heaps[1].allocate(128, seventh);  // the id is free in this heap
   const std::byte* const addresses[] = {first.data(), second.data()};
   EXPECT_NE(addresses[0], addresses[1]);
   for (size_t i = 0; i < 2; ++i) {

@@ -59,7 +59,7 @@ struct FabricRank {
 
   Heap heap;
   Group group;
-  Buffer buffer;
+  SymmetricBuffer buffer;
   Handle handle;
 };
 
@@ -118,8 +118,7 @@ TEST_F(SymmetricFabric, WorksOnSimulatedDevices) {
     far.group.leave(kTestTimeout);
     return message;
   });
-  EXPECT_THAT(ranks.results(),
-              Each("rank 0: multicast of this back end does not span machines"));
+  EXPECT_THAT(ranks.results(), Each("rank 0: multicast of this back end does not span machines"));
 }
 
 TEST_F(SymmetricFabric, UsesDescriptorsByDefault) {
@@ -188,7 +187,7 @@ std::string rendezvous_with(const StandinGpuRank& own, FabricRank& member,
                             const FabricFault& fault) {
   const size_t extents = own.driver.extent_count();
   if (own.rank.rank == fault.rank) own.driver.tell(fault.call, standin::kNotPermitted);
-  Buffer buffer = member.heap.allocate(kBytes);
+  SymmetricBuffer buffer = member.heap.allocate(kBytes);
   std::optional<Handle> handle;
   std::string message =
       error_message([&] { handle.emplace(member.group.rendezvous(buffer, kTestTimeout)); });
@@ -216,7 +215,7 @@ TEST_F(SymmetricFabric, FallsBackToDescriptorsWhenOneRankFails) {
                         for (const FabricFault& each : kFabricFaults) {
                           message += rendezvous_with(own, member, each);
                         }
-                        const Buffer buffer = member.heap.allocate(kBytes);
+                        const SymmetricBuffer buffer = member.heap.allocate(kBytes);
                         const Handle handle = member.group.rendezvous(buffer, kTestTimeout);
                         message += handle.no_fabric_reason();
                         member.group.leave(kTestTimeout);

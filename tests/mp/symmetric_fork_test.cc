@@ -37,7 +37,7 @@ TEST(SymmetricFork, ChildOfSingleRankExits) {
 TEST(SymmetricFork, ChildDropsHeapWithoutGroup) {
   RankProcesses ranks(1, RankMain([](const RankSpec&) -> std::string {
                         Heap heap(SymmetricRank::heap_options());
-                        Buffer buffer = heap.allocate(64);
+                        SymmetricBuffer buffer = heap.allocate(64);
                         ChildProcess child([&](int) {
                           ::alarm(60);
                           buffer.reset();

@@ -26,7 +26,7 @@ GroupOptions wanting_fabric(const RankSpec& rank) {
 std::string check_last_error(const StandinGpuRank& rank, DeviceRank& own, const char* call) {
   const std::string before = rank.device.last_error().to_string();
   rank.driver.tell(call, standin::kNotPermitted);
-  const Buffer buffer = own.heap.allocate(4096);
+  const SymmetricBuffer buffer = own.heap.allocate(4096);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
   rank.driver.tell(call, standin::kDone);
   if (handle.no_multicast_reason().empty()) return text(call, ": multicast is available; ");
@@ -98,7 +98,7 @@ TEST_F(SymmetricCudaFallback, UsesDescriptorsWhenCombinedHandlesFail) {
 // Rank 0 times out waiting for rank 1 and frees memory that rank 1 may still use.
 std::string free_after_timeout(const StandinGpuRank& rank, DeviceRank& own,
                                std::optional<StreamId> stream) {
-  Buffer buffer = own.heap.allocate(4096);
+  SymmetricBuffer buffer = own.heap.allocate(4096);
   std::optional<Handle> handle = own.group.rendezvous(buffer, kTestTimeout);
   const size_t objects = rank.driver.multicast_count();
   std::string wrong;

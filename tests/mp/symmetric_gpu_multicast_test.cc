@@ -99,7 +99,7 @@ std::string check_driver_fault(const StandinGpuRank& rank, DeviceRank& own,
                                const DriverFault& fault, std::string& reasons) {
   const size_t objects = rank.driver.multicast_count();
   if (fault.ranks.contains(rank.rank.rank)) rank.driver.tell(fault.call, fault.code);
-  const Buffer buffer = own.heap.allocate(4096);
+  const SymmetricBuffer buffer = own.heap.allocate(4096);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
   rank.driver.tell(fault.call, standin::kDone);
   if (handle.multicast_ptr() != nullptr) return text(fault.call, ": multicast is available; ");
@@ -123,7 +123,7 @@ TEST_F(SymmetricCudaMulticast, AnyDriverFailureFallsBackOnAllRanks) {
                           wrong += check_memory(own, ++mark);
                           if (!wrong.empty()) return text("rank ", rank.rank.rank, ": ", wrong);
                         }
-                        const Buffer buffer = own.heap.allocate(4096);
+                        const SymmetricBuffer buffer = own.heap.allocate(4096);
                         const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
                         if (handle.multicast_ptr() == nullptr)
                           return "multicast is no longer available";
@@ -179,7 +179,7 @@ TEST_F(SymmetricCudaMulticast, IsDisabledForRanksSharingADevice) {
   RankProcesses ranks(
       2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
         // Device 0 is the same device on all ranks.
-        const std::unique_ptr<DeviceSet> same = *open_cuda({.library = ASHLAR_CUDA_STANDIN});
+        const std::unique_ptr<DeviceSet> same = *try_open_cuda({.library = ASHLAR_CUDA_STANDIN});
         DeviceRank own(rank.rank, same->device(DeviceIndex(0)), gpu_group_options(rank.rank, true));
         const std::string wrong = check_memory(own, 1);
         const std::string reason = own.handle.no_multicast_reason();
@@ -207,7 +207,7 @@ TEST_F(SymmetricCudaMulticast, IsReleasedBeforeLocalMemory) {
     RankProcesses ranks(
         2, on_standin_gpu([is_buffer_first](const StandinGpuRank& rank) -> std::string {
           DeviceRank own = joined(rank);
-          Buffer buffer = own.heap.allocate(4096);
+          SymmetricBuffer buffer = own.heap.allocate(4096);
           std::optional<Handle> handle = own.group.rendezvous(buffer, kTestTimeout);
           const size_t objects = rank.driver.multicast_count();
           if (is_buffer_first) buffer.reset();
@@ -224,7 +224,7 @@ TEST_F(SymmetricCudaMulticast, IsReleasedBeforeLocalMemory) {
 
 // The number of driver objects that are freed when a temporary handle is destroyed.
 size_t objects_freed_with_handle(const StandinGpuRank& rank, DeviceRank& own) {
-  Buffer buffer = own.heap.allocate(4096);
+  SymmetricBuffer buffer = own.heap.allocate(4096);
   std::optional<Handle> handle = own.group.rendezvous(buffer, kTestTimeout);
   const size_t objects = rank.driver.multicast_count();
   handle.reset();

@@ -37,13 +37,13 @@ struct GpuRank {
   }
   Heap heap;
   Group group;
-  Buffer buffer;
+  SymmetricBuffer buffer;
   Handle handle;
 };
 
 // A rendezvous serves as a barrier that needs no kernels.
 void meet(GpuRank& own) {
-  const Buffer passing = own.heap.allocate(1);
+  const SymmetricBuffer passing = own.heap.allocate(1);
   (void)own.group.rendezvous(passing, kTestTimeout);
 }
 
@@ -70,9 +70,9 @@ TEST_P(SymmetricGpu, CopiesBetweenRanksOnOneDevice) {
                         if (found != values) return "wrong data from the next rank";
                         meet(own);
                         // Buffers of a pool work in the same way.
-                        Pool pool(own.heap, {.name = "pool", .segment_bytes = 4 * kMiB});
-                        const Buffer first = pool.allocate(1000);
-                        const Buffer second = pool.allocate(1000);
+                        SymmetricPool pool(own.heap, {.name = "pool", .segment_bytes = 4 * kMiB});
+                        const SymmetricBuffer first = pool.allocate(1000);
+                        const SymmetricBuffer second = pool.allocate(1000);
                         const Handle handle = own.group.rendezvous(second, kTestTimeout);
                         handle.put(next, std::as_bytes(std::span(&rank.rank, 1)), 8);
                         meet(own);
@@ -96,7 +96,7 @@ TEST(SymmetricGpu, RejectsSharedDeviceUnlessAllowed) {
 // There are no kernels for AMD devices.
 TEST(SymmetricHip, RejectsOperationsThatNeedKernels) {
   RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
-    const std::unique_ptr<DeviceSet> devices = *open_hip({.library = ASHLAR_HIP_STANDIN});
+    const std::unique_ptr<DeviceSet> devices = *try_open_hip({.library = ASHLAR_HIP_STANDIN});
     GpuRank own(rank, devices->device(DeviceIndex(0)));
     const std::string message = error_message([&] { own.handle.all_reduce(1); }) +
                                 error_message([&] { own.group.barrier(); }) +

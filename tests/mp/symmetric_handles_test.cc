@@ -109,17 +109,17 @@ TEST_P(SymmetricHandles, KernelReachesEveryRankByTable) {
     const DeviceAddress table(reinterpret_cast<uint64_t>(own.handle.buffer_ptrs_on_device()));
     const auto count = static_cast<size_t>(rank.world_size);
     const auto kernel = [=, me = rank.rank](const sim::DeviceMemory& memory) -> Status {
-      const Result<std::span<uint64_t>> buffers = memory.view<uint64_t>(table, count);
+      const Result<std::span<uint64_t>> buffers = memory.try_view<uint64_t>(table, count);
       if (!buffers.ok()) return buffers.status();
       for (size_t each = 0; each < count; ++each) {
         const uint64_t place = (*buffers)[each] + 4 * static_cast<uint64_t>(me);
-        const Result<std::span<int>> word = memory.view<int>(DeviceAddress(place), 1);
+        const Result<std::span<int>> word = memory.try_view<int>(DeviceAddress(place), 1);
         if (!word.ok()) return word.status();
         (*word)[0] = 30 + me;
       }
       return {};
     };
-    if (!machine->launch(own.at, kDefaultStream, kernel).ok()) return "launch failed";
+    if (!machine->try_launch(own.at, kDefaultStream, kernel).ok()) return "launch failed";
     own.group.finish(kDefaultStream);
     own.group.barrier(0, kTestTimeout);
     const std::vector<int> found = own.read<int>(count);
@@ -186,7 +186,7 @@ TEST(SymmetricHandles, StoreWordsInStreamOrder) {
       return {};
     };
     own.write(std::vector<int>{1});
-    if (!machine->launch(own.at, stream, wait).ok()) return "launch failed";
+    if (!machine->try_launch(own.at, stream, wait).ok()) return "launch failed";
     own.handle.store_words(0, {.value = 2}, stream);
     const int before = own.read<int>(1)[0];
     may_go = true;

@@ -153,7 +153,7 @@ TEST_F(SymmetricGpuKernelErrors, HandlesAndGroupsWaitForStreamWork) {
                         const StreamId stream = *device.create_stream();
                         {
                           DeviceRank own(rank, device, gpu_group_options(rank));
-                          const Buffer passing = own.heap.allocate(4096);
+                          const SymmetricBuffer passing = own.heap.allocate(4096);
                           {
                             const Handle handle = own.group.rendezvous(passing, kTestTimeout);
                             CollectiveOptions options = with_test_timeout();

@@ -251,9 +251,9 @@ std::string check_large_transfers(DeviceRank& own) {
   const size_t ranks = static_cast<size_t>(own.group.world_size());
   const size_t count = bytes / sizeof(int32_t) - 3;  // no multiple of a block, vector or rank count
   const size_t share = count / ranks;
-  const Buffer buffer = own.heap.allocate(bytes);
+  const SymmetricBuffer buffer = own.heap.allocate(bytes);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
-  const Buffer room = own.heap.allocate(bytes);
+  const SymmetricBuffer room = own.heap.allocate(bytes);
   const Handle at_room = own.group.rendezvous(room, kTestTimeout);
   const auto fill = [&](int round) {
     const std::vector<int32_t> words = words_of(round, handle.rank(), count);

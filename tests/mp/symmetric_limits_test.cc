@@ -56,7 +56,7 @@ std::string out_of_memory_in(const std::function<void()>& call) {
 
 // Checks that the group still works.
 std::string resume(SymmetricRank& own) {
-  const Buffer buffer = own.heap.allocate(kSmall);
+  const SymmetricBuffer buffer = own.heap.allocate(kSmall);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
   buffer.as<float>()[0] = 1;
   handle.all_reduce(1, {}, {.timeout = kTestTimeout});
@@ -87,7 +87,7 @@ TEST(SymmetricLimits, ReportsOutOfMemoryBeyondFileSizeLimit) {
 // Rank 1 has address space for its own memory but not for that of its peers.
 TEST(SymmetricLimits, ReportsOutOfMemoryWhenMappingPeersFails) {
   RankProcesses ranks(3, with_memory(kSmall, [](SymmetricRank& own) -> std::string {
-                        const Buffer buffer = own.heap.allocate(kLarge);
+                        const SymmetricBuffer buffer = own.heap.allocate(kLarge);
                         const size_t mappings = symmetric_mapping_count();
                         const auto meet = [&] { (void)own.group.rendezvous(buffer, kTestTimeout); };
                         std::string message;
@@ -117,7 +117,7 @@ TEST(SymmetricLimits, NamesRankThatRunsOutOfDescriptors) {
     size_t count = 0;
     try {
       SymmetricRank own(rank, kSmall);
-      std::deque<Buffer> buffers;
+      std::deque<SymmetricBuffer> buffers;
       for (; count < 16; ++count) {
         buffers.push_back(own.heap.allocate(kSmall));
         (void)own.group.rendezvous(buffers.back(), kTestTimeout);

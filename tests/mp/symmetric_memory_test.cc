@@ -43,8 +43,8 @@ TEST(SymmetricMemory, RendezvousIsCachedAndChecksOrder) {
   RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     Heap heap(SymmetricRank::heap_options());
     Group world = Group::join(heap, rank.store, SymmetricRank::group_options(rank));
-    Buffer first = heap.allocate(kBytes);
-    Buffer second = heap.allocate(kBytes);
+    SymmetricBuffer first = heap.allocate(kBytes);
+    SymmetricBuffer second = heap.allocate(kBytes);
     std::optional<Group> pair;
     if (rank.rank != 1) {
       pair = world.sub_group(
@@ -57,7 +57,7 @@ TEST(SymmetricMemory, RendezvousIsCachedAndChecksOrder) {
     (void)world.rendezvous(first, kTestTimeout);
     // Cached: one rank can call it alone.
     if (rank.rank == 1) (void)world.rendezvous(first.data() + 100, milliseconds(1));
-    Buffer third = heap.allocate(kBytes);
+    SymmetricBuffer third = heap.allocate(kBytes);
     const std::string refused = error_message(
         [&] { (void)world.rendezvous(rank.rank == 2 ? third : second, kTestTimeout); });
     world.barrier(0, kTestTimeout);
@@ -72,7 +72,7 @@ TEST(SymmetricMemory, RendezvousIsCachedAndChecksOrder) {
 TEST(SymmetricMemory, ErrorsListAllRanks) {
   RankProcesses ranks(
       4, with_memory(8, [](SymmetricRank& own) -> std::string {
-        Buffer odd = own.heap.allocate(own.group.rank() == 2 ? 32 : 16);
+        SymmetricBuffer odd = own.heap.allocate(own.group.rank() == 2 ? 32 : 16);
         const std::string message = error_message([&] { (void)own.group.rendezvous(odd); });
         const char* expected = "rank 0: 16, rank 1: 16, rank 2: 32, rank 3: 16";
         return message.find(expected) == std::string::npos ? "unexpected: " + message : "";
@@ -299,11 +299,11 @@ TEST(SymmetricMemory, TimeoutsNameRankPeerChannelAndTime) {
 TEST(SymmetricMemory, PersistentIdsKeepTheirAddress) {
   RankProcesses ranks(
       2, with_memory(8, [](SymmetricRank& own) -> std::string {
-        Buffer kept = own.heap.allocate(kBytes, {.group = {}, .persistent_id = 7});
+        SymmetricBuffer kept = own.heap.allocate(kBytes, {.group = {}, .persistent_id = 7});
         const std::byte* address = kept.data();
         const std::string live = error_message(
             [&] { (void)own.heap.allocate(kBytes, {.group = {}, .persistent_id = 7}); });
-        Buffer scoped = own.heap.allocate(16, {.group = "other", .persistent_id = 7});
+        SymmetricBuffer scoped = own.heap.allocate(16, {.group = "other", .persistent_id = 7});
         kept.reset();
         const std::string smaller =
             error_message([&] { (void)own.heap.allocate(16, {.group = {}, .persistent_id = 7}); });

@@ -22,13 +22,13 @@ using ::testing::IsEmpty;
 
 constexpr size_t kSegmentBytes = size_t{64} * 1024;
 
-class SymmetricPool : public ::testing::TestWithParam<int> {};
+class SymmetricPoolTest : public ::testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricPool, ::testing::Values(1, 2, 3, 5),
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricPoolTest, ::testing::Values(1, 2, 3, 5),
                          ::testing::PrintToStringParamName());
 
 // Collective. Each rank writes its buffer and reads that of the next rank through the handle.
-std::string check_exchange(const Handle& handle, const Buffer& buffer, int mark) {
+std::string check_exchange(const Handle& handle, const SymmetricBuffer& buffer, int mark) {
   const int count = handle.world_size();
   const int next = (handle.rank() + 1) % count;
   const auto words = buffer.as<int>();
@@ -41,13 +41,14 @@ std::string check_exchange(const Handle& handle, const Buffer& buffer, int mark)
   return is_right ? "" : "wrong buffer of the next rank";
 }
 
-TEST_P(SymmetricPool, ReusesMemoryDeterministically) {
+TEST_P(SymmetricPoolTest, ReusesMemoryDeterministically) {
   RankProcesses ranks(GetParam(), with_memory(8, [](SymmetricRank& own) -> std::string {
                         // An allocation of different size on each rank changes its address layout.
                         const std::vector<char> elsewhere(size_t{1} << (16 + own.group.rank()));
-                        Pool pool(own.heap, {.name = "pool", .segment_bytes = kSegmentBytes});
+                        SymmetricPool pool(own.heap,
+                                           {.name = "pool", .segment_bytes = kSegmentBytes});
                         std::mt19937 random(7);  // the same on all ranks
-                        std::vector<Buffer> live;
+                        std::vector<SymmetricBuffer> live;
                         for (int round = 0; round < 60; ++round) {
                           if (live.size() > 6) live.erase(live.begin() + random() % live.size());
                           live.push_back(pool.allocate(4 + random() % (kSegmentBytes + 5000)));
@@ -61,13 +62,13 @@ TEST_P(SymmetricPool, ReusesMemoryDeterministically) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-TEST_P(SymmetricPool, HonoursOffsetsOfInteriorPointers) {
+TEST_P(SymmetricPoolTest, HonoursOffsetsOfInteriorPointers) {
   RankProcesses ranks(GetParam(), [](const RankSpec& rank) -> std::string {
     SymmetricRank own(rank, 8);
-    Pool pool(own.heap);
-    const Buffer before = pool.allocate(1000);
-    Buffer buffer = pool.allocate(kProgramBytes);
-    const Buffer after = pool.allocate(1000);
+    SymmetricPool pool(own.heap);
+    const SymmetricBuffer before = pool.allocate(1000);
+    SymmetricBuffer buffer = pool.allocate(kProgramBytes);
+    const SymmetricBuffer after = pool.allocate(1000);
     std::ranges::fill(before.as<char>(), 'b');
     std::ranges::fill(after.as<char>(), 'a');
     const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
@@ -78,7 +79,7 @@ TEST_P(SymmetricPool, HonoursOffsetsOfInteriorPointers) {
     own.buffer = std::move(buffer);
     own.handle = handle;
     if (std::string wrong = run_program(own); !wrong.empty()) return wrong;
-    const auto is_all = [](const Buffer& each, char mark) {
+    const auto is_all = [](const SymmetricBuffer& each, char mark) {
       return std::ranges::all_of(each.as<char>(), [mark](char byte) { return byte == mark; });
     };
     if (!is_all(before, 'b') || !is_all(after, 'a')) return "a neighbouring buffer was written";
@@ -98,13 +99,14 @@ TEST_P(SymmetricPool, HonoursOffsetsOfInteriorPointers) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // they say so if something stays mapped
 }
 
-TEST(SymmetricPool, ExchangesEachSegmentOnce) {
+TEST(SymmetricPoolTest, ExchangesEachSegmentOnce) {
   RankProcesses ranks(3, with_memory(8, [](SymmetricRank& own) -> std::string {
-                        Pool pool(own.heap, {.name = "pool", .segment_bytes = kSegmentBytes});
-                        const Buffer first = pool.allocate(100);
+                        SymmetricPool pool(own.heap,
+                                           {.name = "pool", .segment_bytes = kSegmentBytes});
+                        const SymmetricBuffer first = pool.allocate(100);
                         const Handle handle = own.group.rendezvous(first, kTestTimeout);
                         const size_t mapped = symmetric_mapping_count();
-                        std::vector<Buffer> others;
+                        std::vector<SymmetricBuffer> others;
                         for (int i = 0; i < 20; ++i) {
                           others.push_back(pool.allocate(100));
                           const Handle other = own.group.rendezvous(others.back(), kTestTimeout);
@@ -117,16 +119,17 @@ TEST(SymmetricPool, ExchangesEachSegmentOnce) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-TEST(SymmetricPool, NamesFirstDifferenceBetweenRanks) {
+TEST(SymmetricPoolTest, NamesFirstDifferenceBetweenRanks) {
   RankProcesses ranks(3, with_memory(8, [](SymmetricRank& own) -> std::string {
-                        Pool pool(own.heap, {.name = "tensors", .segment_bytes = kSegmentBytes});
-                        std::vector<Buffer> all;
+                        SymmetricPool pool(own.heap,
+                                           {.name = "tensors", .segment_bytes = kSegmentBytes});
+                        std::vector<SymmetricBuffer> all;
                         for (int i = 0; i < 3; ++i) all.push_back(pool.allocate(512));
                         (void)own.group.rendezvous(all[0], kTestTimeout);
                         // Rank 1 frees a different buffer, so the next buffer gets a different
                         // place.
                         all[own.group.rank() == 1 ? 2 : 1].reset();
-                        const Buffer next = pool.allocate(512);
+                        const SymmetricBuffer next = pool.allocate(512);
                         const std::string message =
                             error_message([&] { (void)own.group.rendezvous(next, kTestTimeout); });
                         // Buffers allocated before the difference still work.
@@ -142,26 +145,26 @@ TEST(SymmetricPool, NamesFirstDifferenceBetweenRanks) {
 }
 
 // Sizes and places are equal; only the hash of the history differs.
-TEST(SymmetricPool, DetectsDifferentHistoryWithEqualLayout) {
+TEST(SymmetricPoolTest, DetectsDifferentHistoryWithEqualLayout) {
   RankProcesses ranks(
       2, with_memory(8, [](SymmetricRank& own) -> std::string {
-        Pool pool(own.heap, {.name = "pool", .segment_bytes = kSegmentBytes});
-        { const Buffer passing = pool.allocate(own.group.rank() == 0 ? 640 : 512); }
-        const Buffer buffer = pool.allocate(512);
+        SymmetricPool pool(own.heap, {.name = "pool", .segment_bytes = kSegmentBytes});
+        { const SymmetricBuffer passing = pool.allocate(own.group.rank() == 0 ? 640 : 512); }
+        const SymmetricBuffer buffer = pool.allocate(512);
         return error_message([&] { (void)own.group.rendezvous(buffer, kTestTimeout); });
       }));
   EXPECT_THAT(ranks.results(),
               Each(HasSubstr("call 0: rank 0 allocated 640 bytes, rank 1 allocated 512 bytes")));
 }
 
-TEST(SymmetricPool, DetectsDifferentBuffers) {
+TEST(SymmetricPoolTest, DetectsDifferentBuffers) {
   RankProcesses ranks(
       2, with_memory(512, [](SymmetricRank& own) -> std::string {
-        Pool pool(own.heap, {.name = "pool", .segment_bytes = kSegmentBytes});
-        Pool other(own.heap, {.name = "other", .segment_bytes = kSegmentBytes});
-        const Buffer first = pool.allocate(512);
-        const Buffer second = pool.allocate(512);
-        const Buffer elsewhere = other.allocate(512);
+        SymmetricPool pool(own.heap, {.name = "pool", .segment_bytes = kSegmentBytes});
+        SymmetricPool other(own.heap, {.name = "other", .segment_bytes = kSegmentBytes});
+        const SymmetricBuffer first = pool.allocate(512);
+        const SymmetricBuffer second = pool.allocate(512);
+        const SymmetricBuffer elsewhere = other.allocate(512);
         const bool is_first = own.group.rank() == 0;
         std::string message = error_message(
             [&] { (void)own.group.rendezvous(is_first ? first : second, kTestTimeout); });
@@ -185,27 +188,28 @@ TEST(SymmetricPool, DetectsDifferentBuffers) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-TEST(SymmetricPool, ChecksNamesAndSizes) {
+TEST(SymmetricPoolTest, ChecksNamesAndSizes) {
   RankProcesses ranks(
       1, with_memory(8, [](SymmetricRank& own) -> std::string {
-        std::optional<Pool> pool(std::in_place, own.heap, PoolOptions{});
-        const std::string again = error_message([&] { const Pool second(own.heap); });
+        std::optional<SymmetricPool> pool(std::in_place, own.heap, SymmetricPoolOptions{});
+        const std::string again = error_message([&] { const SymmetricPool second(own.heap); });
         if (again.find("has a pool called pool") == std::string::npos) return again;
-        const std::string empty = error_message([&] { const Pool bad(own.heap, {.name = ""}); });
+        const std::string empty =
+            error_message([&] { const SymmetricPool bad(own.heap, {.name = ""}); });
         if (empty.find("expected 1 to 256") == std::string::npos) return empty;
-        const std::string none =
-            error_message([&] { const Pool bad(own.heap, {.name = "bad", .segment_bytes = 0}); });
+        const std::string none = error_message(
+            [&] { const SymmetricPool bad(own.heap, {.name = "bad", .segment_bytes = 0}); });
         if (none.find("segments of 0 bytes") == std::string::npos) return none;
         // A group name must not collide with the name of a pool's segments.
         const std::string taken = error_message(
             [&] { (void)own.heap.allocate(8, {.group = "pool pool", .persistent_id = {}}); });
         if (taken.find("group 'pool pool': expected 1 to 64") == std::string::npos) return taken;
-        Buffer lives_on = pool->allocate(16);
+        SymmetricBuffer lives_on = pool->allocate(16);
         pool.reset();
         lives_on.as<int>()[0] = 1;
         (void)own.group.rendezvous(lives_on, kTestTimeout);
         lives_on.reset();
-        const Pool successor(own.heap);
+        const SymmetricPool successor(own.heap);
         return {};
       }));
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));

@@ -21,7 +21,7 @@ namespace {
 
 GroupOptions with_transport(const RankSpec& rank, const std::string& device) {
   GroupOptions options = SymmetricRank::group_options(rank);
-  options.transport = check_ok(open_ucx_transport({.transports = "tcp", .devices = device}));
+  options.transport = check_ok(try_open_ucx_transport({.transports = "tcp", .devices = device}));
   return options;
 }
 
@@ -98,7 +98,8 @@ class SymmetricMachines : public ::testing::Test {
       RedisOptions redis;
       redis.host = TwoMachines::address(0);
       redis.password = "between machines";
-      const RankSpec own{rank.rank, rank.world_size, check_ok(open_redis_store(redis, patience()))};
+      const RankSpec own{rank.rank, rank.world_size,
+                         check_ok(try_open_redis_store(redis, patience()))};
       SymmetricRank with(own, kProgramBytes, heap_options(),
                          with_transport(own, TwoMachines::cable(side)));
       if (std::string wrong = check_access(with, rank); !wrong.empty()) return wrong;
@@ -226,7 +227,7 @@ std::vector<std::string> results_of_death_at(Phase phase) {
     options.rank = rank.rank;
     options.world_size = rank.world_size;
     options.pad_bytes = 256;
-    options.transport = check_ok(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
+    options.transport = check_ok(try_open_ucx_transport({.transports = "tcp", .devices = "lo"}));
     if (rank.rank == 1) {
       options.on_phase = [phase](Phase at) {
         if (at == phase) ::raise(SIGKILL);

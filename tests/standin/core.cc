@@ -52,7 +52,7 @@ void Core::restart(const sim::Options& options, const Abilities& abilities) {
   nodes_.clear();
   launchables_.clear();
   objects_.clear();
-  Result<std::unique_ptr<sim::Machine>> made = sim::Machine::create(options);
+  Result<std::unique_ptr<sim::Machine>> made = sim::Machine::try_create(options);
   if (!made.ok()) end_process("machine", 0);
   machine_ = *std::move(made);
 }

@@ -20,7 +20,7 @@ Environment::Environment(uint64_t seed, size_t capacity_bytes, const AllocatorOp
   sim::Options machine_options;
   machine_options.device_count = kDeviceCount;
   machine_options.capacity_bytes = capacity_bytes;
-  machine_ = *sim::Machine::create(machine_options);
+  machine_ = *sim::Machine::try_create(machine_options);
   for (size_t i = 0; i < kDeviceCount; ++i) {
     for (StreamId& stream : streams_[i]) stream = *device(i).create_stream();
     engines_[i] = std::make_unique<paged::PagedEngine>(device(i), options);
@@ -59,7 +59,7 @@ void Environment::free(const LiveBlock& held) {
 
 void Environment::stamp(const LiveBlock& held) {
   const Status queued =
-      machine_->launch(DeviceIndex(held.device), held.block->stream, write_stamp(held.stamp));
+      machine_->try_launch(DeviceIndex(held.device), held.block->stream, write_stamp(held.stamp));
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
 
@@ -69,22 +69,22 @@ void Environment::check(const LiveBlock& held) {
   check_on(held, {&device(held.device), held.block->stream});
 }
 
-void Environment::check_on(const LiveBlock& held, const StreamUse& user) {
-  const Status queued = machine_->launch(user.device->properties().index, user.stream,
-                                         check_stamp(held.stamp, mismatches_));
+void Environment::check_on(const LiveBlock& held, const DeviceStream& user) {
+  const Status queued = machine_->try_launch(user.device->properties().index, user.stream,
+                                             check_stamp(held.stamp, mismatches_));
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
 
-std::optional<StreamUse> Environment::look(const LiveBlock& held, Random& random) {
+std::optional<DeviceStream> Environment::look(const LiveBlock& held, Random& random) {
   const size_t from = random.below(8) == 0 ? random.below(kDeviceCount) : held.device;
-  const StreamUse user{&device(from), any_stream(from, random)};
+  const DeviceStream user{&device(from), any_stream(from, random)};
   if (!order({&device(held.device), held.block->stream}, user)) return std::nullopt;
   check_on(held, user);
   expect_clear(engine(held.device).record_stream(held.block, user));
   return user;
 }
 
-bool Environment::order(const StreamUse& first, const StreamUse& then) {
+bool Environment::order(const DeviceStream& first, const DeviceStream& then) {
   const Result<EventId> event = first.device->create_event();
   if (!event.ok()) return false;
   const bool is_ordered = first.device->record_event(*event, first.stream).ok() &&
@@ -93,7 +93,7 @@ bool Environment::order(const StreamUse& first, const StreamUse& then) {
   return is_ordered;
 }
 
-void Environment::must_order(const StreamUse& first, const StreamUse& then) {
+void Environment::must_order(const DeviceStream& first, const DeviceStream& then) {
   int left = 100;
   while (!order(first, then) && left > 0) --left;
   EXPECT_GT(left, 0) << "a stream cannot be waited for";

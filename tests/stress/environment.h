@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "ashlar/sim.h"
-#include "ashlar/stream_use.h"
+#include "ashlar/stream.h"
 #include "engine/paged/paged_engine.h"
 #include "live_blocks.h"
 #include "mapping_observer.h"
@@ -59,17 +59,17 @@ class Environment {
 
   void check(const LiveBlock& held);
   // On another stream, which must be ordered after the block's.
-  void check_on(const LiveBlock& held, const StreamUse& user);
+  void check_on(const LiveBlock& held, const DeviceStream& user);
   // Checks from another stream, sometimes of another device, ordered after the block's own work and
   // possibly run long after its free. Returns that stream; empty if a call failed and nothing is
   // checked.
-  std::optional<StreamUse> look(const LiveBlock& held, Random& random);
+  std::optional<DeviceStream> look(const LiveBlock& held, Random& random);
   const Mismatches& mismatches() const { return mismatches_; }
 
   // Orders the work of `first` so far before the next work of `then`. False if a call failed.
-  static bool order(const StreamUse& first, const StreamUse& then);
+  static bool order(const DeviceStream& first, const DeviceStream& then);
   // Like order, but retries until it succeeds: faults do not last.
-  static void must_order(const StreamUse& first, const StreamUse& then);
+  static void must_order(const DeviceStream& first, const DeviceStream& then);
 
   // Exchange between threads.
 

@@ -126,11 +126,11 @@ void Graphs::end_capture(Graph graph) {
 // On the stream of the capture or on another one; sometimes behind a stream that may be held back.
 void Graphs::replay() {
   const size_t which = random_.below(graphs_.size());
-  const StreamUse other{place_->main.device, field_.any_stream(place_->device, random_)};
+  const DeviceStream other{place_->main.device, field_.any_stream(place_->device, random_)};
   const bool is_elsewhere = random_.below(3) == 0;
   if (is_elsewhere) Environment::must_order(place_->main, other);
   if (!is_elsewhere && random_.below(2) == 0) Environment::order(other, place_->main);
-  const StreamUse& on = is_elsewhere ? other : place_->main;
+  const DeviceStream& on = is_elsewhere ? other : place_->main;
   const Status launched = on.device->launch_graph(graphs_[which].id, on.stream);
   expect_clear(launched);
   if (is_elsewhere) Environment::must_order(other, place_->main);
@@ -151,7 +151,7 @@ void Graphs::check_results() {
 void Graphs::look() {
   Graph& graph = graphs_[random_.below(graphs_.size())];
   if (!graph.has_run || graph.results.empty()) return;
-  const std::optional<StreamUse> user = field_.look(graph.results.any(random_), random_);
+  const std::optional<DeviceStream> user = field_.look(graph.results.any(random_), random_);
   if (user) Environment::must_order(*user, place_->main);
 }
 

@@ -31,8 +31,8 @@ class Graphs {
   struct CaptureSite {
     size_t device = 0;
     PoolId pool;
-    StreamUse main;
-    StreamUse side;
+    DeviceStream main;
+    DeviceStream side;
   };
   bool make_place();
   void capture();

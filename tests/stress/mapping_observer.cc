@@ -71,7 +71,7 @@ void MappingObserver::expect_true() const {
     for (size_t at = 0; at < bytes; at += granule_bytes) reported.insert(begin + at);
   }
   std::set<DeviceAddress> mapped;
-  for (const ExpandableUse& view : engine_.expandable_segments()) {
+  for (const ExpandableSegmentStats& view : engine_.expandable_segments()) {
     for (size_t at = 0; at < view.reserved.bytes; at += granule_bytes) {
       if (is_mapped(view.reserved.begin + at)) mapped.insert(view.reserved.begin + at);
     }

@@ -59,7 +59,7 @@ class Mismatches {
 // Work that stamps the block. REQUIRES: queued where the block may be used.
 inline sim::Kernel write_stamp(const Stamp& stamp) {
   return [stamp](const sim::DeviceMemory& memory) -> Status {
-    Result<std::span<uint64_t>> words = memory.view<uint64_t>(stamp.at, stamp.bytes / 8);
+    Result<std::span<uint64_t>> words = memory.try_view<uint64_t>(stamp.at, stamp.bytes / 8);
     if (!words.ok()) return words.status();
     for (size_t i = 0; i < words->size(); i += kStepWords) (*words)[i] = stamp.word(i);
     return {};
@@ -69,7 +69,7 @@ inline sim::Kernel write_stamp(const Stamp& stamp) {
 // Work that finds changed units. `mismatches` outlives the work.
 inline sim::Kernel check_stamp(const Stamp& stamp, Mismatches& mismatches) {
   return [stamp, &mismatches](const sim::DeviceMemory& memory) -> Status {
-    const auto words = memory.view<const uint64_t>(stamp.at, stamp.bytes / 8);
+    const auto words = memory.try_view<const uint64_t>(stamp.at, stamp.bytes / 8);
     if (!words.ok()) return words.status();
     for (size_t i = 0; i < words->size(); i += kStepWords) {
       if ((*words)[i] != stamp.word(i)) mismatches.add(stamp, i, (*words)[i]);

@@ -28,11 +28,11 @@ class TransientStreams {
 
   Environment& field_;
   Random& random_;
-  std::optional<StreamUse> stream_;
-  size_t device_ = 0;   // of the stream and all blocks
-  LiveBlocks live_;     // of the stream
-  StreamUse heir_{};    // ordered after the previous stream, if there are orphans
-  LiveBlocks orphans_;  // of the previous stream
+  std::optional<DeviceStream> stream_;
+  size_t device_ = 0;    // of the stream and all blocks
+  LiveBlocks live_;      // of the stream
+  DeviceStream heir_{};  // ordered after the previous stream, if there are orphans
+  LiveBlocks orphans_;   // of the previous stream
 };
 
 }  // namespace ashlar::stress

@@ -43,7 +43,7 @@ Workload::Workload(const SweepCase& each) {
   machine_options.capacity_bytes = 128 * kMiB;
   machine_options.backing = sim::Backing::kBookkeeping;
   machine_options.seed = 1;
-  machine_ = *sim::Machine::create(machine_options);
+  machine_ = *sim::Machine::try_create(machine_options);
   if (each.on_plain_device) {
     plain_ = std::make_unique<contract::PlainDevice>(machine_->device(kDevice));
   }

@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory for C, and for whatever calls C: fast, ordered by streams, cached between uses.
-// C11 and C++. What ashlar/allocator.h is for C++, with the same meaning; docs/guide/c_api.md shows
-// how to use it. Long because other languages bind to one header.
+// Errors: functions return a status code. The C API of Ashlar's stream-ordered, caching allocator
+// of device memory, for C11, C++ and languages that bind to C. It mirrors ashlar/allocator.h;
+// docs/guide/c_api.md shows how to use it. Long because other languages bind to one header.
 //
-//   ashlar_device* device;                            // of the process; never closed
+//   ashlar_device* device;                            // owned by the process; never closed
 //   ashlar_allocator* allocator;
 //   void* weights;
-//   if (ashlar_device_open("cuda", 0, &device) != ASHLAR_OK) …ashlar_last_message() says why…
-//   ashlar_allocator_create(device, "engine:paged", &allocator);   // each says how it went
-//   ashlar_allocate(allocator, 64 << 20, stream, &weights);        // as this one does
+//   if (ashlar_device_open("cuda", 0, &device) != ASHLAR_OK) …see ashlar_last_message()…
+//   ashlar_allocator_create(device, "engine:paged", &allocator);   // check every status
+//   ashlar_allocate(allocator, 64 << 20, stream, &weights);        // bytes, stream
 //   …queue work on `stream` that uses weights…
 //   ashlar_free(allocator, weights);                  // work already queued on `stream` is safe
 //
-// RULES FOR EVERY FUNCTION, unless it says otherwise
+// RULES FOR EVERY FUNCTION, unless documented otherwise
 //
-//  Failure   The return value says what kind; ashlar_last_message() says it in words. A call that
-//            failed changed nothing, and wrote nothing through its out parameters.
-//  Threads   Any function may be called from any thread at any time. Destroying a thing while
-//            another thread uses it is the caller's race.
-//  Handles   Pointers to opaque structs; null is ASHLAR_INVALID_ARGUMENT, except for the functions
+//  Errors    The return value is the kind of error; ashlar_last_message() describes it. A call that
+//            failed changed nothing and did not write its out parameters.
+//  Threads   Any function may be called from any thread at any time. The caller must not destroy an
+//            object while another thread uses it.
+//  Handles   Pointers to opaque structs. Null is ASHLAR_INVALID_ARGUMENT, except that functions
 //  that
-//            destroy, which do nothing then.
-//  Structs   Those with a `struct_size` may grow at their end. The caller sets it to sizeof; a
-//            library that is older or newer does with the fields that both know, and the others
-//            have their default, which is 0. A field of a newer caller that an older library does
-//            not know must be 0: ASHLAR_UNSUPPORTED otherwise.
-//  Text      is UTF-8 and ends with a null byte.
-//  Callbacks are called with no lock held, from any thread, and may call the library; they must
-//            neither throw nor jump out. Where a filter may not, it is said there.
+//            destroy ignore it.
+//  Structs   Structs with a `struct_size` may grow at their end. The caller sets it to sizeof the
+//            struct. Fields that only one side knows have their default, 0. A nonzero field that
+//            the library does not know is ASHLAR_UNSUPPORTED.
+//  Text      is UTF-8 and null-terminated.
+//  Callbacks are called with no lock held, from any thread, and may call the library. They must
+//            neither throw nor longjmp. Exceptions are documented where they are declared.
 #pragma once
 
-// NOLINTBEGIN(modernize-use-using, readability-identifier-naming): C has no other words for these.
-#include <stddef.h>  // NOLINT: it is C
-#include <stdint.h>  // NOLINT: it is C
+// NOLINTBEGIN(modernize-use-using, readability-identifier-naming): this is C.
+#include <stddef.h>  // NOLINT: this is C
+#include <stdint.h>  // NOLINT: this is C
 
 #include "ashlar/c/plugin.h"
 
@@ -45,69 +44,69 @@ extern "C" {
 #define ASHLAR_C_NOEXCEPT
 #endif
 
-// --- versions ------------------------------------------------------------------------------------
+// Versions.
 
-// Of this header. A library with the same major version and at least this minor one will do.
+// The version of this header. Compatible with libraries of the same major version and the same or a
+// later minor version.
 #define ASHLAR_C_VERSION_MAJOR 1u
 #define ASHLAR_C_VERSION_MINOR 0u
 #define ASHLAR_C_VERSION (ASHLAR_C_VERSION_MAJOR << 16 | ASHLAR_C_VERSION_MINOR)
-// Of the library that is loaded: major << 16 | minor.
+// The version of the loaded library: major << 16 | minor.
 ASHLAR_C_API uint32_t ashlar_c_version(void) ASHLAR_C_NOEXCEPT;
-// Of Ashlar itself: "0.1.0".
+// The release of Ashlar: "0.2.0".
 ASHLAR_C_API const char* ashlar_version(void) ASHLAR_C_NOEXCEPT;
 
-// --- failures ------------------------------------------------------------------------------------
+// Errors.
 
 typedef int32_t ashlar_status;
 enum {
   ASHLAR_OK = 0,
-  ASHLAR_OUT_OF_MEMORY = 1,       // of the device, after everything was tried; or of pinned memory
-  ASHLAR_INVALID_ARGUMENT = 2,    // the caller's mistake
-  ASHLAR_UNSUPPORTED = 3,         // this device, or this version, cannot do that
+  ASHLAR_OUT_OF_MEMORY = 1,       // device or pinned memory, even after trimming caches
+  ASHLAR_INVALID_ARGUMENT = 2,    // a precondition does not hold
+  ASHLAR_UNSUPPORTED = 3,         // not supported by this device or this version
   ASHLAR_DEVICE_FAULT = 4,        // a driver or system call failed; see ashlar_last_code
-  ASHLAR_DEVICE_LOST = 5,         // the device failed for good
-  ASHLAR_FORMAT = 6,              // unreadable input
-  ASHLAR_HOST_OUT_OF_MEMORY = 7,  // the library itself could get no memory
-  ASHLAR_INTERNAL = 8,            // a defect of the library, or of a callback that threw
+  ASHLAR_DEVICE_LOST = 5,         // the device failed permanently
+  ASHLAR_FORMAT = 6,              // malformed input
+  ASHLAR_HOST_OUT_OF_MEMORY = 7,  // the library could not allocate host memory for itself
+  ASHLAR_INTERNAL = 8,            // a defect of the library, or a callback that threw
   ASHLAR_TIMEOUT = 9,             // a deadline passed
-  ASHLAR_PEER_LOST = 10           // another rank died or gave up
+  ASHLAR_PEER_LOST = 10           // another rank died or aborted
 };
 // "ok", "out of memory", …; never null.
 ASHLAR_C_API const char* ashlar_status_name(ashlar_status status) ASHLAR_C_NOEXCEPT;
-// What the last call of this thread that failed had to say; stays until the next one fails. Never
-// null; empty if none failed yet. Very long reports are cut.
+// The message of the last failed call of this thread. Valid until the next failure. Never null;
+// empty if no call has failed yet. Very long messages are truncated.
 ASHLAR_C_API const char* ashlar_last_message(void) ASHLAR_C_NOEXCEPT;
-// The same of a driver or system call: its own name for itself (or empty), and its own number.
+// The driver or system function that failed (or empty), and its error number.
 ASHLAR_C_API const char* ashlar_last_call(void) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API int64_t ashlar_last_code(void) ASHLAR_C_NOEXCEPT;
 
-// --- bytes that the library made -----------------------------------------------------------------
+// Byte strings owned by the library.
 
 typedef struct ashlar_bytes ashlar_bytes;
-// Followed by a null byte that the size does not count. Stays until they are destroyed.
+// Followed by a null byte that the size does not include. Valid until destroyed.
 ASHLAR_C_API const char* ashlar_bytes_data(const ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API size_t ashlar_bytes_size(const ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API void ashlar_bytes_destroy(ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 
-// --- devices -------------------------------------------------------------------------------------
-// Opened with the first call, for the process, and never closed. The simulated ones are as the
-// environment asks for (ASHLAR_SIM_DEVICES, …).
+// Devices. Opened by the first call, for the whole process, and never closed. The environment
+// configures the simulated ones (ASHLAR_SIM_DEVICES, …).
 
 typedef struct ashlar_device ashlar_device;
 
-// "sim", "cuda" or "hip". Of a back end that this machine does not have: ASHLAR_UNSUPPORTED, with
-// the reason.
+// `backend` is "sim", "cuda" or "hip". ASHLAR_UNSUPPORTED, with the reason, if this machine does
+// not have it.
 ASHLAR_C_API ashlar_status ashlar_device_count(const char* backend,
                                                size_t* count) ASHLAR_C_NOEXCEPT;
-// The same device each time.
+// Returns the same device each time.
 ASHLAR_C_API ashlar_status ashlar_device_open(const char* backend, size_t index,
                                               ashlar_device** device) ASHLAR_C_NOEXCEPT;
 
 typedef struct ashlar_device_properties {
   size_t struct_size;
-  const char* backend;  // texts stay for good
+  const char* backend;  // text is valid forever
   const char* name;
-  const char* pci_id;  // empty where there is none
+  const char* pci_id;  // empty if the device has none
   uint8_t uuid[16];
   uint64_t index;
   uint64_t capacity_bytes;
@@ -121,12 +120,11 @@ ASHLAR_C_API ashlar_status ashlar_device_describe(
     const ashlar_device* device, ashlar_device_properties* properties) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_device_memory(ashlar_device* device, size_t* free_bytes,
                                                 size_t* total_bytes) ASHLAR_C_NOEXCEPT;
-// Waits for all work of the device.
+// Blocks until all work of the device is done.
 ASHLAR_C_API ashlar_status ashlar_device_synchronize(ashlar_device* device) ASHLAR_C_NOEXCEPT;
 
-// --- streams and events --------------------------------------------------------------------------
-// A stream is the driver's own handle, so that a cudaStream_t or hipStream_t can be passed as it
-// is; null is the default stream. These functions are for programs that have no driver at hand.
+// Streams and events. A stream is the driver's handle: pass a cudaStream_t or hipStream_t as it is;
+// null is the default stream. These functions are for programs that do not use the vendor's API.
 
 typedef void* ashlar_stream;
 typedef uint64_t ashlar_event;
@@ -137,7 +135,7 @@ ASHLAR_C_API ashlar_status ashlar_stream_destroy(ashlar_device* device,
                                                  ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_stream_synchronize(ashlar_device* device,
                                                      ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// 1 when everything queued so far has finished, else 0.
+// Sets *is_idle to 1 if all queued work is done, else to 0.
 ASHLAR_C_API ashlar_status ashlar_stream_is_idle(ashlar_device* device, ashlar_stream stream,
                                                  int32_t* is_idle) ASHLAR_C_NOEXCEPT;
 
@@ -145,16 +143,16 @@ ASHLAR_C_API ashlar_status ashlar_event_create(ashlar_device* device,
                                                ashlar_event* event) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_event_destroy(ashlar_device* device,
                                                 ashlar_event event) ASHLAR_C_NOEXCEPT;
-// From now on the event means "all work queued in the stream so far".
+// Marks all work queued in the stream so far.
 ASHLAR_C_API ashlar_status ashlar_event_record(ashlar_device* device, ashlar_event event,
                                                ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// Later work of the stream starts after what the event means now. The host does not wait.
+// Makes later work of the stream start after the marked work. Does not block the host.
 ASHLAR_C_API ashlar_status ashlar_event_wait(ashlar_device* device, ashlar_event event,
                                              ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_event_synchronize(ashlar_device* device,
                                                     ashlar_event event) ASHLAR_C_NOEXCEPT;
 
-// Queued. Host memory is read or written when the work runs, and must live until then.
+// Queue work on the stream. Host memory must stay valid until the work is done.
 ASHLAR_C_API ashlar_status ashlar_copy_to_device(ashlar_device* device, void* to, const void* from,
                                                  size_t bytes,
                                                  ashlar_stream stream) ASHLAR_C_NOEXCEPT;
@@ -166,38 +164,38 @@ ASHLAR_C_API ashlar_status ashlar_copy(ashlar_device* device, void* to, const vo
 ASHLAR_C_API ashlar_status ashlar_fill(ashlar_device* device, void* at, uint8_t value, size_t bytes,
                                        ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 
-// --- allocators ----------------------------------------------------------------------------------
+// Allocators.
 
 typedef struct ashlar_allocator ashlar_allocator;
 typedef struct ashlar_block ashlar_block;
 
-// Options as docs/guide/options.md lists them: "engine:paged,max_split_size_mb:512". Null: those
-// that the environment asks for. Empty: the defaults.
+// `options` is a text as in docs/guide/options.md: "engine:paged,max_split_size_mb:512". Null: the
+// options of the environment. Empty: the defaults.
 ASHLAR_C_API ashlar_status ashlar_allocator_create(ashlar_device* device, const char* options,
                                                    ashlar_allocator** allocator) ASHLAR_C_NOEXCEPT;
-// Gives all memory back to the device, also what is still in use.
+// Returns all memory to the device, including blocks that are still allocated.
 ASHLAR_C_API void ashlar_allocator_destroy(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
-// Memory for work on the stream. 0 bytes give null, and freeing null does nothing. An address that
-// is not an allocation's, or was freed: ASHLAR_INVALID_ARGUMENT.
+// Allocates memory for work on the stream. 0 bytes yield null, which ashlar_free ignores.
+// ASHLAR_INVALID_ARGUMENT for an address that is not allocated.
 ASHLAR_C_API ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes,
                                            ashlar_stream stream, void** memory) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) ASHLAR_C_NOEXCEPT;
-// Another stream uses the memory, too: it is not used again before that stream has got past the
-// work that it has when the memory is freed. Its own stream needs no telling.
+// Declares that work on another stream uses the memory: after the free, the memory is not reused
+// before the work queued there at that time is done. Not needed for the stream of the allocation.
 ASHLAR_C_API ashlar_status ashlar_record_stream(ashlar_allocator* allocator, void* memory,
                                                 ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// The same for a stream of another device.
+// As above, for a stream of another device.
 ASHLAR_C_API ashlar_status ashlar_record_stream_of(ashlar_allocator* allocator, void* memory,
                                                    ashlar_device* device,
                                                    ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// What the block really has, and what part of the device's memory it is in. Either may be null.
+// The device allocation that contains the block, and its size. Either out parameter may be null.
 ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, void* memory,
                                                   void** base, size_t* bytes) ASHLAR_C_NOEXCEPT;
 
-// The same by handle, which saves looking the address up. A block is not freed by its address, nor
-// an address by its block. 0 bytes: ASHLAR_INVALID_ARGUMENT. A block that was freed must not be
-// used again; ASHLAR_INVALID_ARGUMENT where it is noticed.
+// Allocation by handle, which saves the lookup of the address. A block must be freed by its handle.
+// 0 bytes: ASHLAR_INVALID_ARGUMENT. Using a freed block is an error that is detected on a best
+// effort (ASHLAR_INVALID_ARGUMENT).
 ASHLAR_C_API ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes,
                                                  ashlar_stream stream,
                                                  ashlar_block** block) ASHLAR_C_NOEXCEPT;
@@ -206,72 +204,71 @@ ASHLAR_C_API ashlar_status ashlar_free_block(ashlar_allocator* allocator,
 ASHLAR_C_API ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator,
                                                       ashlar_block* block,
                                                       ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// Null and 0 for null.
+// Null and 0 for a null block.
 ASHLAR_C_API void* ashlar_block_address(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API size_t ashlar_block_bytes(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
 
-// Gives cached memory back to the device. Waits for pending frees.
+// Returns all cached memory to the device. Waits for pending frees.
 ASHLAR_C_API ashlar_status ashlar_trim(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
-// At most this share of the device's capacity, in [0, 1]; 1 lifts the limit.
+// Limits the allocator to a fraction of the device's capacity, in [0, 1]; 1 removes the limit.
 ASHLAR_C_API ashlar_status ashlar_set_memory_fraction(ashlar_allocator* allocator,
                                                       double fraction) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_memory_fraction(const ashlar_allocator* allocator,
                                                   double* fraction) ASHLAR_C_NOEXCEPT;
 
-// --- options -------------------------------------------------------------------------------------
+// Options.
 
-// Whether an allocator would take the text; if not, the message says why.
+// Validates a text of options.
 ASHLAR_C_API ashlar_status ashlar_check_options(const char* options) ASHLAR_C_NOEXCEPT;
-// What of the allocator's options is not the default, as text.
+// The allocator's non-default options, as text.
 ASHLAR_C_API ashlar_status ashlar_allocator_options(const ashlar_allocator* allocator,
                                                     ashlar_bytes** options) ASHLAR_C_NOEXCEPT;
 
 typedef struct ashlar_option {
   size_t struct_size;
-  const char* name;  // texts stay for good
+  const char* name;  // text is valid forever
   const char* type;
-  const char* unit;  // empty where there is none
+  const char* unit;  // empty if the option has none
   const char* default_text;
   const char* range;
   const char* help;
 } ashlar_option;
 typedef void (*ashlar_option_visitor)(const ashlar_option* option, void* context);
-// Every option there is.
+// Calls the visitor for every option.
 ASHLAR_C_API ashlar_status ashlar_visit_options(ashlar_option_visitor visitor,
                                                 void* context) ASHLAR_C_NOEXCEPT;
 
-// --- pools ---------------------------------------------------------------------------------------
-// A pool holds its memory apart from the others. {0, 0} is the default pool.
+// Pools. Each pool has separate memory. {0, 0} is the default pool.
 
 typedef struct ashlar_pool {
   uint64_t capture;
   uint64_t user;
 } ashlar_pool;
 
-// Somebody else's functions, loaded from a shared object or given as they are: where the memory of
-// a pool comes from. As a whole engine they are named by options (engine:plugin, …).
+// User-supplied allocation functions, from a shared object or given as pointers, as the source of a
+// pool's memory. To use them for all allocations, select engine:plugin in the options.
 typedef struct ashlar_plugin ashlar_plugin;
 ASHLAR_C_API ashlar_status ashlar_plugin_load(ashlar_device* device, const char* library,
                                               const char* alloc_symbol, const char* free_symbol,
                                               ashlar_plugin** plugin) ASHLAR_C_NOEXCEPT;
-// The hooks may be null; the table must stay for good, as the functions do.
+// `hooks` may be null. The functions and the table must stay valid forever.
 ASHLAR_C_API ashlar_status ashlar_plugin_wrap(ashlar_device* device, ashlar_plugin_alloc alloc,
                                               ashlar_plugin_free free,
                                               const struct ashlar_plugin_hooks* hooks,
                                               ashlar_plugin** plugin) ASHLAR_C_NOEXCEPT;
-// Pools made with it keep what they need.
+// Pools created with the plug-in keep what they need.
 ASHLAR_C_API void ashlar_plugin_destroy(ashlar_plugin* plugin) ASHLAR_C_NOEXCEPT;
 
 typedef struct ashlar_pool_options {
   size_t struct_size;
   ashlar_plugin* source;  // null: the device
-  int32_t use_on_oom;     // its cached blocks may serve the default pool when nothing else does
+  int32_t use_on_oom;     // cached blocks may serve the default pool if all else fails
   int32_t no_split;       // one block per segment
-  int32_t never_remap;    // an address keeps the memory that it first had
+  int32_t never_remap;    // addresses are never remapped
   int32_t reserved;       // 0
   const char* tag;        // for ashlar_pause and ashlar_resume; null: none
 } ashlar_pool_options;
-// Held by the caller, until it is released. Null options: the defaults.
+// Creates a pool with one reference, held by the caller. Null options: the defaults.
 ASHLAR_C_API ashlar_status ashlar_pool_create(ashlar_allocator* allocator,
                                               const ashlar_pool_options* options,
                                               ashlar_pool* pool) ASHLAR_C_NOEXCEPT;
@@ -279,7 +276,7 @@ ASHLAR_C_API ashlar_status ashlar_capture_pool_create(ashlar_allocator* allocato
                                                       ashlar_pool* pool) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_pool_retain(ashlar_allocator* allocator,
                                               ashlar_pool pool) ASHLAR_C_NOEXCEPT;
-// Let go by all who held it, a pool's memory goes back to the device with the next trim.
+// Drops a reference. The next trim after the last release returns the pool's memory to the device.
 ASHLAR_C_API ashlar_status ashlar_pool_release(ashlar_allocator* allocator,
                                                ashlar_pool pool) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_pool_use_count(const ashlar_allocator* allocator,
@@ -288,31 +285,31 @@ ASHLAR_C_API ashlar_status ashlar_pool_use_count(const ashlar_allocator* allocat
 ASHLAR_C_API ashlar_status ashlar_pool_trim(ashlar_allocator* allocator,
                                             ashlar_pool pool) ASHLAR_C_NOEXCEPT;
 
-// Says whether an allocation on the stream goes to the pool: 0 or not. Called while the allocator
-// is locked: it must not call the allocator.
+// Returns nonzero if allocations on the stream go to the pool. Called with the allocator's lock
+// held: it must not call the allocator.
 typedef int (*ashlar_route_filter)(ashlar_stream stream, void* context);
-// Between begin and end, what the filter accepts is allocated from the pool; without a filter, what
-// this thread allocates. Begin also holds the pool, and makes it if there is none of that name.
+// Routes allocations to the pool until ashlar_pool_end: those that the filter accepts, or without a
+// filter those of the calling thread. Creates the pool if it does not exist, and retains it.
 ASHLAR_C_API ashlar_status ashlar_pool_begin(ashlar_allocator* allocator, ashlar_pool pool,
                                              ashlar_route_filter filter,
                                              void* context) ASHLAR_C_NOEXCEPT;
-// Does not let go of the pool.
+// Does not release the pool.
 ASHLAR_C_API ashlar_status ashlar_pool_end(ashlar_allocator* allocator,
                                            ashlar_pool pool) ASHLAR_C_NOEXCEPT;
-// Around the time in which streams of the device are capturing.
+// Bracket the time in which streams of the device capture.
 ASHLAR_C_API ashlar_status ashlar_capture_began(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_capture_ended(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
-// Gives the memory of all pools with this tag back to the device while their blocks keep their
-// addresses, and gets memory for them again: docs/guide/sleep.md.
+// Returns the memory of all pools with the tag to the device, while their blocks keep their
+// addresses, and obtains memory for them again: docs/guide/sleep.md.
 ASHLAR_C_API ashlar_status ashlar_pause(ashlar_allocator* allocator, const char* tag,
                                         int32_t keep_contents) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_resume(ashlar_allocator* allocator,
                                          const char* tag) ASHLAR_C_NOEXCEPT;
 
-// --- statistics ----------------------------------------------------------------------------------
+// Statistics.
 
-// Never grows.
+// This struct never grows.
 typedef struct ashlar_stat {
   int64_t current;
   int64_t peak;
@@ -322,23 +319,23 @@ typedef struct ashlar_stat {
 
 typedef struct ashlar_stats {
   size_t struct_size;
-  ashlar_stat allocation;       // blocks handed out
+  ashlar_stat allocation;       // allocated blocks
   ashlar_stat allocated_bytes;  // their sizes
-  ashlar_stat active;           // blocks handed out or pending
+  ashlar_stat active;           // blocks that are allocated or pending free
   ashlar_stat active_bytes;
-  ashlar_stat requested_bytes;  // what was asked for, of the active ones
-  ashlar_stat reserved_bytes;   // all memory held from the device
-  int64_t alloc_retries;        // allocations that needed the cache flushed
-  int64_t ooms;                 // failures reported to the caller
-  int64_t device_allocs;        // calls that got memory from the device
-  int64_t device_frees;         // calls that gave it back
-  int64_t stitches;             // blocks that free memory of other places was mapped for
+  ashlar_stat requested_bytes;  // as requested by the caller, of active blocks
+  ashlar_stat reserved_bytes;   // all memory obtained from the device
+  int64_t alloc_retries;        // allocations that had to flush the cache first
+  int64_t ooms;                 // out-of-memory errors reported to the caller
+  int64_t device_allocs;        // calls that obtained memory from the device
+  int64_t device_frees;         // calls that returned memory to the device
+  int64_t stitches;             // blocks composed of extents mapped from other views
 } ashlar_stats;
 ASHLAR_C_API ashlar_status ashlar_get_stats(const ashlar_allocator* allocator,
                                             ashlar_stats* stats) ASHLAR_C_NOEXCEPT;
 
-// All there are, under PyTorch's names ("allocated_bytes.all.peak"), in a fixed order. The name
-// stays for the duration of the call.
+// Visits all statistics under PyTorch's names ("allocated_bytes.all.peak"), in a fixed order. The
+// name is valid during the call only.
 typedef void (*ashlar_stat_visitor)(const char* name, int64_t value, void* context);
 ASHLAR_C_API ashlar_status ashlar_visit_stats(const ashlar_allocator* allocator,
                                               ashlar_stat_visitor visitor,
@@ -346,53 +343,52 @@ ASHLAR_C_API ashlar_status ashlar_visit_stats(const ashlar_allocator* allocator,
 ASHLAR_C_API ashlar_status ashlar_reset_peak_stats(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_reset_total_stats(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
-// --- history and snapshots -----------------------------------------------------------------------
+// History and snapshots.
 
 typedef int32_t ashlar_stacks;
-enum {  // from where stacks are kept; each includes those before it
+enum {  // which operations record a stack; each level includes the previous one
   ASHLAR_STACKS_NEVER = 0,
-  ASHLAR_STACKS_STATE = 1,  // for what is allocated now
-  ASHLAR_STACKS_ALLOC = 2,  // in the entries of allocations, too
-  ASHLAR_STACKS_ALL = 3     // and for frees
+  ASHLAR_STACKS_STATE = 1,  // blocks that are allocated at the time of the snapshot
+  ASHLAR_STACKS_ALLOC = 2,  // entries of allocations
+  ASHLAR_STACKS_ALL = 3     // entries of frees
 };
 typedef struct ashlar_history_options {
   size_t struct_size;
-  size_t max_entries;  // of the ring; 0: about a million
+  size_t max_entries;  // capacity of the ring buffer; 0: 2^20
   ashlar_stacks stacks;
-  int32_t clear;  // forget what was recorded before
+  int32_t clear;  // discard earlier entries
 } ashlar_history_options;
-// Records from here on; null options: the defaults.
+// Starts recording. Null options: the defaults.
 ASHLAR_C_API ashlar_status ashlar_history_start(
     ashlar_allocator* allocator, const ashlar_history_options* options) ASHLAR_C_NOEXCEPT;
-// Ends recording, and forgets.
+// Stops recording and discards all entries.
 ASHLAR_C_API ashlar_status ashlar_history_stop(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
-// Marks this moment in the history, if it is on: {"name": name, "stage": stage}.
+// Marks this moment in the history, if recording: {"name": name, "stage": stage}.
 ASHLAR_C_API ashlar_status ashlar_annotate(ashlar_allocator* allocator, const char* name,
                                            const char* stage) ASHLAR_C_NOEXCEPT;
 
 typedef int32_t ashlar_format;
 enum {
-  ASHLAR_FORMAT_PICKLE = 0,  // as torch.cuda.memory._dump_snapshot writes it
+  ASHLAR_FORMAT_PICKLE = 0,  // the format of torch.cuda.memory._dump_snapshot
   ASHLAR_FORMAT_JSON = 1     // the same keys
 };
-// What is held now, and what history there is.
+// The current state and the recorded history.
 ASHLAR_C_API ashlar_status ashlar_snapshot(ashlar_allocator* allocator, ashlar_format format,
                                            ashlar_bytes** snapshot) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_save_snapshot(ashlar_allocator* allocator,
                                                 const char* path) ASHLAR_C_NOEXCEPT;
 
-// --- being watched -------------------------------------------------------------------------------
-// Lets `ashlar top`, `ashlar view --live` and Prometheus look at all allocators of the process, on
-// this machine only: docs/formats/live.md.
+// Live observation of all allocators of the process, by `ashlar top`, `ashlar view --live` and
+// Prometheus, from this machine only: docs/formats/live.md.
 
 typedef struct ashlar_live ashlar_live;
 typedef struct ashlar_live_options {
   size_t struct_size;
   int32_t has_port;   // 0: only the Unix socket, for processes of the same user
-  uint16_t port;      // of 127.0.0.1; 0: a free one
-  const char* token;  // 16 to 128 letters, digits, - and _; null: one is drawn
+  uint16_t port;      // of 127.0.0.1; 0: any free port
+  const char* token;  // 16 to 128 letters, digits, - and _; null: a random token
 } ashlar_live_options;
-// Null: the defaults. A port that is taken: ASHLAR_DEVICE_FAULT.
+// Null options: the defaults. ASHLAR_DEVICE_FAULT if the port is in use.
 ASHLAR_C_API ashlar_status ashlar_live_start(const ashlar_live_options* options,
                                              ashlar_live** live) ASHLAR_C_NOEXCEPT;
 // "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
@@ -400,8 +396,7 @@ ASHLAR_C_API ashlar_status ashlar_live_address(const ashlar_live* live,
                                                ashlar_bytes** address) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API void ashlar_live_stop(ashlar_live* live) ASHLAR_C_NOEXCEPT;
 
-// --- hooks ---------------------------------------------------------------------------------------
-// They stay as long as the allocator.
+// Hooks. They stay registered until the allocator is destroyed.
 
 typedef int32_t ashlar_action;
 enum {
@@ -420,27 +415,27 @@ typedef struct ashlar_trace_entry {
   size_t struct_size;
   ashlar_action action;
   int32_t reserved;
-  void* memory;  // of ASHLAR_ACTION_OOM: what the device had free
+  void* memory;  // for ASHLAR_ACTION_OOM: the device's free bytes
   size_t bytes;
   ashlar_stream stream;
   ashlar_pool pool;
 } ashlar_trace_entry;
 typedef void (*ashlar_tracker)(const ashlar_trace_entry* entry, void* context);
-// Sees every act, in order; see TraceTracker in ashlar/trace.h.
+// Receives every operation, in order; see TraceTracker in ashlar/trace.h.
 ASHLAR_C_API ashlar_status ashlar_add_tracker(ashlar_allocator* allocator, ashlar_tracker tracker,
                                               void* context) ASHLAR_C_NOEXCEPT;
 
 typedef struct ashlar_oom_notice {
   size_t struct_size;
-  size_t wanted_bytes;  // that could not be had
-  size_t limit_bytes;   // our own limit, or the device's capacity
+  size_t wanted_bytes;  // size of the segment that could not be obtained
+  size_t limit_bytes;   // the allocator's limit, or the device's capacity
   size_t device_free_bytes;
 } ashlar_oom_notice;
 typedef void (*ashlar_oom_observer)(const ashlar_oom_notice* notice, void* context);
 ASHLAR_C_API ashlar_status ashlar_add_oom_observer(ashlar_allocator* allocator,
                                                    ashlar_oom_observer observer,
                                                    void* context) ASHLAR_C_NOEXCEPT;
-// Asked after a miss; not 0 means that something was freed, and looking again may help.
+// Called when memory is short. Returns nonzero if it freed something, so that a retry may succeed.
 typedef int (*ashlar_free_memory_callback)(void* context);
 ASHLAR_C_API ashlar_status ashlar_add_free_memory_callback(ashlar_allocator* allocator,
                                                            ashlar_free_memory_callback callback,

@@ -90,7 +90,7 @@ Status Replayer::set_up() {
   machine.backing = sim::Backing::kBookkeeping;
   machine.seed = 1;
   machine.clock = &clock_.clock();
-  Result<std::unique_ptr<sim::Machine>> made = sim::Machine::create(machine);
+  Result<std::unique_ptr<sim::Machine>> made = sim::Machine::try_create(machine);
   if (!made.ok()) return made.status();
   machine_ = *std::move(made);
   if (!same_settings_) {

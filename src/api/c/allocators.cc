@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocators for C, but for allocating: made and ended, options, limits, pools, plug-ins.
+// The C API of allocators, except allocation itself: creation, options, limits, pools, plug-ins.
 #include <thread>
 
 #include "api/c/handles.h"
 #include "api/unwrap.h"
+#include "ashlar/version.h"
 #include "config/allocator_options.h"
 #include "engine/plugin/plugin_source.h"
 
@@ -13,12 +14,12 @@ using namespace ashlar::c_api;
 
 namespace {
 
-// Hands the allocator to `act`, unless it is null.
-template <typename Act>
-ashlar_status on_allocator(ashlar_allocator* allocator, const Act& act) noexcept {
+// Calls `function` with the allocator, unless it is null.
+template <typename Function>
+ashlar_status with_allocator(ashlar_allocator* allocator, const Function& function) noexcept {
   return guarded([&] {
     require(allocator, "allocator");
-    act(allocator->allocator);
+    function(allocator->allocator);
   });
 }
 
@@ -27,7 +28,7 @@ ashlar_pool handle_of(PoolId pool) { return {.capture = pool.capture, .user = po
 }  // namespace
 
 uint32_t ashlar_c_version() noexcept { return ASHLAR_C_VERSION; }
-const char* ashlar_version() noexcept { return ASHLAR_VERSION; }
+const char* ashlar_version() noexcept { return ASHLAR_VERSION_STRING; }
 
 const char* ashlar_bytes_data(const ashlar_bytes* bytes) noexcept {
   return bytes == nullptr ? "" : bytes->text.c_str();
@@ -38,8 +39,6 @@ size_t ashlar_bytes_size(const ashlar_bytes* bytes) noexcept {
 void ashlar_bytes_destroy(ashlar_bytes* bytes) noexcept {
   const std::unique_ptr<ashlar_bytes> owned(bytes);
 }
-
-// --- allocators and their options ----------------------------------------------------------------
 
 ashlar_status ashlar_allocator_create(ashlar_device* device, const char* options,
                                       ashlar_allocator** allocator) noexcept {
@@ -68,11 +67,11 @@ ashlar_status ashlar_allocator_options(const ashlar_allocator* allocator,
   return guarded([&] {
     require(allocator, "allocator");
     require(options, "options");
-    *options = give_bytes(format_options(AllocatorParts::of(allocator->allocator).options));
+    *options = make_bytes(format_options(AllocatorAccess::impl(allocator->allocator).options));
   });
 }
 
-// The table's texts are literals, each followed by a null byte.
+// The texts of the table are literals, hence null-terminated.
 ashlar_status ashlar_visit_options(ashlar_option_visitor visitor, void* context) noexcept {
   return guarded([&] {
     if (visitor == nullptr) unwrap(Status::invalid_argument("visitor is null"));
@@ -91,11 +90,12 @@ ashlar_status ashlar_visit_options(ashlar_option_visitor visitor, void* context)
 }
 
 ashlar_status ashlar_trim(ashlar_allocator* allocator) noexcept {
-  return on_allocator(allocator, [](Allocator& its) { its.trim(); });
+  return with_allocator(allocator, [](Allocator& target) { target.trim(); });
 }
 
 ashlar_status ashlar_set_memory_fraction(ashlar_allocator* allocator, double fraction) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) { its.set_memory_fraction(fraction); });
+  return with_allocator(allocator,
+                        [&](Allocator& target) { target.set_memory_fraction(fraction); });
 }
 
 ashlar_status ashlar_memory_fraction(const ashlar_allocator* allocator, double* fraction) noexcept {
@@ -105,8 +105,6 @@ ashlar_status ashlar_memory_fraction(const ashlar_allocator* allocator, double* 
     *fraction = allocator->allocator.memory_fraction();
   });
 }
-
-// --- plug-ins ------------------------------------------------------------------------------------
 
 ashlar_status ashlar_plugin_load(ashlar_device* device, const char* library,
                                  const char* alloc_symbol, const char* free_symbol,
@@ -139,11 +137,9 @@ void ashlar_plugin_destroy(ashlar_plugin* plugin) noexcept {
   const std::unique_ptr<ashlar_plugin> owned(plugin);
 }
 
-// --- pools ---------------------------------------------------------------------------------------
-
 ashlar_status ashlar_pool_create(ashlar_allocator* allocator, const ashlar_pool_options* options,
                                  ashlar_pool* pool) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) {
+  return with_allocator(allocator, [&](Allocator& target) {
     require(pool, "pool");
     const ashlar_pool_options given = read_struct(options);
     PoolOptions wanted;
@@ -152,23 +148,25 @@ ashlar_status ashlar_pool_create(ashlar_allocator* allocator, const ashlar_pool_
     wanted.no_split = given.no_split != 0;
     wanted.never_remap = given.never_remap != 0;
     if (given.tag != nullptr) wanted.tag = given.tag;
-    *pool = handle_of(its.make_pool(std::move(wanted)));
+    *pool = handle_of(target.pools().create(std::move(wanted)));
   });
 }
 
 ashlar_status ashlar_capture_pool_create(ashlar_allocator* allocator, ashlar_pool* pool) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) {
+  return with_allocator(allocator, [&](Allocator& target) {
     require(pool, "pool");
-    *pool = handle_of(its.make_capture_pool());
+    *pool = handle_of(target.pools().create_for_capture());
   });
 }
 
 ashlar_status ashlar_pool_retain(ashlar_allocator* allocator, ashlar_pool pool) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) { its.retain_pool(pool_id(pool)); });
+  return with_allocator(allocator,
+                        [&](Allocator& target) { target.pools().retain(pool_id(pool)); });
 }
 
 ashlar_status ashlar_pool_release(ashlar_allocator* allocator, ashlar_pool pool) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) { its.release_pool(pool_id(pool)); });
+  return with_allocator(allocator,
+                        [&](Allocator& target) { target.pools().release(pool_id(pool)); });
 }
 
 ashlar_status ashlar_pool_use_count(const ashlar_allocator* allocator, ashlar_pool pool,
@@ -176,54 +174,57 @@ ashlar_status ashlar_pool_use_count(const ashlar_allocator* allocator, ashlar_po
   return guarded([&] {
     require(allocator, "allocator");
     require(count, "count");
-    *count = allocator->allocator.pool_use_count(pool_id(pool));
+    *count = allocator->allocator.pools().use_count(pool_id(pool));
   });
 }
 
 ashlar_status ashlar_pool_trim(ashlar_allocator* allocator, ashlar_pool pool) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) { its.trim(pool_id(pool)); });
+  return with_allocator(allocator, [&](Allocator& target) { target.pools().trim(pool_id(pool)); });
 }
 
 ashlar_status ashlar_pool_begin(ashlar_allocator* allocator, ashlar_pool pool,
                                 ashlar_route_filter filter, void* context) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) {
-    RouteFilter accepts;
+  return with_allocator(allocator, [&](Allocator& target) {
+    RouteFilter route;
     if (filter != nullptr) {
-      accepts = [filter, context](StreamId stream) {
+      route = [filter, context](StreamId stream) {
         return filter(stream_handle(stream), context) != 0;
       };
     } else {
-      accepts = [thread = std::this_thread::get_id()](StreamId) {
+      route = [thread = std::this_thread::get_id()](StreamId) {
         return std::this_thread::get_id() == thread;
       };
     }
-    its.begin_routing(pool_id(pool), std::move(accepts));
+    target.pools().begin_routing(pool_id(pool), std::move(route));
   });
 }
 
 ashlar_status ashlar_pool_end(ashlar_allocator* allocator, ashlar_pool pool) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) { its.end_routing(pool_id(pool)); });
+  return with_allocator(allocator,
+                        [&](Allocator& target) { target.pools().end_routing(pool_id(pool)); });
 }
 
 ashlar_status ashlar_capture_began(ashlar_allocator* allocator) noexcept {
-  return on_allocator(allocator, [](Allocator& its) { its.capture_began(); });
+  return with_allocator(allocator,
+                        [](Allocator& target) { target.pools().notify_capture_begin(); });
 }
 
 ashlar_status ashlar_capture_ended(ashlar_allocator* allocator) noexcept {
-  return on_allocator(allocator, [](Allocator& its) { its.capture_ended(); });
+  return with_allocator(allocator, [](Allocator& target) { target.pools().notify_capture_end(); });
 }
 
 ashlar_status ashlar_pause(ashlar_allocator* allocator, const char* tag,
                            int32_t keep_contents) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) {
+  return with_allocator(allocator, [&](Allocator& target) {
     require(tag, "tag");
-    its.pause(tag, {.backup = keep_contents != 0 ? PauseBackup::kHost : PauseBackup::kNone});
+    target.pools().pause(tag,
+                         {.backup = keep_contents != 0 ? PauseBackup::kHost : PauseBackup::kNone});
   });
 }
 
 ashlar_status ashlar_resume(ashlar_allocator* allocator, const char* tag) noexcept {
-  return on_allocator(allocator, [&](Allocator& its) {
+  return with_allocator(allocator, [&](Allocator& target) {
     require(tag, "tag");
-    its.resume(tag);
+    target.pools().resume(tag);
   });
 }

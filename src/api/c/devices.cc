@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, streams, events and copies for C: the contract's functions, with codes.
+// The C API of devices, streams, events and copies.
 #include "api/c/handles.h"
-#include "api/process.h"
+#include "api/process_devices.h"
 #include "api/unwrap.h"
 
 using namespace ashlar;
@@ -10,12 +10,12 @@ using namespace ashlar::c_api;
 
 namespace {
 
-// Hands the device to `act`, unless it is null, and its Status to the border.
-template <typename Act>
-ashlar_status on_device(ashlar_device* device, const Act& act) noexcept {
+// Calls `function`, which returns a Status, with the device, unless it is null.
+template <typename Function>
+ashlar_status with_device(ashlar_device* device, const Function& function) noexcept {
   return guarded([&] {
     require(device, "device");
-    unwrap(act(device_of(device)));
+    unwrap(function(device_of(device)));
   });
 }
 
@@ -28,7 +28,7 @@ ashlar_status ashlar_device_count(const char* backend, size_t* count) noexcept {
     const Registry* registry = unwrap(process_registry());
     const Backend* found = registry->find(backend);
     if (found != nullptr) unwrap(found->availability());
-    if (found == nullptr) unwrap(process_device(backend, 0));  // says which there are
+    if (found == nullptr) unwrap(process_device(backend, 0));  // throws, with the list of back ends
     *count = found->devices().size();
   });
 }
@@ -75,10 +75,8 @@ ashlar_status ashlar_device_memory(ashlar_device* device, size_t* free_bytes,
 }
 
 ashlar_status ashlar_device_synchronize(ashlar_device* device) noexcept {
-  return on_device(device, [](Device& its) { return its.synchronize_device(); });
+  return with_device(device, [](Device& target) { return target.synchronize_device(); });
 }
-
-// --- streams and events --------------------------------------------------------------------------
 
 ashlar_status ashlar_stream_create(ashlar_device* device, int32_t priority,
                                    ashlar_stream* stream) noexcept {
@@ -90,11 +88,13 @@ ashlar_status ashlar_stream_create(ashlar_device* device, int32_t priority,
 }
 
 ashlar_status ashlar_stream_destroy(ashlar_device* device, ashlar_stream stream) noexcept {
-  return on_device(device, [&](Device& its) { return its.destroy_stream(stream_id(stream)); });
+  return with_device(device,
+                     [&](Device& target) { return target.destroy_stream(stream_id(stream)); });
 }
 
 ashlar_status ashlar_stream_synchronize(ashlar_device* device, ashlar_stream stream) noexcept {
-  return on_device(device, [&](Device& its) { return its.synchronize_stream(stream_id(stream)); });
+  return with_device(device,
+                     [&](Device& target) { return target.synchronize_stream(stream_id(stream)); });
 }
 
 ashlar_status ashlar_stream_is_idle(ashlar_device* device, ashlar_stream stream,
@@ -115,51 +115,51 @@ ashlar_status ashlar_event_create(ashlar_device* device, ashlar_event* event) no
 }
 
 ashlar_status ashlar_event_destroy(ashlar_device* device, ashlar_event event) noexcept {
-  return on_device(device, [&](Device& its) { return its.destroy_event(EventId(event)); });
+  return with_device(device, [&](Device& target) { return target.destroy_event(EventId(event)); });
 }
 
 ashlar_status ashlar_event_record(ashlar_device* device, ashlar_event event,
                                   ashlar_stream stream) noexcept {
-  return on_device(
-      device, [&](Device& its) { return its.record_event(EventId(event), stream_id(stream)); });
+  return with_device(device, [&](Device& target) {
+    return target.record_event(EventId(event), stream_id(stream));
+  });
 }
 
 ashlar_status ashlar_event_wait(ashlar_device* device, ashlar_event event,
                                 ashlar_stream stream) noexcept {
-  return on_device(device,
-                   [&](Device& its) { return its.wait_event(stream_id(stream), EventId(event)); });
+  return with_device(
+      device, [&](Device& target) { return target.wait_event(stream_id(stream), EventId(event)); });
 }
 
 ashlar_status ashlar_event_synchronize(ashlar_device* device, ashlar_event event) noexcept {
-  return on_device(device, [&](Device& its) { return its.synchronize_event(EventId(event)); });
+  return with_device(device,
+                     [&](Device& target) { return target.synchronize_event(EventId(event)); });
 }
-
-// --- work ----------------------------------------------------------------------------------------
 
 ashlar_status ashlar_copy_to_device(ashlar_device* device, void* to, const void* from, size_t bytes,
                                     ashlar_stream stream) noexcept {
-  return on_device(device, [&](Device& its) {
-    return its.copy_to_device(address_of(to), from, bytes, stream_id(stream));
+  return with_device(device, [&](Device& target) {
+    return target.copy_to_device(DeviceAddress::of(to), from, bytes, stream_id(stream));
   });
 }
 
 ashlar_status ashlar_copy_to_host(ashlar_device* device, void* to, const void* from, size_t bytes,
                                   ashlar_stream stream) noexcept {
-  return on_device(device, [&](Device& its) {
-    return its.copy_to_host(to, address_of(from), bytes, stream_id(stream));
+  return with_device(device, [&](Device& target) {
+    return target.copy_to_host(to, DeviceAddress::of(from), bytes, stream_id(stream));
   });
 }
 
 ashlar_status ashlar_copy(ashlar_device* device, void* to, const void* from, size_t bytes,
                           ashlar_stream stream) noexcept {
-  return on_device(device, [&](Device& its) {
-    return its.copy(address_of(to), address_of(from), bytes, stream_id(stream));
+  return with_device(device, [&](Device& target) {
+    return target.copy(DeviceAddress::of(to), DeviceAddress::of(from), bytes, stream_id(stream));
   });
 }
 
 ashlar_status ashlar_fill(ashlar_device* device, void* at, uint8_t value, size_t bytes,
                           ashlar_stream stream) noexcept {
-  return on_device(device, [&](Device& its) {
-    return its.fill(address_of(at), value, bytes, stream_id(stream));
+  return with_device(device, [&](Device& target) {
+    return target.fill(DeviceAddress::of(at), value, bytes, stream_id(stream));
   });
 }

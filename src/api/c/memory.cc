@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocate and free for C: straight to the engine, with no exception, string, lock or heap
-// allocation of its own on the way. All else is in the files beside this one.
-#include "api/block_calls.h"
+// The C API of allocation. Calls the engine directly: no exception, string, lock or heap allocation
+// on the fast path.
+#include "api/block_allocation.h"
 #include "api/c/handles.h"
 
 using namespace ashlar;
@@ -17,10 +17,10 @@ Result<Block*> allocate(Engine& engine, size_t bytes, StreamId stream, const voi
   Block* block = allocate_fast(engine, bytes, stream);
   if (block != nullptr) [[likely]]
     return block;
-  return engine.allocate({bytes, stream, allocating_stack(engine, caller)});
+  return engine.allocate({bytes, stream, capture_allocation_stack(engine, caller)});
 }
 
-// A stale handle is noticed unless its block serves somebody else already.
+// Detects a stale handle unless its block was allocated again.
 bool is_live(const ashlar_block* block) {
   return block != nullptr && block_of(block)->is_allocated();
 }
@@ -29,8 +29,8 @@ bool is_live(const ashlar_block* block) {
 
 ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes, ashlar_stream stream,
                               void** memory) noexcept {
-  if (allocator == nullptr) return failed_usage(kNoAllocator);
-  if (memory == nullptr) return failed_usage("memory is null");
+  if (allocator == nullptr) return fail_invalid_argument(kNoAllocator);
+  if (memory == nullptr) return fail_invalid_argument("memory is null");
   if (bytes == 0) {
     *memory = nullptr;
     return ASHLAR_OK;
@@ -39,71 +39,71 @@ ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes, ashlar_
   try {
     const Result<Block*> block =
         allocate(engine, bytes, stream_id(stream), __builtin_return_address(0));
-    if (!block.ok()) return failed(block.status());
-    enter_address(engine, *block);
-    *memory = memory_at((*block)->address);
+    if (!block.ok()) return fail(block.status());
+    register_address(engine, *block);
+    *memory = (*block)->address.as();
     return ASHLAR_OK;
   } catch (...) {
-    return failed_by_exception();
+    return fail_with_current_exception();
   }
 }
 
 ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) noexcept {
-  if (allocator == nullptr) return failed_usage(kNoAllocator);
+  if (allocator == nullptr) return fail_invalid_argument(kNoAllocator);
   if (memory == nullptr) return ASHLAR_OK;
   Engine& engine = allocator->engine;
   try {
-    Block* block = engine.addresses().find(address_of(memory));
-    if (block == nullptr) return failed(not_an_allocation(address_of(memory)));
-    return code_of(engine.free(block, freeing_stack(engine, __builtin_return_address(0))));
+    Block* block = engine.addresses().find(DeviceAddress::of(memory));
+    if (block == nullptr) return fail(not_an_allocation(DeviceAddress::of(memory)));
+    return code_of(engine.free(block, capture_free_stack(engine, __builtin_return_address(0))));
   } catch (...) {
-    return failed_by_exception();
+    return fail_with_current_exception();
   }
 }
 
 ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes, ashlar_stream stream,
                                     ashlar_block** block) noexcept {
-  if (allocator == nullptr) return failed_usage(kNoAllocator);
-  if (block == nullptr) return failed_usage("block is null");
+  if (allocator == nullptr) return fail_invalid_argument(kNoAllocator);
+  if (block == nullptr) return fail_invalid_argument("block is null");
   Engine& engine = allocator->engine;
   try {
     const Result<Block*> allocated =
         allocate(engine, bytes, stream_id(stream), __builtin_return_address(0));
-    if (!allocated.ok()) return failed(allocated.status());
-    engine.addresses().remove(*allocated);  // whoever had it by its address does not own it
+    if (!allocated.ok()) return fail(allocated.status());
+    engine.addresses().remove(*allocated);  // a stale entry of an earlier allocation
     *block = handle_of(*allocated);
     return ASHLAR_OK;
   } catch (...) {
-    return failed_by_exception();
+    return fail_with_current_exception();
   }
 }
 
 ashlar_status ashlar_free_block(ashlar_allocator* allocator, ashlar_block* block) noexcept {
-  if (allocator == nullptr) return failed_usage(kNoAllocator);
-  if (!is_live(block)) return failed_usage(kNoBlock);
+  if (allocator == nullptr) return fail_invalid_argument(kNoAllocator);
+  if (!is_live(block)) return fail_invalid_argument(kNoBlock);
   Engine& engine = allocator->engine;
   try {
     return code_of(
-        engine.free(block_of(block), freeing_stack(engine, __builtin_return_address(0))));
+        engine.free(block_of(block), capture_free_stack(engine, __builtin_return_address(0))));
   } catch (...) {
-    return failed_by_exception();
+    return fail_with_current_exception();
   }
 }
 
 ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator, ashlar_block* block,
                                          ashlar_stream stream) noexcept {
-  if (allocator == nullptr) return failed_usage(kNoAllocator);
-  if (!is_live(block)) return failed_usage(kNoBlock);
+  if (allocator == nullptr) return fail_invalid_argument(kNoAllocator);
+  if (!is_live(block)) return fail_invalid_argument(kNoBlock);
   Engine& engine = allocator->engine;
   try {
     return code_of(engine.record_stream(block_of(block), {&engine.device(), stream_id(stream)}));
   } catch (...) {
-    return failed_by_exception();
+    return fail_with_current_exception();
   }
 }
 
 void* ashlar_block_address(const ashlar_block* block) noexcept {
-  return block == nullptr ? nullptr : memory_at(block_of(block)->address);
+  return block == nullptr ? nullptr : block_of(block)->address.as();
 }
 
 size_t ashlar_block_bytes(const ashlar_block* block) noexcept {
@@ -114,7 +114,7 @@ ashlar_status ashlar_record_stream(ashlar_allocator* allocator, void* memory,
                                    ashlar_stream stream) noexcept {
   return guarded([&] {
     require(allocator, "allocator");
-    allocator->allocator.record_stream(address_of(memory), stream_id(stream));
+    allocator->allocator.record_stream(DeviceAddress::of(memory), stream_id(stream));
   });
 }
 
@@ -123,7 +123,8 @@ ashlar_status ashlar_record_stream_of(ashlar_allocator* allocator, void* memory,
   return guarded([&] {
     require(allocator, "allocator");
     require(device, "device");
-    allocator->allocator.record_stream(address_of(memory), device_of(device), stream_id(stream));
+    allocator->allocator.record_stream(DeviceAddress::of(memory), device_of(device),
+                                       stream_id(stream));
   });
 }
 
@@ -131,8 +132,9 @@ ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, void* memory, 
                                      size_t* bytes) noexcept {
   return guarded([&] {
     require(allocator, "allocator");
-    const AddressRange range = allocator->allocator.base_allocation(address_of(memory));
-    if (base != nullptr) *base = memory_at(range.begin);
+    const AddressRange range =
+        allocator->allocator.sharing().base_allocation(DeviceAddress::of(memory));
+    if (base != nullptr) *base = range.begin.as();
     if (bytes != nullptr) *bytes = range.bytes;
   });
 }

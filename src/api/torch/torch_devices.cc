@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making an allocator for a device of PyTorch's.
+// Creates the allocators behind PyTorch's device numbers.
 #include "api/torch/torch_devices.h"
 
 #include <memory>
 
-#include "api/process.h"
+#include "api/process_devices.h"
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "config/environment.h"
 
 namespace ashlar::torch {
 
-TorchDevices& TorchDevices::of_process() {
+TorchDevices& TorchDevices::instance() {
   static TorchDevices* const devices = std::make_unique<TorchDevices>().release();
   return *devices;
 }
@@ -22,7 +22,7 @@ Status TorchDevices::configure(std::optional<std::string> backend,
   MutexLock lock(mutex_);
   if (is_used_) {
     return Status::invalid_argument(
-        "memory was allocated already: configure before the first use of PyTorch");
+        "memory is already allocated: configure before the first use of PyTorch");
   }
   backend_ = std::move(backend);
   options_ = std::move(options);
@@ -36,25 +36,25 @@ ashlar_allocator& TorchDevices::make(int device) {
   }
   const auto index = static_cast<size_t>(device);
   MutexLock lock(mutex_);
-  ashlar_allocator* there = allocators_[index].load(std::memory_order_acquire);
-  if (there != nullptr) return *there;
+  ashlar_allocator* existing = allocators_[index].load(std::memory_order_acquire);
+  if (existing != nullptr) return *existing;
   const std::string backend =
       backend_ ? *backend_ : unwrap(torch_backend_from(Environment::of_process()));
   Device* found = unwrap(process_device(backend, index));
   const AllocatorOptions options = options_ ? parse_options(*options_) : options_from_environment();
   auto made = std::make_unique<ashlar_allocator>(*found, options);
   is_used_ = true;
-  there = made.release();
-  allocators_[index].store(there, std::memory_order_release);
-  return *there;
+  existing = made.release();
+  allocators_[index].store(existing, std::memory_order_release);
+  return *existing;
 }
 
 ashlar_allocator* TorchDevices::owner_of(const void* memory) const {
-  for (const std::atomic<ashlar_allocator*>& place : allocators_) {
-    ashlar_allocator* there = place.load(std::memory_order_acquire);
-    if (there == nullptr) continue;
-    const Block* block = there->engine.addresses().find(c_api::address_of(memory));
-    if (block != nullptr && block->is_allocated()) return there;
+  for (const std::atomic<ashlar_allocator*>& slot : allocators_) {
+    ashlar_allocator* existing = slot.load(std::memory_order_acquire);
+    if (existing == nullptr) continue;
+    const Block* block = existing->engine.addresses().find(DeviceAddress::of(memory));
+    if (block != nullptr && block->is_allocated()) return existing;
   }
   return nullptr;
 }

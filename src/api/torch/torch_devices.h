@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocators behind PyTorch's device numbers: one for each, made when it is first asked for,
-// and kept until the process ends, since PyTorch frees to the very end. Thread safe; one that is
-// there is found without a lock.
+// The allocators behind PyTorch's device numbers: created on first use and kept until the process
+// exits, because PyTorch frees memory until then. Thread safe; existing allocators are found
+// without a lock.
 #pragma once
 
 #include <array>
@@ -17,42 +17,42 @@ namespace ashlar::torch {
 
 class TorchDevices {
  public:
-  static constexpr size_t kMaxDevices = 64;  // more than PyTorch takes
+  static constexpr size_t kMaxDevices = 64;  // more than PyTorch supports
 
-  static TorchDevices& of_process();
+  static TorchDevices& instance();
 
-  // kInvalidArgument: some allocator is there already.
+  // kInvalidArgument: an allocator exists already.
   Status configure(std::optional<std::string> backend, std::optional<std::string> options);
-  // Throws what ashlar::Allocator throws, and InvalidArgument for a number that no device has.
+  // Throws like the constructor of Allocator, and InvalidArgument for an unknown device.
   ashlar_allocator& allocator(int device) {
     const auto index = static_cast<size_t>(device);
     if (index < kMaxDevices) {
-      // Acquire: what the thread that made it wrote into it is seen, too.
-      ashlar_allocator* there = allocators_[index].load(std::memory_order_acquire);
-      if (there != nullptr) return *there;
+      // Acquire: makes the constructor's writes visible.
+      ashlar_allocator* existing = allocators_[index].load(std::memory_order_acquire);
+      if (existing != nullptr) return *existing;
     }
     return make(device);
   }
-  // The one that handed the memory out; null: none.
+  // The allocator of the memory; null if there is none.
   ashlar_allocator* owner_of(const void* memory) const;
 
   template <typename Visit>
   void for_each(const Visit& visit) {
-    for (std::atomic<ashlar_allocator*>& place : allocators_) {
-      ashlar_allocator* there = place.load(std::memory_order_acquire);
-      if (there != nullptr) visit(*there);
+    for (std::atomic<ashlar_allocator*>& slot : allocators_) {
+      ashlar_allocator* existing = slot.load(std::memory_order_acquire);
+      if (existing != nullptr) visit(*existing);
     }
   }
 
  private:
   ashlar_allocator& make(int device);
 
-  // Without owners, on purpose: at exit, memory is left to the driver.
+  // Never destroyed: at exit, memory is left to the driver.
   std::array<std::atomic<ashlar_allocator*>, kMaxDevices> allocators_{};
 
   Mutex mutex_;
   bool is_used_ ASHLAR_GUARDED_BY(mutex_) = false;
-  std::optional<std::string> backend_ ASHLAR_GUARDED_BY(mutex_);  // unset: the environment says
+  std::optional<std::string> backend_ ASHLAR_GUARDED_BY(mutex_);  // unset: as in the environment
   std::optional<std::string> options_ ASHLAR_GUARDED_BY(mutex_);
 };
 

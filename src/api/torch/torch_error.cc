@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An object of c10::Error, made by PyTorch's own constructor, is thrown as an OutOfMemoryError,
-// which adds nothing to it: what a handler catches goes by the type that is named when throwing.
-// So only the constructor's arguments must be known here, not what the object looks like.
+// Constructs a c10::Error with PyTorch's own constructor and throws it with the type information of
+// c10::OutOfMemoryError, which has no members of its own. A handler is selected by the type
+// information, so only the constructor's signature must be known here, not the object's layout.
 #include "api/torch/torch_error.h"
 
 #include <cxxabi.h>
@@ -16,7 +16,7 @@
 namespace ashlar::torch {
 namespace {
 
-// Those that throw or catch it; each brings libc10.so, where its base is from.
+// Libraries that throw or catch it; each depends on libc10.so, which defines its base class.
 constexpr std::array kLibraries = {"libc10_cuda.so", "libc10_hip.so", "libtorch_python.so"};
 // c10::Error::Error(c10::SourceLocation, std::string)
 constexpr const char* kConstructor =
@@ -31,7 +31,7 @@ struct SourceLocation {
   uint32_t line;
 };
 
-// One that is in this process already, if it is.
+// A library that is already loaded, if it is.
 class Library {
  public:
   explicit Library(const char* name) : library_(::dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {}
@@ -51,7 +51,7 @@ class Library {
 
 using Construct = void (*)(void* object, SourceLocation where, std::string message);
 
-// By its virtual destructor.
+// Calls the virtual destructor.
 void destroy(void* object) { static_cast<std::exception*>(object)->~exception(); }
 
 void throw_as_in(const Library& library, const std::string& message) {
@@ -70,7 +70,7 @@ void throw_as_in(const Library& library, const std::string& message) {
 
 }  // namespace
 
-// Looked for each time: PyTorch may be loaded later, and this is no moment to save a microsecond.
+// Looks the symbols up each time, because PyTorch may be loaded later.
 void throw_as_pytorch(const std::string& message) {
   for (const char* name : kLibraries) throw_as_in(Library(name), message);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From PyTorch's functions to an allocator's. Allocating and freeing go straight to the engine.
+// Forwards PyTorch's calls to an allocator. Allocation and free call the engine directly.
 #include "api/torch/torch_plugin.h"
 
-#include "api/block_calls.h"
+#include "api/block_allocation.h"
 #include "api/torch/torch_devices.h"
 #include "api/torch/torch_error.h"
 #include "api/unwrap.h"
@@ -16,27 +16,28 @@ using ashlar::torch::TorchDevices;
 
 namespace {
 
-std::optional<std::string> given(const char* text) {
+std::optional<std::string> optional_text(const char* text) {
   return text == nullptr ? std::nullopt : std::optional<std::string>(text);
 }
 
 PoolId pool_of(TorchPoolId pool) { return {pool.first, pool.second}; }
 
-// PyTorch asks for segments of a MemPool while it captures, too, and tells nobody of that: what the
-// engine does for it must be no part of the capture, and the engine must take no part in it.
-class UntoldCapture {
+// PyTorch may request segments of a MemPool during a capture without announcing the capture. The
+// engine's own device calls must then stay out of the capture, and it must treat the stream as
+// capturing.
+class UnannouncedCapture {
  public:
-  UntoldCapture(Engine& engine, StreamId stream) : engine_(engine), relaxed_(engine.device()) {
+  UnannouncedCapture(Engine& engine, StreamId stream) : engine_(engine), relaxed_(engine.device()) {
     if (!engine.device().properties().has_capture) return;
     const Result<CaptureState> state = engine.device().capture_state(stream);
-    is_capturing_ = !state.ok() || state->status != CaptureStatus::kNone;  // or nobody can tell
+    is_capturing_ = !state.ok() || state->status != CaptureStatus::kNone;  // an error: assume so
     if (is_capturing_) engine_.capture_began();
   }
-  ~UntoldCapture() {
-    if (is_capturing_) (void)engine_.capture_ended().ok();  // it began above
+  ~UnannouncedCapture() {
+    if (is_capturing_) (void)engine_.capture_ended().ok();  // cannot fail: it began above
   }
-  UntoldCapture(const UntoldCapture&) = delete;
-  UntoldCapture& operator=(const UntoldCapture&) = delete;
+  UnannouncedCapture(const UnannouncedCapture&) = delete;
+  UnannouncedCapture& operator=(const UnannouncedCapture&) = delete;
 
  private:
   Engine& engine_;
@@ -44,22 +45,21 @@ class UntoldCapture {
   bool is_capturing_ = false;
 };
 
-// 0 B give null. Throws.
+// Returns null for 0 bytes. Throws like Allocator::allocate.
 void* allocate(size_t bytes, int device, void* stream, const void* caller) {
   if (bytes == 0) return nullptr;
-  ashlar_allocator& allocator = TorchDevices::of_process().allocator(device);
+  ashlar_allocator& allocator = TorchDevices::instance().allocator(device);
   Engine& engine = allocator.engine;
   Block* block = allocate_block(engine, bytes, stream_id(stream), caller);
-  enter_address(engine, block);
-  return memory_at(block->address);
+  register_address(engine, block);
+  return block->address.as();
 }
 
-// Programs that try again with less look for PyTorch's first words, where they do not know its
-// type.
-std::string as_pytorch_says(const OutOfMemory& failure, int device) {
+// Starts with PyTorch's wording, because programs that retry with a smaller batch search for it.
+std::string pytorch_message(const OutOfMemory& failure, int device) {
   const char* vendor = "CUDA";
-  (void)guarded([&] {  // there may be no device: opening it ran out of memory
-    const Device& full = TorchDevices::of_process().allocator(device).allocator.device();
+  (void)guarded([&] {  // fails if opening the device ran out of memory
+    const Device& full = TorchDevices::instance().allocator(device).allocator.device();
     if (full.properties().backend == "hip") vendor = "HIP";
   });
   return text(vendor, " out of memory. Ashlar ", failure.what());
@@ -70,13 +70,13 @@ std::string as_pytorch_says(const OutOfMemory& failure, int device) {
 ashlar_status ashlar_torch_configure(const char* backend, const char* options) noexcept {
   return guarded([&] {
     if (options != nullptr) (void)parse_options(options);
-    unwrap(TorchDevices::of_process().configure(given(backend), given(options)));
+    unwrap(TorchDevices::instance().configure(optional_text(backend), optional_text(options)));
   });
 }
 
 ashlar_allocator* ashlar_torch_allocator(int device) noexcept {
   ashlar_allocator* found = nullptr;
-  (void)guarded([&] { found = &TorchDevices::of_process().allocator(device); });
+  (void)guarded([&] { found = &TorchDevices::instance().allocator(device); });
   return found;
 }
 
@@ -84,9 +84,9 @@ void* ashlar_torch_alloc(size_t bytes, int device, void* stream) {
   try {
     return allocate(bytes, device, stream, __builtin_return_address(0));
   } catch (const OutOfMemory& failure) {
-    const std::string told = as_pytorch_says(failure, device);
-    ashlar::torch::throw_as_pytorch(told);
-    throw OutOfMemory(Status::out_of_memory(told));
+    const std::string message = pytorch_message(failure, device);
+    ashlar::torch::throw_as_pytorch(message);
+    throw OutOfMemory(Status::out_of_memory(message));
   }
 }
 
@@ -94,80 +94,79 @@ void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept {
   void* memory = nullptr;
   const void* caller = __builtin_return_address(0);
   (void)guarded([&] {
-    const UntoldCapture capture(TorchDevices::of_process().allocator(device).engine,
-                                stream_id(stream));
+    const UnannouncedCapture capture(TorchDevices::instance().allocator(device).engine,
+                                     stream_id(stream));
     memory = allocate(bytes, device, stream, caller);
   });
   return memory;
 }
 
-// PyTorch calls it from deleters, which cannot fail: what the device says is told by the next
-// allocation. PyTorch itself sees to it that only what was allocated comes here.
+// PyTorch calls this from deleters, which cannot fail: the next allocation reports device errors.
+// PyTorch guarantees that only allocated memory arrives here.
 void ashlar_torch_free(void* memory, size_t, int device, void*) noexcept {
   if (memory == nullptr) return;
   const void* caller = __builtin_return_address(0);
   (void)guarded([&] {
-    ashlar_allocator& allocator = TorchDevices::of_process().allocator(device);
+    ashlar_allocator& allocator = TorchDevices::instance().allocator(device);
     Engine& engine = allocator.engine;
-    Block* block = engine.addresses().find(address_of(memory));
+    Block* block = engine.addresses().find(DeviceAddress::of(memory));
     if (block == nullptr) return;
     free_block(engine, block, caller);
   });
 }
 
-// --- hooks ---------------------------------------------------------------------------------------
-
-// Devices are opened when something is allocated on them: a process that forks before must not
-// have opened any.
+// Opens nothing: a device is opened by its first allocation, so that a process can still fork
+// before.
 void ashlar_torch_init(int) noexcept {}
 
 void ashlar_torch_reset() {
-  TorchDevices::of_process().for_each([](ashlar_allocator& each) { each.allocator.trim(); });
+  TorchDevices::instance().for_each([](ashlar_allocator& each) { each.allocator.trim(); });
 }
 
 void ashlar_torch_memory_fraction(double fraction, int device) {
-  TorchDevices::of_process().allocator(device).allocator.set_memory_fraction(fraction);
+  TorchDevices::instance().allocator(device).allocator.set_memory_fraction(fraction);
 }
 
-// Where the block is part of nothing that the device knows as one, it is the answer itself.
+// Returns the block itself if it is not part of a device allocation.
 void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept {
   void* base = memory;
   (void)guarded([&] {
-    ashlar_allocator* owner = TorchDevices::of_process().owner_of(memory);
+    ashlar_allocator* owner = TorchDevices::instance().owner_of(memory);
     if (owner == nullptr) return;
-    if (bytes != nullptr) *bytes = owner->engine.addresses().find(address_of(memory))->bytes;
-    const AddressRange range = owner->allocator.base_allocation(address_of(memory));
-    base = memory_at(range.begin);
+    if (bytes != nullptr) *bytes = owner->engine.addresses().find(DeviceAddress::of(memory))->bytes;
+    const AddressRange range =
+        owner->allocator.sharing().base_allocation(DeviceAddress::of(memory));
+    base = range.begin.as();
     if (bytes != nullptr) *bytes = range.bytes;
   });
   return base;
 }
 
-// PyTorch asks for any tensor, whoever made its memory: another library's is no business of ours.
+// PyTorch calls this for every tensor. Memory of other libraries is ignored.
 void ashlar_torch_record_stream(void* memory, void* stream) {
   if (memory == nullptr) return;
-  ashlar_allocator* owner = TorchDevices::of_process().owner_of(memory);
+  ashlar_allocator* owner = TorchDevices::instance().owner_of(memory);
   if (owner == nullptr) return;
-  owner->allocator.record_stream(address_of(memory), stream_id(stream));
+  owner->allocator.record_stream(DeviceAddress::of(memory), stream_id(stream));
 }
 
-// PyTorch begins a pool for a capture; that of a MemPool is PyTorch's own, and not told here.
+// PyTorch calls this for captures only; it routes allocations to a MemPool by itself.
 void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
                                          std::function<bool(void*)> filter) {
-  if (!filter) unwrap(Status::invalid_argument("there is no filter to route by"));
-  Allocator& allocator = TorchDevices::of_process().allocator(device).allocator;
-  allocator.begin_routing(pool_of(pool), [filter = std::move(filter)](StreamId stream) {
+  if (!filter) unwrap(Status::invalid_argument("the route filter is empty"));
+  AllocatorPools& pools = TorchDevices::instance().allocator(device).allocator.pools();
+  pools.begin_routing(pool_of(pool), [filter = std::move(filter)](StreamId stream) {
     return filter(stream_handle(stream));
   });
-  allocator.capture_began();
+  pools.notify_capture_begin();
 }
 
 void ashlar_torch_end_allocate_to_pool(int device, TorchPoolId pool) {
-  Allocator& allocator = TorchDevices::of_process().allocator(device).allocator;
-  allocator.end_routing(pool_of(pool));
-  allocator.capture_ended();
+  AllocatorPools& pools = TorchDevices::instance().allocator(device).allocator.pools();
+  pools.end_routing(pool_of(pool));
+  pools.notify_capture_end();
 }
 
 void ashlar_torch_release_pool(int device, TorchPoolId pool) {
-  TorchDevices::of_process().allocator(device).allocator.release_pool(pool_of(pool));
+  TorchDevices::instance().allocator(device).allocator.pools().release(pool_of(pool));
 }

@@ -13,7 +13,7 @@ constexpr const char* kDriverName = "libcuda.so.1";
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceSet>> open_cuda(const DriverOptions& options) {
+Result<std::unique_ptr<DeviceSet>> try_open_cuda(const DriverOptions& options) {
   const char* const names[] = {options.library.empty() ? kDriverName : options.library.c_str()};
   Result<DriverLibrary> library = DriverLibrary::open(names);
   if (!library.ok()) {

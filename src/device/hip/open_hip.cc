@@ -14,7 +14,7 @@ constexpr const char* kLibraryNames[] = {"libamdhip64.so", "libamdhip64.so.7", "
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceSet>> open_hip(const DriverOptions& options) {
+Result<std::unique_ptr<DeviceSet>> try_open_hip(const DriverOptions& options) {
   const char* const named[] = {options.library.c_str()};
   Result<DriverLibrary> library =
       options.library.empty() ? DriverLibrary::open(kLibraryNames) : DriverLibrary::open(named);

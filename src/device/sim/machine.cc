@@ -105,7 +105,7 @@ Machine::Parts::Parts(const Options& chosen, size_t max_mappings, std::unique_pt
 
 Machine::Parts::~Parts() = default;
 
-Result<std::unique_ptr<Machine>> Machine::create(const Options& options) {
+Result<std::unique_ptr<Machine>> Machine::try_create(const Options& options) {
   if (Status sensible = check(options); !sensible.ok()) return sensible;
   std::unique_ptr<Clock> clock;
   if (options.clock == nullptr) {
@@ -150,7 +150,7 @@ Clock& Machine::clock() { return parts_->clock; }
 
 // --- device work and memory ---------------------------------------------------------------------
 
-Status Machine::launch(DeviceIndex device, StreamId stream, Kernel kernel) {
+Status Machine::try_launch(DeviceIndex device, StreamId stream, Kernel kernel) {
   if (device.value() >= device_count())
     return Status::invalid_argument(text("there is no device ", device));
   if (!kernel) return Status::invalid_argument("there is no kernel to launch");

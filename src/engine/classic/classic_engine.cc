@@ -239,7 +239,7 @@ Status ClassicEngine::collect_deferred() {
   return complete_frees(std::move(collected), finished);
 }
 
-Status ClassicEngine::record_stream(Block* block, const StreamUse& use) {
+Status ClassicEngine::record_stream(Block* block, const DeviceStream& use) {
   MutexLock lock(mutex_);
   pending_.record_use(block, use);
   return {};

@@ -18,8 +18,8 @@ ExpandableSegments::ExpandableSegments(const Parts& parts)
       reserve_policy_(parts.options, parts.limit.capacity_bytes()),
       accessors_{parts.device.properties().index} {}
 
-std::vector<ExpandableUse> ExpandableSegments::usage() const {
-  std::vector<ExpandableUse> uses;
+std::vector<ExpandableSegmentStats> ExpandableSegments::usage() const {
+  std::vector<ExpandableSegmentStats> uses;
   for (const auto& segment : segments_) {
     uses.push_back(
         {segment->stream(), segment->is_small(), segment->range(), segment->mapped_bytes()});

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ashlar/expandable_use.h"
+#include "ashlar/stats.h"
 #include "engine/classic/block_heap.h"
 #include "engine/classic/expandable_segment.h"
 #include "engine/classic/memory_limit.h"
@@ -32,7 +32,7 @@ class ExpandableSegments {
 
   ReservePolicy& reserve_policy() { return reserve_policy_; }
   const ReservePolicy& reserve_policy() const { return reserve_policy_; }
-  std::vector<ExpandableUse> usage() const;
+  std::vector<ExpandableSegmentStats> usage() const;
 
   // Maps memory until some block has params.block_bytes, and returns it free and in no index.
   // kOutOfMemory: no memory, above the limit, or larger than a segment.

@@ -161,7 +161,7 @@ size_t ClassicEngine::largest_cached_bytes() const {
   return largest_bytes;
 }
 
-std::vector<ExpandableUse> ClassicEngine::expandable_segments() const {
+std::vector<ExpandableSegmentStats> ClassicEngine::expandable_segments() const {
   MutexLock lock(mutex_);
   return expandables_.usage();
 }

@@ -193,7 +193,7 @@ Status PagedEngine::free_slow(PagedBlock* block, StackId stack) {
   return freed;
 }
 
-Status PagedEngine::record_stream(Block* block, const StreamUse& use) {
+Status PagedEngine::record_stream(Block* block, const DeviceStream& use) {
   EngineLock lock(mutex_);
   streams_.frees().record_use(block, use);
   return {};

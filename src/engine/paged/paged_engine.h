@@ -52,7 +52,7 @@ class PagedEngine final : public Engine {
   Block* allocate_fast(size_t bytes, StreamId stream) noexcept override;
   Status free(Block* block, StackId stack = {}) override;
   void free_quietly(Block* block, StackId stack = {}) override;
-  Status record_stream(Block* block, const StreamUse& use) override;
+  Status record_stream(Block* block, const DeviceStream& use) override;
   void pin(Block* block) override;
   void unpin(Block* block) override;
   BlockMemory block_memory(const Block* block) const override;
@@ -86,7 +86,7 @@ class PagedEngine final : public Engine {
   void reset_peak_stats() override;
   void reset_total_stats() override;
   size_t largest_cached_bytes() const override;
-  std::vector<ExpandableUse> expandable_segments() const override;
+  std::vector<ExpandableSegmentStats> expandable_segments() const override;
   void add_tracker(TraceTracker tracker) override;
   void add_oom_observer(std::function<void(const OomNotice&)> observer) override;
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;

@@ -218,9 +218,9 @@ size_t PagedEngine::largest_cached_bytes() const {
   return largest_bytes;
 }
 
-std::vector<ExpandableUse> PagedEngine::expandable_segments() const {
+std::vector<ExpandableSegmentStats> PagedEngine::expandable_segments() const {
   EngineLock lock(mutex_);
-  std::vector<ExpandableUse> uses;
+  std::vector<ExpandableSegmentStats> uses;
   for (const auto& [id, pool] : pools_.all()) {
     ArenaLocks arenas(*pool);
     for (const auto& view : pool->views) {

@@ -129,9 +129,9 @@ Status PoolPauser::check_pausable(const PagedPool& pool) {
 }
 
 // The streams that used the pools' memory last, and those that blocks are used on besides.
-std::vector<StreamUse> PoolPauser::uses_of(const Pools& pools) {
-  std::vector<StreamUse> uses;
-  const auto add = [&](const StreamUse& use) {
+std::vector<DeviceStream> PoolPauser::uses_of(const Pools& pools) {
+  std::vector<DeviceStream> uses;
+  const auto add = [&](const DeviceStream& use) {
     if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
   };
   for (const PagedPool* pool : pools) {
@@ -140,7 +140,7 @@ std::vector<StreamUse> PoolPauser::uses_of(const Pools& pools) {
     for (const auto& view : pool->views) {
       for (const PagedBlock* block = view->first; block != nullptr; block = block->next) {
         if (!block->is_active()) continue;
-        for (const StreamUse& use : block->uses) add(use);
+        for (const DeviceStream& use : block->uses) add(use);
       }
     }
   }
@@ -148,9 +148,9 @@ std::vector<StreamUse> PoolPauser::uses_of(const Pools& pools) {
 }
 
 Status PoolPauser::wait_for_users(const Pools& pools) {
-  const std::vector<StreamUse> uses = uses_of(pools);
+  const std::vector<DeviceStream> uses = uses_of(pools);
   bool is_any_destroyed = false;
-  for (const StreamUse& use : uses) {
+  for (const DeviceStream& use : uses) {
     if (!streams_.frees().is_waitable(use)) {  // captures may begin while others are waited for
       return Status::invalid_argument(
           text("stream ", use.stream.value(),

@@ -34,7 +34,7 @@ Result<std::unique_ptr<PluginEngine>> PluginEngine::create(Device& device,
 
 // A plug-in that waits for streams itself must receive the free immediately; otherwise the engine
 // defers it. Private pools are cached by the engine, so their frees are always deferred.
-Status PluginEngine::record_stream(Block* block, const StreamUse& use) {
+Status PluginEngine::record_stream(Block* block, const DeviceStream& use) {
   const bool plugin_waits =
       classic::as_classic(block)->pool->owner() == nullptr && plugin().waits_for_streams();
   if (!plugin_waits) return ClassicEngine::record_stream(block, use);

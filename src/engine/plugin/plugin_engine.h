@@ -23,7 +23,7 @@ class PluginEngine final : public classic::ClassicEngine {
                                                       const AllocatorOptions& options,
                                                       std::shared_ptr<const Plugin> plugin);
 
-  Status record_stream(Block* block, const StreamUse& use) override;
+  Status record_stream(Block* block, const DeviceStream& use) override;
   Status trim(PoolId pool = {}, StackId stack = {}) override;
   Status set_memory_fraction(double fraction) override;
   BlockMemory block_memory(const Block* block) const override;

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ashlar/atomic_op.h"
+#include "ashlar/symmetric_types.h"
 
 namespace ashlar::symm {
 

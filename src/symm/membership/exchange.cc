@@ -171,7 +171,7 @@ Result<std::string> Exchange::parse_record(int rank, std::string_view record) co
   const auto sequence = reader.number<uint64_t>();
   const int its_rank = reader.number<int>();
   const int its_world_size = reader.number<int>();
-  const std::string_view value = reader.text(Store::kMostValueBytes);
+  const std::string_view value = reader.text(Store::kMaxValueBytes);
   if (has_head && version != kExchangeVersion) {
     return Status::format(text("rank ", rank, " of group ", options_.group, " uses version ",
                                version, " of the exchange protocol, expected ", kExchangeVersion,

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "ashlar/peer_access.h"
 #include "ashlar/store.h"
+#include "ashlar/symmetric_types.h"
 #include "symm/backends/backend.h"
 #include "symm/channel/channel.h"
 #include "symm/core/cpu_set.h"

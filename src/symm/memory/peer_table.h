@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "ashlar/peer_access.h"
+#include "ashlar/symmetric_types.h"
 #include "base/text.h"
 #include "symm/backends/backend.h"
 #include "symm/backends/multicast/multicast.h"

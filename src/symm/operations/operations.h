@@ -14,8 +14,8 @@
 #include <span>
 #include <variant>
 
-#include "ashlar/atomic_op.h"
 #include "ashlar/status.h"
+#include "ashlar/symmetric_types.h"
 #include "ashlar/types.h"
 #include "symm/collectives/data_movement.h"
 #include "symm/collectives/reductions.h"

@@ -316,7 +316,7 @@ Status Communicator::leave(Deadline deadline) {
   }
   const TimedLock lock(collective_mutex_);
   if (has_left_)
-    return Status::invalid_argument(text("group ", options_.name, " was left already"));
+    return Status::invalid_argument(text("group ", options_.name, " was already left"));
   const Status finished = finish(deadline);
   disconnect(finished);
   return finished;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `open_file_store`: a directory with one file per key. The parts of a key before its slashes are
-// subdirectories.
+// `try_open_file_store`: a directory with one file per key. The parts of a key before its slashes
+// are subdirectories.
 //
 // Writers hold an flock, which the kernel releases when its holder exits or crashes. Readers need
 // no lock, because files are replaced atomically (rename). All writers use the same temporary file,
@@ -96,7 +96,7 @@ Result<std::optional<Record>> read_record(int folder_fd, const std::string& path
   if (::fstat(file.get(), &found) != 0) return file_error("fstat", path);
   const bool is_sound =
       S_ISREG(found.st_mode) && found.st_size >= off_t{kFileHeaderBytes} &&
-      found.st_size <= static_cast<off_t>(kFileHeaderBytes + Store::kMostValueBytes);
+      found.st_size <= static_cast<off_t>(kFileHeaderBytes + Store::kMaxValueBytes);
   std::string bytes(is_sound ? static_cast<size_t>(found.st_size) : 0, '\0');
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t got =
@@ -111,7 +111,7 @@ Result<std::optional<Record>> read_record(int folder_fd, const std::string& path
   Record record;
   record.lifetime_ns = reader.number<uint64_t>();
   record.modified_ns = modified_ns(found);
-  record.value = reader.text(Store::kMostValueBytes);
+  record.value = reader.text(Store::kMaxValueBytes);
   if (!has_magic || !reader.is_done()) {
     return Status::format(text("the store's file ", path, " is malformed: found ", found.st_size,
                                " bytes, expected ", kFileMagic, ", a lifetime and a value"));
@@ -348,7 +348,7 @@ void FileStore::sweep_locked() const {
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> open_file_store(const std::string& folder) {
+Result<std::shared_ptr<Store>> try_open_file_store(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     const int code = errno;
     return Status::device_fault(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `make_prefix_store`: a view of another store that prepends a prefix to every key.
+// `try_make_prefix_store`: a view of another store that prepends a prefix to every key.
 #include "ashlar/store.h"
 #include "base/text.h"
 
@@ -38,14 +38,15 @@ class PrefixStore final : public Store {
  private:
   std::string full_key(std::string_view key) const { return text(prefix_, '/', key); }
 
-  const std::shared_ptr<Store> store_;  // also owned by the caller of make_prefix_store
+  const std::shared_ptr<Store> store_;  // also owned by the caller of try_make_prefix_store
   const std::string prefix_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> make_prefix_store(std::shared_ptr<Store> store, std::string prefix) {
-  if (store == nullptr) return Status::invalid_argument("make_prefix_store: the store is null");
+Result<std::shared_ptr<Store>> try_make_prefix_store(std::shared_ptr<Store> store,
+                                                     std::string prefix) {
+  if (store == nullptr) return Status::invalid_argument("try_make_prefix_store: the store is null");
   if (Status good = Store::check_key(prefix); !good.ok()) return good;
   return std::shared_ptr<Store>(std::make_shared<PrefixStore>(std::move(store), std::move(prefix)));
 }

@@ -112,16 +112,16 @@ Status Store::barrier(std::string_view key, int64_t count, std::chrono::millisec
 
 Status Store::check_key(std::string_view key) {
   const auto is_printable = [](char c) { return c > ' ' && c <= '~'; };
-  if (key.empty() || key.size() > kMostKeyBytes ||
+  if (key.empty() || key.size() > kMaxKeyBytes ||
       !std::all_of(key.begin(), key.end(), is_printable)) {
     return Status::invalid_argument(text("a key of ", key.size(), " bytes: expected 1 to ",
-                                         kMostKeyBytes, " printable characters without spaces"));
+                                         kMaxKeyBytes, " printable characters without spaces"));
   }
   for (std::string_view left = key;;) {
     const size_t slash = left.find('/');
     const std::string_view part = left.substr(0, slash);
-    if (part.empty() || part.size() > kMostKeyPartBytes) {
-      return Status::invalid_argument(text("key ", key, ": expected 1 to ", kMostKeyPartBytes,
+    if (part.empty() || part.size() > kMaxKeyPartBytes) {
+      return Status::invalid_argument(text("key ", key, ": expected 1 to ", kMaxKeyPartBytes,
                                            " characters between slashes, found ", part.size()));
     }
     if (slash == std::string_view::npos) return {};
@@ -130,9 +130,9 @@ Status Store::check_key(std::string_view key) {
 }
 
 Status Store::check_value(std::string_view value) {
-  if (value.size() <= kMostValueBytes) return {};
+  if (value.size() <= kMaxValueBytes) return {};
   return Status::invalid_argument(
-      text("a value of ", value.size(), " bytes: expected at most ", kMostValueBytes));
+      text("a value of ", value.size(), " bytes: expected at most ", kMaxValueBytes));
 }
 
 }  // namespace ashlar::symm

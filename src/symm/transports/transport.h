@@ -24,10 +24,10 @@
 #include <string>
 #include <string_view>
 
-#include "ashlar/atomic_op.h"
 #include "ashlar/deadline.h"
 #include "ashlar/export.h"
 #include "ashlar/status.h"
+#include "ashlar/symmetric_types.h"
 #include "symm/core/failure.h"
 
 namespace ashlar::symm {

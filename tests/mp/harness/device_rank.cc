@@ -202,7 +202,7 @@ std::unique_ptr<sim::Machine> make_machine(int world_size) {
   sim::Options options;
   options.device_count = static_cast<size_t>(world_size);
   options.capacity_bytes = size_t{1} << 30;
-  return *sim::Machine::create(options);
+  return *sim::Machine::try_create(options);
 }
 
 namespace {

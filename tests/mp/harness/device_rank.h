@@ -45,9 +45,9 @@ struct DeviceRank {
   std::shared_ptr<Store> store;  // for further groups
   Heap heap;
   Group group;
-  Buffer buffer;
+  SymmetricBuffer buffer;
   Handle handle;
-  Buffer scratch;  // a second buffer, for out-of-place results
+  SymmetricBuffer scratch;  // a second buffer, for out-of-place results
   Handle scratch_handle;
 };
 
@@ -80,7 +80,7 @@ struct HostReference {
 
   Heap heap;
   Group group;
-  Buffer buffer;
+  SymmetricBuffer buffer;
   Handle handle;
 };
 

@@ -22,10 +22,10 @@ struct NamedCall {
   std::function<void()> call{};
 };
 
-std::vector<NamedCall> heap_calls(SymmetricRank& own, Pool& pool, Store& store) {
+std::vector<NamedCall> heap_calls(SymmetricRank& own, SymmetricPool& pool, Store& store) {
   return {{"Heap::allocate", [&] { (void)own.heap.allocate(8); }},
           {"Heap::live_count", [&] { (void)own.heap.live_count(); }},
-          {"Pool", [&] { const Pool another(own.heap, {.name = "another"}); }},
+          {"Pool", [&] { const SymmetricPool another(own.heap, {.name = "another"}); }},
           {"Pool::allocate", [&] { (void)pool.allocate(8); }},
           {"Pool::trim", [&] { pool.trim(); }},
           {"Pool::stats", [&] { (void)pool.stats(); }},
@@ -99,21 +99,21 @@ std::string join_alone() {
   HeapOptions options = SymmetricRank::heap_options();
   Heap heap(options);
   Group alone = Group::join(heap, make_memory_store(), {.job = "child", .timeout = kTestTimeout});
-  const Buffer buffer = heap.allocate(64);
+  const SymmetricBuffer buffer = heap.allocate(64);
   const Handle handle = alone.rendezvous(buffer, kTestTimeout);
   handle.all_reduce(1, {}, {.timeout = kTestTimeout});
   alone.leave(kTestTimeout);
   return {};
 }
 
-int run_child(SymmetricRank& own, Pool pool, Buffer carved) {
+int run_child(SymmetricRank& own, SymmetricPool pool, SymmetricBuffer carved) {
   ::alarm(kChildSeconds);
   const std::shared_ptr<Store> store = make_memory_store();
   std::string wrong = find_accepted_calls(heap_calls(own, pool, *store));
   wrong += find_accepted_calls(group_calls(own));
   wrong += find_accepted_calls(handle_calls(own.handle));
   carved.reset();
-  { const Pool last = std::move(pool); }
+  { const SymmetricPool last = std::move(pool); }
   { const SymmetricRank last = std::move(own); }
   wrong +=
       error_message([] { (void)join_alone(); }) == "nothing" ? "" : "it cannot join a new group; ";
@@ -126,8 +126,8 @@ int run_child(SymmetricRank& own, Pool pool, Buffer carved) {
 }  // namespace
 
 std::string run_fork_scenario(SymmetricRank& own) {
-  Pool pool(own.heap, {.segment_bytes = 4096});
-  Buffer carved = pool.allocate(64);
+  SymmetricPool pool(own.heap, {.segment_bytes = 4096});
+  SymmetricBuffer carved = pool.allocate(64);
   own.buffer.as<float>()[0] = 1;
   own.group.barrier(0, kTestTimeout);
   std::string wrong;

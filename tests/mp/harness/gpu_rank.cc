@@ -17,12 +17,12 @@ bool is_on_hardware() {
 }
 
 std::unique_ptr<DeviceSet> open_test_devices() {
-  if (is_on_hardware()) return *open_cuda();
+  if (is_on_hardware()) return *try_open_cuda();
   sim::Options options;
   options.device_count = 1;
   options.capacity_bytes = kGiB;
   standin::control_of(ASHLAR_CUDA_STANDIN).restart(options, {});
-  return *open_cuda({.library = ASHLAR_CUDA_STANDIN});
+  return *try_open_cuda({.library = ASHLAR_CUDA_STANDIN});
 }
 
 void warm_up(Device& device) {
@@ -30,7 +30,7 @@ void warm_up(Device& device) {
   options.device = &device;
   Heap heap(options);
   Group group = Group::join(heap, make_memory_store(), gpu_group_options({0, 1, nullptr}));
-  Buffer buffer = heap.allocate(kMiB);
+  SymmetricBuffer buffer = heap.allocate(kMiB);
   const Handle handle = group.rendezvous(buffer, kTestTimeout);
   group.leave(kTestTimeout);
 }

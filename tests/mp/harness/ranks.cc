@@ -32,7 +32,7 @@ RankProcesses::RankProcesses(int world_size, const RankMain& body) {
       {
         const size_t fds_before = open_fd_count();
         try {  // an exception that left the child's function would continue the test in the child
-          message = body({rank, world_size, *open_file_store(folder_.path())});
+          message = body({rank, world_size, *try_open_file_store(folder_.path())});
         } catch (const std::exception& thrown) {
           message = thrown.what();
         }

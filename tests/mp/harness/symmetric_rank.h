@@ -38,7 +38,7 @@ struct SymmetricRank {
 
   Heap heap;
   Group group;
-  Buffer buffer;
+  SymmetricBuffer buffer;
   Handle handle;
 };
 

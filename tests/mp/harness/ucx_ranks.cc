@@ -17,7 +17,7 @@ UcxRank::UcxRank(RankContext& parts, const std::string& transports, const std::s
   UcxOptions options;
   options.transports = transports;
   options.devices = devices;
-  transport = check_ok(open_ucx_transport(options));
+  transport = check_ok(try_open_ucx_transport(options));
   region_ = check_ok(transport->share(memory_));
   Store& store = *parts.store;
   check_ok(store.set(text("address/", parts.rank), transport->address(), kNoEnd, patience()));

@@ -88,12 +88,12 @@ TEST_F(CudaMulticastTest, ADeviceWithoutItSaysWhy) {
   const Status none = gpu(0).multicast_availability();
   EXPECT_EQ(none.kind(), StatusKind::kUnsupported);
   EXPECT_THAT(none.message(), HasSubstr("this device has none"));
-  const auto old = open_cuda({.library = ASHLAR_OLD_CUDA_STANDIN});
+  const auto old = try_open_cuda({.library = ASHLAR_OLD_CUDA_STANDIN});
   ASSERT_TRUE(old.ok()) << old.status().to_string();
   auto& before = dynamic_cast<gpu::GpuDevice&>((*old)->device(DeviceIndex(0)));
   EXPECT_THAT(before.multicast_availability().message(), HasSubstr("CUDA 12.1 is the first"));
   EXPECT_TRUE(before.allocate(kGranule).ok());
-  const auto hip = open_hip({.library = ASHLAR_HIP_STANDIN});
+  const auto hip = try_open_hip({.library = ASHLAR_HIP_STANDIN});
   auto& other = dynamic_cast<gpu::GpuDevice&>((*hip)->device(DeviceIndex(0)));
   EXPECT_EQ(other.multicast_availability().kind(), StatusKind::kUnsupported);
 }

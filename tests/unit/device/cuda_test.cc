@@ -21,14 +21,14 @@ using ::testing::StartsWith;
 // --- finding the driver -------------------------------------------------------------------------
 
 TEST_F(CudaTest, AMissingDriverIsSaidByNameAndIsNoFault) {
-  const auto opened = open_cuda({.library = "libashlar_no_such_driver.so.1"});
+  const auto opened = try_open_cuda({.library = "libashlar_no_such_driver.so.1"});
   EXPECT_EQ(opened.status().kind(), StatusKind::kUnsupported);
   EXPECT_THAT(opened.status().message(),
               StartsWith("no CUDA driver: libashlar_no_such_driver.so.1"));
 }
 
 TEST_F(CudaTest, TheFirstFunctionsThatALibraryLacksAreNamed) {
-  const auto opened = open_cuda({.library = "libc.so.6"});
+  const auto opened = try_open_cuda({.library = "libc.so.6"});
   EXPECT_EQ(opened.status().kind(), StatusKind::kUnsupported);
   EXPECT_THAT(opened.status().message(),
               AllOf(StartsWith("libc.so.6 has no cuGetErrorName, "), HasSubstr(" and others (")));

@@ -35,7 +35,7 @@ class CudaTest : public ::testing::Test {
 
   void open(const DriverOptions& options = {.library = ASHLAR_CUDA_STANDIN,
                                             .monitor_library = ASHLAR_CUDA_STANDIN}) {
-    Result<std::unique_ptr<DeviceSet>> opened = open_cuda(options);
+    Result<std::unique_ptr<DeviceSet>> opened = try_open_cuda(options);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
     devices_ = *std::move(opened);
   }

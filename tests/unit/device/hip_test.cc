@@ -45,7 +45,7 @@ class HipTest : public ::testing::Test {
  protected:
   void SetUp() override {
     restart(ASHLAR_HIP_STANDIN, 2);
-    devices_ = *open_hip({.library = ASHLAR_HIP_STANDIN});
+    devices_ = *try_open_hip({.library = ASHLAR_HIP_STANDIN});
   }
   Device& device(size_t index = 0) { return devices_->device(DeviceIndex(index)); }
 
@@ -60,7 +60,7 @@ TEST_F(HipTest, DevicesAreHips) {
 }
 
 TEST_F(HipTest, TheFirstFunctionsThatALibraryLacksAreNamed) {
-  const auto opened = open_hip({.library = "libc.so.6"});
+  const auto opened = try_open_hip({.library = "libc.so.6"});
   EXPECT_THAT(opened.status().message(),
               AllOf(StartsWith("libc.so.6 has no hipGetErrorName, "), HasSubstr(" and others")));
 }
@@ -89,7 +89,7 @@ class AcceleratorsTest : public ::testing::Test {
   void SetUp() override {
     restart(ASHLAR_CUDA_STANDIN, 1);
     restart(ASHLAR_HIP_STANDIN, 2);
-    devices_ = *open_accelerators(
+    devices_ = *try_open_accelerators(
         {.cuda = {.library = ASHLAR_CUDA_STANDIN}, .hip = {.library = ASHLAR_HIP_STANDIN}});
   }
   Device& device(size_t index) { return devices_->device(DeviceIndex(index)); }
@@ -148,17 +148,17 @@ TEST_F(AcceleratorsTest, AnAllocatorRunsOnADeviceWhoeverDrivesIt) {
 }
 
 TEST(AcceleratorNameTest, BothSpellingsAreAcceptedAndNothingElse) {
-  EXPECT_EQ(*accelerator_named("cuda"), DeviceIndex(0));
-  EXPECT_EQ(*accelerator_named("cuda:3"), DeviceIndex(3));
-  EXPECT_EQ(*accelerator_named("hip:12"), DeviceIndex(12));
+  EXPECT_EQ(*try_parse_accelerator("cuda"), DeviceIndex(0));
+  EXPECT_EQ(*try_parse_accelerator("cuda:3"), DeviceIndex(3));
+  EXPECT_EQ(*try_parse_accelerator("hip:12"), DeviceIndex(12));
   for (const char* wrong : {"", "cuda:", "cuda:-1", "cuda:1x", "cuda1", "sim:0", "CUDA:0",
                             "cuda:99999999999999999999999"}) {
-    EXPECT_EQ(accelerator_named(wrong).status().kind(), StatusKind::kInvalidArgument) << wrong;
+    EXPECT_EQ(try_parse_accelerator(wrong).status().kind(), StatusKind::kInvalidArgument) << wrong;
   }
 }
 
 TEST(AcceleratorNameTest, WithoutAnyDriverEachReasonIsGiven) {
-  const auto opened = open_accelerators(
+  const auto opened = try_open_accelerators(
       {.cuda = {.library = "libashlar_none_1.so"}, .hip = {.library = "libashlar_none_2.so"}});
   EXPECT_EQ(opened.status().kind(), StatusKind::kUnsupported);
   EXPECT_THAT(opened.status().message(), AllOf(HasSubstr("no CUDA driver: libashlar_none_1.so"),

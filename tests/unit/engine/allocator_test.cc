@@ -98,11 +98,11 @@ TEST_F(AllocatorTest, UncachedBlocksAreDeviceAllocations) {
     EXPECT_EQ(device().describe(two.address())->range.begin, two.address());
   }
   EXPECT_EQ(used_bytes(), 0U);
-  EXPECT_EQ(allocator.largest_cached_bytes(), 0U);
+  EXPECT_EQ(allocator.statistics().largest_cached_bytes(), 0U);
 
   allocator.set_caching(true);
   allocator.allocate(1000).reset();
-  EXPECT_EQ(allocator.largest_cached_bytes(), 2 * kMiB);
+  EXPECT_EQ(allocator.statistics().largest_cached_bytes(), 2 * kMiB);
   allocator.set_caching(false);
   EXPECT_FALSE(allocator.is_caching());
   const Buffer beside = allocator.allocate(1000);
@@ -143,7 +143,7 @@ TEST_F(AllocatorTest, ParsesAndFormatsOptions) {
 TEST_F(AllocatorTest, ReportsExpandableSegments) {
   Allocator allocator(device(), parse_options("engine:classic,expandable_segments:True"));
   const Buffer small = allocator.allocate(100);
-  const std::vector<ExpandableUse> uses = allocator.expandable_segments();
+  const std::vector<ExpandableSegmentStats> uses = allocator.statistics().expandable_segments();
   ASSERT_EQ(uses.size(), 1U);
   EXPECT_TRUE(uses[0].is_small);
   EXPECT_EQ(uses[0].mapped_bytes, 2 * kMiB);
@@ -152,16 +152,16 @@ TEST_F(AllocatorTest, ReportsExpandableSegments) {
 
 TEST_F(AllocatorTest, RestoresPoolState) {
   Allocator allocator(device(), AllocatorOptions{});
-  const PoolId pool = allocator.make_pool();
-  allocator.begin_routing(pool, [](StreamId) { return true; });
+  const PoolId pool = allocator.pools().create();
+  allocator.pools().begin_routing(pool, [](StreamId) { return true; });
   Buffer kept = allocator.allocate(3000);
   const DeviceAddress kept_at = kept.address();
-  const PoolCheckpoint then = allocator.checkpoint(pool);
+  const PoolCheckpoint then = allocator.pools().checkpoint(pool);
   Buffer later = allocator.allocate(5000);
   const DeviceAddress raw = allocator.allocate_raw(700);
-  allocator.end_routing(pool);
+  allocator.pools().end_routing(pool);
 
-  RestoredPool restored = allocator.restore(then);
+  RestoredPool restored = allocator.pools().restore(then);
   EXPECT_EQ(restored.freed.size(), 3U);
   ASSERT_EQ(restored.allocated.size(), 1U);
   EXPECT_EQ(restored.allocated[0].address(), kept_at);
@@ -169,8 +169,8 @@ TEST_F(AllocatorTest, RestoresPoolState) {
   kept.forget();
   later.forget();
   EXPECT_THROW(allocator.free_raw(raw), InvalidArgument);
-  EXPECT_EQ(allocator.live_in_pool(pool), std::vector<DeviceAddress>{kept_at});
-  EXPECT_THROW(allocator.live_in_pool({0, 99}), InvalidArgument);
+  EXPECT_EQ(allocator.pools().live_addresses(pool), std::vector<DeviceAddress>{kept_at});
+  EXPECT_THROW(allocator.pools().live_addresses({0, 99}), InvalidArgument);
 }
 
 TEST_F(AllocatorTest, ZeroBytesYieldAnEmptyBuffer) {
@@ -353,38 +353,39 @@ TEST_F(AllocatorTest, RejectsInvalidOptions) {
 
 TEST_F(AllocatorTest, CountsUserAndCapturePoolsSeparately) {
   Allocator allocator(device());
-  EXPECT_EQ(allocator.make_pool(), (PoolId{0, 1}));
-  EXPECT_EQ(allocator.make_pool(), (PoolId{0, 2}));
-  EXPECT_EQ(allocator.make_capture_pool(), (PoolId{1, 0}));
-  EXPECT_EQ(allocator.pool_use_count({0, 2}), 1);
-  EXPECT_THROW(static_cast<void>(allocator.pool_use_count({0, 3})), InvalidArgument);
+  EXPECT_EQ(allocator.pools().create(), (PoolId{0, 1}));
+  EXPECT_EQ(allocator.pools().create(), (PoolId{0, 2}));
+  EXPECT_EQ(allocator.pools().create_for_capture(), (PoolId{1, 0}));
+  EXPECT_EQ(allocator.pools().use_count({0, 2}), 1);
+  EXPECT_THROW(static_cast<void>(allocator.pools().use_count({0, 3})), InvalidArgument);
 }
 
 TEST_F(AllocatorTest, RoutesToAndReleasesPool) {
   Allocator allocator(device());
-  const PoolId pool = allocator.make_pool();
-  EXPECT_THROW(allocator.begin_routing(pool, nullptr), InvalidArgument);
-  allocator.begin_routing(pool, [](StreamId) { return true; });
-  EXPECT_THROW(allocator.begin_routing(pool, [](StreamId) { return true; }), InvalidArgument);
+  const PoolId pool = allocator.pools().create();
+  EXPECT_THROW(allocator.pools().begin_routing(pool, nullptr), InvalidArgument);
+  allocator.pools().begin_routing(pool, [](StreamId) { return true; });
+  EXPECT_THROW(allocator.pools().begin_routing(pool, [](StreamId) { return true; }),
+               InvalidArgument);
   static_cast<void>(allocator.allocate(20 * kMiB));
-  allocator.end_routing(pool);
-  EXPECT_THROW(allocator.end_routing(pool), InvalidArgument);
-  allocator.release_pool(pool);
-  allocator.release_pool(pool);
-  EXPECT_THROW(allocator.release_pool(pool), InvalidArgument);
+  allocator.pools().end_routing(pool);
+  EXPECT_THROW(allocator.pools().end_routing(pool), InvalidArgument);
+  allocator.pools().release(pool);
+  allocator.pools().release(pool);
+  EXPECT_THROW(allocator.pools().release(pool), InvalidArgument);
   EXPECT_EQ(used_bytes(), 20 * kMiB);
-  allocator.trim(pool);
+  allocator.pools().trim(pool);
   EXPECT_EQ(used_bytes(), 0U);
 }
 
 TEST_F(AllocatorTest, TrimIgnoresDestroyedAndRejectsUnknownPools) {
   Allocator allocator(device());
-  const PoolId pool = allocator.make_pool();
-  allocator.release_pool(pool);
+  const PoolId pool = allocator.pools().create();
+  allocator.pools().release(pool);
   allocator.trim();
-  allocator.trim(pool);
-  EXPECT_THROW(allocator.trim(PoolId{0, pool.user + 1}), InvalidArgument);
-  EXPECT_THROW(allocator.trim(PoolId{1, 0}), InvalidArgument);
+  allocator.pools().trim(pool);
+  EXPECT_THROW(allocator.pools().trim(PoolId{0, pool.user + 1}), InvalidArgument);
+  EXPECT_THROW(allocator.pools().trim(PoolId{1, 0}), InvalidArgument);
 }
 
 TEST_F(AllocatorTest, DestructorReleasesEverything) {

@@ -351,7 +351,7 @@ TEST_F(AsyncOnCudaTest, CreateFailsWithoutDriverPool) {
 
 TEST_F(AsyncOnCudaTest, ProvidesHistoryAndSnapshots) {
   Allocator allocator(device(), parse_options("engine:async"));
-  allocator.start_history();
+  allocator.history().start();
   const Buffer kept = allocator.allocate(3000);
   allocator.allocate(500).reset();
   EXPECT_EQ(allocator.stats().allocated_bytes.all.peak, 3500);
@@ -359,7 +359,7 @@ TEST_F(AsyncOnCudaTest, ProvidesHistoryAndSnapshots) {
   ASSERT_EQ(snapshot.segments.size(), 1U);
   EXPECT_EQ(snapshot.segments[0].blocks.size(), 1U);
   EXPECT_GE(snapshot.device_traces[0].size(), 6U);
-  EXPECT_THROW(allocator.share(kept), InvalidArgument);
+  EXPECT_THROW(allocator.sharing().share(kept), InvalidArgument);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class ClassicConcurrencyTest : public ::testing::TestWithParam<ConcurrencyCase> 
     options.device_count = 1;
     options.capacity_bytes = 512 * kMiB;
     options.backing = sim::Backing::kBookkeeping;
-    machine_ = *sim::Machine::create(options);
+    machine_ = *sim::Machine::try_create(options);
   }
   Device& device() { return machine_->device(DeviceIndex(0)); }
   AllocatorOptions options() const {
@@ -132,7 +132,7 @@ TEST_P(ClassicConcurrencyTest, NotifiesTrackersInOrder) {
   std::atomic<bool> inside = false;
   int64_t live_count = 0;
   bool below_zero = false;
-  allocator.add_tracker([&](const TraceEntry& entry) {
+  allocator.hooks().add_tracker([&](const TraceEntry& entry) {
     EXPECT_FALSE(inside.exchange(true));
     if (entry.action == TraceAction::kAlloc) ++live_count;
     if (entry.action == TraceAction::kFreeRequested) --live_count;
@@ -154,17 +154,17 @@ TEST_P(ClassicConcurrencyTest, CreatesAndReleasesPoolsConcurrently) {
   in_threads([&](size_t index) {
     const std::thread::id self = std::this_thread::get_id();
     for (int round = 0; round < 25; ++round) {
-      const PoolId pool = allocator.make_pool();
-      allocator.begin_routing(pool,
-                              [self](StreamId) { return std::this_thread::get_id() == self; });
+      const PoolId pool = allocator.pools().create();
+      allocator.pools().begin_routing(
+          pool, [self](StreamId) { return std::this_thread::get_id() == self; });
       {
         const Buffer small = allocator.allocate(512 * (index + 1));
         const Buffer large = allocator.allocate(3 * kMiB);
       }
-      allocator.end_routing(pool);
-      allocator.release_pool(pool);
-      allocator.release_pool(pool);
-      if (index % 2 == 0) allocator.trim(pool);
+      allocator.pools().end_routing(pool);
+      allocator.pools().release(pool);
+      allocator.pools().release(pool);
+      if (index % 2 == 0) allocator.pools().trim(pool);
     }
   });
   expect_empty(allocator);

@@ -25,7 +25,7 @@ constexpr StreamId kStream{0x1234};  // not a stream of the device: passed throu
 class PluginTest : public testing::Test {
  protected:
   PluginTest() {
-    machine_ = *sim::Machine::create({.device_count = 2, .seed = 1});
+    machine_ = *sim::Machine::try_create({.device_count = 2, .seed = 1});
     for (const char* name : {"called_dummy_alloc", "called_dummy_free", "init_count", "reset_count",
                              "record_count", "begin_count", "end_count", "release_count"}) {
       counter(name) = 0;
@@ -93,7 +93,7 @@ TEST_F(PluginTest, PassesSizeDeviceAndStream) {
 
 TEST_F(PluginTest, ProvidesStatisticsHistoryAndSnapshots) {
   Allocator allocator(device(), options());
-  allocator.start_history();
+  allocator.history().start();
   Buffer kept = allocator.allocate(3000, kStream);
   allocator.allocate(500).reset();
   const AllocatorStats stats = allocator.stats();
@@ -112,7 +112,7 @@ TEST_F(PluginTest, ProvidesStatisticsHistoryAndSnapshots) {
 TEST_F(PluginTest, NullIsOutOfMemory) {
   Allocator allocator(device(), options());
   int heard = 0;
-  allocator.add_oom_observer([&](const OomNotice& notice) {
+  allocator.hooks().add_oom_observer([&](const OomNotice& notice) {
     ++heard;
     EXPECT_GE(notice.wanted_bytes, 5000U);
   });
@@ -145,20 +145,20 @@ TEST_F(PluginTest, CallsEveryHook) {
   allocator.set_memory_fraction(0.5);
   EXPECT_EQ(*static_cast<double*>(symbol("last_fraction")), 0.5);
   Buffer buffer = allocator.allocate(1000);
-  EXPECT_EQ(allocator.base_allocation(buffer).bytes, kMiB);
-  EXPECT_EQ(allocator.base_allocation(buffer).begin + 512, buffer.address());
+  EXPECT_EQ(allocator.sharing().base_allocation(buffer).bytes, kMiB);
+  EXPECT_EQ(allocator.sharing().base_allocation(buffer).begin + 512, buffer.address());
   buffer.record_stream(kStream);
   EXPECT_EQ(counter("record_count"), 1);
   EXPECT_EQ(stream("last_stream"), kStream);
-  const PoolId pool = allocator.make_pool();
-  allocator.begin_routing(pool, [](StreamId) { return true; });
+  const PoolId pool = allocator.pools().create();
+  allocator.pools().begin_routing(pool, [](StreamId) { return true; });
   EXPECT_EQ(counter("begin_count"), 1);
   EXPECT_EQ(counter("filter_says"), 1) << "the plug-in may ask the filter";
-  allocator.end_routing(pool);
+  allocator.pools().end_routing(pool);
   EXPECT_EQ(counter("end_count"), 1);
-  allocator.release_pool(pool);
+  allocator.pools().release(pool);
   EXPECT_EQ(counter("release_count"), 0) << "routing still holds it";
-  allocator.release_pool(pool);
+  allocator.pools().release(pool);
   EXPECT_EQ(counter("release_count"), 1);
   allocator.trim();
   EXPECT_EQ(counter("reset_count"), 1);
@@ -208,10 +208,10 @@ TEST_F(PluginTest, ProvidesMemoryForPool) {
   for (const char* engine : {"engine:classic", "engine:paged"}) {
     Allocator allocator(device(), parse_options(engine));
     const auto source = load_plugin(device(), options().plugin);
-    const PoolId pool = allocator.make_pool({.source = source});
-    allocator.begin_routing(pool, [](StreamId) { return true; });
+    const PoolId pool = allocator.pools().create({.source = source});
+    allocator.pools().begin_routing(pool, [](StreamId) { return true; });
     Buffer buffer = allocator.allocate(1000, kStream);
-    allocator.end_routing(pool);
+    allocator.pools().end_routing(pool);
     EXPECT_EQ(counter("called_dummy_alloc"), 123) << engine;
     EXPECT_EQ(stream("last_stream"), kStream);
     const Snapshot snapshot = allocator.snapshot({.pool = pool});
@@ -229,13 +229,13 @@ TEST_F(PluginTest, BufferOutlivesPoolAndSourceHandles) {
   Buffer buffer;
   {
     const auto source = load_plugin(device(), options().plugin);
-    pool = allocator.make_pool({.source = source});
-    allocator.begin_routing(pool, [](StreamId) { return true; });
+    pool = allocator.pools().create({.source = source});
+    allocator.pools().begin_routing(pool, [](StreamId) { return true; });
     buffer = allocator.allocate(1000);
-    allocator.end_routing(pool);
+    allocator.pools().end_routing(pool);
   }
-  allocator.release_pool(pool);
-  allocator.release_pool(pool);
+  allocator.pools().release(pool);
+  allocator.pools().release(pool);
   allocator.trim();
   EXPECT_EQ(counter("called_dummy_free"), 0);
   buffer.reset();
@@ -307,12 +307,12 @@ TEST_F(PluginTest, UndoesRoutingWhenHookFails) {
   AllocatorOptions throwing = options();
   throwing.plugin = {kThrowing, "plain_alloc", "throwing_free", "throwing_hooks"};
   Allocator allocator(device(), throwing);
-  const PoolId pool = allocator.make_pool({});
+  const PoolId pool = allocator.pools().create({});
   const auto all = [](StreamId) { return true; };
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THROW(allocator.begin_routing(pool, all), DeviceError) << "each time";
+    EXPECT_THROW(allocator.pools().begin_routing(pool, all), DeviceError) << "each time";
   }
-  EXPECT_EQ(allocator.pool_use_count(pool), 1) << "its creator retains it";
+  EXPECT_EQ(allocator.pools().use_count(pool), 1) << "its creator retains it";
   const Buffer buffer = allocator.allocate(100);
   EXPECT_EQ(allocator.snapshot({.pool = pool}).segments.size(), 0U);
 }

@@ -95,7 +95,7 @@ TEST_F(PinnedCaptureTest, WaitsForRunningGraphLaunches) {
   const StreamId stream = *device().create_stream();
   CaptureId capture;
   PinnedBlock* block = freed_in_capture(stream, &capture);
-  const StreamUse launched_on{&device(), busy_stream()};
+  const DeviceStream launched_on{&device(), busy_stream()};
   pinned().release_capture(capture, std::span(&launched_on, 1));
   EXPECT_EQ(pinned().stats().graph_blocks.current, 0);
   EXPECT_NE(allocate(kBytes), block);

@@ -51,7 +51,7 @@ class PinnedTest : public ::testing::Test {
     EXPECT_TRUE(freed.ok()) << freed.to_string();
   }
   void use_on(PinnedBlock* block, StreamId stream) { use_on(block, {&device(), stream}); }
-  void use_on(PinnedBlock* block, const StreamUse& use) {
+  void use_on(PinnedBlock* block, const DeviceStream& use) {
     const Result<bool> noted = pinned().record_stream(block, use);
     EXPECT_TRUE(noted.ok() && *noted) << noted.status().to_string();
   }

@@ -158,7 +158,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     if (ended_.empty()) return;
     const CaptureId capture = ended_[random_.below(ended_.size())];
     std::erase(ended_, capture);
-    std::vector<StreamUse> launched_on;
+    std::vector<DeviceStream> launched_on;
     std::set<size_t> launched;
     while (random_.below(2) == 0) {
       const size_t stream = random_.below(kStreamCount);

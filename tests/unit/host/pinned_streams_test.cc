@@ -115,14 +115,14 @@ TEST_F(PinnedStreamsTest, ReusesEvents) {
 TEST_F(PinnedStreamsTest, AcceptsInteriorPointers) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kBytes);
-  const StreamUse use{&device(), stream};
+  const DeviceStream use{&device(), stream};
   EXPECT_TRUE(*pinned().record_stream(block->memory.begin + block->bytes() - 1, use));
   free(block);
   EXPECT_NE(allocate(kBytes), block);
 }
 
 TEST_F(PinnedStreamsTest, IgnoresForeignMemory) {
-  const StreamUse use{&device(), busy_stream()};
+  const DeviceStream use{&device(), busy_stream()};
   PinnedBlock* block = allocate(kBytes);
   PinnedBlock* freed = allocate(kBytes);
   free(freed);
@@ -150,7 +150,7 @@ TEST_F(PinnedStreamsTest, RejectsPendingBlocks) {
   ASSERT_TRUE(device().end_capture(capturing).ok());
   const auto before = pinned().stats().flatten();
   for (PinnedBlock* block : {pending, in_graph}) {
-    const StreamUse use{&device(), stream};
+    const DeviceStream use{&device(), stream};
     EXPECT_EQ(pinned().free(block).kind(), StatusKind::kInvalidArgument);
     EXPECT_EQ(pinned().record_stream(block, use).status().kind(), StatusKind::kInvalidArgument);
     EXPECT_FALSE(*pinned().record_stream(block->memory.begin, use));

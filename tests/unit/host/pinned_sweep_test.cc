@@ -63,7 +63,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       }
     }
     void finish() {
-      for (const StreamUse& use : uses) {
+      for (const DeviceStream& use : uses) {
         const DeviceIndex at = use.device->properties().index;
         EXPECT_TRUE(machine->resume(at, use.stream).ok() || machine_was_lost);
         (void)use.device->synchronize_stream(use.stream).ok();
@@ -80,7 +80,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
     }
     // The work writes to the block, each device to its own byte: memory released too early fails
     // the test.
-    void use(PinnedBlock* block, const StreamUse& use) {
+    void use(PinnedBlock* block, const DeviceStream& use) {
       if (block == nullptr || !allocator->record_stream(block, use).ok()) return;
       std::byte* memory = block->memory.begin + use.device->properties().index.value();
       (void)use.device->call_host(use.stream, [memory] { *memory = std::byte{2}; }).ok();
@@ -144,7 +144,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
     ManualClock clock;
     AllocatorOptions options;
     std::unique_ptr<PinnedAllocator> allocator;
-    std::array<StreamUse, 2> uses;
+    std::array<DeviceStream, 2> uses;
     std::vector<PinnedBlock*> live;
     std::vector<CaptureId> captures;
     std::vector<StreamId> capturing;  // possibly still capturing, if ending the capture failed
@@ -191,7 +191,7 @@ TEST_P(PinnedEndSweepTest, DestructorSurvivesFailureOfEachCall) {
     run.use(block, run.uses[1]);
     run.free(block);
     run.use(run.allocate(kMiB), run.uses[0]);
-    for (const StreamUse& use : run.uses) {
+    for (const DeviceStream& use : run.uses) {
       ASSERT_TRUE(run.machine->resume(use.device->properties().index, use.stream).ok());
     }
     const uint64_t before = run.call_count();

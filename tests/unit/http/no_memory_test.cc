@@ -64,7 +64,7 @@ class NoMemoryTest : public ::testing::TestWithParam<const char*> {
 TEST_P(NoMemoryTest, DropsClientAndSurvivesWithoutMemory) {
   sim::Options options;
   options.capacity_bytes = kGiB;
-  const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(options);
+  const std::unique_ptr<sim::Machine> machine = *sim::Machine::try_create(options);
   Allocator allocator(machine->device(DeviceIndex(0)));
   const Buffer buffer = allocator.allocate(kMiB);
   const LiveServer live({.port = 0, .token = kToken});

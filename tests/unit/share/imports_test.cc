@@ -28,7 +28,7 @@ class ImportsFixture : public ::testing::Test {
   };
   Shared shared(size_t bytes) {
     Buffer buffer = exporter_.allocator->allocate(bytes);
-    Share share = exporter_.allocator->share(buffer);
+    Share share = exporter_.allocator->sharing().share(buffer);
     return {std::move(buffer), std::move(share)};
   }
   static bool must(const Status& status) {

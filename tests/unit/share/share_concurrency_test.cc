@@ -31,11 +31,11 @@ INSTANTIATE_TEST_SUITE_P(Sources, ShareConcurrencyTest, all_share_sources(),
 TEST_P(ShareConcurrencyTest, ConcurrentOpensShareOneImport) {
   {
     const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-    const Share share = exporter_.allocator->share(buffer);
+    const Share share = exporter_.allocator->sharing().share(buffer);
     run([&](int) {
       for (int i = 0; i < 30; ++i) {
-        const SharedBuffer one = importer_.allocator->open_shared(share.handle());
-        const SharedBuffer two = importer_.allocator->open_shared(share.handle());
+        const SharedBuffer one = importer_.allocator->sharing().open(share.handle());
+        const SharedBuffer two = importer_.allocator->sharing().open(share.handle());
         EXPECT_EQ(one.address(), two.address());
       }
     });
@@ -52,8 +52,8 @@ TEST_P(ShareConcurrencyTest, SharesOpensAndFreesInAnyOrder) {
     const StreamId stream = *importer_.device().create_stream();
     for (int i = 0; i < 25; ++i) {
       Buffer buffer = exporter_.allocator->allocate((1 + thread) * kMiB);
-      Share share = exporter_.allocator->share(buffer);
-      SharedBuffer seen = importer_.allocator->open_shared(share.handle(), stream);
+      Share share = exporter_.allocator->sharing().share(buffer);
+      SharedBuffer seen = importer_.allocator->sharing().open(share.handle(), stream);
       if (i % 2 == 0) buffer.reset();
       if (i % 3 == 0) share.reset();
       EXPECT_TRUE(importer_.device().fill(seen.address(), 1, 512, stream).ok());
@@ -71,10 +71,10 @@ TEST_P(ShareConcurrencyTest, SharesOpensAndFreesInAnyOrder) {
 TEST_P(ShareConcurrencyTest, SharesOneBlockConcurrently) {
   {
     const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
-    const Share keeper = exporter_.allocator->share(buffer);
+    const Share keeper = exporter_.allocator->sharing().share(buffer);
     run([&](int) {
       for (int i = 0; i < 200; ++i) {
-        EXPECT_EQ(exporter_.allocator->share(buffer).handle(), keeper.handle());
+        EXPECT_EQ(exporter_.allocator->sharing().share(buffer).handle(), keeper.handle());
       }
     });
   }

@@ -26,7 +26,7 @@ class Side {
     sim::Options machine_options;
     machine_options.device_count = 2;
     machine_options.capacity_bytes = kGiB;
-    machine = *sim::Machine::create(machine_options);
+    machine = *sim::Machine::try_create(machine_options);
     allocator = std::make_unique<Allocator>(device(), options_of(source));
   }
 

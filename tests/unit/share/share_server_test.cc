@@ -35,7 +35,7 @@ class ShareServerFixture : public ::testing::TestWithParam<ShareSource> {
   void start_with(const AllocatorOptions& options, const ShareServer::Limits& limits = {}) {
     sim::Options machine_options;
     machine_options.capacity_bytes = 2 * kGiB;
-    machine_ = *sim::Machine::create(machine_options);
+    machine_ = *sim::Machine::try_create(machine_options);
     engine_ = *make_engine(device(), options);
     server_ = std::make_unique<ShareServer>(*engine_, limits);
   }

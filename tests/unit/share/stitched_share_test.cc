@@ -72,9 +72,9 @@ TEST_F(StitchedShareTest, FreedBlockIsNotStitchedWhileImported) {
   std::vector<Buffer> others = leave_holes(12);
   Buffer buffer = allocate_stitched(3);
   write_pattern(buffer.address());
-  Share share = exporter_.allocator->share(buffer);
+  Share share = exporter_.allocator->sharing().share(buffer);
   EXPECT_EQ(parse_share_handle(share.handle())->granule_count, 3U);
-  SharedBuffer seen = importer_.allocator->open_shared(share.handle());
+  SharedBuffer seen = importer_.allocator->sharing().open(share.handle());
   buffer.reset();
   share.reset();
 
@@ -105,8 +105,8 @@ TEST_F(StitchedShareTest, BorrowedExtentsStayAwayWhileImported) {
   const std::vector<Buffer> others = leave_holes(6);
   Buffer buffer = allocate_stitched(3);
   write_pattern(buffer.address());
-  Share share = exporter_.allocator->share(buffer);
-  SharedBuffer seen = importer_.allocator->open_shared(share.handle());
+  Share share = exporter_.allocator->sharing().share(buffer);
+  SharedBuffer seen = importer_.allocator->sharing().open(share.handle());
   buffer.reset();
   share.reset();
   const uint64_t created = exporter_.calls(DeviceCall::kCreate);

@@ -162,11 +162,11 @@ Snapshot run_of_the_engine(uint64_t seed) {
   sim::Options options;
   options.capacity_bytes = 8 * kGiB;
   options.backing = sim::Backing::kBookkeeping;
-  const std::unique_ptr<sim::Machine> machine = *sim::Machine::create(options);
+  const std::unique_ptr<sim::Machine> machine = *sim::Machine::try_create(options);
   Allocator allocator(machine->device(DeviceIndex(0)), parse_options("engine:paged"));
   HistoryOptions history;
   history.context = RecordContext::kNever;
-  allocator.start_history(history);
+  allocator.history().start(history);
   Random random(seed);
   std::vector<Buffer> live;
   for (int step = 0; step < 800; ++step) {

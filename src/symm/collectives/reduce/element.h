@@ -3,8 +3,8 @@
 // Checks of element types and reductions, which ashlar/reduction.h declares.
 #pragma once
 
-#include "ashlar/reduction.h"
 #include "ashlar/status.h"
+#include "ashlar/symmetric_types.h"
 
 namespace ashlar::symm {
 

@@ -180,9 +180,9 @@ Result<std::vector<std::optional<std::string>>> RedisStore::try_get(
   }
   for (size_t i = 0; i < answer.elements; ++i) {
     const redisReply& each = *answer.element[i];
-    if (each.type == REDIS_REPLY_STRING && each.len > kMostValueBytes) {
+    if (each.type == REDIS_REPLY_STRING && each.len > kMaxValueBytes) {
       return Status::format(text("key ", keys[i], " of ", address(), " has ", each.len,
-                                 " bytes: expected at most ", kMostValueBytes));
+                                 " bytes: expected at most ", kMaxValueBytes));
     }
     values.push_back(each.type == REDIS_REPLY_STRING ? std::string(text_of(each))
                                                      : std::optional<std::string>());
@@ -326,7 +326,8 @@ std::string RedisStore::address() const {
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> open_redis_store(const RedisOptions& options, Deadline deadline) {
+Result<std::shared_ptr<Store>> try_open_redis_store(const RedisOptions& options,
+                                                    Deadline deadline) {
   auto store = std::make_shared<RedisStore>(options);
   const Result<Reply> pong = store->run({"PING"}, deadline);
   if (!pong.ok()) return pong.status();

@@ -166,7 +166,7 @@ Result<std::unique_ptr<Region>> UcxTransport::share(std::span<std::byte> memory)
 
 }  // namespace
 
-Result<std::shared_ptr<Transport>> open_ucx_transport(const UcxOptions& options) {
+Result<std::shared_ptr<Transport>> try_open_ucx_transport(const UcxOptions& options) {
   Result<std::shared_ptr<UcxWorker>> worker = UcxWorker::open(options);
   if (!worker.ok()) return worker.status();
   return std::shared_ptr<Transport>(make_fork_guarded<UcxTransport>(*std::move(worker)));

@@ -92,10 +92,10 @@ TEST_F(FaultsTest, ALostDeviceFailsEveryLaterCallAndTheOtherDeviceWorksOn) {
 TEST_F(FaultsTest, AKernelThatTouchesWhatItMayNotLosesTheDevice) {
   const StreamId stream = *device().create_stream();
   ASSERT_TRUE(machine_
-                  ->launch(kFirst, stream,
-                           [](const DeviceMemory& memory) {
-                             return memory.view<int>(DeviceAddress(4096), 1).status();
-                           })
+                  ->try_launch(kFirst, stream,
+                               [](const DeviceMemory& memory) {
+                                 return memory.try_view<int>(DeviceAddress(4096), 1).status();
+                               })
                   .ok());
   bool later_work_ran = false;
   (void)device().call_host(stream, [&] { later_work_ran = true; }).ok();
@@ -209,7 +209,7 @@ TEST_F(FaultsTest, EveryKindOfWorkCanBeMadeToFail) {
   fails(kLaunchGraph, [&] { return d.launch_graph(GraphId(1), stream); });
   fails(kDestroyGraph, [&] { return d.destroy_graph(GraphId(1)); });
   fails(kLaunch, [&] {
-    return machine_->launch(kFirst, stream, [](const DeviceMemory&) { return Status(); });
+    return machine_->try_launch(kFirst, stream, [](const DeviceMemory&) { return Status(); });
   });
 }
 

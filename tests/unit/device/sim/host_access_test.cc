@@ -35,8 +35,8 @@ TEST(HostAccessDeathTest, WritingAMappedRangeFaultsEvenWhileAKernelIsUsingIt) {
         const std::unique_ptr<Machine> machine = make_machine(small_options());
         const MappedRange mapped = map_extents(machine->device(kFirst), 1);
         std::atomic<bool> inside{false};
-        (void)machine->launch(kFirst, kDefaultStream, [&](const DeviceMemory& memory) {
-          (*memory.view<char>(mapped.range.begin, 16))[0] = 1;
+        (void)machine->try_launch(kFirst, kDefaultStream, [&](const DeviceMemory& memory) {
+          (*memory.try_view<char>(mapped.range.begin, 16))[0] = 1;
           inside = true;
           for (;;) std::this_thread::yield();
           return Status();
@@ -80,7 +80,7 @@ TEST(HostAccessTest, TheGuardShowsWhatTheDeviceSees) {
   const DeviceAddress at = *device.allocate(kMiB);
   ASSERT_TRUE(device.fill(at, 0x5a, kMiB, kDefaultStream).ok());
   ASSERT_TRUE(device.synchronize_stream(kDefaultStream).ok());
-  Result<std::span<const uint8_t>> seen = machine->memory(kFirst).view<const uint8_t>(at, kMiB);
+  Result<std::span<const uint8_t>> seen = machine->memory(kFirst).try_view<const uint8_t>(at, kMiB);
   ASSERT_TRUE(seen.ok());
   EXPECT_EQ((*seen)[kMiB - 1], 0x5a);
 }
@@ -90,16 +90,19 @@ TEST(HostAccessTest, TheGuardRefusesWhatTheDeviceMayNotTouch) {
   Device& device = machine->device(kFirst);
   const DeviceAddress at = *device.allocate(64 * kKiB);
   const DeviceMemory memory = machine->memory(kFirst);
-  EXPECT_EQ(memory.view<char>(at, 64 * kKiB + 1).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(memory.view<uint64_t>(at, SIZE_MAX / 4).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(memory.view<char>(DeviceAddress(64), 1).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(machine->memory(kSecond).view<char>(at, 1).status().kind(),
+  EXPECT_EQ(memory.try_view<char>(at, 64 * kKiB + 1).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(memory.try_view<uint64_t>(at, SIZE_MAX / 4).status().kind(),
+            StatusKind::kInvalidArgument);
+  EXPECT_EQ(memory.try_view<char>(DeviceAddress(64), 1).status().kind(),
+            StatusKind::kInvalidArgument);
+  EXPECT_EQ(machine->memory(kSecond).try_view<char>(at, 1).status().kind(),
             StatusKind::kInvalidArgument);
 
   const MappedRange mapped = map_extents(device, 1);
   ASSERT_TRUE(device.set_access(mapped.range, kFirst, Access::kRead).ok());
-  EXPECT_TRUE(memory.view<const char>(mapped.range.begin, 1).ok());
-  EXPECT_EQ(memory.view<char>(mapped.range.begin, 1).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_TRUE(memory.try_view<const char>(mapped.range.begin, 1).ok());
+  EXPECT_EQ(memory.try_view<char>(mapped.range.begin, 1).status().kind(),
+            StatusKind::kInvalidArgument);
 }
 
 }  // namespace

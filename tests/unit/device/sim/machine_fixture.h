@@ -13,7 +13,7 @@
 namespace ashlar::sim {
 
 inline std::unique_ptr<Machine> make_machine(const Options& options) {
-  Result<std::unique_ptr<Machine>> made = Machine::create(options);
+  Result<std::unique_ptr<Machine>> made = Machine::try_create(options);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
   return made.ok() ? *std::move(made) : nullptr;
 }

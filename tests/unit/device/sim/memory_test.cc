@@ -166,16 +166,17 @@ TEST(BookkeepingTest, WorkIsAcceptedAndMovesNothing) {
   EXPECT_TRUE(device.fill(at, 1, kMiB, kDefaultStream).ok());
   EXPECT_TRUE(device.copy_to_host(&byte, at, 1, kDefaultStream).ok());
   EXPECT_TRUE(machine
-                  ->launch(kFirst, kDefaultStream,
-                           [&](const DeviceMemory&) {
-                             kernel_ran = true;
-                             return Status();
-                           })
+                  ->try_launch(kFirst, kDefaultStream,
+                               [&](const DeviceMemory&) {
+                                 kernel_ran = true;
+                                 return Status();
+                               })
                   .ok());
   EXPECT_TRUE(device.synchronize_device().ok());
   EXPECT_EQ(byte, 'a');
   EXPECT_FALSE(kernel_ran);
-  EXPECT_EQ(machine->memory(kFirst).view<char>(at, 1).status().kind(), StatusKind::kUnsupported);
+  EXPECT_EQ(machine->memory(kFirst).try_view<char>(at, 1).status().kind(),
+            StatusKind::kUnsupported);
   EXPECT_EQ(device.create(2 * kMiB, {.export_fd = true}).status().kind(), StatusKind::kUnsupported);
   EXPECT_EQ(device.fill(at + kMiB, 1, 1, kDefaultStream).kind(), StatusKind::kInvalidArgument)
       << "ranges are checked all the same";
@@ -215,7 +216,7 @@ TEST(BookkeepingTest, AHintIsTakenWhereItIsFree) {
 
 TEST(MachineOptionsTest, OptionsThatMakeNoSenseAreNamed) {
   const auto refused = [](const Options& options, const std::string& named) {
-    const Status status = Machine::create(options).status();
+    const Status status = Machine::try_create(options).status();
     EXPECT_EQ(status.kind(), StatusKind::kInvalidArgument);
     EXPECT_NE(status.message().find(named), std::string::npos) << status.to_string();
   };

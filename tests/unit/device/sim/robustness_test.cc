@@ -37,7 +37,7 @@ TEST(LossTest, WorkThatFailsWhileTheMachineGoesIsWaitedFor) {
     std::unique_ptr<Machine> machine = make_machine(small_options());
     std::atomic<bool> is_running{false};
     const Status launched =
-        machine->launch(kFirst, kDefaultStream, [&is_running](const DeviceMemory&) {
+        machine->try_launch(kFirst, kDefaultStream, [&is_running](const DeviceMemory&) {
           is_running = true;
           return Status::device_fault("test", 1, "went wrong");
         });
@@ -77,10 +77,10 @@ TEST(LossTest, AKernelThatThrowsLosesTheDeviceAndNothingElse) {
     if (seeded) options.seed = 1;
     const std::unique_ptr<Machine> machine = make_machine(options);
     ASSERT_TRUE(machine
-                    ->launch(kFirst, kDefaultStream,
-                             [](const DeviceMemory&) -> Status {
-                               throw std::runtime_error("out of ideas");
-                             })
+                    ->try_launch(kFirst, kDefaultStream,
+                                 [](const DeviceMemory&) -> Status {
+                                   throw std::runtime_error("out of ideas");
+                                 })
                     .ok());
     const Status waited = machine->device(kFirst).synchronize_device();
     EXPECT_EQ(waited.kind(), StatusKind::kDeviceLost);

@@ -44,13 +44,13 @@ Outcome run_workload(uint64_t seed) {
     for (int lane = 0; lane < 4; ++lane) {
       const int id = step * 4 + lane;
       auto kernel = [&run, cells, id](const DeviceMemory& memory) -> Status {
-        Result<std::span<uint32_t>> cell = memory.view<uint32_t>(cells, 4);
+        Result<std::span<uint32_t>> cell = memory.try_view<uint32_t>(cells, 4);
         if (!cell.ok()) return cell.status();
         (*cell)[id % 3] = (*cell)[id % 3] * 31 + static_cast<uint32_t>(id);
         run.order.push_back(id);
         return {};
       };
-      EXPECT_TRUE(machine->launch(lanes[lane].device, lanes[lane].stream, kernel).ok());
+      EXPECT_TRUE(machine->try_launch(lanes[lane].device, lanes[lane].stream, kernel).ok());
     }
     if (step == 3) {
       EXPECT_TRUE(first.record_event(end, lanes[0].stream).ok());
@@ -134,11 +134,11 @@ TEST(SeededMachineTest, StepRunsOnePieceOfWork) {
   ASSERT_TRUE(machine->hold(kFirst, stream).ok());
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(machine
-                    ->launch(kFirst, stream,
-                             [&](const DeviceMemory&) {
-                               ++ran;
-                               return Status();
-                             })
+                    ->try_launch(kFirst, stream,
+                                 [&](const DeviceMemory&) {
+                                   ++ran;
+                                   return Status();
+                                 })
                     .ok());
   }
   EXPECT_FALSE(machine->step());

@@ -107,7 +107,7 @@ TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMapAtOnce) {
   const DeviceAddress counter = *device.allocate(64);
   ASSERT_TRUE(device.fill(counter, 0, 64, shared).ok());
   const auto increment = [counter](const DeviceMemory& memory) -> Status {
-    Result<std::span<uint64_t>> cell = memory.view<uint64_t>(counter, 1);
+    Result<std::span<uint64_t>> cell = memory.try_view<uint64_t>(counter, 1);
     if (!cell.ok()) return cell.status();
     ++(*cell)[0];
     return {};
@@ -118,7 +118,7 @@ TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMapAtOnce) {
       const StreamId own = *device.create_stream();
       const EventId event = *device.create_event();
       for (int i = 0; i < 100; ++i) {
-        EXPECT_TRUE(machine->launch(kFirst, shared, increment).ok());
+        EXPECT_TRUE(machine->try_launch(kFirst, shared, increment).ok());
         EXPECT_TRUE(device.record_event(event, shared).ok());
         EXPECT_TRUE(device.wait_event(own, event).ok());
         const MappedRange mapped = map_extents(device, 2);
@@ -134,7 +134,7 @@ TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMapAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   ASSERT_TRUE(device.synchronize_device().ok());
-  EXPECT_EQ((*machine->memory(kFirst).view<uint64_t>(counter, 1))[0], 800u);
+  EXPECT_EQ((*machine->memory(kFirst).try_view<uint64_t>(counter, 1))[0], 800u);
   ASSERT_TRUE(device.free(counter).ok());
   EXPECT_EQ(device.memory_stats()->free_bytes, kGiB);
 }

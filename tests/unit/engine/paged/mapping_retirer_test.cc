@@ -27,7 +27,7 @@ class MappingRetirerTest : public PagedFixture {
     small.backing = sim::Backing::kBookkeeping;
     small.seed = 1;
     small.max_mappings = max_mappings;
-    machine_ = *sim::Machine::create(small);
+    machine_ = *sim::Machine::try_create(small);
     engine_ = std::make_unique<PagedEngine>(device(), options);
   }
 
@@ -51,7 +51,8 @@ class MappingRetirerTest : public PagedFixture {
   size_t mapping_count() const { return calls(DeviceCall::kMap) - calls(DeviceCall::kUnmap); }
   size_t address_bytes() const {
     size_t bytes = 0;
-    for (const ExpandableUse& view : engine_->expandable_segments()) bytes += view.reserved.bytes;
+    for (const ExpandableSegmentStats& view : engine_->expandable_segments())
+      bytes += view.reserved.bytes;
     return bytes;
   }
   uint64_t waits() const {

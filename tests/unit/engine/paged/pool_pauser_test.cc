@@ -302,7 +302,7 @@ TEST_F(PoolPauserTest, GrantsAccessorsAddedWhilePaused) {
   must(pause());
   must(engine_->add_accessor(DeviceIndex(1)));
   must(resume());
-  EXPECT_TRUE(machine_->memory(DeviceIndex(1)).view<uint8_t>(block->address, 2 * kMiB).ok());
+  EXPECT_TRUE(machine_->memory(DeviceIndex(1)).try_view<uint8_t>(block->address, 2 * kMiB).ok());
 }
 
 TEST_F(PoolPauserTest, ResumeTrimsOtherPools) {

@@ -48,7 +48,7 @@ class ExchangeConcurrency : public ::testing::TestWithParam<int> {
   }
 
   TemporaryFolder folder_;
-  std::shared_ptr<Store> store_ = *open_file_store(folder_.path());
+  std::shared_ptr<Store> store_ = *try_open_file_store(folder_.path());
 };
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, ExchangeConcurrency, ::testing::Values(1, 2, 3, 5, 8),

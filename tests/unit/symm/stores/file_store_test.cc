@@ -45,7 +45,7 @@ class FileStoreTest : public ::testing::Test {
   Status look(const std::string& key) { return store_->try_get(Keys{key}, patience()).status(); }
 
   TemporaryFolder folder_;
-  std::shared_ptr<Store> store_ = *open_file_store(folder_.path());
+  std::shared_ptr<Store> store_ = *try_open_file_store(folder_.path());
 };
 
 TEST_F(FileStoreTest, LeavesOnlyItsLockFile) {
@@ -59,7 +59,7 @@ TEST_F(FileStoreTest, LeavesOnlyItsLockFile) {
 TEST_F(FileStoreTest, RemovesExpiredRecordsOnOpen) {
   ASSERT_TRUE(store_->set("dead/group/key", "1", milliseconds(1), patience()).ok());
   std::this_thread::sleep_for(milliseconds(10));
-  const std::shared_ptr<Store> another = *open_file_store(folder_.path());
+  const std::shared_ptr<Store> another = *try_open_file_store(folder_.path());
   EXPECT_THAT(left(), ElementsAre("lock"));
 }
 
@@ -71,7 +71,7 @@ TEST_F(FileStoreTest, ClockAheadDoesNotExpireRecordsOfOthers) {
   const auto before = std::chrono::system_clock::now();
   const WallClockAhead ahead(std::chrono::hours(1));
   ASSERT_GE(std::chrono::system_clock::now() - before, std::chrono::hours(1));
-  const std::shared_ptr<Store> there = *open_file_store(folder_.path());
+  const std::shared_ptr<Store> there = *try_open_file_store(folder_.path());
   EXPECT_TRUE((*there->try_get(Keys{"key"}, patience()))[0]);
   EXPECT_EQ(*there->add("count", 1, std::chrono::minutes(1), patience()), 6);
   EXPECT_TRUE(*there->erase("key", patience()));
@@ -137,10 +137,10 @@ TEST_F(FileStoreTest, OverwritesThePartialFileOfAKilledWriter) {
 
 TEST_F(FileStoreTest, ReportsWhyADirectoryCannotBeUsed) {
   write("file", "");
-  const Status refused = open_file_store(folder_.path() + "/file").status();
+  const Status refused = try_open_file_store(folder_.path() + "/file").status();
   EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
   EXPECT_THAT(refused.message(), HasSubstr("Not a directory"));
-  EXPECT_FALSE(open_file_store(folder_.path() + "/no/such").ok());
+  EXPECT_FALSE(try_open_file_store(folder_.path() + "/no/such").ok());
 }
 
 // A forked child has a copy of the lock's descriptor if another thread had just opened it.
@@ -162,7 +162,7 @@ TEST_F(FileStoreTest, ForkedChildrenDoNotHoldTheLock) {
 TEST(StoreLifetimes, LongerThanTheClockRangeNeverExpire) {
   const TemporaryFolder folder;
   for (const std::shared_ptr<Store>& store :
-       {make_memory_store(), *open_file_store(folder.path())}) {
+       {make_memory_store(), *try_open_file_store(folder.path())}) {
     for (const milliseconds life :
          {milliseconds::max(), milliseconds(std::chrono::hours(2'600'000))}) {
       ASSERT_TRUE(store->set("key", "value", life, patience()).ok());

@@ -27,7 +27,7 @@ class MemoryPlace final : public StorePlace {
 
 class FilePlace final : public StorePlace {
  public:
-  std::shared_ptr<Store> open() override { return *open_file_store(folder_.path()); }
+  std::shared_ptr<Store> open() override { return *try_open_file_store(folder_.path()); }
 
  private:
   TemporaryFolder folder_;
@@ -39,7 +39,7 @@ class RedisPlace final : public StorePlace {
   std::shared_ptr<Store> open() override {
     RedisOptions options;
     options.unix_socket = server_.socket_path();
-    return *open_redis_store(options, patience());
+    return *try_open_redis_store(options, patience());
   }
 
  private:

@@ -68,7 +68,7 @@ TEST_P(StoreContract, KeepsArbitraryBytesAndOverwrites) {
 }
 
 TEST_P(StoreContract, AcceptsTheLongestValueOnly) {
-  const std::string longest(Store::kMostValueBytes, 'x');
+  const std::string longest(Store::kMaxValueBytes, 'x');
   set("long", longest);
   EXPECT_EQ(*store_->get("long", patience()), longest);
   EXPECT_EQ(store_->set("long", longest + "x", kNoEnd, patience()).kind(),
@@ -198,8 +198,8 @@ TEST_P(StoreContract, BarrierTimeoutCountsArrivals) {
 }
 
 TEST_P(StoreContract, PrefixesAreIndependent) {
-  const std::shared_ptr<Store> one = *make_prefix_store(store_, "job/1");
-  const std::shared_ptr<Store> two = *make_prefix_store(store_, "job/2");
+  const std::shared_ptr<Store> one = *try_make_prefix_store(store_, "job/1");
+  const std::shared_ptr<Store> two = *try_make_prefix_store(store_, "job/2");
   ASSERT_TRUE(one->set("key", "one", kNoEnd, patience()).ok());
   ASSERT_TRUE(two->set("key", "two", kNoEnd, patience()).ok());
   EXPECT_EQ(*one->get("key", patience()), "one");
@@ -208,8 +208,8 @@ TEST_P(StoreContract, PrefixesAreIndependent) {
   EXPECT_EQ(*store_->get("job/2/count", patience()), "2");
   EXPECT_TRUE(*two->erase("key", patience()));
   EXPECT_TRUE(is_there("job/1/key"));
-  EXPECT_EQ(make_prefix_store(store_, "a//b").status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(make_prefix_store(nullptr, "a").status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(try_make_prefix_store(store_, "a//b").status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(try_make_prefix_store(nullptr, "a").status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(one->set("", "v", kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
 }
 

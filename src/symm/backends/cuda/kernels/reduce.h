@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "ashlar/reduction.h"
+#include "ashlar/symmetric_types.h"
 #include "symm/backends/cuda/kernels/barrier.h"
 #include "symm/collectives/reduce/combine.h"
 #include "symm/collectives/reduce/half.h"

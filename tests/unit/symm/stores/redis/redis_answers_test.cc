@@ -136,7 +136,7 @@ class RedisAnswersTest : public ::testing::Test {
     path_ = std::make_unique<LosingPath>(server_->socket_path());
     RedisOptions options;
     options.unix_socket = path_->path();
-    store_ = *open_redis_store(options, patience());
+    store_ = *try_open_redis_store(options, patience());
   }
   // How long the one receipt that is left may live; -1: there is none.
   int64_t seconds_of_the_receipt() const {

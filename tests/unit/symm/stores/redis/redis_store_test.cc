@@ -33,7 +33,7 @@ class RedisStoreTest : public ::testing::Test {
     options.unix_socket = server_->socket_path();
     return options;
   }
-  std::shared_ptr<Store> open() const { return *open_redis_store(options(), patience()); }
+  std::shared_ptr<Store> open() const { return *try_open_redis_store(options(), patience()); }
 
   std::unique_ptr<RedisServer> server_;
   std::shared_ptr<Store> store_;
@@ -102,7 +102,7 @@ TEST_F(RedisStoreTest, LeavesNoReceiptsOfAdditions) {
 TEST_F(RedisStoreTest, KeepsDatabasesApart) {
   RedisOptions other = options();
   other.database = 3;
-  const std::shared_ptr<Store> third = *open_redis_store(other, patience());
+  const std::shared_ptr<Store> third = *try_open_redis_store(other, patience());
   ASSERT_TRUE(third->set("key", "3", kNoEnd, patience()).ok());
   EXPECT_FALSE((*store_->try_get(Keys{"key"}, patience()))[0]);
 }
@@ -110,7 +110,7 @@ TEST_F(RedisStoreTest, KeepsDatabasesApart) {
 TEST_F(RedisStoreTest, SaysThatAPasswordIsRefusedAtOnce) {
   RedisOptions wrong = options();
   wrong.password = "none was set";
-  const Status refused = open_redis_store(wrong, Deadline::never()).status();
+  const Status refused = try_open_redis_store(wrong, Deadline::never()).status();
   EXPECT_EQ(refused.kind(), StatusKind::kDeviceFault);
   EXPECT_THAT(refused.message(), HasSubstr("refused"));
 }
@@ -128,19 +128,19 @@ TEST_F(RedisStoreTest, IsReachedByHostPortAndPasswordToo) {
   options.port = RedisServer::free_port();
   options.password = "open sesame";
   const RedisServer server({options.port, options.password});
-  const Result<std::shared_ptr<Store>> store = open_redis_store(options, patience());
+  const Result<std::shared_ptr<Store>> store = try_open_redis_store(options, patience());
   ASSERT_TRUE(store.ok()) << store.status().to_string();
   EXPECT_TRUE((*store)->set("key", "1", kNoEnd, patience()).ok());
   EXPECT_EQ(*(*store)->get("key", patience()), "1");
 
   options.password = "open barley";
-  EXPECT_EQ(open_redis_store(options, patience()).status().kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(try_open_redis_store(options, patience()).status().kind(), StatusKind::kDeviceFault);
 }
 
 TEST_F(RedisStoreTest, SaysWhichHostAndPortWereNotReached) {
   RedisOptions nowhere;
   nowhere.port = 1;
-  const Status late = open_redis_store(nowhere, Deadline::after(milliseconds(20))).status();
+  const Status late = try_open_redis_store(nowhere, Deadline::after(milliseconds(20))).status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("Redis at 127.0.0.1:1"));
 }

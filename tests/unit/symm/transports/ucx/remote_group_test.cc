@@ -44,7 +44,8 @@ std::vector<std::string> on_machines(const Machines& machines, const SymmetricBo
         heap.machine = text("machine", machines.of(rank));
         GroupOptions group = SymmetricRank::group_options(spec);
         if (machines.has_transport) {
-          group.transport = check_ok(open_ucx_transport({.transports = "tcp", .devices = "lo"}));
+          group.transport =
+              check_ok(try_open_ucx_transport({.transports = "tcp", .devices = "lo"}));
         }
         SymmetricRank own(spec, kProgramBytes, heap, group);
         results[static_cast<size_t>(rank)] = body(own);
@@ -235,7 +236,7 @@ TEST(RemoteGroupConcurrency, DroppedGroupFailsForPeers) {
 
 TEST(RemoteGroupConcurrency, RejectsFreedRemoteMemory) {
   const auto results = on_machines({}, [](SymmetricRank& own) -> std::string {
-    Buffer lent = own.heap.allocate(64);
+    SymmetricBuffer lent = own.heap.allocate(64);
     std::optional<Handle> handle = own.group.rendezvous(lent, kTestTimeout);
     if (own.group.rank() == 1) {
       handle.reset();

@@ -30,7 +30,7 @@ class UcxTransportTest : public ::testing::Test {
  protected:
   alignas(8) std::array<std::byte, 256> memory_{};
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
-  std::shared_ptr<Transport> transport_ = *open_ucx_transport(over_tcp());
+  std::shared_ptr<Transport> transport_ = *try_open_ucx_transport(over_tcp());
   std::unique_ptr<Region> region_ = *transport_->share(memory_);
   std::unique_ptr<Endpoint> endpoint_ =
       *transport_->connect(transport_->address(), {5, "lonely", failure_}, test_deadline());
@@ -155,13 +155,14 @@ TEST_F(UcxTransportTest, FailsImmediatelyAfterTheGroupFailed) {
 TEST(UcxTransportOptionsTest, RejectsOptionsThatUcxRejects) {
   UcxOptions options;
   options.transports = "no_such_transport";
-  EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(try_open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
   options.transports = "tcp";
   options.devices = "no_such_device";
-  EXPECT_EQ(open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(try_open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
   options = over_tcp();
   options.busy_poll = std::chrono::microseconds(-1);
-  EXPECT_THAT(open_ucx_transport(options).status().to_string(), HasSubstr("expected 0 to 1000000"));
+  EXPECT_THAT(try_open_ucx_transport(options).status().to_string(),
+              HasSubstr("expected 0 to 1000000"));
 }
 
 size_t count_fds() {
@@ -173,7 +174,7 @@ size_t count_fds() {
 TEST(UcxTransportTeardownTest, LeaksNoDescriptors) {
   const auto once = [] {
     std::array<std::byte, 64> memory{};
-    const std::shared_ptr<Transport> transport = *open_ucx_transport(over_tcp());
+    const std::shared_ptr<Transport> transport = *try_open_ucx_transport(over_tcp());
     const std::unique_ptr<Region> region = *transport->share(memory);
     const std::unique_ptr<Endpoint> endpoint = *transport->connect(
         transport->address(), {0, "lonely", std::make_shared<Failure>()}, test_deadline());

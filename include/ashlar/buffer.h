@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors: functions throw. Device memory with a single owner: what `Allocator::allocate` returns.
+#pragma once
+
+#include <cstddef>
+
+#include "ashlar/export.h"
+#include "ashlar/types.h"
+
+namespace ashlar {
+
+struct AllocatorLiveness;
+struct Block;
+class Device;
+class Engine;
+
+// Owns one block of an allocator and frees it on destruction, without a lookup. Not thread safe.
+//
+// A buffer should not outlive its allocator, which returns all memory to the device. One that does
+// is harmless: freeing it does nothing, and record_stream throws InvalidArgument.
+class ASHLAR_EXPORT Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer() {
+    if (block_ != nullptr) reset();
+  }
+
+  DeviceAddress address() const { return address_; }  // null if empty
+  size_t bytes() const { return bytes_; }             // as requested
+  explicit operator bool() const { return !address_.is_null(); }
+
+  // Declares that work queued on `stream`, other than the stream of the allocation, uses the
+  // buffer: after the free, the memory is not reused before that work is done. The second form is
+  // for a stream of another device. Throws InvalidArgument if the buffer is empty.
+  void record_stream(StreamId stream);
+  void record_stream(Device& device, StreamId stream);
+
+  // Frees the memory. Device errors are reported by the allocator's next call.
+  void reset() noexcept;
+  // Releases ownership without freeing, for addresses in RestoredPool::freed.
+  void forget() noexcept {
+    engine_ = nullptr;
+    liveness_ = nullptr;
+    block_ = nullptr;
+    address_ = {};
+    bytes_ = 0;
+  }
+
+ private:
+  friend class Allocator;
+  friend class AllocatorPools;
+  friend class AllocatorSharing;
+  Buffer(Engine& engine, const AllocatorLiveness& liveness, Block* block, size_t bytes);
+  void check_usable() const;
+
+  Engine* engine_ = nullptr;                     // dangling once the allocator is destroyed
+  const AllocatorLiveness* liveness_ = nullptr;  // valid for as long as the buffer
+  Block* block_ = nullptr;
+  DeviceAddress address_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace ashlar

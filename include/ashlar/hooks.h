@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors: functions throw; callbacks must not. Callbacks of an allocator: trackers of every
+// operation, observers of out-of-memory errors, callbacks that free memory, and observers of
+// mappings.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "ashlar/export.h"
+#include "ashlar/trace.h"
+#include "ashlar/types.h"
+
+namespace ashlar {
+
+class Engine;
+
+// Describes an allocation that failed for lack of memory.
+struct OomNotice {
+  DeviceIndex device;
+  size_t wanted_bytes = 0;  // size of the segment that could not be obtained
+  size_t limit_bytes = 0;   // the allocator's limit, or the device's capacity
+  size_t device_free_bytes = 0;
+};
+
+// Follows which addresses are backed by memory, for registrations (with a network card or another
+// library) that must be made after a mapping and undone before it is removed.
+//
+// Calls are serialized and ordered, with no lock held. A callback may allocate and free, but not
+// pause or resume, and must not throw. Every range passed to before_unmap was passed to after_map
+// before, exactly. Segments that never move (of a pool's own source, of pools that do not split, of
+// devices without virtual memory) are not reported: use a tracker for these.
+struct RemapObserver {
+  // All work on the range is done. The memory stays mapped until the callback returns.
+  std::function<void(AddressRange range)> before_unmap{};
+  // Runs before any allocation in the range returns. The same memory may also be mapped elsewhere.
+  std::function<void(AddressRange range)> after_map{};
+};
+
+// The callbacks of one allocator: `allocator.hooks()`. They are called with no lock held, may call
+// the allocator, must not throw, and stay registered until the allocator is destroyed. Thread safe.
+class ASHLAR_EXPORT AllocatorHooks {
+ public:
+  void add_tracker(TraceTracker tracker);
+  // Called when an allocation fails after every attempt to reclaim memory.
+  void add_oom_observer(std::function<void(const OomNotice&)> observer);
+  // Called when an allocation is rejected by the limit (reject_before_device_oom).
+  void add_rejection_observer(std::function<void(const OomNotice&)> observer);
+  // Called when memory is short. Returns true if it freed something, so that a retry may succeed.
+  void add_free_memory_callback(std::function<bool()> callback);
+  // Reports existing mappings before it returns. Throws InvalidArgument if the engine does not map
+  // memory.
+  void add_remap_observer(RemapObserver observer);
+
+ private:
+  friend class Allocator;
+  explicit AllocatorHooks(Engine& engine) : engine_(engine) {}
+  AllocatorHooks(const AllocatorHooks&) = delete;
+  AllocatorHooks& operator=(const AllocatorHooks&) = delete;
+
+  Engine& engine_;
+};
+
+}  // namespace ashlar

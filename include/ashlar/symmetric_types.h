@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors: none. Values of symmetric memory that have no dependencies: element types, reductions,
+// atomic operations, and how peers are reached.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "ashlar/export.h"
+
+namespace ashlar::symm {
+
+// How a rank reaches the memory of another rank.
+enum class PeerAccess {
+  kDirect,  // loads and stores
+  kRemote,  // put, get and signals only, because the peer is on another machine
+};
+
+enum class ElementType { kF32, kF16, kBf16, kF64, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
+enum class ReduceOp { kSum, kMin, kMax, kProd, kAvg, kAnd, kOr, kXor };
+
+ASHLAR_EXPORT std::string_view name(ElementType type);  // "bf16"
+ASHLAR_EXPORT std::string_view name(ReduceOp op);       // "sum"
+ASHLAR_EXPORT size_t element_bytes(ElementType type);
+
+struct Reduction {
+  ElementType type = ElementType::kF32;
+  ReduceOp op = ReduceOp::kSum;
+};
+
+// The element type of T: float, double, or an integer of 8 to 64 bits. For half-precision types,
+// use the functions that take a Reduction.
+template <typename T>
+constexpr ElementType element_type() {
+  using Value = std::remove_cv_t<T>;
+  static_assert(
+      std::is_same_v<Value, float> || std::is_same_v<Value, double> ||
+          (std::is_integral_v<Value> && !std::is_same_v<Value, bool> && sizeof(Value) <= 8),
+      "collectives support float, double and integers");
+  if constexpr (std::is_same_v<Value, float>) return ElementType::kF32;
+  if constexpr (std::is_same_v<Value, double>) return ElementType::kF64;
+  constexpr bool kIsSigned = std::is_signed_v<Value>;
+  switch (sizeof(Value)) {
+    case 1: return kIsSigned ? ElementType::kI8 : ElementType::kU8;
+    case 2: return kIsSigned ? ElementType::kI16 : ElementType::kU16;
+    case 4: return kIsSigned ? ElementType::kI32 : ElementType::kU32;
+    default: return kIsSigned ? ElementType::kI64 : ElementType::kU64;
+  }
+}
+
+enum class AtomicKind { kAdd, kAnd, kOr, kXor, kSwap, kCompareAndSwap };
+constexpr bool is_known(AtomicKind kind) {
+  return kind >= AtomicKind::kAdd && kind <= AtomicKind::kCompareAndSwap;
+}
+enum class WordBytes : uint8_t { k4 = 4, k8 = 8 };
+
+// An atomic operation on one word of a peer's memory.
+struct AtomicOp {
+  AtomicKind kind = AtomicKind::kAdd;
+  WordBytes word = WordBytes::k8;
+  uint64_t offset = 0;    // in bytes, behind the handle's offset; aligned to the word
+  uint64_t operand = 0;   // of a 4-byte word, the lower half counts; also below
+  uint64_t expected = 0;  // for kCompareAndSwap: stores `operand` if the word has this value
+};
+
+}  // namespace ashlar::symm

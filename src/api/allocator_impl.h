@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The implementation of Allocator. For src/api only.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "api/allocator_registry.h"
+#include "ashlar/allocator.h"
+#include "engine/engine.h"
+
+namespace ashlar {
+
+// Lets a Buffer detect that its allocator was destroyed. Valid for as long as any buffer may refer
+// to it: an allocator that is destroyed while blocks are allocated leaks its own, on purpose.
+struct AllocatorLiveness {
+  bool is_alive = true;
+};
+
+struct Allocator::Impl {
+  Impl(Device& its_device, const AllocatorOptions& its_options);
+  ~Impl();
+
+  Device& device;
+  const AllocatorOptions options;
+  std::unique_ptr<AllocatorLiveness> liveness = std::make_unique<AllocatorLiveness>();
+  std::unique_ptr<Engine> engine;
+  AllocatorPools pools{*engine, *liveness};
+  AllocatorHistory history{*engine};
+  AllocatorSharing sharing{*engine};  // destroyed before the engine whose blocks it pins
+  AllocatorStatistics statistics{*engine};
+  AllocatorHooks hooks{*engine};
+  std::optional<DeviceAllocatorRegistry::Entry> entry{};  // set after construction
+};
+
+// Access to the implementation, for the C API, which calls the engine directly on the fast path.
+struct AllocatorAccess {
+  static Allocator::Impl& impl(const Allocator& allocator) { return *allocator.impl_; }
+};
+
+// The block of an address that allocate_raw returned. Throws InvalidArgument if there is none.
+Block* block_at(Engine& engine, DeviceAddress address);
+
+// The error for an address that is not allocated.
+Status not_an_allocation(DeviceAddress address);
+
+}  // namespace ashlar

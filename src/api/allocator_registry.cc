@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counts the visits of each allocator; removal waits until the count is 0.
+#include "api/allocator_registry.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <memory>
+
+namespace ashlar {
+
+template <typename Kind>
+AllocatorRegistry<Kind>& AllocatorRegistry<Kind>::instance() {
+  // Never destroyed: allocators may be destroyed by static destructors.
+  static AllocatorRegistry* const only = [] {
+    // A fork waits for the mutex, so that the child never inherits it locked. If the handlers
+    // cannot be registered, a fork during a visit may deadlock the child.
+    static_cast<void>(::pthread_atfork([] { instance().before_fork(); },
+                                       [] { instance().after_fork(); },
+                                       [] { instance().after_fork(); }));
+    return std::make_unique<AllocatorRegistry>().release();
+  }();
+  return *only;
+}
+
+template <typename Kind>
+void AllocatorRegistry<Kind>::before_fork() {
+  mutex_.lock();
+}
+
+template <typename Kind>
+void AllocatorRegistry<Kind>::after_fork() {
+  mutex_.unlock();
+}
+
+template <typename Kind>
+uint64_t AllocatorRegistry<Kind>::add(Kind& allocator) {
+  MutexLock lock(mutex_);
+  Record record;
+  record.allocator = &allocator;
+  records_.emplace(next_number_, record);
+  return next_number_++;
+}
+
+template <typename Kind>
+void AllocatorRegistry<Kind>::remove(uint64_t number) {
+  MutexLock lock(mutex_);
+  const auto found = records_.find(number);
+  found->second.is_leaving = true;
+  while (found->second.visit_count > 0 && found->second.visitor_pid == ::getpid()) {
+    lock.wait(visit_ended_);
+  }
+  records_.erase(found);
+}
+
+template <typename Kind>
+std::vector<uint64_t> AllocatorRegistry<Kind>::numbers() const {
+  MutexLock lock(mutex_);
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, record] : records_) {
+    if (!record.is_leaving) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// Keeps one record from being removed.
+template <typename Kind>
+class AllocatorRegistry<Kind>::Visit {
+ public:
+  Visit(AllocatorRegistry& registry, uint64_t number) : registry_(registry) {
+    MutexLock lock(registry_.mutex_);
+    const auto found = registry_.records_.find(number);
+    if (found == registry_.records_.end() || found->second.is_leaving) return;
+    record_ = &found->second;
+    if (record_->visitor_pid != ::getpid()) record_->visit_count = 0;
+    record_->visitor_pid = ::getpid();
+    ++record_->visit_count;
+  }
+  ~Visit() {
+    if (record_ == nullptr) return;
+    MutexLock lock(registry_.mutex_);
+    if (--record_->visit_count == 0) registry_.visit_ended_.notify_all();
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  // Null if there is no such allocator.
+  Kind* allocator() const { return record_ == nullptr ? nullptr : record_->allocator; }
+
+ private:
+  AllocatorRegistry& registry_;
+  Record* record_ = nullptr;  // stays valid while it is being visited
+};
+
+template <typename Kind>
+bool AllocatorRegistry<Kind>::visit(uint64_t number, const std::function<void(Kind&)>& visitor) {
+  const Visit visit(*this, number);
+  if (visit.allocator() == nullptr) return false;
+  visitor(*visit.allocator());
+  return true;
+}
+
+template class AllocatorRegistry<Allocator>;
+template class AllocatorRegistry<HostAllocator>;
+
+}  // namespace ashlar

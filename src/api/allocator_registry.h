@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The registry of all allocators of this process, for observers such as the live endpoint. An
+// allocator registers after its construction and unregisters before its destruction, which waits
+// for observers that are visiting it; a visit lasts only as long as copying statistics or a
+// snapshot. Thread safe. No lock is held during a visit.
+#pragma once
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "ashlar/allocator.h"
+#include "ashlar/host.h"
+#include "base/mutex.h"
+
+namespace ashlar {
+
+// `Kind` is Allocator or HostAllocator.
+template <typename Kind>
+class AllocatorRegistry {
+ public:
+  static AllocatorRegistry& instance();
+
+  // Registers an allocator for the lifetime of the entry. REQUIRES: the allocator is constructed,
+  // and outlives the entry.
+  class Entry {
+   public:
+    explicit Entry(Kind& allocator) : number_(instance().add(allocator)) {}
+    ~Entry() { instance().remove(number_); }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    uint64_t number_;
+  };
+
+  // The numbers of all allocators, in order of registration. Numbers are never reused.
+  std::vector<uint64_t> numbers() const;
+  // Calls `visitor` with the allocator. Returns false if there is none with this number. Exceptions
+  // of `visitor` propagate.
+  bool visit(uint64_t number, const std::function<void(Kind&)>& visitor);
+
+ private:
+  struct Record {
+    Kind* allocator = nullptr;
+    size_t visit_count = 0;
+    pid_t visitor_pid = 0;  // visits do not survive a fork, so the child ignores the count
+    bool is_leaving = false;
+  };
+  class Visit;
+
+  uint64_t add(Kind& allocator);
+  void remove(uint64_t number);
+  // Thread safety analysis cannot follow a mutex that is unlocked in another process.
+  void before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis);
+  void after_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis);
+
+  mutable Mutex mutex_;
+  std::condition_variable visit_ended_;
+  std::map<uint64_t, Record> records_ ASHLAR_GUARDED_BY(mutex_);
+  uint64_t next_number_ ASHLAR_GUARDED_BY(mutex_) = 0;
+};
+
+using DeviceAllocatorRegistry = AllocatorRegistry<Allocator>;
+using HostAllocatorRegistry = AllocatorRegistry<HostAllocator>;
+extern template class AllocatorRegistry<Allocator>;
+extern template class AllocatorRegistry<HostAllocator>;
+
+}  // namespace ashlar

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the public API allocates and frees blocks: on the engine's fast path if possible, and with
+// the caller's stack if the history records it. `caller` is the return address of the public
+// function, where the stack begins.
+#pragma once
+
+#include <new>
+
+#include "api/unwrap.h"
+#include "engine/engine.h"
+
+namespace ashlar {
+
+inline StackId capture_allocation_stack(Engine& engine, const void* caller) {
+  return engine.history().capture(RecordContext::kState, caller);
+}
+inline StackId capture_free_stack(Engine& engine, const void* caller) {
+  return engine.history().capture(RecordContext::kAll, caller);
+}
+
+// Fast path. Returns null if the request needs any other work.
+[[gnu::always_inline]] inline Block* allocate_fast(Engine& engine, size_t bytes, StreamId stream) {
+  if (engine.history().wants_stacks(RecordContext::kState)) [[unlikely]]
+    return nullptr;
+  return engine.allocate_fast(bytes, stream);
+}
+
+// Out of line, so that callers that stay on the fast path pay nothing.
+[[gnu::noinline]] inline Block* allocate_slow(Engine& engine, size_t bytes, StreamId stream,
+                                              const void* caller) {
+  return unwrap(engine.allocate({bytes, stream, capture_allocation_stack(engine, caller)}));
+}
+[[gnu::noinline]] inline void free_with_stack(Engine& engine, Block* block, const void* caller) {
+  engine.free_quietly(block, capture_free_stack(engine, caller));
+}
+
+// Throws OutOfMemory, InvalidArgument or DeviceError.
+[[gnu::always_inline]] inline Block* allocate_block(Engine& engine, size_t bytes, StreamId stream,
+                                                    const void* caller) {
+  Block* block = allocate_fast(engine, bytes, stream);
+  if (block != nullptr) [[likely]]
+    return block;
+  return allocate_slow(engine, bytes, stream, caller);
+}
+
+// Makes the block findable by its address. If the table cannot grow, frees the block and throws
+// std::bad_alloc.
+inline void register_address(Engine& engine, Block* block) {
+  try {
+    engine.addresses().insert(block);
+  } catch (const std::bad_alloc&) {
+    engine.free_quietly(block);
+    throw;
+  }
+}
+
+[[gnu::always_inline]] inline void free_block(Engine& engine, Block* block,
+                                              const void* caller) noexcept {
+  if (engine.history().wants_stacks(RecordContext::kAll)) [[unlikely]] {
+    return free_with_stack(engine, block, caller);
+  }
+  engine.free_quietly(block);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Starts the endpoint once per process; a forked child starts its own.
+#include "api/live_autostart.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "api/live_endpoint.h"
+#include "api/unwrap.h"
+#include "config/environment.h"
+
+namespace ashlar {
+namespace {
+
+class Autostart {
+ public:
+  bool is_done() const { return done_pid_.load(std::memory_order_acquire) == ::getpid(); }
+
+  // The first caller starts the endpoint. Concurrent callers do not wait for it.
+  void start_once(const std::optional<LiveOptions>& options) {
+    pid_t before = done_pid_.load(std::memory_order_acquire);
+    if (before == ::getpid()) return;
+    if (!done_pid_.compare_exchange_strong(before, ::getpid(), std::memory_order_acq_rel)) return;
+    try {
+      // In a forked child, the parent's endpoint is leaked: its threads do not exist here, so they
+      // cannot be joined.
+      static_cast<void>(endpoint_.release());
+      if (options) open(*options);
+    } catch (...) {
+      done_pid_.store(0, std::memory_order_release);  // the next caller gets the same error
+      throw;
+    }
+  }
+
+ private:
+  void open(const LiveOptions& options) {
+    Result<std::unique_ptr<LiveEndpoint>> opened = LiveEndpoint::open(options);
+    if (opened.status().is(StatusKind::kInvalidArgument)) unwrap(opened.status());
+    if (!opened.ok() && options.port) opened = LiveEndpoint::open({}, opened.status().message());
+    if (opened.ok()) endpoint_ = *std::move(opened);
+  }
+
+  // The process that has started its endpoint. Not a mutex, which a child could inherit locked.
+  // Acquire and release: orders the accesses to endpoint_.
+  std::atomic<pid_t> done_pid_{0};
+  std::unique_ptr<LiveEndpoint> endpoint_{};
+};
+
+Autostart& autostart() {
+  // Never destroyed: connections are cut when the process exits.
+  static Autostart* const only = std::make_unique<Autostart>().release();
+  return *only;
+}
+
+}  // namespace
+
+void start_live_endpoint_if_configured() {
+  if (autostart().is_done()) return;
+  autostart().start_once(unwrap(live_options_from(Environment::of_process())));
+}
+
+}  // namespace ashlar

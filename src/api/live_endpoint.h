@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serves the state of this process's allocators to `ashlar top`, `ashlar view --live` and
+// Prometheus. Used by LiveServer, and by live_autostart.h if the environment requests it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "api/server_registry.h"
+#include "ashlar/live.h"
+#include "http/server.h"
+#include "live/process_status.h"
+
+namespace ashlar {
+
+class LiveEndpoint {
+ public:
+  // `warning` is shown to observers unless empty. kInvalidArgument: the token is not acceptable.
+  // kDeviceFault: the port is in use, or a system call failed.
+  static Result<std::unique_ptr<LiveEndpoint>> open(const LiveOptions& options,
+                                                    std::string warning = {});
+
+  const std::string& socket_name() const { return socket_name_; }
+  // Empty without a port.
+  std::string address() const { return loopback_ == nullptr ? "" : loopback_->address(); }
+
+  // For open() only.
+  explicit LiveEndpoint(std::string warning);
+
+ private:
+  Status open_socket();
+  Status open_port(const LiveOptions& options);
+
+  std::string socket_name_{};
+  std::unique_ptr<live::StatusSource> status_source_;
+  std::unique_ptr<http::Handler> handler_;
+  // Destroyed in reverse order: registry entries before servers, servers before the handler.
+  std::unique_ptr<http::Server> loopback_{};
+  std::unique_ptr<http::Server> local_{};
+  std::optional<ServerRegistry::Entry> loopback_entry_{};
+  std::optional<ServerRegistry::Entry> local_entry_{};
+};
+
+}  // namespace ashlar

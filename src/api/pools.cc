@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pools of the public allocator.
+#include "ashlar/pool.h"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "api/allocator_impl.h"
+#include "api/block_allocation.h"
+#include "api/unwrap.h"
+
+namespace ashlar {
+
+// The last id issued, of each kind. Relaxed: only uniqueness matters.
+struct AllocatorPools::LastIds {
+  std::atomic<uint64_t> user{0};
+  std::atomic<uint64_t> capture{0};
+};
+
+AllocatorPools::AllocatorPools(Engine& engine, const AllocatorLiveness& liveness)
+    : engine_(engine), liveness_(liveness), last_ids_(std::make_unique<LastIds>()) {}
+
+AllocatorPools::~AllocatorPools() = default;
+
+PoolId AllocatorPools::create(PoolOptions options) {
+  const PoolId pool{0, last_ids_->user.fetch_add(1, std::memory_order_relaxed) + 1};
+  unwrap(engine_.create_pool(pool, std::move(options)));
+  return pool;
+}
+
+PoolId AllocatorPools::create_for_capture() {
+  const PoolId pool{last_ids_->capture.fetch_add(1, std::memory_order_relaxed) + 1, 0};
+  unwrap(engine_.create_pool(pool, {}));
+  return pool;
+}
+
+void AllocatorPools::retain(PoolId pool) { unwrap(engine_.retain_pool(pool)); }
+void AllocatorPools::release(PoolId pool) { unwrap(engine_.release_pool(pool)); }
+int AllocatorPools::use_count(PoolId pool) const { return unwrap(engine_.pool_use_count(pool)); }
+
+// The pool may have been destroyed already, by a trim of everything or to serve an allocation that
+// ran out of memory. Only an id that was never issued is an error.
+void AllocatorPools::trim(PoolId pool) {
+  const bool was_issued = pool.user <= last_ids_->user.load(std::memory_order_relaxed) &&
+                          pool.capture <= last_ids_->capture.load(std::memory_order_relaxed);
+  Status trimmed = engine_.trim(pool, capture_free_stack(engine_, __builtin_return_address(0)));
+  if (trimmed.is(StatusKind::kInvalidArgument) && was_issued) return;
+  unwrap(std::move(trimmed));
+}
+
+void AllocatorPools::begin_routing(PoolId pool, RouteFilter filter) {
+  if (!filter) unwrap(Status::invalid_argument("the route filter is empty"));
+  unwrap(engine_.begin_routing(pool, std::move(filter)));
+}
+
+void AllocatorPools::end_routing(PoolId pool) { unwrap(engine_.end_routing(pool)); }
+void AllocatorPools::notify_capture_begin() { engine_.capture_began(); }
+void AllocatorPools::notify_capture_end() { unwrap(engine_.capture_ended()); }
+
+std::vector<DeviceAddress> AllocatorPools::live_addresses(PoolId pool) const {
+  return unwrap(engine_.live_in_pool(pool));
+}
+
+PoolCheckpoint AllocatorPools::checkpoint(PoolId pool) { return unwrap(engine_.checkpoint(pool)); }
+
+RestoredPool AllocatorPools::restore(const PoolCheckpoint& checkpoint) {
+  RestoreResult change = unwrap(engine_.restore(checkpoint));
+  RestoredPool restored;
+  for (Block* block : change.allocated) {
+    restored.allocated.push_back(Buffer(engine_, liveness_, block, block->requested_bytes));
+  }
+  restored.freed = std::move(change.freed);
+  return restored;
+}
+
+void AllocatorPools::pause(std::string_view tag, const PauseOptions& options) {
+  unwrap(engine_.pause(tag, options.backup == PauseBackup::kHost));
+}
+
+void AllocatorPools::resume(std::string_view tag) { unwrap(engine_.resume(tag)); }
+
+// Scopes and owners.
+
+Pool::Pool(Allocator& allocator, PoolOptions options)
+    : Pool(allocator.pools(), allocator.pools().create(std::move(options))) {}
+
+Pool Pool::for_capture(Allocator& allocator) {
+  return {allocator.pools(), allocator.pools().create_for_capture()};
+}
+
+Pool::Pool(Pool&& other) noexcept
+    : pools_(std::exchange(other.pools_, nullptr)), id_(std::exchange(other.id_, {})) {}
+
+Pool& Pool::operator=(Pool&& other) noexcept {
+  if (this == &other) return *this;
+  reset();
+  pools_ = std::exchange(other.pools_, nullptr);
+  id_ = std::exchange(other.id_, {});
+  return *this;
+}
+
+// Releasing fails only if the program released the reference itself; there is nothing left to do.
+void Pool::reset() noexcept {
+  if (pools_ == nullptr) return;
+  try {
+    pools_->release(id_);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+  }
+  pools_ = nullptr;
+  id_ = {};
+}
+
+PoolScope::PoolScope(Allocator& allocator, PoolId pool)
+    : PoolScope(allocator, pool, [thread = std::this_thread::get_id()](StreamId) {
+        return std::this_thread::get_id() == thread;
+      }) {}
+
+PoolScope::PoolScope(Allocator& allocator, PoolId pool, RouteFilter filter)
+    : pools_(allocator.pools()), pool_(pool) {
+  pools_.begin_routing(pool, std::move(filter));
+}
+
+// Also drops the reference that begin_routing took.
+PoolScope::~PoolScope() {
+  try {
+    pools_.end_routing(pool_);
+    pools_.release(pool_);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the program ended the routing itself
+  }
+}
+
+CaptureScope::CaptureScope(Allocator& allocator) : pools_(allocator.pools()) {
+  pools_.notify_capture_begin();
+}
+
+CaptureScope::~CaptureScope() {
+  try {
+    pools_.notify_capture_end();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the program ended it itself
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The registry of the process's live servers, which must be stopped in the child of a fork.
+// Registered handlers of pthread_atfork(3) cannot be removed, so there is one set for all servers.
+// Thread safe.
+#pragma once
+
+#include <set>
+
+#include "base/mutex.h"
+#include "http/server.h"
+
+namespace ashlar {
+
+class ServerRegistry {
+ public:
+  static ServerRegistry& instance();
+
+  // Registers a server for the lifetime of the entry. REQUIRES: the server outlives the entry.
+  class Entry {
+   public:
+    explicit Entry(http::Server& server) : server_(server) { instance().add(server_); }
+    ~Entry() { instance().remove(server_); }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    http::Server& server_;
+  };
+
+ private:
+  void add(http::Server& server);
+  void remove(http::Server& server);
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+
+  Mutex mutex_;
+  std::set<http::Server*> servers_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar
