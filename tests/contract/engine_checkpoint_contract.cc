@@ -235,7 +235,7 @@ TEST_P(EngineCheckpointContract, UnknownPoolsAndThoseLetGoHaveNone) {
   allocate(kKiB);
   end_route(kPool);
   must(engine().release_pool(kPool));
-  expect_no_checkpoint("let go");
+  expect_no_checkpoint("was released");
 }
 
 }  // namespace ashlar::contract

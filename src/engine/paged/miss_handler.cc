@@ -182,7 +182,7 @@ Status MissHandler::report_oom(const SlowRequest& request) {
            ", which has ", format_bytes(config_.capacity_bytes), " in all and ",
            format_bytes(device_free_bytes), " free. ");
   if (parts_.extents.memory_fraction() < 1) {
-    message += text("This process is limited to ", format_bytes(limit_bytes), ". ");
+    message += text(format_bytes(limit_bytes), " are allowed to this process. ");
   }
   message += text(format_bytes(usage.allocated_bytes), " are allocated; ",
                   format_bytes(usage.reserved_bytes - usage.allocated_bytes),

@@ -335,7 +335,7 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
   PagedPool* pool = pools_.find(id);
   if (pool == nullptr || id.is_default()) return no_such_pool(id);
   if (pools_.is_freeable(id)) {
-    return Status::invalid_argument("cannot take a checkpoint of a released pool");
+    return Status::invalid_argument(text("pool ", id, " was released: it has no checkpoint"));
   }
   if (Status collected = pending_.collect(); !collected.ok()) return collected;
   return PoolCheckpointer::take(*pool);

@@ -64,8 +64,9 @@ Result<RestoreResult> PoolCheckpointer::restore(PagedPool& pool, const PoolCheck
       if (record.state != BlockRecord::State::kAllocated) continue;
       View* view = find_view(pool, record.range);
       if (view == nullptr) {
-        return Status::invalid_argument(
-            text("the memory at ", record.range.begin, " was released since the checkpoint"));
+        return Status::invalid_argument(text("could not find the memory at ", record.range.begin,
+                                             " of pool ", pool.id,
+                                             ": it was released since the checkpoint"));
       }
       blocks.push_back({view, record, segment.stream});
     }
