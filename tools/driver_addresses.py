@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks on a real card the rule by which a driver places plain allocations.
+"""Checks the model of the CUDA driver's address assignment on a real GPU.
 
   tools/driver_addresses.py [--acts 5000] [--seed 1] [--device 0]
 
 Allocates and frees at random through the CUDA driver, predicts every address, and compares. The
-rule is that of src/device/sim/driver_addresses.h; docs/design/sim_device.md says what came of it.
-The first allocations fill the holes that the context has left; from then on everything must be as
-predicted. Addresses of new chunks are also the host's, so gaps are read from /proc/self/maps.
+model is that of src/device/sim/driver_addresses.h;
+docs/internals/experiments/driver_addresses.md has the measurements. The first allocations fill
+the holes that the context has left; after that, every address must match. New chunks also depend
+on host mappings, so gaps are read from /proc/self/maps.
 
-Exit: 0 all as predicted, 1 an address differs or there is no card. Needs a driver, no toolkit."""
+Exit status: 0 all addresses matched, 1 an address differs or there is no GPU. Needs a driver,
+but no toolkit."""
 
 import argparse
 import ctypes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks of 512 B to 16 MiB that come and go in random order, among many that stay: what a step
-// takes, and what is held for it in the end.
+// Churn: random frees and allocations of 512 B to 16 MiB among many live blocks. Measures the time
+// per step and the reserved memory at the end.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace side_by_side {
 
 using Clock = std::chrono::steady_clock;
 
-inline constexpr size_t kSteps = 10'000;  // of a burst, and of each pass of a churn
+inline constexpr size_t kSteps = 10'000;  // of a burst, and of each pass of churn
 inline constexpr std::chrono::milliseconds kChurnWarmUp{100};
-inline constexpr std::chrono::milliseconds kChurnTurn{250};
+inline constexpr std::chrono::milliseconds kChurnDuration{250};
 
 struct Figures {
   double value = 0;  // nanoseconds, or pairs a second
-  // Of churn: what is held at the end, and the most that was live.
+  // For churn: at the end, and the peak.
   size_t reserved_bytes = 0;
-  size_t most_live_bytes = 0;
+  size_t peak_live_bytes = 0;
 };
 
 inline double nanoseconds_since(Clock::time_point begin) {
@@ -48,30 +48,30 @@ inline std::vector<Step> draw_steps(size_t live, size_t count, uint64_t seed) {
   return steps;
 }
 
-// Live blocks, which are given back at the end, also where an allocation failed in between.
-template <typename User>
+// Live blocks. The destructor frees them, also after a failed allocation.
+template <typename Allocator>
 class LiveBlocks {
  public:
-  explicit LiveBlocks(const User& user) : user_(user) {}
+  explicit LiveBlocks(const Allocator& allocator) : allocator_(allocator) {}
   LiveBlocks(const LiveBlocks&) = delete;
   LiveBlocks& operator=(const LiveBlocks&) = delete;
   ~LiveBlocks() {
-    for (typename User::Held each : held_) {
-      if (each != nullptr) user_.give(each);
+    for (typename Allocator::Memory each : blocks_) {
+      if (each != nullptr) allocator_.free(each);
     }
   }
-  void add(size_t bytes) { held_.push_back(user_.take(bytes)); }
+  void add(size_t bytes) { blocks_.push_back(allocator_.allocate(bytes)); }
   void replace(const Step& step) {
-    user_.give(std::exchange(held_[step.slot], nullptr));
-    held_[step.slot] = user_.take(step.bytes);
+    allocator_.free(std::exchange(blocks_[step.slot], nullptr));
+    blocks_[step.slot] = allocator_.allocate(step.bytes);
   }
 
  private:
-  const User& user_;
-  std::vector<typename User::Held> held_;
+  const Allocator& allocator_;
+  std::vector<typename Allocator::Memory> blocks_;
 };
 
-// How large they are, counted while nobody is timed.
+// The total size of the live blocks, updated outside of the timed section.
 class LiveBytes {
  public:
   void add(size_t bytes) {
@@ -82,35 +82,35 @@ class LiveBytes {
     live_ -= std::exchange(sizes_[step.slot], step.bytes);
     count(step.bytes);
   }
-  size_t most() const { return most_; }
+  size_t peak() const { return peak_; }
 
  private:
   void count(size_t bytes) {
     live_ += bytes;
-    most_ = std::max(most_, live_);
+    peak_ = std::max(peak_, live_);
   }
   std::vector<size_t> sizes_;
   size_t live_ = 0;
-  size_t most_ = 0;
+  size_t peak_ = 0;
 };
 
-// Nanoseconds per free of one of the live blocks, and allocation of another in its place: a few,
-// after a pause in which the others had their turns.
-template <typename User>
-double time_burst(const User& user, size_t live, uint64_t seed) {
+// Nanoseconds per step, which frees one live block and allocates another. A short burst after a
+// pause in which the other allocators ran.
+template <typename Allocator>
+double time_burst(const Allocator& allocator, size_t live, uint64_t seed) {
   const std::vector<Step> steps = draw_steps(live, kSteps, seed);
-  LiveBlocks<User> blocks(user);
+  LiveBlocks<Allocator> blocks(allocator);
   for (const Step& step : draw_steps(live, live, seed + 1)) blocks.add(step.bytes);
   const auto begin = Clock::now();
   for (const Step& step : steps) blocks.replace(step);
   return nanoseconds_since(begin) / double(kSteps);
 }
 
-// The same in a program that goes on like that, for which turns are of one length for all. Each
-// pass makes the steps of the next seed; `seed_step` 0: the same ones.
-template <typename User>
-Figures time_churn(const User& user, size_t live, uint64_t seed, uint64_t seed_step) {
-  LiveBlocks<User> blocks(user);
+// Nanoseconds per step in steady state, for the same duration for all allocators. Each pass uses
+// the next seed; with `seed_step` 0, the same seed.
+template <typename Allocator>
+Figures time_churn(const Allocator& allocator, size_t live, uint64_t seed, uint64_t seed_step) {
+  LiveBlocks<Allocator> blocks(allocator);
   LiveBytes live_bytes;
   for (const Step& step : draw_steps(live, live, seed + 1)) {
     blocks.add(step.bytes);
@@ -129,8 +129,8 @@ Figures time_churn(const User& user, size_t live, uint64_t seed, uint64_t seed_s
     if (pass_begin - begin < kChurnWarmUp) continue;
     counted_ns += took_ns;
     counted_steps += kSteps;
-  } while (counted_steps == 0 || Clock::now() - begin < kChurnTurn);
-  return {counted_ns / double(counted_steps), user.reserved_bytes(), live_bytes.most()};
+  } while (counted_steps == 0 || Clock::now() - begin < kChurnDuration);
+  return {counted_ns / double(counted_steps), allocator.reserved_bytes(), live_bytes.peak()};
 }
 
 }  // namespace side_by_side

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch asks of an allocator besides memory, asked of Ashlar by PyTorch itself: graphs and
-their pools, uses on other streams, emptying the cache, limits, pools of their own. Each check looks
-at numbers that come out wrong, or at memory that stays, where a hook is missing or wrong.
+"""Checks the hooks of PyTorch's allocator interface on Ashlar: graphs and their pools, uses on
+other streams, emptying the cache, limits, and separate pools. A missing or wrong hook leads to
+wrong numbers or leaked memory, which each check detects.
 
   benchmarks/gpu/hooks.py process      with ashlar.torch.enable()
   benchmarks/gpu/hooks.py pool         with ashlar.torch.mem_pool()
 
-Exit: 0 all is as it should be, 1 not. Needs PyTorch, a GPU and libashlar_torch.so
+Exit status: 0 passed, 1 failed. Needs PyTorch, a GPU and libashlar_torch.so
 (ASHLAR_TORCH_LIBRARY)."""
 
 import ctypes
@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "python"))
 import ashlar.torch as ours  # noqa: E402: its folder comes first
 
 MIB = 1 << 20
-LONG = 200_000_000  # cycles of the device: a tenth of a second
+LONG = 200_000_000  # device cycles, about 0.1 s
 
 
 def expect(what, holds):
@@ -38,8 +38,8 @@ def is_all(tensor, value):
 
 
 def graphs(torch):
-    """What a graph has in it stays its own: what comes and goes between launches does not touch it;
-    a second graph may share its pool; and afterwards all of it comes back."""
+    """Allocations between launches do not overwrite a graph's memory; a second graph can share the
+    pool; afterwards all memory is released."""
     given = torch.zeros(4 * MIB, device="cuda")
     torch.cuda.empty_cache()
     before = ours.memory_reserved()
@@ -65,13 +65,13 @@ def graphs(torch):
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    # PyTorch keeps a few bytes for the random numbers of graphs to come.
+    # PyTorch keeps a few bytes for the random state of later graphs.
     expect("the memory of graphs did not come back",
            ours.memory_reserved() < before + given.nbytes)
 
 
 def other_streams(torch):
-    """Freed while another stream still reads: not before that has ended does somebody get it."""
+    """Memory freed while another stream reads it is not reused before that stream finishes."""
     side = torch.cuda.Stream()
     kept = torch.full((8 * MIB,), 7.0, device="cuda")
     place = kept.data_ptr()
@@ -89,7 +89,7 @@ def other_streams(torch):
 
 
 def memory_of_others(torch):
-    """What Ashlar did not allocate is none of its business."""
+    """Memory that Ashlar did not allocate is left alone."""
     driver = ctypes.CDLL("libcuda.so.1")
     address = ctypes.c_uint64()
     expect("the driver has no memory",
@@ -109,7 +109,7 @@ def memory_of_others(torch):
 
 
 def limits(torch):
-    """A share of the device, and its cache given back."""
+    """Limits the memory fraction and empties the cache."""
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(2 * 2**30 / total)
     try:
@@ -142,7 +142,7 @@ def check_process(torch):
 
 
 def segments(torch):
-    """They come from Ashlar as long as the pool is used, and go back with it."""
+    """Segments come from Ashlar while the pool is used, and are released with it."""
     pool = ours.mem_pool()
     with torch.cuda.use_mem_pool(pool):
         inside = torch.full((16 * MIB,), 5.0, device="cuda")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch under Ashlar runs out of memory, in the program's own thread and in autograd's: each time
-it is a torch.OutOfMemoryError with Ashlar's report, and the program goes on with what it has.
+"""Runs out of memory with PyTorch on Ashlar, in the program's thread and in autograd's. Both
+must raise torch.OutOfMemoryError with Ashlar's report, and the program must be able to continue.
 
-Exit: 0 so it is, 1 not. Needs PyTorch, a GPU and libashlar_torch.so (ASHLAR_TORCH_LIBRARY)."""
+Exit status: 0 passed, 1 failed. Needs PyTorch, a GPU and libashlar_torch.so
+(ASHLAR_TORCH_LIBRARY)."""
 
 import json
 import sys
@@ -12,15 +13,15 @@ import train
 
 
 def error_of(torch, act):
-    """The report that `act` ended with; exits if it did not, or with something else."""
+    """Returns the report of the out-of-memory error that `act` must raise."""
     try:
         act()
     except torch.OutOfMemoryError as failure:
         report = str(failure)
     except RuntimeError as failure:
-        sys.exit(f"out_of_memory: a {type(failure).__name__}: {failure}")
+        sys.exit(f"out_of_memory: unexpected {type(failure).__name__}: {failure}")
     else:
-        sys.exit("out_of_memory: there was enough")
+        sys.exit("out_of_memory: no error was raised")
     if "out of memory. Ashlar tried to allocate" not in report:
         sys.exit(f"out_of_memory: not Ashlar's report: {report}")
     return report
@@ -45,7 +46,7 @@ def main():
     error_of(torch, lambda: Greedy.apply(kept).sum().backward())
     (kept * 3).sum().backward()
     if kept.grad.sum().item() != 3 * kept.numel():
-        sys.exit("out_of_memory: wrong numbers afterwards")
+        sys.exit("out_of_memory: wrong results after the error")
     print(json.dumps({"report": report}))
 
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All that is claimed about a real GPU, in one run: builds from the checkout alone, runs the
-suites, the benchmarks, PyTorch and the stress on the device, prints one table, and writes it to
-benchmarks/results/<gpu>.md with the date and the command. scripts/gpu is how to call it.
+"""Runs everything that is claimed about a real GPU: builds from the checkout, runs the test
+suites, the benchmarks, PyTorch and the stress test on the device, prints one table, and writes
+it to benchmarks/results/<gpu>.md with date and command. Call it through scripts/gpu.
 
   scripts/gpu                          all steps: build, tests, bench, transformer, convolution,
                                        experts, oom, hooks, stress, sanitizer
-  --only STEP[,STEP...]                only these; the others' latest outcomes are kept. train
-                                       stands for transformer, convolution and experts
-  --tests DIR                          where the programs of the suites are, for a machine without
+  --only STEP[,STEP...]                only these steps; keeps the latest results of the others.
+                                       train means transformer, convolution and experts
+  --tests DIR                          folder of the test programs, for a machine without
                                        GoogleTest: build them elsewhere with ASHLAR_PORTABLE_TESTS
-  --seconds S                          how long each training runs, about; default: 6
-  --rounds N                           how often, in each way; default: 2
+  --seconds S                          approximate duration of each training; default: 6
+  --rounds N                           repetitions of each training; default: 2
   --results DIR                        default: benchmarks/results
-  --without-gpu                        tries this script itself, on the simulated device; no results
+  --without-gpu                        tests this script on the simulated device; writes no results
 
 Needs an NVIDIA driver, nvcc, cmake, ninja, g++ and, for bench and training, PyTorch in python3.
-What is missing is said in its row, and which goals are missed (benchmarks/README.md). Exit: 0 all
-that ran passed, 1 something failed or missed its goal, 2 usage."""
+The table says what is missing and which goals are missed (benchmarks/README.md). Exit status: 0
+all steps passed, 1 a step failed or missed its goal, 2 usage."""
 
 import argparse
 import dataclasses
@@ -31,12 +31,12 @@ import sys
 
 import steps
 
-KEPT = steps.BUILD / "outcomes.json"  # of the latest run of each step
+KEPT = steps.BUILD / "outcomes.json"  # the latest result of each step
 
 
 @dataclasses.dataclass
 class Machine:
-    """What nvidia-smi says of the first GPU; without it, what can be done all the same."""
+    """The first GPU as nvidia-smi reports it, or defaults."""
 
     gpu: str = ""
     driver: str = ""
@@ -48,7 +48,7 @@ class Machine:
 
 
 def find_machine():
-    """The first GPU. Containers may have the driver and no nvidia-smi."""
+    """Finds the first GPU. Containers may have the driver without nvidia-smi."""
     without_name = Machine(gpu="unknown GPU" if pathlib.Path("/dev/nvidiactl").exists() else "")
     query = ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap",
              "--format=csv,noheader", "--id=0"]
@@ -65,7 +65,7 @@ def find_machine():
 
 
 def answer_of(*command):
-    """The first line that a command prints, or nothing."""
+    """Returns the first line of a command's output, or an empty string."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=steps.ROOT,
                               timeout=60)
@@ -79,8 +79,8 @@ def answer_of(*command):
 
 
 def run_steps(asked, command):
-    """Runs what was asked for; gives the outcomes of all steps that ever ran in this build, after
-    each step: what ends a long run early must not cost what it has measured."""
+    """Runs the selected steps. After each step, yields the results of all steps that ever ran in
+    this build, so that an interrupted run keeps its measurements."""
     kept = {}
     if KEPT.is_file() and asked.only != list(steps.STEPS) and not asked.without_gpu:
         kept = json.loads(KEPT.read_text(encoding="utf-8"))
@@ -89,28 +89,28 @@ def run_steps(asked, command):
         started = datetime.datetime.now(datetime.timezone.utc)
         try:
             outcome = steps.STEPS[name](asked)
-        except Exception as failure:  # a defect of a step must not cost the others
+        except Exception as failure:  # a bug in one step must not stop the others
             outcome = steps.Outcome()
             outcome.add(name, "FAILED", f"{type(failure).__name__}: {failure}"[:200])
         seconds = (datetime.datetime.now(datetime.timezone.utc) - started).total_seconds()
         kept[name] = {"rows": outcome.rows, "lines": outcome.lines, "seconds": round(seconds),
                       "command": command, "date": f"{started:%Y-%m-%d %H:%M} UTC"}
-        if not asked.without_gpu:  # a trial is no outcome
+        if not asked.without_gpu:  # a dry run has no results
             KEPT.parent.mkdir(parents=True, exist_ok=True)
             KEPT.write_text(json.dumps(kept), encoding="utf-8")
         yield {name: kept[name] for name in steps.STEPS if name in kept}
 
 
 def table(outcomes):
-    lines = ["| what | outcome | figures |", "|---|---|---|"]
+    lines = ["| step | result | figures |", "|---|---|---|"]
     for outcome in outcomes.values():
         lines += [f"| {what} | {state} | {figures} |" for what, state, figures in outcome["rows"]]
     return lines
 
 
 def document(machine, outcomes):
-    """The file: what ran where, when and by which command, and what came of it."""
-    lines = [f"# {machine.gpu}", "", "Written by `scripts/gpu`; what the figures mean is in"
+    """Formats the results file: hardware, dates, commands and results."""
+    lines = [f"# {machine.gpu}", "", "Written by `scripts/gpu`. The figures are explained in"
              " [the benchmarks' README](../README.md#on-a-gpu).", ""]
     torch = answer_of(sys.executable, "-c", "import torch; print(torch.__version__)")
     toolkit = re.search(r"release ([\d.]+)", " ".join(all_lines_of("nvcc", "--version")))
@@ -158,18 +158,18 @@ def parse(arguments):
     asked.only = list(dict.fromkeys(named))  # each once
     for name in asked.only:
         if name not in steps.STEPS:
-            parser.error(f"no step {name!r} (there are: {', '.join(steps.STEPS)})")
+            parser.error(f"unknown step {name!r} (expected one of {', '.join(steps.STEPS)})")
     if not 1 <= asked.seconds <= 600:
         parser.error(f"--seconds {asked.seconds} (expected 1 to 600)")
     if not 1 <= asked.rounds <= 100:
         parser.error(f"--rounds {asked.rounds} (expected 1 to 100)")
     if asked.tests and not pathlib.Path(asked.tests).is_dir():
-        parser.error(f"--tests {asked.tests}: there is no such folder")
+        parser.error(f"--tests {asked.tests}: no such folder")
     return asked
 
 
 def without_results(arguments):
-    """Where the file goes changes nothing in it, and is a path of one machine."""
+    """Removes --results: a machine-specific path that does not affect the results."""
     kept = list(arguments)
     for i, argument in enumerate(arguments):
         if argument == "--results":
@@ -183,9 +183,9 @@ def main(arguments):
     asked = parse(arguments)
     asked.machine = find_machine()
     if not asked.machine.gpu and not asked.without_gpu:
-        print("gpu: there is no GPU: what needs one will fail, and no results are written",
+        print("gpu: no GPU found: steps that need one will fail, and no results are written",
               file=sys.stderr)
-    settings = os.environ.get("ASHLAR_ALLOC_CONF")  # train.py lets it count
+    settings = os.environ.get("ASHLAR_ALLOC_CONF")  # train.py uses it
     command = [f"ASHLAR_ALLOC_CONF={settings}"] if settings else []
     command += ["scripts/gpu", *without_results(arguments)]
     path = None

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pairs and churn of the paged engine, through its C interface, beside PyTorch's caching allocator
-// and the driver's stream-ordered pool, all in one process. A shared object: side_by_side.py builds
-// it, and calls it after PyTorch has taken the device into use.
-// Who takes part is in contestants.h, churn in churn.h.
-// No streams of the standard library here: beside PyTorch, which brings one, a compiler may have
-// linked a second one into this object, and the two do not share their locales.
+// Measures the paged engine through its C API, PyTorch's caching allocator and the driver's
+// stream-ordered pool in one process. side_by_side.py builds this as a shared object and calls it
+// after PyTorch has initialized the device. allocators.h has the allocators, churn.h the churn
+// patterns.
+//
+// Does not use iostreams: next to PyTorch, which brings its own standard library, the compiler may
+// link a second copy into this object, and the two do not share locales.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,9 +21,9 @@
 #include <utility>
 #include <vector>
 
+#include "allocators.h"
 #include "ashlar/c/ashlar.h"
 #include "churn.h"
-#include "contestants.h"
 
 namespace side_by_side {
 namespace {
@@ -33,7 +34,7 @@ constexpr size_t kPairs = 20'000;  // in one measurement
 constexpr size_t kWarmUp = 200;
 constexpr int kMostThreads = 16;
 constexpr std::chrono::milliseconds kThreadsRun{60};
-constexpr std::chrono::seconds kMostPerPattern{5};  // after that, three rounds must do
+constexpr std::chrono::seconds kMaxPerPattern{5};  // after that, only three rounds
 constexpr int kLeastRounds = 3;
 
 // --- patterns ------------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ void make_pairs(const User& user, size_t bytes, size_t count) {
   for (size_t i = 0; i < count; ++i) user.give(user.take(bytes));
 }
 
-// Nanoseconds per allocate and free.
+// Nanoseconds per allocation and free.
 template <typename User>
 double time_pairs(const User& user, size_t bytes) {
   make_pairs(user, bytes, kWarmUp);
@@ -52,7 +53,7 @@ double time_pairs(const User& user, size_t bytes) {
   return nanoseconds_since(begin) / double(kPairs);
 }
 
-// Pairs a second of all threads together, each on a stream of its own.
+// Pairs per second of all threads together, each on its own stream.
 template <typename User>
 double count_pairs(const std::vector<User>& users, size_t bytes) {
   std::latch start(std::ptrdiff_t(users.size()) + 1);
@@ -90,7 +91,7 @@ double count_pairs(const std::vector<User>& users, size_t bytes) {
   return double(total) / seconds;
 }
 
-// --- taking turns --------------------------------------------------------------------------------
+// --- rounds --------------------------------------------------------------------------------
 
 struct Pattern {
   std::string name;  // "pair", "churn", "fresh churn", "burst", "fresh burst", "threads"
@@ -104,7 +105,7 @@ std::vector<Pattern> all_patterns() {
   for (const size_t bytes : {size_t{512}, 64 * kKiB, kMiB, 64 * kMiB, 1024 * kMiB}) {
     patterns.push_back({"pair", bytes, 0, 1});
   }
-  // The same sizes in every round, and others in every round.
+  // With the same sizes in every round, and with new ones.
   for (const char* name : {"churn", "fresh churn", "burst", "fresh burst"}) {
     for (const size_t live : {size_t{100}, size_t{1'000}, size_t{10'000}}) {
       patterns.push_back({name, 0, live, 1});
@@ -116,19 +117,19 @@ std::vector<Pattern> all_patterns() {
   return patterns;
 }
 
-// Each pattern begins anew, with nothing cached.
-struct Contestant {
+// Each pattern starts with an empty cache.
+struct Candidate {
   std::string name;
   std::function<Figures(const Pattern&, int round)> measure;
   std::function<void()> begin;
   std::function<void()> end;
 };
 
-// `give_users`: a function that gives a user for each stream.
+// `make_allocators` returns one allocator per stream.
 template <typename Users>
-std::function<Figures(const Pattern&, int)> measure_with(Users give_users) {
-  return [give_users](const Pattern& pattern, int round) -> Figures {
-    const auto users = give_users();
+std::function<Figures(const Pattern&, int)> measure_with(Users make_allocators) {
+  return [make_allocators](const Pattern& pattern, int round) -> Figures {
+    const auto users = make_allocators();
     if (pattern.name == "pair") return {time_pairs(users.front(), pattern.bytes)};
     const uint64_t fresh_seed = 1000 * uint64_t(round + 1);
     const auto& user = users.front();
@@ -144,8 +145,8 @@ std::function<Figures(const Pattern&, int)> measure_with(Users give_users) {
 using Streams = std::vector<ashlar_stream>;
 
 template <typename User>
-Contestant ashlar_contestant(std::string name, ashlar_device* device, const Streams& streams) {
-  // The second owner is each of the functions below.
+Candidate ashlar_candidate(std::string name, ashlar_device* device, const Streams& streams) {
+  // Shared by the functions below.
   const auto allocator = std::make_shared<ashlar_allocator*>(nullptr);
   const auto users = [=] {
     std::vector<User> all;
@@ -153,14 +154,14 @@ Contestant ashlar_contestant(std::string name, ashlar_device* device, const Stre
     return all;
   };
   return {std::move(name), measure_with(users),
-          [=] { must(ashlar_allocator_create(device, "engine:paged", allocator.get())); },
+          [=] { check(ashlar_allocator_create(device, "engine:paged", allocator.get())); },
           [=] { ashlar_allocator_destroy(std::exchange(*allocator, nullptr)); }};
 }
 
 #if ASHLAR_WITH_TORCH
-Contestant torch_contestant(const Streams& streams) {
+Candidate torch_candidate(const Streams& streams) {
   const auto users = [=] {
-    std::vector<TorchUser> all;
+    std::vector<TorchAllocator> all;
     for (ashlar_stream stream : streams) all.push_back({static_cast<cudaStream_t>(stream)});
     return all;
   };
@@ -170,81 +171,81 @@ Contestant torch_contestant(const Streams& streams) {
 #endif
 
 #if ASHLAR_WITH_CUDART
-Contestant async_contestant(const Streams& streams) {
-  // By default the pool gives memory back whenever somebody synchronizes: let it keep all.
+Candidate async_candidate(const Streams& streams) {
+  // By default the pool releases memory at each synchronization; let it keep all.
   cudaMemPool_t pool = nullptr;
   uint64_t keep_all = UINT64_MAX;
-  must(cudaDeviceGetDefaultMemPool(&pool, 0));
-  must(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
+  check(cudaDeviceGetDefaultMemPool(&pool, 0));
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
   const auto users = [=] {
-    std::vector<AsyncUser> all;
+    std::vector<AsyncAllocator> all;
     for (ashlar_stream stream : streams) all.push_back({static_cast<cudaStream_t>(stream)});
     return all;
   };
   const auto clear = [pool] {
-    must(cudaDeviceSynchronize());
-    must(cudaMemPoolTrimTo(pool, 0));
+    check(cudaDeviceSynchronize());
+    check(cudaMemPoolTrimTo(pool, 0));
   };
   return {"cudaMallocAsync", measure_with(users), clear, clear};
 }
 #endif
 
-std::vector<Contestant> all_contestants(const char* backend) {
+std::vector<Candidate> all_candidates(const char* backend) {
   ashlar_device* device = nullptr;
-  must(ashlar_device_open(backend, 0, &device));
+  check(ashlar_device_open(backend, 0, &device));
   Streams streams(kMostThreads);
-  for (ashlar_stream& stream : streams) must(ashlar_stream_create(device, 0, &stream));
-  std::vector<Contestant> contestants = {
-      ashlar_contestant<AddressUser>("ashlar", device, streams),
-      ashlar_contestant<BlockUser>("ashlar, by handle", device, streams),
+  for (ashlar_stream& stream : streams) check(ashlar_stream_create(device, 0, &stream));
+  std::vector<Candidate> candidates = {
+      ashlar_candidate<AddressAllocator>("ashlar", device, streams),
+      ashlar_candidate<BlockAllocator>("ashlar, by handle", device, streams),
   };
 #if ASHLAR_WITH_TORCH
-  contestants.push_back(torch_contestant(streams));
+  candidates.push_back(torch_candidate(streams));
 #endif
 #if ASHLAR_WITH_CUDART
-  contestants.push_back(async_contestant(streams));
+  candidates.push_back(async_candidate(streams));
 #endif
-  return contestants;
+  return candidates;
 }
 
 struct Outcome {
   std::vector<double> values;
   size_t reserved_bytes = 0;   // at the end
-  size_t most_live_bytes = 0;  // ever
+  size_t peak_live_bytes = 0;  // peak
   std::string failure;
 };
 
-// The first round warms up and is not counted; who failed once takes no further part.
-std::vector<Outcome> take_turns(const std::vector<Contestant>& contestants, const Pattern& pattern,
+// The first round warms up and is not counted. A candidate that fails is skipped from then on.
+std::vector<Outcome> run_rounds(const std::vector<Candidate>& candidates, const Pattern& pattern,
                                 int rounds) {
-  std::vector<Outcome> outcomes(contestants.size());
-  for (const Contestant& each : contestants) each.begin();
+  std::vector<Outcome> outcomes(candidates.size());
+  for (const Candidate& each : candidates) each.begin();
   const auto begin = Clock::now();
   for (int round = 0; round <= rounds; ++round) {
-    if (round > kLeastRounds && Clock::now() - begin > kMostPerPattern) break;
-    for (size_t i = 0; i < contestants.size(); ++i) {
+    if (round > kLeastRounds && Clock::now() - begin > kMaxPerPattern) break;
+    for (size_t i = 0; i < candidates.size(); ++i) {
       if (!outcomes[i].failure.empty()) continue;
-      // Whoever crashes is the one that was named last.
+      // After a crash, the last name is the culprit.
       if (round == 0) {
-        std::fprintf(stderr, "%s: %s\n", contestants[i].name.c_str(), pattern.name.c_str());
+        std::fprintf(stderr, "%s: %s\n", candidates[i].name.c_str(), pattern.name.c_str());
       }
       try {
-        const Figures figures = contestants[i].measure(pattern, round);
+        const Figures figures = candidates[i].measure(pattern, round);
         if (round > 0) outcomes[i].values.push_back(figures.value);
         outcomes[i].reserved_bytes = figures.reserved_bytes;
-        outcomes[i].most_live_bytes =
-            std::max(outcomes[i].most_live_bytes, figures.most_live_bytes);
+        outcomes[i].peak_live_bytes =
+            std::max(outcomes[i].peak_live_bytes, figures.peak_live_bytes);
       } catch (const std::exception& failure) {
         outcomes[i].failure = failure.what();
         if (outcomes[i].failure.empty()) outcomes[i].failure = "failed without a word";
       }
     }
   }
-  for (const Contestant& each : contestants) each.end();
+  for (const Candidate& each : candidates) each.end();
   return outcomes;
 }
 
-// --- the answer ----------------------------------------------------------------------------------
+// --- JSON ----------------------------------------------------------------------------------
 
 std::string listed(const std::vector<double>& values) {
   std::string list;
@@ -261,7 +262,7 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
-std::string row(const Pattern& pattern, const Contestant& who, const Outcome& outcome) {
+std::string row(const Pattern& pattern, const Candidate& who, const Outcome& outcome) {
   const std::string beginning =
       "{\"pattern\": " + quoted(pattern.name) + ", \"bytes\": " + std::to_string(pattern.bytes) +
       ", \"live\": " + std::to_string(pattern.live) +
@@ -271,8 +272,8 @@ std::string row(const Pattern& pattern, const Contestant& who, const Outcome& ou
   }
   const char* unit = pattern.name == "threads" ? "pairs_per_second" : "ns";
   std::string held;
-  if (outcome.most_live_bytes > 0) {
-    const double ratio = double(outcome.reserved_bytes) / double(outcome.most_live_bytes);
+  if (outcome.peak_live_bytes > 0) {
+    const double ratio = double(outcome.reserved_bytes) / double(outcome.peak_live_bytes);
     held = ", \"reserved_by_most_live\": " + std::to_string(ratio);
   }
   return beginning + ", \"" + unit + "\": " + listed(outcome.values) + held + "}";
@@ -283,17 +284,17 @@ std::string row(const Pattern& pattern, const Contestant& who, const Outcome& ou
 
 using namespace side_by_side;
 
-// JSON: {"results": [...]}, or {"failure": "..."}; times and rates are of each round, in order. The
-// text stays until the next call.
+// Returns JSON: {"results": [...]} or {"failure": "..."}, with the times and rates of each round.
+// Valid until the next call.
 extern "C" ASHLAR_C_API const char* ashlar_side_by_side(const char* backend, int rounds) {
   static std::string answer;
   try {
-    const std::vector<Contestant> contestants = all_contestants(backend);
+    const std::vector<Candidate> candidates = all_candidates(backend);
     std::string rows;
     for (const Pattern& pattern : all_patterns()) {
-      const std::vector<Outcome> outcomes = take_turns(contestants, pattern, rounds);
-      for (size_t i = 0; i < contestants.size(); ++i) {
-        rows += (rows.empty() ? "\n  " : ",\n  ") + row(pattern, contestants[i], outcomes[i]);
+      const std::vector<Outcome> outcomes = run_rounds(candidates, pattern, rounds);
+      for (size_t i = 0; i < candidates.size(); ++i) {
+        rows += (rows.empty() ? "\n  " : ",\n  ") + row(pattern, candidates[i], outcomes[i]);
       }
     }
     answer = "{\"results\": [" + rows + "]}";

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What allocating and freeing costs on a GPU: the paged engine through its C interface, PyTorch's
-caching allocator and cudaMallocAsync take turns in one process; medians of the rounds. How many
-times as fast one is as another is the median of what each round says, since whatever else the host
-does changes within seconds, and each round is over in one.
+"""Measures allocation and free on a GPU: the paged engine through its C API, PyTorch's caching
+allocator and cudaMallocAsync, alternating in one process. Prints medians over the rounds. A
+speedup is the median of the speedups of the rounds, because the load of the host changes within
+seconds and a round takes one.
 
-  benchmarks/gpu/side_by_side.py            builds side_by_side.cc beside the library, and runs it
+  benchmarks/gpu/side_by_side.py            builds side_by_side.cc next to the library and runs it
   --library PATH                            default: build/gpu/lib/libashlar_torch.so
   --rounds N                                default: 9
-  --json                                    the figures for programs
+  --json                                    prints JSON
   --ashlar-only [--backend sim]             without PyTorch and CUDA, to try it without a GPU
 
-Exit: 0 done, 1 it cannot be built or run."""
+Exit status: 0 done, 1 it cannot be built or run."""
 
 import argparse
 import ctypes
@@ -29,7 +29,7 @@ COLUMNS = ("ashlar", "ashlar, by handle", "PyTorch", "cudaMallocAsync")
 
 
 def cuda_includes(torch):
-    """Where the runtime's headers may be: the toolkit, or the packages PyTorch came with."""
+    """Finds the CUDA runtime's headers in the toolkit or in PyTorch's packages."""
     homes = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
     folders = [pathlib.Path(home) / "include" for home in homes if home]
     packages = pathlib.Path(torch.__file__).resolve().parent.parent / "nvidia"
@@ -38,7 +38,7 @@ def cuda_includes(torch):
 
 
 def compile_command(library, target, torch):
-    """torch: the module, or None to leave PyTorch and CUDA out."""
+    """torch: the module, or None to build without PyTorch and CUDA."""
     folder = library.parent
     command = [os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-shared", "-fPIC", "-pthread",
                str(HERE / "side_by_side.cc"), "-o", str(target), f"-I{ROOT / 'include'}",
@@ -51,15 +51,14 @@ def compile_command(library, target, torch):
                 f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     command += [f"-isystem{home / 'include'}"]
     command += [f"-isystem{folder}" for folder in cuda_includes(torch)]
-    # The runtime's own functions are found by way of libc10_cuda, which is linked to the runtime
-    # that PyTorch uses.
+    # libc10_cuda is linked to the CUDA runtime that PyTorch uses.
     command += [f"-L{home / 'lib'}", f"-Wl,-rpath,{home / 'lib'}", "-Wl,--no-as-needed", "-lc10",
                 "-lc10_cuda"]
     return command
 
 
 def build(library, torch):
-    """The path of the shared object, next to the library."""
+    """Builds the shared object next to the library and returns its path."""
     target = library.parent / ("side_by_side.so" if torch else "side_by_side_alone.so")
     command = compile_command(library, target, torch)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -69,15 +68,15 @@ def build(library, torch):
 
 
 def measure(asked):
-    """The answer of side_by_side.cc, as it is."""
+    """Returns the JSON of side_by_side.cc."""
     torch = None
     if not asked.ashlar_only:
         torch = importlib.import_module("torch")
-        torch.zeros(1, device="cuda")  # PyTorch's allocator and the runtime begin with this
+        torch.zeros(1, device="cuda")  # initializes PyTorch's allocator and the CUDA runtime
     library = pathlib.Path(asked.library).resolve()
     if not library.is_file():
-        sys.exit(f"side_by_side: there is no {library} (expected libashlar_torch.so: scripts/gpu "
-                 "--only build)")
+        sys.exit(f"side_by_side: {library} does not exist (build libashlar_torch.so with"
+                 " scripts/gpu --only build)")
     run = ctypes.CDLL(str(build(library, torch))).ashlar_side_by_side
     run.restype = ctypes.c_char_p
     run.argtypes = [ctypes.c_char_p, ctypes.c_int]
@@ -93,14 +92,14 @@ def in_bytes(count):
 
 
 def title(row):
-    """What a row of the table measures."""
+    """The label of a row of the table."""
     if row["pattern"] == "pair":
         return f"pair, {in_bytes(row['bytes'])}"
     if row["pattern"] == "threads":
         threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
         return f"{threads}, pairs of {in_bytes(row['bytes'])}"
     kind = row["pattern"].removeprefix("fresh ")
-    sizes = "sizes that come again" if kind == row["pattern"] else "fresh sizes"
+    sizes = "recurring sizes" if kind == row["pattern"] else "fresh sizes"
     return f"{kind}, {row['live']:,} live, {sizes}"
 
 
@@ -113,8 +112,8 @@ def by_pattern(results):
     return rows.values()
 
 
-def times_as_fast(ours, theirs):
-    """How many times as fast we are, by the rounds that both took part in; None: in none."""
+def speedup(ours, theirs):
+    """The median speedup over the rounds that both have; None without such rounds."""
     rates = zip(ours.get("pairs_per_second", []), theirs.get("pairs_per_second", []))
     times = zip(theirs.get("ns", []), ours.get("ns", []))
     ratios = [more / less for more, less in (*rates, *times)]
@@ -122,7 +121,7 @@ def times_as_fast(ours, theirs):
 
 
 def cell(row, ours):
-    """The figure, and for others how many times ours is faster."""
+    """The figure and, for other allocators, Ashlar's speedup."""
     if row is None:
         return ""
     if "failure" in row:
@@ -131,17 +130,17 @@ def cell(row, ours):
         text = f"{statistics.median(row['pairs_per_second']) / 1e6:,.2f} M/s"
     else:
         text = f"{statistics.median(row['ns']):,.1f} ns"
-    ratio = times_as_fast(ours, row)
+    ratio = speedup(ours, row)
     is_other = not row["allocator"].startswith("ashlar")
     return f"{text} ({ratio:.1f}×)" if is_other and ratio else text
 
 
-def held_cell(row, _):
+def reserved_cell(row, _):
     return f"{row['reserved_by_most_live']:.3f}" if row else ""
 
 
 def markdown(results):
-    """The table, as lines. In brackets: how many times as fast Ashlar's plain address is."""
+    """The table as lines. In brackets: the speedup of Ashlar's address-based API."""
     lines = table(results, cell)
     for row in results:
         if "failure" in row:
@@ -149,13 +148,13 @@ def markdown(results):
     return lines
 
 
-def held_markdown(results):
-    """What churn holds from the device in the end, by the most that was ever live; as lines."""
-    return table([row for row in results if "reserved_by_most_live" in row], held_cell)
+def reserved_markdown(results):
+    """Reserved memory after churn, relative to the peak of live memory; as lines."""
+    return table([row for row in results if "reserved_by_most_live" in row], reserved_cell)
 
 
 def table(results, write):
-    """A line for each pattern; `write` gives what a row says, beside our own."""
+    """One line per pattern; `write` formats a cell from a row and Ashlar's row."""
     columns = [name for name in COLUMNS if any(row["allocator"] == name for row in results)]
     lines = ["| pattern | " + " | ".join(columns) + " |", "|---|" + "--:|" * len(columns)]
     for rows in by_pattern(results):
@@ -179,8 +178,8 @@ def main():
     if "failure" in answer:
         sys.exit(f"side_by_side: {answer['failure']}")
     results = answer["results"]
-    lines = [*markdown(results), "", "Reserved in the end ÷ most that was live:", "",
-             *held_markdown(results)]
+    lines = [*markdown(results), "", "Reserved memory at the end ÷ peak of live memory:", "",
+             *reserved_markdown(results)]
     print(json.dumps(answer) if asked.json else "\n".join(lines))
     return 0
 

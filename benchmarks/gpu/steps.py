@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of scripts/gpu: building, the suites, the benchmarks. Each gives rows for the table
-and, where there is more to tell, lines of Markdown. A step that fails says so in its row; none
-stops the others. run_all.py calls them.
+"""The steps of scripts/gpu: build, test suites, benchmarks. Each returns rows for the table and
+optional Markdown. A failed step reports it in its row and does not stop the others. run_all.py
+calls them.
 
-Long because it is all steps in their order, each of which is short."""
+Long because it contains all steps in order; each is short."""
 
 import dataclasses
 import functools
@@ -26,13 +26,13 @@ LIBRARY = BUILD / "lib" / "libashlar_torch.so"
 STRESS = BUILD / "bin" / "gpu_stress"
 LOGS = BUILD / "logs"
 
-# What is to be reached, of PyTorch's speed and of what is requested (benchmarks/README.md).
+# The goals, relative to PyTorch's speed and to the requested memory (benchmarks/README.md).
 LEAST_TIMES_AS_FAST = {"pair": 10, "churn": 5, "fresh churn": 5}
 LEAST_AT_16_THREADS = 100
 LEAST_TRAINING_SPEED = 0.98
 MOST_RESERVED = 1.05
 
-SUITES = {  # which of their tests run on a vendor's device
+SUITES = {  # the filters of tests that run on a real device
     "contract_tests": "Gpu/*",
     "engine_contract_tests": "Gpu/*",
     "mp_tests": "*GpuSharing*",
@@ -42,7 +42,7 @@ SUITES = {  # which of their tests run on a vendor's device
 
 @dataclasses.dataclass
 class Outcome:
-    """What a step came to: rows of (what, state, figures), and Markdown below the table."""
+    """The result of a step: rows of (what, state, figures), and Markdown below the table."""
 
     rows: list = dataclasses.field(default_factory=list)
     lines: list = dataclasses.field(default_factory=list)
@@ -65,13 +65,13 @@ class Run:
         return self.state == "passed"
 
     def last_words(self):
-        """Of whoever failed, for the table."""
+        """The end of the output of a failed command, for the table."""
         lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
         return lines[-1].replace("|", "/")[:200] if lines else ""
 
 
 def run(name, command, timeout_s, environment=None):
-    """Runs it to its end or its time limit; all that it says is in build/gpu/logs."""
+    """Runs a command with a time limit. Its output goes to build/gpu/logs."""
     LOGS.mkdir(parents=True, exist_ok=True)
     command = [str(part) for part in command]
     print(f"gpu: {' '.join(command)}", flush=True)
@@ -86,7 +86,7 @@ def run(name, command, timeout_s, environment=None):
         code = process.returncode
         state = "passed" if code == 0 else f"FAILED (exit code {code})"
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # with the children that it has, and none besides
+        os.killpg(process.pid, signal.SIGKILL)  # the process and its children only
         output, errors = process.communicate()
         state = f"FAILED (no end after {timeout_s} s)"
     (LOGS / f"{name}.log").write_text(
@@ -99,7 +99,7 @@ def run(name, command, timeout_s, environment=None):
 
 
 def build(asked):
-    """The library and the programs, from the checkout alone; the suites where GoogleTest is."""
+    """Builds the library and the programs, and the test suites if GoogleTest is installed."""
     outcome = Outcome()
     configured = run("configure", ["cmake", "--preset", "gpu"], 60)
     if not configured.passed:
@@ -131,7 +131,7 @@ def build_stress(asked):
 
 
 def tool(name):
-    """A program of the toolkit, in the PATH or not."""
+    """Finds a program of the CUDA toolkit, in the PATH or in its default folder."""
     found = shutil.which(name)
     homes = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
     places = [pathlib.Path(home) / "bin" / name for home in homes if home]
@@ -142,7 +142,7 @@ def tool(name):
 
 
 def tests(asked):
-    """The suites that know a real device, wherever their programs come from."""
+    """Runs the test suites on the real device."""
     outcome = Outcome()
     folder = pathlib.Path(asked.tests).resolve() if asked.tests else BUILD / "tests"
     for name, filter_text in SUITES.items():
@@ -172,7 +172,7 @@ def why_no_suites(asked):
 
 
 def counts(output):
-    """GoogleTest's own: "189 passed, 3 failed"."""
+    """Summarizes GoogleTest's output: "189 passed, 3 failed"."""
     found = []
     for word in ("PASSED", "SKIPPED", "FAILED"):
         match = re.search(rf"^\[  {word} *\] (\d+) tests?", output, re.MULTILINE)
@@ -182,7 +182,7 @@ def counts(output):
 
 
 def failed_tests(output):
-    """The list at the end; while they run, lines with times in them say the same."""
+    """Extracts the failed tests from the list at the end of the output."""
     names = re.findall(r"^\[  FAILED  \] (\S+?),?(?: where .*)?$", output, re.MULTILINE)
     return sorted({name for name in names if "." in name})
 
@@ -191,7 +191,7 @@ def failed_tests(output):
 
 
 def bench(asked):
-    """Pairs, churn and threads, side by side in one process."""
+    """Measures pairs, churn and threads, all allocators in one process."""
     outcome = Outcome()
     command = [sys.executable, HERE / "side_by_side.py", "--json", "--library", LIBRARY]
     if asked.without_gpu:
@@ -204,26 +204,26 @@ def bench(asked):
     failed = sum("failure" in row for row in results)
     outcome.add("side by side", f"FAILED ({failed} figures)" if failed else
                 judged(missed_by_speed(results)), headline(results))
-    outcome.lines = ["## Allocating and freeing, side by side", "",
+    outcome.lines = ["## Allocation and free", "",
                      "One process, taking turns, medians; for others in brackets how many times as"
                      " fast Ashlar's plain address is, by the median of what each round says."
                      " Threads: all together, each on its own stream.", "",
                      *side_by_side.markdown(results), "",
                      "What churn holds from the device in the end, by the most that was ever live:",
                      "",
-                     *side_by_side.held_markdown(results)]
+                     *side_by_side.reserved_markdown(results)]
     return outcome
 
 
 def judged(missed):
-    """Passed, or which goals are missed: a run that misses one has not passed."""
+    """Returns "passed", or the missed goals."""
     return f"MISSED ({', '.join(missed)})" if missed else "passed"
 
 
 def times_as_fast_as_pytorch(results):
-    """(row, how many times), where PyTorch took part."""
+    """Yields (row, speedup) for the patterns that PyTorch ran."""
     for rows in side_by_side.by_pattern(results):
-        ratio = side_by_side.times_as_fast(rows.get("ashlar", {}), rows.get("PyTorch", {}))
+        ratio = side_by_side.speedup(rows.get("ashlar", {}), rows.get("PyTorch", {}))
         if ratio is not None:
             yield rows["ashlar"], ratio
 
@@ -240,7 +240,7 @@ def missed_by_speed(results):
 
 
 def headline(results):
-    """How many times as fast as PyTorch's allocator, at the least: by pattern."""
+    """The smallest speedup over PyTorch's allocator, by pattern."""
     least = {}
     for row, ratio in times_as_fast_as_pytorch(results):
         least[row["pattern"]] = min(ratio, least.get(row["pattern"], ratio))
@@ -251,7 +251,7 @@ def headline(results):
 
 
 def read_json(done):
-    """The last line of a command's output that is an object, or an empty one."""
+    """Parses the last line of the output that is a JSON object; {} if there is none."""
     for line in reversed(done.output.strip().splitlines()):
         try:
             value = json.loads(line)
@@ -266,9 +266,9 @@ def read_json(done):
 
 
 def train_one(workload, asked):
-    """Three ways that take turns, each run a process of its own; the first says how many steps. Of
-    its rounds the fastest one counts: what others take of a machine is not the allocator's, and is
-    far more than allocators differ by."""
+    """Trains with three allocators in turn, each run in its own process; the first run determines
+    the number of steps. Uses the fastest round, because the load of the machine varies far more
+    than the allocators differ."""
     outcome = Outcome()
     if asked.without_gpu:
         outcome.add(f"training: {workload}", "not run", "no GPU")
@@ -298,7 +298,7 @@ def train_one(workload, asked):
 
 
 def faster(before, now):
-    """One run for two of the same: its speed is the faster one's, its peak the higher one."""
+    """Merges two runs: the higher speed and the higher peak."""
     if now:
         now = {**now, "each_round": [now["steps_per_second"]]}
     if not before or not now:
@@ -312,14 +312,14 @@ def faster(before, now):
 
 
 def add_training(outcome, workload, runs):
-    """One row for the table of steps, and one of its own for each way."""
+    """Adds one row to the table of steps, and one row per allocator to its own table."""
     native, ours = runs.get("native"), runs.get("ashlar")
     for way, done in runs.items():
         if done:
             outcome.lines.append(training_row(workload, way, done, native))
     if not native or not ours:
         return
-    # Where PyTorch's own allocator gives other losses at other addresses, ours may, too.
+    # If PyTorch's losses depend on addresses, Ashlar's may differ too.
     other = runs.get("expandable")
     is_right = difference(ours, native) == "equal" or (
         bool(other) and difference(other, native) != "equal")
@@ -353,7 +353,7 @@ def training_row(workload, way, done, native):
 
 
 def difference(done, native):
-    """Of the losses: equal, or by how much they differ at most, and from which step on."""
+    """Compares losses: equal, or the largest difference and its first step."""
     if done is native:
         return "—"
     if len(done["losses"]) != len(native["losses"]):
@@ -367,7 +367,7 @@ def difference(done, native):
 
 
 def oom(asked):
-    """Out of memory is PyTorch's own error."""
+    """Checks that out of memory raises PyTorch's error."""
     outcome = Outcome()
     if asked.without_gpu:
         outcome.add("out of memory under PyTorch", "not run", "no GPU")
@@ -380,7 +380,7 @@ def oom(asked):
 
 
 def hooks(asked):
-    """Graphs, pools, streams and limits, through PyTorch."""
+    """Checks graphs, pools, streams and limits through PyTorch."""
     outcome = Outcome()
     for way in ("process", "pool"):
         what = f"PyTorch's hooks, for a {way}"
@@ -398,7 +398,7 @@ def hooks(asked):
 
 
 def stress(asked):
-    """Contents checked by kernels, on eight streams: memory that is stitched, and the driver's."""
+    """Checks memory contents with kernels on eight streams, with the paged and the async engine."""
     outcome = Outcome()
     length = ["--short", "--backend", "sim"] if asked.without_gpu else ["--seconds", 10]
     for engine, conf in (("paged", "engine:paged,policy:lean"), ("async", "engine:async")):
@@ -416,8 +416,8 @@ def stress_figures(told):
 
 
 def sanitizer(asked):
-    """The short stress under compute-sanitizer. Errors that calls return are none of its business:
-    what a device can do is found by trial."""
+    """Runs the short stress test under compute-sanitizer. API errors are not reported, because
+    capability probes cause some on purpose."""
     outcome = Outcome()
     program = tool("compute-sanitizer")
     if asked.without_gpu or program is None:

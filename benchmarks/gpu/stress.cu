@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that moves must never carry one block's bytes into another: eight streams, each with a
-// thread of its own, allocate through the C interface, fill every block by a kernel, and have a
-// kernel check it before it is freed, every fourth time on a neighbour's stream. Sizes never repeat
-// and come in phases, small and large, under `policy:lean`: new memory is taken only where none can
-// be stitched. How often it was is told, and that it never was is a failure: then nothing was
-// shown.
+// Checks that remapped memory never mixes the contents of two blocks. Eight streams, each with its own
+// thread, allocate through the C API, fill every block with a kernel, and check it with a kernel before the
+// free, every fourth time on a neighbour's stream. Sizes never repeat and alternate between small and large
+// phases under `policy:lean`, which reserves new memory only where none can be stitched. Reports how often
+// memory was stitched, and fails if it never was, because then the test showed nothing.
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
 //
-// With other options ("engine:async") it asks another engine the same. Exit: 0 all bytes right, 1
-// mismatches, 2 something failed, 3 an engine that stitches never did.
+// Other options ("engine:async") test another engine. Exit status: 0 all bytes correct, 1 mismatches, 2
+// failure, 3 an engine that stitches never did.
 //
-// nvcc builds it for a GPU (scripts/gpu). A C++ compiler builds it, too, with copies in place of
-// the kernels, so that the rest can be tried with `--backend sim` or over a stand-in driver.
+// nvcc builds it for a GPU (scripts/gpu). A C++ compiler builds it with copies instead of kernels, for
+// `--backend sim` or a stand-in driver.
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -34,16 +33,16 @@
 namespace {
 
 constexpr int kStreams = 8;
-constexpr size_t kUnit = 512;  // sizes are multiples of it
+constexpr size_t kUnit = 512;  // sizes are multiples of this
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr int kPhase = 64;  // blocks of small sizes, and then of large ones
+constexpr int kPhase = 64;  // blocks per phase of small or large sizes
 
 struct Options {
   const char* backend = "cuda";
   const char* conf = "engine:paged,policy:lean";
   double seconds = 10;
-  uint64_t most_steps = UINT64_MAX;  // of each stream
-  size_t most_bytes = 64 * kMiB;     // of a block
+  uint64_t max_steps = UINT64_MAX;  // of each stream
+  size_t max_bytes = 64 * kMiB;     // of a block
   size_t live_bytes = 192 * kMiB;    // of each stream
 };
 
@@ -112,7 +111,7 @@ class Checker {
         block.words, block.word_count(), block.seed, mismatches_);
     must(cudaGetLastError());
   }
-  // Waits for all that was queued.
+  // Waits for all queued work.
   uint64_t mismatches() const {
     unsigned long long count = 0;
     must(cudaDeviceSynchronize());
@@ -184,7 +183,7 @@ class Worker {
 
   void run() {
     const Options& options = shared_.options;
-    for (uint64_t step = 0; step < options.most_steps; ++step) {
+    for (uint64_t step = 0; step < options.max_steps; ++step) {
       if (std::chrono::steady_clock::now() > shared_.end) break;
       const bool is_large = step / kPhase % 2 == 1;
       const size_t bytes = draw_bytes(is_large);
@@ -196,10 +195,10 @@ class Worker {
   }
 
  private:
-  // Of each size there is one, for all streams: a stream has the units that are its number modulo
-  // their count.
+  // Each size is used once, across all streams: a stream uses the units that equal its index modulo the
+  // number of streams.
   size_t draw_bytes(bool is_large) {
-    const double most = std::log2(double(shared_.options.most_bytes));
+    const double most = std::log2(double(shared_.options.max_bytes));
     const double middle = 9 + (most - 9) * 0.7;
     std::uniform_real_distribution<double> exponent(is_large ? middle : 9,
                                                     is_large ? most : middle);
@@ -218,7 +217,7 @@ class Worker {
     ++shared_.block_count;
   }
 
-  // One of them, whichever.
+  // Any live block.
   void check_and_free() {
     std::swap(blocks_[random_() % blocks_.size()], blocks_.back());
     const Block block = blocks_.back();
@@ -249,7 +248,7 @@ class Worker {
   size_t live_bytes_ = 0;
 };
 
-// --- all of them ---------------------------------------------------------------------------------
+// --- all streams ---------------------------------------------------------------------------------
 
 void run_workers(Shared& shared, Checker& checker) {
   std::vector<std::thread> threads;
@@ -314,8 +313,8 @@ int main(int argument_count, char** arguments) {
   for (int i = 1; i < argument_count; ++i) {
     const bool has_value = i + 1 < argument_count;
     if (std::strcmp(arguments[i], "--short") == 0) {
-      options.most_steps = 3 * kPhase;
-      options.most_bytes = 2 * kMiB;
+      options.max_steps = 3 * kPhase;
+      options.max_bytes = 2 * kMiB;
       options.live_bytes = 8 * kMiB;
     } else if (std::strcmp(arguments[i], "--seconds") == 0 && has_value) {
       options.seconds = std::atof(arguments[++i]);

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small model on the GPU, the same from the same seed whatever the allocator, and prints
-what it did as JSON: its losses, steps a second, and how much memory was held at most.
+"""Trains a small model on the GPU, deterministically for a seed and any allocator, and prints
+JSON: losses, steps per second, and peak memory.
 
   benchmarks/gpu/train.py WORKLOAD --way WAY
   WORKLOAD             transformer (varying lengths), convolution (varying resolution), or experts
                        (on several streams)
   --way native         PyTorch's allocator with its defaults
-  --way expandable     the same with expandable_segments:True
+  --way expandable     PyTorch's allocator with expandable_segments:True
   --way ashlar         ashlar.torch.enable()
-  --steps N            so many steps; or
-  --seconds S          as many as that takes, for others to repeat
-  --record FILE        PyTorch's history of all of it, for `ashlar replay`; not with --way ashlar
+  --steps N            the number of steps; or
+  --seconds S          as many steps as fit, for other runs to repeat
+  --record FILE        PyTorch's memory history, for `ashlar replay`; not with --way ashlar
 
-Each run is a process of its own, since an allocator is chosen before the first tensor. The first
+Each run is a separate process, because an allocator is chosen before the first tensor. The first
 steps are not timed. Needs PyTorch; for --way ashlar, libashlar_torch.so (ASHLAR_TORCH_LIBRARY)."""
 
 import argparse
@@ -27,14 +27,14 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 WARM_UP = 10  # steps
 WAYS = ("native", "expandable", "ashlar")
-MOST_ENTRIES = 8_000_000  # of a history
+MAX_ENTRIES = 8_000_000  # of the history
 
 
 def choose_allocator(way):
-    """Before PyTorch is imported: it reads its variables then. Gives the statistics' function."""
+    """Sets the environment before PyTorch is imported. Returns the function for statistics."""
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"):
         os.environ.pop(name, None)
-    # Otherwise matrix products may differ from run to run.
+    # Makes matrix products deterministic.
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     if way == "expandable":
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
@@ -51,13 +51,13 @@ def choose_allocator(way):
 
 
 def transformer(torch):
-    """A decoder; every batch has another length."""
+    """A decoder with varying sequence lengths."""
     nn = torch.nn
     width, heads, layers, words, batch = 768, 12, 6, 8192, 8
     draw = random.Random(1)
 
     class Layer(nn.Module):
-        """Attention written out: its fused forms are not the same from run to run."""
+        """Unfused attention, because the fused kernels are not deterministic."""
 
         def __init__(self):
             super().__init__()
@@ -100,7 +100,7 @@ def transformer(torch):
 
 
 def convolution(torch):
-    """A residual net; every batch has another resolution."""
+    """A residual network with varying resolution."""
     nn = torch.nn
     draw = random.Random(2)
     batch = 32
@@ -138,7 +138,7 @@ def convolution(torch):
 
 
 def experts(torch):
-    """A mixture of experts, each on one of four streams; how many tokens it gets varies."""
+    """A mixture of experts on four streams, with varying numbers of tokens."""
     nn = torch.nn
     width, count, layers = 1024, 8, 3
     draw = random.Random(3)
@@ -193,12 +193,12 @@ WORKLOADS = {"transformer": transformer, "convolution": convolution, "experts": 
 
 
 def run(asked):
-    """What is printed."""
+    """Runs the workload and returns the JSON object."""
     memory_stats = choose_allocator(asked.way)
     import torch
     import torch.utils.deterministic
     if asked.record:
-        torch.cuda.memory._record_memory_history(context=None, max_entries=MOST_ENTRIES)
+        torch.cuda.memory._record_memory_history(context=None, max_entries=MAX_ENTRIES)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
@@ -212,7 +212,7 @@ def run(asked):
         losses.append(step())
         timed = len(losses) - WARM_UP
         if timed % 5 == 0:
-            torch.cuda.synchronize()  # or the host would be far ahead of the clock
+            torch.cuda.synchronize()  # keeps the host from running ahead of the clock
             if not asked.steps and time.perf_counter() - begin > asked.seconds:
                 break
         if asked.steps and len(losses) >= asked.steps:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time, injected: whoever needs to know or to wait for time is given a `Clock`.
+// An injectable clock: code that measures or waits for time takes a `Clock`, so that tests control
+// it.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,7 @@
 
 namespace ashlar {
 
-// Thread safe. Time never goes backwards; its origin is arbitrary.
+// Monotonic, with an arbitrary origin. Thread safe.
 class ASHLAR_EXPORT Clock {
  public:
   virtual ~Clock() = default;
@@ -18,14 +19,14 @@ class ASHLAR_EXPORT Clock {
   virtual void sleep_ns(int64_t duration_ns) = 0;
 };
 
-// The machine's monotonic clock; sleeping really sleeps.
+// The host's monotonic clock.
 class ASHLAR_EXPORT SteadyClock final : public Clock {
  public:
   int64_t now_ns() override;
   void sleep_ns(int64_t duration_ns) override;
 };
 
-// Stands still until somebody sleeps on it or advances it: a test's clock.
+// For tests: advances only through sleep_ns and advance_ns.
 class ASHLAR_EXPORT ManualClock final : public Clock {
  public:
   int64_t now_ns() override { return now_ns_.load(); }

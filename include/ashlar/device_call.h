@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A name for every function of the device contract: for counting calls, charging their modelled
-// cost, and making them fail on purpose.
+// Enumerates the functions of `Device`, for call counts, modelled cost and fault injection.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 
 namespace ashlar {
 
-// In the order of `Device`. Each enumerator is the function's name; name() gives it as text.
+// In the order of `Device`. name() returns the name of the function.
 enum class DeviceCall {
   kMemoryStats,
   kProcesses,
@@ -71,7 +70,7 @@ enum class DeviceCall {
   kExchangeCaptureMode,
   kLaunchGraph,
   kDestroyGraph,
-  kLaunch,  // device work proper; not in the contract, since every vendor launches its own way
+  kLaunch,  // kernel launches; not part of `Device`, because they are vendor-specific
 };
 
 inline constexpr size_t kDeviceCallCount = static_cast<size_t>(DeviceCall::kLaunch) + 1;

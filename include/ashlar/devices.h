@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way to a vendor's devices, for programs that make their own allocators: the driver is looked
-// for when asked, so that one binary runs on machines with and without it.
+// Opens the devices of a vendor's driver. The driver is loaded at run time, so that one binary runs
+// on machines with and without it.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,23 @@
 
 namespace ashlar {
 
-// The devices that one back end found, and whatever they need to live.
+// The devices of one back end. Owns them and the driver state they need.
 class ASHLAR_EXPORT DeviceSet {
  public:
   virtual ~DeviceSet() = default;
   virtual size_t device_count() const = 0;
   // REQUIRES: index below device_count().
   virtual Device& device(DeviceIndex index) = 0;
-  // The back end behind the device: its own, unless it goes by another's name. REQUIRES: as above.
+  // The back end that drives the device: "cuda" or "hip". Differs from DeviceProperties::backend
+  // for AMD devices that are presented as cuda. REQUIRES: as above.
   virtual std::string_view driver(DeviceIndex index) const = 0;
 };
 
 struct DriverOptions {
-  // The driver's library instead of the system's: a name that the loader finds, or a path. Empty:
-  // the vendor's own name for it.
+  // Name or path of the driver library. Empty: the vendor's default name.
   std::string library{};
-  // The same for the vendor's monitor, which knows the processes that use a device. Without it,
-  // Device::processes is unsupported.
+  // Name or path of the vendor's monitoring library (NVML), which lists the processes on a device.
+  // Device::processes is unsupported without it.
   std::string monitor_library{};
 };
 
@@ -63,7 +63,7 @@ inline std::unique_ptr<DeviceSet> open_accelerators(const AcceleratorOptions& op
   return try_open_accelerators(options).value();
 }
 
-// The number in "cuda:1", or in "hip:1", which is accepted and never written; "cuda" alone is 0.
+// Parses "cuda:1" or its synonym "hip:1" and returns the index; "cuda" is index 0.
 // kInvalidArgument: anything else.
 ASHLAR_EXPORT Result<DeviceIndex> try_parse_accelerator(std::string_view name);
 inline DeviceIndex parse_accelerator(std::string_view name) {

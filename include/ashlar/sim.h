@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulated machine: any number of accelerators of any capacity, with real memory and real
-// asynchrony, and no GPU. What `Device` promises, a simulated device does; this header adds what
-// only a simulation can offer: kernels written as host functions, a look behind the curtain,
-// faults on demand, holding a stream, a seed for the order of things, and a modelled clock.
+// A simulated machine with any number of accelerators of any capacity, which needs no GPU. Its
+// devices implement `Device` with real memory and asynchronous streams. This header adds what only
+// a simulation offers: kernels written as host functions, host access to device memory, fault
+// injection, paused streams, deterministic scheduling from a seed, and modelled cost.
 //
-// Thread safe, like the devices themselves. The machine outlives every use of its devices. A child
-// made by fork must not use its parent's machine; the end of its copy does nothing.
+// Thread safe, like the devices. The machine must outlive all uses of its devices. A forked child
+// must not use its parent's machine; destroying its copy does nothing.
 #pragma once
 
 #include <array>
@@ -27,39 +27,40 @@
 
 namespace ashlar::sim {
 
-// kMemory: device memory holds bytes. kBookkeeping: addresses are invented and hold nothing, so
-// that millions of allocations cost no mapping; copies and kernels are accepted and move nothing.
+// kMemory: device memory holds data. kBookkeeping: addresses are synthetic and hold no data, so
+// that millions of allocations need no host mappings; copies and kernels succeed without effect.
 enum class Backing { kMemory, kBookkeeping };
 
-inline constexpr size_t kMostDevices = 64;
-inline constexpr size_t kMostCapacityBytes = size_t{1} << 46;
+inline constexpr size_t kMaxDeviceCount = 64;
+inline constexpr size_t kMaxCapacityBytes = size_t{1} << 46;
 
 struct Options {
-  size_t device_count = 2;                     // 1 .. kMostDevices
-  size_t capacity_bytes = size_t{141} << 30;   // of each device; up to kMostCapacityBytes
+  size_t device_count = 2;                     // 1 .. kMaxDeviceCount
+  size_t capacity_bytes = size_t{141} << 30;   // of each device; up to kMaxCapacityBytes
   size_t granularity_bytes = size_t{2} << 20;  // a power of two, from 64 KiB
   Backing backing = Backing::kMemory;
-  // Set: nothing runs by itself. Work advances inside device calls, on the calling thread, in an
-  // order that follows from the seed, on a clock that advances only by modelled work. For programs
-  // that call the machine from one thread at a time.
+  // If set, execution is deterministic: work runs only inside device calls, on the calling thread,
+  // in an order determined by the seed, and the clock advances only by modelled work. REQUIRES: the
+  // program calls the machine from one thread at a time.
   std::optional<uint64_t> seed{};
-  // Times events and injected latency. Null: the machine's own (steady, or manual with a seed).
-  // It outlives the machine.
+  // Measures events and injected delays. Null: a SteadyClock, or a ManualClock with a seed. Must
+  // outlive the machine.
   Clock* clock = nullptr;
-  // Mappings alive at once. 0: what the host allows (vm.max_map_count), less a reserve.
+  // Limit on simultaneous mappings. 0: derived from the host's vm.max_map_count.
   size_t max_mappings = 0;
-  // What export, import and sharing wait at most for another process.
+  // How long exports, imports and sharing wait for another process.
   std::chrono::milliseconds ipc_timeout{5000};
 };
 
 class Machine;
 
-// Device memory made visible to host code, for as long as this lives: for kernels, and for tests
-// that need to look. It stays valid until the memory is unmapped or freed.
+// Gives host code access to device memory: kernels, and tests that inspect memory. Pointers stay
+// valid until the memory is unmapped or freed.
 class ASHLAR_EXPORT DeviceMemory {
  public:
-  // `count` values from `at`, for reading if T is const. kInvalidArgument: some part of them is not
-  // accessible so to the device. kUnsupported: in bookkeeping there are no bytes to see.
+  // The `count` values at `at`; read-only if T is const. kInvalidArgument: the address is
+  // misaligned, or the device has no such access to part of the range. kUnsupported:
+  // Backing::kBookkeeping.
   template <typename T>
   std::span<T> view(DeviceAddress at, size_t count) const {
     return try_view<T>(at, count).value();
@@ -84,35 +85,34 @@ class ASHLAR_EXPORT DeviceMemory {
   DeviceIndex accessor_;
 };
 
-// Device work. Runs when its stream gets there; a failure, or an exception, makes the device lost,
-// as an illegal access does on hardware. It must not call a device.
+// Device work. Runs in stream order. If it fails or throws, the device is lost, as after an illegal
+// access on hardware. Must not call a device.
 using Kernel = std::function<Status(const DeviceMemory& memory)>;
 
-// What happens to the calls a rule picks.
 enum class FaultAction {
-  kFail,        // the call returns `status` and does nothing
-  kDelay,       // it takes `delay` longer
-  kHang,        // it does not go on until release_hangs
-  kLoseDevice,  // it returns kDeviceLost, and so does every later call on that device
+  kFail,        // the call returns `status` and has no effect
+  kDelay,       // the call takes `delay` longer
+  kHang,        // the call blocks until release_hung_calls
+  kLoseDevice,  // this and every later call on the device return kDeviceLost
 };
 
-// Picks calls: the `nth` of its kind (1 is the next one), and the `count - 1` after it; each of
-// those with `probability`, drawn from the machine's seed.
+// Selects calls to fail: the `nth` matching call from now on (1 is the next) and the `count - 1`
+// after it, each with `probability`, drawn from the machine's seed.
 struct FaultRule {
   std::optional<DeviceCall> call{};     // empty: every call
-  std::optional<DeviceIndex> device{};  // empty: on every device
+  std::optional<DeviceIndex> device{};  // empty: every device
   uint64_t nth = 1;
-  uint64_t count = 1;  // kForever: all from the nth on
+  uint64_t count = 1;  // kForever: all calls from the nth on
   double probability = 1.0;
   FaultAction action = FaultAction::kFail;
-  Status status{};                    // for kFail; ok stands for a kDeviceFault
+  Status status{};                    // for kFail; ok: a generic kDeviceFault
   std::chrono::nanoseconds delay{0};  // for kDelay
 
   static constexpr uint64_t kForever = UINT64_MAX;
 };
 
-// What the driver calls of one device that succeeded have come to, at the prices of the cost model:
-// one H200 under driver 580, as docs/design/cost_model.md lists them.
+// The successful driver calls of one device and their modelled cost on an H200 with driver 580. See
+// docs/internals/cost_model.md.
 struct CallCosts {
   std::array<uint64_t, kDeviceCallCount> count{};
   std::array<int64_t, kDeviceCallCount> modelled_ns{};
@@ -145,32 +145,33 @@ class ASHLAR_EXPORT Machine {
   // Memory as that device sees it, for a test that looks from outside of any kernel.
   DeviceMemory memory(DeviceIndex accessor);
 
-  // In bookkeeping: the device's next allocation or reservation lies here, if that is free; for
-  // replays, where addresses decide between equal blocks. Calls are queued.
-  void place_next(DeviceIndex device, DeviceAddress at);
-  // In bookkeeping: where the device's other plain allocations lie, if that is free; empty: the
-  // driver's rule says. The function must not call the machine.
-  void place_by(DeviceIndex device, std::function<DeviceAddress(size_t bytes)> choose);
+  // With Backing::kBookkeeping: sets the address of the device's next allocation or reservation, if
+  // it is free. Several calls queue up. Replays use this, because addresses decide between equal
+  // blocks.
+  void set_next_address(DeviceIndex device, DeviceAddress at);
+  // With Backing::kBookkeeping: sets a function that chooses the addresses of the device's other
+  // allocations. Empty: a model of the CUDA driver chooses. The function must not call the machine.
+  void set_address_policy(DeviceIndex device, std::function<DeviceAddress(size_t bytes)> choose);
 
   // --- the order of things --------------------------------------------------------------------
 
-  // Starts nothing more in this stream until resumed; what is running finishes. With a seed, a
-  // call that waits for a held stream returns kDeviceFault instead of waiting for ever.
-  Status hold(DeviceIndex device, StreamId stream);
-  // With a seed: the same, but a call that has to wait lets it go, with all others held so: time
-  // passes while one waits.
-  Status hold_until_waited(DeviceIndex device, StreamId stream);
-  Status resume(DeviceIndex device, StreamId stream);
-  // With a seed: runs one piece of work that is ready, if any. Says whether there was one.
+  // Starts no more work in the stream until resume_stream; running work finishes. With a seed, a
+  // call that waits for a paused stream returns kDeviceFault instead of blocking for ever.
+  Status pause_stream(DeviceIndex device, StreamId stream);
+  // With a seed: pauses the stream until a call has to wait for work, which then resumes all
+  // streams that were paused with this function.
+  Status pause_stream_until_waited(DeviceIndex device, StreamId stream);
+  Status resume_stream(DeviceIndex device, StreamId stream);
+  // With a seed: runs one ready piece of work. Returns false if there is none.
   bool step();
 
   // --- faults ---------------------------------------------------------------------------------
 
   void inject(FaultRule rule);
   void clear_faults();
-  void release_hangs();
-  size_t hanging_count() const;
-  // Makes the device lost, or well again (as a restarted process would find it).
+  void release_hung_calls();
+  size_t hung_call_count() const;
+  // Marks the device lost, or usable again as in a restarted process.
   void lose(DeviceIndex device, Status reason);
   void revive(DeviceIndex device);
 
@@ -179,20 +180,20 @@ class ASHLAR_EXPORT Machine {
   CallCosts costs(DeviceIndex device) const;
   void reset_costs(DeviceIndex device);
 
-  // The machine's parts; defined in src/device/sim.
-  struct Parts;
-  Parts& parts() { return *parts_; }
+  // For Ashlar's own code and tests; defined in src/device/sim/machine_impl.h.
+  struct Impl;
+  Impl& impl() { return *impl_; }
 
  private:
-  explicit Machine(std::unique_ptr<Parts> parts);
+  explicit Machine(std::unique_ptr<Impl> impl);
   friend class DeviceMemory;
 
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Impl> impl_;
 };
 
-// Asks that a host access to simulated device memory be explained on standard error before the
-// process ends by SIGSEGV as it would have anyway. Off unless asked for; the handler that was
-// installed before gets the signal next. Once per process; asking again does nothing.
+// Installs a SIGSEGV handler that explains host accesses to simulated device memory on standard
+// error, then passes the signal to the handler that was installed before. Once per process; later
+// calls do nothing.
 ASHLAR_EXPORT void explain_host_access();
 
 }  // namespace ashlar::sim

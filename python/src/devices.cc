@@ -80,6 +80,7 @@ py::dict properties_of(const DeviceUse& use) {
   all["granularity_bytes"] = found.granularity_bytes;
   all["has_virtual_memory"] = found.has_virtual_memory;
   all["can_alias"] = found.can_alias;
+  all["alias_probe"] = found.alias_probe;
   all["has_stream_pool"] = found.has_stream_pool;
   all["has_capture"] = found.has_capture;
   all["greatest_priority"] = found.greatest_priority;
@@ -178,8 +179,8 @@ void set_held(const MachineUser& user, const StreamUser& stream, bool is_held) {
   }
   const DeviceIndex device = stream.own->device().index();
   without_gil([&] {
-    unwrap(is_held ? machine.hold(device, stream.own->id())
-                   : machine.resume(device, stream.own->id()));
+    unwrap(is_held ? machine.pause_stream(device, stream.own->id())
+                   : machine.resume_stream(device, stream.own->id()));
   });
 }
 

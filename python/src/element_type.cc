@@ -43,7 +43,7 @@ const ElementType* find_type(std::string_view name) {
 [[noreturn]] void refuse(const py::object& dtype, const char* why) {
   std::string names;
   for (const ElementType& each : kElementTypes) names += text(names.empty() ? "" : ", ", each.name);
-  throw_failure(Status::invalid_argument(
+  throw_status(Status::invalid_argument(
       text("dtype: ", repr_of(dtype), why, " (expected one of ", names, ")")));
 }
 

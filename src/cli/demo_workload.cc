@@ -211,7 +211,7 @@ Status Workload::open_streams() {
     Result<EventId> event = device(lane).create_event();
     if (!event.ok()) return event.status();
     done_[static_cast<size_t>(lane)] = *event;
-    if (Status held = machine_->hold(device_of(lane), *stream); !held.ok()) return held;
+    if (Status held = machine_->pause_stream(device_of(lane), *stream); !held.ok()) return held;
   }
   return Status();
 }
@@ -321,7 +321,7 @@ Status Workload::let_it_run() {
   check("queueing waited for nothing: no piece had finished when the last was queued",
         log_.all().empty());
   for (Lane lane : kLanes) {
-    Status resumed = machine_->resume(device_of(lane), stream(lane));
+    Status resumed = machine_->resume_stream(device_of(lane), stream(lane));
     if (!resumed.ok()) return resumed;
   }
   if (Status status = second().synchronize_device(); !status.ok()) return status;

@@ -99,6 +99,7 @@ Json device_as_json(Device& device) {
       {"has_virtual_memory", properties.has_virtual_memory},
       {"granularity_bytes", properties.granularity_bytes},
       {"can_alias", properties.can_alias},
+      {"alias_probe", properties.alias_probe},
       {"max_mappings", properties.max_mappings},
       {"can_export_fd", properties.can_export_fd},
       {"can_export_fabric", properties.can_export_fabric},
@@ -160,13 +161,15 @@ std::string virtual_memory_text(const DeviceProperties& properties) {
     return "none: addresses and memory come together, and engine paged uses whole segments";
   }
   std::vector<std::string> parts = {"extents of " + format_bytes(properties.granularity_bytes)};
-  parts.push_back(properties.can_alias
-                      ? "one extent at several addresses"
-                      : "one extent at one address, so that engine paged uses whole segments");
   if (properties.max_mappings > 0) {
     parts.push_back(fmt::format("{} mappings at most", group_digits(properties.max_mappings)));
   }
   return join_or(parts, "");
+}
+
+std::string aliases_text(const DeviceProperties& properties) {
+  if (properties.can_alias) return properties.alias_probe;
+  return properties.alias_probe + "; engine paged uses whole segments";
 }
 
 std::string sharing_text(const DeviceProperties& properties) {
@@ -180,6 +183,7 @@ std::string sharing_text(const DeviceProperties& properties) {
 std::string capabilities_as_text(const DeviceProperties& properties) {
   Table table({{}, {}});
   table.add({"virtual memory", virtual_memory_text(properties)});
+  table.add({"aliases", aliases_text(properties)});
   table.add({"plain memory", fmt::format("addresses are multiples of {}",
                                          format_bytes(properties.allocation_alignment_bytes))});
   table.add({"between processes", sharing_text(properties)});

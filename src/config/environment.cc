@@ -387,7 +387,7 @@ Result<AllocatorOptions> options_by_switches(const Environment& environment) {
 Status parse_devices(const EnvironmentVariable& row, std::string_view value,
                      sim::Options& options) {
   const std::optional<uint64_t> count = parse_whole_number(value);
-  if (!count || *count < 1 || *count > sim::kMostDevices) {
+  if (!count || *count < 1 || *count > sim::kMaxDeviceCount) {
     return wrong_value(row, value, "is not a number of devices", row.expected);
   }
   options.device_count = *count;
@@ -399,9 +399,9 @@ Status parse_capacity(const EnvironmentVariable& row, std::string_view value,
   const Result<size_t> bytes = parse_bytes(value);
   if (!bytes.ok()) return wrong_value(row, value, "is not a size", row.expected);
   const size_t min_bytes = options.granularity_bytes;
-  if (*bytes < min_bytes || *bytes > sim::kMostCapacityBytes) {
+  if (*bytes < min_bytes || *bytes > sim::kMaxCapacityBytes) {
     const std::string range =
-        text(format_bytes(min_bytes), " to ", format_bytes(sim::kMostCapacityBytes));
+        text(format_bytes(min_bytes), " to ", format_bytes(sim::kMaxCapacityBytes));
     return wrong_value(row, value, *bytes < min_bytes ? "is too small" : "is too large", range);
   }
   options.capacity_bytes = *bytes;

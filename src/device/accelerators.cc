@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices of several vendors in one row, under the name that programs know.
+// The devices of all vendors in one set, named cuda.
 #include <array>
 #include <charconv>
 #include <vector>
@@ -15,7 +15,7 @@ namespace {
 
 using Sets = std::vector<std::unique_ptr<DeviceSet>>;
 
-// What the devices are called, whoever made them; the others are accepted for it.
+// All devices are named like this. The other spellings are accepted as input.
 constexpr std::string_view kPublicName = "cuda";
 constexpr std::string_view kSpellings[] = {kPublicName, "hip"};
 
@@ -43,8 +43,8 @@ class Accelerators final : public DeviceSet {
     ASHLAR_CHECK(index.value() < devices_.size());
     size_t first = 0;
     for (const auto& set : sets_) {
-      const size_t behind = index.value() - first;
-      if (behind < set->device_count()) return set->driver(DeviceIndex(behind));
+      const size_t offset = index.value() - first;
+      if (offset < set->device_count()) return set->driver(DeviceIndex(offset));
       first += set->device_count();
     }
     return kPublicName;
@@ -52,7 +52,7 @@ class Accelerators final : public DeviceSet {
 
  private:
   Sets sets_;
-  std::vector<std::unique_ptr<PresentedDevice>> devices_;  // in front of those in sets_
+  std::vector<std::unique_ptr<PresentedDevice>> devices_;  // wrap the devices of sets_
 };
 
 }  // namespace
@@ -75,7 +75,7 @@ Result<std::unique_ptr<DeviceSet>> try_open_accelerators(const AcceleratorOption
 
 Result<DeviceIndex> try_parse_accelerator(std::string_view name) {
   const auto refuse = [&] {
-    return Status::invalid_argument(text("\"", name, "\" names no accelerator (expected ",
+    return Status::invalid_argument(text("\"", name, "\" is not an accelerator (expected ",
                                          kPublicName, " or ", kPublicName, ":0, ", kPublicName,
                                          ":1, …)"));
   };

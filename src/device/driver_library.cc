@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dlopen(3) and its reasons.
+// Wraps dlopen(3).
 #include "device/driver_library.h"
 
 #include <dlfcn.h>
@@ -10,26 +10,26 @@
 namespace ashlar {
 namespace {
 
-// A file that is not there is the usual case, and says nothing; one that is there and does not
-// load (a missing dependency, the wrong architecture) is what the user wants to hear about.
-bool says_only_missing(std::string_view reason, std::string_view name) {
+// A missing file is the usual case. A file that exists but does not load (a missing dependency, the
+// wrong architecture) has the more useful message.
+bool is_missing_file(std::string_view reason, std::string_view name) {
   return reason.starts_with(name) && reason.ends_with("No such file or directory");
 }
 
 }  // namespace
 
 Result<DriverLibrary> DriverLibrary::open(std::span<const char* const> names) {
-  std::string telling_reason;
+  std::string load_reason;
   std::string missing_reason;
   for (const char* name : names) {
     void* handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (handle != nullptr) return DriverLibrary(handle, name);
     const char* error = dlerror();
     const std::string reason = error != nullptr ? error : std::string(name) + ": not loaded";
-    std::string& kept = says_only_missing(reason, name) ? missing_reason : telling_reason;
+    std::string& kept = is_missing_file(reason, name) ? missing_reason : load_reason;
     if (kept.empty()) kept = reason;
   }
-  return Status::unsupported(telling_reason.empty() ? missing_reason : telling_reason);
+  return Status::unsupported(load_reason.empty() ? missing_reason : load_reason);
 }
 
 DriverLibrary::~DriverLibrary() {

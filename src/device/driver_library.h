@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A vendor's driver, found at run time: one binary runs on machines with and without it.
-// Who opens one: the vendors' back ends, and their tools for monitoring.
+// Loads a vendor's driver or monitoring library at run time, so that one binary runs on machines
+// with and without it.
 #pragma once
 
 #include <span>
@@ -13,12 +13,12 @@
 
 namespace ashlar {
 
-// A loaded shared object. It stays loaded when its owner ends: a driver has threads and an end of
-// its own, and other libraries of the process may use it.
+// A loaded shared object. It is never unloaded: a driver has its own threads and exit handlers, and
+// other libraries of the process may use it.
 class DriverLibrary {
  public:
-  // Loads the first of `names` (such as "libcuda.so.1", at least one) that the system's loader can.
-  // kUnsupported: none could be loaded; the message is the loader's own reason.
+  // Loads the first of `names` (at least one, such as "libcuda.so.1") that can be loaded.
+  // kUnsupported: none could be loaded; the message is the dynamic loader's.
   static Result<DriverLibrary> open(std::span<const char* const> names);
 
   DriverLibrary(DriverLibrary&& other) noexcept
@@ -30,9 +30,9 @@ class DriverLibrary {
   }
   ~DriverLibrary();
 
-  // Which of the names it was.
+  // The name it was loaded by.
   std::string_view name() const { return name_; }
-  // Null when there is no such function.
+  // Null if there is no such function.
   void* find(const char* function) const;
 
  private:

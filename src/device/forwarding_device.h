@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device that hands every call on to another: the beginning of one that differs from it in a few
-// functions, and overrides those (presented_device.h). A function that is added to `Device` and
-// forgotten here does not compile. Thread safe, as the device is.
+// Forwards every call to another device. Base class of devices that override a few functions, such
+// as presented_device.h. A new pure virtual function of `Device` that is missing here does not
+// compile. Thread safe, like the device.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,12 @@ namespace ashlar {
 
 class ForwardingDevice : public Device {
  public:
-  // `device` outlives this one. Does not call it: a device is taken into use by its first call.
+  // `device` outlives this object. Does not call it, because the first call initializes a device.
   explicit ForwardingDevice(Device& device) : device_(device) {}
 
   const DeviceProperties& properties() const override { return device_.properties(); }
   Result<MemoryStats> memory_stats() override { return device_.memory_stats(); }
-  Result<std::vector<ProcessUse>> processes() override { return device_.processes(); }
+  Result<std::vector<ProcessMemoryUsage>> processes() override { return device_.processes(); }
   Status last_error() override { return device_.last_error(); }
   Status take_last_error() override { return device_.take_last_error(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each thread keeps the failures it has seen, by device.
+// Thread-local failures by device.
 #include "device/last_error.h"
 
 #include <atomic>

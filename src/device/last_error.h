@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last failure per thread and device, for back ends that keep Device::last_error's promise
-// themselves. One object per device; any thread.
+// The last error per thread and device, for back ends that implement Device::last_error. One object
+// per device. Thread safe.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@ class LastError {
  public:
   LastError();
 
-  // Remembers a failure for the calling thread; an ok status changes nothing.
+  // Records a failure for the calling thread. Ignores ok.
   void note(const Status& status);
   Status peek() const;
   Status take();
 
  private:
-  uint64_t serial_;  // never used again in this process, so that no stale entry can be mistaken
+  uint64_t
+      serial_;  // unique in the process, so that stale entries of destroyed devices do not match
 };
 
-// The calling thread's last failures on all devices, as they were. For whoever tries what may fail
-// and has another way: a failure that was got over is nobody's to find later, and does not hide
-// what was noted before it.
+// Saves the calling thread's last errors on all devices. Code that tries a call and has a fallback
+// restores them afterwards, so that the handled failure neither surfaces later nor hides an earlier
+// one.
 class FailuresBefore {
  public:
   FailuresBefore();
-  // REQUIRES: on the thread that made it.
+  // REQUIRES: called on the constructing thread.
   void restore() const;
 
  private:

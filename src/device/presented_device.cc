@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The few functions that numbers of devices go through.
+// The functions that take or return device indices.
 #include "device/presented_device.h"
 
 #include "base/text.h"
@@ -16,8 +16,8 @@ const DeviceProperties& PresentedDevice::properties() const {
   return properties_;
 }
 
-// What is refused here takes the device's older failure away (own_number), so that one which the
-// device has is the later of the two.
+// A call rejected here clears the device's earlier error (own_index_of). Therefore, if the device
+// has an error, it is the later one.
 Status PresentedDevice::last_error() {
   const Status failed = device().last_error();
   return failed.ok() ? last_error_.peek() : failed;
@@ -29,13 +29,13 @@ Status PresentedDevice::take_last_error() {
   return failed.ok() ? refused : failed;
 }
 
-bool PresentedDevice::is_of_own_set(DeviceIndex peer) const {
+bool PresentedDevice::is_in_own_set(DeviceIndex peer) const {
   const uint64_t first = presentation_.first.value();
   return peer.value() >= first && peer.value() - first < presentation_.set_count;
 }
 
-Result<DeviceIndex> PresentedDevice::own_number(DeviceIndex peer) {
-  if (is_of_own_set(peer)) return DeviceIndex(peer.value() - presentation_.first.value());
+Result<DeviceIndex> PresentedDevice::own_index_of(DeviceIndex peer) {
+  if (is_in_own_set(peer)) return DeviceIndex(peer.value() - presentation_.first.value());
   const Status refused =
       peer.value() < presentation_.all_count
           ? Status::unsupported(text("device ", peer, " is another vendor's"))
@@ -55,31 +55,31 @@ Result<AddressDescription> PresentedDevice::describe(DeviceAddress address) {
 }
 
 Status PresentedDevice::set_access(AddressRange range, DeviceIndex accessor, Access access) {
-  const Result<DeviceIndex> own = own_number(accessor);
+  const Result<DeviceIndex> own = own_index_of(accessor);
   return own.ok() ? device().set_access(range, *own, access) : own.status();
 }
 
-// Nobody reaches another vendor's device, and asking is no mistake.
+// Devices of other vendors are valid arguments, but never accessible.
 Result<bool> PresentedDevice::can_access_peer(DeviceIndex peer) {
-  if (peer.value() < presentation_.all_count && !is_of_own_set(peer)) return false;
-  const Result<DeviceIndex> own = own_number(peer);
+  if (peer.value() < presentation_.all_count && !is_in_own_set(peer)) return false;
+  const Result<DeviceIndex> own = own_index_of(peer);
   if (!own.ok()) return own.status();
   return device().can_access_peer(*own);
 }
 
 Status PresentedDevice::enable_peer_access(DeviceIndex peer) {
-  const Result<DeviceIndex> own = own_number(peer);
+  const Result<DeviceIndex> own = own_index_of(peer);
   return own.ok() ? device().enable_peer_access(*own) : own.status();
 }
 
 Status PresentedDevice::disable_peer_access(DeviceIndex peer) {
-  const Result<DeviceIndex> own = own_number(peer);
+  const Result<DeviceIndex> own = own_index_of(peer);
   return own.ok() ? device().disable_peer_access(*own) : own.status();
 }
 
 Status PresentedDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from,
                                      size_t bytes, StreamId stream) {
-  const Result<DeviceIndex> own = own_number(peer);
+  const Result<DeviceIndex> own = own_index_of(peer);
   return own.ok() ? device().copy_to_peer(*own, to, from, bytes, stream) : own.status();
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device under another name and number: what a program sees when devices of several vendors stand
-// in one row (accelerators.cc). Everything is the device's own but its identity, and the numbers of
-// devices that go in and come out: functions that have none are handed on. Thread safe, as the
-// device is.
+// A device with another back end name and index, for sets that combine several vendors
+// (accelerators.cc). Translates the identity and all device indices; forwards everything else.
+// Thread safe, like the device.
 #pragma once
 
 #include <mutex>
@@ -15,17 +14,17 @@
 
 namespace ashlar {
 
-// How a device is presented. Its set's devices have consecutive numbers from `first` on.
+// The presented identity. The devices of a set have consecutive indices from `first`.
 struct Presentation {
   std::string_view backend;  // a literal
-  DeviceIndex first;         // of the device's own set
+  DeviceIndex first;         // the presented index of the set's first device
   size_t set_count = 0;      // devices in that set
   size_t all_count = 0;      // devices in all sets
 };
 
 class PresentedDevice final : public ForwardingDevice {
  public:
-  // `device` outlives this one. Does not call it: a device is taken into use by its first call.
+  // `device` outlives this object. Does not call it, because the first call initializes a device.
   PresentedDevice(Device& device, DeviceIndex own_index, const Presentation& presentation)
       : ForwardingDevice(device), own_index_(own_index), presentation_(presentation) {}
 
@@ -41,16 +40,16 @@ class PresentedDevice final : public ForwardingDevice {
                       StreamId stream) override;
 
  private:
-  bool is_of_own_set(DeviceIndex peer) const;
-  // The peer as the device's own set numbers it. kUnsupported: it is another vendor's.
-  // kInvalidArgument: there is no such device.
-  Result<DeviceIndex> own_number(DeviceIndex peer);
+  bool is_in_own_set(DeviceIndex peer) const;
+  // The index of the peer in its own set. kUnsupported: another vendor's device.
+  // kInvalidArgument: no such device.
+  Result<DeviceIndex> own_index_of(DeviceIndex peer);
 
   const DeviceIndex own_index_;
   const Presentation presentation_;
-  LastError last_error_;  // of what is refused here
+  LastError last_error_;  // of calls rejected by this class
   mutable std::once_flag described_;
-  mutable DeviceProperties properties_;  // set once, at the first question
+  mutable DeviceProperties properties_;  // set on first use
 };
 
 }  // namespace ashlar

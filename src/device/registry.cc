@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of back ends. A new back end is one row: its name, and the function that opens it or
-// says why it cannot be used here.
+// The table of back ends. A new back end adds one row: its name and the function that opens it.
 #include "device/registry.h"
 
 #include <array>
@@ -32,7 +31,7 @@ Result<Registry> Registry::create(const BackendOptions& options) {
   std::vector<Backend> backends;
   for (const BackendRow& row : kBackends) {
     OpenedDevices opened = row.open(options);
-    // Options that make no sense are the caller's to mend; anything else is a reason to tell.
+    // Invalid options are the caller's error; any other failure makes the back end unavailable.
     if (opened.status().is(StatusKind::kInvalidArgument)) return opened.status();
     backends.emplace_back(row.name, std::move(opened));
   }

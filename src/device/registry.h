@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way to a device: the back ends of this build, whether each can be used here and why not, and
-// the devices behind them. One row of the table in registry.cc per back end; the simulated one
-// is always there, unless the system refuses it memory.
+// The back ends of this build, whether each is available on this machine, and their devices. The
+// simulated back end is always available unless the system cannot provide its memory.
 //
-// Constant after construction, so any thread may ask. Options are an argument: the text and the
-// environment they come from are read in config/, by whoever makes the registry.
+// Constant after construction, so any thread may use it. config/ reads the options from text and
+// environment variables.
 #pragma once
 
 #include <memory>
@@ -26,36 +25,36 @@ struct BackendOptions {
   DriverOptions hip{};
 };
 
-// A back end as this machine sees it. Not available: no devices. Available: perhaps none, too.
+// A back end and its devices. An available back end may have no devices.
 class Backend {
  public:
   Backend(std::string_view name, Result<std::unique_ptr<DeviceSet>> opened);
 
   std::string_view name() const { return name_; }
-  // Ok, or the reason why the back end cannot be used here.
+  // Ok, or why the back end is not available.
   const Status& availability() const { return availability_; }
   bool is_available() const { return availability_.ok(); }
-  // In the order of their index; empty when not available. The registry owns them.
+  // By index; empty if not available. Owned by the registry.
   const std::vector<Device*>& devices() const { return devices_; }
 
  private:
   std::string_view name_;
   Status availability_;
-  std::unique_ptr<DeviceSet> owner_;  // null when not available
+  std::unique_ptr<DeviceSet> owner_;  // null if not available
   std::vector<Device*> devices_;      // point into owner_
 };
 
 class Registry {
  public:
-  // Opens every back end that this machine can offer. A vendor's driver that is not there is no
-  // failure: its back end says so. kInvalidArgument: an option makes no sense.
+  // Opens every back end. A missing driver is no error; its back end is not available.
+  // kInvalidArgument: an option is invalid.
   static Result<Registry> create(const BackendOptions& options);
 
-  // In the order of the table: sim first, since it is always there.
+  // In the order sim, cuda, hip.
   const std::vector<Backend>& backends() const { return backends_; }
-  // Null when there is no such back end in this build.
+  // Null if this build has no such back end.
   const Backend* find(std::string_view name) const;
-  // The devices of all back ends, in their order.
+  // The devices of all back ends, in the order of backends().
   std::vector<Device*> devices() const;
 
  private:

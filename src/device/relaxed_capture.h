@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Permission for the calling thread to make the calls that might wait unseen (allocate, free,
-// allocate_host, is_done and the like) although a capture goes on: for allocators, which know that
-// what they do is no part of the capture.
+// Allows the calling thread to make blocking calls (allocate, free, is_done, ...) while another
+// stream captures. For allocators, whose calls are not part of the capture.
 #pragma once
 
 #include <optional>
@@ -11,20 +10,20 @@
 
 namespace ashlar {
 
-// Holds while it lives. Where the device does not grant it, the calls themselves will say so.
+// Sets the thread's capture mode to kRelaxed for its lifetime. If the device refuses, the blocking
+// calls report it themselves.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(Device& device) : RelaxedCapture(device, 1) {}
-  // For a caller who knows how many captures go on: with none, the device is not even asked.
+  // Does not call the device if `capture_count` is 0.
   RelaxedCapture(Device& device, int capture_count) : device_(device) {
     if (capture_count == 0 || !device.properties().has_capture) return;
     const Result<CaptureMode> before = device.exchange_capture_mode(CaptureMode::kRelaxed);
     if (before.ok()) before_ = *before;
     status_ = before.status();
   }
-  // Tried twice: a thread that stays relaxed breaks the rules of later captures unseen. Should the
-  // device refuse twice, the thread does stay so, and Device::last_error says why; a driver that
-  // cannot even change a thread's mode is lost, and captures nothing any more.
+  // Retries once: a thread that stays relaxed would violate the rules of later captures unnoticed.
+  // If the retry fails too, Device::last_error has the reason; such a device is probably lost.
   ~RelaxedCapture() {
     if (!before_ || device_.exchange_capture_mode(*before_).ok()) return;
     (void)device_.exchange_capture_mode(*before_).ok();
@@ -32,7 +31,7 @@ class RelaxedCapture {
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
-  // Why the device did not grant it; ok if it did. Going on regardless may break a capture.
+  // Not ok: the mode was not changed; blocking calls may invalidate a capture.
   const Status& status() const { return status_; }
 
  private:

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a stream that uses some memory is capturing: what every allocator must know before it
-// hands the memory out again.
+// Queries and waits on a stream that uses memory of an allocator.
 #pragma once
 
 #include "ashlar/stream.h"
 
 namespace ashlar {
 
-// What the stream's capture has come to; kNone on a device that captures nothing.
+// The stream's capture state; kNone on devices without capture.
 inline Result<CaptureState> capture_state(const DeviceStream& use) {
   if (!use.device->properties().has_capture) return CaptureState{};
   return use.device->capture_state(use.stream);
 }
 
-// Waits until the stream has passed its work so far. Of a stream that was destroyed some may be
-// left, and then only waiting for the whole device is sure to cover it.
+// Waits for the stream's queued work. A destroyed stream may still have work, which only waiting
+// for the whole device covers.
 inline Status wait_for(const DeviceStream& use) {
   Status waited = use.device->synchronize_stream(use.stream);
   return waited.is(StatusKind::kInvalidArgument) ? use.device->synchronize_device() : waited;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxNamed = 4;
 
-std::string format_others(const std::vector<ProcessUse>& others) {
+std::string format_others(const std::vector<ProcessMemoryUsage>& others) {
   const size_t named = std::min(others.size(), kMaxNamed);
   std::string list;
   for (size_t i = 0; i < named; ++i) {
@@ -35,14 +35,14 @@ std::string format_others(const std::vector<ProcessUse>& others) {
 
 std::string describe_device_processes(Device& device, size_t reserved_bytes) {
   const FailuresBefore before;
-  const Result<std::vector<ProcessUse>> listed = device.processes();
+  const Result<std::vector<ProcessMemoryUsage>> listed = device.processes();
   if (!listed.ok()) {
     before.restore();  // keep the out-of-memory error as the device's last error
     return {};
   }
   std::optional<size_t> own_bytes;
-  std::vector<ProcessUse> others;
-  for (const ProcessUse& each : *listed) {
+  std::vector<ProcessMemoryUsage> others;
+  for (const ProcessMemoryUsage& each : *listed) {
     if (each.pid == ::getpid()) own_bytes = each.used_bytes;
     if (each.pid != ::getpid() && each.used_bytes > 0) others.push_back(each);
   }
@@ -53,9 +53,10 @@ std::string describe_device_processes(Device& device, size_t reserved_bytes) {
         text(" In all, this process has ", format_bytes(*own_bytes), " of the device's memory.");
   }
   if (others.empty()) return message;
-  std::sort(others.begin(), others.end(), [](const ProcessUse& a, const ProcessUse& b) {
-    return a.used_bytes != b.used_bytes ? a.used_bytes > b.used_bytes : a.pid < b.pid;
-  });
+  std::sort(others.begin(), others.end(),
+            [](const ProcessMemoryUsage& a, const ProcessMemoryUsage& b) {
+              return a.used_bytes != b.used_bytes ? a.used_bytes > b.used_bytes : a.pid < b.pid;
+            });
   return text(message, " Others use the device, too: ", format_others(others), ".");
 }
 

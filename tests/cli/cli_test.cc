@@ -135,6 +135,7 @@ TEST(CliInfoTest, JsonDescribesWhatADeviceCanDo) {
                                 "has_stream_pool", "has_capture", "checks_stream_ids"}) {
     EXPECT_TRUE(device[yes_or_no].is_boolean()) << yes_or_no;
   }
+  EXPECT_EQ(device["alias_probe"], "works: simulated");
   EXPECT_EQ(device["granularity_bytes"], 2097152);
   EXPECT_FALSE(device["name"].get<std::string>().empty());
 }

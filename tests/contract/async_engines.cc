@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engines' contract suite on the driver's stream-ordered pool, as the simulated device has one.
+// The engine contract on the async engine.
 #include "engine/async/async_engine.h"
 #include "engine_contract.h"
 
@@ -10,10 +10,10 @@ namespace {
 EngineUnderTest async(std::string name, bool has_virtual_memory) {
   return {.name = std::move(name),
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
-            return must(AsyncEngine::create(device, options));
+            return require_ok(AsyncEngine::create(device, options));
           },
           .has_virtual_memory = has_virtual_memory,
-          .tells_all = false};
+          .reports_all_reserved = false};
 }
 
 auto async_engines() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a capture forbids and allows: calls that invalidate it, in which mode and from which
-// thread, calls that it refuses without harm, and calls that go on as ever.
+// Which calls invalidate a capture by mode and thread, which are rejected without effect, and which
+// are allowed.
 #include <thread>
 
 #include "device_contract.h"
@@ -20,29 +20,30 @@ void on_another_thread(const std::function<void()>& act) { std::thread(act).join
 void CaptureRulesContract::SetUp() {
   CaptureContract::SetUp();
   if (IsSkipped() || HasFatalFailure()) return;
-  stream_ = new_stream();
-  bystander_stream_ = new_stream();
-  bystander_event_ = new_event();
-  bystander_ = must(device().allocate(granule_bytes()));
+  stream_ = create_stream();
+  unrelated_stream_ = create_stream();
+  unrelated_event_ = create_event();
+  unrelated_memory_ = require_ok(device().allocate(granule_bytes()));
   if (properties().has_stream_pool) {
-    bystander_pooled_ = must(device().allocate_async(4096, bystander_stream_));
+    unrelated_pool_memory_ = require_ok(device().allocate_async(4096, unrelated_stream_));
   }
-  bystander_host_ = must(device().allocate_host(granule_bytes()));
+  unrelated_host_memory_ = require_ok(device().allocate_host(granule_bytes()));
 }
 
 void CaptureRulesContract::TearDown() {
-  if (bystander_host_ != nullptr) {
-    if (state_of(stream_).status != CaptureStatus::kNone) (void)device().end_capture(stream_);
-    EXPECT_TRUE(ok(device().free(bystander_)));
+  if (unrelated_host_memory_ != nullptr) {
+    if (capture_state_of(stream_).status != CaptureStatus::kNone)
+      (void)device().end_capture(stream_);
+    EXPECT_TRUE(ok(device().free(unrelated_memory_)));
     if (properties().has_stream_pool) {
-      EXPECT_TRUE(ok(device().free_async(bystander_pooled_, bystander_stream_)));
+      EXPECT_TRUE(ok(device().free_async(unrelated_pool_memory_, unrelated_stream_)));
     }
-    EXPECT_TRUE(ok(device().free_host(bystander_host_)));
+    EXPECT_TRUE(ok(device().free_host(unrelated_host_memory_)));
   }
   CaptureContract::TearDown();
 }
 
-std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::calls_that_might_wait() {
+std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::blocking_calls() {
   std::vector<NamedCall> calls = {
       {"allocate",
        [this] {
@@ -51,9 +52,9 @@ std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::calls_that_mi
        }},
       {"free",
        [this] {
-         if (Status freed = device().free(bystander_); !freed.ok()) return freed;
+         if (Status freed = device().free(unrelated_memory_); !freed.ok()) return freed;
          const Result<DeviceAddress> again = device().allocate(granule_bytes());
-         if (again.ok()) bystander_ = *again;
+         if (again.ok()) unrelated_memory_ = *again;
          return again.status();
        }},
       {"allocate_host",
@@ -63,29 +64,29 @@ std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::calls_that_mi
        }},
       {"free_host",
        [this] {
-         if (Status freed = device().free_host(bystander_host_); !freed.ok()) return freed;
+         if (Status freed = device().free_host(unrelated_host_memory_); !freed.ok()) return freed;
          const Result<void*> again = device().allocate_host(granule_bytes());
-         if (again.ok()) bystander_host_ = *again;
+         if (again.ok()) unrelated_host_memory_ = *again;
          return again.status();
        }},
-      {"is_idle", [this] { return device().is_idle(bystander_stream_).status(); }},
-      {"is_done", [this] { return device().is_done(bystander_event_).status(); }},
-      {"synchronize_stream", [this] { return device().synchronize_stream(bystander_stream_); }},
-      {"synchronize_event", [this] { return device().synchronize_event(bystander_event_); }},
+      {"is_idle", [this] { return device().is_idle(unrelated_stream_).status(); }},
+      {"is_done", [this] { return device().is_done(unrelated_event_).status(); }},
+      {"synchronize_stream", [this] { return device().synchronize_stream(unrelated_stream_); }},
+      {"synchronize_event", [this] { return device().synchronize_event(unrelated_event_); }},
   };
   if (!properties().has_stream_pool) return calls;
   const std::vector<NamedCall> of_the_pool = {
       {"allocate_async",
        [this] {
-         const Result<DeviceAddress> made = device().allocate_async(4096, bystander_stream_);
-         return made.ok() ? device().free_async(*made, bystander_stream_) : made.status();
+         const Result<DeviceAddress> made = device().allocate_async(4096, unrelated_stream_);
+         return made.ok() ? device().free_async(*made, unrelated_stream_) : made.status();
        }},
       {"free_async",
        [this] {
-         Status freed = device().free_async(bystander_pooled_, bystander_stream_);
+         Status freed = device().free_async(unrelated_pool_memory_, unrelated_stream_);
          if (!freed.ok()) return freed;
-         const Result<DeviceAddress> again = device().allocate_async(4096, bystander_stream_);
-         if (again.ok()) bystander_pooled_ = *again;
+         const Result<DeviceAddress> again = device().allocate_async(4096, unrelated_stream_);
+         if (again.ok()) unrelated_pool_memory_ = *again;
          return again.status();
        }},
       {"driver_pool_stats", [this] { return device().driver_pool_stats().status(); }},
@@ -98,90 +99,95 @@ std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::calls_that_mi
 }
 
 void CaptureRulesContract::expect_invalidates(CaptureMode mode, const NamedCall& call,
-                                              const Where& where) {
+                                              const RunOn& run_on) {
   SCOPED_TRACE(call.name);
-  must(device().begin_capture(stream_, mode));
-  where([&] { expect_usage(call.make()); });
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kInvalidated);
-  expect_usage(device().end_capture(stream_));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kNone);
+  require_ok(device().begin_capture(stream_, mode));
+  run_on([&] { expect_invalid_argument(call.make()); });
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kInvalidated);
+  expect_invalid_argument(device().end_capture(stream_));
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kNone);
 }
 
-void CaptureRulesContract::expect_harmless(CaptureMode mode, const NamedCall& call,
-                                           const Where& where) {
+void CaptureRulesContract::expect_allowed(CaptureMode mode, const NamedCall& call,
+                                          const RunOn& run_on) {
   SCOPED_TRACE(call.name);
-  must(device().begin_capture(stream_, mode));
-  where([&] { EXPECT_TRUE(ok(call.make())); });
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
-  captured(stream_);
+  require_ok(device().begin_capture(stream_, mode));
+  run_on([&] { EXPECT_TRUE(ok(call.make())); });
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
+  end_capture(stream_);
 }
 
-// --- calls that might wait unseen ---------------------------------------------------------------
+// --- blocking calls
 
-TEST_P(CaptureRulesContract, AGlobalCaptureForbidsCallsThatMightWaitFromEveryThread) {
-  const Untouched untouched(*this);
-  for (const NamedCall& call : calls_that_might_wait()) {
+TEST_P(CaptureRulesContract, GlobalModeForbidsBlockingCallsOnAllThreads) {
+  const MemoryUnchangedCheck unchanged(*this);
+  for (const NamedCall& call : blocking_calls()) {
     expect_invalidates(CaptureMode::kGlobal, call, here);
     expect_invalidates(CaptureMode::kGlobal, call, on_another_thread);
   }
 }
 
-TEST_P(CaptureRulesContract, AThreadLocalCaptureForbidsThemFromItsOwnThreadOnly) {
-  const Untouched untouched(*this);
-  for (const NamedCall& call : calls_that_might_wait()) {
+TEST_P(CaptureRulesContract, ThreadLocalModeForbidsBlockingCallsOnItsThread) {
+  const MemoryUnchangedCheck unchanged(*this);
+  for (const NamedCall& call : blocking_calls()) {
     expect_invalidates(CaptureMode::kThreadLocal, call, here);
-    expect_harmless(CaptureMode::kThreadLocal, call, on_another_thread);
+    expect_allowed(CaptureMode::kThreadLocal, call, on_another_thread);
   }
 }
 
-TEST_P(CaptureRulesContract, ARelaxedCaptureForbidsNoneOfThem) {
-  const Untouched untouched(*this);
-  for (const NamedCall& call : calls_that_might_wait()) {
-    expect_harmless(CaptureMode::kRelaxed, call, here);
-    expect_harmless(CaptureMode::kRelaxed, call, on_another_thread);
+TEST_P(CaptureRulesContract, RelaxedModeAllowsBlockingCalls) {
+  const MemoryUnchangedCheck unchanged(*this);
+  for (const NamedCall& call : blocking_calls()) {
+    expect_allowed(CaptureMode::kRelaxed, call, here);
+    expect_allowed(CaptureMode::kRelaxed, call, on_another_thread);
   }
 }
 
-TEST_P(CaptureRulesContract, AThreadThatRelaxedItsOwnModeMayAlwaysMakeThem) {
-  const Untouched untouched(*this);
-  for (const NamedCall& call : calls_that_might_wait()) {
+TEST_P(CaptureRulesContract, ThreadInRelaxedModeMayMakeBlockingCalls) {
+  const MemoryUnchangedCheck unchanged(*this);
+  for (const NamedCall& call : blocking_calls()) {
     const auto relaxed = [this](const std::function<void()>& act) {
-      EXPECT_EQ(must(device().exchange_capture_mode(CaptureMode::kRelaxed)), CaptureMode::kGlobal);
+      EXPECT_EQ(require_ok(device().exchange_capture_mode(CaptureMode::kRelaxed)),
+                CaptureMode::kGlobal);
       act();
-      EXPECT_EQ(must(device().exchange_capture_mode(CaptureMode::kGlobal)), CaptureMode::kRelaxed);
+      EXPECT_EQ(require_ok(device().exchange_capture_mode(CaptureMode::kGlobal)),
+                CaptureMode::kRelaxed);
     };
-    expect_harmless(CaptureMode::kGlobal, call, relaxed);
-    expect_harmless(CaptureMode::kThreadLocal, call, relaxed);
-    expect_harmless(CaptureMode::kGlobal, call, [&](const std::function<void()>& act) {
+    expect_allowed(CaptureMode::kGlobal, call, relaxed);
+    expect_allowed(CaptureMode::kThreadLocal, call, relaxed);
+    expect_allowed(CaptureMode::kGlobal, call, [&](const std::function<void()>& act) {
       on_another_thread([&] { relaxed(act); });
     });
   }
 }
 
-TEST_P(CaptureRulesContract, SynchronizeDeviceInvalidatesACapture) {
+TEST_P(CaptureRulesContract, SynchronizeDeviceInvalidatesTheCapture) {
   const NamedCall call{"synchronize_device", [this] { return device().synchronize_device(); }};
   expect_invalidates(CaptureMode::kGlobal, call, here);
   expect_invalidates(CaptureMode::kGlobal, call, on_another_thread);
   expect_invalidates(CaptureMode::kThreadLocal, call, here);
 }
 
-TEST_P(CaptureRulesContract, AThreadsModeIsItsOwn) {
-  EXPECT_EQ(must(device().exchange_capture_mode(CaptureMode::kThreadLocal)), CaptureMode::kGlobal);
+TEST_P(CaptureRulesContract, CaptureModeIsPerThread) {
+  EXPECT_EQ(require_ok(device().exchange_capture_mode(CaptureMode::kThreadLocal)),
+            CaptureMode::kGlobal);
   on_another_thread([this] {
-    EXPECT_EQ(must(device().exchange_capture_mode(CaptureMode::kRelaxed)), CaptureMode::kGlobal);
+    EXPECT_EQ(require_ok(device().exchange_capture_mode(CaptureMode::kRelaxed)),
+              CaptureMode::kGlobal);
   });
-  EXPECT_EQ(must(device().exchange_capture_mode(CaptureMode::kGlobal)), CaptureMode::kThreadLocal);
+  EXPECT_EQ(require_ok(device().exchange_capture_mode(CaptureMode::kGlobal)),
+            CaptureMode::kThreadLocal);
 }
 
-TEST_P(CaptureRulesContract, TheEndOfACaptureEndsWhatItForbade) {
-  must(device().begin_capture(stream_, CaptureMode::kGlobal));
-  captured(stream_);
-  for (const NamedCall& call : calls_that_might_wait()) EXPECT_TRUE(ok(call.make())) << call.name;
+TEST_P(CaptureRulesContract, EndingACaptureLiftsItsRestrictions) {
+  require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+  end_capture(stream_);
+  for (const NamedCall& call : blocking_calls()) EXPECT_TRUE(ok(call.make())) << call.name;
 }
 
-// --- the capture's own streams and events -------------------------------------------------------
+// --- streams and events of the capture
 
-TEST_P(CaptureRulesContract, WaitingForACapturingStreamInvalidatesItInEveryMode) {
+TEST_P(CaptureRulesContract, SynchronizingACapturingStreamInvalidatesIt) {
   for (const CaptureMode mode : kModes) {
     expect_invalidates(mode, {"is_idle", [this] { return device().is_idle(stream_).status(); }},
                        here);
@@ -193,11 +199,11 @@ TEST_P(CaptureRulesContract, WaitingForACapturingStreamInvalidatesItInEveryMode)
   }
 }
 
-TEST_P(CaptureRulesContract, WaitingForACapturedEventInvalidatesItInEveryMode) {
-  const EventId event = new_event();
+TEST_P(CaptureRulesContract, SynchronizingACapturedEventInvalidatesIt) {
+  const EventId event = create_event();
   for (const CaptureMode mode : kModes) {
     const auto recorded = [&](const std::function<void()>& act) {
-      must(device().record_event(event, stream_));
+      require_ok(device().record_event(event, stream_));
       act();
     };
     expect_invalidates(mode, {"is_done", [&] { return device().is_done(event).status(); }},
@@ -207,153 +213,155 @@ TEST_P(CaptureRulesContract, WaitingForACapturedEventInvalidatesItInEveryMode) {
   }
 }
 
-TEST_P(CaptureRulesContract, WaitingForAStreamThatJoinedInvalidatesTheCapture) {
-  const EventId fork = new_event();
-  const StreamId side = new_stream();
+TEST_P(CaptureRulesContract, SynchronizingAForkedStreamInvalidatesTheCapture) {
+  const EventId fork = create_event();
+  const StreamId side = create_stream();
   const auto joined = [&](const std::function<void()>& act) {
-    must(device().record_event(fork, stream_));
-    must(device().wait_event(side, fork));
+    require_ok(device().record_event(fork, stream_));
+    require_ok(device().wait_event(side, fork));
     act();
   };
   expect_invalidates(CaptureMode::kRelaxed,
                      {"is_idle", [&] { return device().is_idle(side).status(); }}, joined);
-  EXPECT_EQ(state_of(side).status, CaptureStatus::kNone) << "it left with the capture's end";
+  EXPECT_EQ(capture_state_of(side).status, CaptureStatus::kNone)
+      << "the stream left at the end of the capture";
 }
 
-// --- refusals that do no harm -------------------------------------------------------------------
+// --- rejected calls that do not invalidate the capture
 
-TEST_P(CaptureRulesContract, ACaptureCannotBeginInAStreamThatCaptures) {
-  const EventId event = new_event();
-  const StreamId side = new_stream();
-  must(device().begin_capture(stream_, CaptureMode::kGlobal));
-  expect_usage(device().begin_capture(stream_, CaptureMode::kGlobal));
-  must(device().record_event(event, stream_));
-  must(device().wait_event(side, event));
-  must(device().call_host(side, [] {}));
-  expect_usage(device().begin_capture(side, CaptureMode::kRelaxed));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
-  must(device().record_event(event, side));
-  must(device().wait_event(stream_, event));
-  captured(stream_);
+TEST_P(CaptureRulesContract, BeginRejectsAStreamThatIsCapturing) {
+  const EventId event = create_event();
+  const StreamId side = create_stream();
+  require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+  expect_invalid_argument(device().begin_capture(stream_, CaptureMode::kGlobal));
+  require_ok(device().record_event(event, stream_));
+  require_ok(device().wait_event(side, event));
+  require_ok(device().call_host(side, [] {}));
+  expect_invalid_argument(device().begin_capture(side, CaptureMode::kRelaxed));
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
+  require_ok(device().record_event(event, side));
+  require_ok(device().wait_event(stream_, event));
+  end_capture(stream_);
 }
 
-TEST_P(CaptureRulesContract, ACapturingStreamCannotBeDestroyed) {
-  must(device().begin_capture(stream_, CaptureMode::kGlobal));
-  expect_usage(device().destroy_stream(stream_));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
-  must(device().fill(bystander_, 4, 4096, stream_));
-  const GraphId graph = captured(stream_);
-  must(device().launch_graph(graph, stream_));
-  must(device().synchronize_stream(stream_));
-  EXPECT_EQ(read_back(bystander_, 4096), Bytes(4096, 4));
+TEST_P(CaptureRulesContract, DestroyStreamRejectsACapturingStream) {
+  require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+  expect_invalid_argument(device().destroy_stream(stream_));
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
+  require_ok(device().fill(unrelated_memory_, 4, 4096, stream_));
+  const GraphId graph = end_capture(stream_);
+  require_ok(device().launch_graph(graph, stream_));
+  require_ok(device().synchronize_stream(stream_));
+  EXPECT_EQ(read_back(unrelated_memory_, 4096), Bytes(4096, 4));
 }
 
-TEST_P(CaptureRulesContract, EndingWhereNothingIsCapturedIsRefusedAndEndsNothing) {
-  expect_usage(device().end_capture(bystander_stream_));
-  must(device().begin_capture(stream_, CaptureMode::kGlobal));
-  expect_usage(device().end_capture(bystander_stream_));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
-  captured(stream_);
+TEST_P(CaptureRulesContract, EndRejectsAStreamThatIsNotCapturing) {
+  expect_invalid_argument(device().end_capture(unrelated_stream_));
+  require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+  expect_invalid_argument(device().end_capture(unrelated_stream_));
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
+  end_capture(stream_);
 }
 
-TEST_P(CaptureRulesContract, EndingInAStreamThatOnlyJoinedInvalidatesTheCapture) {
-  const EventId fork = new_event();
-  const StreamId side = new_stream();
-  must(device().begin_capture(stream_, CaptureMode::kGlobal));
-  must(device().record_event(fork, stream_));
-  must(device().wait_event(side, fork));
-  expect_usage(device().end_capture(side));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kInvalidated);
-  EXPECT_EQ(state_of(side).status, CaptureStatus::kInvalidated);
-  expect_usage(device().end_capture(stream_));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kNone);
-  EXPECT_EQ(state_of(side).status, CaptureStatus::kNone);
+TEST_P(CaptureRulesContract, EndInAForkedStreamInvalidatesTheCapture) {
+  const EventId fork = create_event();
+  const StreamId side = create_stream();
+  require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+  require_ok(device().record_event(fork, stream_));
+  require_ok(device().wait_event(side, fork));
+  expect_invalid_argument(device().end_capture(side));
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kInvalidated);
+  EXPECT_EQ(capture_state_of(side).status, CaptureStatus::kInvalidated);
+  expect_invalid_argument(device().end_capture(stream_));
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kNone);
+  EXPECT_EQ(capture_state_of(side).status, CaptureStatus::kNone);
 }
 
-TEST_P(CaptureRulesContract, WorkOnWrongRangesIsRefusedAndTheCaptureGoesOn) {
-  must(device().begin_capture(stream_, CaptureMode::kGlobal));
-  expect_usage(device().fill({}, 1, 16, stream_));
-  expect_usage(device().fill(bystander_, 1, 0, stream_));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
-  EXPECT_TRUE(state_of(stream_).tail.empty()) << "a refused piece of work became a node";
-  captured(stream_);
+TEST_P(CaptureRulesContract, InvalidRangesDoNotInvalidateTheCapture) {
+  require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+  expect_invalid_argument(device().fill({}, 1, 16, stream_));
+  expect_invalid_argument(device().fill(unrelated_memory_, 1, 0, stream_));
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
+  EXPECT_TRUE(capture_state_of(stream_).tail.empty()) << "rejected work became a node";
+  end_capture(stream_);
 }
 
-// Argument mistakes are found first, and a call that fails by one changes nothing.
-TEST_P(CaptureRulesContract, ForbiddenCallsWithWrongArgumentsDoNoHarm) {
+// Arguments are checked first, and an invalid call has no effect.
+TEST_P(CaptureRulesContract, InvalidArgumentsAreCheckedBeforeCaptureRules) {
   std::vector<NamedCall> calls = {
       {"allocate", [this] { return device().allocate(0).status(); }},
-      {"free", [this] { return device().free(never_given<DeviceAddress>()); }},
+      {"free", [this] { return device().free(unknown_id<DeviceAddress>()); }},
       {"allocate_host", [this] { return device().allocate_host(0).status(); }},
       {"free_host", [this] { return device().free_host(nullptr); }},
-      {"is_done", [this] { return device().is_done(never_given<EventId>()).status(); }},
-      {"synchronize_event", [this] { return device().synchronize_event(never_given<EventId>()); }},
+      {"is_done", [this] { return device().is_done(unknown_id<EventId>()).status(); }},
+      {"synchronize_event", [this] { return device().synchronize_event(unknown_id<EventId>()); }},
   };
   if (properties().checks_stream_ids) {
     calls.push_back(
-        {"is_idle", [this] { return device().is_idle(never_given<StreamId>()).status(); }});
+        {"is_idle", [this] { return device().is_idle(unknown_id<StreamId>()).status(); }});
     calls.push_back({"synchronize_stream",
-                     [this] { return device().synchronize_stream(never_given<StreamId>()); }});
+                     [this] { return device().synchronize_stream(unknown_id<StreamId>()); }});
   }
   for (const NamedCall& call : calls) {
     SCOPED_TRACE(call.name);
-    must(device().begin_capture(stream_, CaptureMode::kGlobal));
-    expect_usage(call.make());
-    EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
+    require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+    expect_invalid_argument(call.make());
+    EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
     const Result<GraphId> graph = device().end_capture(stream_);
     ASSERT_TRUE(ok(graph));
-    must(device().destroy_graph(*graph));
+    require_ok(device().destroy_graph(*graph));
   }
 }
 
-TEST_P(CaptureRulesContract, ThePoolIsUnsupportedInACapturingStream) {
+TEST_P(CaptureRulesContract, PoolIsUnsupportedInACapturingStream) {
   if (!properties().has_stream_pool) GTEST_SKIP() << "the device has no stream-ordered pool";
-  const DeviceAddress address = must(device().allocate_async(4096, bystander_stream_));
-  must(device().begin_capture(stream_, CaptureMode::kGlobal));
-  expect_refused(StatusKind::kUnsupported, device(), device().allocate_async(4096, stream_));
-  expect_refused(StatusKind::kUnsupported, device(), device().free_async(address, stream_));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
-  captured(stream_);
-  must(device().free_async(address, bystander_stream_));
+  const DeviceAddress address = require_ok(device().allocate_async(4096, unrelated_stream_));
+  require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+  expect_error(StatusKind::kUnsupported, device(), device().allocate_async(4096, stream_));
+  expect_error(StatusKind::kUnsupported, device(), device().free_async(address, stream_));
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
+  end_capture(stream_);
+  require_ok(device().free_async(address, unrelated_stream_));
 }
 
-// --- calls that go on as ever -------------------------------------------------------------------
+// --- allowed calls
 
-TEST_P(CaptureRulesContract, VirtualMemoryGoesOnDuringACapture) {
+TEST_P(CaptureRulesContract, VirtualMemoryWorksDuringACapture) {
   if (!properties().has_virtual_memory) GTEST_SKIP() << "the device has no virtual memory";
-  must(device().begin_capture(stream_, CaptureMode::kGlobal));
-  const MappedRange mapped = mapped_range(granule_bytes());
+  require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
+  const MappedRange mapped = map_range(granule_bytes());
   unmap_now(mapped.range);
   release_now(mapped.extent);
   free_addresses_now(mapped.range);
-  EXPECT_EQ(must(device().describe(bystander_)).kind, MemoryKind::kDevice);
+  EXPECT_EQ(require_ok(device().describe(unrelated_memory_)).kind, MemoryKind::kDevice);
   EXPECT_TRUE(ok(device().memory_stats()));
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
-  captured(stream_);
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
+  end_capture(stream_);
 }
 
 TEST_P(CaptureRulesContract, OtherStreamsRunDuringACapture) {
-  uint8_t* host = pinned_bytes(4096);
+  uint8_t* host = allocate_pinned_bytes(4096);
   host[4095] = 0;
-  must(device().begin_capture(stream_, CaptureMode::kRelaxed));
-  must(device().fill(bystander_, 7, 4096, bystander_stream_));
-  must(device().copy_to_host(host, bystander_, 4096, bystander_stream_));
-  must(device().synchronize_stream(bystander_stream_));
+  require_ok(device().begin_capture(stream_, CaptureMode::kRelaxed));
+  require_ok(device().fill(unrelated_memory_, 7, 4096, unrelated_stream_));
+  require_ok(device().copy_to_host(host, unrelated_memory_, 4096, unrelated_stream_));
+  require_ok(device().synchronize_stream(unrelated_stream_));
   EXPECT_EQ(host[4095], 7);
-  EXPECT_EQ(state_of(stream_).status, CaptureStatus::kActive);
-  captured(stream_);
+  EXPECT_EQ(capture_state_of(stream_).status, CaptureStatus::kActive);
+  end_capture(stream_);
 }
 
-TEST_P(CaptureRulesContract, TwoStreamsCaptureAtOnceIndependently) {
-  must(device().begin_capture(stream_, CaptureMode::kRelaxed));
-  must(device().begin_capture(bystander_stream_, CaptureMode::kRelaxed));
-  EXPECT_NE(state_of(stream_).capture, state_of(bystander_stream_).capture);
-  must(device().fill(bystander_, 1, 16, stream_));
-  EXPECT_TRUE(state_of(bystander_stream_).tail.empty());
+TEST_P(CaptureRulesContract, TwoStreamsCaptureIndependently) {
+  require_ok(device().begin_capture(stream_, CaptureMode::kRelaxed));
+  require_ok(device().begin_capture(unrelated_stream_, CaptureMode::kRelaxed));
+  EXPECT_NE(capture_state_of(stream_).capture, capture_state_of(unrelated_stream_).capture);
+  require_ok(device().fill(unrelated_memory_, 1, 16, stream_));
+  EXPECT_TRUE(capture_state_of(unrelated_stream_).tail.empty());
   ASSERT_FALSE(device().is_idle(stream_).ok());
-  EXPECT_EQ(state_of(bystander_stream_).status, CaptureStatus::kActive) << "not its own fault";
-  expect_usage(device().end_capture(stream_));
-  captured(bystander_stream_);
+  EXPECT_EQ(capture_state_of(unrelated_stream_).status, CaptureStatus::kActive)
+      << "the device itself did not fail";
+  expect_invalid_argument(device().end_capture(stream_));
+  end_capture(unrelated_stream_);
 }
 
 }  // namespace ashlar::contract

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engines' contract suite on the classic engine, under the settings that change its ways. The
-// only file of the suite that knows an engine.
+// The engine contract on the classic engine with the options that change its behaviour.
 #include <utility>
 
 #include "engine/classic/classic_engine.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the suites of single groups add to the fixture: when they skip, and the things that only
-// they obtain and take back.
+// The fixtures of the suites: when they skip, and the objects that only they use.
 #include "device_contract.h"
 
 namespace ashlar::contract {
@@ -24,16 +23,16 @@ void PoolContract::SetUp() {
   if (!properties().has_stream_pool) GTEST_SKIP() << "the device has no stream-ordered pool";
 }
 
-DeviceAddress PoolContract::allocated_async(size_t bytes, StreamId stream) {
-  const DeviceAddress address = must(device().allocate_async(bytes, stream));
-  keep(Kind::kPoolMemory, device(), address.value(),
-       [this, address] { return device().free_async(address, kDefaultStream); });
+DeviceAddress PoolContract::allocate_async(size_t bytes, StreamId stream) {
+  const DeviceAddress address = require_ok(device().allocate_async(bytes, stream));
+  track(Kind::kPoolMemory, device(), address.value(),
+        [this, address] { return device().free_async(address, kDefaultStream); });
   return address;
 }
 
 void PoolContract::free_async_now(DeviceAddress address, StreamId stream) {
-  must(device().free_async(address, stream));
-  forget(Kind::kPoolMemory, device(), address.value());
+  require_ok(device().free_async(address, stream));
+  untrack(Kind::kPoolMemory, device(), address.value());
 }
 
 void CaptureContract::SetUp() {
@@ -42,20 +41,20 @@ void CaptureContract::SetUp() {
   if (!properties().has_capture) GTEST_SKIP() << "the device cannot capture";
 }
 
-GraphId CaptureContract::captured(StreamId stream) {
-  const GraphId graph = must(device().end_capture(stream));
-  keep(Kind::kGraph, device(), graph.value(),
-       [this, graph] { return device().destroy_graph(graph); });
+GraphId CaptureContract::end_capture(StreamId stream) {
+  const GraphId graph = require_ok(device().end_capture(stream));
+  track(Kind::kGraph, device(), graph.value(),
+        [this, graph] { return device().destroy_graph(graph); });
   return graph;
 }
 
 void CaptureContract::destroy_now(GraphId graph) {
-  must(device().destroy_graph(graph));
-  forget(Kind::kGraph, device(), graph.value());
+  require_ok(device().destroy_graph(graph));
+  untrack(Kind::kGraph, device(), graph.value());
 }
 
-CaptureState CaptureContract::state_of(StreamId stream) {
-  return must(device().capture_state(stream));
+CaptureState CaptureContract::capture_state_of(StreamId stream) {
+  return require_ok(device().capture_state(stream));
 }
 
 }  // namespace ashlar::contract

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The suite that every back end of `Device` must pass: its fixture, and one test suite per group
-// of device.h (see the *_contract.cc files). A back end joins by one file that opens its devices
-// and instantiates the suites; `sim_backend.cc` shows how.
+// The contract suite of `Device`: the fixture, and one test suite per group of functions in
+// device.h (see the *_contract.cc files). A back end joins with one file that opens its devices and
+// instantiates the suites; `sim_backend.cc` is an example.
 //
-// Nothing here knows a back end, so the tests ask only for what hardware can give:
-//  * device memory is looked at through copies;
-//  * what a device lacks is read from its properties, and such a test skips and says why;
-//  * the devices are ours alone while a test runs, since it compares what memory_stats says before
-//    and after; what a driver takes for itself is `accounting_slack_bytes`;
-//  * while a gate is closed, no test frees plain or host memory, copies pageable host memory or
-//    uses the default stream: a driver may wait for the whole device there.
+// The suites do not depend on a back end and require only what hardware provides:
+//  * tests access device memory through copies;
+//  * a test that needs a missing capability skips and says why;
+//  * tests have exclusive use of the devices, because they compare memory_stats before and after;
+//    `accounting_slack_bytes` allows for memory that the driver takes for itself;
+//  * while a gate is closed, tests do not free plain or host memory, copy pageable host memory or
+//  use
+//    the default stream, because a driver may then wait for the whole device.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,12 @@
 #include <gtest/gtest.h>
 
 #include "ashlar/device.h"
-#include "on_threads.h"
+#include "run_on_threads.h"
 #include "waiting.h"
 
 namespace ashlar::contract {
 
-// The devices of one back end, opened for one test.
+// The devices of one back end, for one test.
 class MachineUnderTest {
  public:
   virtual ~MachineUnderTest() = default;
@@ -37,8 +38,8 @@ class MachineUnderTest {
 };
 
 struct BackendUnderTest {
-  std::string name;  // letters and digits; becomes part of the tests' names
-  // kUnsupported: the back end is not on this machine; the tests skip and say why.
+  std::string name;  // letters and digits; part of the test names
+  // kUnsupported: the back end is not available on this machine; the tests skip.
   std::function<Result<std::unique_ptr<MachineUnderTest>>()> open;
   size_t accounting_slack_bytes = 0;
 };
@@ -50,7 +51,7 @@ inline constexpr char kNeedsTwoDevices[] = "needs two devices; this machine has 
 
 using Bytes = std::vector<uint8_t>;
 
-// Bytes that differ from their neighbours and, with another seed, from each other.
+// A byte pattern that differs between positions and between seeds.
 Bytes pattern(size_t bytes, uint8_t seed);
 
 testing::AssertionResult ok(const Status& status);
@@ -59,22 +60,23 @@ testing::AssertionResult ok(const Result<T>& result) {
   return ok(result.status());
 }
 
-// Ends the test with a failure that names the caller, unless the call succeeded.
-void must(const Status& status, const char* file = __builtin_FILE(), int line = __builtin_LINE());
+// Aborts the test with a failure at the caller's line if the call failed. Returns its value.
+void require_ok(const Status& status, const char* file = __builtin_FILE(),
+                int line = __builtin_LINE());
 template <typename T>
-T must(Result<T> result, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  must(result.status(), file, line);
+T require_ok(Result<T> result, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  require_ok(result.status(), file, line);
   return *std::move(result);
 }
 
-// Mapped memory, accessible to its device: one extent behind one whole reservation.
+// One extent mapped in one reservation of the same size, accessible to its device.
 struct MappedRange {
   AddressRange range;
   ExtentId extent;
 };
 
-// Whatever a test obtains through the fixture is taken back at its end, newest first, and taking
-// it back must succeed: so every misuse before that is seen to have left the thing itself alone.
+// Releases everything a test obtained through the fixture at the end of the test, newest first, and
+// expects each release to succeed. This shows that rejected calls did not damage the objects.
 class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
  protected:
   void SetUp() override;
@@ -87,43 +89,45 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   // REQUIRES: has_other().
   Device& other() { return device_at(1); }
   const DeviceProperties& properties() { return device().properties(); }
-  // A size that suits every function: the granularity, or 2 MiB where there is none.
+  // A size valid for every function: the granularity, or 2 MiB without virtual memory.
   size_t granule_bytes();
 
-  // Ids that no device gave out.
+  // An id that no device has returned.
   template <typename SomeId>
-  static SomeId never_given() {
+  static SomeId unknown_id() {
     return SomeId(UINT64_MAX - 4096);
   }
 
-  // --- things with an end ---------------------------------------------------------------------
+  // --- objects that the fixture releases
 
-  DeviceAddress allocated(size_t bytes) { return allocated(bytes, device()); }
-  DeviceAddress allocated(size_t bytes, Device& on);
-  DeviceAddress reserved(size_t bytes) { return reserved(bytes, device()); }
-  DeviceAddress reserved(size_t bytes, Device& on);
-  ExtentId created(size_t bytes, const CreateOptions& options = {});
-  ExtentId created_on(Device& on, size_t bytes);
-  // `extent` behind [at, at + bytes), accessible to its device.
+  DeviceAddress allocate(size_t bytes) { return allocate(bytes, device()); }
+  DeviceAddress allocate(size_t bytes, Device& on);
+  DeviceAddress reserve(size_t bytes) { return reserve(bytes, device()); }
+  DeviceAddress reserve(size_t bytes, Device& on);
+  ExtentId create(size_t bytes, const CreateOptions& options = {});
+  ExtentId create_on(Device& on, size_t bytes);
+  // Maps `extent` at [at, at + bytes), accessible to its device.
   void map_accessible(DeviceAddress at, ExtentId extent, size_t bytes);
-  MappedRange mapped_range(size_t bytes) { return mapped_range(bytes, device()); }
-  MappedRange mapped_range(size_t bytes, Device& on);
-  void* pinned(size_t bytes);
-  uint8_t* pinned_bytes(size_t bytes) { return static_cast<uint8_t*>(pinned(bytes)); }
-  StreamId new_stream() { return new_stream(device()); }
-  StreamId new_stream(Device& on);
-  EventId new_event(const EventOptions& options = {}) { return new_event(device(), options); }
-  EventId new_event(Device& on, const EventOptions& options = {});
+  MappedRange map_range(size_t bytes) { return map_range(bytes, device()); }
+  MappedRange map_range(size_t bytes, Device& on);
+  void* allocate_pinned(size_t bytes);
+  uint8_t* allocate_pinned_bytes(size_t bytes) {
+    return static_cast<uint8_t*>(allocate_pinned(bytes));
+  }
+  StreamId create_stream() { return create_stream(device()); }
+  StreamId create_stream(Device& on);
+  EventId create_event(const EventOptions& options = {}) { return create_event(device(), options); }
+  EventId create_event(Device& on, const EventOptions& options = {});
 
-  // What the test got from the device itself: from here on the fixture's to take back.
-  void keep_allocated(DeviceAddress address);
-  void keep_extent(ExtentId extent) { keep_extent(extent, device()); }
-  void keep_extent(ExtentId extent, Device& on);
-  void keep_mapping(AddressRange range) { keep_mapping(range, device()); }
-  void keep_mapping(AddressRange range, Device& on);
-  void keep_addresses(AddressRange range, Device& on);
+  // Register objects that the test obtained from the device itself.
+  void track_allocation(DeviceAddress address);
+  void track_extent(ExtentId extent) { track_extent(extent, device()); }
+  void track_extent(ExtentId extent, Device& on);
+  void track_mapping(AddressRange range) { track_mapping(range, device()); }
+  void track_mapping(AddressRange range, Device& on);
+  void track_addresses(AddressRange range, Device& on);
 
-  // Take back before the test ends.
+  // Release objects before the test ends.
   void free_now(DeviceAddress address);
   void free_addresses_now(AddressRange range);
   void release_now(ExtentId extent);
@@ -131,58 +135,59 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   void destroy_now(StreamId stream);
   void destroy_now(EventId event);
 
-  // --- bytes ----------------------------------------------------------------------------------
+  // --- memory contents
 
-  // In a stream of their own, waited for.
+  // Copy in a separate stream, and wait.
   void write(DeviceAddress to, const Bytes& bytes) { write(to, bytes, device()); }
   void write(DeviceAddress to, const Bytes& bytes, Device& on);
   Bytes read_back(DeviceAddress from, size_t bytes) { return read_back(from, bytes, device()); }
   Bytes read_back(DeviceAddress from, size_t bytes, Device& on);
-  // Whether the memory can be written and read, through `on`.
-  testing::AssertionResult holds_bytes(DeviceAddress at) { return holds_bytes(at, device()); }
-  testing::AssertionResult holds_bytes(DeviceAddress at, Device& on);
+  // Whether data written to the memory can be read back, through `on`.
+  testing::AssertionResult is_usable(DeviceAddress at) { return is_usable(at, device()); }
+  testing::AssertionResult is_usable(DeviceAddress at, Device& on);
 
-  // --- holding streams --------------------------------------------------------------------------
+  // --- control streams
 
-  // Closes a gate in the stream; returns when the stream stands at it. Opened at the test's end.
-  Gate& hold(StreamId stream) { return hold(stream, device()); }
-  Gate& hold(StreamId stream, Device& on);
-  // Does not wait for the stream to get there: for a second gate.
-  Gate& hold_later(StreamId stream);
-  // The call waits until the gate is opened, and then succeeds.
-  void expect_waits_for(Gate& gate, const std::function<Status()>& call);
+  // Queues a closed gate in the stream and waits until the stream reaches it. The gate opens at the
+  // end of the test.
+  StreamGate& block_stream(StreamId stream) { return block_stream(stream, device()); }
+  StreamGate& block_stream(StreamId stream, Device& on);
+  // Does not wait for the stream to reach the gate. For a second gate in a stream.
+  StreamGate& block_stream_later(StreamId stream);
+  // Expects that the call blocks until the gate is opened, and then succeeds.
+  void expect_waits_for(StreamGate& gate, const std::function<Status()>& call);
   testing::AssertionResult stays_busy(StreamId stream) { return stays_busy(stream, device()); }
   testing::AssertionResult stays_busy(StreamId stream, Device& on);
   testing::AssertionResult becomes_idle(StreamId stream);
 
-  // --- refusals ---------------------------------------------------------------------------------
+  // --- rejected calls
 
-  // The call failed with just this kind, says why, and is this thread's last error until taken.
-  void expect_refused(StatusKind kind, Device& by, const Status& status,
-                      const char* file = __builtin_FILE(), int line = __builtin_LINE());
+  // Expects that the call failed with this kind and a message, and is the thread's last error.
+  void expect_error(StatusKind kind, Device& by, const Status& status,
+                    const char* file = __builtin_FILE(), int line = __builtin_LINE());
   template <typename T>
-  void expect_refused(StatusKind kind, Device& by, const Result<T>& result,
-                      const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    expect_refused(kind, by, result.status(), file, line);
+  void expect_error(StatusKind kind, Device& by, const Result<T>& result,
+                    const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    expect_error(kind, by, result.status(), file, line);
   }
-  template <typename Outcome>
-  void expect_usage(const Outcome& outcome, const char* file = __builtin_FILE(),
-                    int line = __builtin_LINE()) {
-    expect_refused(StatusKind::kInvalidArgument, device(), outcome, file, line);
+  template <typename AnyResult>
+  void expect_invalid_argument(const AnyResult& result, const char* file = __builtin_FILE(),
+                               int line = __builtin_LINE()) {
+    expect_error(StatusKind::kInvalidArgument, device(), result, file, line);
   }
-  template <typename Outcome>
-  void expect_out_of_memory(const Outcome& outcome, const char* file = __builtin_FILE(),
+  template <typename AnyResult>
+  void expect_out_of_memory(const AnyResult& result, const char* file = __builtin_FILE(),
                             int line = __builtin_LINE()) {
-    expect_refused(StatusKind::kOutOfMemory, device(), outcome, file, line);
+    expect_error(StatusKind::kOutOfMemory, device(), result, file, line);
   }
 
-  // While this lives, no device's memory use changes. Around misuse, which must leave it alone.
-  class Untouched {
+  // Expects that no device's memory use changes during its lifetime.
+  class MemoryUnchangedCheck {
    public:
-    explicit Untouched(DeviceContract& contract, int line = __builtin_LINE());
-    ~Untouched();
-    Untouched(const Untouched&) = delete;
-    Untouched& operator=(const Untouched&) = delete;
+    explicit MemoryUnchangedCheck(DeviceContract& contract, int line = __builtin_LINE());
+    ~MemoryUnchangedCheck();
+    MemoryUnchangedCheck(const MemoryUnchangedCheck&) = delete;
+    MemoryUnchangedCheck& operator=(const MemoryUnchangedCheck&) = delete;
 
    private:
     DeviceContract& contract_;
@@ -192,8 +197,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
 
   size_t free_bytes() { return free_bytes(device()); }
   size_t free_bytes(Device& on);
-  // `found` is `expected`, but for what the driver may have taken or given back for itself.
-  testing::AssertionResult same_use(size_t found, size_t expected) const;
+  // Whether `found` equals `expected`, up to accounting_slack_bytes.
+  testing::AssertionResult equal_within_slack(size_t found, size_t expected) const;
 
   enum class Kind {
     kMemory,
@@ -206,42 +211,42 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
     kEvent,
     kGraph
   };
-  void keep(Kind kind, Device& on, uint64_t thing, std::function<Status()> undo);
-  void forget(Kind kind, Device& on, uint64_t thing);
+  void track(Kind kind, Device& on, uint64_t id, std::function<Status()> undo);
+  void untrack(Kind kind, Device& on, uint64_t id);
 
  private:
-  struct Kept {
+  struct Tracked {
     Kind kind;
     Device* device;
-    uint64_t thing;
+    uint64_t id;
     std::function<Status()> undo;
   };
 
-  StreamId side_stream(Device& on);
+  StreamId transfer_stream(Device& on);
   void synchronize_devices();
-  void take_back_everything();
+  void release_tracked();
   void end_captures();
-  std::vector<size_t> free_bytes_everywhere();
+  std::vector<size_t> free_bytes_of_all_devices();
 
   std::unique_ptr<MachineUnderTest> machine_;
   std::vector<size_t> free_bytes_at_start_;
-  std::vector<Kept> kept_;
-  std::vector<StreamId> side_streams_;  // by device index; the default stream: none made yet
-  std::vector<std::unique_ptr<Gate>> gates_;
+  std::vector<Tracked> tracked_;
+  std::vector<StreamId> transfer_streams_;  // by device index; default stream: not created yet
+  std::vector<std::unique_ptr<StreamGate>> gates_;
 };
 
-// --- one suite per group of device.h ----------------------------------------------------------
+// --- one suite per group of device.h
 
 class IdentityContract : public DeviceContract {};
 class MemoryContract : public DeviceContract {};
 class VirtualMemoryContract : public DeviceContract {
  protected:
-  void SetUp() override;  // skips where there is no virtual memory
+  void SetUp() override;  // skips without virtual memory
 };
 class SharingContract : public DeviceContract {};
 class PeersContract : public DeviceContract {
  protected:
-  void SetUp() override;  // skips where there is one device only
+  void SetUp() override;  // skips with a single device
 };
 class HostMemoryContract : public DeviceContract {};
 class StreamsContract : public DeviceContract {};
@@ -249,24 +254,24 @@ class EventsContract : public DeviceContract {};
 class WorkContract : public DeviceContract {};
 class PoolContract : public DeviceContract {
  protected:
-  void SetUp() override;  // skips where there is no stream-ordered pool
-  DeviceAddress allocated_async(size_t bytes, StreamId stream);
+  void SetUp() override;  // skips without a stream-ordered pool
+  DeviceAddress allocate_async(size_t bytes, StreamId stream);
   void free_async_now(DeviceAddress address, StreamId stream);
 };
 class CaptureContract : public DeviceContract {
  protected:
-  void SetUp() override;  // skips where there is no capture
-  // Ends the capture; the graph is destroyed at the end of the test.
-  GraphId captured(StreamId stream);
+  void SetUp() override;  // skips without capture
+  // Ends the capture. The fixture destroys the graph.
+  GraphId end_capture(StreamId stream);
   using DeviceContract::destroy_now;
   void destroy_now(GraphId graph);
-  CaptureState state_of(StreamId stream);
+  CaptureState capture_state_of(StreamId stream);
 };
-// What a capture forbids, in which mode and from which thread.
+// Which calls a capture forbids, by mode and thread.
 class CaptureRulesContract : public CaptureContract {
  protected:
-  // Runs a piece of the test, on this thread or on another, and waits for it.
-  using Where = std::function<void(const std::function<void()>&)>;
+  // Runs a function on this thread or on another one, and waits for it.
+  using RunOn = std::function<void(const std::function<void()>&)>;
   struct NamedCall {
     std::string name;
     std::function<Status()> make;
@@ -275,29 +280,28 @@ class CaptureRulesContract : public CaptureContract {
   void SetUp() override;
   void TearDown() override;
 
-  // The calls that might wait unseen, on things that no capture touches. Each gives back what it
-  // took, or takes again what it gave back.
-  std::vector<NamedCall> calls_that_might_wait();
-  // The call fails, and the capture that was going on is good for nothing any more.
-  void expect_invalidates(CaptureMode mode, const NamedCall& call, const Where& where);
-  // The call succeeds, and the capture goes on.
-  void expect_harmless(CaptureMode mode, const NamedCall& call, const Where& where);
+  // The blocking calls of device.h on objects outside the capture. Each call undoes its effect.
+  std::vector<NamedCall> blocking_calls();
+  // Expects that the call fails and invalidates the capture.
+  void expect_invalidates(CaptureMode mode, const NamedCall& call, const RunOn& run_on);
+  // Expects that the call succeeds and the capture continues.
+  void expect_allowed(CaptureMode mode, const NamedCall& call, const RunOn& run_on);
 
-  StreamId stream_;            // the one that captures
-  StreamId bystander_stream_;  // these take no part in the capture
-  EventId bystander_event_;
-  DeviceAddress bystander_;
-  DeviceAddress bystander_pooled_;
-  void* bystander_host_ = nullptr;
+  StreamId stream_;            // the capturing stream
+  StreamId unrelated_stream_;  // these are not part of the capture
+  EventId unrelated_event_;
+  DeviceAddress unrelated_memory_;
+  DeviceAddress unrelated_pool_memory_;
+  void* unrelated_host_memory_ = nullptr;
 };
 class ConcurrencyContract : public DeviceContract {
  protected:
   static constexpr size_t kThreadCount = 4;
   static constexpr size_t kRoundCount = 20;
-  // Runs the act on that many threads at once; an exception in one fails the test.
-  static void on_threads(const std::function<void(size_t)>& act,
+  // Runs the function on several threads. An exception fails the test.
+  static void on_threads(const std::function<void(size_t)>& function,
                          size_t thread_count = kThreadCount) {
-    run_on_threads(thread_count, act);
+    run_on_threads(thread_count, function);
   }
 };
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures: their allocations come from a pool that keeps what the graph's addresses mean, and no
-// call of the engine disturbs them.
+// Captures: a pool keeps the memory of a graph, and engine calls do not invalidate a capture.
 #include "engine_contract.h"
 
 namespace ashlar::contract {
 
-TEST_P(EngineCaptureContract, WhatIsAllocatedDuringACaptureIsThereWhenTheGraphRuns) {
-  const StreamId stream = new_stream();
+TEST_P(EngineCaptureContract, GraphUsesMemoryAllocatedDuringItsCapture) {
+  const StreamId stream = create_stream();
   begin_capture(stream);
   Block* small = allocate(3000, stream);
   Block* large = allocate(30 * kMiB, stream);
@@ -17,67 +16,67 @@ TEST_P(EngineCaptureContract, WhatIsAllocatedDuringACaptureIsThereWhenTheGraphRu
   EXPECT_EQ(pool_of(small), kPool);
   EXPECT_EQ(pool_of(large), kPool);
   launch(graph, stream);
-  EXPECT_TRUE(holds(small, 0x0a));
-  EXPECT_TRUE(holds(large, 0x0b));
+  EXPECT_TRUE(contains(small, 0x0a));
+  EXPECT_TRUE(contains(large, 0x0b));
 }
 
-TEST_P(EngineCaptureContract, NoCallOfTheEngineDisturbsACapture) {
-  const StreamId stream = new_stream();
-  const StreamId bystander = new_stream();
+TEST_P(EngineCaptureContract, EngineCallsDoNotInvalidateACapture) {
+  const StreamId stream = create_stream();
+  const StreamId bystander = create_stream();
   Block* used = allocate(5 * kMiB);
-  use_on(used, bystander);
+  record_stream(used, bystander);
   free(allocate(40 * kMiB, bystander));
   begin_capture(stream);
   free(used);
   free(allocate(5 * kMiB, stream));
   free(allocate(50 * kMiB, bystander));
   free(allocate(512));
-  must(engine().trim());
-  EXPECT_EQ(refused(kCapacityBytes, stream).kind(), StatusKind::kOutOfMemory);
-  EXPECT_EQ(refused(kCapacityBytes, bystander).kind(), StatusKind::kOutOfMemory);
-  must(engine().set_memory_fraction(0.9));
+  require_ok(engine().trim());
+  EXPECT_EQ(allocation_error(kCapacityBytes, stream).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(kCapacityBytes, bystander).kind(), StatusKind::kOutOfMemory);
+  require_ok(engine().set_memory_fraction(0.9));
   (void)stats();
   EXPECT_TRUE(is_capturing(stream));
   end_capture();
 }
 
-TEST_P(EngineCaptureContract, AnAddressInAGraphKeepsItsMemoryUntilThePoolIsLetGo) {
-  const StreamId stream = new_stream();
+TEST_P(EngineCaptureContract, KeepsGraphMemoryUntilThePoolIsReleased) {
+  const StreamId stream = create_stream();
   Block* result = allocate(4 * kMiB, stream);
   begin_capture(stream);
   Block* scratch = allocate(4 * kMiB, stream);
   fill(scratch, 0x77);
-  must(device().copy(result->address, scratch->address, 4 * kMiB, stream));
+  require_ok(device().copy(result->address, scratch->address, 4 * kMiB, stream));
   free(scratch);
   const GraphId graph = end_capture();
-  // Whatever others allocate now, the graph's scratch memory is not among it, nor gone.
+  // Later allocations must not reuse the graph's scratch memory.
   std::vector<Block*> others;
   for (int i = 0; i < 6; ++i) others.push_back(allocate(4 * kMiB, stream));
   for (Block* block : others) fill(block, 0x66);
-  must(device().synchronize_stream(stream));
-  must(engine().trim());
+  require_ok(device().synchronize_stream(stream));
+  require_ok(engine().trim());
   launch(graph, stream);
-  EXPECT_TRUE(holds(result, 0x77));
-  for (Block* block : others) EXPECT_TRUE(holds(block, 0x66));
+  EXPECT_TRUE(contains(result, 0x77));
+  for (Block* block : others) EXPECT_TRUE(contains(block, 0x66));
 
-  must(device().destroy_graph(graph));
+  require_ok(device().destroy_graph(graph));
   const size_t used = used_bytes();
-  must(engine().release_pool(kPool));
-  must(engine().trim());
+  require_ok(engine().release_pool(kPool));
+  require_ok(engine().trim());
   EXPECT_LT(used_bytes(), used);
-  EXPECT_FALSE(exists(kPool));
+  EXPECT_FALSE(pool_exists(kPool));
 }
 
-TEST_P(EngineCaptureContract, WithoutCachingAnAddressInAGraphKeepsItsMemoryToo) {
-  const StreamId stream = new_stream();
-  const StreamId side = new_stream();
+TEST_P(EngineCaptureContract, KeepsGraphMemoryWhenCachingIsOff) {
+  const StreamId stream = create_stream();
+  const StreamId side = create_stream();
   engine().set_caching(false);
   begin_capture(stream);
   Block* scratch = allocate(4 * kMiB, stream);
   Block* shared = allocate(4 * kMiB, stream);
   Block* result = allocate(4 * kMiB, stream);
   for (Block* block : {scratch, shared, result}) fill(block, 0x51);
-  use_on(shared, side);
+  record_stream(shared, side);
   const DeviceAddress address = result->address;
   free(scratch);
   free(shared);
@@ -86,32 +85,32 @@ TEST_P(EngineCaptureContract, WithoutCachingAnAddressInAGraphKeepsItsMemoryToo) 
   Block* other = allocate(4 * kMiB, stream);
   EXPECT_NE(other->address, address);
   fill(other, 0x52);
-  must(engine().trim());
+  require_ok(engine().trim());
   launch(graph, stream);
-  EXPECT_TRUE(holds(other, 0x52));
+  EXPECT_TRUE(contains(other, 0x52));
 }
 
-TEST_P(EngineCaptureContract, AStreamThatIsGoneIsNotWaitedForDuringACapture) {
+TEST_P(EngineCaptureContract, DoesNotWaitForADestroyedStreamDuringACapture) {
   constexpr PoolId kLetGo{0, 9};
-  const StreamId gone = new_stream();
-  const StreamId stream = new_stream();
-  route(kLetGo, gone);
+  const StreamId gone = create_stream();
+  const StreamId stream = create_stream();
+  route_to(kLetGo, gone);
   free(allocate(512, gone));
   free(allocate(40 * kMiB, gone));
-  end_route(kLetGo);
-  must(engine().release_pool(kLetGo));
-  must(device().destroy_stream(gone));
+  end_routing(kLetGo);
+  require_ok(engine().release_pool(kLetGo));
+  require_ok(device().destroy_stream(gone));
   begin_capture(stream);
-  must(engine().trim());
-  must(engine().trim(kLetGo));
+  require_ok(engine().trim());
+  require_ok(engine().trim(kLetGo));
   EXPECT_TRUE(is_capturing(stream));
   end_capture();
-  must(engine().trim());
-  EXPECT_FALSE(exists(kLetGo));
+  require_ok(engine().trim());
+  EXPECT_FALSE(pool_exists(kLetGo));
 }
 
-TEST_P(EngineCaptureContract, MemoryFreedDuringACaptureServesTheCaptureAgain) {
-  const StreamId stream = new_stream();
+TEST_P(EngineCaptureContract, ReusesMemoryFreedDuringTheSameCapture) {
+  const StreamId stream = create_stream();
   begin_capture(stream);
   free(allocate(4 * kMiB, stream));
   const int64_t reserved = stats().reserved_bytes.all.current;
@@ -120,121 +119,121 @@ TEST_P(EngineCaptureContract, MemoryFreedDuringACaptureServesTheCaptureAgain) {
   end_capture();
 }
 
-TEST_P(EngineCaptureContract, AGraphCapturedLaterMayShareThePool) {
-  const StreamId stream = new_stream();
+TEST_P(EngineCaptureContract, LaterGraphSharesThePool) {
+  const StreamId stream = create_stream();
   Block* result = allocate(kMiB, stream);
   std::vector<GraphId> graphs;
   for (uint8_t value : {uint8_t{1}, uint8_t{2}}) {
     begin_capture(stream);
     Block* scratch = allocate(kMiB, stream);
     fill(scratch, value);
-    must(device().copy(result->address, scratch->address, kMiB, stream));
+    require_ok(device().copy(result->address, scratch->address, kMiB, stream));
     free(scratch);
     graphs.push_back(end_capture());
   }
-  EXPECT_EQ(must(engine().pool_use_count(kPool)), 2) << "one for each capture";
+  EXPECT_EQ(require_ok(engine().pool_use_count(kPool)), 2) << "one for each capture";
   for (uint8_t i : {uint8_t{0}, uint8_t{1}, uint8_t{0}}) {
     launch(graphs[i], stream);
-    EXPECT_TRUE(holds(result, i + 1));
+    EXPECT_TRUE(contains(result, i + 1));
   }
 }
 
-TEST_P(EngineCaptureContract, ABlockUsedByTwoCapturedStreamsIsNotReusedBesideTheOther) {
-  const StreamId main = new_stream();
-  const StreamId side = new_stream();
+TEST_P(EngineCaptureContract, DoesNotReuseABlockBesideAnotherCapturedStream) {
+  const StreamId main = create_stream();
+  const StreamId side = create_stream();
   Block* kept = allocate(2 * kMiB, side);
   begin_capture(main);
   Block* block = allocate(2 * kMiB, main);
   fill(block, 0x21);
-  order(main, side);
-  must(device().copy(kept->address, block->address, 2 * kMiB, side));
-  use_on(block, side);
-  const AddressRange range = free_in_use(block);
-  Block* next = allocate(2 * kMiB, main);  // its work runs beside the copy
+  order_streams(main, side);
+  require_ok(device().copy(kept->address, block->address, 2 * kMiB, side));
+  record_stream(block, side);
+  const AddressRange range = free_while_used(block);
+  Block* next = allocate(2 * kMiB, main);  // its work runs concurrently with the copy
   fill(next, 0x22);
-  order(side, main);
+  order_streams(side, main);
   const GraphId graph = end_capture();
-  is_over(range);
+  mark_finished(range);
   launch(graph, main);
-  EXPECT_TRUE(holds(kept, 0x21));
-  EXPECT_TRUE(holds(next, 0x22));
+  EXPECT_TRUE(contains(kept, 0x21));
+  EXPECT_TRUE(contains(next, 0x22));
   free(allocate(512));
-  EXPECT_EQ(active_count(), 2) << "the capture is over: its uses are the graph's business";
+  EXPECT_EQ(active_count(), 2) << "after the capture, its uses belong to the graph";
 }
 
-TEST_P(EngineCaptureContract, WithReuseABlockComesBackWhereTheGraphProvesThatItMay) {
+TEST_P(EngineCaptureContract, ReusesABlockWhenTheGraphOrdersItsUses) {
   AllocatorOptions options;
   options.capture_stream_reuse = true;
   restart_with(options);
-  const StreamId main = new_stream();
-  const StreamId side = new_stream();
+  const StreamId main = create_stream();
+  const StreamId side = create_stream();
   begin_capture(main);
   Block* block = allocate(2 * kMiB, main);
   fill(block, 1);
-  order(main, side);
+  order_streams(main, side);
   fill(block, 2, side);
-  use_on(block, side);
-  const AddressRange range = free_in_use(block);
+  record_stream(block, side);
+  const AddressRange range = free_while_used(block);
   allocate(2 * kMiB, main);
-  order(side, main);
-  is_over(range);
-  allocate(2 * kMiB, main);  // whether it is that one is the engine's choice; both is not
+  order_streams(side, main);
+  mark_finished(range);
+  allocate(2 * kMiB, main);  // the engine may or may not reuse the block
   EXPECT_LE(active_count(), 3);
   end_capture();
   free(allocate(512));
   EXPECT_EQ(active_count(), 2);
 }
 
-TEST_P(EngineCaptureContract, WorkFromBeforeTheCaptureIsStillWaitedForAfterIt) {
-  const StreamId captured = new_stream();
+TEST_P(EngineCaptureContract, WaitsForWorkQueuedBeforeTheCapture) {
+  const StreamId captured = create_stream();
   const StreamId busy = busy_stream();
   Block* block = allocate(2 * kMiB, captured);
-  use_on(block, busy);
+  record_stream(block, busy);
   begin_capture(captured);
-  const AddressRange range = free_in_use(block);
+  const AddressRange range = free_while_used(block);
   allocate(2 * kMiB, captured);
   end_capture();
   allocate(2 * kMiB, captured);
   EXPECT_EQ(active_count(), 3);
-  let_go_on(busy);
-  is_over(range);
+  resume_stream(busy);
+  mark_finished(range);
   allocate(2 * kMiB, captured);
   EXPECT_EQ(active_count(), 3);
 }
 
-TEST_P(EngineCaptureContract, AStreamThatWorkedBeforeItsCaptureIsWaitedForToo) {
+TEST_P(EngineCaptureContract, WaitsForEarlierWorkOfACapturedStream) {
   const StreamId used = busy_stream();
   Block* block = allocate(2 * kMiB);
-  use_on(block, used);
+  record_stream(block, used);
   begin_capture(used);
-  use_on(block, used);  // again, by the capture
-  const AddressRange range = free_in_use(block);
+  record_stream(block, used);  // again, by captured work
+  const AddressRange range = free_while_used(block);
   end_capture();
   allocate(2 * kMiB);
   EXPECT_EQ(active_count(), 2);
-  let_go_on(used);
-  is_over(range);
+  resume_stream(used);
+  mark_finished(range);
   allocate(2 * kMiB);
   EXPECT_EQ(active_count(), 2);
 }
 
-TEST_P(EngineCaptureContract, ACaptureThatIsBrokenOffLeavesAWorkingEngine) {
-  const StreamId stream = new_stream();
+TEST_P(EngineCaptureContract, EngineWorksAfterAnInvalidatedCapture) {
+  const StreamId stream = create_stream();
   begin_capture(stream);
   Block* block = allocate(2 * kMiB, stream);
-  use_on(block, new_stream());
+  record_stream(block, create_stream());
   free(block);
-  EXPECT_FALSE(device().synchronize_stream(stream).ok());  // breaks it
+  EXPECT_FALSE(device().synchronize_stream(stream).ok());  // invalidates the capture
   free(allocate(2 * kMiB, stream));
   EXPECT_FALSE(device().end_capture(stream).ok());
-  must(engine().capture_ended());
-  end_route(kPool);
+  require_ok(engine().capture_ended());
+  end_routing(kPool);
   fill(allocate(2 * kMiB, stream), 1);
-  must(engine().release_pool(kPool));
-  expect_empties();
+  require_ok(engine().release_pool(kPool));
+  expect_trims_to_zero();
 }
 
-TEST_P(EngineCaptureContract, MoreEndsThanBeginningsAreRefused) {
+TEST_P(EngineCaptureContract, RejectsUnbalancedEndOfRouting) {
   EXPECT_EQ(engine().capture_ended().kind(), StatusKind::kInvalidArgument);
   engine().capture_began();
   EXPECT_TRUE(ok(engine().capture_ended()));

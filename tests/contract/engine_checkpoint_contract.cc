@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints: a pool set back to what it was, at the same addresses, whatever became of its memory
-// since; and what forbids that.
+// Checkpoints: restoring a pool to an earlier state at the same addresses, and what prevents it.
 #include <algorithm>
 #include <map>
 
@@ -12,7 +11,7 @@ namespace {
 
 constexpr PoolId kOtherPool{2, 0};
 
-// What a caller can tell of a block.
+// The properties of a block that a caller can observe.
 struct Seen {
   size_t requested_bytes = 0;
   StreamId stream;
@@ -44,14 +43,14 @@ uint8_t value_of(size_t i) { return static_cast<uint8_t>(i + 1); }
 
 }  // namespace
 
-TEST_P(EngineCheckpointContract, BlocksAllocatedSinceAreFreedAndThoseFreedSinceAreBack) {
-  const StreamId side = new_stream();
+TEST_P(EngineCheckpointContract, RestoreFreesNewBlocksAndReturnsFreedOnes) {
+  const StreamId side = create_stream();
   Block* kept = allocate(5 * kMiB);
   Block* freed_small = allocate(64 * kKiB);
   Block* freed_large = allocate(3 * kMiB + 1, side);
   const Sight before = sight_of({kept, freed_small, freed_large});
   const int64_t allocated_bytes = stats().allocated_bytes.all.current;
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
 
   free(freed_small);
   free(freed_large);
@@ -65,18 +64,18 @@ TEST_P(EngineCheckpointContract, BlocksAllocatedSinceAreFreedAndThoseFreedSinceA
   EXPECT_EQ(active_count(), 3);
   free_all();
   EXPECT_EQ(stats().allocated_bytes.all.current, 0);
-  end_route(kPool);
+  end_routing(kPool);
 }
 
-// What a graph left in a block is there when the next graph reads it.
-TEST_P(EngineCheckpointContract, WhatABlockHoldsStaysIfItWasNotFreed) {
+// The next graph reads what the previous one wrote.
+TEST_P(EngineCheckpointContract, RestoreKeepsTheContentsOfLiveBlocks) {
   std::vector<Block*> kept;
   for (size_t bytes : {size_t{700}, 3 * kMiB, 17 * kMiB}) {
     kept.push_back(allocate(bytes));
     fill(kept.back(), value_of(kept.size()));
   }
   const Sight before = sight_of(kept);
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   for (size_t bytes : {size_t{700}, 3 * kMiB, 17 * kMiB, 30 * kMiB}) {
     Block* added = allocate(bytes);
     fill(added, 0xEE);
@@ -86,21 +85,21 @@ TEST_P(EngineCheckpointContract, WhatABlockHoldsStaysIfItWasNotFreed) {
   EXPECT_EQ(sight_of(change.allocated), before);
   for (const Block* block : change.allocated) {
     const size_t bytes = block->requested_bytes;
-    EXPECT_TRUE(holds(block, value_of(bytes == 700 ? 1 : bytes == 3 * kMiB ? 2 : 3)));
+    EXPECT_TRUE(contains(block, value_of(bytes == 700 ? 1 : bytes == 3 * kMiB ? 2 : 3)));
   }
-  end_route(kPool);
+  end_routing(kPool);
 }
 
-// Blocks, and gaps between them; then other blocks across both, some of another stream.
-TEST_P(EngineCheckpointContract, MemoryThatWasCutDifferentlySinceIsPutBack) {
-  const StreamId side = new_stream();
+// Blocks with gaps between them; then other blocks across both, some on another stream.
+TEST_P(EngineCheckpointContract, RestoreUndoesSplitsAndMerges) {
+  const StreamId side = create_stream();
   std::vector<Block*> left;
   std::vector<Block*> gaps;
   for (size_t i = 0; i < 12; ++i) (i % 2 == 0 ? gaps : left).push_back(allocate(6 * kMiB));
   left.push_back(allocate(512));
   for (Block* gap : gaps) free(gap);
   const Sight before = sight_of(left);
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
 
   for (int round = 0; round < 3; ++round) {
     free_all();
@@ -111,17 +110,17 @@ TEST_P(EngineCheckpointContract, MemoryThatWasCutDifferentlySinceIsPutBack) {
     const RestoreResult change = restore(checkpoint);
     EXPECT_EQ(change.freed.size(), 6U);
     ASSERT_EQ(sight_of(change.allocated), before) << "round " << round;
-    // Each has memory of its own, and so has what comes next.
+    // Each uses separate memory, and so does the next.
     std::vector<Block*> live = change.allocated;
     for (int i = 0; i < 4; ++i) live.push_back(allocate(6 * kMiB));
     for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
-    for (size_t i = 0; i < live.size(); ++i) EXPECT_TRUE(holds(live[i], value_of(i))) << i;
+    for (size_t i = 0; i < live.size(); ++i) EXPECT_TRUE(contains(live[i], value_of(i))) << i;
   }
-  end_route(kPool);
+  end_routing(kPool);
 }
 
-TEST_P(EngineCheckpointContract, APoolThatWasEmptyIsEmptyAgain) {
-  const PoolCheckpoint checkpoint = take();
+TEST_P(EngineCheckpointContract, RestoresAnEmptyPool) {
+  const PoolCheckpoint checkpoint = take_checkpoint();
   allocate(512);
   allocate(30 * kMiB);
   const RestoreResult change = restore(checkpoint);
@@ -130,19 +129,19 @@ TEST_P(EngineCheckpointContract, APoolThatWasEmptyIsEmptyAgain) {
   EXPECT_EQ(active_count(), 0);
   const int64_t reserved = stats().reserved_bytes.all.current;
   allocate(30 * kMiB);
-  EXPECT_EQ(stats().reserved_bytes.all.current, reserved) << "its memory is still its own";
-  end_route(kPool);
+  EXPECT_EQ(stats().reserved_bytes.all.current, reserved) << "its memory was overwritten";
+  end_routing(kPool);
 }
 
-TEST_P(EngineCheckpointContract, OtherPoolsAreNotTouched) {
+TEST_P(EngineCheckpointContract, RestoreLeavesOtherPoolsAlone) {
   Block* inside = allocate(5 * kMiB);
   const DeviceAddress inside_at = inside->address;
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   free(inside);
-  end_route(kPool);
-  route(kOtherPool);
+  end_routing(kPool);
+  route_to(kOtherPool);
   Block* other_pools = allocate(5 * kMiB);
-  end_route(kOtherPool);
+  end_routing(kOtherPool);
   Block* outside = allocate(5 * kMiB);
   fill(other_pools, 1);
   fill(outside, 2);
@@ -150,82 +149,82 @@ TEST_P(EngineCheckpointContract, OtherPoolsAreNotTouched) {
   EXPECT_TRUE(change.freed.empty());
   ASSERT_EQ(addresses(change.allocated), std::vector{inside_at});
   fill(change.allocated.front(), 3);
-  EXPECT_TRUE(holds(other_pools, 1));
-  EXPECT_TRUE(holds(outside, 2));
-  EXPECT_TRUE(holds(change.allocated.front(), 3));
+  EXPECT_TRUE(contains(other_pools, 1));
+  EXPECT_TRUE(contains(outside, 2));
+  EXPECT_TRUE(contains(change.allocated.front(), 3));
 }
 
-// --- refusals -----------------------------------------------------------------------------------
+// --- errors
 
-TEST_P(EngineCheckpointContract, ASharedBlockForbidsARestoreUntilItIsLetGo) {
+TEST_P(EngineCheckpointContract, RestoreFailsWhileABlockIsPinned) {
   Block* block = allocate(kMiB);
   const Sight before = sight_of({block});
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   engine().pin(block);
   expect_no_restore(checkpoint, "shared with other processes");
   EXPECT_TRUE(block->is_allocated());
-  const AddressRange held = free_in_use(block);
+  const AddressRange held = free_while_used(block);
   expect_no_restore(checkpoint, "shared with other processes");
   expect_no_checkpoint("was freed but is still in use");
   engine().unpin(block);
-  is_over(held);
+  mark_finished(held);
   EXPECT_EQ(sight_of(restore(checkpoint).allocated), before);
-  end_route(kPool);
+  end_routing(kPool);
 }
 
-TEST_P(EngineCheckpointContract, BlocksAllocatedWhileCachingIsOffForbidBoth) {
-  const PoolCheckpoint empty = take();
+TEST_P(EngineCheckpointContract, FailsForBlocksAllocatedWithoutCaching) {
+  const PoolCheckpoint empty = take_checkpoint();
   engine().set_caching(false);
   Block* uncached = allocate(3 * kMiB);
   expect_no_checkpoint("while caching was off: free it first");
   expect_no_restore(empty, "while caching was off: free it first");
   EXPECT_TRUE(uncached->is_allocated());
   free(uncached);
-  restore(take());
-  end_route(kPool);
+  restore(take_checkpoint());
+  end_routing(kPool);
 }
 
-TEST_P(EngineCheckpointContract, ABlockThatOtherStreamsUseForbidsARestoreUntilItIsFreed) {
-  const PoolCheckpoint checkpoint = take();
+TEST_P(EngineCheckpointContract, RestoreFailsWhileOtherStreamsUseABlock) {
+  const PoolCheckpoint checkpoint = take_checkpoint();
   const StreamId busy = busy_stream();
   Block* block = allocate(kMiB);
-  use_on(block, busy);
+  record_stream(block, busy);
   expect_no_restore(checkpoint, "of pool {1, 0} is used by other streams: free it");
   EXPECT_TRUE(block->is_allocated());
-  const AddressRange in_use = free_in_use(block);
+  const AddressRange in_use = free_while_used(block);
   expect_no_restore(checkpoint, "was freed but is still in use: synchronize its streams");
   expect_no_checkpoint("was freed but is still in use: synchronize its streams");
-  let_go_on(busy);
-  is_over(in_use);
-  free(allocate(kMiB));  // some look at what is over only then
+  resume_stream(busy);
+  mark_finished(in_use);
+  free(allocate(kMiB));  // some engines collect finished uses only here
   EXPECT_TRUE(restore(checkpoint).freed.empty());
-  take();
-  end_route(kPool);
+  take_checkpoint();
+  end_routing(kPool);
 }
 
-TEST_P(EngineCheckpointContract, MemoryGivenBackSinceIsFoundMissing) {
+TEST_P(EngineCheckpointContract, RestoreFailsWhenMemoryWasTrimmed) {
   Block* block = allocate(32 * kMiB);
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   free(block);
-  end_route(kPool);
-  must(engine().release_pool(kPool));
+  end_routing(kPool);
+  require_ok(engine().release_pool(kPool));
   EXPECT_TRUE(ok(engine().trim()));
   expect_no_restore(checkpoint, "pool");
   EXPECT_EQ(stats().reserved_bytes.all.current, 0);
 }
 
-TEST_P(EngineCheckpointContract, AnotherShapeOfTheMemoryIsFoundBeforeAnythingIsFreed) {
+TEST_P(EngineCheckpointContract, RestoreDetectsADifferentLayoutBeforeFreeing) {
   Block* live = allocate(kKiB);
-  PoolCheckpoint checkpoint = take();
+  PoolCheckpoint checkpoint = take_checkpoint();
   for (BlockRecord& record : checkpoint.segments.front().blocks) {
     if (record.state == BlockRecord::State::kAllocated) record.range.begin = DeviceAddress(4096);
   }
   expect_no_restore(checkpoint, "could not find");
   EXPECT_TRUE(live->is_allocated());
-  end_route(kPool);
+  end_routing(kPool);
 }
 
-TEST_P(EngineCheckpointContract, UnknownPoolsAndThoseLetGoHaveNone) {
+TEST_P(EngineCheckpointContract, RejectsUnknownAndReleasedPools) {
   EXPECT_EQ(engine().checkpoint({7, 0}).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(engine().restore({{7, 0}, {}}).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(engine().checkpoint({}).status().kind(), StatusKind::kInvalidArgument)
@@ -233,8 +232,8 @@ TEST_P(EngineCheckpointContract, UnknownPoolsAndThoseLetGoHaveNone) {
   EXPECT_EQ(engine().restore({}).status().kind(), StatusKind::kInvalidArgument)
       << "the default pool";
   allocate(kKiB);
-  end_route(kPool);
-  must(engine().release_pool(kPool));
+  end_routing(kPool);
+  require_ok(engine().release_pool(kPool));
   expect_no_checkpoint("was released");
 }
 

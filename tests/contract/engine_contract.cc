@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fixture of the engines' contract suite; see engine_contract.h.
+// The fixture of the engine contract.
 #include "engine_contract.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::string engine_name(const testing::TestParamInfo<EngineUnderTest>& engine) {
   return engine.param.name;
 }
 
-// --- the life of a test -------------------------------------------------------------------------
+// --- set-up and tear-down
 
 void EngineContract::SetUp() {
   machine_ = GetParam().machine(kCapacityBytes);
@@ -39,35 +39,35 @@ void EngineContract::TearDown() {
   if (machine_ == nullptr) return;
   machine_->clear_faults();
   machine_->revive(kDevice);
-  for (const auto& [index, stream] : std::exchange(held_, {})) {
-    must(machine_->resume(index, stream));
+  for (const auto& [index, stream] : std::exchange(paused_, {})) {
+    require_ok(machine_->resume_stream(index, stream));
   }
   engine_.reset();
   if (machine_->is_lost(kDevice)) return;
-  EXPECT_EQ(used_bytes(), 0U) << "the engine is gone and has left memory behind";
+  EXPECT_EQ(used_bytes(), 0U) << "the engine leaked memory";
 }
 
 size_t EngineContract::used_bytes() {
-  const MemoryStats use = must(machine_->device(kDevice).memory_stats());
+  const MemoryStats use = require_ok(machine_->device(kDevice).memory_stats());
   return use.total_bytes - use.free_bytes;
 }
 
-// --- memory -------------------------------------------------------------------------------------
+// --- memory
 
 Block* EngineContract::allocate(size_t bytes, StreamId stream) {
-  Block* block = engine().allocate_fast(bytes, stream);  // as the facades do it
-  if (block == nullptr) block = must(engine().allocate({bytes, stream}));
+  Block* block = engine().allocate_fast(bytes, stream);  // as Allocator does
+  if (block == nullptr) block = require_ok(engine().allocate({bytes, stream}));
   EXPECT_FALSE(block->address.is_null());
   EXPECT_EQ(block->address.value() % kAlignmentBytes, 0U);
   EXPECT_GE(block->bytes, bytes);
   EXPECT_EQ(block->requested_bytes, bytes);
   EXPECT_EQ(block->stream, stream);
-  expect_apart({block->address, block->bytes});
+  expect_disjoint({block->address, block->bytes});
   live_[block->address] = block;
   return block;
 }
 
-void EngineContract::expect_apart(AddressRange range) const {
+void EngineContract::expect_disjoint(AddressRange range) const {
   const auto check = [&](AddressRange taken, const char* why) {
     const bool apart = range.end() <= taken.begin || taken.end() <= range.begin;
     EXPECT_TRUE(apart) << "the block at " << range.begin.value() << " lies where " << why;
@@ -76,7 +76,7 @@ void EngineContract::expect_apart(AddressRange range) const {
   for (const auto& [address, bytes] : in_use_) check({address, bytes}, "another stream is at work");
 }
 
-Status EngineContract::refused(size_t bytes, StreamId stream) {
+Status EngineContract::allocation_error(size_t bytes, StreamId stream) {
   const Result<Block*> block = engine().allocate({bytes, stream});
   EXPECT_FALSE(block.ok()) << "an allocation that should fail succeeded";
   EXPECT_FALSE(block.status().message().empty()) << "a failure that says nothing";
@@ -85,10 +85,10 @@ Status EngineContract::refused(size_t bytes, StreamId stream) {
 
 void EngineContract::free(Block* block) {
   live_.erase(block->address);
-  must(engine().free(block));
+  require_ok(engine().free(block));
 }
 
-AddressRange EngineContract::free_in_use(Block* block) {
+AddressRange EngineContract::free_while_used(Block* block) {
   const AddressRange range{block->address, block->bytes};
   free(block);
   in_use_[range.begin] = range.bytes;
@@ -99,7 +99,7 @@ void EngineContract::free_all() {
   while (!live_.empty()) free(live_.begin()->second);
 }
 
-std::vector<Block*> EngineContract::fill_up(size_t bytes, StreamId stream) {
+std::vector<Block*> EngineContract::allocate_until_full(size_t bytes, StreamId stream) {
   std::vector<Block*> blocks;
   while (true) {
     const Result<Block*> block = engine().allocate({bytes, stream});
@@ -107,15 +107,15 @@ std::vector<Block*> EngineContract::fill_up(size_t bytes, StreamId stream) {
       EXPECT_EQ(block.status().kind(), StatusKind::kOutOfMemory) << block.status().to_string();
       return blocks;
     }
-    expect_apart({(*block)->address, (*block)->bytes});
+    expect_disjoint({(*block)->address, (*block)->bytes});
     live_[(*block)->address] = *block;
     blocks.push_back(*block);
   }
 }
 
-void EngineContract::expect_empties() {
+void EngineContract::expect_trims_to_zero() {
   free_all();
-  (void)engine().trim().ok();  // may still tell what failed before
+  (void)engine().trim().ok();  // may report an earlier failure
   EXPECT_TRUE(ok(engine().trim()));
   EXPECT_EQ(stats().allocation.all.current, 0);
   EXPECT_EQ(active_count(), 0);
@@ -123,12 +123,13 @@ void EngineContract::expect_empties() {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-// --- work ---------------------------------------------------------------------------------------
+// --- work
 
-testing::AssertionResult EngineContract::holds(const Block* block, uint8_t value, StreamId stream) {
+testing::AssertionResult EngineContract::contains(const Block* block, uint8_t value,
+                                                  StreamId stream) {
   Bytes found(block->requested_bytes);
-  must(device().copy_to_host(found.data(), block->address, found.size(), stream));
-  must(device().synchronize_stream(stream));
+  require_ok(device().copy_to_host(found.data(), block->address, found.size(), stream));
+  require_ok(device().synchronize_stream(stream));
   if (found == Bytes(found.size(), value)) return testing::AssertionSuccess();
   const auto wrong =
       std::find_if(found.begin(), found.end(), [&](uint8_t byte) { return byte != value; });
@@ -136,61 +137,61 @@ testing::AssertionResult EngineContract::holds(const Block* block, uint8_t value
                                      << " is " << int{*wrong} << " instead of " << int{value};
 }
 
-StreamId EngineContract::new_stream() {
-  if (spare_streams_.empty()) return must(device().create_stream());
+StreamId EngineContract::create_stream() {
+  if (spare_streams_.empty()) return require_ok(device().create_stream());
   const StreamId stream = spare_streams_.back();
   spare_streams_.pop_back();
   return stream;
 }
 
-// What a test needs later is made now: to make a stream, a driver may wait for all others.
-void EngineContract::hold(StreamId stream, DeviceIndex on) {
+// Creates spare streams first, because a driver may wait for all streams when it creates one.
+void EngineContract::pause_stream(StreamId stream, DeviceIndex on) {
   constexpr size_t kSpareCount = 4;
-  while (held_.empty() && spare_streams_.size() < kSpareCount) {
-    spare_streams_.push_back(must(device().create_stream()));
+  while (paused_.empty() && spare_streams_.size() < kSpareCount) {
+    spare_streams_.push_back(require_ok(device().create_stream()));
   }
-  must(machine_->hold(on, stream));
-  held_.insert({on, stream});
+  require_ok(machine_->pause_stream(on, stream));
+  paused_.insert({on, stream});
 }
 
-void EngineContract::let_go_on(StreamId stream, DeviceIndex on) {
-  must(machine_->resume(on, stream));
-  held_.erase({on, stream});
-  must(machine_->device(on).synchronize_stream(stream));
+void EngineContract::resume_stream(StreamId stream, DeviceIndex on) {
+  require_ok(machine_->resume_stream(on, stream));
+  paused_.erase({on, stream});
+  require_ok(machine_->device(on).synchronize_stream(stream));
 }
 
 StreamId EngineContract::busy_stream() {
-  const StreamId stream = new_stream();
-  hold(stream);
-  must(device().call_host(stream, [] {}));
+  const StreamId stream = create_stream();
+  pause_stream(stream);
+  require_ok(device().call_host(stream, [] {}));
   return stream;
 }
 
-void EngineContract::order(StreamId first, StreamId then) {
-  const EventId event = must(device().create_event());
-  must(device().record_event(event, first));
-  must(device().wait_event(then, event));
-  must(device().destroy_event(event));
+void EngineContract::order_streams(StreamId first, StreamId then) {
+  const EventId event = require_ok(device().create_event());
+  require_ok(device().record_event(event, first));
+  require_ok(device().wait_event(then, event));
+  require_ok(device().destroy_event(event));
 }
 
-// --- pools and captures -------------------------------------------------------------------------
+// --- pools and captures
 
-void EngineContract::route(PoolId pool) {
-  must(engine().begin_routing(pool, [](StreamId) { return true; }));
+void EngineContract::route_to(PoolId pool) {
+  require_ok(engine().begin_routing(pool, [](StreamId) { return true; }));
 }
 
-void EngineContract::route(PoolId pool, StreamId only) {
-  must(engine().begin_routing(pool, [only](StreamId stream) { return stream == only; }));
+void EngineContract::route_to(PoolId pool, StreamId only) {
+  require_ok(engine().begin_routing(pool, [only](StreamId stream) { return stream == only; }));
 }
 
 RestoreResult EngineContract::restore(const PoolCheckpoint& checkpoint) {
-  RestoreResult change = must(engine().restore(checkpoint));
+  RestoreResult change = require_ok(engine().restore(checkpoint));
   for (const DeviceAddress address : change.freed) {
     EXPECT_EQ(live_.erase(address), 1U) << "nothing was allocated at " << address.value();
   }
   for (Block* block : change.allocated) {
     EXPECT_TRUE(block->is_allocated());
-    expect_apart({block->address, block->bytes});
+    expect_disjoint({block->address, block->bytes});
     live_[block->address] = block;
   }
   return change;
@@ -198,7 +199,7 @@ RestoreResult EngineContract::restore(const PoolCheckpoint& checkpoint) {
 
 void EngineCheckpointContract::SetUp() {
   EngineContract::SetUp();
-  route(kPool);
+  route_to(kPool);
 }
 
 void EngineCheckpointContract::expect_no_checkpoint(const std::string& why) {
@@ -229,22 +230,22 @@ void EngineCaptureContract::TearDown() {
 }
 
 void EngineCaptureContract::begin_capture(StreamId stream) {
-  route(kPool, stream);
+  route_to(kPool, stream);
   engine().capture_began();
-  must(device().begin_capture(stream, CaptureMode::kGlobal));
+  require_ok(device().begin_capture(stream, CaptureMode::kGlobal));
   captured_ = stream;
 }
 
 GraphId EngineCaptureContract::end_capture() {
-  const GraphId graph = must(device().end_capture(*std::exchange(captured_, std::nullopt)));
-  must(engine().capture_ended());
-  end_route(kPool);
+  const GraphId graph = require_ok(device().end_capture(*std::exchange(captured_, std::nullopt)));
+  require_ok(engine().capture_ended());
+  end_routing(kPool);
   return graph;
 }
 
 void EngineCaptureContract::launch(GraphId graph, StreamId stream) {
-  must(device().launch_graph(graph, stream));
-  must(device().synchronize_stream(stream));
+  require_ok(device().launch_graph(graph, stream));
+  require_ok(device().synchronize_stream(stream));
 }
 
 }  // namespace ashlar::contract

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device that fails, once or for good: every failure is told by its kind, and no memory is lost.
+// Failing and lost devices: failures are reported with their kind, and no memory is leaked.
 #include "engine_contract.h"
 
 namespace ashlar::contract {
 namespace {
 
-// Enough to make an engine ask for memory, record events, wait, and give memory back.
+// Makes an engine allocate, record events, wait and release memory.
 struct Workload {
   Engine& engine;
   DeviceStream used;
@@ -42,8 +42,8 @@ constexpr char kStaysLost[] = "a device that its driver lost stays lost";
 
 }  // namespace
 
-TEST_P(EngineFailuresContract, AnyCallOfTheDeviceMayFailOnceAndNothingIsLost) {
-  const StreamId used = new_stream();
+TEST_P(EngineFailuresContract, SurvivesASingleFailureOfAnyDeviceCall) {
+  const StreamId used = create_stream();
   for (uint64_t nth = 1; nth <= 60; ++nth) {
     SCOPED_TRACE(nth);
     machine_->inject({.nth = nth});
@@ -55,48 +55,49 @@ TEST_P(EngineFailuresContract, AnyCallOfTheDeviceMayFailOnceAndNothingIsLost) {
       const bool clear = status.ok() || status.is(StatusKind::kDeviceFault);
       EXPECT_TRUE(clear) << status.to_string();
     }
-    expect_empties();
+    expect_trims_to_zero();
     if (HasFailure()) return;
   }
 }
 
-TEST_P(EngineFailuresContract, AFaultWhileAllocatingIsToldAtOnceAndIsNoOutOfMemory) {
+TEST_P(EngineFailuresContract, AllocateReportsADeviceFaultAsSuch) {
   Block* kept = allocate(512);
   fill(kept, 5);
-  engine().add_oom_observer([](const OomNotice&) { ADD_FAILURE() << "a fault is no lack"; });
+  engine().add_oom_observer(
+      [](const OomNotice&) { ADD_FAILURE() << "a fault is not out of memory"; });
   machine_->inject({.count = sim::FaultRule::kForever});
-  EXPECT_EQ(refused(50 * kMiB).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(allocation_error(50 * kMiB).kind(), StatusKind::kDeviceFault);
   machine_->clear_faults();
   EXPECT_EQ(stats().allocation.all.current, 1);
-  EXPECT_TRUE(holds(kept, 5));
+  EXPECT_TRUE(contains(kept, 5));
   allocate(50 * kMiB);
 }
 
-TEST_P(EngineFailuresContract, AFreeThatFailsIsTriedAgainAndTheBlockIsNotLost) {
-  const StreamId used = new_stream();
-  Block* block = must(engine().allocate({3 * kMiB, kDefaultStream}));
-  use_on(block, used);
+TEST_P(EngineFailuresContract, RetriesAFailedFreeWithoutLosingTheBlock) {
+  const StreamId used = create_stream();
+  Block* block = require_ok(engine().allocate({3 * kMiB, kDefaultStream}));
+  record_stream(block, used);
   machine_->inject({.count = sim::FaultRule::kForever});
   (void)engine().free(block).ok();
   machine_->clear_faults();
   EXPECT_EQ(stats().allocation.all.current, 0) << "it is the caller's no more";
-  expect_empties();
+  expect_trims_to_zero();
 }
 
-TEST_P(EngineFailuresContract, AFailureOfAQuietFreeIsToldByTheNextTrim) {
+TEST_P(EngineFailuresContract, NextTrimReportsAFailedQuietFree) {
   const StreamId used = busy_stream();
-  Block* block = must(engine().allocate({3 * kMiB, kDefaultStream}));
-  use_on(block, used);
-  machine_->inject({});  // whoever calls the device next
+  Block* block = require_ok(engine().allocate({3 * kMiB, kDefaultStream}));
+  record_stream(block, used);
+  machine_->inject({});  // fails the next device call
   engine().free_quietly(block);
-  let_go_on(used);
+  resume_stream(used);
   EXPECT_EQ(engine().trim().kind(), StatusKind::kDeviceFault);
   EXPECT_TRUE(ok(engine().trim())) << "told once";
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_P(EngineFailuresContract, AMemoryThatIsNotTakenBackIsToldAndOfferedAgain) {
-  if (!GetParam().frees_itself) GTEST_SKIP() << "the device tells somebody else";
+TEST_P(EngineFailuresContract, ReportsAFailedReleaseAndReusesTheMemory) {
+  if (!GetParam().reports_free_errors) GTEST_SKIP() << "the engine does not see errors of the free";
   free(allocate(5 * kMiB));
   free(allocate(30 * kMiB));
   for (DeviceCall call : {DeviceCall::kFree, DeviceCall::kUnmap, DeviceCall::kTrimPool}) {
@@ -104,21 +105,21 @@ TEST_P(EngineFailuresContract, AMemoryThatIsNotTakenBackIsToldAndOfferedAgain) {
   }
   EXPECT_EQ(engine().trim().kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(static_cast<size_t>(stats().reserved_bytes.all.current), used_bytes())
-      << "what the device still counts, so do we";
+      << "the device still counts this memory";
   machine_->clear_faults();
-  expect_empties();
+  expect_trims_to_zero();
 }
 
-// --- devices that are lost ----------------------------------------------------------------------
+// --- lost devices
 
-TEST_P(EngineFailuresContract, ALostDeviceIsToldAsSuch) {
-  const StreamId used = new_stream();
+TEST_P(EngineFailuresContract, ReportsALostDevice) {
+  const StreamId used = create_stream();
   Block* plain = allocate(512);
   Block* elsewhere = allocate(3 * kMiB);
   Block* kept = allocate(30 * kMiB);
-  use_on(elsewhere, used);
+  record_stream(elsewhere, used);
   machine_->lose(kDevice, Status::device_lost("work", 700, "an illegal access"));
-  EXPECT_EQ(refused(60 * kMiB).kind(), StatusKind::kDeviceLost);
+  EXPECT_EQ(allocation_error(60 * kMiB).kind(), StatusKind::kDeviceLost);
   (void)engine().record_stream(kept, {&device(), used}).ok();
   const auto is_clear = [](const Status& status) {
     return status.ok() || status.is(StatusKind::kDeviceLost);
@@ -129,12 +130,12 @@ TEST_P(EngineFailuresContract, ALostDeviceIsToldAsSuch) {
   EXPECT_EQ(stats().allocation.all.current, 1);
 }
 
-TEST_P(EngineFailuresContract, WhatALostDeviceHadGoesBackWhenItIsWell) {
+TEST_P(EngineFailuresContract, ReleasesMemoryAfterALostDeviceRecovers) {
   if (stays_lost()) GTEST_SKIP() << kStaysLost;
-  const StreamId used = new_stream();
+  const StreamId used = create_stream();
   Block* pending = allocate(3 * kMiB);
   Block* kept = allocate(30 * kMiB);
-  use_on(pending, used);
+  record_stream(pending, used);
   free(pending);
   machine_->lose(kDevice, Status::device_lost("work", 700, "an illegal access"));
   (void)engine().trim().ok();
@@ -147,9 +148,9 @@ TEST_P(EngineFailuresContract, WhatALostDeviceHadGoesBackWhenItIsWell) {
   EXPECT_EQ(active_count(), 0);
 }
 
-TEST_P(EngineFailuresContract, AnyCallMayBeTheOneThatLosesTheDevice) {
+TEST_P(EngineFailuresContract, SurvivesDeviceLossInAnyCall) {
   if (stays_lost()) GTEST_SKIP() << kStaysLost;
-  const StreamId used = new_stream();
+  const StreamId used = create_stream();
   for (uint64_t nth = 1; nth <= 60; ++nth) {
     SCOPED_TRACE(nth);
     machine_->inject({.nth = nth, .action = sim::FaultAction::kLoseDevice});
@@ -162,22 +163,22 @@ TEST_P(EngineFailuresContract, AnyCallMayBeTheOneThatLosesTheDevice) {
       const bool clear = status.ok() || status.is(StatusKind::kDeviceLost);
       EXPECT_TRUE(clear) << status.to_string();
     }
-    expect_empties();
+    expect_trims_to_zero();
     if (HasFailure()) return;
   }
 }
 
-TEST_P(EngineFailuresContract, AnEngineMayEndOnALostDevice) {
-  if (!machine_->has_two_devices()) GTEST_SKIP() << "there is one device";
+TEST_P(EngineFailuresContract, DestroysAnEngineOnALostDevice) {
+  if (!machine_->has_two_devices()) GTEST_SKIP() << "only one device";
   std::unique_ptr<Engine> doomed = GetParam().make(other(), {});
-  const StreamId used = must(other().create_stream());
-  must(doomed->allocate({512, kDefaultStream}));
-  Block* block = must(doomed->allocate({30 * kMiB, kDefaultStream}));
-  must(doomed->record_stream(block, {&other(), used}));
-  must(doomed->free(block));
+  const StreamId used = require_ok(other().create_stream());
+  require_ok(doomed->allocate({512, kDefaultStream}));
+  Block* block = require_ok(doomed->allocate({30 * kMiB, kDefaultStream}));
+  require_ok(doomed->record_stream(block, {&other(), used}));
+  require_ok(doomed->free(block));
   machine_->lose(kOther, Status::device_lost("work", 700, "an illegal access"));
-  doomed.reset();  // it cannot give anything back, and does not mind
-  allocate(512);   // the other engine neither
+  doomed.reset();  // cannot release its memory
+  allocate(512);   // the other engine still works
 }
 
 }  // namespace ashlar::contract

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trackers: they see every act, in order, and may call back.
+// Trackers see all events in order and may call the engine.
 #include <map>
 #include <set>
 
@@ -18,8 +18,8 @@ bool concerns_blocks(TraceAction action) {
 
 }  // namespace
 
-TEST_P(EngineHooksContract, TrackersSeeTheLifeOfEveryBlockInOrder) {
-  const StreamId stream = new_stream();
+TEST_P(EngineHooksContract, TrackersSeeEveryBlockEventInOrder) {
+  const StreamId stream = create_stream();
   const StreamId busy = busy_stream();
   std::vector<TraceEntry> entries;
   engine().add_tracker([&](const TraceEntry& entry) {
@@ -29,11 +29,11 @@ TEST_P(EngineHooksContract, TrackersSeeTheLifeOfEveryBlockInOrder) {
   Block* used = allocate(3 * kMiB);
   const DeviceAddress plain_at = plain->address;
   const DeviceAddress used_at = used->address;
-  use_on(used, busy);
+  record_stream(used, busy);
   free(plain);
   free(used);
-  let_go_on(busy);
-  must(engine().trim());
+  resume_stream(busy);
+  require_ok(engine().trim());
 
   struct Expected {
     TraceAction action;
@@ -58,8 +58,8 @@ TEST_P(EngineHooksContract, TrackersSeeTheLifeOfEveryBlockInOrder) {
   }
 }
 
-// The order per address: alloc, free requested, free completed, and then again alloc.
-TEST_P(EngineHooksContract, NoAddressIsHandedOutAgainBeforeItsFreeIsCompleted) {
+// The order per address: alloc, free requested, free completed, alloc.
+TEST_P(EngineHooksContract, AddressIsNotReusedBeforeItsFreeCompletes) {
   std::map<DeviceAddress, TraceAction> last;
   int alloc_count = 0;
   engine().add_tracker([&](const TraceEntry& entry) {
@@ -73,52 +73,52 @@ TEST_P(EngineHooksContract, NoAddressIsHandedOutAgainBeforeItsFreeIsCompleted) {
     last[entry.address] = entry.action;
     alloc_count += entry.action == kAlloc ? 1 : 0;
   });
-  const StreamId used = new_stream();
+  const StreamId used = create_stream();
   for (int i = 0; i < 60; ++i) {
     Block* first = allocate((i % 5 + 1) * size_t{400'000});
     Block* second = allocate((i % 3 + 1) * size_t{300});
-    if (i % 4 == 0) use_on(first, used);
+    if (i % 4 == 0) record_stream(first, used);
     free(first);
     free(second);
   }
   EXPECT_EQ(alloc_count, 120);
-  expect_empties();
+  expect_trims_to_zero();
   for (const auto& [address, action] : last) EXPECT_EQ(action, kFreeCompleted);
 }
 
-TEST_P(EngineHooksContract, WhatTheTrackersHeardOfSegmentsIsWhatIsReserved) {
+TEST_P(EngineHooksContract, TrackedSegmentsAddUpToReservedBytes) {
   int64_t reserved = 0;
   engine().add_tracker([&](const TraceEntry& entry) {
     const auto bytes = static_cast<int64_t>(entry.bytes);
     if (entry.action == kSegmentAlloc || entry.action == kSegmentMap) reserved += bytes;
     if (entry.action == kSegmentFree || entry.action == kSegmentUnmap) reserved -= bytes;
   });
-  const StreamId stream = new_stream();
+  const StreamId stream = create_stream();
   for (size_t bytes : {size_t{512}, 5 * kMiB, 33 * kMiB}) {
     allocate(bytes);
     allocate(bytes, stream);
     const int64_t kept = stats().reserved_bytes.all.current - reserved;
     EXPECT_GE(kept, 0);
-    EXPECT_TRUE(kept == 0 || !GetParam().tells_all) << kept;
+    EXPECT_TRUE(kept == 0 || !GetParam().reports_all_reserved) << kept;
   }
   free_all();
-  must(engine().trim());
+  require_ok(engine().trim());
   EXPECT_EQ(reserved, 0);
 }
 
-TEST_P(EngineHooksContract, AnOutOfMemoryIsAnActToo) {
-  fill_up(24 * kMiB);
+TEST_P(EngineHooksContract, TrackersSeeOutOfMemory) {
+  allocate_until_full(24 * kMiB);
   std::vector<TraceEntry> entries;
   engine().add_tracker([&](const TraceEntry& entry) {
     if (entry.action == kOom) entries.push_back(entry);
   });
-  (void)refused(24 * kMiB);
+  (void)allocation_error(24 * kMiB);
   ASSERT_EQ(entries.size(), 1U);
   EXPECT_GE(entries[0].bytes, 24 * kMiB);
 }
 
-TEST_P(EngineHooksContract, ATrackerMayCallTheEngine) {
-  const StreamId inner = new_stream();
+TEST_P(EngineHooksContract, TrackerMayCallTheEngine) {
+  const StreamId inner = create_stream();
   int call_count = 0;
   engine().add_tracker([&](const TraceEntry& entry) {
     if (entry.action != kAlloc || entry.stream == inner) return;
@@ -133,7 +133,7 @@ TEST_P(EngineHooksContract, ATrackerMayCallTheEngine) {
   EXPECT_EQ(active_count(), 0);
 }
 
-TEST_P(EngineHooksContract, EveryTrackerIsTold) {
+TEST_P(EngineHooksContract, NotifiesEveryTracker) {
   int first_count = 0;
   int second_count = 0;
   engine().add_tracker([&](const TraceEntry&) { ++first_count; });

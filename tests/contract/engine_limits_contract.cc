@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of memory, the device's and our own: said in a typed way, with nothing changed, and
-// overcome as soon as something is freed.
+// Out of memory and memory limits: the error, its lack of side effects, and recovery after a free.
 #include <cmath>
 
 #include "engine_contract.h"
@@ -13,46 +12,46 @@ constexpr size_t kBytes = 40 * kMiB;
 
 }  // namespace
 
-TEST_P(EngineLimitsContract, AFullDeviceIsOutOfMemoryAndEveryBlockIsAsItWas) {
-  const std::vector<Block*> blocks = fill_up(kBytes);
-  EXPECT_GE(blocks.size(), 5U) << "hardly any of the device's memory was handed out";
+TEST_P(EngineLimitsContract, OutOfMemoryLeavesEveryBlockIntact) {
+  const std::vector<Block*> blocks = allocate_until_full(kBytes);
+  EXPECT_GE(blocks.size(), 5U) << "the threads allocated too little memory";
   for (size_t i = 0; i < blocks.size(); ++i) fill(blocks[i], static_cast<uint8_t>(i));
   const AllocatorStats before = stats();
-  EXPECT_EQ(refused(kBytes).kind(), StatusKind::kOutOfMemory);
-  EXPECT_EQ(refused(kCapacityBytes / 2, new_stream()).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(kBytes).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(kCapacityBytes / 2, create_stream()).kind(), StatusKind::kOutOfMemory);
   const AllocatorStats after = stats();
   EXPECT_EQ(after.ooms, before.ooms + 2);
   EXPECT_EQ(after.allocation.all.current, before.allocation.all.current);
   EXPECT_EQ(after.allocated_bytes.all.current, before.allocated_bytes.all.current);
   EXPECT_EQ(after.active_bytes.all.current, before.active_bytes.all.current);
   for (size_t i = 0; i < blocks.size(); ++i) {
-    EXPECT_TRUE(holds(blocks[i], static_cast<uint8_t>(i)));
+    EXPECT_TRUE(contains(blocks[i], static_cast<uint8_t>(i)));
   }
 }
 
-TEST_P(EngineLimitsContract, WhatIsFreedLiftsAnOutOfMemory) {
-  const std::vector<Block*> blocks = fill_up(kBytes);
+TEST_P(EngineLimitsContract, AllocatesAgainAfterAFree) {
+  const std::vector<Block*> blocks = allocate_until_full(kBytes);
   free(blocks[0]);
   allocate(kBytes);
-  EXPECT_EQ(refused(kBytes).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(kBytes).kind(), StatusKind::kOutOfMemory);
   free(blocks[2]);
   free(blocks[3]);
-  allocate(kBytes, new_stream());  // the cache of one stream must not starve another
-  expect_empties();
+  allocate(kBytes, create_stream());  // cached memory of one stream must not starve another
+  expect_trims_to_zero();
 }
 
-TEST_P(EngineLimitsContract, PendingFreesAreWaitedForBeforeMemoryRunsOut) {
+TEST_P(EngineLimitsContract, WaitsForPendingFreesBeforeOutOfMemory) {
   const StreamId used = busy_stream();
-  const std::vector<Block*> blocks = fill_up(kBytes);
-  for (Block* block : blocks) use_on(block, used);
+  const std::vector<Block*> blocks = allocate_until_full(kBytes);
+  for (Block* block : blocks) record_stream(block, used);
   for (Block* block : blocks) free(block);
-  must(machine_->resume(kDevice, used));
+  require_ok(machine_->resume_stream(kDevice, used));
   allocate(kBytes);
 }
 
-TEST_P(EngineLimitsContract, ObserversHearOfItUnlockedAndMayCallTheEngine) {
-  const StreamId stream = new_stream();
-  const std::vector<Block*> blocks = fill_up(kBytes);
+TEST_P(EngineLimitsContract, OutOfMemoryObserversMayCallTheEngine) {
+  const StreamId stream = create_stream();
+  const std::vector<Block*> blocks = allocate_until_full(kBytes);
   std::vector<OomNotice> notices;
   engine().add_oom_observer([&](const OomNotice& notice) {
     notices.push_back(notice);
@@ -62,19 +61,19 @@ TEST_P(EngineLimitsContract, ObserversHearOfItUnlockedAndMayCallTheEngine) {
     free(allocate(512, stream));
   });
   engine().add_oom_observer([&](const OomNotice& notice) { notices.push_back(notice); });
-  EXPECT_EQ(refused(kBytes, stream).kind(), StatusKind::kOutOfMemory)
-      << "an observer hears of it; it does not help";
+  EXPECT_EQ(allocation_error(kBytes, stream).kind(), StatusKind::kOutOfMemory)
+      << "observers are notified but free nothing";
   ASSERT_EQ(notices.size(), 2U);
   EXPECT_EQ(notices[0].device, kDevice);
   EXPECT_GE(notices[0].wanted_bytes, kBytes);
   EXPECT_EQ(notices[0].limit_bytes, kCapacityBytes);
   EXPECT_LT(notices[0].device_free_bytes, kCapacityBytes / 2);
   allocate(kBytes, stream);
-  EXPECT_EQ(notices.size(), 2U) << "an allocation that succeeds is no news";
+  EXPECT_EQ(notices.size(), 2U) << "successful allocations must not notify";
 }
 
-TEST_P(EngineLimitsContract, FreeMemoryCallbacksAreAskedAndMayFreeWhatTheyHold) {
-  std::vector<Block*> blocks = fill_up(kBytes);
+TEST_P(EngineLimitsContract, FreeMemoryCallbacksMayFreeBlocks) {
+  std::vector<Block*> blocks = allocate_until_full(kBytes);
   int ask_count = 0;
   engine().add_free_memory_callback([&] {
     ++ask_count;
@@ -91,7 +90,7 @@ TEST_P(EngineLimitsContract, FreeMemoryCallbacksAreAskedAndMayFreeWhatTheyHold) 
   EXPECT_EQ(stats().ooms, 1) << "the one that filled the device";
 }
 
-TEST_P(EngineLimitsContract, CallbacksAreNotAskedWhileTheCacheServes) {
+TEST_P(EngineLimitsContract, DoesNotCallFreeMemoryCallbacksOnACacheHit) {
   free(allocate(kBytes));
   engine().add_free_memory_callback([] {
     ADD_FAILURE() << "asked for nothing";
@@ -100,15 +99,15 @@ TEST_P(EngineLimitsContract, CallbacksAreNotAskedWhileTheCacheServes) {
   free(allocate(kBytes));
 }
 
-// --- the limit of our own -----------------------------------------------------------------------
+// --- memory fraction
 
-TEST_P(EngineLimitsContract, NoMoreThanTheFractionIsEverTaken) {
-  must(engine().set_memory_fraction(0.5));
+TEST_P(EngineLimitsContract, NeverReservesMoreThanTheMemoryFraction) {
+  require_ok(engine().set_memory_fraction(0.5));
   EXPECT_EQ(engine().memory_fraction(), 0.5);
   std::vector<OomNotice> notices;
   engine().add_oom_observer([&](const OomNotice& notice) { notices.push_back(notice); });
   for (size_t bytes : {size_t{700}, 3 * kMiB, 24 * kMiB}) {
-    for (StreamId stream : {kDefaultStream, new_stream()}) {
+    for (StreamId stream : {kDefaultStream, create_stream()}) {
       for (int i = 0; i < 12; ++i) {
         const Result<Block*> block = engine().allocate({bytes, stream});
         EXPECT_LE(used_bytes(), kCapacityBytes / 2);
@@ -117,31 +116,31 @@ TEST_P(EngineLimitsContract, NoMoreThanTheFractionIsEverTaken) {
       }
     }
   }
-  EXPECT_EQ(refused(kCapacityBytes / 2 + 1).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(kCapacityBytes / 2 + 1).kind(), StatusKind::kOutOfMemory);
   ASSERT_FALSE(notices.empty());
   EXPECT_EQ(notices.back().limit_bytes, kCapacityBytes / 2);
   EXPECT_GT(notices.back().wanted_bytes, kCapacityBytes / 2);
 }
 
-TEST_P(EngineLimitsContract, TheLimitCanBeGivenAsAnOptionAndLifted) {
+TEST_P(EngineLimitsContract, AcceptsTheLimitAsAnOptionAndLiftsIt) {
   AllocatorOptions options;
   options.memory_fraction = 0.25;
   restart_with(options);
   EXPECT_EQ(engine().memory_fraction(), 0.25);
-  EXPECT_EQ(refused(kCapacityBytes / 2).kind(), StatusKind::kOutOfMemory);
-  must(engine().set_memory_fraction(1));
+  EXPECT_EQ(allocation_error(kCapacityBytes / 2).kind(), StatusKind::kOutOfMemory);
+  require_ok(engine().set_memory_fraction(1));
   allocate(kCapacityBytes / 2);
 }
 
-TEST_P(EngineLimitsContract, UnderTheLimitCachedMemoryMakesRoom) {
-  must(engine().set_memory_fraction(0.5));
-  free(allocate(100 * kMiB, new_stream()));
+TEST_P(EngineLimitsContract, ReleasesCachedMemoryToStayBelowTheLimit) {
+  require_ok(engine().set_memory_fraction(0.5));
+  free(allocate(100 * kMiB, create_stream()));
   allocate(100 * kMiB);
   EXPECT_LE(used_bytes(), kCapacityBytes / 2);
 }
 
-TEST_P(EngineLimitsContract, AFractionThatMakesNoSenseIsAMistakeAndTheOldOneStays) {
-  must(engine().set_memory_fraction(0.75));
+TEST_P(EngineLimitsContract, RejectsAnInvalidMemoryFraction) {
+  require_ok(engine().set_memory_fraction(0.75));
   for (double fraction : {-0.001, 1.001, -1e300, double(INFINITY), double(NAN)}) {
     EXPECT_EQ(engine().set_memory_fraction(fraction).kind(), StatusKind::kInvalidArgument)
         << fraction;
@@ -149,7 +148,7 @@ TEST_P(EngineLimitsContract, AFractionThatMakesNoSenseIsAMistakeAndTheOldOneStay
   }
 }
 
-TEST_P(EngineLimitsContract, ARejectionIsToldToItsOwnObserversAndCostsNothing) {
+TEST_P(EngineLimitsContract, RejectionNotifiesOnlyItsOwnObservers) {
   AllocatorOptions options;
   options.memory_fraction = 0.5;
   options.reject_before_device_oom = true;
@@ -159,13 +158,14 @@ TEST_P(EngineLimitsContract, ARejectionIsToldToItsOwnObserversAndCostsNothing) {
     rejections.push_back(notice);
     (void)stats();
   });
-  engine().add_oom_observer([](const OomNotice&) { ADD_FAILURE() << "it is no out of memory"; });
+  engine().add_oom_observer(
+      [](const OomNotice&) { ADD_FAILURE() << "not an out-of-memory error"; });
   free(allocate(60 * kMiB));
   const size_t used = used_bytes();
-  EXPECT_EQ(refused(kCapacityBytes / 2 + 1).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(kCapacityBytes / 2 + 1).kind(), StatusKind::kOutOfMemory);
   ASSERT_EQ(rejections.size(), 1U);
   EXPECT_EQ(rejections[0].limit_bytes, kCapacityBytes / 2);
-  EXPECT_EQ(used_bytes(), used) << "the cache was given up for a request that was refused anyway";
+  EXPECT_EQ(used_bytes(), used) << "the cache was released for a rejected request";
   EXPECT_EQ(stats().oom_rejections, 1);
   EXPECT_EQ(stats().ooms, 0);
   allocate(60 * kMiB);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulated machine by itself, and behind a stand-in driver; and a real one.
+// Simulated machines, stand-in drivers, and the real device.
 #include "engine_machine.h"
 
 #include <functional>
@@ -10,7 +10,7 @@
 #include "device_contract.h"
 #include "guarded_device.h"
 #include "standin/control.h"
-#include "stream_holder.h"
+#include "stream_pauser.h"
 
 namespace ashlar::contract {
 namespace {
@@ -25,14 +25,14 @@ sim::Options two_devices(size_t capacity_bytes) {
 class SimulatedMachine final : public EngineMachine {
  public:
   explicit SimulatedMachine(size_t capacity_bytes)
-      : machine_(must(sim::Machine::try_create(two_devices(capacity_bytes)))) {}
+      : machine_(require_ok(sim::Machine::try_create(two_devices(capacity_bytes)))) {}
 
   Device& device(DeviceIndex index) override { return machine_->device(index); }
-  Status hold(DeviceIndex device, StreamId stream) override {
-    return machine_->hold(device, stream);
+  Status pause_stream(DeviceIndex device, StreamId stream) override {
+    return machine_->pause_stream(device, stream);
   }
-  Status resume(DeviceIndex device, StreamId stream) override {
-    return machine_->resume(device, stream);
+  Status resume_stream(DeviceIndex device, StreamId stream) override {
+    return machine_->resume_stream(device, stream);
   }
   void inject(const sim::FaultRule& rule) override { machine_->inject(rule); }
   void clear_faults() override { machine_->clear_faults(); }
@@ -51,22 +51,23 @@ using OpenDriver = Result<std::unique_ptr<DeviceSet>> (*)(const DriverOptions& o
 
 class StandInMachine final : public EngineMachine {
  public:
-  StandInMachine(OpenDriver open, const char* library, size_t capacity_bytes)
+  StandInMachine(OpenDriver open, const char* library, size_t capacity_bytes,
+                 const standin::Features& features = {})
       : control_(standin::control_of(library)) {
-    control_.restart(two_devices(capacity_bytes), {});
-    devices_ = must(open({.library = library}));
-    // Taken into use before anything is made to fail.
+    control_.restart(two_devices(capacity_bytes), features);
+    devices_ = require_ok(open({.library = library}));
+    // Initializes the devices before tests inject faults.
     for (const DeviceIndex index : {DeviceIndex(0), DeviceIndex(1)}) {
-      must(device(index).memory_stats());
+      require_ok(device(index).memory_stats());
     }
   }
 
   Device& device(DeviceIndex index) override { return devices_->device(index); }
-  Status hold(DeviceIndex device, StreamId stream) override {
-    return control_.hold(device, stream);
+  Status pause_stream(DeviceIndex device, StreamId stream) override {
+    return control_.pause_stream(device, stream);
   }
-  Status resume(DeviceIndex device, StreamId stream) override {
-    return control_.resume(device, stream);
+  Status resume_stream(DeviceIndex device, StreamId stream) override {
+    return control_.resume_stream(device, stream);
   }
   void inject(const sim::FaultRule& rule) override { control_.inject(rule); }
   void clear_faults() override { control_.clear_faults(); }
@@ -82,35 +83,40 @@ class StandInMachine final : public EngineMachine {
   std::unique_ptr<DeviceSet> devices_;
 };
 
-// Holds the streams of the device that is guarded.
-struct Holding {
-  std::function<Status(StreamId)> hold;
-  std::function<Status(StreamId)> resume;
+// Pauses and resumes streams of the guarded device.
+struct StreamControl {
+  std::function<Status(StreamId)> pause_stream;
+  std::function<Status(StreamId)> resume_stream;
 };
 
 class GuardedMachine final : public EngineMachine {
  public:
-  GuardedMachine(std::shared_ptr<DeviceSet> devices, Holding holding, size_t capacity_bytes)
+  GuardedMachine(std::shared_ptr<DeviceSet> devices, StreamControl control, size_t capacity_bytes)
       : devices_(std::move(devices)),
-        holding_(std::move(holding)),
+        control_(std::move(control)),
         guarded_(devices_->device(DeviceIndex(0)), capacity_bytes) {}
 
   Device& device(DeviceIndex index) override {
-    if (index != DeviceIndex(0)) must(Status::invalid_argument("one device is guarded"));
+    if (index != DeviceIndex(0))
+      require_ok(Status::invalid_argument("only one device is available"));
     return guarded_;
   }
   bool has_two_devices() const override { return false; }
-  Status hold(DeviceIndex, StreamId stream) override { return holding_.hold(stream); }
-  Status resume(DeviceIndex, StreamId stream) override { return holding_.resume(stream); }
-  void inject(const sim::FaultRule& rule) override { guarded_.faults().inject(rule); }
-  void clear_faults() override { guarded_.faults().clear(); }
+  Status pause_stream(DeviceIndex, StreamId stream) override {
+    return control_.pause_stream(stream);
+  }
+  Status resume_stream(DeviceIndex, StreamId stream) override {
+    return control_.resume_stream(stream);
+  }
+  void inject(const sim::FaultRule& rule) override { guarded_.fault_injector().inject(rule); }
+  void clear_faults() override { guarded_.fault_injector().clear(); }
   void lose(DeviceIndex, const Status& reason) override { guarded_.set_lost(reason); }
   void revive(DeviceIndex) override { guarded_.set_lost({}); }
   bool is_lost(DeviceIndex) override { return false; }
 
  private:
   std::shared_ptr<DeviceSet> devices_;
-  Holding holding_;
+  StreamControl control_;
   GuardedDevice guarded_;
 };
 
@@ -124,28 +130,34 @@ std::unique_ptr<EngineMachine> cuda_stand_in_machine(size_t capacity_bytes) {
   return std::make_unique<StandInMachine>(try_open_cuda, ASHLAR_CUDA_STANDIN, capacity_bytes);
 }
 
+std::unique_ptr<EngineMachine> lossy_alias_stand_in_machine(size_t capacity_bytes) {
+  return std::make_unique<StandInMachine>(
+      open_cuda, ASHLAR_CUDA_STANDIN, capacity_bytes,
+      standin::Features{.alias = standin::AliasBehavior::kLosesStoresThroughSecond});
+}
+
 std::unique_ptr<EngineMachine> hip_stand_in_machine(size_t capacity_bytes) {
   return std::make_unique<StandInMachine>(try_open_hip, ASHLAR_HIP_STANDIN, capacity_bytes);
 }
 
-// A context takes long to make, so one serves all tests.
+// Shared by all tests, because creating a context is slow.
 std::unique_ptr<EngineMachine> real_cuda_machine(size_t capacity_bytes) {
-  static const std::shared_ptr<DeviceSet> devices = must(try_open_cuda());
-  if (devices->device_count() == 0) must(Status::unsupported("the driver shows no device"));
-  static StreamHolder holder(devices->device(DeviceIndex(0)));
-  const Holding holding{[](StreamId stream) { return holder.hold(stream); },
-                        [](StreamId stream) { return holder.resume(stream); }};
-  return std::make_unique<GuardedMachine>(devices, holding, capacity_bytes);
+  static const std::shared_ptr<DeviceSet> devices = require_ok(try_open_cuda());
+  if (devices->device_count() == 0) require_ok(Status::unsupported("the driver shows no device"));
+  static StreamPauser pauser(devices->device(DeviceIndex(0)));
+  const StreamControl control{[](StreamId stream) { return pauser.pause_stream(stream); },
+                              [](StreamId stream) { return pauser.resume_stream(stream); }};
+  return std::make_unique<GuardedMachine>(devices, control, capacity_bytes);
 }
 
 std::unique_ptr<EngineMachine> guarded_stand_in_machine(size_t capacity_bytes) {
-  const standin::ControlTable& control = standin::control_of(ASHLAR_CUDA_STANDIN);
-  control.restart(two_devices(4 * capacity_bytes), {});
-  const Holding holding{
-      [&control](StreamId stream) { return control.hold(DeviceIndex(0), stream); },
-      [&control](StreamId stream) { return control.resume(DeviceIndex(0), stream); }};
-  return std::make_unique<GuardedMachine>(must(try_open_cuda({.library = ASHLAR_CUDA_STANDIN})),
-                                          holding, capacity_bytes);
+  const standin::ControlTable& driver = standin::control_of(ASHLAR_CUDA_STANDIN);
+  driver.restart(two_devices(4 * capacity_bytes), {});
+  const StreamControl control{
+      [&driver](StreamId stream) { return driver.pause_stream(DeviceIndex(0), stream); },
+      [&driver](StreamId stream) { return driver.resume_stream(DeviceIndex(0), stream); }};
+  return std::make_unique<GuardedMachine>(
+      require_ok(try_open_cuda({.library = ASHLAR_CUDA_STANDIN})), control, capacity_bytes);
 }
 
 }  // namespace ashlar::contract

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks: as large as asked for, apart from each other, with contents that stay. And the account
-// that the engine gives of them.
+// Blocks: size, alignment, contents, and the statistics about them.
 #include <algorithm>
 
 #include "base/random.h"
@@ -9,50 +8,50 @@
 
 namespace ashlar::contract {
 
-TEST_P(EngineMemoryContract, BlocksOfAnySizeAreLargeEnoughAlignedAndApart) {
+TEST_P(EngineMemoryContract, BlocksAreLargeEnoughAlignedAndDisjoint) {
   for (size_t bytes : {1, 255, 256, 257, 511, 512, 513, 4096, 100'000}) allocate(bytes);
   for (size_t bytes : {kMiB - 1, kMiB, kMiB + 1, 2 * kMiB, 10 * kMiB, 33 * kMiB}) allocate(bytes);
-  const StreamId stream = new_stream();
+  const StreamId stream = create_stream();
   for (size_t bytes : {size_t{1}, 4 * kMiB}) allocate(bytes, stream);
   EXPECT_EQ(stats().allocation.all.current, 17);
 }
 
-TEST_P(EngineMemoryContract, EveryByteThatWasAskedForCanBeUsed) {
+TEST_P(EngineMemoryContract, EveryRequestedByteIsUsable) {
   for (size_t bytes : {size_t{1}, size_t{777}, kMiB + 1, 21 * kMiB}) {
     Block* block = allocate(bytes);
     fill(block, 0x5a);
-    EXPECT_TRUE(holds(block, 0x5a)) << bytes;
+    EXPECT_TRUE(contains(block, 0x5a)) << bytes;
   }
 }
 
-TEST_P(EngineMemoryContract, NothingIsThereAtOnceThatCannotBe) {
-  for (int i = 0; i < 100; ++i) free(allocate(512));  // until the fast way is taken
+TEST_P(EngineMemoryContract, FastPathRejectsInvalidAndImpossibleSizes) {
+  for (int i = 0; i < 100; ++i) free(allocate(512));  // warms up the fast path
   for (size_t bytes : {size_t{0}, SIZE_MAX, SIZE_MAX - 510, size_t{1} << 60}) {
     EXPECT_EQ(engine().allocate_fast(bytes, kDefaultStream), nullptr) << bytes;
   }
   EXPECT_EQ(stats().allocation.all.current, 0);
 }
 
-TEST_P(EngineMemoryContract, TheMemoryIsThisDevices) {
+TEST_P(EngineMemoryContract, BlocksBelongToTheEnginesDevice) {
   Block* block = allocate(3 * kMiB);
-  const AddressDescription found = must(device().describe(block->address + 2 * kMiB));
+  const AddressDescription found = require_ok(device().describe(block->address + 2 * kMiB));
   EXPECT_EQ(found.kind, MemoryKind::kDevice);
   EXPECT_EQ(found.device, device().properties().index);
   EXPECT_EQ(&engine().device(), &device());
 }
 
-TEST_P(EngineMemoryContract, ContentsSurviveWhateverHappensToOtherBlocks) {
-  struct Kept {
+TEST_P(EngineMemoryContract, ContentsSurviveOperationsOnOtherBlocks) {
+  struct Tracked {
     Block* block;
     uint8_t value;
   };
   Random random(7);
-  const std::vector<StreamId> streams = {kDefaultStream, new_stream(), new_stream()};
-  std::vector<Kept> kept;
+  const std::vector<StreamId> streams = {kDefaultStream, create_stream(), create_stream()};
+  std::vector<Tracked> kept;
   for (int step = 0; step < 400; ++step) {
     if (kept.size() > 24 || (!kept.empty() && random.below(3) == 0)) {
       std::swap(kept[random.below(kept.size())], kept.back());
-      EXPECT_TRUE(holds(kept.back().block, kept.back().value)) << "step " << step;
+      EXPECT_TRUE(contains(kept.back().block, kept.back().value)) << "step " << step;
       free(kept.back().block);
       kept.pop_back();
     } else {
@@ -61,14 +60,14 @@ TEST_P(EngineMemoryContract, ContentsSurviveWhateverHappensToOtherBlocks) {
       kept.push_back({block, static_cast<uint8_t>(random.below(256))});
       fill(block, kept.back().value);
     }
-    if (step % 97 == 0) must(engine().trim());
+    if (step % 97 == 0) require_ok(engine().trim());
   }
-  for (const Kept& each : kept) EXPECT_TRUE(holds(each.block, each.value));
-  expect_empties();
+  for (const Tracked& each : kept) EXPECT_TRUE(contains(each.block, each.value));
+  expect_trims_to_zero();
 }
 
-TEST_P(EngineMemoryContract, FreedMemoryServesAgainInsteadOfMoreFromTheDevice) {
-  if (!GetParam().caches) GTEST_SKIP() << "the engine keeps nothing that could serve again";
+TEST_P(EngineMemoryContract, ReusesFreedMemoryBeforeReservingMore) {
+  if (!GetParam().caches) GTEST_SKIP() << "the engine does not cache";
   free(allocate(5 * kMiB));
   free(allocate(700));
   const int64_t reserved = stats().reserved_bytes.all.current;
@@ -91,71 +90,71 @@ TEST_P(EngineMemoryContract, BlocksCanBeFreedInAnyOrder) {
     for (Block* block : blocks) free(block);
     EXPECT_EQ(active_count(), 0);
   }
-  expect_empties();
+  expect_trims_to_zero();
 }
 
-TEST_P(EngineMemoryContract, ASizeOfNothingIsAMistakeAndChangesNothing) {
+TEST_P(EngineMemoryContract, RejectsAZeroSize) {
   allocate(512);
   const auto before = stats().flatten();
-  EXPECT_EQ(refused(0).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(allocation_error(0).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(stats().flatten(), before);
 }
 
-TEST_P(EngineMemoryContract, SizesThatNoDeviceHasAreOutOfMemoryAndChangeNothing) {
+TEST_P(EngineMemoryContract, ImpossibleSizesAreOutOfMemory) {
   Block* kept = allocate(512);
   fill(kept, 1);
   const int64_t allocated = stats().allocated_bytes.all.current;
   const std::vector<size_t> sizes = {kCapacityBytes + 1,    size_t{1} << 45, size_t{1} << 60,
                                      (size_t{1} << 63) + 1, SIZE_MAX - 1,    SIZE_MAX};
   for (size_t bytes : sizes) {
-    EXPECT_EQ(refused(bytes).kind(), StatusKind::kOutOfMemory) << bytes;
+    EXPECT_EQ(allocation_error(bytes).kind(), StatusKind::kOutOfMemory) << bytes;
   }
   EXPECT_EQ(stats().allocated_bytes.all.current, allocated);
-  EXPECT_TRUE(holds(kept, 1));
+  EXPECT_TRUE(contains(kept, 1));
 }
 
-TEST_P(EngineMemoryContract, TrimGivesEverythingBackWhenNothingIsInUse) {
-  const StreamId stream = new_stream();
+TEST_P(EngineMemoryContract, TrimReleasesEverythingWhenNothingIsInUse) {
+  const StreamId stream = create_stream();
   for (size_t bytes : {size_t{512}, kMiB, 5 * kMiB, 40 * kMiB}) {
     allocate(bytes);
     allocate(bytes, stream);
   }
   EXPECT_GT(used_bytes(), 0U);
   free_all();
-  must(engine().trim());
+  require_ok(engine().trim());
   EXPECT_EQ(used_bytes(), 0U);
   EXPECT_EQ(stats().reserved_bytes.all.current, 0);
   fill(allocate(3 * kMiB), 1);
 }
 
-TEST_P(EngineMemoryContract, TrimLeavesBlocksInUseAlone) {
+TEST_P(EngineMemoryContract, TrimKeepsBlocksInUse) {
   Block* small = allocate(512);
   Block* large = allocate(20 * kMiB);
-  free(allocate(64 * kMiB, new_stream()));  // a driver's pool gives back 32 MiB at a time
+  free(allocate(64 * kMiB, create_stream()));  // a driver's pool releases chunks of 32 MiB
   fill(small, 3);
   fill(large, 4);
   const size_t used = used_bytes();
-  must(engine().trim());
+  require_ok(engine().trim());
   EXPECT_LE(used_bytes(), used - 64 * kMiB);
-  EXPECT_TRUE(holds(small, 3));
-  EXPECT_TRUE(holds(large, 4));
+  EXPECT_TRUE(contains(small, 3));
+  EXPECT_TRUE(contains(large, 4));
 }
 
-TEST_P(EngineMemoryContract, TheEndOfTheEngineGivesBackBlocksInUseToo) {
+TEST_P(EngineMemoryContract, DestructorReleasesBlocksInUse) {
   const StreamId busy = busy_stream();
   allocate(512);
   allocate(40 * kMiB);
   free(allocate(5 * kMiB));
-  use_on(allocate(kMiB), busy);
+  record_stream(allocate(kMiB), busy);
   Block* pending = allocate(2 * kMiB);
-  use_on(pending, busy);
+  record_stream(pending, busy);
   free(pending);
-  EXPECT_GT(used_bytes(), 0U);  // the fixture sees that it comes to nothing
+  EXPECT_GT(used_bytes(), 0U);  // the fixture expects 0 after the engine is destroyed
 }
 
-// --- the account --------------------------------------------------------------------------------
+// --- statistics
 
-// One quantity as the test keeps it.
+// One statistic as counted by the test.
 struct Shadow {
   int64_t current = 0;
   int64_t peak = 0;
@@ -197,7 +196,7 @@ struct ShadowAccount {
   }
 };
 
-TEST_P(EngineMemoryContract, TheStatisticsAgreeWithAnAccountKeptOutside) {
+TEST_P(EngineMemoryContract, StatsMatchAnIndependentCount) {
   ShadowAccount account;
   Random random(11);
   std::vector<Block*> blocks;
@@ -217,14 +216,14 @@ TEST_P(EngineMemoryContract, TheStatisticsAgreeWithAnAccountKeptOutside) {
   }
 }
 
-TEST_P(EngineMemoryContract, PeaksAreResetToWhatIsThereAndTotalsToNothing) {
+TEST_P(EngineMemoryContract, ResettingStatsClearsPeaksAndTotals) {
   Block* kept = allocate(3 * kMiB);
   free(allocate(30 * kMiB));
   engine().reset_peak_stats();
   AllocatorStats now = stats();
   EXPECT_EQ(now.allocated_bytes.all.peak, static_cast<int64_t>(kept->bytes));
   EXPECT_EQ(now.reserved_bytes.all.peak, now.reserved_bytes.all.current);
-  EXPECT_GT(now.allocated_bytes.all.fallen, 0) << "totals are another matter";
+  EXPECT_GT(now.allocated_bytes.all.fallen, 0) << "totals must not change";
   engine().reset_total_stats();
   now = stats();
   EXPECT_EQ(now.allocation.all.risen, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools: what is allocated from them, what it shares with others, and when it goes.
+// Pools: routing, isolation, retention, segment sources and fallback.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 constexpr PoolId kFirst{0, 1};
 constexpr PoolId kSecond{0, 2};
 
-// Gives out the device's memory, and counts.
+// A segment source on the device that counts its segments.
 class CountingSource final : public SegmentSource {
  public:
   explicit CountingSource(Device& device) : device_(device) {}
@@ -31,7 +31,7 @@ class CountingSource final : public SegmentSource {
   void free(DeviceAddress address, size_t bytes) override {
     if (before_free) before_free();
     const auto found = out.find(address);
-    ASSERT_NE(found, out.end()) << "given back twice, or never given out";
+    ASSERT_NE(found, out.end()) << "freed twice, or never allocated";
     EXPECT_EQ(found->second, bytes);
     out.erase(found);
     EXPECT_TRUE(ok(device_.free(address)));
@@ -59,203 +59,203 @@ AddressRange range_of(const Block* block) { return {block->address, block->bytes
 
 }  // namespace
 
-TEST_P(EnginePoolsContract, MemoryThatAPoolHasCachedServesNobodyElse) {
-  route(kFirst);
+TEST_P(EnginePoolsContract, PoolCacheServesOnlyThatPool) {
+  route_to(kFirst);
   Block* inside = allocate(5 * kMiB);
   const AddressRange cached = range_of(inside);
   free(inside);
-  end_route(kFirst);
+  end_routing(kFirst);
   Block* outside = allocate(5 * kMiB);
   EXPECT_FALSE(overlap(range_of(outside), cached));
   const AddressRange cached_outside = range_of(outside);
   free(outside);
-  route(kSecond);
+  route_to(kSecond);
   Block* elsewhere = allocate(5 * kMiB);
   EXPECT_FALSE(overlap(range_of(elsewhere), cached));
   EXPECT_FALSE(overlap(range_of(elsewhere), cached_outside));
-  end_route(kSecond);
+  end_routing(kSecond);
 }
 
-TEST_P(EnginePoolsContract, AllocationsGoWhereTheRouteNamedLastSendsThem) {
-  const StreamId stream = new_stream();
-  route(kFirst);
-  route(kSecond, stream);
+TEST_P(EnginePoolsContract, LatestRouteDeterminesThePool) {
+  const StreamId stream = create_stream();
+  route_to(kFirst);
+  route_to(kSecond, stream);
   EXPECT_EQ(pool_of(allocate(512, stream)), kSecond);
   EXPECT_EQ(pool_of(allocate(512)), kFirst) << "the last route does not want it";
-  end_route(kSecond);
+  end_routing(kSecond);
   EXPECT_EQ(pool_of(allocate(512, stream)), kFirst);
-  end_route(kFirst);
+  end_routing(kFirst);
   EXPECT_EQ(pool_of(allocate(512, stream)), PoolId{});
 }
 
-TEST_P(EnginePoolsContract, ARouteThatEndsOutOfOrderLeavesTheOthers) {
-  route(kFirst);
-  route(kSecond);
-  end_route(kFirst);
+TEST_P(EnginePoolsContract, RoutesMayEndOutOfOrder) {
+  route_to(kFirst);
+  route_to(kSecond);
+  end_routing(kFirst);
   EXPECT_EQ(pool_of(allocate(512)), kSecond);
-  end_route(kSecond);
+  end_routing(kSecond);
 }
 
-TEST_P(EnginePoolsContract, ABlockReturnsToItsOwnPoolWhateverIsRoutedThen) {
-  route(kFirst);
+TEST_P(EnginePoolsContract, FreedBlockReturnsToItsOwnPool) {
+  route_to(kFirst);
   Block* block = allocate(5 * kMiB);
   const AddressRange cached = range_of(block);
-  end_route(kFirst);
-  route(kSecond);
+  end_routing(kFirst);
+  route_to(kSecond);
   free(block);
   EXPECT_FALSE(overlap(range_of(allocate(5 * kMiB)), cached));
-  end_route(kSecond);
+  end_routing(kSecond);
 }
 
-TEST_P(EnginePoolsContract, MistakesWithPoolsAreToldAndChangeNothing) {
+TEST_P(EnginePoolsContract, RejectsInvalidPoolCalls) {
   const RouteFilter all = [](StreamId) { return true; };
-  const auto expect_usage = [](const Status& status) {
+  const auto expect_invalid_argument = [](const Status& status) {
     EXPECT_EQ(status.kind(), StatusKind::kInvalidArgument) << status.to_string();
   };
-  expect_usage(engine().create_pool({}, {}));
-  expect_usage(engine().begin_routing({}, all));
-  expect_usage(engine().end_routing(kFirst));
-  expect_usage(engine().retain_pool(kFirst));
-  expect_usage(engine().release_pool(kFirst));
-  expect_usage(engine().trim(kFirst));
-  expect_usage(engine().pool_use_count(kFirst).status());
-  EXPECT_FALSE(exists(kFirst));
+  expect_invalid_argument(engine().create_pool({}, {}));
+  expect_invalid_argument(engine().begin_routing({}, all));
+  expect_invalid_argument(engine().end_routing(kFirst));
+  expect_invalid_argument(engine().retain_pool(kFirst));
+  expect_invalid_argument(engine().release_pool(kFirst));
+  expect_invalid_argument(engine().trim(kFirst));
+  expect_invalid_argument(engine().pool_use_count(kFirst).status());
+  EXPECT_FALSE(pool_exists(kFirst));
 
-  must(engine().create_pool(kFirst, {}));
-  expect_usage(engine().create_pool(kFirst, {}));
-  route(kFirst);
-  expect_usage(engine().begin_routing(kFirst, all));
-  EXPECT_EQ(must(engine().pool_use_count(kFirst)), 2) << "one for each, and none for mistakes";
-  end_route(kFirst);
-  expect_usage(engine().end_routing(kFirst));
-  must(engine().release_pool(kFirst));
-  must(engine().release_pool(kFirst));
-  expect_usage(engine().release_pool(kFirst));
-  expect_usage(engine().retain_pool(kFirst));
-  expect_usage(engine().begin_routing(kFirst, all));
-  must(engine().trim(kFirst));
-  EXPECT_FALSE(exists(kFirst));
+  require_ok(engine().create_pool(kFirst, {}));
+  expect_invalid_argument(engine().create_pool(kFirst, {}));
+  route_to(kFirst);
+  expect_invalid_argument(engine().begin_routing(kFirst, all));
+  EXPECT_EQ(require_ok(engine().pool_use_count(kFirst)), 2) << "failed calls must not be counted";
+  end_routing(kFirst);
+  expect_invalid_argument(engine().end_routing(kFirst));
+  require_ok(engine().release_pool(kFirst));
+  require_ok(engine().release_pool(kFirst));
+  expect_invalid_argument(engine().release_pool(kFirst));
+  expect_invalid_argument(engine().retain_pool(kFirst));
+  expect_invalid_argument(engine().begin_routing(kFirst, all));
+  require_ok(engine().trim(kFirst));
+  EXPECT_FALSE(pool_exists(kFirst));
 }
 
-TEST_P(EnginePoolsContract, APoolsMemoryStaysUntilTheLastHolderHasLetGoAndATrim) {
-  must(engine().create_pool(kFirst, {}));
-  must(engine().retain_pool(kFirst));
-  route(kFirst);
+TEST_P(EnginePoolsContract, KeepsPoolMemoryUntilLastReleaseAndTrim) {
+  require_ok(engine().create_pool(kFirst, {}));
+  require_ok(engine().retain_pool(kFirst));
+  route_to(kFirst);
   free(allocate(5 * kMiB));
-  end_route(kFirst);
+  end_routing(kFirst);
   const size_t used = used_bytes();
   for (int holders = 3; holders > 0; --holders) {
-    EXPECT_EQ(must(engine().pool_use_count(kFirst)), holders);
-    must(engine().trim());
-    must(engine().trim(kFirst));
-    EXPECT_EQ(used_bytes(), used) << "somebody still holds it";
-    must(engine().release_pool(kFirst));
+    EXPECT_EQ(require_ok(engine().pool_use_count(kFirst)), holders);
+    require_ok(engine().trim());
+    require_ok(engine().trim(kFirst));
+    EXPECT_EQ(used_bytes(), used) << "the pool is still retained";
+    require_ok(engine().release_pool(kFirst));
   }
-  must(engine().trim(kFirst));
+  require_ok(engine().trim(kFirst));
   EXPECT_EQ(used_bytes(), 0U);
-  EXPECT_FALSE(exists(kFirst));
+  EXPECT_FALSE(pool_exists(kFirst));
 }
 
-TEST_P(EnginePoolsContract, APoolThatIsRoutedToKeepsItsMemoryThoughNobodyHoldsIt) {
-  route(kFirst);
+TEST_P(EnginePoolsContract, KeepsMemoryOfARoutedPoolAfterRelease) {
+  route_to(kFirst);
   free(allocate(5 * kMiB));
   const size_t used = used_bytes();
-  must(engine().release_pool(kFirst));
-  must(engine().trim());
-  must(engine().trim(kFirst));
+  require_ok(engine().release_pool(kFirst));
+  require_ok(engine().trim());
+  require_ok(engine().trim(kFirst));
   EXPECT_EQ(used_bytes(), used);
-  end_route(kFirst);
-  must(engine().trim(kFirst));
+  end_routing(kFirst);
+  require_ok(engine().trim(kFirst));
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_P(EnginePoolsContract, ALiveBlockKeepsAPoolThatWasLetGo) {
-  route(kFirst);
+TEST_P(EnginePoolsContract, LiveBlockKeepsAReleasedPool) {
+  route_to(kFirst);
   Block* kept = allocate(5 * kMiB);
   fill(kept, 9);
-  end_route(kFirst);
-  must(engine().release_pool(kFirst));
-  must(engine().trim());
-  EXPECT_TRUE(exists(kFirst));
-  EXPECT_TRUE(holds(kept, 9));
+  end_routing(kFirst);
+  require_ok(engine().release_pool(kFirst));
+  require_ok(engine().trim());
+  EXPECT_TRUE(pool_exists(kFirst));
+  EXPECT_TRUE(contains(kept, 9));
   free(kept);
-  must(engine().trim());
-  EXPECT_FALSE(exists(kFirst));
+  require_ok(engine().trim());
+  EXPECT_FALSE(pool_exists(kFirst));
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-TEST_P(EnginePoolsContract, TrimmingOnePoolLeavesTheOthersAlone) {
+TEST_P(EnginePoolsContract, TrimPoolLeavesOtherPoolsAlone) {
   for (PoolId pool : {kFirst, kSecond}) {
-    route(pool);
+    route_to(pool);
     free(allocate(5 * kMiB));
-    end_route(pool);
-    must(engine().release_pool(pool));
+    end_routing(pool);
+    require_ok(engine().release_pool(pool));
   }
   const size_t used = used_bytes();
-  must(engine().trim(kFirst));
+  require_ok(engine().trim(kFirst));
   EXPECT_LT(used_bytes(), used);
   EXPECT_GT(used_bytes(), 0U);
-  EXPECT_TRUE(exists(kSecond));
+  EXPECT_TRUE(pool_exists(kSecond));
 }
 
-TEST_P(EnginePoolsContract, TrimmingAPoolWaitsForItsPendingFrees) {
+TEST_P(EnginePoolsContract, TrimPoolWaitsForItsPendingFrees) {
   const StreamId used = busy_stream();
-  route(kFirst);
+  route_to(kFirst);
   Block* block = allocate(5 * kMiB);
-  end_route(kFirst);
-  use_on(block, used);
+  end_routing(kFirst);
+  record_stream(block, used);
   free(block);
-  must(engine().release_pool(kFirst));
-  must(machine_->resume(kDevice, used));
-  must(engine().trim(kFirst));
-  EXPECT_FALSE(exists(kFirst));
+  require_ok(engine().release_pool(kFirst));
+  require_ok(machine_->resume_stream(kDevice, used));
+  require_ok(engine().trim(kFirst));
+  EXPECT_FALSE(pool_exists(kFirst));
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-// --- sources of segments ------------------------------------------------------------------------
+// --- segment sources
 
-TEST_P(EnginePoolsContract, APoolWithASourceTakesItsMemoryThereAndGivesItBack) {
+TEST_P(EnginePoolsContract, PoolAllocatesFromItsSegmentSource) {
   const auto source = std::make_shared<CountingSource>(device());
-  must(engine().create_pool(kFirst, {.source = source}));
-  route(kFirst);
+  require_ok(engine().create_pool(kFirst, {.source = source}));
+  route_to(kFirst);
   Block* small = allocate(512);
   Block* large = allocate(30 * kMiB);
-  end_route(kFirst);
+  end_routing(kFirst);
   EXPECT_TRUE(source->covers(small));
   EXPECT_TRUE(source->covers(large));
   EXPECT_FALSE(source->covers(allocate(512)));
   fill(large, 1);
-  EXPECT_TRUE(holds(large, 1));
+  EXPECT_TRUE(contains(large, 1));
   free(small);
   free(large);
-  must(engine().release_pool(kFirst));
-  must(engine().release_pool(kFirst));
-  must(engine().trim());
+  require_ok(engine().release_pool(kFirst));
+  require_ok(engine().release_pool(kFirst));
+  require_ok(engine().trim());
   EXPECT_TRUE(source->out.empty());
-  EXPECT_FALSE(exists(kFirst));
+  EXPECT_FALSE(pool_exists(kFirst));
 }
 
-TEST_P(EnginePoolsContract, ASourceMayCallTheEngine) {
+TEST_P(EnginePoolsContract, SegmentSourceMayCallTheEngine) {
   const auto source = std::make_shared<CountingSource>(device());
-  must(engine().create_pool(kFirst, {.source = source}));
-  const StreamId inner = new_stream();
+  require_ok(engine().create_pool(kFirst, {.source = source}));
+  const StreamId inner = create_stream();
   source->before_allocate = [&] { free(allocate(512, inner)); };
-  const StreamId outer = new_stream();
-  route(kFirst, outer);
+  const StreamId outer = create_stream();
+  route_to(kFirst, outer);
   allocate(kMiB, outer);
-  end_route(kFirst);
+  end_routing(kFirst);
   EXPECT_EQ(source->allocate_count, 1);
 }
 
-// Others see the device full meanwhile, though nobody has the memory.
-TEST_P(EnginePoolsContract, WhatIsOnItsWayToASourceIsWaitedFor) {
+// Meanwhile the device appears full to other pools.
+TEST_P(EnginePoolsContract, WaitsForSegmentsReturningToTheirSource) {
   const auto source = std::make_shared<CountingSource>(device());
-  must(engine().create_pool(kFirst, {.source = source}));
-  route(kFirst);
-  Block* block = must(engine().allocate({200 * kMiB, kDefaultStream}));
-  end_route(kFirst);
-  must(engine().release_pool(kFirst));
-  must(engine().release_pool(kFirst));
+  require_ok(engine().create_pool(kFirst, {.source = source}));
+  route_to(kFirst);
+  Block* block = require_ok(engine().allocate({200 * kMiB, kDefaultStream}));
+  end_routing(kFirst);
+  require_ok(engine().release_pool(kFirst));
+  require_ok(engine().release_pool(kFirst));
   std::atomic<bool> is_leaving = false;
   source->before_free = [&] {
     is_leaving = true;
@@ -270,89 +270,89 @@ TEST_P(EnginePoolsContract, WhatIsOnItsWayToASourceIsWaitedFor) {
   allocate(200 * kMiB);
 }
 
-TEST_P(EnginePoolsContract, AnEmptySourceIsOutOfMemoryAndAskedAgainLater) {
+TEST_P(EnginePoolsContract, EmptySegmentSourceIsOutOfMemoryAndRetried) {
   const auto source = std::make_shared<CountingSource>(device());
-  must(engine().create_pool(kFirst, {.source = source}));
+  require_ok(engine().create_pool(kFirst, {.source = source}));
   source->is_empty = true;
-  route(kFirst);
-  EXPECT_EQ(refused(kMiB).kind(), StatusKind::kOutOfMemory);
+  route_to(kFirst);
+  EXPECT_EQ(allocation_error(kMiB).kind(), StatusKind::kOutOfMemory);
   EXPECT_GE(source->allocate_count, 1);
   source->is_empty = false;
   EXPECT_TRUE(source->covers(allocate(kMiB)));
-  end_route(kFirst);
+  end_routing(kFirst);
 }
 
-TEST_P(EnginePoolsContract, TheEndOfTheEngineGivesSegmentsBackToTheirSource) {
-  // Owned by the pool alone: it must outlive what it gave out.
-  must(engine().create_pool(kFirst, {.source = std::make_shared<CountingSource>(device())}));
-  route(kFirst);
+TEST_P(EnginePoolsContract, DestructorReturnsSegmentsToTheirSource) {
+  // Owned by the pool alone, which must keep it alive until its segments are returned.
+  require_ok(engine().create_pool(kFirst, {.source = std::make_shared<CountingSource>(device())}));
+  route_to(kFirst);
   allocate(kMiB);
   free(allocate(5 * kMiB));
 }
 
-TEST_P(EnginePoolsContract, APoolMayHaveOneBlockPerSegment) {
+TEST_P(EnginePoolsContract, PoolMayHaveOneBlockPerSegment) {
   const auto source = std::make_shared<CountingSource>(device());
-  must(engine().create_pool(kFirst, {.source = source, .no_split = true}));
-  route(kFirst);
+  require_ok(engine().create_pool(kFirst, {.source = source, .no_split = true}));
+  route_to(kFirst);
   for (size_t bytes : {size_t{512}, size_t{512}, 3 * kMiB, 3 * kMiB}) {
     EXPECT_TRUE(source->out.contains(allocate(bytes)->address)) << "not at the segment's beginning";
   }
   EXPECT_EQ(source->out.size(), 4U);
-  end_route(kFirst);
+  end_routing(kFirst);
 }
 
-TEST_P(EnginePoolsContract, APoolThatSaidSoLendsWhatItHasCachedWhenNothingElseIsLeft) {
+TEST_P(EnginePoolsContract, FallbackPoolServesWhenNothingElseIsLeft) {
   const auto source = std::make_shared<CountingSource>(device());
-  must(engine().create_pool(kFirst, {.source = source, .use_on_oom = true}));
-  must(engine().create_pool(kSecond, {.source = source}));
+  require_ok(engine().create_pool(kFirst, {.source = source, .use_on_oom = true}));
+  require_ok(engine().create_pool(kSecond, {.source = source}));
   for (PoolId pool : {kFirst, kSecond}) {
-    route(pool);
+    route_to(pool);
     free(allocate(20 * kMiB));
-    end_route(pool);
+    end_routing(pool);
   }
-  const std::vector<Block*> blocks = fill_up(20 * kMiB);
+  const std::vector<Block*> blocks = allocate_until_full(20 * kMiB);
   int lent_count = 0;
   for (Block* block : blocks) lent_count += source->covers(block) ? 1 : 0;
-  EXPECT_EQ(lent_count, 1) << "of the pool that said so, and of no other";
+  EXPECT_EQ(lent_count, 1) << "only from the fallback pool";
   for (Block* block : blocks) {
     if (source->covers(block)) {
-      EXPECT_EQ(pool_of(block), kFirst) << "it stays the pool's";
+      EXPECT_EQ(pool_of(block), kFirst) << "the pool must keep the memory";
     }
   }
 }
 
-TEST_P(EnginePoolsContract, APoolThatWasLetGoLendsNothing) {
+TEST_P(EnginePoolsContract, ReleasedPoolIsNoFallback) {
   const auto source = std::make_shared<CountingSource>(device());
-  must(engine().create_pool(kFirst, {.source = source, .use_on_oom = true}));
-  route(kFirst);
+  require_ok(engine().create_pool(kFirst, {.source = source, .use_on_oom = true}));
+  route_to(kFirst);
   Block* kept = allocate(20 * kMiB);
   free(allocate(20 * kMiB));
-  end_route(kFirst);
-  while (must(engine().pool_use_count(kFirst)) > 0) must(engine().release_pool(kFirst));
-  for (Block* block : fill_up(20 * kMiB)) EXPECT_FALSE(source->covers(block));
+  end_routing(kFirst);
+  while (require_ok(engine().pool_use_count(kFirst)) > 0) require_ok(engine().release_pool(kFirst));
+  for (Block* block : allocate_until_full(20 * kMiB)) EXPECT_FALSE(source->covers(block));
   free(kept);
 }
 
-TEST_P(EnginePoolsContract, APoolWithATagIsPausedOrTheEngineSaysThatItCannotBe) {
+TEST_P(EnginePoolsContract, PausesATaggedPoolOrReportsUnsupported) {
   PoolOptions options;
   options.tag = "weights";
-  must(engine().create_pool(kFirst, options));
-  route(kFirst);
+  require_ok(engine().create_pool(kFirst, options));
+  route_to(kFirst);
   Block* block = allocate(5 * kMiB);
-  end_route(kFirst);
+  end_routing(kFirst);
   fill(block, 7);
   const size_t before_bytes = used_bytes();
   const Status paused = engine().pause("weights", true);
   if (!paused.ok()) {
     EXPECT_EQ(paused.kind(), StatusKind::kUnsupported) << paused.to_string();
     EXPECT_EQ(used_bytes(), before_bytes);
-    EXPECT_TRUE(holds(block, 7));
+    EXPECT_TRUE(contains(block, 7));
     return;
   }
   EXPECT_LT(used_bytes(), before_bytes);
-  must(engine().resume("weights"));
+  require_ok(engine().resume("weights"));
   EXPECT_EQ(used_bytes(), before_bytes);
-  EXPECT_TRUE(holds(block, 7));
+  EXPECT_TRUE(contains(block, 7));
 }
 
 }  // namespace ashlar::contract

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract suite on the vendors' back ends: over the stand-in drivers, which every machine has,
-// or, where ASHLAR_TEST_DEVICE=cuda asks for it, over the real CUDA driver.
+// The device contract on the vendors' back ends: on stand-in drivers, or with
+// ASHLAR_TEST_DEVICE=cuda on the real CUDA driver.
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -21,7 +21,7 @@ class OpenedDevices final : public MachineUnderTest {
   Device& device(DeviceIndex index) override { return devices_->device(index); }
 
  private:
-  std::shared_ptr<DeviceSet> devices_;  // the suite's, where it stays from test to test
+  std::shared_ptr<DeviceSet> devices_;  // shared between tests
 };
 
 using Opened = Result<std::unique_ptr<MachineUnderTest>>;
@@ -30,40 +30,41 @@ Opened under_test(std::shared_ptr<DeviceSet> devices) {
   return std::unique_ptr<MachineUnderTest>(std::make_unique<OpenedDevices>(std::move(devices)));
 }
 
-void restart(const char* library, size_t granularity_bytes, const standin::Abilities& abilities) {
+void restart(const char* library, size_t granularity_bytes, const standin::Features& features) {
   sim::Options options;
   options.device_count = 2;
   options.capacity_bytes = size_t{1} << 30;
   options.granularity_bytes = granularity_bytes;
-  standin::control_of(library).restart(options, abilities);
+  standin::control_of(library).restart(options, features);
 }
 
-Opened open_cuda_stand_in(size_t granularity_bytes, const standin::Abilities& abilities) {
-  restart(ASHLAR_CUDA_STANDIN, granularity_bytes, abilities);
-  return under_test(must(
+Opened open_cuda_stand_in(size_t granularity_bytes, const standin::Features& features) {
+  restart(ASHLAR_CUDA_STANDIN, granularity_bytes, features);
+  return under_test(require_ok(
       try_open_cuda({.library = ASHLAR_CUDA_STANDIN, .monitor_library = ASHLAR_CUDA_STANDIN})));
 }
 
-Opened open_hip_stand_in(const standin::Abilities& abilities) {
-  restart(ASHLAR_HIP_STANDIN, size_t{64} << 10, abilities);
-  return under_test(must(try_open_hip({.library = ASHLAR_HIP_STANDIN})));
+Opened open_hip_stand_in(const standin::Features& features) {
+  restart(ASHLAR_HIP_STANDIN, size_t{64} << 10, features);
+  return under_test(require_ok(try_open_hip({.library = ASHLAR_HIP_STANDIN})));
 }
 
-// AMD's devices where a program expects NVIDIA's.
+// AMD devices presented as cuda.
 Opened open_hip_as_cuda() {
   restart(ASHLAR_HIP_STANDIN, size_t{2} << 20, {});
-  return under_test(must(try_open_accelerators({.cuda = {.library = "libashlar_no_such_driver.so"},
-                                                .hip = {.library = ASHLAR_HIP_STANDIN}})));
+  return under_test(
+      require_ok(try_open_accelerators({.cuda = {.library = "libashlar_no_such_driver.so"},
+                                        .hip = {.library = ASHLAR_HIP_STANDIN}})));
 }
 
-// A context takes long to make, so one serves all tests.
+// Shared by all tests, because creating a context is slow.
 Opened open_real() {
-  static const std::shared_ptr<DeviceSet> devices = must(try_open_cuda());
+  static const std::shared_ptr<DeviceSet> devices = require_ok(try_open_cuda());
   if (devices->device_count() == 0) return Status::unsupported("the driver shows no device");
   return under_test(devices);
 }
 
-// What a driver and its libraries of kernels take for themselves, beside what is asked for.
+// Memory that the driver and its kernel libraries use for themselves.
 constexpr size_t kRealSlackBytes = size_t{16} << 20;
 
 std::vector<BackendUnderTest> backends() {
@@ -71,15 +72,17 @@ std::vector<BackendUnderTest> backends() {
   if (wanted != nullptr && std::string_view(wanted) == "cuda") {
     return {{"Cuda", open_real, kRealSlackBytes}};
   }
-  standin::Abilities few;
-  few.alias = few.fd = few.fabric = few.share = few.pools = few.alignment = few.read_only = false;
-  standin::Abilities plain = few;
+  standin::Features minimal;
+  minimal.alias = standin::AliasBehavior::kRefused;
+  minimal.export_fd = minimal.export_fabric = minimal.share_allocations = minimal.stream_pool =
+      minimal.reserve_alignment = minimal.read_only_access = false;
+  standin::Features plain = minimal;
   plain.virtual_memory = false;
   const size_t coarse = size_t{2} << 20;
   const size_t fine = size_t{64} << 10;
   return {
       {"CudaStandIn", [=] { return open_cuda_stand_in(coarse, {}); }},
-      {"CudaStandInWithLittle", [=] { return open_cuda_stand_in(fine, few); }},
+      {"CudaStandInMinimal", [=] { return open_cuda_stand_in(fine, minimal); }},
       {"HipStandIn", [=] { return open_hip_stand_in({}); }},
       {"HipStandInPlain", [=] { return open_hip_stand_in(plain); }},
       {"HipAsCuda", open_hip_as_cuda},

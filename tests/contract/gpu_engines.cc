@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engines' contract suite on vendors' back ends, over their stand-in drivers: enough engines to
-// see every call that engines make of a device. Or, where ASHLAR_TEST_DEVICE=cuda asks for it, on
-// the real CUDA device.
+// The engine contract on vendors' back ends: on stand-in drivers, or with ASHLAR_TEST_DEVICE=cuda
+// on the real CUDA device. Covers all device calls that engines make.
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -25,6 +24,11 @@ EngineUnderTest placed(EngineUnderTest engine, const char* where,
 
 EngineUnderTest on_cuda(EngineUnderTest engine) {
   return placed(std::move(engine), "OnCuda", cuda_stand_in_machine);
+}
+
+// Here the paged engine must do without aliases, or it corrupts data.
+EngineUnderTest on_lossy_cuda(EngineUnderTest engine) {
+  return placed(std::move(engine), "OnLossyCuda", lossy_alias_stand_in_machine);
 }
 
 EngineUnderTest on_hip(EngineUnderTest engine) {
@@ -59,9 +63,9 @@ EngineUnderTest paged_engine() {
 EngineUnderTest async_engine() {
   return {.name = "Async",
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
-            return must(AsyncEngine::create(device, options));
+            return require_ok(AsyncEngine::create(device, options));
           },
-          .tells_all = false};
+          .reports_all_reserved = false};
 }
 
 std::vector<EngineUnderTest> all_engines() {
@@ -74,6 +78,7 @@ std::vector<EngineUnderTest> all_engines() {
   return {on_cuda(classic_engine("Classic", false)),
           on_cuda(paged_engine()),
           on_cuda(async_engine()),
+          on_lossy_cuda(paged_engine()),
           on_hip(classic_engine("ClassicExpandable", true)),
           on_hip(paged_engine()),
           on_hip(async_engine()),

@@ -16,7 +16,7 @@ DeviceAddress address_of(const void* memory) {
   return DeviceAddress(reinterpret_cast<uintptr_t>(memory));
 }
 
-// Memory of the test's own, in pages that nothing else uses.
+// Page-aligned memory owned by the test.
 class OwnPages {
  public:
   explicit OwnPages(size_t page_count)
@@ -37,178 +37,178 @@ class OwnPages {
 
 }  // namespace
 
-TEST_P(HostMemoryContract, AllocatedHostMemoryIsPageAlignedAndTheHostsToUse) {
+TEST_P(HostMemoryContract, AllocatedHostMemoryIsPageAlignedAndWritable) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::vector<uint8_t*> all;
   for (const size_t bytes : {size_t{1}, page, 3 * page + 1, size_t{1} << 20}) {
-    uint8_t* memory = pinned_bytes(bytes);
+    uint8_t* memory = allocate_pinned_bytes(bytes);
     ASSERT_NE(memory, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % page, 0U);
     std::fill_n(memory, bytes, static_cast<uint8_t>(all.size() + 1));
     all.push_back(memory);
   }
-  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(*all[i], i + 1) << "they do not overlap";
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(*all[i], i + 1) << "the ranges do not overlap";
 }
 
-TEST_P(HostMemoryContract, TheDeviceCopiesFromAndToHostMemory) {
+TEST_P(HostMemoryContract, DeviceCopiesFromAndToHostMemory) {
   constexpr size_t kBytes = 10'000;
-  uint8_t* source = pinned_bytes(kBytes);
-  uint8_t* target = pinned_bytes(kBytes);
+  uint8_t* source = allocate_pinned_bytes(kBytes);
+  uint8_t* target = allocate_pinned_bytes(kBytes);
   const Bytes wanted = pattern(kBytes, 17);
   std::copy(wanted.begin(), wanted.end(), source);
   std::fill_n(target, kBytes, uint8_t{0});
-  const DeviceAddress address = allocated(kBytes);
-  const StreamId stream = new_stream();
-  must(device().copy_to_device(address, source, kBytes, stream));
-  must(device().copy_to_host(target, address, kBytes, stream));
-  must(device().synchronize_stream(stream));
+  const DeviceAddress address = allocate(kBytes);
+  const StreamId stream = create_stream();
+  require_ok(device().copy_to_device(address, source, kBytes, stream));
+  require_ok(device().copy_to_host(target, address, kBytes, stream));
+  require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(Bytes(target, target + kBytes), wanted);
 }
 
-TEST_P(HostMemoryContract, HostMemoryTakesNoDeviceMemory) {
+TEST_P(HostMemoryContract, HostMemoryUsesNoDeviceMemory) {
   const size_t before = free_bytes();
-  pinned(16 * granule_bytes());
-  EXPECT_TRUE(same_use(free_bytes(), before));
+  allocate_pinned(16 * granule_bytes());
+  EXPECT_TRUE(equal_within_slack(free_bytes(), before));
 }
 
-TEST_P(HostMemoryContract, AllocateHostRefusesNoBytes) {
-  const Untouched untouched(*this);
-  expect_usage(device().allocate_host(0));
+TEST_P(HostMemoryContract, AllocateHostRejectsZeroBytes) {
+  const MemoryUnchangedCheck unchanged(*this);
+  expect_invalid_argument(device().allocate_host(0));
 }
 
-TEST_P(HostMemoryContract, AllocateHostOfMoreThanTheHostHasIsOutOfMemory) {
-  uint8_t* mine = pinned_bytes(4096);
+TEST_P(HostMemoryContract, AllocateHostBeyondHostMemoryIsOutOfMemory) {
+  uint8_t* mine = allocate_pinned_bytes(4096);
   *mine = 5;
   {
-    const Untouched untouched(*this);
+    const MemoryUnchangedCheck unchanged(*this);
     expect_out_of_memory(device().allocate_host(size_t{1} << 62));
     expect_out_of_memory(device().allocate_host(SIZE_MAX));
   }
   EXPECT_EQ(*mine, 5);
 }
 
-TEST_P(HostMemoryContract, FreeHostRefusesWhatAllocateHostDidNotGiveOut) {
-  uint8_t* mine = pinned_bytes(8192);
+TEST_P(HostMemoryContract, FreeHostRejectsOtherPointers) {
+  uint8_t* mine = allocate_pinned_bytes(8192);
   OwnPages own(1);
-  must(device().register_host(own.begin(), own.page_bytes()));
-  void* freed = must(device().allocate_host(4096));
-  must(device().free_host(freed));
+  require_ok(device().register_host(own.begin(), own.page_bytes()));
+  void* freed = require_ok(device().allocate_host(4096));
+  require_ok(device().free_host(freed));
   {
-    const Untouched untouched(*this);
-    expect_usage(device().free_host(nullptr));
-    expect_usage(device().free_host(mine + 1));
-    expect_usage(device().free_host(mine + 4096));
-    expect_usage(device().free_host(own.begin()));
-    expect_usage(device().free_host(freed));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().free_host(nullptr));
+    expect_invalid_argument(device().free_host(mine + 1));
+    expect_invalid_argument(device().free_host(mine + 4096));
+    expect_invalid_argument(device().free_host(own.begin()));
+    expect_invalid_argument(device().free_host(freed));
   }
   std::fill_n(mine, 8192, uint8_t{1});
-  must(device().unregister_host(own.begin()));
+  require_ok(device().unregister_host(own.begin()));
 }
 
-TEST_P(HostMemoryContract, FreeHostRefusesAnotherDevicesHostMemory) {
+TEST_P(HostMemoryContract, FreeHostRejectsAnotherDevicesHostMemory) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
-  uint8_t* mine = pinned_bytes(4096);
-  expect_refused(StatusKind::kInvalidArgument, other(), other().free_host(mine));
+  uint8_t* mine = allocate_pinned_bytes(4096);
+  expect_error(StatusKind::kInvalidArgument, other(), other().free_host(mine));
   *mine = 1;
 }
 
-TEST_P(HostMemoryContract, FreeHostRefusesDeviceMemory) {
-  const DeviceAddress address = allocated(granule_bytes());
+TEST_P(HostMemoryContract, FreeHostRejectsDeviceMemory) {
+  const DeviceAddress address = allocate(granule_bytes());
   {
-    const Untouched untouched(*this);
-    expect_usage(device().free_host(reinterpret_cast<void*>(address.value())));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().free_host(reinterpret_cast<void*>(address.value())));
   }
-  EXPECT_TRUE(holds_bytes(address));
+  EXPECT_TRUE(is_usable(address));
 }
 
-TEST_P(HostMemoryContract, DescribeKnowsPinnedMemoryAndWhoPinnedIt) {
+TEST_P(HostMemoryContract, DescribeReportsPinnedMemoryAndItsDevice) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  uint8_t* allocated_pages = pinned_bytes(4 * page);
+  uint8_t* allocated_pages = allocate_pinned_bytes(4 * page);
   OwnPages own(4);
-  must(device().register_host(own.begin(), 4 * page));
+  require_ok(device().register_host(own.begin(), 4 * page));
   for (uint8_t* memory : {allocated_pages, own.begin()}) {
-    const AddressDescription found = must(device().describe(address_of(memory + page)));
+    const AddressDescription found = require_ok(device().describe(address_of(memory + page)));
     EXPECT_EQ(found.kind, MemoryKind::kHost);
     EXPECT_EQ(found.device, properties().index);
     EXPECT_EQ(found.range, (AddressRange{address_of(memory), 4 * page}));
   }
-  must(device().unregister_host(own.begin()));
-  EXPECT_EQ(must(device().describe(address_of(own.begin()))).kind, MemoryKind::kUnknown);
+  require_ok(device().unregister_host(own.begin()));
+  EXPECT_EQ(require_ok(device().describe(address_of(own.begin()))).kind, MemoryKind::kUnknown);
 }
 
-TEST_P(HostMemoryContract, RegisteredMemoryStaysTheCallersAndKeepsItsBytes) {
+TEST_P(HostMemoryContract, RegisteringKeepsTheMemorysContents) {
   OwnPages own(4);
   const size_t bytes = 4 * own.page_bytes();
   const Bytes wanted = pattern(bytes, 50);
   std::copy(wanted.begin(), wanted.end(), own.begin());
-  must(device().register_host(own.begin(), bytes));
-  const DeviceAddress address = allocated(bytes);
-  const StreamId stream = new_stream();
-  must(device().copy_to_device(address, own.begin(), bytes, stream));
-  must(device().synchronize_stream(stream));
+  require_ok(device().register_host(own.begin(), bytes));
+  const DeviceAddress address = allocate(bytes);
+  const StreamId stream = create_stream();
+  require_ok(device().copy_to_device(address, own.begin(), bytes, stream));
+  require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(read_back(address, bytes), wanted);
-  must(device().unregister_host(own.begin()));
+  require_ok(device().unregister_host(own.begin()));
   EXPECT_EQ(Bytes(own.begin(), own.begin() + bytes), wanted);
-  must(device().register_host(own.begin(), bytes));
-  must(device().unregister_host(own.begin()));
+  require_ok(device().register_host(own.begin(), bytes));
+  require_ok(device().unregister_host(own.begin()));
 }
 
-TEST_P(HostMemoryContract, RegisterHostRefusesNothingNoBytesAndOverflow) {
+TEST_P(HostMemoryContract, RegisterHostRejectsNullZeroBytesAndOverflow) {
   OwnPages own(2);
   {
-    const Untouched untouched(*this);
-    expect_usage(device().register_host(nullptr, 4096));
-    expect_usage(device().register_host(own.begin(), 0));
-    expect_usage(device().register_host(own.begin(), SIZE_MAX));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().register_host(nullptr, 4096));
+    expect_invalid_argument(device().register_host(own.begin(), 0));
+    expect_invalid_argument(device().register_host(own.begin(), SIZE_MAX));
   }
-  must(device().register_host(own.begin(), own.page_bytes()));
-  must(device().unregister_host(own.begin()));
+  require_ok(device().register_host(own.begin(), own.page_bytes()));
+  require_ok(device().unregister_host(own.begin()));
 }
 
-TEST_P(HostMemoryContract, RegisterHostRefusesMemoryThatIsPinnedAlready) {
+TEST_P(HostMemoryContract, RegisterHostRejectsPinnedMemory) {
   OwnPages own(6);
   const size_t page = own.page_bytes();
-  must(device().register_host(own.page(2), 2 * page));
-  uint8_t* pinned_memory = pinned_bytes(2 * page);
+  require_ok(device().register_host(own.page(2), 2 * page));
+  uint8_t* pinned_memory = allocate_pinned_bytes(2 * page);
   {
-    const Untouched untouched(*this);
-    expect_usage(device().register_host(own.page(2), 2 * page));
-    expect_usage(device().register_host(own.page(2), page));
-    expect_usage(device().register_host(own.page(3), 2 * page));
-    expect_usage(device().register_host(own.page(1), 2 * page));
-    expect_usage(device().register_host(own.begin(), 6 * page));
-    expect_usage(device().register_host(pinned_memory, 2 * page));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().register_host(own.page(2), 2 * page));
+    expect_invalid_argument(device().register_host(own.page(2), page));
+    expect_invalid_argument(device().register_host(own.page(3), 2 * page));
+    expect_invalid_argument(device().register_host(own.page(1), 2 * page));
+    expect_invalid_argument(device().register_host(own.begin(), 6 * page));
+    expect_invalid_argument(device().register_host(pinned_memory, 2 * page));
   }
-  must(device().register_host(own.page(0), 2 * page));
-  must(device().register_host(own.page(4), 2 * page));
+  require_ok(device().register_host(own.page(0), 2 * page));
+  require_ok(device().register_host(own.page(4), 2 * page));
   for (const size_t first : {size_t{0}, size_t{2}, size_t{4}})
-    must(device().unregister_host(own.page(first)));
+    require_ok(device().unregister_host(own.page(first)));
 }
 
-TEST_P(HostMemoryContract, RegisterHostRefusesMemoryThatAnotherDevicePinned) {
+TEST_P(HostMemoryContract, RegisterHostRejectsMemoryPinnedByAnotherDevice) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
   OwnPages own(2);
-  must(other().register_host(own.begin(), 2 * own.page_bytes()));
-  expect_usage(device().register_host(own.begin(), 2 * own.page_bytes()));
-  expect_usage(device().unregister_host(own.begin()));
-  must(other().unregister_host(own.begin()));
+  require_ok(other().register_host(own.begin(), 2 * own.page_bytes()));
+  expect_invalid_argument(device().register_host(own.begin(), 2 * own.page_bytes()));
+  expect_invalid_argument(device().unregister_host(own.begin()));
+  require_ok(other().unregister_host(own.begin()));
 }
 
-TEST_P(HostMemoryContract, UnregisterHostRefusesWhatDoesNotStartARegisteredRange) {
+TEST_P(HostMemoryContract, UnregisterHostRejectsOtherPointers) {
   OwnPages own(2);
   const size_t page = own.page_bytes();
-  must(device().register_host(own.begin(), 2 * page));
-  uint8_t* pinned_memory = pinned_bytes(page);
+  require_ok(device().register_host(own.begin(), 2 * page));
+  uint8_t* pinned_memory = allocate_pinned_bytes(page);
   {
-    const Untouched untouched(*this);
-    expect_usage(device().unregister_host(nullptr));
-    expect_usage(device().unregister_host(own.page(1)));
-    expect_usage(device().unregister_host(own.begin() + 1));
-    expect_usage(device().unregister_host(pinned_memory));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().unregister_host(nullptr));
+    expect_invalid_argument(device().unregister_host(own.page(1)));
+    expect_invalid_argument(device().unregister_host(own.begin() + 1));
+    expect_invalid_argument(device().unregister_host(pinned_memory));
   }
-  EXPECT_EQ(must(device().describe(address_of(own.begin()))).kind, MemoryKind::kHost);
-  must(device().unregister_host(own.begin()));
-  expect_usage(device().unregister_host(own.begin()));
+  EXPECT_EQ(require_ok(device().describe(address_of(own.begin()))).kind, MemoryKind::kHost);
+  require_ok(device().unregister_host(own.begin()));
+  expect_invalid_argument(device().unregister_host(own.begin()));
 }
 
 }  // namespace ashlar::contract

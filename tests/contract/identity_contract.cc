@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device says about itself, its memory and its last error.
+// Properties, memory statistics and the last error.
 #include <bit>
 #include <set>
 #include <thread>
@@ -24,7 +24,7 @@ TEST_P(IdentityContract, PropertiesDescribeAUsableDevice) {
   }
 }
 
-TEST_P(IdentityContract, VirtualMemoryComesWithAGranularityAndSharingComesWithVirtualMemory) {
+TEST_P(IdentityContract, CapabilitiesAreConsistent) {
   const DeviceProperties& found = properties();
   if (found.has_virtual_memory) {
     EXPECT_TRUE(std::has_single_bit(found.granularity_bytes));
@@ -34,18 +34,19 @@ TEST_P(IdentityContract, VirtualMemoryComesWithAGranularityAndSharingComesWithVi
     EXPECT_FALSE(found.can_export_fd);
     EXPECT_FALSE(found.can_export_fabric);
   }
+  EXPECT_EQ(found.alias_probe.starts_with("works: "), found.can_alias) << found.alias_probe;
 }
 
-TEST_P(IdentityContract, TwoDevicesHaveTheSameBackEndAndDifferentUuids) {
+TEST_P(IdentityContract, TwoDevicesShareABackEndButNotAUuid) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
   EXPECT_EQ(properties().backend, other().properties().backend);
   EXPECT_NE(properties().uuid, other().properties().uuid);
 }
 
-TEST_P(IdentityContract, PropertiesStayTheSameWhateverHappens) {
+TEST_P(IdentityContract, PropertiesAreConstant) {
   const DeviceProperties before = properties();
-  const DeviceAddress address = allocated(granule_bytes());
-  ASSERT_TRUE(holds_bytes(address));
+  const DeviceAddress address = allocate(granule_bytes());
+  ASSERT_TRUE(is_usable(address));
   const DeviceProperties& after = properties();
   EXPECT_EQ(after.capacity_bytes, before.capacity_bytes);
   EXPECT_EQ(after.uuid, before.uuid);
@@ -53,37 +54,37 @@ TEST_P(IdentityContract, PropertiesStayTheSameWhateverHappens) {
   EXPECT_EQ(after.granularity_bytes, before.granularity_bytes);
 }
 
-TEST_P(IdentityContract, MemoryUseStaysWithinTheCapacity) {
-  const MemoryStats use = must(device().memory_stats());
+TEST_P(IdentityContract, MemoryStatsStayWithinTheCapacity) {
+  const MemoryStats use = require_ok(device().memory_stats());
   EXPECT_GT(use.free_bytes, 0U);
   EXPECT_LE(use.free_bytes, use.total_bytes);
   EXPECT_LE(use.total_bytes, properties().capacity_bytes);
 }
 
-TEST_P(IdentityContract, MemoryUseIsEachDevicesOwn) {
+TEST_P(IdentityContract, MemoryStatsArePerDevice) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
   const size_t free_before = free_bytes(other());
   const size_t bytes = 16 * granule_bytes();
   const size_t own_before = free_bytes();
-  allocated(bytes);
-  EXPECT_TRUE(same_use(free_bytes(), own_before - bytes));
-  EXPECT_TRUE(same_use(free_bytes(other()), free_before));
+  allocate(bytes);
+  EXPECT_TRUE(equal_within_slack(free_bytes(), own_before - bytes));
+  EXPECT_TRUE(equal_within_slack(free_bytes(other()), free_before));
 }
 
-TEST_P(IdentityContract, ProcessesAreListedOnceEachWithWhatTheyUse) {
+TEST_P(IdentityContract, ProcessesAreListedOnceWithTheirMemory) {
   const size_t bytes = 16 * granule_bytes();
-  allocated(bytes);
-  const Result<std::vector<ProcessUse>> listed = device().processes();
+  allocate(bytes);
+  const Result<std::vector<ProcessMemoryUsage>> listed = device().processes();
   if (listed.status().is(StatusKind::kUnsupported)) {
-    GTEST_SKIP() << "the driver does not tell: " << listed.status().message();
+    GTEST_SKIP() << "the driver does not list processes: " << listed.status().message();
   }
   ASSERT_TRUE(ok(listed));
   EXPECT_FALSE(listed->empty()) << "this process uses the device";
   std::set<int64_t> seen;
-  for (const ProcessUse& process : *listed) {
+  for (const ProcessMemoryUsage& process : *listed) {
     EXPECT_GT(process.pid, 0);
     EXPECT_TRUE(seen.insert(process.pid).second) << process.pid << " is listed twice";
-    // A driver may know this process under another number, outside of our container.
+    // In a container, the driver may report another PID for this process.
     if (process.pid == getpid()) {
       EXPECT_GE(process.used_bytes, bytes);
     }
@@ -95,19 +96,20 @@ TEST_P(IdentityContract, LastErrorIsOkUntilACallFails) {
   EXPECT_TRUE(ok(device().take_last_error()));
 }
 
-TEST_P(IdentityContract, LastErrorIsTheLatestFailureAndOutlivesSuccesses) {
+TEST_P(IdentityContract, LastErrorSurvivesLaterSuccesses) {
   const Result<DeviceAddress> none = device().allocate(0);
   ASSERT_FALSE(none.ok());
   const Result<DeviceAddress> too_much = device().allocate(properties().capacity_bytes * 2);
   ASSERT_FALSE(too_much.ok());
-  allocated(granule_bytes());
+  allocate(granule_bytes());
   EXPECT_EQ(device().last_error().to_string(), too_much.status().to_string());
-  EXPECT_EQ(device().last_error().kind(), StatusKind::kOutOfMemory) << "reading forgets nothing";
+  EXPECT_EQ(device().last_error().kind(), StatusKind::kOutOfMemory)
+      << "last_error must not clear the error";
   EXPECT_EQ(device().take_last_error().to_string(), too_much.status().to_string());
-  EXPECT_TRUE(ok(device().take_last_error())) << "taking forgets, and the older one is not kept";
+  EXPECT_TRUE(ok(device().take_last_error())) << "take_last_error must clear the error";
 }
 
-TEST_P(IdentityContract, LastErrorBelongsToTheThreadThatMadeTheCall) {
+TEST_P(IdentityContract, LastErrorBelongsToTheCallingThread) {
   ASSERT_FALSE(device().allocate(0).ok());
   std::thread another([this] {
     EXPECT_TRUE(ok(device().last_error()));
@@ -119,18 +121,18 @@ TEST_P(IdentityContract, LastErrorBelongsToTheThreadThatMadeTheCall) {
   EXPECT_EQ(device().take_last_error().kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_P(IdentityContract, LastErrorBelongsToTheDeviceThatWasCalled) {
+TEST_P(IdentityContract, LastErrorBelongsToTheCalledDevice) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
   ASSERT_FALSE(other().allocate(0).ok());
   EXPECT_TRUE(ok(device().take_last_error()));
   EXPECT_EQ(other().take_last_error().kind(), StatusKind::kInvalidArgument);
 }
 
-// Every group of functions that the properties deny is answered with kUnsupported.
-TEST_P(IdentityContract, WhatThePropertiesDenyIsUnsupported) {
+// Functions of missing capabilities return kUnsupported.
+TEST_P(IdentityContract, MissingCapabilitiesAreUnsupported) {
   const DeviceProperties& has = properties();
   const auto expect_unsupported = [this](const Status& status, int line = __builtin_LINE()) {
-    expect_refused(StatusKind::kUnsupported, device(), status, __FILE__, line);
+    expect_error(StatusKind::kUnsupported, device(), status, __FILE__, line);
   };
   if (has.has_virtual_memory && has.can_export_fd && has.can_export_fabric &&
       has.can_export_imported && has.can_share_allocations && has.has_stream_pool &&
@@ -149,27 +151,27 @@ TEST_P(IdentityContract, WhatThePropertiesDenyIsUnsupported) {
     expect_unsupported(device().create(bytes, {.export_fabric = true}).status());
   }
   if (has.can_export_fd && !has.can_export_imported) {
-    UniqueFd fd = must(device().export_fd(created(bytes, {.export_fd = true})));
-    const ExtentId imported = must(device().import_fd(fd.get(), bytes));
-    keep_extent(imported);
+    UniqueFd fd = require_ok(device().export_fd(create(bytes, {.export_fd = true})));
+    const ExtentId imported = require_ok(device().import_fd(fd.get(), bytes));
+    track_extent(imported);
     expect_unsupported(device().export_fd(imported).status());
   }
   if (has.can_export_fabric && !has.can_export_imported) {
-    const ExtentId extent = created(bytes, {.export_fabric = true});
-    const FabricHandle handle = must(device().export_fabric(extent));
-    const ExtentId imported = must(device().import_fabric(handle, bytes));
-    keep_extent(imported);
+    const ExtentId extent = create(bytes, {.export_fabric = true});
+    const FabricHandle handle = require_ok(device().export_fabric(extent));
+    const ExtentId imported = require_ok(device().import_fabric(handle, bytes));
+    track_extent(imported);
     expect_unsupported(device().export_fabric(imported).status());
   }
   if (!has.can_share_allocations) {
-    expect_unsupported(device().share_allocation(allocated(bytes)).status());
+    expect_unsupported(device().share_allocation(allocate(bytes)).status());
   }
   if (!has.has_stream_pool) {
-    expect_unsupported(device().allocate_async(bytes, new_stream()).status());
+    expect_unsupported(device().allocate_async(bytes, create_stream()).status());
     expect_unsupported(device().driver_pool_stats().status());
   }
   if (!has.has_capture) {
-    expect_unsupported(device().begin_capture(new_stream(), CaptureMode::kGlobal));
+    expect_unsupported(device().begin_capture(create_stream(), CaptureMode::kGlobal));
   }
 }
 

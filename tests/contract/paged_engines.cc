@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engines' contract suite on the paged engine, under its policies, and on a device
-// that has no views for it.
+// The engine contract on the paged engine: its policies, and a device without virtual memory.
 #include <utility>
 
 #include "engine/paged/paged_engine.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device as older accelerators are: all that another one can do, but virtual memory. For engines,
-// which must do without where a device has none.
+// A device without virtual memory that otherwise behaves like the wrapped one. For tests of engines
+// on such devices.
 #pragma once
 
 #include "device/forwarding_device.h"
@@ -10,12 +10,13 @@ namespace ashlar::contract {
 
 class PlainDevice final : public ForwardingDevice {
  public:
-  // `device` outlives this one.
+  // `device` outlives this object.
   explicit PlainDevice(Device& device)
       : ForwardingDevice(device), properties_(device.properties()) {
     properties_.has_virtual_memory = false;
     properties_.granularity_bytes = 0;
     properties_.can_alias = false;
+    properties_.alias_probe = "not probed: the device has no virtual memory";
     properties_.can_export_fd = false;
     properties_.can_export_fabric = false;
     properties_.can_export_imported = false;

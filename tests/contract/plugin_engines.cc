@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engines' contract suite on memory of somebody else: as a whole engine, and as the source of
-// the classic one's segments. The plug-in takes its memory from the simulated device, by the calls
-// that a user's would make.
+// The engine contract on a plug-in allocator: as a complete engine, and as the segment source of
+// the classic engine. The plug-in allocates from the simulated device with the calls a user's
+// plug-in makes.
 #include <mutex>
 #include <utility>
 
@@ -12,8 +12,8 @@
 namespace ashlar::contract {
 namespace {
 
-// A user's allocator in small: what is freed goes back to the device once its stream is idle, as a
-// driver's own stream-ordered free would have it. Its functions know no Device, and find it here.
+// A minimal user allocator. Frees memory once its stream is idle, like a stream-ordered free. Its C
+// functions find the device here.
 struct UsersAllocator {
   struct Freed {
     DeviceAddress address{};
@@ -35,7 +35,7 @@ struct UsersAllocator {
   Device* device = nullptr;
   std::vector<Freed> freed;
 };
-UsersAllocator users[2];  // by the number of the device, as the plug-in is told
+UsersAllocator users[2];  // by device index
 
 void* plugin_alloc(size_t bytes, int device, void*) {
   UsersAllocator& its = users[device];
@@ -72,11 +72,12 @@ const ashlar_plugin_hooks kHooks = [] {
   return hooks;
 }();
 
-// Its end is the user's, who then gives back the rest; on a lost device there is none.
+// The user releases remaining memory at the end; impossible on a lost device.
 std::shared_ptr<const Plugin> plugin_on(Device& device) {
   UsersAllocator& its = users[device.properties().index.value()];
   its.device = &device;
-  auto plugin = must(Plugin::wrap({.alloc = plugin_alloc, .free = plugin_free, .hooks = &kHooks}));
+  auto plugin =
+      require_ok(Plugin::wrap({.alloc = plugin_alloc, .free = plugin_free, .hooks = &kHooks}));
   return {plugin.get(), [plugin, &its](const Plugin*) {
             its.sweep(true);
             its.freed.clear();
@@ -86,20 +87,20 @@ std::shared_ptr<const Plugin> plugin_on(Device& device) {
 EngineUnderTest whole_engine() {
   return {.name = "Plugin",
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
-            return must(PluginEngine::create(device, options, plugin_on(device)));
+            return require_ok(PluginEngine::create(device, options, plugin_on(device)));
           },
           .caches = false,
-          .frees_itself = false};
+          .reports_free_errors = false};
 }
 
 EngineUnderTest source_of_segments() {
   return {.name = "ClassicOnPlugin",
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
-            auto source = must(PluginSource::create(plugin_on(device), device));
+            auto source = require_ok(PluginSource::create(plugin_on(device), device));
             return std::make_unique<classic::ClassicEngine>(
                 device, options, classic::MemorySource{.source = std::move(source)});
           },
-          .frees_itself = false};
+          .reports_free_errors = false};
 }
 
 auto plugin_engines() { return testing::Values(whole_engine(), source_of_segments()); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract suite on the simulated device: two devices, small enough to be filled, with streams
-// that run on threads of their own. The only file of the suite that knows the back end.
+// The device contract on two simulated devices, small enough to be filled. Streams run on threads.
 #include <utility>
 
 #include "ashlar/sim.h"
@@ -36,7 +35,7 @@ BackendUnderTest simulated(std::string name, size_t granularity_bytes) {
           /*accounting_slack_bytes=*/0};
 }
 
-// Two granularities, so that no test gets away with assuming one.
+// Two granularities, so that tests do not assume one.
 auto simulated_machines() {
   return testing::Values(simulated("Sim", size_t{2} << 20), simulated("SimFine", size_t{64} << 10));
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses and physical memory, each by itself: reserve, free_addresses, create, release. What
-// happens when they meet is in mapping_contract.cc.
+// reserve, free_addresses, create and release. mapping_contract.cc covers mappings.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -10,15 +9,15 @@
 
 namespace ashlar::contract {
 
-// --- reserve ------------------------------------------------------------------------------------
+// --- reserve
 
-TEST_P(VirtualMemoryContract, ReservationsAreAlignedAndTakeNoMemory) {
+TEST_P(VirtualMemoryContract, ReservationsAreAlignedAndUseNoMemory) {
   const size_t granule = granule_bytes();
-  const Untouched untouched(*this);
+  const MemoryUnchangedCheck unchanged(*this);
   std::vector<AddressRange> ranges;
   const size_t more_than_there_is = properties().capacity_bytes / granule * granule * 2;
   for (const size_t bytes : {granule, 3 * granule, 64 * granule, more_than_there_is}) {
-    const AddressRange range{reserved(bytes), bytes};
+    const AddressRange range{reserve(bytes), bytes};
     EXPECT_FALSE(range.begin.is_null());
     EXPECT_EQ(range.begin.value() % granule, 0U);
     for (const AddressRange& earlier : ranges) {
@@ -33,220 +32,222 @@ TEST_P(VirtualMemoryContract, ReserveHonoursTheAlignment) {
   const size_t granule = granule_bytes();
   for (const size_t factor : {size_t{1}, size_t{2}, size_t{16}, size_t{512}}) {
     const DeviceAddress begin =
-        must(device().reserve(granule, {.alignment_bytes = factor * granule}));
-    keep_addresses({begin, granule}, device());
+        require_ok(device().reserve(granule, {.alignment_bytes = factor * granule}));
+    track_addresses({begin, granule}, device());
     EXPECT_EQ(begin.value() % (factor * granule), 0U) << factor;
   }
 }
 
-TEST_P(VirtualMemoryContract, AHintIsOnlyAWish) {
+TEST_P(VirtualMemoryContract, ReserveMayIgnoreTheHint) {
   const size_t granule = granule_bytes();
-  const AddressRange taken{reserved(4 * granule), 4 * granule};
+  const AddressRange taken{reserve(4 * granule), 4 * granule};
   for (const DeviceAddress hint : {taken.begin + granule, taken.begin + 1,
                                    DeviceAddress(UINT64_MAX), DeviceAddress(granule)}) {
-    const AddressRange range{must(device().reserve(2 * granule, {.hint = hint})), 2 * granule};
-    keep_addresses(range, device());
+    const AddressRange range{require_ok(device().reserve(2 * granule, {.hint = hint})),
+                             2 * granule};
+    track_addresses(range, device());
     EXPECT_EQ(range.begin.value() % granule, 0U) << hint.value();
     EXPECT_FALSE(taken.contains(range.begin)) << hint.value();
     EXPECT_FALSE(range.contains(taken.begin)) << hint.value();
   }
 }
 
-TEST_P(VirtualMemoryContract, ReservedAddressesHoldNothing) {
-  const DeviceAddress begin = reserved(granule_bytes());
-  expect_usage(device().fill(begin, 1, 1, new_stream()));
+TEST_P(VirtualMemoryContract, ReservedAddressesAreNotAccessible) {
+  const DeviceAddress begin = reserve(granule_bytes());
+  expect_invalid_argument(device().fill(begin, 1, 1, create_stream()));
 }
 
-TEST_P(VirtualMemoryContract, ReserveRefusesWrongSizesAndAlignments) {
+TEST_P(VirtualMemoryContract, ReserveRejectsInvalidSizesAndAlignments) {
   const size_t granule = granule_bytes();
-  const Untouched untouched(*this);
-  expect_usage(device().reserve(0));
-  expect_usage(device().reserve(1));
-  expect_usage(device().reserve(granule + 1));
-  expect_usage(device().reserve(granule / 2));
-  expect_usage(device().reserve(SIZE_MAX));
-  expect_usage(device().reserve(granule, {.alignment_bytes = 3 * granule}));
-  expect_usage(device().reserve(granule, {.alignment_bytes = granule + 1}));
+  const MemoryUnchangedCheck unchanged(*this);
+  expect_invalid_argument(device().reserve(0));
+  expect_invalid_argument(device().reserve(1));
+  expect_invalid_argument(device().reserve(granule + 1));
+  expect_invalid_argument(device().reserve(granule / 2));
+  expect_invalid_argument(device().reserve(SIZE_MAX));
+  expect_invalid_argument(device().reserve(granule, {.alignment_bytes = 3 * granule}));
+  expect_invalid_argument(device().reserve(granule, {.alignment_bytes = granule + 1}));
 }
 
-TEST_P(VirtualMemoryContract, ReserveOfMoreThanAllAddressesIsOutOfMemory) {
+TEST_P(VirtualMemoryContract, ReserveBeyondTheAddressSpaceIsOutOfMemory) {
   const size_t granule = granule_bytes();
   {
-    const Untouched untouched(*this);
+    const MemoryUnchangedCheck unchanged(*this);
     expect_out_of_memory(device().reserve(SIZE_MAX - granule + 1));
     expect_out_of_memory(device().reserve(size_t{1} << 63));
   }
-  map_accessible(reserved(granule), created(granule), granule);
+  map_accessible(reserve(granule), create(granule), granule);
 }
 
-// --- free_addresses -----------------------------------------------------------------------------
+// --- free_addresses
 
-TEST_P(VirtualMemoryContract, FreedAddressesAreNoReservationAnyMore) {
+TEST_P(VirtualMemoryContract, FreedAddressesCannotBeMapped) {
   const size_t granule = granule_bytes();
-  const ExtentId extent = created(granule);
-  const AddressRange range{must(device().reserve(granule)), granule};
-  must(device().free_addresses(range));
-  const Untouched untouched(*this);
-  expect_usage(device().map(range.begin, extent));
-  expect_usage(device().free_addresses(range));
+  const ExtentId extent = create(granule);
+  const AddressRange range{require_ok(device().reserve(granule)), granule};
+  require_ok(device().free_addresses(range));
+  const MemoryUnchangedCheck unchanged(*this);
+  expect_invalid_argument(device().map(range.begin, extent));
+  expect_invalid_argument(device().free_addresses(range));
 }
 
-TEST_P(VirtualMemoryContract, FreeAddressesRefusesWhatIsNotExactlyOneReservation) {
+TEST_P(VirtualMemoryContract, FreeAddressesRejectsPartialReservations) {
   const size_t granule = granule_bytes();
-  const AddressRange range{reserved(4 * granule), 4 * granule};
+  const AddressRange range{reserve(4 * granule), 4 * granule};
   {
-    const Untouched untouched(*this);
-    expect_usage(device().free_addresses({range.begin, 0}));
-    expect_usage(device().free_addresses({range.begin, granule}));
-    expect_usage(device().free_addresses({range.begin, 5 * granule}));
-    expect_usage(device().free_addresses({range.begin, 4 * granule - 1}));
-    expect_usage(device().free_addresses({range.begin + granule, 3 * granule}));
-    expect_usage(device().free_addresses({range.begin + 1, 4 * granule}));
-    expect_usage(device().free_addresses({range.begin, SIZE_MAX}));
-    expect_usage(device().free_addresses({{}, granule}));
-    expect_usage(device().free_addresses({DeviceAddress(0) + (SIZE_MAX - granule + 1), granule}));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().free_addresses({range.begin, 0}));
+    expect_invalid_argument(device().free_addresses({range.begin, granule}));
+    expect_invalid_argument(device().free_addresses({range.begin, 5 * granule}));
+    expect_invalid_argument(device().free_addresses({range.begin, 4 * granule - 1}));
+    expect_invalid_argument(device().free_addresses({range.begin + granule, 3 * granule}));
+    expect_invalid_argument(device().free_addresses({range.begin + 1, 4 * granule}));
+    expect_invalid_argument(device().free_addresses({range.begin, SIZE_MAX}));
+    expect_invalid_argument(device().free_addresses({{}, granule}));
+    expect_invalid_argument(
+        device().free_addresses({DeviceAddress(0) + (SIZE_MAX - granule + 1), granule}));
   }
-  map_accessible(range.begin + 3 * granule, created(granule), granule);
-  EXPECT_TRUE(holds_bytes(range.begin + 3 * granule));
+  map_accessible(range.begin + 3 * granule, create(granule), granule);
+  EXPECT_TRUE(is_usable(range.begin + 3 * granule));
 }
 
-TEST_P(VirtualMemoryContract, FreeAddressesRefusesAReservationWithSomethingMapped) {
+TEST_P(VirtualMemoryContract, FreeAddressesRejectsMappedReservations) {
   const size_t granule = granule_bytes();
-  const AddressRange range{reserved(4 * granule), 4 * granule};
-  map_accessible(range.begin + 2 * granule, created(granule), granule);
+  const AddressRange range{reserve(4 * granule), 4 * granule};
+  map_accessible(range.begin + 2 * granule, create(granule), granule);
   {
-    const Untouched untouched(*this);
-    expect_usage(device().free_addresses(range));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().free_addresses(range));
   }
-  EXPECT_TRUE(holds_bytes(range.begin + 2 * granule));
+  EXPECT_TRUE(is_usable(range.begin + 2 * granule));
   unmap_now({range.begin + 2 * granule, granule});
   free_addresses_now(range);
 }
 
-TEST_P(VirtualMemoryContract, FreeAddressesRefusesMemoryFromAllocate) {
+TEST_P(VirtualMemoryContract, FreeAddressesRejectsAllocatedMemory) {
   const size_t granule = granule_bytes();
-  const DeviceAddress address = allocated(granule);
+  const DeviceAddress address = allocate(granule);
   {
-    const Untouched untouched(*this);
-    expect_usage(device().free_addresses({address, granule}));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().free_addresses({address, granule}));
   }
-  EXPECT_TRUE(holds_bytes(address));
+  EXPECT_TRUE(is_usable(address));
 }
 
-TEST_P(VirtualMemoryContract, FreeAddressesRefusesAnotherDevicesReservation) {
+TEST_P(VirtualMemoryContract, FreeAddressesRejectsAnotherDevicesReservation) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
   const size_t bytes = other().properties().granularity_bytes;
-  const DeviceAddress theirs = reserved(bytes, other());
-  expect_usage(device().free_addresses({theirs, bytes}));
+  const DeviceAddress theirs = reserve(bytes, other());
+  expect_invalid_argument(device().free_addresses({theirs, bytes}));
 }
 
-// --- create and release -------------------------------------------------------------------------
+// --- create and release
 
-TEST_P(VirtualMemoryContract, CreateTakesMemoryAndReleaseGivesItBack) {
+TEST_P(VirtualMemoryContract, CreateAndReleaseChangeMemoryStats) {
   const size_t bytes = 8 * granule_bytes();
   const size_t before = free_bytes();
-  const ExtentId extent = created(bytes);
-  EXPECT_TRUE(same_use(free_bytes(), before - bytes));
+  const ExtentId extent = create(bytes);
+  EXPECT_TRUE(equal_within_slack(free_bytes(), before - bytes));
   release_now(extent);
-  EXPECT_TRUE(same_use(free_bytes(), before));
+  EXPECT_TRUE(equal_within_slack(free_bytes(), before));
 }
 
-TEST_P(VirtualMemoryContract, ExtentsHaveDifferentIds) {
+TEST_P(VirtualMemoryContract, ExtentIdsAreUnique) {
   std::set<ExtentId> ids;
-  for (int i = 0; i < 16; ++i) EXPECT_TRUE(ids.insert(created(granule_bytes())).second);
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(ids.insert(create(granule_bytes())).second);
 }
 
-TEST_P(VirtualMemoryContract, CreateRefusesWrongSizes) {
-  const Untouched untouched(*this);
-  expect_usage(device().create(0));
-  expect_usage(device().create(1));
-  expect_usage(device().create(granule_bytes() + 1));
-  expect_usage(device().create(granule_bytes() / 2));
-  expect_usage(device().create(SIZE_MAX));
+TEST_P(VirtualMemoryContract, CreateRejectsInvalidSizes) {
+  const MemoryUnchangedCheck unchanged(*this);
+  expect_invalid_argument(device().create(0));
+  expect_invalid_argument(device().create(1));
+  expect_invalid_argument(device().create(granule_bytes() + 1));
+  expect_invalid_argument(device().create(granule_bytes() / 2));
+  expect_invalid_argument(device().create(SIZE_MAX));
 }
 
-TEST_P(VirtualMemoryContract, CreateOfMoreThanThereIsIsOutOfMemory) {
+TEST_P(VirtualMemoryContract, CreateBeyondTheCapacityIsOutOfMemory) {
   const size_t granule = granule_bytes();
   const size_t too_many = properties().capacity_bytes / granule + 1;
   {
-    const Untouched untouched(*this);
+    const MemoryUnchangedCheck unchanged(*this);
     expect_out_of_memory(device().create(too_many * granule));
     expect_out_of_memory(device().create(size_t{1} << 62));
     expect_out_of_memory(device().create(SIZE_MAX - granule + 1));
   }
-  map_accessible(reserved(granule), created(granule), granule);
+  map_accessible(reserve(granule), create(granule), granule);
 }
 
-TEST_P(VirtualMemoryContract, AFullDeviceIsOutOfMemoryUntilAnExtentIsReleased) {
+TEST_P(VirtualMemoryContract, FullDeviceIsOutOfMemoryUntilARelease) {
   const size_t granule = granule_bytes();
   const size_t step = std::max<size_t>(properties().capacity_bytes / granule / 8, 1) * granule;
-  const MappedRange mine = mapped_range(granule);
+  const MappedRange mine = map_range(granule);
   std::vector<ExtentId> taken;
   Result<ExtentId> last = device().create(step);
   while (last.ok() && taken.size() <= 8) {
     taken.push_back(*last);
-    keep_extent(*last);
+    track_extent(*last);
     last = device().create(step);
   }
   ASSERT_FALSE(taken.empty());
   expect_out_of_memory(last);
-  EXPECT_TRUE(holds_bytes(mine.range.begin));
+  EXPECT_TRUE(is_usable(mine.range.begin));
   release_now(taken.front());
-  created(step);
+  create(step);
 }
 
 TEST_P(VirtualMemoryContract, PlainMemoryAndExtentsShareOneCapacity) {
   const size_t granule = granule_bytes();
   const size_t most = free_bytes() / granule / 4 * 3 * granule;
-  allocated(most);
-  const Untouched untouched(*this);
+  allocate(most);
+  const MemoryUnchangedCheck unchanged(*this);
   expect_out_of_memory(device().create(most));
 }
 
-TEST_P(VirtualMemoryContract, ReleaseRefusesForeignAndReleasedExtents) {
-  const ExtentId mine = created(granule_bytes());
-  const ExtentId released = must(device().create(granule_bytes()));
-  must(device().release(released));
+TEST_P(VirtualMemoryContract, ReleaseRejectsUnknownAndReleasedExtents) {
+  const ExtentId mine = create(granule_bytes());
+  const ExtentId released = require_ok(device().create(granule_bytes()));
+  require_ok(device().release(released));
   {
-    const Untouched untouched(*this);
-    expect_usage(device().release(never_given<ExtentId>()));
-    expect_usage(device().release(released));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().release(unknown_id<ExtentId>()));
+    expect_invalid_argument(device().release(released));
   }
-  map_accessible(reserved(granule_bytes()), mine, granule_bytes());
+  map_accessible(reserve(granule_bytes()), mine, granule_bytes());
 }
 
-TEST_P(VirtualMemoryContract, ReleaseRefusesAnotherDevicesExtent) {
+TEST_P(VirtualMemoryContract, ReleaseRejectsAnotherDevicesExtent) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
-  const MappedRange theirs = mapped_range(other().properties().granularity_bytes, other());
+  const MappedRange theirs = map_range(other().properties().granularity_bytes, other());
   {
-    const Untouched untouched(*this);
-    expect_usage(device().release(theirs.extent));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().release(theirs.extent));
   }
-  EXPECT_TRUE(holds_bytes(theirs.range.begin, other()));
+  EXPECT_TRUE(is_usable(theirs.range.begin, other()));
 }
 
-TEST_P(VirtualMemoryContract, AReleasedExtentKeepsItsMemoryUntilItIsUnmapped) {
+TEST_P(VirtualMemoryContract, ReleasedExtentKeepsItsMemoryUntilUnmapped) {
   const size_t granule = granule_bytes();
   const size_t before = free_bytes();
-  const MappedRange mapped = mapped_range(granule);
+  const MappedRange mapped = map_range(granule);
   const Bytes wanted = pattern(4096, 21);
   write(mapped.range.begin, wanted);
   release_now(mapped.extent);
-  EXPECT_TRUE(same_use(free_bytes(), before - granule));
+  EXPECT_TRUE(equal_within_slack(free_bytes(), before - granule));
   EXPECT_EQ(read_back(mapped.range.begin, wanted.size()), wanted);
-  EXPECT_TRUE(holds_bytes(mapped.range.begin));
+  EXPECT_TRUE(is_usable(mapped.range.begin));
   unmap_now(mapped.range);
-  EXPECT_TRUE(same_use(free_bytes(), before));
+  EXPECT_TRUE(equal_within_slack(free_bytes(), before));
 }
 
-TEST_P(VirtualMemoryContract, AReleasedExtentCannotBeMappedAgain) {
+TEST_P(VirtualMemoryContract, MapRejectsAReleasedExtent) {
   const size_t granule = granule_bytes();
-  const MappedRange mapped = mapped_range(granule);
-  const DeviceAddress elsewhere = reserved(granule);
+  const MappedRange mapped = map_range(granule);
+  const DeviceAddress elsewhere = reserve(granule);
   release_now(mapped.extent);
-  const Untouched untouched(*this);
-  expect_usage(device().map(elsewhere, mapped.extent));
-  expect_usage(device().release(mapped.extent));
+  const MemoryUnchangedCheck unchanged(*this);
+  expect_invalid_argument(device().map(elsewhere, mapped.extent));
+  expect_invalid_argument(device().release(mapped.extent));
 }
 
 }  // namespace ashlar::contract

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting with a deadline; see waiting.h.
+// Polling with a deadline, and the gate.
 #include "waiting.h"
 
 #include <condition_variable>
@@ -13,7 +13,7 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPause{1};
+constexpr std::chrono::milliseconds kPollInterval{1};
 
 }  // namespace
 
@@ -22,58 +22,58 @@ testing::AssertionResult eventually(const std::function<bool()>& condition) {
   while (!condition()) {
     if (SteadyTime::now() >= deadline) {
       return testing::AssertionFailure()
-             << "it did not happen within " << kDeadline.count() << " s";
+             << "the condition did not become true within " << kDeadline.count() << " s";
     }
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kPollInterval);
   }
   return testing::AssertionSuccess();
 }
 
-testing::AssertionResult stays(const std::function<bool()>& condition) {
-  const SteadyTime::time_point deadline = SteadyTime::now() + kWatch;
+testing::AssertionResult consistently(const std::function<bool()>& condition) {
+  const SteadyTime::time_point deadline = SteadyTime::now() + kObservationTime;
   do {
-    if (!condition()) return testing::AssertionFailure() << "it ended while the test was watching";
-    std::this_thread::sleep_for(kPause);
+    if (!condition()) return testing::AssertionFailure() << "the condition became false";
+    std::this_thread::sleep_for(kPollInterval);
   } while (SteadyTime::now() < deadline);
   return testing::AssertionSuccess();
 }
 
-struct Gate::State {
+struct StreamGate::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool reached = false;
   bool open = false;
   bool expired = false;
 
-  void stand() {
+  void wait_until_open() {
     std::unique_lock lock(mutex);
     reached = true;
     if (!changed.wait_for(lock, kDeadline, [this] { return open; })) expired = true;
   }
 };
 
-Gate::Gate(Device& device, StreamId stream) : state_(std::make_shared<State>()) {
-  const Status queued = device.call_host(stream, [state = state_] { state->stand(); });
-  if (!queued.ok()) throw std::runtime_error("a gate was refused: " + queued.to_string());
+StreamGate::StreamGate(Device& device, StreamId stream) : state_(std::make_shared<State>()) {
+  const Status queued = device.call_host(stream, [state = state_] { state->wait_until_open(); });
+  if (!queued.ok()) throw std::runtime_error("cannot queue the gate: " + queued.to_string());
 }
 
-void Gate::open() {
+void StreamGate::open() {
   const std::lock_guard lock(state_->mutex);
   state_->open = true;
   state_->changed.notify_all();
 }
 
-bool Gate::is_reached() const {
+bool StreamGate::is_reached() const {
   const std::lock_guard lock(state_->mutex);
   return state_->reached;
 }
 
-bool Gate::is_closed() const {
+bool StreamGate::is_closed() const {
   const std::lock_guard lock(state_->mutex);
   return !state_->open && !state_->expired;
 }
 
-bool Gate::has_expired() const {
+bool StreamGate::has_expired() const {
   const std::lock_guard lock(state_->mutex);
   return state_->expired;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work: copies, fills and host functions, and the ranges they refuse. Copies to a peer are in
+// Copies, fills and host functions, and the ranges they reject. Copies to a peer are in
 // peers_contract.cc.
 #include <algorithm>
 #include <atomic>
@@ -11,18 +11,18 @@
 
 namespace ashlar::contract {
 
-TEST_P(WorkContract, CopiesMoveExactlyTheirBytesWhateverTheAlignment) {
+TEST_P(WorkContract, CopiesMoveExactlyTheirBytesAtAnyAlignment) {
   constexpr size_t kBytes = 70'000;
-  const DeviceAddress first = allocated(kBytes);
-  const DeviceAddress second = allocated(kBytes);
-  const StreamId stream = new_stream();
+  const DeviceAddress first = allocate(kBytes);
+  const DeviceAddress second = allocate(kBytes);
+  const StreamId stream = create_stream();
   const Bytes source = pattern(kBytes, 19);
   for (const size_t bytes : {size_t{1}, size_t{7}, size_t{4096}, size_t{65'537}}) {
     write(first, Bytes(kBytes, 0xee));
     write(second, Bytes(kBytes, 0xdd));
-    must(device().copy_to_device(first + 3, source.data() + 5, bytes, stream));
-    must(device().copy(second + 11, first + 3, bytes, stream));
-    must(device().synchronize_stream(stream));
+    require_ok(device().copy_to_device(first + 3, source.data() + 5, bytes, stream));
+    require_ok(device().copy(second + 11, first + 3, bytes, stream));
+    require_ok(device().synchronize_stream(stream));
     Bytes wanted(kBytes, 0xdd);
     std::copy_n(source.begin() + 5, bytes, wanted.begin() + 11);
     EXPECT_EQ(read_back(second, kBytes), wanted) << bytes;
@@ -33,12 +33,12 @@ TEST_P(WorkContract, CopiesMoveExactlyTheirBytesWhateverTheAlignment) {
 }
 
 TEST_P(WorkContract, CopyToHostWritesExactlyItsBytes) {
-  const DeviceAddress address = allocated(4096);
+  const DeviceAddress address = allocate(4096);
   write(address, pattern(4096, 1));
   Bytes host(1000, 0xaa);
-  const StreamId stream = new_stream();
-  must(device().copy_to_host(host.data() + 10, address + 100, 980, stream));
-  must(device().synchronize_stream(stream));
+  const StreamId stream = create_stream();
+  require_ok(device().copy_to_host(host.data() + 10, address + 100, 980, stream));
+  require_ok(device().synchronize_stream(stream));
   Bytes wanted(1000, 0xaa);
   const Bytes source = pattern(4096, 1);
   std::copy_n(source.begin() + 100, 980, wanted.begin() + 10);
@@ -47,120 +47,121 @@ TEST_P(WorkContract, CopyToHostWritesExactlyItsBytes) {
 
 TEST_P(WorkContract, FillWritesExactlyItsBytes) {
   constexpr size_t kBytes = 5000;
-  const DeviceAddress address = allocated(kBytes);
-  const StreamId stream = new_stream();
+  const DeviceAddress address = allocate(kBytes);
+  const StreamId stream = create_stream();
   for (const uint8_t value : {uint8_t{0}, uint8_t{1}, uint8_t{0xff}}) {
     write(address, Bytes(kBytes, 0x55));
-    must(device().fill(address + 1, value, kBytes - 2, stream));
-    must(device().synchronize_stream(stream));
+    require_ok(device().fill(address + 1, value, kBytes - 2, stream));
+    require_ok(device().synchronize_stream(stream));
     Bytes wanted(kBytes, value);
     wanted.front() = wanted.back() = 0x55;
     EXPECT_EQ(read_back(address, kBytes), wanted);
   }
 }
 
-TEST_P(WorkContract, CopyAcceptsRangesThatTouch) {
-  const DeviceAddress address = allocated(1024);
-  const StreamId stream = new_stream();
+TEST_P(WorkContract, CopyAcceptsAdjacentRanges) {
+  const DeviceAddress address = allocate(1024);
+  const StreamId stream = create_stream();
   write(address, pattern(1024, 1));
-  must(device().copy(address + 512, address, 512, stream));
-  must(device().synchronize_stream(stream));
+  require_ok(device().copy(address + 512, address, 512, stream));
+  require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(read_back(address + 512, 512), pattern(512, 1));
   write(address, pattern(1024, 2));
-  must(device().copy(address, address + 512, 512, stream));
-  must(device().synchronize_stream(stream));
+  require_ok(device().copy(address, address + 512, 512, stream));
+  require_ok(device().synchronize_stream(stream));
   const Bytes all = pattern(1024, 2);
   EXPECT_EQ(read_back(address, 512), Bytes(all.begin() + 512, all.end()));
 }
 
-TEST_P(WorkContract, CopyRefusesRangesThatOverlap) {
-  const DeviceAddress address = allocated(1024);
-  const StreamId stream = new_stream();
+TEST_P(WorkContract, CopyRejectsOverlappingRanges) {
+  const DeviceAddress address = allocate(1024);
+  const StreamId stream = create_stream();
   write(address, pattern(1024, 1));
   {
-    const Untouched untouched(*this);
-    expect_usage(device().copy(address, address, 512, stream));
-    expect_usage(device().copy(address + 511, address, 512, stream));
-    expect_usage(device().copy(address, address + 1, 512, stream));
+    const MemoryUnchangedCheck unchanged(*this);
+    expect_invalid_argument(device().copy(address, address, 512, stream));
+    expect_invalid_argument(device().copy(address + 511, address, 512, stream));
+    expect_invalid_argument(device().copy(address, address + 1, 512, stream));
   }
   EXPECT_EQ(read_back(address, 1024), pattern(1024, 1));
 }
 
-// --- host memory is used when the work runs -----------------------------------------------------
+// --- access to host memory
 
 TEST_P(WorkContract, HostMemoryIsReadWhenTheCopyRuns) {
-  const DeviceAddress address = allocated(4096);
-  uint8_t* host = pinned_bytes(4096);
+  const DeviceAddress address = allocate(4096);
+  uint8_t* host = allocate_pinned_bytes(4096);
   std::fill_n(host, 4096, uint8_t{1});
-  const StreamId stream = new_stream();
-  Gate& gate = hold(stream);
-  must(device().copy_to_device(address, host, 4096, stream));
+  const StreamId stream = create_stream();
+  StreamGate& gate = block_stream(stream);
+  require_ok(device().copy_to_device(address, host, 4096, stream));
   std::fill_n(host, 4096, uint8_t{2});
   gate.open();
-  must(device().synchronize_stream(stream));
+  require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(read_back(address, 4096), Bytes(4096, 2));
 }
 
 TEST_P(WorkContract, HostMemoryIsWrittenWhenTheCopyRuns) {
-  const DeviceAddress address = allocated(4096);
+  const DeviceAddress address = allocate(4096);
   write(address, Bytes(4096, 1));
-  uint8_t* host = pinned_bytes(4096);
+  uint8_t* host = allocate_pinned_bytes(4096);
   std::fill_n(host, 4096, uint8_t{7});
-  const StreamId stream = new_stream();
-  Gate& gate = hold(stream);
-  must(device().copy_to_host(host, address, 4096, stream));
+  const StreamId stream = create_stream();
+  StreamGate& gate = block_stream(stream);
+  require_ok(device().copy_to_host(host, address, 4096, stream));
   EXPECT_TRUE(stays_busy(stream));
   EXPECT_EQ(Bytes(host, host + 4096), Bytes(4096, 7));
   write(address, Bytes(4096, 2));
   gate.open();
-  must(device().synchronize_stream(stream));
-  EXPECT_EQ(Bytes(host, host + 4096), Bytes(4096, 2)) << "it read before its turn";
+  require_ok(device().synchronize_stream(stream));
+  EXPECT_EQ(Bytes(host, host + 4096), Bytes(4096, 2)) << "it read out of order";
 }
 
-TEST_P(WorkContract, AFillDoesNotRunBeforeItsTurn) {
-  const DeviceAddress address = allocated(4096);
+TEST_P(WorkContract, FillRunsInStreamOrder) {
+  const DeviceAddress address = allocate(4096);
   write(address, Bytes(4096, 1));
-  const StreamId stream = new_stream();
-  Gate& gate = hold(stream);
-  must(device().fill(address, 2, 4096, stream));
+  const StreamId stream = create_stream();
+  StreamGate& gate = block_stream(stream);
+  require_ok(device().fill(address, 2, 4096, stream));
   EXPECT_TRUE(stays_busy(stream));
   EXPECT_EQ(read_back(address, 4096), Bytes(4096, 1));
   gate.open();
-  must(device().synchronize_stream(stream));
+  require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(read_back(address, 4096), Bytes(4096, 2));
 }
 
-TEST_P(WorkContract, AHostFunctionRunsOnceAndNotBeforeItsTurn) {
-  const StreamId stream = new_stream();
-  Gate& gate = hold(stream);
+TEST_P(WorkContract, HostFunctionRunsOnceInStreamOrder) {
+  const StreamId stream = create_stream();
+  StreamGate& gate = block_stream(stream);
   std::atomic<int> runs = 0;
-  must(device().call_host(stream, [&] { ++runs; }));
+  require_ok(device().call_host(stream, [&] { ++runs; }));
   EXPECT_TRUE(stays_busy(stream));
   EXPECT_EQ(runs, 0);
   gate.open();
-  must(device().synchronize_stream(stream));
+  require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(runs, 1);
 }
 
-TEST_P(WorkContract, WorkRefusesNoHostMemoryAndNoFunction) {
-  const DeviceAddress address = allocated(4096);
-  const StreamId stream = new_stream();
+TEST_P(WorkContract, RejectsNullHostMemoryAndEmptyFunctions) {
+  const DeviceAddress address = allocate(4096);
+  const StreamId stream = create_stream();
   write(address, pattern(4096, 1));
-  expect_usage(device().copy_to_device(address, nullptr, 4096, stream));
-  expect_usage(device().copy_to_host(nullptr, address, 4096, stream));
-  expect_usage(device().call_host(stream, {}));
-  EXPECT_TRUE(must(device().is_idle(stream)));
+  expect_invalid_argument(device().copy_to_device(address, nullptr, 4096, stream));
+  expect_invalid_argument(device().copy_to_host(nullptr, address, 4096, stream));
+  expect_invalid_argument(device().call_host(stream, {}));
+  EXPECT_TRUE(require_ok(device().is_idle(stream)));
   EXPECT_EQ(read_back(address, 4096), pattern(4096, 1));
 }
 
-// --- ranges that are refused --------------------------------------------------------------------
+// --- invalid ranges
 
 struct WrongRange {
   std::string what;
   AddressRange range;
 };
 
-// Hands a wrong range to every function that takes a device range, on either side of a copy.
+// Expects that every function that takes a device range rejects this one, as source and
+// destination.
 void expect_range_is_refused(Device& device, const AddressRange& wrong, DeviceAddress good,
                              StreamId stream, const std::function<void(const Status&)>& expect) {
   Bytes host(1 << 16);
@@ -171,15 +172,15 @@ void expect_range_is_refused(Device& device, const AddressRange& wrong, DeviceAd
   expect(device.copy(good, wrong.begin, wrong.bytes, stream));
 }
 
-TEST_P(WorkContract, WorkRefusesRangesThatAreNotMemory) {
+TEST_P(WorkContract, RejectsUnmappedRanges) {
   const size_t bytes = 8192;
-  const DeviceAddress good = allocated(bytes);
-  const DeviceAddress target = allocated(bytes);
-  const DeviceAddress freed = must(device().allocate(bytes));
-  must(device().free(freed));
+  const DeviceAddress good = allocate(bytes);
+  const DeviceAddress target = allocate(bytes);
+  const DeviceAddress freed = require_ok(device().allocate(bytes));
+  require_ok(device().free(freed));
   write(good, pattern(bytes, 1));
   write(target, pattern(bytes, 2));
-  const StreamId stream = new_stream();
+  const StreamId stream = create_stream();
   const std::vector<WrongRange> all = {
       {"no bytes", {good, 0}},
       {"nowhere", {{}, 16}},
@@ -191,40 +192,40 @@ TEST_P(WorkContract, WorkRefusesRangesThatAreNotMemory) {
       {"freed", {freed, 16}},
   };
   {
-    const Untouched untouched(*this);
+    const MemoryUnchangedCheck unchanged(*this);
     for (const WrongRange& wrong : all) {
       SCOPED_TRACE(wrong.what);
       expect_range_is_refused(device(), wrong.range, target, stream,
-                              [this](const Status& status) { expect_usage(status); });
+                              [this](const Status& status) { expect_invalid_argument(status); });
     }
   }
-  EXPECT_TRUE(must(device().is_idle(stream))) << "a refused piece of work was queued";
+  EXPECT_TRUE(require_ok(device().is_idle(stream))) << "rejected work was queued";
   EXPECT_EQ(read_back(good, bytes), pattern(bytes, 1));
   EXPECT_EQ(read_back(target, bytes), pattern(bytes, 2));
 }
 
-TEST_P(WorkContract, WorkRefusesToRunPastTheEndOfAnAllocation) {
+TEST_P(WorkContract, RejectsRangesBeyondAnAllocation) {
   const size_t bytes = granule_bytes();
-  const DeviceAddress address = allocated(bytes);
-  const DeviceAddress target = allocated(2 * bytes);
-  if (must(device().describe(address + bytes)).kind != MemoryKind::kUnknown) {
-    GTEST_SKIP() << "another allocation follows without a gap";
+  const DeviceAddress address = allocate(bytes);
+  const DeviceAddress target = allocate(2 * bytes);
+  if (require_ok(device().describe(address + bytes)).kind != MemoryKind::kUnknown) {
+    GTEST_SKIP() << "another allocation follows directly";
   }
-  expect_range_is_refused(device(), {address, bytes + 1}, target, new_stream(),
-                          [this](const Status& status) { expect_usage(status); });
+  expect_range_is_refused(device(), {address, bytes + 1}, target, create_stream(),
+                          [this](const Status& status) { expect_invalid_argument(status); });
 }
 
-TEST_P(WorkContract, WorkRefusesRangesThatAreMappedInPartOrWithoutAccess) {
+TEST_P(WorkContract, RejectsPartlyMappedOrInaccessibleRanges) {
   if (!properties().has_virtual_memory) GTEST_SKIP() << "the device has no virtual memory";
   const size_t granule = granule_bytes();
-  const DeviceAddress begin = reserved(4 * granule);
-  map_accessible(begin, created(granule), granule);
-  must(device().map(begin + 2 * granule, created(granule)));
-  keep_mapping({begin + 2 * granule, granule});
-  map_accessible(begin + 3 * granule, created(granule), granule);
-  const DeviceAddress target = allocated(4 * granule);
+  const DeviceAddress begin = reserve(4 * granule);
+  map_accessible(begin, create(granule), granule);
+  require_ok(device().map(begin + 2 * granule, create(granule)));
+  track_mapping({begin + 2 * granule, granule});
+  map_accessible(begin + 3 * granule, create(granule), granule);
+  const DeviceAddress target = allocate(4 * granule);
   write(begin, pattern(4096, 3));
-  const StreamId stream = new_stream();
+  const StreamId stream = create_stream();
   const std::vector<WrongRange> all = {
       {"reserved only", {begin + granule, 16}},
       {"half of it reserved only", {begin + (granule - 8), 16}},
@@ -235,24 +236,24 @@ TEST_P(WorkContract, WorkRefusesRangesThatAreMappedInPartOrWithoutAccess) {
       {"leaves the reservation", {begin + (4 * granule - 8), 16}},
   };
   {
-    const Untouched untouched(*this);
+    const MemoryUnchangedCheck unchanged(*this);
     for (const WrongRange& wrong : all) {
       SCOPED_TRACE(wrong.what);
       expect_range_is_refused(device(), wrong.range, target, stream,
-                              [this](const Status& status) { expect_usage(status); });
+                              [this](const Status& status) { expect_invalid_argument(status); });
     }
   }
   EXPECT_EQ(read_back(begin, 4096), pattern(4096, 3));
-  EXPECT_TRUE(holds_bytes(begin + 3 * granule));
+  EXPECT_TRUE(is_usable(begin + 3 * granule));
 }
 
-TEST_P(WorkContract, WorkRefusesAnotherDevicesMemoryWithoutPeerAccess) {
+TEST_P(WorkContract, RejectsPeerMemoryWithoutPeerAccess) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
-  const DeviceAddress target = allocated(4096);
-  const DeviceAddress theirs = allocated(4096, other());
+  const DeviceAddress target = allocate(4096);
+  const DeviceAddress theirs = allocate(4096, other());
   write(theirs, pattern(4096, 30), other());
-  expect_range_is_refused(device(), {theirs, 4096}, target, new_stream(),
-                          [this](const Status& status) { expect_usage(status); });
+  expect_range_is_refused(device(), {theirs, 4096}, target, create_stream(),
+                          [this](const Status& status) { expect_invalid_argument(status); });
   EXPECT_EQ(read_back(theirs, 4096, other()), pattern(4096, 30));
 }
 

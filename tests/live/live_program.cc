@@ -49,11 +49,11 @@ void stitch(Work& work) {
   Device& device = allocator.device();
   const StreamId busy = *device.create_stream();
   const DeviceIndex index = device.properties().index;
-  if (!work.machine.hold(index, busy).ok()) std::abort();
+  if (!work.machine.pause_stream(index, busy).ok()) std::abort();
   if (!device.call_host(busy, [] {}).ok()) std::abort();
   allocator.allocate(32 * kMiB, busy).reset();
   allocator.trim_to(0, {.wait = TrimWait::kNever});
-  if (!work.machine.resume(index, busy).ok()) std::abort();
+  if (!work.machine.resume_stream(index, busy).ok()) std::abort();
 }
 
 void obey(const std::string& word, Work& work) {

@@ -104,7 +104,7 @@ void Run::place_next() {
   uint64_t slot = random_.below(kSlotCount);
   while (!used_slots_.insert(slot).second) slot = random_.below(kSlotCount);
   const uint64_t address = kFirst + slot * kGiB;
-  machine_->place_next(kDevice, DeviceAddress(address));
+  machine_->set_next_address(kDevice, DeviceAddress(address));
   model_.place_next(address);
 }
 

@@ -152,12 +152,12 @@ void PagedRun::use(const Live& live, StreamId stream) {
 // Work on all streams but the default one waits until the stream is resumed or waited for.
 void PagedRun::keep_busy(StreamId stream) {
   if (stream == kDefaultStream) return;
-  must(machine_->hold_until_waited(kDevice, stream), "hold");
+  must(machine_->pause_stream_until_waited(kDevice, stream), "hold");
   must(device().call_host(stream, [] {}), "call_host");
 }
 
 void PagedRun::finish(StreamId stream) {
-  must(machine_->resume(kDevice, stream), "resume");
+  must(machine_->resume_stream(kDevice, stream), "resume");
   must(device().synchronize_stream(stream), "synchronize");
 }
 

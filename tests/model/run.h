@@ -97,7 +97,7 @@ class Run {
   // was resumed before and is left alone.
   void keep_busy(StreamId stream) {
     if (stream == kDefaultStream || capture_.includes(stream)) return;
-    (void)machine_->hold(kDevice, stream).ok();
+    (void)machine_->pause_stream(kDevice, stream).ok();
     (void)device().call_host(stream, [] {}).ok();
     busy_.insert(stream);
   }
@@ -107,7 +107,7 @@ class Run {
   void finish(StreamId stream) {
     if (capture_.includes(stream)) return;
     const RelaxedCapture relaxed(device());
-    (void)machine_->resume(kDevice, stream).ok();
+    (void)machine_->resume_stream(kDevice, stream).ok();
     (void)device().synchronize_stream(stream).ok();
     busy_.erase(stream);
     for (auto& [address, streams] : pending_) streams.erase(stream);

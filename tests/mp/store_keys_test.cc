@@ -27,7 +27,7 @@ class RecordingStore : public Store {
     return store_->set(key, value, time_to_live, deadline);
   }
   Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
-                                                            Deadline deadline) override {
+                                                          Deadline deadline) override {
     return store_->try_get(keys, deadline);
   }
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,

@@ -132,7 +132,7 @@ TEST_F(SymmetricFabric, UsesDescriptorsByDefault) {
 TEST_F(SymmetricFabric, UsesFabricWhenADeviceLacksDescriptors) {
   const auto without_fd = [](int rank) {
     StandinDriver driver;
-    if (rank == 1) driver.abilities.fd = false;
+    if (rank == 1) driver.features.export_fd = false;
     return driver;
   };
   RankProcesses ranks(2, on_standin_gpu(without_fd, [](const StandinGpuRank& own) -> std::string {
@@ -144,7 +144,7 @@ TEST_F(SymmetricFabric, UsesFabricWhenADeviceLacksDescriptors) {
 
 StandinDriver without_fabric_on_rank_1(int rank) {
   StandinDriver driver;
-  if (rank == 1) driver.abilities.fabric = false;
+  if (rank == 1) driver.features.export_fabric = false;
   return driver;
 }
 
@@ -186,12 +186,12 @@ constexpr FabricFault kFabricFaults[] = {{"cuMemExportToShareableHandle", 0},
 std::string rendezvous_with(const StandinGpuRank& own, FabricRank& member,
                             const FabricFault& fault) {
   const size_t extents = own.driver.extent_count();
-  if (own.rank.rank == fault.rank) own.driver.tell(fault.call, standin::kNotPermitted);
+  if (own.rank.rank == fault.rank) own.driver.set_result(fault.call, standin::kNotPermitted);
   SymmetricBuffer buffer = member.heap.allocate(kBytes);
   std::optional<Handle> handle;
   std::string message =
       error_message([&] { handle.emplace(member.group.rendezvous(buffer, kTestTimeout)); });
-  own.driver.tell(fault.call, standin::kDone);
+  own.driver.set_result(fault.call, standin::kDone);
   if (handle) {
     const int mark = own.rank.rank;
     handle->put((mark + 1) % handle->world_size(), std::as_bytes(std::span(&mark, 1)));

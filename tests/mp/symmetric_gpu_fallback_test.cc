@@ -25,10 +25,10 @@ GroupOptions wanting_fabric(const RankSpec& rank) {
 // change.
 std::string check_last_error(const StandinGpuRank& rank, DeviceRank& own, const char* call) {
   const std::string before = rank.device.last_error().to_string();
-  rank.driver.tell(call, standin::kNotPermitted);
+  rank.driver.set_result(call, standin::kNotPermitted);
   const SymmetricBuffer buffer = own.heap.allocate(4096);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
-  rank.driver.tell(call, standin::kDone);
+  rank.driver.set_result(call, standin::kDone);
   if (handle.no_multicast_reason().empty()) return text(call, ": multicast is available; ");
   const std::string after = rank.device.last_error().to_string();
   return after == before ? "" : text(call, ": ", after, "; ");
@@ -58,10 +58,11 @@ TEST_F(SymmetricCudaFallback, FallbackPreservesLastError) {
 TEST_F(SymmetricCudaFallback, ReportsReasonWithoutLastErrorWhenDriverRefuses) {
   RankProcesses ranks(2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
                         if (rank.rank.rank == 1) {
-                          rank.driver.tell("cuMulticastGetGranularity", standin::kNotPermitted);
+                          rank.driver.set_result("cuMulticastGetGranularity",
+                                                 standin::kNotPermitted);
                         }
                         DeviceRank own(rank.rank, rank.device, gpu_group_options(rank.rank, false));
-                        rank.driver.tell("cuMulticastGetGranularity", standin::kDone);
+                        rank.driver.set_result("cuMulticastGetGranularity", standin::kDone);
                         const std::string reason = own.handle.no_multicast_reason();
                         own.group.leave(kTestTimeout);
                         return rank.device.last_error().ok() ? reason : "last error is set";
@@ -74,7 +75,7 @@ TEST_F(SymmetricCudaFallback, ReportsReasonWithoutLastErrorWhenDriverRefuses) {
 
 StandinDriver without_both_on_rank_1(int rank) {
   StandinDriver driver;
-  if (rank == 1) driver.abilities.both = false;
+  if (rank == 1) driver.features.both = false;
   return driver;
 }
 

@@ -98,10 +98,10 @@ const std::vector<DriverFault>& driver_faults() {
 std::string check_driver_fault(const StandinGpuRank& rank, DeviceRank& own,
                                const DriverFault& fault, std::string& reasons) {
   const size_t objects = rank.driver.multicast_count();
-  if (fault.ranks.contains(rank.rank.rank)) rank.driver.tell(fault.call, fault.code);
+  if (fault.ranks.contains(rank.rank.rank)) rank.driver.set_result(fault.call, fault.code);
   const SymmetricBuffer buffer = own.heap.allocate(4096);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
-  rank.driver.tell(fault.call, standin::kDone);
+  rank.driver.set_result(fault.call, standin::kDone);
   if (handle.multicast_ptr() != nullptr) return text(fault.call, ": multicast is available; ");
   const std::string& reason = handle.no_multicast_reason();
   const std::string blamed = text("rank ", *fault.ranks.begin(), ": ");
@@ -152,16 +152,16 @@ std::string reason_of(const StandinGpuRank& rank) {
 TEST_F(SymmetricCudaMulticast, NamesRankWhoseDriverLacksMulticast) {
   const auto weak = [](int rank) {
     StandinDriver driver;
-    if (rank == 1) driver.abilities.multicast = false;
+    if (rank == 1) driver.features.multicast = false;
     if (rank == 2) driver.library = ASHLAR_OLD_CUDA_STANDIN;
     return driver;
   };
   RankProcesses ranks(3, on_standin_gpu(weak, reason_of));
   EXPECT_THAT(
       gpu_results(ranks),
-      Each(AllOf(StartsWith("not all ranks have multicast: rank 0: it has, rank 1: the "
-                            "driver says that this device has none"),
-                 HasSubstr("rank 2: this driver knows nothing of it"), Not(HasSubstr("leaked")))));
+      Each(AllOf(StartsWith("not all ranks have multicast: rank 0: it has, rank 1: this device "
+                            "has no multicast"),
+                 HasSubstr("rank 2: multicast requires a CUDA driver"), Not(HasSubstr("leaked")))));
 }
 
 TEST_F(SymmetricCudaMulticast, OldDriverWorksWithoutMulticast) {
@@ -172,7 +172,7 @@ TEST_F(SymmetricCudaMulticast, OldDriverWorksWithoutMulticast) {
   };
   RankProcesses ranks(2, on_standin_gpu(old, reason_of));
   EXPECT_THAT(gpu_results(ranks),
-              Each("this driver knows nothing of it: CUDA 12.1 is the first whose driver does"));
+              Each("multicast requires a CUDA driver of version 12.1 or later"));
 }
 
 TEST_F(SymmetricCudaMulticast, IsDisabledForRanksSharingADevice) {
@@ -194,8 +194,8 @@ TEST_F(SymmetricCudaMulticast, IsDisabledForRanksSharingADevice) {
 TEST_F(SymmetricCudaMulticast, RoundsBlocksToMulticastGranularity) {
   const auto coarse = [](int) {
     StandinDriver driver;
-    driver.abilities.multicast_granules = 8;
-    driver.abilities.alignment = false;
+    driver.features.multicast_granules = 8;
+    driver.features.reserve_alignment = false;
     return driver;
   };
   RankProcesses ranks(2, on_standin_gpu(coarse, reason_of));

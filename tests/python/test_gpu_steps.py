@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/gpu makes of the words of others: GoogleTest's counts, PyTorch's losses, programs
-that fail. Runs without a GPU and without PyTorch.
+"""Tests how scripts/gpu parses GoogleTest counts, PyTorch losses and failing programs. Runs
+without a GPU and without PyTorch.
 
   test_gpu_steps.py"""
 
@@ -143,9 +143,9 @@ class SideBySideTest(unittest.TestCase):
         self.assertTrue(steps.headline(self.results()).endswith("pair 20.0×, churn 9.0×"))
 
     def test_what_churn_holds_is_a_table_of_its_own(self):
-        lines = side_by_side.held_markdown(self.results())
+        lines = side_by_side.reserved_markdown(self.results())
         self.assertEqual(lines[0], "| pattern | ashlar | PyTorch |")
-        self.assertEqual(lines[2:], ["| churn, 100 live, sizes that come again | 1.100 | 1.800 |"])
+        self.assertEqual(lines[2:], ["| churn, 100 live, recurring sizes | 1.100 | 1.800 |"])
 
     def test_goals_are_those_of_the_pattern(self):
         self.assertEqual(steps.judged(steps.missed_by_speed(self.results())), "passed")
@@ -153,7 +153,7 @@ class SideBySideTest(unittest.TestCase):
         slow[2]["ns"] = [200.0]  # churn
         slow[5] = {**slow[4], "allocator": "PyTorch", "pairs_per_second": [4.9e6]}
         self.assertEqual(steps.judged(steps.missed_by_speed(slow)),
-                         "MISSED (churn, 100 live, sizes that come again: 4.5 < 5)")
+                         "MISSED (churn, 100 live, recurring sizes: 4.5 < 5)")
         for row in slow[4:]:
             row["threads"] = 16
         self.assertIn("16 threads, pairs of 512 B: 10.2 < 100", steps.missed_by_speed(slow))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finding the control functions, for tests.
+// Looks up the control table in a loaded stand-in driver.
 #include "standin/control.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a test can do to a stand-in driver besides calling it: give it another machine, hold its
-// streams, make its calls fail. The library is loaded as a back end loads it, and stays.
+// Controls a stand-in driver from a test: restarts it with another machine, pauses streams, makes
+// calls fail. The library stays loaded.
 #pragma once
 
 #include <string>
@@ -11,24 +11,24 @@
 
 namespace ashlar::standin {
 
-// Functions that the libraries export beside the vendor's; all of one build, so that plain C++
-// values can cross.
+// Functions that the stand-in libraries export in addition to the vendor's. Test and library come
+// from the same build, so that C++ types can be passed.
 struct ControlTable {
-  void (*restart)(const sim::Options& options, const Abilities& abilities);
-  Status (*hold)(DeviceIndex device, StreamId stream);
-  Status (*resume)(DeviceIndex device, StreamId stream);
+  void (*restart)(const sim::Options& options, const Features& features);
+  Status (*pause_stream)(DeviceIndex device, StreamId stream);
+  Status (*resume_stream)(DeviceIndex device, StreamId stream);
   void (*inject)(const sim::FaultRule& rule);
   void (*clear_faults)();
   void (*lose)(DeviceIndex device, const Status& reason);
   int (*use_count)(size_t device);
-  // See Core::tell.
-  void (*tell)(const std::string& call, Code code);
-  size_t (*multicast_count)();  // objects, and below extents, that were not released
-  size_t (*extent_count)();
-  size_t (*multimem_count)();  // kernels launched that go through multicast
+  // See Core::set_result.
+  void (*set_result)(const std::string& call, Code code);
+  size_t (*multicast_count)();  // multicast objects not released
+  size_t (*extent_count)();     // extents not released
+  size_t (*multimem_count)();   // launched multicast kernels
 };
 
-// REQUIRES: `library` is the path of a stand-in driver. Throws when it cannot be loaded.
+// REQUIRES: `library` is the path of a stand-in driver. Throws if it cannot be loaded.
 const ControlTable& control_of(const std::string& library);
 
 }  // namespace ashlar::standin

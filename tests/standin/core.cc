@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A driver's calls over the simulated machine: devices and memory. Streams and graphs are in
-// core_work.cc.
+// Devices and memory. core_work.cc implements streams and graphs.
 #include "standin/core.h"
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
-#include "device/sim/parts.h"
-#include "standin/must_have.h"
+#include "device/sim/machine_impl.h"
+#include "standin/handle_lookup.h"
 
 namespace ashlar::standin {
-CaptureMode exchange_mode(CaptureMode mode) { return sim::Captures::exchange_thread_mode(mode); }
+CaptureMode exchange_mode(CaptureMode mode) {
+  return sim::CaptureTable::exchange_thread_mode(mode);
+}
 
 Code code_of(const Status& status) {
   switch (status.kind()) {
@@ -30,30 +33,30 @@ Code code_of(const Status& status) {
   return kUnknown;
 }
 
-// Never destroyed: a driver is there until the process is not.
+// Never destroyed, like a driver.
 Core& Core::get() {
   static Core* const core = std::make_unique<Core>().release();
   return *core;
 }
 
-void Core::restart(const sim::Options& options, const Abilities& abilities) {
+void Core::restart(const sim::Options& options, const Features& features) {
   const std::lock_guard lock(mutex_);
   machine_.reset();
-  abilities_ = abilities;
+  features_ = features;
   use_counts_.clear();
   peers_.clear();
   streams_.clear();
   events_.clear();
   extents_.clear();
-  mapped_at_.clear();
-  told_.clear();
+  mappings_.clear();
+  results_.clear();
   multicasts_.forget_all();
   graphs_.clear();
   nodes_.clear();
-  launchables_.clear();
+  graph_execs_.clear();
   objects_.clear();
   Result<std::unique_ptr<sim::Machine>> made = sim::Machine::try_create(options);
-  if (!made.ok()) end_process("machine", 0);
+  if (!made.ok()) abort_on_handle("machine", 0);
   machine_ = *std::move(made);
 }
 
@@ -68,15 +71,15 @@ sim::Machine& Core::machine() {
   return *machine_;
 }
 
-void Core::tell(const std::string& call, Code code) {
+void Core::set_result(const std::string& call, Code code) {
   const std::lock_guard lock(mutex_);
-  told_[call] = code;
+  results_[call] = code;
 }
 
-Code Core::told(std::string_view call) {
+Code Core::result_of(std::string_view call) {
   const std::lock_guard lock(mutex_);
-  const auto found = told_.find(call);
-  return found == told_.end() ? kDone : found->second;
+  const auto found = results_.find(call);
+  return found == results_.end() ? kDone : found->second;
 }
 
 int Core::use_count(size_t device) {
@@ -89,7 +92,7 @@ void Core::use(size_t device, int change) {
   use_counts_[device] += change;
 }
 
-// --- memory -------------------------------------------------------------------------------------
+// --- memory
 
 Code Core::allocate(size_t on, uint64_t& at, size_t bytes) {
   const Result<DeviceAddress> made = device(on).allocate(bytes);
@@ -100,7 +103,7 @@ Code Core::allocate(size_t on, uint64_t& at, size_t bytes) {
 Code Core::free(size_t on, uint64_t at) { return code_of(device(on).free(DeviceAddress(at))); }
 
 Code Core::share(size_t on, uint64_t at, void* handle) {
-  if (!abilities_.share) return kNotSupported;
+  if (!features_.share_allocations) return kNotSupported;
   const Result<AllocationHandle> shared = device(on).share_allocation(DeviceAddress(at));
   if (shared.ok()) std::memcpy(handle, shared->data(), shared->size());
   return code_of(shared);
@@ -119,9 +122,9 @@ Code Core::close_shared(size_t on, uint64_t at) {
 }
 
 Code Core::reserve(size_t on, size_t bytes, size_t alignment, uint64_t hint, uint64_t& at) {
-  if (!abilities_.virtual_memory) return kNotSupported;
+  if (!features_.virtual_memory) return kNotSupported;
   const size_t granularity = device(on).properties().granularity_bytes;
-  if (!abilities_.alignment && alignment > granularity) return kNotSupported;
+  if (!features_.reserve_alignment && alignment > granularity) return kNotSupported;
   const Result<DeviceAddress> made =
       device(on).reserve(bytes, {.alignment_bytes = alignment, .hint = DeviceAddress(hint)});
   if (made.ok()) at = made->value();
@@ -129,25 +132,26 @@ Code Core::reserve(size_t on, size_t bytes, size_t alignment, uint64_t hint, uin
 }
 
 Code Core::create(size_t on, size_t bytes, const CreateOptions& options, uint64_t& extent) {
-  if (!abilities_.virtual_memory || (options.export_fd && !abilities_.fd)) return kNotSupported;
-  // As where the service behind fabric handles is not running.
-  if (options.export_fabric && !abilities_.fabric) return kNotPermitted;
-  if (options.export_fd && options.export_fabric && !abilities_.both) return kNotPermitted;
+  if (!features_.virtual_memory) return kNotSupported;
+  if (options.export_fd && !features_.export_fd) return kNotSupported;
+  // Like a system on which the service for fabric handles is not running.
+  if (options.export_fabric && !features_.export_fabric) return kNotPermitted;
+  if (options.export_fd && options.export_fabric && !features_.export_both) return kNotPermitted;
   const Result<ExtentId> made = device(on).create(bytes, options);
   if (!made.ok()) return code_of(made);
   extent = made->value();
-  keep_extent(extent, {on, bytes, false});
+  add_extent(extent, {on, bytes, false});
   return kDone;
 }
 
-void Core::keep_extent(uint64_t extent, const Extent& facts) {
+void Core::add_extent(uint64_t extent, const ExtentRecord& facts) {
   const std::lock_guard lock(mutex_);
   extents_[extent] = facts;
 }
 
-Core::Extent Core::extent_of(uint64_t extent) {
+Core::ExtentRecord Core::extent_of(uint64_t extent) {
   const std::lock_guard lock(mutex_);
-  return must_have(extents_, "extent", extent);
+  return find_or_abort(extents_, "extent", extent);
 }
 
 size_t Core::extent_count() {
@@ -166,54 +170,81 @@ Code Core::release(uint64_t extent) {
 
 Code Core::map(size_t on, AddressRange range, uint64_t extent) {
   if (multicasts_.has(extent)) {
-    const Code wanted = told("cuMemMap");
+    const Code wanted = result_of("cuMemMap");
     if (wanted != kDone) return wanted;
     const bool is_aligned = range.begin.value() % multicast_granularity_bytes() == 0;
     return is_aligned ? multicasts_.map(extent, range) : kInvalidValue;
   }
   if (extent_of(extent).bytes != range.bytes) return kNotSupported;
-  if (!abilities_.alias) {
-    // One mapping at a time, as with drivers that remember one address for each extent.
-    const auto& own = machine().parts().addresses;
+  {
     const std::lock_guard lock(mutex_);
-    const auto before = mapped_at_.find(extent);
-    if (before != mapped_at_.end() &&
-        own.describe(DeviceAddress(before->second)).kind != MemoryKind::kUnknown) {
+    // Like a driver that supports one mapping per extent.
+    if (features_.alias == AliasBehavior::kRefused && is_mapped_locked(extent)) {
       return kInvalidValue;
     }
-    mapped_at_[extent] = range.begin.value();
   }
-  return code_of(device(on).map(range.begin, ExtentId(extent)));
+  const Code mapped = code_of(device(on).map(range.begin, ExtentId(extent)));
+  if (mapped != kDone) return mapped;
+  const std::lock_guard lock(mutex_);
+  const bool is_alias = is_mapped_locked(extent);
+  mappings_[range.begin.value()] = {extent, range.bytes, is_alias};
+  return kDone;
+}
+
+bool Core::is_mapped_locked(uint64_t extent) const {
+  return std::any_of(mappings_.begin(), mappings_.end(),
+                     [&](const auto& mapping) { return mapping.second.extent == extent; });
+}
+
+bool Core::loses_store(uint64_t address) {
+  const std::lock_guard lock(mutex_);
+  const bool loses_first = features_.alias == AliasBehavior::kLosesStoresThroughFirst;
+  const bool loses_second = features_.alias == AliasBehavior::kLosesStoresThroughSecond;
+  if (!loses_first && !loses_second) return false;
+  const auto after = mappings_.upper_bound(address);
+  if (after == mappings_.begin()) return false;
+  const uint64_t begin = std::prev(after)->first;
+  const Mapping& mapping = std::prev(after)->second;
+  if (address - begin >= mapping.bytes) return false;
+  const auto mapping_count =
+      std::count_if(mappings_.begin(), mappings_.end(),
+                    [&](const auto& each) { return each.second.extent == mapping.extent; });
+  return mapping_count > 1 && mapping.is_alias == loses_second;
 }
 
 Code Core::unmap(size_t on, AddressRange range) {
   if (multicasts_.is_mapped(range)) return multicasts_.unmap(range);
-  return code_of(device(on).unmap(range));
+  const Code unmapped = code_of(device(on).unmap(range));
+  if (unmapped != kDone) return unmapped;
+  const std::lock_guard lock(mutex_);
+  mappings_.erase(mappings_.lower_bound(range.begin.value()),
+                  mappings_.lower_bound(range.end().value()));
+  return kDone;
 }
 
 Code Core::set_access(size_t on, AddressRange range, size_t accessor, Access access) {
-  if (multicasts_.is_mapped(range)) return told("cuMemSetAccess");
-  if (access == Access::kRead && !abilities_.read_only) return kInvalidValue;
+  if (multicasts_.is_mapped(range)) return result_of("cuMemSetAccess");
+  if (access == Access::kRead && !features_.read_only_access) return kInvalidValue;
   return code_of(device(on).set_access(range, DeviceIndex(accessor), access));
 }
 
-// What was imported is not exported again, as with CUDA 13.
+// Like CUDA 13, does not export imported extents.
 Code Core::export_fd(uint64_t extent, int& fd) {
   if (multicasts_.has(extent)) {
-    const Code wanted = told("cuMemExportToShareableHandle");
+    const Code wanted = result_of("cuMemExportToShareableHandle");
     return wanted == kDone ? multicasts_.export_fd(extent, fd) : wanted;
   }
-  const Extent facts = extent_of(extent);
+  const ExtentRecord facts = extent_of(extent);
   if (facts.is_imported) return kInvalidValue;
   Result<UniqueFd> made = device(facts.device).export_fd(ExtentId(extent));
   if (made.ok()) fd = made->release();
   return code_of(made);
 }
 
-// A driver is not told the size, and knows it.
+// A driver's import takes no size.
 Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
   if (const std::optional<Code> imported = multicasts_.import_fd(fd, extent)) {
-    const Code wanted = told("cuMemImportFromShareableHandle");
+    const Code wanted = result_of("cuMemImportFromShareableHandle");
     if (wanted != kDone && *imported == kDone) (void)multicasts_.release(extent);
     return wanted == kDone ? *imported : wanted;
   }
@@ -224,14 +255,14 @@ Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
   if (made.status().is(StatusKind::kInvalidArgument)) return kUnknown;
   if (!made.ok()) return code_of(made);
   extent = made->value();
-  keep_extent(extent, {on, bytes, true});
+  add_extent(extent, {on, bytes, true});
   return kDone;
 }
 
 Code Core::export_fabric(uint64_t extent, void* handle) {
-  if (const Code wanted = told("cuMemExportToShareableHandle"); wanted != kDone) return wanted;
+  if (const Code wanted = result_of("cuMemExportToShareableHandle"); wanted != kDone) return wanted;
   if (multicasts_.has(extent)) return multicasts_.export_fabric(extent, handle);
-  const Extent facts = extent_of(extent);
+  const ExtentRecord facts = extent_of(extent);
   if (facts.is_imported) return kInvalidValue;
   const Result<FabricHandle> made = device(facts.device).export_fabric(ExtentId(extent));
   if (made.ok()) std::memcpy(handle, made->data(), made->size());
@@ -239,31 +270,32 @@ Code Core::export_fabric(uint64_t extent, void* handle) {
 }
 
 Code Core::import_fabric(size_t on, const void* handle, uint64_t& extent) {
-  if (const Code wanted = told("cuMemImportFromShareableHandle"); wanted != kDone) return wanted;
+  if (const Code wanted = result_of("cuMemImportFromShareableHandle"); wanted != kDone)
+    return wanted;
   if (const std::optional<Code> imported = multicasts_.import_fabric(handle, extent)) {
     return *imported;
   }
   FabricHandle wanted{};
   std::memcpy(wanted.data(), handle, wanted.size());
   const Result<std::shared_ptr<sim::Extent>> known =
-      machine().parts().fabric.import_extent(wanted, sim::HandleKind::kExtent);
+      machine().impl().fabric.import_extent(wanted, sim::HandleKind::kExtent);
   if (!known.ok()) return code_of(known);
   const size_t bytes = (*known)->bytes();
   const Result<ExtentId> made = device(on).import_fabric(wanted, bytes);
   if (!made.ok()) return code_of(made);
   extent = made->value();
-  keep_extent(extent, {on, bytes, true});
+  add_extent(extent, {on, bytes, true});
   return kDone;
 }
 
-// --- multicast ----------------------------------------------------------------------------------
+// --- multicast
 
 size_t Core::multicast_granularity_bytes() {
-  return abilities_.multicast_granules * device(0).properties().granularity_bytes;
+  return features_.multicast_granules * device(0).properties().granularity_bytes;
 }
 
-Code Core::create_multicast(const Multicasts::Wanted& wanted, uint64_t& object) {
-  if (!abilities_.multicast) return kNotSupported;
+Code Core::create_multicast(const MulticastTable::Wanted& wanted, uint64_t& object) {
+  if (!features_.multicast) return kNotSupported;
   if (wanted.bytes == 0 || wanted.bytes % multicast_granularity_bytes() != 0) return kInvalidValue;
   return multicasts_.create(wanted, object);
 }
@@ -273,18 +305,18 @@ Code Core::add_to_multicast(uint64_t object, size_t added) {
 }
 
 Code Core::bind_multicast(uint64_t object, uint64_t extent, size_t bytes) {
-  const Extent facts = extent_of(extent);
+  const ExtentRecord facts = extent_of(extent);
   if (facts.is_imported || bytes > facts.bytes) return kInvalidValue;
   Device& owner = device(facts.device);
   Result<UniqueFd> fd = owner.export_fd(ExtentId(extent));
-  if (!fd.ok()) return code_of(fd);  // memory that others cannot have
+  if (!fd.ok()) return code_of(fd);  // not exportable
   return multicasts_.bind(object, {extent, owner.properties().uuid, bytes}, *std::move(fd));
 }
 
-// Memory that was released before can no longer be unbound, as with some drivers.
+// Like some drivers, cannot unbind memory that was released before.
 Code Core::unbind_multicast(uint64_t object, size_t from, size_t bytes) {
   const auto& uuid = device(from).properties().uuid;
-  const std::optional<Multicasts::Bound> bound = multicasts_.bound_of(object, uuid);
+  const std::optional<MulticastTable::Bound> bound = multicasts_.bound_of(object, uuid);
   {
     const std::lock_guard lock(mutex_);
     if (!bound || !extents_.contains(bound->extent)) return kInvalidValue;
@@ -292,7 +324,7 @@ Code Core::unbind_multicast(uint64_t object, size_t from, size_t bytes) {
   return multicasts_.unbind(object, uuid, bytes);
 }
 
-// Doing it twice is an error for a driver, if a harmless one.
+// Enabling twice is a harmless error, as in real drivers.
 Code Core::enable_peer_access(size_t on, size_t peer) {
   const Code enabled = code_of(device(on).enable_peer_access(DeviceIndex(peer)));
   if (enabled != kDone) return enabled;

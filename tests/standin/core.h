@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stand-in drivers are made of: the calls of a GPU driver, by the numbers and habits that
-// NVIDIA's and AMD's have in common, over a simulated machine. shared_*.cc, cuda.cc and hip.cc give
-// them the vendors' names.
+// The core of the stand-in drivers: the calls of a GPU driver with the error codes and behaviour
+// that CUDA and HIP share, implemented on a simulated machine. shared_*.cc, cuda.cc and hip.cc
+// export them under the vendors' names.
 //
-// Handles are looked up as carelessly as a driver does: one that was never given out ends the
-// process, so that a back end that lets one through does not go unnoticed. Thread safe.
+// Like a real driver, aborts the process on a handle that it never returned, so that a back end
+// that passes one through fails its tests. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -40,43 +40,52 @@ inline constexpr Code kNotSupported = 801;
 inline constexpr Code kSystemNotReady = 802;
 inline constexpr Code kUnknown = 999;
 
-// What the devices can do; a test takes something away before they are used.
-struct Abilities {
+// How the driver treats an extent that is mapped twice. The lossy ones accept the second mapping
+// and report success for every transfer, as real drivers with this bug do.
+enum class AliasBehavior {
+  kCoherent,
+  kRefused,
+  kLosesStoresThroughFirst,
+  kLosesStoresThroughSecond
+};
+
+// The features of the simulated driver. Tests switch some off before they open a device.
+struct Features {
   bool virtual_memory = true;
-  bool alias = true;
-  bool fd = true;
-  bool fabric = true;
-  bool both = true;  // descriptors and fabric handles, of one extent
-  bool share = true;
-  bool pools = true;
-  bool alignment = true;  // of reservations, beyond the granularity
-  bool read_only = true;  // as a kind of access
+  AliasBehavior alias = AliasBehavior::kCoherent;
+  bool export_fd = true;
+  bool export_fabric = true;
+  bool export_both = true;  // of one extent
+  bool share_allocations = true;
+  bool stream_pool = true;
+  bool reserve_alignment = true;  // larger than the granularity
+  bool read_only_access = true;   // Access::kRead
   bool multicast = true;
-  size_t multicast_granules = 1;  // of its granularity
+  size_t multicast_granules = 1;  // the multicast granularity in granules
 };
 
 class Core {
  public:
-  // The one of this library, with a machine of two small devices unless a test asked for another.
+  // The instance of this library. Starts with two small devices.
   static Core& get();
 
-  // A new machine, and no memory of the last. REQUIRES: nobody uses the last one any more.
-  void restart(const sim::Options& options, const Abilities& abilities);
+  // Replaces the machine and forgets all state. REQUIRES: the old machine is no longer in use.
+  void restart(const sim::Options& options, const Features& features);
   sim::Machine& machine();
-  const Abilities& abilities() const { return abilities_; }
+  const Features& features() const { return features_; }
   size_t device_count() { return machine().device_count(); }
   Device& device(size_t index) { return machine().device(DeviceIndex(index)); }
 
-  // Calls by that name fail with that code, until they are told to succeed (kDone). Those that take
-  // extents as well do so for multicast objects alone, and for fabric handles.
-  void tell(const std::string& call, Code code);
-  Code told(std::string_view call);
+  // Makes calls of that name fail with `code`; kDone restores them. Calls that also take extents
+  // fail only for multicast objects and fabric handles.
+  void set_result(const std::string& call, Code code);
+  Code result_of(std::string_view call);
 
-  // Uses of a device's context that were not ended yet.
+  // The number of retained references to a device's context.
   int use_count(size_t device);
   void use(size_t device, int change);
 
-  // `on` is the device that the thread is in.
+  // `on` is the current device of the thread.
   Code allocate(size_t on, uint64_t& at, size_t bytes);
   Code free(size_t on, uint64_t at);
   Code open_shared(size_t on, const void* handle, uint64_t& at);
@@ -94,15 +103,17 @@ class Core {
   Code import_fabric(size_t on, const void* handle, uint64_t& extent);
 
   size_t multicast_granularity_bytes();
-  Code create_multicast(const Multicasts::Wanted& wanted, uint64_t& object);
+  Code create_multicast(const MulticastTable::Wanted& wanted, uint64_t& object);
   Code add_to_multicast(uint64_t object, size_t device);
   Code bind_multicast(uint64_t object, uint64_t extent, size_t bytes);
   Code unbind_multicast(uint64_t object, size_t device, size_t bytes);
   Code unmap(size_t on, AddressRange range);
-  Multicasts& multicasts() { return multicasts_; }
+  // Whether AliasBehavior drops a store to this address: part of an extent that is mapped twice.
+  bool loses_store(uint64_t address);
+  MulticastTable& multicasts() { return multicasts_; }
   size_t multicast_count() { return multicasts_.count(); }
   size_t extent_count();
-  // Kernels launched that go through multicast.
+  // Counts launched multicast kernels.
   void note_multimem() { multimem_count_.fetch_add(1, std::memory_order_relaxed); }
   size_t multimem_count() const { return multimem_count_.load(std::memory_order_relaxed); }
 
@@ -111,7 +122,7 @@ class Core {
 
   Code create_stream(size_t on, int priority, uint64_t& stream);
   Code destroy_stream(uint64_t stream);
-  // Whose it is; the default stream is that of `on`.
+  // The owner; the default stream belongs to `on`.
   size_t device_of_stream(size_t on, uint64_t stream);
   bool is_stream(uint64_t stream);
   Code create_event(size_t on, bool timing, uint64_t& event);
@@ -125,13 +136,13 @@ class Core {
   Code make_object(void* thing, void (*drop)(void*), uint64_t& object);
   Code release_object(uint64_t object);
   Code retain_object(uint64_t graph, uint64_t object);
-  Code instantiate(uint64_t graph, uint64_t& launchable);
-  Code launch(size_t on, uint64_t launchable, uint64_t stream);
-  Code destroy_launchable(uint64_t launchable);
+  Code instantiate(uint64_t graph, uint64_t& exec);
+  Code launch(size_t on, uint64_t exec, uint64_t stream);
+  Code destroy_exec(uint64_t exec);
   Code destroy_graph(uint64_t graph);
 
  private:
-  // Dropped with the last graph, launchable and queued launch that needs it.
+  // A user object. Destroyed with the last graph, graph exec and queued launch that refers to it.
   struct Object {
     ~Object();
     void* thing = nullptr;
@@ -141,40 +152,47 @@ class Core {
   struct Graph {
     size_t device = 0;
     bool is_destroyed = false;
-    size_t launchable_count = 0;
+    size_t exec_count = 0;
     std::shared_ptr<Objects> objects = std::make_shared<Objects>();
   };
 
-  struct Extent {
+  struct ExtentRecord {
     size_t device = 0;
     size_t bytes = 0;
     bool is_imported = false;
   };
 
+  struct Mapping {
+    uint64_t extent = 0;
+    size_t bytes = 0;
+    bool is_alias = false;  // the extent was mapped elsewhere before
+  };
+
+  bool is_mapped_locked(uint64_t extent) const;
   Code drop_graph_if_unused(uint64_t graph);
-  void keep_extent(uint64_t extent, const Extent& facts);
-  Extent extent_of(uint64_t extent);
+  void add_extent(uint64_t extent, const ExtentRecord& facts);
+  ExtentRecord extent_of(uint64_t extent);
 
   std::mutex mutex_;
   std::unique_ptr<sim::Machine> machine_;
-  Abilities abilities_;
+  Features features_;
   std::map<size_t, int> use_counts_;
   std::map<std::pair<size_t, size_t>, bool> peers_;
-  std::map<uint64_t, size_t> streams_;  // these two by handle: whose it is
+  std::map<uint64_t, size_t> streams_;  // owner by handle; the same for events
   std::map<uint64_t, size_t> events_;
-  std::map<uint64_t, Extent> extents_;
-  std::map<uint64_t, uint64_t> mapped_at_;  // where each was last
-  std::map<std::string, Code, std::less<>> told_;
-  Multicasts multicasts_;
+  std::map<uint64_t, ExtentRecord> extents_;
+  std::map<uint64_t, Mapping> mappings_;  // by first address
+  std::map<std::string, Code, std::less<>> results_;
+  MulticastTable multicasts_;
   std::atomic<size_t> multimem_count_{0};
   std::map<uint64_t, Graph> graphs_;
-  std::map<uint64_t, uint64_t> nodes_;        // by node: its graph
-  std::map<uint64_t, uint64_t> launchables_;  // by launchable: its graph
+  std::map<uint64_t, uint64_t> nodes_;        // graph by node
+  std::map<uint64_t, uint64_t> graph_execs_;  // graph by graph exec
   std::map<uint64_t, std::shared_ptr<Object>> objects_;
   uint64_t last_id_ = 0;
 };
 
-// The calling thread's mode: no device's business.
+// Exchanges the calling thread's capture mode.
 CaptureMode exchange_mode(CaptureMode mode);
 
 Code code_of(const Status& status);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A driver's calls over the simulated machine: streams, events, captures and graphs.
+// Streams, events, captures and graphs.
 #include "standin/core.h"
-#include "standin/must_have.h"
+#include "standin/handle_lookup.h"
 
 namespace ashlar::standin {
 
-// --- streams and events -------------------------------------------------------------------------
+// --- streams and events
 
 Code Core::create_stream(size_t on, int priority, uint64_t& stream) {
   const Result<StreamId> made = device(on).create_stream({.priority = priority});
@@ -34,7 +34,7 @@ bool Core::is_stream(uint64_t stream) {
 size_t Core::device_of_stream(size_t on, uint64_t stream) {
   if (stream == 0) return on;
   const std::lock_guard lock(mutex_);
-  return must_have(streams_, "stream", stream);
+  return find_or_abort(streams_, "stream", stream);
 }
 
 Code Core::create_event(size_t on, bool timing, uint64_t& event) {
@@ -48,7 +48,7 @@ Code Core::create_event(size_t on, bool timing, uint64_t& event) {
 
 size_t Core::device_of_event(uint64_t event) {
   const std::lock_guard lock(mutex_);
-  return must_have(events_, "event", event);
+  return find_or_abort(events_, "event", event);
 }
 
 Code Core::destroy_event(uint64_t event) {
@@ -71,7 +71,7 @@ Code Core::call_host(size_t on, uint64_t stream, void (*function)(void*), void* 
       owner.call_host(StreamId(stream), [function, argument, objects] { function(argument); }));
 }
 
-// --- graphs -------------------------------------------------------------------------------------
+// --- graphs
 
 Code Core::capture_state(size_t on, uint64_t stream, CaptureState& state) {
   const size_t owner = device_of_stream(on, stream);
@@ -106,7 +106,7 @@ Code Core::node_dependencies(uint64_t node, std::vector<NodeId>& before) {
   size_t owner = 0;
   {
     const std::lock_guard lock(mutex_);
-    owner = must_have(graphs_, "graph", must_have(nodes_, "node", node)).device;
+    owner = find_or_abort(graphs_, "graph", find_or_abort(nodes_, "node", node)).device;
   }
   Result<std::vector<NodeId>> found = device(owner).node_dependencies(NodeId(node));
   if (!found.ok()) return code_of(found);
@@ -133,44 +133,44 @@ Code Core::make_object(void* thing, void (*drop)(void*), uint64_t& object) {
 Code Core::release_object(uint64_t object) {
   std::shared_ptr<Object> last;
   const std::lock_guard lock(mutex_);
-  last = must_have(objects_, "object", object);
+  last = find_or_abort(objects_, "object", object);
   objects_.erase(object);
   return kDone;
 }
 
 Code Core::retain_object(uint64_t graph, uint64_t object) {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Object> moved = must_have(objects_, "object", object);
-  must_have(graphs_, "graph", graph).objects->push_back(moved);
+  const std::shared_ptr<Object> moved = find_or_abort(objects_, "object", object);
+  find_or_abort(graphs_, "graph", graph).objects->push_back(moved);
   objects_.erase(object);
   return kDone;
 }
 
-Code Core::instantiate(uint64_t graph, uint64_t& launchable) {
+Code Core::instantiate(uint64_t graph, uint64_t& exec) {
   const std::lock_guard lock(mutex_);
-  ++must_have(graphs_, "graph", graph).launchable_count;
-  launchable = ++last_id_;
-  launchables_[launchable] = graph;
+  ++find_or_abort(graphs_, "graph", graph).exec_count;
+  exec = ++last_id_;
+  graph_execs_[exec] = graph;
   return kDone;
 }
 
-Code Core::launch(size_t on, uint64_t launchable, uint64_t stream) {
+Code Core::launch(size_t on, uint64_t exec, uint64_t stream) {
   uint64_t graph = 0;
   {
     const std::lock_guard lock(mutex_);
-    graph = must_have(launchables_, "launchable graph", launchable);
+    graph = find_or_abort(graph_execs_, "graph exec", exec);
   }
   Device& owner = device(device_of_stream(on, stream));
   return code_of(owner.launch_graph(GraphId(graph), StreamId(stream)));
 }
 
-Code Core::destroy_launchable(uint64_t launchable) {
+Code Core::destroy_exec(uint64_t exec) {
   uint64_t graph = 0;
   {
     const std::lock_guard lock(mutex_);
-    graph = must_have(launchables_, "launchable graph", launchable);
-    launchables_.erase(launchable);
-    --graphs_[graph].launchable_count;
+    graph = find_or_abort(graph_execs_, "graph exec", exec);
+    graph_execs_.erase(exec);
+    --graphs_[graph].exec_count;
   }
   return drop_graph_if_unused(graph);
 }
@@ -178,18 +178,18 @@ Code Core::destroy_launchable(uint64_t launchable) {
 Code Core::destroy_graph(uint64_t graph) {
   {
     const std::lock_guard lock(mutex_);
-    must_have(graphs_, "graph", graph).is_destroyed = true;
+    find_or_abort(graphs_, "graph", graph).is_destroyed = true;
   }
   return drop_graph_if_unused(graph);
 }
 
-// The simulated graph serves its launchable forms too, so it goes when neither is left.
+// Graph and graph execs share one simulated graph, which is destroyed with the last of them.
 Code Core::drop_graph_if_unused(uint64_t graph) {
-  Graph dropped;  // let go after unlocking: dropping objects calls whoever made them
+  Graph dropped;  // destroyed after unlocking: destroying user objects calls user code
   {
     const std::lock_guard lock(mutex_);
-    Graph& found = must_have(graphs_, "graph", graph);
-    if (!found.is_destroyed || found.launchable_count != 0) return kDone;
+    Graph& found = find_or_abort(graphs_, "graph", graph);
+    if (!found.is_destroyed || found.exec_count != 0) return kDone;
     dropped = std::move(found);
     graphs_.erase(graph);
     std::erase_if(nodes_, [&](const auto& node) { return node.second == graph; });

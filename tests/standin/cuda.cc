@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in for libcuda.so.1, as far as Ashlar calls it: contexts, peers, and what else only
-// CUDA has.
+// The stand-in for libcuda.so.1: the functions that only CUDA has, such as contexts and peers.
 #include <cstring>
 #include <optional>
 #include <vector>
 
 #include "device/cuda/cuda_driver.h"
-#include "standin/here.h"
+#include "standin/current_device.h"
 
 namespace ashlar::standin {
 namespace {
@@ -24,13 +23,13 @@ size_t device_of(Context context) { return reinterpret_cast<uintptr_t>(context) 
 
 }  // namespace
 
-std::optional<size_t> device_entered() {
+std::optional<size_t> current_device() {
   const std::vector<size_t>& entered = stack_of_this_thread();
   if (entered.empty()) return std::nullopt;
   return entered.back();
 }
 
-int noted(int code) { return code; }
+int record_error(int code) { return code; }
 
 ASHLAR_STANDIN int cuGetErrorName(int code, const char** name) {
   switch (code) {
@@ -66,11 +65,11 @@ ASHLAR_STANDIN int cuDeviceGetName(char* name, int bytes, int) {
   return kDone;
 }
 
-// What is claimed is not always kept: see Abilities.
+// Claims features that calls may then reject; see Features.
 ASHLAR_STANDIN int cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = attribute == cuda::kAttributeVirtualMemory ||
-           (attribute == cuda::kAttributeMemoryPools && Core::get().abilities().pools) ||
-           (attribute == cuda::kAttributeMulticast && Core::get().abilities().multicast);
+           (attribute == cuda::kAttributeMemoryPools && Core::get().features().stream_pool) ||
+           (attribute == cuda::kAttributeMulticast && Core::get().features().multicast);
   return kDone;
 }
 
@@ -88,12 +87,12 @@ ASHLAR_STANDIN int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 
 ASHLAR_STANDIN int cuCtxGetCurrent(Context* context) {
-  const std::optional<size_t> entered = device_entered();
+  const std::optional<size_t> entered = current_device();
   *context = entered ? context_of(*entered) : nullptr;
   return kDone;
 }
 
-// Without a use of the device, its context is not there.
+// Fails if the context was not retained.
 ASHLAR_STANDIN int cuCtxPushCurrent_v2(Context context) {
   if (context == nullptr || Core::get().use_count(device_of(context)) < 1) return kInvalidContext;
   stack_of_this_thread().push_back(device_of(context));
@@ -109,7 +108,7 @@ ASHLAR_STANDIN int cuCtxPopCurrent_v2(Context* context) {
 }
 
 ASHLAR_STANDIN int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     *least = 0;
     *greatest = -Core::get().device(on).properties().greatest_priority;
     return kDone;
@@ -117,16 +116,18 @@ ASHLAR_STANDIN int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 ASHLAR_STANDIN int cuCtxEnablePeerAccess(Context peer, unsigned) {
-  return here([&](size_t on) { return Core::get().enable_peer_access(on, device_of(peer)); });
+  return on_current_device(
+      [&](size_t on) { return Core::get().enable_peer_access(on, device_of(peer)); });
 }
 
 ASHLAR_STANDIN int cuCtxDisablePeerAccess(Context peer) {
-  return here([&](size_t on) { return Core::get().disable_peer_access(on, device_of(peer)); });
+  return on_current_device(
+      [&](size_t on) { return Core::get().disable_peer_access(on, device_of(peer)); });
 }
 
 ASHLAR_STANDIN int cuMemcpyPeerAsync(abi::Pointer to, Context to_context, abi::Pointer from,
                                      Context, size_t bytes, abi::Stream stream) {
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
     return on.copy_to_peer(DeviceIndex(device_of(to_context)), DeviceAddress(to),
                            DeviceAddress(from), bytes, id);
   });

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in for libamdhip64.so, as far as Ashlar calls it: the thread's device and last error,
-// peers, and what else only HIP has.
+// The stand-in for libamdhip64.so: the functions that only HIP has, such as the current device, the
+// last error and peers.
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "device/hip/hip_driver.h"
-#include "standin/here.h"
+#include "standin/current_device.h"
 
 namespace ashlar::standin {
 namespace {
 
-// A version that passes descriptors as they are.
+// A version whose import takes the descriptor itself.
 constexpr int kVersion = 70200000;
 
 int& device_of_this_thread() {
@@ -27,10 +27,10 @@ int& last_error_of_this_thread() {
 
 }  // namespace
 
-std::optional<size_t> device_entered() { return static_cast<size_t>(device_of_this_thread()); }
+std::optional<size_t> current_device() { return static_cast<size_t>(device_of_this_thread()); }
 
-// The runtime remembers it for hipGetLastError.
-int noted(int code) {
+// Sets the error that hipGetLastError returns.
+int record_error(int code) {
   if (code != kDone) last_error_of_this_thread() = code;
   return code;
 }
@@ -61,7 +61,7 @@ ASHLAR_STANDIN int hipGetDevice(int* device) {
 }
 
 ASHLAR_STANDIN int hipSetDevice(int device) {
-  if (!is_device(device)) return noted(kInvalidDevice);
+  if (!is_device(device)) return record_error(kInvalidDevice);
   device_of_this_thread() = device;
   return kDone;
 }
@@ -73,13 +73,13 @@ ASHLAR_STANDIN int hipDeviceGetName(char* name, int bytes, int) {
 }
 
 ASHLAR_STANDIN int hipDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == hip::kAttributeMemoryPools && Core::get().abilities().pools;
+  *value = attribute == hip::kAttributeMemoryPools && Core::get().features().stream_pool;
   return kDone;
 }
 
-// One less urgent than usual, and one more.
+// One priority below and some above the default.
 ASHLAR_STANDIN int hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     *least = 1;
     *greatest = -Core::get().device(on).properties().greatest_priority;
     return kDone;
@@ -87,18 +87,18 @@ ASHLAR_STANDIN int hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 ASHLAR_STANDIN int hipDeviceEnablePeerAccess(int peer, unsigned) {
-  return here(
+  return on_current_device(
       [&](size_t on) { return Core::get().enable_peer_access(on, static_cast<size_t>(peer)); });
 }
 
 ASHLAR_STANDIN int hipDeviceDisablePeerAccess(int peer) {
-  return here(
+  return on_current_device(
       [&](size_t on) { return Core::get().disable_peer_access(on, static_cast<size_t>(peer)); });
 }
 
 ASHLAR_STANDIN int hipMemcpyPeerAsync(abi::Pointer to, int to_device, abi::Pointer from, int,
                                       size_t bytes, abi::Stream stream) {
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
     return on.copy_to_peer(DeviceIndex(static_cast<uint64_t>(to_device)), DeviceAddress(to),
                            DeviceAddress(from), bytes, id);
   });

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels in the stand-in for libcuda.so.1: the very functions that are compiled for GPUs
-// (src/symm/backends/cuda/kernels), compiled for the host and run in the streams of simulated
-// devices, thread by thread. What a kernel touches besides its own device's memory, or beyond its
-// end, loses the device, as on hardware.
+// Kernels of the stand-in for libcuda.so.1: the functions in src/symm/backends/cuda/kernels
+// compiled for the host, run in streams of simulated devices, one thread at a time. As on hardware,
+// an illegal access loses the device.
 #include <sched.h>
 
 #include <array>
@@ -17,7 +16,7 @@
 
 #include "device/cuda/cuda_driver.h"
 #include "device/sim/sim_device.h"
-#include "standin/here.h"
+#include "standin/current_device.h"
 #include "symm/backends/cuda/kernels/barrier.h"
 #include "symm/backends/cuda/kernels/copy.h"
 #include "symm/backends/cuda/kernels/multimem.h"
@@ -32,7 +31,7 @@ using namespace symm::kernels;
 constexpr Code kInvalidImage = 200;
 constexpr Code kNotFound = 500;
 
-// --- what there is ------------------------------------------------------------------------------
+// --- available kernels
 
 struct HostKernel {
   std::string_view name;
@@ -83,9 +82,9 @@ constexpr std::array kKernels{
     sum_through_multicast<uint64_t>("ashlar_symm_multimem_sum_u64"),
 };
 
-// --- running one --------------------------------------------------------------------------------
+// --- execution
 
-// Ends a kernel from within.
+// Thrown to end a kernel.
 struct Ended {
   Status why;
 };
@@ -109,7 +108,7 @@ class SimExecutor final : public HostExecutor {
     return copies_at(address)[copy];
   }
   void back_off(uint32_t turn) override {
-    if (device_.gate().is_lost()) throw Ended{device_.gate().lost_status()};
+    if (device_.interceptor().is_lost()) throw Ended{device_.interceptor().lost_status()};
     if (turn < 20) {
       ::sched_yield();
     } else {
@@ -122,7 +121,7 @@ class SimExecutor final : public HostExecutor {
   }
 
  private:
-  // The last address is asked for again and again.
+  // Caches the last lookup, because kernels access the same range repeatedly.
   const std::vector<std::byte*>& copies_at(uint64_t address) {
     if (address == copied_) return copies_;
     copies_ = Core::get().multicasts().copies_at(DeviceAddress(address));
@@ -185,7 +184,7 @@ bool is_image(const void* image) {
 }  // namespace
 
 ASHLAR_STANDIN int cuModuleLoadData(cuda::Module* loaded, const void* image) {
-  return here([&](size_t) {
+  return on_current_device([&](size_t) {
     if (!is_image(image)) return kInvalidImage;
     *loaded = reinterpret_cast<cuda::Module>(const_cast<void*>(image));
     return kDone;
@@ -193,12 +192,12 @@ ASHLAR_STANDIN int cuModuleLoadData(cuda::Module* loaded, const void* image) {
 }
 
 ASHLAR_STANDIN int cuModuleUnload(cuda::Module) {
-  return here([](size_t) { return kDone; });
+  return on_current_device([](size_t) { return kDone; });
 }
 
-// PTX is text, in which the name must be; a fat binary is compressed.
+// PTX is text that contains the kernel's name; a fat binary is compressed.
 ASHLAR_STANDIN int cuModuleGetFunction(cuda::Kernel* kernel, cuda::Module image, const char* name) {
-  return here([&](size_t) {
+  return on_current_device([&](size_t) {
     const auto* text = reinterpret_cast<const char*>(image);
     const bool is_text = text[0] == '/' || text[0] == '.';
     if (is_text && std::strstr(text, name) == nullptr) return kNotFound;
@@ -212,7 +211,7 @@ ASHLAR_STANDIN int cuModuleGetFunction(cuda::Kernel* kernel, cuda::Module image,
 }
 
 ASHLAR_STANDIN int cuFuncLoad(cuda::Kernel) {
-  return here([](size_t) { return kDone; });
+  return on_current_device([](size_t) { return kDone; });
 }
 
 ASHLAR_STANDIN int cuLaunchKernel(cuda::Kernel handle, unsigned block_count, unsigned, unsigned,
@@ -220,10 +219,10 @@ ASHLAR_STANDIN int cuLaunchKernel(cuda::Kernel handle, unsigned block_count, uns
                                   abi::Stream stream, void** arguments, void**) {
   const auto& kernel = *reinterpret_cast<const HostKernel*>(handle);
   if (kernel.name.starts_with("ashlar_symm_multimem_")) Core::get().note_multimem();
-  // Copied now, as a driver does; aligned as its structure is.
+  // Copied during the launch, like in a driver, with the alignment of the structure.
   auto argument = std::make_shared<std::vector<uint64_t>>((kernel.argument_bytes + 7) / 8);
   std::memcpy(argument->data(), arguments[0], kernel.argument_bytes);
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
     auto& device = static_cast<sim::SimDevice&>(on);
     return device.launch(id, [&device, &kernel, argument, block_count, thread_count] {
       return run(device, kernel, {block_count, thread_count}, argument->data());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page that processes share, and the rules.
+// The shared page, and the rules for multicast objects.
 #include "standin/multicasts.h"
 
 #include <fcntl.h>
@@ -16,11 +16,11 @@
 #include <utility>
 
 #include "standin/core.h"
-#include "standin/must_have.h"
+#include "standin/handle_lookup.h"
 
 namespace ashlar::standin {
 
-struct Multicasts::Shared {
+struct MulticastTable::Shared {
   uint32_t magic;
   uint32_t lock;
   uint64_t bytes;
@@ -28,10 +28,10 @@ struct Multicasts::Shared {
   uint32_t added_count;
   uint32_t may_travel_as_fd;
   uint32_t may_travel_as_fabric;
-  uint32_t is_lost;  // its creator let go of it before all took part
+  uint32_t is_lost;  // the creator released it before all devices were added
   struct Device {
     Uuid uuid;
-    int32_t pid;  // 0: it has nothing bound
+    int32_t pid;  // 0: nothing bound
     int32_t fd;
   } added[16];
 
@@ -49,14 +49,14 @@ constexpr uint32_t kMagic = 0x6d747361;  // "astm"
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kPageBytes = 4096;
 
-// A handle of 64 bytes for a descriptor of another process of this user, on this machine.
+// A 64-byte handle for a descriptor of another process of the same user.
 struct FarFd {
   uint32_t magic;
   int32_t pid;
   int32_t fd;
 };
 
-// Between processes.
+// A lock between processes.
 class Locked {
  public:
   explicit Locked(uint32_t& word) : word_(word) {
@@ -88,15 +88,15 @@ bool is_object(int fd) {
 
 }  // namespace
 
-Multicasts::~Multicasts() { forget_all(); }
+MulticastTable::~MulticastTable() { forget_all(); }
 
-void Multicasts::forget_all() {
+void MulticastTable::forget_all() {
   const std::lock_guard lock(mutex_);
   for (auto& [object, entry] : objects_) drop(entry);
   objects_.clear();
 }
 
-void Multicasts::drop(Entry& entry) {
+void MulticastTable::drop(Entry& entry) {
   if (entry.is_creation) {
     const Locked locked(entry.shared->lock);
     if (entry.shared->added_count < entry.shared->device_count) entry.shared->is_lost = 1;
@@ -105,7 +105,7 @@ void Multicasts::drop(Entry& entry) {
   ::munmap(entry.shared, kPageBytes);
 }
 
-Code Multicasts::keep(Entry entry, uint64_t& object) {
+Code MulticastTable::keep(Entry entry, uint64_t& object) {
   void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, entry.fd.get(), 0);
   if (page == MAP_FAILED) return kUnknown;
   entry.shared = static_cast<Shared*>(page);
@@ -115,7 +115,7 @@ Code Multicasts::keep(Entry entry, uint64_t& object) {
   return kDone;
 }
 
-Code Multicasts::create(const Wanted& wanted, uint64_t& object) {
+Code MulticastTable::create(const Wanted& wanted, uint64_t& object) {
   if (wanted.device_count == 0 || wanted.device_count > std::size(Shared{}.added)) {
     return kInvalidValue;
   }
@@ -136,17 +136,17 @@ Code Multicasts::create(const Wanted& wanted, uint64_t& object) {
   return kDone;
 }
 
-Code Multicasts::export_fd(uint64_t object, int& fd) {
+Code MulticastTable::export_fd(uint64_t object, int& fd) {
   const std::lock_guard lock(mutex_);
-  const Entry& entry = must_have(objects_, "multicast object", object);
+  const Entry& entry = find_or_abort(objects_, "multicast object", object);
   if (entry.shared->may_travel_as_fd == 0) return kInvalidValue;
-  fd = ::fcntl(entry.fd.get(), F_DUPFD, 0);  // for programs that are started, too, as with drivers
+  fd = ::fcntl(entry.fd.get(), F_DUPFD, 0);  // inherited by child processes, like a driver's
   return fd < 0 ? kUnknown : kDone;
 }
 
-Code Multicasts::export_fabric(uint64_t object, void* handle) {
+Code MulticastTable::export_fabric(uint64_t object, void* handle) {
   const std::lock_guard lock(mutex_);
-  const Entry& entry = must_have(objects_, "multicast object", object);
+  const Entry& entry = find_or_abort(objects_, "multicast object", object);
   if (entry.shared->may_travel_as_fabric == 0) return kInvalidValue;
   const FarFd far{kMagic, ::getpid(), entry.fd.get()};
   std::memset(handle, 0, sizeof(FabricHandle));
@@ -154,7 +154,7 @@ Code Multicasts::export_fabric(uint64_t object, void* handle) {
   return kDone;
 }
 
-std::optional<Code> Multicasts::import_fd(int fd, uint64_t& object) {
+std::optional<Code> MulticastTable::import_fd(int fd, uint64_t& object) {
   if (!is_object(fd)) return std::nullopt;
   Entry entry;
   entry.fd = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -172,7 +172,7 @@ std::optional<Code> Multicasts::import_fd(int fd, uint64_t& object) {
   return kInvalidValue;
 }
 
-std::optional<Code> Multicasts::import_fabric(const void* handle, uint64_t& object) {
+std::optional<Code> MulticastTable::import_fabric(const void* handle, uint64_t& object) {
   FarFd far{};
   std::memcpy(&far, handle, sizeof far);
   if (far.magic != kMagic) return std::nullopt;
@@ -182,9 +182,9 @@ std::optional<Code> Multicasts::import_fabric(const void* handle, uint64_t& obje
   return imported ? imported : std::optional(kInvalidValue);
 }
 
-Code Multicasts::add(uint64_t object, const Uuid& device) {
+Code MulticastTable::add(uint64_t object, const Uuid& device) {
   const std::lock_guard lock(mutex_);
-  Shared& shared = *must_have(objects_, "multicast object", object).shared;
+  Shared& shared = *find_or_abort(objects_, "multicast object", object).shared;
   const Locked locked(shared.lock);
   if (shared.find(device) != nullptr || shared.added_count == shared.device_count) {
     return kInvalidValue;
@@ -193,9 +193,9 @@ Code Multicasts::add(uint64_t object, const Uuid& device) {
   return kDone;
 }
 
-Code Multicasts::bind(uint64_t object, const Bound& memory, UniqueFd fd) {
+Code MulticastTable::bind(uint64_t object, const Bound& memory, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = must_have(objects_, "multicast object", object);
+  Entry& entry = find_or_abort(objects_, "multicast object", object);
   Shared& shared = *entry.shared;
   const Locked locked(shared.lock);
   if (shared.added_count != shared.device_count) return kNotPermitted;
@@ -208,15 +208,15 @@ Code Multicasts::bind(uint64_t object, const Bound& memory, UniqueFd fd) {
   return kDone;
 }
 
-std::optional<Multicasts::Bound> Multicasts::bound_of(uint64_t object, const Uuid& device) {
+std::optional<MulticastTable::Bound> MulticastTable::bound_of(uint64_t object, const Uuid& device) {
   const std::lock_guard lock(mutex_);
-  const Entry& entry = must_have(objects_, "multicast object", object);
+  const Entry& entry = find_or_abort(objects_, "multicast object", object);
   return entry.bound && entry.bound->device == device ? entry.bound : std::nullopt;
 }
 
-Code Multicasts::unbind(uint64_t object, const Uuid& device, size_t bytes) {
+Code MulticastTable::unbind(uint64_t object, const Uuid& device, size_t bytes) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = must_have(objects_, "multicast object", object);
+  Entry& entry = find_or_abort(objects_, "multicast object", object);
   if (!entry.bound || entry.bound->device != device || entry.bound->bytes != bytes) {
     return kInvalidValue;
   }
@@ -230,7 +230,7 @@ Code Multicasts::unbind(uint64_t object, const Uuid& device, size_t bytes) {
   return kDone;
 }
 
-std::vector<std::byte*> Multicasts::copies_at(DeviceAddress at) {
+std::vector<std::byte*> MulticastTable::copies_at(DeviceAddress at) {
   const std::lock_guard lock(mutex_);
   for (auto& [object, entry] : objects_) {
     if (!entry.mapped || !entry.mapped->contains(at)) continue;
@@ -250,14 +250,14 @@ std::vector<std::byte*> Multicasts::copies_at(DeviceAddress at) {
   return {};
 }
 
-void Multicasts::drop_copies(Entry& entry) {
+void MulticastTable::drop_copies(Entry& entry) {
   for (std::byte* each : entry.copies) ::munmap(each, entry.shared->bytes);
   entry.copies.clear();
 }
 
-Code Multicasts::map(uint64_t object, AddressRange range) {
+Code MulticastTable::map(uint64_t object, AddressRange range) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = must_have(objects_, "multicast object", object);
+  Entry& entry = find_or_abort(objects_, "multicast object", object);
   const Locked locked(entry.shared->lock);
   if (entry.shared->added_count != entry.shared->device_count) return kNotPermitted;
   if (entry.mapped || range.bytes != entry.shared->bytes) return kInvalidValue;
@@ -265,7 +265,7 @@ Code Multicasts::map(uint64_t object, AddressRange range) {
   return kDone;
 }
 
-bool Multicasts::is_mapped(AddressRange range) {
+bool MulticastTable::is_mapped(AddressRange range) {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(objects_, [&](const auto& each) {
     return each.second.mapped && each.second.mapped->begin == range.begin &&
@@ -273,7 +273,7 @@ bool Multicasts::is_mapped(AddressRange range) {
   });
 }
 
-Code Multicasts::unmap(AddressRange range) {
+Code MulticastTable::unmap(AddressRange range) {
   const std::lock_guard lock(mutex_);
   for (auto& [object, entry] : objects_) {
     if (!entry.mapped || entry.mapped->begin != range.begin) continue;
@@ -283,21 +283,21 @@ Code Multicasts::unmap(AddressRange range) {
   return kInvalidValue;
 }
 
-Code Multicasts::release(uint64_t object) {
+Code MulticastTable::release(uint64_t object) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = must_have(objects_, "multicast object", object);
+  Entry& entry = find_or_abort(objects_, "multicast object", object);
   if (entry.bound || entry.mapped) return kNotPermitted;
   drop(entry);
   objects_.erase(object);
   return kDone;
 }
 
-bool Multicasts::has(uint64_t object) {
+bool MulticastTable::has(uint64_t object) {
   const std::lock_guard lock(mutex_);
   return objects_.contains(object);
 }
 
-size_t Multicasts::count() {
+size_t MulticastTable::count() {
   const std::lock_guard lock(mutex_);
   return objects_.size();
 }

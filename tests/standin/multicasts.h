@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast objects of a stand-in driver: known to all processes that import them, by a page that
-// they share. Strict where a driver waits for ever or misbehaves: binding and mapping before all
-// devices were added, importing after the creator let go too early, adding a device twice,
-// unbinding memory that is gone, releasing what is bound or mapped. Thread safe.
+// The multicast objects of a stand-in driver, shared between processes through a page of memory.
+// Returns errors where a real driver blocks for ever or misbehaves: binding and mapping before all
+// devices were added, importing after the creator released too early, adding a device twice,
+// unbinding released memory, releasing a bound or mapped object. Thread safe.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace ashlar::standin {
 
 using Code = int;
 
-class Multicasts {
+class MulticastTable {
  public:
   using Uuid = std::array<uint8_t, 16>;
   struct Wanted {
@@ -28,25 +28,25 @@ class Multicasts {
     bool fd = false;
     bool fabric = false;
   };
-  // An extent that is bound, and where it lies.
+  // A bound extent and its device.
   struct Bound {
     uint64_t extent = 0;
     Uuid device{};
     size_t bytes = 0;
   };
 
-  ~Multicasts();
+  ~MulticastTable();
 
   Code create(const Wanted& wanted, uint64_t& object);
   Code export_fd(uint64_t object, int& fd);
   Code export_fabric(uint64_t object, void* handle);
-  // Empty: this is something else.
+  // Empty: not a multicast object.
   std::optional<Code> import_fd(int fd, uint64_t& object);
   std::optional<Code> import_fabric(const void* handle, uint64_t& object);
   Code add(uint64_t object, const Uuid& device);
-  // `memory` is what `fd` gives to other processes, as long as it is bound.
+  // `fd` gives other processes access to `memory` while it is bound.
   Code bind(uint64_t object, const Bound& memory, UniqueFd fd);
-  // What is bound of that device, if anything.
+  // The extent of that device that is bound, if any.
   std::optional<Bound> bound_of(uint64_t object, const Uuid& device);
   Code unbind(uint64_t object, const Uuid& device, size_t bytes);
   Code map(uint64_t object, AddressRange range);
@@ -54,14 +54,14 @@ class Multicasts {
   Code unmap(AddressRange range);
   Code release(uint64_t object);
 
-  // What an address stands for on every device, as this process sees it; empty: it is none, or not
-  // all have bound.
+  // The host pointers to an address of an object on each device. Empty: not a multicast address, or
+  // not all devices have bound memory.
   std::vector<std::byte*> copies_at(DeviceAddress at);
 
   bool has(uint64_t object);
-  // Those that were not released.
+  // The number of objects that were not released.
   size_t count();
-  // Nobody uses any more what there is.
+  // REQUIRES: no object is in use.
   void forget_all();
 
  private:
@@ -73,7 +73,7 @@ class Multicasts {
     std::optional<Bound> bound{};
     UniqueFd bound_fd{};
     std::optional<AddressRange> mapped{};
-    std::vector<std::byte*> copies{};  // mapped for the host, when first asked for
+    std::vector<std::byte*> copies{};  // host mappings, created on first use
   };
 
   Code keep(Entry entry, uint64_t& object);
@@ -81,7 +81,7 @@ class Multicasts {
   static void drop_copies(Entry& entry);
 
   std::mutex mutex_;
-  uint64_t last_ = uint64_t{1} << 40;  // no extent has such a number
+  uint64_t last_ = uint64_t{1} << 40;  // above all extent ids
   std::map<uint64_t, Entry> objects_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in for libnvidia-ml.so.1, in the same library as the stand-in for the driver: every
-// process is this one, listed twice, as parts of a device list it.
+// The stand-in for libnvidia-ml.so.1, in the same library as the driver. Lists this process twice,
+// as NVML does for MIG instances.
 #include <unistd.h>
 
 #include <cstdio>

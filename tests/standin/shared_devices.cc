@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that the stand-ins for both vendors' drivers have: devices and memory.
+// Functions of both vendors: devices and memory.
 #include <cstring>
 #include <string>
 
 #include "base/system_info.h"
 #include "base/units.h"
-#include "standin/here.h"
+#include "standin/current_device.h"
 
 namespace ashlar::standin {
 namespace {
 
-using abi::Extent;
 using abi::IpcMemHandle;
 using abi::MemAccessDesc;
 using abi::MemAllocationProp;
+using abi::MemHandle;
 using abi::Pointer;
 
 CreateOptions exports_in(const MemAllocationProp& properties) {
@@ -27,7 +27,7 @@ Access access_in(const MemAccessDesc& wanted) {
   return wanted.flags == abi::kAccessRead ? Access::kRead : Access::kNone;
 }
 
-// Small host memory does not begin where a page does, as with CUDA 13, which packs it.
+// Like CUDA 13, which packs small host memory, does not align it to pages.
 size_t packed_offset(size_t bytes) {
   constexpr size_t kOffset = 512;
   return bytes <= kMiB ? kOffset : 0;
@@ -35,7 +35,7 @@ size_t packed_offset(size_t bytes) {
 
 }  // namespace
 
-// --- devices ------------------------------------------------------------------------------------
+// --- devices
 
 ASHLAR_STANDIN_FOR(cuInit, hipInit)(unsigned) { return kDone; }
 
@@ -62,18 +62,19 @@ ASHLAR_STANDIN_FOR(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t* bytes, int de
 }
 
 ASHLAR_STANDIN_FOR(cuCtxSynchronize, hipDeviceSynchronize)() {
-  return here([&](size_t on) { return code_of(Core::get().device(on).synchronize_device()); });
+  return on_current_device(
+      [&](size_t on) { return code_of(Core::get().device(on).synchronize_device()); });
 }
 
 ASHLAR_STANDIN_FOR(cuDeviceCanAccessPeer, hipDeviceCanAccessPeer)(int* can, int device, int peer) {
   *can = is_device(device) && is_device(peer) && device != peer;
-  return noted(is_device(device) && is_device(peer) ? kDone : kInvalidDevice);
+  return record_error(is_device(device) && is_device(peer) ? kDone : kInvalidDevice);
 }
 
-// --- plain memory -------------------------------------------------------------------------------
+// --- plain memory
 
 ASHLAR_STANDIN_FOR(cuMemGetInfo_v2, hipMemGetInfo)(size_t* free_bytes, size_t* total_bytes) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     const Result<MemoryStats> use = Core::get().device(on).memory_stats();
     if (!use.ok()) return code_of(use);
     *free_bytes = use->free_bytes;
@@ -83,16 +84,16 @@ ASHLAR_STANDIN_FOR(cuMemGetInfo_v2, hipMemGetInfo)(size_t* free_bytes, size_t* t
 }
 
 ASHLAR_STANDIN_FOR(cuMemAlloc_v2, hipMalloc)(Pointer* at, size_t bytes) {
-  return here([&](size_t on) { return Core::get().allocate(on, number(*at), bytes); });
+  return on_current_device([&](size_t on) { return Core::get().allocate(on, number(*at), bytes); });
 }
 
 ASHLAR_STANDIN_FOR(cuMemFree_v2, hipFree)(Pointer at) {
-  return here([&](size_t on) { return Core::get().free(on, at); });
+  return on_current_device([&](size_t on) { return Core::get().free(on, at); });
 }
 
 ASHLAR_STANDIN_FOR(cuPointerGetAttributes, hipDrvPointerGetAttributes)
 (unsigned count, int* attributes, void** answers, Pointer at) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     const Result<AddressDescription> found = Core::get().device(on).describe(DeviceAddress(at));
     if (!found.ok()) return code_of(found);
     const unsigned type = found->kind == MemoryKind::kDevice ? abi::kMemoryTypeDevice
@@ -115,20 +116,21 @@ ASHLAR_STANDIN_FOR(cuPointerGetAttributes, hipDrvPointerGetAttributes)
 }
 
 ASHLAR_STANDIN_FOR(cuIpcGetMemHandle, hipIpcGetMemHandle)(IpcMemHandle* handle, Pointer at) {
-  return here([&](size_t on) { return Core::get().share(on, at, handle); });
+  return on_current_device([&](size_t on) { return Core::get().share(on, at, handle); });
 }
 
 ASHLAR_STANDIN_FOR(cuIpcOpenMemHandle_v2, hipIpcOpenMemHandle)
 (Pointer* at, IpcMemHandle handle, unsigned) {
-  return here([&](size_t on) { return Core::get().open_shared(on, &handle, number(*at)); });
+  return on_current_device(
+      [&](size_t on) { return Core::get().open_shared(on, &handle, number(*at)); });
 }
 
 ASHLAR_STANDIN_FOR(cuIpcCloseMemHandle, hipIpcCloseMemHandle)(Pointer at) {
-  return here([&](size_t on) { return Core::get().close_shared(on, at); });
+  return on_current_device([&](size_t on) { return Core::get().close_shared(on, at); });
 }
 
 ASHLAR_STANDIN_FOR(cuMemHostAlloc, hipHostMalloc)(void** memory, size_t bytes, unsigned) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     const Result<void*> made = Core::get().device(on).allocate_host(bytes + packed_offset(bytes));
     if (made.ok()) *memory = static_cast<char*>(*made) + packed_offset(bytes);
     return code_of(made);
@@ -137,21 +139,22 @@ ASHLAR_STANDIN_FOR(cuMemHostAlloc, hipHostMalloc)(void** memory, size_t bytes, u
 
 ASHLAR_STANDIN_FOR(cuMemFreeHost, hipHostFree)(void* memory) {
   const size_t offset = reinterpret_cast<uintptr_t>(memory) % host_page_bytes();
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     return code_of(Core::get().device(on).free_host(static_cast<char*>(memory) - offset));
   });
 }
 
 ASHLAR_STANDIN_FOR(cuMemHostRegister_v2, hipHostRegister)(void* memory, size_t bytes, unsigned) {
-  return here(
+  return on_current_device(
       [&](size_t on) { return code_of(Core::get().device(on).register_host(memory, bytes)); });
 }
 
 ASHLAR_STANDIN_FOR(cuMemHostUnregister, hipHostUnregister)(void* memory) {
-  return here([&](size_t on) { return code_of(Core::get().device(on).unregister_host(memory)); });
+  return on_current_device(
+      [&](size_t on) { return code_of(Core::get().device(on).unregister_host(memory)); });
 }
 
-// --- virtual memory -----------------------------------------------------------------------------
+// --- virtual memory
 
 ASHLAR_STANDIN_FOR(cuMemGetAllocationGranularity, hipMemGetAllocationGranularity)
 (size_t* bytes, const MemAllocationProp* properties, int) {
@@ -162,35 +165,37 @@ ASHLAR_STANDIN_FOR(cuMemGetAllocationGranularity, hipMemGetAllocationGranularity
 
 ASHLAR_STANDIN_FOR(cuMemAddressReserve, hipMemAddressReserve)
 (Pointer* at, size_t bytes, size_t alignment, Pointer hint, unsigned long long) {
-  return here(
+  return on_current_device(
       [&](size_t on) { return Core::get().reserve(on, bytes, alignment, hint, number(*at)); });
 }
 
 ASHLAR_STANDIN_FOR(cuMemAddressFree, hipMemAddressFree)(Pointer at, size_t bytes) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     return code_of(Core::get().device(on).free_addresses({DeviceAddress(at), bytes}));
   });
 }
 
 ASHLAR_STANDIN_FOR(cuMemCreate, hipMemCreate)
-(Extent* extent, size_t bytes, const MemAllocationProp* properties, unsigned long long) {
+(MemHandle* extent, size_t bytes, const MemAllocationProp* properties, unsigned long long) {
   const auto device = static_cast<size_t>(properties->location.id);
-  return noted(Core::get().create(device, bytes, exports_in(*properties), number(*extent)));
+  return record_error(Core::get().create(device, bytes, exports_in(*properties), number(*extent)));
 }
 
-ASHLAR_STANDIN_FOR(cuMemRelease, hipMemRelease)(Extent extent) {
-  return noted(Core::get().release(extent));
+ASHLAR_STANDIN_FOR(cuMemRelease, hipMemRelease)(MemHandle extent) {
+  return record_error(Core::get().release(extent));
 }
 
 ASHLAR_STANDIN_FOR(cuMemMap, hipMemMap)
-(Pointer at, size_t bytes, size_t offset, Extent extent, unsigned long long) {
+(Pointer at, size_t bytes, size_t offset, MemHandle extent, unsigned long long) {
   if (offset != 0) return kNotSupported;
-  return here([&](size_t on) { return Core::get().map(on, {DeviceAddress(at), bytes}, extent); });
+  return on_current_device([&](size_t on) {
+    return Core::get().map(on, {DeviceAddress(at), bytes}, extent);
+  });
 }
 
 ASHLAR_STANDIN_FOR(cuMemSetAccess, hipMemSetAccess)
 (Pointer at, size_t bytes, const MemAccessDesc* wanted, size_t count) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     for (size_t i = 0; i < count; ++i) {
       const auto accessor = static_cast<size_t>(wanted[i].location.id);
       const int set =
@@ -202,18 +207,20 @@ ASHLAR_STANDIN_FOR(cuMemSetAccess, hipMemSetAccess)
 }
 
 ASHLAR_STANDIN_FOR(cuMemUnmap, hipMemUnmap)(Pointer at, size_t bytes) {
-  return here([&](size_t on) { return Core::get().unmap(on, {DeviceAddress(at), bytes}); });
+  return on_current_device([&](size_t on) {
+    return Core::get().unmap(on, {DeviceAddress(at), bytes});
+  });
 }
 
 ASHLAR_STANDIN_FOR(cuMemExportToShareableHandle, hipMemExportToShareableHandle)
-(void* handle, Extent extent, int type, unsigned long long) {
-  if (type == abi::kHandleFabric) return noted(Core::get().export_fabric(extent, handle));
-  return noted(Core::get().export_fd(extent, *static_cast<int*>(handle)));
+(void* handle, MemHandle extent, int type, unsigned long long) {
+  if (type == abi::kHandleFabric) return record_error(Core::get().export_fabric(extent, handle));
+  return record_error(Core::get().export_fd(extent, *static_cast<int*>(handle)));
 }
 
 ASHLAR_STANDIN_FOR(cuMemImportFromShareableHandle, hipMemImportFromShareableHandle)
-(Extent* extent, void* handle, int type) {
-  return here([&](size_t on) {
+(MemHandle* extent, void* handle, int type) {
+  return on_current_device([&](size_t on) {
     if (type == abi::kHandleFabric) {
       return Core::get().import_fabric(on, handle, number(*extent));
     }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that the stand-ins for both vendors' drivers have: streams, events, work, the pool,
-// captures and graphs.
+// Functions of both vendors: streams, events, work, the pool, captures and graphs.
 #include <algorithm>
 #include <vector>
 
-#include "standin/here.h"
+#include "standin/current_device.h"
 
 namespace ashlar::standin {
 namespace {
@@ -25,8 +24,8 @@ int ready_or_not(const Result<bool>& answer) {
 
 Device& device_of_pool(MemoryPool pool) { return Core::get().device(number(pool) - 1); }
 
-// The nodes that the driver lends its caller until the thread's next question.
-const GraphNode* register_memory(const std::vector<NodeId>& nodes) {
+// Node array that the driver owns; valid until the thread's next query.
+const GraphNode* borrowed_nodes(const std::vector<NodeId>& nodes) {
   thread_local std::vector<GraphNode> lent;
   lent.clear();
   for (const NodeId node : nodes) lent.push_back(handle_for<GraphNode>(node.value()));
@@ -35,11 +34,11 @@ const GraphNode* register_memory(const std::vector<NodeId>& nodes) {
 
 }  // namespace
 
-// --- streams and events -------------------------------------------------------------------------
+// --- streams and events
 
 ASHLAR_STANDIN_FOR(cuStreamCreateWithPriority, hipStreamCreateWithPriority)
 (Stream* stream, unsigned, int priority) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     uint64_t made = 0;
     const int code = Core::get().create_stream(on, -priority, made);
     *stream = handle_for<Stream>(made);
@@ -53,7 +52,7 @@ ASHLAR_STANDIN_FOR(cuStreamDestroy_v2, hipStreamDestroy)(Stream stream) {
 }
 
 ASHLAR_STANDIN_FOR(cuStreamQuery, hipStreamQuery)(Stream stream) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     if (!Core::get().is_stream(number(stream))) return kInvalidHandle;
     Device& device = Core::get().device(Core::get().device_of_stream(on, number(stream)));
     return ready_or_not(device.is_idle(StreamId(number(stream))));
@@ -61,17 +60,17 @@ ASHLAR_STANDIN_FOR(cuStreamQuery, hipStreamQuery)(Stream stream) {
 }
 
 ASHLAR_STANDIN_FOR(cuStreamSynchronize, hipStreamSynchronize)(Stream stream) {
-  return in_stream(stream, [](Device& on, StreamId id) { return on.synchronize_stream(id); });
+  return on_stream(stream, [](Device& on, StreamId id) { return on.synchronize_stream(id); });
 }
 
 ASHLAR_STANDIN_FOR(cuStreamWaitEvent, hipStreamWaitEvent)(Stream stream, Event event, unsigned) {
-  (void)Core::get().device_of_event(number(event));  // ends the process if there is none
-  return in_stream(
+  (void)Core::get().device_of_event(number(event));  // aborts on an invalid event
+  return on_stream(
       stream, [&](Device& on, StreamId id) { return on.wait_event(id, EventId(number(event))); });
 }
 
 ASHLAR_STANDIN_FOR(cuEventCreate, hipEventCreateWithFlags)(Event* event, unsigned flags) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     uint64_t made = 0;
     const bool timing = (flags & abi::kEventDisableTiming) == 0;
     const int code = Core::get().create_event(on, timing, made);
@@ -86,7 +85,7 @@ ASHLAR_STANDIN_FOR(cuEventDestroy_v2, hipEventDestroy)(Event event) {
 
 ASHLAR_STANDIN_FOR(cuEventRecord, hipEventRecord)(Event event, Stream stream) {
   (void)Core::get().device_of_event(number(event));
-  return in_stream(
+  return on_stream(
       stream, [&](Device& on, StreamId id) { return on.record_event(EventId(number(event)), id); });
 }
 
@@ -113,49 +112,52 @@ ASHLAR_STANDIN_FOR(cuEventElapsedTime_v2, hipEventElapsedTime)(float* ms, Event 
   return is_done ? kInvalidHandle : kNotReady;
 }
 
-// --- work ---------------------------------------------------------------------------------------
+// --- work
 
 ASHLAR_STANDIN_FOR(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)
 (Pointer to, const void* from, size_t bytes, Stream stream) {
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
+    if (Core::get().loses_store(to)) return Status();
     return on.copy_to_device(DeviceAddress(to), from, bytes, id);
   });
 }
 
 ASHLAR_STANDIN_FOR(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)
 (void* to, Pointer from, size_t bytes, Stream stream) {
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
     return on.copy_to_host(to, DeviceAddress(from), bytes, id);
   });
 }
 
 ASHLAR_STANDIN_FOR(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync)
 (Pointer to, Pointer from, size_t bytes, Stream stream) {
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
+    if (Core::get().loses_store(to)) return Status();
     return on.copy(DeviceAddress(to), DeviceAddress(from), bytes, id);
   });
 }
 
 ASHLAR_STANDIN_FOR(cuMemsetD8Async, hipMemsetD8Async)
 (Pointer at, unsigned char value, size_t bytes, Stream stream) {
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
+    if (Core::get().loses_store(at)) return Status();
     return on.fill(DeviceAddress(at), value, bytes, id);
   });
 }
 
 ASHLAR_STANDIN_FOR(cuLaunchHostFunc, hipLaunchHostFunc)
 (Stream stream, abi::HostFunction function, void* argument) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     if (!Core::get().is_stream(number(stream))) return kInvalidHandle;
     return Core::get().call_host(on, number(stream), function, argument);
   });
 }
 
-// --- the stream-ordered pool --------------------------------------------------------------------
+// --- the stream-ordered pool
 
 ASHLAR_STANDIN_FOR(cuMemPoolCreate, hipMemPoolCreate)
 (MemoryPool* pool, const abi::MemPoolProps* properties) {
-  if (!Core::get().abilities().pools) return kNotSupported;
+  if (!Core::get().features().stream_pool) return kNotSupported;
   *pool = handle_for<MemoryPool>(static_cast<uint64_t>(properties->location.id) + 1);
   return kDone;
 }
@@ -166,7 +168,7 @@ ASHLAR_STANDIN_FOR(cuMemPoolDestroy, hipMemPoolDestroy)(MemoryPool pool) {
 
 ASHLAR_STANDIN_FOR(cuMemAllocFromPoolAsync, hipMallocFromPoolAsync)
 (Pointer* at, size_t bytes, MemoryPool, Stream stream) {
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
     const Result<DeviceAddress> made = on.allocate_async(bytes, id);
     if (made.ok()) *at = made->value();
     return made.status();
@@ -174,7 +176,7 @@ ASHLAR_STANDIN_FOR(cuMemAllocFromPoolAsync, hipMallocFromPoolAsync)
 }
 
 ASHLAR_STANDIN_FOR(cuMemFreeAsync, hipFreeAsync)(Pointer at, Stream stream) {
-  return in_stream(stream,
+  return on_stream(stream,
                    [&](Device& on, StreamId id) { return on.free_async(DeviceAddress(at), id); });
 }
 
@@ -192,7 +194,7 @@ ASHLAR_STANDIN_FOR(cuMemPoolGetAttribute, hipMemPoolGetAttribute)
   }
 }
 
-// The simulated pool resets both peaks at once.
+// The simulated pool resets both peaks together.
 ASHLAR_STANDIN_FOR(cuMemPoolSetAttribute, hipMemPoolSetAttribute)
 (MemoryPool pool, int attribute, void* value) {
   const uint64_t bytes = *static_cast<uint64_t*>(value);
@@ -207,16 +209,16 @@ ASHLAR_STANDIN_FOR(cuMemPoolTrimTo, hipMemPoolTrimTo)(MemoryPool pool, size_t ke
   return code_of(device_of_pool(pool).trim_pool(keep_bytes));
 }
 
-// --- captures and graphs ------------------------------------------------------------------------
+// --- captures and graphs
 
 ASHLAR_STANDIN_FOR(cuStreamBeginCapture_v2, hipStreamBeginCapture)(Stream stream, int mode) {
-  return in_stream(stream, [&](Device& on, StreamId id) {
+  return on_stream(stream, [&](Device& on, StreamId id) {
     return on.begin_capture(id, static_cast<CaptureMode>(mode));
   });
 }
 
 ASHLAR_STANDIN_FOR(cuStreamEndCapture, hipStreamEndCapture)(Stream stream, Graph* graph) {
-  return here([&](size_t on) {
+  return on_current_device([&](size_t on) {
     uint64_t ended = 0;
     const int code = Core::get().end_capture(on, number(stream), ended);
     *graph = handle_for<Graph>(ended);
@@ -224,8 +226,8 @@ ASHLAR_STANDIN_FOR(cuStreamEndCapture, hipStreamEndCapture)(Stream stream, Graph
   });
 }
 
-int capture_info(Stream stream, const CaptureAnswers& answers) {
-  return here([&](size_t on) {
+int capture_info(Stream stream, const CaptureInfoArguments& answers) {
+  return on_current_device([&](size_t on) {
     if (!Core::get().is_stream(number(stream))) return kInvalidHandle;
     CaptureState state;
     const int code = Core::get().capture_state(on, number(stream), state);
@@ -233,7 +235,7 @@ int capture_info(Stream stream, const CaptureAnswers& answers) {
     *answers.status = static_cast<int>(state.status);
     *answers.id = state.capture.value();
     *answers.graph = handle_for<Graph>(state.graph.value());
-    *answers.tail = register_memory(state.tail);
+    *answers.tail = borrowed_nodes(state.tail);
     *answers.count = state.tail.size();
     return kDone;
   });
@@ -244,7 +246,7 @@ int node_dependencies(GraphNode node, GraphNode* nodes, size_t* count) {
   const int code = Core::get().node_dependencies(number(node), before);
   if (code != kDone) return code;
   if (nodes != nullptr) {
-    const GraphNode* lent = register_memory(before);
+    const GraphNode* lent = borrowed_nodes(before);
     std::copy_n(lent, std::min(*count, before.size()), nodes);
   }
   *count = before.size();
@@ -275,22 +277,22 @@ ASHLAR_STANDIN_FOR(cuGraphRetainUserObject, hipGraphRetainUserObject)
 }
 
 ASHLAR_STANDIN_FOR(cuGraphInstantiateWithFlags, hipGraphInstantiateWithFlags)
-(GraphExec* launchable, Graph graph, unsigned long long) {
+(GraphExec* exec, Graph graph, unsigned long long) {
   uint64_t made = 0;
   const int code = Core::get().instantiate(number(graph), made);
-  *launchable = handle_for<GraphExec>(made);
+  *exec = handle_for<GraphExec>(made);
   return code;
 }
 
-ASHLAR_STANDIN_FOR(cuGraphLaunch, hipGraphLaunch)(GraphExec launchable, Stream stream) {
-  return here([&](size_t on) {
+ASHLAR_STANDIN_FOR(cuGraphLaunch, hipGraphLaunch)(GraphExec exec, Stream stream) {
+  return on_current_device([&](size_t on) {
     if (!Core::get().is_stream(number(stream))) return kInvalidHandle;
-    return Core::get().launch(on, number(launchable), number(stream));
+    return Core::get().launch(on, number(exec), number(stream));
   });
 }
 
-ASHLAR_STANDIN_FOR(cuGraphExecDestroy, hipGraphExecDestroy)(GraphExec launchable) {
-  return Core::get().destroy_launchable(number(launchable));
+ASHLAR_STANDIN_FOR(cuGraphExecDestroy, hipGraphExecDestroy)(GraphExec exec) {
+  return Core::get().destroy_exec(number(exec));
 }
 
 ASHLAR_STANDIN_FOR(cuGraphDestroy, hipGraphDestroy)(Graph graph) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PyTorch's errors, for tests without PyTorch: the symbols that libashlar_torch.so looks for, and
-// somebody who catches as PyTorch does. Other than there, the base and the derived error are in one
-// library.
+// PyTorch's exception types for tests without PyTorch: the symbols that libashlar_torch.so looks
+// up, and a function that catches like PyTorch. Here, base and derived type are in one library.
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -47,7 +46,7 @@ class OutOfMemoryError : public Error {
 
 extern "C" int torch_standin_error_count() { return c10::error_count; }
 
-// What an allocation of so many bytes threw. The text stays until the next call.
+// Describes the exception that an allocation of `bytes` threw. Valid until the next call.
 extern "C" const char* torch_standin_catch(void* (*allocate)(size_t, int, void*), size_t bytes) {
   static std::string caught;
   try {

@@ -140,14 +140,14 @@ void Environment::hold_and_resume(uint64_t seed) {
   Random random(seed);
   std::deque<Stream> held;
   const auto resume_first = [&] {
-    EXPECT_TRUE(machine_->resume(held.front().device, held.front().stream).ok());
+    EXPECT_TRUE(machine_->resume_stream(held.front().device, held.front().stream).ok());
     held.pop_front();
   };
   std::unique_lock lock(mutex_);
   while (!is_calm_) {
     const size_t device = random.below(kDeviceCount);
     const Stream stream{DeviceIndex(device), any_stream(device, random)};
-    EXPECT_TRUE(machine_->hold(stream.device, stream.stream).ok());
+    EXPECT_TRUE(machine_->pause_stream(stream.device, stream.stream).ok());
     held.push_back(stream);
     if (held.size() > random.below(kMostHeld)) resume_first();
     calming_.wait_for(lock, std::chrono::microseconds(200), [this] { return is_calm_; });

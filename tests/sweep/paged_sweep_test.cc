@@ -79,14 +79,14 @@ void PagedWorkload::lend() {
   for (const StreamId stream : {side(), kDefaultStream}) {
     allocate(40 * kMiB, stream);
     allocate(60 * kMiB, stream);
-    if (stream == side()) expect_clear(machine().hold_until_waited(kDevice, side()));
+    if (stream == side()) expect_clear(machine().pause_stream_until_waited(kDevice, side()));
     (void)device().call_host(stream, [] {}).ok();
     free_all();
   }
   (void)device().synchronize_stream(kDefaultStream).ok();
   allocate(50 * kMiB, side());
   free_all();
-  expect_clear(machine().resume(kDevice, side()));
+  expect_clear(machine().resume_stream(kDevice, side()));
 }
 
 // Releases part of the idle memory, including that of a busy stream; then all of it.

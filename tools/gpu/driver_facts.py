@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asks an NVIDIA driver what it does where the device contract had to choose, and what it costs.
+"""Asks an NVIDIA driver how it behaves in cases that shaped the device contract, and what calls
+cost.
 
-Each fact is one line: a name and the driver's answer. Needs a GPU and libcuda.so.1, nothing else:
+Prints one line per question: a name and the driver's result. Needs a GPU and libcuda.so.1 only:
     python3 tools/gpu/driver_facts.py
-docs/design/driver_facts.md holds the answers the contract and the cost model were built on.
+docs/internals/driver_facts.md has the output on which the contract and the cost model are based.
 
-Long because it is all questions in their order, each of which is short.
+Long because it contains all questions in order; each is short.
 """
 
 import ctypes
@@ -123,20 +124,20 @@ def virtual_memory():
     fact("map: an extent of two granules", map_at(at_plus(at, 2 * granule), 2 * granule, big))
     fact("set_access: over a hole", allow(at, 8 * granule))
     fact("set_access: cutting an extent", allow(at_plus(at, 2 * granule), granule))
-    fact("set_access: two extents at once", allow(at, 2 * granule))
+    fact("set_access: two extents together", allow(at, 2 * granule))
     fact("set_access: the rest", allow(at_plus(at, 2 * granule), 3 * granule))
-    fact("set_access: to nobody again (NONE)", allow(at, granule, 0))
+    fact("set_access: revoke (NONE)", allow(at, granule, 0))
     fact("free_addresses: with mappings in it", cu.cuMemAddressFree(at, c_size_t(8 * granule)))
     fact("unmap: cutting an extent", unmap(at_plus(at, 2 * granule), granule))
     fact("release: while mapped", cu.cuMemRelease(first))
     fact("release: twice", cu.cuMemRelease(first))
-    fact("unmap: two extents at once", unmap(at, 2 * granule))
+    fact("unmap: two extents together", unmap(at, 2 * granule))
     fact("unmap: again", unmap(at, 2 * granule))
     fact("unmap: over a hole", unmap(at, 8 * granule))
     fact("free_addresses: part of a reservation", cu.cuMemAddressFree(at, c_size_t(granule)))
     fact("free_addresses: whole", cu.cuMemAddressFree(at, c_size_t(8 * granule)))
     fact("free_addresses: twice", cu.cuMemAddressFree(at, c_size_t(8 * granule)))
-    # cuMemRelease of a handle that was never given out ends the process, so it is not asked here.
+    # cuMemRelease of an unknown handle crashes the process, so it is not tested here.
     bad = c_uint64()
     fact("create: 0 B", cu.cuMemCreate(byref(bad), c_size_t(0), byref(prop()), c_uint64(0)))
     fact("create: 4 KiB", cu.cuMemCreate(byref(bad), c_size_t(4096), byref(prop()), c_uint64(0)))
@@ -154,8 +155,8 @@ def plain_memory():
     code, at = allocate(MIB)
     must(code)
     fact("free: inside an allocation", cu.cuMemFree_v2(at_plus(at, 512)))
-    fact("free: never given out", cu.cuMemFree_v2(c_uint64(4096)))
-    fact("free: right", cu.cuMemFree_v2(at))
+    fact("free: unknown", cu.cuMemFree_v2(c_uint64(4096)))
+    fact("free: valid", cu.cuMemFree_v2(at))
     fact("free: twice", cu.cuMemFree_v2(at))
     s = stream()
     code = cu.cuMemAllocAsync(byref(at), c_size_t(MIB), s)
@@ -164,20 +165,20 @@ def plain_memory():
     must(cu.cuMemAllocAsync(byref(at), c_size_t(MIB), s))
     must(cu.cuMemFreeAsync(at, s))
     fact("free_async: twice", cu.cuMemFreeAsync(at, s))
-    fact("free_async: never given out", cu.cuMemFreeAsync(c_uint64(4096), s))
+    fact("free_async: unknown", cu.cuMemFreeAsync(c_uint64(4096), s))
     must(cu.cuStreamSynchronize(s))
     host = c_void_p()
     must(cu.cuMemHostAlloc(byref(host), c_size_t(MIB), c_uint(0)))
     fact("register_host: memory that is pinned", cu.cuMemHostRegister_v2(host, c_size_t(MIB), 0))
     fact("free_host: inside", cu.cuMemFreeHost(c_void_p(host.value + 64)))
-    fact("free_host: right", cu.cuMemFreeHost(host))
+    fact("free_host: valid", cu.cuMemFreeHost(host))
     buffer = ctypes.create_string_buffer(4 * MIB)
     where = (ctypes.addressof(buffer) + MIB) & ~4095
     fact("register_host: first", cu.cuMemHostRegister_v2(c_void_p(where), c_size_t(MIB), 0))
     fact("register_host: overlapping",
          cu.cuMemHostRegister_v2(c_void_p(where + 4096), c_size_t(MIB), 0))
     fact("unregister_host: inside", cu.cuMemHostUnregister(c_void_p(where + 4096)))
-    fact("unregister_host: right", cu.cuMemHostUnregister(c_void_p(where)))
+    fact("unregister_host: valid", cu.cuMemHostUnregister(c_void_p(where)))
     fact("unregister_host: twice", cu.cuMemHostUnregister(c_void_p(where)))
     code, at = allocate(2 * MIB)
     must(code)
@@ -197,13 +198,13 @@ def events_and_streams():
     fact("elapsed: never recorded", cu.cuEventElapsedTime(byref(ms), timed, timed))
     must(cu.cuEventRecord(plain, s))
     must(cu.cuStreamSynchronize(s))
-    fact("elapsed: made without timing", cu.cuEventElapsedTime(byref(ms), plain, plain))
+    fact("elapsed: created without timing", cu.cuEventElapsedTime(byref(ms), plain, plain))
     fact("destroy_stream: the default stream", cu.cuStreamDestroy_v2(c_void_p(0)))
     must(cu.cuStreamDestroy_v2(t))
 
 
 def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
-    """The answer of `action` while a capture goes on, and what became of the capture."""
+    """The result of `action` during a capture, and the state of the capture afterwards."""
     s = stream()
     must(cu.cuStreamBeginCapture_v2(s, c_int(mode)))
     outcome = []
@@ -232,7 +233,7 @@ def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
 
 
 def pool_acts(stream):
-    """What is done with a stream-ordered pool: its figures, and memory for another stream."""
+    """Operations on a stream-ordered pool: statistics, and memory for another stream."""
     of_device = PoolProps(alloc_type=1, location=Location(type=1))
     pool = c_void_p()
     must(cu.cuMemPoolCreate(byref(pool), byref(of_device)))
@@ -339,7 +340,7 @@ def captures():
 
 
 def median_us(measured, make=None, undo=None, count=100):
-    """The median time of `measured`, given what `make` made; `undo` cleans up after it."""
+    """The median time of `measured` on the result of `make`; `undo` cleans up."""
     times = []
     for _ in range(count):
         made = make() if make else None
@@ -388,7 +389,7 @@ def host_memory_costs(size):
 
 
 def costs():
-    """Python's own cost of a call is in every figure; the first line says how much that is."""
+    """Every figure includes the cost of a Python call; the first line shows that cost."""
     s, e = stream(), event()
     _, at = allocate(MIB)
     handle = ctypes.create_string_buffer(64)

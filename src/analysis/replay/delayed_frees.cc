@@ -14,7 +14,7 @@ Status DelayedFrees::free(uint32_t allocation, Block* block) {
   }
   const StreamId user = spare_streams_.back();
   spare_streams_.pop_back();
-  Status status = machine_.hold_until_waited(device.properties().index, user);
+  Status status = machine_.pause_stream_until_waited(device.properties().index, user);
   if (status.ok()) status = device.call_host(user, [] {});
   if (status.ok()) status = engine_.record_stream(block, {&device, user});
   if (status.ok()) status = engine_.free(block);
@@ -26,7 +26,7 @@ Status DelayedFrees::complete(uint32_t allocation) {
   const auto found = users_.find(allocation);
   if (found == users_.end()) return {};
   Device& device = engine_.device();
-  Status status = machine_.resume(device.properties().index, found->second);
+  Status status = machine_.resume_stream(device.properties().index, found->second);
   if (status.ok()) status = device.synchronize_stream(found->second);
   spare_streams_.push_back(found->second);
   users_.erase(found);

@@ -95,8 +95,8 @@ Status Replayer::set_up() {
   machine_ = *std::move(made);
   if (!same_settings_) {
     addresses_.emplace(trace_);
-    machine_->place_by(kReplayed,
-                       [this](size_t bytes) { return DeviceAddress(addresses_->allocate(bytes)); });
+    machine_->set_address_policy(
+        kReplayed, [this](size_t bytes) { return DeviceAddress(addresses_->allocate(bytes)); });
   }
   AllocatorOptions allocator = options_.allocator;
   if (options_.cap_bytes) {
@@ -180,7 +180,7 @@ Status Replayer::adopt_initial_state(const InitialState& start) {
 
 // `allocations` are those of the segment's blocks in use, in order.
 Status Replayer::adopt(SnapshotSegment segment, const uint32_t* allocations) {
-  machine_->place_next(kReplayed, segment.address);
+  machine_->set_next_address(kReplayed, segment.address);
   const StreamId recorded = std::exchange(segment.stream, streams_->replayed(segment.stream));
   const auto blocks = static_cast<classic::ClassicEngine&>(*engine_).adopt(segment);
   if (blocks.ok()) {
@@ -241,7 +241,7 @@ Status Replayer::perform(uint32_t index) {
     case TraceAction::kSegmentAlloc:
       // Addresses matter: among blocks of equal size, the engine takes the one at the lowest
       // address.
-      if (same_settings_) machine_->place_next(kReplayed, entry.address);
+      if (same_settings_) machine_->set_next_address(kReplayed, entry.address);
       return {};
     case TraceAction::kSegmentFree:
     case TraceAction::kSegmentUnmap: {

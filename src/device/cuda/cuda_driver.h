@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA driver behind the neutral functions of gpu/driver.h: what it does in its own way.
+// The parts of driver.h that are specific to CUDA.
 #pragma once
 
 #include <string>
@@ -30,8 +30,8 @@ struct MulticastObjectProp {
   unsigned long long flags;
 };
 
-// `shared` is what both vendors have; the others only CUDA has, or has with arguments of its own.
-// Names are the vendor's less their prefix.
+// `shared` has the functions common to both vendors; the others exist only in CUDA, or have
+// different arguments. Names are NVIDIA's without the prefix.
 struct Api {
   gpu::abi::Api shared;
 
@@ -56,61 +56,65 @@ struct Api {
                      gpu::abi::Stream, void**, void**>
       launch_kernel;
 
-  // Since CUDA 12.1: all of them, or none.
-  gpu::abi::Function<gpu::abi::Extent*, const MulticastObjectProp*> multicast_create;
-  gpu::abi::Function<gpu::abi::Extent, int> multicast_add_device;
-  gpu::abi::Function<gpu::abi::Extent, size_t, gpu::abi::Extent, size_t, size_t, unsigned long long>
+  // Since CUDA 12.1.
+  gpu::abi::Function<gpu::abi::MemHandle*, const MulticastObjectProp*> multicast_create;
+  gpu::abi::Function<gpu::abi::MemHandle, int> multicast_add_device;
+  gpu::abi::Function<gpu::abi::MemHandle, size_t, gpu::abi::MemHandle, size_t, size_t,
+                     unsigned long long>
       multicast_bind_mem;
-  gpu::abi::Function<gpu::abi::Extent, int, size_t, size_t> multicast_unbind;
+  gpu::abi::Function<gpu::abi::MemHandle, int, size_t, size_t> multicast_unbind;
   gpu::abi::Function<size_t*, const MulticastObjectProp*, int> multicast_get_granularity;
 
   bool has_multicast() const {
-    return multicast_create.is_there() && multicast_add_device.is_there() &&
-           multicast_bind_mem.is_there() && multicast_unbind.is_there() &&
-           multicast_get_granularity.is_there();
+    return multicast_create.is_loaded() && multicast_add_device.is_loaded() &&
+           multicast_bind_mem.is_loaded() && multicast_unbind.is_loaded() &&
+           multicast_get_granularity.is_loaded();
   }
 };
 
-// kUnsupported: the library lacks a function; the message names the first that are missing.
-Result<Api> find_api(const DriverLibrary& library);
+// kUnsupported: functions are missing; the message names the first ones.
+Result<Api> load_api(const DriverLibrary& library);
 
 class CudaDriver final : public gpu::VendorDriver {
  public:
-  // `monitor` fails where there is none; then its reason is what `processes` answers.
+  // If `monitor` is an error, `processes` returns its reason.
   CudaDriver(DriverLibrary library, const Api& api, Result<Nvml> monitor)
-      : VendorDriver(std::move(library), api.shared), own_(api), monitor_(std::move(monitor)) {}
+      : VendorDriver(std::move(library), api.shared),
+        cuda_api_(api),
+        monitor_(std::move(monitor)) {}
 
   std::string_view backend() const override { return "cuda"; }
   std::string error_text(int code) const override;
 
-  gpu::Outcome device_count(int& count) override;
-  gpu::Outcome look_at(int device, gpu::DeviceFacts& facts) override;
-  gpu::Outcome use(int device) override;
-  void leave_for_good(int device) override;
-  gpu::Outcome enter(int device, gpu::Entered& entered) override;
-  void leave(const gpu::Entered& entered) override;
-  Result<std::vector<ProcessUse>> processes(const gpu::DeviceFacts& facts) override;
-  gpu::Outcome locate(DeviceAddress at, gpu::Location& location) override;
-  // REQUIRES, for these: DeviceFacts::no_multicast is empty.
-  gpu::Outcome multicast_granularity(const Multicast& wanted, size_t& bytes) override;
-  gpu::Outcome create_multicast(const Multicast& wanted, gpu::Handle& object) override;
-  gpu::Outcome add_to_multicast(gpu::Handle object, int device) override;
-  gpu::Outcome bind_multicast(gpu::Handle object, gpu::Handle extent, size_t bytes) override;
-  gpu::Outcome unbind_multicast(gpu::Handle object, int device, size_t bytes) override;
-  gpu::Outcome enable_peer_access(int peer) override;
-  gpu::Outcome disable_peer_access(int peer) override;
-  gpu::Outcome copy_to_peer(const PeerCopy& copy, StreamId stream) override;
-  gpu::Outcome load_kernels(const void* image, gpu::Handle& kernels) override;
-  gpu::Outcome unload_kernels(gpu::Handle kernels) override;
-  gpu::Outcome find_kernel(gpu::Handle kernels, const char* name, gpu::Handle& kernel) override;
-  gpu::Outcome launch(const Launch& launch, StreamId stream) override;
+  gpu::DriverResult device_count(int& count) override;
+  gpu::DriverResult query_device(int device, gpu::DeviceInfo& info) override;
+  gpu::DriverResult retain_context(int device) override;
+  void release_context(int device) override;
+  gpu::DriverResult enter_context(int device, gpu::SavedContext& saved) override;
+  void leave_context(const gpu::SavedContext& saved) override;
+  Result<std::vector<ProcessMemoryUsage>> processes(const gpu::DeviceInfo& info) override;
+  gpu::DriverResult query_address(DeviceAddress at, gpu::AddressInfo& location) override;
+  // REQUIRES, for these: DeviceInfo::multicast_unavailable_reason is empty.
+  gpu::DriverResult multicast_granularity(const MulticastRequest& wanted, size_t& bytes) override;
+  gpu::DriverResult create_multicast(const MulticastRequest& wanted, gpu::Handle& object) override;
+  gpu::DriverResult add_to_multicast(gpu::Handle object, int device) override;
+  gpu::DriverResult bind_multicast(gpu::Handle object, gpu::Handle extent, size_t bytes) override;
+  gpu::DriverResult unbind_multicast(gpu::Handle object, int device, size_t bytes) override;
+  gpu::DriverResult enable_peer_access(int peer) override;
+  gpu::DriverResult disable_peer_access(int peer) override;
+  gpu::DriverResult copy_to_peer(const PeerCopy& copy, StreamId stream) override;
+  gpu::DriverResult load_kernels(const void* image, gpu::Handle& kernels) override;
+  gpu::DriverResult unload_kernels(gpu::Handle kernels) override;
+  gpu::DriverResult find_kernel(gpu::Handle kernels, const char* name,
+                                gpu::Handle& kernel) override;
+  gpu::DriverResult launch(const LaunchRequest& launch, StreamId stream) override;
 
  private:
-  std::string why_no_multicast(int device) const;
+  std::string multicast_unavailable_reason(int device) const;
 
-  const Api own_;
+  const Api cuda_api_;
   const Result<Nvml> monitor_;
-  // By device. Each is set by `use` before anything else is asked of the device.
+  // By device. Set by retain_context, before any other call on the device.
   std::vector<Context> contexts_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Three functions of the monitor.
+// Loading NVML and querying processes.
 #include "device/cuda/nvml.h"
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 namespace ashlar::cuda {
 namespace {
 
-constexpr const char* kUsualName = "libnvidia-ml.so.1";
-constexpr int kTooSmall = 7;                               // NVML_ERROR_INSUFFICIENT_SIZE
-constexpr unsigned long long kNotTold = ~0ULL;             // NVML_VALUE_NOT_AVAILABLE
-constexpr unsigned kMostProcesses = 1U << 16;              // more than a device can serve
+constexpr const char* kLibraryName = "libnvidia-ml.so.1";
+constexpr int kInsufficientSize = 7;                       // NVML_ERROR_INSUFFICIENT_SIZE
+constexpr unsigned long long kNotAvailable = ~0ULL;        // NVML_VALUE_NOT_AVAILABLE
+constexpr unsigned kMaxProcessCount = 1U << 16;            // more than a device can serve
 constexpr std::array<size_t, 4> kHyphens = {4, 6, 8, 10};  // before these bytes of a UUID
 
-// "GPU-8a3c1d2e-…", as the monitor knows it.
+// "GPU-8a3c1d2e-…", the format NVML expects.
 std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string written = "GPU-";
@@ -32,32 +32,32 @@ std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
 }  // namespace
 
 Result<Nvml> Nvml::open(const std::string& library) {
-  const char* const names[] = {library.empty() ? kUsualName : library.c_str()};
+  const char* const names[] = {library.empty() ? kLibraryName : library.c_str()};
   Result<DriverLibrary> loaded = DriverLibrary::open(names);
   if (!loaded.ok()) return loaded.status();
   Nvml nvml(*std::move(loaded));
-  gpu::FunctionFinder finder(nvml.library_);
-  finder.need(nvml.init_, "nvmlInit_v2");
-  finder.need(nvml.device_by_uuid_, "nvmlDeviceGetHandleByUUID");
-  finder.need(nvml.running_processes_, {"nvmlDeviceGetComputeRunningProcesses_v3",
-                                        "nvmlDeviceGetComputeRunningProcesses_v2"});
-  if (Status complete = finder.status(); !complete.ok()) return complete;
-  if (const gpu::Outcome started = nvml.init_(); !started.ok()) {
+  gpu::FunctionLoader loader(nvml.library_);
+  loader.require(nvml.init_, "nvmlInit_v2");
+  loader.require(nvml.device_by_uuid_, "nvmlDeviceGetHandleByUUID");
+  loader.require(nvml.running_processes_, {"nvmlDeviceGetComputeRunningProcesses_v3",
+                                           "nvmlDeviceGetComputeRunningProcesses_v2"});
+  if (Status complete = loader.status(); !complete.ok()) return complete;
+  if (const gpu::DriverResult started = nvml.init_(); !started.ok()) {
     return Status::unsupported(nvml.fault(started).to_string());
   }
   return nvml;
 }
 
-Result<std::vector<ProcessUse>> Nvml::processes(const std::array<uint8_t, 16>& uuid) const {
+Result<std::vector<ProcessMemoryUsage>> Nvml::processes(const std::array<uint8_t, 16>& uuid) const {
   DeviceHandle device = nullptr;
-  const gpu::Outcome found = device_by_uuid_(uuid_text(uuid).c_str(), &device);
-  // A part of a partitioned device goes by another kind of name.
+  const gpu::DriverResult found = device_by_uuid_(uuid_text(uuid).c_str(), &device);
+  // MIG partitions have other UUIDs.
   if (!found.ok()) return Status::unsupported(fault(found).to_string());
   std::vector<ProcessRecord> records(64);
   for (;;) {
     auto count = static_cast<unsigned>(records.size());
-    const gpu::Outcome listed = running_processes_(device, &count, records.data());
-    if (listed.code == kTooSmall && records.size() < kMostProcesses) {
+    const gpu::DriverResult listed = running_processes_(device, &count, records.data());
+    if (listed.code == kInsufficientSize && records.size() < kMaxProcessCount) {
       records.resize(2 * records.size());
       continue;
     }
@@ -68,19 +68,19 @@ Result<std::vector<ProcessUse>> Nvml::processes(const std::array<uint8_t, 16>& u
   std::map<int64_t, size_t> used;
   for (const ProcessRecord& record : records) {
     if (record.pid == 0) continue;
-    used[record.pid] += record.used_bytes == kNotTold ? 0 : record.used_bytes;
+    used[record.pid] += record.used_bytes == kNotAvailable ? 0 : record.used_bytes;
   }
   if (used.empty()) {
-    return Status::unsupported("the monitor lists no process, though this one uses the device");
+    return Status::unsupported("NVML lists no process, although this one uses the device");
   }
-  std::vector<ProcessUse> processes;
+  std::vector<ProcessMemoryUsage> processes;
   for (const auto& [pid, bytes] : used) processes.push_back({pid, bytes});
   return processes;
 }
 
-Status Nvml::fault(const gpu::Outcome& outcome) const {
-  return Status::device_fault(outcome.call, outcome.code,
-                              text(library_.name(), " answered with ", outcome.code));
+Status Nvml::fault(const gpu::DriverResult& result) const {
+  return Status::device_fault(result.call, result.code,
+                              text(library_.name(), " returned error ", result.code));
 }
 
 }  // namespace ashlar::cuda

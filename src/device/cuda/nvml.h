@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVIDIA's monitor, where it is installed: which processes use a device's memory. The driver itself
-// does not tell.
+// NVML, NVIDIA's monitoring library: lists the processes that use a device. The driver API does
+// not.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace ashlar::cuda {
 class Nvml {
  public:
   using DeviceHandle = struct NvmlDeviceTag*;
-  // The second version of the monitor's own record of a process.
+  // nvmlProcessInfo_v2_t.
   struct ProcessRecord {
     unsigned pid;
     unsigned long long used_bytes;
@@ -25,16 +25,17 @@ class Nvml {
     unsigned compute_instance;
   };
 
-  // kUnsupported: it is not here, lacks a function, or does not start; the message says which.
+  // kUnsupported: not installed, lacks a function, or cannot be initialized; the message says
+  // which.
   static Result<Nvml> open(const std::string& library);
 
-  // One entry for each process. kUnsupported: the monitor sees none although this one is there, as
-  // in containers with process numbers of their own.
-  Result<std::vector<ProcessUse>> processes(const std::array<uint8_t, 16>& uuid) const;
+  // One entry per process. kUnsupported: NVML lists no process, as in containers with their own PID
+  // namespace.
+  Result<std::vector<ProcessMemoryUsage>> processes(const std::array<uint8_t, 16>& uuid) const;
 
  private:
   explicit Nvml(DriverLibrary library) : library_(std::move(library)) {}
-  Status fault(const gpu::Outcome& outcome) const;
+  Status fault(const gpu::DriverResult& result) const;
 
   DriverLibrary library_;
   gpu::DriverFunction<int()> init_;

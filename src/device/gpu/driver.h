@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shared logic (gpu_device.h) asks of a vendor's driver: one function for each driver call
-// it makes, under a neutral name. vendor_driver.h answers for the calls that vendors have in
-// common.
+// The driver calls that GpuDevice makes, under vendor-neutral names. vendor_driver.h implements the
+// calls that CUDA and HIP share.
 //
-// Nothing is decided here: arguments go to the driver as they are, its answer comes back as it is.
-// Streams, events, graphs and nodes are the driver's own handles, as numbers. Thread safe, as
-// drivers are. Unless said otherwise, a call needs a device that the thread has entered.
+// A thin layer: arguments and results are passed through unchanged. Streams, events, graphs and
+// nodes are the driver's handles, as integers. Thread safe, like the drivers. Unless documented
+// otherwise, a call requires that the thread has entered a device's context.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ashlar/device.h"
+#include "ashlar/devices.h"
 
 namespace ashlar::gpu {
 
-// How a driver call ended: 0, or the driver's number for why not. `call` is the driver's own name
-// of it, a literal.
-struct Outcome {
+// The result of a driver call: 0, or the driver's error code. `call` is the driver's name of the
+// function, a literal.
+struct DriverResult {
   const char* call = "";
   int code = 0;
 
@@ -31,45 +32,47 @@ struct Outcome {
 
 using Handle = uint64_t;
 
-// What a driver tells of a device before anybody has used it.
-struct DeviceFacts {
+// What a driver reports about a device before its context is created.
+struct DeviceInfo {
   std::string name;
   std::array<uint8_t, 16> uuid{};
   std::string pci_id;
   size_t total_bytes = 0;
   size_t granularity_bytes = 0;  // 0: no virtual memory
   bool has_stream_pool = false;
-  bool has_rdma = false;  // network cards can reach extents that were created for it
-  std::string no_multicast = "this vendor's driver has none";  // why; empty: it has
+  bool has_rdma = false;  // extents can be created for access by network cards
+  // Empty: the device has multicast.
+  std::string multicast_unavailable_reason = "this vendor's driver has no multicast";
 };
 
-// What the calling thread had entered before, for leaving again.
-struct Entered {
+// The context that enter_context replaced, for leave_context.
+struct SavedContext {
   Handle before = 0;
   bool is_changed = false;
 };
 
-// Where an address lies, for memory that this process got elsewhere than here.
-struct Location {
+// The memory at an address, as the driver knows it.
+struct AddressInfo {
   MemoryKind kind = MemoryKind::kUnknown;
   int device = 0;
   AddressRange range;
 };
 
-struct CaptureFacts {
+struct CaptureInfo {
   CaptureStatus status = CaptureStatus::kNone;
   uint64_t id = 0;
   Handle graph = 0;
   std::vector<NodeId> tail;
 };
 
-// What a graph's host functions need until neither the graph nor a launch of it is left.
-struct GraphKeepsake {
-  void* thing = nullptr;
-  void (*drop)(void* thing) = nullptr;
+// An object that a graph owns. The driver calls `destroy` when the graph is destroyed and its last
+// launch has finished.
+struct GraphUserObject {
+  void* object = nullptr;
+  void (*destroy)(void* object) = nullptr;
 };
 
-enum class PoolFigure { kReserved, kReservedPeak, kUsed, kUsedPeak };
+enum class PoolStat { kReserved, kReservedPeak, kUsed, kUsedPeak };
 
 class Driver {
  public:
@@ -79,110 +82,113 @@ class Driver {
   // "CUDA_ERROR_INVALID_VALUE: invalid argument".
   virtual std::string error_text(int code) const = 0;
 
-  // --- devices; no device needs to be entered -----------------------------------------------
+  // --- devices; these need no current context
 
-  virtual Outcome device_count(int& count) = 0;
-  virtual Outcome look_at(int device, DeviceFacts& facts) = 0;
-  // Takes part in the context that the whole process uses for the device, until `leave_for_good`.
-  virtual Outcome use(int device) = 0;
-  virtual void leave_for_good(int device) = 0;
-  // Makes the device the calling thread's own, until `leave`.
-  virtual Outcome enter(int device, Entered& entered) = 0;
-  virtual void leave(const Entered& entered) = 0;
-  virtual Result<std::vector<ProcessUse>> processes(const DeviceFacts& facts) = 0;
+  virtual DriverResult device_count(int& count) = 0;
+  virtual DriverResult query_device(int device, DeviceInfo& info) = 0;
+  // Retains the primary context of the device until release_context.
+  virtual DriverResult retain_context(int device) = 0;
+  virtual void release_context(int device) = 0;
+  // Makes the device's context current for the calling thread until leave_context.
+  virtual DriverResult enter_context(int device, SavedContext& saved) = 0;
+  virtual void leave_context(const SavedContext& saved) = 0;
+  virtual Result<std::vector<ProcessMemoryUsage>> processes(const DeviceInfo& info) = 0;
 
-  virtual Outcome greatest_priority(int& priority) = 0;
-  virtual Outcome memory_stats(MemoryStats& use) = 0;
+  virtual DriverResult greatest_priority(int& priority) = 0;
+  virtual DriverResult memory_stats(MemoryStats& use) = 0;
 
-  // --- plain memory ---------------------------------------------------------------------------
+  // --- plain memory
 
-  virtual Outcome allocate(size_t bytes, DeviceAddress& at) = 0;
-  virtual Outcome free(DeviceAddress at) = 0;
-  // An address that the driver does not know is no failure.
-  virtual Outcome locate(DeviceAddress at, Location& location) = 0;
-  virtual Outcome share(DeviceAddress at, AllocationHandle& handle) = 0;
-  virtual Outcome open_shared(const AllocationHandle& handle, DeviceAddress& at) = 0;
-  virtual Outcome close_shared(DeviceAddress at) = 0;
+  virtual DriverResult allocate(size_t bytes, DeviceAddress& at) = 0;
+  virtual DriverResult free(DeviceAddress at) = 0;
+  // Succeeds with kUnknown for an address that the driver does not know.
+  virtual DriverResult query_address(DeviceAddress at, AddressInfo& location) = 0;
+  virtual DriverResult get_ipc_handle(DeviceAddress at, AllocationHandle& handle) = 0;
+  virtual DriverResult open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) = 0;
+  virtual DriverResult close_ipc_handle(DeviceAddress at) = 0;
 
-  // --- virtual memory -------------------------------------------------------------------------
+  // --- virtual memory
 
-  struct Reserve {
+  struct ReserveRequest {
     size_t bytes = 0;
     size_t alignment_bytes = 0;
     DeviceAddress hint;
   };
-  virtual Outcome reserve(const Reserve& wanted, DeviceAddress& at) = 0;
-  virtual Outcome free_addresses(AddressRange range) = 0;
-  struct Create {
+  virtual DriverResult reserve(const ReserveRequest& wanted, DeviceAddress& at) = 0;
+  virtual DriverResult free_addresses(AddressRange range) = 0;
+  struct CreateRequest {
     int device = 0;
     size_t bytes = 0;
     bool export_fd = false;
     bool export_fabric = false;
     bool rdma = false;
   };
-  virtual Outcome create(const Create& wanted, Handle& extent) = 0;
-  virtual Outcome release(Handle extent) = 0;
-  virtual Outcome map(AddressRange at, Handle extent) = 0;
-  virtual Outcome set_access(AddressRange range, int accessor, Access access) = 0;
-  virtual Outcome unmap(AddressRange range) = 0;
-  virtual Outcome export_fd(Handle extent, int& fd) = 0;
-  virtual Outcome import_fd(int fd, Handle& extent) = 0;
-  virtual Outcome export_fabric(Handle extent, FabricHandle& handle) = 0;
-  virtual Outcome import_fabric(const FabricHandle& handle, Handle& extent) = 0;
+  virtual DriverResult create(const CreateRequest& wanted, Handle& extent) = 0;
+  virtual DriverResult release(Handle extent) = 0;
+  virtual DriverResult map(AddressRange at, Handle extent) = 0;
+  virtual DriverResult set_access(AddressRange range, int accessor, Access access) = 0;
+  virtual DriverResult unmap(AddressRange range) = 0;
+  virtual DriverResult export_fd(Handle extent, int& fd) = 0;
+  virtual DriverResult import_fd(int fd, Handle& extent) = 0;
+  virtual DriverResult export_fabric(Handle extent, FabricHandle& handle) = 0;
+  virtual DriverResult import_fabric(const FabricHandle& handle, Handle& extent) = 0;
 
-  // --- multicast --------------------------------------------------------------------------------
-  // Objects that several devices bind memory to. They are mapped, shared and released as extents
-  // are. Binding and mapping wait in the driver until all devices were added.
+  // --- multicast
+  // Several devices bind memory to a multicast object. Objects are mapped, exported and released
+  // like extents. Binding and mapping block in the driver until all devices were added.
 
-  struct Multicast {
+  struct MulticastRequest {
     int device_count = 0;
     size_t bytes = 0;
     bool export_fd = false;
     bool export_fabric = false;
   };
-  // Of sizes and addresses.
-  virtual Outcome multicast_granularity(const Multicast& wanted, size_t& bytes) = 0;
-  virtual Outcome create_multicast(const Multicast& wanted, Handle& object) = 0;
-  virtual Outcome add_to_multicast(Handle object, int device) = 0;
-  // The extent's first bytes, at the object's beginning.
-  virtual Outcome bind_multicast(Handle object, Handle extent, size_t bytes) = 0;
-  virtual Outcome unbind_multicast(Handle object, int device, size_t bytes) = 0;
+  // The granularity of sizes and addresses.
+  virtual DriverResult multicast_granularity(const MulticastRequest& wanted, size_t& bytes) = 0;
+  virtual DriverResult create_multicast(const MulticastRequest& wanted, Handle& object) = 0;
+  virtual DriverResult add_to_multicast(Handle object, int device) = 0;
+  // Binds the first `bytes` of the extent at the start of the object.
+  virtual DriverResult bind_multicast(Handle object, Handle extent, size_t bytes) = 0;
+  virtual DriverResult unbind_multicast(Handle object, int device, size_t bytes) = 0;
 
-  // --- peers ------------------------------------------------------------------------------------
+  // --- peers
 
-  virtual Outcome can_access_peer(int device, int peer, bool& can) = 0;
-  // The peer is in use. Both may end with "it is so already".
-  virtual Outcome enable_peer_access(int peer) = 0;
-  virtual Outcome disable_peer_access(int peer) = 0;
+  virtual DriverResult can_access_peer(int device, int peer, bool& can) = 0;
+  // REQUIRES: the peer's context is retained. Both may fail with "already enabled" or "not
+  // enabled".
+  virtual DriverResult enable_peer_access(int peer) = 0;
+  virtual DriverResult disable_peer_access(int peer) = 0;
 
-  // --- pinned host memory -----------------------------------------------------------------------
+  // --- pinned host memory
 
-  virtual Outcome allocate_host(size_t bytes, void*& memory) = 0;
-  virtual Outcome free_host(void* memory) = 0;
-  virtual Outcome register_host(void* memory, size_t bytes) = 0;
-  virtual Outcome unregister_host(void* memory) = 0;
+  virtual DriverResult allocate_host(size_t bytes, void*& memory) = 0;
+  virtual DriverResult free_host(void* memory) = 0;
+  virtual DriverResult register_host(void* memory, size_t bytes) = 0;
+  virtual DriverResult unregister_host(void* memory) = 0;
 
-  // --- streams and events -----------------------------------------------------------------------
+  // --- streams and events
 
-  virtual Outcome create_stream(int priority, StreamId& stream) = 0;
-  virtual Outcome destroy_stream(StreamId stream) = 0;
-  virtual Outcome query_stream(StreamId stream) = 0;
-  virtual Outcome synchronize_stream(StreamId stream) = 0;
-  virtual Outcome synchronize_device() = 0;
-  virtual Outcome create_event(bool timing, Handle& event) = 0;
-  virtual Outcome destroy_event(Handle event) = 0;
-  virtual Outcome record_event(Handle event, StreamId stream) = 0;
-  virtual Outcome query_event(Handle event) = 0;
-  virtual Outcome synchronize_event(Handle event) = 0;
-  virtual Outcome wait_event(StreamId stream, Handle event) = 0;
-  virtual Outcome elapsed_ms(Handle begin, Handle end, float& ms) = 0;
+  virtual DriverResult create_stream(int priority, StreamId& stream) = 0;
+  virtual DriverResult destroy_stream(StreamId stream) = 0;
+  virtual DriverResult query_stream(StreamId stream) = 0;
+  virtual DriverResult synchronize_stream(StreamId stream) = 0;
+  virtual DriverResult synchronize_device() = 0;
+  virtual DriverResult create_event(bool timing, Handle& event) = 0;
+  virtual DriverResult destroy_event(Handle event) = 0;
+  virtual DriverResult record_event(Handle event, StreamId stream) = 0;
+  virtual DriverResult query_event(Handle event) = 0;
+  virtual DriverResult synchronize_event(Handle event) = 0;
+  virtual DriverResult wait_event(StreamId stream, Handle event) = 0;
+  virtual DriverResult elapsed_ms(Handle begin, Handle end, float& ms) = 0;
 
-  // --- work -------------------------------------------------------------------------------------
+  // --- work
 
-  virtual Outcome copy_to_device(DeviceAddress to, const void* from, size_t bytes,
-                                 StreamId stream) = 0;
-  virtual Outcome copy_to_host(void* to, DeviceAddress from, size_t bytes, StreamId stream) = 0;
-  virtual Outcome copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamId stream) = 0;
+  virtual DriverResult copy_to_device(DeviceAddress to, const void* from, size_t bytes,
+                                      StreamId stream) = 0;
+  virtual DriverResult copy_to_host(void* to, DeviceAddress from, size_t bytes,
+                                    StreamId stream) = 0;
+  virtual DriverResult copy(DeviceAddress to, DeviceAddress from, size_t bytes,
+                            StreamId stream) = 0;
   struct PeerCopy {
     int to_device = 0;
     DeviceAddress to;
@@ -190,49 +196,54 @@ class Driver {
     DeviceAddress from;
     size_t bytes = 0;
   };
-  virtual Outcome copy_to_peer(const PeerCopy& copy, StreamId stream) = 0;
-  virtual Outcome fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) = 0;
-  virtual Outcome call_host(StreamId stream, void (*function)(void*), void* argument) = 0;
+  virtual DriverResult copy_to_peer(const PeerCopy& copy, StreamId stream) = 0;
+  virtual DriverResult fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) = 0;
+  virtual DriverResult call_host(StreamId stream, void (*function)(void*), void* argument) = 0;
 
-  // --- kernels ----------------------------------------------------------------------------------
+  // --- kernels
 
-  // An image as the vendor's compiler makes it, which ends by itself or knows its size.
-  virtual Outcome load_kernels(const void* image, Handle& kernels) = 0;
-  virtual Outcome unload_kernels(Handle kernels) = 0;
-  // `name` ends with a zero. Whatever a first launch would have to do is done.
-  virtual Outcome find_kernel(Handle kernels, const char* name, Handle& kernel) = 0;
-  struct Launch {
+  // `image` is in the format of the vendor's compiler, which includes its size.
+  virtual DriverResult load_kernels(const void* image, Handle& kernels) = 0;
+  virtual DriverResult unload_kernels(Handle kernels) = 0;
+  // `name` is null-terminated. Also does the work that a first launch would otherwise do.
+  virtual DriverResult find_kernel(Handle kernels, const char* name, Handle& kernel) = 0;
+  struct LaunchRequest {
     Handle kernel = 0;
     uint32_t block_count = 1;
     uint32_t thread_count = 1;       // of each block
-    const void* argument = nullptr;  // the kernel's one; copied before `launch` returns
+    const void* argument = nullptr;  // the kernel's single argument; copied by launch
   };
-  virtual Outcome launch(const Launch& launch, StreamId stream) = 0;
+  virtual DriverResult launch(const LaunchRequest& launch, StreamId stream) = 0;
 
-  // --- the stream-ordered pool ------------------------------------------------------------------
+  // --- the stream-ordered pool
 
-  virtual Outcome create_pool(int device, Handle& pool) = 0;
-  virtual Outcome destroy_pool(Handle pool) = 0;
-  virtual Outcome allocate_async(size_t bytes, Handle pool, StreamId stream, DeviceAddress& at) = 0;
-  virtual Outcome free_async(DeviceAddress at, StreamId stream) = 0;
-  virtual Outcome pool_figure(Handle pool, PoolFigure figure, uint64_t& bytes) = 0;
-  virtual Outcome reset_pool_peak(Handle pool, PoolFigure figure) = 0;
-  virtual Outcome set_pool_threshold(Handle pool, uint64_t bytes) = 0;
-  virtual Outcome trim_pool(Handle pool, size_t keep_bytes) = 0;
+  virtual DriverResult create_pool(int device, Handle& pool) = 0;
+  virtual DriverResult destroy_pool(Handle pool) = 0;
+  virtual DriverResult allocate_async(size_t bytes, Handle pool, StreamId stream,
+                                      DeviceAddress& at) = 0;
+  virtual DriverResult free_async(DeviceAddress at, StreamId stream) = 0;
+  virtual DriverResult pool_stat(Handle pool, PoolStat figure, uint64_t& bytes) = 0;
+  virtual DriverResult reset_pool_peak(Handle pool, PoolStat figure) = 0;
+  virtual DriverResult set_pool_threshold(Handle pool, uint64_t bytes) = 0;
+  virtual DriverResult trim_pool(Handle pool, size_t keep_bytes) = 0;
 
-  // --- capture ----------------------------------------------------------------------------------
+  // --- capture
 
-  virtual Outcome begin_capture(StreamId stream, CaptureMode mode) = 0;
-  virtual Outcome end_capture(StreamId stream, Handle& graph) = 0;
-  virtual Outcome capture_facts(StreamId stream, CaptureFacts& facts) = 0;
-  virtual Outcome node_dependencies(NodeId node, std::vector<NodeId>& before) = 0;
-  virtual Outcome exchange_capture_mode(CaptureMode& mode) = 0;
-  // From here on the driver's to drop, also when this fails.
-  virtual Outcome keep_with_graph(Handle graph, const GraphKeepsake& keepsake) = 0;
-  virtual Outcome make_launchable(Handle graph, Handle& launchable) = 0;
-  virtual Outcome launch_graph(Handle launchable, StreamId stream) = 0;
-  virtual Outcome destroy_launchable(Handle launchable) = 0;
-  virtual Outcome destroy_graph(Handle graph) = 0;
+  virtual DriverResult begin_capture(StreamId stream, CaptureMode mode) = 0;
+  virtual DriverResult end_capture(StreamId stream, Handle& graph) = 0;
+  virtual DriverResult capture_info(StreamId stream, CaptureInfo& info) = 0;
+  virtual DriverResult node_dependencies(NodeId node, std::vector<NodeId>& before) = 0;
+  virtual DriverResult exchange_capture_mode(CaptureMode& mode) = 0;
+  // Transfers ownership of the object to the driver, also on failure.
+  virtual DriverResult attach_user_object(Handle graph, const GraphUserObject& object) = 0;
+  virtual DriverResult instantiate_graph(Handle graph, Handle& exec) = 0;
+  virtual DriverResult launch_graph(Handle exec, StreamId stream) = 0;
+  virtual DriverResult destroy_graph_exec(Handle exec) = 0;
+  virtual DriverResult destroy_graph(Handle graph) = 0;
 };
+
+// Opens the devices of a driver. kUnsupported: the driver cannot be initialized; the message has
+// its reason.
+Result<std::unique_ptr<DeviceSet>> open_devices(std::unique_ptr<Driver> driver);
 
 }  // namespace ashlar::gpu

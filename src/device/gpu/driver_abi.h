@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the drivers' binary interface that we use and that NVIDIA's and AMD's have in common,
-// declared anew: so that Ashlar builds without the vendors' headers, and one binary serves every
-// CUDA driver from 11.4 and every ROCm from 6.0 on. HIP took over CUDA's structures and numbers;
-// what only one of them has is in cuda/cuda_driver.h and hip/hip_driver.h. Names of types are
-// NVIDIA's less their prefix; what a value means is in the vendors' references.
-// tests/unit/device/cuda_abi_test.cc compares all this with NVIDIA's header where there is one.
+// The part of the binary interface that the CUDA driver and the HIP runtime share, declared here so
+// that Ashlar builds without the vendors' headers and one binary supports all CUDA drivers
+// from 11.4 and ROCm from 6.0. HIP uses CUDA's structures and constants; cuda/cuda_driver.h and
+// hip/hip_driver.h declare the differences. Type names are NVIDIA's without the prefix.
+// tests/unit/device/cuda_abi_test.cc compares the declarations with NVIDIA's header, if installed.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +14,9 @@
 
 namespace ashlar::gpu::abi {
 
-// Numbers in CUDA, pointers in HIP: on every machine that has either, these are passed alike.
-using Pointer = unsigned long long;  // CUdeviceptr, hipDeviceptr_t
-using Extent = unsigned long long;   // CUmemGenericAllocationHandle
+// Integers in CUDA, pointers in HIP. Both are passed in the same way on supported platforms.
+using Pointer = unsigned long long;    // CUdeviceptr, hipDeviceptr_t
+using MemHandle = unsigned long long;  // CUmemGenericAllocationHandle
 static_assert(sizeof(Pointer) == sizeof(void*));
 
 using Stream = struct StreamTag*;
@@ -117,8 +116,8 @@ inline constexpr unsigned kGraphUserObjectMove = 1;
 template <typename... Arguments>
 using Function = DriverFunction<int(Arguments...)>;
 
-// The functions that both drivers have, under CUDA's names less the prefix; driver_abi.cc has the
-// names in full.
+// The functions that both drivers have, under CUDA's names without the prefix. driver_abi.cc has
+// the full names.
 struct Api {
   Function<unsigned> init;
   Function<int*> device_get_count;
@@ -146,13 +145,13 @@ struct Api {
   Function<size_t*, const MemAllocationProp*, int> mem_get_allocation_granularity;
   Function<Pointer*, size_t, size_t, Pointer, unsigned long long> mem_address_reserve;
   Function<Pointer, size_t> mem_address_free;
-  Function<Extent*, size_t, const MemAllocationProp*, unsigned long long> mem_create;
-  Function<Extent> mem_release;
-  Function<Pointer, size_t, size_t, Extent, unsigned long long> mem_map;
+  Function<MemHandle*, size_t, const MemAllocationProp*, unsigned long long> mem_create;
+  Function<MemHandle> mem_release;
+  Function<Pointer, size_t, size_t, MemHandle, unsigned long long> mem_map;
   Function<Pointer, size_t, const MemAccessDesc*, size_t> mem_set_access;
   Function<Pointer, size_t> mem_unmap;
-  Function<void*, Extent, int, unsigned long long> mem_export_to_shareable_handle;
-  Function<Extent*, void*, int> mem_import_from_shareable_handle;
+  Function<void*, MemHandle, int, unsigned long long> mem_export_to_shareable_handle;
+  Function<MemHandle*, void*, int> mem_import_from_shareable_handle;
 
   Function<Stream*, unsigned, int> stream_create_with_priority;
   Function<Stream> stream_destroy;
@@ -182,8 +181,8 @@ struct Api {
 
   Function<Stream, int> stream_begin_capture;
   Function<Stream, Graph*> stream_end_capture;
-  // Since CUDA 12.3 with the kinds of edges, without which it refuses graphs that have unusual
-  // ones. Exactly one of the two is there; likewise for the dependencies of nodes.
+  // CUDA 12.3 added edge data; the older function rejects graphs with non-default edges. Exactly
+  // one of the two is loaded. The same applies to node dependencies.
   Function<Stream, int*, uint64_t*, Graph*, const GraphNode**, const GraphEdgeData**, size_t*>
       stream_get_capture_info_v3;
   Function<Stream, int*, uint64_t*, Graph*, const GraphNode**, size_t*> stream_get_capture_info_v2;
@@ -199,8 +198,8 @@ struct Api {
   Function<Graph> graph_destroy;
 };
 
-// What the finder's library needs to have, all but virtual memory, and that.
-void find_api(FunctionFinder& finder, Api& api);
-void find_virtual_memory(FunctionFinder& finder, Api& api);
+// Load all required functions except virtual memory, and those of virtual memory.
+void load_api(FunctionLoader& loader, Api& api);
+void load_virtual_memory(FunctionLoader& loader, Api& api);
 
 }  // namespace ashlar::gpu::abi

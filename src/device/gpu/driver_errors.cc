@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of failure, by number.
+// The mapping from error codes to StatusKind.
 #include "device/gpu/driver_errors.h"
 
 #include <algorithm>
@@ -11,8 +11,7 @@
 namespace ashlar::gpu {
 namespace {
 
-// The process can do nothing with the device any more: what device work did cannot be undone, or
-// the context is gone.
+// The process cannot use the device any more: its context is corrupted or destroyed.
 constexpr std::array kLost = {
     4,    // deinitialized: the driver is shutting down
     214,  // uncorrectable memory error
@@ -31,17 +30,17 @@ constexpr std::array kLost = {
     721,  // tensor memory leak
 };
 
-// A precondition does not hold, and the driver is the one that found it.
-constexpr std::array kMistakes = {
+// A precondition is violated, and the driver detected it.
+constexpr std::array kInvalidArguments = {
     kInvalidValue,
     kInvalidHandle,
-    17,   // invalid device pointer: of HIP alone
-    401,  // illegal state: of a capture
+    17,   // invalid device pointer (HIP only)
+    401,  // illegal state of a capture
     712,  // host memory already registered
     713,  // host memory not registered
 };
 
-constexpr std::array kCannot = {
+constexpr std::array kUnsupportedCodes = {
     217,  // peer access unsupported
     kNotSupported,
 };
@@ -55,21 +54,21 @@ bool has(const std::array<int, count>& codes, int code) {
 
 }  // namespace
 
-Status status_of(const Driver& driver, const Outcome& outcome) {
-  const int code = outcome.code;
+Status status_of(const Driver& driver, const DriverResult& result) {
+  const int code = result.code;
   if (has(kLost, code)) {
-    return Status::device_lost(outcome.call, code, driver.error_text(code));
+    return Status::device_lost(result.call, code, driver.error_text(code));
   }
-  if (code == kOutOfMemory) return Status::out_of_memory(explain(driver, outcome));
-  if (has(kMistakes, code) || is_about_capture(code)) {
-    return Status::invalid_argument(explain(driver, outcome));
+  if (code == kOutOfMemory) return Status::out_of_memory(explain(driver, result));
+  if (has(kInvalidArguments, code) || is_about_capture(code)) {
+    return Status::invalid_argument(explain(driver, result));
   }
-  if (has(kCannot, code)) return Status::unsupported(explain(driver, outcome));
-  return Status::device_fault(outcome.call, code, driver.error_text(code));
+  if (has(kUnsupportedCodes, code)) return Status::unsupported(explain(driver, result));
+  return Status::device_fault(result.call, code, driver.error_text(code));
 }
 
-std::string explain(const Driver& driver, const Outcome& outcome) {
-  return text(outcome.call, ": ", driver.error_text(outcome.code));
+std::string explain(const Driver& driver, const DriverResult& result) {
+  return text(result.call, ": ", driver.error_text(result.code));
 }
 
 }  // namespace ashlar::gpu

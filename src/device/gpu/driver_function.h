@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A function of a driver, found by name when the driver is loaded: called, it says by that name how
-// the call ended.
+// Functions of a driver that are looked up by name when its library is loaded.
 #pragma once
 
 #include <initializer_list>
@@ -20,50 +19,50 @@ class DriverFunction;
 template <typename... Arguments>
 class DriverFunction<int(Arguments...)> {
  public:
-  // REQUIRES: it was found.
-  Outcome operator()(Arguments... arguments) const {
-    const Outcome outcome{name_, function_(arguments...)};
-    if (!outcome.ok() && after_failure_ != nullptr) (void)after_failure_();
-    return outcome;
+  // REQUIRES: is_loaded().
+  DriverResult operator()(Arguments... arguments) const {
+    const DriverResult result{name_, function_(arguments...)};
+    if (!result.ok() && after_failure_ != nullptr) (void)after_failure_();
+    return result;
   }
-  bool is_there() const { return function_ != nullptr; }
+  bool is_loaded() const { return function_ != nullptr; }
 
  private:
-  friend class FunctionFinder;
+  friend class FunctionLoader;
   const char* name_ = "";
   int (*function_)(Arguments...) = nullptr;
   int (*after_failure_)() = nullptr;
 };
 
-// The same for a function that cannot fail, such as one that gives a text.
+// A function that cannot fail, such as one that returns a text.
 template <typename... Arguments>
 class DriverFunction<const char*(Arguments...)> {
  public:
   const char* operator()(Arguments... arguments) const { return function_(arguments...); }
-  bool is_there() const { return function_ != nullptr; }
+  bool is_loaded() const { return function_ != nullptr; }
 
  private:
-  friend class FunctionFinder;
+  friend class FunctionLoader;
   const char* name_ = "";
   const char* (*function_)(Arguments...) = nullptr;
 };
 
-// Finds the functions of one library and keeps account of those that are missing.
-class FunctionFinder {
+// Loads functions from one library and records the missing ones.
+class FunctionLoader {
  public:
-  // `library` outlives the finder. Names that begin otherwise than `prefix` are another vendor's
-  // and passed over.
-  explicit FunctionFinder(const DriverLibrary& library, std::string_view prefix = "")
+  // `library` outlives the loader. Ignores names that do not start with `prefix`: they belong to
+  // another vendor.
+  explicit FunctionLoader(const DriverLibrary& library, std::string_view prefix = "")
       : library_(library), prefix_(prefix) {}
 
-  // Functions that are found from now on call this one after each of their failures.
+  // Functions loaded from now on call `function` after each failure.
   void call_after_failures(const DriverFunction<int()>& function) {
     after_failure_ = function.function_;
   }
 
-  // The first of the names (literals) that the library has.
+  // Loads the first of the names (literals) that the library has.
   template <typename Signature>
-  void want(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
+  void optional(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     for (const char* name : names) {
       void* found = is_own(name) ? library_.find(name) : nullptr;
       if (found == nullptr) continue;
@@ -73,29 +72,30 @@ class FunctionFinder {
       return;
     }
   }
-  // The same, and the library cannot be used without.
+  // As optional, but status() fails if the library has none of the names.
   template <typename Signature>
-  void need(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
-    want(function, names);
-    if (function.is_there()) return;
-    const int most_named = 3;
-    if (++missing_count_ > most_named) return;
+  void require(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
+    optional(function, names);
+    if (function.is_loaded()) return;
+    if (++missing_count_ > kMaxNamedFunctions) return;
     missing_ += text(missing_.empty() ? "" : ", ", first_own(names));
   }
   template <typename Signature>
-  void need(DriverFunction<Signature>& function, const char* name) {
-    need(function, {name});
+  void require(DriverFunction<Signature>& function, const char* name) {
+    require(function, {name});
   }
 
-  // kUnsupported: some function was needed and is missing; the message names the first ones.
+  // kUnsupported: a required function is missing; the message names the first ones.
   Status status() const {
     if (missing_.empty()) return {};
     return Status::unsupported(text(library_.name(), " has no ", missing_,
-                                    missing_count_ > 3 ? " and others" : "", " (", missing_count_,
-                                    " missing); expected a driver that has: update it"));
+                                    missing_count_ > kMaxNamedFunctions ? " and others" : "", " (",
+                                    missing_count_, " missing): update the driver"));
   }
 
  private:
+  static constexpr int kMaxNamedFunctions = 3;
+
   bool is_own(std::string_view name) const { return name.starts_with(prefix_); }
   const char* first_own(std::initializer_list<const char*> names) const {
     for (const char* name : names) {

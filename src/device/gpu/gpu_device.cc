@@ -1,79 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device from its first call to its end: identity, plain memory, pinned host memory.
+// Initialization, identity, plain memory, pinned host memory, the stream-ordered pool, kernels.
 #include "device/gpu/gpu_device.h"
 
 #include "base/align.h"
 #include "base/system_info.h"
 #include "base/text.h"
+#include "device/gpu/capability_probe.h"
 #include "device/gpu/driver_errors.h"
-#include "device/gpu/trials.h"
 
 namespace ashlar::gpu {
 namespace {
 
-// What every vendor promises of plain allocations.
-constexpr size_t kPlainAlignmentBytes = 256;
-// More than any host has, and less than makes a driver's arithmetic overflow.
-constexpr size_t kMostHostBytes = size_t{1} << 46;
+// Guaranteed by all vendors for plain allocations.
+constexpr size_t kAllocationAlignmentBytes = 256;
+// Larger than any host's memory, but small enough not to overflow in drivers.
+constexpr size_t kMaxHostBytes = size_t{1} << 46;
 
 }  // namespace
 
-GpuDevice::GpuDevice(Common& common, DeviceIndex index, DeviceFacts facts)
-    : common_(common), facts_(std::move(facts)) {
+GpuDevice::GpuDevice(BackendState& backend, DeviceIndex index, DeviceInfo info)
+    : backend_(backend), info_(std::move(info)) {
   properties_.backend = driver().backend();
   properties_.index = index;
-  properties_.name = facts_.name;
-  properties_.uuid = facts_.uuid;
-  properties_.pci_id = facts_.pci_id;
-  properties_.capacity_bytes = facts_.total_bytes;
-  properties_.allocation_alignment_bytes = kPlainAlignmentBytes;
+  properties_.name = info_.name;
+  properties_.uuid = info_.uuid;
+  properties_.pci_id = info_.pci_id;
+  properties_.capacity_bytes = info_.total_bytes;
+  properties_.allocation_alignment_bytes = kAllocationAlignmentBytes;
   properties_.has_capture = true;
 }
 
-// What the user did not take back stays with the context, which belongs to the whole process.
+// Memory, events and live streams that the user did not release stay in the primary context, which
+// belongs to the process.
 GpuDevice::~GpuDevice() {
   if (!is_open_) return;
   {
-    const Stay stay(driver(), ordinal());
-    for (const StreamId stream : own_streams_.retired()) (void)driver().destroy_stream(stream);
+    const ContextGuard stay(driver(), ordinal());
+    for (const StreamId stream : streams_.retired()) (void)driver().destroy_stream(stream);
     MutexLock lock(mutex_);
     if (pool_ != 0) (void)driver().destroy_pool(pool_);
   }
-  driver().leave_for_good(ordinal());
+  driver().release_context(ordinal());
 }
 
-Status GpuDevice::ready() const {
-  // The first call, const or not, makes the device what its properties say.
+Status GpuDevice::ensure_open() const {
+  // The first call, const or not, fills in the properties.
   GpuDevice& self = const_cast<GpuDevice&>(*this);
-  std::call_once(opened_, [&self] { self.opening_ = self.open(); });
-  return opening_;
+  std::call_once(open_once_, [&self] { self.open_status_ = self.initialize(); });
+  return open_status_;
 }
 
-// A capture that goes on elsewhere in the process must not notice.
-Status GpuDevice::open() {
-  if (Status used = done(driver().use(ordinal())); !used.ok()) return used;
+// Runs in relaxed capture mode, so that it does not invalidate captures of other threads.
+Status GpuDevice::initialize() {
+  if (Status used = to_status(driver().retain_context(ordinal())); !used.ok()) return used;
   is_open_ = true;
-  const Stay stay(driver(), ordinal());
-  if (!stay.outcome().ok()) return done(stay.outcome());
+  const ContextGuard stay(driver(), ordinal());
+  if (!stay.result().ok()) return to_status(stay.result());
   CaptureMode mode = CaptureMode::kRelaxed;
-  if (Status relaxed = done(driver().exchange_capture_mode(mode)); !relaxed.ok()) return relaxed;
-  const Abilities found = try_out(driver(), ordinal(), facts_);
-  const Outcome prioritized = driver().greatest_priority(properties_.greatest_priority);
-  if (Status back = done(driver().exchange_capture_mode(mode)); !back.ok()) return back;
+  if (Status relaxed = to_status(driver().exchange_capture_mode(mode)); !relaxed.ok())
+    return relaxed;
+  Capabilities found = probe_capabilities(driver(), ordinal(), info_);
+  const DriverResult prioritized = driver().greatest_priority(properties_.greatest_priority);
+  if (Status back = to_status(driver().exchange_capture_mode(mode)); !back.ok()) return back;
 
   properties_.has_virtual_memory = found.has_virtual_memory;
-  properties_.granularity_bytes = found.has_virtual_memory ? facts_.granularity_bytes : 0;
+  properties_.granularity_bytes = found.has_virtual_memory ? info_.granularity_bytes : 0;
   properties_.can_alias = found.can_alias;
+  properties_.alias_probe = std::move(found.alias_probe);
   properties_.can_export_fd = found.can_export_fd;
   properties_.can_export_fabric = found.can_export_fabric;
   properties_.can_share_allocations = found.can_share_allocations;
-  properties_.has_stream_pool = facts_.has_stream_pool;
-  return done(prioritized);
+  properties_.has_stream_pool = info_.has_stream_pool;
+  return to_status(prioritized);
 }
 
-Status GpuDevice::done(const Outcome& outcome) const {
-  return outcome.ok() ? Status() : status_of(driver(), outcome);
+Status GpuDevice::to_status(const DriverResult& result) const {
+  return result.ok() ? Status() : status_of(driver(), result);
 }
 
 Status GpuDevice::lost_status() const {
@@ -82,7 +85,7 @@ Status GpuDevice::lost_status() const {
   return lost_;
 }
 
-// The first reason stays.
+// Keeps the first reason.
 void GpuDevice::lose(const Status& reason) {
   MutexLock lock(mutex_);
   if (is_lost_.load(std::memory_order_relaxed)) return;
@@ -90,24 +93,24 @@ void GpuDevice::lose(const Status& reason) {
   is_lost_.store(true, std::memory_order_release);
 }
 
-// --- identity -----------------------------------------------------------------------------------
+// --- identity
 
 const DeviceProperties& GpuDevice::properties() const {
-  // A device that cannot be used has few properties, and each call on it says why.
-  (void)ready();
+  // If initialization fails, most properties are unset, and each call returns the failure.
+  (void)ensure_open();
   return properties_;
 }
 
 Result<MemoryStats> GpuDevice::memory_stats() {
   return call([&]() -> Result<MemoryStats> {
     MemoryStats use;
-    if (Status asked = done(driver().memory_stats(use)); !asked.ok()) return asked;
+    if (Status asked = to_status(driver().memory_stats(use)); !asked.ok()) return asked;
     return use;
   });
 }
 
-Result<std::vector<ProcessUse>> GpuDevice::processes() {
-  return call([&] { return driver().processes(facts_); });
+Result<std::vector<ProcessMemoryUsage>> GpuDevice::processes() {
+  return call([&] { return driver().processes(info_); });
 }
 
 Status GpuDevice::last_error() {
@@ -121,59 +124,59 @@ Status GpuDevice::take_last_error() {
   return lost.ok() ? taken : lost;
 }
 
-// --- plain memory -------------------------------------------------------------------------------
+// --- plain memory
 
 Result<DeviceAddress> GpuDevice::allocate(size_t bytes) {
   return call([&]() -> Result<DeviceAddress> {
     if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
-    if (Status fits = refuse_too_large(bytes); !fits.ok()) return fits;
+    if (Status fits = check_capacity(bytes); !fits.ok()) return fits;
     DeviceAddress at;
-    if (Status made = done(driver().allocate(bytes, at)); !made.ok()) return made;
-    common_.places.add(PlaceKind::kAllocated, {at, bytes}, index());
+    if (Status made = to_status(driver().allocate(bytes, at)); !made.ok()) return made;
+    backend_.addresses.add(RangeKind::kAllocated, {at, bytes}, index());
     return at;
   });
 }
 
-// Drivers disagree about sizes that no device has.
-Status GpuDevice::refuse_too_large(size_t bytes) const {
+// Drivers return different errors for sizes above the capacity.
+Status GpuDevice::check_capacity(size_t bytes) const {
   if (bytes <= properties_.capacity_bytes) return {};
   return Status::out_of_memory(
-      text(bytes, " B wanted, of a device with ", properties_.capacity_bytes));
+      text(bytes, " B requested, the device has ", properties_.capacity_bytes, " B"));
 }
 
-// Noted as gone before it is: another thread may be given the same address at once.
+// Removed from the registry first: once freed, the driver may give the address to another thread.
 Status GpuDevice::free(DeviceAddress address) {
   return call([&]() -> Status {
     const Result<AddressRange> range =
-        common_.places.remove(PlaceKind::kAllocated, address, index());
+        backend_.addresses.remove(RangeKind::kAllocated, address, index());
     if (!range.ok()) return range.status();
-    Status freed = done(driver().free(address));
-    if (!freed.ok()) common_.places.add(PlaceKind::kAllocated, *range, index());
+    Status freed = to_status(driver().free(address));
+    if (!freed.ok()) backend_.addresses.add(RangeKind::kAllocated, *range, index());
     return freed;
   });
 }
 
 Result<AddressDescription> GpuDevice::describe(DeviceAddress address) {
   return call([&]() -> Result<AddressDescription> {
-    if (const auto known = common_.places.describe(address)) return *known;
-    if (const auto known = common_.pinned.describe(address)) return *known;
-    Location found;
-    if (Status asked = done(driver().locate(address, found)); !asked.ok()) return asked;
+    if (const auto known = backend_.addresses.describe(address)) return *known;
+    if (const auto known = backend_.pinned.describe(address)) return *known;
+    AddressInfo found;
+    if (Status asked = to_status(driver().query_address(address, found)); !asked.ok()) return asked;
     if (found.kind == MemoryKind::kUnknown) return AddressDescription{};
     return AddressDescription{found.kind, DeviceIndex(static_cast<uint64_t>(found.device)),
                               found.range};
   });
 }
 
-// --- pinned host memory -------------------------------------------------------------------------
+// --- pinned host memory
 
 Result<void*> GpuDevice::allocate_host(size_t bytes) {
   return call([&]() -> Result<void*> {
     if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of host memory");
-    if (bytes > kMostHostBytes) return Status::out_of_memory(text("no host has ", bytes, " B"));
+    if (bytes > kMaxHostBytes) return Status::out_of_memory(text("no host has ", bytes, " B"));
     const Result<Pinned> pinned = allocate_pages(bytes);
     if (!pinned.ok()) return pinned.status();
-    if (Status noted = common_.pinned.add(*pinned); !noted.ok()) {
+    if (Status noted = backend_.pinned.add(*pinned); !noted.ok()) {
       (void)driver().free_host(pinned->from_driver);
       return noted;
     }
@@ -181,15 +184,15 @@ Result<void*> GpuDevice::allocate_host(size_t bytes) {
   });
 }
 
-// Drivers pack small requests: CUDA 13 does those of up to 1 MiB, at multiples of 512 B. Then a
-// page more has one that begins where a page does.
+// Drivers pack small requests (CUDA 13 packs up to 1 MiB at multiples of 512 B). In that case,
+// requests one more page and returns the first page boundary in it.
 Result<Pinned> GpuDevice::allocate_pages(size_t bytes) {
   const size_t page_bytes = host_page_bytes();
   void* memory = nullptr;
-  if (Status made = done(driver().allocate_host(bytes, memory)); !made.ok()) return made;
+  if (Status made = to_status(driver().allocate_host(bytes, memory)); !made.ok()) return made;
   if (!is_aligned(reinterpret_cast<uint64_t>(memory), page_bytes)) {
-    if (Status freed = done(driver().free_host(memory)); !freed.ok()) return freed;
-    Status made = done(driver().allocate_host(bytes + page_bytes, memory));
+    if (Status freed = to_status(driver().free_host(memory)); !freed.ok()) return freed;
+    Status made = to_status(driver().allocate_host(bytes + page_bytes, memory));
     if (!made.ok()) return made;
   }
   const DeviceAddress begin(align_up(reinterpret_cast<uint64_t>(memory), page_bytes));
@@ -198,10 +201,10 @@ Result<Pinned> GpuDevice::allocate_pages(size_t bytes) {
 
 Status GpuDevice::free_host(void* memory) {
   return call([&]() -> Status {
-    const Result<Pinned> pinned = common_.pinned.remove(PinnedKind::kAllocated, memory, index());
+    const Result<Pinned> pinned = backend_.pinned.remove(PinnedKind::kAllocated, memory, index());
     if (!pinned.ok()) return pinned.status();
-    Status freed = done(driver().free_host(pinned->from_driver));
-    if (!freed.ok()) (void)common_.pinned.add(*pinned);
+    Status freed = to_status(driver().free_host(pinned->from_driver));
+    if (!freed.ok()) (void)backend_.pinned.add(*pinned);
     return freed;
   });
 }
@@ -212,22 +215,138 @@ Status GpuDevice::register_host(void* memory, size_t bytes) {
     if (memory == nullptr || bytes == 0 || range.overflows()) {
       return Status::invalid_argument(text("cannot pin ", range, ": expected host memory"));
     }
-    Status free = common_.pinned.add({PinnedKind::kRegistered, index(), range, memory});
+    Status free = backend_.pinned.add({PinnedKind::kRegistered, index(), range, memory});
     if (!free.ok()) return free;
-    Status pinned = done(driver().register_host(memory, bytes));
-    if (!pinned.ok()) (void)common_.pinned.remove(PinnedKind::kRegistered, memory, index());
+    Status pinned = to_status(driver().register_host(memory, bytes));
+    if (!pinned.ok()) (void)backend_.pinned.remove(PinnedKind::kRegistered, memory, index());
     return pinned;
   });
 }
 
 Status GpuDevice::unregister_host(void* memory) {
   return call([&]() -> Status {
-    const Result<Pinned> pinned = common_.pinned.remove(PinnedKind::kRegistered, memory, index());
+    const Result<Pinned> pinned = backend_.pinned.remove(PinnedKind::kRegistered, memory, index());
     if (!pinned.ok()) return pinned.status();
-    Status unpinned = done(driver().unregister_host(memory));
-    if (!unpinned.ok()) (void)common_.pinned.add(*pinned);
+    Status unpinned = to_status(driver().unregister_host(memory));
+    if (!unpinned.ok()) (void)backend_.pinned.add(*pinned);
     return unpinned;
   });
+}
+
+// --- the stream-ordered pool
+
+// A separate pool, so that statistics and thresholds are not shared with other libraries.
+Result<Handle> GpuDevice::pool() {
+  if (!properties_.has_stream_pool) {
+    return Status::unsupported("this device has no stream-ordered pool");
+  }
+  MutexLock lock(mutex_);
+  if (pool_ == 0) {
+    if (Status made = to_status(driver().create_pool(ordinal(), pool_)); !made.ok()) return made;
+  }
+  return pool_;
+}
+
+Result<DeviceAddress> GpuDevice::allocate_async(size_t bytes, StreamId stream) {
+  return call_on_stream(stream, [&]() -> Result<DeviceAddress> {
+    const Result<Handle> from = pool();
+    if (!from.ok()) return from.status();
+    if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
+    if (Status outside = check_not_capturing(stream, "allocate_async"); !outside.ok())
+      return outside;
+    if (Status fits = check_capacity(bytes); !fits.ok()) return fits;
+    DeviceAddress at;
+    Status made = to_status(driver().allocate_async(bytes, *from, stream, at));
+    if (!made.ok()) return made;
+    backend_.addresses.add(RangeKind::kPooled, {at, bytes}, index());
+    return at;
+  });
+}
+
+Status GpuDevice::free_async(DeviceAddress address, StreamId stream) {
+  return call_on_stream(stream, [&]() -> Status {
+    if (Status outside = check_not_capturing(stream, "free_async"); !outside.ok()) return outside;
+    const auto range = backend_.addresses.remove(RangeKind::kPooled, address, index());
+    if (!range.ok()) return range.status();
+    Status freed = to_status(driver().free_async(address, stream));
+    if (!freed.ok()) backend_.addresses.add(RangeKind::kPooled, *range, index());
+    return freed;
+  });
+}
+
+Result<DriverPoolStats> GpuDevice::driver_pool_stats() {
+  return call([&]() -> Result<DriverPoolStats> {
+    const Result<Handle> of = pool();
+    if (!of.ok()) return of.status();
+    Status read;
+    const auto figure = [&](PoolStat wanted) -> size_t {
+      uint64_t bytes = 0;
+      if (read.ok()) read = to_status(driver().pool_stat(*of, wanted, bytes));
+      return bytes;
+    };
+    DriverPoolStats use;
+    use.reserved_bytes = figure(PoolStat::kReserved);
+    use.used_bytes = figure(PoolStat::kUsed);
+    use.reserved_peak_bytes = figure(PoolStat::kReservedPeak);
+    use.used_peak_bytes = figure(PoolStat::kUsedPeak);
+    if (!read.ok()) return read;
+    return use;
+  });
+}
+
+Status GpuDevice::reset_pool_peaks() {
+  return call([&]() -> Status {
+    const Result<Handle> of = pool();
+    if (!of.ok()) return of.status();
+    Status reserved = to_status(driver().reset_pool_peak(*of, PoolStat::kReservedPeak));
+    return reserved.ok() ? to_status(driver().reset_pool_peak(*of, PoolStat::kUsedPeak)) : reserved;
+  });
+}
+
+Status GpuDevice::set_pool_threshold(size_t keep_bytes) {
+  return call([&]() -> Status {
+    const Result<Handle> of = pool();
+    return of.ok() ? to_status(driver().set_pool_threshold(*of, keep_bytes)) : of.status();
+  });
+}
+
+Status GpuDevice::trim_pool(size_t keep_bytes) {
+  return call([&]() -> Status {
+    const Result<Handle> of = pool();
+    return of.ok() ? to_status(driver().trim_pool(*of, keep_bytes)) : of.status();
+  });
+}
+
+// --- kernels
+
+Result<Handle> GpuDevice::load_kernels(const void* image) {
+  return call([&]() -> Result<Handle> {
+    Handle kernels = 0;
+    if (Status loaded = to_status(driver().load_kernels(image, kernels)); !loaded.ok())
+      return loaded;
+    return kernels;
+  });
+}
+
+Status GpuDevice::unload_kernels(Handle kernels) {
+  return call([&] { return to_status(driver().unload_kernels(kernels)); });
+}
+
+Result<Handle> GpuDevice::find_kernel(Handle kernels, const char* name) {
+  return call([&]() -> Result<Handle> {
+    Handle kernel = 0;
+    Status found = to_status(driver().find_kernel(kernels, name, kernel));
+    if (!found.ok()) return found;
+    return kernel;
+  });
+}
+
+Status GpuDevice::launch(const Driver::LaunchRequest& launch, StreamId stream) {
+  return call_on_stream(stream, [&] { return to_status(driver().launch(launch, stream)); });
+}
+
+Status GpuDevice::check_access(AddressRange range, Access wanted) {
+  return call([&] { return check_memory(range, wanted); });
 }
 
 }  // namespace ashlar::gpu

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One device of a vendor: the contract of `Device` over the vendor's driver (driver.h). What the
-// contract promises and a driver does not is done here: ids, addresses and ranges are looked up
-// before the driver is asked (places.h, events.h, graphs.h), and its numbers become kinds of
-// failure (driver_errors.h). docs/design/gpu_devices.md says why, point by point.
+// Implements `Device` on a vendor's driver (driver.h). Adds what the contract promises and drivers
+// do not: arguments are checked against registries of ids, addresses and ranges before the driver
+// is called (address_registry.h, event_registry.h, graph_registry.h, stream_registry.h), and error
+// codes are translated (driver_errors.h). docs/internals/gpu_devices.md gives the reasons.
 //
-// The device takes part in the one context that the process uses for it, and enters it for the time
-// of each call: beside a vendor's runtime and other libraries in one process. That begins at the
-// first call, properties() included, since a context takes time and memory.
+// The device uses the process's primary context, shared with the vendor's runtime and other
+// libraries, and makes it current for the duration of each call. The first call, including
+// properties(), retains the context, because that takes time and memory.
 //
-// gpu_device.cc has identity and plain memory, gpu_virtual_memory.cc addresses and extents,
-// gpu_sharing.cc what crosses processes and devices, gpu_work.cc streams, events and work,
-// gpu_capture.cc graphs and the stream-ordered pool; beyond the contract, gpu_kernels.cc has
-// kernels and gpu_multicast.cc multicast.
+// gpu_device.cc implements initialization, plain and pinned memory, the stream-ordered pool and
+// kernels; gpu_memory.cc virtual memory, sharing and peers; gpu_work.cc streams, events, work and
+// capture. gpu_multicast.h adds multicast. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -23,41 +22,41 @@
 
 #include "ashlar/device.h"
 #include "base/mutex.h"
+#include "device/gpu/address_registry.h"
 #include "device/gpu/driver.h"
-#include "device/gpu/events.h"
-#include "device/gpu/graphs.h"
-#include "device/gpu/own_streams.h"
-#include "device/gpu/pinned_ranges.h"
-#include "device/gpu/places.h"
+#include "device/gpu/event_registry.h"
+#include "device/gpu/graph_registry.h"
+#include "device/gpu/pinned_memory_registry.h"
+#include "device/gpu/stream_registry.h"
 #include "device/last_error.h"
 
 namespace ashlar::gpu {
 
 class GpuDevice;
 
-// What the devices of one back end have in common. Outlives them.
-struct Common {
-  Common(std::unique_ptr<Driver> chosen, size_t device_count)
-      : driver(std::move(chosen)), places(device_count) {}
+// State shared by the devices of one back end. Outlives them.
+struct BackendState {
+  BackendState(std::unique_ptr<Driver> chosen, size_t device_count)
+      : driver(std::move(chosen)), addresses(device_count) {}
 
   const std::unique_ptr<Driver> driver;
-  Places places;
-  PinnedRanges pinned;
-  Events events;
+  AddressRegistry addresses;
+  PinnedMemoryRegistry pinned;
+  EventRegistry events;
   std::atomic<uint64_t> last_extent{0};  // relaxed: only uniqueness matters
-  std::vector<GpuDevice*> devices;       // by index; constant once all are made
+  std::vector<GpuDevice*> devices;       // by index; constant after construction
 };
 
 class GpuDevice final : public Device {
  public:
-  GpuDevice(Common& common, DeviceIndex index, DeviceFacts facts);
+  GpuDevice(BackendState& backend, DeviceIndex index, DeviceInfo info);
   ~GpuDevice() override;
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
 
   const DeviceProperties& properties() const override;
   Result<MemoryStats> memory_stats() override;
-  Result<std::vector<ProcessUse>> processes() override;
+  Result<std::vector<ProcessMemoryUsage>> processes() override;
   Status last_error() override;
   Status take_last_error() override;
 
@@ -127,86 +126,66 @@ class GpuDevice final : public Device {
   Status launch_graph(GraphId graph, StreamId stream) override;
   Status destroy_graph(GraphId graph) override;
 
-  // --- beyond the contract: kernels of our own, in gpu_kernels.cc
+  // --- Ashlar's own kernels
 
-  // kUnsupported: there are none for this vendor. `image` outlives them.
+  // kUnsupported: not available for this vendor. `image` outlives the kernels.
   Result<Handle> load_kernels(const void* image);
   Status unload_kernels(Handle kernels);
   Result<Handle> find_kernel(Handle kernels, const char* name);
-  Status launch(const Driver::Launch& launch, StreamId stream);
-  // kInvalidArgument: some byte of it is not memory that this device may touch so.
+  Status launch(const Driver::LaunchRequest& launch, StreamId stream);
+  // kInvalidArgument: part of the range is not memory that this device has `wanted` access to.
   Status check_access(AddressRange range, Access wanted);
 
-  // --- and multicast, in gpu_multicast.cc: the driver's calls, in the context of this device.
-  // Objects are the driver's own handles; an extent that is bound is one of this device's.
-
-  // kUnsupported: why there is none. Every other call REQUIRES that there is.
-  Status multicast_availability() const;
-  // Of the sizes of objects and of what is bound to them.
-  Result<size_t> multicast_granularity();
-  Result<Handle> create_multicast(const Driver::Multicast& wanted);
-  Result<UniqueFd> export_multicast_fd(Handle object);
-  Result<FabricHandle> export_multicast_fabric(Handle object);
-  Result<Handle> import_multicast_fd(int fd);
-  Result<Handle> import_multicast_fabric(const FabricHandle& handle);
-  Status add_to_multicast(Handle object);
-  // All of the extent. Waits in the driver unless all devices were added; so does `map_multicast`.
-  Status bind_multicast(Handle object, ExtentId extent);
-  Status unbind_multicast(Handle object, size_t bytes);
-  // At addresses of their own, which only kernels use: nothing else knows what is there.
-  Result<AddressRange> map_multicast(Handle object, size_t bytes);
-  Status unmap_multicast(AddressRange range);
-  Status release_multicast(Handle object);
-
  private:
-  struct Extent {
+  friend class GpuMulticast;
+  struct ExtentRecord {
     Handle handle = 0;
     size_t bytes = 0;
     CreateOptions exportable;
     bool is_imported = false;
   };
 
-  // One call from entry to account: `body()` runs while the thread is in the device's context. A
-  // failure is noted as the thread's last, and a device that the driver calls lost stays lost.
+  // Wraps one device call: makes the device's context current, runs `body()`, records a failure as
+  // the thread's last error, and marks the device lost on kDeviceLost.
   template <typename Body>
   auto call(const Body& body) -> decltype(body());
   template <typename Body>
-  auto call_entered(const Body& body) -> decltype(body());
-  // The same on a stream. A driver may crash with one that was destroyed, so those are refused.
+  auto call_in_context(const Body& body) -> decltype(body());
+  // As call, but rejects destroyed streams first: a driver may crash on their handles.
   template <typename Body>
-  auto call_on(StreamId stream, const Body& body) -> decltype(body());
+  auto call_on_stream(StreamId stream, const Body& body) -> decltype(body());
   Status check_stream(StreamId stream) const;
-  bool has_finished(StreamId stream);
+  bool is_stream_idle(StreamId stream);
 
-  // Takes the device into use, once; ok ever after, or the same failure.
-  Status ready() const;
-  Status open();
+  // Initializes the device on the first call. Later calls return the same status.
+  Status ensure_open() const;
+  Status initialize();
   Status lost_status() const;
   void lose(const Status& reason);
 
-  Driver& driver() const { return *common_.driver; }
+  Driver& driver() const { return *backend_.driver; }
   DeviceIndex index() const { return properties_.index; }
   int ordinal() const { return static_cast<int>(properties_.index.value()); }
-  // The driver's answer as the contract's.
-  Status done(const Outcome& outcome) const;
-  Status refuse_too_large(size_t bytes) const;
+  // Translates a driver result.
+  Status to_status(const DriverResult& result) const;
+  Status check_capacity(size_t bytes) const;
   Status check_peer(DeviceIndex peer) const;
   Status check_granules(const char* act, size_t bytes) const;
 
   Result<AddressRange> reserve_range(size_t bytes, size_t alignment_bytes, DeviceAddress hint);
-  Result<Extent> find_extent(ExtentId id) const;
-  ExtentId keep_extent(const Extent& extent);
-  // A descriptor for an extent or a multicast object, which programs that are started do not get.
-  Result<UniqueFd> exported_fd(Handle shared);
-  // kUnsupported: no driver exports what was imported.
-  Status refuse_imported(ExtentId id, const Extent& extent) const;
-  // An imported extent under an id; released again if it is not of that size.
-  Result<ExtentId> adopt(Extent imported);
-  bool has_size(Handle extent, size_t bytes);
+  Result<ExtentRecord> find_extent(ExtentId id) const;
+  ExtentId add_extent(const ExtentRecord& extent);
+  // Exports an extent or a multicast object as a close-on-exec descriptor.
+  Result<UniqueFd> export_handle_as_fd(Handle shared);
+  // kUnsupported: the extent was imported, and the driver cannot export it again.
+  Status check_exportable(ExtentId id, const ExtentRecord& extent) const;
+  // Assigns an id to an imported extent. Releases the extent if it does not have the size.
+  Result<ExtentId> add_imported(ExtentRecord imported);
+  bool maps_with_size(Handle extent, size_t bytes);
 
   Result<Pinned> allocate_pages(size_t bytes);
 
-  // kInvalidArgument: the accessor may not touch the range so.
+  // kInvalidArgument: the accessor does not have `wanted` access to the range.
   Status check_memory(DeviceIndex accessor, AddressRange range, Access wanted);
   Status check_memory(AddressRange range, Access wanted) {
     return check_memory(index(), range, wanted);
@@ -215,50 +194,51 @@ class GpuDevice final : public Device {
   Status check_transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from,
                         size_t bytes);
 
-  Result<CaptureFacts> capture_facts(StreamId stream);
+  Result<CaptureInfo> capture_info(StreamId stream);
   // kUnsupported: the stream is capturing.
-  Status refuse_capturing(StreamId stream, const char* act);
+  Status check_not_capturing(StreamId stream, const char* act);
   Status call_host_in_capture(StreamId stream, Handle graph, std::function<void()> function);
   Result<Handle> pool();
 
-  Common& common_;
-  const DeviceFacts facts_;
-  mutable std::once_flag opened_;
-  // Set once, by the first call; read after it.
+  BackendState& backend_;
+  const DeviceInfo info_;
+  mutable std::once_flag open_once_;
+  // Written by initialize(), constant afterwards.
   DeviceProperties properties_;
-  Status opening_;
+  Status open_status_;
   bool is_open_ = false;
 
   LastError last_error_;
-  std::atomic<bool> is_lost_{false};  // released after lost_ is set, acquired before it is read
-  Graphs graphs_;
-  OwnStreams own_streams_;
+  std::atomic<bool> is_lost_{false};  // stored with release after lost_, loaded with acquire
+  GraphRegistry graphs_;
+  StreamRegistry streams_;
 
-  // Held across the driver calls that change what is mapped, so that what was checked stays true.
+  // Held during driver calls that change mappings, so that the checks before them stay valid.
   Mutex mapping_mutex_;
 
   mutable Mutex mutex_;
   Status lost_ ASHLAR_GUARDED_BY(mutex_);
-  std::unordered_map<ExtentId, Extent> extents_ ASHLAR_GUARDED_BY(mutex_);
-  Handle pool_ ASHLAR_GUARDED_BY(mutex_) = 0;  // made when first asked for
+  std::unordered_map<ExtentId, ExtentRecord> extents_ ASHLAR_GUARDED_BY(mutex_);
+  Handle pool_ ASHLAR_GUARDED_BY(mutex_) = 0;  // created on first use
 };
 
-// The thread's stay in a device's context.
-class Stay {
+// Makes a device's context current for the calling thread, and restores the previous one.
+class ContextGuard {
  public:
-  Stay(Driver& driver, int device) : driver_(driver), outcome_(driver.enter(device, entered_)) {}
-  ~Stay() {
-    if (outcome_.ok()) driver_.leave(entered_);
+  ContextGuard(Driver& driver, int device)
+      : driver_(driver), result_(driver.enter_context(device, saved_)) {}
+  ~ContextGuard() {
+    if (result_.ok()) driver_.leave_context(saved_);
   }
-  Stay(const Stay&) = delete;
-  Stay& operator=(const Stay&) = delete;
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
 
-  const Outcome& outcome() const { return outcome_; }
+  const DriverResult& result() const { return result_; }
 
  private:
   Driver& driver_;
-  Entered entered_;
-  Outcome outcome_;
+  SavedContext saved_;
+  DriverResult result_;
 };
 
 inline const Status& status_in(const Status& status) { return status; }
@@ -269,28 +249,28 @@ const Status& status_in(const Result<T>& result) {
 
 template <typename Body>
 auto GpuDevice::call(const Body& body) -> decltype(body()) {
-  auto outcome = call_entered(body);
-  if (outcome.ok()) return outcome;
-  const Status& failure = status_in(outcome);
+  auto result = call_in_context(body);
+  if (result.ok()) return result;
+  const Status& failure = status_in(result);
   if (failure.is(StatusKind::kDeviceLost)) lose(failure);
   last_error_.note(failure);
-  return outcome;
+  return result;
 }
 
 template <typename Body>
-auto GpuDevice::call_on(StreamId stream, const Body& body) -> decltype(body()) {
+auto GpuDevice::call_on_stream(StreamId stream, const Body& body) -> decltype(body()) {
   return call([&]() -> decltype(body()) {
-    if (Status there = check_stream(stream); !there.ok()) return there;
+    if (Status valid = check_stream(stream); !valid.ok()) return valid;
     return body();
   });
 }
 
 template <typename Body>
-auto GpuDevice::call_entered(const Body& body) -> decltype(body()) {
+auto GpuDevice::call_in_context(const Body& body) -> decltype(body()) {
   if (Status lost = lost_status(); !lost.ok()) return lost;
-  if (Status usable = ready(); !usable.ok()) return usable;
-  const Stay stay(driver(), ordinal());
-  if (!stay.outcome().ok()) return done(stay.outcome());
+  if (Status usable = ensure_open(); !usable.ok()) return usable;
+  const ContextGuard stay(driver(), ordinal());
+  if (!stay.result().ok()) return to_status(stay.result());
   return body();
 }
 

@@ -1,117 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast objects: created or imported, joined, bound, mapped; and all of it undone. Who does
-// what when, so that nobody waits in the driver for ever, is the caller's part
-// (symm/rendezvous/multicast_setup.cc).
+// The driver calls of multicast objects.
+#include "device/gpu/gpu_multicast.h"
+
 #include "base/text.h"
-#include "device/gpu/gpu_device.h"
 
 namespace ashlar::gpu {
 
-// A question, and so no failure that a thread would be told of.
-Status GpuDevice::multicast_availability() const {
-  if (Status usable = ready(); !usable.ok()) return usable;
-  if (!facts_.no_multicast.empty()) return Status::unsupported(facts_.no_multicast);
-  if (properties_.has_virtual_memory) return {};
+// Not a device call, so it does not change the last error.
+Status GpuMulticast::availability() const {
+  if (Status usable = device_.ensure_open(); !usable.ok()) return usable;
+  if (!device_.info_.multicast_unavailable_reason.empty())
+    return Status::unsupported(device_.info_.multicast_unavailable_reason);
+  if (device_.properties_.has_virtual_memory) return {};
   return Status::unsupported("this device has no virtual memory, which multicast needs");
 }
 
-// It does not depend on what exactly is wanted, as far as is known; two devices are the fewest, and
-// objects travel by one way, so that a driver is not asked for both at once.
-Result<size_t> GpuDevice::multicast_granularity() {
-  return call([&]() -> Result<size_t> {
-    Driver::Multicast wanted;
+// The granularity is not known to depend on the request. Asks for the smallest object, and for one
+// handle type, because some drivers reject both in one request.
+Result<size_t> GpuMulticast::granularity() {
+  return device_.call([&]() -> Result<size_t> {
+    Driver::MulticastRequest wanted;
     wanted.device_count = 2;
-    wanted.bytes = properties_.granularity_bytes;
-    wanted.export_fd = properties_.can_export_fd;
-    wanted.export_fabric = properties_.can_export_fabric && !wanted.export_fd;
+    wanted.bytes = device_.properties_.granularity_bytes;
+    wanted.export_fd = device_.properties_.can_export_fd;
+    wanted.export_fabric = device_.properties_.can_export_fabric && !wanted.export_fd;
     size_t bytes = 0;
-    const Outcome asked = driver().multicast_granularity(wanted, bytes);
-    if (Status answered = done(asked); !answered.ok()) return answered;
+    const DriverResult asked = device_.driver().multicast_granularity(wanted, bytes);
+    if (Status answered = device_.to_status(asked); !answered.ok()) return answered;
     return bytes;
   });
 }
 
-Result<Handle> GpuDevice::create_multicast(const Driver::Multicast& wanted) {
-  return call([&]() -> Result<Handle> {
+Result<Handle> GpuMulticast::create(const Driver::MulticastRequest& wanted) {
+  return device_.call([&]() -> Result<Handle> {
     Handle object = 0;
-    if (Status made = done(driver().create_multicast(wanted, object)); !made.ok()) return made;
+    if (Status made = device_.to_status(device_.driver().create_multicast(wanted, object));
+        !made.ok())
+      return made;
     return object;
   });
 }
 
-Result<UniqueFd> GpuDevice::export_multicast_fd(Handle object) {
-  return call([&] { return exported_fd(object); });
+Result<UniqueFd> GpuMulticast::export_fd(Handle object) {
+  return device_.call([&] { return device_.export_handle_as_fd(object); });
 }
 
-Result<FabricHandle> GpuDevice::export_multicast_fabric(Handle object) {
-  return call([&]() -> Result<FabricHandle> {
+Result<FabricHandle> GpuMulticast::export_fabric(Handle object) {
+  return device_.call([&]() -> Result<FabricHandle> {
     FabricHandle handle{};
-    if (Status made = done(driver().export_fabric(object, handle)); !made.ok()) return made;
+    if (Status made = device_.to_status(device_.driver().export_fabric(object, handle)); !made.ok())
+      return made;
     return handle;
   });
 }
 
-Result<Handle> GpuDevice::import_multicast_fd(int fd) {
-  return call([&]() -> Result<Handle> {
+Result<Handle> GpuMulticast::import_fd(int fd) {
+  return device_.call([&]() -> Result<Handle> {
     Handle object = 0;
-    if (Status imported = done(driver().import_fd(fd, object)); !imported.ok()) return imported;
+    if (Status imported = device_.to_status(device_.driver().import_fd(fd, object)); !imported.ok())
+      return imported;
     return object;
   });
 }
 
-Result<Handle> GpuDevice::import_multicast_fabric(const FabricHandle& handle) {
-  return call([&]() -> Result<Handle> {
+Result<Handle> GpuMulticast::import_fabric(const FabricHandle& handle) {
+  return device_.call([&]() -> Result<Handle> {
     Handle object = 0;
-    const Outcome imported = driver().import_fabric(handle, object);
-    if (Status got = done(imported); !got.ok()) return got;
+    const DriverResult imported = device_.driver().import_fabric(handle, object);
+    if (Status got = device_.to_status(imported); !got.ok()) return got;
     return object;
   });
 }
 
-Status GpuDevice::add_to_multicast(Handle object) {
-  return call([&] { return done(driver().add_to_multicast(object, ordinal())); });
+Status GpuMulticast::add_device(Handle object) {
+  return device_.call([&] {
+    return device_.to_status(device_.driver().add_to_multicast(object, device_.ordinal()));
+  });
 }
 
-Status GpuDevice::bind_multicast(Handle object, ExtentId id) {
-  return call([&]() -> Status {
-    const Result<Extent> extent = find_extent(id);
+Status GpuMulticast::bind(Handle object, ExtentId id) {
+  return device_.call([&]() -> Status {
+    const Result<GpuDevice::ExtentRecord> extent = device_.find_extent(id);
     if (!extent.ok()) return extent.status();
-    return done(driver().bind_multicast(object, extent->handle, extent->bytes));
+    return device_.to_status(
+        device_.driver().bind_multicast(object, extent->handle, extent->bytes));
   });
 }
 
-Status GpuDevice::unbind_multicast(Handle object, size_t bytes) {
-  return call([&] { return done(driver().unbind_multicast(object, ordinal(), bytes)); });
+Status GpuMulticast::unbind(Handle object, size_t bytes) {
+  return device_.call([&] {
+    return device_.to_status(device_.driver().unbind_multicast(object, device_.ordinal(), bytes));
+  });
 }
 
-// What is mapped is no extent of ours, so that no copy or fill goes there; but the addresses are
-// taken.
-Result<AddressRange> GpuDevice::map_multicast(Handle object, size_t bytes) {
-  const Result<size_t> granularity = multicast_granularity();
-  if (!granularity.ok()) return granularity.status();
-  const Result<DeviceAddress> at = reserve(bytes, {.alignment_bytes = *granularity, .hint = {}});
+// Not added to the address registry as a mapping, so that copies and fills reject the addresses.
+Result<AddressRange> GpuMulticast::map(Handle object, size_t bytes) {
+  const Result<size_t> alignment = granularity();
+  if (!alignment.ok()) return alignment.status();
+  const Result<DeviceAddress> at =
+      device_.reserve(bytes, {.alignment_bytes = *alignment, .hint = {}});
   if (!at.ok()) return at.status();
   const AddressRange range{*at, bytes};
-  const Status mapped = call([&]() -> Status {
-    if (Status done_so = done(driver().map(range, object)); !done_so.ok()) return done_so;
-    Status accessible = done(driver().set_access(range, ordinal(), Access::kReadWrite));
-    if (!accessible.ok()) (void)driver().unmap(range);
+  const Status mapped = device_.call([&]() -> Status {
+    if (Status done = device_.to_status(device_.driver().map(range, object)); !done.ok())
+      return done;
+    Status accessible = device_.to_status(
+        device_.driver().set_access(range, device_.ordinal(), Access::kReadWrite));
+    if (!accessible.ok()) (void)device_.driver().unmap(range);
     return accessible;
   });
   if (mapped.ok()) return range;
-  (void)free_addresses(range).ok();
+  (void)device_.free_addresses(range).ok();
   return mapped;
 }
 
-Status GpuDevice::unmap_multicast(AddressRange range) {
-  Status unmapped = call([&] { return done(driver().unmap(range)); });
+Status GpuMulticast::unmap(AddressRange range) {
+  Status unmapped = device_.call([&] { return device_.to_status(device_.driver().unmap(range)); });
   if (!unmapped.ok()) return unmapped;
-  return free_addresses(range);
+  return device_.free_addresses(range);
 }
 
-Status GpuDevice::release_multicast(Handle object) {
-  return call([&] { return done(driver().release(object)); });
+Status GpuMulticast::release(Handle object) {
+  return device_.call([&] { return device_.to_status(device_.driver().release(object)); });
 }
 
 }  // namespace ashlar::gpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events, and the work queued in them.
+// Streams, events, work and capture.
 #include "base/text.h"
 #include "device/gpu/driver_errors.h"
 #include "device/gpu/gpu_device.h"
@@ -9,13 +9,13 @@
 namespace ashlar::gpu {
 namespace {
 
-// Work of the user's, boxed for a driver that passes one pointer.
+// A user's function, behind the single pointer that drivers pass.
 struct HostCall {
   explicit HostCall(std::function<void()> wanted) : function(std::move(wanted)) {}
   std::function<void()> function;
 };
 
-// What a user's function throws would end up in the driver, so it ends the process instead.
+// noexcept: an exception must not propagate into the driver, so it terminates the process.
 void run_once(void* box) noexcept {
   const std::unique_ptr<HostCall> call(static_cast<HostCall*>(box));
   call->function();
@@ -25,7 +25,7 @@ void drop(void* box) noexcept { const std::unique_ptr<HostCall> call(static_cast
 
 }  // namespace
 
-// --- streams ------------------------------------------------------------------------------------
+// --- streams
 
 Result<StreamId> GpuDevice::create_stream(const StreamOptions& options) {
   return call([&]() -> Result<StreamId> {
@@ -33,161 +33,166 @@ Result<StreamId> GpuDevice::create_stream(const StreamOptions& options) {
       return Status::invalid_argument(text("a priority of ", options.priority, " (expected 0 to ",
                                            properties_.greatest_priority, ")"));
     }
-    const std::optional<StreamId> again = own_streams_.take_retired(
-        options.priority, [this](StreamId retired) { return has_finished(retired); });
+    const std::optional<StreamId> again = streams_.reuse_retired(
+        options.priority, [this](StreamId retired) { return is_stream_idle(retired); });
     if (again) return *again;
     StreamId stream;
-    if (Status made = done(driver().create_stream(options.priority, stream)); !made.ok()) {
+    if (Status made = to_status(driver().create_stream(options.priority, stream)); !made.ok()) {
       return made;
     }
-    own_streams_.add(stream, options.priority);
+    streams_.add(stream, options.priority);
     return stream;
   });
 }
 
-// Of a stream that captures nothing. A capture that goes on elsewhere must not notice.
-bool GpuDevice::has_finished(StreamId stream) {
+// Relaxed, so that the query does not invalidate captures. REQUIRES: the stream is not capturing.
+bool GpuDevice::is_stream_idle(StreamId stream) {
   const RelaxedCapture relaxed(*this);
   return relaxed.status().ok() && driver().query_stream(stream).ok();
 }
 
-// Foreign streams can be used, and are not ours to destroy. Our own ones stay with the driver.
+// Rejects streams that this device did not create. The driver's stream is kept for reuse; see
+// stream_registry.h.
 Status GpuDevice::destroy_stream(StreamId stream) {
   return call([&]() -> Status {
     const auto unknown = [&] {
-      return Status::invalid_argument(text("stream ", stream, " was not made by device ", index()));
+      return Status::invalid_argument(
+          text("stream ", stream, " was not created by device ", index()));
     };
-    if (!own_streams_.contains(stream)) return unknown();
-    const Result<CaptureFacts> facts = capture_facts(stream);
-    if (!facts.ok()) return facts.status();
-    if (facts->status != CaptureStatus::kNone) {
+    if (!streams_.contains(stream)) return unknown();
+    const Result<CaptureInfo> info = capture_info(stream);
+    if (!info.ok()) return info.status();
+    if (info->status != CaptureStatus::kNone) {
       return Status::invalid_argument(
           text("stream ", stream, " is capturing; end the capture first"));
     }
-    return own_streams_.retire(stream) ? Status() : unknown();
+    return streams_.retire(stream) ? Status() : unknown();
   });
 }
 
 Status GpuDevice::check_stream(StreamId stream) const {
-  if (!own_streams_.is_retired(stream)) return {};
+  if (!streams_.is_retired(stream)) return {};
   return Status::invalid_argument(text("stream ", stream, " was destroyed"));
 }
 
 Result<bool> GpuDevice::is_idle(StreamId stream) {
-  return call_on(stream, [&]() -> Result<bool> {
-    const Outcome queried = driver().query_stream(stream);
+  return call_on_stream(stream, [&]() -> Result<bool> {
+    const DriverResult queried = driver().query_stream(stream);
     if (queried.ok() || queried.code == kNotReady) return queried.ok();
-    return done(queried);
+    return to_status(queried);
   });
 }
 
 Status GpuDevice::synchronize_stream(StreamId stream) {
-  return call_on(stream, [&] { return done(driver().synchronize_stream(stream)); });
+  return call_on_stream(stream, [&] { return to_status(driver().synchronize_stream(stream)); });
 }
 
 Status GpuDevice::synchronize_device() {
-  return call([&] { return done(driver().synchronize_device()); });
+  return call([&] { return to_status(driver().synchronize_device()); });
 }
 
-// --- events -------------------------------------------------------------------------------------
+// --- events
 
 Result<EventId> GpuDevice::create_event(const EventOptions& options) {
   return call([&]() -> Result<EventId> {
     Handle event = 0;
-    if (Status made = done(driver().create_event(options.timing, event)); !made.ok()) return made;
-    return common_.events.add(index(), event);
+    if (Status made = to_status(driver().create_event(options.timing, event)); !made.ok())
+      return made;
+    return backend_.events.add(index(), event);
   });
 }
 
 Status GpuDevice::destroy_event(EventId event) {
   return call([&]() -> Status {
-    const Result<Handle> handle = common_.events.remove(event, index());
+    const Result<Handle> handle = backend_.events.remove(event, index());
     if (!handle.ok()) return handle.status();
-    return done(driver().destroy_event(*handle));
+    return to_status(driver().destroy_event(*handle));
   });
 }
 
 Status GpuDevice::record_event(EventId event, StreamId stream) {
-  return call_on(stream, [&]() -> Status {
-    const Result<Handle> handle = common_.events.find(event, index());
+  return call_on_stream(stream, [&]() -> Status {
+    const Result<Handle> handle = backend_.events.find(event, index());
     if (!handle.ok()) return handle.status();
-    return done(driver().record_event(*handle, stream));
+    return to_status(driver().record_event(*handle, stream));
   });
 }
 
 Result<bool> GpuDevice::is_done(EventId event) {
   return call([&]() -> Result<bool> {
-    const Result<Handle> handle = common_.events.find(event, index());
+    const Result<Handle> handle = backend_.events.find(event, index());
     if (!handle.ok()) return handle.status();
-    const Outcome queried = driver().query_event(*handle);
+    const DriverResult queried = driver().query_event(*handle);
     if (queried.ok() || queried.code == kNotReady) return queried.ok();
-    return done(queried);
+    return to_status(queried);
   });
 }
 
 Status GpuDevice::synchronize_event(EventId event) {
   return call([&]() -> Status {
-    const Result<Handle> handle = common_.events.find(event, index());
+    const Result<Handle> handle = backend_.events.find(event, index());
     if (!handle.ok()) return handle.status();
-    return done(driver().synchronize_event(*handle));
+    return to_status(driver().synchronize_event(*handle));
   });
 }
 
 Status GpuDevice::wait_event(StreamId stream, EventId event) {
-  return call_on(stream, [&]() -> Status {
-    const Result<Handle> handle = common_.events.find(event);
+  return call_on_stream(stream, [&]() -> Status {
+    const Result<Handle> handle = backend_.events.find(event);
     if (!handle.ok()) return handle.status();
-    return done(driver().wait_event(stream, *handle));
+    return to_status(driver().wait_event(stream, *handle));
   });
 }
 
 Result<double> GpuDevice::elapsed_ms(EventId begin, EventId end) {
   return call([&]() -> Result<double> {
-    const Result<Handle> first = common_.events.find(begin, index());
+    const Result<Handle> first = backend_.events.find(begin, index());
     if (!first.ok()) return first.status();
-    const Result<Handle> last = common_.events.find(end, index());
+    const Result<Handle> last = backend_.events.find(end, index());
     if (!last.ok()) return last.status();
     float elapsed = 0;
-    const Outcome asked = driver().elapsed_ms(*first, *last, elapsed);
+    const DriverResult asked = driver().elapsed_ms(*first, *last, elapsed);
     if (asked.code == kNotReady)
-      return Status::invalid_argument("an event without a time: it is not done");
-    if (!asked.ok()) return done(asked);
+      return Status::invalid_argument("cannot measure time: an event is not done");
+    if (!asked.ok()) return to_status(asked);
     return double{elapsed};
   });
 }
 
-// --- work ---------------------------------------------------------------------------------------
+// --- work
 
-// Of memory that came from elsewhere in the process, the driver must know.
+// Asks the driver about memory that other code of the process allocated.
 Status GpuDevice::check_memory(DeviceIndex accessor, AddressRange range, Access wanted) {
-  if (std::optional<Status> known = common_.places.check(accessor, range, wanted)) return *known;
-  Location found;
-  if (Status asked = done(driver().locate(range.begin, found)); !asked.ok()) return asked;
+  if (std::optional<Status> known = backend_.addresses.check(accessor, range, wanted))
+    return *known;
+  AddressInfo found;
+  if (Status asked = to_status(driver().query_address(range.begin, found)); !asked.ok())
+    return asked;
   if (found.kind == MemoryKind::kDevice && found.range.contains(range)) return {};
   return Status::invalid_argument(text("no device memory at ", range));
 }
 
 Status GpuDevice::check_host_pointer(const void* memory) const {
-  if (memory == nullptr) return Status::invalid_argument("null where host memory was expected");
+  if (memory == nullptr) return Status::invalid_argument("the host pointer is null");
   const DeviceAddress at(reinterpret_cast<uint64_t>(memory));
-  if (!common_.places.describe(at)) return {};
+  if (!backend_.addresses.describe(at)) return {};
   return Status::invalid_argument(text(at, " is a device address where host memory was expected"));
 }
 
 Status GpuDevice::copy_to_device(DeviceAddress to, const void* from, size_t bytes,
                                  StreamId stream) {
-  return call_on(stream, [&]() -> Status {
+  return call_on_stream(stream, [&]() -> Status {
     if (Status ok = check_host_pointer(from); !ok.ok()) return ok;
     if (Status ok = check_memory({to, bytes}, Access::kReadWrite); !ok.ok()) return ok;
-    return done(driver().copy_to_device(to, from, bytes, stream));
+    return to_status(driver().copy_to_device(to, from, bytes, stream));
   });
 }
 
 Status GpuDevice::copy_to_host(void* to, DeviceAddress from, size_t bytes, StreamId stream) {
-  return call_on(stream, [&]() -> Status {
+  return call_on_stream(stream, [&]() -> Status {
     if (Status ok = check_host_pointer(to); !ok.ok()) return ok;
     if (Status ok = check_memory({from, bytes}, Access::kRead); !ok.ok()) return ok;
-    return done(driver().copy_to_host(to, from, bytes, stream));
+    return to_status(driver().copy_to_host(to, from, bytes, stream));
   });
 }
 
@@ -204,52 +209,159 @@ Status GpuDevice::check_transfer(DeviceIndex to_accessor, DeviceAddress to, Devi
 }
 
 Status GpuDevice::copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamId stream) {
-  return call_on(stream, [&]() -> Status {
+  return call_on_stream(stream, [&]() -> Status {
     if (Status ok = check_transfer(index(), to, from, bytes); !ok.ok()) return ok;
-    return done(driver().copy(to, from, bytes, stream));
+    return to_status(driver().copy(to, from, bytes, stream));
   });
 }
 
 Status GpuDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from, size_t bytes,
                                StreamId stream) {
-  return call_on(stream, [&]() -> Status {
+  return call_on_stream(stream, [&]() -> Status {
     if (Status known = check_peer(peer); !known.ok()) return known;
-    if (Status usable = common_.devices[peer.value()]->ready(); !usable.ok()) return usable;
+    if (Status usable = backend_.devices[peer.value()]->ensure_open(); !usable.ok()) return usable;
     if (Status ok = check_transfer(peer, to, from, bytes); !ok.ok()) return ok;
     const Driver::PeerCopy wanted{static_cast<int>(peer.value()), to, ordinal(), from, bytes};
-    return done(driver().copy_to_peer(wanted, stream));
+    return to_status(driver().copy_to_peer(wanted, stream));
   });
 }
 
 Status GpuDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) {
-  return call_on(stream, [&]() -> Status {
+  return call_on_stream(stream, [&]() -> Status {
     if (Status ok = check_memory({at, bytes}, Access::kReadWrite); !ok.ok()) return ok;
-    return done(driver().fill(at, value, bytes, stream));
+    return to_status(driver().fill(at, value, bytes, stream));
   });
 }
 
 Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
-  return call_on(stream, [&]() -> Status {
-    if (!function) return Status::invalid_argument("there is no function to call");
-    const Result<CaptureFacts> facts = capture_facts(stream);
-    if (!facts.ok()) return facts.status();
-    if (facts->status == CaptureStatus::kActive) {
-      return call_host_in_capture(stream, facts->graph, std::move(function));
+  return call_on_stream(stream, [&]() -> Status {
+    if (!function) return Status::invalid_argument("the host function is empty");
+    const Result<CaptureInfo> info = capture_info(stream);
+    if (!info.ok()) return info.status();
+    if (info->status == CaptureStatus::kActive) {
+      return call_host_in_capture(stream, info->graph, std::move(function));
     }
     auto box = std::make_unique<HostCall>(std::move(function));
-    Status queued = done(driver().call_host(stream, run_once, box.get()));
-    if (queued.ok()) (void)box.release();  // run_once takes it
+    Status queued = to_status(driver().call_host(stream, run_once, box.get()));
+    if (queued.ok()) (void)box.release();  // run_once owns it now
     return queued;
   });
 }
 
-// A graph may be launched any number of times, also after it was destroyed here: the driver says
-// when the last launch is over.
+// The function must live until the graph is destroyed and its last launch has finished, which only
+// the driver knows. Therefore the graph owns it as a user object.
 Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
                                        std::function<void()> function) {
   HostCall* box = std::make_unique<HostCall>(std::move(function)).release();
-  Status kept = done(driver().keep_with_graph(graph, {box, drop}));
-  return kept.ok() ? done(driver().call_host(stream, run_again, box)) : kept;
+  Status kept = to_status(driver().attach_user_object(graph, {box, drop}));
+  return kept.ok() ? to_status(driver().call_host(stream, run_again, box)) : kept;
+}
+
+// --- capture
+
+// While a stream captures, a driver may refuse to query the default stream, which never captures.
+Result<CaptureInfo> GpuDevice::capture_info(StreamId stream) {
+  CaptureInfo info;
+  const DriverResult asked = driver().capture_info(stream, info);
+  if (stream == kDefaultStream && asked.code == kCaptureImplicit) return CaptureInfo{};
+  if (!asked.ok()) return to_status(asked);
+  graphs_.note(stream, info);
+  return info;
+}
+
+Status GpuDevice::check_not_capturing(StreamId stream, const char* act) {
+  const Result<CaptureInfo> info = capture_info(stream);
+  if (!info.ok()) return info.status();
+  if (info->status == CaptureStatus::kNone) return {};
+  return Status::unsupported(text(act, " in a capturing stream"));
+}
+
+Status GpuDevice::begin_capture(StreamId stream, CaptureMode mode) {
+  return call_on_stream(stream, [&]() -> Status {
+    if (stream == kDefaultStream) {
+      return Status::unsupported("the default stream cannot capture; make a stream for it");
+    }
+    return to_status(driver().begin_capture(stream, mode));
+  });
+}
+
+Result<GraphId> GpuDevice::end_capture(StreamId stream) {
+  return call_on_stream(stream, [&]() -> Result<GraphId> {
+    const Result<CaptureInfo> before = capture_info(stream);
+    if (!before.ok()) return before.status();
+    Handle graph = 0;
+    if (Status ended = to_status(driver().end_capture(stream, graph)); !ended.ok()) {
+      const Result<CaptureInfo> after = capture_info(stream);
+      const bool is_over = after.ok() && after->status == CaptureStatus::kNone;
+      if (is_over && before->graph != 0) graphs_.forget(GraphId(before->graph));
+      return ended;
+    }
+    graphs_.add(GraphId(graph));
+    return GraphId(graph);
+  });
+}
+
+Result<CaptureState> GpuDevice::capture_state(StreamId stream) {
+  return call_on_stream(stream, [&]() -> Result<CaptureState> {
+    Result<CaptureInfo> info = capture_info(stream);
+    if (!info.ok()) return info.status();
+    if (info->status == CaptureStatus::kNone) return CaptureState{};
+    return CaptureState{info->status, CaptureId(info->id), GraphId(info->graph),
+                        std::move(info->tail)};
+  });
+}
+
+Result<std::vector<NodeId>> GpuDevice::node_dependencies(NodeId node) {
+  return call([&]() -> Result<std::vector<NodeId>> {
+    if (Status known = graphs_.check(node); !known.ok()) return known;
+    std::vector<NodeId> before;
+    if (Status asked = to_status(driver().node_dependencies(node, before)); !asked.ok())
+      return asked;
+    graphs_.add_nodes(node, before);
+    return before;
+  });
+}
+
+Result<CaptureMode> GpuDevice::exchange_capture_mode(CaptureMode mode) {
+  return call([&]() -> Result<CaptureMode> {
+    CaptureMode exchanged = mode;
+    if (Status done = to_status(driver().exchange_capture_mode(exchanged)); !done.ok()) {
+      return done;
+    }
+    return exchanged;
+  });
+}
+
+// --- graphs
+
+Status GpuDevice::launch_graph(GraphId id, StreamId stream) {
+  return call_on_stream(stream, [&]() -> Status {
+    const Result<std::shared_ptr<CapturedGraph>> graph = graphs_.find(id);
+    if (!graph.ok()) return graph.status();
+    MutexLock lock((*graph)->mutex);
+    Handle& exec = (*graph)->exec;
+    if (exec == 0) {
+      Status made = to_status(driver().instantiate_graph(id.value(), exec));
+      if (!made.ok()) return made;
+    }
+    return to_status(driver().launch_graph(exec, stream));
+  });
+}
+
+Status GpuDevice::destroy_graph(GraphId id) {
+  return call([&]() -> Status {
+    const Result<std::shared_ptr<CapturedGraph>> graph = graphs_.remove(id);
+    if (!graph.ok()) return graph.status();
+    Status unlaunchable;
+    {
+      MutexLock lock((*graph)->mutex);
+      if ((*graph)->exec != 0) {
+        unlaunchable = to_status(driver().destroy_graph_exec((*graph)->exec));
+      }
+    }
+    Status destroyed = to_status(driver().destroy_graph(id.value()));
+    return unlaunchable.ok() ? destroyed : unlaunchable;
+  });
 }
 
 }  // namespace ashlar::gpu

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The neutral functions that both vendors have: devices and memory here, streams and graphs in
-// vendor_driver_work.cc.
+// Devices and memory.
 #include "device/gpu/vendor_driver.h"
 
 #include <cstring>
@@ -30,37 +29,38 @@ int access_flags(Access access) {
 
 }  // namespace
 
-std::string VendorDriver::in_words(int code, const char* name, const char* explained) {
+std::string VendorDriver::format_error(int code, const char* name, const char* explained) {
   if (name == nullptr) return text("error ", code);
   return explained == nullptr ? std::string(name) : text(name, ": ", explained);
 }
 
-// --- devices ------------------------------------------------------------------------------------
+// --- devices
 
-Outcome VendorDriver::device_count(int& count) {
+DriverResult VendorDriver::device_count(int& count) {
   count = 0;
-  const Outcome started = api_.init(0);
+  const DriverResult started = api_.init(0);
   if (started.code == abi::kNoDevice) return {started.call, abi::kSuccess};
   if (!started.ok()) return started;
-  const Outcome counted = api_.device_get_count(&count);
-  return counted.code == abi::kNoDevice ? Outcome{counted.call, abi::kSuccess} : counted;
+  const DriverResult counted = api_.device_get_count(&count);
+  return counted.code == abi::kNoDevice ? DriverResult{counted.call, abi::kSuccess} : counted;
 }
 
-Outcome VendorDriver::look_at(int device, DeviceFacts& facts) {
+DriverResult VendorDriver::query_device(int device, DeviceInfo& info) {
   char name[256] = {};
-  if (const Outcome got = api_.device_get_name(name, sizeof name, device); !got.ok()) {
+  if (const DriverResult got = api_.device_get_name(name, sizeof name, device); !got.ok()) {
     return got;
   }
-  facts.name = name;
+  info.name = name;
   abi::Uuid uuid{};
-  if (const Outcome got = api_.device_get_uuid(&uuid, device); !got.ok()) return got;
-  std::memcpy(facts.uuid.data(), uuid.bytes, facts.uuid.size());
+  if (const DriverResult got = api_.device_get_uuid(&uuid, device); !got.ok()) return got;
+  std::memcpy(info.uuid.data(), uuid.bytes, info.uuid.size());
   char pci_id[32] = {};
-  if (const Outcome got = api_.device_get_pci_bus_id(pci_id, sizeof pci_id, device); !got.ok()) {
+  if (const DriverResult got = api_.device_get_pci_bus_id(pci_id, sizeof pci_id, device);
+      !got.ok()) {
     return got;
   }
-  facts.pci_id = pci_id;
-  return api_.device_total_mem(&facts.total_bytes, device);
+  info.pci_id = pci_id;
+  return api_.device_total_mem(&info.total_bytes, device);
 }
 
 bool VendorDriver::has_attribute(int device, int attribute) const {
@@ -68,44 +68,44 @@ bool VendorDriver::has_attribute(int device, int attribute) const {
   return api_.device_get_attribute(&value, attribute, device).ok() && value != 0;
 }
 
-Outcome VendorDriver::granularity(int device, size_t& bytes) const {
+DriverResult VendorDriver::granularity(int device, size_t& bytes) const {
   const abi::MemAllocationProp wanted = properties_for(device);
   return api_.mem_get_allocation_granularity(&bytes, &wanted, abi::kGranularityMinimum);
 }
 
-// Drivers count downwards: 0 is the usual, -5 the most urgent. What is less urgent than usual is
-// not used.
-Outcome VendorDriver::greatest_priority(int& priority) {
+// Driver priorities are negative: 0 is the default and -5, for example, the most urgent. Priorities
+// below the default are not used.
+DriverResult VendorDriver::greatest_priority(int& priority) {
   int least = 0;
   int greatest = 0;
-  const Outcome got = api_.get_stream_priority_range(&least, &greatest);
+  const DriverResult got = api_.get_stream_priority_range(&least, &greatest);
   priority = got.ok() && greatest < 0 ? -greatest : 0;
   return got;
 }
 
-Outcome VendorDriver::memory_stats(MemoryStats& use) {
+DriverResult VendorDriver::memory_stats(MemoryStats& use) {
   return api_.mem_get_info(&use.free_bytes, &use.total_bytes);
 }
 
-Outcome VendorDriver::can_access_peer(int device, int peer, bool& can) {
+DriverResult VendorDriver::can_access_peer(int device, int peer, bool& can) {
   int answer = 0;
-  const Outcome got = api_.device_can_access_peer(&answer, device, peer);
+  const DriverResult got = api_.device_can_access_peer(&answer, device, peer);
   can = answer != 0;
   return got;
 }
 
-// --- plain memory -------------------------------------------------------------------------------
+// --- plain memory
 
-Outcome VendorDriver::allocate(size_t bytes, DeviceAddress& at) {
+DriverResult VendorDriver::allocate(size_t bytes, DeviceAddress& at) {
   abi::Pointer made = 0;
-  const Outcome outcome = api_.mem_alloc(&made, bytes);
+  const DriverResult result = api_.mem_alloc(&made, bytes);
   at = DeviceAddress(made);
-  return outcome;
+  return result;
 }
 
-Outcome VendorDriver::free(DeviceAddress at) { return api_.mem_free(at.value()); }
+DriverResult VendorDriver::free(DeviceAddress at) { return api_.mem_free(at.value()); }
 
-Outcome VendorDriver::locate(DeviceAddress at, Location& location) {
+DriverResult VendorDriver::query_address(DeviceAddress at, AddressInfo& location) {
   unsigned type = 0;
   int device = 0;
   abi::Pointer begin = 0;
@@ -113,7 +113,7 @@ Outcome VendorDriver::locate(DeviceAddress at, Location& location) {
   int attributes[] = {abi::kPointerMemoryType, abi::kPointerDeviceOrdinal, abi::kPointerRangeStart,
                       abi::kPointerRangeSize};
   void* answers[] = {&type, &device, &begin, &bytes};
-  const Outcome got = api_.pointer_get_attributes(4, attributes, answers, at.value());
+  const DriverResult got = api_.pointer_get_attributes(4, attributes, answers, at.value());
   if (!got.ok() || bytes == 0 || (type != abi::kMemoryTypeHost && type != abi::kMemoryTypeDevice)) {
     return got;
   }
@@ -123,127 +123,133 @@ Outcome VendorDriver::locate(DeviceAddress at, Location& location) {
   return got;
 }
 
-Outcome VendorDriver::share(DeviceAddress at, AllocationHandle& handle) {
+DriverResult VendorDriver::get_ipc_handle(DeviceAddress at, AllocationHandle& handle) {
   abi::IpcMemHandle made{};
-  const Outcome outcome = api_.ipc_get_mem_handle(&made, at.value());
+  const DriverResult result = api_.ipc_get_mem_handle(&made, at.value());
   std::memcpy(handle.data(), made.reserved, handle.size());
-  return outcome;
+  return result;
 }
 
-Outcome VendorDriver::open_shared(const AllocationHandle& handle, DeviceAddress& at) {
+DriverResult VendorDriver::open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) {
   abi::IpcMemHandle wanted{};
   std::memcpy(wanted.reserved, handle.data(), handle.size());
   abi::Pointer opened = 0;
-  const Outcome outcome = api_.ipc_open_mem_handle(&opened, wanted, abi::kIpcLazyEnablePeerAccess);
+  const DriverResult result =
+      api_.ipc_open_mem_handle(&opened, wanted, abi::kIpcLazyEnablePeerAccess);
   at = DeviceAddress(opened);
-  return outcome;
+  return result;
 }
 
-Outcome VendorDriver::close_shared(DeviceAddress at) {
+DriverResult VendorDriver::close_ipc_handle(DeviceAddress at) {
   return api_.ipc_close_mem_handle(at.value());
 }
 
-Outcome VendorDriver::allocate_host(size_t bytes, void*& memory) {
+DriverResult VendorDriver::allocate_host(size_t bytes, void*& memory) {
   return api_.mem_host_alloc(&memory, bytes, abi::kHostPortable);
 }
 
-Outcome VendorDriver::free_host(void* memory) { return api_.mem_free_host(memory); }
+DriverResult VendorDriver::free_host(void* memory) { return api_.mem_free_host(memory); }
 
-Outcome VendorDriver::register_host(void* memory, size_t bytes) {
+DriverResult VendorDriver::register_host(void* memory, size_t bytes) {
   return api_.mem_host_register(memory, bytes, abi::kHostPortable);
 }
 
-Outcome VendorDriver::unregister_host(void* memory) { return api_.mem_host_unregister(memory); }
-
-// --- virtual memory -----------------------------------------------------------------------------
-
-Outcome VendorDriver::reserve(const Reserve& wanted, DeviceAddress& at) {
-  abi::Pointer begin = 0;
-  const Outcome outcome = api_.mem_address_reserve(&begin, wanted.bytes, wanted.alignment_bytes,
-                                                   wanted.hint.value(), 0);
-  at = DeviceAddress(begin);
-  return outcome;
+DriverResult VendorDriver::unregister_host(void* memory) {
+  return api_.mem_host_unregister(memory);
 }
 
-Outcome VendorDriver::free_addresses(AddressRange range) {
+// --- virtual memory
+
+DriverResult VendorDriver::reserve(const ReserveRequest& wanted, DeviceAddress& at) {
+  abi::Pointer begin = 0;
+  const DriverResult result = api_.mem_address_reserve(&begin, wanted.bytes, wanted.alignment_bytes,
+                                                       wanted.hint.value(), 0);
+  at = DeviceAddress(begin);
+  return result;
+}
+
+DriverResult VendorDriver::free_addresses(AddressRange range) {
   return api_.mem_address_free(range.begin.value(), range.bytes);
 }
 
-Outcome VendorDriver::create(const Create& wanted, Handle& extent) {
+DriverResult VendorDriver::create(const CreateRequest& wanted, Handle& extent) {
   abi::MemAllocationProp properties = properties_for(wanted.device);
   properties.requested_handle_types = (wanted.export_fd ? abi::kHandlePosixFd : 0) |
                                       (wanted.export_fabric ? abi::kHandleFabric : 0);
   properties.gpu_direct_rdma_capable = wanted.rdma ? 1 : 0;
-  abi::Extent made = 0;
-  const Outcome outcome = api_.mem_create(&made, wanted.bytes, &properties, 0);
+  abi::MemHandle made = 0;
+  const DriverResult result = api_.mem_create(&made, wanted.bytes, &properties, 0);
   extent = made;
-  return outcome;
+  return result;
 }
 
-Outcome VendorDriver::release(Handle extent) { return api_.mem_release(extent); }
+DriverResult VendorDriver::release(Handle extent) { return api_.mem_release(extent); }
 
-Outcome VendorDriver::map(AddressRange at, Handle extent) {
+DriverResult VendorDriver::map(AddressRange at, Handle extent) {
   return api_.mem_map(at.begin.value(), at.bytes, 0, extent, 0);
 }
 
-Outcome VendorDriver::set_access(AddressRange range, int accessor, Access access) {
+DriverResult VendorDriver::set_access(AddressRange range, int accessor, Access access) {
   const abi::MemAccessDesc wanted{{abi::kLocationDevice, accessor}, access_flags(access)};
   return api_.mem_set_access(range.begin.value(), range.bytes, &wanted, 1);
 }
 
-Outcome VendorDriver::unmap(AddressRange range) {
+DriverResult VendorDriver::unmap(AddressRange range) {
   return api_.mem_unmap(range.begin.value(), range.bytes);
 }
 
-Outcome VendorDriver::export_fd(Handle extent, int& fd) {
+DriverResult VendorDriver::export_fd(Handle extent, int& fd) {
   return api_.mem_export_to_shareable_handle(&fd, extent, abi::kHandlePosixFd, 0);
 }
 
-// The descriptor itself is passed where a pointer is expected.
-Outcome VendorDriver::import_fd(int fd, Handle& extent) {
+// The driver expects the descriptor itself in place of the pointer.
+DriverResult VendorDriver::import_fd(int fd, Handle& extent) {
   return import_handle(reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), abi::kHandlePosixFd,
                        extent);
 }
 
-Outcome VendorDriver::export_fabric(Handle extent, FabricHandle& handle) {
+DriverResult VendorDriver::export_fabric(Handle extent, FabricHandle& handle) {
   abi::MemFabricHandle made{};
-  const Outcome outcome = api_.mem_export_to_shareable_handle(&made, extent, abi::kHandleFabric, 0);
+  const DriverResult result =
+      api_.mem_export_to_shareable_handle(&made, extent, abi::kHandleFabric, 0);
   std::memcpy(handle.data(), made.data, handle.size());
-  return outcome;
+  return result;
 }
 
-Outcome VendorDriver::import_fabric(const FabricHandle& handle, Handle& extent) {
+DriverResult VendorDriver::import_fabric(const FabricHandle& handle, Handle& extent) {
   abi::MemFabricHandle wanted{};
   std::memcpy(wanted.data, handle.data(), handle.size());
   return import_handle(&wanted, abi::kHandleFabric, extent);
 }
 
-Outcome VendorDriver::import_handle(void* handle, int kind, Handle& extent) const {
-  abi::Extent made = 0;
-  const Outcome outcome = api_.mem_import_from_shareable_handle(&made, handle, kind);
+DriverResult VendorDriver::import_handle(void* handle, int kind, Handle& extent) const {
+  abi::MemHandle made = 0;
+  const DriverResult result = api_.mem_import_from_shareable_handle(&made, handle, kind);
   extent = made;
-  return outcome;
+  return result;
 }
 
-// --- multicast ----------------------------------------------------------------------------------
+// --- multicast
 
-Outcome VendorDriver::multicast_granularity(const Multicast& /*wanted*/, size_t& /*bytes*/) {
+DriverResult VendorDriver::multicast_granularity(const MulticastRequest& /*wanted*/,
+                                                 size_t& /*bytes*/) {
   return {"asking for multicast", kNotSupported};
 }
 
-Outcome VendorDriver::create_multicast(const Multicast& /*wanted*/, Handle& /*object*/) {
+DriverResult VendorDriver::create_multicast(const MulticastRequest& /*wanted*/,
+                                            Handle& /*object*/) {
   return {"creating multicast", kNotSupported};
 }
 
-Outcome VendorDriver::add_to_multicast(Handle /*object*/, int /*device*/) {
+DriverResult VendorDriver::add_to_multicast(Handle /*object*/, int /*device*/) {
   return {"adding to multicast", kNotSupported};
 }
 
-Outcome VendorDriver::bind_multicast(Handle /*object*/, Handle /*extent*/, size_t /*bytes*/) {
+DriverResult VendorDriver::bind_multicast(Handle /*object*/, Handle /*extent*/, size_t /*bytes*/) {
   return {"binding to multicast", kNotSupported};
 }
 
-Outcome VendorDriver::unbind_multicast(Handle /*object*/, int /*device*/, size_t /*bytes*/) {
+DriverResult VendorDriver::unbind_multicast(Handle /*object*/, int /*device*/, size_t /*bytes*/) {
   return {"unbinding from multicast", kNotSupported};
 }
 

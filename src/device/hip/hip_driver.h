@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The HIP runtime behind the neutral functions of gpu/driver.h: what it does in its own way.
+// The parts of driver.h that are specific to HIP.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ namespace ashlar::hip {
 
 inline constexpr int kAttributeMemoryPools = 88;
 
-// From this version of the runtime on, a descriptor to import is passed itself where a pointer is
-// expected; before it, the pointer leads to it.
+// Since this runtime version, import takes the descriptor itself in place of the pointer; older
+// versions take a pointer to it.
 inline constexpr int kFirstVersionWithFdAsPointer = 70100000;
 
-// `shared` is what both vendors have; the others only HIP has, or has with arguments of its own.
-// Names are the vendor's less their prefix.
+// `shared` has the functions common to both vendors; the others exist only in HIP, or have
+// different arguments. Names are AMD's without the prefix.
 struct Api {
-  // Without virtual memory where the runtime has none.
+  // The virtual memory functions are optional.
   gpu::abi::Api shared;
 
   gpu::DriverFunction<const char*(int)> get_error_name;
@@ -36,33 +36,33 @@ struct Api {
       memcpy_peer_async;
 };
 
-// kUnsupported: the library lacks a function; the message names the first that are missing.
-Result<Api> find_api(const DriverLibrary& library);
+// kUnsupported: functions are missing; the message names the first ones.
+Result<Api> load_api(const DriverLibrary& library);
 
 class HipDriver final : public gpu::VendorDriver {
  public:
   HipDriver(DriverLibrary library, const Api& api)
-      : VendorDriver(std::move(library), api.shared), own_(api) {}
+      : VendorDriver(std::move(library), api.shared), hip_api_(api) {}
 
   std::string_view backend() const override { return "hip"; }
   std::string error_text(int code) const override;
 
-  gpu::Outcome device_count(int& count) override;
-  gpu::Outcome look_at(int device, gpu::DeviceFacts& facts) override;
-  gpu::Outcome use(int device) override;
-  void leave_for_good(int device) override;
-  gpu::Outcome enter(int device, gpu::Entered& entered) override;
-  void leave(const gpu::Entered& entered) override;
-  Result<std::vector<ProcessUse>> processes(const gpu::DeviceFacts& facts) override;
-  gpu::Outcome locate(DeviceAddress at, gpu::Location& location) override;
-  gpu::Outcome import_fd(int fd, gpu::Handle& extent) override;
-  gpu::Outcome enable_peer_access(int peer) override;
-  gpu::Outcome disable_peer_access(int peer) override;
-  gpu::Outcome copy_to_peer(const PeerCopy& copy, StreamId stream) override;
+  gpu::DriverResult device_count(int& count) override;
+  gpu::DriverResult query_device(int device, gpu::DeviceInfo& info) override;
+  gpu::DriverResult retain_context(int device) override;
+  void release_context(int device) override;
+  gpu::DriverResult enter_context(int device, gpu::SavedContext& saved) override;
+  void leave_context(const gpu::SavedContext& saved) override;
+  Result<std::vector<ProcessMemoryUsage>> processes(const gpu::DeviceInfo& info) override;
+  gpu::DriverResult query_address(DeviceAddress at, gpu::AddressInfo& location) override;
+  gpu::DriverResult import_fd(int fd, gpu::Handle& extent) override;
+  gpu::DriverResult enable_peer_access(int peer) override;
+  gpu::DriverResult disable_peer_access(int peer) override;
+  gpu::DriverResult copy_to_peer(const PeerCopy& copy, StreamId stream) override;
 
  private:
-  const Api own_;
-  int version_ = 0;  // of the runtime; set when devices are counted
+  const Api hip_api_;
+  int version_ = 0;  // of the runtime; set by device_count
 };
 
 }  // namespace ashlar::hip

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reservations, mappings and who may touch them. What the kernel is told of it is in
-// address_space_shadow.cc, moving bytes in address_space_transfer.cc.
+// Reservations, mappings and access rights. address_space_shadow.cc changes the kernel's mappings,
+// address_space_transfer.cc transfers data.
 #include "device/sim/address_space.h"
 
 #include <sys/mman.h>
@@ -13,11 +13,12 @@
 namespace ashlar::sim {
 namespace {
 
-// Invented addresses start where no host mapping can be: nothing may be confused with a pointer.
-constexpr uint64_t kFirstInvented = uint64_t{1} << 50;
-constexpr uint64_t kEndInvented = uint64_t{1} << 62;
-// Plain allocations lie below; and above what processes have, where recorded addresses come from.
-constexpr uint64_t kFirstPlain = uint64_t{1} << 48;
+// Synthetic addresses lie where no host mapping can be, so that none equals a valid pointer.
+constexpr uint64_t kFirstSyntheticAddress = uint64_t{1} << 50;
+constexpr uint64_t kEndSyntheticAddress = uint64_t{1} << 62;
+// Allocations lie below the synthetic reservations, and above user space, so that recorded
+// addresses of replayed processes stay free.
+constexpr uint64_t kFirstAllocationAddress = uint64_t{1} << 48;
 
 int protection_for(Access access) {
   switch (access) {
@@ -34,7 +35,8 @@ Status out_of_addresses(size_t bytes) {
   return Status::out_of_memory(text("no ", bytes, " B of addresses left in this process"));
 }
 
-// `bytes` of inaccessible host addresses at a multiple of `alignment`; 0 if there are none.
+// Reserves `bytes` of inaccessible host addresses at a multiple of `alignment`. Returns 0 on
+// failure.
 uint64_t take_host_addresses(size_t bytes, size_t alignment, uint64_t hint) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   const size_t with_slack = bytes + alignment;
@@ -52,13 +54,13 @@ uint64_t take_host_addresses(size_t bytes, size_t alignment, uint64_t hint) {
 }  // namespace
 
 AddressSpace::AddressSpace(const Options& options, size_t max_mappings)
-    : backed_(options.backing == Backing::kMemory),
+    : has_bytes_(options.backing == Backing::kMemory),
       granularity_bytes_(options.granularity_bytes),
       device_count_(options.device_count),
       max_mappings_(max_mappings),
       peer_access_(options.device_count * options.device_count, false),
-      next_invented_(kFirstInvented),
-      plain_addresses_(kFirstPlain, kFirstInvented) {}
+      next_synthetic_(kFirstSyntheticAddress),
+      driver_addresses_(kFirstAllocationAddress, kFirstSyntheticAddress) {}
 
 AddressSpace::~AddressSpace() {
   WriterLock lock(mutex_);
@@ -66,7 +68,7 @@ AddressSpace::~AddressSpace() {
   while (!reservations_.empty()) drop_reservation_locked(reservations_.begin());
 }
 
-// --- reserved addresses -----------------------------------------------------------------------
+// --- reserved addresses
 
 Result<DeviceAddress> AddressSpace::reserve(size_t bytes, const ReserveOptions& options,
                                             DeviceIndex owner) {
@@ -91,34 +93,34 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
   reservation.bytes = bytes;
   reservation.owner = owner;
   DeviceAddress at;
-  if (backed_) {
+  if (has_bytes_) {
     if (bytes > SIZE_MAX / 4) return out_of_addresses(bytes);
     reservation.shadow_distance = bytes + granularity_bytes_;
     const size_t both_halves = 2 * reservation.shadow_distance;
     at = DeviceAddress(take_host_addresses(both_halves, alignment, options.hint.value()));
   } else {
     DeviceAddress hint = options.hint;
-    if (std::deque<DeviceAddress>& wishes = wishes_[owner]; !wishes.empty()) {
-      hint = wishes.front();
-      wishes.pop_front();
+    if (std::deque<DeviceAddress>& next = next_addresses_[owner]; !next.empty()) {
+      hint = next.front();
+      next.pop_front();
     }
-    at = invent_locked(bytes, alignment, hint);
+    at = pick_address_locked(bytes, alignment, hint);
   }
   if (at.is_null()) return out_of_addresses(bytes);
-  if (backed_) reservation.watch = watch_host_access({at, bytes});
+  if (has_bytes_) reservation.watch = watch_host_access({at, bytes});
   reservations_.emplace(at, reservation);
   return at;
 }
 
-DeviceAddress AddressSpace::invent_locked(size_t bytes, size_t alignment_bytes,
-                                          DeviceAddress hint) {
+DeviceAddress AddressSpace::pick_address_locked(size_t bytes, size_t alignment_bytes,
+                                                DeviceAddress hint) {
   const bool can_be = !hint.is_null() && is_aligned(hint.value(), alignment_bytes);
   if (can_be && is_free_locked({hint, bytes})) return hint;
   for (;;) {
-    const uint64_t at = align_up(next_invented_, alignment_bytes);
-    if (at > kEndInvented || bytes > kEndInvented - at) return {};
-    next_invented_ = at + bytes;
-    // A hint may have put a reservation in the way.
+    const uint64_t at = align_up(next_synthetic_, alignment_bytes);
+    if (at > kEndSyntheticAddress || bytes > kEndSyntheticAddress - at) return {};
+    next_synthetic_ = at + bytes;
+    // A reservation that honoured a hint may overlap.
     if (is_free_locked({DeviceAddress(at), bytes})) return DeviceAddress(at);
   }
 }
@@ -134,7 +136,7 @@ Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
   WriterLock lock(mutex_);
   const auto reservation = reservations_.find(range.begin);
   if (reservation == reservations_.end() || reservation->second.bytes != range.bytes ||
-      reservation->second.plain || reservation->second.owner != owner) {
+      reservation->second.is_allocation || reservation->second.owner != owner) {
     return Status::invalid_argument(
         text("cannot free the addresses ", range, ": not one reservation of device ", owner));
   }
@@ -150,15 +152,15 @@ Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
 
 void AddressSpace::drop_reservation_locked(Reservations::iterator reservation) {
   const DeviceAddress at = reservation->first;
-  plain_addresses_.give_back(at.value());
-  if (backed_) {
+  driver_addresses_.give_back(at.value());
+  if (has_bytes_) {
     unwatch_host_access(reservation->second.watch);
     ::munmap(as_pointer(at.value()), 2 * reservation->second.shadow_distance);
   }
   reservations_.erase(reservation);
 }
 
-// --- mapped extents ---------------------------------------------------------------------------
+// --- mapped extents
 
 Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, DeviceIndex owner) {
   const AddressRange range{at, extent->bytes()};
@@ -168,7 +170,7 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
   }
   WriterLock lock(mutex_);
   const auto reservation = reservation_of(at);
-  if (reservation == reservations_.end() || reservation->second.plain ||
+  if (reservation == reservations_.end() || reservation->second.is_allocation ||
       reservation->second.owner != owner ||
       !AddressRange{reservation->first, reservation->second.bytes}.contains(range)) {
     return Status::invalid_argument(
@@ -176,14 +178,13 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
   }
   const auto next = mappings_.lower_bound(at);
   if (mapping_of(at) != mappings_.end() || (next != mappings_.end() && next->first < range.end())) {
-    return Status::invalid_argument(
-        text("cannot map ", range, ": something is mapped there already"));
+    return Status::invalid_argument(text("cannot map ", range, ": part of it is mapped already"));
   }
-  const std::vector<Access> nobody(device_count_, Access::kNone);
-  const auto mapping =
-      insert_locked(at, {std::move(extent), owner, MappingKind::kMapped, nobody, PROT_NONE, false});
+  const std::vector<Access> no_access(device_count_, Access::kNone);
+  const auto mapping = insert_locked(
+      at, {std::move(extent), owner, MappingKind::kMapped, no_access, PROT_NONE, false});
   if (run_count_ <= max_mappings_) return {};
-  (void)erase_locked(mapping);  // the caller's id keeps the extent
+  (void)erase_locked(mapping);  // the table of ids still owns the extent
   return too_many_mappings();
 }
 
@@ -192,16 +193,17 @@ Status AddressSpace::too_many_mappings() const {
                                     "some, or raise vm.max_map_count"));
 }
 
-Result<size_t> AddressSpace::set_access(AddressRange range, const Grant& grant, DeviceIndex owner) {
+Result<size_t> AddressSpace::set_access(AddressRange range, const AccessGrant& grant,
+                                        DeviceIndex owner) {
   const DeviceIndex accessor = grant.accessor;
   if (accessor.value() >= device_count_) {
     return Status::invalid_argument(
         text("cannot give access to device ", accessor, ": there are ", device_count_));
   }
   WriterLock lock(mutex_);
-  const Result<size_t> extent_count = count_tiles_locked(range, owner);
+  const Result<size_t> extent_count = count_extents_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
-  // The shadow serves all devices, so it allows what any of them may do.
+  // All devices use the same shadow, so its protection is the union of their rights.
   std::vector<int> protections;
   for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
        ++it) {
@@ -222,16 +224,16 @@ Result<size_t> AddressSpace::set_access(AddressRange range, const Grant& grant, 
 Result<size_t> AddressSpace::unmap(AddressRange range, DeviceIndex owner) {
   std::vector<std::shared_ptr<Extent>> unmapped;
   WriterLock lock(mutex_);
-  const Result<size_t> extent_count = count_tiles_locked(range, owner);
+  const Result<size_t> extent_count = count_extents_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
   unmapped.reserve(*extent_count);
-  hide_locked(range);
+  unmap_shadow_locked(range);
   auto it = mappings_.find(range.begin);
   while (it != mappings_.end() && it->first < range.end()) unmapped.push_back(erase_locked(it++));
   return extent_count;
 }
 
-Result<size_t> AddressSpace::count_tiles_locked(AddressRange range, DeviceIndex owner) const {
+Result<size_t> AddressSpace::count_extents_locked(AddressRange range, DeviceIndex owner) const {
   const auto refuse = [&](std::string_view why) -> Result<size_t> {
     return Status::invalid_argument(
         text("the range ", range, " ", why, ": expected whole mapped extents without a hole"));
@@ -251,33 +253,34 @@ Result<size_t> AddressSpace::count_tiles_locked(AddressRange range, DeviceIndex 
   return extent_count;
 }
 
-// --- extents with an address of their own -----------------------------------------------------
+// --- allocations
 
-Result<DeviceAddress> AddressSpace::place(std::shared_ptr<Extent> extent, DeviceIndex owner,
-                                          MappingKind kind) {
+Result<DeviceAddress> AddressSpace::allocate(std::shared_ptr<Extent> extent, DeviceIndex owner,
+                                             MappingKind kind) {
   const size_t bytes = extent->bytes();
-  std::shared_ptr<Extent> not_placed;
+  std::shared_ptr<Extent> not_allocated;  // released after unlocking
   WriterLock lock(mutex_);
   ReserveOptions options;
-  const bool is_up_to_us = !backed_ && wishes_[owner].empty();
-  if (is_up_to_us) {
-    const size_t place_bytes = align_up_to(bytes, granularity_bytes_);
-    const Choose& choose = choosers_[owner];
-    options.hint = choose ? choose(place_bytes) : DeviceAddress(plain_addresses_.take(place_bytes));
+  const bool uses_policy = !has_bytes_ && next_addresses_[owner].empty();
+  if (uses_policy) {
+    const size_t rounded_bytes = align_up_to(bytes, granularity_bytes_);
+    const AddressPolicy& choose = address_policies_[owner];
+    options.hint =
+        choose ? choose(rounded_bytes) : DeviceAddress(driver_addresses_.take(rounded_bytes));
   }
   Result<DeviceAddress> at = reserve_locked(bytes, options, owner);
   if (!at.ok()) return at;
   const auto reservation = reservations_.find(*at);
-  reservation->second.plain = true;
+  reservation->second.is_allocation = true;
   const auto mapping = insert_locked(*at, {std::move(extent), owner, kind, {}, PROT_NONE, false});
   Status opened = protect_locked({*at, bytes}, {PROT_READ | PROT_WRITE});
   if (opened.ok()) return at;
-  not_placed = erase_locked(mapping);
+  not_allocated = erase_locked(mapping);
   drop_reservation_locked(reservation);
   return opened;
 }
 
-Result<size_t> AddressSpace::remove(DeviceAddress at, DeviceIndex owner, MappingKind kind) {
+Result<size_t> AddressSpace::free(DeviceAddress at, DeviceIndex owner, MappingKind kind) {
   std::shared_ptr<Extent> extent;
   WriterLock lock(mutex_);
   const auto mapping = mappings_.find(at);
@@ -291,8 +294,8 @@ Result<size_t> AddressSpace::remove(DeviceAddress at, DeviceIndex owner, Mapping
   return extent->bytes();
 }
 
-Result<std::shared_ptr<Extent>> AddressSpace::placed(DeviceAddress at, DeviceIndex owner,
-                                                     MappingKind kind) const {
+Result<std::shared_ptr<Extent>> AddressSpace::find_allocation(DeviceAddress at, DeviceIndex owner,
+                                                              MappingKind kind) const {
   ReaderLock lock(mutex_);
   const auto mapping = mappings_.find(at);
   if (mapping == mappings_.end() || mapping->second.kind != kind ||
@@ -303,14 +306,14 @@ Result<std::shared_ptr<Extent>> AddressSpace::placed(DeviceAddress at, DeviceInd
   return mapping->second.extent;
 }
 
-void AddressSpace::place_next(DeviceIndex owner, DeviceAddress at) {
+void AddressSpace::set_next_address(DeviceIndex owner, DeviceAddress at) {
   WriterLock lock(mutex_);
-  wishes_[owner].push_back(at);
+  next_addresses_[owner].push_back(at);
 }
 
-void AddressSpace::place_by(DeviceIndex owner, Choose choose) {
+void AddressSpace::set_address_policy(DeviceIndex owner, AddressPolicy choose) {
   WriterLock lock(mutex_);
-  choosers_[owner] = std::move(choose);
+  address_policies_[owner] = std::move(choose);
 }
 
 void AddressSpace::set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled) {
@@ -318,7 +321,7 @@ void AddressSpace::set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool
   peer_access_[accessor.value() * device_count_ + owner.value()] = enabled;
 }
 
-// --- look-ups -----------------------------------------------------------------------------------
+// --- look-ups
 
 AddressSpace::Reservations::const_iterator AddressSpace::reservation_of(DeviceAddress at) const {
   auto after = reservations_.upper_bound(at);
@@ -334,7 +337,7 @@ AddressSpace::Mappings::const_iterator AddressSpace::mapping_of(DeviceAddress at
   return at - candidate->first < candidate->second.extent->bytes() ? candidate : mappings_.end();
 }
 
-bool AddressSpace::continues_locked(Mappings::const_iterator right) const {
+bool AddressSpace::continues_previous_locked(Mappings::const_iterator right) const {
   if (right == mappings_.end() || right == mappings_.begin()) return false;
   const auto left = std::prev(right);
   const Extent& before = *left->second.extent;
@@ -345,18 +348,18 @@ bool AddressSpace::continues_locked(Mappings::const_iterator right) const {
          reservation_of(left->first) == reservation_of(right->first);
 }
 
-// A mapping that continues the one before it costs nothing; one that the next continues saves what
-// the next cost so far.
+// A mapping that continues the previous one adds no run. If the next mapping continues the new one,
+// the next no longer starts a run.
 AddressSpace::Mappings::iterator AddressSpace::insert_locked(DeviceAddress at, Mapping mapping) {
   const auto inserted = mappings_.emplace(at, std::move(mapping)).first;
-  if (!continues_locked(inserted)) ++run_count_;
-  if (continues_locked(std::next(inserted))) --run_count_;
+  if (!continues_previous_locked(inserted)) ++run_count_;
+  if (continues_previous_locked(std::next(inserted))) --run_count_;
   return inserted;
 }
 
 std::shared_ptr<Extent> AddressSpace::erase_locked(Mappings::iterator mapping) {
-  if (!continues_locked(mapping)) --run_count_;
-  if (continues_locked(std::next(mapping))) ++run_count_;
+  if (!continues_previous_locked(mapping)) --run_count_;
+  if (continues_previous_locked(std::next(mapping))) ++run_count_;
   std::shared_ptr<Extent> extent = std::move(mapping->second.extent);
   mappings_.erase(mapping);
   return extent;

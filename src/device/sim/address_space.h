@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The addresses of the simulated machine: which are reserved, what is mapped where, and who may
-// touch it. One per machine, as addresses are unique across devices.
+// The address space of a simulated machine: reservations, mappings and access rights. One per
+// machine, because addresses are unique across devices.
 //
-// Every reservation is two equal halves of host addresses. The first half is what users see as
-// device addresses: it stays inaccessible for ever, so a host dereference faults whatever the
-// devices are doing meanwhile. The second half, its shadow, is where extents are really mapped
-// and where device work reads and writes:   shadow address == device address + shadow_distance.
-// A granule that is never accessible follows each half, so that running past either end faults.
+// Every reservation consists of two equal halves of host addresses. Users see the first half as
+// device addresses; it is never accessible, so that a host dereference always faults. Extents are
+// mapped in the second half, the shadow, through which device work reads and writes:
+//   shadow address == device address + shadow_distance.
+// An inaccessible granule follows each half, so that an access beyond its end faults.
 //
-// Invariants:  mappings do not overlap and lie inside one reservation each;
-//              a plain mapping fills its reservation;
-//              run_count == number of mappings that do not continue the file range of the one
-//              before them under the same protection (what the kernel needs one entry for).
+// Invariants:  mappings do not overlap, and each lies inside one reservation;
+//              the mapping of an allocation fills its reservation;
+//              run_count == number of mappings that do not continue the file range of the mapping
+//              before them with the same protection (each needs one kernel entry).
 //
-// Thread safe: readers (device work, checks) share, changes exclude. In bookkeeping, addresses are
-// invented, the shadow does not exist, and transfers move nothing.
+// Thread safe: device work and checks share the lock, changes exclude each other. With
+// Backing::kBookkeeping, addresses are synthetic, there is no shadow, and transfers do nothing.
 #pragma once
 
 #include <deque>
@@ -33,7 +33,7 @@
 
 namespace ashlar::sim {
 
-// Who put a mapping there, and so who may take it away.
+// The function that made a mapping. Only its counterpart may remove it.
 enum class MappingKind { kMapped, kAllocation, kOpened, kPool };
 
 class AddressSpace {
@@ -41,59 +41,58 @@ class AddressSpace {
   AddressSpace(const Options& options, size_t max_mappings);
   ~AddressSpace();
 
-  // --- reserved addresses and mapped extents (the contract's virtual memory) ------------------
+  // --- virtual memory: see the functions of these names in `Device`
 
-  // `owner` reserved the addresses; they are nobody else's to change.
+  // Only `owner` may change the reservation and the mappings in it.
   Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options, DeviceIndex owner);
   Status free_addresses(AddressRange range, DeviceIndex owner);
   Status map(DeviceAddress at, std::shared_ptr<Extent> extent, DeviceIndex owner);
-  // Both say how many extents the range covers.
-  struct Grant {
+  // Both return the number of extents in the range.
+  struct AccessGrant {
     DeviceIndex accessor;
     Access access = Access::kNone;
   };
-  Result<size_t> set_access(AddressRange range, const Grant& grant, DeviceIndex owner);
+  Result<size_t> set_access(AddressRange range, const AccessGrant& grant, DeviceIndex owner);
   Result<size_t> unmap(AddressRange range, DeviceIndex owner);
 
-  // --- extents with an address of their own ---------------------------------------------------
+  // --- allocations: extents with a reservation of their own
 
-  // Reserves, maps and opens `extent` to its owner and the owner's enabled peers.
-  Result<DeviceAddress> place(std::shared_ptr<Extent> extent, DeviceIndex owner, MappingKind kind);
-  // Undoes place, and says how large it was. kInvalidArgument: no mapping of that kind and owner
-  // starts there.
-  Result<size_t> remove(DeviceAddress at, DeviceIndex owner, MappingKind kind);
-  // The extent placed at `at`. kInvalidArgument as for remove.
-  Result<std::shared_ptr<Extent>> placed(DeviceAddress at, DeviceIndex owner,
-                                         MappingKind kind) const;
+  // Reserves addresses, maps `extent` and makes it accessible to its owner and enabled peers.
+  Result<DeviceAddress> allocate(std::shared_ptr<Extent> extent, DeviceIndex owner,
+                                 MappingKind kind);
+  // Undoes allocate and returns the size. kInvalidArgument: no mapping of that kind and owner
+  // starts at `at`.
+  Result<size_t> free(DeviceAddress at, DeviceIndex owner, MappingKind kind);
+  // The extent allocated at `at`. kInvalidArgument as for free.
+  Result<std::shared_ptr<Extent>> find_allocation(DeviceAddress at, DeviceIndex owner,
+                                                  MappingKind kind) const;
 
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
 
-  // In bookkeeping: where the owner's next reservation goes, if it can.
-  void place_next(DeviceIndex owner, DeviceAddress at);
-  // In bookkeeping: where the owner's other plain allocations go, if they can.
-  using Choose = std::function<DeviceAddress(size_t bytes)>;
-  void place_by(DeviceIndex owner, Choose choose);
+  // Implement the functions of these names in sim::Machine.
+  void set_next_address(DeviceIndex owner, DeviceAddress at);
+  using AddressPolicy = std::function<DeviceAddress(size_t bytes)>;
+  void set_address_policy(DeviceIndex owner, AddressPolicy choose);
 
-  // --- questions and transfers, as `accessor` sees memory
-  // -----------------------------------------
+  // --- queries and transfers, with the access rights of `accessor`
 
   AddressDescription describe(DeviceAddress at) const;
   bool is_reserved(DeviceAddress at) const;
-  // kInvalidArgument: some byte of the range is not mapped, or not accessible in the wanted way.
+  // kInvalidArgument: part of the range is not mapped, or `wanted` access is not granted.
   Status check(DeviceIndex accessor, AddressRange range, Access wanted) const;
-  // Where the host finds the range. Null in bookkeeping.
+  // The host pointer to the range. Null with Backing::kBookkeeping.
   Result<void*> shadow(DeviceIndex accessor, AddressRange range, Access wanted) const;
 
-  // Each moves `bytes` in steps, checking anew before each: memory unmapped meanwhile is a failure,
-  // not a crash.
-  struct Side {
+  // Each transfers `bytes` in steps and checks access before each step, so that memory unmapped
+  // meanwhile causes a failure instead of a crash.
+  struct Endpoint {
     DeviceIndex accessor;
     DeviceAddress at;
   };
-  Status write(Side to, const void* from, size_t bytes) const;
-  Status read(void* to, Side from, size_t bytes) const;
-  Status transfer(Side to, Side from, size_t bytes) const;
-  Status fill(Side at, uint8_t value, size_t bytes) const;
+  Status write(Endpoint to, const void* from, size_t bytes) const;
+  Status read(void* to, Endpoint from, size_t bytes) const;
+  Status transfer(Endpoint to, Endpoint from, size_t bytes) const;
+  Status fill(Endpoint at, uint8_t value, size_t bytes) const;
 
   size_t mapping_count() const;
 
@@ -101,17 +100,17 @@ class AddressSpace {
   struct Reservation {
     size_t bytes = 0;
     DeviceIndex owner;
-    uint64_t shadow_distance = 0;  // 0 in bookkeeping
-    bool plain = false;            // belongs to a placed extent; not the user's to free or map into
+    uint64_t shadow_distance = 0;  // 0 with Backing::kBookkeeping
+    bool is_allocation = false;    // belongs to a placed extent; not the user's to free or map into
     size_t watch = kNoWatch;       // see host_access.h
   };
   struct Mapping {
     std::shared_ptr<Extent> extent;
     DeviceIndex owner;
     MappingKind kind = MappingKind::kMapped;
-    std::vector<Access> grants;  // by device index; unused by placed extents
-    int protection = 0;          // what the shadow has now
-    bool in_shadow = false;      // it was opened once, and the kernel has it mapped
+    std::vector<Access> grants;  // by device index; unused by allocations
+    int protection = 0;          // current protection of the shadow
+    bool in_shadow = false;      // the kernel has it mapped, since access was first granted
   };
   using Reservations = std::map<DeviceAddress, Reservation>;
   using Mappings = std::map<DeviceAddress, Mapping>;
@@ -119,14 +118,14 @@ class AddressSpace {
   Result<DeviceAddress> reserve_locked(size_t bytes, const ReserveOptions& options,
                                        DeviceIndex owner) ASHLAR_REQUIRES(mutex_);
   bool is_free_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
-  DeviceAddress invent_locked(size_t bytes, size_t alignment_bytes, DeviceAddress hint)
+  DeviceAddress pick_address_locked(size_t bytes, size_t alignment_bytes, DeviceAddress hint)
       ASHLAR_REQUIRES(mutex_);
   void drop_reservation_locked(Reservations::iterator reservation) ASHLAR_REQUIRES(mutex_);
 
   Reservations::const_iterator reservation_of(DeviceAddress at) const
       ASHLAR_REQUIRES_SHARED(mutex_);
   Mappings::const_iterator mapping_of(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
-  Result<size_t> count_tiles_locked(AddressRange range, DeviceIndex owner) const
+  Result<size_t> count_extents_locked(AddressRange range, DeviceIndex owner) const
       ASHLAR_REQUIRES_SHARED(mutex_);
   Status check_locked(DeviceIndex accessor, AddressRange range, Access wanted) const
       ASHLAR_REQUIRES_SHARED(mutex_);
@@ -134,26 +133,27 @@ class AddressSpace {
       ASHLAR_REQUIRES_SHARED(mutex_);
   char* shadow_of(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
 
-  // Whether the mapping at `right` continues, in address and file, the one before it.
-  bool continues_locked(Mappings::const_iterator right) const ASHLAR_REQUIRES_SHARED(mutex_);
+  // Whether the mapping `right` continues the previous one in address, file and protection.
+  bool continues_previous_locked(Mappings::const_iterator right) const
+      ASHLAR_REQUIRES_SHARED(mutex_);
   Mappings::iterator insert_locked(DeviceAddress at, Mapping mapping) ASHLAR_REQUIRES(mutex_);
-  // Returns the extent, so that the last reference can be let go after unlocking: that punches a
-  // hole, which takes a while.
+  // Returns the extent, so that the caller can release the last reference after unlocking:
+  // releasing punches a hole, which is slow.
   std::shared_ptr<Extent> erase_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);
-  // Gives every mapping of the range its new protection, in their order. All or nothing.
+  // Sets the protection of each mapping in the range, in address order. All or nothing.
   Status protect_locked(AddressRange range, const std::vector<int>& protections)
       ASHLAR_REQUIRES(mutex_);
   void set_protections_locked(AddressRange range, const std::vector<int>& protections)
       ASHLAR_REQUIRES(mutex_);
-  Status show_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
-  Status show_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
+  Status sync_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
+  Status sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
       ASHLAR_REQUIRES(mutex_);
   Status too_many_mappings() const;
-  // How many of the mappings from `range.begin` up to and including the one behind it start a run.
+  // The number of runs that start in the range or directly behind it.
   size_t runs_in_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
-  void hide_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
+  void unmap_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
 
-  const bool backed_;
+  const bool has_bytes_;
   const size_t granularity_bytes_;
   const size_t device_count_;
   const size_t max_mappings_;
@@ -163,10 +163,10 @@ class AddressSpace {
   Mappings mappings_ ASHLAR_GUARDED_BY(mutex_);
   size_t run_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::vector<bool> peer_access_ ASHLAR_GUARDED_BY(mutex_);  // [accessor * device_count_ + owner]
-  uint64_t next_invented_ ASHLAR_GUARDED_BY(mutex_);
-  DriverAddresses plain_addresses_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<DeviceIndex, std::deque<DeviceAddress>> wishes_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<DeviceIndex, Choose> choosers_ ASHLAR_GUARDED_BY(mutex_);
+  uint64_t next_synthetic_ ASHLAR_GUARDED_BY(mutex_);
+  DriverAddresses driver_addresses_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<DeviceIndex, std::deque<DeviceAddress>> next_addresses_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<DeviceIndex, AddressPolicy> address_policies_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shadow of AddressSpace: what the kernel has mapped, made to follow what the books say.
+// Updates the kernel's mappings in the shadow of AddressSpace.
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -23,10 +23,10 @@ Status AddressSpace::protect_locked(AddressRange range, const std::vector<int>& 
     before.push_back(it->second.protection);
   }
   set_protections_locked(range, protections);
-  Status shown = run_count_ <= max_mappings_ ? show_locked(range) : too_many_mappings();
+  Status shown = run_count_ <= max_mappings_ ? sync_shadow_locked(range) : too_many_mappings();
   if (shown.ok()) return shown;
   set_protections_locked(range, before);
-  (void)show_locked(range).ok();  // it was so a moment ago
+  (void)sync_shadow_locked(range).ok();  // restores a state that the kernel accepted before
   return shown;
 }
 
@@ -41,16 +41,16 @@ size_t AddressSpace::runs_in_locked(AddressRange range) const {
   size_t count = 0;
   auto it = mappings_.find(range.begin);
   for (; it != mappings_.end() && it->first < range.end(); ++it) {
-    if (!continues_locked(it)) ++count;
+    if (!continues_previous_locked(it)) ++count;
   }
-  if (it != mappings_.end() && !continues_locked(it)) ++count;
+  if (it != mappings_.end() && !continues_previous_locked(it)) ++count;
   return count;
 }
 
-// Makes the kernel's mappings what ours say. Neighbours that continue each other are changed by one
-// system call and share one kernel mapping.
-Status AddressSpace::show_locked(AddressRange range) {
-  if (!backed_) return {};
+// Applies our mappings to the kernel's. Mappings that continue each other are changed by one system
+// call and share one kernel mapping.
+Status AddressSpace::sync_shadow_locked(AddressRange range) {
+  if (!has_bytes_) return {};
   auto it = mappings_.find(range.begin);
   while (it != mappings_.end() && it->first < range.end()) {
     const auto first = it;
@@ -58,17 +58,17 @@ Status AddressSpace::show_locked(AddressRange range) {
     do {
       bytes += it->second.extent->bytes();
       ++it;
-    } while (it != mappings_.end() && it->first < range.end() && continues_locked(it) &&
+    } while (it != mappings_.end() && it->first < range.end() && continues_previous_locked(it) &&
              it->second.in_shadow == first->second.in_shadow);
-    Status shown = show_run_locked(first->first, bytes, first->second);
+    Status shown = sync_shadow_run_locked(first->first, bytes, first->second);
     if (!shown.ok()) return shown;
     for (auto done = first; done != it; ++done) done->second.in_shadow = true;
   }
   return {};
 }
 
-Status AddressSpace::show_run_locked(DeviceAddress at, size_t bytes, const Mapping& first) {
-  // What is mapped keeps its pages in the tables; only what may be done with them changes.
+Status AddressSpace::sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first) {
+  // mprotect keeps the page table entries of mapped pages.
   if (first.in_shadow) {
     if (::mprotect(shadow_of(at), bytes, first.protection) == 0) return {};
   } else {
@@ -79,16 +79,16 @@ Status AddressSpace::show_run_locked(DeviceAddress at, size_t bytes, const Mappi
   }
   const int code = errno;
   if (code == ENOMEM) {
-    return Status::out_of_memory(text("the host has no room for another mapping at ", at,
-                                      " (vm.max_map_count, or its memory limit)"));
+    return Status::out_of_memory(text("the host cannot map more memory at ", at,
+                                      ": raise vm.max_map_count or the memory limit"));
   }
   return Status::device_fault(first.in_shadow ? "mprotect" : "mmap", code, std::strerror(code));
 }
 
-// One mapping replaced by nothing cannot need more kernel entries than there were, except where a
-// merged one is cut in two; a failure would leave the pages visible, which only loses the fault.
-void AddressSpace::hide_locked(AddressRange range) {
-  if (!backed_) return;
+// Best effort. Replacing a mapping needs more kernel entries only if it splits a merged one. On
+// failure the pages stay accessible in the shadow, so that an invalid access does not fault.
+void AddressSpace::unmap_shadow_locked(AddressRange range) {
+  if (!has_bytes_) return;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   (void)::mmap(shadow_of(range.begin), range.bytes, PROT_NONE, kFlags, -1, 0);
 }

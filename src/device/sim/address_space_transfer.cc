@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The questions and transfers of AddressSpace: who may touch what, and moving the bytes.
+// Queries, access checks and data transfers of AddressSpace.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace ashlar::sim {
 namespace {
 
-// The lock is let go between steps, so that a long copy does not keep others from mapping.
+// The lock is released between steps, so that a long copy does not block mapping.
 constexpr size_t kStepBytes = size_t{1} << 20;
 
 // Calls `move(offset, bytes)` for each step until one fails.
@@ -86,50 +86,50 @@ bool AddressSpace::may_access_locked(const Mapping& mapping, DeviceIndex accesso
 Result<void*> AddressSpace::shadow(DeviceIndex accessor, AddressRange range, Access wanted) const {
   ReaderLock lock(mutex_);
   if (Status checked = check_locked(accessor, range, wanted); !checked.ok()) return checked;
-  return backed_ ? static_cast<void*>(shadow_of(range.begin)) : nullptr;
+  return has_bytes_ ? static_cast<void*>(shadow_of(range.begin)) : nullptr;
 }
 
-Status AddressSpace::write(Side to, const void* from, size_t bytes) const {
+Status AddressSpace::write(Endpoint to, const void* from, size_t bytes) const {
   return in_steps(bytes, [&](size_t offset, size_t step) {
     ReaderLock lock(mutex_);
     const AddressRange range{to.at + offset, step};
     if (Status ok = check_locked(to.accessor, range, Access::kReadWrite); !ok.ok()) return ok;
-    if (backed_) {
+    if (has_bytes_) {
       std::memcpy(shadow_of(range.begin), static_cast<const char*>(from) + offset, step);
     }
     return Status();
   });
 }
 
-Status AddressSpace::read(void* to, Side from, size_t bytes) const {
+Status AddressSpace::read(void* to, Endpoint from, size_t bytes) const {
   return in_steps(bytes, [&](size_t offset, size_t step) {
     ReaderLock lock(mutex_);
     const AddressRange range{from.at + offset, step};
     if (Status ok = check_locked(from.accessor, range, Access::kRead); !ok.ok()) return ok;
-    if (backed_) std::memcpy(static_cast<char*>(to) + offset, shadow_of(range.begin), step);
+    if (has_bytes_) std::memcpy(static_cast<char*>(to) + offset, shadow_of(range.begin), step);
     return Status();
   });
 }
 
-Status AddressSpace::transfer(Side to, Side from, size_t bytes) const {
+Status AddressSpace::transfer(Endpoint to, Endpoint from, size_t bytes) const {
   return in_steps(bytes, [&](size_t offset, size_t step) {
     ReaderLock lock(mutex_);
     const AddressRange target{to.at + offset, step};
     const AddressRange source{from.at + offset, step};
     if (Status ok = check_locked(to.accessor, target, Access::kReadWrite); !ok.ok()) return ok;
     if (Status ok = check_locked(from.accessor, source, Access::kRead); !ok.ok()) return ok;
-    // Two addresses may alias one extent, so the shadows may overlap though the ranges do not.
-    if (backed_) std::memmove(shadow_of(target.begin), shadow_of(source.begin), step);
+    // Two addresses may alias one extent, so the bytes may overlap even if the ranges do not.
+    if (has_bytes_) std::memmove(shadow_of(target.begin), shadow_of(source.begin), step);
     return Status();
   });
 }
 
-Status AddressSpace::fill(Side at, uint8_t value, size_t bytes) const {
+Status AddressSpace::fill(Endpoint at, uint8_t value, size_t bytes) const {
   return in_steps(bytes, [&](size_t offset, size_t step) {
     ReaderLock lock(mutex_);
     const AddressRange range{at.at + offset, step};
     if (Status ok = check_locked(at.accessor, range, Access::kReadWrite); !ok.ok()) return ok;
-    if (backed_) std::memset(shadow_of(range.begin), value, step);
+    if (has_bytes_) std::memset(shadow_of(range.begin), value, step);
     return Status();
   });
 }

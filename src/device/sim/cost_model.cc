@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of measured costs, and reading between its lines.
+// The measured costs, and interpolation between them.
 #include "device/sim/cost_model.h"
 
 #include <array>
@@ -29,16 +29,17 @@ constexpr Row kRelease = {15, 19, 81, 552, 5369};
 constexpr Row kExportFd = {1100, 1100, 1100, 1500, 1500};
 constexpr Row kFreeAddresses = {0.8, 2.2, 2.3, 2.3, 2.2};
 
-// Ranges of many extents cost by the extent: 512 of 2 MiB took 17.6 ms to open.
+// The cost grows with the number of extents in the range: set_access on 512 extents of 2 MiB took
+// 17.6 ms.
 constexpr double kSetAccessPerExtent = 34.4;
 constexpr double kUnmapPerExtent = 23;
 
-// Pinning and unpinning go by the page.
+// The cost of pinning and unpinning is proportional to the size.
 constexpr double kAllocateHostPerMiB = 350;
 constexpr double kFreeHostPerMiB = 93;
 
-// Linear in the logarithm of the size between the measured sizes; the same below the smallest; in
-// proportion to the size above the largest, where the cost is that of the memory itself.
+// Interpolates linearly in the logarithm of the size. Constant below the smallest measured size,
+// proportional to the size above the largest.
 double between(const Row& row, size_t bytes) {
   const double size = static_cast<double>(bytes);
   if (size <= kSizes.front()) return row.front();

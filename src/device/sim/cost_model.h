@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What driver calls cost on a real card: one H200 under driver 580, medians. The figures and how
-// they were taken are in docs/design/cost_model.md. Pure arithmetic.
+// Modelled cost of driver calls: medians measured on one H200 with driver 580. See
+// docs/internals/cost_model.md for the figures and how they were measured.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace ashlar::sim {
 
-// What a call was about, as far as its cost depends on it.
+// The sizes that the cost of a call depends on.
 struct CallSize {
   size_t bytes = 0;
-  size_t extents = 1;  // how many mapped extents the range covers
+  size_t extents = 1;  // number of mapped extents in the range
 };
 
-// Host time spent in the call. 0 for calls that no figure is known for.
+// Host time spent in the call. 0 for calls without a measurement.
 int64_t modelled_call_ns(DeviceCall call, const CallSize& size);
 
-// Device time of moving bytes, for the clock of seeded machines.
+// Device time of a copy or fill, for the clock of seeded machines.
 enum class Path { kHostLink, kDeviceMemory };
 int64_t modelled_move_ns(Path path, size_t bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First the holes, then a new chunk.
+// Hole search, chunk creation and bookkeeping of gaps.
 #include "device/sim/driver_addresses.h"
 
 #include <algorithm>
@@ -43,8 +43,7 @@ void DriverAddresses::give_back(uint64_t at) {
   }
 }
 
-// --- what there is
-// ---------------------------------------------------------------------------------------
+// --- state
 
 uint64_t DriverAddresses::where(size_t bytes) const {
   if (bytes == 0) return 0;
@@ -107,7 +106,7 @@ DriverAddresses::Chunks::const_iterator DriverAddresses::chunk_at(uint64_t at) c
   return at < chunk->first + chunk->second.bytes ? chunk : chunks_.end();
 }
 
-// From the last place taken before the range to the first after it, within the chunk.
+// The free range around `range`: from the allocation before it to the one after it.
 DriverAddresses::Range DriverAddresses::free_around(Chunks::const_iterator chunk,
                                                     const Range& range) const {
   Range hole{chunk->first, chunk->first + chunk->second.bytes};
@@ -121,7 +120,6 @@ DriverAddresses::Range DriverAddresses::free_around(Chunks::const_iterator chunk
 }
 
 // --- changes
-// ---------------------------------------------------------------------------------------------
 
 void DriverAddresses::take_from_hole(const Range& range) {
   Chunk& chunk = chunks_.find(chunk_at(range.begin)->first)->second;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a driver puts plain allocations: among equal free blocks an allocator takes the one with
-// the lowest address, so a replay that must guess addresses needs the driver's own rule. Not thread
-// safe.
+// Models the addresses a CUDA driver assigns to plain allocations. Replays need it: among equal
+// free blocks an allocator takes the one with the lowest address, so addresses influence the
+// result. Not thread safe.
 //
-// Measured on an H200 under driver 580 (docs/design/sim_device.md, tools/driver_addresses.py):
-// addresses come in chunks, multiples of 32 MiB. An allocation goes into the chunk that was made
-// last among those with room, there into the smallest hole that is large enough, and of equal ones
-// into the lowest. If none has room, a new chunk is made at the upper end of the highest gap that
-// is 32 MiB wider than the chunk. A chunk with nothing in it goes back.
+// Measured on an H200 with driver 580 (docs/internals/sim_device.md, tools/driver_addresses.py).
+// The driver reserves chunks whose sizes are multiples of 32 MiB. An allocation goes into the
+// newest chunk with room, there into the smallest sufficient hole, and among equal holes into the
+// lowest. If no chunk has room, the driver reserves a new one at the upper end of the highest gap
+// that is at least 32 MiB larger than the chunk. It releases empty chunks.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +32,17 @@ class DriverAddresses {
     bool contains(const Range& other) const { return begin <= other.begin && other.end <= end; }
   };
 
-  // Addresses below `end`, and never below `begin`; both are rounded to whole chunks.
+  // Manages the addresses in [begin, end), rounded inwards to multiples of the chunk size.
   DriverAddresses(uint64_t begin, uint64_t end);
 
-  // 0: there is no room.
+  // Allocates. Returns 0 if there is no room.
   uint64_t take(size_t bytes);
-  // What did not come from here is left alone.
+  // Frees. Ignores addresses that did not come from here.
   void give_back(uint64_t at);
 
-  // --- what take() would do, and what there is
+  // --- state
+
+  // The address take() would return.
 
   uint64_t where(size_t bytes) const;
   std::optional<Range> new_chunk_for(size_t bytes) const;
@@ -49,21 +51,21 @@ class DriverAddresses {
   bool touches_chunk(const Range& range) const;
   bool touches_gap(const Range& range) const;
 
-  // --- what others in the process take and give back, as far as it was found out
+  // --- inferred allocations by other code of the process
 
-  // REQUIRES: a hole contains it.
+  // REQUIRES: a hole contains the range.
   void take_from_hole(const Range& range);
-  // An empty chunk that never goes back. It is newer than those with room for `bytes`, and older
-  // than all if there are none. REQUIRES: it touches no chunk.
+  // Adds an empty chunk that is never released. It counts as newer than the newest chunk with room
+  // for `bytes`, or as the oldest if there is none. REQUIRES: !touches_chunk(range).
   void add_chunk(const Range& range, size_t bytes);
-  // REQUIRES: it touches no chunk.
+  // REQUIRES: !touches_chunk(range).
   void open_gap(Range range);
   void close_gap(const Range& range);
 
  private:
   using Age = std::pair<uint64_t, uint64_t>;  // larger is newer
 
-  // holes == what is left of it between the places taken; each (bytes, address).
+  // Invariant: `holes`, as (bytes, address), and the allocations in `taken_` tile the chunk.
   struct Chunk {
     size_t bytes = 0;
     Age age{};

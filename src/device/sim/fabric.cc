@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles, the socket behind them, and the short conversation across it.
+// The handle format, the server socket and the import protocol.
 #include "device/sim/fabric.h"
 
 #include <sys/eventfd.h>
@@ -21,27 +21,27 @@ namespace {
 constexpr std::array<uint8_t, 4> kMagic = {'A', 'S', 'H', 'F'};
 constexpr uint8_t kVersion = 1;
 
-// The handle, byte by byte; what is not named is zero, and must be.
+// The bytes of a handle. Unused bytes must be zero.
 struct Layout {
   std::array<uint8_t, 4> magic{};
   uint8_t version = 0;
   uint8_t kind = 0;
   std::array<uint8_t, 2> zero{};
-  uint32_t pid = 0;  // as the exporter sees itself; for messages only
+  uint32_t pid = 0;  // in the exporter's PID namespace; for messages only
   std::array<uint8_t, 16> socket_name{};
   std::array<uint8_t, 16> secret{};
   std::array<uint8_t, 20> rest{};
 };
 static_assert(sizeof(Layout) == sizeof(HandleBytes));
 
-// What an importer asks with, and what it is answered together with the descriptor.
-struct Question {
+// The importer's request and the exporter's response, which carries the descriptor.
+struct ImportRequest {
   std::array<uint8_t, 16> secret{};
   uint8_t kind = 0;
 };
-struct Answer {
+struct ImportResponse {
   uint64_t offset = 0;
-  uint64_t bytes = 0;  // 0: there is no such memory (any more)
+  uint64_t bytes = 0;  // 0: unknown or released
 };
 
 template <typename T>
@@ -74,19 +74,18 @@ Result<Layout> parse(const HandleBytes& handle, HandleKind kind) {
   }
   if (layout.kind != static_cast<uint8_t>(kind)) {
     return Status::invalid_argument(kind == HandleKind::kExtent
-                                        ? "the handle stands for an allocation, not for an extent"
-                                        : "the handle stands for an extent, not for an allocation");
+                                        ? "this is the handle of an allocation, not of an extent"
+                                        : "this is the handle of an extent, not of an allocation");
   }
   if (layout.zero != Layout().zero || layout.rest != Layout().rest) {
-    return Status::invalid_argument("the handle has bytes set where none belong");
+    return Status::invalid_argument("the handle is malformed: reserved bytes are not zero");
   }
   return layout;
 }
 
-Status exporter_gone(uint32_t pid, const Status& why) {
-  return Status::device_fault(
-      why.call().empty() ? "import" : why.call(), why.code(),
-      text("the exporter (process ", pid, ") did not give the memory: ", why.message()));
+Status import_failed(uint32_t pid, const Status& why) {
+  return Status::device_fault(why.call().empty() ? "import" : why.call(), why.code(),
+                              text("cannot import memory from process ", pid, ": ", why.message()));
 }
 
 }  // namespace
@@ -105,10 +104,10 @@ Fabric::~Fabric() {
 Result<HandleBytes> Fabric::export_extent(const std::shared_ptr<Extent>& extent, HandleKind kind) {
   MutexLock lock(mutex_);
   if (Status started = start_locked(); !started.ok()) return started;
-  forget_expired_locked();
+  drop_expired_locked();
   Secret secret{};
   const auto known = secrets_.find({extent.get(), kind});
-  // Another extent may have lived at the same place before.
+  // The pointer may have belonged to an extent that was destroyed since.
   if (known != secrets_.end() && exports_.at(known->second).extent.lock() == extent) {
     secret = known->second;
   } else {
@@ -135,29 +134,29 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
   if (is_own(layout->socket_name)) {
     std::shared_ptr<Extent> own = find_export(layout->secret, kind);
     return own ? Result(own)
-               : exporter_gone(layout->pid, Status::invalid_argument("it has released it"));
+               : import_failed(layout->pid, Status::invalid_argument("it was released"));
   }
   Result<UniqueFd> connection = connect_abstract(socket_name(layout->socket_name), timeout_);
-  if (!connection.ok()) return exporter_gone(layout->pid, connection.status());
+  if (!connection.ok()) return import_failed(layout->pid, connection.status());
   Result<PeerCredentials> peer = peer_credentials(connection->get());
   if (!peer.ok()) return peer.status();
   if (peer->uid != ::getuid())
-    return Status::invalid_argument("the handle's exporter is another user");
+    return Status::invalid_argument("the exporter belongs to another user");
 
-  Question question{layout->secret, static_cast<uint8_t>(kind)};
-  Status asked = send_message(connection->get(), bytes_of(question), -1, timeout_);
-  if (!asked.ok()) return exporter_gone(layout->pid, asked);
-  Answer answer;
-  Result<ReceivedMessage> received = receive_message(connection->get(), bytes_of(answer), timeout_);
-  if (!received.ok()) return exporter_gone(layout->pid, received.status());
-  if (received->bytes != sizeof(answer) || answer.bytes == 0 || !received->fd.valid()) {
-    return exporter_gone(layout->pid, Status::invalid_argument("it has released it"));
+  ImportRequest request{layout->secret, static_cast<uint8_t>(kind)};
+  Status asked = send_message(connection->get(), bytes_of(request), -1, timeout_);
+  if (!asked.ok()) return import_failed(layout->pid, asked);
+  ImportResponse response;
+  Result<ReceivedMessage> received =
+      receive_message(connection->get(), bytes_of(response), timeout_);
+  if (!received.ok()) return import_failed(layout->pid, received.status());
+  if (received->bytes != sizeof(response) || response.bytes == 0 || !received->fd.valid()) {
+    return import_failed(layout->pid, Status::invalid_argument("it was released"));
   }
-  return PhysicalMemory::import_part(received->fd.get(), answer.offset, answer.bytes);
+  return PhysicalMemory::import_part(received->fd.get(), response.offset, response.bytes);
 }
 
-// --- the exporter's side
-// ----------------------------------------------------------------------------
+// --- exporter
 
 Status Fabric::start_locked() {
   if (server_.joinable()) return {};
@@ -185,30 +184,33 @@ void Fabric::serve() {
   for (;;) {
     Result<UniqueFd> connection = accept_or_stop(listening, stop);
     if (!connection.ok()) {
-      // Out of descriptors, most likely. The importer keeps knocking; do not spin meanwhile.
+      // Probably out of descriptors. The importer's connection stays pending; do not spin.
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
     }
     if (!connection->valid()) return;
-    answer(connection->get());
+    handle_connection(connection->get());
   }
 }
 
-// A stranger, or one who asks nonsense, is hung up on without an answer.
-void Fabric::answer(int connection_fd) {
+// Closes connections of other users and malformed requests without a response.
+void Fabric::handle_connection(int connection_fd) {
   Result<PeerCredentials> peer = peer_credentials(connection_fd);
   if (!peer.ok() || peer->uid != ::getuid()) return;
-  Question question;
-  // One importer at a time is served, so none may keep the others waiting for long.
-  constexpr std::chrono::milliseconds kPatience{50};
-  Result<ReceivedMessage> asked = receive_message(connection_fd, bytes_of(question), kPatience);
-  if (!asked.ok() || asked->bytes != sizeof(question)) return;
+  ImportRequest request;
+  // Importers are served one at a time, so a slow one must not block the others.
+  constexpr std::chrono::milliseconds kImporterTimeout{50};
+  Result<ReceivedMessage> asked =
+      receive_message(connection_fd, bytes_of(request), kImporterTimeout);
+  if (!asked.ok() || asked->bytes != sizeof(request)) return;
   const std::shared_ptr<Extent> extent =
-      find_export(question.secret, static_cast<HandleKind>(question.kind));
-  Answer answer;
-  if (extent != nullptr) answer = {extent->offset(), extent->bytes()};
-  // If the importer is gone by now, that is its business.
-  (void)send_message(connection_fd, bytes_of(answer), extent ? extent->fd() : -1, kPatience).ok();
+      find_export(request.secret, static_cast<HandleKind>(request.kind));
+  ImportResponse response;
+  if (extent != nullptr) response = {extent->offset(), extent->bytes()};
+  // Best effort: the importer may have closed the connection.
+  (void)send_message(connection_fd, bytes_of(response), extent ? extent->fd() : -1,
+                     kImporterTimeout)
+      .ok();
 }
 
 std::shared_ptr<Extent> Fabric::find_export(const Secret& secret, HandleKind kind) {
@@ -223,15 +225,15 @@ bool Fabric::is_own(const Secret& name) {
   return server_.joinable() && name == name_;
 }
 
-// Now and then, so that each export pays for a constant share of it.
-void Fabric::forget_expired_locked() {
-  if (exports_.size() < sweep_at_) return;
+// Runs when the table has doubled, so that the cost per export is constant on average.
+void Fabric::drop_expired_locked() {
+  if (exports_.size() < sweep_threshold_) return;
   std::erase_if(secrets_, [&](const auto& known) ASHLAR_REQUIRES(mutex_) {
     const bool expired = exports_.at(known.second).extent.expired();
     if (expired) exports_.erase(known.second);
     return expired;
   });
-  sweep_at_ = 2 * exports_.size() + 64;
+  sweep_threshold_ = 2 * exports_.size() + 64;
 }
 
 }  // namespace ashlar::sim

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A SIGSEGV handler that says when the host touched simulated device memory. It only reads atomics
-// and writes to standard error; then the previous handler, or the default, does what it would have
-// done. This is the one place in the library that prints, and only when asked to.
+// A SIGSEGV handler that reports host accesses to simulated device memory. It only reads atomics
+// and writes to standard error, then passes the signal to the previous handler. This is the only
+// code of the library that prints, and only if explain_host_access was called.
 #include "device/sim/host_access.h"
 
 #include <unistd.h>
@@ -18,8 +18,8 @@
 namespace ashlar::sim {
 namespace {
 
-// A slot is free when its end is 0. `begin` is written before `end` is published (release), and the
-// handler reads `end` first (acquire), so that it never pairs a new end with an old begin.
+// A slot is free if its end is 0. `begin` is written before `end` (release), and the handler reads
+// `end` first (acquire), so that it never pairs a new end with an old begin.
 struct Slot {
   std::atomic<uint64_t> begin{0};
   std::atomic<uint64_t> end{0};
@@ -28,7 +28,7 @@ struct Slot {
 std::array<Slot, 4096> slots;
 Mutex slots_mutex;
 size_t used_slots ASHLAR_GUARDED_BY(slots_mutex) = 0;
-size_t next_slot ASHLAR_GUARDED_BY(slots_mutex) = 0;  // where to look for a free one first
+size_t next_slot ASHLAR_GUARDED_BY(slots_mutex) = 0;  // start of the search for a free slot
 struct sigaction previous_action;
 std::atomic<bool> installed{false};
 
@@ -60,17 +60,17 @@ void write_address(uint64_t address) {
 void handle_fault(int number, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   if (is_device_memory(address)) {
-    write_text("ashlar sim: the host touched device memory at ");
+    write_text("ashlar sim: the host accessed device memory at ");
     write_address(address);
-    write_text(": copy it with the device, or look at it through sim::Machine::memory\n");
+    write_text(": use a device copy, or sim::Machine::memory in tests\n");
   }
   if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
     previous_action.sa_sigaction(number, info, context);
   } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     previous_action.sa_handler(number);
   } else {
-    // The faulting instruction runs again on return, and then ends the process as it should. A
-    // signal that somebody sent does not come again by itself.
+    // The faulting instruction runs again on return and then terminates the process. A signal sent
+    // by kill() is not raised again by itself.
     ::sigaction(number, &previous_action, nullptr);
     if (info->si_code <= 0) ::raise(number);
   }
@@ -104,7 +104,7 @@ void explain_host_access() {
   if (installed.exchange(true)) return;
   struct sigaction action {};
   action.sa_sigaction = handle_fault;
-  // On the alternate stack, if the thread has one: the fault may be a stack that has run out.
+  // Uses the alternate stack, if there is one: the fault may be a stack overflow.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   ::sigaction(SIGSEGV, &action, &previous_action);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which host addresses stand for simulated device memory, in a form that a signal handler may
-// read: so that `explain_host_access` can name a wrong dereference.
+// The address ranges of simulated device memory in a form that a signal handler can read.
+// `explain_host_access` uses it to explain a host access to device memory.
 #pragma once
 
 #include "ashlar/types.h"
 
 namespace ashlar::sim {
 
-// Thread safe. Returns the watch to end later; past a few thousand ranges at once, further ones are
-// not watched, and the watch is kNoWatch.
+// Registers a range and returns an id for unwatch_host_access. Returns kNoWatch if the table of
+// 4,096 ranges is full. Thread safe.
 inline constexpr size_t kNoWatch = SIZE_MAX;
 size_t watch_host_access(AddressRange range);
 void unwatch_host_access(size_t watch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making a machine from options, and what it offers beside its devices.
+// Construction of a machine from its options, and the functions beyond `Device`.
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,19 +12,19 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "device/sim/parts.h"
+#include "device/sim/machine_impl.h"
 #include "device/sim/sim_device.h"
 
 namespace ashlar::sim {
 namespace {
 
-constexpr size_t kLeastGranularityBytes = 64 * kKiB;  // the largest page of any host we run on
+constexpr size_t kLeastGranularityBytes = 64 * kKiB;  // the largest page size of supported hosts
 constexpr size_t kAllocationAlignmentBytes = 512;
 
 Status check(const Options& options) {
-  if (options.device_count < 1 || options.device_count > kMostDevices) {
+  if (options.device_count < 1 || options.device_count > kMaxDeviceCount) {
     return Status::invalid_argument(
-        text("device_count: ", options.device_count, " (expected 1 to ", kMostDevices, ")"));
+        text("device_count: ", options.device_count, " (expected 1 to ", kMaxDeviceCount, ")"));
   }
   const size_t granularity = options.granularity_bytes;
   if (!std::has_single_bit(granularity) || granularity < kLeastGranularityBytes) {
@@ -32,9 +32,9 @@ Status check(const Options& options) {
                                          " (expected a power of two from ", kLeastGranularityBytes,
                                          ")"));
   }
-  if (options.capacity_bytes < granularity || options.capacity_bytes > kMostCapacityBytes) {
+  if (options.capacity_bytes < granularity || options.capacity_bytes > kMaxCapacityBytes) {
     return Status::invalid_argument(text("capacity_bytes: ", options.capacity_bytes, " (expected ",
-                                         granularity, " to ", kMostCapacityBytes, ")"));
+                                         granularity, " to ", kMaxCapacityBytes, ")"));
   }
   constexpr std::chrono::hours kLongest{1};
   if (options.ipc_timeout <= options.ipc_timeout.zero() || options.ipc_timeout > kLongest) {
@@ -44,8 +44,8 @@ Status check(const Options& options) {
   return {};
 }
 
-// A mapping needs one kernel entry and leaves at most one gap beside it. The reserve is for the
-// rest of the process.
+// Each mapping takes one kernel entry and leaves at most one gap, which takes another. The reserve
+// is for the other mappings of the process.
 size_t mappings_the_host_allows() {
   constexpr size_t kReserve = 8192;
   constexpr size_t kLeast = 1024;
@@ -54,7 +54,7 @@ size_t mappings_the_host_allows() {
   return limit > kReserve + 2 * kLeast ? (limit - kReserve) / 2 : kLeast;
 }
 
-// The same in every process of this boot of this host, and different for each device.
+// Derived from the host's boot id, so that all processes on the host agree on it.
 std::array<uint8_t, 16> device_uuid(size_t index) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -63,7 +63,7 @@ std::array<uint8_t, 16> device_uuid(size_t index) {
   Random mixed(seed + index);
   std::array<uint8_t, 16> uuid{};
   for (uint8_t& byte : uuid) byte = static_cast<uint8_t>(mixed.next());
-  uuid[6] = static_cast<uint8_t>((uuid[6] & 0x0f) | 0x80);  // version 8: our own making
+  uuid[6] = static_cast<uint8_t>((uuid[6] & 0x0f) | 0x80);  // version 8: custom
   uuid[8] = static_cast<uint8_t>((uuid[8] & 0x3f) | 0x80);
   return uuid;
 }
@@ -80,6 +80,7 @@ DeviceProperties describe_device(const Options& options, size_t index, size_t ma
   properties.has_virtual_memory = true;
   properties.granularity_bytes = options.granularity_bytes;
   properties.can_alias = true;
+  properties.alias_probe = "works: simulated";
   properties.max_mappings = max_mappings == SIZE_MAX ? 0 : max_mappings;
   properties.can_export_fd = has_bytes;
   properties.can_export_fabric = has_bytes;
@@ -94,7 +95,7 @@ DeviceProperties describe_device(const Options& options, size_t index, size_t ma
 
 }  // namespace
 
-Machine::Parts::Parts(const Options& chosen, size_t max_mappings, std::unique_ptr<Clock> made_clock)
+Machine::Impl::Impl(const Options& chosen, size_t max_mappings, std::unique_ptr<Clock> made_clock)
     : options(chosen),
       own_clock(std::move(made_clock)),
       clock(own_clock ? *own_clock : *chosen.clock),
@@ -103,7 +104,7 @@ Machine::Parts::Parts(const Options& chosen, size_t max_mappings, std::unique_pt
       fabric(options.ipc_timeout),
       streams(options, clock) {}
 
-Machine::Parts::~Parts() = default;
+Machine::Impl::~Impl() = default;
 
 Result<std::unique_ptr<Machine>> Machine::try_create(const Options& options) {
   if (Status sensible = check(options); !sensible.ok()) return sensible;
@@ -117,48 +118,48 @@ Result<std::unique_ptr<Machine>> Machine::try_create(const Options& options) {
   const size_t max_mappings = asked != 0  ? asked
                               : has_bytes ? mappings_the_host_allows()
                                           : SIZE_MAX;
-  auto parts = std::make_unique<Parts>(options, max_mappings, std::move(clock));
+  auto impl = std::make_unique<Impl>(options, max_mappings, std::move(clock));
   for (size_t i = 0; i < options.device_count; ++i) {
     Result<std::unique_ptr<PhysicalMemory>> memory = PhysicalMemory::create(options);
     if (!memory.ok()) return memory.status();
-    parts->memories.push_back(*std::move(memory));
-    parts->devices.push_back(std::make_unique<SimDevice>(
-        *parts, describe_device(options, i, max_mappings), *parts->memories.back()));
+    impl->memories.push_back(*std::move(memory));
+    impl->devices.push_back(std::make_unique<SimDevice>(
+        *impl, describe_device(options, i, max_mappings), *impl->memories.back()));
   }
-  return std::unique_ptr<Machine>(new Machine(std::move(parts)));
+  return std::unique_ptr<Machine>(new Machine(std::move(impl)));
 }
 
-Machine::Machine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Machine::Machine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Machine::~Machine() {
-  if (parts_->process != ::getpid()) {
-    // A forked child's copy: its threads are not there, and its files are its parent's.
-    (void)parts_.release();
+  if (impl_->process != ::getpid()) {
+    // A forked child has neither the machine's threads nor its own copies of the files.
+    (void)impl_.release();
     return;
   }
-  parts_->faults.release_hangs();
+  impl_->faults.release_hung_calls();
 }
 
-size_t Machine::device_count() const { return parts_->devices.size(); }
+size_t Machine::device_count() const { return impl_->devices.size(); }
 
 Device& Machine::device(DeviceIndex index) {
   ASHLAR_CHECK(index.value() < device_count());
-  return *parts_->devices[index.value()];
+  return *impl_->devices[index.value()];
 }
 
-Clock& Machine::clock() { return parts_->clock; }
+Clock& Machine::clock() { return impl_->clock; }
 
-// --- device work and memory ---------------------------------------------------------------------
+// --- device work and memory
 
 Status Machine::try_launch(DeviceIndex device, StreamId stream, Kernel kernel) {
   if (device.value() >= device_count())
     return Status::invalid_argument(text("there is no device ", device));
-  if (!kernel) return Status::invalid_argument("there is no kernel to launch");
-  const bool has_bytes = parts_->options.backing == Backing::kMemory;
+  if (!kernel) return Status::invalid_argument("the kernel is empty");
+  const bool has_bytes = impl_->options.backing == Backing::kMemory;
   auto work = [this, device, has_bytes, kernel = std::move(kernel)] {
     return has_bytes ? kernel(DeviceMemory(*this, device)) : Status();
   };
-  return parts_->devices[device.value()]->launch(stream, std::move(work));
+  return impl_->devices[device.value()]->launch(stream, std::move(work));
 }
 
 DeviceMemory Machine::memory(DeviceIndex accessor) {
@@ -167,73 +168,74 @@ DeviceMemory Machine::memory(DeviceIndex accessor) {
 }
 
 Result<void*> DeviceMemory::bytes(DeviceAddress at, size_t wanted_bytes, Access access) const {
-  return machine_.parts().devices[accessor_.value()]->view({at, wanted_bytes}, access);
+  return machine_.impl().devices[accessor_.value()]->view({at, wanted_bytes}, access);
 }
 
-void Machine::place_next(DeviceIndex device, DeviceAddress at) {
-  parts_->addresses.place_next(device, at);
+void Machine::set_next_address(DeviceIndex device, DeviceAddress at) {
+  impl_->addresses.set_next_address(device, at);
 }
 
-void Machine::place_by(DeviceIndex device, std::function<DeviceAddress(size_t bytes)> choose) {
-  parts_->addresses.place_by(device, std::move(choose));
+void Machine::set_address_policy(DeviceIndex device,
+                                 std::function<DeviceAddress(size_t bytes)> choose) {
+  impl_->addresses.set_address_policy(device, std::move(choose));
 }
 
-// --- the order of things ------------------------------------------------------------------------
+// --- scheduling
 
-Status Machine::hold(DeviceIndex device, StreamId stream) {
+Status Machine::pause_stream(DeviceIndex device, StreamId stream) {
   if (device.value() >= device_count())
     return Status::invalid_argument(text("there is no device ", device));
-  Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
-  if (found.ok()) (*found)->hold();
+  Result<std::shared_ptr<SimStream>> found = impl_->streams.find(device, stream);
+  if (found.ok()) (*found)->pause();
   return found.status();
 }
 
-Status Machine::hold_until_waited(DeviceIndex device, StreamId stream) {
+Status Machine::pause_stream_until_waited(DeviceIndex device, StreamId stream) {
   if (device.value() >= device_count())
     return Status::invalid_argument(text("there is no device ", device));
-  Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
-  if (found.ok()) (*found)->hold_until_waited();
+  Result<std::shared_ptr<SimStream>> found = impl_->streams.find(device, stream);
+  if (found.ok()) (*found)->pause_until_waited();
   return found.status();
 }
 
-Status Machine::resume(DeviceIndex device, StreamId stream) {
+Status Machine::resume_stream(DeviceIndex device, StreamId stream) {
   if (device.value() >= device_count())
     return Status::invalid_argument(text("there is no device ", device));
-  Result<std::shared_ptr<Stream>> found = parts_->streams.find(device, stream);
+  Result<std::shared_ptr<SimStream>> found = impl_->streams.find(device, stream);
   if (found.ok()) (*found)->resume();
   return found.status();
 }
 
 bool Machine::step() {
-  Scheduler* scheduler = parts_->streams.scheduler();
+  Scheduler* scheduler = impl_->streams.scheduler();
   return scheduler != nullptr && scheduler->step();
 }
 
-// --- faults and cost ----------------------------------------------------------------------------
+// --- faults and cost
 
-void Machine::inject(FaultRule rule) { parts_->faults.inject(std::move(rule)); }
-void Machine::clear_faults() { parts_->faults.clear(); }
-void Machine::release_hangs() { parts_->faults.release_hangs(); }
-size_t Machine::hanging_count() const { return parts_->faults.hanging_count(); }
+void Machine::inject(FaultRule rule) { impl_->faults.inject(std::move(rule)); }
+void Machine::clear_faults() { impl_->faults.clear(); }
+void Machine::release_hung_calls() { impl_->faults.release_hung_calls(); }
+size_t Machine::hung_call_count() const { return impl_->faults.hung_call_count(); }
 
 void Machine::lose(DeviceIndex device, Status reason) {
   ASHLAR_CHECK(device.value() < device_count());
-  parts_->devices[device.value()]->lose(reason);
+  impl_->devices[device.value()]->lose(reason);
 }
 
 void Machine::revive(DeviceIndex device) {
   ASHLAR_CHECK(device.value() < device_count());
-  parts_->devices[device.value()]->gate().revive();
+  impl_->devices[device.value()]->interceptor().revive();
 }
 
 CallCosts Machine::costs(DeviceIndex device) const {
   ASHLAR_CHECK(device.value() < device_count());
-  return parts_->devices[device.value()]->gate().costs();
+  return impl_->devices[device.value()]->interceptor().costs();
 }
 
 void Machine::reset_costs(DeviceIndex device) {
   ASHLAR_CHECK(device.value() < device_count());
-  parts_->devices[device.value()]->gate().reset_costs();
+  impl_->devices[device.value()]->interceptor().reset_costs();
 }
 
 }  // namespace ashlar::sim

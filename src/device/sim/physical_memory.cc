@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// memfds: made, sealed, punched.
+// Creation, sealing and release of memfd ranges.
 #include "device/sim/physical_memory.h"
 
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 namespace ashlar::sim {
 namespace {
 
-// Offsets only rise, so the file is as long as files get and as large as what is touched.
+// Offsets only increase, so the sparse file has the maximum length. Only touched pages use memory.
 constexpr uint64_t kFileBytes = uint64_t{1} << 62;
 
-// What this process may make of a file: to exceed it is a signal, not an error code.
+// The largest file this process may create. Exceeding the limit raises SIGXFSZ.
 uint64_t longest_file_bytes() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kFileBytes;
@@ -39,7 +39,7 @@ Status system_fault(std::string_view call, std::string_view what) {
            too_many_files ? " (exportable extents use one each: raise ulimit -n)" : ""));
 }
 
-// Sealed against shrinking: an importer must not be able to pull memory from under the exporter.
+// Sealed against shrinking, so that an importer cannot truncate memory the exporter uses.
 Result<UniqueFd> make_file(uint64_t bytes) {
   if (bytes > longest_file_bytes()) {
     return Status::device_fault("ftruncate", EFBIG,
@@ -56,8 +56,8 @@ Result<UniqueFd> make_file(uint64_t bytes) {
   return file;
 }
 
-// A descriptor from outside is believed only if it is sealed as ours are: an unsealed file could be
-// cut short later, and every access of ours would end in SIGBUS.
+// Accepts a descriptor only if it is sealed like ours: an unsealed file could be truncated later,
+// and accesses to it would raise SIGBUS.
 Result<uint64_t> size_of_device_file(int fd) {
   struct stat described {};
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -75,7 +75,7 @@ Result<uint64_t> size_of_device_file(int fd) {
 }  // namespace
 
 Extent::~Extent() {
-  if (home_ != nullptr) home_->give_back(*this);
+  if (owner_ != nullptr) owner_->give_back(*this);
 }
 
 Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(const Options& options) {
@@ -93,20 +93,20 @@ Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(const Options& op
 Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
                                                               const CreateOptions& exportable) {
   std::shared_ptr<Extent> extent(new Extent);
-  if (!try_take(bytes)) {
+  if (!try_charge(bytes)) {
     return Status::out_of_memory(text(format_bytes(bytes), " wanted, ",
                                       format_bytes(capacity_bytes_ - used_bytes()), " of ",
                                       format_bytes(capacity_bytes_), " free"));
   }
-  // From here on, letting go of the extent gives the capacity back.
-  extent->home_ = this;
+  // From here on, destroying the extent returns the capacity.
+  extent->owner_ = this;
   extent->bytes_ = bytes;
   extent->exportable_ = exportable;
   if (Status placed = place(*extent); !placed.ok()) return placed;
   return extent;
 }
 
-// Finds room in a file: its own if it is to be exported, else the next of the device's.
+// Assigns a file range: a file of its own if exportable, otherwise the next range of the device's.
 Status PhysicalMemory::place(Extent& extent) {
   if (extent.exportable_.export_fd || extent.exportable_.export_fabric) {
     Result<UniqueFd> own = make_file(extent.bytes_);
@@ -120,7 +120,7 @@ Status PhysicalMemory::place(Extent& extent) {
   do {
     if (extent.bytes_ > file_bytes_ - offset) {
       return Status::out_of_memory(
-          "the simulated device's file is used up: make a new machine, or "
+          "the simulated device's file has no offsets left: create a new machine, or "
           "raise ulimit -f");
     }
   } while (!next_offset_.compare_exchange_weak(offset, offset + extent.bytes_,
@@ -138,7 +138,7 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_extent(int fd, size_t byt
         text("the extent has ", *file_bytes, " B, ", bytes, " B were expected"));
   }
   Result<std::shared_ptr<Extent>> extent = import_part(fd, 0, bytes);
-  if (extent.ok()) (*extent)->exportable_.export_fd = true;  // what came by fd can go on by fd
+  if (extent.ok()) (*extent)->exportable_.export_fd = true;  // can be exported again
   return extent;
 }
 
@@ -147,7 +147,8 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_part(int fd, uint64_t off
   if (!file_bytes.ok()) return file_bytes.status();
   constexpr uint64_t kLargestPage = 64 * kKiB;
   if (bytes == 0 || !is_aligned(bytes | offset, kLargestPage)) {
-    return Status::invalid_argument(text(bytes, " B at offset ", offset, " are no whole pages"));
+    return Status::invalid_argument(
+        text(bytes, " B at offset ", offset, " are not whole pages of 64 KiB"));
   }
   if (offset > *file_bytes || bytes > *file_bytes - offset) {
     return Status::invalid_argument(
@@ -162,7 +163,7 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_part(int fd, uint64_t off
   return extent;
 }
 
-bool PhysicalMemory::try_take(size_t bytes) {
+bool PhysicalMemory::try_charge(size_t bytes) {
   size_t used = used_bytes_.load(std::memory_order_relaxed);
   do {
     if (bytes > capacity_bytes_ - used) return false;
@@ -173,9 +174,28 @@ bool PhysicalMemory::try_take(size_t bytes) {
 void PhysicalMemory::give_back(const Extent& extent) {
   used_bytes_.fetch_sub(extent.bytes(), std::memory_order_relaxed);
   if (extent.own_fd_.valid() || extent.fd_ < 0) return;
-  // A failure would only keep pages that nobody reads again; there is nothing better to do.
+  // Best effort: on failure, pages that are never read again stay allocated.
   (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                     static_cast<off_t>(extent.offset_), static_cast<off_t>(extent.bytes_));
+}
+
+void ExportTable::add(const std::shared_ptr<Extent>& extent) {
+  struct stat described {};
+  if (::fstat(extent->fd(), &described) != 0) return;
+  MutexLock lock(mutex_);
+  if (extents_.size() >= sweep_threshold_) {
+    std::erase_if(extents_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_threshold_ = 2 * extents_.size() + 64;
+  }
+  extents_[{described.st_dev, described.st_ino}] = extent;
+}
+
+std::shared_ptr<Extent> ExportTable::find(int fd) {
+  struct stat described {};
+  if (::fstat(fd, &described) != 0) return nullptr;
+  MutexLock lock(mutex_);
+  const auto found = extents_.find({described.st_dev, described.st_ino});
+  return found == extents_.end() ? nullptr : found->second.lock();
 }
 
 }  // namespace ashlar::sim

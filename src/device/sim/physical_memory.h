@@ -1,29 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of one simulated device: extents within a capacity.
+// The physical memory of one simulated device: extents within a capacity.
 //
-// Extents that stay in the process are ranges of one sparse memfd, given out in rising order and
-// never reused, so that neighbours in time are neighbours in the file (the kernel then merges
-// their mappings) and no file fragmentation exists. Releasing punches a hole. An extent that is to
-// be exported has a memfd of its own instead: the kernel then counts its users across processes,
-// whoever dies first. docs/design/sim_device.md says why.
+// Extents that stay in the process are ranges of one sparse memfd. Offsets only increase and are
+// never reused, so that extents created one after the other are adjacent in the file (the kernel
+// then merges their mappings) and the file does not fragment. Releasing an extent punches a hole.
+// An exportable extent has a memfd of its own instead: the kernel then counts its users across
+// processes. docs/internals/sim_device.md has the reasons.
 //
-// Thread safe. Mapping is the business of `address_space.h`.
+// Thread safe. `address_space.h` maps extents.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "ashlar/device.h"
 #include "ashlar/sim.h"
+#include "base/mutex.h"
 
 namespace ashlar::sim {
 
 class PhysicalMemory;
 
-// Physical memory from one create call, given back when the last owner lets go. Owners are the
-// device's table of ids, every mapping of it, and whoever is just sharing it.
+// Physical memory from one create call. Shared by the device's table of ids, by every mapping of
+// the extent, and temporarily by exports; the memory is freed with the last reference.
 class Extent {
  public:
   Extent(const Extent&) = delete;
@@ -34,17 +39,17 @@ class Extent {
   int fd() const { return fd_; }               // -1 in bookkeeping
   uint64_t offset() const { return offset_; }  // of the first byte, in fd()
   const CreateOptions& exportable() const { return exportable_; }
-  bool imported() const { return home_ == nullptr; }
+  bool is_imported() const { return owner_ == nullptr; }
 
  private:
   friend class PhysicalMemory;
   Extent() = default;
 
-  PhysicalMemory* home_ = nullptr;  // whose capacity it uses; null when imported
+  PhysicalMemory* owner_ = nullptr;  // the memory whose capacity it uses; null if imported
   size_t bytes_ = 0;
   int fd_ = -1;
   uint64_t offset_ = 0;
-  UniqueFd own_fd_;  // valid exactly when fd_ is not the home's
+  UniqueFd own_fd_;  // valid if fd_ is not the file of `owner_`
   CreateOptions exportable_;
 };
 
@@ -55,11 +60,10 @@ class PhysicalMemory {
   // kOutOfMemory: less than `bytes` is free.
   Result<std::shared_ptr<Extent>> create_extent(size_t bytes, const CreateOptions& exportable);
 
-  // kInvalidArgument, in both: the file is not memory of a simulated device that can be written to.
-  // Somebody else's extent, by its own file, which is duplicated. Uses nobody's capacity here.
-  // kInvalidArgument: not of that size.
+  // Imports another process's exportable extent by its file, which is duplicated. Uses no capacity.
+  // kInvalidArgument: not a writable file of a simulated device, or not of that size.
   static Result<std::shared_ptr<Extent>> import_extent(int fd, size_t bytes);
-  // The same for a part of their device's file.
+  // Imports a range of another process's device file. kInvalidArgument as above.
   static Result<std::shared_ptr<Extent>> import_part(int fd, uint64_t offset, size_t bytes);
 
   size_t capacity_bytes() const { return capacity_bytes_; }
@@ -69,16 +73,32 @@ class PhysicalMemory {
   friend class Extent;
   PhysicalMemory(size_t capacity_bytes, UniqueFd file, uint64_t file_bytes)
       : capacity_bytes_(capacity_bytes), file_(std::move(file)), file_bytes_(file_bytes) {}
-  bool try_take(size_t bytes);
+  bool try_charge(size_t bytes);
   Status place(Extent& extent);
   void give_back(const Extent& extent);
 
   const size_t capacity_bytes_;
   const UniqueFd file_;  // invalid in bookkeeping
   const uint64_t file_bytes_;
-  // Relaxed throughout: the counters order nothing but themselves.
+  // Relaxed: the counters order no other memory accesses.
   std::atomic<size_t> used_bytes_{0};
   std::atomic<uint64_t> next_offset_{0};
+};
+
+// The exported extents of one machine by file. An import of the machine's own memory then yields
+// the same extent, so that capacity is counted once. Thread safe.
+class ExportTable {
+ public:
+  void add(const std::shared_ptr<Extent>& extent);
+  // Null: not a file of an extent that this machine exported.
+  std::shared_ptr<Extent> find(int fd);
+
+ private:
+  using FileId = std::pair<dev_t, ino_t>;  // the same for every descriptor of a file
+
+  Mutex mutex_;
+  std::map<FileId, std::weak_ptr<Extent>> extents_ ASHLAR_GUARDED_BY(mutex_);
+  size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;  // removes expired entries above this
 };
 
 }  // namespace ashlar::sim

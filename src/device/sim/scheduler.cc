@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drawing the next stream.
+// Random choice of the next stream.
 #include "device/sim/scheduler.h"
 
-#include "device/sim/stream.h"
+#include "device/sim/sim_stream.h"
 
 namespace ashlar::sim {
 
-void Scheduler::add(const std::shared_ptr<Stream>& stream) {
+void Scheduler::add(const std::shared_ptr<SimStream>& stream) {
   MutexLock lock(mutex_);
-  std::erase_if(streams_, [](const std::weak_ptr<Stream>& known) { return known.expired(); });
+  std::erase_if(streams_, [](const std::weak_ptr<SimStream>& known) { return known.expired(); });
   streams_.push_back(stream);
 }
 
 bool Scheduler::step() {
-  std::shared_ptr<Stream> chosen;
+  std::shared_ptr<SimStream> chosen;
   {
     MutexLock lock(mutex_);
-    chosen = draw_locked();
+    chosen = pick_stream_locked();
     if (chosen == nullptr) return false;
     ++running_count_;
   }
-  chosen->run_one();  // user code: not under our lock
+  chosen->run_one();  // runs user code, so not under the lock
   MutexLock lock(mutex_);
   --running_count_;
   finished_.notify_all();
   return true;
 }
 
-void Scheduler::drift() {
+void Scheduler::run_some() {
   uint64_t steps = 0;
   {
     MutexLock lock(mutex_);
@@ -38,37 +38,37 @@ void Scheduler::drift() {
 }
 
 Status Scheduler::run_until(const Completion& awaited) {
-  while (!awaited.done()) {
+  while (!awaited.is_done()) {
     if (step()) continue;
     MutexLock lock(mutex_);
-    // Another thread may be running the very task; otherwise nobody is left to make progress.
+    // Another thread may be running the awaited task. If none runs a task, nothing makes progress.
     if (running_count_ == 0) {
-      if (awaited.done()) return {};
-      if (resume_held_until_waited()) continue;
+      if (awaited.is_done()) return {};
+      if (resume_paused_until_waited()) continue;
       return Status::device_fault("scheduler", 0,
-                                  "nothing can run: every stream with work left is held or waits "
-                                  "for work that was dropped or is held; resume one");
+                                  "deadlock: every stream with work is paused, or waits for work "
+                                  "that was dropped or is paused; resume a stream");
     }
     lock.wait(finished_);
   }
   return {};
 }
 
-bool Scheduler::resume_held_until_waited() {
+bool Scheduler::resume_paused_until_waited() {
   bool any = false;
-  for (const std::weak_ptr<Stream>& known : streams_) {
-    const std::shared_ptr<Stream> stream = known.lock();
+  for (const std::weak_ptr<SimStream>& known : streams_) {
+    const std::shared_ptr<SimStream> stream = known.lock();
     if (stream != nullptr && stream->resume_for_waiting()) any = true;
   }
   return any;
 }
 
-// A stream of priority p counts p + 1 times.
-std::shared_ptr<Stream> Scheduler::draw_locked() {
-  std::vector<std::shared_ptr<Stream>> ready;
-  for (const std::weak_ptr<Stream>& known : streams_) {
-    std::shared_ptr<Stream> stream = known.lock();
-    if (stream == nullptr || !stream->ready()) continue;
+// A stream of priority p has weight p + 1.
+std::shared_ptr<SimStream> Scheduler::pick_stream_locked() {
+  std::vector<std::shared_ptr<SimStream>> ready;
+  for (const std::weak_ptr<SimStream>& known : streams_) {
+    std::shared_ptr<SimStream> stream = known.lock();
+    if (stream == nullptr || !stream->is_ready()) continue;
     const int weight = stream->priority() + 1;
     for (int i = 0; i < weight; ++i) ready.push_back(stream);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulated device's memory: plain, virtual, shared, peers', pinned, pooled.
+// Memory of the simulated device: plain, virtual, shared, peer, pinned host and pool memory.
 #include "device/sim/sim_device.h"
 
 #include <fcntl.h>
@@ -16,19 +16,19 @@
 namespace ashlar::sim {
 namespace {
 
-// Plain allocations are rounded to this, in place of the driver's own packing of small ones.
+// Allocations are rounded up to this. Real drivers pack small allocations instead.
 constexpr size_t kAllocationGranularity = 64 * kKiB;
 
 }  // namespace
 
-SimDevice::SimDevice(Machine::Parts& parts, DeviceProperties properties, PhysicalMemory& memory)
-    : parts_(parts),
+SimDevice::SimDevice(Machine::Impl& machine, DeviceProperties properties, PhysicalMemory& memory)
+    : machine_(machine),
       properties_(std::move(properties)),
       memory_(memory),
-      gate_(properties_.index, parts.faults),
-      pool_(properties_.index, memory, parts.addresses) {}
+      interceptor_(properties_.index, machine.faults),
+      pool_(properties_.index, memory, machine.addresses) {}
 
-// --- identity -----------------------------------------------------------------------------------
+// --- identity
 
 Result<MemoryStats> SimDevice::memory_stats() {
   return call(DeviceCall::kMemoryStats, [&](CallSize&) -> Result<MemoryStats> {
@@ -37,42 +37,43 @@ Result<MemoryStats> SimDevice::memory_stats() {
   });
 }
 
-Result<std::vector<ProcessUse>> SimDevice::processes() {
-  return call(DeviceCall::kProcesses, [&](CallSize&) -> Result<std::vector<ProcessUse>> {
-    return std::vector<ProcessUse>{{::getpid(), memory_.used_bytes()}};
+Result<std::vector<ProcessMemoryUsage>> SimDevice::processes() {
+  return call(DeviceCall::kProcesses, [&](CallSize&) -> Result<std::vector<ProcessMemoryUsage>> {
+    return std::vector<ProcessMemoryUsage>{{::getpid(), memory_.used_bytes()}};
   });
 }
 
 Status SimDevice::last_error() {
-  return gate_.is_lost() ? gate_.lost_status() : last_error_.peek();
+  return interceptor_.is_lost() ? interceptor_.lost_status() : last_error_.peek();
 }
 
 Status SimDevice::take_last_error() {
   const Status taken = last_error_.take();
-  return gate_.is_lost() ? gate_.lost_status() : taken;
+  return interceptor_.is_lost() ? interceptor_.lost_status() : taken;
 }
 
-// --- plain memory -------------------------------------------------------------------------------
+// --- plain memory
 
 Result<DeviceAddress> SimDevice::allocate(size_t bytes) {
   return call(DeviceCall::kAllocate, [&](CallSize& size) -> Result<DeviceAddress> {
     if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
-    if (Status ok = parts_.captures.allow_unsafe("allocate"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("allocate"); !ok.ok()) return ok;
     const auto rounded = try_align_up(bytes, kAllocationGranularity);
     if (!rounded) return Status::out_of_memory(text("no device has ", bytes, " B"));
     size.bytes = *rounded;
     Result<std::shared_ptr<Extent>> extent = memory_.create_extent(*rounded, {});
     if (!extent.ok()) return extent.status();
-    return parts_.addresses.place(*std::move(extent), index(), MappingKind::kAllocation);
+    return machine_.addresses.allocate(*std::move(extent), index(), MappingKind::kAllocation);
   });
 }
 
 Status SimDevice::free(DeviceAddress address) {
   return call(DeviceCall::kFree, [&](CallSize& size) -> Status {
-    const auto known = parts_.addresses.placed(address, index(), MappingKind::kAllocation);
+    const auto known =
+        machine_.addresses.find_allocation(address, index(), MappingKind::kAllocation);
     if (!known.ok()) return known.status();
-    if (Status ok = parts_.captures.allow_unsafe("free"); !ok.ok()) return ok;
-    Result<size_t> freed = parts_.addresses.remove(address, index(), MappingKind::kAllocation);
+    if (Status ok = machine_.captures.check_unsafe_call("free"); !ok.ok()) return ok;
+    Result<size_t> freed = machine_.addresses.free(address, index(), MappingKind::kAllocation);
     if (freed.ok()) size.bytes = *freed;
     return freed.status();
   });
@@ -80,25 +81,25 @@ Status SimDevice::free(DeviceAddress address) {
 
 Result<AddressDescription> SimDevice::describe(DeviceAddress address) {
   return call(DeviceCall::kDescribe, [&](CallSize&) -> Result<AddressDescription> {
-    const AddressDescription device_memory = parts_.addresses.describe(address);
+    const AddressDescription device_memory = machine_.addresses.describe(address);
     if (device_memory.kind != MemoryKind::kUnknown) return device_memory;
-    return parts_.host_memory.describe(address);
+    return machine_.pinned_memory.describe(address);
   });
 }
 
-// --- virtual memory -----------------------------------------------------------------------------
+// --- virtual memory
 
 Result<DeviceAddress> SimDevice::reserve(size_t bytes, const ReserveOptions& options) {
   return call(DeviceCall::kReserve, [&](CallSize& size) {
     size.bytes = bytes;
-    return parts_.addresses.reserve(bytes, options, index());
+    return machine_.addresses.reserve(bytes, options, index());
   });
 }
 
 Status SimDevice::free_addresses(AddressRange range) {
   return call(DeviceCall::kFreeAddresses, [&](CallSize& size) {
     size.bytes = range.bytes;
-    return parts_.addresses.free_addresses(range, index());
+    return machine_.addresses.free_addresses(range, index());
   });
 }
 
@@ -112,7 +113,7 @@ Result<ExtentId> SimDevice::create(size_t bytes, const CreateOptions& options) {
     }
     if ((options.export_fd && !properties_.can_export_fd) ||
         (options.export_fabric && !properties_.can_export_fabric)) {
-      return Status::unsupported("in bookkeeping, there are no bytes to export");
+      return Status::unsupported("extents cannot be exported with Backing::kBookkeeping");
     }
     Result<std::shared_ptr<Extent>> extent = memory_.create_extent(bytes, options);
     if (!extent.ok()) return extent.status();
@@ -122,7 +123,7 @@ Result<ExtentId> SimDevice::create(size_t bytes, const CreateOptions& options) {
 
 Status SimDevice::release(ExtentId id) {
   return call(DeviceCall::kRelease, [&](CallSize& size) -> Status {
-    // Let go after unlocking: it may punch a hole.
+    // Released after unlocking: releasing may punch a hole in the file, which is slow.
     std::shared_ptr<Extent> extent;
     MutexLock lock(extents_mutex_);
     const auto found = extents_.find(id);
@@ -141,13 +142,13 @@ Status SimDevice::map(DeviceAddress at, ExtentId id) {
     Result<std::shared_ptr<Extent>> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
     size.bytes = (*extent)->bytes();
-    return parts_.addresses.map(at, *std::move(extent), index());
+    return machine_.addresses.map(at, *std::move(extent), index());
   });
 }
 
 Status SimDevice::set_access(AddressRange range, DeviceIndex accessor, Access access) {
   return call(DeviceCall::kSetAccess, [&](CallSize& size) -> Status {
-    Result<size_t> extents = parts_.addresses.set_access(range, {accessor, access}, index());
+    Result<size_t> extents = machine_.addresses.set_access(range, {accessor, access}, index());
     if (extents.ok()) size = {range.bytes, *extents};
     return extents.status();
   });
@@ -155,7 +156,7 @@ Status SimDevice::set_access(AddressRange range, DeviceIndex accessor, Access ac
 
 Status SimDevice::unmap(AddressRange range) {
   return call(DeviceCall::kUnmap, [&](CallSize& size) -> Status {
-    Result<size_t> extents = parts_.addresses.unmap(range, index());
+    Result<size_t> extents = machine_.addresses.unmap(range, index());
     if (extents.ok()) size = {range.bytes, *extents};
     return extents.status();
   });
@@ -171,13 +172,13 @@ Result<std::shared_ptr<Extent>> SimDevice::find_extent(ExtentId id) const {
 }
 
 ExtentId SimDevice::keep_extent(std::shared_ptr<Extent> extent) {
-  const ExtentId id(parts_.last_extent.fetch_add(1, std::memory_order_relaxed) + 1);
+  const ExtentId id(machine_.last_extent.fetch_add(1, std::memory_order_relaxed) + 1);
   MutexLock lock(extents_mutex_);
   extents_.emplace(id, std::move(extent));
   return id;
 }
 
-// --- sharing ------------------------------------------------------------------------------------
+// --- sharing
 
 Result<UniqueFd> SimDevice::export_fd(ExtentId id) {
   return call(DeviceCall::kExportFd, [&](CallSize& size) -> Result<UniqueFd> {
@@ -189,7 +190,7 @@ Result<UniqueFd> SimDevice::export_fd(ExtentId id) {
     }
     UniqueFd fd(::fcntl((*extent)->fd(), F_DUPFD_CLOEXEC, 0));
     if (!fd.valid()) return Status::device_fault("fcntl", errno, std::strerror(errno));
-    parts_.own_exports.add(*extent);
+    machine_.exports.add(*extent);
     return fd;
   });
 }
@@ -197,15 +198,16 @@ Result<UniqueFd> SimDevice::export_fd(ExtentId id) {
 Result<ExtentId> SimDevice::import_fd(int fd, size_t bytes) {
   return call(DeviceCall::kImportFd, [&](CallSize& size) -> Result<ExtentId> {
     size.bytes = bytes;
-    if (!properties_.can_export_fd) return Status::unsupported("no bytes in bookkeeping");
+    if (!properties_.can_export_fd)
+      return Status::unsupported("not supported with Backing::kBookkeeping");
     if (bytes == 0 || !is_aligned(bytes, properties_.granularity_bytes)) {
       return Status::invalid_argument(text("cannot import ", bytes, " B: expected a multiple of ",
                                            properties_.granularity_bytes));
     }
-    // The check of size and seals also holds for memory of our own.
+    // Checks size and seals, also if the extent turns out to be our own.
     Result<std::shared_ptr<Extent>> extent = PhysicalMemory::import_extent(fd, bytes);
     if (!extent.ok()) return extent.status();
-    if (std::shared_ptr<Extent> own = parts_.own_exports.find(fd)) return keep_extent(own);
+    if (std::shared_ptr<Extent> own = machine_.exports.find(fd)) return keep_extent(own);
     return keep_extent(*std::move(extent));
   });
 }
@@ -218,20 +220,21 @@ Result<FabricHandle> SimDevice::export_fabric(ExtentId id) {
     if (!(*extent)->exportable().export_fabric) {
       return Status::invalid_argument(text("extent ", id, " was not created with export_fabric"));
     }
-    return parts_.fabric.export_extent(*extent, HandleKind::kExtent);
+    return machine_.fabric.export_extent(*extent, HandleKind::kExtent);
   });
 }
 
 Result<ExtentId> SimDevice::import_fabric(const FabricHandle& handle, size_t bytes) {
   return call(DeviceCall::kImportFabric, [&](CallSize& size) -> Result<ExtentId> {
     size.bytes = bytes;
-    if (!properties_.can_export_fabric) return Status::unsupported("no bytes in bookkeeping");
+    if (!properties_.can_export_fabric)
+      return Status::unsupported("not supported with Backing::kBookkeeping");
     if (bytes == 0 || !is_aligned(bytes, properties_.granularity_bytes)) {
       return Status::invalid_argument(text("cannot import ", bytes, " B: expected a multiple of ",
                                            properties_.granularity_bytes));
     }
     Result<std::shared_ptr<Extent>> extent =
-        parts_.fabric.import_extent(handle, HandleKind::kExtent);
+        machine_.fabric.import_extent(handle, HandleKind::kExtent);
     if (!extent.ok()) return extent.status();
     if ((*extent)->bytes() != bytes) {
       return Status::invalid_argument(
@@ -243,37 +246,39 @@ Result<ExtentId> SimDevice::import_fabric(const FabricHandle& handle, size_t byt
 
 Result<AllocationHandle> SimDevice::share_allocation(DeviceAddress address) {
   return call(DeviceCall::kShareAllocation, [&](CallSize&) -> Result<AllocationHandle> {
-    if (!properties_.can_share_allocations) return Status::unsupported("no bytes in bookkeeping");
+    if (!properties_.can_share_allocations)
+      return Status::unsupported("not supported with Backing::kBookkeeping");
     Result<std::shared_ptr<Extent>> extent =
-        parts_.addresses.placed(address, index(), MappingKind::kAllocation);
+        machine_.addresses.find_allocation(address, index(), MappingKind::kAllocation);
     if (!extent.ok()) return extent.status();
-    return parts_.fabric.export_extent(*extent, HandleKind::kAllocation);
+    return machine_.fabric.export_extent(*extent, HandleKind::kAllocation);
   });
 }
 
 Result<DeviceAddress> SimDevice::open_allocation(const AllocationHandle& handle) {
   return call(DeviceCall::kOpenAllocation, [&](CallSize& size) -> Result<DeviceAddress> {
-    if (!properties_.can_share_allocations) return Status::unsupported("no bytes in bookkeeping");
+    if (!properties_.can_share_allocations)
+      return Status::unsupported("not supported with Backing::kBookkeeping");
     Result<std::shared_ptr<Extent>> extent =
-        parts_.fabric.import_extent(handle, HandleKind::kAllocation);
+        machine_.fabric.import_extent(handle, HandleKind::kAllocation);
     if (!extent.ok()) return extent.status();
     size.bytes = (*extent)->bytes();
-    return parts_.addresses.place(*std::move(extent), index(), MappingKind::kOpened);
+    return machine_.addresses.allocate(*std::move(extent), index(), MappingKind::kOpened);
   });
 }
 
 Status SimDevice::close_allocation(DeviceAddress address) {
   return call(DeviceCall::kCloseAllocation, [&](CallSize&) {
-    return parts_.addresses.remove(address, index(), MappingKind::kOpened).status();
+    return machine_.addresses.free(address, index(), MappingKind::kOpened).status();
   });
 }
 
-// --- peers --------------------------------------------------------------------------------------
+// --- peers
 
 Status SimDevice::check_peer(DeviceIndex peer) const {
-  if (peer.value() < parts_.options.device_count) return {};
+  if (peer.value() < machine_.options.device_count) return {};
   return Status::invalid_argument(
-      text("there is no device ", peer, " (there are ", parts_.options.device_count, ")"));
+      text("there is no device ", peer, " (there are ", machine_.options.device_count, ")"));
 }
 
 Result<bool> SimDevice::can_access_peer(DeviceIndex peer) {
@@ -287,7 +292,7 @@ Status SimDevice::enable_peer_access(DeviceIndex peer) {
   return call(DeviceCall::kEnablePeerAccess, [&](CallSize&) -> Status {
     if (Status known = check_peer(peer); !known.ok()) return known;
     if (peer == index()) return Status::unsupported("a device is not its own peer");
-    parts_.addresses.set_peer_access(index(), peer, true);
+    machine_.addresses.set_peer_access(index(), peer, true);
     return {};
   });
 }
@@ -296,28 +301,28 @@ Status SimDevice::disable_peer_access(DeviceIndex peer) {
   return call(DeviceCall::kDisablePeerAccess, [&](CallSize&) -> Status {
     if (Status known = check_peer(peer); !known.ok()) return known;
     if (peer == index()) return Status::unsupported("a device is not its own peer");
-    parts_.addresses.set_peer_access(index(), peer, false);
+    machine_.addresses.set_peer_access(index(), peer, false);
     return {};
   });
 }
 
-// --- pinned host memory -------------------------------------------------------------------------
+// --- pinned host memory
 
 Result<void*> SimDevice::allocate_host(size_t bytes) {
   return call(DeviceCall::kAllocateHost, [&](CallSize& size) -> Result<void*> {
     size.bytes = bytes;
     if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of host memory");
-    if (Status ok = parts_.captures.allow_unsafe("allocate_host"); !ok.ok()) return ok;
-    return parts_.host_memory.allocate(bytes, index());
+    if (Status ok = machine_.captures.check_unsafe_call("allocate_host"); !ok.ok()) return ok;
+    return machine_.pinned_memory.allocate(bytes, index());
   });
 }
 
 Status SimDevice::free_host(void* memory) {
   return call(DeviceCall::kFreeHost, [&](CallSize& size) -> Status {
-    Status known = parts_.host_memory.check_allocated(memory, index());
+    Status known = machine_.pinned_memory.check_allocated(memory, index());
     if (!known.ok()) return known;
-    if (Status ok = parts_.captures.allow_unsafe("free_host"); !ok.ok()) return ok;
-    Result<size_t> freed = parts_.host_memory.free(memory, index());
+    if (Status ok = machine_.captures.check_unsafe_call("free_host"); !ok.ok()) return ok;
+    Result<size_t> freed = machine_.pinned_memory.free(memory, index());
     if (freed.ok()) size.bytes = *freed;
     return freed.status();
   });
@@ -325,53 +330,52 @@ Status SimDevice::free_host(void* memory) {
 
 Status SimDevice::register_host(void* memory, size_t bytes) {
   return call(DeviceCall::kRegisterHost,
-              [&](CallSize&) { return parts_.host_memory.add(memory, bytes, index()); });
+              [&](CallSize&) { return machine_.pinned_memory.add(memory, bytes, index()); });
 }
 
 Status SimDevice::unregister_host(void* memory) {
   return call(DeviceCall::kUnregisterHost,
-              [&](CallSize&) { return parts_.host_memory.remove(memory, index()); });
+              [&](CallSize&) { return machine_.pinned_memory.remove(memory, index()); });
 }
 
 // --- the stream-ordered pool
-// ----------------------------------------------------------------------
 
 Result<DeviceAddress> SimDevice::allocate_async(size_t bytes, StreamId id) {
   return call(DeviceCall::kAllocateAsync, [&](CallSize& size) -> Result<DeviceAddress> {
     size.bytes = bytes;
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    if (parts_.captures.capturing(**stream)) {
+    if (machine_.captures.is_capturing(**stream)) {
       return Status::unsupported("allocate_async in a capturing stream");
     }
-    if (Status ok = parts_.captures.allow_unsafe("allocate_async"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("allocate_async"); !ok.ok()) return ok;
     return pool_.allocate(bytes, id);
   });
 }
 
 Status SimDevice::free_async(DeviceAddress address, StreamId id) {
   return call(DeviceCall::kFreeAsync, [&](CallSize&) -> Status {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    if (parts_.captures.capturing(**stream)) {
+    if (machine_.captures.is_capturing(**stream)) {
       return Status::unsupported("free_async in a capturing stream");
     }
     if (Status known = pool_.check_allocated(address); !known.ok()) return known;
-    if (Status ok = parts_.captures.allow_unsafe("free_async"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("free_async"); !ok.ok()) return ok;
     return pool_.free(address, id, (*stream)->mark());
   });
 }
 
 Result<DriverPoolStats> SimDevice::driver_pool_stats() {
   return call(DeviceCall::kDriverPoolStats, [&](CallSize&) -> Result<DriverPoolStats> {
-    if (Status ok = parts_.captures.allow_unsafe("driver_pool_stats"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("driver_pool_stats"); !ok.ok()) return ok;
     return pool_.stats();
   });
 }
 
 Status SimDevice::reset_pool_peaks() {
   return call(DeviceCall::kResetPoolPeaks, [&](CallSize&) -> Status {
-    if (Status ok = parts_.captures.allow_unsafe("reset_pool_peaks"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("reset_pool_peaks"); !ok.ok()) return ok;
     pool_.reset_peaks();
     return {};
   });
@@ -379,7 +383,7 @@ Status SimDevice::reset_pool_peaks() {
 
 Status SimDevice::set_pool_threshold(size_t keep_bytes) {
   return call(DeviceCall::kSetPoolThreshold, [&](CallSize&) -> Status {
-    if (Status ok = parts_.captures.allow_unsafe("set_pool_threshold"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("set_pool_threshold"); !ok.ok()) return ok;
     pool_.set_threshold(keep_bytes);
     return {};
   });
@@ -387,7 +391,7 @@ Status SimDevice::set_pool_threshold(size_t keep_bytes) {
 
 Status SimDevice::trim_pool(size_t keep_bytes) {
   return call(DeviceCall::kTrimPool, [&](CallSize&) -> Status {
-    if (Status ok = parts_.captures.allow_unsafe("trim_pool"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("trim_pool"); !ok.ok()) return ok;
     pool_.trim(keep_bytes);
     return {};
   });

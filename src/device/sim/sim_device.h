@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One simulated device: the contract of `Device`, each function by way of the part of the machine
-// that knows about it. Every call passes the same gate (faults, loss, cost) in `call`.
+// One simulated device. Implements `Device` on the tables of the machine (machine_impl.h). Every
+// call goes through a CallInterceptor, which injects faults, reports a lost device and counts
+// modelled cost.
 //
-// sim_device.cc has memory and sharing, sim_device_work.cc streams, events, work and capture.
+// sim_device.cc implements memory and sharing; sim_device_work.cc implements streams, events, work
+// and capture. Thread safe.
 #pragma once
 
 #include <memory>
@@ -12,8 +14,8 @@
 #include "ashlar/device.h"
 #include "base/mutex.h"
 #include "device/last_error.h"
-#include "device/sim/call_gate.h"
-#include "device/sim/parts.h"
+#include "device/sim/call_interceptor.h"
+#include "device/sim/machine_impl.h"
 #include "device/sim/physical_memory.h"
 #include "device/sim/stream_pool.h"
 
@@ -21,22 +23,22 @@ namespace ashlar::sim {
 
 class SimDevice final : public Device {
  public:
-  // `parts` outlives the device; `memory` is its own physical memory.
-  SimDevice(Machine::Parts& parts, DeviceProperties properties, PhysicalMemory& memory);
+  // `machine` and `memory` outlive the device. `memory` belongs to this device alone.
+  SimDevice(Machine::Impl& machine, DeviceProperties properties, PhysicalMemory& memory);
 
-  CallGate& gate() { return gate_; }
-  // Fails for good: queued work is dropped, so that waits for it return, and captures are gone.
+  CallInterceptor& interceptor() { return interceptor_; }
+  // Marks the device lost. Drops queued work, so that waits for it return, and ends captures.
   void lose(const Status& reason);
-  // Device work proper, for Machine::launch.
+  // Implements Machine::launch.
   Status launch(StreamId stream, std::function<Status()> kernel);
-  // Memory as kernels of this device see it; sim::DeviceMemory, for who has no machine.
+  // Host pointer to the device memory in `range`, as kernels of this device access it.
   Result<void*> view(AddressRange range, Access access);
-  // With a seed: work advances inside calls, one piece at a time.
-  bool runs_in_calls() const { return parts_.options.seed.has_value(); }
+  // True with a seed: work advances only inside device calls.
+  bool runs_in_calls() const { return machine_.options.seed.has_value(); }
 
   const DeviceProperties& properties() const override { return properties_; }
   Result<MemoryStats> memory_stats() override;
-  Result<std::vector<ProcessUse>> processes() override;
+  Result<std::vector<ProcessMemoryUsage>> processes() override;
   Status last_error() override;
   Status take_last_error() override;
 
@@ -107,7 +109,8 @@ class SimDevice final : public Device {
   Status destroy_graph(GraphId graph) override;
 
  private:
-  // One call from entry to account: `body(size)` does the work and may say how large it was.
+  // Wraps one device call: fault injection, `body(size)`, cost accounting, last error. `body` sets
+  // the sizes that the cost depends on.
   template <typename Body>
   auto call(DeviceCall kind, const Body& body) -> decltype(body(std::declval<CallSize&>()));
 
@@ -118,19 +121,22 @@ class SimDevice final : public Device {
   Result<std::shared_ptr<Extent>> find_extent(ExtentId id) const;
   ExtentId keep_extent(std::shared_ptr<Extent> extent);
 
-  // Queues `work` in the stream, or notes it in the stream's capture. Its failure loses the device.
+  // Queues `work` in the stream, or adds it to the stream's capture. The device is lost if `work`
+  // fails.
   Status enqueue(StreamId stream, std::function<Status()> work, int64_t modelled_ns);
   Status transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from, size_t bytes,
                   StreamId stream);
   void drop_work();
-  // Waits on the host; reports a device lost meanwhile.
+  // Blocks the host until the completion is done. kDeviceLost: the device was lost meanwhile.
   Status wait_for(const Completion& completion);
-  Status lost_or_ok() const { return gate_.is_lost() ? gate_.lost_status() : Status(); }
+  Status lost_or_ok() const {
+    return interceptor_.is_lost() ? interceptor_.lost_status() : Status();
+  }
 
-  Machine::Parts& parts_;
+  Machine::Impl& machine_;
   const DeviceProperties properties_;
   PhysicalMemory& memory_;
-  CallGate gate_;
+  CallInterceptor interceptor_;
   LastError last_error_;
   StreamPool pool_;
 
@@ -148,7 +154,7 @@ auto SimDevice::call(DeviceCall kind, const Body& body)
       return outcome.status();
     }
   };
-  if (Status entered = gate_.enter(kind); !entered.ok()) {
+  if (Status entered = interceptor_.enter(kind); !entered.ok()) {
     if (entered.is(StatusKind::kDeviceLost)) drop_work();
     last_error_.note(entered);
     return entered;
@@ -156,11 +162,11 @@ auto SimDevice::call(DeviceCall kind, const Body& body)
   CallSize size;
   auto outcome = body(size);
   if (outcome.ok()) {
-    gate_.charge(kind, size);
+    interceptor_.charge(kind, size);
   } else {
     last_error_.note(status_of(outcome));
   }
-  if (Scheduler* scheduler = parts_.streams.scheduler()) scheduler->drift();
+  if (Scheduler* scheduler = machine_.streams.scheduler()) scheduler->run_some();
   return outcome;
 }
 

@@ -9,7 +9,7 @@
 namespace ashlar::sim {
 namespace {
 
-// Work is user code, and runs where nobody could catch what it throws.
+// Work is user code and runs on a worker thread, where an exception would terminate the process.
 Status run_guarded(const std::function<Status()>& work) {
   try {
     return work();
@@ -22,7 +22,7 @@ Status run_guarded(const std::function<Status()>& work) {
 
 }  // namespace
 
-// --- streams ------------------------------------------------------------------------------------
+// --- streams
 
 Result<StreamId> SimDevice::create_stream(const StreamOptions& options) {
   return call(DeviceCall::kCreateStream, [&](CallSize&) -> Result<StreamId> {
@@ -30,28 +30,28 @@ Result<StreamId> SimDevice::create_stream(const StreamOptions& options) {
       return Status::invalid_argument(text("a priority of ", options.priority, " (expected 0 to ",
                                            properties_.greatest_priority, ")"));
     }
-    return parts_.streams.create(index(), options.priority);
+    return machine_.streams.create(index(), options.priority);
   });
 }
 
 Status SimDevice::destroy_stream(StreamId id) {
   return call(DeviceCall::kDestroyStream, [&](CallSize&) -> Status {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    if (parts_.captures.capturing(**stream)) {
+    if (machine_.captures.is_capturing(**stream)) {
       return Status::invalid_argument(text("stream ", id, " is capturing; end the capture first"));
     }
-    return parts_.streams.destroy(index(), id);
+    return machine_.streams.destroy(index(), id);
   });
 }
 
 Result<bool> SimDevice::is_idle(StreamId id) {
   return call(DeviceCall::kIsIdle, [&](CallSize&) -> Result<bool> {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    if (Status ok = parts_.captures.allow_query(**stream, "is_idle"); !ok.ok()) return ok;
-    if (Status ok = parts_.captures.allow_unsafe("is_idle"); !ok.ok()) return ok;
-    const bool idle = (*stream)->idle();
+    if (Status ok = machine_.captures.check_query(**stream, "is_idle"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("is_idle"); !ok.ok()) return ok;
+    const bool idle = (*stream)->is_idle();
     if (Status well = lost_or_ok(); !well.ok()) return well;
     return idle;
   });
@@ -59,21 +59,21 @@ Result<bool> SimDevice::is_idle(StreamId id) {
 
 Status SimDevice::synchronize_stream(StreamId id) {
   return call(DeviceCall::kSynchronizeStream, [&](CallSize&) -> Status {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    if (Status ok = parts_.captures.allow_query(**stream, "synchronize_stream"); !ok.ok())
+    if (Status ok = machine_.captures.check_query(**stream, "synchronize_stream"); !ok.ok())
       return ok;
-    if (Status ok = parts_.captures.allow_unsafe("synchronize_stream"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("synchronize_stream"); !ok.ok()) return ok;
     return wait_for(*(*stream)->mark());
   });
 }
 
 Status SimDevice::synchronize_device() {
   return call(DeviceCall::kSynchronizeDevice, [&](CallSize&) -> Status {
-    if (Status ok = parts_.captures.allow_unsafe("synchronize_device"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("synchronize_device"); !ok.ok()) return ok;
     std::vector<std::shared_ptr<Completion>> marks;
-    for (const auto& stream : parts_.streams.of_device(index())) {
-      Status ok = parts_.captures.allow_query(*stream, "synchronize_device");
+    for (const auto& stream : machine_.streams.streams_of(index())) {
+      Status ok = machine_.captures.check_query(*stream, "synchronize_device");
       if (!ok.ok()) return ok;
       marks.push_back(stream->mark());
     }
@@ -85,45 +85,46 @@ Status SimDevice::synchronize_device() {
 }
 
 Status SimDevice::wait_for(const Completion& completion) {
-  if (Status waited = parts_.streams.wait(completion); !waited.ok()) return waited;
+  if (Status waited = machine_.streams.wait(completion); !waited.ok()) return waited;
   pool_.trim_to_threshold();
   return lost_or_ok();
 }
 
-// --- events -------------------------------------------------------------------------------------
+// --- events
 
 Result<EventId> SimDevice::create_event(const EventOptions& options) {
-  return call(DeviceCall::kCreateEvent,
-              [&](CallSize&) -> Result<EventId> { return parts_.events.create(index(), options); });
+  return call(DeviceCall::kCreateEvent, [&](CallSize&) -> Result<EventId> {
+    return machine_.events.create(index(), options);
+  });
 }
 
 Status SimDevice::destroy_event(EventId event) {
   return call(DeviceCall::kDestroyEvent,
-              [&](CallSize&) { return parts_.events.destroy(index(), event); });
+              [&](CallSize&) { return machine_.events.destroy(index(), event); });
 }
 
 Status SimDevice::record_event(EventId event_id, StreamId stream_id) {
   return call(DeviceCall::kRecordEvent, [&](CallSize&) -> Status {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), stream_id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), stream_id);
     if (!stream.ok()) return stream.status();
-    Result<Event> event = parts_.events.find(index(), event_id);
+    Result<SimEvent> event = machine_.events.find(index(), event_id);
     if (!event.ok()) return event.status();
-    if (!parts_.captures.capturing(**stream)) {
-      return parts_.events.record(event_id, (*stream)->mark());
+    if (!machine_.captures.is_capturing(**stream)) {
+      return machine_.events.record(event_id, (*stream)->mark());
     }
-    Result<CapturedMark> mark = parts_.captures.mark(**stream);
+    Result<CapturedEvent> mark = machine_.captures.mark(**stream);
     if (!mark.ok()) return mark.status();
-    return parts_.events.record(event_id, *std::move(mark));
+    return machine_.events.record(event_id, *std::move(mark));
   });
 }
 
 Result<bool> SimDevice::is_done(EventId event_id) {
   return call(DeviceCall::kIsDone, [&](CallSize&) -> Result<bool> {
-    Result<Event> event = parts_.events.find(index(), event_id);
+    Result<SimEvent> event = machine_.events.find(index(), event_id);
     if (!event.ok()) return event.status();
-    if (Status ok = parts_.captures.allow_query(*event, "is_done"); !ok.ok()) return ok;
-    if (Status ok = parts_.captures.allow_unsafe("is_done"); !ok.ok()) return ok;
-    const bool done = event->recorded == nullptr || event->recorded->done();
+    if (Status ok = machine_.captures.check_query(*event, "is_done"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("is_done"); !ok.ok()) return ok;
+    const bool done = event->recorded == nullptr || event->recorded->is_done();
     if (Status well = lost_or_ok(); !well.ok()) return well;
     return done;
   });
@@ -131,38 +132,38 @@ Result<bool> SimDevice::is_done(EventId event_id) {
 
 Status SimDevice::synchronize_event(EventId event_id) {
   return call(DeviceCall::kSynchronizeEvent, [&](CallSize&) -> Status {
-    Result<Event> event = parts_.events.find(index(), event_id);
+    Result<SimEvent> event = machine_.events.find(index(), event_id);
     if (!event.ok()) return event.status();
-    if (Status ok = parts_.captures.allow_query(*event, "synchronize_event"); !ok.ok()) return ok;
-    if (Status ok = parts_.captures.allow_unsafe("synchronize_event"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_query(*event, "synchronize_event"); !ok.ok()) return ok;
+    if (Status ok = machine_.captures.check_unsafe_call("synchronize_event"); !ok.ok()) return ok;
     return event->recorded ? wait_for(*event->recorded) : Status();
   });
 }
 
 Status SimDevice::wait_event(StreamId stream_id, EventId event_id) {
   return call(DeviceCall::kWaitEvent, [&](CallSize&) -> Status {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), stream_id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), stream_id);
     if (!stream.ok()) return stream.status();
-    Result<Event> event = parts_.events.find(event_id);
+    Result<SimEvent> event = machine_.events.find(event_id);
     if (!event.ok()) return event.status();
-    if (event->captured) return parts_.captures.join(**stream, *event->captured);
+    if (event->captured) return machine_.captures.join(**stream, *event->captured);
     if (event->recorded == nullptr) return {};
-    if (parts_.captures.capturing(**stream)) {
-      return parts_.captures.refuse_outside_work(**stream);
+    if (machine_.captures.is_capturing(**stream)) {
+      return machine_.captures.reject_outside_work(**stream);
     }
-    if (event->recorded->done()) return {};
+    if (event->recorded->is_done()) return {};
     return (*stream)->push({{}, event->recorded, nullptr, 0});
   });
 }
 
 Result<double> SimDevice::elapsed_ms(EventId begin, EventId end) {
   return call(DeviceCall::kElapsedMs, [&](CallSize&) -> Result<double> {
-    std::array<Event, 2> events;
+    std::array<SimEvent, 2> events;
     const std::array<EventId, 2> ids = {begin, end};
     for (size_t i = 0; i < ids.size(); ++i) {
-      Result<Event> event = parts_.events.find(index(), ids[i]);
+      Result<SimEvent> event = machine_.events.find(index(), ids[i]);
       if (!event.ok()) return event.status();
-      if (!event->timing || !event->recorded || !event->recorded->done()) {
+      if (!event->timing || !event->recorded || !event->recorded->is_done()) {
         return Status::invalid_argument(text("event ", ids[i],
                                              " has no time: expected one made with timing, ",
                                              "recorded and done"));
@@ -175,33 +176,33 @@ Result<double> SimDevice::elapsed_ms(EventId begin, EventId end) {
   });
 }
 
-// --- work ---------------------------------------------------------------------------------------
+// --- work
 
 Status SimDevice::enqueue(StreamId id, std::function<Status()> work, int64_t modelled_ns) {
-  Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+  Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
   if (!stream.ok()) return stream.status();
   auto run = [this, id, work = std::move(work)] {
-    if (gate_.is_lost()) return;
+    if (interceptor_.is_lost()) return;
     const Status done = run_guarded(work);
     if (done.ok()) return;
     lose(Status::device_lost(
         "work", done.code(),
         text("work in stream ", id, " of device ", index(), " failed: ", done.message())));
   };
-  if (parts_.captures.capturing(**stream)) {
-    return parts_.captures.add(**stream, std::move(run), modelled_ns);
+  if (machine_.captures.is_capturing(**stream)) {
+    return machine_.captures.add(**stream, std::move(run), modelled_ns);
   }
   return (*stream)->push({std::move(run), nullptr, nullptr, modelled_ns});
 }
 
 void SimDevice::lose(const Status& reason) {
-  gate_.lose(reason);
+  interceptor_.lose(reason);
   drop_work();
 }
 
 void SimDevice::drop_work() {
-  for (const auto& stream : parts_.streams.of_device(index())) stream->drop();
-  parts_.captures.drop(index());
+  for (const auto& stream : machine_.streams.streams_of(index())) stream->drop();
+  machine_.captures.drop(index());
 }
 
 Status SimDevice::launch(StreamId stream, std::function<Status()> kernel) {
@@ -211,16 +212,16 @@ Status SimDevice::launch(StreamId stream, std::function<Status()> kernel) {
 }
 
 Result<void*> SimDevice::view(AddressRange range, Access access) {
-  if (parts_.options.backing == Backing::kBookkeeping) {
-    return Status::unsupported("in bookkeeping, device memory has no bytes");
+  if (machine_.options.backing == Backing::kBookkeeping) {
+    return Status::unsupported("device memory holds no data with Backing::kBookkeeping");
   }
-  return parts_.addresses.shadow(index(), range, access);
+  return machine_.addresses.shadow(index(), range, access);
 }
 
 Status SimDevice::check_host_pointer(const void* memory) const {
-  if (memory == nullptr) return Status::invalid_argument("null where host memory was expected");
+  if (memory == nullptr) return Status::invalid_argument("the host pointer is null");
   const DeviceAddress at(reinterpret_cast<uint64_t>(memory));
-  if (!parts_.addresses.is_reserved(at)) return {};
+  if (!machine_.addresses.is_reserved(at)) return {};
   return Status::invalid_argument(text(at, " is a device address where host memory was expected"));
 }
 
@@ -229,10 +230,10 @@ Status SimDevice::copy_to_device(DeviceAddress to, const void* from, size_t byte
   return call(DeviceCall::kCopyToDevice, [&](CallSize& size) -> Status {
     size.bytes = bytes;
     if (Status ok = check_host_pointer(from); !ok.ok()) return ok;
-    Status ok = parts_.addresses.check(index(), {to, bytes}, Access::kReadWrite);
+    Status ok = machine_.addresses.check(index(), {to, bytes}, Access::kReadWrite);
     if (!ok.ok()) return ok;
     auto work = [this, to, from, bytes] {
-      return parts_.addresses.write({index(), to}, from, bytes);
+      return machine_.addresses.write({index(), to}, from, bytes);
     };
     return enqueue(stream, work, modelled_move_ns(Path::kHostLink, bytes));
   });
@@ -242,10 +243,10 @@ Status SimDevice::copy_to_host(void* to, DeviceAddress from, size_t bytes, Strea
   return call(DeviceCall::kCopyToHost, [&](CallSize& size) -> Status {
     size.bytes = bytes;
     if (Status ok = check_host_pointer(to); !ok.ok()) return ok;
-    Status ok = parts_.addresses.check(index(), {from, bytes}, Access::kRead);
+    Status ok = machine_.addresses.check(index(), {from, bytes}, Access::kRead);
     if (!ok.ok()) return ok;
     auto work = [this, to, from, bytes] {
-      return parts_.addresses.read(to, {index(), from}, bytes);
+      return machine_.addresses.read(to, {index(), from}, bytes);
     };
     return enqueue(stream, work, modelled_move_ns(Path::kHostLink, bytes));
   });
@@ -269,16 +270,16 @@ Status SimDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress
 
 Status SimDevice::transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from,
                            size_t bytes, StreamId stream) {
-  Status target = parts_.addresses.check(to_accessor, {to, bytes}, Access::kReadWrite);
+  Status target = machine_.addresses.check(to_accessor, {to, bytes}, Access::kReadWrite);
   if (!target.ok()) return target;
-  Status source = parts_.addresses.check(index(), {from, bytes}, Access::kRead);
+  Status source = machine_.addresses.check(index(), {from, bytes}, Access::kRead);
   if (!source.ok()) return source;
   if (to < from + bytes && from < to + bytes) {
     return Status::invalid_argument(text("the ranges ", AddressRange{to, bytes}, " and ",
                                          AddressRange{from, bytes}, " overlap"));
   }
   auto work = [this, to_accessor, to, from, bytes] {
-    return parts_.addresses.transfer({to_accessor, to}, {index(), from}, bytes);
+    return machine_.addresses.transfer({to_accessor, to}, {index(), from}, bytes);
   };
   return enqueue(stream, work, modelled_move_ns(Path::kDeviceMemory, bytes));
 }
@@ -286,10 +287,10 @@ Status SimDevice::transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddr
 Status SimDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) {
   return call(DeviceCall::kFill, [&](CallSize& size) -> Status {
     size.bytes = bytes;
-    Status ok = parts_.addresses.check(index(), {at, bytes}, Access::kReadWrite);
+    Status ok = machine_.addresses.check(index(), {at, bytes}, Access::kReadWrite);
     if (!ok.ok()) return ok;
     auto work = [this, at, value, bytes] {
-      return parts_.addresses.fill({index(), at}, value, bytes);
+      return machine_.addresses.fill({index(), at}, value, bytes);
     };
     return enqueue(stream, work, modelled_move_ns(Path::kDeviceMemory, bytes));
   });
@@ -297,7 +298,7 @@ Status SimDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId s
 
 Status SimDevice::call_host(StreamId stream, std::function<void()> function) {
   return call(DeviceCall::kCallHost, [&](CallSize&) -> Status {
-    if (!function) return Status::invalid_argument("there is no function to call");
+    if (!function) return Status::invalid_argument("the host function is empty");
     auto work = [function = std::move(function)] {
       function();
       return Status();
@@ -306,46 +307,46 @@ Status SimDevice::call_host(StreamId stream, std::function<void()> function) {
   });
 }
 
-// --- capture ------------------------------------------------------------------------------------
+// --- capture
 
 Status SimDevice::begin_capture(StreamId id, CaptureMode mode) {
   return call(DeviceCall::kBeginCapture, [&](CallSize&) -> Status {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    return parts_.captures.begin(**stream, mode);
+    return machine_.captures.begin(**stream, mode);
   });
 }
 
 Result<GraphId> SimDevice::end_capture(StreamId id) {
   return call(DeviceCall::kEndCapture, [&](CallSize&) -> Result<GraphId> {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    return parts_.captures.end(**stream);
+    return machine_.captures.end(**stream);
   });
 }
 
 Result<CaptureState> SimDevice::capture_state(StreamId id) {
   return call(DeviceCall::kCaptureState, [&](CallSize&) -> Result<CaptureState> {
-    Result<std::shared_ptr<Stream>> stream = parts_.streams.find(index(), id);
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    return parts_.captures.state(**stream);
+    return machine_.captures.state(**stream);
   });
 }
 
 Result<std::vector<NodeId>> SimDevice::node_dependencies(NodeId node) {
   return call(DeviceCall::kNodeDependencies,
-              [&](CallSize&) { return parts_.captures.dependencies(index(), node); });
+              [&](CallSize&) { return machine_.captures.dependencies(index(), node); });
 }
 
 Result<CaptureMode> SimDevice::exchange_capture_mode(CaptureMode mode) {
   return call(DeviceCall::kExchangeCaptureMode, [&](CallSize&) -> Result<CaptureMode> {
-    return Captures::exchange_thread_mode(mode);
+    return CaptureTable::exchange_thread_mode(mode);
   });
 }
 
 Status SimDevice::launch_graph(GraphId id, StreamId stream) {
   return call(DeviceCall::kLaunchGraph, [&](CallSize&) -> Status {
-    Result<std::shared_ptr<const Graph>> graph = parts_.captures.find_graph(index(), id);
+    Result<std::shared_ptr<const SimGraph>> graph = machine_.captures.find_graph(index(), id);
     if (!graph.ok()) return graph.status();
     int64_t modelled_ns = 0;
     for (const GraphNode& node : (*graph)->nodes) modelled_ns += node.modelled_ns;
@@ -359,7 +360,7 @@ Status SimDevice::launch_graph(GraphId id, StreamId stream) {
 
 Status SimDevice::destroy_graph(GraphId id) {
   return call(DeviceCall::kDestroyGraph,
-              [&](CallSize&) { return parts_.captures.destroy_graph(index(), id); });
+              [&](CallSize&) { return machine_.captures.destroy_graph(index(), id); });
 }
 
 }  // namespace ashlar::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taking, giving back and trimming pool blocks.
+// Allocation, reuse and trimming of pool blocks.
 #include "device/sim/stream_pool.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Result<DeviceAddress> StreamPool::allocate(size_t bytes, StreamId stream) {
     if (!grown.ok()) return grown;
     at = *grown;
   }
-  Block& block = blocks_[at.value()];
+  PoolBlock& block = blocks_[at.value()];
   block.in_use = true;
   block.freed = nullptr;
   use_.used_bytes += block.bytes;
@@ -35,13 +35,13 @@ Result<DeviceAddress> StreamPool::allocate(size_t bytes, StreamId stream) {
   return at;
 }
 
-// The smallest block that fits without wasting more than it uses. What this stream freed is ready
-// for its own later work; what others freed, once the free has happened.
+// Best fit, wasting at most half of a block. Blocks freed on this stream are reusable immediately,
+// because its later work runs after the free; blocks freed on others once the free is done.
 DeviceAddress StreamPool::take_reusable_locked(size_t bytes, StreamId stream) {
   for (auto it = free_.lower_bound({bytes, {}}); it != free_.end() && it->first <= 2 * bytes;
        ++it) {
-    const Block& block = blocks_.at(it->second.value());
-    if (block.freed_on != stream && !block.freed->done()) continue;
+    const PoolBlock& block = blocks_.at(it->second.value());
+    if (block.freed_on != stream && !block.freed->is_done()) continue;
     const DeviceAddress at = it->second;
     free_.erase(it);
     return at;
@@ -56,7 +56,7 @@ Result<DeviceAddress> StreamPool::grow_locked(size_t bytes) {
     extent = memory_.create_extent(bytes, {});
   }
   if (!extent.ok()) return extent.status();
-  Result<DeviceAddress> at = addresses_.place(*std::move(extent), device_, MappingKind::kPool);
+  Result<DeviceAddress> at = addresses_.allocate(*std::move(extent), device_, MappingKind::kPool);
   if (!at.ok()) return at;
   blocks_[at->value()].bytes = bytes;
   use_.reserved_bytes += bytes;
@@ -77,7 +77,7 @@ Status StreamPool::free(DeviceAddress at, StreamId stream,
   if (found == blocks_.end() || !found->second.in_use) {
     return Status::invalid_argument(text(at, " was freed already"));
   }
-  Block& block = found->second;
+  PoolBlock& block = found->second;
   block.in_use = false;
   block.freed_on = stream;
   block.freed = std::move(completion);
@@ -115,8 +115,8 @@ void StreamPool::trim_to_threshold() {
 void StreamPool::trim_locked(size_t keep_bytes) {
   for (auto it = free_.begin(); it != free_.end() && use_.reserved_bytes > keep_bytes;) {
     const auto [bytes, at] = *it;
-    const bool unused = blocks_.at(at.value()).freed->done();
-    if (!unused || !addresses_.remove(at, device_, MappingKind::kPool).ok()) {
+    const bool unused = blocks_.at(at.value()).freed->is_done();
+    if (!unused || !addresses_.free(at, device_, MappingKind::kPool).ok()) {
       ++it;
       continue;
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Our own declarations of the CUDA driver's binary interface against the vendor's header, where the
-// machine that compiles has one (CMake looks for it): sizes, places of fields, values, and the
-// types of the functions. All of it is checked by the compiler: where this compiles, it holds.
+// Compares our declarations of the CUDA driver's binary interface with the vendor's header, if
+// CMake finds it: sizes, offsets, values and function types. All checks happen at compile time.
 #include "device/cuda/cuda_driver.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@ using cuda::kAttributeMulticast;
 using cuda::kAttributeRdmaWithVirtualMemory;
 using cuda::kAttributeVirtualMemory;
 
-// Handles are pointers to something, numbers are numbers, and structures have their sizes.
+// Handles are pointers; integers and structures have the vendor's sizes.
 template <typename Ours, typename Theirs>
 constexpr bool passes_alike() {
   if constexpr (std::is_pointer_v<Ours>) {
@@ -97,7 +96,7 @@ static_assert(kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 static_assert(kUserObjectNoDestructorSync == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 static_assert(kGraphUserObjectMove == CU_GRAPH_USER_OBJECT_MOVE);
 
-// The modes are handed to the driver as they are numbered here.
+// CaptureMode is passed to the driver by value.
 static_assert(static_cast<int>(CaptureMode::kGlobal) == CU_STREAM_CAPTURE_MODE_GLOBAL);
 static_assert(static_cast<int>(CaptureMode::kThreadLocal) == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(static_cast<int>(CaptureMode::kRelaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -169,7 +168,7 @@ static_assert(alike(kApi.user_object_release, cuUserObjectRelease));
 static_assert(alike(kApi.graph_retain_user_object, cuGraphRetainUserObject));
 static_assert(alike(kApi.graph_instantiate_with_flags, cuGraphInstantiateWithFlags));
 static_assert(alike(kApi.graph_launch, cuGraphLaunch));
-// The plain names stand for these versions since CUDA 13.
+// Since CUDA 13, the names without suffix refer to these versions.
 #if CUDA_VERSION >= 13000
 static_assert(alike(kApi.stream_get_capture_info_v3, cuStreamGetCaptureInfo));
 static_assert(alike(kApi.graph_node_get_dependencies_v2, cuGraphNodeGetDependencies));
@@ -180,8 +179,6 @@ static_assert(alike(kApi.graph_node_get_dependencies_v2, cuGraphNodeGetDependenc
 
 #else
 
-TEST(CudaAbiTest, OurDeclarationsAreTheVendors) {
-  GTEST_SKIP() << "no cuda.h where this was compiled";
-}
+TEST(CudaAbiTest, DeclarationsMatchTheVendorsHeader) { GTEST_SKIP() << "compiled without cuda.h"; }
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cuda back end beside others in one process: contexts, foreign memory, streams and captures;
-// what it makes of a driver's failures; and drivers that lack something.
+// The cuda back end next to other libraries in one process, driver failures, and drivers with
+// missing features.
 #include <unistd.h>
 
 #include <functional>
@@ -18,23 +18,23 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// --- finding the driver -------------------------------------------------------------------------
+// --- loading the driver
 
-TEST_F(CudaTest, AMissingDriverIsSaidByNameAndIsNoFault) {
+TEST_F(CudaTest, ReportsAMissingDriverByName) {
   const auto opened = try_open_cuda({.library = "libashlar_no_such_driver.so.1"});
   EXPECT_EQ(opened.status().kind(), StatusKind::kUnsupported);
   EXPECT_THAT(opened.status().message(),
               StartsWith("no CUDA driver: libashlar_no_such_driver.so.1"));
 }
 
-TEST_F(CudaTest, TheFirstFunctionsThatALibraryLacksAreNamed) {
+TEST_F(CudaTest, ReportsTheFirstMissingFunctions) {
   const auto opened = try_open_cuda({.library = "libc.so.6"});
   EXPECT_EQ(opened.status().kind(), StatusKind::kUnsupported);
   EXPECT_THAT(opened.status().message(),
               AllOf(StartsWith("libc.so.6 has no cuGetErrorName, "), HasSubstr(" and others (")));
 }
 
-TEST_F(CudaTest, DevicesHaveTheNamesAndNumbersOfTheirDriver) {
+TEST_F(CudaTest, DevicesHaveTheDriversNamesAndIndices) {
   const DeviceProperties& properties = device(1).properties();
   EXPECT_EQ(properties.backend, "cuda");
   EXPECT_EQ(properties.index, DeviceIndex(1));
@@ -44,9 +44,9 @@ TEST_F(CudaTest, DevicesHaveTheNamesAndNumbersOfTheirDriver) {
   EXPECT_EQ(properties.granularity_bytes, kGranule);
 }
 
-// --- what it can do is found by trial -----------------------------------------------------------
+// --- capability probes
 
-TEST_F(CudaTest, ADriverThatDoesAllHasAllProperties) {
+TEST_F(CudaTest, FullDriverHasAllCapabilities) {
   const DeviceProperties& properties = device().properties();
   EXPECT_TRUE(properties.has_virtual_memory);
   EXPECT_TRUE(properties.can_alias);
@@ -54,26 +54,26 @@ TEST_F(CudaTest, ADriverThatDoesAllHasAllProperties) {
   EXPECT_TRUE(properties.can_export_fabric);
   EXPECT_TRUE(properties.can_share_allocations);
   EXPECT_TRUE(properties.has_stream_pool);
-  EXPECT_EQ(device().memory_stats()->free_bytes, kGiB) << "a trial kept something";
+  EXPECT_EQ(device().memory_stats()->free_bytes, kGiB) << "a probe leaked memory";
 }
 
-TEST_F(CudaTest, FabricHandlesThatTheDriverClaimsAndRefusesAreNoProperty) {
-  restart({.fabric = false});
+TEST_F(CudaTest, ProbeDetectsUnsupportedFabricHandles) {
+  restart({.export_fabric = false});
   EXPECT_FALSE(device().properties().can_export_fabric);
   EXPECT_TRUE(device().properties().can_export_fd);
   EXPECT_EQ(device().create(kGranule, {.export_fabric = true}).status().kind(),
             StatusKind::kUnsupported);
 }
 
-TEST_F(CudaTest, VirtualMemoryThatTheDriverClaimsAndRefusesIsNoProperty) {
+TEST_F(CudaTest, ProbeDetectsUnsupportedVirtualMemory) {
   restart({.virtual_memory = false});
   EXPECT_FALSE(device().properties().has_virtual_memory);
   EXPECT_EQ(device().properties().granularity_bytes, 0U);
   EXPECT_TRUE(device().allocate(kMiB).ok());
 }
 
-TEST_F(CudaTest, AnAlignmentThatTheDriverRefusesIsHadByReservingMore) {
-  restart({.alignment = false});
+TEST_F(CudaTest, ReservesMoreIfTheDriverRefusesTheAlignment) {
+  restart({.reserve_alignment = false});
   const size_t alignment = 64 * kGranule;
   const Result<DeviceAddress> at = device().reserve(kGranule, {.alignment_bytes = alignment});
   ASSERT_TRUE(at.ok()) << at.status().to_string();
@@ -81,7 +81,7 @@ TEST_F(CudaTest, AnAlignmentThatTheDriverRefusesIsHadByReservingMore) {
   EXPECT_TRUE(device().free_addresses({*at, kGranule}).ok());
 }
 
-TEST_F(CudaTest, ATrialDuringAGlobalCaptureDoesNotDisturbIt) {
+TEST_F(CudaTest, ProbeDoesNotInvalidateAGlobalCapture) {
   ASSERT_EQ(device(1).properties().index, DeviceIndex(1));
   const Result<StreamId> stream = device(1).create_stream();
   ASSERT_TRUE(device(1).begin_capture(*stream, CaptureMode::kGlobal).ok());
@@ -90,11 +90,11 @@ TEST_F(CudaTest, ATrialDuringAGlobalCaptureDoesNotDisturbIt) {
   EXPECT_TRUE(device(1).end_capture(*stream).ok());
 }
 
-// --- contexts -----------------------------------------------------------------------------------
+// --- contexts
 
-TEST_F(CudaTest, ADeviceIsInUseFromItsFirstCallUntilItsEnd) {
+TEST_F(CudaTest, RetainsTheContextFromTheFirstCall) {
   open();
-  EXPECT_EQ(control().use_count(0), 0) << "opening the set uses no device";
+  EXPECT_EQ(control().use_count(0), 0) << "opening the set must not retain a context";
   EXPECT_TRUE(device(0).memory_stats().ok());
   EXPECT_TRUE(device(0).allocate(kMiB).ok());
   EXPECT_EQ(control().use_count(0), 1);
@@ -103,7 +103,7 @@ TEST_F(CudaTest, ADeviceIsInUseFromItsFirstCallUntilItsEnd) {
   EXPECT_EQ(control().use_count(0), 0);
 }
 
-TEST_F(CudaTest, CallsLeaveTheThreadsContextAsItWas) {
+TEST_F(CudaTest, CallsRestoreTheThreadsContext) {
   EXPECT_TRUE(device(0).memory_stats().ok());
   EXPECT_TRUE(device(1).memory_stats().ok());
   EXPECT_EQ(current_context(), nullptr);
@@ -114,14 +114,14 @@ TEST_F(CudaTest, CallsLeaveTheThreadsContextAsItWas) {
   EXPECT_TRUE(device(0).allocate(kMiB).ok());
   EXPECT_FALSE(device(0).allocate(0).ok());
   EXPECT_EQ(current_context(), theirs);
-  EXPECT_EQ(device(1).memory_stats()->free_bytes, before) << "it came from another device";
+  EXPECT_EQ(device(1).memory_stats()->free_bytes, before) << "allocated on the wrong device";
   ASSERT_EQ(driver("cuCtxPopCurrent_v2", &theirs), 0);
   EXPECT_EQ(current_context(), nullptr);
 }
 
-// --- what others made in the same process -------------------------------------------------------
+// --- objects of other libraries in the process
 
-class BesideOthersTest : public CudaTest {
+class ForeignObjectsTest : public CudaTest {
  protected:
   void SetUp() override {
     CudaTest::SetUp();
@@ -148,7 +148,7 @@ class BesideOthersTest : public CudaTest {
   cuda::Context context_ = nullptr;
 };
 
-TEST_F(BesideOthersTest, MemoryOfOthersIsDescribedAndWorkedOnAndNotFreed) {
+TEST_F(ForeignObjectsTest, AcceptsForeignMemoryButDoesNotFreeIt) {
   const DeviceAddress at(foreign_memory(kGranule));
   const Result<AddressDescription> found = device().describe(at + 100);
   ASSERT_TRUE(found.ok());
@@ -164,7 +164,7 @@ TEST_F(BesideOthersTest, MemoryOfOthersIsDescribedAndWorkedOnAndNotFreed) {
   EXPECT_EQ(device().free(at).kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_F(BesideOthersTest, StreamsOfOthersAreUsedAndNotDestroyed) {
+TEST_F(ForeignObjectsTest, AcceptsForeignStreamsButDoesNotDestroyThem) {
   const StreamId stream = id_of(foreign_stream());
   const Result<DeviceAddress> at = device().allocate(kMiB);
   EXPECT_TRUE(device().fill(*at, 3, kMiB, stream).ok());
@@ -173,8 +173,8 @@ TEST_F(BesideOthersTest, StreamsOfOthersAreUsedAndNotDestroyed) {
   EXPECT_EQ(device().destroy_stream(stream).kind(), StatusKind::kInvalidArgument);
 }
 
-// Or somebody else could be given its handle, and be taken for one that is gone.
-TEST_F(BesideOthersTest, AStreamThatIsDestroyedStaysWithTheDriverUntilSomebodyWantsOne) {
+// Otherwise the driver could give the handle to another library, whose stream would be rejected.
+TEST_F(ForeignObjectsTest, KeepsDestroyedStreamsForReuse) {
   const StreamId ours = *device().create_stream();
   const StreamId urgent = *device().create_stream({.priority = 1});
   ASSERT_TRUE(device().destroy_stream(ours).ok());
@@ -191,9 +191,9 @@ TEST_F(BesideOthersTest, AStreamThatIsDestroyedStaysWithTheDriverUntilSomebodyWa
   EXPECT_TRUE(device().synchronize_stream(ours).ok());
 }
 
-TEST_F(BesideOthersTest, AStreamThatIsDestroyedAtWorkIsNotTakenForANewOne) {
+TEST_F(ForeignObjectsTest, DoesNotReuseABusyDestroyedStream) {
   const StreamId busy = *device().create_stream();
-  ASSERT_TRUE(control().hold(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(control().pause_stream(DeviceIndex(0), busy).ok());
   ASSERT_TRUE(device().call_host(busy, [] {}).ok());
   ASSERT_TRUE(device().destroy_stream(busy).ok());
   const StreamId captured = *device().create_stream();
@@ -202,12 +202,12 @@ TEST_F(BesideOthersTest, AStreamThatIsDestroyedAtWorkIsNotTakenForANewOne) {
   EXPECT_NE(*device().create_stream(), busy);
   EXPECT_EQ(device().capture_state(captured)->status, CaptureStatus::kActive);
   ASSERT_TRUE(device().end_capture(captured).ok());
-  ASSERT_TRUE(control().resume(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(control().resume_stream(DeviceIndex(0), busy).ok());
   ASSERT_TRUE(device().synchronize_device().ok());
   EXPECT_EQ(*device().create_stream(), busy);
 }
 
-TEST_F(BesideOthersTest, ACaptureOfOthersIsSeenAndItsNodesAreForgottenAtItsEnd) {
+TEST_F(ForeignObjectsTest, TracksNodesOfForeignCaptures) {
   const gpu::abi::Stream theirs = foreign_stream();
   const StreamId stream = id_of(theirs);
   const Result<DeviceAddress> at = device().allocate(kMiB);
@@ -223,12 +223,12 @@ TEST_F(BesideOthersTest, ACaptureOfOthersIsSeenAndItsNodesAreForgottenAtItsEnd) 
   ASSERT_EQ(driver("cuGraphDestroy", graph), 0);
   EXPECT_EQ(device().capture_state(stream)->status, CaptureStatus::kNone);
   EXPECT_EQ(device().node_dependencies(first).status().kind(), StatusKind::kInvalidArgument)
-      << "asking the driver would end the process";
+      << "the driver would abort";
 }
 
-// --- failures -----------------------------------------------------------------------------------
+// --- failures
 
-TEST_F(CudaTest, AFaultOfTheDriverHasItsNameItsNumberAndItsText) {
+TEST_F(CudaTest, DriverFaultHasNameCodeAndText) {
   EXPECT_TRUE(device().memory_stats().ok());
   control().inject({.call = DeviceCall::kAllocate});
   const Status fault = device().allocate(kMiB).status();
@@ -246,7 +246,7 @@ TEST_F(CudaTest, OutOfMemoryNamesTheCall) {
   EXPECT_THAT(full.message(), StartsWith("cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY"));
 }
 
-TEST_F(CudaTest, WhatCouldNotBeTakenBackCanBeTakenBackAgain) {
+TEST_F(CudaTest, FailedReleaseCanBeRetried) {
   const Result<DeviceAddress> plain = device().allocate(kGranule);
   const Result<ExtentId> extent = device().create(kGranule);
   const Result<DeviceAddress> at = device().reserve(kGranule);
@@ -271,8 +271,8 @@ TEST_F(CudaTest, WhatCouldNotBeTakenBackCanBeTakenBackAgain) {
   }
 }
 
-// The driver packs small host memory, so that a page more must be asked for.
-TEST_F(CudaTest, HostMemoryThatFailsHalfwayIsNotKnown) {
+// The driver packs small host memory, so that one more page is requested.
+TEST_F(CudaTest, FailedHostAllocationLeavesNoEntry) {
   (void)device().properties();
   control().inject({.call = DeviceCall::kAllocateHost, .nth = 2});
   EXPECT_EQ(device().allocate_host(100).status().kind(), StatusKind::kDeviceFault);
@@ -281,10 +281,10 @@ TEST_F(CudaTest, HostMemoryThatFailsHalfwayIsNotKnown) {
   const DeviceAddress at(reinterpret_cast<uint64_t>(*host));
   EXPECT_EQ(device().describe(at)->range, (AddressRange{at, 100}));
   EXPECT_TRUE(device().free_host(*host).ok());
-  EXPECT_EQ(device().describe(at)->kind, MemoryKind::kUnknown) << "the driver still has it";
+  EXPECT_EQ(device().describe(at)->kind, MemoryKind::kUnknown) << "the driver still has the memory";
 }
 
-TEST_F(CudaTest, AnImportThatFailsHalfwayKeepsNothing) {
+TEST_F(CudaTest, FailedImportReleasesEverything) {
   const Result<ExtentId> extent = device().create(kGranule, {.export_fd = true});
   const Result<UniqueFd> fd = device().export_fd(*extent);
   for (const DeviceCall call : {DeviceCall::kImportFd, DeviceCall::kReserve, DeviceCall::kMap}) {
@@ -295,7 +295,7 @@ TEST_F(CudaTest, AnImportThatFailsHalfwayKeepsNothing) {
   EXPECT_EQ(device().memory_stats()->free_bytes, kGiB);
 }
 
-TEST_F(CudaTest, ALostDeviceStaysLostAndSaysWhy) {
+TEST_F(CudaTest, LostDeviceStaysLostWithItsReason) {
   const Result<DeviceAddress> at = device().allocate(kGranule);
   control().lose(DeviceIndex(0), Status::device_lost("work", 700, "an illegal access"));
   const Status lost = device().synchronize_device();
@@ -305,19 +305,19 @@ TEST_F(CudaTest, ALostDeviceStaysLostAndSaysWhy) {
   EXPECT_EQ(device().free(*at).to_string(), lost.to_string());
   EXPECT_EQ(device().take_last_error().to_string(), lost.to_string());
   EXPECT_EQ(device().last_error().to_string(), lost.to_string());
-  EXPECT_TRUE(device(1).allocate(kGranule).ok()) << "the other one is well";
+  EXPECT_TRUE(device(1).allocate(kGranule).ok()) << "the other device must work";
 }
 
-TEST_F(CudaTest, ADeviceThatCannotBeUsedSaysSoInEveryCall) {
+TEST_F(CudaTest, FailedInitializationIsReportedByEveryCall) {
   open();
   control().lose(DeviceIndex(0), Status::device_lost("work", 700, "an illegal access"));
   EXPECT_EQ(device().properties().name, "Ashlar stand-in GPU");
   EXPECT_EQ(device().allocate(kMiB).status().kind(), StatusKind::kDeviceLost);
 }
 
-// --- host functions in graphs -------------------------------------------------------------------
+// --- host functions in graphs
 
-TEST_F(CudaTest, AHostFunctionInAGraphLivesAsLongAsTheGraphAndItsLaunches) {
+TEST_F(CudaTest, HostFunctionLivesAsLongAsGraphAndLaunches) {
   auto counted = std::make_shared<int>(0);
   const Result<StreamId> stream = device().create_stream();
   ASSERT_TRUE(device().begin_capture(*stream, CaptureMode::kGlobal).ok());
@@ -325,11 +325,11 @@ TEST_F(CudaTest, AHostFunctionInAGraphLivesAsLongAsTheGraphAndItsLaunches) {
   const Result<GraphId> graph = device().end_capture(*stream);
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(counted.use_count(), 2);
-  ASSERT_TRUE(control().hold(DeviceIndex(0), *stream).ok());
+  ASSERT_TRUE(control().pause_stream(DeviceIndex(0), *stream).ok());
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(device().launch_graph(*graph, *stream).ok());
   ASSERT_TRUE(device().destroy_graph(*graph).ok());
-  EXPECT_EQ(counted.use_count(), 2) << "launches are still to come";
-  ASSERT_TRUE(control().resume(DeviceIndex(0), *stream).ok());
+  EXPECT_EQ(counted.use_count(), 2) << "launches are still queued";
+  ASSERT_TRUE(control().resume_stream(DeviceIndex(0), *stream).ok());
   ASSERT_TRUE(device().synchronize_stream(*stream).ok());
   EXPECT_EQ(*counted, 3);
   devices_.reset();
@@ -337,7 +337,7 @@ TEST_F(CudaTest, AHostFunctionInAGraphLivesAsLongAsTheGraphAndItsLaunches) {
   EXPECT_EQ(counted.use_count(), 1);
 }
 
-TEST_F(CudaTest, AHostFunctionOfACaptureThatFailsIsDropped) {
+TEST_F(CudaTest, HostFunctionOfAFailedCaptureIsDestroyed) {
   auto counted = std::make_shared<int>(0);
   const Result<StreamId> stream = device().create_stream();
   ASSERT_TRUE(device().begin_capture(*stream, CaptureMode::kGlobal).ok());
@@ -348,9 +348,9 @@ TEST_F(CudaTest, AHostFunctionOfACaptureThatFailsIsDropped) {
   EXPECT_EQ(*counted, 0);
 }
 
-// --- the monitor --------------------------------------------------------------------------------
+// --- NVML
 
-TEST_F(CudaTest, AProcessThatIsListedTwiceCountsOnce) {
+TEST_F(CudaTest, MergesDuplicateProcessEntries) {
   ASSERT_TRUE(device().allocate(kGranule).ok());
   const auto listed = device().processes();
   ASSERT_TRUE(listed.ok()) << listed.status().to_string();
@@ -359,11 +359,12 @@ TEST_F(CudaTest, AProcessThatIsListedTwiceCountsOnce) {
   EXPECT_EQ(listed->front().used_bytes, kGranule);
 }
 
-TEST_F(CudaTest, WithoutTheMonitorProcessesAreUnsupported) {
+TEST_F(CudaTest, ProcessesAreUnsupportedWithoutNvml) {
   open({.library = ASHLAR_CUDA_STANDIN, .monitor_library = "libashlar_no_such_monitor.so"});
   const auto listed = device().processes();
   EXPECT_EQ(listed.status().kind(), StatusKind::kUnsupported);
-  EXPECT_THAT(listed.status().message(), StartsWith("no monitor: libashlar_no_such_monitor.so"));
+  EXPECT_THAT(listed.status().message(),
+              StartsWith("NVML is not available: libashlar_no_such_monitor.so"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finding a driver among several names, and the reasons when there is none. Libraries of the
-// system and files made on the spot stand in for drivers.
+// Loading a driver by several names, and the reported reasons. System libraries and temporary files
+// serve as drivers.
 #include "device/driver_library.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr const char* kPresent = "libc.so.6";
 constexpr const char* kMissing = "libashlar_no_such_driver.so.1";
 
-// A file that exists and is no shared object; gone with its directory at the end.
+// A temporary file that is not a shared object.
 class NotALibrary {
  public:
   NotALibrary() {
@@ -45,7 +45,7 @@ TEST(DriverLibraryTest, OpensTheFirstNameThatLoads) {
   EXPECT_EQ(library->name(), kPresent);
 }
 
-TEST(DriverLibraryTest, AMissingDriverGivesTheLoadersReason) {
+TEST(DriverLibraryTest, ReportsTheLoadersReasonForAMissingLibrary) {
   const char* const names[] = {kMissing};
   const Result<DriverLibrary> library = DriverLibrary::open(names);
   ASSERT_FALSE(library.ok());
@@ -54,7 +54,7 @@ TEST(DriverLibraryTest, AMissingDriverGivesTheLoadersReason) {
               AllOf(HasSubstr(kMissing), HasSubstr("cannot open shared object file")));
 }
 
-TEST(DriverLibraryTest, ADriverThatIsThereAndBrokenIsReportedBeforeOnesThatAreMissing) {
+TEST(DriverLibraryTest, ReportsABrokenLibraryBeforeMissingOnes) {
   const NotALibrary broken;
   const char* const names[] = {kMissing, broken.path(), kMissing};
   const Result<DriverLibrary> library = DriverLibrary::open(names);
@@ -62,7 +62,7 @@ TEST(DriverLibraryTest, ADriverThatIsThereAndBrokenIsReportedBeforeOnesThatAreMi
   EXPECT_THAT(library.status().message(), HasSubstr(broken.path()));
 }
 
-TEST(DriverLibraryTest, MovingHandsTheLibraryOver) {
+TEST(DriverLibraryTest, MoveTransfersTheLibrary) {
   const char* const names[] = {kPresent};
   Result<DriverLibrary> library = DriverLibrary::open(names);
   ASSERT_TRUE(library.ok());

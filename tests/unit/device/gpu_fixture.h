@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A vendor's back end over its stand-in driver, with the driver's functions at hand, as another
-// library of the process would call them.
+// The cuda back end on its stand-in driver. Tests can also call the driver directly, like another
+// library of the process.
 #pragma once
 
 #include <dlfcn.h>
@@ -23,13 +23,13 @@ class CudaTest : public ::testing::Test {
 
   void SetUp() override { restart({}); }
 
-  // Another machine behind the driver, and nothing open.
-  void restart(const standin::Abilities& abilities) {
+  // Closes the devices and restarts the driver with a new machine.
+  void restart(const standin::Features& features) {
     devices_.reset();
     sim::Options options;
     options.capacity_bytes = kGiB;
     options.granularity_bytes = kGranule;
-    control().restart(options, abilities);
+    control().restart(options, features);
   }
   static const standin::ControlTable& control() { return standin::control_of(ASHLAR_CUDA_STANDIN); }
 
@@ -44,7 +44,7 @@ class CudaTest : public ::testing::Test {
     return devices_->device(DeviceIndex(index));
   }
 
-  // The driver's own function of that name.
+  // Calls the driver function of that name.
   template <typename... Arguments>
   static int driver(const char* name, Arguments... arguments) {
     void* library = dlopen(ASHLAR_CUDA_STANDIN, RTLD_LAZY | RTLD_LOCAL);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is different about HIP: the device that a thread has set, the runtime's last error, which
-// others ask for; and AMD's devices under the name of NVIDIA's.
+// HIP: the thread's current device, the runtime's last error, and AMD devices presented as cuda.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,20 +51,20 @@ class HipTest : public ::testing::Test {
   std::unique_ptr<DeviceSet> devices_;
 };
 
-TEST_F(HipTest, DevicesAreHips) {
+TEST_F(HipTest, DevicesReportTheHipBackEnd) {
   EXPECT_EQ(device(1).properties().backend, "hip");
   EXPECT_EQ(devices_->driver(DeviceIndex(1)), "hip");
   EXPECT_TRUE(device(1).properties().has_virtual_memory);
   EXPECT_EQ(device(1).properties().greatest_priority, 1);
 }
 
-TEST_F(HipTest, TheFirstFunctionsThatALibraryLacksAreNamed) {
+TEST_F(HipTest, ReportsTheFirstMissingFunctions) {
   const auto opened = try_open_hip({.library = "libc.so.6"});
   EXPECT_THAT(opened.status().message(),
               AllOf(StartsWith("libc.so.6 has no hipGetErrorName, "), HasSubstr(" and others")));
 }
 
-TEST_F(HipTest, CallsLeaveTheThreadsDeviceAsItWas) {
+TEST_F(HipTest, CallsRestoreTheThreadsDevice) {
   ASSERT_EQ(runtime("hipSetDevice", 1), 0);
   const size_t before = device(1).memory_stats()->free_bytes;
   EXPECT_TRUE(device(0).allocate(kMiB).ok());
@@ -75,14 +74,14 @@ TEST_F(HipTest, CallsLeaveTheThreadsDeviceAsItWas) {
   ASSERT_EQ(runtime("hipSetDevice", 0), 0);
 }
 
-TEST_F(HipTest, AFailureIsNotLeftBehindForOthersToFind) {
+TEST_F(HipTest, FailuresDoNotSetTheRuntimesLastError) {
   EXPECT_TRUE(device().allocate(kGiB - kMiB).ok());
   EXPECT_EQ(device().allocate(kGiB - kMiB).status().kind(), StatusKind::kOutOfMemory);
   EXPECT_EQ(runtime("hipGetLastError"), 0);
   EXPECT_THAT(device().last_error().message(), StartsWith("hipMalloc: hipErrorOutOfMemory"));
 }
 
-// --- one name for all ---------------------------------------------------------------------------
+// --- accelerators
 
 class AcceleratorsTest : public ::testing::Test {
  protected:
@@ -97,7 +96,7 @@ class AcceleratorsTest : public ::testing::Test {
   std::unique_ptr<DeviceSet> devices_;
 };
 
-TEST_F(AcceleratorsTest, DevicesOfAllVendorsStandInOneRowUnderOneName) {
+TEST_F(AcceleratorsTest, CombinesAllVendorsUnderOneName) {
   ASSERT_EQ(devices_->device_count(), 3U);
   const std::vector<std::string> drivers = {"cuda", "hip", "hip"};
   for (size_t i = 0; i < 3; ++i) {
@@ -105,10 +104,10 @@ TEST_F(AcceleratorsTest, DevicesOfAllVendorsStandInOneRowUnderOneName) {
     EXPECT_EQ(device(i).properties().index, DeviceIndex(i));
     EXPECT_EQ(devices_->driver(DeviceIndex(i)), drivers[i]);
   }
-  EXPECT_EQ(device(2).properties().pci_id, "0000:01:00.0") << "its vendor's second";
+  EXPECT_EQ(device(2).properties().pci_id, "0000:01:00.0") << "the second device of its vendor";
 }
 
-TEST_F(AcceleratorsTest, DevicesAreNumberedAsTheyArePresentedGoingInAndComingOut) {
+TEST_F(AcceleratorsTest, TranslatesDeviceIndices) {
   const Result<DeviceAddress> at = device(2).allocate(kMiB);
   EXPECT_EQ(device(1).describe(*at)->device, DeviceIndex(2));
   EXPECT_TRUE(*device(1).can_access_peer(DeviceIndex(2)));
@@ -121,15 +120,15 @@ TEST_F(AcceleratorsTest, DevicesAreNumberedAsTheyArePresentedGoingInAndComingOut
   EXPECT_TRUE(device(1).copy_to_peer(DeviceIndex(2), *at, *from, kMiB, kDefaultStream).ok());
 }
 
-TEST_F(AcceleratorsTest, AnotherVendorsDeviceIsNoPeer) {
+TEST_F(AcceleratorsTest, DevicesOfOtherVendorsAreNotPeers) {
   EXPECT_FALSE(*device(0).can_access_peer(DeviceIndex(1)));
-  EXPECT_TRUE(device(0).last_error().ok()) << "asking is no mistake";
+  EXPECT_TRUE(device(0).last_error().ok()) << "the query must succeed";
   EXPECT_EQ(device(1).enable_peer_access(DeviceIndex(0)).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(device(1).last_error().kind(), StatusKind::kUnsupported);
   EXPECT_EQ(device(1).enable_peer_access(DeviceIndex(3)).kind(), StatusKind::kInvalidArgument);
 }
 
-TEST_F(AcceleratorsTest, TheLastErrorIsTheLaterOfWhatWasRefusedAndWhatTheDriverFailed) {
+TEST_F(AcceleratorsTest, LastErrorIsTheLatestOfWrapperAndDriver) {
   EXPECT_FALSE(device(1).allocate(0).ok());
   EXPECT_FALSE(device(1).enable_peer_access(DeviceIndex(0)).ok());
   EXPECT_EQ(device(1).last_error().kind(), StatusKind::kUnsupported);
@@ -138,7 +137,7 @@ TEST_F(AcceleratorsTest, TheLastErrorIsTheLaterOfWhatWasRefusedAndWhatTheDriverF
   EXPECT_TRUE(device(1).take_last_error().ok());
 }
 
-TEST_F(AcceleratorsTest, AnAllocatorRunsOnADeviceWhoeverDrivesIt) {
+TEST_F(AcceleratorsTest, AllocatorRunsOnAPresentedDevice) {
   for (size_t i = 0; i < 3; ++i) {
     Allocator allocator(device(i), {});
     const Buffer buffer = allocator.allocate(kMiB);
@@ -147,7 +146,7 @@ TEST_F(AcceleratorsTest, AnAllocatorRunsOnADeviceWhoeverDrivesIt) {
   }
 }
 
-TEST(AcceleratorNameTest, BothSpellingsAreAcceptedAndNothingElse) {
+TEST(AcceleratorNameTest, AcceptsBothSpellingsOnly) {
   EXPECT_EQ(*try_parse_accelerator("cuda"), DeviceIndex(0));
   EXPECT_EQ(*try_parse_accelerator("cuda:3"), DeviceIndex(3));
   EXPECT_EQ(*try_parse_accelerator("hip:12"), DeviceIndex(12));
@@ -157,7 +156,7 @@ TEST(AcceleratorNameTest, BothSpellingsAreAcceptedAndNothingElse) {
   }
 }
 
-TEST(AcceleratorNameTest, WithoutAnyDriverEachReasonIsGiven) {
+TEST(AcceleratorNameTest, ReportsAllReasonsWithoutAnyDriver) {
   const auto opened = try_open_accelerators(
       {.cuda = {.library = "libashlar_none_1.so"}, .hip = {.library = "libashlar_none_2.so"}});
   EXPECT_EQ(opened.status().kind(), StatusKind::kUnsupported);

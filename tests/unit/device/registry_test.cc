@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The back ends of this build: the simulated one is always there, the others say why not.
+// The registry of back ends and their devices.
 #include "device/registry.h"
 
 #include <gmock/gmock.h>
@@ -27,14 +27,14 @@ Registry registry_with(size_t device_count, size_t capacity_bytes = kGiB) {
   return *std::move(registry);
 }
 
-TEST(RegistryTest, KnowsTheThreeBackEnds) {
+TEST(RegistryTest, HasThreeBackEnds) {
   const Registry registry = registry_with(1);
   std::vector<std::string_view> names;
   for (const Backend& backend : registry.backends()) names.push_back(backend.name());
   EXPECT_THAT(names, ElementsAre("sim", "cuda", "hip"));
 }
 
-TEST(RegistryTest, TheSimulatedMachineHasTheShapeThatWasAskedFor) {
+TEST(RegistryTest, OpensTheSimulatedMachineWithTheGivenOptions) {
   const Registry registry = registry_with(5, 3 * kGiB);
   const Backend* sim = registry.find("sim");
   ASSERT_NE(sim, nullptr);
@@ -48,7 +48,7 @@ TEST(RegistryTest, TheSimulatedMachineHasTheShapeThatWasAskedFor) {
   }
 }
 
-TEST(RegistryTest, AWrongOptionOfTheSimulatedMachineIsTheCallersMistake) {
+TEST(RegistryTest, RejectsInvalidSimulatorOptions) {
   BackendOptions options;
   options.sim.device_count = 0;
   const Result<Registry> registry = Registry::create(options);
@@ -57,12 +57,12 @@ TEST(RegistryTest, AWrongOptionOfTheSimulatedMachineIsTheCallersMistake) {
   EXPECT_THAT(registry.status().message(), HasSubstr("device_count"));
 }
 
-TEST(RegistryTest, AVendorBackEndWithoutADriverSaysWhyItIsMissing) {
+TEST(RegistryTest, ReportsWhyAVendorBackEndIsUnavailable) {
   BackendOptions options;
   options.cuda.library = "libashlar_no_such_driver.so.1";
   options.hip.library = "libashlar_no_such_driver.so.2";
   const Result<Registry> registry = Registry::create(options);
-  ASSERT_TRUE(registry.ok()) << "a driver that is not there is no failure";
+  ASSERT_TRUE(registry.ok()) << "a missing driver is no error";
   for (const char* name : {"cuda", "hip"}) {
     const Backend* backend = registry->find(name);
     ASSERT_NE(backend, nullptr);
@@ -75,7 +75,7 @@ TEST(RegistryTest, AVendorBackEndWithoutADriverSaysWhyItIsMissing) {
   EXPECT_THAT(registry->find("hip")->availability().message(), StartsWith("no HIP driver: "));
 }
 
-TEST(RegistryTest, ADriversDevicesStandBesideTheSimulatedOnes) {
+TEST(RegistryTest, ListsDriverDevicesNextToSimulatedOnes) {
   BackendOptions options;
   standin::control_of(ASHLAR_CUDA_STANDIN).restart(options.sim, {});
   options.cuda.library = ASHLAR_CUDA_STANDIN;
@@ -89,13 +89,13 @@ TEST(RegistryTest, ADriversDevicesStandBesideTheSimulatedOnes) {
   EXPECT_THAT(registry->devices(), ::testing::Contains(cuda->devices()[0]));
 }
 
-TEST(RegistryTest, AnUnknownBackEndIsNotFound) {
+TEST(RegistryTest, FindReturnsNullForAnUnknownBackEnd) {
   const Registry registry = registry_with(1);
   EXPECT_EQ(registry.find("metal"), nullptr);
   EXPECT_EQ(registry.find(""), nullptr);
 }
 
-TEST(RegistryTest, DevicesOfAllBackEndsComeInOneList) {
+TEST(RegistryTest, ListsTheDevicesOfAllBackEnds) {
   const Registry registry = registry_with(3);
   const std::vector<Device*> devices = registry.devices();
   for (const Device* device : registry.find("sim")->devices()) {
@@ -104,7 +104,7 @@ TEST(RegistryTest, DevicesOfAllBackEndsComeInOneList) {
   EXPECT_EQ(std::set<Device*>(devices.begin(), devices.end()).size(), devices.size());
 }
 
-TEST(RegistryTest, DevicesStayWhereTheyAreWhenTheRegistryMoves) {
+TEST(RegistryTest, MovingTheRegistryKeepsDeviceAddresses) {
   Registry original = registry_with(2);
   const std::vector<Device*> before = original.devices();
   const Registry moved = std::move(original);

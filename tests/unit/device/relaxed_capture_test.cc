@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calling thread's permission to go on during a capture.
+// RelaxedCapture: changing and restoring the thread's capture mode.
 #include "device/relaxed_capture.h"
 
 #include "unit/device/sim/machine_fixture.h"
@@ -25,7 +25,7 @@ class RelaxedCaptureTest : public ::testing::Test {
   StreamId stream_;
 };
 
-TEST_F(RelaxedCaptureTest, HoldsWhileItLives) {
+TEST_F(RelaxedCaptureTest, RelaxesTheModeDuringItsLifetime) {
   {
     const RelaxedCapture relaxed(device());
     EXPECT_TRUE(device().allocate_host(4096).ok());
@@ -34,20 +34,20 @@ TEST_F(RelaxedCaptureTest, HoldsWhileItLives) {
   EXPECT_EQ(mode(), CaptureMode::kGlobal);
 }
 
-TEST_F(RelaxedCaptureTest, GivesBackTheModeThatTheThreadHad) {
+TEST_F(RelaxedCaptureTest, RestoresTheThreadsMode) {
   ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kThreadLocal).ok());
   { const RelaxedCapture relaxed(device()); }
   EXPECT_EQ(mode(), CaptureMode::kThreadLocal);
   ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kGlobal).ok());
 }
 
-TEST_F(RelaxedCaptureTest, AFailureOnTheWayBackLeavesNoThreadRelaxed) {
+TEST_F(RelaxedCaptureTest, RetriesToRestoreTheMode) {
   machine_->inject({.call = DeviceCall::kExchangeCaptureMode, .nth = 2});
   { const RelaxedCapture relaxed(device()); }
   EXPECT_EQ(mode(), CaptureMode::kGlobal);
 }
 
-TEST_F(RelaxedCaptureTest, ADeviceThatRefusesTwiceOnTheWayBackSaysSo) {
+TEST_F(RelaxedCaptureTest, LastErrorReportsAFailedRestore) {
   machine_->inject({.call = DeviceCall::kExchangeCaptureMode, .nth = 2, .count = 2});
   { const RelaxedCapture relaxed(device()); }
   EXPECT_EQ(device().last_error().kind(), StatusKind::kDeviceFault);
@@ -55,7 +55,7 @@ TEST_F(RelaxedCaptureTest, ADeviceThatRefusesTwiceOnTheWayBackSaysSo) {
   ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kGlobal).ok());
 }
 
-TEST_F(RelaxedCaptureTest, TheDeviceIsNotAskedWhereNoCaptureGoesOn) {
+TEST_F(RelaxedCaptureTest, DoesNotCallTheDeviceWithoutCaptures) {
   machine_->inject({.call = DeviceCall::kExchangeCaptureMode, .count = 2});
   {
     const RelaxedCapture relaxed(device(), 0);
@@ -63,12 +63,12 @@ TEST_F(RelaxedCaptureTest, TheDeviceIsNotAskedWhereNoCaptureGoesOn) {
   }
   {
     const RelaxedCapture relaxed(device(), 1);
-    EXPECT_FALSE(relaxed.status().ok()) << "the fault was still to come";
+    EXPECT_FALSE(relaxed.status().ok()) << "the fault did not occur";
   }
   machine_->clear_faults();
 }
 
-TEST_F(RelaxedCaptureTest, WhatWasNotGrantedIsNotGivenBack) {
+TEST_F(RelaxedCaptureTest, DoesNotRestoreAnUnchangedMode) {
   ASSERT_TRUE(device().exchange_capture_mode(CaptureMode::kThreadLocal).ok());
   machine_->inject({.call = DeviceCall::kExchangeCaptureMode});
   { const RelaxedCapture relaxed(device()); }

@@ -46,11 +46,11 @@ TEST_F(AllocatorTest, TrimToReportsBytesAndWaitsOnlyIfAsked) {
   EXPECT_EQ(allocator.trim_to(35 << 20), 40U << 20);
   {
     const Buffer buffer = allocator.allocate(30 << 20, stream);
-    ASSERT_TRUE(machine_->hold(DeviceIndex(0), stream).ok());
+    ASSERT_TRUE(machine_->pause_stream(DeviceIndex(0), stream).ok());
     ASSERT_TRUE(device().fill(buffer.address(), 1, buffer.bytes(), stream).ok());
   }
   EXPECT_EQ(allocator.trim_to(0), 0U) << "the device is still at work with it";
-  ASSERT_TRUE(machine_->resume(DeviceIndex(0), stream).ok());
+  ASSERT_TRUE(machine_->resume_stream(DeviceIndex(0), stream).ok());
   EXPECT_EQ(allocator.trim_to(0, {.wait = TrimWait::kForWork}), 30U << 20);
   EXPECT_EQ(allocator.stats().reserved_bytes.all.current, 0);
 }
@@ -112,13 +112,13 @@ TEST_F(AllocatorTest, UncachedBlocksAreDeviceAllocations) {
 TEST_F(AllocatorTest, UncachedBlockWaitsForOtherStreams) {
   Allocator allocator(device(), parse_options("caching:False"));
   const StreamId side = *device().create_stream();
-  ASSERT_TRUE(machine_->hold(DeviceIndex(0), side).ok());
+  ASSERT_TRUE(machine_->pause_stream(DeviceIndex(0), side).ok());
   ASSERT_TRUE(device().call_host(side, [] {}).ok());
   Buffer buffer = allocator.allocate(kMiB);
   buffer.record_stream(side);
   buffer.reset();
   EXPECT_EQ(used_bytes(), kMiB);
-  ASSERT_TRUE(machine_->resume(DeviceIndex(0), side).ok());
+  ASSERT_TRUE(machine_->resume_stream(DeviceIndex(0), side).ok());
   ASSERT_TRUE(device().synchronize_stream(side).ok());
   allocator.trim();
   EXPECT_EQ(used_bytes(), 0U);
@@ -189,13 +189,13 @@ TEST_F(AllocatorTest, BufferWaitsForRecordedStream) {
   const StreamId other = *device().create_stream();
   Buffer buffer = allocator.allocate(20 * kMiB);
   const DeviceAddress address = buffer.address();
-  ASSERT_TRUE(machine_->hold(DeviceIndex(0), other).ok());
+  ASSERT_TRUE(machine_->pause_stream(DeviceIndex(0), other).ok());
   ASSERT_TRUE(device().fill(address, 1, 512, other).ok());
   buffer.record_stream(other);
   buffer.reset();
   const Buffer meanwhile = allocator.allocate(20 * kMiB);
   EXPECT_NE(meanwhile.address(), address);
-  ASSERT_TRUE(machine_->resume(DeviceIndex(0), other).ok());
+  ASSERT_TRUE(machine_->resume_stream(DeviceIndex(0), other).ok());
   ASSERT_TRUE(device().synchronize_stream(other).ok());
   EXPECT_EQ(allocator.allocate(20 * kMiB).address(), address);
 }

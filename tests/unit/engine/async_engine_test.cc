@@ -148,7 +148,7 @@ TEST_F(AsyncEngineTest, PeaksIncludeDriverAndPrivatePools) {
 
 TEST_F(AsyncEngineTest, TrimWaitsAndEmptiesTheDriverPool) {
   const StreamId stream = new_stream();
-  must(machine_->hold_until_waited(kDevice, stream));
+  must(machine_->pause_stream_until_waited(kDevice, stream));
   Block* block = allocate(40 * kMiB, stream);
   work(device(), stream);
   free(block);
@@ -193,7 +193,7 @@ TEST_F(AsyncEngineTest, TrimToReleasesPrivatePoolsFirst) {
 
 TEST_F(AsyncEngineTest, TrimToWaitsIfAllowed) {
   const StreamId stream = new_stream();
-  must(machine_->hold_until_waited(kDevice, stream));
+  must(machine_->pause_stream_until_waited(kDevice, stream));
   Block* block = allocate(30 * kMiB, stream);
   work(device(), stream);
   free(block);
@@ -339,7 +339,7 @@ TEST_F(AsyncEngineTest, RejectsPlugin) {
 class AsyncOnCudaTest : public CudaTest {};
 
 TEST_F(AsyncOnCudaTest, CreateFailsWithoutDriverPool) {
-  restart({.pools = false});
+  restart({.stream_pool = false});
   try {
     const Allocator allocator(device(), parse_options("engine:async"));
     ADD_FAILURE() << "it was made";

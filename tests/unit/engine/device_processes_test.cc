@@ -17,15 +17,15 @@ namespace {
 class ProcessListDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
-  Result<std::vector<ProcessUse>> processes() override { return list; }
+  Result<std::vector<ProcessMemoryUsage>> processes() override { return list; }
 
-  Result<std::vector<ProcessUse>> list = std::vector<ProcessUse>{};
+  Result<std::vector<ProcessMemoryUsage>> list = std::vector<ProcessMemoryUsage>{};
 };
 
 class DeviceProcessesTest : public SimFixture {
  protected:
-  ProcessUse self(size_t bytes) const { return {::getpid(), bytes}; }
-  ProcessUse other(int number, size_t bytes) const { return {::getpid() + number, bytes}; }
+  ProcessMemoryUsage self(size_t bytes) const { return {::getpid(), bytes}; }
+  ProcessMemoryUsage other(int number, size_t bytes) const { return {::getpid() + number, bytes}; }
   std::string name(int number) const {
     return "process " + std::to_string(::getpid() + number) + " has ";
   }
@@ -54,7 +54,7 @@ TEST_F(DeviceProcessesTest, ListsOthersLargestFirst) {
 }
 
 TEST_F(DeviceProcessesTest, LimitsTheList) {
-  std::vector<ProcessUse> many;
+  std::vector<ProcessMemoryUsage> many;
   for (int i = 1; i <= 6; ++i) many.push_back(other(i, kGiB));
   many.push_back(self(0));
   many.push_back(other(7, 0));  // without memory, so not listed

@@ -166,19 +166,19 @@ TEST_F(PluginTest, CallsEveryHook) {
 
 TEST_F(PluginTest, FreesImmediatelyWithRecordStreamHook) {
   const StreamId busy = *device().create_stream();
-  ASSERT_TRUE(machine_->hold(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(machine_->pause_stream(DeviceIndex(0), busy).ok());
   ASSERT_TRUE(device().call_host(busy, [] {}).ok());
   Allocator allocator(device(), options());
   Buffer buffer = allocator.allocate(1000);
   buffer.record_stream(busy);
   buffer.reset();
   EXPECT_EQ(counter("called_dummy_free"), 321);
-  ASSERT_TRUE(machine_->resume(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(machine_->resume_stream(DeviceIndex(0), busy).ok());
 }
 
 TEST_F(PluginTest, DefersFreeWithoutRecordStreamHook) {
   const StreamId busy = *device().create_stream();
-  ASSERT_TRUE(machine_->hold(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(machine_->pause_stream(DeviceIndex(0), busy).ok());
   ASSERT_TRUE(device().call_host(busy, [] {}).ok());
   Allocator allocator(device(), options(",plugin_hooks:short_hooks"));
   Buffer buffer = allocator.allocate(1000);
@@ -187,7 +187,7 @@ TEST_F(PluginTest, DefersFreeWithoutRecordStreamHook) {
   buffer.reset();
   EXPECT_EQ(counter("called_dummy_free"), 0);
   EXPECT_EQ(allocator.stats().active_bytes.all.current, 1000);
-  ASSERT_TRUE(machine_->resume(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(machine_->resume_stream(DeviceIndex(0), busy).ok());
   allocator.trim();
   EXPECT_EQ(counter("called_dummy_free"), 321);
 }

@@ -41,7 +41,7 @@ class SimFixture : public ::testing::Test {
   }
   void keep_busy(StreamId stream) { keep_busy(device(), stream); }
   void keep_busy(Device& on, StreamId stream) {
-    must(machine_->hold(on.properties().index, stream));
+    must(machine_->pause_stream(on.properties().index, stream));
     work(on, stream);
   }
   static void work(Device& on, StreamId stream) {
@@ -49,7 +49,7 @@ class SimFixture : public ::testing::Test {
   }
   void finish(StreamId stream) { finish(device(), stream); }
   void finish(Device& on, StreamId stream) {
-    must(machine_->resume(on.properties().index, stream));
+    must(machine_->resume_stream(on.properties().index, stream));
     must(on.synchronize_stream(stream));
   }
 

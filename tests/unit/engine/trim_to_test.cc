@@ -42,7 +42,7 @@ TEST_F(TrimTo, KeepsPlainSegmentsWhileAnyStreamIsBusy) {
   cache(30 * kMiB);
   keep_busy(busy);
   EXPECT_EQ(trim_to(0), 0U) << "the driver would wait for the other stream";
-  must(machine_->resume(DeviceIndex(0), busy));
+  must(machine_->resume_stream(DeviceIndex(0), busy));
   must(device().synchronize_stream(busy));
   EXPECT_EQ(trim_to(0), 50 * kMiB);
 }
@@ -57,7 +57,7 @@ TEST_F(TrimTo, ReleasesGranulesOfIdleStreams) {
   keep_busy(busy);
   EXPECT_EQ(trim_to(0), 40 * kMiB);
   EXPECT_EQ(used_bytes(), 20 * kMiB);
-  must(machine_->resume(DeviceIndex(0), busy));
+  must(machine_->resume_stream(DeviceIndex(0), busy));
 }
 
 }  // namespace

@@ -209,10 +209,10 @@ TEST_P(PinnedLockTest, HoldsNoLockDuringDeviceCalls) {
     EXPECT_TRUE(pinned().free(used).ok());
     EXPECT_TRUE(pinned().free(large).ok());
   });
-  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  while (machine_->hung_call_count() == 0) std::this_thread::yield();
   free(allocate(64 * kKiB));
   EXPECT_GT(pinned().stats().active_requests.current, 0);
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   caller.join();
 }
 

@@ -169,9 +169,9 @@ TEST_F(PinnedCaptureTest, FreeDoesNotBreakACaptureThatBeginsMeanwhile) {
   use_on(block, stream);
   machine_->inject({.call = DeviceCall::kRecordEvent, .action = sim::FaultAction::kHang});
   std::thread freeing([&] { free(block); });
-  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  while (machine_->hung_call_count() == 0) std::this_thread::yield();
   begin(stream);
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   freeing.join();
   EXPECT_NE(allocate(kBytes), block) << "no event tells yet";
   end(stream);

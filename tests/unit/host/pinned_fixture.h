@@ -23,7 +23,7 @@ class PinnedTest : public ::testing::Test {
     machine_ = sim::make_machine(machine_options);
   }
   ~PinnedTest() override {
-    for (const auto& [at, stream] : busy_) EXPECT_TRUE(machine_->resume(at, stream).ok());
+    for (const auto& [at, stream] : busy_) EXPECT_TRUE(machine_->resume_stream(at, stream).ok());
   }
 
   Device& device() { return machine_->device(sim::kFirst); }
@@ -65,14 +65,14 @@ class PinnedTest : public ::testing::Test {
   StreamId busy_stream_of(DeviceIndex at) {
     const StreamId stream = *machine_->device(at).create_stream();
     busy_.emplace_back(at, stream);
-    EXPECT_TRUE(machine_->hold(at, stream).ok());
+    EXPECT_TRUE(machine_->pause_stream(at, stream).ok());
     EXPECT_TRUE(machine_->device(at).call_host(stream, [] {}).ok());
     return stream;
   }
   void finish(StreamId stream) { finish_on(sim::kFirst, stream); }
   void finish_on(DeviceIndex at, StreamId stream) {
     const RelaxedCapture relaxed(machine_->device(at));
-    EXPECT_TRUE(machine_->resume(at, stream).ok());
+    EXPECT_TRUE(machine_->resume_stream(at, stream).ok());
     EXPECT_TRUE(machine_->device(at).synchronize_stream(stream).ok());
   }
 

@@ -114,12 +114,12 @@ TEST_F(PinnedPoolsTest, PoolOutlivesAllocationInProgress) {
   machine_->inject({.call = DeviceCall::kAllocateHost, .action = sim::FaultAction::kHang});
   PinnedBlock* block = nullptr;
   std::thread allocating([&] { block = allocate_on(kRouted); });
-  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  while (machine_->hung_call_count() == 0) std::this_thread::yield();
   end(kPool);
   let_go(kPool);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_TRUE(pinned().pool_use_count(kPool).ok());
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   allocating.join();
   free(block);
   EXPECT_TRUE(pinned().trim().ok());

@@ -132,7 +132,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     const size_t stream = random_.below(kStreamCount);
     if (model_->streams[stream].is_capturing) return;
     finish(streams_[stream]);
-    ASSERT_TRUE(machine_->hold(sim::kFirst, streams_[stream]).ok());
+    ASSERT_TRUE(machine_->pause_stream(sim::kFirst, streams_[stream]).ok());
     model_->streams[stream].done_count = model_->streams[stream].queued_count;
   }
 

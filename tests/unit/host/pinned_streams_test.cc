@@ -53,7 +53,7 @@ TEST_F(PinnedStreamsTest, WaitsOnlyForWorkQueuedBeforeTheFree) {
   PinnedBlock* block = allocate(kBytes);
   free_used_on(block, stream);
   finish(stream);
-  ASSERT_TRUE(machine_->hold(sim::kFirst, stream).ok());
+  ASSERT_TRUE(machine_->pause_stream(sim::kFirst, stream).ok());
   ASSERT_TRUE(device().call_host(stream, [] {}).ok());
   EXPECT_EQ(allocate(kBytes), block);
 }
@@ -167,7 +167,7 @@ TEST_F(PinnedStreamsTest, TrimWaitsForConcurrentCollection) {
   finish(stream);
   machine_->inject({.call = DeviceCall::kIsDone, .action = sim::FaultAction::kHang});
   std::thread collecting([&] { free(allocate(2 * kMiB)); });
-  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  while (machine_->hung_call_count() == 0) std::this_thread::yield();
   std::atomic<bool> trimmed = false;
   std::thread trimming([&] {
     EXPECT_TRUE(pinned().trim().ok());
@@ -175,7 +175,7 @@ TEST_F(PinnedStreamsTest, TrimWaitsForConcurrentCollection) {
   });
   // Gives a trim that does not wait the chance to fail.
   for (int i = 0; i < 1000 && !trimmed; ++i) std::this_thread::yield();
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   trimming.join();
   collecting.join();
   EXPECT_LE(pinned().stats().allocated_bytes.current, static_cast<int64_t>(2 * kMiB));
@@ -205,7 +205,7 @@ class PinnedEndTest : public PinnedTest {
     });
     // Gives an allocator that does not wait the chance to fail.
     for (int i = 0; i < 1000 && !is_destroyed; ++i) std::this_thread::yield();
-    ASSERT_TRUE(machine_->resume(sim::kFirst, stream).ok());
+    ASSERT_TRUE(machine_->resume_stream(sim::kFirst, stream).ok());
     owner.join();
     ASSERT_TRUE(device().synchronize_stream(stream).ok());
     EXPECT_TRUE(was_pinned_);

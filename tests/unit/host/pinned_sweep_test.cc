@@ -58,14 +58,14 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
         Device& device = machine->device(at);
         const Result<StreamId> stream = device.create_stream();
         uses[at.value()] = {&device, stream.ok() ? *stream : kDefaultStream};
-        (void)machine->hold(at, uses[at.value()].stream).ok();
+        (void)machine->pause_stream(at, uses[at.value()].stream).ok();
         (void)device.call_host(uses[at.value()].stream, [] {}).ok();
       }
     }
     void finish() {
       for (const DeviceStream& use : uses) {
         const DeviceIndex at = use.device->properties().index;
-        EXPECT_TRUE(machine->resume(at, use.stream).ok() || machine_was_lost);
+        EXPECT_TRUE(machine->resume_stream(at, use.stream).ok() || machine_was_lost);
         (void)use.device->synchronize_stream(use.stream).ok();
       }
     }
@@ -192,7 +192,7 @@ TEST_P(PinnedEndSweepTest, DestructorSurvivesFailureOfEachCall) {
     run.free(block);
     run.use(run.allocate(kMiB), run.uses[0]);
     for (const DeviceStream& use : run.uses) {
-      ASSERT_TRUE(run.machine->resume(use.device->properties().index, use.stream).ok());
+      ASSERT_TRUE(run.machine->resume_stream(use.device->properties().index, use.stream).ok());
     }
     const uint64_t before = run.call_count();
     run.machine->inject(fault(nth));

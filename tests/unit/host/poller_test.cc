@@ -125,10 +125,10 @@ TEST_F(BackgroundPollingTest, ThreadRetriesWhileAnotherCollects) {
   clock_of_poller_.await_sleep(1);
   machine_->inject({.call = DeviceCall::kIsDone, .action = sim::FaultAction::kHang});
   std::thread trimming([&] { EXPECT_TRUE(pinned().trim().ok()); });
-  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  while (machine_->hung_call_count() == 0) std::this_thread::yield();
   clock_of_poller_.step();
   clock_of_poller_.await_sleep(2);
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   trimming.join();
   finish(stream);
   clock_of_poller_.step();

@@ -103,7 +103,7 @@ TEST_P(ImportsTest, ClosesAfterStreamsFinish) {
   Shared block = shared(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const StreamId busy = *device().create_stream();
-  ASSERT_TRUE(must(importer_.machine->hold(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(importer_.machine->pause_stream(DeviceIndex(0), busy)));
   ASSERT_TRUE(must(device().fill(import->block.begin, 7, 4, busy)));
   const DeviceAddress address = import->block.begin;
   imports.close(std::move(import), {{&device(), busy}});
@@ -113,7 +113,7 @@ TEST_P(ImportsTest, ClosesAfterStreamsFinish) {
   EXPECT_EQ(importer_.read(address), 0U) << "still mapped, though the work is not done";
   EXPECT_GT(exporter_.active_bytes(), 0) << "the lease is still there";
 
-  ASSERT_TRUE(must(importer_.machine->resume(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(importer_.machine->resume_stream(DeviceIndex(0), busy)));
   ASSERT_TRUE(must(device().synchronize_stream(busy)));
   EXPECT_TRUE(must(imports.collect()));
   EXPECT_TRUE(eventually([&] { return exporter_.active_bytes() == 0; }));
@@ -126,12 +126,12 @@ TEST_P(ImportsTest, ReopensDuringPendingClose) {
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   const StreamId busy = *device().create_stream();
-  ASSERT_TRUE(must(importer_.machine->hold(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(importer_.machine->pause_stream(DeviceIndex(0), busy)));
   ASSERT_TRUE(must(device().call_host(busy, [] {})));
   imports.close(std::move(import), {{&device(), busy}});
   std::shared_ptr<Import> again = open(imports, block.share.handle());
   EXPECT_EQ(again->block.begin, address);
-  ASSERT_TRUE(must(importer_.machine->resume(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(importer_.machine->resume_stream(DeviceIndex(0), busy)));
   ASSERT_TRUE(must(device().synchronize_stream(busy)));
   EXPECT_TRUE(must(imports.collect()));
   EXPECT_EQ(importer_.read(address), 0U);

@@ -120,14 +120,14 @@ TEST_P(SharingFacadeTest, CloseWaitsForUsingStreams) {
   const StreamId busy = *importer_.device().create_stream();
   SharedBuffer seen = importer_.allocator->sharing().open(share.handle());
   const DeviceAddress address = seen.address();
-  ASSERT_TRUE(importer_.machine->hold(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(importer_.machine->pause_stream(DeviceIndex(0), busy).ok());
   ASSERT_TRUE(importer_.device().fill(address, 1, 4, busy).ok());
   seen.record_stream(busy);
   seen.record_stream(busy);
   seen.reset();
   importer_.allocator->trim();
   EXPECT_EQ(importer_.device().describe(address)->kind, MemoryKind::kDevice);
-  ASSERT_TRUE(importer_.machine->resume(DeviceIndex(0), busy).ok());
+  ASSERT_TRUE(importer_.machine->resume_stream(DeviceIndex(0), busy).ok());
   ASSERT_TRUE(importer_.device().synchronize_stream(busy).ok());
   importer_.allocator->trim();
   EXPECT_EQ(importer_.device().describe(address)->kind, MemoryKind::kUnknown);

@@ -9,6 +9,7 @@
 
 #include "base/align.h"
 #include "base/text.h"
+#include "device/gpu/gpu_multicast.h"
 #include "device/last_error.h"
 #include "device/relaxed_capture.h"
 #include "symm/backends/cuda/kernel_image.h"
@@ -20,7 +21,7 @@ constexpr uint64_t kWarpThreads = 32;
 // The bytes that justify one more block: four rounds of 16 bytes per thread.
 constexpr uint64_t kBlockBytes = uint64_t{kernels::kWorkingThreads} * 16 * 4;
 
-gpu::Driver::Launch launch_of(gpu::Handle kernel, uint64_t bytes, const void* argument) {
+gpu::Driver::LaunchRequest launch_of(gpu::Handle kernel, uint64_t bytes, const void* argument) {
   const uint64_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
   const uint64_t most = kernels::kMaxBlocks;
   return {.kernel = kernel,
@@ -68,7 +69,7 @@ Status CudaKernels::find_all() {
 
 // Optional: the image or the device may lack multicast. Signed and unsigned sums share a kernel.
 void CudaKernels::find_multimem() {
-  if (!device_.multicast_availability().ok()) return;
+  if (!gpu::GpuMulticast(device_).availability().ok()) return;
   const FailuresBefore before;
   if (!find(kernels::kMultimemStoreName, multimem_store_).ok()) return before.restore();
   const std::pair<ElementType, ElementType> sums[] = {

@@ -10,22 +10,22 @@
 namespace ashlar::symm {
 
 CudaMulticast::CudaMulticast(gpu::GpuDevice& device)
-    : device_(device), availability_(device.multicast_availability()) {
+    : multicast_(device), availability_(multicast_.availability()) {
   if (!availability_.ok()) return;
   const FailuresBefore before;
-  const Result<size_t> granularity = device.multicast_granularity();
+  const Result<size_t> granularity = multicast_.granularity();
   availability_ = granularity.status();
   if (granularity.ok()) granularity_bytes_ = *granularity;
   if (!granularity.ok()) before.restore();  // availability_ reports it
 }
 
 Result<CudaMulticast::Object> CudaMulticast::create(const Shape& shape) {
-  gpu::Driver::Multicast wanted;
+  gpu::Driver::MulticastRequest wanted;
   wanted.device_count = shape.device_count;
   wanted.bytes = shape.bytes;
   wanted.export_fd = !shape.by_fabric;
   wanted.export_fabric = shape.by_fabric;
-  const Result<gpu::Handle> created = device_.create_multicast(wanted);
+  const Result<gpu::Handle> created = multicast_.create(wanted);
   if (!created.ok()) return created.status();
   return add(*created, shape);
 }
@@ -33,11 +33,11 @@ Result<CudaMulticast::Object> CudaMulticast::create(const Shape& shape) {
 Result<UniqueFd> CudaMulticast::export_fd(Object object) {
   const Result<Entry> entry = find(object);
   if (!entry.ok()) return entry.status();
-  return device_.export_multicast_fd(entry->handle);
+  return multicast_.export_fd(entry->handle);
 }
 
 Result<CudaMulticast::Object> CudaMulticast::import_fd(int fd, const Shape& shape) {
-  const Result<gpu::Handle> imported = device_.import_multicast_fd(fd);
+  const Result<gpu::Handle> imported = multicast_.import_fd(fd);
   if (!imported.ok()) return imported.status();
   return add(*imported, shape);
 }
@@ -45,19 +45,19 @@ Result<CudaMulticast::Object> CudaMulticast::import_fd(int fd, const Shape& shap
 Result<FabricHandle> CudaMulticast::export_fabric(Object object) {
   const Result<Entry> entry = find(object);
   if (!entry.ok()) return entry.status();
-  return device_.export_multicast_fabric(entry->handle);
+  return multicast_.export_fabric(entry->handle);
 }
 
 Result<CudaMulticast::Object> CudaMulticast::import_fabric(const FabricHandle& handle,
                                                            const Shape& shape) {
-  const Result<gpu::Handle> imported = device_.import_multicast_fabric(handle);
+  const Result<gpu::Handle> imported = multicast_.import_fabric(handle);
   if (!imported.ok()) return imported.status();
   return add(*imported, shape);
 }
 
 Status CudaMulticast::add_device(Object object) {
   const Result<Entry> entry = find(object);
-  return entry.ok() ? device_.add_to_multicast(entry->handle) : entry.status();
+  return entry.ok() ? multicast_.add_device(entry->handle) : entry.status();
 }
 
 Status CudaMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& memory) {
@@ -67,13 +67,13 @@ Status CudaMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& m
     return Status::invalid_argument(
         text(memory->bytes(), " bytes for a multicast object of ", entry->shape.bytes));
   }
-  return device_.bind_multicast(entry->handle, DeviceBackend::extent_of(*memory));
+  return multicast_.bind(entry->handle, DeviceBackend::extent_of(*memory));
 }
 
 Result<std::byte*> CudaMulticast::map(Object object) {
   const Result<Entry> entry = find(object);
   if (!entry.ok()) return entry.status();
-  const Result<AddressRange> range = device_.map_multicast(entry->handle, entry->shape.bytes);
+  const Result<AddressRange> range = multicast_.map(entry->handle, entry->shape.bytes);
   if (!range.ok()) return range.status();
   set_mapped(object, *range);
   return reinterpret_cast<std::byte*>(range->begin.value());
@@ -85,7 +85,7 @@ Status CudaMulticast::unmap(Object object, std::byte* at) {
   if (!entry->mapped || entry->mapped->begin.value() != reinterpret_cast<uint64_t>(at)) {
     return Status::invalid_argument("the multicast object is not mapped there");
   }
-  Status unmapped = device_.unmap_multicast(*entry->mapped);
+  Status unmapped = multicast_.unmap(*entry->mapped);
   if (unmapped.ok()) set_mapped(object, std::nullopt);
   return unmapped;
 }
@@ -93,13 +93,13 @@ Status CudaMulticast::unmap(Object object, std::byte* at) {
 Status CudaMulticast::unbind(Object object) {
   const Result<Entry> entry = find(object);
   if (!entry.ok()) return entry.status();
-  return device_.unbind_multicast(entry->handle, entry->shape.bytes);
+  return multicast_.unbind(entry->handle, entry->shape.bytes);
 }
 
 Status CudaMulticast::release(Object object) {
   const Result<Entry> entry = find(object);
   if (!entry.ok()) return entry.status();
-  Status released = device_.release_multicast(entry->handle);
+  Status released = multicast_.release(entry->handle);
   if (!released.ok()) return released;
   MutexLock lock(mutex_);
   objects_.erase(object);

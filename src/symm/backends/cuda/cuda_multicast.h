@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast between CUDA devices through the driver (device/gpu/gpu_multicast.cc). Remembers the
+// Multicast between CUDA devices through the driver (device/gpu/gpu_multicast.h). Remembers the
 // shape of each object, since the driver cannot be queried for it. Thread safe.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/mutex.h"
-#include "device/gpu/gpu_device.h"
+#include "device/gpu/gpu_multicast.h"
 #include "symm/backends/multicast/multicast.h"
 
 namespace ashlar::symm {
@@ -45,7 +45,7 @@ class CudaMulticast final : public MulticastDriver {
   Result<Entry> find(Object object) const ASHLAR_EXCLUDES(mutex_);
   void set_mapped(Object object, std::optional<AddressRange> range) ASHLAR_EXCLUDES(mutex_);
 
-  gpu::GpuDevice& device_;
+  gpu::GpuMulticast multicast_;
   Status availability_;  // this and the next field are constant after construction
   size_t granularity_bytes_ = 1;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The modelled clock: the measured figures at the measured sizes, sense in between.
+// The cost model at and between the measured sizes.
 #include "device/sim/cost_model.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ double us(DeviceCall call, size_t bytes, size_t extents = 1) {
   return static_cast<double>(modelled_call_ns(call, {bytes, extents})) / 1000;
 }
 
-TEST(CostModelTest, MeasuredSizesCostWhatWasMeasured) {
+TEST(CostModelTest, ReproducesMeasuredCosts) {
   EXPECT_DOUBLE_EQ(us(DeviceCall::kAllocate, 2 * kMiB), 49);
   EXPECT_DOUBLE_EQ(us(DeviceCall::kAllocate, 20 * kMiB), 63);
   EXPECT_DOUBLE_EQ(us(DeviceCall::kFree, kGiB), 546);
@@ -23,20 +23,21 @@ TEST(CostModelTest, MeasuredSizesCostWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(us(DeviceCall::kRelease, 8 * kGiB), 5369);
 }
 
-TEST(CostModelTest, BetweenTheMeasuredSizesLieTheCostsBetween) {
+TEST(CostModelTest, InterpolatesBetweenMeasuredSizes) {
   const double middle = us(DeviceCall::kAllocate, 100 * kMiB);
   EXPECT_GT(middle, 63);
   EXPECT_LT(middle, 79);
-  EXPECT_DOUBLE_EQ(us(DeviceCall::kAllocate, 512), 49) << "below the smallest, the smallest's";
-  EXPECT_NEAR(us(DeviceCall::kFree, 16 * kGiB), 2 * 3827, 0.01) << "above, in proportion";
+  EXPECT_DOUBLE_EQ(us(DeviceCall::kAllocate, 512), 49) << "constant below the smallest size";
+  EXPECT_NEAR(us(DeviceCall::kFree, 16 * kGiB), 2 * 3827, 0.01)
+      << "proportional above the largest size";
 }
 
-TEST(CostModelTest, OpeningManyExtentsCostsByTheExtent) {
+TEST(CostModelTest, SetAccessCostGrowsWithTheExtentCount) {
   EXPECT_NEAR(us(DeviceCall::kSetAccess, kGiB, 512), 17600, 50);
   EXPECT_NEAR(us(DeviceCall::kUnmap, kGiB, 512), 512 * 23, 1);
 }
 
-TEST(CostModelTest, TheMachineCountsSuccessfulCallsPerDevice) {
+TEST(CostModelTest, MachineCountsSuccessfulCallsPerDevice) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const MappedRange mapped = map_extents(device, 4);
@@ -52,7 +53,7 @@ TEST(CostModelTest, TheMachineCountsSuccessfulCallsPerDevice) {
   EXPECT_EQ(machine->costs(kFirst).total_ns, 0);
 }
 
-TEST(DeviceCallTest, EveryCallHasItsOwnName) {
+TEST(DeviceCallTest, EveryCallHasAUniqueName) {
   for (size_t i = 0; i < kDeviceCallCount; ++i) {
     const auto call = static_cast<DeviceCall>(i);
     EXPECT_FALSE(name(call).empty());

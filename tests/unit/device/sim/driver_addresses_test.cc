@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A driver's habits in choosing addresses.
+// The model of the driver's address assignment.
 #include "device/sim/driver_addresses.h"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr uint64_t kEnd = uint64_t{1} << 40;
 
-// What was measured on an H200 under driver 580, with the context's own holes filled before: MiB
-// taken, or the n-th of them given back as -n; and how far below the first chunk's end each lay.
+// Measured on an H200 with driver 580 after filling the holes of the context: MiB allocated, or -n
+// for a free of the n-th allocation; and the distance of each from the end of the first chunk.
 struct Measured {
   const char* name;
   std::vector<int> acts;
@@ -27,7 +27,7 @@ struct Measured {
 
 class MeasuredAddresses : public ::testing::TestWithParam<Measured> {};
 
-TEST_P(MeasuredAddresses, AreThoseOfTheRule) {
+TEST_P(MeasuredAddresses, MatchMeasuredAddresses) {
   DriverAddresses addresses(kMiB, kEnd);
   std::vector<uint64_t> found;
   for (const int act : GetParam().acts) {
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
             "AnEmptyChunkGoesBack", {100, -1, 100, 200, -2, 20, 20}, {128, 128, 352, 152, 32}}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
-TEST(DriverAddressesTest, NothingOverlapsWhateverComesAndGoes) {
+TEST(DriverAddressesTest, NeverOverlapUnderRandomUse) {
   DriverAddresses addresses(kMiB, kEnd);
   Random random(3);
   std::map<uint64_t, size_t> live;
@@ -86,7 +86,7 @@ TEST(DriverAddressesTest, NothingOverlapsWhateverComesAndGoes) {
   EXPECT_EQ(addresses.take(kMiB), kEnd - 32 * kMiB) << "everything went back";
 }
 
-TEST(DriverAddressesTest, WhatDoesNotFitIsRefused) {
+TEST(DriverAddressesTest, ReturnZeroWithoutRoom) {
   DriverAddresses addresses(kEnd - 96 * kMiB, kEnd);
   EXPECT_EQ(addresses.take(65 * kMiB), 0U) << "a chunk needs 32 MiB more than it has";
   EXPECT_NE(addresses.take(33 * kMiB), 0U);
@@ -96,16 +96,16 @@ TEST(DriverAddressesTest, WhatDoesNotFitIsRefused) {
   addresses.give_back(12345);
 }
 
-TEST(DriverAddressesTest, AChunkThatIsAddedIsNewerThanThoseWithRoom) {
+TEST(DriverAddressesTest, AddedChunkIsNewerThanChunksWithRoom) {
   DriverAddresses addresses(kMiB, kEnd);
   addresses.take(20 * kMiB);
   addresses.add_chunk({kEnd + 10 * kMiB, kEnd + 20 * kMiB}, 2 * kMiB);
   EXPECT_EQ(addresses.take(2 * kMiB), kEnd + 10 * kMiB);
   addresses.take(20 * kMiB);
-  EXPECT_EQ(addresses.take(2 * kMiB), kEnd - 44 * kMiB) << "a chunk that was made later";
+  EXPECT_EQ(addresses.take(2 * kMiB), kEnd - 44 * kMiB) << "a chunk created later";
 }
 
-TEST(DriverAddressesTest, AChunkThatIsAddedIsOlderThanAllWhereNoneHadRoom) {
+TEST(DriverAddressesTest, AddedChunkIsOldestIfNoChunkHasRoom) {
   DriverAddresses addresses(kMiB, kEnd);
   addresses.take(30 * kMiB);
   addresses.add_chunk({kEnd, kEnd + 20 * kMiB}, 12 * kMiB);
@@ -113,11 +113,11 @@ TEST(DriverAddressesTest, AChunkThatIsAddedIsOlderThanAllWhereNoneHadRoom) {
   EXPECT_EQ(addresses.take(2 * kMiB), kEnd);
 }
 
-TEST(DriverAddressesTest, GapsThatTouchBecomeOneAndClosedOnesAreNotUsed) {
+TEST(DriverAddressesTest, AdjacentGapsMergeAndClosedGapsAreUnused) {
   DriverAddresses addresses(kMiB, kEnd);
   addresses.close_gap({kEnd - 128 * kMiB, kEnd});
   addresses.open_gap({kEnd - 64 * kMiB, kEnd - 32 * kMiB});
-  EXPECT_EQ(addresses.where(20 * kMiB), kEnd - 160 * kMiB) << "32 MiB are too few";
+  EXPECT_EQ(addresses.where(20 * kMiB), kEnd - 160 * kMiB) << "32 MiB are not enough";
   addresses.open_gap({kEnd - 32 * kMiB, kEnd});
   EXPECT_EQ(addresses.where(20 * kMiB), kEnd - 32 * kMiB);
   EXPECT_EQ(addresses.take(20 * kMiB), kEnd - 32 * kMiB);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults on demand: the n-th call of a kind fails, is late, hangs, or takes the device with it.
+// Fault injection: failing, delayed and hanging calls, and lost devices.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -18,7 +18,7 @@ class FaultsTest : public ::testing::Test {
     machine_ = make_machine(options);
   }
   Device& device() { return machine_->device(kFirst); }
-  // A fault injected into this kind of call comes out of the call that `make` makes.
+  // Expects that `make` fails when a fault is injected into this call.
   void fails(DeviceCall call, const std::function<Status()>& make) {
     machine_->clear_faults();
     machine_->inject({.call = call, .status = Status::device_fault("injected", 7, "boom")});
@@ -30,7 +30,7 @@ class FaultsTest : public ::testing::Test {
   std::unique_ptr<Machine> machine_;
 };
 
-TEST_F(FaultsTest, TheNthCallOfAKindFailsAndTheOthersDoNot) {
+TEST_F(FaultsTest, OnlyTheNthCallFails) {
   machine_->inject({.call = DeviceCall::kCreate,
                     .nth = 3,
                     .count = 2,
@@ -46,7 +46,7 @@ TEST_F(FaultsTest, TheNthCallOfAKindFailsAndTheOthersDoNot) {
       << "a failed call took memory";
 }
 
-TEST_F(FaultsTest, ARuleCanBeForOneDeviceOnly) {
+TEST_F(FaultsTest, RuleAppliesToItsDeviceOnly) {
   machine_->inject({.device = kSecond, .count = FaultRule::kForever});
   EXPECT_TRUE(device().memory_stats().ok());
   const Status struck = machine_->device(kSecond).memory_stats().status();
@@ -56,7 +56,7 @@ TEST_F(FaultsTest, ARuleCanBeForOneDeviceOnly) {
   EXPECT_TRUE(machine_->device(kSecond).memory_stats().ok());
 }
 
-TEST_F(FaultsTest, ADelayPassesOnTheInjectedClock) {
+TEST_F(FaultsTest, DelayUsesTheInjectedClock) {
   machine_->inject({.call = DeviceCall::kAllocate,
                     .action = FaultAction::kDelay,
                     .delay = std::chrono::milliseconds(7)});
@@ -65,18 +65,18 @@ TEST_F(FaultsTest, ADelayPassesOnTheInjectedClock) {
   EXPECT_EQ(clock_.now_ns() - before, 7'000'000);
 }
 
-TEST_F(FaultsTest, AHangingCallGoesOnWhenReleased) {
+TEST_F(FaultsTest, HungCallContinuesWhenReleased) {
   machine_->inject({.call = DeviceCall::kAllocate, .action = FaultAction::kHang});
   Result<DeviceAddress> allocated = Status::invalid_argument("not called yet");
   std::thread caller([&] { allocated = device().allocate(kMiB); });
-  while (machine_->hanging_count() == 0) std::this_thread::yield();
+  while (machine_->hung_call_count() == 0) std::this_thread::yield();
   EXPECT_TRUE(device().memory_stats().ok()) << "other calls must not hang";
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   caller.join();
   EXPECT_TRUE(allocated.ok());
 }
 
-TEST_F(FaultsTest, ALostDeviceFailsEveryLaterCallAndTheOtherDeviceWorksOn) {
+TEST_F(FaultsTest, LostDeviceFailsAllCallsWithoutAffectingOthers) {
   const DeviceAddress at = *device().allocate(kMiB);
   machine_->inject({.call = DeviceCall::kFill, .action = FaultAction::kLoseDevice});
   EXPECT_EQ(device().fill(at, 1, kMiB, kDefaultStream).kind(), StatusKind::kDeviceLost);
@@ -89,7 +89,7 @@ TEST_F(FaultsTest, ALostDeviceFailsEveryLaterCallAndTheOtherDeviceWorksOn) {
   EXPECT_TRUE(device().free(at).ok());
 }
 
-TEST_F(FaultsTest, AKernelThatTouchesWhatItMayNotLosesTheDevice) {
+TEST_F(FaultsTest, IllegalKernelAccessLosesTheDevice) {
   const StreamId stream = *device().create_stream();
   ASSERT_TRUE(machine_
                   ->try_launch(kFirst, stream,
@@ -105,16 +105,16 @@ TEST_F(FaultsTest, AKernelThatTouchesWhatItMayNotLosesTheDevice) {
   EXPECT_FALSE(later_work_ran);
 }
 
-TEST_F(FaultsTest, ACopyOfMemoryUnmappedMeanwhileLosesTheDeviceAndNotTheProcess) {
+TEST_F(FaultsTest, CopyOfUnmappedMemoryLosesTheDevice) {
   const MappedRange mapped = map_extents(device(), 1);
-  ASSERT_TRUE(machine_->hold(kFirst, kDefaultStream).ok());
+  ASSERT_TRUE(machine_->pause_stream(kFirst, kDefaultStream).ok());
   ASSERT_TRUE(device().fill(mapped.range.begin, 1, kMiB, kDefaultStream).ok());
   ASSERT_TRUE(device().unmap(mapped.range).ok());
-  ASSERT_TRUE(machine_->resume(kFirst, kDefaultStream).ok());
+  ASSERT_TRUE(machine_->resume_stream(kFirst, kDefaultStream).ok());
   EXPECT_EQ(device().synchronize_stream(kDefaultStream).kind(), StatusKind::kDeviceLost);
 }
 
-TEST(FaultsSeedTest, ChancesFollowFromTheSeed) {
+TEST(FaultsSeedTest, ProbabilitiesFollowTheSeed) {
   const auto failures = [](uint64_t seed) {
     Options options = small_options();
     options.seed = seed;
@@ -135,8 +135,8 @@ TEST(FaultsSeedTest, ChancesFollowFromTheSeed) {
   EXPECT_LT(count, 90);
 }
 
-// Every contract function passes the gate: a fault on any call must surface as that call's failure.
-TEST_F(FaultsTest, EveryKindOfCallCanBeMadeToFail) {
+// Every function of `Device` goes through the interceptor: an injected fault makes that call fail.
+TEST_F(FaultsTest, EveryCallCanFail) {
   Device& d = device();
   const DeviceAddress none;
   const StreamId stream = kDefaultStream;
@@ -182,7 +182,7 @@ TEST_F(FaultsTest, EveryKindOfCallCanBeMadeToFail) {
   fails(kElapsedMs, [&] { return d.elapsed_ms(EventId(1), EventId(1)).status(); });
 }
 
-TEST_F(FaultsTest, EveryKindOfWorkCanBeMadeToFail) {
+TEST_F(FaultsTest, EveryKindOfWorkCanFail) {
   Device& d = device();
   const DeviceAddress none;
   const StreamId stream = kDefaultStream;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host must not touch device memory: it faults, and the fault can be explained.
+// Host accesses to device memory fault, and the fault is explained.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ volatile char* as_host_pointer(DeviceAddress at) {
   return reinterpret_cast<volatile char*>(at.value());
 }
 
-TEST(HostAccessDeathTest, ReadingAnAllocationFromTheHostEndsTheProcessWithAnExplanation) {
+TEST(HostAccessDeathTest, HostReadOfAnAllocationIsExplained) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   const DeviceAddress at = *machine->device(kFirst).allocate(kMiB);
   EXPECT_DEATH(
@@ -25,10 +25,10 @@ TEST(HostAccessDeathTest, ReadingAnAllocationFromTheHostEndsTheProcessWithAnExpl
         explain_host_access();
         (void)*as_host_pointer(at + 100);
       },
-      "the host touched device memory at 0x[0-9a-f]+: copy it");
+      "the host accessed device memory at 0x[0-9a-f]+: use a device copy");
 }
 
-TEST(HostAccessDeathTest, WritingAMappedRangeFaultsEvenWhileAKernelIsUsingIt) {
+TEST(HostAccessDeathTest, HostWriteFaultsWhileAKernelUsesTheRange) {
   EXPECT_DEATH(
       {
         explain_host_access();
@@ -44,10 +44,10 @@ TEST(HostAccessDeathTest, WritingAMappedRangeFaultsEvenWhileAKernelIsUsingIt) {
         while (!inside) std::this_thread::yield();
         *as_host_pointer(mapped.range.begin) = 1;
       },
-      "the host touched device memory");
+      "the host accessed device memory");
 }
 
-TEST(HostAccessDeathTest, AddressesStayForbiddenAfterTheyWereUnmapped) {
+TEST(HostAccessDeathTest, UnmappedAddressesStayInaccessible) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const MappedRange mapped = map_extents(device, 1);
@@ -57,10 +57,10 @@ TEST(HostAccessDeathTest, AddressesStayForbiddenAfterTheyWereUnmapped) {
         explain_host_access();
         (void)*as_host_pointer(mapped.range.begin);
       },
-      "the host touched device memory");
+      "the host accessed device memory");
 }
 
-TEST(HostAccessDeathTest, OtherFaultsAreNotOurs) {
+TEST(HostAccessDeathTest, DoesNotExplainOtherFaults) {
   using ::testing::AllOf;
   using ::testing::HasSubstr;
   using ::testing::Not;
@@ -71,10 +71,10 @@ TEST(HostAccessDeathTest, OtherFaultsAreNotOurs) {
         volatile uint64_t nowhere = 64;
         (void)*as_host_pointer(DeviceAddress(nowhere));
       },
-      AllOf(HasSubstr("before"), Not(HasSubstr("the host touched device memory"))));
+      AllOf(HasSubstr("before"), Not(HasSubstr("the host accessed device memory"))));
 }
 
-TEST(HostAccessTest, TheGuardShowsWhatTheDeviceSees) {
+TEST(HostAccessTest, DeviceMemoryGivesAccessToDeviceData) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const DeviceAddress at = *device.allocate(kMiB);
@@ -85,7 +85,7 @@ TEST(HostAccessTest, TheGuardShowsWhatTheDeviceSees) {
   EXPECT_EQ((*seen)[kMiB - 1], 0x5a);
 }
 
-TEST(HostAccessTest, TheGuardRefusesWhatTheDeviceMayNotTouch) {
+TEST(HostAccessTest, DeviceMemoryRejectsInaccessibleRanges) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const DeviceAddress at = *device.allocate(64 * kKiB);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A simulated machine in a test's words.
+// Helpers for tests on a simulated machine.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline Options small_options() {
 inline constexpr DeviceIndex kFirst{0};
 inline constexpr DeviceIndex kSecond{1};
 
-// A reservation of whole granules with one extent each, accessible to `device`.
+// Reserves `count` granules and maps one accessible extent in each.
 struct MappedRange {
   AddressRange range;
   std::vector<ExtentId> extents;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What only the simulated device's memory promises: sparse, merged, bounded, or mere bookkeeping.
+// Memory of the simulated device: sparseness, merged mappings, limits, bookkeeping mode.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ size_t resident_bytes() {
   return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-TEST(SimMemoryTest, UntouchedMemoryCostsNothing) {
+TEST(SimMemoryTest, UntouchedMemoryUsesNoHostMemory) {
   Options options;
   options.device_count = 8;
   const std::unique_ptr<Machine> machine = make_machine(options);
@@ -41,7 +41,7 @@ TEST(SimMemoryTest, UntouchedMemoryCostsNothing) {
   EXPECT_LT(resident_bytes() - before, 16 * kMiB);
 }
 
-TEST(SimMemoryTest, ReleasedMemoryIsGivenBackToTheHost) {
+TEST(SimMemoryTest, ReleasedMemoryReturnsToTheHost) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const DeviceAddress at = *device.allocate(64 * kMiB);
@@ -53,15 +53,15 @@ TEST(SimMemoryTest, ReleasedMemoryIsGivenBackToTheHost) {
   EXPECT_LT(resident_bytes(), full - 60 * kMiB);
 }
 
-TEST(SimMemoryTest, NeighbouringExtentsShareOneKernelMapping) {
+TEST(SimMemoryTest, AdjacentExtentsShareOneKernelMapping) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   const size_t before = kernel_mapping_count();
   const MappedRange mapped = map_extents(machine->device(kFirst), 256);
-  // A few more may be the sanitizers' own; one per extent would be 256.
+  // Sanitizers may add a few; one mapping per extent would be 256.
   EXPECT_LE(kernel_mapping_count(), before + 64);
 }
 
-TEST(SimMemoryTest, TheLimitOnMappingsIsOutOfMemoryAndCountsRunsNotExtents) {
+TEST(SimMemoryTest, MappingLimitCountsRunsAndIsOutOfMemory) {
   Options options = small_options();
   options.max_mappings = 4;
   const std::unique_ptr<Machine> machine = make_machine(options);
@@ -81,7 +81,7 @@ TEST(SimMemoryTest, TheLimitOnMappingsIsOutOfMemoryAndCountsRunsNotExtents) {
   EXPECT_TRUE(device.map(apart + granule * 15, *device.create(granule)).ok());
 }
 
-TEST(SimMemoryTest, CuttingARunInTwoCountsBothParts) {
+TEST(SimMemoryTest, SplittingARunCountsBothParts) {
   Options options = small_options();
   options.max_mappings = 3;
   const std::unique_ptr<Machine> machine = make_machine(options);
@@ -98,10 +98,10 @@ TEST(SimMemoryTest, CuttingARunInTwoCountsBothParts) {
   ASSERT_TRUE(device.map(middle.begin, run.extents[1]).ok());
   ASSERT_TRUE(device.set_access(middle, kFirst, Access::kReadWrite).ok());
   EXPECT_TRUE(device.map(apart, extent).ok());
-  EXPECT_TRUE(device.map(apart + 2 * granule, extent).ok()) << "the parts are one run again";
+  EXPECT_TRUE(device.map(apart + 2 * granule, extent).ok()) << "the parts form one run again";
 }
 
-TEST(SimMemoryTest, AFileThatIsNotASealedExtentIsNotImported) {
+TEST(SimMemoryTest, RejectsImportOfUnsealedFiles) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   UniqueFd unsealed(::memfd_create("trap", MFD_CLOEXEC));
@@ -113,7 +113,7 @@ TEST(SimMemoryTest, AFileThatIsNotASealedExtentIsNotImported) {
             StatusKind::kInvalidArgument);
 }
 
-TEST(SimMemoryTest, AnExportedExtentCannotBeShrunkByItsImporter) {
+TEST(SimMemoryTest, ImporterCannotShrinkAnExportedExtent) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const ExtentId extent = *device.create(2 * kMiB, {.export_fd = true});
@@ -121,7 +121,7 @@ TEST(SimMemoryTest, AnExportedExtentCannotBeShrunkByItsImporter) {
   EXPECT_NE(::ftruncate(fd.get(), 0), 0);
 }
 
-TEST(SimMemoryTest, TamperedHandlesAreRefused) {
+TEST(SimMemoryTest, RejectsTamperedHandles) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const ExtentId extent = *device.create(2 * kMiB, {.export_fabric = true});
@@ -129,7 +129,7 @@ TEST(SimMemoryTest, TamperedHandlesAreRefused) {
   EXPECT_TRUE(device.import_fabric(good, 2 * kMiB).ok());
   EXPECT_EQ(device.open_allocation(good).status().kind(), StatusKind::kInvalidArgument);
   for (size_t i = 0; i < good.size(); ++i) {
-    FabricHandle bad = good;  // all but the pid, which is for messages
+    FabricHandle bad = good;  // every byte except the PID, which is informative
     bad[i] = static_cast<uint8_t>(bad[i] + 1);
     const Result<ExtentId> imported = device.import_fabric(bad, 2 * kMiB);
     const bool is_pid = i >= 8 && i < 12;
@@ -137,7 +137,7 @@ TEST(SimMemoryTest, TamperedHandlesAreRefused) {
   }
 }
 
-TEST(BookkeepingTest, ManyAllocationsNeedNoMapping) {
+TEST(BookkeepingTest, BookkeepingNeedsNoMappings) {
   Options options;
   options.backing = Backing::kBookkeeping;
   const std::unique_ptr<Machine> machine = make_machine(options);
@@ -149,13 +149,13 @@ TEST(BookkeepingTest, ManyAllocationsNeedNoMapping) {
     ASSERT_TRUE(at.ok()) << i << ": " << at.status().to_string();
     live.push_back(*at);
   }
-  EXPECT_LE(kernel_mapping_count(), before + 1000) << "the test's own and the sanitizers'";
+  EXPECT_LE(kernel_mapping_count(), before + 1000) << "threads of the test and of sanitizers";
   for (DeviceAddress at : live) ASSERT_TRUE(device.free(at).ok());
   for (int i = 0; i < 200'000; ++i) ASSERT_TRUE(device.free(*device.allocate(2 * kMiB)).ok());
   EXPECT_EQ(device.memory_stats()->free_bytes, options.capacity_bytes);
 }
 
-TEST(BookkeepingTest, WorkIsAcceptedAndMovesNothing) {
+TEST(BookkeepingTest, BookkeepingAcceptsWorkWithoutEffect) {
   Options options = small_options();
   options.backing = Backing::kBookkeeping;
   const std::unique_ptr<Machine> machine = make_machine(options);
@@ -179,32 +179,32 @@ TEST(BookkeepingTest, WorkIsAcceptedAndMovesNothing) {
             StatusKind::kUnsupported);
   EXPECT_EQ(device.create(2 * kMiB, {.export_fd = true}).status().kind(), StatusKind::kUnsupported);
   EXPECT_EQ(device.fill(at + kMiB, 1, 1, kDefaultStream).kind(), StatusKind::kInvalidArgument)
-      << "ranges are checked all the same";
+      << "ranges must be checked";
 }
 
-TEST(BookkeepingTest, PlainAllocationsLieWhereTheFunctionSaysIfThatIsFree) {
+TEST(BookkeepingTest, AddressPolicyChoosesFreeAddresses) {
   Options options = small_options();
   options.backing = Backing::kBookkeeping;
   const std::unique_ptr<Machine> machine = make_machine(options);
   Device& device = machine->device(kFirst);
   const DeviceAddress wish(0x7f0000000000);
   size_t asked_bytes = 0;
-  machine->place_by(kFirst, [&](size_t bytes) {
+  machine->set_address_policy(kFirst, [&](size_t bytes) {
     asked_bytes = bytes;
     return wish;
   });
   EXPECT_EQ(*device.allocate(3 * kMiB), wish);
   EXPECT_EQ(asked_bytes, 4 * kMiB);
   EXPECT_NE(*device.allocate(2 * kMiB), wish);
-  machine->place_next(kFirst, wish + kGiB);
-  EXPECT_EQ(*device.allocate(2 * kMiB), wish + kGiB) << "a wish for one comes first";
-  machine->place_by(kFirst, {});
+  machine->set_next_address(kFirst, wish + kGiB);
+  EXPECT_EQ(*device.allocate(2 * kMiB), wish + kGiB) << "set_next_address takes precedence";
+  machine->set_address_policy(kFirst, {});
   asked_bytes = 0;
   EXPECT_TRUE(device.allocate(2 * kMiB).ok());
   EXPECT_EQ(asked_bytes, 0U);
 }
 
-TEST(BookkeepingTest, AHintIsTakenWhereItIsFree) {
+TEST(BookkeepingTest, ReserveHonoursAFreeHint) {
   Options options = small_options();
   options.backing = Backing::kBookkeeping;
   const std::unique_ptr<Machine> machine = make_machine(options);
@@ -214,7 +214,7 @@ TEST(BookkeepingTest, AHintIsTakenWhereItIsFree) {
   EXPECT_NE(*device.reserve(4 * kMiB, {.hint = wish + 2 * kMiB}), wish + 2 * kMiB);
 }
 
-TEST(MachineOptionsTest, OptionsThatMakeNoSenseAreNamed) {
+TEST(MachineOptionsTest, RejectsInvalidOptionsByName) {
   const auto refused = [](const Options& options, const std::string& named) {
     const Status status = Machine::try_create(options).status();
     EXPECT_EQ(status.kind(), StatusKind::kInvalidArgument);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulated machine when things go wrong around it: devices lost while others wait, kernels
-// that throw, descriptors that are not what they seem, and work that never stops coming.
+// Robustness of the simulated machine: device loss during waits, throwing kernels, forged
+// descriptors and continuous work.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -17,11 +17,11 @@
 namespace ashlar::sim {
 namespace {
 
-TEST(LossTest, AWaitForAHeldStreamReturnsWhenTheDeviceIsLost) {
+TEST(LossTest, WaitForAPausedStreamReturnsOnDeviceLoss) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const StreamId stream = *device.create_stream();
-  ASSERT_TRUE(machine->hold(kFirst, stream).ok());
+  ASSERT_TRUE(machine->pause_stream(kFirst, stream).ok());
   ASSERT_TRUE(device.call_host(stream, [] {}).ok());
   Status waited;
   std::thread waiter([&] { waited = device.synchronize_stream(stream); });
@@ -31,8 +31,8 @@ TEST(LossTest, AWaitForAHeldStreamReturnsWhenTheDeviceIsLost) {
   EXPECT_EQ(waited.kind(), StatusKind::kDeviceLost) << waited.to_string();
 }
 
-// The worker looks at all streams then, its own among them, which the machine has let go of.
-TEST(LossTest, WorkThatFailsWhileTheMachineGoesIsWaitedFor) {
+// The failing worker accesses all streams, including its own, while the machine is destroyed.
+TEST(LossTest, DestructorWaitsForFailingWork) {
   for (int i = 0; i < 300; ++i) {
     std::unique_ptr<Machine> machine = make_machine(small_options());
     std::atomic<bool> is_running{false};
@@ -47,12 +47,12 @@ TEST(LossTest, WorkThatFailsWhileTheMachineGoesIsWaitedFor) {
   }
 }
 
-TEST(LossTest, AWaitBehindAnotherDevicesHeldEventReturnsToo) {
+TEST(LossTest, WaitForAPausedDevicesEventReturnsOnLoss) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& first = machine->device(kFirst);
   Device& second = machine->device(kSecond);
   const EventId event = *second.create_event();
-  ASSERT_TRUE(machine->hold(kSecond, kDefaultStream).ok());
+  ASSERT_TRUE(machine->pause_stream(kSecond, kDefaultStream).ok());
   ASSERT_TRUE(second.call_host(kDefaultStream, [] {}).ok());
   ASSERT_TRUE(second.record_event(event, kDefaultStream).ok());
   ASSERT_TRUE(first.wait_event(kDefaultStream, event).ok());
@@ -62,7 +62,7 @@ TEST(LossTest, AWaitBehindAnotherDevicesHeldEventReturnsToo) {
   waiter.join();
 }
 
-TEST(LossTest, CapturesOfALostDeviceDoNotForbidAnythingElsewhere) {
+TEST(LossTest, CapturesOfALostDeviceRestrictNoOtherDevice) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   const StreamId stream = *machine->device(kFirst).create_stream();
   ASSERT_TRUE(machine->device(kFirst).begin_capture(stream, CaptureMode::kGlobal).ok());
@@ -71,7 +71,7 @@ TEST(LossTest, CapturesOfALostDeviceDoNotForbidAnythingElsewhere) {
   EXPECT_TRUE(machine->device(kSecond).synchronize_device().ok());
 }
 
-TEST(LossTest, AKernelThatThrowsLosesTheDeviceAndNothingElse) {
+TEST(LossTest, ThrowingKernelLosesOnlyItsDevice) {
   for (const bool seeded : {false, true}) {
     Options options = small_options();
     if (seeded) options.seed = 1;
@@ -89,19 +89,19 @@ TEST(LossTest, AKernelThatThrowsLosesTheDeviceAndNothingElse) {
   }
 }
 
-TEST(HeldStreamTest, DestroyingAHeldStreamLetsItsWorkRun) {
+TEST(HeldStreamTest, DestroyingAPausedStreamRunsItsWork) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const StreamId stream = *device.create_stream();
   std::atomic<bool> ran{false};
-  ASSERT_TRUE(machine->hold(kFirst, stream).ok());
+  ASSERT_TRUE(machine->pause_stream(kFirst, stream).ok());
   ASSERT_TRUE(device.call_host(stream, [&] { ran = true; }).ok());
   ASSERT_TRUE(device.destroy_stream(stream).ok());
   ASSERT_TRUE(device.synchronize_device().ok());
   EXPECT_TRUE(ran);
 }
 
-TEST(CreateTest, AnExportableExtentThatIsTooLargeIsOutOfMemoryAndTakesNothing) {
+TEST(CreateTest, TooLargeExportableExtentIsOutOfMemory) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   for (size_t bytes : {2 * kGiB, size_t{1} << 63}) {
@@ -111,7 +111,7 @@ TEST(CreateTest, AnExportableExtentThatIsTooLargeIsOutOfMemoryAndTakesNothing) {
   EXPECT_EQ(device.memory_stats()->free_bytes, kGiB);
 }
 
-TEST(ImportTest, DescriptorsThatCannotBeWrittenThroughAreRefused) {
+TEST(ImportTest, RejectsReadOnlyDescriptors) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   UniqueFd sealed(::memfd_create("trap", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -128,7 +128,7 @@ TEST(ImportTest, DescriptorsThatCannotBeWrittenThroughAreRefused) {
             StatusKind::kInvalidArgument);
 }
 
-TEST(ImportTest, AnExtentImportedByFabricDoesNotGainTheRightToTravelByFd) {
+TEST(ImportTest, FabricImportCannotBeExportedByFd) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const ExtentId extent = *device.create(2 * kMiB, {.export_fabric = true});
@@ -137,14 +137,14 @@ TEST(ImportTest, AnExtentImportedByFabricDoesNotGainTheRightToTravelByFd) {
   EXPECT_EQ(device.export_fd(imported).status().kind(), StatusKind::kInvalidArgument);
 }
 
-TEST(HostAccessDeathTest, RunningPastTheEndOfAnAllocationFaultsInsteadOfReachingItsBytes) {
+TEST(HostAccessDeathTest, AccessBeyondAnAllocationFaults) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   const DeviceAddress at = *machine->device(kFirst).allocate(64 * kKiB);
   EXPECT_DEATH(*reinterpret_cast<volatile char*>(at.value() + 64 * kKiB) = 1, "");
   EXPECT_DEATH(*reinterpret_cast<volatile char*>(at.value() - 1) = 1, "");
 }
 
-TEST(ProtectionTest, RunsAreCountedByProtectionToo) {
+TEST(ProtectionTest, RunCountDependsOnProtection) {
   Options options = small_options();
   options.max_mappings = 4;
   const std::unique_ptr<Machine> machine = make_machine(options);
@@ -163,8 +163,8 @@ TEST(ProtectionTest, RunsAreCountedByProtectionToo) {
   EXPECT_TRUE(device.set_access(mapped.range, kFirst, Access::kReadWrite).ok());
 }
 
-// Two streams copy without a pause; mapping must get its turn all the same.
-TEST(SimWorkConcurrencyTest, MappingGoesOnWhileOtherStreamsNeverStopCopying) {
+// Two streams copy continuously; mapping must not starve.
+TEST(SimWorkConcurrencyTest, MappingSucceedsDuringContinuousCopies) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   std::atomic<bool> stop{false};

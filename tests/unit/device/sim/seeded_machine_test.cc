@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A seeded machine: the order in which streams advance follows from the seed alone.
+// Deterministic scheduling with a seed.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -12,14 +12,14 @@ namespace ashlar::sim {
 namespace {
 
 struct Outcome {
-  std::vector<int> order;      // which kernel ran when
-  std::vector<uint32_t> sums;  // what the memory held in the end
+  std::vector<int> order;      // of the kernels
+  std::vector<uint32_t> sums;  // final memory contents
   double elapsed_ms = 0;
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-// Four streams on two devices add into shared cells, with an event between two of them; what a cell
-// holds in the end depends on the order.
+// Four streams on two devices update shared cells, with an event between two of them. The final
+// contents depend on the order.
 Outcome run_workload(uint64_t seed) {
   Options options = small_options();
   options.seed = seed;
@@ -66,7 +66,7 @@ Outcome run_workload(uint64_t seed) {
   return run;
 }
 
-TEST(SeededMachineTest, TheSameSeedGivesTheSameRunAThousandTimes) {
+TEST(SeededMachineTest, SameSeedGivesTheSameRunAThousandTimes) {
   const Outcome expected = run_workload(42);
   ASSERT_EQ(expected.order.size(), 32u);
   EXPECT_GT(expected.elapsed_ms, 0);
@@ -79,31 +79,31 @@ TEST(SeededMachineTest, DifferentSeedsGiveDifferentInterleavings) {
   EXPECT_GE(orders.size(), 19u);
 }
 
-TEST(SeededMachineTest, EveryInterleavingKeepsTheOrderWithinAStreamAndAcrossTheEvent) {
+TEST(SeededMachineTest, EveryInterleavingRespectsStreamsAndEvents) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const Outcome run = run_workload(seed);
     std::vector<int> position(32);
     for (int i = 0; i < 32; ++i) position[run.order[i]] = i;
     for (int id = 4; id < 32; ++id) ASSERT_LT(position[id - 4], position[id]) << "seed " << seed;
-    // Lane 3 waits, after its step 3, for lane 0's step 3.
+    // After its step 3, lane 3 waits for step 3 of lane 0.
     ASSERT_LT(position[3 * 4 + 0], position[4 * 4 + 3]) << "seed " << seed;
   }
 }
 
-TEST(SeededMachineTest, WaitingForAHeldStreamIsAnErrorThatSaysSoAndNotAHang) {
+TEST(SeededMachineTest, WaitingForAPausedStreamIsAnError) {
   Options options = small_options();
   options.seed = 1;
   const std::unique_ptr<Machine> machine = make_machine(options);
   Device& device = machine->device(kFirst);
   const StreamId stream = *device.create_stream();
   bool ran = false;
-  ASSERT_TRUE(machine->hold(kFirst, stream).ok());
+  ASSERT_TRUE(machine->pause_stream(kFirst, stream).ok());
   ASSERT_TRUE(device.call_host(stream, [&] { ran = true; }).ok());
   const Status waited = device.synchronize_stream(stream);
   EXPECT_EQ(waited.kind(), StatusKind::kDeviceFault);
-  EXPECT_NE(waited.message().find("held"), std::string::npos) << waited.to_string();
+  EXPECT_NE(waited.message().find("paused"), std::string::npos) << waited.to_string();
   EXPECT_FALSE(ran);
-  ASSERT_TRUE(machine->resume(kFirst, stream).ok());
+  ASSERT_TRUE(machine->resume_stream(kFirst, stream).ok());
   EXPECT_TRUE(device.synchronize_stream(stream).ok());
   EXPECT_TRUE(ran);
 }
@@ -115,11 +115,11 @@ TEST(SeededMachineTest, PollingAnEventMakesProgress) {
   Device& device = machine->device(kFirst);
   const StreamId stream = *device.create_stream();
   const EventId event = *device.create_event();
-  ASSERT_TRUE(machine->hold(kFirst, stream).ok());
+  ASSERT_TRUE(machine->pause_stream(kFirst, stream).ok());
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(device.call_host(stream, [] {}).ok());
   ASSERT_TRUE(device.record_event(event, stream).ok());
   EXPECT_FALSE(*device.is_done(event));
-  ASSERT_TRUE(machine->resume(kFirst, stream).ok());
+  ASSERT_TRUE(machine->resume_stream(kFirst, stream).ok());
   int polls = 0;
   while (!*device.is_done(event)) ASSERT_LT(++polls, 1000);
 }
@@ -131,7 +131,7 @@ TEST(SeededMachineTest, StepRunsOnePieceOfWork) {
   EXPECT_FALSE(machine->step());
   int ran = 0;
   const StreamId stream = *machine->device(kFirst).create_stream();
-  ASSERT_TRUE(machine->hold(kFirst, stream).ok());
+  ASSERT_TRUE(machine->pause_stream(kFirst, stream).ok());
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(machine
                     ->try_launch(kFirst, stream,
@@ -142,7 +142,7 @@ TEST(SeededMachineTest, StepRunsOnePieceOfWork) {
                     .ok());
   }
   EXPECT_FALSE(machine->step());
-  ASSERT_TRUE(machine->resume(kFirst, stream).ok());
+  ASSERT_TRUE(machine->resume_stream(kFirst, stream).ok());
   for (int i = 1; i <= 3; ++i) {
     EXPECT_TRUE(machine->step());
     EXPECT_EQ(ran, i);
@@ -150,15 +150,15 @@ TEST(SeededMachineTest, StepRunsOnePieceOfWork) {
   EXPECT_FALSE(machine->step());
 }
 
-TEST(SeededMachineTest, AWaitLetsGoOfWhatIsHeldUntilThen) {
+TEST(SeededMachineTest, WaitResumesStreamsPausedUntilWaited) {
   Options options = small_options();
   options.seed = 3;
   const std::unique_ptr<Machine> machine = make_machine(options);
   Device& device = machine->device(kFirst);
   const StreamId stream = *device.create_stream();
-  ASSERT_TRUE(machine->hold_until_waited(kFirst, stream).ok());
+  ASSERT_TRUE(machine->pause_stream_until_waited(kFirst, stream).ok());
   ASSERT_TRUE(device.call_host(stream, [] {}).ok());
-  for (int i = 0; i < 50; ++i) EXPECT_FALSE(*device.is_idle(stream)) << "asking is not waiting";
+  for (int i = 0; i < 50; ++i) EXPECT_FALSE(*device.is_idle(stream)) << "a query must not wait";
   EXPECT_TRUE(device.synchronize_stream(stream).ok());
   EXPECT_TRUE(*device.is_idle(stream));
 }

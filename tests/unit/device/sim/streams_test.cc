@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams with workers: holding, retiring, and ending a machine with work left.
+// Streams with worker threads: pausing, destruction, and machines destroyed with queued work.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ size_t thread_count() {
   return 0;
 }
 
-TEST(SimStreamsTest, AStreamHasNoThreadBeforeItHasWork) {
+TEST(SimStreamsTest, StreamStartsItsThreadWithItsFirstWork) {
   const size_t before = thread_count();
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
@@ -33,40 +33,40 @@ TEST(SimStreamsTest, AStreamHasNoThreadBeforeItHasWork) {
   EXPECT_EQ(thread_count(), before);
 }
 
-TEST(SimStreamsTest, AHeldStreamStartsNothingAndOthersWorkOn) {
+TEST(SimStreamsTest, PausedStreamDoesNotBlockOthers) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const StreamId held = *device.create_stream();
   const StreamId other = *device.create_stream();
   std::atomic<int> ran{0};
-  ASSERT_TRUE(machine->hold(kFirst, held).ok());
+  ASSERT_TRUE(machine->pause_stream(kFirst, held).ok());
   ASSERT_TRUE(device.call_host(held, [&] { ++ran; }).ok());
   ASSERT_TRUE(device.call_host(other, [&] { ran += 10; }).ok());
   ASSERT_TRUE(device.synchronize_stream(other).ok());
   EXPECT_EQ(ran, 10);
   EXPECT_FALSE(*device.is_idle(held));
-  ASSERT_TRUE(machine->resume(kFirst, held).ok());
+  ASSERT_TRUE(machine->resume_stream(kFirst, held).ok());
   ASSERT_TRUE(device.synchronize_stream(held).ok());
   EXPECT_EQ(ran, 11);
 }
 
-TEST(SimStreamsTest, WhoWaitsForAStreamDoesNotKeepItBusy) {
+TEST(SimStreamsTest, WaitingForAStreamDoesNotKeepItBusy) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const StreamId stream = *device.create_stream();
   const EventId first = *device.create_event();
   const EventId later = *device.create_event();
-  ASSERT_TRUE(machine->hold(kFirst, stream).ok());
+  ASSERT_TRUE(machine->pause_stream(kFirst, stream).ok());
   ASSERT_TRUE(device.call_host(stream, [] {}).ok());
   ASSERT_TRUE(device.record_event(first, stream).ok());
   for (int i = 0; i < 10'000; ++i) ASSERT_TRUE(device.record_event(later, stream).ok());
-  ASSERT_TRUE(machine->resume(kFirst, stream).ok());
+  ASSERT_TRUE(machine->resume_stream(kFirst, stream).ok());
   ASSERT_TRUE(device.synchronize_event(first).ok());
   EXPECT_TRUE(*device.is_idle(stream));
   EXPECT_TRUE(*device.is_done(later));
 }
 
-TEST(SimStreamsTest, RetiredStreamsFinishTheirWorkAndGiveUpTheirThreads) {
+TEST(SimStreamsTest, DestroyedStreamsFinishAndReleaseTheirThreads) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const size_t before = thread_count();
@@ -82,7 +82,7 @@ TEST(SimStreamsTest, RetiredStreamsFinishTheirWorkAndGiveUpTheirThreads) {
   EXPECT_LE(thread_count(), before + 2);
 }
 
-TEST(SimStreamsTest, AMachineEndsWithWorkQueuedHeldAndWaiting) {
+TEST(SimStreamsTest, MachineIsDestroyedWithQueuedAndPausedWork) {
   std::atomic<int> ran{0};
   {
     const std::unique_ptr<Machine> machine = make_machine(small_options());
@@ -90,7 +90,7 @@ TEST(SimStreamsTest, AMachineEndsWithWorkQueuedHeldAndWaiting) {
     const StreamId held = *device.create_stream();
     const StreamId waiting = *device.create_stream();
     const EventId event = *device.create_event();
-    ASSERT_TRUE(machine->hold(kFirst, held).ok());
+    ASSERT_TRUE(machine->pause_stream(kFirst, held).ok());
     ASSERT_TRUE(device.call_host(held, [&] { ++ran; }).ok());
     ASSERT_TRUE(device.record_event(event, held).ok());
     ASSERT_TRUE(device.wait_event(waiting, event).ok());
@@ -99,8 +99,8 @@ TEST(SimStreamsTest, AMachineEndsWithWorkQueuedHeldAndWaiting) {
   EXPECT_EQ(ran, 0);
 }
 
-// Eight threads on shared and own streams, with events between them.
-TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMapAtOnce) {
+// Eight threads on shared and private streams, ordered by events.
+TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMap) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const StreamId shared = *device.create_stream();

@@ -173,7 +173,7 @@ TEST_F(FastPathTest, FullDeviceWaitsForPendingFrees) {
   for (const size_t bytes : {512 * kKiB, 3 * kMiB / 2}) {
     start({}, 66 * kMiB);
     const StreamId stream = new_stream();
-    must(machine_->hold_until_waited(kDevice, stream));
+    must(machine_->pause_stream_until_waited(kDevice, stream));
     work(device(), stream);
     if (bytes > kMiB) free(allocate(64 * kMiB));
     std::vector<Block*> blocks;

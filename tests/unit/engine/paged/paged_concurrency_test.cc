@@ -21,11 +21,11 @@ class PagedConcurrency : public PagedBytesFixture {
     machine_options_.seed.reset();
     start({}, 2 * kGiB);
   }
-  // The next call of this kind hangs until `release_hangs`.
+  // The next call of this kind hangs until `release_hung_calls`.
   void hang_at(DeviceCall call) {
     machine_->inject({.call = call, .action = sim::FaultAction::kHang});
   }
-  bool is_hanging() const { return machine_->hanging_count() > 0; }
+  bool is_hanging() const { return machine_->hung_call_count() > 0; }
 };
 
 TEST_F(PagedConcurrency, ConcurrentOperationsKeepObserversInformed) {
@@ -108,14 +108,14 @@ TEST_F(PagedConcurrency, WaitsForStreamDestroyedWhileItLends) {
   });
   ASSERT_TRUE(contract::eventually([&] { return is_hanging(); }));
   hang_at(DeviceCall::kRecordEvent);  // after that wait, with both streams as lenders
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   ASSERT_TRUE(contract::eventually(
       [&] { return calls(DeviceCall::kSynchronizeDevice) == 1 && is_hanging(); }));
   forget_calls();
-  contract::Gate gate(device(), leaving);
+  contract::StreamGate gate(device(), leaving);
   must(device().call_host(leaving, [&] { is_over = true; }));
   must(device().destroy_stream(leaving));
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   EXPECT_TRUE(contract::eventually([&] { return !is_hanging(); }));
   std::this_thread::sleep_for(
       std::chrono::milliseconds(50));  // enough for a thread that does not wait
@@ -137,7 +137,7 @@ TEST_F(PagedConcurrency, SynchronizesAgainAfterUseDuringTheWait) {
   std::thread allocator([&] { EXPECT_TRUE(engine_->allocate({100 * kMiB, kDefaultStream}).ok()); });
   ASSERT_TRUE(contract::eventually([&] { return is_hanging(); }));
   free(left);
-  machine_->release_hangs();
+  machine_->release_hung_calls();
   allocator.join();
   EXPECT_EQ(calls(DeviceCall::kSynchronizeDevice), 2U);
 }
@@ -157,7 +157,7 @@ TEST_F(PagedConcurrency, CaptureBegunWhileLendingIsLeftAlone) {
   EXPECT_TRUE(contract::eventually([&] { return is_hanging(); }));
   must(device().begin_capture(captured, CaptureMode::kThreadLocal));
   EXPECT_TRUE(contract::eventually([&] {
-    machine_->release_hangs();
+    machine_->release_hung_calls();
     return has_memory.load();
   }));
   allocator.join();

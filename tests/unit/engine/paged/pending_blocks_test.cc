@@ -81,7 +81,7 @@ TEST_F(PendingBlocksTest, WaitsForOnePoolOnly) {
   must(parts_->pending.add(block));
   must(parts_->pending.wait(PoolId{0, 9}));
   EXPECT_EQ(block->state, BlockState::kPending) << "it belongs to another pool";
-  must(machine_->resume(kDevice, user));
+  must(machine_->resume_stream(kDevice, user));
   must(parts_->pending.wait({}));
   EXPECT_TRUE(block->is_free());
   clean_up(block);

@@ -133,7 +133,7 @@ TEST_F(PoolPauserTest, WaitsOnlyForWorkOnItsBlocks) {
   must(pause());
   must(resume());
 
-  must(machine_->hold(kDevice, stream));
+  must(machine_->pause_stream(kDevice, stream));
   fill(block, 7);
   EXPECT_FALSE(pause_and_keep().ok()) << "its own stream is busy";
   EXPECT_EQ(engine_->block_memory(block).origin, BlockMemory::Origin::kExtents)
@@ -351,13 +351,13 @@ TEST_F(PoolPauserTest, KeepsHostMemoryWhileCopiesRun) {
   const StreamId copy_stream(before.value() + 1);
   ASSERT_EQ(new_stream().value(), before.value() + 2) << "the engine created one stream";
   forget_calls();
-  must(machine_->hold(kDevice, copy_stream));
+  must(machine_->pause_stream(kDevice, copy_stream));
   // The first wait is for the block's stream.
   machine_->inject({.call = DeviceCall::kSynchronizeStream, .nth = 2, .count = 2});
   EXPECT_FALSE(pause_and_keep().ok());
   EXPECT_EQ(calls(DeviceCall::kAllocateHost), 1U);
   EXPECT_EQ(calls(DeviceCall::kFreeHost), 0U);
-  must(machine_->resume(kDevice, copy_stream));
+  must(machine_->resume_stream(kDevice, copy_stream));
   must(device().synchronize_stream(copy_stream));
   trim();
   EXPECT_EQ(calls(DeviceCall::kFreeHost), 1U);

@@ -24,7 +24,7 @@ class TrimmerTest : public PagedFixture {
     must(device().wait_event(stream, event));
     must(device().call_host(stream, [] {}));
     must(device().destroy_event(event));
-    must(machine_->resume(DeviceIndex(0), stream));
+    must(machine_->resume_stream(DeviceIndex(0), stream));
     while (machine_->step()) {
     }
     EXPECT_FALSE(*device().is_idle(stream));

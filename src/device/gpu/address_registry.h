@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The device memory of all devices of one back end: allocations, reservations, mappings and access
+// rights. Drivers handle invalid addresses and ranges badly, from silent success to a crash;
+// GpuDevice therefore checks them here before it calls the driver.
+//
+// Owns no memory and calls no driver: GpuDevice records here what the driver did. Thread safe; the
+// caller must serialize a check and the change that depends on it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "ashlar/device.h"
+#include "base/mutex.h"
+
+namespace ashlar::gpu {
+
+// How the memory was obtained.
+enum class RangeKind { kAllocated, kPooled, kOpened, kMapped };
+
+class AddressRegistry {
+ public:
+  explicit AddressRegistry(size_t device_count);
+
+  // --- allocations: all kinds except kMapped
+
+  void add(RangeKind kind, AddressRange range, DeviceIndex owner);
+  // The range that starts at `at`. kInvalidArgument: none of that kind and owner.
+  Result<AddressRange> find(RangeKind kind, DeviceAddress at, DeviceIndex owner) const;
+  // Removes and returns the range. kInvalidArgument as for find.
+  Result<AddressRange> remove(RangeKind kind, DeviceAddress at, DeviceIndex owner);
+
+  // --- reservations
+
+  // `whole` is the driver's reservation. It is larger than `range` if the driver could not align
+  // it.
+  struct Reservation {
+    AddressRange range;
+    AddressRange whole;
+    DeviceIndex owner;
+  };
+  void add(const Reservation& reservation);
+  // kInvalidArgument: not exactly one reservation of the owner, or not empty.
+  Result<Reservation> find_empty_reservation(AddressRange range, DeviceIndex owner) const;
+  void remove_reservation(DeviceAddress begin);
+
+  // --- mappings
+
+  // kInvalidArgument: not inside one reservation of the owner, or partly mapped.
+  Status check_free(AddressRange range, DeviceIndex owner) const;
+  void add_mapping(AddressRange range, ExtentId extent, DeviceIndex owner);
+  bool is_mapped(ExtentId extent) const;
+  // kInvalidArgument: not whole mapped extents of the owner without a hole.
+  Status check_whole_extents(AddressRange range, DeviceIndex owner) const;
+  // Both REQUIRE check_whole_extents(range, owner).ok().
+  void set_access(AddressRange range, DeviceIndex accessor, Access access);
+  void remove_mappings(AddressRange range);
+
+  // --- queries
+
+  void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
+  // Empty: the address is not in the registry. kUnknown for reserved, unmapped addresses.
+  std::optional<AddressDescription> describe(DeviceAddress at) const;
+  // kInvalidArgument: part of the range is not accessible in this way. Empty: the start of the
+  // range is not in the registry, so other code of the process may have allocated it.
+  std::optional<Status> check(DeviceIndex accessor, AddressRange range, Access wanted) const;
+
+ private:
+  struct Range {
+    size_t bytes = 0;
+    DeviceIndex owner;
+    RangeKind kind = RangeKind::kAllocated;
+    ExtentId extent;             // for kMapped
+    std::vector<Access> grants;  // for kMapped, by device
+  };
+  using ByAddress = std::map<DeviceAddress, Range>;
+
+  ByAddress::const_iterator range_at(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
+  const Reservation* reservation_at(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
+  Status check_start(RangeKind kind, DeviceAddress at, DeviceIndex owner) const
+      ASHLAR_REQUIRES_SHARED(mutex_);
+  bool may_access(const Range& place, DeviceIndex accessor, Access wanted) const
+      ASHLAR_REQUIRES_SHARED(mutex_);
+
+  const size_t device_count_;
+
+  mutable SharedMutex mutex_;
+  ByAddress ranges_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<DeviceAddress, Reservation> reservations_ ASHLAR_GUARDED_BY(mutex_);
+  std::unordered_map<ExtentId, size_t> mapping_counts_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<bool> peer_access_ ASHLAR_GUARDED_BY(mutex_);  // [accessor * device_count_ + owner]
+};
+
+}  // namespace ashlar::gpu

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One object owns everything that the probe allocates; its destructor releases it in reverse order.
+#include "device/gpu/alias_probe.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/text.h"
+#include "device/gpu/driver_errors.h"
+
+namespace ashlar::gpu {
+namespace {
+
+class AliasProbe {
+ public:
+  AliasProbe(Driver& driver, const Driver::CreateRequest& wanted)
+      : driver_(driver), wanted_(wanted), bytes_(wanted.bytes) {}
+  ~AliasProbe();
+  AliasProbe(const AliasProbe&) = delete;
+  AliasProbe& operator=(const AliasProbe&) = delete;
+
+  AliasProbeResult run();
+
+ private:
+  enum class Store { kHostCopy, kFill, kDeviceCopy };
+  static constexpr int kMappingCount = 2;
+
+  // Each returns the failed call, or success.
+  DriverResult prepare();
+  DriverResult map(int mapping);
+  // Stores a pattern that no earlier transfer used through one mapping, and loads it through the
+  // other. Adds the bytes that differ to `wrong_bytes`.
+  DriverResult transfer(Store store, int through, size_t& wrong_bytes);
+  DriverResult store_pattern(Store store, DeviceAddress to);
+  DriverResult load(Store store, DeviceAddress from);
+
+  // A different value at each position and for each transfer, so that misplaced and stale bytes
+  // are found. A fill has the same value everywhere.
+  void make_pattern(Store store);
+  DeviceAddress address(int mapping) const {
+    return addresses_ + static_cast<size_t>(mapping) * bytes_;
+  }
+  AliasProbeResult failed(const char* result, const DriverResult& call) const {
+    return {false, text(result, ": ", explain(driver_, call))};
+  }
+
+  Driver& driver_;
+  const Driver::CreateRequest wanted_;
+  const size_t bytes_;
+  std::optional<Handle> extent_;
+  std::optional<StreamId> stream_;
+  DeviceAddress scratch_;    // one granule of plain memory
+  DeviceAddress addresses_;  // two granules, one for each mapping
+  int mapped_count_ = 0;
+  uint32_t transfer_count_ = 0;
+  std::vector<uint8_t> expected_;
+  std::vector<uint8_t> loaded_;
+};
+
+AliasProbe::~AliasProbe() {
+  if (stream_) {
+    (void)driver_.synchronize_stream(*stream_);
+    (void)driver_.destroy_stream(*stream_);
+  }
+  for (int i = 0; i < mapped_count_; ++i) (void)driver_.unmap({address(i), bytes_});
+  if (!addresses_.is_null()) (void)driver_.free_addresses({addresses_, kMappingCount * bytes_});
+  if (!scratch_.is_null()) (void)driver_.free(scratch_);
+  if (extent_) (void)driver_.release(*extent_);
+}
+
+AliasProbeResult AliasProbe::run() {
+  if (const DriverResult ready = prepare(); !ready.ok()) return failed("not probed", ready);
+  if (const DriverResult first = map(0); !first.ok()) return failed("not probed", first);
+  if (const DriverResult second = map(1); !second.ok()) return failed("refused", second);
+  for (const Store store : {Store::kHostCopy, Store::kFill, Store::kDeviceCopy}) {
+    for (int through = 0; through < kMappingCount; ++through) {
+      size_t wrong_bytes = 0;
+      const DriverResult transferred = transfer(store, through, wrong_bytes);
+      if (!transferred.ok()) return failed("refused", transferred);
+      if (wrong_bytes == 0) continue;
+      return {false, text("incoherent: ", wrong_bytes, " of ", bytes_, " B stored through the ",
+                          through == 0 ? "first" : "second",
+                          " of two mappings did not appear in the other")};
+    }
+  }
+  return {true, "works: data stored through either of two mappings appeared in the other"};
+}
+
+DriverResult AliasProbe::prepare() {
+  Handle extent = 0;
+  if (const DriverResult created = driver_.create(wanted_, extent); !created.ok()) return created;
+  extent_ = extent;
+  const DriverResult reserved = driver_.reserve({kMappingCount * bytes_, 0, {}}, addresses_);
+  if (!reserved.ok()) return reserved;
+  if (const DriverResult made = driver_.allocate(bytes_, scratch_); !made.ok()) return made;
+  StreamId stream;
+  if (const DriverResult created = driver_.create_stream(0, stream); !created.ok()) return created;
+  stream_ = stream;
+  expected_.resize(bytes_);
+  loaded_.resize(bytes_);
+  return {};
+}
+
+DriverResult AliasProbe::map(int mapping) {
+  const AddressRange range{address(mapping), bytes_};
+  if (const DriverResult mapped = driver_.map(range, *extent_); !mapped.ok()) return mapped;
+  ++mapped_count_;
+  return driver_.set_access(range, wanted_.device, Access::kReadWrite);
+}
+
+DriverResult AliasProbe::transfer(Store store, int through, size_t& wrong_bytes) {
+  make_pattern(store);
+  const DriverResult stored = store_pattern(store, address(through));
+  if (!stored.ok()) return stored;
+  const DriverResult queued = load(store, address(kMappingCount - 1 - through));
+  if (!queued.ok()) return queued;
+  const DriverResult finished = driver_.synchronize_stream(*stream_);
+  if (!finished.ok()) return finished;
+  for (size_t i = 0; i < bytes_; ++i) wrong_bytes += expected_[i] != loaded_[i];
+  return finished;
+}
+
+void AliasProbe::make_pattern(Store store) {
+  ++transfer_count_;
+  uint32_t state = 0x9E3779B9U * transfer_count_;
+  for (uint8_t& byte : expected_) {
+    state = state * 1664525U + 1013904223U;  // a linear congruential generator
+    byte = store == Store::kFill ? static_cast<uint8_t>(0xA0U + transfer_count_)
+                                 : static_cast<uint8_t>(state >> 24);
+  }
+}
+
+DriverResult AliasProbe::store_pattern(Store store, DeviceAddress to) {
+  switch (store) {
+    case Store::kHostCopy: return driver_.copy_to_device(to, expected_.data(), bytes_, *stream_);
+    case Store::kFill: return driver_.fill(to, expected_.front(), bytes_, *stream_);
+    case Store::kDeviceCopy: break;
+  }
+  const DriverResult staged = driver_.copy_to_device(scratch_, expected_.data(), bytes_, *stream_);
+  return staged.ok() ? driver_.copy(to, scratch_, bytes_, *stream_) : staged;
+}
+
+// After a device copy, the load is one too. It cannot find the pattern in `scratch_` by accident.
+DriverResult AliasProbe::load(Store store, DeviceAddress from) {
+  if (store == Store::kDeviceCopy) {
+    const DriverResult cleared = driver_.fill(scratch_, 0, bytes_, *stream_);
+    if (!cleared.ok()) return cleared;
+    const DriverResult copied = driver_.copy(scratch_, from, bytes_, *stream_);
+    if (!copied.ok()) return copied;
+    from = scratch_;
+  }
+  return driver_.copy_to_host(loaded_.data(), from, bytes_, *stream_);
+}
+
+}  // namespace
+
+AliasProbeResult probe_aliases(Driver& driver, const Driver::CreateRequest& wanted) {
+  return AliasProbe(driver, wanted).run();
+}
+
+}  // namespace ashlar::gpu

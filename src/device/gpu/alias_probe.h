@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Determines whether one extent can be mapped at two addresses. A driver that accepts the second
+// mapping is not enough: some accept it and lose stores, or keep the mappings incoherent. The probe
+// therefore stores data through each mapping and loads it through the other, on the device.
+#pragma once
+
+#include <string>
+
+#include "device/gpu/driver.h"
+
+namespace ashlar::gpu {
+
+struct AliasProbeResult {
+  bool can_alias = false;
+  // One line that begins with the result:
+  //   works: ...       every byte stored through one mapping was loaded through the other
+  //   refused: ...     the driver rejected the second mapping, or access through it; has its error
+  //   incoherent: ...  the driver accepted both mappings, but stores were lost or misplaced
+  //   not probed: ...  the probe could not run, because the device is full for example
+  std::string report;
+};
+
+// Maps one extent of `wanted.bytes` twice, transfers data, and undoes all of it. Uses host copies,
+// fills and device copies, but no kernel. Leaves no work queued.
+// REQUIRES: as for probe_capabilities.
+AliasProbeResult probe_aliases(Driver& driver, const Driver::CreateRequest& wanted);
+
+}  // namespace ashlar::gpu

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each probe releases what it allocated, whether it succeeded or not.
+#include "device/gpu/capability_probe.h"
+
+#include "ashlar/unique_fd.h"
+#include "device/gpu/alias_probe.h"
+#include "device/gpu/driver_errors.h"
+
+namespace ashlar::gpu {
+namespace {
+
+constexpr size_t kProbeAllocationBytes = 4096;
+
+// Owns an extent, if it could be created.
+class ProbeExtent {
+ public:
+  ProbeExtent(Driver& driver, const Driver::CreateRequest& wanted)
+      : driver_(driver), created_(driver.create(wanted, handle_)) {}
+  ~ProbeExtent() {
+    if (created_.ok()) (void)driver_.release(handle_);
+  }
+  ProbeExtent(const ProbeExtent&) = delete;
+  ProbeExtent& operator=(const ProbeExtent&) = delete;
+
+  const DriverResult& created() const { return created_; }
+  Handle handle() const { return handle_; }
+
+ private:
+  Driver& driver_;
+  Handle handle_ = 0;
+  DriverResult created_;
+};
+
+bool can_export_fd(Driver& driver, const Driver::CreateRequest& wanted) {
+  const ProbeExtent extent(driver, wanted);
+  if (!extent.created().ok()) return false;
+  int fd = -1;
+  if (!driver.export_fd(extent.handle(), fd).ok()) return false;
+  return UniqueFd(fd).valid();
+}
+
+bool can_export_fabric(Driver& driver, const Driver::CreateRequest& wanted) {
+  const ProbeExtent extent(driver, wanted);
+  FabricHandle handle{};
+  if (!extent.created().ok() || !driver.export_fabric(extent.handle(), handle).ok()) return false;
+  Handle imported = 0;
+  if (!driver.import_fabric(handle, imported).ok()) return false;
+  (void)driver.release(imported);
+  return true;
+}
+
+bool can_share_allocations(Driver& driver) {
+  DeviceAddress at;
+  if (!driver.allocate(kProbeAllocationBytes, at).ok()) return false;
+  AllocationHandle handle{};
+  const bool is_shared = driver.get_ipc_handle(at, handle).ok();
+  (void)driver.free(at);
+  return is_shared;
+}
+
+// True also for a full device: running out of memory proves that the call is supported.
+bool can_create_extents(Driver& driver, const Driver::CreateRequest& wanted) {
+  const ProbeExtent extent(driver, wanted);
+  return extent.created().ok() || extent.created().code == kOutOfMemory;
+}
+
+}  // namespace
+
+Capabilities probe_capabilities(Driver& driver, int device, const DeviceInfo& info) {
+  Capabilities found;
+  found.can_share_allocations = can_share_allocations(driver);
+  Driver::CreateRequest wanted;
+  wanted.device = device;
+  wanted.bytes = info.granularity_bytes;
+  wanted.rdma = info.has_rdma;
+  found.has_virtual_memory = wanted.bytes != 0 && can_create_extents(driver, wanted);
+  if (!found.has_virtual_memory) {
+    found.alias_probe = "not probed: the device has no virtual memory";
+    return found;
+  }
+  AliasProbeResult aliases = probe_aliases(driver, wanted);
+  found.can_alias = aliases.can_alias;
+  found.alias_probe = std::move(aliases.report);
+  wanted.export_fd = true;
+  found.can_export_fd = can_export_fd(driver, wanted);
+  wanted.export_fd = false;
+  wanted.export_fabric = true;
+  found.can_export_fabric = can_export_fabric(driver, wanted);
+  return found;
+}
+
+}  // namespace ashlar::gpu

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A table from ids to handles.
+#include "device/gpu/event_registry.h"
+
+#include "base/text.h"
+
+namespace ashlar::gpu {
+
+EventId EventRegistry::add(DeviceIndex owner, Handle event) {
+  WriterLock lock(mutex_);
+  const EventId id(++last_id_);
+  events_.emplace(id, Event{owner, event});
+  return id;
+}
+
+Result<Handle> EventRegistry::find(EventId event) const {
+  ReaderLock lock(mutex_);
+  const auto found = events_.find(event);
+  if (found == events_.end()) return Status::invalid_argument(text("there is no event ", event));
+  return found->second.handle;
+}
+
+Result<Handle> EventRegistry::find(EventId event, DeviceIndex owner) const {
+  ReaderLock lock(mutex_);
+  const auto found = events_.find(event);
+  if (found == events_.end() || found->second.owner != owner) {
+    return Status::invalid_argument(text("event ", event, " is not an event of device ", owner));
+  }
+  return found->second.handle;
+}
+
+Result<Handle> EventRegistry::remove(EventId event, DeviceIndex owner) {
+  WriterLock lock(mutex_);
+  const auto found = events_.find(event);
+  if (found == events_.end() || found->second.owner != owner) {
+    return Status::invalid_argument(text("event ", event, " is not an event of device ", owner));
+  }
+  const Handle handle = found->second.handle;
+  events_.erase(found);
+  return handle;
+}
+
+}  // namespace ashlar::gpu

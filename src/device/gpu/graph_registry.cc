@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tables of graphs, nodes and captures.
+#include "device/gpu/graph_registry.h"
+
+#include "base/text.h"
+
+namespace ashlar::gpu {
+
+void GraphRegistry::note(StreamId stream, const CaptureInfo& info) {
+  const GraphId graph(info.graph);
+  const bool is_capturing = info.status != CaptureStatus::kNone;
+  MutexLock lock(mutex_);
+  if (!is_capturing && captures_.empty()) return;
+  const auto before = captures_.find(stream);
+  if (before != captures_.end() && (!is_capturing || before->second != graph)) {
+    const GraphId former = before->second;
+    captures_.erase(before);
+    if (!graphs_.contains(former)) forget_nodes(former);
+  }
+  if (!is_capturing) return;
+  captures_[stream] = graph;
+  for (const NodeId node : info.tail) nodes_[node] = graph;
+}
+
+void GraphRegistry::add_nodes(NodeId like, const std::vector<NodeId>& nodes) {
+  MutexLock lock(mutex_);
+  const auto known = nodes_.find(like);
+  if (known == nodes_.end()) return;
+  const GraphId graph = known->second;
+  for (const NodeId node : nodes) nodes_[node] = graph;
+}
+
+Status GraphRegistry::check(NodeId node) const {
+  MutexLock lock(mutex_);
+  if (nodes_.contains(node)) return {};
+  return Status::invalid_argument(
+      text("node ", node, " is not a node of a graph that still exists"));
+}
+
+void GraphRegistry::add(GraphId graph) {
+  MutexLock lock(mutex_);
+  graphs_.insert_or_assign(graph, std::make_shared<CapturedGraph>());
+}
+
+Result<std::shared_ptr<CapturedGraph>> GraphRegistry::find(GraphId graph) const {
+  MutexLock lock(mutex_);
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) {
+    return Status::invalid_argument(
+        text("graph ", graph, " is not a captured graph of this device"));
+  }
+  return found->second;
+}
+
+Result<std::shared_ptr<CapturedGraph>> GraphRegistry::remove(GraphId graph) {
+  MutexLock lock(mutex_);
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) {
+    return Status::invalid_argument(
+        text("graph ", graph, " is not a captured graph of this device"));
+  }
+  std::shared_ptr<CapturedGraph> removed = std::move(found->second);
+  graphs_.erase(found);
+  forget_nodes(graph);
+  return removed;
+}
+
+void GraphRegistry::forget(GraphId graph) {
+  MutexLock lock(mutex_);
+  forget_nodes(graph);
+}
+
+std::vector<GraphId> GraphRegistry::all() const {
+  MutexLock lock(mutex_);
+  std::vector<GraphId> ids;
+  for (const auto& [id, graph] : graphs_) ids.push_back(id);
+  return ids;
+}
+
+void GraphRegistry::forget_nodes(GraphId graph) {
+  std::erase_if(nodes_, [&](const auto& node) { return node.second == graph; });
+  std::erase_if(captures_, [&](const auto& capture) { return capture.second == graph; });
+}
+
+}  // namespace ashlar::gpu

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The streams that a device created. A destroyed stream is not returned to the driver but kept for
+// reuse: drivers reuse handles, so that another library's stream could not be told from a destroyed
+// stream of ours, on which a driver may crash. Thread safe.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ashlar/types.h"
+#include "base/mutex.h"
+
+namespace ashlar::gpu {
+
+class StreamRegistry {
+ public:
+  void add(StreamId stream, int priority);
+  bool contains(StreamId stream) const;
+  // Returns false if the stream is unknown or already retired.
+  bool retire(StreamId stream);
+  bool is_retired(StreamId stream) const;
+  // Reuses the oldest retired stream of that priority if it is idle, and makes it live again.
+  // `is_idle` is called without a lock.
+  std::optional<StreamId> reuse_retired(int priority, const std::function<bool(StreamId)>& is_idle);
+  // All retired streams.
+  std::vector<StreamId> retired() const;
+
+ private:
+  mutable Mutex mutex_;
+  std::unordered_map<StreamId, int> priorities_ ASHLAR_GUARDED_BY(mutex_);  // of live streams
+  std::unordered_set<StreamId> retired_ ASHLAR_GUARDED_BY(mutex_);
+  // The streams of `retired_` that no reuse_retired call is checking, oldest first.
+  std::map<int, std::deque<StreamId>> by_priority_ ASHLAR_GUARDED_BY(mutex_);
+  std::atomic<bool> any_retired_{false};  // ever; lets most calls skip the lock
+};
+
+}  // namespace ashlar::gpu

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Intercepts every call on one simulated device: fails calls on a lost device, injects faults, and
+// counts the modelled cost. Thread safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "ashlar/sim.h"
+#include "base/mutex.h"
+#include "device/sim/cost_model.h"
+#include "device/sim/fault_injector.h"
+
+namespace ashlar::sim {
+
+class CallInterceptor {
+ public:
+  CallInterceptor(DeviceIndex device, FaultInjector& faults) : device_(device), faults_(faults) {}
+
+  // Called first in each device call. Not ok: the call must fail with this status.
+  Status enter(DeviceCall call);
+  // Adds a successful call to the costs.
+  void charge(DeviceCall call, const CallSize& size);
+
+  bool is_lost() const { return lost_.load(std::memory_order_acquire); }
+  Status lost_status() const;
+  // Keeps the first reason.
+  void lose(const Status& reason);
+  void revive();
+
+  CallCosts costs() const;
+  void reset_costs();
+
+ private:
+  const DeviceIndex device_;
+  FaultInjector& faults_;
+  std::atomic<bool> lost_{false};  // stored with release after reason_, loaded with acquire
+
+  // Relaxed: independent sums for reports.
+  std::array<std::atomic<uint64_t>, kDeviceCallCount> counts_{};
+  std::array<std::atomic<int64_t>, kDeviceCallCount> modelled_ns_{};
+
+  mutable Mutex mutex_;
+  Status reason_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::sim

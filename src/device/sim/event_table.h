@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The events of a machine and the work each was last recorded for. Recording replaces the event's
+// completion; existing waits keep the old one. Thread safe.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "ashlar/device.h"
+#include "base/mutex.h"
+#include "device/sim/sim_stream.h"
+
+namespace ashlar::sim {
+
+// The nodes an event stands for after it was recorded in a capturing stream.
+struct CapturedEvent {
+  CaptureId capture;
+  std::vector<NodeId> nodes;
+};
+
+struct SimEvent {
+  DeviceIndex device;
+  bool timing = false;
+  std::shared_ptr<Completion> recorded;           // null: never recorded, or captured
+  std::shared_ptr<const CapturedEvent> captured;  // null: not captured
+};
+
+class EventTable {
+ public:
+  EventId create(DeviceIndex device, const EventOptions& options);
+  // All of these return kInvalidArgument if there is no such event (on that device).
+  Status destroy(DeviceIndex device, EventId id);
+  Result<SimEvent> find(EventId id) const;
+  Result<SimEvent> find(DeviceIndex device, EventId id) const;
+  Status record(EventId id, std::shared_ptr<Completion> completion);
+  Status record(EventId id, CapturedEvent mark);
+
+ private:
+  mutable SharedMutex mutex_;
+  std::unordered_map<EventId, SimEvent> events_ ASHLAR_GUARDED_BY(mutex_);
+  uint64_t last_id_ ASHLAR_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace ashlar::sim

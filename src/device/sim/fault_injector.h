@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Applies the rules of `sim::FaultRule` to device calls. Thread safe. Costs one atomic load while
+// there are no rules.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <vector>
+
+#include "ashlar/sim.h"
+#include "base/mutex.h"
+#include "base/random.h"
+
+namespace ashlar::sim {
+
+class FaultInjector {
+ public:
+  FaultInjector(uint64_t seed, Clock& clock) : clock_(clock), random_(seed) {}
+
+  void inject(FaultRule rule);
+  void clear();
+
+  // Returns ok, the status the call must fail with, or kDeviceLost. Delays and hangs block inside.
+  Status apply(DeviceCall call, DeviceIndex device);
+
+  // Lets every call continue that currently hangs.
+  void release_hung_calls();
+  size_t hung_call_count() const;
+
+ private:
+  struct ActiveRule {
+    FaultRule rule;
+    uint64_t seen = 0;  // calls that matched so far
+  };
+  // Finds the first rule that applies to the call. Every rule counts the call.
+  bool pick(DeviceCall call, DeviceIndex device, FaultRule& picked);
+  void hang();
+
+  Clock& clock_;
+  std::atomic<bool> any_rule_{false};  // relaxed: a call racing with inject may miss the rule
+
+  mutable Mutex mutex_;
+  std::condition_variable released_;
+  std::vector<ActiveRule> rules_ ASHLAR_GUARDED_BY(mutex_);
+  Random random_ ASHLAR_GUARDED_BY(mutex_);
+  size_t hung_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  uint64_t release_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace ashlar::sim

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nothing is really pinned: a simulated device can access any host memory, and real pinning is
+// limited by RLIMIT_MEMLOCK.
+#include "device/sim/pinned_memory.h"
+
+#include <sys/mman.h>
+
+#include "base/text.h"
+
+namespace ashlar::sim {
+namespace {
+
+DeviceAddress address_of(const void* memory) {
+  return DeviceAddress(reinterpret_cast<uint64_t>(memory));
+}
+
+Status not_allocated(const void* memory, DeviceIndex device) {
+  return Status::invalid_argument(
+      text(address_of(memory), " is not pinned memory allocated by device ", device));
+}
+
+}  // namespace
+
+PinnedMemory::~PinnedMemory() {
+  MutexLock lock(mutex_);
+  for (const auto& [at, range] : ranges_) {
+    if (range.allocated) ::munmap(reinterpret_cast<void*>(at.value()), range.bytes);
+  }
+}
+
+Result<void*> PinnedMemory::allocate(size_t bytes, DeviceIndex device) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return Status::out_of_memory(text("the host has no ", bytes, " B for pinned memory"));
+  }
+  MutexLock lock(mutex_);
+  ranges_[address_of(memory)] = {bytes, device, true};
+  return memory;
+}
+
+Status PinnedMemory::check_allocated(const void* memory, DeviceIndex device) const {
+  MutexLock lock(mutex_);
+  if (find_locked(memory, device, true) != ranges_.end()) return {};
+  return not_allocated(memory, device);
+}
+
+Result<size_t> PinnedMemory::free(void* memory, DeviceIndex device) {
+  MutexLock lock(mutex_);
+  const auto found = find_locked(memory, device, true);
+  if (found == ranges_.end()) return not_allocated(memory, device);
+  const size_t bytes = found->second.bytes;
+  ::munmap(memory, bytes);
+  ranges_.erase(found);
+  return bytes;
+}
+
+Status PinnedMemory::add(void* memory, size_t bytes, DeviceIndex device) {
+  const AddressRange range{address_of(memory), bytes};
+  if (memory == nullptr || bytes == 0 || range.overflows()) {
+    return Status::invalid_argument(
+        text("cannot pin ", range, ": expected memory of at least 1 B"));
+  }
+  MutexLock lock(mutex_);
+  const auto next = ranges_.lower_bound(range.begin);
+  const bool overlaps_next = next != ranges_.end() && next->first < range.end();
+  const bool overlaps_previous = next != ranges_.begin() && range.begin - std::prev(next)->first <
+                                                                std::prev(next)->second.bytes;
+  if (overlaps_next || overlaps_previous) {
+    return Status::invalid_argument(text("cannot pin ", range, ": a part of it is pinned already"));
+  }
+  ranges_[range.begin] = {bytes, device, false};
+  return {};
+}
+
+Status PinnedMemory::remove(void* memory, DeviceIndex device) {
+  MutexLock lock(mutex_);
+  const auto found = find_locked(memory, device, false);
+  if (found == ranges_.end()) {
+    return Status::invalid_argument(text(
+        address_of(memory), " is not the start of memory registered with ", "device ", device));
+  }
+  ranges_.erase(found);
+  return {};
+}
+
+AddressDescription PinnedMemory::describe(DeviceAddress at) const {
+  MutexLock lock(mutex_);
+  const auto after = ranges_.upper_bound(at);
+  if (after == ranges_.begin()) return {};
+  const auto& [begin, range] = *std::prev(after);
+  if (at - begin >= range.bytes) return {};
+  return {MemoryKind::kHost, range.device, {begin, range.bytes}};
+}
+
+PinnedMemory::Ranges::const_iterator PinnedMemory::find_locked(const void* memory,
+                                                               DeviceIndex device,
+                                                               bool allocated) const {
+  const auto found = ranges_.find(address_of(memory));
+  if (found == ranges_.end() || found->second.device != device ||
+      found->second.allocated != allocated) {
+    return ranges_.end();
+  }
+  return found;
+}
+
+}  // namespace ashlar::sim

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pinned host memory of a machine, both allocated and registered. Thread safe.
+#pragma once
+
+#include <map>
+
+#include "ashlar/device.h"
+#include "base/mutex.h"
+
+namespace ashlar::sim {
+
+class PinnedMemory {
+ public:
+  ~PinnedMemory();
+
+  // REQUIRES: bytes is not 0.
+  Result<void*> allocate(size_t bytes, DeviceIndex device);
+  // kInvalidArgument: not the start of memory that the device allocated.
+  Status check_allocated(const void* memory, DeviceIndex device) const;
+  // Returns the size.
+  Result<size_t> free(void* memory, DeviceIndex device);
+  Status add(void* memory, size_t bytes, DeviceIndex device);
+  Status remove(void* memory, DeviceIndex device);
+
+  AddressDescription describe(DeviceAddress at) const;
+
+ private:
+  struct Range {
+    size_t bytes = 0;
+    DeviceIndex device;
+    bool allocated = false;  // by allocate(); otherwise registered by the user
+  };
+  using Ranges = std::map<DeviceAddress, Range>;
+
+  // The range that starts at `memory` with that origin and device; end() if there is none.
+  Ranges::const_iterator find_locked(const void* memory, DeviceIndex device, bool allocated) const
+      ASHLAR_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  Ranges ranges_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::sim

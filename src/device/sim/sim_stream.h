@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One simulated stream: a queue of tasks that run in order, one at a time. Without a seed, a worker
+// thread of the stream runs them; it starts with the first task. With a seed, the scheduler runs
+// them inside device calls (scheduler.h). Thread safe.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "ashlar/clock.h"
+#include "ashlar/status.h"
+#include "ashlar/types.h"
+#include "base/mutex.h"
+
+namespace ashlar::sim {
+
+class Scheduler;
+
+// Becomes done once, when a piece of work finishes, and stays done. Shared by the work, the events
+// recorded on it and the threads that wait for it.
+class Completion {
+ public:
+  bool is_done() const { return done_.load(std::memory_order_acquire); }
+  // REQUIRES: is_done().
+  int64_t finished_at_ns() const { return finished_at_ns_; }
+
+  // The release pairs with the acquire in is_done() and wait(): a thread that sees the completion
+  // done also sees the results of the work and the time.
+  void finish(int64_t now_ns) {
+    finished_at_ns_ = now_ns;
+    done_.store(true, std::memory_order_release);
+    done_.notify_all();
+  }
+  void wait() const { done_.wait(false, std::memory_order_acquire); }
+
+ private:
+  int64_t finished_at_ns_ = 0;
+  std::atomic<bool> done_{false};
+};
+
+// One piece of work. Dropping a task finishes its completion, so that no thread waits for ever.
+struct Task {
+  std::function<void()> run;                // may be empty
+  std::shared_ptr<const Completion> after;  // the task starts when this is done; may be null
+  std::shared_ptr<Completion> completes;    // becomes done with the task; may be null
+  int64_t modelled_ns = 0;                  // advances the clock of a seeded machine
+
+  // A task that only marks a position in the queue: done when all tasks before it are.
+  bool is_mark() const { return !run && after == nullptr && completes != nullptr; }
+};
+
+class SimStream {
+ public:
+  // `scheduler` is null if streams have worker threads. Both references outlive the stream.
+  SimStream(DeviceIndex device, int priority, Clock& clock, Scheduler* scheduler);
+  // Drops queued tasks and waits for the running one.
+  ~SimStream();
+
+  DeviceIndex device() const { return device_; }
+  int priority() const { return priority_; }
+
+  // kDeviceFault: the worker thread could not be started; the task was not queued.
+  Status push(Task task);
+  // The completion of everything pushed so far. Already done if the stream is idle.
+  std::shared_ptr<Completion> mark();
+  // True if no task is queued or running.
+  bool is_idle() const;
+
+  void pause();
+  void pause_until_waited();
+  void resume();
+  // Resumes the stream if it was paused with pause_until_waited. Returns whether it was.
+  bool resume_for_waiting();
+
+  // Announces that no more tasks follow. Resumes the stream; the worker ends when the queue is
+  // empty.
+  void close();
+  // Drops queued tasks. The stream remains usable.
+  void drop();
+  // Drops queued tasks and all later ones. The worker ends after the running task.
+  void stop();
+  // Waits for the worker to end. REQUIRES: stopped; not called from the worker itself.
+  void join();
+
+  // For the scheduler. Whether the first task could start now; and runs it if it can.
+  bool is_ready() const;
+  bool run_one();
+
+ private:
+  Status push_locked(Task task) ASHLAR_REQUIRES(mutex_);
+  Status start_worker_locked() ASHLAR_REQUIRES(mutex_);
+  void finish_dropped(std::deque<Task>& dropped);
+  void work();
+  void perform(Task& task);
+  bool take_locked(Task& task) ASHLAR_REQUIRES(mutex_);
+
+  const DeviceIndex device_;
+  const int priority_;
+  Clock& clock_;
+  Scheduler* const scheduler_;
+
+  mutable Mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_ ASHLAR_GUARDED_BY(mutex_);
+  bool running_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool paused_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool paused_until_waited_ ASHLAR_GUARDED_BY(mutex_) = false;  // only with paused_
+  bool closed_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool stopped_ ASHLAR_GUARDED_BY(mutex_) = false;
+  std::thread worker_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+}  // namespace ashlar::sim
