@@ -56,6 +56,16 @@ install(CODE "
 if(TARGET ashlar_cli)
   install(TARGETS ashlar_cli)
 endif()
+if(TARGET ashlar_cli_share)
+  set(share ${PROJECT_BINARY_DIR}/share)
+  install(FILES ${share}/man1/ashlar.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+  install(FILES ${share}/completion/ashlar
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions OPTIONAL)
+  install(FILES ${share}/completion/_ashlar
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions OPTIONAL)
+  install(FILES ${share}/completion/ashlar.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
+endif()
 
 # Component python: `cmake --install build/release --component python` installs only these.
 if(TARGET ashlar_torch)

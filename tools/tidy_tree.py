@@ -87,7 +87,7 @@ def layers(tree):
                     number, f"{folder} includes {path} (allowed:"
                     f" {', '.join(_allowed_folders(tree, folder))}; see tools/layers.toml)")
             users = tree.table["restricted_headers"].get(path)
-            if users and folder not in users and path != file.path:
+            if users and path != file.path and not file.is_in(*users):
                 yield file.finding(number, f"{folder} includes {path}, which is restricted to"
                                    f" {', '.join(users)}")
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar config`: every option of an allocator, with what the environment makes of it; and, with
-// --check, what a text of settings comes to. For people as tables, for scripts as one JSON object.
+// `ashlar config`: lists the allocator options with their current values; --check parses a settings
+// string instead. Prints tables or one JSON object.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -11,9 +11,10 @@
 #include <string>
 #include <string_view>
 
-#include "cli/json_answer.h"
 #include "cli/subcommand.h"
-#include "cli/table.h"
+#include "cli/terminal/json_output.h"
+#include "cli/terminal/style.h"
+#include "cli/terminal/table.h"
 #include "config/allocator_options.h"
 
 namespace ashlar {
@@ -21,22 +22,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct ConfigOptions {
+struct ConfigArguments {
   bool json = false;
   std::optional<std::string> check{};
 };
 
-// The settings of this process, and where they come from.
-struct Current {
+// The settings that the environment selects.
+struct CurrentSettings {
   AllocatorOptions options;
-  const EnvironmentVariable* variable = nullptr;  // null: from nowhere, all are the defaults
+  const EnvironmentVariable* variable = nullptr;  // null: no variable is set
 };
 
 Run prepare_config(CLI::App& parser);
-ExitCode run_config(const ConfigOptions& asked, const Session& session);
-ExitCode run_check(const ConfigOptions& asked, const Session& session);
-std::string table_as_json(const Current& current, const Environment& environment);
-std::string table_as_text(const Current& current, const Environment& environment);
+ExitCode run_config(const ConfigArguments& arguments, const Session& session);
+ExitCode run_check(const ConfigArguments& arguments, const Session& session);
+std::string table_as_json(const CurrentSettings& current, const Environment& environment);
+std::string table_as_text(const CurrentSettings& current, const Environment& environment);
 std::string values_as_json(const AllocatorOptions& options);
 std::string values_as_text(const AllocatorOptions& options);
 
@@ -44,51 +45,50 @@ std::string values_as_text(const AllocatorOptions& options);
 
 const Subcommand kConfig = {
     .name = "config",
-    .summary = "List the options of an allocator, or check a text of settings",
+    .summary = "List allocator options, or check a settings string",
     .prepare = prepare_config,
 };
 
 namespace {
 
 Run prepare_config(CLI::App& parser) {
-  // Shared by the parser, which fills it in, and the function that runs afterwards.
-  auto asked = std::make_shared<ConfigOptions>();
-  add_json_flag(parser, asked->json);
-  parser.add_option("--check", asked->check,
-                    "Print what these settings come to, such as \"expandable_segments:True\"");
-  return [asked](const Session& session) {
-    return asked->check ? run_check(*asked, session) : run_config(*asked, session);
+  auto arguments = std::make_shared<ConfigArguments>();
+  add_json_flag(parser, arguments->json);
+  parser
+      .add_option("--check", arguments->check,
+                  "Parse these settings, such as \"expandable_segments:True\"")
+      ->type_name("SETTINGS");
+  return [arguments](const Session& session) {
+    return arguments->check ? run_check(*arguments, session) : run_config(*arguments, session);
   };
 }
 
-ExitCode run_config(const ConfigOptions& asked, const Session& session) {
+ExitCode run_config(const ConfigArguments& arguments, const Session& session) {
   const Result<AllocatorOptions> options = allocator_options_from(session.environment);
-  if (!options.ok()) return complain(options.status(), session);
-  const Current current = {.options = *options,
-                           .variable = allocator_variable_in(session.environment)};
-  session.console.print(asked.json ? table_as_json(current, session.environment)
-                                   : table_as_text(current, session.environment));
-  return ExitCode::kDone;
+  if (!options.ok()) return print_failure(options.status(), session);
+  const CurrentSettings current = {.options = *options,
+                                   .variable = allocator_variable_in(session.environment)};
+  session.console.print(arguments.json ? table_as_json(current, session.environment)
+                                       : table_as_text(current, session.environment));
+  return ExitCode::kSuccess;
 }
 
-ExitCode run_check(const ConfigOptions& asked, const Session& session) {
-  const Result<AllocatorOptions> options = parse_allocator_options(*asked.check);
-  if (!options.ok()) return complain(options.status(), session);
-  session.console.print(asked.json ? values_as_json(*options) : values_as_text(*options));
-  return ExitCode::kDone;
+ExitCode run_check(const ConfigArguments& arguments, const Session& session) {
+  const Result<AllocatorOptions> options = parse_allocator_options(*arguments.check);
+  if (!options.ok()) return print_failure(options.status(), session);
+  session.console.print(arguments.json ? values_as_json(*options) : values_as_text(*options));
+  return ExitCode::kSuccess;
 }
-
-// --- the table of options --------------------------------------------------------------------
 
 Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 
-bool is_used(const EnvironmentVariable& row, const Current& current,
+bool is_used(const EnvironmentVariable& row, const CurrentSettings& current,
              const Environment& environment) {
   if (row.scope == VariableScope::kAllocator) return &row == current.variable;
   return environment.value(row.name) && variable_behind(row.option, environment) == &row;
 }
 
-std::string table_as_json(const Current& current, const Environment& environment) {
+std::string table_as_json(const CurrentSettings& current, const Environment& environment) {
   Json options = Json::array();
   for (const OptionRow& row : allocator_option_table()) {
     const std::string value = row.print(row, current.options);
@@ -113,24 +113,25 @@ std::string table_as_json(const Current& current, const Environment& environment
                          {"value", text_or_null(environment.value(row.name).value_or(""))},
                          {"is_used", is_used(row, current, environment)}});
   }
-  return json_answer({{"conf", format_allocator_options(current.options)},
+  return format_json({{"conf", format_allocator_options(current.options)},
                       {"options", options},
                       {"variables", variables}});
 }
 
-// "now 512 (ASHLAR_ALLOC_CONF); default off; takes 1–1048576 or off (MiB)".
-std::string facts_of(const OptionRow& row, const Current& current, const Environment& environment) {
+// "now 512 (ASHLAR_ALLOC_CONF); default off; range 1–1048576 or off (MiB)".
+std::string facts_of(const OptionRow& row, const CurrentSettings& current,
+                     const Environment& environment) {
   const std::string value = row.print(row, current.options);
   const EnvironmentVariable* variable = variable_behind(row.name, environment);
   std::string facts;
   if (variable != nullptr && value != row.default_text) {
     facts = fmt::format("now {} ({}); ", value, variable->name);
   }
-  facts += fmt::format("default {}; takes {}", row.default_text, row.range);
+  facts += fmt::format("default {}; range {}", row.default_text, row.range);
   return row.unit.empty() ? facts : fmt::format("{} ({})", facts, row.unit);
 }
 
-std::string variables_as_text(const Current& current, const Environment& environment) {
+std::string variables_as_text(const CurrentSettings& current, const Environment& environment) {
   Table table({{}, {}, {}});
   for (const EnvironmentVariable& row : environment_variables()) {
     if (!is_for_allocators(row)) continue;
@@ -143,26 +144,24 @@ std::string variables_as_text(const Current& current, const Environment& environ
   return table.to_text();
 }
 
-std::string table_as_text(const Current& current, const Environment& environment) {
+std::string table_as_text(const CurrentSettings& current, const Environment& environment) {
   Table table({{}, {}});
   for (const OptionRow& row : allocator_option_table()) {
     table.add({std::string(row.name), facts_of(row, current, environment)});
     table.add({row.alias.empty() ? "" : fmt::format("or {}", row.alias), std::string(row.help)});
   }
-  return fmt::format(
-      "Options of an allocator, given to it as \"name:value,name:value\"\n{}\n"
-      "Variables they are read from; the first that is set counts, then a single switch\n{}",
-      table.to_text(), variables_as_text(current, environment));
+  return fmt::format("{}\n{}\n{}\n{}",
+                     bold("Allocator options, written as \"name:value,name:value\""),
+                     table.to_text(), bold("Environment variables, in order of precedence"),
+                     variables_as_text(current, environment));
 }
-
-// --- what settings come to -------------------------------------------------------------------
 
 std::string values_as_json(const AllocatorOptions& options) {
   Json values = Json::object();
   for (const OptionRow& row : allocator_option_table()) {
     values[std::string(row.name)] = row.print(row, options);
   }
-  return json_answer({{"conf", format_allocator_options(options)}, {"values", values}});
+  return format_json({{"conf", format_allocator_options(options)}, {"values", values}});
 }
 
 std::string values_as_text(const AllocatorOptions& options) {
@@ -171,7 +170,8 @@ std::string values_as_text(const AllocatorOptions& options) {
     table.add({std::string(row.name), std::string(row.default_text), row.print(row, options)});
   }
   const std::string settings = format_allocator_options(options);
-  return fmt::format("{}\n\n{}", settings.empty() ? "All options have their defaults." : settings,
+  return fmt::format("{}\n\n{}",
+                     settings.empty() ? "All options have their default values." : settings,
                      table.to_text());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar info`: which back ends this build has and why one cannot be used here, which devices
-// there are, and what they can do. For people as tables, for scripts as one JSON object.
+// `ashlar info`: lists back ends (with the reason if one is unavailable), devices and their
+// capabilities, as tables or as one JSON object.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cli/json_answer.h"
+#include "cli/help/environment_help.h"
 #include "cli/subcommand.h"
-#include "cli/table.h"
-#include "cli/variables.h"
-#include "cli/version.h"
+#include "cli/terminal/json_output.h"
+#include "cli/terminal/style.h"
+#include "cli/terminal/table.h"
 #include "device/registry.h"
 
 namespace ashlar {
@@ -27,12 +27,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct InfoOptions {
+struct InfoArguments {
   bool json = false;
 };
 
 Run prepare_info(CLI::App& parser);
-ExitCode run_info(const InfoOptions& options, const Session& session);
+ExitCode run_info(const InfoArguments& arguments, const Session& session);
 Json info_as_json(const Registry& registry);
 std::string info_as_text(const Registry& registry, const Environment& environment);
 
@@ -40,50 +40,49 @@ std::string info_as_text(const Registry& registry, const Environment& environmen
 
 const Subcommand kInfo = {
     .name = "info",
-    .summary = "List back ends and devices, what they can do, and why one is missing",
+    .summary = "List back ends, devices and their capabilities",
     .prepare = prepare_info,
 };
 
 namespace {
 
 Run prepare_info(CLI::App& parser) {
-  // Shared by the parser, which fills it in, and the function that runs afterwards.
-  auto options = std::make_shared<InfoOptions>();
-  add_json_flag(parser, options->json);
-  return [options](const Session& session) { return run_info(*options, session); };
+  auto arguments = std::make_shared<InfoArguments>();
+  add_json_flag(parser, arguments->json);
+  return [arguments](const Session& session) { return run_info(*arguments, session); };
 }
 
-ExitCode run_info(const InfoOptions& options, const Session& session) {
+ExitCode run_info(const InfoArguments& arguments, const Session& session) {
   const Drivers drivers = drivers_from(session.environment);
   const Result<Registry> registry =
       Registry::create({.sim = session.sim_options, .cuda = drivers.cuda, .hip = drivers.hip});
   if (!registry.ok()) {
-    session.console.complain(registry.status().to_string());
+    session.console.print_message(registry.status().to_string());
     return exit_code_for(registry.status());
   }
-  if (options.json) {
-    session.console.print(json_answer(info_as_json(*registry)));
+  if (arguments.json) {
+    session.console.print(format_json(info_as_json(*registry)));
   } else {
     session.console.print(info_as_text(*registry, session.environment));
   }
-  return ExitCode::kDone;
+  return ExitCode::kSuccess;
 }
 
-// 8-4-4-4-12 hexadecimal digits, as nvidia-smi writes them after "GPU-".
+// 8-4-4-4-12 hexadecimal digits, in nvidia-smi's format without "GPU-".
 std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
   std::string digits = fmt::format("{:02x}", fmt::join(uuid, ""));
   for (size_t place : {20U, 16U, 12U, 8U}) digits.insert(place, 1, '-');
   return digits;
 }
 
-// Empty where the device does not tell.
+// Empty if the device does not report it.
 std::optional<size_t> free_bytes_of(Device& device) {
   const Result<MemoryStats> use = device.memory_stats();
   if (!use.ok()) return std::nullopt;
   return use->free_bytes;
 }
 
-// The names are those of DeviceProperties.
+// The keys are the field names of DeviceProperties.
 Json device_as_json(Device& device) {
   const DeviceProperties& properties = device.properties();
   const std::optional<size_t> free_bytes = free_bytes_of(device);
@@ -122,7 +121,7 @@ Json info_as_json(const Registry& registry) {
                         {"available", availability.ok()},
                         {"reason", availability.ok() ? Json() : Json(availability.message())}});
   }
-  return {{"devices", devices}, {"backends", backends}, {"version", kVersion}};
+  return {{"devices", devices}, {"backends", backends}, {"version", kToolVersion}};
 }
 
 std::string backends_as_text(const Registry& registry) {
@@ -147,7 +146,7 @@ std::string devices_as_text(const std::vector<Device*>& devices) {
     const DeviceProperties& properties = device->properties();
     const std::optional<size_t> free_bytes = free_bytes_of(*device);
     table.add({device_text(properties), properties.name, format_bytes(properties.capacity_bytes),
-               free_bytes ? format_bytes(*free_bytes) : "not told", uuid_text(properties.uuid)});
+               free_bytes ? format_bytes(*free_bytes) : "unknown", uuid_text(properties.uuid)});
   }
   return table.to_text();
 }
@@ -158,11 +157,11 @@ std::string join_or(const std::vector<std::string>& parts, std::string_view othe
 
 std::string virtual_memory_text(const DeviceProperties& properties) {
   if (!properties.has_virtual_memory) {
-    return "none: addresses and memory come together, and engine paged uses whole segments";
+    return "none; engine paged uses whole segments";
   }
   std::vector<std::string> parts = {"extents of " + format_bytes(properties.granularity_bytes)};
   if (properties.max_mappings > 0) {
-    parts.push_back(fmt::format("{} mappings at most", group_digits(properties.max_mappings)));
+    parts.push_back(fmt::format("at most {} mappings", group_digits(properties.max_mappings)));
   }
   return join_or(parts, "");
 }
@@ -184,9 +183,9 @@ std::string capabilities_as_text(const DeviceProperties& properties) {
   Table table({{}, {}});
   table.add({"virtual memory", virtual_memory_text(properties)});
   table.add({"aliases", aliases_text(properties)});
-  table.add({"plain memory", fmt::format("addresses are multiples of {}",
-                                         format_bytes(properties.allocation_alignment_bytes))});
-  table.add({"between processes", sharing_text(properties)});
+  table.add({"plain memory",
+             fmt::format("aligned to {}", format_bytes(properties.allocation_alignment_bytes))});
+  table.add({"sharing", sharing_text(properties)});
   table.add({"stream-ordered pool", properties.has_stream_pool ? "yes" : "no"});
   table.add({"graph capture", properties.has_capture ? "yes" : "no"});
   table.add({"stream priorities", fmt::format("0 to {}", properties.greatest_priority)});
@@ -199,7 +198,7 @@ std::string range_text(const std::vector<std::string>& names) {
   return names.front() + (names.size() == 2 ? " and " : " to ") + names.back();
 }
 
-// Devices that can do the same are described once.
+// Adjacent devices with the same capabilities are described together.
 std::string all_capabilities_as_text(const std::vector<Device*>& devices) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
   for (Device* device : devices) {
@@ -211,18 +210,18 @@ std::string all_capabilities_as_text(const std::vector<Device*>& devices) {
   }
   std::string text;
   for (const auto& [capabilities, names] : groups) {
-    text += fmt::format("\nWhat {} can do\n{}", range_text(names), capabilities);
+    text += fmt::format("\n{}\n{}", bold("Capabilities of " + range_text(names)), capabilities);
   }
   return text;
 }
 
 std::string info_as_text(const Registry& registry, const Environment& environment) {
   const std::vector<Device*> devices = registry.devices();
-  return fmt::format(
-      "Ashlar {}\n\nBack ends\n{}\nDevices\n{}{}\n"
-      "Variables that shape the simulated machine\n{}",
-      kVersion, backends_as_text(registry), devices_as_text(devices),
-      all_capabilities_as_text(devices), machine_variables_in(environment));
+  return fmt::format("Ashlar {}\n\n{}\n{}\n{}\n{}{}\n{}\n{}", kToolVersion, bold("Back ends"),
+                     backends_as_text(registry), bold("Devices"), devices_as_text(devices),
+                     all_capabilities_as_text(devices),
+                     bold("Environment variables of the simulated machine"),
+                     machine_variables_text(environment));
 }
 
 }  // namespace

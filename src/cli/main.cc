@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The front door of the command line: finds the sub-command, parses its options and the
-// environment, runs it, and turns what happened into an exit code. The commands themselves are one
-// file each; see subcommand.h.
+// Entry point of the command line tool: finds the sub-command, parses its options and the
+// environment, runs it, and returns its exit code. See subcommand.h.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -10,100 +9,125 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/help/help_formatter.h"
+#include "cli/help/man_page.h"
 #include "cli/subcommand.h"
-#include "cli/variables.h"
-#include "cli/version.h"
 #include "config/nearest_name.h"
 
 namespace ashlar {
 namespace {
 
-constexpr std::array kSubcommands = {
-    &kReport, &kView,   &kTop,  &kReplay, &kTune,  &kExplainOom, &kLeaks,   &kDiff,
-    &kGate,   &kExport, &kInfo, &kConfig, &kBench, &kSymmBench,  &kSymmRun, &kDemo};
+struct CommandGroup {
+  std::string_view heading;
+  std::vector<const Subcommand*> commands;
+};
 
-// A sub-command together with its parser.
-struct Prepared {
+const std::vector<CommandGroup>& command_groups() {
+  static const std::vector<CommandGroup> groups = {
+      {"Recordings",
+       {&kReport, &kExplainOom, &kLeaks, &kView, &kTune, &kReplay, &kDiff, &kGate, &kExport}},
+      {"Running processes", {&kTop}},
+      {"Devices and allocators", {&kInfo, &kConfig, &kBench, &kDemo}},
+      {"Symmetric memory", {&kSymmRun, &kSymmBench}},
+      {"Help", {&kHelp, &kCompletion}},
+  };
+  return groups;
+}
+
+// A sub-command with its parser.
+struct PreparedCommand {
+  const Subcommand* command;
   CLI::App* parser;
   Run run;
 };
 
-std::vector<Prepared> prepare_all(CLI::App& parser);
-std::optional<std::string> unknown_command(const std::vector<std::string>& arguments);
+std::vector<PreparedCommand> prepare_all(CLI::App& parser);
+std::optional<std::string> unknown_command_message(const std::vector<std::string>& arguments);
 std::string usage_message(const CLI::App& parser, const CLI::ParseError& error);
-ExitCode run_prepared(const Run& run, Console& console);
+ExitCode run_prepared(const PreparedCommand& command, const Environment& environment,
+                      Console& console);
 
-ExitCode run(const std::vector<std::string>& arguments, Console& console) {
-  CLI::App parser("Memory for accelerators: hand it out, watch it, share it.", "ashlar");
-  const std::vector<Prepared> commands = prepare_all(parser);
-  if (std::optional<std::string> message = unknown_command(arguments)) {
-    console.complain(*message);
+ExitCode run(const std::vector<std::string>& arguments, const Environment& environment,
+             Console& console) {
+  CLI::App parser("Analyze, replay and watch the memory of accelerators.", "ashlar");
+  const std::vector<PreparedCommand> commands = prepare_all(parser);
+  if (std::optional<std::string> message = unknown_command_message(arguments)) {
+    console.print_message(*message);
     return ExitCode::kInvalidArgument;
   }
   try {
-    // CLI11 takes them last first.
+    // CLI11 expects the arguments in reverse order.
     parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::Success& asked) {
-    std::ostringstream text;
-    parser.exit(asked, text, text);
-    console.print(text.str());
-    return ExitCode::kDone;
+  } catch (const CLI::CallForVersion&) {
+    console.print(parser.version() + "\n");
+    return ExitCode::kSuccess;
+  } catch (const CLI::Success&) {
+    const std::vector<CLI::App*> chosen = parser.get_subcommands();
+    console.print(chosen.empty() ? parser.help() : chosen.front()->help("ashlar"));
+    return ExitCode::kSuccess;
   } catch (const CLI::ParseError& error) {
-    console.complain(usage_message(parser, error));
+    console.print_message(usage_message(parser, error));
     return ExitCode::kInvalidArgument;
   }
-  for (const Prepared& command : commands) {
-    if (command.parser->parsed()) return run_prepared(command.run, console);
+  for (const PreparedCommand& each : commands) {
+    if (each.parser->parsed()) return run_prepared(each, environment, console);
   }
   return ExitCode::kInvalidArgument;
 }
 
-std::vector<Prepared> prepare_all(CLI::App& parser) {
-  parser.set_version_flag("--version", fmt::format("ashlar {}", kVersion), "Print the version");
+std::vector<PreparedCommand> prepare_all(CLI::App& parser) {
+  parser.formatter(std::make_shared<HelpFormatter>());
+  parser.set_version_flag("--version", fmt::format("ashlar {}", kToolVersion), "Print the version");
   parser.set_help_flag("-h,--help", "Print this help");
   parser.require_subcommand(1);
-  parser.footer(
-      fmt::format("Environment:\n{}\n"
-                  "Exit codes: 0 done, 1 the answer is \"no\", 2 wrong usage, 3 unreadable input.",
-                  variables_help()));
 
-  std::vector<Prepared> commands;
-  for (const Subcommand* command : kSubcommands) {
-    CLI::App* own =
-        parser.add_subcommand(std::string(command->name), std::string(command->summary));
-    commands.push_back({.parser = own, .run = command->prepare(*own)});
+  std::vector<PreparedCommand> commands;
+  for (const CommandGroup& group : command_groups()) {
+    for (const Subcommand* command : group.commands) {
+      CLI::App* own =
+          parser.add_subcommand(std::string(command->name), std::string(command->summary));
+      own->group(std::string(group.heading));
+      commands.push_back({.command = command, .parser = own, .run = command->prepare(*own)});
+    }
   }
+  // Set last: sub-commands inherit the footer that is set when they are added.
+  parser.footer(
+      fmt::format("Run \"ashlar help COMMAND\" for a command, \"ashlar help environment\" for "
+                  "variables.\nExit codes: {}.",
+                  kExitCodes));
   return commands;
 }
 
-// Looked for before parsing, since CLI11 would call a mistyped command a missing one.
-std::optional<std::string> unknown_command(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) return "a command is needed; see ashlar --help";
+// Checked before parsing, since CLI11 reports a mistyped command as a missing one.
+std::optional<std::string> unknown_command_message(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return "missing command; see ashlar --help";
   const std::string& wanted = arguments.front();
   if (wanted.starts_with("-")) return std::nullopt;
 
   std::vector<std::string_view> known;
-  for (const Subcommand* command : kSubcommands) known.push_back(command->name);
-  if (std::find(known.begin(), known.end(), wanted) != known.end()) return std::nullopt;
-  if (const std::optional<std::string_view> meant = nearest_name(wanted, known)) {
-    return fmt::format("there is no command \"{}\"; did you mean {}?", wanted, *meant);
+  for (const CommandGroup& group : command_groups()) {
+    for (const Subcommand* command : group.commands) known.push_back(command->name);
   }
-  return fmt::format("there is no command \"{}\" (expected one of {}); see ashlar --help", wanted,
+  if (std::find(known.begin(), known.end(), wanted) != known.end()) return std::nullopt;
+  if (const std::optional<std::string_view> nearest = nearest_name(wanted, known)) {
+    return fmt::format("unknown command \"{}\"; did you mean {}?", wanted, *nearest);
+  }
+  return fmt::format("unknown command \"{}\" (expected one of {}); see ashlar --help", wanted,
                      fmt::join(known, ", "));
 }
 
-// The first argument nobody knows, with the nearest option; otherwise CLI11's own sentence.
+// Names the first unknown argument and the nearest option, or returns CLI11's own message.
 std::string usage_message(const CLI::App& parser, const CLI::ParseError& error) {
   const CLI::App* command = &parser;
   for (const CLI::App* chosen : parser.get_subcommands()) command = chosen;
   const std::string help =
-      command == &parser ? "ashlar --help" : fmt::format("ashlar {} --help", command->get_name());
+      command == &parser ? "ashlar --help" : fmt::format("ashlar help {}", command->get_name());
   const std::vector<std::string> unknown = parser.remaining(true);
   if (unknown.empty()) return fmt::format("{}; see {}", error.what(), help);
 
@@ -112,43 +136,49 @@ std::string usage_message(const CLI::App& parser, const CLI::ParseError& error) 
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   const std::vector<std::string_view> known(names.begin(), names.end());
-  if (const std::optional<std::string_view> meant = nearest_name(unknown.front(), known)) {
-    return fmt::format("\"{}\" was not expected; did you mean {}?", unknown.front(), *meant);
+  if (const std::optional<std::string_view> nearest = nearest_name(unknown.front(), known)) {
+    return fmt::format("unexpected argument \"{}\"; did you mean {}?", unknown.front(), *nearest);
   }
-  return fmt::format("\"{}\" was not expected; see {}", unknown.front(), help);
+  return fmt::format("unexpected argument \"{}\"; see {}", unknown.front(), help);
 }
 
-ExitCode run_prepared(const Run& run, Console& console) {
-  const Environment environment = Environment::of_process();
+ExitCode run_prepared(const PreparedCommand& command, const Environment& environment,
+                      Console& console) {
+  if (command.command->ignores_environment) {
+    const sim::Options defaults;
+    return command.run({.console = console, .environment = environment, .sim_options = defaults});
+  }
   const Result<sim::Options> sim_options = sim_options_from(environment);
   if (!sim_options.ok()) {
-    console.complain(sim_options.status().message());
+    console.print_message(sim_options.status().message());
     return exit_code_for(sim_options.status());
   }
-  return run({.console = console, .environment = environment, .sim_options = *sim_options});
+  return command.run({.console = console, .environment = environment, .sim_options = *sim_options});
 }
 
-// The libraries used here throw; nothing of Ashlar below does. No exception leaves the process.
-ExitCode run_guarded(const std::vector<std::string>& arguments, Console& console) {
+// CLI11 and the standard library throw. No exception leaves the process.
+ExitCode run_guarded(const std::vector<std::string>& arguments, const Environment& environment,
+                     Console& console) {
   try {
-    const ExitCode code = run(arguments, console);
-    if (console.print_error() == 0) return code;
-    console.complain(
-        fmt::format("the output cannot be written: {}", std::strerror(console.print_error())));
-    return ExitCode::kNo;
+    const ExitCode code = run(arguments, environment, console);
+    if (console.output_error() == 0) return code;
+    console.print_message(
+        fmt::format("cannot write the output: {}", std::strerror(console.output_error())));
+    return ExitCode::kFailure;
   } catch (const std::bad_alloc&) {
-    console.complain("the host has no memory left");
+    console.print_message("out of host memory");
   } catch (const std::exception& error) {
-    console.complain(error.what());
+    console.print_message(error.what());
   }
-  return ExitCode::kNo;
+  return ExitCode::kFailure;
 }
 
 }  // namespace
 }  // namespace ashlar
 
 int main(int count, char** values) {
-  ashlar::Console console;
+  const ashlar::Environment environment = ashlar::Environment::of_process();
+  ashlar::Console console(environment);
   const std::vector<std::string> arguments(values + (count > 0 ? 1 : 0), values + count);
-  return static_cast<int>(ashlar::run_guarded(arguments, console));
+  return static_cast<int>(ashlar::run_guarded(arguments, environment, console));
 }

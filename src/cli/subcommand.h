@@ -1,33 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sub-command is: a row of the table in main.cc. To add one, write its file, declare its
-// row here, and list it there.
+// The interface between main.cc and the sub-commands. To add a sub-command, write its file, declare
+// its constant below, and list it in the table of main.cc.
 #pragma once
 
 #include <functional>
 #include <string_view>
 
 #include "ashlar/sim.h"
-#include "cli/console.h"
-#include "cli/exit_code.h"
+#include "ashlar/status.h"
+#include "cli/terminal/console.h"
 #include "config/environment.h"
 
-namespace CLI {  // NOLINT(readability-identifier-naming): the name is theirs
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's namespace
 class App;
 }
 
 namespace ashlar {
 
-// What a command finds when it runs: arguments and environment are parsed and in order.
+// The build defines ASHLAR_VERSION.
+inline constexpr std::string_view kToolVersion = ASHLAR_VERSION;
+
+// Exit status of the process. Scripts depend on these numbers.
+enum class ExitCode {
+  kSuccess = 0,
+  kFailure = 1,          // a check failed, or the command could not do its work
+  kInvalidArgument = 2,  // a wrong command, option, or environment variable
+  kUnreadableInput = 3,  // a file is malformed
+};
+
+// REQUIRES: `failure` is not ok.
+inline ExitCode exit_code_for(const Status& failure) {
+  if (failure.is(StatusKind::kInvalidArgument)) return ExitCode::kInvalidArgument;
+  if (failure.is(StatusKind::kFormat)) return ExitCode::kUnreadableInput;
+  return ExitCode::kFailure;
+}
+
+// What a command runs with. Arguments and environment have been parsed and validated.
 struct Session {
   Console& console;
   const Environment& environment;
   const sim::Options& sim_options;
 };
 
-// Prints the message, and returns the code that goes with it.
-inline ExitCode complain(const Status& failure, const Session& session) {
-  session.console.complain(failure.message());
+// Prints the message to standard error. Returns the matching exit code.
+inline ExitCode print_failure(const Status& failure, const Session& session) {
+  session.console.print_message(failure.message());
   return exit_code_for(failure);
 }
 
@@ -36,8 +54,12 @@ using Run = std::function<ExitCode(const Session& session)>;
 struct Subcommand {
   std::string_view name;
   std::string_view summary;  // one line, for `ashlar --help`
-  // Declares the command's own options on `parser`, and returns what to run once they are parsed.
+  // Declares the command's options on `parser` and returns the function to run after parsing.
+  // The function shares ownership of the parsed arguments.
   Run (*prepare)(CLI::App& parser);
+  // The command runs even if an environment variable is invalid; `Session::sim_options` has the
+  // defaults.
+  bool ignores_environment = false;
 };
 
 extern const Subcommand kInfo;
@@ -56,5 +78,7 @@ extern const Subcommand kTune;
 extern const Subcommand kExplainOom;
 extern const Subcommand kView;
 extern const Subcommand kTop;
+extern const Subcommand kHelp;
+extern const Subcommand kCompletion;
 
 }  // namespace ashlar

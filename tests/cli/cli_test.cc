@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line as others depend on it: exit codes, what goes to which stream, the JSON, and
-// the sentences that say what was wrong. Every test runs the real tool.
+// The interface of the command line: exit codes, output streams, JSON, and error messages. Every
+// test runs the real tool.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -35,8 +35,8 @@ using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr int kDone = 0;
-constexpr int kNo = 1;
+constexpr int kSuccess = 0;
+constexpr int kFailure = 1;
 constexpr int kInvalidArgument = 2;
 
 const CliRun kEightLargeDevices = {
@@ -44,11 +44,9 @@ const CliRun kEightLargeDevices = {
     .environment = {{"ASHLAR_SIM_DEVICES", "8"}, {"ASHLAR_SIM_CAPACITY", "141GiB"}},
 };
 
-// --- info ------------------------------------------------------------------------------------
-
-TEST(CliInfoTest, JsonListsEightDevicesOfTheCapacityThatWasAskedFor) {
+TEST(CliInfoTest, JsonListsEightDevicesOfRequestedCapacity) {
   const CliOutcome outcome = run_cli(kEightLargeDevices);
-  ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
+  ASSERT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   const json answer = json::parse(outcome.out);
   ASSERT_EQ(answer["devices"].size(), 8U);
   std::set<std::string> uuids;
@@ -62,22 +60,22 @@ TEST(CliInfoTest, JsonListsEightDevicesOfTheCapacityThatWasAskedFor) {
                 MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
     uuids.insert(device["uuid"]);
   }
-  EXPECT_EQ(uuids.size(), 8U) << "two devices have the same uuid";
+  EXPECT_EQ(uuids.size(), 8U) << "two devices have the same UUID";
 }
 
-TEST(CliInfoTest, EightLargeDevicesTakeLessThan100MiBOfTheHost) {
+TEST(CliInfoTest, EightLargeDevicesUseLessThan100MiBOfHostMemory) {
 #if defined(ASHLAR_TEST_SANITIZED)
   GTEST_SKIP() << "SKIPPED: a sanitizer's own memory counts as resident; run preset release";
 #endif
   const CliOutcome outcome = run_cli(kEightLargeDevices);
-  ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
+  ASSERT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_GT(outcome.peak_resident_bytes, 0U);
   EXPECT_LT(outcome.peak_resident_bytes, size_t{100} << 20);
 }
 
-TEST(CliInfoTest, JsonIsOneObjectAndNothingElseIsPrinted) {
+TEST(CliInfoTest, JsonPrintsExactlyOneObject) {
   const CliOutcome outcome = run_cli({.arguments = {"info", "--json"}});
-  EXPECT_EQ(outcome.exit_code, kDone);
+  EXPECT_EQ(outcome.exit_code, kSuccess);
   EXPECT_EQ(outcome.err, "");
   const json answer = json::parse(outcome.out);
   EXPECT_TRUE(answer.is_object());
@@ -85,7 +83,7 @@ TEST(CliInfoTest, JsonIsOneObjectAndNothingElseIsPrinted) {
   EXPECT_TRUE(answer["version"].is_string());
 }
 
-TEST(CliInfoTest, JsonSaysOfEveryBackEndWhetherItIsAvailableOrWhyNot) {
+TEST(CliInfoTest, JsonGivesReasonForUnavailableBackEnds) {
   const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
   ASSERT_EQ(answer["backends"].size(), 3U);
   std::set<std::string> names;
@@ -98,7 +96,7 @@ TEST(CliInfoTest, JsonSaysOfEveryBackEndWhetherItIsAvailableOrWhyNot) {
             (json{{"name", "sim"}, {"available", true}, {"reason", nullptr}}));
 }
 
-// A folder in which the C library goes by the name of a driver; gone at the end.
+// A temporary folder with a link to the C library under the name of a driver.
 class FolderWithDriver {
  public:
   explicit FolderWithDriver(const char* driver) {
@@ -117,33 +115,34 @@ class FolderWithDriver {
   std::filesystem::path path_;
 };
 
-TEST(CliInfoTest, ALibraryThatIsNoDriverIsSaidToLackItsFunctions) {
+TEST(CliInfoTest, ReportsMissingFunctionsOfWrongLibrary) {
   const FolderWithDriver folder("libamdhip64.so");
   const CliOutcome outcome = run_cli(
       {.arguments = {"info", "--json"}, .environment = {{"LD_LIBRARY_PATH", folder.path()}}});
-  ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
+  ASSERT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   const std::string reason = json::parse(outcome.out)["backends"][2]["reason"];
   EXPECT_TRUE(reason.starts_with("libamdhip64.so has no hip")) << reason;
-  EXPECT_LT(reason.size(), 200U) << "a line that nobody reads: " << reason;
+  EXPECT_LT(reason.size(), 200U) << "too long for one line: " << reason;
 }
 
-TEST(CliInfoTest, JsonDescribesWhatADeviceCanDo) {
+TEST(CliInfoTest, JsonDescribesDeviceCapabilities) {
   const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
   const json& device = answer["devices"][0];
-  for (const char* yes_or_no : {"has_virtual_memory", "can_alias", "can_export_fd",
-                                "can_export_fabric", "can_export_imported", "can_share_allocations",
-                                "has_stream_pool", "has_capture", "checks_stream_ids"}) {
-    EXPECT_TRUE(device[yes_or_no].is_boolean()) << yes_or_no;
+  for (const char* capability :
+       {"has_virtual_memory", "can_alias", "can_export_fd", "can_export_fabric",
+        "can_export_imported", "can_share_allocations", "has_stream_pool", "has_capture",
+        "checks_stream_ids"}) {
+    EXPECT_TRUE(device[capability].is_boolean()) << capability;
   }
   EXPECT_EQ(device["alias_probe"], "works: simulated");
   EXPECT_EQ(device["granularity_bytes"], 2097152);
   EXPECT_FALSE(device["name"].get<std::string>().empty());
 }
 
-TEST(CliInfoTest, TheTableForPeopleNamesDevicesBackEndsAndVariables) {
+TEST(CliInfoTest, TextNamesDevicesBackEndsAndVariables) {
   const CliOutcome outcome =
       run_cli({.arguments = {"info"}, .environment = {{"ASHLAR_SIM_DEVICES", "3"}}});
-  EXPECT_EQ(outcome.exit_code, kDone);
+  EXPECT_EQ(outcome.exit_code, kSuccess);
   EXPECT_EQ(outcome.err, "");
   for (const char* wanted : {"sim:0", "sim:2", "141.00 GiB", "cuda", "hip", "ASHLAR_SIM_DEVICES",
                              "ASHLAR_SIM_CAPACITY", "ASHLAR_SIM_SEED", "ASHLAR_SIM_BACKING"}) {
@@ -152,45 +151,43 @@ TEST(CliInfoTest, TheTableForPeopleNamesDevicesBackEndsAndVariables) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("sim:3")));
 }
 
-TEST(CliInfoTest, DevicesOfADriverAreListedAndOneThatIsMissingSaysWhy) {
+TEST(CliInfoTest, ListsDriverDevicesAndReasonForMissingDriver) {
   const CliOutcome outcome =
       run_cli({.arguments = {"info"},
                .environment = {{"ASHLAR_CUDA_DRIVER", ASHLAR_CUDA_STANDIN},
                                {"ASHLAR_HIP_DRIVER", "libashlar_no_such_driver.so"}}});
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   for (const char* wanted :
        {"cuda:0", "cuda:1", "Ashlar stand-in GPU", "no HIP driver: libashlar_no_such_driver.so"}) {
     EXPECT_THAT(outcome.out, HasSubstr(wanted));
   }
 }
 
-TEST(CliInfoTest, SeedAndBookkeepingMakeAMachineToo) {
+TEST(CliInfoTest, AcceptsSeedAndBookkeeping) {
   const CliOutcome outcome =
       run_cli({.arguments = {"info", "--json"},
                .environment = {{"ASHLAR_SIM_SEED", "1"}, {"ASHLAR_SIM_BACKING", "bookkeeping"}}});
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_EQ(json::parse(outcome.out)["devices"].size(), 2U);
 }
 
-TEST(CliInfoTest, TheLargestMachineThatCanBeAskedForIsMade) {
+TEST(CliInfoTest, AcceptsLargestMachine) {
   const CliOutcome outcome =
       run_cli({.arguments = {"info", "--json"},
                .environment = {{"ASHLAR_SIM_DEVICES", "64"}, {"ASHLAR_SIM_CAPACITY", "64TiB"}}});
-  ASSERT_EQ(outcome.exit_code, kDone) << outcome.err;
+  ASSERT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_EQ(json::parse(outcome.out)["devices"].size(), 64U);
 }
 
-// --- wrong variables, commands and options ---------------------------------------------------
-
-struct WrongVariable {
+struct InvalidVariable {
   const char* name;
   const char* value;
   const char* message;
 };
 
-class CliWrongVariableTest : public ::testing::TestWithParam<WrongVariable> {};
+class CliInvalidVariableTest : public ::testing::TestWithParam<InvalidVariable> {};
 
-TEST_P(CliWrongVariableTest, EndsWithUsageAndSaysWhatWasExpected) {
+TEST_P(CliInvalidVariableTest, ExitsWithUsageErrorAndExpectedValue) {
   for (const char* command : {"info", "config", "demo"}) {
     const CliOutcome outcome =
         run_cli({.arguments = {command}, .environment = {{GetParam().name, GetParam().value}}});
@@ -201,54 +198,56 @@ TEST_P(CliWrongVariableTest, EndsWithUsageAndSaysWhatWasExpected) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, CliWrongVariableTest,
+    All, CliInvalidVariableTest,
     ::testing::Values(
-        WrongVariable{"ASHLAR_SIM_CAPACITY", "12x",
-                      "ASHLAR_SIM_CAPACITY: \"12x\" is not a size (expected a number of bytes with "
-                      "an optional unit, such as 80GiB)"},
-        WrongVariable{"ASHLAR_SIM_DEVICES", "0",
-                      "ASHLAR_SIM_DEVICES: \"0\" is not a number of devices (expected a whole "
-                      "number from 1 to 64)"},
-        WrongVariable{"ASHLAR_SIM_SEED", "x",
-                      "ASHLAR_SIM_SEED: \"x\" is not a seed (expected a whole number from 0 to "
-                      "18446744073709551615)"},
-        WrongVariable{"ASHLAR_SIM_BACKING", "paper",
-                      "ASHLAR_SIM_BACKING: \"paper\" is not a kind of backing (expected memory or "
-                      "bookkeeping)"},
-        WrongVariable{"ASHLAR_SIM_DEVCES", "8",
-                      "ASHLAR_SIM_DEVCES: no such variable; did you mean ASHLAR_SIM_DEVICES?"}),
+        InvalidVariable{
+            "ASHLAR_SIM_CAPACITY", "12x",
+            "ASHLAR_SIM_CAPACITY: \"12x\" is not a size (expected a number of bytes with "
+            "an optional unit, such as 80GiB)"},
+        InvalidVariable{"ASHLAR_SIM_DEVICES", "0",
+                        "ASHLAR_SIM_DEVICES: \"0\" is not a number of devices (expected a whole "
+                        "number from 1 to 64)"},
+        InvalidVariable{"ASHLAR_SIM_SEED", "x",
+                        "ASHLAR_SIM_SEED: \"x\" is not a seed (expected a whole number from 0 to "
+                        "18446744073709551615)"},
+        InvalidVariable{
+            "ASHLAR_SIM_BACKING", "paper",
+            "ASHLAR_SIM_BACKING: \"paper\" is not a kind of backing (expected memory or "
+            "bookkeeping)"},
+        InvalidVariable{"ASHLAR_SIM_DEVCES", "8",
+                        "ASHLAR_SIM_DEVCES: no such variable; did you mean ASHLAR_SIM_DEVICES?"}),
     [](const auto& each) { return std::string(each.param.name); });
 
-TEST(CliUsageTest, AMistypedCommandGetsTheNearestOneSuggested) {
+TEST(CliUsageTest, SuggestsNearestCommand) {
   const CliOutcome outcome = run_cli({.arguments = {"inof", "--json"}});
   EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err, "ashlar: there is no command \"inof\"; did you mean info?\n");
+  EXPECT_EQ(outcome.err, "ashlar: unknown command \"inof\"; did you mean info?\n");
 }
 
-TEST(CliUsageTest, AnUnknownCommandGetsTheListOfAll) {
+TEST(CliUsageTest, ListsCommandsForUnknownCommand) {
   const CliOutcome outcome = run_cli({.arguments = {"frobnicate"}});
   EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, view, top, replay, "),
+              AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, oom, leaks, view, "),
                     HasSubstr("ashlar --help")));
 }
 
-TEST(CliUsageTest, NoCommandAtAllIsWrongUsage) {
+TEST(CliUsageTest, RejectsMissingCommand) {
   const CliOutcome outcome = run_cli({});
   EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, HasSubstr("ashlar --help"));
 }
 
-TEST(CliUsageTest, AMistypedOptionGetsTheNearestOneSuggested) {
+TEST(CliUsageTest, SuggestsNearestOption) {
   const CliOutcome outcome = run_cli({.arguments = {"info", "--jsn"}});
   EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("--jsn"), HasSubstr("did you mean --json?")));
 }
 
-TEST(CliUsageTest, AWordTooManyIsWrongUsage) {
+TEST(CliUsageTest, RejectsUnexpectedArgument) {
   for (const char* extra : {"again", "demo", "--no-such-option", "-x"}) {
     const CliOutcome outcome = run_cli({.arguments = {"info", extra}});
     EXPECT_EQ(outcome.exit_code, kInvalidArgument) << extra;
@@ -257,50 +256,22 @@ TEST(CliUsageTest, AWordTooManyIsWrongUsage) {
   }
 }
 
-TEST(CliUsageTest, AnOptionInPlaceOfACommandIsWrongUsage) {
+TEST(CliUsageTest, RejectsOptionInsteadOfCommand) {
   const CliOutcome outcome = run_cli({.arguments = {"--json"}});
   EXPECT_EQ(outcome.exit_code, kInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, StartsWith("ashlar: "));
 }
 
-// --- help and version ------------------------------------------------------------------------
-
-TEST(CliHelpTest, NamesCommandsVariablesAndExitCodes) {
-  for (const char* option : {"--help", "-h"}) {
-    const CliOutcome outcome = run_cli({.arguments = {option}});
-    EXPECT_EQ(outcome.exit_code, kDone);
-    EXPECT_EQ(outcome.err, "");
-    for (const char* wanted :
-         {"info", "config", "demo", "ASHLAR_SIM_DEVICES", "ASHLAR_SIM_BACKING", "141GiB",
-          "ASHLAR_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "Exit codes"}) {
-      EXPECT_THAT(outcome.out, HasSubstr(wanted));
-    }
-  }
-}
-
-TEST(CliHelpTest, EveryCommandHasItsOwn) {
-  EXPECT_THAT(run_cli({.arguments = {"info", "--help"}}).out, HasSubstr("--json"));
-  EXPECT_THAT(run_cli({.arguments = {"config", "--help"}}).out, HasSubstr("--check"));
-  EXPECT_THAT(run_cli({.arguments = {"demo", "--help"}}).out, HasSubstr("ASHLAR_SIM_SEED"));
-}
-
-TEST(CliHelpTest, IsGivenEvenWhenAVariableIsWrong) {
-  const CliRun run = {.arguments = {"--help"}, .environment = {{"ASHLAR_SIM_DEVICES", "none"}}};
-  EXPECT_EQ(run_cli(run).exit_code, kDone);
-}
-
-TEST(CliHelpTest, VersionIsOneLine) {
+TEST(CliHelpTest, VersionPrintsOneLine) {
   const CliOutcome outcome = run_cli({.arguments = {"--version"}});
-  EXPECT_EQ(outcome.exit_code, kDone);
+  EXPECT_EQ(outcome.exit_code, kSuccess);
   EXPECT_THAT(outcome.out, MatchesRegex("ashlar [0-9]+\\.[0-9]+\\.[0-9]+\n"));
   const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
   EXPECT_EQ("ashlar " + answer["version"].get<std::string>() + "\n", outcome.out);
 }
 
-// --- output that cannot be written -----------------------------------------------------------
-
-TEST(CliOutputTest, AReaderThatLeavesEarlyIsNoFailure) {
+TEST(CliOutputTest, ClosedPipeIsNotAFailure) {
   for (const char* command : {"info", "config", "demo", "--help"}) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -309,64 +280,62 @@ TEST(CliOutputTest, AReaderThatLeavesEarlyIsNoFailure) {
     reader.reset();
     const CliOutcome outcome = run_cli_into(writer.get(), {.arguments = {command}});
     EXPECT_EQ(outcome.signal, 0) << command;
-    EXPECT_EQ(outcome.exit_code, kDone) << command;
+    EXPECT_EQ(outcome.exit_code, kSuccess) << command;
     EXPECT_EQ(outcome.err, "") << command;
   }
 }
 
-TEST(CliOutputTest, AFullDiskIsReported) {
+TEST(CliOutputTest, ReportsFullDisk) {
   const UniqueFd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(full.valid());
   const CliOutcome outcome = run_cli_into(full.get(), {.arguments = {"info"}});
-  EXPECT_EQ(outcome.exit_code, kNo);
-  EXPECT_EQ(outcome.err, "ashlar: the output cannot be written: No space left on device\n");
+  EXPECT_EQ(outcome.exit_code, kFailure);
+  EXPECT_EQ(outcome.err, "ashlar: cannot write the output: No space left on device\n");
 }
 
-TEST(CliOutputTest, AClosedStandardOutputIsReportedAndNothingElseTakesItsPlace) {
+TEST(CliOutputTest, ReportsClosedStandardOutput) {
   const CliOutcome outcome = run_cli_into(-1, {.arguments = {"info"}});
-  EXPECT_EQ(outcome.exit_code, kNo);
-  EXPECT_EQ(outcome.err, "ashlar: the output cannot be written: Bad file descriptor\n");
+  EXPECT_EQ(outcome.exit_code, kFailure);
+  EXPECT_EQ(outcome.err, "ashlar: cannot write the output: Bad file descriptor\n");
 }
 
-// --- demo ------------------------------------------------------------------------------------
-
-// Everything from the heading of the second part on.
+// The output from the heading of the seeded part on.
 std::string seeded_part(const std::string& out) {
-  const size_t begin = out.find("The same work with a seed");
+  const size_t begin = out.find("The same workload with a seed");
   EXPECT_NE(begin, std::string::npos);
   return begin == std::string::npos ? "" : out.substr(begin);
 }
 
-TEST(CliDemoTest, TellsTheStoryAndFindsEverythingRight) {
+TEST(CliDemoTest, RunsAllPartsAndPassesAllChecks) {
   const CliOutcome outcome = run_cli({.arguments = {"demo"}});
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.err, "");
   for (const char* wanted :
        {"One program, three allocators", "PyTorch, expandable_segments:True",
-        "Ashlar, engine:paged", "What was asked", "out of memory", "sim:1 reduce", "What must hold",
-        "would have cost on an H200", "create", "seed 7", "All of it came out right."}) {
+        "Ashlar, engine:paged", "Operations", "out of memory", "sim:1 reduce", "Checks",
+        "modelled cost on an H200", "create", "seed 7", "All checks passed."}) {
     EXPECT_THAT(outcome.out, HasSubstr(wanted));
   }
   EXPECT_THAT(outcome.out, Not(HasSubstr("  NO ")));
 }
 
-TEST(CliDemoTest, TheAllocatorsComeFirstAndWithAPlot) {
+TEST(CliDemoTest, StartsWithPlotOfAllocators) {
   const std::string out =
       run_cli({.arguments = {"demo"}, .environment = {{"LC_ALL", "C.UTF-8"}}}).out;
-  const std::string allocators = out.substr(0, out.find("Below them"));
+  const std::string allocators = out.substr(0, out.find("The simulated machine"));
   EXPECT_THAT(allocators, HasSubstr("█ requested   ─ PyTorch   • PyTorch, expandable   × Ashlar"));
   EXPECT_THAT(allocators, HasSubstr("yes  the paged engine"));
 }
 
-TEST(CliDemoTest, TheSeededPartIsTheSameInEveryRun) {
+TEST(CliDemoTest, SeededPartIsReproducible) {
   const std::string once = seeded_part(run_cli({.arguments = {"demo"}}).out);
   EXPECT_EQ(seeded_part(run_cli({.arguments = {"demo"}}).out), once);
 }
 
-TEST(CliDemoTest, TheSeedComesFromTheEnvironmentWhenItIsThere) {
+TEST(CliDemoTest, TakesSeedFromEnvironment) {
   const CliOutcome outcome =
       run_cli({.arguments = {"demo"}, .environment = {{"ASHLAR_SIM_SEED", "123"}}});
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_THAT(seeded_part(outcome.out), AllOf(HasSubstr("seed 123"), Not(HasSubstr("seed 7"))));
 }
 

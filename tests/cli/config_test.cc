@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar config` as others depend on it: the table of options, where settings come from, and the
-// check of a text. Every test runs the real tool.
+// The interface of `ashlar config`: the table of options, the source of each setting, and --check.
+// Every test runs the real tool.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr int kDone = 0;
+constexpr int kSuccess = 0;
 constexpr int kInvalidArgument = 2;
 
 CliOutcome check(const std::string& settings) {
@@ -29,7 +29,7 @@ CliOutcome check(const std::string& settings) {
 json config_as_json(const std::map<std::string, std::string>& environment) {
   const CliOutcome outcome =
       run_cli({.arguments = {"config", "--json"}, .environment = environment});
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   return json::parse(outcome.out);
 }
@@ -42,9 +42,7 @@ json option_named(const json& answer, std::string_view name) {
   return {};
 }
 
-// --- the table -------------------------------------------------------------------------------
-
-TEST(CliConfigTest, JsonListsEveryOptionWithItsTextsAndDefaults) {
+TEST(CliConfigTest, JsonListsEveryOptionWithTextsAndDefaults) {
   const json answer = config_as_json({});
   EXPECT_EQ(answer["conf"], "");
   ASSERT_EQ(answer["options"].size(), allocator_option_table().size());
@@ -62,7 +60,7 @@ TEST(CliConfigTest, JsonListsEveryOptionWithItsTextsAndDefaults) {
             "release_lock_on_hipmalloc");
 }
 
-TEST(CliConfigTest, JsonSaysWhatIsSetAndByWhichVariable) {
+TEST(CliConfigTest, JsonNamesVariableBehindEachSetting) {
   const json answer =
       config_as_json({{"ASHLAR_ALLOC_CONF", "expandable_segments:True,backend:native"},
                       {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64"}});
@@ -83,7 +81,7 @@ TEST(CliConfigTest, JsonSaysWhatIsSetAndByWhichVariable) {
             (json{{"name", "PYTORCH_ALLOC_CONF"}, {"value", nullptr}, {"is_used", false}}));
 }
 
-TEST(CliConfigTest, JsonNamesTheSwitchThatSetAnOption) {
+TEST(CliConfigTest, JsonNamesSwitchBehindOption) {
   const json answer = config_as_json({{"TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC", "1"}});
   const json option = option_named(answer, "expandable_segments_ipc");
   EXPECT_EQ(option["value"], "True");
@@ -93,22 +91,22 @@ TEST(CliConfigTest, JsonNamesTheSwitchThatSetAnOption) {
       (json{{"name", "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC"}, {"value", "1"}, {"is_used", true}}));
 }
 
-TEST(CliConfigTest, TheTableForPeopleNamesEveryOptionAndWhatIsSet) {
+TEST(CliConfigTest, TextListsEveryOptionAndCurrentValues) {
   const CliOutcome outcome =
       run_cli({.arguments = {"config"},
                .environment = {{"PYTORCH_HIP_ALLOC_CONF", "max_split_size_mb:64"},
                                {"PYTORCH_ALLOC_CONF", "not read"}}});
-  EXPECT_EQ(outcome.exit_code, kDone);
+  EXPECT_EQ(outcome.exit_code, kSuccess);
   EXPECT_EQ(outcome.err, "");
   for (const OptionRow& row : allocator_option_table()) {
     EXPECT_THAT(outcome.out, HasSubstr("  " + std::string(row.name) + " "));
   }
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("now 64 (PYTORCH_HIP_ALLOC_CONF)"),
-                                 HasSubstr("default 20; takes 11–1048576 (MiB)"),
+                                 HasSubstr("default 20; range 11–1048576 (MiB)"),
                                  HasSubstr("or release_lock_on_hipmalloc"), HasSubstr("not used")));
 }
 
-TEST(CliConfigTest, AWrongVariableIsWrongUsageAndNamed) {
+TEST(CliConfigTest, RejectsInvalidVariableByName) {
   const CliOutcome outcome = run_cli(
       {.arguments = {"config"}, .environment = {{"ASHLAR_ALLOC_CONF", "max_split_size_mb:12x"}}});
   EXPECT_EQ(outcome.exit_code, kInvalidArgument);
@@ -118,18 +116,16 @@ TEST(CliConfigTest, AWrongVariableIsWrongUsageAndNamed) {
             "20–1048576 or unlimited)\n");
 }
 
-TEST(CliConfigTest, CommandsThatMakeNoAllocatorDoNotMindItsVariables) {
+TEST(CliConfigTest, OtherCommandsIgnoreAllocatorVariables) {
   EXPECT_EQ(run_cli({.arguments = {"info"},
                      .environment = {{"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMalloc"}}})
                 .exit_code,
-            kDone);
+            kSuccess);
 }
 
-// --- checking a text -------------------------------------------------------------------------
-
-TEST(CliConfigTest, CheckPrintsTheCanonicalTextAndEveryValue) {
+TEST(CliConfigTest, CheckPrintsCanonicalTextAndEveryValue) {
   const CliOutcome outcome = check("expandable_segments:True, max_split_size_mb:64");
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(outcome.out, StartsWith("max_split_size_mb:64,expandable_segments:True\n"));
   for (const OptionRow& row : allocator_option_table()) {
@@ -137,16 +133,16 @@ TEST(CliConfigTest, CheckPrintsTheCanonicalTextAndEveryValue) {
   }
 }
 
-TEST(CliConfigTest, CheckOfNothingSaysThatAllIsDefault) {
+TEST(CliConfigTest, CheckOfEmptyTextReportsDefaults) {
   const CliOutcome outcome = check("");
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
-  EXPECT_THAT(outcome.out, StartsWith("All options have their defaults.\n"));
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith("All options have their default values.\n"));
 }
 
-TEST(CliConfigTest, CheckAsJsonIsOneObjectOfTextAndValues) {
+TEST(CliConfigTest, CheckJsonHasTextAndValues) {
   const CliOutcome outcome = run_cli(
       {.arguments = {"config", "--json", "--check", "roundup_power2_divisions:[64:8,>:2]"}});
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const json answer = json::parse(outcome.out);
   EXPECT_EQ(answer["conf"], "roundup_power2_divisions:[64:8,>:2]");
@@ -155,7 +151,7 @@ TEST(CliConfigTest, CheckAsJsonIsOneObjectOfTextAndValues) {
   EXPECT_EQ(answer["values"]["large_segment_size_mb"], "20");
 }
 
-TEST(CliConfigTest, CheckOfAWrongTextIsWrongUsageAndExplained) {
+TEST(CliConfigTest, CheckRejectsInvalidText) {
   for (const bool as_json : {false, true}) {
     CliRun run = {.arguments = {"config", "--check", "max_split_size_mb:12x"}};
     if (as_json) run.arguments.push_back("--json");
@@ -171,19 +167,19 @@ TEST(CliConfigTest, CheckOfAWrongTextIsWrongUsageAndExplained) {
   EXPECT_EQ(check("[a:1]").exit_code, kInvalidArgument);
 }
 
-TEST(CliConfigTest, CheckIsAboutItsTextAndNotAboutTheEnvironment) {
+TEST(CliConfigTest, CheckIgnoresEnvironment) {
   const CliOutcome outcome =
       run_cli({.arguments = {"config", "--check", "expandable_segments:True"},
                .environment = {{"ASHLAR_ALLOC_CONF", "nonsense"}}});
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_THAT(outcome.out, Not(HasSubstr("ASHLAR_ALLOC_CONF")));
 }
 
-TEST(CliConfigTest, BytesThatAreNoUtf8DoNotBreakTheJson) {
+TEST(CliConfigTest, ReplacesInvalidUtf8InJson) {
   const CliOutcome outcome =
       run_cli({.arguments = {"config", "--json", "--check",
                              "expandable_segments_reserve_by_class:[c\xff:0.5]"}});
-  EXPECT_EQ(outcome.exit_code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
   EXPECT_TRUE(json::accept(outcome.out));
 }
 

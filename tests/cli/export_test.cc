@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar export` as a shell sees it.
+// The interface of `ashlar export`. Every test runs the real tool.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -42,14 +42,14 @@ class ExportCommand : public testing::Test {
   fs::path folder_ = fs::temp_directory_path() / ("ashlar_export_" + std::to_string(::getpid()));
 };
 
-TEST_F(ExportCommand, WritesAPickleThatItReadsAgain) {
+TEST_F(ExportCommand, PickleRoundTrips) {
   ASSERT_EQ(run_cli({{"export", kSmallTrace, "--to", "pickle", "-o", path("a")}}).exit_code, 0);
   ASSERT_EQ(run_cli({{"export", path("a"), "--to", "pickle", "-o", path("b")}}).exit_code, 0);
   EXPECT_THAT(content("a"), StartsWith("\x80\x04"));
   EXPECT_TRUE(content("a") == content("b"));
 }
 
-TEST_F(ExportCommand, JsonGoesToStandardOutputAndBack) {
+TEST_F(ExportCommand, JsonRoundTripsThroughStandardOutput) {
   const CliOutcome json = run_cli({{"export", kSmallTrace, "--to", "json", "-o", "-"}});
   ASSERT_EQ(json.exit_code, 0) << json.err;
   const Json parsed = Json::parse(json.out);
@@ -60,30 +60,30 @@ TEST_F(ExportCommand, JsonGoesToStandardOutputAndBack) {
   EXPECT_TRUE(again.out == json.out);
 }
 
-TEST_F(ExportCommand, PerfettoHasCountersAndTheOom) {
+TEST_F(ExportCommand, PerfettoHasCountersAndOom) {
   const CliOutcome perfetto = run_cli({{"export", kSmallTrace, "--to", "perfetto", "-o", "-"}});
   ASSERT_EQ(perfetto.exit_code, 0) << perfetto.err;
   const Json parsed = Json::parse(perfetto.out);
   size_t oom_count = 0;
-  int64_t most_reserved = 0;
+  int64_t peak_reserved = 0;
   for (const Json& event : parsed["traceEvents"]) {
     if (event["name"] == "OOM") ++oom_count;
     if (event["ph"] == "C") {
-      most_reserved = std::max(most_reserved, event["args"].value("reserved", int64_t{0}));
+      peak_reserved = std::max(peak_reserved, event["args"].value("reserved", int64_t{0}));
     }
   }
   EXPECT_EQ(oom_count, 1u);
-  EXPECT_GT(most_reserved, 2'900'000'000);  // under a cap of 2.80 GiB
+  EXPECT_GT(peak_reserved, 2'900'000'000);  // under a cap of 2.80 GiB
 }
 
-TEST_F(ExportCommand, CsvHasARowPerEntry) {
+TEST_F(ExportCommand, CsvHasOneRowPerEntry) {
   const CliOutcome csv = run_cli({{"export", kSmallTrace, "--to", "csv", "-o", "-"}});
   ASSERT_EQ(csv.exit_code, 0) << csv.err;
   EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 814);
   EXPECT_THAT(csv.out, HasSubstr(",oom,145686528000,27032576,0,"));
 }
 
-TEST_F(ExportCommand, UnreadableInputIsExitCode3AndSaysWhere) {
+TEST_F(ExportCommand, ReportsPositionInUnreadableInput) {
   make("hostile",
        "\x80\x02"
        "cos\nsystem\n)R.");
@@ -102,13 +102,13 @@ TEST_F(ExportCommand, UnreadableInputIsExitCode3AndSaysWhere) {
   EXPECT_THAT(text.err, HasSubstr("neither a pickle nor JSON"));
 }
 
-TEST_F(ExportCommand, WrongUsageIsExitCode2) {
+TEST_F(ExportCommand, RejectsInvalidUsage) {
   EXPECT_EQ(run_cli({{"export", kSmallTrace}}).exit_code, 2);
   EXPECT_EQ(run_cli({{"export", kSmallTrace, "--to", "word", "-o", "-"}}).exit_code, 2);
   EXPECT_EQ(run_cli({{"export", "--to", "csv", "-o", "-"}}).exit_code, 2);
 }
 
-TEST_F(ExportCommand, OutputThatCannotBeWrittenIsTold) {
+TEST_F(ExportCommand, ReportsUnwritableOutput) {
   const CliOutcome outcome =
       run_cli({{"export", kSmallTrace, "--to", "csv", "-o", "/no/such/folder/x"}});
   EXPECT_EQ(outcome.exit_code, 1);

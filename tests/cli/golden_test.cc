@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the commands print for people, held to files that a person has looked at. A golden file
-// starts with its command; tools/bless.py writes the rest.
+// Compares the text output of commands with golden files. The first line of a golden file is its
+// command; tools/bless.py writes the rest.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -40,7 +40,7 @@ CliRun run_for(const std::string& command) {
   return run;
 }
 
-TEST(CliGoldenTest, EveryCommandPrintsWhatItsGoldenFileSays) {
+TEST(CliGoldenTest, OutputMatchesGoldenFiles) {
   std::set<std::filesystem::path> files;
   for (const auto& file : std::filesystem::directory_iterator(kGolden / "cli")) {
     files.insert(file.path());
@@ -52,7 +52,7 @@ TEST(CliGoldenTest, EveryCommandPrintsWhatItsGoldenFileSays) {
     const CliOutcome outcome = run_cli(run_for(command));
     const std::string found = command + "\n" + outcome.out + outcome.err + "exit " +
                               std::to_string(outcome.exit_code) + "\n";
-    EXPECT_EQ(found, golden) << file.filename() << ": if this is meant, run tools/bless.py";
+    EXPECT_EQ(found, golden) << file.filename() << ": if this is intended, run tools/bless.py";
   }
 }
 

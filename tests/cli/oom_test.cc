@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar oom` as a shell sees it, on a real failure: a process that was allowed 2 % of a device
+// The interface of `ashlar oom`, on a real failure: a process that was limited to 2 % of a device
 // (tests/golden/traces/oom.1.pickle.xz).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,15 +21,15 @@ const std::string kGraphs = ASHLAR_GOLDEN_FOLDER "/traces/graph_pools.1.pickle.x
 const std::string kOtherTrace = ASHLAR_GOLDEN_FOLDER "/traces/unet_multires.1.pickle.xz";
 constexpr int64_t kCapBytes = 150109880320 / 50;
 
-Json answer_to(const std::vector<std::string>& arguments) {
+Json run_json(const std::vector<std::string>& arguments) {
   const CliOutcome outcome = run_cli({arguments});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   return Json::parse(outcome.out);
 }
 
-// PyTorch's message said: 2.64 GiB allocated, 142.44 MiB reserved but not allocated.
-void expect_what_pytorch_said(const Json& answer) {
+// PyTorch's error message: 2.64 GiB allocated, 142.44 MiB reserved but not allocated.
+void expect_same_as_pytorch(const Json& answer) {
   EXPECT_EQ(answer["entry"], 480);
   EXPECT_EQ(answer["was_recorded"], true);
   EXPECT_EQ(answer["rounded_bytes"], 27032576);
@@ -43,24 +43,24 @@ void expect_what_pytorch_said(const Json& answer) {
   EXPECT_LT(state["largest_hole_bytes"].get<int64_t>(), 27032576);
 }
 
-TEST(OomCommand, ExplainsTheRecordedFailureUnderTheLimitItInfers) {
-  const Json answer = answer_to({"oom", kOomTrace, "--json"});
-  expect_what_pytorch_said(answer);
+TEST(OomCommand, ExplainsRecordedFailureUnderInferredLimit) {
+  const Json answer = run_json({"oom", kOomTrace, "--json"});
+  expect_same_as_pytorch(answer);
   EXPECT_EQ(answer["device_free_bytes"], 145686528000);
   EXPECT_EQ(answer["limit"]["is_inferred"], true);
   EXPECT_LE(answer["limit"]["at_least_bytes"].get<int64_t>(), kCapBytes);
   EXPECT_GT(answer["limit"]["below_bytes"].get<int64_t>(), kCapBytes);
 }
 
-TEST(OomCommand, ExplainsTheSameUnderTheTrueCap) {
-  const Json answer = answer_to({"oom", kOomTrace, "--json", "--cap", std::to_string(kCapBytes)});
-  expect_what_pytorch_said(answer);
+TEST(OomCommand, ExplainsRecordedFailureUnderGivenCap) {
+  const Json answer = run_json({"oom", kOomTrace, "--json", "--cap", std::to_string(kCapBytes)});
+  expect_same_as_pytorch(answer);
   EXPECT_EQ(answer["limit"]["is_inferred"], false);
   EXPECT_EQ(answer["limit"]["at_least_bytes"], kCapBytes);
 }
 
-TEST(OomCommand, NamesWhoPinsTheFreeMemory) {
-  const Json answer = answer_to({"oom", kOomTrace, "--json"});
+TEST(OomCommand, NamesBlocksThatPinFreeMemory) {
+  const Json answer = run_json({"oom", kOomTrace, "--json"});
   const Json& pinned = answer["state"]["pinned_segments"];
   ASSERT_FALSE(pinned.empty());
   for (const Json& segment : pinned) {
@@ -71,12 +71,12 @@ TEST(OomCommand, NamesWhoPinsTheFreeMemory) {
   }
 }
 
-TEST(OomCommand, SettingsThatWouldHaveFittedDoSoWhenReplayed) {
-  const Json answer = answer_to({"oom", kOomTrace, "--json"});
+TEST(OomCommand, FittingSettingsCompleteWhenReplayed) {
+  const Json answer = run_json({"oom", kOomTrace, "--json"});
   bool has_expandable = false;
   bool has_paged = false;
   for (const Json& setting : answer["fitting"]) {
-    // PyTorch's defaults are what failed.
+    // PyTorch's defaults failed.
     EXPECT_TRUE(setting["engine"] == "paged" || setting["conf"] != "") << setting;
     has_expandable |= setting["conf"] == "expandable_segments:True";
     has_paged |= setting["engine"] == "paged";
@@ -89,7 +89,7 @@ TEST(OomCommand, SettingsThatWouldHaveFittedDoSoWhenReplayed) {
   EXPECT_TRUE(has_paged);
 }
 
-TEST(OomCommand, WhereOnlyThePagedEngineFitsNothingIsToBePasted) {
+TEST(OomCommand, PrintsNoSettingIfOnlyPagedEngineFits) {
   const CliOutcome outcome = run_cli({{"oom", kGraphs, "--capacity", "475MiB"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("None of PyTorch's settings completes"));
@@ -97,31 +97,31 @@ TEST(OomCommand, WhereOnlyThePagedEngineFitsNothingIsToBePasted) {
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("ALLOC_CONF")));
 }
 
-TEST(OomCommand, TextSaysThatTheLimitIsInferred) {
+TEST(OomCommand, TextShowsInferredLimit) {
   const CliOutcome outcome = run_cli({{"oom", kOomTrace}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("out of memory at entry 480, as recorded"));
-  EXPECT_THAT(outcome.out, HasSubstr("between 2.79 GiB and 2.80 GiB; inferred"));
+  EXPECT_THAT(outcome.out, HasSubstr("about 2.79 GiB (2.79 GiB was granted, 2.80 GiB refused)"));
   EXPECT_THAT(outcome.out, HasSubstr("26.00 MiB"));
   EXPECT_THAT(outcome.out, HasSubstr("142.44 MiB"));
   EXPECT_THAT(outcome.out, HasSubstr("Best: PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\""));
 }
 
-TEST(OomCommand, ARunThatFitsHasNothingToExplain) {
+TEST(OomCommand, ReportsNoFailureForCompleteRun) {
   const CliOutcome outcome = run_cli({{"oom", kOtherTrace}});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("no out of memory here"));
-  EXPECT_EQ(answer_to({"oom", kOtherTrace, "--json"})["out_of_memory"], false);
+  EXPECT_THAT(outcome.out, HasSubstr("no out-of-memory failure"));
+  EXPECT_EQ(run_json({"oom", kOtherTrace, "--json"})["out_of_memory"], false);
 }
 
-TEST(OomCommand, ACapThatIsTooSmallMakesARunFailWhereItDidNot) {
-  const Json answer = answer_to({"oom", kOtherTrace, "--json", "--cap", "100MiB"});
+TEST(OomCommand, SmallCapMakesCompleteRunFail) {
+  const Json answer = run_json({"oom", kOtherTrace, "--json", "--cap", "100MiB"});
   EXPECT_EQ(answer["out_of_memory"], true);
   EXPECT_EQ(answer["was_recorded"], false);
   EXPECT_GT(answer["requested_bytes"], 0);
 }
 
-TEST(OomCommand, WrongUsageAndUnreadableFilesAreSaid) {
+TEST(OomCommand, RejectsInvalidUsageAndUnreadableFiles) {
   EXPECT_EQ(run_cli({{"oom"}}).exit_code, 2);
   EXPECT_EQ(run_cli({{"oom", kOomTrace, "--capacity", "0"}}).exit_code, 2);
   EXPECT_EQ(run_cli({{"oom", "/nowhere/at/all.pickle"}}).exit_code, 3);

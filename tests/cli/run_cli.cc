@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// posix_spawn(3), files without names for the streams, and wait4(2) for how it ended and what it
-// took.
+// Uses posix_spawn(3), anonymous files for the streams, and wait4(2) for exit status and memory
+// use.
 #include "cli/run_cli.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 namespace ashlar {
 namespace {
 
-UniqueFd nameless_file() {
+UniqueFd anonymous_file() {
   UniqueFd file(memfd_create("run_cli", MFD_CLOEXEC));
   EXPECT_TRUE(file.valid());
   return file;
@@ -29,20 +29,20 @@ std::string contents(const UniqueFd& file) {
   return all;
 }
 
-// Ours, without the variables that Ashlar listens to, and with those of the run.
+// The test's environment without the variables that Ashlar reads, plus those of `run`.
 std::vector<std::string> environment_of(const CliRun& run) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string variable = *entry;
     const bool is_replaced = run.environment.count(variable.substr(0, variable.find('='))) > 0;
-    const bool is_heard = variable.starts_with("ASHLAR_") || variable.starts_with("PYTORCH_");
-    if (!is_replaced && !is_heard) entries.push_back(variable);
+    const bool is_removed = variable.starts_with("ASHLAR_") || variable.starts_with("PYTORCH_");
+    if (!is_replaced && !is_removed) entries.push_back(variable);
   }
   for (const auto& [name, value] : run.environment) entries.push_back(name + "=" + value);
   return entries;
 }
 
-// What exec(3) wants: pointers into `strings`, and a null at the end.
+// A null-terminated array for exec(3), with pointers into `strings`.
 std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (std::string& each : strings) pointers.push_back(each.data());
@@ -56,7 +56,7 @@ CliOutcome run_cli_into(int standard_output, const CliRun& run) {
   std::vector<std::string> arguments = {ASHLAR_CLI_PATH};
   arguments.insert(arguments.end(), run.arguments.begin(), run.arguments.end());
   std::vector<std::string> environment = environment_of(run);
-  const UniqueFd err = nameless_file();
+  const UniqueFd err = anonymous_file();
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -87,7 +87,7 @@ CliOutcome run_cli_into(int standard_output, const CliRun& run) {
 }
 
 CliOutcome run_cli(const CliRun& run) {
-  const UniqueFd out = nameless_file();
+  const UniqueFd out = anonymous_file();
   CliOutcome outcome = run_cli_into(out.get(), run);
   outcome.out = contents(out);
   return outcome;

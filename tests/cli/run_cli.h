@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the real command line tool as a process of its own, as a user's shell would.
+// Runs the real command line tool as a process, like a shell.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@ namespace ashlar {
 
 struct CliRun {
   std::vector<std::string> arguments = {};
-  // And nothing else that starts with ASHLAR_ or PYTORCH_.
+  // Added to the test's environment, from which ASHLAR_* and PYTORCH_* variables are removed.
   std::map<std::string, std::string> environment = {};
-  std::string folder = {};  // to run in; empty: where the test runs
+  std::string folder = {};  // working directory; empty: the test's
 };
 
 struct CliOutcome {
-  int exit_code = -1;  // of a process that ended by itself
-  int signal = 0;      // that ended it, if one did
+  int exit_code = -1;  // -1: ended by a signal
+  int signal = 0;      // 0: exited normally
   std::string out;
   std::string err;
   size_t peak_resident_bytes = 0;
 };
 
-// Waits for the end. The streams are files, so that no amount of output can block.
+// Runs the tool to its end. Output goes to files, so that it cannot block on a full pipe.
 CliOutcome run_cli(const CliRun& run);
 
-// The same, with standard output going where the caller says; `out` stays empty. A negative
-// descriptor: standard output is closed.
+// Like run_cli() with the given standard output; `out` stays empty. A negative descriptor closes
+// standard output.
 CliOutcome run_cli_into(int standard_output, const CliRun& run);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar tune` as a shell sees it.
+// The interface of `ashlar tune`. Every test runs the real tool.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ const std::string kSmallTrace = ASHLAR_GOLDEN_FOLDER "/traces/oom.1.pickle.xz";
 const std::string kGraphs = ASHLAR_GOLDEN_FOLDER "/traces/graph_pools.1.pickle.xz";
 const std::string kCapped = ASHLAR_GOLDEN_FOLDER "/traces/gpt2_capped.1.pickle.xz";
 
-TEST(TuneCommand, JsonHasAResultForEachSettingAndTheBest) {
+TEST(TuneCommand, JsonHasEverySettingAndTheBest) {
   const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--json"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
@@ -39,7 +39,7 @@ TEST(TuneCommand, JsonHasAResultForEachSettingAndTheBest) {
   EXPECT_EQ(answer["paste"], "PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\"");
 }
 
-TEST(TuneCommand, JsonHasThePagedEngineBesideTheBestOfPyTorchsSettings) {
+TEST(TuneCommand, JsonHasPagedEngineAndBestPyTorchSetting) {
   const Json answer = Json::parse(run_cli({{"tune", kGraphs, "--json"}}).out);
   const auto has = [&](const char* conf) {
     for (const Json& result : answer["results"]) {
@@ -56,7 +56,7 @@ TEST(TuneCommand, JsonHasThePagedEngineBesideTheBestOfPyTorchsSettings) {
   EXPECT_LT(answer["paged"]["peak_reserved_bytes"], answer["best"]["peak_reserved_bytes"]);
 }
 
-TEST(TuneCommand, WhereOnlyThePagedEngineFitsThereIsNothingToPaste) {
+TEST(TuneCommand, PrintsNoSettingIfOnlyPagedEngineFits) {
   const CliOutcome outcome = run_cli({{"tune", kGraphs, "--capacity", "475MiB", "--json"}});
   EXPECT_EQ(outcome.exit_code, 1);
   const Json answer = Json::parse(outcome.out);
@@ -70,29 +70,29 @@ TEST(TuneCommand, WhereOnlyThePagedEngineFitsThereIsNothingToPaste) {
   EXPECT_THAT(text.out, Not(HasSubstr("ALLOC_CONF")));
 }
 
-TEST(TuneCommand, TextMarksTheRecordedSettingAndEndsInALineToPaste) {
+TEST(TuneCommand, TextMarksRecordedSettingAndEndsWithBest) {
   const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--jobs", "1"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("(defaults), as recorded"));
-  EXPECT_THAT(outcome.out, HasSubstr("saves 120.00 MiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("reserves 120.00 MiB ("));
   EXPECT_THAT(outcome.out,
               testing::EndsWith("Best: PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\"\n"));
-  EXPECT_THAT(outcome.out, Not(HasSubstr("least capacity")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("min capacity")));
 }
 
-TEST(TuneCommand, MinCapacityLiesBetweenWhatIsRequestedAndWhatIsReserved) {
+TEST(TuneCommand, MinCapacityIsBetweenRequestedAndReserved) {
   const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--json", "--min-capacity"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json answer = Json::parse(outcome.out);
   constexpr int64_t kStep = int64_t{64} << 20;
   for (const Json& result : answer["results"]) {
-    const auto least = result["min_capacity_bytes"].get<int64_t>();
-    EXPECT_GE(least, answer["lower_bound_bytes"].get<int64_t>()) << result;
-    EXPECT_LE(least, result["peak_reserved_bytes"].get<int64_t>() + kStep) << result;
+    const auto min_capacity = result["min_capacity_bytes"].get<int64_t>();
+    EXPECT_GE(min_capacity, answer["lower_bound_bytes"].get<int64_t>()) << result;
+    EXPECT_LE(min_capacity, result["peak_reserved_bytes"].get<int64_t>() + kStep) << result;
   }
 }
 
-TEST(TuneCommand, UnderACapGarbageCollectionIsTriedAndNothingExceedsIt) {
+TEST(TuneCommand, TriesGarbageCollectionUnderCap) {
   const CliOutcome outcome = run_cli({{"tune", kCapped, "--cap", "14GiB", "--json"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json answer = Json::parse(outcome.out);
@@ -102,18 +102,18 @@ TEST(TuneCommand, UnderACapGarbageCollectionIsTriedAndNothingExceedsIt) {
     has_collection |= result["conf"].get<std::string>().find("garbage") != std::string::npos;
   }
   EXPECT_TRUE(has_collection);
-  // As PyTorch reported: pytorch_truth.tsv.
+  // As reported by PyTorch (pytorch_truth.tsv).
   EXPECT_EQ(answer["results"][0]["ooms"], 0);
 }
 
-TEST(TuneCommand, SaysNoWhereNothingFits) {
+TEST(TuneCommand, FailsIfNoSettingFits) {
   const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--capacity", "1GiB"}});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("None of PyTorch's settings completes"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("Best:")));
 }
 
-TEST(TuneCommand, WrongUsageIsSaid) {
+TEST(TuneCommand, RejectsInvalidUsage) {
   EXPECT_EQ(run_cli({{"tune"}}).exit_code, 2);
   EXPECT_EQ(run_cli({{"tune", kSmallTrace, "--jobs", "0"}}).exit_code, 2);
   EXPECT_EQ(run_cli({{"tune", kSmallTrace, "--device", "3"}}).exit_code, 2);
@@ -122,7 +122,7 @@ TEST(TuneCommand, WrongUsageIsSaid) {
   EXPECT_THAT(outcome.err, HasSubstr("--cap: plenty is not a size"));
 }
 
-TEST(TuneCommand, WhatIsNoSnapshotIsUnreadable) {
+TEST(TuneCommand, RejectsFilesThatAreNotSnapshots) {
   EXPECT_EQ(run_cli({{"tune", "/nowhere/at/all.pickle"}}).exit_code, 3);
   EXPECT_EQ(run_cli({{"tune", ASHLAR_GOLDEN_FOLDER "/traces/pytorch_truth.tsv"}}).exit_code, 3);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar view` as a user starts it: what it prints, what it serves, how it ends, and the file that
-// it writes.
+// The interface of `ashlar view`: its output, the server, its exit code, and the written file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -34,7 +33,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-constexpr int kNo = 1;
+constexpr int kFailure = 1;
 constexpr int kInvalidArgument = 2;
 constexpr int kUnreadableInput = 3;
 
@@ -42,7 +41,6 @@ std::string trace(const std::string& name) {
   return std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/" + name + ".pickle.xz";
 }
 
-// A folder of its own.
 std::filesystem::path new_folder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
   EXPECT_NE(mkdtemp(pattern.data()), nullptr);
@@ -56,12 +54,12 @@ std::string contents_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-// The tool, serving.
-class Served {
+// A running `ashlar view`.
+class ViewServer {
  public:
   enum class Browser { kNone, kStarted };
 
-  explicit Served(std::vector<std::string> arguments, Browser browser = Browser::kNone) {
+  explicit ViewServer(std::vector<std::string> arguments, Browser browser = Browser::kNone) {
     if (browser == Browser::kNone) arguments.insert(arguments.begin(), "--no-browser");
     arguments.insert(arguments.begin(), {ASHLAR_CLI_PATH, "view"});
     std::vector<char*> pointers;
@@ -80,21 +78,21 @@ class Served {
     in.reset();
     for (char c = 0; read(out.get(), &c, 1) == 1 && c != '\n';) address_ += c;
   }
-  ~Served() {
+  ~ViewServer() {
     if (pid_ > 0) stop(SIGKILL);
   }
-  Served(const Served&) = delete;
-  Served& operator=(const Served&) = delete;
+  ViewServer(const ViewServer&) = delete;
+  ViewServer& operator=(const ViewServer&) = delete;
 
   const std::string& address() const { return address_; }
 
-  // "http://127.0.0.1:PORT/TOKEN/"
-  std::string ask(const std::string& line, const std::string& body = "") const {
+  // Sends a request below the address, "http://127.0.0.1:PORT/TOKEN/".
+  std::string request(const std::string& line, const std::string& body = "") const {
     const size_t space = line.find(' ') + 1;
-    return ask_at(line.substr(0, space) + path() + line.substr(space), body);
+    return request_path(line.substr(0, space) + path() + line.substr(space), body);
   }
-  // The same with the whole path.
-  std::string ask_at(const std::string& line, const std::string& body = "") const {
+  // Like request(), with the full path.
+  std::string request_path(const std::string& line, const std::string& body = "") const {
     const std::string host = address_.substr(7, address_.find('/', 7) - 7);
     SocketClient client(static_cast<uint16_t>(std::stoi(host.substr(host.find(':') + 1))));
     std::string head = line + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n";
@@ -108,12 +106,12 @@ class Served {
   std::string path() const { return address_.substr(address_.find('/', 7)); }
   json scene() const {
     while (true) {
-      const std::string answer = ask("GET scene.json");
+      const std::string answer = request("GET scene.json");
       if (code_of(answer) != 202) return json::parse(body_of(answer), nullptr, false);
     }
   }
 
-  // How it ended: its exit code.
+  // Returns the exit code.
   int stop(int signal) {
     kill(pid_, signal);
     int status = 0;
@@ -127,25 +125,25 @@ class Served {
   std::string address_;
 };
 
-TEST(CliViewTest, ServesTheDocumentsUnderTheAddressThatItPrints) {
-  Served served({trace("graph_pools.1"), trace("leaky")});
-  EXPECT_THAT(served.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]+/"));
-  const json scene = served.scene();
+TEST(CliViewTest, ServesDocumentsAtPrintedAddress) {
+  ViewServer server({trace("graph_pools.1"), trace("leaky")});
+  EXPECT_THAT(server.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]+/"));
+  const json scene = server.scene();
   ASSERT_EQ(scene["documents"].size(), 2U);
   EXPECT_EQ(scene["documents"][1]["name"], "leaky.pickle.xz");
   EXPECT_EQ(scene["documents"][1]["entries"], 484);
-  const std::string tile = served.ask("GET d/1/tile?by=allocation&level=0&index=0&detail=0");
+  const std::string tile = server.request("GET d/1/tile?by=allocation&level=0&index=0&detail=0");
   EXPECT_EQ(code_of(tile), 200);
   EXPECT_TRUE(body_of(tile).starts_with("ASHV"));
-  EXPECT_EQ(served.stop(SIGINT), 0);
+  EXPECT_EQ(server.stop(SIGINT), 0);
 }
 
-TEST(CliViewTest, CausesAreThoseOfReportAndTune) {
-  Served served({trace("oom.1")});
-  ASSERT_EQ(served.scene()["documents"].size(), 1U);
+TEST(CliViewTest, CausesMatchReportAndTune) {
+  ViewServer server({trace("oom.1")});
+  ASSERT_EQ(server.scene()["documents"].size(), 1U);
   std::string answer;
   do {
-    answer = served.ask("GET d/0/causes.json");
+    answer = server.request("GET d/0/causes.json");
   } while (code_of(answer) == 202);
   ASSERT_EQ(code_of(answer), 200) << answer;
   const json causes = json::parse(body_of(answer));
@@ -159,26 +157,26 @@ TEST(CliViewTest, CausesAreThoseOfReportAndTune) {
   }
 }
 
-TEST(CliViewTest, AnotherFileCanBeSentToIt) {
-  Served served({trace("graph_pools.1")});
-  ASSERT_EQ(served.scene()["documents"].size(), 1U);
+TEST(CliViewTest, OpensUploadedFile) {
+  ViewServer server({trace("graph_pools.1")});
+  ASSERT_EQ(server.scene()["documents"].size(), 1U);
   const std::string answer =
-      served.ask("POST open?name=leaky.pickle.xz", contents_of(trace("leaky")));
+      server.request("POST open?name=leaky.pickle.xz", contents_of(trace("leaky")));
   EXPECT_EQ(body_of(answer), "{\"documents\":[1]}");
-  EXPECT_EQ(served.scene()["documents"][1]["entries"], 484);
+  EXPECT_EQ(server.scene()["documents"][1]["entries"], 484);
 }
 
-TEST(CliViewTest, EndsCleanlyWhileItIsStillBusy) {
-  Served served({trace("gpt2_capped.1")});
-  EXPECT_THAT(served.address(), HasSubstr("http://127.0.0.1:"));
-  EXPECT_EQ(served.stop(SIGTERM), 0);
-  Served explaining({trace("gpt2_capped.1")});
+TEST(CliViewTest, ExitsCleanlyWhileBusy) {
+  ViewServer server({trace("gpt2_capped.1")});
+  EXPECT_THAT(server.address(), HasSubstr("http://127.0.0.1:"));
+  EXPECT_EQ(server.stop(SIGTERM), 0);
+  ViewServer explaining({trace("gpt2_capped.1")});
   ASSERT_EQ(explaining.scene()["documents"].size(), 1U);
-  EXPECT_EQ(code_of(explaining.ask("GET d/0/causes.json")), 202);
+  EXPECT_EQ(code_of(explaining.request("GET d/0/causes.json")), 202);
   EXPECT_EQ(explaining.stop(SIGINT), 0);
 }
 
-TEST(CliViewTest, ABadFileIsCalledOneAsOtherCommandsDo) {
+TEST(CliViewTest, ReportsUnreadableFileLikeOtherCommands) {
   const std::string file = std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv";
   const CliOutcome viewed = run_cli({.arguments = {"view", "--no-browser", file}});
   const CliOutcome reported = run_cli({.arguments = {"report", file}});
@@ -190,18 +188,18 @@ TEST(CliViewTest, ABadFileIsCalledOneAsOtherCommandsDo) {
   EXPECT_THAT(missing.err, HasSubstr("/nowhere: cannot be opened: "));
 }
 
-TEST(CliViewTest, AFileOrAProcessIsNeeded) {
+TEST(CliViewTest, RequiresFileOrProcess) {
   const CliOutcome neither = run_cli({.arguments = {"view", "--no-browser"}});
   EXPECT_EQ(neither.exit_code, kInvalidArgument);
-  EXPECT_THAT(neither.err, HasSubstr("FILE, or --live PID, is needed"));
-  const CliOutcome nobody = run_cli({.arguments = {"view", "--live", "1073741824"}});
-  EXPECT_EQ(nobody.exit_code, kInvalidArgument);
-  EXPECT_THAT(nobody.err, HasSubstr("there is no process 1073741824"));
+  EXPECT_THAT(neither.err, HasSubstr("FILE or --live PID is required"));
+  const CliOutcome unknown = run_cli({.arguments = {"view", "--live", "1073741824"}});
+  EXPECT_EQ(unknown.exit_code, kInvalidArgument);
+  EXPECT_THAT(unknown.err, HasSubstr("there is no process 1073741824"));
   const CliOutcome both = run_cli({.arguments = {"view", "--live", "1", "-o", "x.html"}});
   EXPECT_EQ(both.exit_code, kInvalidArgument);
 }
 
-// A process that is watched: this one.
+// Monitors the test's own process.
 class CliViewLiveTest : public ::testing::Test {
  protected:
   CliViewLiveTest() {
@@ -218,111 +216,112 @@ class CliViewLiveTest : public ::testing::Test {
   std::optional<LiveServer> live_;
 };
 
-TEST_F(CliViewLiveTest, NumbersAreThoseOfTheMoment) {
-  Served served(arguments());
-  const json scene = served.scene();
+TEST_F(CliViewLiveTest, ServesCurrentStats) {
+  ViewServer server(arguments());
+  const json scene = server.scene();
   EXPECT_THAT(scene["live"].get<std::string>(),
               AllOf(HasSubstr("cli_tests, process "), HasSubstr(std::to_string(getpid()))));
   EXPECT_EQ(scene["documents"].size(), 1U);
   const Buffer buffer = allocator_->allocate(3 * kMiB);
-  const std::string answer = served.ask("GET live.json");
+  const std::string answer = server.request("GET live.json");
   ASSERT_EQ(code_of(answer), 200) << answer;
   const json numbers = json::parse(body_of(answer));
   EXPECT_EQ(numbers["pid"], getpid());
   EXPECT_EQ(numbers["allocators"][0]["requested_bytes"], 3 * kMiB);
-  EXPECT_EQ(served.stop(SIGINT), 0);
+  EXPECT_EQ(server.stop(SIGINT), 0);
 }
 
-TEST_F(CliViewLiveTest, ASnapshotIsADocumentLikeAnyOther) {
+TEST_F(CliViewLiveTest, SnapshotBecomesDocument) {
   allocator_->history().start();
-  Served served(arguments());
-  ASSERT_EQ(served.scene()["documents"].size(), 1U);
+  ViewServer server(arguments());
+  ASSERT_EQ(server.scene()["documents"].size(), 1U);
   const Buffer buffer = allocator_->allocate(3 * kMiB);
-  EXPECT_EQ(body_of(served.ask("POST live/snapshot")), "{\"documents\":[1]}");
-  const json scene = served.scene();
+  EXPECT_EQ(body_of(server.request("POST live/snapshot")), "{\"documents\":[1]}");
+  const json scene = server.scene();
   ASSERT_EQ(scene["documents"].size(), 2U);
   EXPECT_EQ(scene["documents"][1]["peak"]["requested"], 3 * kMiB);
   EXPECT_EQ(scene["documents"][1]["has_history"], true);
   EXPECT_THAT(scene["documents"][1]["name"].get<std::string>(), HasSubstr(", allocator "));
-  EXPECT_EQ(code_of(served.ask("GET d/1/map?at=0")), 200);
+  EXPECT_EQ(code_of(server.request("GET d/1/map?at=0")), 200);
 }
 
-TEST_F(CliViewLiveTest, ThatTheProcessHasEndedIsSaidSo) {
-  Served served(arguments());
-  ASSERT_EQ(served.scene()["documents"].size(), 1U);
+TEST_F(CliViewLiveTest, ReportsEndOfProcess) {
+  ViewServer server(arguments());
+  ASSERT_EQ(server.scene()["documents"].size(), 1U);
   live_.reset();
   for (const char* question : {"GET live.json", "POST live/snapshot"}) {
-    const std::string answer = served.ask(question);
+    const std::string answer = server.request(question);
     EXPECT_EQ(code_of(answer), 410) << answer;
-    EXPECT_THAT(answer, HasSubstr("has ended, or shows itself no more"));
+    EXPECT_THAT(answer, HasSubstr("has ended or stopped live monitoring"));
   }
-  EXPECT_EQ(served.scene()["documents"].size(), 1U) << "what was seen stays";
+  EXPECT_EQ(server.scene()["documents"].size(), 1U) << "loaded documents remain";
 }
 
-TEST(CliViewTest, WithoutAProcessNothingIsLive) {
-  Served served({trace("leaky")});
-  EXPECT_EQ(served.scene()["live"], nullptr);
-  EXPECT_EQ(code_of(served.ask("GET live.json")), 404);
-  EXPECT_EQ(code_of(served.ask("POST live/snapshot")), 405);
+TEST(CliViewTest, HasNoLiveDataWithoutProcess) {
+  ViewServer server({trace("leaky")});
+  EXPECT_EQ(server.scene()["live"], nullptr);
+  EXPECT_EQ(code_of(server.request("GET live.json")), 404);
+  EXPECT_EQ(code_of(server.request("POST live/snapshot")), 405);
 }
 
-// A browser that notes what it is to show, and shows nothing; for as long as this lives.
-class NotingBrowser {
+// Replaces xdg-open by a script that records its argument.
+class FakeBrowser {
  public:
-  NotingBrowser() {
+  FakeBrowser() {
     {
       std::ofstream browser(folder_ / "xdg-open");
-      browser << "#!/bin/sh\nprintf '%s' \"$*\" > " << noted_ << ".part\nmv " << noted_ << ".part "
-              << noted_ << "\n";
+      browser << "#!/bin/sh\nprintf '%s' \"$*\" > " << record_ << ".part\nmv " << record_
+              << ".part " << record_ << "\n";
     }
     std::filesystem::permissions(folder_ / "xdg-open", std::filesystem::perms::owner_all);
     setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);
     setenv("DISPLAY", ":99", 1);
   }
-  ~NotingBrowser() {
+  ~FakeBrowser() {
     setenv("PATH", path_.c_str(), 1);
     unsetenv("DISPLAY");
     std::filesystem::remove_all(folder_);
   }
-  NotingBrowser(const NotingBrowser&) = delete;
-  NotingBrowser& operator=(const NotingBrowser&) = delete;
+  FakeBrowser(const FakeBrowser&) = delete;
+  FakeBrowser& operator=(const FakeBrowser&) = delete;
 
-  std::string handed() const {
-    while (!std::filesystem::exists(noted_)) std::this_thread::yield();
-    return contents_of(noted_);
+  std::string opened_address() const {
+    while (!std::filesystem::exists(record_)) std::this_thread::yield();
+    return contents_of(record_);
   }
 
  private:
   const std::filesystem::path folder_ = new_folder();
-  const std::string noted_ = (folder_ / "noted").string();
+  const std::string record_ = (folder_ / "noted").string();
   const std::string path_ = getenv("PATH");
 };
 
-// It has been sent somewhere, and may well come there after the file was refused.
-TEST(CliViewTest, ABrowserThatWasStartedIsToldOfABadFileAndMaySendAnother) {
-  const NotingBrowser browser;
-  Served served({std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv"},
-                Served::Browser::kStarted);
-  browser.handed();
-  EXPECT_THAT(served.scene()["error"].get<std::string>(), HasSubstr("neither a pickle nor JSON"));
-  EXPECT_EQ(body_of(served.ask("POST open?name=leaky", contents_of(trace("leaky")))),
+// The browser may connect after the file was rejected.
+TEST(CliViewTest, PageShowsFailureAndAcceptsAnotherFile) {
+  const FakeBrowser browser;
+  ViewServer server({std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv"},
+                    ViewServer::Browser::kStarted);
+  browser.opened_address();
+  EXPECT_THAT(server.scene()["error"].get<std::string>(), HasSubstr("neither a pickle nor JSON"));
+  EXPECT_EQ(body_of(server.request("POST open?name=leaky", contents_of(trace("leaky")))),
             "{\"documents\":[0]}");
-  EXPECT_EQ(served.scene()["documents"][0]["entries"], 484);
-  EXPECT_EQ(served.stop(SIGINT), kUnreadableInput);
+  EXPECT_EQ(server.scene()["documents"][0]["entries"], 484);
+  EXPECT_EQ(server.stop(SIGINT), kUnreadableInput);
 }
 
-// Other users may list the browser's arguments.
-TEST(CliViewTest, TheBrowserIsNotHandedTheTokenButATicketForIt) {
-  const NotingBrowser browser;
-  Served served({trace("leaky")}, Served::Browser::kStarted);
-  const std::string handed = browser.handed();
+// Other users can see the browser's command line.
+TEST(CliViewTest, BrowserGetsOneTimeAddressWithoutToken) {
+  const FakeBrowser browser;
+  ViewServer server({trace("leaky")}, ViewServer::Browser::kStarted);
+  const std::string opened_address = browser.opened_address();
 
-  const std::string origin = served.address().substr(0, served.address().find('/', 7));
-  ASSERT_THAT(handed, MatchesRegex(origin + "/ticket/[0-9a-f]+"));
-  EXPECT_THAT(handed, Not(HasSubstr(served.path())));
-  const std::string ticket = handed.substr(origin.size());
-  EXPECT_THAT(served.ask_at("GET " + ticket), HasSubstr("Location: " + served.path() + "\r\n"));
-  EXPECT_EQ(code_of(served.ask_at("GET " + ticket)), 404);
+  const std::string origin = server.address().substr(0, server.address().find('/', 7));
+  ASSERT_THAT(opened_address, MatchesRegex(origin + "/ticket/[0-9a-f]+"));
+  EXPECT_THAT(opened_address, Not(HasSubstr(server.path())));
+  const std::string ticket = opened_address.substr(origin.size());
+  EXPECT_THAT(server.request_path("GET " + ticket),
+              HasSubstr("Location: " + server.path() + "\r\n"));
+  EXPECT_EQ(code_of(server.request_path("GET " + ticket)), 404);
 }
 
 class CliViewFileTest : public ::testing::Test {
@@ -342,7 +341,7 @@ class CliViewFileTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(CliViewFileTest, OneFileHasThePageAndItsAnswers) {
+TEST_F(CliViewFileTest, WritesSelfContainedFile) {
   const CliOutcome outcome = write("page.html", "report.html");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out + outcome.err, "");
@@ -352,11 +351,11 @@ TEST_F(CliViewFileTest, OneFileHasThePageAndItsAnswers) {
   EXPECT_LE(text.size(), 8'000'000U);
 }
 
-TEST_F(CliViewFileTest, WhatCannotBeWrittenIsSaidSo) {
-  EXPECT_EQ(write("page.html", "no/such/folder.html").exit_code, kNo);
-  const CliOutcome no_place = write("plain.html", "report.html");
-  EXPECT_NE(no_place.exit_code, 0);
-  EXPECT_THAT(no_place.err, HasSubstr("the page has no marker for responses"));
+TEST_F(CliViewFileTest, ReportsUnwritableFile) {
+  EXPECT_EQ(write("page.html", "no/such/folder.html").exit_code, kFailure);
+  const CliOutcome no_marker = write("plain.html", "report.html");
+  EXPECT_NE(no_marker.exit_code, 0);
+  EXPECT_THAT(no_marker.err, HasSubstr("the page has no marker for responses"));
 }
 
 }  // namespace

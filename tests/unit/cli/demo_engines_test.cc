@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program that the demo runs under several allocators.
-#include "cli/demo_engines.h"
+// Tests of demo_engines.h.
+#include "cli/demo/demo_engines.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 class DemoEngines : public testing::Test {
  protected:
   void SetUp() override {
-    Result<std::vector<EngineRun>> runs = run_under_engines({.step_count = 6});
+    Result<std::vector<EngineRun>> runs = run_with_engines({.step_count = 6});
     ASSERT_TRUE(runs.ok()) << runs.status().to_string();
     runs_ = *std::move(runs);
     ASSERT_EQ(runs_.size(), 3U);
@@ -21,7 +21,7 @@ class DemoEngines : public testing::Test {
   std::vector<EngineRun> runs_;
 };
 
-TEST_F(DemoEngines, AllAreAskedForTheSameAtEveryPoint) {
+TEST_F(DemoEngines, AllEnginesServeTheSameRequests) {
   const std::vector<TimelinePoint>& first = runs_.front().timeline.points;
   for (const EngineRun& run : runs_) {
     ASSERT_EQ(run.timeline.points.size(), first.size()) << run.name;
@@ -29,11 +29,11 @@ TEST_F(DemoEngines, AllAreAskedForTheSameAtEveryPoint) {
       EXPECT_EQ(run.timeline.points[i].live_bytes, first[i].live_bytes) << run.name << ", " << i;
     }
     EXPECT_EQ(run.timeline.points.back().live_bytes, 0U);
-    EXPECT_TRUE(run.gave_all_back) << run.name;
+    EXPECT_TRUE(run.returned_all_memory) << run.name;
   }
 }
 
-TEST_F(DemoEngines, WhatIsReservedIsNeverLessThanWhatIsLive) {
+TEST_F(DemoEngines, ReservedIsAtLeastLive) {
   for (const EngineRun& run : runs_) {
     for (const TimelinePoint& point : run.timeline.points) {
       ASSERT_GE(point.reserved_bytes, point.live_bytes) << run.name;
@@ -41,7 +41,7 @@ TEST_F(DemoEngines, WhatIsReservedIsNeverLessThanWhatIsLive) {
   }
 }
 
-TEST_F(DemoEngines, EachReservesLessThanTheOneBefore) {
+TEST_F(DemoEngines, EachEngineReservesLessThanThePrevious) {
   EXPECT_LT(reserved(runs_[1]), reserved(runs_[0]));
   EXPECT_LT(reserved(runs_[2]), reserved(runs_[1]));
   for (const EngineRun& run : runs_) EXPECT_GT(run.driver.total_ns, 0) << run.name;

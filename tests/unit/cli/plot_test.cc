@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drawings, character by character.
-#include "cli/plot.h"
+// Compares plots character by character.
+#include "cli/terminal/plot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ PlotSeries area(std::vector<ColumnRange> columns) {
   return {.name = "requested", .style = PlotStyle::kArea, .columns = std::move(columns)};
 }
 
-TEST(PlotTest, AnAreaIsFullUpToItsLowestAndShadedUpToItsHighest) {
+TEST(PlotTest, AreaIsFilledToMinimumAndShadedToMaximum) {
   const Plot plot = {.series = {area({{0, 0}, {1, 1}, {4, 4}, {8, 8}, {4, 16}, {16, 16}})},
                      .begin_text = "a",
                      .end_text = "z",
@@ -31,7 +31,7 @@ TEST(PlotTest, AnAreaIsFullUpToItsLowestAndShadedUpToItsHighest) {
             "               █ requested\n");
 }
 
-TEST(PlotTest, WithoutUtf8ThereIsOnlyAscii) {
+TEST(PlotTest, UsesAsciiWithoutUtf8) {
   const Plot plot = {.series = {area({{0, 0}, {1, 1}, {4, 4}, {8, 8}, {4, 16}, {16, 16}}),
                                 {.name = "reserved",
                                  .style = PlotStyle::kLine,
@@ -48,30 +48,30 @@ TEST(PlotTest, WithoutUtf8ThereIsOnlyAscii) {
             "               # requested   = reserved\n");
 }
 
-TEST(PlotTest, WhateverIsThereIsSeen) {
+TEST(PlotTest, ShowsSmallestValue) {
   const Plot plot = {.series = {area({{1, 1}, {1'000'000, 1'000'000}})}, .height = 3};
   EXPECT_THAT(draw(plot, kUtf8), HasSubstr("│▁█"));
 }
 
-TEST(PlotTest, LinesAreToldApart) {
+TEST(PlotTest, LinesHaveDifferentCharacters) {
   const PlotSeries first = {.name = "a", .style = PlotStyle::kLine, .columns = {{1, 1}}};
   const PlotSeries second = {.name = "b", .style = PlotStyle::kLine, .columns = {{9, 9}}};
   EXPECT_THAT(draw({.series = {first, second}}, kUtf8), HasSubstr("─ a   • b"));
 }
 
-TEST(PlotTest, AMarkAtTheRightHasItsTextOnTheLeft) {
+TEST(PlotTest, PutsTextLeftOfMarkAtRightEdge) {
   const Plot plot = {.series = {area(std::vector<ColumnRange>(10, {1, 1}))},
                      .mark = PlotMark{.column = 9, .text = "top"}};
   EXPECT_THAT(draw(plot, kUtf8), HasSubstr("               "
                                            "     top ▼\n"));
 }
 
-TEST(PlotTest, NothingAtAllIsDrawnAsNothing) {
+TEST(PlotTest, DrawsZeroAsEmpty) {
   const Plot plot = {.series = {area({{0, 0}, {0, 0}})}, .height = 2};
   EXPECT_THAT(draw(plot, kUtf8), HasSubstr("          0 B └──\n"));
 }
 
-TEST(PlotTest, APlotIsAsWideAsTheTerminal) {
+TEST(PlotTest, PlotIsAsWideAsTerminal) {
   const Plot plot = {.series = {area(std::vector<ColumnRange>(plot_columns(kAscii), {1, 1}))}};
   const std::string text = draw(plot, kAscii);
   EXPECT_EQ(text.find('\n'), 80U);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks as people read them, from files that nobody vouches for.
-#include "cli/stack_text.h"
+// Stacks of untrusted files as text.
+#include "cli/terminal/stack_text.h"
 
 #include <gtest/gtest.h>
 
 namespace ashlar {
 namespace {
 
-TEST(StackTextTest, PathsAreShortenedToWhatIdentifiesThem) {
+TEST(StackTextTest, ShortensPaths) {
   EXPECT_EQ(short_path("/opt/venv/lib/python3.12/site-packages/torch/nn/modules/conv.py"),
             "torch/nn/modules/conv.py");
   EXPECT_EQ(short_path("/usr/lib/python3/dist-packages/numpy/core.py"), "numpy/core.py");
@@ -19,7 +19,7 @@ TEST(StackTextTest, PathsAreShortenedToWhatIdentifiesThem) {
   EXPECT_EQ(short_path(""), "");
 }
 
-TEST(StackTextTest, TheInnermostFramesAreShown) {
+TEST(StackTextTest, ShowsInnermostFrames) {
   const Frame inner = {.name = "forward", .filename = "/srv/llm/model.py", .line = 3};
   const Frame middle = {.name = "train", .filename = "train.py", .line = 9};
   const Frame outer = {.name = "<module>", .filename = "train.py", .line = 20};
@@ -27,11 +27,11 @@ TEST(StackTextTest, TheInnermostFramesAreShown) {
             (std::vector<std::string>{"forward  llm/model.py:3", "train  train.py:9"}));
 }
 
-TEST(StackTextTest, WithoutFramesItSaysSo) {
+TEST(StackTextTest, StatesThatNoStackWasRecorded) {
   EXPECT_EQ(stack_lines({}, 3), (std::vector<std::string>{"(no stack was recorded)"}));
 }
 
-TEST(StackTextTest, LongNamesAreCutBetweenCharacters) {
+TEST(StackTextTest, CutsLongNamesBetweenCharacters) {
   std::string name;
   for (int i = 0; i < 100; ++i) name += "é";
   const Frame frame = {.name = name, .filename = "a.cc", .line = 1};
@@ -39,14 +39,14 @@ TEST(StackTextTest, LongNamesAreCutBetweenCharacters) {
   EXPECT_EQ(line, name.substr(0, 120) + "...  a.cc:1");
 }
 
-TEST(StackTextTest, NothingReachesTheTerminalThatWouldSteerIt) {
+TEST(StackTextTest, ReplacesControlCharacters) {
   EXPECT_EQ(printable("a\x1b[2Jb\n\tc\x7f"), "a?[2Jb??c?");
   EXPECT_EQ(printable("\xc2\x9b"
                       "2J"),
             "?2J")
-      << "a control character of two bytes";
+      << "two-byte control character";
   EXPECT_EQ(printable("\xff\xfe"), "??");
-  EXPECT_EQ(printable("\xed\xa0\x80"), "?") << "half a pair of surrogates";
+  EXPECT_EQ(printable("\xed\xa0\x80"), "?") << "unpaired surrogate";
   EXPECT_EQ(printable("größer ✓"), "größer ✓");
 }
 

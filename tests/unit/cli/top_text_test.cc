@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The screen of `ashlar top`, as text.
-#include "cli/top_text.h"
+// The output of `ashlar top`.
+#include "cli/live/top_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/units.h"
-#include "cli/table.h"
+#include "cli/terminal/table.h"
 
 namespace ashlar {
 namespace {
@@ -17,20 +17,20 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-LiveNumbers sample(double seconds, uint64_t allocations) {
-  AllocatorNumbers allocator;
+LiveStats sample(double seconds, uint64_t allocations) {
+  LiveAllocatorStats allocator;
   allocator.backend = "sim";
   allocator.engine = "paged";
   allocator.reserved_bytes = 64 * kMiB;
   allocator.allocated_bytes = 48 * kMiB;
   allocator.allocations = allocations;
   allocator.device_calls = 3;
-  LiveNumbers numbers;
-  numbers.program = "train";
-  numbers.version = "0.1.0";
-  numbers.shown_seconds = seconds;
-  numbers.allocators = {allocator};
-  return numbers;
+  LiveStats stats;
+  stats.program = "train";
+  stats.version = "0.1.0";
+  stats.shown_seconds = seconds;
+  stats.allocators = {allocator};
+  return stats;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -43,7 +43,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST(TopTextTest, RatesAreThoseBetweenTheLastTwoLooks) {
+TEST(TopTextTest, ComputesRatesFromLastTwoSamples) {
   EXPECT_THAT(top_lines({sample(1, 100)}), HasSubstr("        -        -"));
   EXPECT_THAT(top_lines({sample(1, 0), sample(2, 100), sample(4, 150)}),
               HasSubstr("     25.0      0.0"));
@@ -53,27 +53,27 @@ TEST(TopTextTest, RatesAreThoseBetweenTheLastTwoLooks) {
   EXPECT_THAT(top_lines({sample(4, 100), sample(4, 150)}), HasSubstr("        -        -"));
 }
 
-TEST(TopTextTest, PinnedMemoryHasALineWhereThereIsAny) {
+TEST(TopTextTest, ShowsPinnedMemoryIfAny) {
   EXPECT_THAT(top_lines({sample(1, 100)}), Not(HasSubstr("pinned")));
-  const auto pinning = [](double seconds, uint64_t allocations, uint64_t calls) {
-    LiveNumbers numbers = sample(seconds, 0);
-    HostNumbers host;
+  const auto pinned_sample = [](double seconds, uint64_t allocations, uint64_t calls) {
+    LiveStats stats = sample(seconds, 0);
+    LiveHostStats host;
     host.backend = "s\x1bm";
     host.reserved_bytes = 32 * kMiB;
     host.allocations = allocations;
     host.host_calls = calls;
-    numbers.host_allocators = {host};
-    return numbers;
+    stats.host_allocators = {host};
+    return stats;
   };
   const std::vector<std::string> lines =
-      lines_of(top_lines({pinning(1, 10, 2), pinning(3, 30, 5)}));
+      lines_of(top_lines({pinned_sample(1, 10, 2), pinned_sample(3, 30, 5)}));
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_THAT(lines[1], AllOf(HasSubstr(" h0 s?m:0    pinned    32.00 MiB"),
                               HasSubstr("     10.0      1.5")));
   EXPECT_EQ(text_width(lines[1]), text_width(lines[0]));
 }
 
-TEST(TopTextTest, AScreenFitsTheTerminal) {
+TEST(TopTextTest, ScreenFitsTerminal) {
   LiveSamples samples;
   for (int i = 0; i < 500; ++i) samples.push_back(sample(i, 1));
   for (const size_t width : {60U, 80U, 160U}) {
@@ -90,18 +90,18 @@ TEST(TopTextTest, AScreenFitsTheTerminal) {
   }
 }
 
-TEST(TopTextTest, APictureIsDrawnWhereThereIsRoom) {
+TEST(TopTextTest, DrawsPlotIfSpaceAllows) {
   Terminal terminal;
-  const std::string roomy =
+  const std::string screen =
       top_screen({sample(1, 1), sample(2, 1)}, {.pid = 7, .note = ""}, terminal);
-  EXPECT_THAT(roomy, AllOf(HasSubstr("train, process 7: Ashlar 0.1.0, shown for 2 s"),
-                           HasSubstr("allocated"), HasSubstr("now"), HasSubstr("64.00 MiB")));
+  EXPECT_THAT(screen, AllOf(HasSubstr("train, process 7: Ashlar 0.1.0, monitored for 2 s"),
+                            HasSubstr("allocated"), HasSubstr("now"), HasSubstr("64.00 MiB")));
   terminal.height = 8;
   EXPECT_THAT(top_screen({sample(1, 1)}, {.pid = 7, .note = ""}, terminal), Not(HasSubstr("now")));
 }
 
-TEST(TopTextTest, NothingThatTheProcessSaysIsObeyedByTheTerminal) {
-  LiveNumbers hostile = sample(1, 1);
+TEST(TopTextTest, SanitizesTextOfProcess) {
+  LiveStats hostile = sample(1, 1);
   hostile.program = "\x1b[2J\x07oops\xc2\x9b";
   hostile.trouble = "\x1b]0;title\x07\n\nlines";
   hostile.allocators[0].engine = "a\nb";
@@ -112,11 +112,11 @@ TEST(TopTextTest, NothingThatTheProcessSaysIsObeyedByTheTerminal) {
   EXPECT_THAT(top_lines({hostile}), Not(HasSubstr("\x1b")));
 }
 
-TEST(TopTextTest, BeforeThereIsAnAllocatorItSaysSo) {
-  LiveNumbers empty = sample(1, 1);
+TEST(TopTextTest, StatesThatThereIsNoAllocator) {
+  LiveStats empty = sample(1, 1);
   empty.allocators.clear();
   EXPECT_THAT(top_screen({empty}, {.pid = 7, .note = "a note"}, Terminal()),
-              AllOf(HasSubstr("there is no allocator yet"), EndsWith("a note\n")));
+              AllOf(HasSubstr("no allocator yet"), EndsWith("a note\n")));
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The measurements of `ashlar bench`: the same allocation patterns on Ashlar's engines and on
+// mimalloc as the reference. The engines run on a simulated device without backing memory, so that
+// only their own cost is measured.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+// One measured pattern. `ns` is the median over several rounds in which the allocators alternate;
+// for threads it is the fastest round, in which each thread had a core to itself. Samples taken
+// while the core was slowed down are discarded if enough others exist (calibration.h).
+struct BenchResult {
+  std::string name;       // "pair": allocate and free;
+                          // "churn": free one of many blocks, allocate another;
+                          // "churn16k": the same with blocks of up to 16 KiB;
+                          // "holes": pairs in the presence of free holes;
+                          // "threads": pairs on several threads, each with its own stream;
+                          // "history": pairs that are recorded, without stacks
+  std::string allocator;  // "mimalloc", "classic.buffer", "paged.raw", …
+  size_t bytes = 0;       // block size; 0: 512 B to 16 MiB, log-uniform
+  size_t live = 0;        // number of live blocks, or of holes
+  size_t threads = 1;
+  double ns = 0;  // per allocate and free, on each thread
+};
+
+struct BenchOutcome {
+  std::vector<BenchResult> results;
+  std::string missing;  // why there is no mimalloc reference; empty if there is one
+};
+
+struct BenchOptions {
+  size_t rounds = 9;          // up to four times as many on a busy machine
+  size_t operations = 20000;  // per round
+};
+
+// Receives the completed share, 0 to 1. May be empty.
+using BenchProgress = std::function<void(double share)>;
+
+Result<BenchOutcome> run_bench(const BenchOptions& options, const BenchProgress& progress);
+
+}  // namespace ashlar

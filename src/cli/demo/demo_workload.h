@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The second workload of `ashlar demo`: two simulated devices, four streams, one result. It uses
+// every device operation that a memory system needs, and records what happened.
+//
+//   sim:0  left     L1 L2 L3 L4   each writes the numbers of one extent, lower half of the view
+//          right    R1 R2 R3 R4   the same for the upper half
+//          join     A C           after left and right: adds one via the alias; copies to sim:1
+//   sim:1  reduce   Z S H         zeroes the sum; after the copy: sums up, copies the sum to host
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ashlar/sim.h"
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+enum class Lane { kLeft, kRight, kJoin, kReduce };
+inline constexpr size_t kLaneCount = 4;
+std::string_view name(Lane lane);  // "sim:0 left"
+
+// One finished piece of work.
+struct Finished {
+  Lane lane;
+  std::string piece;  // "L1"
+  friend bool operator==(const Finished&, const Finished&) = default;
+};
+
+// A condition on the run, and whether it held.
+struct Check {
+  std::string text;
+  bool holds = false;
+};
+
+struct WorkloadRecord {
+  std::vector<std::array<std::string, 2>> operations;  // device or stream, and description
+  std::vector<Finished> finished;                      // in order of completion
+  std::vector<Check> checks;
+  uint64_t sum = 0;                     // the result
+  std::array<sim::CallCosts, 2> costs;  // per device
+};
+
+// Options of a machine with two devices. A seed determines the order of execution.
+sim::Options workload_machine(std::optional<uint64_t> seed);
+
+// Creates a machine and runs the workload on it. Fails if a device call fails. A wrong result is a
+// failed check instead.
+Result<WorkloadRecord> run_workload(const sim::Options& machine);
+
+}  // namespace ashlar

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands and options that CLI11's parser knows, as plain data: the one source of the help
+// texts, the man page and the shell completions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's namespace
+class App;
+class Option;
+}  // namespace CLI
+
+namespace ashlar {
+
+struct OptionInfo {
+  std::vector<std::string> names{};    // "-o", "--output"; a positional has one: "FILE"
+  std::string value_name{};            // "SIZE"; empty: a flag
+  std::vector<std::string> choices{};  // empty: any value
+  std::string default_value{};         // empty: none
+  std::string description{};
+  bool is_positional = false;
+  bool is_required = false;
+  bool is_repeatable = false;
+
+  bool is_flag() const { return value_name.empty() && choices.empty(); }
+  bool takes_file() const { return value_name == "FILE"; }
+};
+
+struct CommandInfo {
+  std::string name{};
+  std::string summary{};
+  std::string notes{};                  // the text after the options; may have several lines
+  std::vector<OptionInfo> arguments{};  // positional ones
+  std::vector<OptionInfo> options{};
+  bool runs_program = false;  // a program and its arguments follow the options
+};
+
+OptionInfo describe_option(const CLI::Option& option);
+CommandInfo describe_command(const CLI::App& command);
+// All sub-commands of `root`, in the order of their declaration.
+std::vector<CommandInfo> describe_commands(const CLI::App& root);
+
+// "end|peak", "SIZE", or empty for a flag.
+std::string value_text(const OptionInfo& option);
+// "[OPTIONS] FILE" as in "Usage: ashlar report [OPTIONS] FILE".
+std::string usage_text(const CommandInfo& command);
+
+}  // namespace ashlar

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of environment variables as text.
+#pragma once
+
+#include <string>
+
+#include "config/environment.h"
+
+namespace ashlar {
+
+// The variables of the simulated machine, one line each: current value, default and meaning.
+std::string machine_variables_text(const Environment& environment);
+
+// All variables: what each sets, accepts and defaults to, and why to set it.
+std::string environment_help();
+
+}  // namespace ashlar

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The man page ashlar(1).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/help/command_info.h"
+
+namespace ashlar {
+
+// One line; part of `ashlar --help` and of the man page.
+inline constexpr const char* kExitCodes =
+    "0 success, 1 error or failed check, 2 usage error, 3 unreadable input";
+
+// In the roff language, with the man macros. `version` is Ashlar's.
+std::string man_page(const std::vector<CommandInfo>& commands, std::string_view version);
+
+}  // namespace ashlar

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Client of a process with live monitoring on (docs/formats/live.md). Not thread safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ashlar/snapshot.h"
+#include "ashlar/status.h"
+#include "cli/live/live_stats.h"
+#include "http/client.h"
+
+namespace ashlar {
+
+class LiveClient {
+ public:
+  // Does not connect yet. Requests are cancelled when `stop_fd` becomes readable; -1: never.
+  explicit LiveClient(pid_t pid, int stop_fd = -1) : pid_(pid), stop_fd_(stop_fd) {}
+
+  pid_t pid() const { return pid_; }
+
+  // kInvalidArgument: no such process, or it has live monitoring off. kPeerLost: an earlier request
+  // succeeded, but the process has ended or stopped live monitoring. kTimeout: no response.
+  // kFormat: the response is malformed.
+  Result<LiveStats> get_stats();
+  // Fails like get_stats(). Also kInvalidArgument: no such allocator.
+  Result<Snapshot> take_snapshot(uint64_t allocator);
+
+ private:
+  Result<http::ClientResponse> request(const std::string& target, const http::ClientLimits& limits);
+  Result<http::ClientResponse> request_once(const std::string& target,
+                                            const http::ClientLimits& limits);
+
+  const pid_t pid_;
+  const int stop_fd_;
+  std::optional<http::Client> client_{};  // empty: not connected
+  bool was_connected_before_ = false;
+};
+
+// kPeerLost, for a process that was monitored before.
+Status process_ended_error(pid_t pid);
+
+// A process with live monitoring on.
+struct LiveProcessStats {
+  pid_t pid = 0;
+  Result<LiveStats> stats;
+};
+// All processes of this user with live monitoring on, by PID. kDeviceFault: sockets cannot be
+// listed.
+Result<std::vector<LiveProcessStats>> find_live_processes();
+
+}  // namespace ashlar

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The response of a monitored process to GET /stats (docs/formats/live.md). The process is not
+// trusted: the response is validated. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+// Common to device and host allocators.
+struct LiveMemoryStats {
+  uint64_t number = 0;
+  std::string backend{};
+  uint64_t device = 0;
+  std::string device_name{};
+  // Totals over all blocks; negative values are read as zero.
+  uint64_t reserved_bytes = 0;
+  uint64_t reserved_peak_bytes = 0;
+  uint64_t active_bytes = 0;
+  uint64_t allocated_bytes = 0;
+  uint64_t requested_bytes = 0;
+  uint64_t blocks = 0;
+  uint64_t allocations = 0;  // this and the counters below: since the start
+  uint64_t retries = 0;
+  uint64_t ooms = 0;
+};
+
+struct LiveAllocatorStats : LiveMemoryStats {
+  std::string engine{};
+  uint64_t capacity_bytes = 0;
+  bool is_history_on = false;
+  uint64_t device_calls = 0;
+};
+
+// Pinned host memory: `reserved_bytes` is all pinned memory, `allocated_bytes` the part in use by
+// the program, `blocks` the number of active blocks.
+struct LiveHostStats : LiveMemoryStats {
+  uint64_t host_calls = 0;
+};
+
+struct LiveStats {
+  std::string program{};
+  std::string version{};  // of Ashlar
+  double shown_seconds = 0;
+  std::string trouble{};
+  std::vector<LiveAllocatorStats> allocators{};
+  std::vector<LiveHostStats> host_allocators{};
+
+  uint64_t total(uint64_t LiveAllocatorStats::*quantity) const;
+};
+
+// kFormat: the response is malformed; the message names the field.
+Result<LiveStats> parse_live_stats(std::string_view stats_json);
+
+// For `--json` and the page of `ashlar view --live`.
+nlohmann::ordered_json live_stats_json(const LiveStats& stats, int64_t pid);
+
+}  // namespace ashlar

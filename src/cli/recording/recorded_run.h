@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared by the commands that analyze a recording: argument help, loading, title and plot.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "analysis/recording.h"
+#include "ashlar/status.h"
+#include "cli/subcommand.h"
+#include "cli/terminal/terminal.h"
+
+namespace ashlar {
+
+inline constexpr const char* kSnapshotHelp = "Snapshot (pickle or JSON, may be compressed), or -";
+inline constexpr const char* kDeviceHelp = "Device index; default: that of the longest trace";
+
+// Opens a recording and selects a device. Error messages name the command-line option.
+Result<DeviceRecording> read_run(const std::string& file, std::optional<uint64_t> device);
+
+// For commands that replay the run: like read_run(), but also requires a trace and prints the
+// settings that are ignored. kFormat: the device has no trace.
+Result<DeviceRecording> read_history(const std::string& file, std::optional<uint64_t> device,
+                                     const Session& session);
+
+// "run.pickle, device 0: 813 entries over 1.24 s", and whether the trace is incomplete.
+std::string title_of(const DeviceRecording& run);
+
+// Plots requested and reserved bytes over the whole trace. Empty if there is no trace.
+std::string plot_of(const DeviceRecording& run, const Terminal& terminal);
+
+}  // namespace ashlar

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arguments shared by the commands that replay a recording: memory limits (--capacity and --cap),
+// and for `ashlar tune` and `ashlar oom` the number of parallel replays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "analysis/replay/tune.h"
+#include "ashlar/status.h"
+#include "cli/recording/recorded_run.h"
+#include "cli/subcommand.h"
+
+namespace ashlar {
+
+// As typed on the command line.
+struct LimitArguments {
+  std::optional<std::string> capacity{};
+  std::optional<std::string> cap{};
+
+  bool any() const { return capacity || cap; }
+};
+
+struct ReplayLimits {
+  size_t capacity_bytes = 0;          // of the device
+  std::optional<size_t> cap_bytes{};  // of the process
+};
+
+struct TuneArguments {
+  std::string file{};
+  LimitArguments limits{};
+  std::optional<uint64_t> device{};
+  size_t job_count = 0;  // 0: one per core
+};
+
+// Declares --capacity and --cap. `arguments` must outlive the parser.
+void add_limit_options(CLI::App& parser, LimitArguments& arguments);
+
+// Without --capacity, infers the capacity from the recording.
+// kInvalidArgument: an argument is not a size.
+Result<ReplayLimits> parse_limits(const LimitArguments& arguments,
+                                  const DeviceRecording& recording);
+
+// Declares the arguments of commands that replay a recording under many settings. `arguments` must
+// outlive the parser.
+void add_tune_arguments(CLI::App& parser, TuneArguments& arguments);
+
+// The options report progress to the session's console, which must outlive them.
+// kInvalidArgument: a limit is not a size.
+Result<TuneOptions> parse_tune_options(const TuneArguments& arguments,
+                                       const DeviceRecording& recording, const Session& session);
+
+}  // namespace ashlar

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReplaySummary settings as text, for `ashlar tune` and `ashlar oom`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/replay/tune.h"
+
+namespace ashlar {
+
+struct TrialTable {
+  RecordedAllocator allocator_kind{};  // of the recording
+  size_t lower_bound_bytes = 0;        // peaks are shown relative to it
+  bool has_min_capacity = false;
+};
+
+// Settings available in the recorded allocator come first; the others follow under their own
+// heading.
+std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& table);
+
+// Compares the paged engine with the recorded setting of a PyTorch run, and states how to use it.
+// Ends in a line feed. Empty for Ashlar's own recordings, whose trial table includes it.
+std::string paged_as_text(const TuneResult& result);
+
+}  // namespace ashlar

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ashlar tune`: replays a recorded run under many settings and prints the best one to paste.
+#include "analysis/replay/tune.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+
+#include "analysis/report_json/tune_json.h"
+#include "base/units.h"
+#include "cli/recording/replay_arguments.h"
+#include "cli/recording/trial_table.h"
+#include "cli/subcommand.h"
+#include "cli/terminal/json_output.h"
+#include "cli/terminal/stack_text.h"
+#include "cli/terminal/style.h"
+#include "cli/terminal/table.h"
+
+namespace ashlar {
+namespace {
+
+struct TuneCommandArguments {
+  TuneArguments tuning{};
+  bool min_capacity = false;
+  bool json = false;
+};
+
+Run prepare_tune(CLI::App& parser);
+ExitCode run_tune(const TuneCommandArguments& arguments, const Session& session);
+
+}  // namespace
+
+const Subcommand kTune = {
+    .name = "tune",
+    .summary = "Replay a recorded run under many settings and find the best one",
+    .prepare = prepare_tune,
+};
+
+namespace {
+
+Run prepare_tune(CLI::App& parser) {
+  auto arguments = std::make_shared<TuneCommandArguments>();
+  add_tune_arguments(parser, arguments->tuning);
+  parser.add_flag("--min-capacity", arguments->min_capacity,
+                  "Also find the smallest sufficient device");
+  add_json_flag(parser, arguments->json);
+  return [arguments](const Session& session) { return run_tune(*arguments, session); };
+}
+
+std::string settings_noun(RecordedAllocator allocator_kind) {
+  return allocator_kind == RecordedAllocator::kPytorch ? "PyTorch's settings" : "them";
+}
+
+// Compares the best setting with the recorded one.
+std::string gain_text(const Trial& best, const TuneResult& result) {
+  const Trial& recorded = result.trials.front();
+  const std::string which = "The best of " + settings_noun(result.allocator_kind);
+  if (best.setting.is_recorded) {
+    return fmt::format("The recorded setting is already the best of {}.",
+                       settings_noun(result.allocator_kind));
+  }
+  if (!recorded.completes()) {
+    return fmt::format("{} completes; the recorded setting runs out of memory {}.", which,
+                       format_times(recorded.oom_count));
+  }
+  const size_t saved = recorded.peak_reserved_bytes - best.peak_reserved_bytes;
+  if (saved == 0) {
+    return fmt::format("{} reserves as much as the recorded setting, with less driver time.",
+                       which);
+  }
+  return fmt::format(
+      "{} reserves {} ({:.1f} %) less than the recorded setting ({}).", which, format_bytes(saved),
+      100 * static_cast<double>(saved) / static_cast<double>(recorded.peak_reserved_bytes),
+      format_bytes(recorded.peak_reserved_bytes));
+}
+
+std::string tune_as_text(const TuneSummary& tuned) {
+  const TuneResult& result = tuned.result;
+  std::string text =
+      fmt::format("{}, device {}: {} settings replayed{}\n", printable(tuned.recording.name()),
+                  tuned.options.device.value(), result.trials.size(),
+                  tuned.options.cap_bytes
+                      ? fmt::format(" under a cap of {}", format_bytes(*tuned.options.cap_bytes))
+                      : "");
+  text += trials_as_text(result.trials, {.allocator_kind = result.allocator_kind,
+                                         .lower_bound_bytes = result.lower_bound_bytes,
+                                         .has_min_capacity = tuned.options.find_min_capacity});
+  text +=
+      fmt::format("\nLower bound (peak requested): {}\n", format_bytes(result.lower_bound_bytes));
+  if (const std::string paged = paged_as_text(result); !paged.empty()) text += "\n" + paged;
+  const Trial* best = tuned.best();
+  if (best == nullptr) {
+    return text + fmt::format("\nNone of {} completes: all run out of memory.\n",
+                              settings_noun(result.allocator_kind));
+  }
+  return text + fmt::format("\n{}\n{} {}\n", gain_text(*best, result), bold("Best:"),
+                            shell_assignment(best->setting, result.allocator_kind));
+}
+
+ExitCode run_tune(const TuneCommandArguments& arguments, const Session& session) {
+  const TuneArguments& tuning = arguments.tuning;
+  const Result<DeviceRecording> recording = read_history(tuning.file, tuning.device, session);
+  if (!recording.ok()) return print_failure(recording.status(), session);
+  Result<TuneOptions> options = parse_tune_options(tuning, *recording, session);
+  if (!options.ok()) return print_failure(options.status(), session);
+  options->find_min_capacity = arguments.min_capacity;
+  const Result<TuneResult> result = tune(recording->snapshot(), recording->allocations(), *options);
+  session.console.clear_progress();
+  if (!result.ok()) return print_failure(result.status(), session);
+  const TuneSummary tuned{*recording, *options, *result};
+  session.console.print(arguments.json ? format_json(tune_json(tuned)) : tune_as_text(tuned));
+  return result->best ? ExitCode::kSuccess : ExitCode::kFailure;
+}
+
+}  // namespace
+}  // namespace ashlar

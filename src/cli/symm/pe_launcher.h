@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Starts and supervises the processes of `ashlar symm-run`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ashlar/status.h"
+#include "config/environment.h"
+
+namespace ashlar {
+
+struct PeOptions {
+  int pe_count = 2;
+  int machine_count = 1;
+  std::string heap{};                  // empty: as the environment specifies
+  std::vector<std::string> command{};  // the program and its arguments
+};
+
+struct PeResult {
+  int status = 0;         // exit status of the command
+  std::string message{};  // which PE failed and how; empty: none
+};
+
+// Runs the PEs and returns when all have ended. Blocks signals for the process and forwards them to
+// the PEs. REQUIRES: no other threads.
+Result<PeResult> run_pes(const PeOptions& options, const Environment& environment);
+
+}  // namespace ashlar

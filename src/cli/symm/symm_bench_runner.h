@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The measurements of `ashlar symm-bench`. Each rank is a process; a folder is the store.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "ashlar/status.h"
+
+namespace ashlar {
+
+enum class SymmBenchTransport { kSharedMemory, kUcx };
+
+struct SymmBenchOptions {
+  int ranks = 2;
+  int rounds = 9;  // the result is their median
+  // kUcx: each rank runs on its own simulated machine.
+  SymmBenchTransport transport = SymmBenchTransport::kSharedMemory;
+  std::string ucx_transports = "tcp,self";  // as in UCX_TLS
+};
+
+struct SymmBenchResult {
+  std::string name{};  // "barrier", "put", "get", "memcpy", "all-reduce"
+  size_t bytes = 0;
+  double us = 0;  // per operation, on rank 0's clock
+};
+
+struct SymmBenchOutcome {
+  std::vector<SymmBenchResult> results{};
+  std::string thresholds{};
+};
+
+// Forks. REQUIRES: no other threads.
+Result<SymmBenchOutcome> run_symm_bench(const SymmBenchOptions& options);
+
+}  // namespace ashlar

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only place that prints: results go to standard output, messages to standard error. When the
+// reader of standard output closes the pipe, further output is discarded without an error.
+// Not thread safe.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "config/environment.h"
+
+namespace ashlar {
+
+class Console {
+ public:
+  // Process-wide effects: ignores SIGPIPE, so that a closed pipe is an error code, and opens
+  // /dev/null for each closed standard descriptor, so that no file reuses its number.
+  explicit Console(const Environment& environment);
+
+  // Writes to standard output. Removes the sequences of style.h unless the terminal shows them.
+  void print(std::string_view text);
+  // Writes one line to standard error, prefixed with "ashlar: ".
+  void print_message(std::string_view message);
+
+  // Updates one line on standard error with the completed share, 0 to 1, and after a while the
+  // remaining time. Does nothing unless standard error is a terminal.
+  void set_progress(double share);
+  void clear_progress();
+
+  // False once standard output has failed or its reader has closed the pipe.
+  bool has_reader() const { return !is_pipe_closed_ && output_error_ == 0; }
+  // The errno of the first failed write to standard output, or 0. A closed pipe is not a failure.
+  int output_error() const { return output_error_; }
+
+ private:
+  bool has_output_color_ = false;
+  bool has_message_color_ = false;
+  bool is_pipe_closed_ = false;
+  int output_error_ = 0;
+  std::string shown_progress_;  // empty: no progress is shown
+  std::chrono::steady_clock::time_point progress_begin_;
+};
+
+}  // namespace ashlar

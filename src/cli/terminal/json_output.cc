@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The --json flag and JSON serialization.
+#include "cli/terminal/json_output.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace ashlar {
+
+void add_json_flag(CLI::App& parser, bool& json) {
+  parser.add_flag("--json", json, "Print one JSON object and nothing else")
+      ->disable_flag_override();
+}
+
+std::string format_json(const nlohmann::ordered_json& value) {
+  return value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ashlar

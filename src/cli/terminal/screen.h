@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Full-screen use of the terminal: the alternate screen and unbuffered key presses. The destructor
+// restores the terminal; SIGINT, SIGTERM and SIGHUP arrive as events, and Ctrl-Z restores it while
+// the process is suspended.
+//
+// Use from the main thread, before other threads start: signals are blocked for the process.
+#pragma once
+
+#include <termios.h>
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+
+#include "ashlar/status.h"
+#include "ashlar/unique_fd.h"
+
+namespace ashlar {
+
+class Screen {
+ public:
+  // Whether standard input and output are a terminal that supports escape sequences.
+  // `terminal_kind` is the value of TERM.
+  static bool is_supported(std::string_view terminal_kind);
+  // kDeviceFault: a system call failed.
+  static Result<std::unique_ptr<Screen>> open();
+  ~Screen();
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  // Shows lines from the top. REQUIRES: each ends in a line feed, and there are at most as many as
+  // the terminal has rows.
+  void show(std::string_view lines);
+
+  enum class Event {
+    kTimeout,
+    kRedraw,  // the size changed, or the process was resumed
+    kKey,     // see key()
+    kEnd,     // a termination signal, or the terminal was closed
+  };
+  Event wait(std::chrono::steady_clock::time_point until);
+  char key() const { return key_; }  // the key of the last kKey event
+
+  // Use open().
+  Screen(UniqueFd signals, const termios& original)
+      : signals_(std::move(signals)), original_(original) {}
+
+ private:
+  void enter();
+  void leave();
+  Event take_signal();
+
+  UniqueFd signals_;
+  termios original_;
+  char key_ = 0;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ashlar {
+
+enum class Align { kLeft, kRight };
+
+struct Column {
+  std::string heading;  // if all are empty, the table has no heading line
+  Align align = Align::kLeft;
+};
+
+// Each column is as wide as its widest cell. A left-aligned last column wraps at the right margin.
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns);
+
+  // REQUIRES: one cell per column.
+  void add(std::vector<std::string> cells);
+  // Indented by two spaces; ends in a line feed. Headings are bold (style.h).
+  std::string to_text() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Terminal columns of UTF-8 text without wide characters. The sequences of style.h take none.
+size_t text_width(std::string_view utf8);
+
+}  // namespace ashlar

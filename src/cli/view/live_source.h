@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serves the page of `ashlar view --live` with data of the monitored process. Thread safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "view/live_process.h"
+
+namespace ashlar {
+
+class LiveSource final : public view::LiveProcess {
+ public:
+  // Requests are cancelled when `stop_fd` becomes readable.
+  LiveSource(pid_t pid, int stop_fd) : pid_(pid), stop_fd_(stop_fd) {}
+
+  // "train, process 4711". kInvalidArgument: no such process, live monitoring is off, or it has no
+  // allocator; kTimeout: no response.
+  Result<std::string> name() const;
+
+  Result<std::string> stats() override;
+  Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() override;
+
+ private:
+  const pid_t pid_;
+  const int stop_fd_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loads snapshots while the page is already being served.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ashlar/status.h"
+#include "base/mutex.h"
+#include "cli/view/stop_signals.h"
+#include "view/live_process.h"
+#include "view/page_handler.h"
+#include "view/viewer.h"
+
+namespace ashlar {
+
+class SnapshotLoader {
+ public:
+  // All must outlive the loader. `live` is the monitored process, or null.
+  SnapshotLoader(view::Viewer& view, view::PageHandler& handler, view::LiveProcess* live)
+      : view_(view), handler_(handler), live_(live) {}
+
+  // Takes a snapshot of the monitored process, then reads the files in order, and reports progress
+  // to the page. Returns false if a signal arrived first. Fails like read_snapshot().
+  Result<bool> run(const std::vector<std::string>& files, const StopSignals& signals);
+
+ private:
+  Status load(const std::vector<std::string>& files);
+  Status load_live();
+  Status load_one(const std::string& file);
+  bool is_running() const;
+  void stop();
+
+  view::Viewer& view_;
+  view::PageHandler& handler_;
+  view::LiveProcess* const live_;
+  mutable Mutex mutex_;
+  bool is_running_ ASHLAR_GUARDED_BY(mutex_) = true;
+};
+
+// The file name without its folders; "standard input" for "-".
+std::string file_name(const std::string& path);
+
+// Reads a whole file of at most 64 MiB. kFormat: it cannot be read; the message starts with the
+// path.
+Result<std::string> read_page(const std::string& path);
+
+}  // namespace ashlar

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SIGINT and SIGTERM as a file descriptor, so that a server can shut down in order. The signals
+// stay blocked for the whole process. Use from the main thread.
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+
+#include "ashlar/status.h"
+#include "ashlar/unique_fd.h"
+
+namespace ashlar {
+
+class StopSignals {
+ public:
+  // REQUIRES: no other threads. kDeviceFault: a system call failed.
+  static Result<StopSignals> take();
+
+  // Readable once a signal has arrived, and from then on.
+  int fd() const { return signals_.get(); }
+  // Waits for a signal. Returns immediately if one has arrived before.
+  void wait() const;
+  // Waits at most `timeout`. Returns whether a signal has arrived.
+  bool wait_for(std::chrono::milliseconds timeout) const;
+  // Waits for a signal or until `other_fd` is readable. Returns whether a signal has arrived.
+  bool wait_for_either(int other_fd) const;
+
+ private:
+  explicit StopSignals(UniqueFd signals) : signals_(std::move(signals)) {}
+
+  UniqueFd signals_;  // never read, so that it stays readable
+};
+
+}  // namespace ashlar
