@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keyboard: one table of keys, from which the help page is written too. Keys that mean
-// something in one view only are registered by that view while it is shown.
+// Keyboard shortcuts: one table, which also generates the help page. A view registers its own keys
+// while it is shown.
 import { signal } from "@preact/signals";
-import { kGroupings } from "./ask/scene.ts";
+import { kGroupings } from "./api/scene.ts";
 import { moment, moveCursor, scene, shown, stepCursor } from "./session.ts";
 import {
   compareCursor,
@@ -18,83 +18,83 @@ import {
 import { switchTheme } from "./theme.ts";
 
 export interface Key {
-  keys: string[]; // as KeyboardEvent.key says them; "Shift+" before it where shift matters
-  says: string;
-  does: (key: string) => void;
-  needsNothing?: boolean; // works before there is a document, and while help is shown
+  keys: string[]; // values of KeyboardEvent.key, with prefix "Shift+" where shift matters
+  description: string;
+  run: (key: string) => void;
+  needsNothing?: boolean; // works without a document and while help is shown
 }
 
 export const helpShown = signal(false);
 
-const kShare = 100; // a large step of the cursor is this part of the document
+const kShare = 100; // a large step of the cursor is 1/100 of the document
 
-export const kEverywhere: Key[] = [
+export const kGlobalKeys: Key[] = [
   {
     keys: kViews.map((_, i) => String(i + 1)),
-    says: "show timeline, map, flame graph, table, causes, compare, what is live",
-    does: (key) => (view.value = kViews[Number(key) - 1]),
+    description: "show timeline, map, flame graph, table, causes, compare, live",
+    run: (key) => (view.value = kViews[Number(key) - 1]),
   },
   {
     keys: ["[", "]"],
-    says: "one entry back, forward",
-    does: (key) => stepCursor(key === "[" ? -1 : 1),
+    description: "previous, next entry",
+    run: (key) => stepCursor(key === "[" ? -1 : 1),
   },
   {
     keys: ["{", "}"],
-    says: "a hundredth of the trace back, forward",
-    does: (key) => stepCursor((key === "{" ? -1 : 1) * largeStep()),
+    description: "1 % of the trace back, forward",
+    run: (key) => stepCursor((key === "{" ? -1 : 1) * largeStep()),
   },
-  { keys: ["p"], says: "to the peak", does: () => (cursor.value = null) },
-  { keys: ["o"], says: "to the next out of memory", does: () => toNextOom() },
+  { keys: ["p"], description: "go to the peak", run: () => (cursor.value = null) },
+  { keys: ["o"], description: "go to the next out-of-memory failure", run: () => toNextOom() },
   {
     keys: ["b"],
-    says: "compare: set the second moment here, or take it away",
-    does: () => (compareCursor.value = compareCursor.value === null ? moment.value : null),
+    description: "compare: set or clear the second moment",
+    run: () => (compareCursor.value = compareCursor.value === null ? moment.value : null),
   },
-  { keys: ["x"], says: "compare: swap the two moments", does: () => swapMoments() },
+  { keys: ["x"], description: "compare: swap the two moments", run: () => swapMoments() },
   {
     keys: ["g"],
-    says: "stack by allocation, stack, stream, pool",
-    does: () =>
+    description: "group by allocation, stack, stream, pool",
+    run: () =>
       (grouping.value = kGroupings[(kGroupings.indexOf(grouping.value) + 1) % kGroupings.length]),
   },
-  { keys: ["n"], says: "next document", does: () => nextDocument() },
-  { keys: ["/"], says: "search the table", does: () => focusSearch() },
-  { keys: ["t"], says: "light or dark", does: () => switchTheme(), needsNothing: true },
-  { keys: ["Escape"], says: "select nothing", does: () => (selection.value = null) },
+  { keys: ["n"], description: "next document", run: () => nextDocument() },
+  { keys: ["/"], description: "search the table", run: () => focusSearch() },
+  { keys: ["t"], description: "light or dark theme", run: () => switchTheme(), needsNothing: true },
+  { keys: ["Escape"], description: "clear the selection", run: () => (selection.value = null) },
   {
     keys: ["?"],
-    says: "this page",
-    does: () => (helpShown.value = !helpShown.value),
+    description: "show this help",
+    run: () => (helpShown.value = !helpShown.value),
     needsNothing: true,
   },
 ];
 
-// Those of the view that is shown.
+// Keys of the current view.
 export const viewKeys = signal<Key[]>([]);
 
-// Whoever has the focus goes first: what it has used is not meant for the page.
+// Elements with the focus handle keys first; handled events are ignored here.
 export function listenToKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || isCommand(event) || isTyping(event)) return;
     const name = event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
-    const key = keysNow().find((each) => each.keys.includes(name));
+    const key = activeKeys().find((each) => each.keys.includes(name));
     if (!key) return;
     event.preventDefault();
-    key.does(name);
+    key.run(name);
   });
 }
 
-// Help lies upon everything; before there is a document, there is nothing to step through.
-function keysNow(): Key[] {
-  if (helpShown.value || !shown.value) return kEverywhere.filter((each) => each.needsNothing);
-  return [...viewKeys.value, ...kEverywhere];
+// While help is shown or no document is open, only some keys work.
+function activeKeys(): Key[] {
+  if (helpShown.value || !shown.value) return kGlobalKeys.filter((each) => each.needsNothing);
+  return [...viewKeys.value, ...kGlobalKeys];
 }
 
 type Press = Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">;
 
-// Whether it is the browser's or the system's. Many keyboards have brackets behind Alt, which
-// comes with Ctrl on some systems.
+// Whether the key combination belongs to the browser or the system. On many keyboards, brackets are
+// typed with Alt, which some systems report together with Ctrl.
 export function isCommand(event: Press): boolean {
   if (event.altKey && "[]{}".includes(event.key)) return event.metaKey;
   return event.ctrlKey || event.metaKey || event.altKey;
@@ -106,13 +106,13 @@ export function largeStep(): number {
 
 function isTyping(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
-  if (!target || !takesLetters(target.tagName, target.getAttribute("type"))) return false;
+  if (!target || !acceptsText(target.tagName, target.getAttribute("type"))) return false;
   if (event.key === "Escape") target.blur();
   return true;
 }
 
-// A list takes letters to find its lines; boxes to tick and to choose from take none.
-export function takesLetters(tag: string, type: string | null): boolean {
+// Lists use letters to search; checkboxes and similar inputs do not.
+export function acceptsText(tag: string, type: string | null): boolean {
   if (tag === "SELECT" || tag === "TEXTAREA") return true;
   return tag === "INPUT" && !["checkbox", "radio", "file", "button"].includes(type ?? "text");
 }
@@ -135,7 +135,7 @@ function nextDocument(): void {
   showDocument((documentNumber.value + 1) % count);
 }
 
-// At once where the table is shown; else as soon as it is.
+// Focuses the search field immediately, or after the table has been rendered.
 function focusSearch(): void {
   view.value = "table";
   const field = () => document.querySelector<HTMLInputElement>("input[type=search]");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The front door: finds where answers come from, shows the page, and starts asking.
-// Next room: session.ts for what is open, views/app.tsx for what is shown.
+// Entry point: selects the data source, renders the page, and loads the scene. See session.ts for
+// the open documents and views/app.tsx for the page.
 import { render } from "preact";
-import { EmbeddedSource } from "./ask/embedded_source.ts";
-import { HttpSource } from "./ask/http_source.ts";
+import { EmbeddedSource } from "./api/embedded_source.ts";
+import { HttpSource } from "./api/http_source.ts";
 import { listenToKeys } from "./keys.ts";
 import { watch } from "./live.ts";
-import { followSelection } from "./selected.ts";
+import { followSelection } from "./selection_details.ts";
 import { scene, start } from "./session.ts";
 import { keepInAddress, view } from "./state.ts";
 import "./style/page.css";

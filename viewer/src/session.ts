@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is open: the scene, how far reading is, what went wrong, and of the shown document what
-// every view needs. Views ask `answers` for the rest.
+// The open documents: the scene, loading progress, errors, and the data of the current document
+// that all views share. Views request everything else from `client`.
 import { computed, effect, signal } from "@preact/signals";
-import { Answers } from "./ask/answers.ts";
-import type { DocumentScene, Scene, StackBytes, Stacks } from "./ask/scene.ts";
-import type { Source } from "./ask/source.ts";
+import { ViewClient } from "./api/client.ts";
+import type { DocumentScene, Scene, StackBytes, Stacks } from "./api/scene.ts";
+import type { Source } from "./api/source.ts";
 import { Coloring } from "./model/colors.ts";
 import { hasStacks } from "./model/frames.ts";
 import { clampSpan, type Span, wholeSpan } from "./model/tiles.ts";
 import { compareCursor, cursor, documentNumber, showDocument, span } from "./state.ts";
 
-export const answers = signal<Answers | null>(null);
+export const client = signal<ViewClient | null>(null);
 export const scene = signal<Scene | null>(null);
 export const waiting = signal<{ what: string; done: number | null } | null>(null);
-export const failure = signal<string | null>(null); // nothing can be shown
-export const notice = signal<string | null>(null); // something could not be done, the rest is there
+export const failure = signal<string | null>(null); // fatal: nothing can be shown
+export const notice = signal<string | null>(null); // non-fatal: the page keeps working
 
 export const shown = computed<DocumentScene | null>(
   () => scene.value?.documents[documentNumber.value] ?? null,
 );
-export const isFile = computed(() => answers.value?.source.kind === "file");
+export const isFile = computed(() => client.value?.source.kind === "file");
 
-// The moment that views show, and the one they compare it with.
+// The moment that views show, and the moment it is compared with.
 export const moment = computed(() => momentOf(shown.value, cursor.value));
 export const otherMoment = computed(() =>
   compareCursor.value === null ? null : momentOf(shown.value, compareCursor.value),
 );
 
-// What of the run the timeline shows; an address may name what is not there.
+// The entries that the timeline shows, clamped since the URL may contain any range.
 export const shownSpan = computed<Span>(() => {
   const document = shown.value;
   if (!document) return { from: 0, to: 1 };
@@ -39,22 +39,24 @@ export const stacks = signal<Stacks | null>(null);
 const peakStacks = signal<StackBytes | null>(null);
 export const stacksRecorded = computed(() => hasStacks(stacks.value));
 
-// Stacks by what they hold at the peak; allocations have their stack's colour, or, where there are
-// no stacks, one by their number.
-const byRank = computed(() => new Coloring(peakStacks.value?.stack ?? []));
-const byNumber = new Coloring([]);
+// Stacks are coloured by their rank at the peak. Allocations have the colour of their stack, or
+// without stacks one derived from their id.
+const rankedColoring = computed(() => new Coloring(peakStacks.value?.stack ?? []));
+const idColoring = new Coloring([]);
 export const coloring = computed(() => ({
-  stack: byRank.value,
-  other: byNumber,
+  stack: rankedColoring.value,
+  other: idColoring,
   ofAllocation: (id: number, stack: number) =>
-    stacksRecorded.value ? { coloring: byRank.value, id: stack } : { coloring: byNumber, id },
+    stacksRecorded.value
+      ? { coloring: rankedColoring.value, id: stack }
+      : { coloring: idColoring, id },
 }));
 
 export async function start(source: Source): Promise<void> {
-  answers.value = new Answers(source);
+  client.value = new ViewClient(source);
   effect(() => {
     const count = scene.value?.documents.length ?? 0;
-    if (count > 0 && documentNumber.value >= count) showDocument(0); // as an address may say
+    if (count > 0 && documentNumber.value >= count) showDocument(0); // from the URL
   });
   await readScene();
   followDocument();
@@ -62,10 +64,10 @@ export async function start(source: Source): Promise<void> {
 
 export async function readScene(): Promise<void> {
   try {
-    const found = await answers.value!.scene((loading) => {
+    const found = await client.value!.scene((loading) => {
       waiting.value = { what: loading.what, done: loading.done };
     });
-    if (found.documents.length === 0) throw new Error("There is no trace in this file.");
+    if (found.documents.length === 0) throw new Error("This file contains no trace.");
     scene.value = found;
     failure.value = null;
   } catch (problem) {
@@ -76,7 +78,7 @@ export async function readScene(): Promise<void> {
   }
 }
 
-// Reads files beside the ones there are, and shows the first that could be read.
+// Opens additional files and shows the first one that could be read.
 export async function openFiles(files: Iterable<File>): Promise<void> {
   const before = scene.value?.documents.length ?? 0;
   const problems: string[] = [];
@@ -84,7 +86,7 @@ export async function openFiles(files: Iterable<File>): Promise<void> {
   for (const file of files) {
     waiting.value = { what: `reading ${file.name}`, done: null };
     try {
-      await answers.value!.source.open(file.name, file);
+      await client.value!.source.open(file.name, file);
       await readScene();
     } catch (problem) {
       problems.push(messageOf(problem));
@@ -101,8 +103,7 @@ export function messageOf(problem: unknown): string {
   return problem instanceof Error ? problem.message : String(problem);
 }
 
-// A self-contained file has answers for some moments only: the nearest of them is as good as it
-// gets.
+// A self-contained file has data for some moments only; returns the nearest of them.
 export function momentOf(document: DocumentScene | null, at: number | null): number {
   if (!document) return 0;
   const wanted = Math.min(at ?? document.peak.entry, Math.max(0, document.entries - 1));
@@ -117,7 +118,7 @@ export function moveCursor(entry: number): void {
   cursor.value = Math.min(last, Math.max(0, Math.round(entry)));
 }
 
-// By one moment, or by more; a self-contained file steps through the moments it has.
+// Moves by `by` entries. In a self-contained file, moves to the next available moment.
 export function stepCursor(by: number): void {
   const moments = shown.value?.moments;
   if (!moments || moments.length === 0) return moveCursor(moment.value + by);
@@ -129,13 +130,13 @@ function followDocument(): void {
   effect(() => {
     const number = documentNumber.value;
     const document = shown.value;
-    if (!document || !answers.value) return;
+    if (!document || !client.value) return;
     stacks.value = null;
     peakStacks.value = null;
     const peak = momentOf(document, document.peak.entry);
     void Promise.all([
-      answers.value.stacks(number),
-      answers.value.stackBytes(number, peak).catch(() => null),
+      client.value.stacks(number),
+      client.value.stackBytes(number, peak).catch(() => null),
     ])
       .then(([found, ranked]) => {
         if (documentNumber.peek() !== number) return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one state that all views share: which document, which moment, what is selected. It is written
-// into the address behind the #, so that a view can be sent to somebody else.
+// The state shared by all views: document, moment, selection. It is stored in the URL's fragment,
+// so that a view can be shared as a link.
 import { batch, computed, effect, signal } from "@preact/signals";
-import { type Grouping, kGroupings } from "./ask/scene.ts";
+import { type Grouping, kGroupings } from "./api/scene.ts";
 import type { Span } from "./model/tiles.ts";
 
 export const kViews = ["timeline", "map", "flame", "table", "causes", "compare", "live"] as const;
@@ -17,18 +17,18 @@ export interface Selection {
 
 export const view = signal<View>("timeline");
 export const documentNumber = signal(0);
-export const cursor = signal<number | null>(null); // null: the document's peak
+export const cursor = signal<number | null>(null); // null: the peak
 export const compareCursor = signal<number | null>(null); // null: no second moment
 export const selection = signal<Selection | null>(null);
 export const grouping = signal<Grouping>("allocation");
-export const span = signal<Span | null>(null); // what the timeline shows; null: everything
-// What it shows of the bytes: `magnified` times, from `floor` up. Not kept in the address.
+export const span = signal<Span | null>(null); // entries shown by the timeline; null: all
+// The timeline's vertical zoom: `magnified` times, starting at `floor`. Not stored in the URL.
 export const kAllBytes = { magnified: 1, floor: 0 };
 export const vertical = signal(kAllBytes);
 export const search = signal("");
-export const otherDocument = signal<number | null>(null); // what is compared with the document
+export const otherDocument = signal<number | null>(null); // the document to compare with
 
-// Numbers of entries, allocations and stacks mean nothing in another document.
+// Entry, allocation and stack ids are specific to a document, so they are reset.
 export function showDocument(number: number): void {
   if (number === documentNumber.value) return;
   batch(() => {
@@ -62,11 +62,11 @@ export const hash = computed(() => {
     words.set("span", `${Math.round(span.value.from)}-${Math.round(span.value.to)}`);
   }
   if (search.value) words.set("search", search.value);
-  // Colons and spaces may stand behind the #, and read better than their codes.
+  // Colons and spaces are legal in fragments, and more readable than their escapes.
   return `#${words.toString().replaceAll("%3A", ":")}`;
 });
 
-// What a hash says. Whatever in it is not understood is as if it were not there.
+// Parses a fragment. Ignores invalid parts.
 export function readHash(text: string): void {
   const words = new URLSearchParams(text.replace(/^#/, ""));
   batch(() => {
@@ -82,20 +82,19 @@ export function readHash(text: string): void {
   });
 }
 
-const kSettle = 300; // milliseconds; a drag changes the state with every move
+const kDebounceMs = 300; // milliseconds; a drag changes the state with every move
 
-// From now on address and state follow each other: the state at once, the address when the state
-// has come to rest, since browsers refuse to change it more than some hundred times a minute.
-// The answer ends that.
+// Keeps URL and state in sync: the state follows immediately, the URL after a delay, since browsers
+// limit its changes to some hundred per minute. Returns a function that stops it.
 export function keepInAddress(): () => void {
   readHash(location.hash);
   let timer: ReturnType<typeof setTimeout> | undefined;
   addEventListener("hashchange", () => readHash(location.hash));
   addEventListener("pagehide", writeHash);
   return effect(() => {
-    hash.value; // Whatever changes it.
+    hash.value; // subscribes to all changes
     clearTimeout(timer);
-    timer = setTimeout(writeHash, kSettle);
+    timer = setTimeout(writeHash, kDebounceMs);
   });
 }
 
@@ -104,7 +103,7 @@ function writeHash(): void {
   try {
     history.replaceState(null, "", hash.value);
   } catch {
-    // The browser has had enough; the next change will be written.
+    // The browser's limit is reached; a later change will be written.
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Light or dark: as the system wants it until somebody chooses, then as chosen.
+// Light or dark theme: the system's preference unless the user has chosen one.
 import { computed, effect, signal } from "@preact/signals";
 import type { Theme } from "./model/colors.ts";
 
@@ -16,7 +16,7 @@ export function switchTheme(): void {
   try {
     localStorage.setItem(kKept, chosen.value);
   } catch {
-    // A browser may keep nothing for files; then the choice lasts as long as the page.
+    // Browsers may not persist storage for local files; the choice then lasts as long as the page.
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What everybody needs who draws on a canvas.
+// Helpers for drawing on a canvas.
 
 export function resize(
   canvas: HTMLCanvasElement,
@@ -14,7 +14,7 @@ export function resize(
   if (canvas.height !== pixelsHigh) canvas.height = pixelsHigh;
 }
 
-// The colour behind the canvas, which patterns let through.
+// The background colour, which shows through patterns.
 export function paperOf(canvas: HTMLCanvasElement): number[] {
   const text = getComputedStyle(canvas).getPropertyValue("--paper-rgb");
   return text.trim().split(/\s+/).map(Number);
@@ -33,8 +33,7 @@ export function line(
   context.stroke();
 }
 
-// What is cut out of a text that is too long is its middle: many begin alike, and tell at their end
-// what sets them apart.
+// Shortens a text by cutting out its middle, since many texts differ only at their end.
 export function clipMiddle(text: string, fits: (text: string) => boolean): string {
   if (fits(text)) return text;
   for (let kept = text.length - 1; kept > 1; --kept) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rectangles on a plain canvas, for machines without a GPU: there WebGL2 is missing, or drawn by
-// the processor at a tenth of this speed.
+// Draws rectangles on a 2D canvas, for machines without a GPU, where WebGL2 is missing or emulated
+// at a tenth of this speed.
 import type { Quads } from "../model/tile_quads.ts";
 import { paperOf, resize } from "./canvas.ts";
 import { Fill, type PaintedQuads, type Placement, type QuadPainter } from "./quad_painter.ts";
 
-const kEdged = 4; // pixels from which on a rectangle has a darker edge
+const kEdged = 4; // minimum height in pixels for a darker edge
 
 export class CanvasPainter implements QuadPainter {
   readonly kind = "canvas";
@@ -42,8 +42,8 @@ export class CanvasPainter implements QuadPainter {
     };
   }
 
-  // Edges are rounded to pixels: neighbours then meet without a seam, and what is thinner than half
-  // a pixel is left to the others.
+  // Edges are rounded to pixels, so that adjacent rectangles meet without a seam. Rectangles
+  // thinner than half a pixel vanish.
   private draw(quads: Quads, colors: Uint32Array, to: Placement): void {
     const { context, ratio } = this;
     const { box } = quads;

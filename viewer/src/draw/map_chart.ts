@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The address map on its two canvases, which are as large as the window on a page that may be
-// longer: blocks below; outlines of segments, extents, headings and the selection above.
-import { type AddressMap, kNone } from "../ask/scene.ts";
+// The address map on two canvases of the size of the visible area: blocks on the lower one;
+// outlines of segments, extents, headings and the selection on the upper one.
+import { type AddressMap, kNone } from "../api/scene.ts";
 import { stretchAt } from "../model/extents.ts";
 import { formatBytes, plural } from "../model/format.ts";
 import {
@@ -22,23 +22,23 @@ import { makePainter, type PaintedQuads, type QuadPainter } from "./quad_painter
 
 export interface MapWish {
   map: AddressMap;
-  zoom: number; // 1: everything fits
+  zoom: number; // 1: everything is visible
   pools: string[];
-  segment: number | null; // its outline is drawn bold
-  extent: number | null; // likewise, wherever it is mapped
-  colorOf: (map: AddressMap, block: number) => number; // packed, with its fill
+  segment: number | null; // drawn with a bold outline
+  extent: number | null; // drawn with a bold outline at all its mappings
+  colorOf: (map: AddressMap, block: number) => number; // packed colour, including the fill pattern
   isSelected: (map: AddressMap, block: number) => boolean;
 }
 
-// What is at a place: a block of a segment, with the extent behind it, or an idle extent.
+// The item at a point: a block of a segment with its extent, or an idle extent.
 export interface MapPlace {
   block: number;
   segment: number;
-  stretch: number; // kNone: it is not known what is mapped there
+  stretch: number; // kNone: the mapping is unknown
   extent: number;
 }
 
-const kInset = 16; // on both sides of the page
+const kInset = 16; // margin on both sides
 
 export class MapChart {
   private readonly painter: QuadPainter;
@@ -76,7 +76,7 @@ export class MapChart {
     this.painter.release();
   }
 
-  // What is at a place of the window, or null.
+  // The item at a point of the window, or null.
   under(windowX: number, windowY: number): MapPlace | null {
     const { layout, wish } = this;
     if (!layout || !wish) return null;
@@ -191,7 +191,7 @@ export class MapChart {
     }
   }
 
-  // Where the selection is small, its colour alone would not be found.
+  // A small selection needs a marker in addition to its colour.
   private drawSelected(
     context: CanvasRenderingContext2D,
     style: CSSStyleDeclaration,
@@ -217,7 +217,7 @@ function headingText(heading: MapHeading, pools: string[]): string {
     pool === "default" ? "default pool" : `pool ${pool}`,
     ...(heading.views > 0 ? [plural(heading.views, "view")] : []),
     ...(heading.segments > 0 ? [plural(heading.segments, "segment")] : []),
-    ...(heading.idle > 0 ? [plural(heading.idle, "idle extent"), "in no view's blocks"] : []),
+    ...(heading.idle > 0 ? [plural(heading.idle, "idle extent"), "not in use by any view"] : []),
     formatBytes(heading.bytes),
   ];
   return parts.join(" · ");

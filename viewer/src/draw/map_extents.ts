@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory behind the addresses, upon the map: a rail under each stretch of a view that an extent
-// is mapped at, solid where the extent is at home and hollow where its memory is away; and idle
-// extents, which have no blocks to lie under.
-import type { AddressMap } from "../ask/scene.ts";
+// Extents on the address map: a bar under each mapped stretch of a view, solid if the extent is in
+// use there and hollow if it is in use elsewhere; and idle extents.
+import type { AddressMap } from "../api/scene.ts";
 import { kLine, type MapBox, type MapLayout } from "../model/map_layout.ts";
 
 interface Wanted {
   style: CSSStyleDeclaration;
   map: AddressMap;
   layout: MapLayout;
-  window: readonly [top: number, bottom: number]; // what is elsewhere is not drawn
+  window: readonly [top: number, bottom: number]; // only this range is drawn
 }
 
 const kRail = 4; // pixels high
@@ -31,7 +30,7 @@ export function drawExtents(context: CanvasRenderingContext2D, wanted: Wanted): 
   for (const box of layout.idle) if (isSeen(box)) drawRail(context, box, true, ink, paper);
 }
 
-// Wherever it is mapped.
+// All mappings of an extent.
 export function markExtent(
   context: CanvasRenderingContext2D,
   extent: number,
@@ -50,9 +49,8 @@ function isWithin(box: MapBox, [top, bottom]: Wanted["window"]): boolean {
   return box.y >= top && box.y <= bottom;
 }
 
-// A pixel of paper sets it off from the blocks, and one extent from the next unless they are too
-// narrow. Of what is away there are only the upper and the lower edge, so that many in a row look
-// hollow however narrow they are.
+// A one-pixel gap separates the bar from the blocks and, if wide enough, from the next extent.
+// Hollow bars have only an upper and a lower edge, so that narrow ones in a row still look hollow.
 function drawRail(
   context: CanvasRenderingContext2D,
   box: MapBox,

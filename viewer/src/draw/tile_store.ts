@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tiles that were asked for and drawn: fetches the ones wanted now, a few at a time, keeps the
-// ones used lately, and forgets the rest with what the painter holds of them.
-import type { Answers, TileKey } from "../ask/answers.ts";
-import type { Tile } from "../ask/scene.ts";
-import { quadsOf, type Quads, type QuadWish } from "../model/tile_quads.ts";
-import { standIns } from "../model/tiles.ts";
+// Cache of tiles: fetches the wanted ones, a few at a time, keeps recently used ones, and evicts
+// the others together with the painter's data.
+import type { ViewClient, TileKey } from "../api/client.ts";
+import type { Tile } from "../api/scene.ts";
+import { quadsOf, type Quads, type QuadOptions } from "../model/tile_quads.ts";
+import { fallbackTiles } from "../model/tiles.ts";
 import type { PaintedQuads, QuadPainter } from "./quad_painter.ts";
 
 export interface DrawnTile {
@@ -13,24 +13,24 @@ export interface DrawnTile {
   tile: Tile;
   quads: Quads;
   painted: PaintedQuads;
-  coloredAs: unknown; // the colours it has, so that they are computed once
+  coloredAs: unknown; // the colouring it was drawn with
 }
 
-const kInFlight = 3; // more would only keep newer wishes waiting
+const kInFlight = 3; // more would delay newer requests
 const kKept = 24;
-const kRetry = 1000; // milliseconds until a tile that failed is asked for again; then twice as long
+const kRetry = 1000; // milliseconds until a failed tile is retried; doubled each time
 const kLongestRetry = 60_000;
 
 export interface TileHooks {
-  wish: (key: TileKey) => QuadWish;
-  arrived: () => void; // something has come, or is worth asking for again
-  trouble: (says: string | null) => void; // why one did not come; null: they come again
+  wish: (key: TileKey) => QuadOptions;
+  arrived: () => void; // a tile arrived, or should be retried
+  trouble: (message: string | null) => void; // error message; null: recovered
 }
 
 export class TileStore {
   private readonly kept = new Map<string, DrawnTile>();
-  private readonly missing = new Set<string>(); // of a file: asked for, and there is none
-  private readonly failed = new Set<string>(); // of a server: to be asked for again later
+  private readonly missing = new Set<string>(); // not in the self-contained file
+  private readonly failed = new Set<string>(); // failed on the server; retried later
   private readonly inFlight = new Set<string>();
   private queue: TileKey[] = [];
   private isReleased = false;
@@ -38,34 +38,34 @@ export class TileStore {
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
-    private readonly answers: Answers,
+    private readonly client: ViewClient,
     private readonly painter: QuadPainter,
     private readonly hooks: TileHooks,
   ) {}
 
-  // Replaces what was wanted before: nobody waits for tiles that have left the screen.
+  // Replaces the wanted tiles, since earlier ones may have left the screen.
   want(keys: TileKey[]): void {
     this.queue = keys.filter((key) => this.isUnknown(nameOf(key)));
     this.fetchNext();
   }
 
-  // The tile itself, or what can stand in for it. The one drawn is used, and so kept.
+  // The tile or its best fallback. Marks the returned one as recently used.
   best(key: TileKey): DrawnTile | null {
     const exact = this.use(key);
     if (exact) return exact;
-    for (const other of standIns(key)) {
+    for (const other of fallbackTiles(key)) {
       const found = this.use(other);
       if (found) return found;
     }
     return null;
   }
 
-  // Whether there is no such tile, and something coarser stands in for good.
+  // Whether the tile does not exist, so that a coarser one is final.
   lacks(key: TileKey): boolean {
     return this.missing.has(nameOf(key));
   }
 
-  // Whether nothing more can be expected for these.
+  // Whether no more tiles are expected.
   isSettled(keys: TileKey[]): boolean {
     return keys.every((key) => this.kept.has(nameOf(key)) || this.missing.has(nameOf(key)));
   }
@@ -100,15 +100,15 @@ export class TileStore {
     const name = nameOf(key);
     this.inFlight.add(name);
     try {
-      const tile = await this.answers.tile(key);
+      const tile = await this.client.tile(key);
       if (this.isReleased) return;
       this.keep(name, key, tile);
       this.retry = kRetry;
       this.hooks.trouble(null);
     } catch (problem) {
       if (this.isReleased) return;
-      // A self-contained file has the upper levels only.
-      if (this.answers.source.kind === "file") this.missing.add(name);
+      // A self-contained file has only the upper levels.
+      if (this.client.source.kind === "file") this.missing.add(name);
       else this.askAgain(name, problem);
     }
     this.inFlight.delete(name);
@@ -133,7 +133,7 @@ export class TileStore {
     this.kept.set(name, { key, tile, quads, painted, coloredAs: null });
     for (const [oldest, drawn] of this.kept) {
       if (this.kept.size <= kKept) break;
-      if (drawn.key.level === 0) continue; // The one that can stand in for all others.
+      if (drawn.key.level === 0) continue; // the fallback of all others
       drawn.painted.release();
       this.kept.delete(oldest);
     }

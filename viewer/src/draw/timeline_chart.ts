@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline on its two canvases: rectangles of tiles below, axes, lines and marks above. It is
-// told what to show and tells what lies under the pointer; it changes no state of its own accord.
-import type { TileKey } from "../ask/answers.ts";
-import { kNone, type Tile } from "../ask/scene.ts";
+// The timeline on two canvases: rectangles of tiles on the lower one; axes, lines and marks on the
+// upper one. It draws the given options and answers hit tests, but changes no state.
+import type { TileKey } from "../api/client.ts";
+import { kNone, type Tile } from "../api/scene.ts";
 import { packColor } from "../model/colors.ts";
 import { kBackground, rowAt } from "../model/tile_quads.ts";
 import { columnOf, detailFor, levelFor, tileSpan, tilesFor } from "../model/tiles.ts";
 import { makePainter, type Placement, type QuadPainter } from "./quad_painter.ts";
 import { type DrawnTile, TileStore } from "./tile_store.ts";
 import { drawOverlay, type LinePiece } from "./timeline_overlay.ts";
-import { kMargin, type TimelineWish } from "./timeline_wish.ts";
+import { kMargin, type TimelineOptions } from "./timeline_options.ts";
 
-const kMostQuads = 60_000; // of a tile; a screen has about three
+const kMaxQuads = 60_000; // per tile; a screen has about three
 
 export interface UnderPointer {
   entry: number;
@@ -21,14 +21,14 @@ export interface UnderPointer {
   reserved: number;
   tile: Tile;
   column: number;
-  row: number; // kBackground: something small; -1: above everything
+  row: number; // kBackground: merged small allocations; -1: above everything
 }
 
-// What a chart has to say of itself.
+// Callbacks of the chart.
 export interface TimelineTells {
-  // A tile could not be had, and why; null: they come again.
-  trouble: (says: string | null) => void;
-  // Whether something is drawn from a coarser level, since there is no finer one.
+  // Error message of a failed tile; null: recovered.
+  trouble: (message: string | null) => void;
+  // Whether a coarser level is drawn because no finer one exists.
   lacks: (isSo: boolean) => void;
 }
 
@@ -37,9 +37,9 @@ const kMarkReach = 6; // pixels on both sides of a mark
 export class TimelineChart {
   private readonly painter: QuadPainter;
   private store: TileStore | null = null;
-  private wish: TimelineWish | null = null;
+  private wish: TimelineOptions | null = null;
   private frame = 0;
-  // The rectangles of the last frame, which are still right while only a cursor moves.
+  // The rectangles of the last frame, reused while only the cursor moves.
   private pieces: LinePiece[] = [];
   private isStale = true;
 
@@ -53,12 +53,12 @@ export class TimelineChart {
     host.dataset.painter = this.painter.kind;
   }
 
-  show(wish: TimelineWish): void {
-    if (wish.answers !== this.wish?.answers || wish.document !== this.wish?.document) {
+  show(wish: TimelineOptions): void {
+    if (wish.client !== this.wish?.client || wish.document !== this.wish?.document) {
       this.store?.release();
       const tolerance = wish.document.peak.requested / 2400;
-      this.store = new TileStore(wish.answers, this.painter, {
-        wish: (key) => ({ tolerance: tolerance / 4 ** key.detail, limit: kMostQuads }),
+      this.store = new TileStore(wish.client, this.painter, {
+        wish: (key) => ({ tolerance: tolerance / 4 ** key.detail, limit: kMaxQuads }),
         arrived: () => this.redraw(),
         trouble: this.tells.trouble,
       });
@@ -68,7 +68,7 @@ export class TimelineChart {
     this.drawSoon();
   }
 
-  // Everything, since tiles came in or the size changed.
+  // Redraws everything after tiles arrived or the size changed.
   redraw(): void {
     this.isStale = true;
     this.drawSoon();
@@ -103,7 +103,7 @@ export class TimelineChart {
     return bytes.to + share * (bytes.from - bytes.to);
   }
 
-  // What lies at a place of the host, or null outside of the plot.
+  // The item at a point of the element, or null outside of the plot.
   under(x: number, y: number): UnderPointer | null {
     const wish = this.wish;
     if (!wish || !this.store || x < kMargin.left || y < kMargin.top) return null;
@@ -129,7 +129,7 @@ export class TimelineChart {
     return null;
   }
 
-  // What the mark above the plot at a place of the host says, or null where there is none.
+  // The text of the mark above the plot at a point, or null.
   markAt(x: number, y: number): string | null {
     if (!this.wish || y >= kMargin.top) return null;
     const { document } = this.wish;
@@ -145,7 +145,7 @@ export class TimelineChart {
     return near.reduce((best, mark) => (away(mark) < away(best) ? mark : best)).text;
   }
 
-  private keys(wish: TimelineWish): TileKey[] {
+  private keys(wish: TimelineOptions): TileKey[] {
     return tilesFor(wish.document, wish.span, {
       by: wish.by,
       level: levelFor(wish.document, wish.span, this.plotWidth()),
@@ -171,7 +171,7 @@ export class TimelineChart {
     this.tell(store.isSettled([top, ...keys]));
   }
 
-  private paint(wish: TimelineWish, store: TileStore, keys: TileKey[]): LinePiece[] {
+  private paint(wish: TimelineOptions, store: TileStore, keys: TileKey[]): LinePiece[] {
     const width = this.plotWidth();
     const height = this.plotHeight();
     this.painter.start(width, height, devicePixelRatio);
@@ -187,7 +187,7 @@ export class TimelineChart {
     return pieces;
   }
 
-  private color(drawn: DrawnTile, wish: TimelineWish): void {
+  private color(drawn: DrawnTile, wish: TimelineOptions): void {
     if (drawn.coloredAs === wish.colorOf) return;
     drawn.coloredAs = wish.colorOf;
     const rows =
@@ -202,17 +202,17 @@ export class TimelineChart {
     drawn.painted.setColors(colors);
   }
 
-  // Tests and measurements wait for this.
+  // For tests and measurements.
   private tell(settled: boolean): void {
     this.host.dataset.settled = String(settled);
     this.host.dispatchEvent(new CustomEvent("ashlar:drawn", { detail: { settled } }));
   }
 }
 
-// Whether the rectangles are the same: cursors and the pointer have a canvas of their own.
-function showsTheSame(a: TimelineWish, b: TimelineWish): boolean {
+// Whether the rectangles are unchanged: cursors are drawn on the other canvas.
+function showsTheSame(a: TimelineOptions, b: TimelineOptions): boolean {
   return (
-    a.answers === b.answers &&
+    a.client === b.client &&
     a.document === b.document &&
     a.by === b.by &&
     a.span.from === b.span.from &&
@@ -223,9 +223,9 @@ function showsTheSame(a: TimelineWish, b: TimelineWish): boolean {
   );
 }
 
-// Where a tile's columns and bytes lie in the plot, cut to the part that it was wanted for.
+// Transformation of a tile to the plot, clipped to its part of the span.
 function placementOf(
-  wish: TimelineWish,
+  wish: TimelineOptions,
   key: TileKey,
   drawn: DrawnTile,
   plot: { width: number; height: number },

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything of the timeline that is not memory itself: axes, the lines of what was reserved and
-// requested and of the lower bound, cursors, annotations and OOMs.
+// The overlay of the timeline: axes, lines of reserved and requested bytes and of the lower bound,
+// cursors, annotations and OOMs.
 import { scaleLinear } from "d3-scale";
-import type { TileColumns } from "../ask/scene.ts";
+import type { TileColumns } from "../api/scene.ts";
 import { byteTicks, formatCount } from "../model/format.ts";
 import { clipMiddle, line, resize } from "./canvas.ts";
 import type { Placement } from "./quad_painter.ts";
-import { kMargin, type TimelineWish } from "./timeline_wish.ts";
+import { kMargin, type TimelineOptions } from "./timeline_options.ts";
 
 export interface LinePiece extends Placement {
   tile: TileColumns;
@@ -15,8 +15,8 @@ export interface LinePiece extends Placement {
 
 interface Pen {
   context: CanvasRenderingContext2D;
-  wish: TimelineWish;
-  width: number; // of the plot
+  wish: TimelineOptions;
+  width: number; // width of the plot
   height: number;
   x: (entry: number) => number;
   y: (bytes: number) => number;
@@ -24,12 +24,12 @@ interface Pen {
 }
 
 const kFont = "12px system-ui, sans-serif";
-const kMarkRoom = 60; // pixels between two annotations whose text is shown
-const kMarkText = 150; // pixels of an annotation's text, at most
+const kMarkRoom = 60; // minimum distance of annotations with text, in pixels
+const kMarkText = 150; // maximum width of an annotation's text, in pixels
 
 export function drawOverlay(
   canvas: HTMLCanvasElement,
-  wish: TimelineWish,
+  wish: TimelineOptions,
   pieces: LinePiece[],
   size: { width: number; height: number },
 ): void {
@@ -60,7 +60,7 @@ export function drawOverlay(
   });
 }
 
-// Draws no farther than the plot and so many pixels above it.
+// Clips to the plot and `above` pixels above it.
 function within(pen: Pen, above: number, draw: () => void): void {
   pen.context.save();
   pen.context.beginPath();
@@ -93,7 +93,7 @@ function drawAxes(pen: Pen): void {
     if (!Number.isInteger(entry)) continue;
     const x = Math.round(pen.x(entry)) + 0.5;
     line(context, x, height, x, height + 4);
-    // The last one must not run over the edge.
+    // Keep the last label within the plot.
     context.textAlign = x > width - kMargin.right ? "right" : "center";
     context.fillText(formatCount(entry), context.textAlign === "right" ? width : x, height + 8);
   }
@@ -142,11 +142,11 @@ function drawSteps(
 
 function drawMarks(pen: Pen): void {
   const { context, wish, height } = pen;
-  let free = -Infinity; // up to where there is text already
+  let free = -Infinity; // right end of the previous text
   context.textAlign = "left";
   context.textBaseline = "middle";
   for (const annotation of wish.document.annotations) {
-    const x = pen.x(annotation.entry + 0.5); // as the cursor at that entry
+    const x = pen.x(annotation.entry + 0.5); // same position as the cursor
     if (x < 0 || x > pen.width) continue;
     context.strokeStyle = pen.color("--mark");
     context.lineWidth = 1;

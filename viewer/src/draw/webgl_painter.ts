@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rectangles by WebGL2: one instance each, four corners from the vertex number. Places and colours
-// lie in buffers of their own, since a selection changes colours only.
+// Draws rectangles with WebGL2: one instance each, with corners derived from the vertex id.
+// Positions and colours are in separate buffers, since a selection changes only colours.
 import type { Quads } from "../model/tile_quads.ts";
 import { paperOf, resize } from "./canvas.ts";
 import type { PaintedQuads, Placement, QuadPainter } from "./quad_painter.ts";
@@ -9,10 +9,10 @@ import type { PaintedQuads, Placement, QuadPainter } from "./quad_painter.ts";
 const kVertexShader = `#version 300 es
 layout(location = 0) in vec4 box;    // left, right, bottom, top
 layout(location = 1) in vec4 color;
-uniform vec4 place;                  // scale x, offset x, scale y, offset y: to pixels
+uniform vec4 place;                  // scale x, offset x, scale y, offset y
 uniform vec2 screen;                 // pixels
 out vec4 fill;
-out vec2 from_edge;                  // pixels from the edge that y counts to, and of all its height
+out vec2 from_edge;                  // distance from the edge and height, in pixels
 void main() {
   vec2 corner = vec2(gl_VertexID & 1, gl_VertexID >> 1);
   vec4 pixels = box * place.xxzz + place.yyww;
@@ -23,7 +23,7 @@ void main() {
   gl_Position = vec4(at.x / screen.x * 2.0 - 1.0, 1.0 - at.y / screen.y * 2.0, 0.0, 1.0);
 }`;
 
-// Neighbours of one colour are told apart by a thin darker edge. Patterns run along the screen.
+// A thin darker edge separates rectangles of one colour. Patterns are aligned to the screen.
 const kFragmentShader = `#version 300 es
 precision mediump float;
 in vec4 fill;
@@ -42,16 +42,16 @@ void main() {
   color = vec4(ink, 1.0);
 }`;
 
-// What the GPU holds of some rectangles, and what it takes to hand them over again.
+// The GPU buffers of rectangles, and the data to restore them.
 interface Kept {
   quads: Quads;
   colors: Uint32Array;
   array: WebGLVertexArrayObject | null;
-  buffers: (WebGLBuffer | null)[]; // places, colours
+  buffers: (WebGLBuffer | null)[]; // positions, colours
 }
 
-// A GPU may lose everything it was given, as when the machine sleeps. It is handed over again when
-// the browser says so, and `restored` is called.
+// The GPU context can be lost, for example when the machine sleeps. The buffers are uploaded again
+// when the browser restores it, and `restored` is called.
 export class WebglPainter implements QuadPainter {
   readonly kind = "webgl2";
   private place: WebGLUniformLocation | null = null;
@@ -67,7 +67,7 @@ export class WebglPainter implements QuadPainter {
   ) {
     this.setUp();
     const { signal } = this.endings;
-    // Whoever does not prevent it is never given the context back.
+    // Without preventDefault(), the context is never restored.
     gl.canvas.addEventListener("webglcontextlost", (event) => event.preventDefault(), { signal });
     gl.canvas.addEventListener(
       "webglcontextrestored",
@@ -80,7 +80,7 @@ export class WebglPainter implements QuadPainter {
     );
   }
 
-  // Browsers give a page a dozen contexts or so, and take the oldest away for more.
+  // Browsers allow about a dozen contexts per page and drop the oldest.
   release(): void {
     this.endings.abort();
     this.gl.getExtension("WEBGL_lose_context")?.loseContext();
@@ -172,14 +172,14 @@ function link(gl: WebGL2RenderingContext): WebGLProgram {
   ];
   for (const [type, source] of sources) {
     const shader = gl.createShader(type);
-    if (!shader) continue; // The context is lost, and will be restored.
+    if (!shader) continue; // context lost; it will be restored
     gl.shaderSource(shader, source);
     gl.compileShader(shader);
     gl.attachShader(program, shader);
   }
   gl.linkProgram(program);
   if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) {
-    throw new Error(`WebGL2 did not link: ${gl.getProgramInfoLog(program)}`);
+    throw new Error(`cannot link the WebGL2 program: ${gl.getProgramInfoLog(program)}`);
   }
   return program;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How old an allocation is at a moment; what was there before the trace is older than it can tell.
-import { kNone } from "../ask/scene.ts";
+// The age of an allocation at a moment. For allocations before the trace it is unknown.
+import { kNone } from "../api/scene.ts";
 import { formatEntries } from "./format.ts";
 
 export function ageText(made: number, at: number): string {

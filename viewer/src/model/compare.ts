@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several documents side by side: which rank is worst, how uneven they are, and what two of them
-// hold that the other does not.
-import type { DocumentScene, StackBytes, Stacks } from "../ask/scene.ts";
+// Comparison of documents: the largest, the imbalance, and the differences between two by stack.
+import type { DocumentScene, StackBytes, Stacks } from "../api/scene.ts";
 import { stackKey } from "./frames.ts";
 
 export interface Imbalance {
-  worst: number; // the document with the most
+  worst: number; // index of the maximum
   mean: number;
-  share: number; // by how much the worst lies above the mean
+  share: number; // excess of the maximum over the mean
 }
 
 export function imbalance(values: number[]): Imbalance {
@@ -17,13 +16,17 @@ export function imbalance(values: number[]): Imbalance {
   return { worst, mean, share: mean > 0 ? values[worst] / mean - 1 : 0 };
 }
 
-// Of what was reserved when that reached its peak, what nobody had asked for at that moment.
-export function gapOf(document: DocumentScene): number {
+// Reserved minus requested bytes at the peak of reserved bytes.
+export function unusedBytes(document: DocumentScene): number {
   return document.reserved_peak.reserved - document.reserved_peak.requested;
 }
 
-// What the base is compared with: the wanted one, or the first other one. Null: there is none.
-export function partnerOf(base: number, wanted: number | null, count: number): number | null {
+// The document to compare with `base`: the wanted one, or the first other one. Null: none.
+export function comparedDocument(
+  base: number,
+  wanted: number | null,
+  count: number,
+): number | null {
   if (wanted !== null && wanted !== base && wanted < count) return wanted;
   return count > 1 ? (base === 0 ? 1 : 0) : null;
 }
@@ -39,13 +42,13 @@ export interface StackChange {
   count: [base: number, other: number];
 }
 
-export interface HeldBy {
+export interface StacksAtPeak {
   stacks: Stacks;
   bytes: StackBytes;
 }
 
-// By stack, the greatest change first. Stacks are the same where their frames are.
-export function stackChanges(base: HeldBy, other: HeldBy): StackChange[] {
+// Differences by stack, largest first. Stacks are equal if their frames are.
+export function stackChanges(base: StacksAtPeak, other: StacksAtPeak): StackChange[] {
   const byKey = new Map<string, StackChange>();
   [base, other].forEach((held, side) => {
     held.bytes.stack.forEach((stack, i) => {

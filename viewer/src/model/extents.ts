@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory behind addresses: which extent a place of a view has, where else that is mapped, and
-// what keeps it from being used elsewhere.
-import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
-import { capital, formatBytes, plural } from "./format.ts";
+// Extents: which extent is mapped at an address, where else it is mapped, and which blocks pin it.
+import { type AddressMap, BlockState, kNone } from "../api/scene.ts";
+import { capitalize, formatBytes, plural } from "./format.ts";
 
 export interface ExtentUse {
   bytes: number;
-  live: number; // bytes of it in blocks that live
-  pending: number; // freed, but waiting for a stream
-  liveBlocks: number[]; // the greatest part of it first
+  live: number; // bytes in live blocks
+  pending: number; // bytes of pending frees
+  liveBlocks: number[]; // largest share first
   pendingBlocks: number;
   mergedBlocks: number;
 }
@@ -22,7 +21,7 @@ export function idleExtents(map: AddressMap): number[] {
   return [...map.extent_has_home.keys()].filter((extent) => map.extent_has_home[extent] === 0);
 }
 
-// The stretch of the segment that has the byte; else none.
+// The stretch of the segment that contains the offset, or kNone.
 export function stretchAt(map: AddressMap, segment: number, offset: number): number {
   let [low, high] = [map.stretch_first[segment], map.stretch_first[segment + 1]];
   const end = high;
@@ -34,14 +33,14 @@ export function stretchAt(map: AddressMap, segment: number, offset: number): num
   return low < end && map.stretch_offset[low] <= offset ? low : kNone;
 }
 
-// Where it is mapped beside its home.
-export function otherPlaces(map: AddressMap, extent: number): BigUint64Array {
+// Mappings other than the home address.
+export function otherMappings(map: AddressMap, extent: number): BigUint64Array {
   const all = map.place_address.subarray(map.place_first[extent], map.place_first[extent + 1]);
   const hasHome = map.extent_has_home[extent] !== 0;
   return all.filter((place) => !hasHome || place !== map.extent_home[extent]);
 }
 
-// By the blocks at its home; without a home there are none.
+// Usage by the blocks at its home address; none for idle extents.
 export function extentUse(map: AddressMap, extent: number): ExtentUse {
   const use: ExtentUse = {
     bytes: map.extent_bytes[extent],
@@ -54,7 +53,7 @@ export function extentUse(map: AddressMap, extent: number): ExtentUse {
   const segment = map.extent_has_home[extent] ? segmentAt(map, map.extent_home[extent]) : kNone;
   if (segment === kNone) return use;
   const begin = Number(map.extent_home[extent] - map.segment_address[segment]);
-  const parts = new Map<number, number>(); // of live blocks: how much of the extent each has
+  const parts = new Map<number, number>(); // bytes of the extent by live block
   for (let block = map.segment_first[segment]; block < map.segment_first[segment + 1]; ++block) {
     const from = Math.max(begin, map.block_offset[block]);
     const to = Math.min(begin + use.bytes, map.block_offset[block] + map.block_bytes[block]);
@@ -74,13 +73,13 @@ export function extentUse(map: AddressMap, extent: number): ExtentUse {
   return use;
 }
 
-export function extentSentence(map: AddressMap, extent: number, use: ExtentUse): string {
+export function extentSummary(map: AddressMap, extent: number, use: ExtentUse): string {
   if (map.extent_has_home[extent] === 0) {
-    return "It is idle: part of no view's blocks, kept for whoever needs memory next.";
+    return "It is idle: not in use by any view, and available for the next allocation.";
   }
-  if (use.mergedBlocks > 0) return "Small blocks live in it: look closer to see them one by one.";
+  if (use.mergedBlocks > 0) return "It contains small blocks: zoom in to see them individually.";
   if (use.live === 0 && use.pending === 0) {
-    return "Nothing lives in it: it can serve another view, or be given back.";
+    return "No live blocks: it can serve another view or be released.";
   }
   if (use.live === 0) {
     return (
@@ -93,10 +92,10 @@ export function extentSentence(map: AddressMap, extent: number, use: ExtentUse):
   const rest =
     free <= 0
       ? "nothing of it is free"
-      : `the ${formatBytes(free)} beside ${one ? "it" : "them"} can serve this view alone`;
+      : `the ${formatBytes(free)} around ${one ? "it" : "them"} can serve only this view`;
   return (
-    `${capital(plural(use.liveBlocks.length, "live block"))} ` +
-    `${one ? "holds" : "hold"} ${formatBytes(use.live)} of it: ${rest}.`
+    `${capitalize(plural(use.liveBlocks.length, "live block"))} ` +
+    `${one ? "occupies" : "occupy"} ${formatBytes(use.live)} of it: ${rest}.`
   );
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Live bytes by stack as a tree of frames, outermost at the root, for one moment or for two.
+// A tree of frames with live bytes, outermost frame at the root, for one or two moments.
 import { hierarchy, type HierarchyRectangularNode, partition } from "d3-hierarchy";
-import type { StackBytes, Stacks } from "../ask/scene.ts";
+import type { StackBytes, Stacks } from "../api/scene.ts";
 import { frameText, framesOf } from "./frames.ts";
 
 export interface FlameNode {
   name: string;
-  now: number; // bytes, those of callees included
-  before: number; // likewise, at the other moment; 0 where there is none
-  width: number; // what its rectangle is as wide as: the greater of both, summed over its leaves
-  stacks: number[]; // those that end here, the greatest first: one, or some that read alike
+  now: number; // bytes, including callees
+  before: number; // the same at the other moment; 0 without one
+  width: number; // width of the rectangle: the larger of both, summed over the leaves
+  stacks: number[]; // stacks that end here, largest first
   children: FlameNode[];
 }
 
@@ -31,8 +31,8 @@ export function flameTree(stacks: Stacks, now: StackBytes, before: StackBytes | 
 
 export type FlameBox = HierarchyRectangularNode<FlameNode>;
 
-// Every frame with its place: x from 0 to 1, depth downwards. Siblings by name, so that the same
-// frame is found at the same place when the moment changes.
+// Lays out the frames: x from 0 to 1, depth downwards. Siblings are sorted by name, so that frames
+// keep their position when the moment changes.
 export function flameBoxes(root: FlameNode, narrowest: number): FlameBox[] {
   const tree = hierarchy(root, (node) => node.children)
     .sum((node) => ownWidth(node))
@@ -42,8 +42,7 @@ export function flameBoxes(root: FlameNode, narrowest: number): FlameBox[] {
     .filter((box) => box.x1 - box.x0 >= narrowest);
 }
 
-// The frames from the root down, as far as the names lead: at another moment, or in another
-// document, some may not be there.
+// The frames from the root along `names`, as far as they exist in this tree.
 export function pathOfNames(root: FlameNode, names: string[]): FlameNode[] {
   const path = [root];
   for (const name of names) {
@@ -54,7 +53,7 @@ export function pathOfNames(root: FlameNode, names: string[]): FlameNode[] {
   return path;
 }
 
-// The frames from the root down to the one at which a stack ends.
+// The frames from the root to the end of a stack.
 export function pathOfStack(root: FlameNode, stack: number): FlameNode[] {
   if (root.stacks.includes(stack)) return [root];
   for (const child of root.children) {
@@ -91,7 +90,7 @@ function insert(
     node = child;
     add(node, bytes);
   }
-  node.stacks.push(bytes.stack); // they come with the greatest first
+  node.stacks.push(bytes.stack); // sorted, largest first
 }
 
 function add(node: FlameNode, bytes: Bytes): void {

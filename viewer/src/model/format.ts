@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as people read them. The same forms as the command line's, so that a figure can be found
-// again in both.
+// Number formatting. Matches the command line's format.
 
 const kUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
 const kCount = new Intl.NumberFormat("en-US");
 
-// 12.39 GiB; whole bytes have no decimals.
+// "12.39 GiB"; bytes have no decimals.
 export function formatBytes(bytes: number): string {
   const unit = unitOf(Math.abs(bytes));
   if (unit === 0) return `${Math.round(bytes)} B`;
   return `${(bytes / 1024 ** unit).toFixed(2)} ${kUnits[unit]}`;
 }
 
-// A difference, with its sign; a proper minus is as wide as the plus.
+// A difference with its sign. Uses a minus sign, which is as wide as the plus.
 export function formatChange(bytes: number): string {
   if (bytes === 0) return "±0 B";
   return (bytes < 0 ? "−" : "+") + formatBytes(Math.abs(bytes));
@@ -30,7 +29,7 @@ export function formatShare(part: number, whole: number): string {
 }
 
 export function formatDuration(us: number): string {
-  const length = Math.abs(us); // what would be rounded up to a thousand has the next unit
+  const length = Math.abs(us); // values that round to 1000 use the next unit
   if (length < 999.5) return `${Math.round(us)} µs`;
   if (length < 999.5e3) return `${threeDigits(us / 1e3)} ms`;
   if (length < 120e6) return `${threeDigits(us / 1e6)} s`;
@@ -54,11 +53,11 @@ export function formatEntries(count: number): string {
   return count === 1 ? "1 entry" : `${formatCount(count)} entries`;
 }
 
-export function capital(text: string): string {
+export function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-// Round values for an axis from 0 to `most` bytes, and their labels in one unit.
+// Round tick values for an axis from 0 to `most` bytes, with labels in one unit.
 export function byteTicks(
   from: number,
   to: number,

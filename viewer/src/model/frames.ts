@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks as text.
-import { type Frame, kNone, type Stacks } from "../ask/scene.ts";
+// Formatting and searching of stacks.
+import { type Frame, kNone, type Stacks } from "../api/scene.ts";
 
 export function framesOf(stacks: Stacks | null, stack: number): Frame[] {
   if (!stacks || stack === kNone) return [];
@@ -14,8 +14,8 @@ export function frameText(frame: Frame): string {
   return `${name}  ${shortPath(file)}${line > 0 ? `:${line}` : ""}`;
 }
 
-// One line for a stack: its innermost frame, and where that is PyTorch's own, whose code called it;
-// there are hundreds of stacks that end in the same function of a library.
+// One line per stack: the innermost frame, and if that is PyTorch's, the calling user code, since
+// many stacks end in the same library function.
 export function stackTitle(stacks: Stacks | null, stack: number): string {
   const frames = framesOf(stacks, stack);
   const innermost = frames[frames.length - 1];
@@ -33,8 +33,8 @@ export function hasStacks(stacks: Stacks | null): boolean {
   return stacks !== null && stacks.stacks.some((stack) => stack.length > 0);
 }
 
-// Whether the text is in a frame, as "name:file:line"; only the letters of ASCII may be of the
-// other case. `ashlar view` searches alike, and so do both tables.
+// Whether a frame, as "name:file:line", contains the text. ASCII letters match case-insensitively.
+// The same rule as the server's.
 export function hasFrame(stacks: Stacks | null, stack: number, text: string): boolean {
   const wanted = lower(text);
   return framesOf(stacks, stack).some((frame) => lower(frame.join(":")).includes(wanted));
@@ -44,14 +44,14 @@ function lower(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-// The same stack has the same text in every document, whatever its number.
+// A key that identifies equal stacks across documents.
 export function stackKey(stacks: Stacks, stack: number): string {
   return framesOf(stacks, stack)
     .map((frame) => frame.join(":"))
     .join("\n");
 }
 
-// Where a file lies says little beyond its last folders, and nothing above its package.
+// Shortens a path to its package or its last folders.
 export function shortPath(path: string): string {
   return path
     .replace(/^.*\/(site|dist)-packages\//, "")

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a watched process has told over time: sums over its allocators, and rates between two looks.
-import type { LiveMemory, LiveNumbers } from "../ask/scene.ts";
+// Samples of the monitored process: totals over its allocators, and rates between two samples.
+import type { LiveMemory, LiveStats } from "../api/scene.ts";
 
-export const kMostSamples = 3600; // an hour, at one look a second
+export const kMaxSamples = 3600; // one hour at one sample per second
 
 export interface LiveSample {
-  numbers: LiveNumbers;
-  at: number; // seconds on the process's own clock
+  stats: LiveStats;
+  at: number; // seconds on the process's clock
 }
 
-// The samples with one more. A process that begins anew begins a new curve.
-export function withSample(samples: LiveSample[], numbers: LiveNumbers): LiveSample[] {
-  const at = numbers.shown_seconds;
+// Appends a sample. Starts over if the process was restarted.
+export function withSample(samples: LiveSample[], stats: LiveStats): LiveSample[] {
+  const at = stats.shown_seconds;
   const last = samples.at(-1);
   const before = last && at <= last.at ? [] : samples;
-  return [...before, { numbers, at }].slice(-kMostSamples);
+  return [...before, { stats, at }].slice(-kMaxSamples);
 }
 
 type ByteKey = "reserved_bytes" | "active_bytes" | "allocated_bytes" | "requested_bytes";
@@ -23,13 +23,13 @@ export function totalBytes(of: LiveMemory[], key: ByteKey): number {
   return of.reduce((sum, each) => sum + each[key], 0);
 }
 
-// Of the device's memory or of the host's.
+// A counter of device or host allocators.
 export interface Counter<Kind extends LiveMemory> {
-  in: (numbers: LiveNumbers) => Kind[];
+  in: (stats: LiveStats) => Kind[];
   of: (allocator: Kind) => number;
 }
 
-// Of one allocator, or of all that both samples know; null: nobody can tell.
+// Rate of one allocator, or of all that are in both samples; null: unknown.
 export function ratePerSecond<Kind extends LiveMemory>(
   before: LiveSample | undefined,
   now: LiveSample,
@@ -39,9 +39,9 @@ export function ratePerSecond<Kind extends LiveMemory>(
   if (!before || now.at <= before.at) return null;
   let change = 0;
   let known = 0;
-  for (const each of counter.in(now.numbers)) {
+  for (const each of counter.in(now.stats)) {
     if (number !== undefined && each.number !== number) continue;
-    const then = counter.in(before.numbers).find((other) => other.number === each.number);
+    const then = counter.in(before.stats).find((other) => other.number === each.number);
     if (!then || counter.of(each) < counter.of(then)) continue; // new, or its counters were reset
     change += counter.of(each) - counter.of(then);
     ++known;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lays segments out as words on a page: left to right, broken at the right edge, so that area is
-// bytes and everything fits however large single segments are. Pools are paragraphs; a pool's idle
-// extents, which are in no segment, are one more, an extent a word.
-import { type AddressMap, BlockState, SegmentKind } from "../ask/scene.ts";
+// Lays out segments like words on a page: left to right, wrapped at the right edge, so that area is
+// proportional to bytes. Each pool is a paragraph; its idle extents, which belong to no segment,
+// form another one.
+import { type AddressMap, BlockState, SegmentKind } from "../api/scene.ts";
 import { idleExtents } from "./extents.ts";
 import type { Quads } from "./tile_quads.ts";
 
 export interface MapLayout {
-  quads: Quads; // in pixels, downwards; the row of a quad is its block
+  quads: Quads; // in pixels, y downwards; the row of a quad is its block
   segmentOf: Uint32Array; // by quad
-  pieces: SegmentPiece[]; // outlines: a segment is one piece in each line that it has a part of
+  pieces: SegmentPiece[]; // outlines: one piece of a segment per line
   headings: MapHeading[];
-  origins: MapOrigin[]; // by segment: where it begins
-  stretches: MapBox[]; // where extents are mapped, of stretches
-  idle: MapBox[]; // of idle extents
+  origins: MapOrigin[]; // by segment: its start
+  stretches: MapBox[]; // boxes of stretches
+  idle: MapBox[]; // boxes of idle extents
   height: number;
 }
 
@@ -32,7 +32,7 @@ export interface MapOrigin {
   y: number;
 }
 
-// A part of something in one line.
+// The part of an item on one line.
 export interface MapBox {
   of: number;
   left: number;
@@ -52,12 +52,12 @@ export interface MapPage {
   bytesPerPixel: number;
 }
 
-export const kLine = 18; // pixels, of which the gap is not drawn on
+export const kLine = 18; // pixels, including the gap
 export const kLineGap = 5;
 const kWordGap = 3;
 const kHeading = 26;
 
-// How many bytes a pixel must stand for so that the map is about as high as the page.
+// Bytes per pixel such that the map is about as high as the page.
 export function fittingBytesPerPixel(map: AddressMap, width: number, height: number): number {
   const idle = idleExtents(map);
   const total =
@@ -67,12 +67,12 @@ export function fittingBytesPerPixel(map: AddressMap, width: number, height: num
   const pools =
     new Set(map.segment_pool).size + new Set(idle.map((extent) => map.extent_pool[extent])).size;
   const lines = Math.max(1, Math.floor((height - pools * kHeading) / (kLine + kLineGap)) - pools);
-  // Gaps between segments take room, too.
+  // Allow for the gaps between segments.
   const pixels = Math.max(width / 4, lines * width - words * (kWordGap + 2));
   return Math.max(1, total / pixels);
 }
 
-// Not its addresses: some of them may have nothing behind them.
+// Mapped bytes; parts of the address range may be unmapped.
 function memoryIn(map: AddressMap, segment: number): number {
   let bytes = 0;
   for (let i = map.segment_first[segment]; i < map.segment_first[segment + 1]; ++i) {
@@ -116,7 +116,7 @@ export function layOutMap(map: AddressMap, page: MapPage): MapLayout {
   return { ...writer.take(), headings, origins, stretches: stretchBoxes(map, page, origins) };
 }
 
-// How many bytes into the segment a place of the page is.
+// The offset in the segment of a point on the page.
 export function offsetAt(page: MapPage, origin: MapOrigin, x: number, y: number): number {
   const line = Math.floor((y - origin.y) / (kLine + kLineGap));
   return (line * page.width + x - origin.x) * page.bytesPerPixel;
@@ -126,7 +126,7 @@ export function boxAt(boxes: MapBox[], x: number, y: number): MapBox | undefined
   return boxes.find((box) => x >= box.left && x < box.right && y >= box.y && y < box.y + kLine);
 }
 
-// Stretches lie on the segments, which are laid out by then.
+// Stretches are placed on their segments, which must have been laid out.
 function stretchBoxes(map: AddressMap, page: MapPage, origins: MapOrigin[]): MapBox[] {
   const boxes: MapBox[] = [];
   origins.forEach((origin, segment) => {
@@ -216,7 +216,7 @@ class LineWriter {
     }
   }
 
-  // However small, a segment can be seen and pointed at.
+  // Every segment has a minimum size to be visible and clickable.
   endWord(segment: number): void {
     this.x = Math.max(this.x, this.pieceLeft + 2);
     this.endPiece(segment);

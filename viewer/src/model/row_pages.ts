@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pages of a table that were answered, and what they answer: pages of another order or search
-// may still be on their way when that changes, in any order, and several at once.
+// The loaded pages of a table. When the sort order or search changes, responses for the previous
+// one may still arrive, in any order.
 
-const kNear = 8; // scrolling through millions must not fill the memory
+const kMaxPages = 8; // bounds the memory when scrolling through millions of rows
 
 export interface Pages<Rows> {
-  of: string; // which table they are pages of
+  of: string; // identifies sort order and search
   pages: Map<number, Rows>;
   error: string | null;
 }
 
-// A table of which the first page has come.
+// The state after the first page has arrived.
 export function firstPage<Rows>(of: string, rows: Rows): Pages<Rows> {
   return { of, pages: new Map([[0, rows]]), error: null };
 }
 
-// With one more page, if they are still pages of that table. Of the others those near to it stay,
-// and the first, which says how many rows there are.
+// Adds a page unless it belongs to another sort order or search. Keeps nearby pages and the first
+// one, which has the number of rows.
 export function withPage<Rows>(
   kept: Pages<Rows>,
   of: string,
@@ -25,11 +25,11 @@ export function withPage<Rows>(
   rows: Rows,
 ): Pages<Rows> {
   if (kept.of !== of) return kept;
-  const near = [...kept.pages].filter(([each]) => each === 0 || Math.abs(each - page) < kNear);
+  const near = [...kept.pages].filter(([each]) => each === 0 || Math.abs(each - page) < kMaxPages);
   return { of, pages: new Map(near).set(page, rows), error: null };
 }
 
-// With what went wrong, if somebody still wants to know.
+// Records an error unless it belongs to another sort order or search.
 export function withError<Rows>(kept: Pages<Rows>, of: string, error: string): Pages<Rows> {
   return kept.of === of ? { ...kept, error } : kept;
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each stack holds at a moment, and held at another one.
-import type { StackBytes } from "../ask/scene.ts";
+// Live bytes per stack at one or two moments.
+import type { StackBytes } from "../api/scene.ts";
 
 export interface StackUse {
   stack: number;
   bytes: number;
   count: number;
-  before: number; // bytes at the other moment; 0 where there is none
+  before: number; // bytes at the other moment; 0 without one
 }
 
-// As `now` lists them; then those that hold nothing any more.
+// Stacks in the order of `now`, then those that are no longer live.
 export function stackUse(now: StackBytes, before: StackBytes | null): StackUse[] {
   const uses = new Map<number, StackUse>();
   now.stack.forEach((stack, i) => {

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns a tile into rectangles: a row of the tile is as many as it changes its height. Columns are
-// the horizontal unit, bytes the vertical one; where they land on the screen is the layer's affair.
+// Converts a tile to rectangles: one per row and height. x is in columns, y in bytes; the painter
+// transforms them to pixels.
 //
-// Small allocations together are at the bottom of a tile; here they lie on top, as what is left
-// between the rows and the sum. They change in nearly every column, and below the rows would move
-// all of them each time.
-import type { AllocationTile, GroupTile, Tile } from "../ask/scene.ts";
+// The sum of small allocations is drawn on top, between the rows and the total. It changes in
+// nearly every column; drawn below, it would move all rows each time.
+import type { AllocationTile, GroupTile, Tile } from "../api/scene.ts";
 
 export interface Quads {
   count: number;
   box: Float32Array; // left, right, bottom, top of each
-  row: Uint32Array; // of the tile; kBackground for what belongs to no row
+  row: Uint32Array; // row of the tile, or kBackground
 }
 
 export const kBackground = 0xffffffff;
 
-export interface QuadWish {
-  tolerance: number; // bytes by which a rectangle may be off: less than a pixel
-  limit: number; // as many rectangles as can be drawn without stutter
+export interface QuadOptions {
+  tolerance: number; // permitted error in bytes, less than a pixel
+  limit: number; // maximum number of rectangles for smooth drawing
 }
 
-export function quadsOf(tile: Tile, wish: QuadWish): Quads {
+export function quadsOf(tile: Tile, wish: QuadOptions): Quads {
   if (tile.by !== "allocation") return quadsOfGroups(tile, wish);
-  // Where there are too many, the smallest rows join those that are not shown.
+  // Above the limit, the smallest rows are not drawn separately.
   for (let smallest = 0; ; smallest = Math.max(1, 2 * wish.tolerance, smallest * 4)) {
     const quads = quadsOfAllocations(tile, wish, smallest);
     if (quads) return quads;
@@ -59,7 +58,7 @@ class QuadList {
   }
 }
 
-// The sum, in neutral: what the rows leave of it is what is too small to be one.
+// The total in the neutral colour; visible where no row covers it.
 function addBackground(quads: QuadList, tile: Tile, tolerance: number): void {
   const columns = tile.entry.length;
   for (let begin = 0, column = 1; begin < columns; ++column) {
@@ -70,7 +69,7 @@ function addBackground(quads: QuadList, tile: Tile, tolerance: number): void {
   }
 }
 
-// The rows that live in a column, oldest first, with the rectangle each is in the midst of.
+// The live rows of a column, oldest first, with their open rectangles.
 class LiveRows {
   readonly row: number[] = [];
   private readonly since: number[] = [];
@@ -98,8 +97,7 @@ class LiveRows {
     return at;
   }
 
-  // Gives the rows from position `first` on their places, and ends the rectangles of those that
-  // moved far enough for it to show.
+  // Positions the rows from `first` on, and closes the rectangles of rows that moved visibly.
   settle(first: number, column: number): void {
     let height = first === 0 ? 0 : this.exact[first - 1] + this.bytes(first - 1);
     for (let at = first; at < this.row.length; ++at) {
@@ -113,12 +111,12 @@ class LiveRows {
     }
   }
 
-  // Ends all rectangles.
+  // Closes all rectangles.
   finish(column: number): void {
     for (let at = 0; at < this.row.length; ++at) this.draw(at, column);
   }
 
-  // Where rows really are: errors within the tolerance must not add up.
+  // Exact positions, so that errors within the tolerance do not accumulate.
   private readonly exact: number[] = [];
 
   private bytes(at: number): number {
@@ -132,8 +130,12 @@ class LiveRows {
   }
 }
 
-// Null where there would be more than the limit.
-function quadsOfAllocations(tile: AllocationTile, wish: QuadWish, smallest: number): Quads | null {
+// Null if the limit is exceeded.
+function quadsOfAllocations(
+  tile: AllocationTile,
+  wish: QuadOptions,
+  smallest: number,
+): Quads | null {
   const quads = new QuadList();
   addBackground(quads, tile, wish.tolerance);
   const bytes = tile.rows.bytes;
@@ -162,7 +164,7 @@ function quadsOfAllocations(tile: AllocationTile, wish: QuadWish, smallest: numb
   return quads.take();
 }
 
-function quadsOfGroups(tile: GroupTile, wish: QuadWish): Quads {
+function quadsOfGroups(tile: GroupTile, wish: QuadOptions): Quads {
   const quads = new QuadList();
   const columns = tile.entry.length;
   const below = new Float64Array(columns);
@@ -184,7 +186,7 @@ function quadsOfGroups(tile: GroupTile, wish: QuadWish): Quads {
   return quads.take();
 }
 
-// The row at a place, or kBackground; -1 above everything. What was drawn last lies on top.
+// The row at a point, or kBackground; -1 above everything. The last drawn rectangle wins.
 export function rowAt(quads: Quads, column: number, bytes: number): number {
   for (let i = quads.count - 1; i >= 0; --i) {
     const box = 4 * i;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tiles show which entries. A level has tiles of `columns` columns; in the deepest level a
-// column is one entry, a level up two, so the tile above (level, index) is (level - 1, index / 2).
-import type { TileKey } from "../ask/answers.ts";
-import type { DocumentScene, Grouping } from "../ask/scene.ts";
+// Mapping between tiles and entries. Each tile has `columns` columns. In the deepest level a column
+// is one entry, one level up two; the parent of (level, index) is (level - 1, index / 2).
+import type { TileKey } from "../api/client.ts";
+import type { DocumentScene, Grouping } from "../api/scene.ts";
 
 export interface Span {
-  from: number; // the first entry, may lie between two
+  from: number; // first entry, may be fractional
   to: number; // past the last
 }
 
-const kFewestEntries = 24; // the most one can zoom in to
+const kMinEntries = 24; // maximum zoom
 
 export function entriesPerColumn(document: DocumentScene, level: number): number {
   return 2 ** (document.levels - 1 - level);
@@ -21,7 +21,7 @@ export function tileSpan(document: DocumentScene, key: { level: number; index: n
   return { from: key.index * entries, to: (key.index + 1) * entries };
 }
 
-// The coarsest level whose columns are not much wider than a pixel.
+// The coarsest level whose columns are at most about a pixel wide.
 export function levelFor(document: DocumentScene, span: Span, pixels: number): number {
   const entriesPerPixel = (span.to - span.from) / Math.max(1, pixels);
   const up = Math.max(0, Math.ceil(Math.log2(entriesPerPixel)));
@@ -51,9 +51,9 @@ export function tilesFor(
   return keys;
 }
 
-// What can stand in for a tile while it is on its way, best first: the same place with less detail,
-// then a level up, and so on to the one tile of level 0.
-export function* standIns(key: TileKey): Generator<TileKey> {
+// Tiles to draw while a tile is loading, best first: the same position with less detail, then the
+// levels above, up to level 0.
+export function* fallbackTiles(key: TileKey): Generator<TileKey> {
   for (let level = key.level; level >= 0; --level) {
     const index = key.index >> (key.level - level);
     for (let detail = key.detail; detail >= 0; --detail) {
@@ -63,13 +63,12 @@ export function* standIns(key: TileKey): Generator<TileKey> {
   }
 }
 
-// How much detail a vertical magnification can show: each step shows allocations a quarter as
-// large.
+// The detail for a vertical magnification. Each step resolves allocations of a quarter of the size.
 export function detailFor(magnification: number): number {
   return Math.min(4, Math.max(0, Math.ceil(Math.log(magnification) / Math.log(4) - 0.25)));
 }
 
-// The column of a tile in which an entry lies.
+// The column of a tile that contains an entry.
 export function columnOf(document: DocumentScene, key: TileKey, entry: number): number {
   const span = tileSpan(document, key);
   return Math.floor((entry - span.from) / entriesPerColumn(document, key.level));
@@ -79,13 +78,13 @@ export function wholeSpan(document: DocumentScene): Span {
   return { from: 0, to: Math.max(1, document.entries) };
 }
 
-// As much of it as the document has; as long as it was, where it lies beyond the end.
+// Clamps a span to the document. Shifts it, keeping its length, if it exceeds the end.
 export function clampSpan(document: DocumentScene, span: Span): Span {
   const most = wholeSpan(document).to;
   return within(most, span.from, Math.min(most, span.to - span.from));
 }
 
-// Zooms so that the entry `around` keeps its place on the screen, and stays within the document.
+// Zooms such that `around` keeps its position on the screen. Clamps to the document.
 export function zoomSpan(
   document: DocumentScene,
   span: Span,
@@ -94,7 +93,7 @@ export function zoomSpan(
   const most = wholeSpan(document).to;
   const length = Math.min(
     most,
-    Math.max(Math.min(kFewestEntries, most), (span.to - span.from) * zoom.factor),
+    Math.max(Math.min(kMinEntries, most), (span.to - span.from) * zoom.factor),
   );
   const share = (zoom.around - span.from) / (span.to - span.from);
   return within(most, zoom.around - share * length, length);

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments and their blocks at the moment, why a segment is held, and steps through history.
+// Segments and their blocks at the current moment, and what pins the chosen segment.
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { type AddressMap, BlockState, kNone } from "../ask/scene.ts";
+import { type AddressMap, BlockState, kNone } from "../api/scene.ts";
 import { MapChart, type MapPlace } from "../draw/map_chart.ts";
 import { Fill } from "../draw/quad_painter.ts";
 import { type Key, largeStep } from "../keys.ts";
 import { fade, kNeutral, packColor, shade } from "../model/colors.ts";
 import { hasExtents } from "../model/extents.ts";
 import { formatCount } from "../model/format.ts";
-import { answers, coloring, moment, shown, stepCursor } from "../session.ts";
+import { client, coloring, moment, shown, stepCursor } from "../session.ts";
 import { documentNumber, select, selection } from "../state.ts";
 import { theme } from "../theme.ts";
-import { ExtentStory } from "./extent_story.tsx";
-import { MapHover, SegmentStory } from "./segment_story.tsx";
-import { useAnswer } from "./use_answer.ts";
+import { ExtentDetails } from "./extent_details.tsx";
+import { MapHover, SegmentDetails } from "./segment_details.tsx";
+import { useRequest } from "./use_request.ts";
 import { listenTo, useViewChart } from "./use_chart.ts";
 
 const map = signal<AddressMap | null>(null);
 const zoom = signal(1);
-const segmentAddress = signal<bigint | null>(null); // stays chosen from moment to moment
-const extentId = signal<bigint | null>(null); // likewise
+const segmentAddress = signal<bigint | null>(null); // kept when the moment changes
+const extentId = signal<bigint | null>(null); // kept when the moment changes
 const hover = signal<({ x: number; y: number } & MapPlace) | null>(null);
 
 const chosenSegment = computed(() => {
@@ -34,7 +34,7 @@ const chosenExtent = computed(() => {
   return at === undefined || at < 0 ? null : at;
 });
 
-// A new function whenever colours change, and only then: the chart compares functions.
+// A new function only when colours change: the chart compares functions by identity.
 const colorOf = computed(() => {
   const now = theme.value;
   const chosen = selection.value;
@@ -55,7 +55,7 @@ const colorOf = computed(() => {
 export function AddressMapView() {
   const number = documentNumber.value;
   const at = moment.value;
-  const answer = useAnswer(() => answers.peek()!.map(number, at), `${number} ${at}`);
+  const answer = useRequest(() => client.peek()!.map(number, at), `${number} ${at}`);
   useEffect(() => {
     map.value = answer.value;
   }, [answer.value]);
@@ -64,11 +64,11 @@ export function AddressMapView() {
       <Controls />
       <Chart />
       {answer.error && <p class="empty">{answer.error}</p>}
-      <SegmentStory map={map.value} segment={chosenSegment.value}>
+      <SegmentDetails map={map.value} segment={chosenSegment.value}>
         {map.value && chosenExtent.value !== null && (
-          <ExtentStory map={map.value} extent={chosenExtent.value} />
+          <ExtentDetails map={map.value} extent={chosenExtent.value} />
         )}
-      </SegmentStory>
+      </SegmentDetails>
     </>
   );
 }
@@ -77,13 +77,13 @@ function Controls() {
   return (
     <div class="controls">
       <span class="legend">
-        <i class="swatch live" /> live, by stack <i class="swatch pending" /> freed, waiting for a
-        stream <i class="swatch free" /> free <i class="swatch neutral" /> small ones, merged{" "}
+        <i class="swatch live" /> allocated, by stack <i class="swatch pending" /> pending free{" "}
+        <i class="swatch free" /> free <i class="swatch neutral" /> small blocks, merged{" "}
         <i class="swatch unmapped" /> not mapped
         {map.value && hasExtents(map.value) && (
           <>
             {" "}
-            <i class="swatch home" /> extent here <i class="swatch away" /> extent away
+            <i class="swatch home" /> extent in use here <i class="swatch away" /> in use elsewhere
           </>
         )}
       </span>
@@ -139,7 +139,7 @@ function Chart() {
 function follow(chart: MapChart): () => void {
   return effect(() => {
     if (!map.value || !shown.value) return;
-    selection.value; // Marks follow it, though the function below stays the same.
+    selection.value; // redraw highlights; the function below does not change
     chart.show({
       map: map.value,
       zoom: zoom.value,
@@ -177,7 +177,7 @@ function listen(host: HTMLElement, chart: MapChart): () => void {
   };
 }
 
-// Any click chooses the segment and the extent behind it; one on a live block its allocation, too.
+// A click chooses the segment and the extent; on a live block it also selects the allocation.
 function click(found: MapPlace | null): void {
   const of = map.value;
   if (!of) return;
@@ -214,15 +214,15 @@ function magnify(factor: number): void {
 const kKeys: Key[] = [
   {
     keys: ["ArrowLeft", "ArrowRight"],
-    says: "one entry back, forward",
-    does: (key) => stepCursor(key === "ArrowLeft" ? -1 : 1),
+    description: "previous, next entry",
+    run: (key) => stepCursor(key === "ArrowLeft" ? -1 : 1),
   },
   {
     keys: ["Shift+ArrowLeft", "Shift+ArrowRight"],
-    says: "a hundredth of the trace back, forward",
-    does: (key) => stepCursor((key === "Shift+ArrowLeft" ? -1 : 1) * largeStep()),
+    description: "1 % of the trace back, forward",
+    run: (key) => stepCursor((key === "Shift+ArrowLeft" ? -1 : 1) * largeStep()),
   },
-  { keys: ["+", "="], says: "larger; the wheel does with Alt", does: () => magnify(1.5) },
-  { keys: ["-"], says: "smaller", does: () => magnify(1 / 1.5) },
-  { keys: ["0"], says: "everything on one page", does: () => (zoom.value = 1) },
+  { keys: ["+", "="], description: "zoom in (also Alt + wheel)", run: () => magnify(1.5) },
+  { keys: ["-"], description: "zoom out", run: () => magnify(1 / 1.5) },
+  { keys: ["0"], description: "fit everything on one page", run: () => (zoom.value = 1) },
 ];

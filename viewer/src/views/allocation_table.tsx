@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of allocations. The server sorts and searches, and rows come by the page as they are
-// scrolled to; a self-contained file has the first rows of each order, which are searched here.
+// The table of allocations. The server sorts, searches, and returns rows page by page. A
+// self-contained file has the first rows of each sort order, which are searched here.
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { kRowsPerAnswer } from "../ask/answers.ts";
-import { type AllocationRows, kNone, type RowsWanted, type SortKey } from "../ask/scene.ts";
+import { kRowsPerRequest } from "../api/client.ts";
+import { type AllocationRows, kNone, type RowsWanted, type SortKey } from "../api/scene.ts";
 import { cssColor } from "../model/colors.ts";
 import {
   formatBytes,
@@ -16,20 +16,20 @@ import {
 } from "../model/format.ts";
 import { hasFrame, stackTitle } from "../model/frames.ts";
 import { firstPage, type Pages, withError, withPage } from "../model/row_pages.ts";
-import { answers, coloring, isFile, messageOf, shown, stacks } from "../session.ts";
+import { client, coloring, isFile, messageOf, shown, stacks } from "../session.ts";
 import { documentNumber, isSelected, select } from "../state.ts";
 import { theme } from "../theme.ts";
-import { Cell, type Column, TableHead } from "./table_head.tsx";
+import { Cell, type Column, TableHead } from "./table_parts.tsx";
 import { kMostRows, type RowPlace, VirtualRows } from "./virtual_rows.tsx";
 
 const kColumns: Column<SortKey>[] = [
   { key: "bytes", title: "size", isNumber: true },
-  { key: "made", title: "made at", isNumber: true },
+  { key: "made", title: "allocated at", isNumber: true },
   { key: "freed", title: "freed at", isNumber: true },
   { key: "age", title: "lived", isNumber: true },
   { key: null, title: "stream", isNumber: false },
   { key: null, title: "pool", isNumber: false },
-  { key: null, title: "made by", isNumber: false },
+  { key: null, title: "allocated by", isNumber: false },
 ];
 
 const sort = signal<SortKey>("bytes");
@@ -92,10 +92,10 @@ function useServerRows(number: number, wanted: Wanted): Rows {
     error: null,
   });
   const fetchPage = (page: number) =>
-    answers.peek()!.rows(number, { ...wanted, from: page * kRowsPerAnswer });
+    client.peek()!.rows(number, { ...wanted, from: page * kRowsPerRequest });
   useEffect(() => {
     let isWanted = true;
-    // While somebody types, only the last word is asked for.
+    // Debounce typing.
     const timer = setTimeout(
       () => {
         fetchPage(0).then(
@@ -114,7 +114,7 @@ function useServerRows(number: number, wanted: Wanted): Rows {
   const see = (first: number, last: number) => {
     seen.current = [first, last];
     if (kept.of !== name) return;
-    for (const page of new Set([first, last].map((row) => Math.floor(row / kRowsPerAnswer)))) {
+    for (const page of new Set([first, last].map((row) => Math.floor(row / kRowsPerRequest)))) {
       if (kept.pages.has(page)) continue;
       fetchPage(page).then(
         (rows) => setKept((old) => withPage(old, name, page, rows)),
@@ -122,13 +122,13 @@ function useServerRows(number: number, wanted: Wanted): Rows {
       );
     }
   };
-  // Somebody may have scrolled on before the first page was there.
+  // The user may have scrolled before the first page arrived.
   useEffect(() => see(...seen.current), [kept.of]);
   const first = kept.pages.get(0);
   if (!first) return { listed: null, error: kept.error, see };
   const find = (index: number) => {
-    const rows = kept.pages.get(Math.floor(index / kRowsPerAnswer));
-    return rows ? { rows, row: index % kRowsPerAnswer } : null;
+    const rows = kept.pages.get(Math.floor(index / kRowsPerRequest));
+    return rows ? { rows, row: index % kRowsPerRequest } : null;
   };
   return { listed: { total: first.total, find, note: "" }, error: kept.error, see };
 }
@@ -140,7 +140,7 @@ function useFileRows(number: number, wanted: Wanted): Rows {
     let isWanted = true;
     const asked: RowsWanted = { ...wanted, at: "all", search: "", from: 0 };
     setError(null);
-    answers
+    client
       .peek()!
       .rows(number, asked)
       .then(
@@ -207,7 +207,7 @@ function Row({ place, at }: { place: Place | null; at: RowPlace }) {
 }
 
 function livedText(rows: AllocationRows, row: number): string {
-  if (rows.freed[row] === kNone) return "to the end";
+  if (rows.freed[row] === kNone) return "never";
   if (rows.made[row] === kNone) return "–";
   const us = rows.freed_us[row] - rows.made_us[row];
   if (Number.isFinite(us)) return formatDuration(Math.max(0, us));

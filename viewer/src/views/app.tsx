@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page: header, overview, the chosen view, and beside it what is known of moment and selection.
-// Until there is something to show it says how far reading is, or why there is nothing.
+// The page: header, overview, the current view, and a panel with details on moment and selection.
+// Before a document is open, it shows progress or the error.
 import { failure, notice, shown, waiting } from "../session.ts";
 import { type View, view } from "../state.ts";
 import { AddressMapView } from "./address_map.tsx";

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the gap between reserved and requested went, and what other settings would have reserved.
+// The causes of reserved but unused memory, and the peak under other settings.
 import { useState } from "preact/hooks";
-import type { Causes, Trial } from "../ask/scene.ts";
+import type { Causes, Trial } from "../api/scene.ts";
 import { cssColor, kPalette } from "../model/colors.ts";
 import { formatBytes, formatChange, formatDuration, formatShare, plural } from "../model/format.ts";
-import { answers, moveCursor, shown } from "../session.ts";
+import { client, moveCursor, shown } from "../session.ts";
 import { documentNumber, view } from "../state.ts";
-import { useAnswer } from "./use_answer.ts";
+import { useRequest } from "./use_request.ts";
 
-// In the order of `ashlar report`, which also says what each means.
+// In the order of `ashlar report`, which also provides the descriptions.
 const kCauses: [name: string, title: string][] = [
   ["rounding", "rounding"],
   ["other_pool", "another pool"],
@@ -22,18 +22,14 @@ const kCauses: [name: string, title: string][] = [
 export function CausesView() {
   const number = documentNumber.value;
   if (shown.value!.has_history) return <Explained key={number} number={number} />;
-  return (
-    <p class="empty">
-      There is no history in this file: what cannot be replayed has no causes and no alternatives.
-    </p>
-  );
+  return <p class="empty">This file contains no trace, so there is nothing to replay.</p>;
 }
 
 function Explained({ number }: { number: number }) {
   const [progress, setProgress] = useState("");
-  const { value: causes, error } = useAnswer(
+  const { value: causes, error } = useRequest(
     (isWanted) =>
-      answers.peek()!.causes(number, {
+      client.peek()!.causes(number, {
         progress: ({ what, done }) =>
           setProgress(what + (done === null ? "" : `, ${Math.round(100 * done)} %`)),
         isWanted,
@@ -62,18 +58,18 @@ function Gap({ causes }: { causes: Causes }) {
   const parts = kCauses
     .map(([name, title], i) => ({
       title,
-      says: causes.at_peak.words[name] ?? "",
+      description: causes.at_peak.words[name] ?? "",
       bytes: causes.at_peak.causes[name] ?? 0,
       color: cssColor(kPalette[(i + 1) % 7]),
     }))
     .filter((part) => part.bytes > 0);
   return (
     <section>
-      <h2>Where the gap went</h2>
+      <h2>Reserved but unused</h2>
       <p>
-        At its peak the allocator had reserved <b>{formatBytes(reserved_bytes)}</b>, of which owners
-        had requested <b>{formatBytes(requested_bytes)}</b>: a gap of{" "}
-        <b>{formatBytes(gap_bytes)}</b> ({formatShare(gap_bytes, reserved_bytes)}).{" "}
+        At the peak, <b>{formatBytes(reserved_bytes)}</b> were reserved and{" "}
+        <b>{formatBytes(requested_bytes)}</b> requested: <b>{formatBytes(gap_bytes)}</b> (
+        {formatShare(gap_bytes, reserved_bytes)}) were unused.{" "}
         <button
           type="button"
           class="link"
@@ -82,7 +78,7 @@ function Gap({ causes }: { causes: Causes }) {
             view.value = "map";
           }}
         >
-          Look at it in the address map
+          Show in the address map
         </button>
       </p>
       <div class="bar" role="img" aria-label="Reserved memory by cause">
@@ -107,7 +103,7 @@ function Gap({ causes }: { causes: Causes }) {
             </td>
             <td class="number">{formatBytes(requested_bytes)}</td>
             <td class="number">{formatShare(requested_bytes, reserved_bytes)}</td>
-            <td class="soft">what owners asked for</td>
+            <td class="soft">by the program</td>
           </tr>
           {parts.map((part) => (
             <tr key={part.title}>
@@ -116,7 +112,7 @@ function Gap({ causes }: { causes: Causes }) {
               </td>
               <td class="number">{formatBytes(part.bytes)}</td>
               <td class="number">{formatShare(part.bytes, reserved_bytes)}</td>
-              <td class="soft">{part.says}</td>
+              <td class="soft">{part.description}</td>
             </tr>
           ))}
         </tbody>
@@ -125,7 +121,7 @@ function Gap({ causes }: { causes: Causes }) {
   );
 }
 
-// A replay meets no limit where the run did, and so may come to more than was reserved.
+// The replay has no memory limit, so it may reserve more than the recorded run.
 const kRecorded = "recorded settings, replayed";
 
 interface Alternative {
@@ -133,7 +129,7 @@ interface Alternative {
   trial: Trial;
 }
 
-// Settings that come to the same as what was recorded are one row: there is nothing to choose.
+// Settings with the same result as the recorded one share its row.
 function alternativesOf(results: Trial[]): Alternative[] {
   const recorded = results.find((trial) => trial.is_recorded);
   const rows: Alternative[] = recorded ? [{ titles: [kRecorded], trial: recorded }] : [];
@@ -159,9 +155,9 @@ function Alternatives({ causes }: { causes: Causes }) {
   );
   return (
     <section>
-      <h2>What other settings would have reserved</h2>
+      <h2>Peak under other settings</h2>
       <p class="soft">
-        Each was replayed, not guessed. The dashed line is the lower bound,{" "}
+        Results of replays. The dashed line is the lower bound,{" "}
         {formatBytes(causes.lower_bound_bytes)}: no allocator could have done with less.
       </p>
       <div class="alternatives" style={{ "--bound": causes.lower_bound_bytes / most }}>
@@ -170,7 +166,7 @@ function Alternatives({ causes }: { causes: Causes }) {
           <span />
           <span class="number">peak reserved</span>
           <span class="number">difference</span>
-          <span class="number">in the driver</span>
+          <span class="number">driver time</span>
         </div>
         {rows.map(({ titles, trial }) => (
           <div
@@ -212,7 +208,7 @@ function Advice({ causes }: { causes: Causes }) {
   if (causes.advice.length === 0) return null;
   return (
     <section>
-      <h2>What to do</h2>
+      <h2>Advice</h2>
       <ul>
         {causes.advice.map((sentence) => (
           <li key={sentence}>{sentence}</li>

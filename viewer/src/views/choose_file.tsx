@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A button that lets people choose files to read beside the ones there are.
+// A button to open additional files.
 import type { ComponentChildren } from "preact";
 import { openFiles } from "../session.ts";
 
-// The input lies in it unseen, but not hidden: what is hidden cannot be reached by the keyboard.
+// The input is invisible but not hidden, so that it can be reached by keyboard.
 export function ChooseFile(props: { class: string; title?: string; children: ComponentChildren }) {
   return (
     <label class={props.class} title={props.title}>

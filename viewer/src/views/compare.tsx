@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Documents side by side: all of them as ranks, and two of them in detail.
-import type { DocumentScene } from "../ask/scene.ts";
-import { gapOf, imbalance, partnerOf, titleOf } from "../model/compare.ts";
+// Comparison of documents: all of them in a table, and two in detail.
+import type { DocumentScene } from "../api/scene.ts";
+import { unusedBytes, imbalance, comparedDocument, titleOf } from "../model/compare.ts";
 import { formatBytes, formatCount, formatShare, plural } from "../model/format.ts";
 import { isFile, scene } from "../session.ts";
 import { documentNumber, otherDocument, showDocument } from "../state.ts";
@@ -12,7 +12,7 @@ import { CompareStacks } from "./compare_stacks.tsx";
 export function CompareView() {
   const documents = scene.value!.documents;
   const base = documentNumber.value;
-  const other = partnerOf(base, otherDocument.value, documents.length);
+  const other = comparedDocument(base, otherDocument.value, documents.length);
   return (
     <div class="report wide">
       <Ranks documents={documents} base={base} other={other} />
@@ -24,9 +24,9 @@ export function CompareView() {
       ) : (
         <p class="soft">
           {isFile.value
-            ? "This file holds one document. To compare, run “ashlar view A B”."
-            : "To compare, drop a second file on the page, or run “ashlar view A B …”: " +
-              "ranks of one job, or one job before and after a change."}
+            ? "This file contains one document. To compare, run “ashlar view A B”."
+            : "To compare, drop a second file on the page, or run “ashlar view A B …”. " +
+              "Compare ranks of one job, or runs before and after a change."}
         </p>
       )}
     </div>
@@ -47,7 +47,7 @@ function Ranks({ documents, base, other }: RanksParts) {
       <h2>{documents.length > 2 ? "Ranks" : "Documents"}</h2>
       {documents.length > 1 && (
         <p>
-          The worst is <b>{titleOf(documents[uneven.worst])}</b>, with{" "}
+          The largest is <b>{titleOf(documents[uneven.worst])}</b>, with{" "}
           {formatBytes(documents[uneven.worst].reserved_peak.reserved)} reserved at its peak:{" "}
           {formatShare(uneven.share, 1)} above the mean of {plural(documents.length, "document")} (
           {formatBytes(uneven.mean)}).
@@ -57,12 +57,12 @@ function Ranks({ documents, base, other }: RanksParts) {
         <thead>
           <tr>
             <th title="The base of the comparison">A</th>
-            <th title="What is compared with it">B</th>
+            <th title="Compared with the base">B</th>
             <th>document</th>
             <th class="number">peak requested</th>
             <th class="number">peak reserved</th>
             <th />
-            <th class="number" title="Not requested when reserved memory reached its peak">
+            <th class="number" title="Reserved minus requested at the peak of reserved memory">
               gap
             </th>
             <th class="number">OOMs</th>
@@ -98,8 +98,8 @@ function Ranks({ documents, base, other }: RanksParts) {
                 <Bar document={document} most={most} />
               </td>
               <td class="number">
-                {formatBytes(gapOf(document))}{" "}
-                <small>{formatShare(gapOf(document), document.reserved_peak.reserved)}</small>
+                {formatBytes(unusedBytes(document))}{" "}
+                <small>{formatShare(unusedBytes(document), document.reserved_peak.reserved)}</small>
               </td>
               <td class="number">{formatCount(document.oom_count)}</td>
               <td class="number">{formatCount(document.allocations)}</td>
@@ -111,7 +111,7 @@ function Ranks({ documents, base, other }: RanksParts) {
   );
 }
 
-// The base changes places with what it was compared with, where both would be the same.
+// Swaps the two if both would be the same document.
 function chooseBase(next: number, base: number, other: number | null): void {
   otherDocument.value = next === other ? base : other;
   showDocument(next);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two documents' memory over their own lengths, in one chart.
+// Memory of two documents in one chart, each scaled to its own length.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import type { DocumentScene, TileColumns } from "../ask/scene.ts";
+import type { DocumentScene, TileColumns } from "../api/scene.ts";
 import { cssColor, kPalette } from "../model/colors.ts";
 import { titleOf } from "../model/compare.ts";
 import { formatBytes } from "../model/format.ts";
@@ -12,9 +12,9 @@ import { byteAxis, curveOptions } from "./curves.ts";
 import { useWholeTile } from "./overview.tsx";
 import { watchSize } from "./use_chart.ts";
 
-const kSteps = 400; // of the common axis, from the start of each run to its end
+const kSteps = 400; // of the x axis, from start to end of each run
 const kHigh = 260;
-// Blue, which dark paper wants lighter, and vermilion.
+// Blue, lighter in the dark theme, and vermilion.
 const kColors = {
   light: [cssColor(kPalette[0]), cssColor(kPalette[5])],
   dark: [cssColor(kPalette[4]), cssColor(kPalette[5])],

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What two documents hold at their peaks, by stack: the greatest differences first.
-import { answers, momentOf } from "../session.ts";
+// Live bytes of two documents at their peaks by stack, largest difference first.
+import { client, momentOf } from "../session.ts";
 import { deltaOf, type StackChange, stackChanges } from "../model/compare.ts";
-import type { DocumentScene } from "../ask/scene.ts";
+import type { DocumentScene } from "../api/scene.ts";
 import { formatBytes, formatChange, formatCount, plural } from "../model/format.ts";
-import { selectedStack } from "../selected.ts";
+import { selectedStack } from "../selection_details.ts";
 import { select } from "../state.ts";
-import { useAnswer } from "./use_answer.ts";
+import { useRequest } from "./use_request.ts";
 
 const kShown = 50;
 
 async function changesOf(documents: DocumentScene[], of: [number, number]): Promise<StackChange[]> {
-  const ask = answers.peek()!;
+  const ask = client.peek()!;
   const [base, other] = await Promise.all(
     of.map(async (number) => ({
       stacks: await ask.stacks(number),
@@ -29,15 +29,15 @@ export function CompareStacks({
   documents: DocumentScene[];
   of: [number, number];
 }) {
-  const { value: changes, error } = useAnswer(() => changesOf(documents, of), of.join(" "));
+  const { value: changes, error } = useRequest(() => changesOf(documents, of), of.join(" "));
   if (error) return <p class="empty">{error}</p>;
   if (!changes) return null;
   const differing = changes.filter((change) => deltaOf(change) !== 0);
   return (
     <section>
-      <h2>What they hold at their peaks, by stack</h2>
+      <h2>Live bytes at the peaks, by stack</h2>
       <p class="soft">
-        Stacks are the same where function, file and line of all frames are.{" "}
+        Stacks are equal if function, file and line of all frames are equal.{" "}
         {plural(differing.length, "stack")} of {formatCount(changes.length)} differ.
       </p>
       <table class="plain">
@@ -47,7 +47,7 @@ export function CompareStacks({
             <th class="number">A</th>
             <th class="number">B</th>
             <th class="number">allocations</th>
-            <th>made by</th>
+            <th>allocated by</th>
           </tr>
         </thead>
         <tbody>
@@ -72,14 +72,14 @@ export function CompareStacks({
   );
 }
 
-// The document that is shown is A, and what is selected is selected in it.
+// The current document is A; the selection refers to it.
 function isChosen({ stack }: StackChange): boolean {
   return stack[0] !== null && stack[0] === selectedStack.value;
 }
 
 function Stack({ change }: { change: StackChange }) {
   const [stack] = change.stack;
-  if (stack === null) return <>{innermost(change.key)}</>; // of B only
+  if (stack === null) return <>{innermost(change.key)}</>; // only in B
   return (
     <button type="button" class="link" onClick={() => select("stack", stack)}>
       {innermost(change.key)}

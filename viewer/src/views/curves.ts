@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Curves over a common axis, by uPlot: what all of them have in common.
+// Shared configuration of the uPlot charts.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { byteTicks } from "../model/format.ts";
 
-const kNowhere = "point at the curves to read them";
+const kNowhere = "hover over the curves to read values";
 const kFont = "12px system-ui, sans-serif";
 
 interface Wanted {
   high: number;
   x: { label: string; range: uPlot.Scale["range"]; value: (at: number) => string };
   y: uPlot.Axis;
-  series: uPlot.Series[]; // without the one of the axis
+  series: uPlot.Series[]; // without the x axis
 }
 
-// In the colours of the page around the host.
+// Uses the colours of the surrounding page.
 export function curveOptions(host: HTMLElement, wanted: Wanted): uPlot.Options {
   return {
     width: host.clientWidth,
@@ -57,7 +57,7 @@ function axisStyle(host: HTMLElement): uPlot.Axis {
   };
 }
 
-// Bytes, at round values.
+// Ticks at round byte values.
 export function byteAxis(): uPlot.Axis {
   let ticks: ReturnType<typeof byteTicks> = [];
   return {

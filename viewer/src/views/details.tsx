@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside every view: the moment, what is selected, and who holds memory at the moment.
+// The side panel: moment, selection, and largest stacks.
 import { formatBytes, formatCount, formatDuration, formatShare } from "../model/format.ts";
-import type { DocumentScene, TileColumns } from "../ask/scene.ts";
-import { annotationBefore, isBehindTheLast } from "../model/marks.ts";
+import type { DocumentScene, TileColumns } from "../api/scene.ts";
+import { annotationBefore, isAfterTruncation } from "../model/annotations.ts";
 import { entriesPerColumn } from "../model/tiles.ts";
-import { answers, moment, otherMoment, shown, stepCursor } from "../session.ts";
+import { client, moment, otherMoment, shown, stepCursor } from "../session.ts";
 import { compareCursor, cursor, documentNumber, view } from "../state.ts";
-import { Holders } from "./holders.tsx";
+import { LargestStacks } from "./largest_stacks.tsx";
 import { Selected } from "./selected.tsx";
-import { useAnswer } from "./use_answer.ts";
+import { useRequest } from "./use_request.ts";
 
 export function Details() {
   if (view.value === "compare") return null;
@@ -17,7 +17,7 @@ export function Details() {
     <aside>
       <Moment />
       <Selected />
-      <Holders />
+      <LargestStacks />
     </aside>
   );
 }
@@ -30,14 +30,14 @@ interface MomentFigures {
   exact: boolean;
 }
 
-// From the deepest level, where a column is one entry. A self-contained file may lack it, and then
-// the deepest one that it has must do.
+// Values of one entry, from the deepest level. A self-contained file may lack that level; then from
+// the deepest one available.
 async function figuresAt(
   document: DocumentScene,
   number: number,
   at: number,
 ): Promise<MomentFigures> {
-  const ask = answers.peek()!;
+  const ask = client.peek()!;
   for (let level = document.levels - 1; ; --level) {
     const column = Math.floor(at / entriesPerColumn(document, level));
     const index = Math.floor(column / document.columns);
@@ -64,7 +64,7 @@ function Moment() {
   const document = shown.value!;
   const number = documentNumber.value;
   const at = moment.value;
-  const figures = useAnswer(() => figuresAt(document, number, at), `${number} ${at}`).value;
+  const figures = useRequest(() => figuresAt(document, number, at), `${number} ${at}`).value;
   const isPeak = at === document.peak.entry;
   const since = figures && document.first_us !== null ? figures.time_us - document.first_us : NaN;
   return (
@@ -88,14 +88,14 @@ function Moment() {
             {figures.exact ? "" : "≈ "}
             {formatBytes(figures.reserved)}
           </dd>
-          <dt>not used</dt>
+          <dt>unused</dt>
           <dd>
             {formatBytes(figures.reserved - figures.requested)}{" "}
             <small>{formatShare(figures.reserved - figures.requested, figures.reserved)}</small>
           </dd>
           {Number.isFinite(since) && (
             <>
-              <dt>since the start</dt>
+              <dt>time</dt>
               <dd>{formatDuration(since)}</dd>
             </>
           )}
@@ -104,21 +104,21 @@ function Moment() {
       {cursor.value !== null && cursor.value !== at && (
         <p class="soft" data-moved>
           {document.moments
-            ? `This file has no answers for entry ${formatCount(cursor.value)}: here is the ` +
-              "nearest moment that it has."
-            : `There is no entry ${formatCount(cursor.value)}: here is the last one.`}
+            ? `This file has no data for entry ${formatCount(cursor.value)}; showing the ` +
+              "nearest moment."
+            : `There is no entry ${formatCount(cursor.value)}; showing the last one.`}
         </p>
       )}
       {document.has_history && <Happened at={at} />}
       <div class="buttons">
-        <button type="button" onClick={() => stepCursor(-1)} title="One entry back (key [)">
+        <button type="button" onClick={() => stepCursor(-1)} title="Previous entry (key [)">
           ←
         </button>
-        <button type="button" onClick={() => stepCursor(1)} title="One entry forward (key ])">
+        <button type="button" onClick={() => stepCursor(1)} title="Next entry (key ])">
           →
         </button>
         <button type="button" disabled={isPeak} onClick={() => (cursor.value = null)} title="Key p">
-          To the peak
+          Go to peak
         </button>
         <button
           type="button"
@@ -136,7 +136,7 @@ function Moment() {
   );
 }
 
-// The out of memory at the moment, if it is one, and the last annotation before it.
+// The out-of-memory failure at the moment, if any, and the last annotation before it.
 function Happened({ at }: { at: number }) {
   const document = shown.value!;
   const oom = document.ooms.find((each) => each.entry === at);
@@ -156,9 +156,7 @@ function Happened({ at }: { at: number }) {
           after “{annotation}”
         </p>
       )}
-      {isBehindTheLast(document, at) && (
-        <p class="soft">The annotation before this was left out.</p>
-      )}
+      {isAfterTruncation(document, at) && <p class="soft">Earlier annotations are not included.</p>}
     </>
   );
 }

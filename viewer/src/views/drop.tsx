@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole page takes files that are dropped on it.
+// Opens files dropped on the page.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { isFile, openFiles } from "../session.ts";
@@ -27,8 +27,8 @@ export function DropTarget({ children }: { children: ComponentChildren }) {
       {over && (
         <div class="drop-here">
           {isFile.value
-            ? "This is a self-contained file; it cannot read others. Run “ashlar view FILE”."
-            : "Drop snapshots to read them beside what is open"}
+            ? "A self-contained file cannot open others. Run “ashlar view FILE”."
+            : "Drop snapshots to open them"}
         </div>
       )}
     </div>

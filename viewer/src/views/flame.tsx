@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Live bytes as a flame graph, outermost frames on top: at the moment, or what changed between two.
+// Flame graph of live bytes at a moment, or of the change between two. Outermost frames on top.
 import { signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { cssColor, inkOn, kGrew, kShrank, mix, type Rgb } from "../model/colors.ts";
+import {
+  cssColor,
+  textColorOn,
+  kGrownColor,
+  kShrunkColor,
+  mix,
+  type Rgb,
+} from "../model/colors.ts";
 import {
   type FlameBox,
   flameBoxes,
@@ -13,25 +20,25 @@ import {
   pathOfStack,
 } from "../model/flame_tree.ts";
 import { formatBytes, formatChange, formatCount, formatShare } from "../model/format.ts";
-import { selectedStack } from "../selected.ts";
-import { answers, coloring, moment, otherMoment, stacks, stacksRecorded } from "../session.ts";
+import { selectedStack } from "../selection_details.ts";
+import { client, coloring, moment, otherMoment, stacks, stacksRecorded } from "../session.ts";
 import { documentNumber, select } from "../state.ts";
 import { theme } from "../theme.ts";
-import { useAnswer } from "./use_answer.ts";
+import { useRequest } from "./use_request.ts";
 
 const kRow = 22;
-const kNarrowest = 0.0008; // of the width, about a pixel
+const kNarrowest = 0.0008; // share of the width, about a pixel
 
-// The names down to the frame that is shown at full width.
+// Frame names from the root to the zoomed frame.
 const root = signal<string[]>([]);
 
 export function FlameView() {
   const number = documentNumber.value;
   const at = moment.value;
   const other = otherMoment.value;
-  const ask = answers.value!;
-  const now = useAnswer(() => ask.stackBytes(number, at), `${number} ${at}`);
-  const before = useAnswer(
+  const ask = client.value!;
+  const now = useRequest(() => ask.stackBytes(number, at), `${number} ${at}`);
+  const before = useRequest(
     other === null ? null : () => ask.stackBytes(number, other),
     `${number} ${other}`,
   );
@@ -48,8 +55,7 @@ export function FlameView() {
   if (!stacksRecorded.value) {
     return (
       <p class="empty">
-        There are no stacks in this trace, so there is no flame graph. Record with{" "}
-        <code>context="all"</code>.
+        This trace has no stacks. Record with <code>context="all"</code>.
       </p>
     );
   }
@@ -60,8 +66,8 @@ export function FlameView() {
         <span class="grow" />
         {isDifference && (
           <span class="legend">
-            <i class="swatch" style={{ background: cssColor(kGrew) }} /> grew{" "}
-            <i class="swatch" style={{ background: cssColor(kShrank) }} /> shrank
+            <i class="swatch" style={{ background: cssColor(kGrownColor) }} /> grew{" "}
+            <i class="swatch" style={{ background: cssColor(kShrunkColor) }} /> shrank
           </span>
         )}
         <button type="button" disabled={root.value.length === 0} onClick={() => (root.value = [])}>
@@ -73,7 +79,7 @@ export function FlameView() {
   );
 }
 
-// Of the moments that were answered for, which may still be the last ones.
+// The moments of the current response, which may be the previous ones.
 function Title(props: { at: number; other: number | null; tree: FlameNode }) {
   const { at, other, tree } = props;
   if (other === null) {
@@ -145,7 +151,7 @@ function Box({ box, color, faded, label, onHover, onClick }: BoxParts) {
         width: `calc(${100 * (box.x1 - box.x0)}% - 1px)`,
         top: `${box.depth * kRow}px`,
         background: cssColor(color),
-        color: inkOn(color),
+        color: textColorOn(color),
       }}
       title={label}
       onPointerEnter={() => onHover(box.data)}
@@ -157,8 +163,8 @@ function Box({ box, color, faded, label, onHover, onClick }: BoxParts) {
   );
 }
 
-// Zooms to the frame, or from the one on top to its caller; where a stack ends in it, that is
-// selected too. `above` are the frames that are there from the root to the one on top.
+// Zooms to the frame, or from the top frame to its caller. Selects the stack that ends in the
+// frame, if any. `above` are the frames from the root to the top frame.
 function choose(above: FlameNode[], box: FlameBox): void {
   const below = box
     .ancestors()
@@ -183,8 +189,8 @@ function describe(node: FlameNode, tree: FlameNode, isDifference: boolean): stri
   return `${node.name} · ${formatBytes(node.before)} → ${formatBytes(node.now)} (${change})`;
 }
 
-// Frames at which a stack ends have its colour, as everywhere; callers are of quiet ones. In a
-// difference, colour says which way and how much of the frame.
+// Frames at which a stack ends have its colour; callers have muted colours. In a comparison, colour
+// shows direction and relative size of the change.
 function colorOf(node: FlameNode, isDifference: boolean): Rgb {
   const quiet: Rgb = theme.value === "light" ? [226, 229, 234] : [52, 56, 64];
   if (!isDifference) {
@@ -193,5 +199,5 @@ function colorOf(node: FlameNode, isDifference: boolean): Rgb {
   }
   const change = node.now - node.before;
   const share = Math.abs(change) / Math.max(1, node.now, node.before);
-  return mix(quiet, change > 0 ? kGrew : kShrank, Math.sqrt(share));
+  return mix(quiet, change > 0 ? kGrownColor : kShrunkColor, Math.sqrt(share));
 }

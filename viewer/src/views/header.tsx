@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Name of what is shown, the views, and the few switches.
+// Document name, view tabs, and buttons.
 import { helpShown } from "../keys.ts";
 import { isFile, scene, shown, waiting } from "../session.ts";
 import { documentNumber, kViews, showDocument, type View, view } from "../state.ts";
@@ -42,10 +42,7 @@ export function Header() {
       <span class="grow" />
       {waiting.value && <span class="busy">{waiting.value.what} …</span>}
       {!isFile.value && (
-        <ChooseFile
-          class="button quiet"
-          title="Read other files beside this one; or drop them on the page"
-        >
+        <ChooseFile class="button quiet" title="Open other files, or drop them on the page">
           Open…
         </ChooseFile>
       )}
@@ -56,7 +53,7 @@ export function Header() {
         type="button"
         class="quiet"
         onClick={() => (helpShown.value = true)}
-        title="Keys and what is what (key ?)"
+        title="Help (key ?)"
       >
         ?
       </button>
@@ -89,7 +86,7 @@ function DocumentPicker() {
   );
 }
 
-// Four stones: the house mark.
+// The logo: four stones.
 export function Blocks() {
   return (
     <svg width="18" height="16" viewBox="0 0 18 16" aria-hidden="true">

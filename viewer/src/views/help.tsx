@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys, and what the pictures mean. Written from the tables that the keyboard itself uses.
+// The help page: keys, generated from the tables in keys.ts, and terms.
 import { useEffect, useRef } from "preact/hooks";
-import { helpShown, type Key, kEverywhere, viewKeys } from "../keys.ts";
+import { helpShown, type Key, kGlobalKeys, viewKeys } from "../keys.ts";
 import { scene } from "../session.ts";
 
 export function Help() {
   return helpShown.value ? <Dialog /> : null;
 }
 
-// The browser keeps the focus within, and closes it with Esc.
+// The browser traps the focus in the dialog and closes it with Esc.
 function Dialog() {
   const host = useRef<HTMLDialogElement>(null);
   useEffect(() => host.current!.showModal(), []);
@@ -28,8 +28,8 @@ function Dialog() {
         </button>
         <h2>Keys</h2>
         <dl>
-          {kEverywhere.map((key) => (
-            <Line key={key.says} of={key} />
+          {kGlobalKeys.map((key) => (
+            <Line key={key.description} of={key} />
           ))}
         </dl>
         {viewKeys.value.length > 0 && (
@@ -37,26 +37,23 @@ function Dialog() {
             <h2>In this view</h2>
             <dl>
               {viewKeys.value.map((key) => (
-                <Line key={key.says} of={key} />
+                <Line key={key.description} of={key} />
               ))}
             </dl>
           </>
         )}
-        <h2>Words</h2>
+        <h2>Terms</h2>
         <dl>
           <dt>requested</dt>
-          <dd>what owners asked for and have not freed</dd>
+          <dd>bytes requested by the program and not yet freed</dd>
           <dt>reserved</dt>
-          <dd>what the allocator had taken from the device</dd>
+          <dd>bytes that the allocator has obtained from the device</dd>
           <dt>lower bound</dt>
-          <dd>no allocator could have done with less</dd>
+          <dd>peak of requested bytes; no allocator can reserve less</dd>
           <dt>entry</dt>
-          <dd>a position in the trace; the moment just after it</dd>
+          <dd>position in the trace; the moment just after it</dd>
         </dl>
-        <p class="soft">
-          {scene.value?.program} · colours after Okabe and Ito, which can be told apart with any
-          colour vision
-        </p>
+        <p class="soft">{scene.value?.program} · colours by Okabe and Ito, for any colour vision</p>
       </div>
     </dialog>
   );
@@ -70,7 +67,7 @@ function Line({ of }: { of: Key }) {
           <kbd key={key}>{nameOf(key)}</kbd>
         ))}
       </dt>
-      <dd>{of.says}</dd>
+      <dd>{of.description}</dd>
     </>
   );
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A running process: its memory over the last minutes, its numbers now, and a snapshot of it for
-// all other views.
+// The live view of a process: recent memory curves, current statistics, and a button to take a
+// snapshot for the other views.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import type { LiveAllocator, LiveHostAllocator, LiveMemory, LiveNumbers } from "../ask/scene.ts";
-import { samples, takeSnapshot, trouble } from "../live.ts";
+import type { LiveAllocator, LiveHostAllocator, LiveMemory, LiveStats } from "../api/scene.ts";
+import { samples, takeSnapshot, liveError } from "../live.ts";
 import { cssColor, kPalette } from "../model/colors.ts";
 import { formatBytes, formatCount } from "../model/format.ts";
 import { type Counter, type LiveSample, ratePerSecond, totalBytes } from "../model/live.ts";
@@ -22,18 +22,17 @@ export function LiveView() {
   if (!scene.value?.live) {
     return (
       <p class="empty">
-        Nothing is being watched. <code>ashlar view --live PID</code> watches a process, and{" "}
-        <code>ashlar top</code> lists those that can be.
+        No process is monitored. Run <code>ashlar view --live PID</code>.
       </p>
     );
   }
   return (
     <div class="report live" data-samples={samples.value.length}>
       <Bar />
-      {trouble.value && (
-        <p class="note" role="status" data-over={trouble.value.isOver}>
-          {trouble.value.says}
-          {trouble.value.isOver && ". What was seen of it stays."}
+      {liveError.value && (
+        <p class="note" role="status" data-over={liveError.value.hasEnded}>
+          {liveError.value.message}
+          {liveError.value.hasEnded && ". Its data remains available."}
         </p>
       )}
       <Numbers />
@@ -43,7 +42,7 @@ export function LiveView() {
 }
 
 function Bar() {
-  const isOver = trouble.value?.isOver ?? false;
+  const isOver = liveError.value?.hasEnded ?? false;
   return (
     <div class="live-bar">
       <strong>{scene.value!.live}</strong>
@@ -51,7 +50,7 @@ function Bar() {
         type="button"
         class="button"
         disabled={isOver || waiting.value !== null}
-        title="Opens what the process holds now in all other views"
+        title="Take a snapshot and open it in the other views"
         onClick={async () => {
           if (await takeSnapshot()) view.value = "map";
         }}
@@ -69,14 +68,13 @@ function Curves() {
     <section>
       <h2>Memory</h2>
       <div class="curves" ref={bytes} />
-      <h2>Calls of the driver, per second</h2>
+      <h2>Driver calls per second</h2>
       <div class="curves" ref={calls} />
     </section>
   );
 }
 
-// A chart that is made once for each theme and each number of lines, and given the samples as they
-// come.
+// A chart that is created once per theme and number of lines, and updated with each sample.
 function useCurves(
   options: (host: HTMLElement) => uPlot.Options,
   data: (samples: LiveSample[]) => uPlot.AlignedData,
@@ -102,7 +100,7 @@ function useCurves(
   return host;
 }
 
-// Seconds before the last look.
+// Seconds relative to the last sample.
 function ages(of: LiveSample[]): number[] {
   const last = of.at(-1)?.at ?? 0;
   return of.map((each) => each.at - last);
@@ -114,21 +112,21 @@ const kTime = {
   value: (at: number) => (at === 0 ? "now" : `${Math.round(at)} s`),
 };
 
-type Line = [label: string, color: number, of: (numbers: LiveNumbers) => number];
+type Line = [label: string, color: number, of: (stats: LiveStats) => number];
 const kLines: Line[] = [
-  ["reserved", 5, (numbers) => totalBytes(numbers.allocators, "reserved_bytes")],
-  ["allocated", 2, (numbers) => totalBytes(numbers.allocators, "allocated_bytes")],
-  ["active", 3, (numbers) => totalBytes(numbers.allocators, "active_bytes")],
-  ["requested", 4, (numbers) => totalBytes(numbers.allocators, "requested_bytes")],
+  ["reserved", 5, (stats) => totalBytes(stats.allocators, "reserved_bytes")],
+  ["allocated", 2, (stats) => totalBytes(stats.allocators, "allocated_bytes")],
+  ["active", 3, (stats) => totalBytes(stats.allocators, "active_bytes")],
+  ["requested", 4, (stats) => totalBytes(stats.allocators, "requested_bytes")],
 ];
 const kPinnedLine: Line = [
-  "pinned on the host",
+  "pinned host memory",
   0,
-  (numbers) => totalBytes(numbers.host_allocators, "reserved_bytes"),
+  (stats) => totalBytes(stats.host_allocators, "reserved_bytes"),
 ];
 
 function hasPinned(of: LiveSample[]): boolean {
-  return of.some((each) => each.numbers.host_allocators.length > 0);
+  return of.some((each) => each.stats.host_allocators.length > 0);
 }
 
 function linesOf(of: LiveSample[]): Line[] {
@@ -150,7 +148,7 @@ function bytesOptions(host: HTMLElement): uPlot.Options {
 }
 
 function bytesData(of: LiveSample[]): uPlot.AlignedData {
-  return [ages(of), ...linesOf(of).map(([, , bytes]) => of.map((each) => bytes(each.numbers)))];
+  return [ages(of), ...linesOf(of).map(([, , bytes]) => of.map((each) => bytes(each.stats)))];
 }
 
 function callsOptions(host: HTMLElement): uPlot.Options {
@@ -173,8 +171,8 @@ function callsData(of: LiveSample[]): uPlot.AlignedData {
   return [ages(of), of.map((each, i) => ratePerSecond(of[i - 1], each, kDeviceCalls))];
 }
 
-const allocatorsOf = (numbers: LiveNumbers) => numbers.allocators;
-const hostAllocatorsOf = (numbers: LiveNumbers) => numbers.host_allocators;
+const allocatorsOf = (stats: LiveStats) => stats.allocators;
+const hostAllocatorsOf = (stats: LiveStats) => stats.host_allocators;
 const kDeviceCalls = { in: allocatorsOf, of: (each: LiveAllocator) => each.device_calls };
 const kHostCalls = { in: hostAllocatorsOf, of: (each: LiveHostAllocator) => each.host_calls };
 
@@ -204,10 +202,10 @@ function rateOf<Kind extends LiveMemory>(number: number, counter: Counter<Kind>)
 
 function Numbers() {
   const last = samples.value.at(-1);
-  if (!last) return <p class="empty">Asking the process …</p>;
+  if (!last) return <p class="empty">Connecting to the process …</p>;
   return (
     <section>
-      <h2>Now</h2>
+      <h2>Current</h2>
       <table class="live-numbers">
         <thead>
           <tr>
@@ -218,7 +216,7 @@ function Numbers() {
           </tr>
         </thead>
         <tbody>
-          {last.numbers.allocators.map((each) => (
+          {last.stats.allocators.map((each) => (
             <Row
               key={each.number}
               name={String(each.number)}
@@ -227,18 +225,18 @@ function Numbers() {
               calls={kDeviceCalls}
             />
           ))}
-          {last.numbers.host_allocators.map((each) => (
+          {last.stats.host_allocators.map((each) => (
             <Row
               key={`h${each.number}`}
               name={`h${each.number}`}
-              kind="pinned on the host"
+              kind="pinned host memory"
               of={each}
               calls={kHostCalls}
             />
           ))}
         </tbody>
       </table>
-      {last.numbers.trouble && <p class="note">{last.numbers.trouble}</p>}
+      {last.stats.trouble && <p class="note">{last.stats.trouble}</p>}
     </section>
   );
 }

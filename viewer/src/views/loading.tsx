@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is seen before there is anything to see.
+// Shown before a document is open: progress or the error.
 import { failure, isFile, waiting } from "../session.ts";
-import { capital } from "../model/format.ts";
+import { capitalize } from "../model/format.ts";
 import { ChooseFile } from "./choose_file.tsx";
 import { Blocks } from "./header.tsx";
 
@@ -11,7 +11,7 @@ export function Loading() {
   return (
     <div class="lobby" data-lobby="loading">
       <Blocks />
-      <h1>{waiting.value ? capital(waiting.value.what) : "Opening"}</h1>
+      <h1>{waiting.value ? capitalize(waiting.value.what) : "Opening"}</h1>
       <progress max={1} value={done ?? undefined} />
       <p>
         {done === null ? "" : `${Math.round(100 * done)} % · `}
@@ -25,16 +25,15 @@ export function Failed() {
   return (
     <div class="lobby" data-lobby="failed">
       <Blocks />
-      <h1>This cannot be shown</h1>
+      <h1>Cannot open this file</h1>
       <p class="reason" role="alert">
         {failure.value}
       </p>
       {!isFile.value && (
         <>
           <p>
-            Ashlar reads what <code>torch.cuda.memory._dump_snapshot</code> and{" "}
-            <code>save_snapshot</code> write, plain or compressed (.xz, .zst, .gz). Drop one here,
-            or
+            Ashlar reads files of <code>torch.cuda.memory._dump_snapshot</code> and{" "}
+            <code>save_snapshot</code>, plain or compressed (.xz, .zst, .gz). Drop one here, or
           </p>
           <ChooseFile class="button">Choose a file…</ChooseFile>
         </>

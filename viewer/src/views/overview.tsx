@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A strip above every view: the whole run, where in it the cursor is, and what the timeline shows
-// of it. Clicking or dragging moves the cursor.
+// The strip above every view: the whole run, the cursor, and the span of the timeline. Clicking or
+// dragging moves the cursor.
 import { useRef } from "preact/hooks";
-import type { DocumentScene, TileColumns } from "../ask/scene.ts";
+import type { DocumentScene, TileColumns } from "../api/scene.ts";
 import { formatCount } from "../model/format.ts";
 import { isCommand, largeStep } from "../keys.ts";
 import {
-  answers,
+  client,
   moment,
   moveCursor,
   otherMoment,
@@ -16,14 +16,14 @@ import {
   stepCursor,
 } from "../session.ts";
 import { documentNumber, span, view } from "../state.ts";
-import { useAnswer } from "./use_answer.ts";
+import { useRequest } from "./use_request.ts";
 
 const kHigh = 48;
 
-// The one tile that shows everything, with the smallest answer.
+// The tile of the whole run, in its smallest form.
 export function useWholeTile(number: number): TileColumns | null {
-  const ask = answers.value;
-  return useAnswer(
+  const ask = client.value;
+  return useRequest(
     ask && (() => ask.tile({ document: number, by: "pool", level: 0, index: 0, detail: 0 })),
     `whole ${number}`,
   ).value;
@@ -80,7 +80,7 @@ export function Overview() {
   );
 }
 
-// As any slider: single steps, large ones, both ends.
+// Keys of a slider: single steps, large steps, both ends.
 function press(event: KeyboardEvent): void {
   const steps: Record<string, () => void> = {
     ArrowLeft: () => stepCursor(-1),
@@ -116,7 +116,7 @@ function Mark(props: { at: number; class: string }) {
 }
 
 function area(document: DocumentScene, values: Float64Array, most: number): string {
-  const wide = 2 ** (document.levels - 1); // entries in a column of level 0
+  const wide = 2 ** (document.levels - 1); // entries per column of level 0
   let path = `M0 ${kHigh}`;
   values.forEach((value, column) => {
     path += `V${(kHigh - (value / most) * (kHigh - 2)).toFixed(2)}`;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of the selected allocation, stack, stream or pool.
-import { kNone } from "../ask/scene.ts";
+// Details of the selected allocation, stack, stream or pool.
+import { kNone } from "../api/scene.ts";
 import {
   formatAddress,
   formatBytes,
@@ -10,11 +10,11 @@ import {
   formatEntries,
 } from "../model/format.ts";
 import { frameText, framesOf, shortPath } from "../model/frames.ts";
-import { selectedRow } from "../selected.ts";
-import { answers, moment, moveCursor, shown, stacks } from "../session.ts";
+import { selectedRow } from "../selection_details.ts";
+import { client, moment, moveCursor, shown, stacks } from "../session.ts";
 import { documentNumber, select, type Selection, selection, view } from "../state.ts";
 import { groupTitle } from "./timeline_hover.tsx";
-import { useAnswer } from "./use_answer.ts";
+import { useRequest } from "./use_request.ts";
 
 export function Selected() {
   const chosen = selection.value;
@@ -55,7 +55,7 @@ function Allocation() {
     <>
       <p class="size">{formatBytes(row.bytes[0])}</p>
       <dl class="figures">
-        <dt>made</dt>
+        <dt>allocated</dt>
         <dd>
           <Moment entry={made} none="before the trace" />
         </dd>
@@ -63,11 +63,11 @@ function Allocation() {
         <dd>
           <Moment entry={freed} none="never" />
         </dd>
-        <dt>age here</dt>
+        <dt>age</dt>
         <dd>{ageText(made, freed, moment.value)}</dd>
         {freed !== kNone && made !== kNone && row.freed_us[0] > row.made_us[0] && (
           <>
-            <dt>lived</dt>
+            <dt>lifetime</dt>
             <dd>{formatDuration(row.freed_us[0] - row.made_us[0])}</dd>
           </>
         )}
@@ -98,12 +98,12 @@ function Allocation() {
 }
 
 function ageText(made: number, freed: number, at: number): string {
-  if (made !== kNone && at < made) return "not made yet";
-  if (freed !== kNone && at >= freed) return "freed already";
+  if (made !== kNone && at < made) return "not yet allocated";
+  if (freed !== kNone && at >= freed) return "already freed";
   return made === kNone ? "older than the trace" : formatEntries(at - made);
 }
 
-// At a moment at which the allocation lives.
+// Moves the cursor to a moment at which the allocation is live.
 function showInMap(made: number, freed: number): void {
   const at = moment.value;
   const born = made === kNone ? 0 : made;
@@ -138,8 +138,8 @@ function Group({ chosen }: { chosen: Selection }) {
   const number = documentNumber.value;
   const at = moment.value;
   const isStack = chosen.kind === "stack";
-  const bytes = useAnswer(
-    isStack ? () => answers.peek()!.stackBytes(number, at) : null,
+  const bytes = useRequest(
+    isStack ? () => client.peek()!.stackBytes(number, at) : null,
     `${number} ${at} ${isStack}`,
   ).value;
   const row = bytes && isStack ? bytes.stack.indexOf(chosen.id) : -1;
@@ -148,7 +148,7 @@ function Group({ chosen }: { chosen: Selection }) {
       {!isStack && <p>{groupTitle(chosen.kind as "stream" | "pool", chosen.id)}</p>}
       {isStack && bytes && (
         <dl class="figures">
-          <dt>live here</dt>
+          <dt>live bytes</dt>
           <dd>{row < 0 ? "0 B" : formatBytes(bytes.bytes[row])}</dd>
           <dt>allocations</dt>
           <dd>{row < 0 ? "0" : formatCount(bytes.count[row])}</dd>
@@ -159,7 +159,7 @@ function Group({ chosen }: { chosen: Selection }) {
   );
 }
 
-// Innermost first: that is where the allocation was made.
+// Innermost frame first.
 export function Frames({ stack }: { stack: number }) {
   const frames = framesOf(stacks.value, stack);
   if (frames.length === 0) return <p class="soft">No stack was recorded.</p>;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of stacks: what each holds at the moment, and at the other one where there is one.
+// The table of stacks with live bytes at the current and the compared moment.
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { cssColor } from "../model/colors.ts";
 import { formatBytes, formatChange, formatCount, plural } from "../model/format.ts";
 import { hasFrame, stackTitle } from "../model/frames.ts";
 import { changeOf, type StackUse } from "../model/stack_use.ts";
-import { selectedStack } from "../selected.ts";
+import { selectedStack } from "../selection_details.ts";
 import { coloring, moment, otherMoment, stacks } from "../session.ts";
 import { isSelected, select } from "../state.ts";
 import { theme } from "../theme.ts";
-import { Cell, type Column, TableHead } from "./table_head.tsx";
-import { useStackUse } from "./use_answer.ts";
+import { Cell, type Column, TableHead } from "./table_parts.tsx";
+import { useStackUse } from "./use_request.ts";
 import { type RowPlace, VirtualRows } from "./virtual_rows.tsx";
 
 type Key = "bytes" | "change" | "count" | "mean";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations or stacks as a table: sorted, searched, all of them or those that live at the moment.
+// Table of allocations or stacks, sorted and searched; all, or those live at the moment.
 import { signal } from "@preact/signals";
 import { formatCount } from "../model/format.ts";
 import { moment } from "../session.ts";
@@ -41,7 +41,7 @@ export function TableView() {
               checked={liveOnly.value}
               onChange={(event) => (liveOnly.value = event.currentTarget.checked)}
             />{" "}
-            only those that live at entry {formatCount(moment.value)}
+            only live at entry {formatCount(moment.value)}
           </label>
         )}
       </div>

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Live memory over entries. The chart draws; here are the controls, what hovering tells, and what
-// wheel, pointer and keys do to the span and the cursor.
+// The timeline of live memory: controls, tooltip, and the handling of wheel, pointer and keys. The
+// drawing is in draw/timeline_chart.ts.
 import { computed, effect, signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { kGroupings, kNone, type Tile } from "../ask/scene.ts";
+import { kGroupings, kNone, type Tile } from "../api/scene.ts";
 import { TimelineChart } from "../draw/timeline_chart.ts";
-import { kMargin } from "../draw/timeline_wish.ts";
+import { kMargin } from "../draw/timeline_options.ts";
 import type { Key } from "../keys.ts";
 import { fade, kNeutral, type Rgb, shade } from "../model/colors.ts";
 import { formatBytes, formatCount, formatEntries } from "../model/format.ts";
-import { leftOutSentence } from "../model/marks.ts";
+import { truncationNote } from "../model/annotations.ts";
 import { panSpan, type Span, wholeSpan, zoomSpan } from "../model/tiles.ts";
-import { selectedPool, selectedStack, selectedStream } from "../selected.ts";
+import { selectedPool, selectedStack, selectedStream } from "../selection_details.ts";
 import {
-  answers,
+  client,
   coloring,
   moment,
   moveCursor,
@@ -37,7 +37,7 @@ import { theme } from "../theme.ts";
 import { type Hovered, TimelineHover } from "./timeline_hover.tsx";
 import { listenTo, useViewChart } from "./use_chart.ts";
 
-// The rectangles' canvas covers the plot only; the other one has the axes as well.
+// The canvas of the rectangles covers the plot only; the overlay also covers the axes.
 const kPlotPlace = {
   left: `${kMargin.left}px`,
   top: `${kMargin.top}px`,
@@ -45,11 +45,11 @@ const kPlotPlace = {
   height: `calc(100% - ${kMargin.top + kMargin.bottom}px)`,
 };
 const kZoomStep = 1.5;
-const kPanStep = 0.2; // of what is shown
-const kDragSlack = 4; // pixels a click may be shaky by
+const kPanStep = 0.2; // share of the visible span
+const kDragSlack = 4; // pixels of movement that still count as a click
 
 const hover = signal<Hovered | null>(null);
-// Whether a self-contained file has nothing finer than what is drawn.
+// Whether a self-contained file has no finer tiles than those drawn.
 const isCoarse = signal(false);
 
 const shownBytes = computed(() => {
@@ -59,7 +59,7 @@ const shownBytes = computed(() => {
   return { from: floor, to: floor + most / magnified };
 });
 
-// A new function whenever colours change, and only then: the chart compares functions.
+// A new function only when colours change: the chart compares functions by identity.
 const colorOf = computed(() => {
   const colors = coloring.value;
   const now = theme.value;
@@ -93,7 +93,7 @@ export function TimelineView() {
   useViewChart(host, {
     make: (place) =>
       new TimelineChart(place, below.current!, above.current!, {
-        trouble: tell,
+        trouble: showError,
         lacks: (isSo) => (isCoarse.value = isSo),
       }),
     resized: (chart) => chart.redraw(),
@@ -102,21 +102,19 @@ export function TimelineView() {
     keys: kKeys,
     release: (chart) => chart.release(),
   });
-  const leftOut = leftOutSentence(shown.value!);
+  const leftOut = truncationNote(shown.value!);
   return (
     <>
       <Controls />
       {!shown.value!.has_history && (
         <p class="note" data-no-history>
-          This file has no history: here is only what was held at its end. With{" "}
-          <code>torch.cuda.memory._record_memory_history()</code> before the run there is more to
-          see.
+          This file contains no trace, only the final state. Call{" "}
+          <code>torch.cuda.memory._record_memory_history()</code> before the run to record one see.
         </p>
       )}
       {isCoarse.value && (
         <p class="note" data-coarse>
-          This file holds nothing finer than what is drawn here; <code>ashlar view</code> on the
-          snapshot does.
+          This file contains no finer detail; <code>ashlar view</code> on the snapshot does.
         </p>
       )}
       {leftOut && <p class="note">{leftOut}</p>}
@@ -129,21 +127,22 @@ export function TimelineView() {
   );
 }
 
-// For those who do not see it; the panel beside it says the rest.
+// The text alternative of the chart.
 function description(): string {
   const { entries, peak, reserved_peak } = shown.value!;
   return (
     `Live memory over ${formatEntries(entries)}, stacked by ${grouping.value}: ` +
-    `at most ${formatBytes(peak.requested)} requested, at entry ${formatCount(peak.entry)}, and ` +
+    `peak ${formatBytes(peak.requested)} requested, at entry ${formatCount(peak.entry)}, and ` +
     `${formatBytes(reserved_peak.reserved)} reserved`
   );
 }
 
-let told: string | null = null; // by this view, so that it takes nothing else away
+let shownError: string | null = null; // set by this view, which clears only its own message
 
-function tell(says: string | null): void {
-  if (says !== null || (told !== null && notice.value === told)) notice.value = says;
-  told = says;
+function showError(message: string | null): void {
+  if (message !== null || (shownError !== null && notice.value === shownError))
+    notice.value = message;
+  shownError = message;
 }
 
 function Controls() {
@@ -166,7 +165,7 @@ function Controls() {
       <span class="legend">
         <i class="line reserved" /> reserved <i class="line requested" /> requested{" "}
         <i class="line bound" /> lower bound <i class="swatch neutral" />{" "}
-        {grouping.value === "allocation" ? "small, together" : "others"}
+        {grouping.value === "allocation" ? "small, merged" : "others"}
       </span>
       <button
         type="button"
@@ -182,9 +181,9 @@ function Controls() {
 
 function follow(chart: TimelineChart): () => void {
   return effect(() => {
-    if (!shown.value || !answers.value) return;
+    if (!shown.value || !client.value) return;
     chart.show({
-      answers: answers.value,
+      client: client.value,
       number: documentNumber.value,
       document: shown.value,
       by: grouping.value,
@@ -250,7 +249,7 @@ function listen(host: HTMLElement, chart: TimelineChart): () => void {
   };
 }
 
-// A click sets the cursor and selects what is there; with alt it sets the other moment only.
+// A click sets the cursor and selects the item; with Alt it sets the compared moment only.
 function click(chart: TimelineChart, at: { x: number; y: number }, alt: boolean): void {
   const found = chart.under(at.x, at.y);
   if (!found) return;
@@ -282,7 +281,7 @@ function pan(entries: number): void {
   setSpan(panSpan(shown.value!, shownSpan.value, entries));
 }
 
-// Vertically, so that the bytes `around` stay where they are.
+// Zooms vertically around `around`.
 function magnify(factor: number, around: number): void {
   const { magnified, floor } = vertical.value;
   const next = Math.min(1024, Math.max(1, magnified * factor));
@@ -301,7 +300,7 @@ function showEverything(): void {
   vertical.value = kAllBytes;
 }
 
-// Keys zoom around the cursor where it is on the screen, else around the middle.
+// Keys zoom around the cursor if it is visible, otherwise around the middle.
 function zoomByKey(factor: number): void {
   const { from, to } = shownSpan.value;
   const inside = moment.value >= from && moment.value <= to;
@@ -309,18 +308,18 @@ function zoomByKey(factor: number): void {
 }
 
 const kKeys: Key[] = [
-  { keys: ["ArrowUp", "+", "="], says: "zoom in", does: () => zoomByKey(1 / kZoomStep) },
-  { keys: ["ArrowDown", "-"], says: "zoom out", does: () => zoomByKey(kZoomStep) },
+  { keys: ["ArrowUp", "+", "="], description: "zoom in", run: () => zoomByKey(1 / kZoomStep) },
+  { keys: ["ArrowDown", "-"], description: "zoom out", run: () => zoomByKey(kZoomStep) },
   {
     keys: ["ArrowLeft", "ArrowRight"],
-    says: "pan",
-    does: (key) => pan((key === "ArrowLeft" ? -kPanStep : kPanStep) * length()),
+    description: "pan",
+    run: (key) => pan((key === "ArrowLeft" ? -kPanStep : kPanStep) * length()),
   },
   {
     keys: ["Shift+ArrowUp", "Shift+ArrowDown"],
-    says: "magnify bytes; the wheel does with Alt",
-    does: (key) =>
+    description: "zoom vertically (also Alt + wheel)",
+    run: (key) =>
       magnify(key === "Shift+ArrowUp" ? kZoomStep : 1 / kZoomStep, vertical.value.floor),
   },
-  { keys: ["0"], says: "show everything", does: showEverything },
+  { keys: ["0"], description: "show everything", run: showEverything },
 ];

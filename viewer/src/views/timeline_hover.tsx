@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the timeline says of the place under the pointer: the moment, and the allocation or group.
-import { kNone } from "../ask/scene.ts";
+// The tooltip of the timeline: the moment, and the allocation or group under the pointer.
+import { kNone } from "../api/scene.ts";
 import type { UnderPointer } from "../draw/timeline_chart.ts";
 import { ageText } from "../model/age.ts";
 import { formatBytes, formatCount, formatDuration } from "../model/format.ts";
@@ -16,7 +16,7 @@ export interface Hovered {
   x: number;
   y: number;
   found: UnderPointer | null;
-  mark: string | null; // what a mark there says
+  mark: string | null; // text of the mark under the pointer
 }
 
 export function TimelineHover({ x, y, found, mark }: Hovered) {
@@ -87,7 +87,7 @@ function What({ found }: { found: UnderPointer }) {
 }
 
 export function groupTitle(by: "stack" | "stream" | "pool", group: number): string {
-  if (group === kNone) return `other ${by}s, together`;
+  if (group === kNone) return `other ${by}s, merged`;
   if (by === "stack") return stackTitle(stacks.value, group);
   const names = by === "stream" ? shown.value!.streams : shown.value!.pools;
   return by === "stream" ? streamTitle(names[group]) : `pool ${names[group] ?? group}`;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A chart that lives as long as the part of the page that it is drawn in.
+// Hooks that tie a chart to the lifetime of its element.
 import type { RefObject } from "preact";
 import { useEffect } from "preact/hooks";
 import { type Key, viewKeys } from "../keys.ts";
 
-// Calls `resized` whenever the host's size changes; the answer ends that.
+// Calls `resized` when the element's size changes. Returns a function that stops it.
 export function watchSize(host: Element, resized: () => void): () => void {
   const sizes = new ResizeObserver(resized);
   sizes.observe(host);
   return () => sizes.disconnect();
 }
 
-// Calls these by the names of their events; the answer ends that.
+// Adds event listeners by event name. Returns a function that removes them.
 export function listenTo<Handler extends (event: never) => void>(
   host: HTMLElement,
   events: Record<string, Handler>,
@@ -25,8 +25,8 @@ export function listenTo<Handler extends (event: never) => void>(
   return () => controller.abort();
 }
 
-// Right of the pointer and below it, or where there is room in the host. `size` is the most that is
-// to be placed there.
+// Position of a tooltip of at most `size`: right of and below the pointer, or where it fits into
+// the element.
 export function besidePointer(
   host: Element,
   at: { x: number; y: number },
@@ -42,13 +42,13 @@ export function besidePointer(
 interface Held<Chart> {
   make: (host: HTMLDivElement) => Chart;
   resized: (chart: Chart) => void;
-  follow: (chart: Chart) => () => void; // draws anew when what it shows changes
-  listen: (host: HTMLDivElement, chart: Chart) => () => void; // to gestures
+  follow: (chart: Chart) => () => void; // redraws on changes of state
+  listen: (host: HTMLDivElement, chart: Chart) => () => void; // handles gestures
   keys: Key[];
   release: (chart: Chart) => void;
 }
 
-// A chart that is the view: it has the view's keys, and ends with it.
+// A chart that fills a view and registers the view's keys.
 export function useViewChart<Chart>(host: RefObject<HTMLDivElement>, held: Held<Chart>): void {
   useEffect(() => {
     const chart = held.make(host.current!);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of which only what is seen exists: any number of rows of one height, scrolled as one.
-// Arrow keys move from row to row, and Enter chooses one.
+// A virtual list: any number of rows of equal height, of which only the visible ones are rendered.
+// Arrow keys move between rows, Enter chooses one.
 import {
   elementScroll,
   observeElementOffset,
@@ -16,11 +16,11 @@ export const kRowHeight = 28;
 // Browsers do not draw boxes higher than about 33 million pixels.
 export const kMostRows = 1_000_000;
 
-// What a row's element must say of itself.
+// Attributes of a row's element.
 export interface RowPlace {
   id: string;
   "aria-rowindex": number;
-  "data-active": boolean | undefined; // the one that the keys have moved to
+  "data-active": boolean | undefined; // the row with the keyboard focus
 }
 
 interface Rows {
@@ -61,7 +61,7 @@ export function VirtualRows({ label, head, count, resetOn, row, onChoose, onSeen
   const last = seen[seen.length - 1]?.index ?? 0;
   useEffect(() => onSeen?.(first, last), [first, last, resetOn]);
   const press = (event: KeyboardEvent) => {
-    if (event.target !== event.currentTarget || isCommand(event)) return; // not the head's buttons
+    if (event.target !== event.currentTarget || isCommand(event)) return; // e.g. head buttons
     const page = Math.max(1, Math.floor(host.current!.clientHeight / kRowHeight) - 1);
     const next = rowAfter(event.key, { active, page, count: options.count });
     if (next !== null) {
@@ -108,7 +108,7 @@ export function VirtualRows({ label, head, count, resetOn, row, onChoose, onSeen
   );
 }
 
-// Where a key leads to; null: it is no key of a list.
+// The row a key moves to; null: not a navigation key.
 export function rowAfter(
   key: string,
   from: { active: number; page: number; count: number },

@@ -7,7 +7,7 @@ import { watchPages } from "./watched_pages.ts";
 
 const watched = watchPages(["oom.1", "leaky", "moe_streams.1"]);
 
-test("another document is shown as it is, in every view, whatever was shown before", async () => {
+test("switches all views to another document", async () => {
   const { page } = watched;
   // Magnified in one document: the other is not.
   await show(page, watched.address, "view=timeline&d=0");
@@ -45,11 +45,11 @@ test("another document is shown as it is, in every view, whatever was shown befo
   // And it is compared with another one than itself.
   await show(page, watched.address, "view=compare&d=0&with=1");
   await page.selectOption("select.document", "1");
-  await page.waitForSelector("text=What they hold at their peaks");
+  await page.waitForSelector("text=Live bytes at the peaks");
   expect(await page.isChecked('[aria-label^="compare with oom"]')).toBe(true);
 });
 
-test("an address that names what is not there leads to what is", async () => {
+test("ignores URL parts that do not exist", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline&d=2");
   await page.evaluate(() => (location.hash = "#view=timeline&d=9"));
@@ -60,10 +60,10 @@ test("an address that names what is not there leads to what is", async () => {
   await page.waitForSelector('.timeline[data-settled="true"]');
 });
 
-test("everything can be reached by the keyboard, and keys work wherever the focus is", async () => {
+test("supports keyboard navigation with any focus", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=table");
-  await page.check("text=only those that live");
+  await page.check("text=only live at entry");
   await page.keyboard.press("1");
   await page.waitForSelector('.timeline[data-settled="true"]');
   await page.focus(".overview");
@@ -86,7 +86,7 @@ test("everything can be reached by the keyboard, and keys work wherever the focu
   expect(await page.evaluate(() => document.activeElement?.getAttribute("type"))).toBe("file");
 });
 
-test("what belongs to a selected allocation is marked in all views", async () => {
+test("highlights related items of a selected allocation in all views", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=table&d=1");
   await page.click(".row[data-id] >> nth=0");
@@ -102,7 +102,7 @@ test("what belongs to a selected allocation is marked in all views", async () =>
   await page.waitForSelector("tr.related");
 });
 
-test("rows are those of the last order asked for, whichever answer comes last", async () => {
+test("ignores late rows of an earlier sort order", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=table&d=2");
   // A page of the old order that comes a second later than all others.
@@ -114,9 +114,9 @@ test("rows are those of the last order asked for, whichever answer comes last", 
   const late = page.waitForResponse(/allocations\?sort=bytes.*from=[^0]/);
   await page.evaluate(() => document.querySelector(".rows")!.scrollTo({ top: 28 * 2500 }));
   await page.waitForRequest(/allocations\?sort=bytes.*from=[^0]/);
-  await page.click("text=made at");
-  await page.click("text=made at");
-  await page.waitForSelector('[aria-sort="ascending"] >> text=made at');
+  await page.click("text=allocated at");
+  await page.click("text=allocated at");
+  await page.waitForSelector('[aria-sort="ascending"] >> text=allocated at');
   const places = () =>
     page.$$eval(".row[data-id] > :nth-child(2)", (cells) => cells.map((cell) => cell.textContent));
   await page.waitForFunction(
@@ -128,7 +128,7 @@ test("rows are those of the last order asked for, whichever answer comes last", 
   expect(await places()).toEqual(rows);
 });
 
-test("on a narrow window the details stand below", async () => {
+test("moves the details below in a narrow window", async () => {
   const { page } = watched;
   await page.setViewportSize({ width: 700, height: 800 });
   await show(page, watched.address, "view=timeline");

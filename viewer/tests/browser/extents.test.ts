@@ -69,7 +69,7 @@ async function findOnMap(page: Page, wanted: RegExp): Promise<string> {
       if (wanted.test(said)) return said;
     }
   }
-  throw new Error(`nothing on the map says ${wanted}`);
+  throw new Error(`nothing on the map message ${wanted}`);
 }
 
 async function clickHere(page: Page): Promise<void> {
@@ -78,26 +78,26 @@ async function clickHere(page: Page): Promise<void> {
 }
 
 async function tellsOfExtents(page: Page, picture: string): Promise<void> {
-  await page.waitForSelector("text=extent away");
-  await findOnMap(page, /live.*its memory is at0x[0-9a-f]+also mapped at0x/);
+  await page.waitForSelector("text=in use elsewhere");
+  await findOnMap(page, /live.*in use at0x[0-9a-f]+also mapped at0x/);
   const extent = await page.getAttribute("[data-hover-extent]", "data-hover-extent");
   await clickHere(page);
   await page.waitForSelector(`[data-extent="${extent}"]`);
-  expect(await page.textContent("[data-held]")).toMatch(/^1 live block holds .* of it/);
+  expect(await page.textContent("[data-held]")).toMatch(/^1 live block occupies .* of it/);
   expect(await page.textContent("[data-places]")).toMatch(/It is also mapped at 0x/);
   expect(await page.locator(".extent .pins li").count()).toBe(1);
   await takePicture(page, picture);
 }
 
-test("a view shows the extents in it, which are away, and which are idle", async () => {
+test("shows extents of a view, those in use elsewhere, and idle ones", async () => {
   const served = await serve([file]);
   const { page, errors } = await openPage(browser);
   await show(page, served.address, "view=map&at=1000000000"); // the last moment
   await tellsOfExtents(page, "map_extents");
 
-  await findOnMap(page, /its memory is away.*its memory is at0x[0-9a-f]+also mapped at0x/);
+  await findOnMap(page, /extent in use elsewhere.*in use at0x[0-9a-f]+also mapped at0x/);
   await clickHere(page);
-  expect(await page.textContent("[data-held]")).toMatch(/^1 live block holds/);
+  expect(await page.textContent("[data-held]")).toMatch(/^1 live block occupies/);
   await takePicture(page, "map_extent_away");
 
   await findOnMap(page, /idle extent/);
@@ -112,13 +112,13 @@ test("extents follow the moment", async () => {
   const served = await serve([file]);
   const { page, errors } = await openPage(browser);
   await show(page, served.address, "view=map&at=3");
-  const said = await findOnMap(page, /its memory is at/);
-  expect(said).toMatch(/also mapped atno other/); // nothing has moved yet
+  const said = await findOnMap(page, /in use at0x/);
+  expect(said).toMatch(/also mapped atnone/); // nothing has moved yet
   expect(errors).toEqual([]);
   await page.close();
 });
 
-test("a self-contained file tells the same", async () => {
+test("shows the same in a self-contained file", async () => {
   const report = path.join(folder, "report.html");
   writeReport(file, report);
   const { page, errors } = await openPage(browser);
@@ -129,7 +129,7 @@ test("a self-contained file tells the same", async () => {
   await page.close();
 });
 
-test("so does a process that runs", async () => {
+test("shows the same for a running process", async () => {
   const served = await serve(["--live", String(program.pid)]);
   const { page, errors } = await openPage(browser);
   await page.goto(served.address);
@@ -141,12 +141,12 @@ test("so does a process that runs", async () => {
   await page.close();
 });
 
-test("a trace without extents has none, and says nothing of them", async () => {
+test("does not mention extents for traces without them", async () => {
   const served = await serve([traceFile("oom.1.pickle.xz")]);
   const { page, errors } = await openPage(browser);
   await show(page, served.address, "view=map");
-  expect(await page.locator("text=extent here").count()).toBe(0);
-  await findOnMap(page, /live.*the segment has/);
+  expect(await page.locator("text=extent in use here").count()).toBe(0);
+  await findOnMap(page, /live.*size of the segment/);
   expect(await page.locator("[data-hover-extent]").count()).toBe(0);
   expect(errors).toEqual([]);
   await page.close();

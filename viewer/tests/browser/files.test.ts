@@ -38,7 +38,7 @@ afterAll(async () => {
 
 // Where a browser was started, the tool waits for it however soon the file was refused. The browser
 // here is one that notes that it was started, and the page is opened at the printed address.
-test("a bad file is told to the page, which takes another one instead", async () => {
+test("shows the error of a bad file and accepts another", async () => {
   const bad = path.join(folder, "bad.pickle");
   writeFileSync(bad, "this is no pickle");
   writeFileSync(path.join(folder, "xdg-open"), "#!/bin/sh\n", { mode: 0o755 });
@@ -65,7 +65,7 @@ test("a bad file is told to the page, which takes another one instead", async ()
 
 // Reading takes long enough to be seen only where a file is large, so the tool's answers are played
 // back here.
-test("the page says how far reading is", async () => {
+test("shows loading progress", async () => {
   const served = await serve([traceFile("oom.1.pickle.xz")]);
   const { page, errors } = await openPage(browser);
   await page.route("**/scene.json", (route) =>
@@ -81,7 +81,7 @@ test("the page says how far reading is", async () => {
   await page.close();
 });
 
-test("a file without history shows what was held at the end, and says so", async () => {
+test("shows the final state of a file without a trace", async () => {
   const file = path.join(folder, "no_history.json");
   execFileSync(kTool, ["export", traceFile("leaky.pickle.xz"), "--to", "json", "-o", file]);
   const snapshot = JSON.parse(readFileSync(file, "utf8")) as { device_traces: unknown[][] };
@@ -94,13 +94,13 @@ test("a file without history shows what was held at the end, and says so", async
   await page.keyboard.press("2");
   await page.waitForSelector('.map[data-settled="true"]');
   await page.keyboard.press("5");
-  await page.waitForSelector("text=There is no history in this file");
+  await page.waitForSelector("text=This file contains no trace");
   expect(errors).toEqual([]);
   served.stop();
   await page.close();
 });
 
-test("a dropped file is read beside the others; a bad one is told, and they stay", async () => {
+test("opens dropped files and keeps the others after a bad one", async () => {
   const served = await serve([traceFile("oom.1.pickle.xz")]);
   const { page } = await openPage(browser);
   await show(page, served.address, "view=timeline");
@@ -117,7 +117,7 @@ test("a dropped file is read beside the others; a bad one is told, and they stay
   await page.close();
 });
 
-test("a self-contained file works from file://, in every view, without any request", async () => {
+test("self-contained file works from file:// without requests", async () => {
   const report = path.join(folder, "report.html");
   writeReport(traceFile("oom.1.pickle.xz"), report);
   expect(statSync(report).size).toBeLessThan(8 * 2 ** 20);
@@ -133,7 +133,7 @@ test("a self-contained file works from file://, in every view, without any reque
 
   // It holds less than the server knows: what is shown instead is called that.
   await show(page, address, "view=timeline&at=101");
-  await page.waitForSelector("[data-moved] >> text=no answers for entry 101");
+  await page.waitForSelector("[data-moved] >> text=no data for entry 101");
   expect(await page.locator("[data-coarse]").count()).toBe(0);
   for (let i = 0; i < 6; ++i) await page.keyboard.press("Shift+ArrowUp");
   await page.waitForSelector("[data-coarse]");

@@ -43,7 +43,7 @@ async function startProgram(): Promise<(word: string) => Promise<void>> {
   };
 }
 
-test("the page follows a running process, takes snapshots of it, and sees its end", async () => {
+test("monitors a process, takes snapshots, and reports its end", async () => {
   const tell = await startProgram();
   await tell("record");
   const served = await serve(["--live", String(program!.pid)]);
@@ -60,8 +60,8 @@ test("the page follows a running process, takes snapshots of it, and sees its en
     document.querySelector(".live-numbers tbody tr")!.textContent!.includes("64.00 MiB"),
   );
   await tell("pin");
-  await page.waitForSelector(".live-numbers tr >> text=h0: sim:0, pinned on the host");
-  await page.waitForSelector(".u-legend >> text=pinned on the host");
+  await page.waitForSelector(".live-numbers tr >> text=h0: sim:0, pinned host memory");
+  await page.waitForSelector(".u-legend >> text=pinned host memory");
   await tell("oom");
   await page.waitForFunction(
     () => document.querySelector(".live-numbers tbody tr td:last-child")!.textContent === "1",
@@ -93,14 +93,14 @@ test("the page follows a running process, takes snapshots of it, and sees its en
   await page.close();
 });
 
-test("without a process there is no such view", async () => {
+test("has no live view without a process", async () => {
   const served = await serve([path.join(kRoot, "tests/golden/traces/leaky.pickle.xz")]);
   const { page, errors } = await openPage(browser);
   await page.goto(served.address);
   await page.waitForSelector('.timeline[data-settled="true"]');
   expect(await page.locator("nav >> text=Live").count()).toBe(0);
   await page.keyboard.press("7");
-  await page.waitForSelector("text=Nothing is being watched");
+  await page.waitForSelector("text=No process is monitored");
   expect(errors).toEqual([]);
   served.stop();
   await page.close();

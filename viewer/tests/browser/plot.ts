@@ -2,7 +2,7 @@
 //
 // Places in a plot, and the colours that a picture has there.
 import type { Page } from "playwright-core";
-import { kMargin } from "../../src/draw/timeline_wish.ts";
+import { kMargin } from "../../src/draw/timeline_options.ts";
 
 export interface Part {
   x: number;

@@ -15,12 +15,12 @@ const kLeaky = { entries: 484, reservedPeak: 940 * kMiB };
 const kStreams = { entries: 62_324, reservedPeak: 5_314_183_168 };
 const kPools = { entries: 2_003, reservedPeak: 645_922_816 };
 
-test("g stacks by allocation, stack, stream and pool, and each is drawn", async () => {
+test("key g groups by allocation, stack, stream and pool", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline&d=1");
   const inWeights = await placeOf(page, kLeaky, { entry: 240, bytes: 250 * kMiB });
   const inNothing = await placeOf(page, kLeaky, { entry: 240, bytes: 900 * kMiB });
-  for (const [by, says] of [
+  for (const [by, message] of [
     ["allocation", /^400\.00 MiB allocation 0.*__init__/],
     ["stack", /^400\.00 MiB__init__ ← train/],
     ["stream", /^698\.00 MiBthe default stream/],
@@ -29,7 +29,7 @@ test("g stacks by allocation, stack, stream and pool, and each is drawn", async 
     await page.waitForSelector(`.choice [aria-pressed="true"] >> text="${by}"`);
     await drawn(page);
     expect(await colorAt(page, inWeights)).not.toBe(await colorAt(page, inNothing));
-    expect(await hoverText(page, inWeights)).toMatch(says);
+    expect(await hoverText(page, inWeights)).toMatch(message);
     await takePicture(page, `timeline_by_${by}`);
     await page.mouse.move(0, 0);
     await page.keyboard.press("g");
@@ -37,7 +37,7 @@ test("g stacks by allocation, stack, stream and pool, and each is drawn", async 
   await page.waitForSelector('.choice [aria-pressed="true"] >> text="allocation"');
 });
 
-test("stacks have the colour that the list of holders gives them", async () => {
+test("draws stacks in the colours of the list of largest stacks", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline&d=1&by=stack");
   const inWeights = await placeOf(page, kLeaky, { entry: 240, bytes: 250 * kMiB });
@@ -62,21 +62,21 @@ test.each([
   expect(await hoverText(page, high)).toMatch(above);
 });
 
-test("the pointer tells size, age and stack of an allocation", async () => {
+test("tooltip shows size, age and stack of an allocation", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline&d=1");
   const place = await placeOf(page, kLeaky, { entry: 240, bytes: 250 * kMiB });
-  const says = await hoverText(page, place);
-  expect(says).toContain("400.00 MiB");
-  expect(says).toContain("237 entries old, never freed");
-  expect(says).toContain("__init__ ← train");
-  expect(says).toContain("entry240 · 240 ms");
-  expect(says).toContain("reserved940.00 MiB");
+  const message = await hoverText(page, place);
+  expect(message).toContain("400.00 MiB");
+  expect(message).toContain("237 entries old, never freed");
+  expect(message).toContain("__init__ ← train");
+  expect(message).toContain("entry240 · 240 ms");
+  expect(message).toContain("reserved940.00 MiB");
   await page.mouse.move(0, 0);
   await page.waitForSelector(".timeline .hover", { state: "detached" });
 });
 
-test("o goes to the out of memory, and the panel says what was asked for", async () => {
+test("key o goes to the out-of-memory failure and shows the request", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline");
   await page.keyboard.press("o");
@@ -92,7 +92,7 @@ test("o goes to the out of memory, and the panel says what was asked for", async
   await page.waitForSelector('.moment[data-moment="480"]');
 });
 
-test("an out of memory has a mark, and the pointer tells what it is", async () => {
+test("marks out-of-memory failures with a tooltip", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline");
   const color = await colorNamed(page, "--oom");
@@ -106,7 +106,7 @@ test("an out of memory has a mark, and the pointer tells what it is", async () =
   await page.waitForSelector(".timeline [data-mark]", { state: "detached" });
 });
 
-test("an annotation has a mark, and the pointer and the panel say its words", async () => {
+test("marks annotations and shows their text in tooltip and panel", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline&d=2&at=1900");
   const words = "Optimizer.step#AdamW.step START";
@@ -122,7 +122,7 @@ test("an annotation has a mark, and the pointer and the panel say its words", as
   expect(await page.locator("[data-annotation]").count()).toBe(0);
 });
 
-test("where annotations were left out, none is named and their number is told", async () => {
+test("reports the number of truncated annotations", async () => {
   const { page } = watched;
   await page.route("**/scene.json", async (route) => {
     const response = await route.fetch();
@@ -131,12 +131,12 @@ test("where annotations were left out, none is named and their number is told", 
     await route.fulfill({ response, json: scene });
   });
   await show(page, watched.address, "view=timeline&d=2&at=30000");
-  await page.waitForSelector("text=The annotation before this was left out");
-  await page.waitForSelector("text=Marked are only the first 2 of 120 annotations.");
+  await page.waitForSelector("text=Earlier annotations are not included");
+  await page.waitForSelector("text=Shown: only the first 2 of 120 annotations.");
   expect(await page.locator("[data-annotation]").count()).toBe(0);
 });
 
-test("the lines of the legend are drawn where the figures say, in its colours", async () => {
+test("draws the lines of the legend at the right heights and colours", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline&d=1&at=242");
   expect(await page.textContent(".legend")).toMatch(/reserved\s+requested\s+lower bound/);
@@ -159,7 +159,7 @@ test("the lines of the legend are drawn where the figures say, in its colours", 
   }
 });
 
-test("b and braces set two moments, x swaps them, the flame graph shows the change", async () => {
+test("keys b and x set and swap two moments for the flame graph", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=flame&d=1&at=20");
   await page.keyboard.press("b");
@@ -185,7 +185,7 @@ test("b and braces set two moments, x swaps them, the flame graph shows the chan
   expect(await page.locator("text=Compared with entry").count()).toBe(0);
 });
 
-test("a click with Alt sets the second moment and nothing else", async () => {
+test("Alt-click sets only the second moment", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline&d=1");
   const place = await placeOf(page, kLeaky, { entry: 100, bytes: 250 * kMiB });

@@ -25,7 +25,7 @@ describe.each(kViewNames)("%s", (view) => {
     const { page } = watched;
     if (view === "flame") {
       await page.goto(`${watched.address}#view=flame&d=2`);
-      await page.waitForSelector("text=There are no stacks in this trace");
+      await page.waitForSelector("text=This trace has no stacks");
     } else {
       await show(page, watched.address, `view=${view}&d=2&at=30000`);
     }
@@ -61,7 +61,7 @@ test("a click in the timeline sets the cursor and the selection for all views", 
   expect(await page.getAttribute("[data-selected]", "data-selected")).toBe(chosen);
 });
 
-test("a row chosen in the table is the allocation of all views", async () => {
+test("choosing a table row selects the allocation in all views", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=table");
   await page.click(".row[data-id] >> nth=3");
@@ -73,7 +73,7 @@ test("a row chosen in the table is the allocation of all views", async () => {
   await page.waitForFunction((sel) => location.hash.includes(sel), `sel=allocation:${id}`);
 });
 
-test("a stack selected in the flame graph is the one of the table", async () => {
+test("selecting a stack in the flame graph selects it in the table", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=flame&d=1");
   await page.click(".flame-box >> text=/append_loss|__init__/ >> nth=0");
@@ -84,7 +84,7 @@ test("a stack selected in the flame graph is the one of the table", async () => 
   await page.waitForSelector(`.stacks .row[data-id="${id}"][aria-selected="true"]`);
 });
 
-test("keys step through history, and the map follows", async () => {
+test("keys step through the trace and the map follows", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=map&at=100");
   await page.keyboard.press("ArrowRight");
@@ -96,19 +96,19 @@ test("keys step through history, and the map follows", async () => {
   await page.waitForSelector('.map[data-at="476"]');
 });
 
-test("a segment says what holds it", async () => {
+test("shows what pins a segment", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=map");
   await clickAt(page, ".map", 0.08, 0.06); // the first segment of the first line
   expect(await page.textContent(".story h3")).toContain("Segment 0x");
   expect(await page.textContent("[data-pinned]")).toBe(
-    "1 live block of 26.88 MiB (96 % of 28.00 MiB) holds this segment: the 1.12 MiB beside it " +
-      "cannot be given back. It is 1 entry old, made by oom  projects/llm/record.py:132.",
+    "1 live block of 26.88 MiB (96 % of 28.00 MiB) pins this segment: the 1.12 MiB around it " +
+      "cannot be released. It is 1 entry old, allocated by oom  projects/llm/record.py:132.",
   );
   await takePicture(page, "map_segment");
 });
 
-test("two moments are compared by flame graph and by table", async () => {
+test("compares two moments in flame graph and table", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=flame&d=1&at=470&from=20");
   await page.waitForSelector("text=/from entry 20/");
@@ -144,8 +144,8 @@ test("wheel and keys zoom, dragging pans, and 0 shows everything again", async (
 test("the table sorts, searches and scrolls to its end", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=table&d=1");
-  await page.click("text=made at");
-  await page.waitForSelector('[aria-sort="descending"] >> text=made at');
+  await page.click("text=allocated at");
+  await page.waitForSelector('[aria-sort="descending"] >> text=allocated at');
   const total = Number(await page.getAttribute(".table", "data-total"));
   await page.evaluate(() => document.querySelector(".rows")!.scrollTo({ top: 1e9 }));
   await page.waitForFunction((most) => {
@@ -161,22 +161,22 @@ test("the table sorts, searches and scrolls to its end", async () => {
   await page.waitForSelector(".rows .row >> text=append_loss >> nth=0");
 });
 
-test("causes say where the gap went and what else would have been reserved", async () => {
+test("shows causes and the peak under other settings", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=causes&d=2");
-  expect(await page.textContent(".report")).toMatch(/a gap of/);
+  expect(await page.textContent(".report")).toMatch(/were unused/);
   expect(await page.locator(".alternative").count()).toBeGreaterThan(1);
 });
 
-test("documents are compared, and the worst is named", async () => {
+test("compares documents and names the largest", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=compare&d=0&with=1");
   await page.waitForSelector("canvas");
-  expect(await page.textContent(".report")).toMatch(/The worst is .*above the mean/);
-  await page.waitForSelector("text=What they hold at their peaks");
+  expect(await page.textContent(".report")).toMatch(/The largest is .*above the mean/);
+  await page.waitForSelector("text=Live bytes at the peaks");
 });
 
-test("help lists the keys and goes away again", async () => {
+test("opens and closes the help page", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline");
   await page.keyboard.press("?");
@@ -189,7 +189,7 @@ test("help lists the keys and goes away again", async () => {
   await page.waitForSelector("dialog", { state: "detached" });
 });
 
-test("what a GPU has lost is drawn again", async () => {
+test("redraws after the GPU context was lost", async () => {
   const { page } = watched;
   await page.goto(`${watched.address}?draw=webgl2#view=timeline&d=2&at=30000`);
   await page.waitForSelector('[data-painter="webgl2"][data-settled="true"]');

@@ -14,7 +14,7 @@ import {
 } from "./served.ts";
 
 // What a file of tests works on: the tool on these traces, and for each test a page of its own,
-// which must log no error and ask nobody else.
+// which must log no error and send no other requests.
 export function watchPages(names: string[]): { readonly page: Page; readonly address: string } {
   let browser: Browser;
   let served: Served;

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { kNone } from "../../src/ask/scene.ts";
-import { Coloring, fade, inkOn, kNeutral, kPalette, packColor } from "../../src/model/colors.ts";
+import { kNone } from "../../src/api/scene.ts";
+import {
+  Coloring,
+  fade,
+  textColorOn,
+  kNeutral,
+  kPalette,
+  packColor,
+} from "../../src/model/colors.ts";
 
-test("what holds the most gets colours that all differ", () => {
+test("gives the largest items distinct colours", () => {
   const coloring = new Coloring([40, 3, 17, 99, 5, 8, 1]);
   const colors = [40, 3, 17, 99, 5, 8, 1].map((id) => coloring.of(id, "light"));
   expect(colors).toEqual(kPalette.slice(0, 7));
@@ -16,7 +23,7 @@ test("a number without rank keeps its colour, and neighbours have different ones
   expect(row.some((color, i) => i > 0 && color === row[i - 1])).toBe(false);
 });
 
-test("what belongs to nobody is neutral in either theme", () => {
+test("uses the neutral colour for ids without an owner in both themes", () => {
   expect(new Coloring([kNone]).of(kNone, "dark")).toBe(kNeutral.dark);
 });
 
@@ -42,7 +49,7 @@ test("no two colours of the palette look the same to the colour-blind", () => {
   }
 });
 
-test("what steps back is nearer to the paper than what it was", () => {
+test("fades towards the background", () => {
   const light = fade(kPalette[0], "light");
   expect(light.every((channel, i) => channel >= kPalette[0][i] || channel > 180)).toBe(true);
   expect(Math.max(...fade(kPalette[0], "dark"))).toBeLessThan(120);
@@ -53,5 +60,5 @@ test("colours are packed as the painters read them", () => {
 });
 
 test("text is dark on light colours and light on dark ones", () => {
-  expect(inkOn([240, 228, 66])).not.toBe(inkOn([0, 60, 100]));
+  expect(textColorOn([240, 228, 66])).not.toBe(textColorOn([0, 60, 100]));
 });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { Columns } from "../../src/ask/columns.ts";
-import { Refused } from "../../src/ask/source.ts";
-import { encodeColumns } from "../standin.ts";
+import { Columns } from "../../src/api/columns.ts";
+import { RequestError } from "../../src/api/source.ts";
+import { encodeColumns } from "../fake_server.ts";
 
 const answer = () =>
   encodeColumns({
@@ -24,27 +24,27 @@ test("every type is read back as it was written, names of sixteen letters too", 
   expect([...columns.f64("sixteen_letters_")]).toEqual([]);
 });
 
-test("a column that is missing or of another type is refused by its name", () => {
+test("names a missing or mistyped column", () => {
   const columns = new Columns(answer());
   expect(() => columns.u32("made")).toThrow(/no column made/);
   expect(() => columns.u32("bytes")).toThrow(/bytes is not a Uint32Array/);
 });
 
-test("bytes that are no answer are refused", () => {
-  expect(() => new Columns(new ArrayBuffer(4))).toThrow(Refused);
+test("rejects bytes that are not a response", () => {
+  expect(() => new Columns(new ArrayBuffer(4))).toThrow(RequestError);
   const wrong = answer();
   new Uint8Array(wrong)[0] = 0;
   expect(() => new Columns(wrong)).toThrow(/ASHV/);
 });
 
-test("an answer that is cut off anywhere is refused, never read beyond its end", () => {
+test("rejects responses truncated at any byte", () => {
   const whole = answer();
   for (let length = 0; length < whole.byteLength; length += 4) {
-    expect(() => new Columns(whole.slice(0, length))).toThrow(Refused);
+    expect(() => new Columns(whole.slice(0, length))).toThrow(RequestError);
   }
 });
 
-test("an unknown type and a column that begins at no multiple of eight are refused", () => {
+test("rejects unknown types and misaligned columns", () => {
   const unknown = answer();
   new DataView(unknown).setUint32(8 + 16, 9, true);
   expect(() => new Columns(unknown)).toThrow(/unknown type/);

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import type { DocumentScene, Frame, StackBytes } from "../../src/ask/scene.ts";
-import { deltaOf, gapOf, imbalance, partnerOf, stackChanges } from "../../src/model/compare.ts";
+import type { DocumentScene, Frame, StackBytes } from "../../src/api/scene.ts";
+import {
+  deltaOf,
+  unusedBytes,
+  imbalance,
+  comparedDocument,
+  stackChanges,
+} from "../../src/model/compare.ts";
 import { hasFrame, shortPath, stackTitle } from "../../src/model/frames.ts";
 import { changeOf, stackUse } from "../../src/model/stack_use.ts";
 
@@ -13,7 +19,7 @@ const held = (stack: number[], bytes: number[]): StackBytes => ({
   count: Uint32Array.from(stack, () => 1),
 });
 
-test("the worst of several ranks lies so much above their mean", () => {
+test("computes the imbalance of ranks", () => {
   expect(imbalance([10, 30, 20])).toEqual({ worst: 1, mean: 20, share: 0.5 });
   expect(imbalance([5])).toEqual({ worst: 0, mean: 5, share: 0 });
 });
@@ -39,7 +45,7 @@ test("what only one of them has changes by all of it", () => {
   expect(stackChanges(none, some).map(deltaOf)).toEqual([9]);
 });
 
-test("a stack that ends in PyTorch's own code is called by who called that", () => {
+test("titles PyTorch stacks by the calling user code", () => {
   const stacks = {
     frames: [frame("train"), ["linear", "/site-packages/torch/nn/functional.py", 5] as Frame],
     stacks: [[0, 1], [0], []],
@@ -51,21 +57,21 @@ test("a stack that ends in PyTorch's own code is called by who called that", () 
   expect(shortPath("/a/site-packages/pack/d.py")).toBe("pack/d.py");
 });
 
-test("a document is never compared with itself, nor with one that is not there", () => {
-  expect(partnerOf(0, 2, 3)).toBe(2);
-  expect(partnerOf(1, 1, 3)).toBe(0);
-  expect(partnerOf(0, 0, 3)).toBe(1);
-  expect(partnerOf(0, 7, 3)).toBe(1);
-  expect(partnerOf(2, null, 3)).toBe(0);
-  expect(partnerOf(0, null, 1)).toBe(null);
+test("compares only with other existing documents", () => {
+  expect(comparedDocument(0, 2, 3)).toBe(2);
+  expect(comparedDocument(1, 1, 3)).toBe(0);
+  expect(comparedDocument(0, 0, 3)).toBe(1);
+  expect(comparedDocument(0, 7, 3)).toBe(1);
+  expect(comparedDocument(2, null, 3)).toBe(0);
+  expect(comparedDocument(0, null, 1)).toBe(null);
 });
 
-test("the gap is that of one moment, as the causes have it", () => {
+test("computes unused bytes at one moment", () => {
   const document = {
     peak: { entry: 5, requested: 90 },
     reserved_peak: { entry: 9, reserved: 100, requested: 70 },
   } as DocumentScene;
-  expect(gapOf(document)).toBe(30);
+  expect(unusedBytes(document)).toBe(30);
 });
 
 test("a search looks for name, file and line, as the server does", () => {
@@ -75,7 +81,7 @@ test("a search looks for name, file and line, as the server does", () => {
   expect(hasFrame(stacks, 1, "step")).toBe(false);
 });
 
-test("of two moments a stack has both, and what holds nothing any more is there, too", () => {
+test("includes stacks of both moments", () => {
   const uses = stackUse(held([1, 2], [10, 20]), held([2, 3], [5, 7]));
   expect(uses.map((use) => [use.stack, use.bytes, changeOf(use)])).toEqual([
     [1, 10, 10],

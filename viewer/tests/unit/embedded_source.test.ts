@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { deflateSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { type AnswerIndex, EmbeddedSource } from "../../src/ask/embedded_source.ts";
-import { parseJson, Refused } from "../../src/ask/source.ts";
+import { type ResponseIndex, EmbeddedSource } from "../../src/api/embedded_source.ts";
+import { parseJson, RequestError } from "../../src/api/source.ts";
 
 // Packs answers as `ashlar view FILE -o report.html` does.
-function pack(answers: Record<string, string>): [AnswerIndex, Uint8Array] {
-  const index: AnswerIndex = {};
+function pack(client: Record<string, string>): [ResponseIndex, Uint8Array] {
+  const index: ResponseIndex = {};
   const parts: Buffer[] = [];
   let begin = 0;
-  for (const [question, answer] of Object.entries(answers)) {
+  for (const [question, answer] of Object.entries(client)) {
     const packed = deflateSync(answer);
     index[question] = [begin, packed.length];
     parts.push(packed);
@@ -21,7 +21,7 @@ function pack(answers: Record<string, string>): [AnswerIndex, Uint8Array] {
 const kQuestions = { "scene.json": '{"version": 1}', "d/0/map?at=12": "bytes of a map" };
 
 // As much of a page as is looked at.
-function pageOf(index: AnswerIndex, packed: Uint8Array): Document {
+function pageOf(index: ResponseIndex, packed: Uint8Array): Document {
   const elements: Record<string, { textContent: string }> = {
     "ashlar-index": { textContent: JSON.stringify(index) },
     "ashlar-answers": { textContent: `\n${Buffer.from(packed).toString("base64")}\n` },
@@ -29,30 +29,30 @@ function pageOf(index: AnswerIndex, packed: Uint8Array): Document {
   return { getElementById: (id: string) => elements[id] ?? null } as unknown as Document;
 }
 
-test("answers are found by the text of their question, and unpacked", async () => {
+test("finds and decompresses embedded responses by path", async () => {
   const source = EmbeddedSource.find(pageOf(...pack(kQuestions)))!;
   expect(parseJson(await source.get("scene.json"))).toEqual({ version: 1 });
   const map = await source.get("d/0/map?at=12");
   expect(new TextDecoder().decode(map)).toBe("bytes of a map");
 });
 
-test("a page without answers is no self-contained file", () => {
+test("a served page has no embedded source", () => {
   const page = { getElementById: () => null } as unknown as Document;
   expect(EmbeddedSource.find(page)).toBe(null);
 });
 
-test("what was not packed is refused with what to do instead", async () => {
+test("rejects paths that are not embedded", async () => {
   const source = new EmbeddedSource(...pack(kQuestions));
   await expect(source.get("d/0/map?at=13")).rejects.toThrow(/ashlar view/);
-  await expect(source.get("toString")).rejects.toThrow(Refused);
+  await expect(source.get("toString")).rejects.toThrow(RequestError);
 });
 
-test("a file that was cut off is refused", async () => {
+test("rejects a truncated file", async () => {
   const [index, packed] = pack(kQuestions);
   const source = new EmbeddedSource(index, packed.slice(0, packed.length - 1));
-  await expect(source.get("d/0/map?at=12")).rejects.toThrow(/cut off/);
+  await expect(source.get("d/0/map?at=12")).rejects.toThrow(/truncated/);
 });
 
-test("it cannot open other files, and says how to", async () => {
+test("cannot open other files", async () => {
   await expect(new EmbeddedSource({}, new Uint8Array()).open()).rejects.toThrow(/ashlar view FILE/);
 });

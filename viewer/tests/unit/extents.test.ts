@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { BlockState, kNone } from "../../src/ask/scene.ts";
+import { BlockState, kNone } from "../../src/api/scene.ts";
 import {
-  extentSentence,
+  extentSummary,
   extentUse,
   hasExtents,
   idleExtents,
-  otherPlaces,
+  otherMappings,
   stretchAt,
 } from "../../src/model/extents.ts";
 import { boxAt, kLine, kLineGap, layOutMap, offsetAt } from "../../src/model/map_layout.ts";
-import { type Extent, free, live, mapOf } from "../made_up_map.ts";
+import { type Extent, free, live, mapOf } from "../sample_map.ts";
 
 const kOther = 2n ** 30n; // where the second segment begins
 
@@ -29,9 +29,9 @@ const kMap = mapOf(
   ],
   kExtents,
 );
-const sentence = (extent: number) => extentSentence(kMap, extent, extentUse(kMap, extent));
+const sentence = (extent: number) => extentSummary(kMap, extent, extentUse(kMap, extent));
 
-test("a byte of a view has its extent, whether that is at home or away", () => {
+test("finds the extent at an offset of a view", () => {
   expect(stretchAt(kMap, 0, 0)).toBe(0);
   expect(stretchAt(kMap, 0, 99)).toBe(0);
   expect(stretchAt(kMap, 0, 100)).toBe(1);
@@ -48,23 +48,23 @@ test("a map without extents has none anywhere", () => {
   expect([layout.stretches, layout.idle, layout.headings.length]).toEqual([[], [], 1]);
 });
 
-test("where else an extent is mapped is all but its home", () => {
-  expect([...otherPlaces(kMap, 0)]).toEqual([]);
-  expect([...otherPlaces(kMap, 1)]).toEqual([100n]);
-  expect([...otherPlaces(kMap, 3)]).toEqual([5n * kOther]);
+test("other mappings exclude the home address", () => {
+  expect([...otherMappings(kMap, 0)]).toEqual([]);
+  expect([...otherMappings(kMap, 1)]).toEqual([100n]);
+  expect([...otherMappings(kMap, 3)]).toEqual([5n * kOther]);
 });
 
-test("the blocks at its home hold an extent, by their part of it", () => {
+test("sums the blocks of an extent at its home", () => {
   expect(sentence(0)).toBe(
-    "1 live block holds 30 B of it: the 70 B beside it can serve this view alone.",
+    "1 live block occupies 30 B of it: the 70 B around it can serve only this view.",
   );
-  expect(sentence(1)).toBe("1 live block holds 100 B of it: nothing of it is free.");
+  expect(sentence(1)).toBe("1 live block occupies 100 B of it: nothing of it is free.");
   expect(extentUse(kMap, 2).liveBlocks).toEqual([4, 3]); // 40 and 20 bytes of theirs
-  expect(sentence(2)).toMatch(/^2 live blocks hold 60 B of it: the 40 B beside them/);
+  expect(sentence(2)).toMatch(/^2 live blocks occupy 60 B of it: the 40 B around them/);
   expect(sentence(3)).toMatch(/^It is idle/);
 });
 
-test("an extent whose blocks were freed is free, or waits for a stream", () => {
+test("distinguishes free extents from pending ones", () => {
   const pending = { bytes: 60, state: BlockState.pending };
   const map = mapOf(
     [{ pool: 0, blocks: [free(100), pending, free(40)] }],
@@ -73,11 +73,11 @@ test("an extent whose blocks were freed is free, or waits for a stream", () => {
       { bytes: 100, home: 100n, places: [100n] },
     ],
   );
-  expect(extentSentence(map, 0, extentUse(map, 0))).toMatch(/^Nothing lives in it/);
-  expect(extentSentence(map, 1, extentUse(map, 1))).toMatch(/1 block \(60 B of it\) must wait/);
+  expect(extentSummary(map, 0, extentUse(map, 0))).toMatch(/^No live blocks/);
+  expect(extentSummary(map, 1, extentUse(map, 1))).toMatch(/1 block \(60 B of it\) must wait/);
 });
 
-test("extents are drawn under the bytes that they are behind, idle ones by themselves", () => {
+test("lays out extents below their bytes and idle ones separately", () => {
   const page = { width: 150, bytesPerPixel: 1 };
   const layout = layOutMap(kMap, page);
   expect(idleExtents(kMap)).toEqual([3]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import type { StackBytes, Stacks } from "../../src/ask/scene.ts";
+import type { StackBytes, Stacks } from "../../src/api/scene.ts";
 import { flameBoxes, flameTree, pathOfNames, pathOfStack } from "../../src/model/flame_tree.ts";
 
 const stacks: Stacks = {

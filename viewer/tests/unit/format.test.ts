@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { kNone } from "../../src/ask/scene.ts";
+import { kNone } from "../../src/api/scene.ts";
 import { clipMiddle } from "../../src/draw/canvas.ts";
 import { ageText } from "../../src/model/age.ts";
 import * as format from "../../src/model/format.ts";
@@ -55,14 +55,14 @@ test("ticks of bytes are round in their unit, and all in the same", () => {
   expect(ticks[1].bytes).toBe(2 ** 29);
 });
 
-test("of a text that is too long the middle is left out", () => {
+test("cuts the middle of long texts", () => {
   const fits = (text: string) => text.length <= 9;
   expect(clipMiddle("ProfilerStep#12", fits)).toBe("Prof…p#12");
   expect(clipMiddle("step 1", fits)).toBe("step 1");
   expect(clipMiddle("abc", () => false)).toBe("…");
 });
 
-test("an age counts entries, unless nobody saw the allocation made", () => {
+test("counts age in entries unless the allocation precedes the trace", () => {
   expect(ageText(5, 5)).toBe("0 entries old");
   expect(ageText(5, 6)).toBe("1 entry old");
   expect(ageText(0, 1200)).toBe("1,200 entries old");

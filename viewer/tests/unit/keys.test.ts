@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { isCommand, takesLetters } from "../../src/keys.ts";
+import { isCommand, acceptsText } from "../../src/keys.ts";
 import { rowAfter } from "../../src/views/virtual_rows.tsx";
 
 const press = (key: string, held: Partial<Parameters<typeof isCommand>[0]> = {}) => ({
@@ -20,14 +20,14 @@ test("keys with Ctrl, Alt or Meta are the browser's; brackets behind Alt are bra
   expect(isCommand(press("[", { metaKey: true }))).toBe(true);
 });
 
-test("only what takes letters keeps them from the page", () => {
-  expect(takesLetters("INPUT", "search")).toBe(true);
-  expect(takesLetters("INPUT", null)).toBe(true);
-  expect(takesLetters("SELECT", null)).toBe(true);
-  expect(takesLetters("INPUT", "checkbox")).toBe(false);
-  expect(takesLetters("INPUT", "radio")).toBe(false);
-  expect(takesLetters("INPUT", "file")).toBe(false);
-  expect(takesLetters("BUTTON", null)).toBe(false);
+test("only text inputs capture letters", () => {
+  expect(acceptsText("INPUT", "search")).toBe(true);
+  expect(acceptsText("INPUT", null)).toBe(true);
+  expect(acceptsText("SELECT", null)).toBe(true);
+  expect(acceptsText("INPUT", "checkbox")).toBe(false);
+  expect(acceptsText("INPUT", "radio")).toBe(false);
+  expect(acceptsText("INPUT", "file")).toBe(false);
+  expect(acceptsText("BUTTON", null)).toBe(false);
 });
 
 test("keys lead from row to row, and not beyond the ends", () => {

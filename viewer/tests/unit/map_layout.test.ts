@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { BlockState, SegmentKind } from "../../src/ask/scene.ts";
+import { BlockState, SegmentKind } from "../../src/api/scene.ts";
 import { fittingBytesPerPixel, kLine, layOutMap, quadAt } from "../../src/model/map_layout.ts";
-import { pinnedSentence, segmentUse } from "../../src/model/pinned.ts";
-import { free, live, mapOf } from "../made_up_map.ts";
+import { segmentSummary, segmentUse } from "../../src/model/segment_use.ts";
+import { free, live, mapOf } from "../sample_map.ts";
 
 test("area is bytes: a segment that does not fit in a line goes on in the next", () => {
   const map = mapOf([{ pool: 0, blocks: [live(250), free(100)] }]);
@@ -54,43 +54,43 @@ test("a map is made to fit its page, however many segments there are", () => {
   expect(layOutMap(map, { width: 800, bytesPerPixel }).height).toBeLessThanOrEqual(650);
 });
 
-test("one small live block is said to hold the whole segment", () => {
+test("reports one small block that pins a segment", () => {
   const map = mapOf([{ pool: 0, blocks: [free(20 * 2 ** 20 - 512), live(512)] }]);
-  const sentence = pinnedSentence(segmentUse(map, 0), 0, "It is 7 entries old.");
+  const sentence = segmentSummary(segmentUse(map, 0), 0, "It is 7 entries old.");
   expect(sentence).toBe(
-    "1 live block of 512 B (0.0 % of 20.00 MiB) holds this segment: " +
-      "the 20.00 MiB beside it cannot be given back. It is 7 entries old.",
+    "1 live block of 512 B (0.0 % of 20.00 MiB) pins this segment: " +
+      "the 20.00 MiB around it cannot be released. It is 7 entries old.",
   );
 });
 
-test("an empty segment could be given back, a pending one must wait", () => {
+test("reports empty and pending segments", () => {
   const map = mapOf([
     { pool: 0, blocks: [free(2 ** 21)] },
     { pool: 0, blocks: [{ bytes: 2 ** 21, state: BlockState.pending }] },
     { pool: 0, blocks: [{ bytes: 2 ** 21, state: BlockState.unmapped }] },
   ]);
-  expect(pinnedSentence(segmentUse(map, 0), 0, "")).toMatch(/Nothing lives.*could be given back/);
-  expect(pinnedSentence(segmentUse(map, 1), 0, "")).toMatch(/must wait for another stream/);
-  expect(pinnedSentence(segmentUse(map, 2), 1, "")).toMatch(/no memory behind it/);
+  expect(segmentSummary(segmentUse(map, 0), 0, "")).toMatch(/No live blocks.*could be released/);
+  expect(segmentSummary(segmentUse(map, 1), 0, "")).toMatch(/must wait for another stream/);
+  expect(segmentSummary(segmentUse(map, 2), 1, "")).toMatch(/no memory mapped/);
 });
 
-test("a view of the paged engine is called one, and counted as one", () => {
+test("describes views of the paged engine", () => {
   const map = mapOf([
     { pool: 0, blocks: [live(512), free(512)] },
     { pool: 0, blocks: [live(1024)] },
   ]);
   map.segment_kind.set([SegmentKind.view, SegmentKind.plain]);
-  expect(pinnedSentence(segmentUse(map, 0), SegmentKind.view, "")).toMatch(/holds this view: only/);
-  expect(pinnedSentence(segmentUse(map, 0), SegmentKind.expandable, "")).toMatch(
+  expect(segmentSummary(segmentUse(map, 0), SegmentKind.view, "")).toMatch(/pins this view: only/);
+  expect(segmentSummary(segmentUse(map, 0), SegmentKind.expandable, "")).toMatch(
     /this expandable segment/,
   );
   const [heading] = layOutMap(map, { width: 100, bytesPerPixel: 100 }).headings;
   expect([heading.views, heading.segments]).toEqual([1, 1]);
 });
 
-test("several live blocks are counted, the greatest first", () => {
+test("counts live blocks, largest first", () => {
   const map = mapOf([{ pool: 0, blocks: [live(10), free(1000), live(500)] }]);
   const use = segmentUse(map, 0);
   expect(use.liveBlocks).toEqual([2, 0]);
-  expect(pinnedSentence(use, 0, "")).toMatch(/^2 live blocks of 510 B .* hold this segment/);
+  expect(segmentSummary(use, 0, "")).toMatch(/^2 live blocks of 510 B .* pin this segment/);
 });

@@ -8,13 +8,13 @@ test("a page that comes late, of another order, changes nothing", () => {
   expect(withError(kept, "by size", "no")).toBe(kept);
 });
 
-test("pages that were on their way at once are both there, whichever comes first", () => {
+test("keeps concurrent pages in any order", () => {
   const first = firstPage("by size", "0");
   const both = withPage(withPage(first, "by size", 3, "3"), "by size", 2, "2");
   expect([...both.pages.keys()].sort()).toEqual([0, 2, 3]);
 });
 
-test("far away pages are forgotten, but the first, which has the total, is not", () => {
+test("evicts distant pages but keeps the first", () => {
   let kept = firstPage("by size", 0);
   for (let page = 1; page <= 30; ++page) kept = withPage(kept, "by size", page, page);
   expect(kept.pages.get(0)).toBe(0);
@@ -22,7 +22,7 @@ test("far away pages are forgotten, but the first, which has the total, is not",
   expect(kept.pages.size).toBeLessThan(12);
 });
 
-test("an error is told until a page comes", () => {
+test("shows an error until a page arrives", () => {
   const kept = withError(firstPage("by size", 0), "by size", "gone");
   expect(kept.error).toBe("gone");
   expect(withPage(kept, "by size", 1, 1).error).toBe(null);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 import { beforeEach, expect, test } from "vitest";
-import type { DocumentScene, Scene } from "../../src/ask/scene.ts";
-import { Refused, type Source, StillLoading } from "../../src/ask/source.ts";
+import type { DocumentScene, Scene } from "../../src/api/scene.ts";
+import { RequestError, type Source, StillLoading } from "../../src/api/source.ts";
 import * as session from "../../src/session.ts";
 import { readHash } from "../../src/state.ts";
 import * as state from "../../src/state.ts";
-import { encodeColumns } from "../standin.ts";
+import { encodeColumns } from "../fake_server.ts";
 
 const document = (moments: number[] | null) =>
   ({ entries: 1000, peak: { entry: 600 }, moments }) as DocumentScene;
 
 // Answers scene.json as told, the rest with nothing in it.
-function sourceOf(answers: (() => ArrayBuffer)[]): Source {
+function sourceOf(client: (() => ArrayBuffer)[]): Source {
   return {
     kind: "server",
     get: async (question) => {
-      if (question === "scene.json") return (answers.length > 1 ? answers.shift()! : answers[0])();
+      if (question === "scene.json") return (client.length > 1 ? client.shift()! : client[0])();
       if (question.endsWith("stacks.json")) return text({ frames: [], stacks: [] });
       return encodeColumns({ stack: ["u32", []], bytes: ["f64", []], count: ["u32", []] });
     },
     open: async () => {
-      throw new Refused("x.pickle: no snapshot");
+      throw new RequestError("x.pickle: no snapshot");
     },
     takeSnapshot: async () => {},
   };
@@ -53,7 +53,7 @@ test("the cursor steps by entries and stops at both ends", async () => {
   expect(session.moment.value).toBe(0);
 });
 
-test("a self-contained file shows the nearest moment it has, and steps to the next", async () => {
+test("self-contained file uses the nearest available moment", async () => {
   await session.start(sourceOf([() => sceneOf([document([0, 600, 990])])]));
   state.cursor.value = 700;
   expect(session.moment.value).toBe(600);
@@ -63,7 +63,7 @@ test("a self-contained file shows the nearest moment it has, and steps to the ne
   expect(session.moment.value).toBe(990);
 });
 
-test("while the file is being read the page says how far it is", async () => {
+test("reports progress while a file is loading", async () => {
   const seen: unknown[] = [];
   const stop = session.waiting.subscribe((value) => void seen.push(value));
   const loading = () => {
@@ -76,34 +76,34 @@ test("while the file is being read the page says how far it is", async () => {
   expect(session.shown.value?.entries).toBe(1000);
 });
 
-test("a bad file is told in its own words", async () => {
+test("reports the error message of a bad file", async () => {
   const bad = () => {
-    throw new Refused("run.pickle is no snapshot");
+    throw new RequestError("run.pickle is no snapshot");
   };
   await session.start(sourceOf([bad]));
   expect(session.failure.value).toBe("run.pickle is no snapshot");
 });
 
-test("an address that names a document that is not there leads to the first", async () => {
+test("shows the first document for an unknown number", async () => {
   await session.start(sourceOf([() => sceneOf([document(null)])]));
   readHash("#view=timeline&d=9&at=3");
   expect(session.shown.value?.entries).toBe(1000);
   expect(state.documentNumber.value).toBe(0);
 });
 
-test("a span that is not there is one at the end", async () => {
+test("clamps a span beyond the end", async () => {
   await session.start(sourceOf([() => sceneOf([document(null)])]));
   readHash("#span=5000-5100");
   expect(session.shownSpan.value).toEqual({ from: 900, to: 1000 });
 });
 
-test("files are read one after the other, and a bad one keeps none from being read", async () => {
+test("opens files in order and skips bad ones", async () => {
   const opened: string[] = [];
   const documents = [document(null)];
   const source: Source = {
     ...sourceOf([() => sceneOf(documents)]),
     open: async (name) => {
-      if (name === "bad") throw new Refused("bad: no snapshot");
+      if (name === "bad") throw new RequestError("bad: no snapshot");
       opened.push(name);
       documents.push(document(null));
     },
@@ -116,16 +116,16 @@ test("files are read one after the other, and a bad one keeps none from being re
   expect(session.notice.value).toBe("bad: no snapshot");
 });
 
-test("after a bad file another one is shown, and says how far it is meanwhile", async () => {
+test("opens another file after a bad one, with progress", async () => {
   let isThere = false;
   const scene = () => {
-    if (!isThere) throw new Refused("run.pickle is no snapshot");
+    if (!isThere) throw new RequestError("run.pickle is no snapshot");
     return sceneOf([document(null)]);
   };
   const source: Source = {
     ...sourceOf([scene]),
     open: async (name) => {
-      if (name === "bad") throw new Refused("bad: no snapshot");
+      if (name === "bad") throw new RequestError("bad: no snapshot");
       expect(session.waiting.value?.what).toBe("reading good");
       isThere = true;
     },
@@ -138,7 +138,7 @@ test("after a bad file another one is shown, and says how far it is meanwhile", 
   expect(session.shown.value?.entries).toBe(1000);
 });
 
-test("a file that cannot be opened beside others leaves them shown", async () => {
+test("keeps the open documents after a bad file", async () => {
   await session.start(sourceOf([() => sceneOf([document(null)])]));
   await session.openFiles([{ name: "x.pickle" } as File]);
   expect(session.notice.value).toBe("x.pickle: no snapshot");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { getPatiently, type Source, StillLoading } from "../../src/ask/source.ts";
+import { getWithRetry, type Source, StillLoading } from "../../src/api/source.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test("nobody goes on asking for what is not wanted any more", async () => {
+test("stops retrying once the response is no longer wanted", async () => {
   let asked = 0;
   const source = {
     get: async () => {
@@ -14,7 +14,7 @@ test("nobody goes on asking for what is not wanted any more", async () => {
     },
   } as unknown as Source;
   let isWanted = true;
-  const answer = getPatiently(source, "causes.json", {
+  const answer = getWithRetry(source, "causes.json", {
     progress: () => {},
     isWanted: () => isWanted,
   });

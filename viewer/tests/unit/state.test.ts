@@ -4,7 +4,7 @@ import * as state from "../../src/state.ts";
 
 beforeEach(() => state.readHash(""));
 
-test("what is set can be read back from the address", () => {
+test("state round-trips through the URL", () => {
   const text =
     "#view=map&d=2&with=1&at=4711&from=12&sel=stack:5&by=pool&span=100-2000&search=adam+w";
   state.readHash(text);
@@ -20,7 +20,7 @@ test("what is set can be read back from the address", () => {
   expect(state.hash.value).toBe(text);
 });
 
-test("what an address says wrongly is as if it were not there", () => {
+test("ignores invalid parts of the URL", () => {
   state.readHash("#view=cellar&d=-1&at=soon&sel=stack:x&by=size&span=9-3&other=1");
   expect(state.hash.value).toBe("#view=timeline");
 });
@@ -40,7 +40,7 @@ test("another document is shown with all of its bytes", () => {
   expect(state.vertical.value).toEqual(state.kAllBytes);
 });
 
-test("the address is written when the state has come to rest", () => {
+test("updates the URL after the state has settled", () => {
   vi.useFakeTimers();
   const location = { hash: "" };
   const replaceState = vi.fn((_: unknown, __: string, hash: string) => (location.hash = hash));

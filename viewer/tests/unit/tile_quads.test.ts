@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { Answers } from "../../src/ask/answers.ts";
-import type { AllocationTile, GroupTile } from "../../src/ask/scene.ts";
+import { ViewClient } from "../../src/api/client.ts";
+import type { AllocationTile, GroupTile } from "../../src/api/scene.ts";
 import { kBackground, quadsOf, rowAt } from "../../src/model/tile_quads.ts";
-import { encodeColumns, livesAt, makeRun, type MadeUp, tileAnswer } from "../standin.ts";
+import { encodeColumns, livesAt, makeRun, type MadeUp, tileAnswer } from "../fake_server.ts";
 
 const kFrom = 300;
 const kColumns = 200;
@@ -17,7 +17,7 @@ async function read(by: "allocation" | "stream", bytes: ArrayBuffer) {
     open: async () => {},
     takeSnapshot: async () => {},
   };
-  return new Answers(source).tile({ document: 0, by, level: 0, index: 0, detail: 0 });
+  return new ViewClient(source).tile({ document: 0, by, level: 0, index: 0, detail: 0 });
 }
 
 const allocationTile = async (smallest: number) =>
@@ -55,7 +55,7 @@ test("above what was requested there is nothing", async () => {
   expect(rowAt(quads, 10.5, tile.requested[10] + 1)).toBe(-1);
 });
 
-test("the small ones fill what the others leave of the sum", async () => {
+test("small allocations fill the rest of the total", async () => {
   const tile = await allocationTile(1e6);
   const quads = quadsOf(tile, exactly);
   let checked = 0;
@@ -81,7 +81,7 @@ test("rectangles of a column tile it without gaps or overlaps", async () => {
   }
 });
 
-test("a tolerance saves rectangles, and none is off by more", async () => {
+test("saves rectangles within the tolerance", async () => {
   const tile = await allocationTile(0);
   const exact = quadsOf(tile, exactly);
   const tolerance = 200_000;
@@ -101,7 +101,7 @@ test("a tolerance saves rectangles, and none is off by more", async () => {
   }
 });
 
-test("where rectangles would be too many, the smallest allocations are given up", async () => {
+test("drops the smallest allocations above the limit", async () => {
   const tile = await allocationTile(0);
   const all = quadsOf(tile, exactly);
   const few = quadsOf(tile, { tolerance: 1000, limit: all.count / 4 });

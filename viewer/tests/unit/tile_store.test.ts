@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Answers, type TileKey } from "../../src/ask/answers.ts";
-import { Refused, type Source } from "../../src/ask/source.ts";
+import { ViewClient, type TileKey } from "../../src/api/client.ts";
+import { RequestError, type Source } from "../../src/api/source.ts";
 import type { QuadPainter } from "../../src/draw/quad_painter.ts";
 import { TileStore } from "../../src/draw/tile_store.ts";
-import { makeRun, tileAnswer } from "../standin.ts";
+import { makeRun, tileAnswer } from "../fake_server.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -20,41 +20,41 @@ const painter = {
 // A store that wants the tile whenever something changes, as a chart does.
 function storeOn(kind: Source["kind"], failures: number) {
   const tile = tileAnswer(makeRun(1, 50), 0, 20, 0);
-  const seen = { asked: 0, says: [] as (string | null)[] };
+  const seen = { asked: 0, message: [] as (string | null)[] };
   const get = async () => {
-    if (++seen.asked <= failures) throw new Refused("nobody answers");
+    if (++seen.asked <= failures) throw new RequestError("no response");
     return tile;
   };
   const source: Source = { kind, get, open: async () => {}, takeSnapshot: async () => {} };
-  const store: TileStore = new TileStore(new Answers(source), painter, {
+  const store: TileStore = new TileStore(new ViewClient(source), painter, {
     wish: () => ({ tolerance: 0, limit: 1e6 }),
     arrived: () => store.want([key]),
-    trouble: (says) => void seen.says.push(says),
+    trouble: (message) => void seen.message.push(message),
   });
   store.want([key]);
   return { store, seen };
 }
 
-test("a tile that a server did not give is told of, and asked for again", async () => {
+test("reports and retries a failed tile", async () => {
   const { store, seen } = storeOn("server", 2);
   await vi.advanceTimersByTimeAsync(100);
-  expect(seen).toEqual({ asked: 1, says: ["nobody answers"] });
+  expect(seen).toEqual({ asked: 1, message: ["no response"] });
   expect(store.isSettled([key])).toBe(false);
   await vi.advanceTimersByTimeAsync(10_000);
-  expect(seen).toEqual({ asked: 3, says: ["nobody answers", "nobody answers", null] });
+  expect(seen).toEqual({ asked: 3, message: ["no response", "no response", null] });
   expect(store.isSettled([key])).toBe(true);
   expect(store.lacks(key)).toBe(false);
 });
 
-test("what a self-contained file lacks it lacks for good, and that can be asked", async () => {
+test("does not retry tiles missing in a self-contained file", async () => {
   const { store, seen } = storeOn("file", 1);
   await vi.advanceTimersByTimeAsync(100_000);
-  expect(seen).toEqual({ asked: 1, says: [] });
+  expect(seen).toEqual({ asked: 1, message: [] });
   expect(store.isSettled([key])).toBe(true);
   expect(store.lacks(key)).toBe(true);
 });
 
-test("a store that was released asks no more", async () => {
+test("sends no requests after release", async () => {
   const { store, seen } = storeOn("server", 99);
   await vi.advanceTimersByTimeAsync(100);
   store.release();

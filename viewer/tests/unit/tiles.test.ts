@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import type { DocumentScene } from "../../src/ask/scene.ts";
+import type { DocumentScene } from "../../src/api/scene.ts";
 import * as tiles from "../../src/model/tiles.ts";
 
 const document = { entries: 100_000, columns: 512, levels: 9 } as DocumentScene;
@@ -23,9 +23,13 @@ test("the tiles of a span cover it and stay within the document", () => {
   expect(tiles.tilesFor(document, { from: 0, to: 512 }, want(8)).length).toBe(1);
 });
 
-test("a tile's stand-ins show the same place: less detail first, then the levels above", () => {
+test("fallback tiles have less detail first, then upper levels", () => {
   const key = { document: 0, by: "allocation" as const, level: 2, index: 3, detail: 1 };
-  const found = [...tiles.standIns(key)].map((other) => [other.level, other.index, other.detail]);
+  const found = [...tiles.fallbackTiles(key)].map((other) => [
+    other.level,
+    other.index,
+    other.detail,
+  ]);
   expect(found).toEqual([
     [2, 3, 0],
     [1, 1, 1],

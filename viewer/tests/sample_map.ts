@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Address maps made up on the spot.
-import { type AddressMap, BlockState, kNone } from "../src/ask/scene.ts";
+import { type AddressMap, BlockState, kNone } from "../src/api/scene.ts";
 
 export interface Block {
   bytes: number;

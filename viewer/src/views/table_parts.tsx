@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What both tables are made of: the head, by which they are sorted, and their cells.
+// Parts of both tables: the sortable head and the cells.
 import type { ComponentChildren } from "preact";
 
 export interface Column<Key extends string> {
-  key: Key | null; // what sorting by it is called; null: cannot be sorted by
+  key: Key | null; // sort key; null: not sortable
   title: string;
   isNumber: boolean;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { beforeEach, expect, test } from "vitest";
-import { Answers } from "../../src/ask/answers.ts";
-import type { Source } from "../../src/ask/source.ts";
-import * as selected from "../../src/selected.ts";
-import { answers } from "../../src/session.ts";
+import { ViewClient } from "../../src/api/client.ts";
+import type { Source } from "../../src/api/source.ts";
+import * as selected from "../../src/selection_details.ts";
+import { client } from "../../src/session.ts";
 import * as state from "../../src/state.ts";
-import { encodeColumns } from "../standin.ts";
+import { encodeColumns } from "../fake_server.ts";
 
 // Allocation 7 was made by stack 3, on stream 1, in pool 0; nothing else is known.
 const source: Source = {
@@ -39,7 +39,7 @@ const owns = () => [
 
 beforeEach(() => {
   state.readHash("");
-  answers.value = new Answers(source);
+  client.value = new ViewClient(source);
 });
 
 test("a selected allocation has a stack, a stream and a pool, which views mark too", async () => {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who holds memory at the moment, the greatest first; compared with the other moment, who changed
-// the most. Doubles as the legend of the colours.
+// Stacks with the most live bytes at the moment, or with the largest change. Also the colour
+// legend.
 import { cssColor } from "../model/colors.ts";
 import { formatBytes, formatChange, formatShare, plural } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
 import { changeOf } from "../model/stack_use.ts";
-import { selectedStack } from "../selected.ts";
+import { selectedStack } from "../selection_details.ts";
 import { coloring, otherMoment, stacks, stacksRecorded } from "../session.ts";
 import { isSelected, select } from "../state.ts";
 import { theme } from "../theme.ts";
-import { useStackUse } from "./use_answer.ts";
+import { useStackUse } from "./use_request.ts";
 
 const kShown = 12;
 
-export function Holders() {
+export function LargestStacks() {
   const other = otherMoment.value;
   const { value, error } = useStackUse();
   if (error) return <p class="soft">{error}</p>;
@@ -22,10 +22,10 @@ export function Holders() {
   if (!stacksRecorded.value) {
     return (
       <section>
-        <h2>Who holds it</h2>
+        <h2>Largest stacks</h2>
         <p class="soft">
-          There are no stacks in this trace: record with <code>context="all"</code> to see who
-          allocates. Colours tell single allocations apart.
+          This trace has no stacks. Record with <code>context="all"</code> to see which code
+          allocates. Colours distinguish allocations.
         </p>
       </section>
     );
@@ -35,7 +35,7 @@ export function Holders() {
   const total = holders.reduce((sum, holder) => sum + holder.bytes, 0);
   return (
     <section class={other === null ? "holders" : "holders compared"}>
-      <h2>{other === null ? "Who holds it" : "Who changed since B"}</h2>
+      <h2>{other === null ? "Largest stacks" : "Largest changes since B"}</h2>
       <ol>
         {holders.slice(0, kShown).map((holder) => (
           <li key={holder.stack}>

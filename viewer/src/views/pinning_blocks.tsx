@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The live blocks that hold something, the greatest first, each to be selected.
-import type { AddressMap } from "../ask/scene.ts";
+// The live blocks that pin a segment or extent, largest first. A click selects the allocation.
+import type { AddressMap } from "../api/scene.ts";
 import { ageText } from "../model/age.ts";
 import { formatBytes, formatCount } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
@@ -10,7 +10,7 @@ import { select } from "../state.ts";
 
 const kListed = 6;
 
-export function HeldBlocks({ map, blocks }: { map: AddressMap; blocks: number[] }) {
+export function PinningBlocks({ map, blocks }: { map: AddressMap; blocks: number[] }) {
   return (
     <ul class="pins">
       {blocks.slice(0, kListed).map((block) => (
@@ -29,7 +29,7 @@ export function HeldBlocks({ map, blocks }: { map: AddressMap; blocks: number[] 
         </li>
       ))}
       {blocks.length > kListed && (
-        <li class="soft">and {formatCount(blocks.length - kListed)} smaller ones</li>
+        <li class="soft">and {formatCount(blocks.length - kListed)} smaller blocks</li>
       )}
     </ul>
   );

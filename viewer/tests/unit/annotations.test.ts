@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import { annotationBefore, isBehindTheLast, leftOutSentence } from "../../src/model/marks.ts";
+import {
+  annotationBefore,
+  isAfterTruncation,
+  truncationNote,
+} from "../../src/model/annotations.ts";
 
 const annotations = [
   { entry: 5, text: "step 1" },
@@ -14,22 +18,22 @@ test("a moment comes after the last annotation before it", () => {
   expect(annotationBefore(all, 5)).toBe("step 1");
   expect(annotationBefore(all, 8)).toBe("step 1");
   expect(annotationBefore(all, 100)).toBe("step 2");
-  expect(isBehindTheLast(all, 100)).toBe(false);
+  expect(isAfterTruncation(all, 100)).toBe(false);
 });
 
-test("behind the last annotation that was sent, none is named where others were left out", () => {
+test("names no annotation after the truncation", () => {
   expect(annotationBefore(cut, 8)).toBe("step 1");
-  expect(isBehindTheLast(cut, 8)).toBe(false);
+  expect(isAfterTruncation(cut, 8)).toBe(false);
   for (const at of [9, 100]) {
     expect(annotationBefore(cut, at)).toBe(null);
-    expect(isBehindTheLast(cut, at)).toBe(true);
+    expect(isAfterTruncation(cut, at)).toBe(true);
   }
 });
 
-test("what is not marked is counted", () => {
-  expect(leftOutSentence(all)).toBe(null);
-  expect(leftOutSentence(cut)).toBe("Marked are only the first 2 of 12,000 annotations.");
-  expect(leftOutSentence({ ...cut, oom_count: 3 })).toBe(
-    "Marked are only the first 2 of 12,000 annotations and the first 0 of 3 OOMs.",
+test("counts truncated annotations", () => {
+  expect(truncationNote(all)).toBe(null);
+  expect(truncationNote(cut)).toBe("Shown: only the first 2 of 12,000 annotations.");
+  expect(truncationNote({ ...cut, oom_count: 3 })).toBe(
+    "Shown: only the first 2 of 12,000 annotations and the first 0 of 3 OOMs.",
   );
 });

@@ -1,33 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What there is to say of a segment or a block: under the pointer, and why it is held.
+// Details of a segment or block: the tooltip, and what pins the chosen segment.
 import type { ComponentChildren } from "preact";
-import { type AddressMap, BlockState, kNone, SegmentKind } from "../ask/scene.ts";
+import { type AddressMap, BlockState, kNone, SegmentKind } from "../api/scene.ts";
 import type { MapPlace } from "../draw/map_chart.ts";
 import { ageText } from "../model/age.ts";
-import { capital, formatAddress, formatBytes, formatShare } from "../model/format.ts";
+import { capitalize, formatAddress, formatBytes, formatShare } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
-import { pinnedSentence, segmentUse, segmentWord } from "../model/pinned.ts";
+import { segmentSummary, segmentUse, segmentNoun } from "../model/segment_use.ts";
 import { shown, stacks, stacksRecorded } from "../session.ts";
-import { ExtentFigures } from "./extent_story.tsx";
-import { HeldBlocks } from "./held_blocks.tsx";
+import { ExtentFigures } from "./extent_details.tsx";
+import { PinningBlocks } from "./pinning_blocks.tsx";
 import { besidePointer } from "./use_chart.ts";
 
-const kStates = [
-  "free",
-  "live",
-  "freed, but waiting for a stream",
-  "not mapped",
-  "small ones, merged",
-];
+const kStates = ["free", "live", "pending free", "not mapped", "small blocks, merged"];
 
-interface Told {
+interface Props {
   map: AddressMap | null;
   segment: number | null;
-  children: ComponentChildren; // what there is to say beside it
+  children: ComponentChildren; // further details
 }
 
-export function SegmentStory({ map, segment, children }: Told) {
+export function SegmentDetails({ map, segment, children }: Props) {
   if (!map || segment === null) {
     return children ? (
       <div class="story">{children}</div>
@@ -46,7 +40,7 @@ export function SegmentStory({ map, segment, children }: Told) {
     <div class="story" data-segment={formatAddress(map.segment_address[segment])}>
       <div>
         <h3>
-          {capital(segmentWord(map.segment_kind[segment]))}{" "}
+          {capitalize(segmentNoun(map.segment_kind[segment]))}{" "}
           <span class="code">{formatAddress(map.segment_address[segment])}</span>,{" "}
           {formatBytes(use.bytes)}
           <small>
@@ -54,8 +48,8 @@ export function SegmentStory({ map, segment, children }: Told) {
             {document.pools[map.segment_pool[segment]] ?? "?"}
           </small>
         </h3>
-        <p data-pinned>{pinnedSentence(use, map.segment_kind[segment], holder)}</p>
-        {use.liveBlocks.length > 1 && <HeldBlocks map={map} blocks={use.liveBlocks} />}
+        <p data-pinned>{segmentSummary(use, map.segment_kind[segment], holder)}</p>
+        {use.liveBlocks.length > 1 && <PinningBlocks map={map} blocks={use.liveBlocks} />}
       </div>
       {children}
     </div>
@@ -66,7 +60,9 @@ function holderSentence(map: AddressMap, block: number, count: number): string {
   const what = count === 1 ? "It is" : "The largest is";
   const stack = map.block_stack[block];
   const by =
-    stacksRecorded.value && stack !== kNone ? `, made by ${stackTitle(stacks.value, stack)}` : "";
+    stacksRecorded.value && stack !== kNone
+      ? `, allocated by ${stackTitle(stacks.value, stack)}`
+      : "";
   return `${what} ${ageText(map.block_made[block], map.at)}${by}.`;
 }
 
@@ -97,7 +93,7 @@ export function MapHover({ map, x, y, block, segment, extent }: Place) {
   return (
     <div class="hover fixed" style={hoverPlace(x, y)}>
       <p class="title">
-        {formatBytes(bytes)} <small>{isAway ? "its memory is away" : kStates[state]}</small>
+        {formatBytes(bytes)} <small>{isAway ? "extent in use elsewhere" : kStates[state]}</small>
       </p>
       {isHeld && (
         <>
@@ -116,7 +112,7 @@ export function MapHover({ map, x, y, block, segment, extent }: Place) {
             </dd>
           </>
         )}
-        <dt>the {segmentWord(map.segment_kind[segment])} has</dt>
+        <dt>size of the {segmentNoun(map.segment_kind[segment])}</dt>
         <dd>{formatBytes(map.segment_bytes[segment])}</dd>
         <dt>at</dt>
         <dd class="code">
@@ -128,7 +124,7 @@ export function MapHover({ map, x, y, block, segment, extent }: Place) {
   );
 }
 
-// The map scrolls, so this is laid upon the window.
+// Positioned relative to the window, since the map scrolls.
 function hoverPlace(x: number, y: number) {
   const host = document.querySelector(".map")!;
   const box = host.getBoundingClientRect();

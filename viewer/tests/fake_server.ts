@@ -2,7 +2,7 @@
 //
 // A small run made up on the spot, and the answers that `ashlar view` would give about it, worked
 // out the slow and obvious way. Unit tests hold the page's arithmetic against it.
-import { kNone } from "../src/ask/scene.ts";
+import { kNone } from "../src/api/scene.ts";
 
 export type Values = number[] | bigint[];
 type TypeName = "u8" | "u16" | "u32" | "u64" | "f32" | "f64";

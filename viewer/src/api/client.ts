@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks a source the questions of docs/formats/view.md and hands back what the answers mean. Small
-// answers are kept; tiles are kept by TileCache, which knows when to forget them.
+// Client of the protocol in docs/formats/view.md: sends requests to a source and decodes the
+// responses. Caches small responses; tiles are cached by TileStore.
 import { Columns } from "./columns.ts";
 import * as scene from "./scene.ts";
-import { getPatiently, parseJson, type Patience, type Source } from "./source.ts";
+import { getWithRetry, parseJson, type RetryOptions, type Source } from "./source.ts";
 
-export const kRowsPerAnswer = 2000;
-const kKept = 64; // answers about moments, each at most a few hundred kilobytes
+export const kRowsPerRequest = 2000;
+const kMaxCached = 64; // responses, each at most a few hundred kilobytes
 
 export interface TileKey {
   document: number;
@@ -17,17 +17,17 @@ export interface TileKey {
   detail: number;
 }
 
-export class Answers {
-  private readonly kept = new Map<string, Promise<unknown>>();
+export class ViewClient {
+  private readonly cache = new Map<string, Promise<unknown>>();
 
   constructor(readonly source: Source) {}
 
-  async scene(progress: Patience["progress"]): Promise<scene.Scene> {
-    return parseJson(await getPatiently(this.source, "scene.json", { progress }));
+  async scene(progress: RetryOptions["progress"]): Promise<scene.Scene> {
+    return parseJson(await getWithRetry(this.source, "scene.json", { progress }));
   }
 
-  // Another one each time.
-  async live(): Promise<scene.LiveNumbers> {
+  // Not cached.
+  async live(): Promise<scene.LiveStats> {
     return parseJson(await this.source.get("live.json"));
   }
 
@@ -35,15 +35,15 @@ export class Answers {
     return this.once(`d/${document}/stacks.json`, (bytes) => parseJson<scene.Stacks>(bytes));
   }
 
-  async causes(document: number, patience: Patience): Promise<scene.Causes> {
-    return parseJson(await getPatiently(this.source, `d/${document}/causes.json`, patience));
+  async causes(document: number, retry: RetryOptions): Promise<scene.Causes> {
+    return parseJson(await getWithRetry(this.source, `d/${document}/causes.json`, retry));
   }
 
   async tile(key: TileKey): Promise<scene.Tile> {
-    const question =
+    const path =
       `d/${key.document}/tile?by=${key.by}&level=${key.level}` +
       `&index=${key.index}&detail=${key.detail}`;
-    return readTile(key.by, new Columns(await this.source.get(question)));
+    return readTile(key.by, new Columns(await this.source.get(path)));
   }
 
   map(document: number, at: number): Promise<scene.AddressMap> {
@@ -65,7 +65,7 @@ export class Answers {
   rows(document: number, wanted: scene.RowsWanted): Promise<scene.AllocationRows> {
     return this.once(
       `d/${document}/allocations?sort=${wanted.sort}&order=${wanted.order}&from=${wanted.from}` +
-        `&count=${kRowsPerAnswer}&at=${wanted.at}&search=${encodeURIComponent(wanted.search)}`,
+        `&count=${kRowsPerRequest}&at=${wanted.at}&search=${encodeURIComponent(wanted.search)}`,
       (bytes) => readRows(new Columns(bytes)),
     );
   }
@@ -74,18 +74,18 @@ export class Answers {
     return this.once(`d/${document}/allocation?id=${id}`, (bytes) => readRows(new Columns(bytes)));
   }
 
-  // The same question has the same answer for as long as the page is open.
-  private once<T>(question: string, read: (bytes: ArrayBuffer) => T): Promise<T> {
-    const known = this.kept.get(question);
-    this.kept.delete(question); // Set again below, and so becomes the youngest.
-    const answer = (known as Promise<T> | undefined) ?? this.source.get(question).then(read);
-    this.kept.set(question, answer);
-    answer.catch(() => this.kept.delete(question));
-    for (const oldest of this.kept.keys()) {
-      if (this.kept.size <= kKept) break;
-      this.kept.delete(oldest);
+  // Requests a path at most once while it is in the cache. Least recently used entries are evicted.
+  private once<T>(path: string, read: (bytes: ArrayBuffer) => T): Promise<T> {
+    const cached = this.cache.get(path);
+    this.cache.delete(path); // re-inserted below as the most recently used
+    const response = (cached as Promise<T> | undefined) ?? this.source.get(path).then(read);
+    this.cache.set(path, response);
+    response.catch(() => this.cache.delete(path));
+    for (const oldest of this.cache.keys()) {
+      if (this.cache.size <= kMaxCached) break;
+      this.cache.delete(oldest);
     }
-    return answer;
+    return response;
   }
 }
 

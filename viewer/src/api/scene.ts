@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the answers mean, as types. docs/formats/view.md says the same in words.
+// Types of the responses; docs/formats/view.md describes them.
 
-// Stands for "never" in `freed`, and for "none" or "the others" in ids.
+// "Never" in `freed`; "none" or "others" in ids.
 export const kNone = 0xffffffff;
 
 export type Grouping = "allocation" | "stack" | "stream" | "pool";
@@ -12,8 +12,8 @@ export interface DocumentScene {
   name: string;
   device: number;
   entries: number;
-  has_history: boolean; // false: only what was held at the end, as one entry
-  columns: number; // of a tile
+  has_history: boolean; // false: only the final state, as one entry
+  columns: number; // per tile
   levels: number;
   first_us: number | null;
   last_us: number | null;
@@ -22,10 +22,10 @@ export interface DocumentScene {
   lower_bound: number;
   streams: string[];
   pools: string[];
-  annotations: { entry: number; text: string }[]; // the first ones, as OOMs are
-  annotation_count: number; // of all
+  annotations: { entry: number; text: string }[]; // possibly truncated, like `ooms`
+  annotation_count: number; // before truncation
   ooms: { entry: number; wanted: number; free: number }[];
-  oom_count: number; // of all
+  oom_count: number; // before truncation
   allocations: number;
   moments: number[] | null;
 }
@@ -33,12 +33,12 @@ export interface DocumentScene {
 export interface Scene {
   version: number;
   program: string;
-  live: string | null; // the process that is being watched
+  live: string | null; // the monitored process
   documents: DocumentScene[];
 }
 
-// What a watched process tells of itself.
-export interface LiveNumbers {
+// Statistics of the monitored process.
+export interface LiveStats {
   pid: number;
   program: string;
   ashlar: string;
@@ -59,7 +59,7 @@ export interface LiveMemory {
   allocated_bytes: number;
   requested_bytes: number;
   blocks: number;
-  allocations: number; // ever, like the rest
+  allocations: number; // this and the counters below: since the start
   retries: number;
   ooms: number;
 }
@@ -71,7 +71,7 @@ export interface LiveAllocator extends LiveMemory {
   device_calls: number;
 }
 
-// Of pinned host memory.
+// Pinned host memory.
 export interface LiveHostAllocator extends LiveMemory {
   host_calls: number;
 }
@@ -93,9 +93,9 @@ export interface Causes {
     requested_bytes: number;
     gap_bytes: number;
     causes: Record<string, number>;
-    words: Record<string, string>; // what each cause means
+    words: Record<string, string>; // description of each cause
   };
-  results: Trial[]; // each setting that was replayed, the recorded one among them
+  results: Trial[]; // every replayed setting, including the recorded one
   advice: string[];
 }
 
@@ -104,18 +104,18 @@ export interface Trial {
   conf: string;
   is_recorded: boolean;
   peak_reserved_bytes: number;
-  driver_us: number; // what its driver calls would have cost
+  driver_us: number; // modelled cost of its driver calls
   ooms: number;
 }
 
-// What a column of a tile says of its moment.
+// Values per column of a tile.
 export interface TileColumns {
   entry: Uint32Array;
   time_us: Float64Array;
   requested: Float64Array;
   allocated: Float64Array;
   reserved: Float64Array;
-  reserved_high: Float64Array; // the most within the column
+  reserved_high: Float64Array; // maximum within the column
   requested_low: Float64Array;
 }
 
@@ -132,12 +132,12 @@ export interface AllocationTile extends TileColumns {
 export interface GroupTile extends TileColumns {
   by: "stack" | "stream" | "pool";
   group: Uint32Array;
-  bytes: Float64Array; // row after row, a value for each column
+  bytes: Float64Array; // row-major, one value per column
 }
 
 export type Tile = AllocationTile | GroupTile;
 
-// Allocations as columns, wherever they are listed.
+// A list of allocations, column by column.
 export interface Allocations {
   id: Uint32Array;
   bytes: Float64Array;
@@ -156,7 +156,7 @@ export interface AllocationRows extends Allocations {
 }
 
 export interface AddressMap {
-  at: number; // the moment it was answered for
+  at: number; // the moment of the response
   segment_address: BigUint64Array;
   segment_bytes: Float64Array;
   segment_stream: Uint32Array;
@@ -170,29 +170,29 @@ export interface AddressMap {
   block_allocation: Uint32Array;
   block_stack: Uint32Array;
   block_made: Uint32Array;
-  // The memory behind views; of engines without extents, all are empty.
+  // Physical memory of views; empty for engines without extents.
   extent_id: BigUint64Array;
   extent_bytes: Float64Array;
   extent_stream: Uint32Array;
   extent_pool: Uint32Array;
   extent_is_large: Uint8Array;
-  extent_has_home: Uint8Array; // else it is idle
+  extent_has_home: Uint8Array; // otherwise idle
   extent_home: BigUint64Array;
-  place_first: Uint32Array; // by extent, and one more
-  place_address: BigUint64Array; // where it is mapped
-  stretch_first: Uint32Array; // by segment, and one more
+  place_first: Uint32Array; // by extent, plus an end
+  place_address: BigUint64Array; // a mapping of the extent
+  stretch_first: Uint32Array; // by segment, plus an end
   stretch_offset: Float64Array;
   stretch_bytes: Float64Array;
   stretch_extent: Uint32Array; // kNone: several, merged
-  stretch_is_home: Uint8Array; // else its memory is away
+  stretch_is_home: Uint8Array; // otherwise its memory is in use elsewhere
 }
 
-// A view of the paged engine has its own word.
+// `view`: a view of the paged engine.
 export const SegmentKind = { plain: 0, expandable: 1, view: 2 } as const;
 export const BlockState = { free: 0, live: 1, pending: 2, unmapped: 3, merged: 4 } as const;
 
 export interface StackBytes {
-  at: number; // the moment it was answered for
+  at: number; // the moment of the response
   stack: Uint32Array;
   bytes: Float64Array;
   count: Uint32Array;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a segment is still there: what lives in it, in one sentence.
-import { type AddressMap, BlockState, SegmentKind } from "../ask/scene.ts";
-import { capital, formatBytes, formatShare, plural } from "./format.ts";
+// The usage of a segment, and a one-sentence summary of what pins it.
+import { type AddressMap, BlockState, SegmentKind } from "../api/scene.ts";
+import { capitalize, formatBytes, formatShare, plural } from "./format.ts";
 
 export interface SegmentUse {
   bytes: number;
-  requested: number; // by owners of live blocks
-  live: number; // bytes in blocks that live
-  pending: number; // bytes freed, but waiting for a stream
+  requested: number; // in live blocks
+  live: number; // bytes in live blocks
+  pending: number; // bytes of pending frees
   unmapped: number;
-  liveBlocks: number[]; // the greatest first
+  liveBlocks: number[]; // largest first
   pendingBlocks: number;
   mergedBlocks: number;
 }
@@ -45,25 +45,25 @@ export function segmentUse(map: AddressMap, segment: number): SegmentUse {
   return use;
 }
 
-export function segmentWord(kind: number): string {
+export function segmentNoun(kind: number): string {
   if (kind === SegmentKind.view) return "view";
   return kind === SegmentKind.expandable ? "expandable segment" : "segment";
 }
 
-// `holder` says of the greatest block who made it and when, where that is known.
-export function pinnedSentence(use: SegmentUse, kind: number, holder: string): string {
+// `holder` describes the origin of the largest block; empty if unknown.
+export function segmentSummary(use: SegmentUse, kind: number, holder: string): string {
   const mapped = use.bytes - use.unmapped;
-  const what = segmentWord(kind);
+  const what = segmentNoun(kind);
   const size = formatBytes(mapped);
   if (use.live === 0 && use.pending === 0) {
     return mapped === 0
-      ? `This ${what} has no memory behind it at the moment.`
-      : `Nothing lives in this ${what}: its ${size} are kept for later, and could be given back.`;
+      ? `This ${what} has no memory mapped.`
+      : `No live blocks in this ${what}: its ${size} are cached and could be released.`;
   }
   if (use.live === 0) {
     return (
       `All of this ${what} has been freed, but ${plural(use.pendingBlocks, "block")} ` +
-      `(${formatBytes(use.pending)}) must wait for another stream before the memory is used again.`
+      `(${formatBytes(use.pending)}) must wait for another stream before reuse.`
     );
   }
   const blocks =
@@ -72,14 +72,14 @@ export function pinnedSentence(use: SegmentUse, kind: number, holder: string): s
   const one = use.liveBlocks.length === 1 && use.mergedBlocks === 0;
   const consequence =
     free < mapped / 100
-      ? `nearly nothing beside ${one ? "it" : "them"} is free`
+      ? `almost nothing else in it is free`
       : kind !== SegmentKind.plain
-        ? `only memory beside ${one ? "it" : "them"} can be given back`
-        : `the ${formatBytes(free)} beside ${one ? "it" : "them"} cannot be given back`;
+        ? `only the memory around ${one ? "it" : "them"} can be released`
+        : `the ${formatBytes(free)} around ${one ? "it" : "them"} cannot be released`;
   return (
-    `${capital(blocks)} of ${formatBytes(use.live)} ` +
+    `${capitalize(blocks)} of ${formatBytes(use.live)} ` +
     `(${formatShare(use.live, mapped)} of ${size}) ` +
-    `${one ? "holds" : "hold"} this ${what}: ` +
+    `${one ? "pins" : "pin"} this ${what}: ` +
     `${consequence}.${holder ? ` ${holder}` : ""}`
   );
 }

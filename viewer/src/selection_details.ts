@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is selected, and what belongs to it: a selected allocation has a stack, a stream and a pool,
-// which views that show those mark, too.
+// The selection and its related objects: the stack, stream and pool of a selected allocation, which
+// views highlight as well.
 import { computed, effect, signal } from "@preact/signals";
-import type { AllocationRows } from "./ask/scene.ts";
-import { kNone } from "./ask/scene.ts";
-import { answers, messageOf } from "./session.ts";
+import type { AllocationRows } from "./api/scene.ts";
+import { kNone } from "./api/scene.ts";
+import { client, messageOf } from "./session.ts";
 import { documentNumber, type Selection, selection, type SelectionKind } from "./state.ts";
 
 interface Found {
   of: Selection;
-  row: AllocationRows | null; // its only row is the allocation
+  row: AllocationRows | null; // one row
   error: string | null;
 }
 const found = signal<Found | null>(null);
 
-// Of a selected allocation, as soon as it is known.
+// The selected allocation, once it has been loaded.
 export const selectedRow = computed(() =>
   found.value && found.value.of === selection.value ? found.value : null,
 );
 
-// The stack, stream or pool that is selected, or that of the allocation that is; null: none.
-export const selectedStack = computed(() => ownOf("stack"));
-export const selectedStream = computed(() => ownOf("stream"));
-export const selectedPool = computed(() => ownOf("pool"));
+// The selected stack, stream or pool, or that of the selected allocation; null: none.
+export const selectedStack = computed(() => relatedId("stack"));
+export const selectedStream = computed(() => relatedId("stream"));
+export const selectedPool = computed(() => relatedId("pool"));
 
-function ownOf(kind: Exclude<SelectionKind, "allocation">): number | null {
+function relatedId(kind: Exclude<SelectionKind, "allocation">): number | null {
   if (selection.value?.kind === kind) return selection.value.id;
   const own = selectedRow.value?.row?.[kind][0];
   return own === undefined || own === kNone ? null : own;
@@ -35,8 +35,8 @@ export function followSelection(): void {
   effect(() => {
     const of = selection.value;
     const number = documentNumber.value;
-    if (of?.kind !== "allocation" || !answers.value) return;
-    // A late answer is one about something else, and then nobody looks at it.
+    if (of?.kind !== "allocation" || !client.value) return;
+    // Ignore late responses for an earlier selection.
     rowOf(number, of.id).then(
       (row) => selection.peek() === of && (found.value = { of, row, error: null }),
       (problem) =>
@@ -45,9 +45,9 @@ export function followSelection(): void {
   });
 }
 
-// In a self-contained file a single allocation is found in the table's rows, if it is among them.
+// A self-contained file has no single allocations, only the first rows of the table.
 async function rowOf(number: number, id: number): Promise<AllocationRows> {
-  const ask = answers.peek()!;
+  const ask = client.peek()!;
   if (ask.source.kind === "server") return ask.allocation(number, id);
   const rows = await ask.rows(number, {
     sort: "bytes",
@@ -58,7 +58,7 @@ async function rowOf(number: number, id: number): Promise<AllocationRows> {
   });
   const at = rows.id.indexOf(id);
   if (at < 0)
-    throw new Error("This file lists only the largest allocations, and this is none of them.");
+    throw new Error("This file lists only the largest allocations; this one is not included.");
   const one = <T extends { slice(from: number, to: number): T }>(column: T) =>
     column.slice(at, at + 1);
   return {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the binary answers: named columns of numbers, little-endian, each at a multiple of eight
-// bytes, so that a column is a typed array on the answer's own bytes and nothing is copied.
-import { Refused } from "./source.ts";
+// Decodes binary responses: named columns of little-endian numbers. Each is aligned to eight bytes,
+// so that columns are typed arrays on the response's bytes, without a copy.
+import { RequestError } from "./source.ts";
 
 const kMagic = 0x56485341; // "ASHV"
 const kHeaderBytes = 8;
 const kEntryBytes = 32;
 const kNameBytes = 16;
 
-// By type, as docs/formats/view.md numbers them.
+// By type number (docs/formats/view.md).
 const kTypes = [
   null,
   Uint8Array,
@@ -29,11 +29,11 @@ export class Columns {
   constructor(bytes: ArrayBuffer) {
     const view = new DataView(bytes);
     if (bytes.byteLength < kHeaderBytes || view.getUint32(0, true) !== kMagic) {
-      throw new Refused("an answer does not begin with ASHV");
+      throw new RequestError("a response does not begin with ASHV");
     }
     const count = view.getUint32(4, true);
     if (kHeaderBytes + count * kEntryBytes > bytes.byteLength) {
-      throw new Refused(`an answer names ${count} columns, and is shorter than their names`);
+      throw new RequestError(`a response is too short for its ${count} columns`);
     }
     for (let i = 0; i < count; ++i) this.read(bytes, view, kHeaderBytes + i * kEntryBytes);
   }
@@ -61,17 +61,17 @@ export class Columns {
     const Type = kTypes[view.getUint32(entry + 16, true)];
     const length = view.getUint32(entry + 20, true);
     const begin = Number(view.getBigUint64(entry + 24, true));
-    if (!Type) throw new Refused(`column ${name} has an unknown type`);
+    if (!Type) throw new RequestError(`column ${name} has an unknown type`);
     if (begin % 8 !== 0 || begin + length * Type.BYTES_PER_ELEMENT > bytes.byteLength) {
-      throw new Refused(`column ${name} lies outside of its answer`);
+      throw new RequestError(`column ${name} lies outside of its answer`);
     }
     this.byName.set(name, new Type(bytes, begin, length));
   }
 
   private column<T extends Column>(name: string, Type: { new (length: number): T }): T {
     const column = this.byName.get(name);
-    if (!column) throw new Refused(`an answer has no column ${name}`);
-    if (!(column instanceof Type)) throw new Refused(`column ${name} is not a ${Type.name}`);
+    if (!column) throw new RequestError(`an answer has no column ${name}`);
+    if (!(column instanceof Type)) throw new RequestError(`column ${name} is not a ${Type.name}`);
     return column;
   }
 }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where data comes from. A source transports requests and responses of docs/formats/view.md without
+// interpreting them.
+
+export interface Source {
+  // "file": a self-contained file, limited to the embedded responses.
+  readonly kind: "server" | "file";
+  // Returns the response's bytes. Throws StillLoading or RequestError.
+  get(path: string): Promise<ArrayBuffer>;
+  // Opens an additional file.
+  open(name: string, file: Blob): Promise<void>;
+  // Takes a snapshot of the monitored process.
+  takeSnapshot(): Promise<void>;
+}
+
+// The response is still being computed; retry later.
+export class StillLoading extends Error {
+  constructor(
+    readonly what: string,
+    readonly done: number | null,
+  ) {
+    super(what);
+  }
+}
+
+// The request failed permanently. The message is user-readable.
+export class RequestError extends Error {}
+
+// The monitored process has ended.
+export class ProcessEnded extends RequestError {}
+
+const kRetryDelay = 250; // milliseconds between retries
+
+export interface RetryOptions {
+  progress: (loading: StillLoading) => void;
+  isWanted?: () => boolean; // false: stop retrying
+}
+
+// Retries until the response is ready, and reports progress. Throws StillLoading once `isWanted`
+// returns false.
+export async function getWithRetry(
+  source: Source,
+  path: string,
+  { progress, isWanted }: RetryOptions,
+): Promise<ArrayBuffer> {
+  for (;;) {
+    try {
+      return await source.get(path);
+    } catch (failure) {
+      if (!(failure instanceof StillLoading)) throw failure;
+      progress(failure);
+      await new Promise((resume) => setTimeout(resume, kRetryDelay));
+      if (isWanted && !isWanted()) throw failure;
+    }
+  }
+}
+
+export function parseJson<T>(bytes: ArrayBuffer): T {
+  return JSON.parse(new TextDecoder().decode(bytes)) as T;
+}
