@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the extension module and the plug-in for PyTorch by CMake, for pip:
+"""Builds the extension module and the PyTorch plug-in with CMake, for pip:
 
     pip install --no-build-isolation ./python
 
-Needs CMake, a compiler and the packages that scripts/setup names, and no network. The build folder
-is build/pip of the checkout, or the one that ASHLAR_PIP_BUILD names, and is used again;
-CMAKE_ARGS has more to say to CMake."""
+Needs CMake, a compiler and the packages listed in scripts/setup, but no network. The build folder
+is build/pip, or ASHLAR_PIP_BUILD if set, and is reused. CMAKE_ARGS is passed to CMake."""
 
 import os
 import pathlib
@@ -21,8 +20,8 @@ from setuptools.command.build_ext import build_ext
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-class BuildByCMake(build_ext):
-    """Both libraries go beside the package's own files."""
+class CMakeBuild(build_ext):
+    """Builds both libraries and copies them into the package."""
 
     def build_extension(self, extension):
         binary = pathlib.Path(os.environ.get("ASHLAR_PIP_BUILD", ROOT / "build" / "pip"))
@@ -37,13 +36,13 @@ class BuildByCMake(build_ext):
              "--target", "ashlar_torch", "ashlar_python"], check=True)
         module = pathlib.Path(self.get_ext_fullpath(extension.name))
         module.parent.mkdir(parents=True, exist_ok=True)
-        # The build folder may have those of other Pythons, too.
+        # The build folder may also contain modules for other Python versions.
         built = binary / "python" / "ashlar" / f"_ashlar{sysconfig.get_config_var('EXT_SUFFIX')}"
         if not built.is_file():
-            raise FileNotFoundError(f"CMake built no {built} for this Python, {sys.executable}")
+            raise FileNotFoundError(f"CMake did not build {built} for {sys.executable}")
         shutil.copy2(built, module)
         shutil.copy2(binary / "lib" / "libashlar_torch.so", module.parent)
 
 
 setuptools.setup(ext_modules=[setuptools.Extension("ashlar._ashlar", sources=[])],
-                 cmdclass={"build_ext": BuildByCMake})
+                 cmdclass={"build_ext": CMakeBuild})

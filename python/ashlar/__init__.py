@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ashlar, a memory system for accelerators, from Python.
+"""Python bindings of Ashlar, a memory system for accelerators.
 
     import ashlar
     allocator = ashlar.Allocator("sim:0")        # or "cuda:0"
     with allocator.allocate("64MiB") as buffer:
         ...
-    ashlar.load("snapshot.pickle").report()      # what `ashlar report --json` says
+    ashlar.load("snapshot.pickle").report()      # as `ashlar report --json`
 
-`ashlar.torch` puts it under PyTorch.
+`ashlar.torch` makes Ashlar the allocator of PyTorch.
 
-Importing this loads nothing: neither the library nor PyTorch. The first name that is asked for
-loads the extension module; `ashlar.torch` does without it."""
+Importing this package loads neither the extension module nor PyTorch. The first use of a name
+loads the extension module; `ashlar.torch` does not need it."""
 
 import importlib
 import pathlib
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# What `from ashlar import *` gives: none of what would replace a name of Python's, or PyTorch.
+# The names of `from ashlar import *`. Excludes names that would shadow Python's or PyTorch's.
 __all__ = [
     "Allocator", "Array", "Buffer", "Causes", "Device", "DeviceError", "Diff", "Event", "FileError",
     "FormatError", "HostAllocator", "HostBuffer", "HostStats", "HostView", "Leaks", "Machine",
@@ -36,8 +36,8 @@ __all__ = [
     "Tuning", "InvalidArgument", "devices", "load",
 ]
 
-# Where a name comes from, loaded when it is first asked for.
-_HOMES = {
+# The module of each name, imported on first use.
+_MODULES = {
     **dict.fromkeys(("Array", "Buffer", "Device", "Event", "HostAllocator", "HostBuffer",
                      "HostView", "Machine", "Pool", "Stream", "__version__", "devices"),
                     "ashlar._ashlar"),
@@ -55,22 +55,22 @@ if _BUILT.is_dir() and str(_BUILT) not in __path__:
 def _get(name: str) -> Any:
     if name in ("torch", "errors"):
         return importlib.import_module(f"ashlar.{name}")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'ashlar' has no attribute {name!r}")
     try:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+        value = getattr(importlib.import_module(_MODULES[name]), name)
     except ModuleNotFoundError as failure:
         if failure.name != "ashlar._ashlar":
             raise
         raise ImportError(
             f"ashlar.{name} needs the extension module ashlar._ashlar, which was not built for "
-            "this Python: install pybind11-dev and python3-dev, and build (scripts/build)",
+            "this Python; install pybind11-dev and python3-dev, and run scripts/build",
             name="ashlar._ashlar") from failure
     globals()[name] = value
     return value
 
 
-if not TYPE_CHECKING:  # to which every name above is known, and no other
+if not TYPE_CHECKING:  # type checkers use the imports above
     __getattr__ = _get
 
 

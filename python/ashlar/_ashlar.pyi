@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library behind the package ashlar."""
+"""Types of the extension module."""
 
 import builtins
 import os
@@ -14,24 +14,24 @@ Path = Union[str, bytes, "os.PathLike[str]"]
 Shape = Union[None, int, Sequence[int]]
 
 class _TorchStream(Protocol):
-    """Of PyTorch's."""
+    """A stream of PyTorch."""
     @property
     def cuda_stream(self) -> int: ...
 
 class _CupyStream(Protocol):
-    """Of CuPy's."""
+    """A stream of CuPy."""
     @property
     def ptr(self) -> int: ...
 
 class _CudaStream(Protocol):
-    """Of whoever knows the protocol."""
+    """An object with the __cuda_stream__ protocol."""
     def __cuda_stream__(self) -> Tuple[int, int]: ...
 
-# An int is a driver's handle.
+# An int is a driver handle.
 StreamLike = Union[None, int, "Stream", _TorchStream, _CupyStream, _CudaStream]
 
 class _Contiguous(Protocol):
-    """Whatever has the buffer protocol: bytes, bytearray, memoryview, numpy arrays."""
+    """An object with the buffer protocol: bytes, bytearray, memoryview, numpy array."""
 
 class Device:
     def __init__(self, name: str = "sim:0") -> None: ...

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How answers show themselves: as tables in notebooks, and in texts. In HTML all text is escaped:
-files of strangers have it."""
+"""Statistics and analysis results as tables, in HTML for notebooks and as text. All text is escaped
+in HTML, since it may come from untrusted files."""
 
 import html
 from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 Row = Tuple[str, ...]
 
-_MOST_ROWS = 20  # of one table; the rest is counted
+_MAX_ROWS = 20  # per table; a last row counts the others
 
 
-def in_bytes(count: float) -> str:
-    """1536 as "1.50 KiB"."""
+def format_bytes(count: float) -> str:
+    """Formats 1536 as "1.50 KiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count} B" if unit == "B" else f"{count:.2f} {unit}"
@@ -19,13 +19,13 @@ def in_bytes(count: float) -> str:
     return f"{count:,.2f} TiB"
 
 
-def more_in_bytes(count: float) -> str:
-    """A difference: 1536 as "+1.50 KiB"."""
-    return f"+{in_bytes(count)}" if count > 0 else in_bytes(count)
+def format_difference(count: float) -> str:
+    """Formats a difference: 1536 as "+1.50 KiB"."""
+    return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
 
 
 def table(title: str, rows: Iterable[Sequence[Any]], headings: Sequence[str] = ()) -> str:
-    """A table of texts, the first of each row to the left, the others to the right."""
+    """An HTML table. The first column is left-aligned, the others are right-aligned."""
     parts = ['<table style="text-align: right">',
              f'<caption style="text-align: left">{html.escape(title)}</caption>']
     if headings:
@@ -38,22 +38,22 @@ def table(title: str, rows: Iterable[Sequence[Any]], headings: Sequence[str] = (
 
 
 def text_table(rows: Sequence[Row]) -> List[str]:
-    """The same as lines of text."""
+    """A text table, one string per line, with the alignment of `table`."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join([row[0].ljust(widths[0])]
                       + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]).rstrip()
             for row in rows]
 
 
-def _first(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    """The first rows, and how many there are more."""
-    yield from rows[:_MOST_ROWS]
-    if len(rows) > _MOST_ROWS:
-        yield (f"and {len(rows) - _MOST_ROWS:,} more", *[""] * (len(rows[0]) - 1))
+def _limited(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """The first rows, and a row with the number of omitted ones."""
+    yield from rows[:_MAX_ROWS]
+    if len(rows) > _MAX_ROWS:
+        yield (f"and {len(rows) - _MAX_ROWS:,} more", *[""] * (len(rows[0]) - 1))
 
 
-def _of_stack(stack: Sequence[Dict[str, Any]]) -> str:
-    """Where a stack is, in few words: its two innermost frames."""
+def _stack_text(stack: Sequence[Dict[str, Any]]) -> str:
+    """The two innermost frames of a stack."""
     if not stack:
         return "(no stack)"
     return " < ".join(f"{frame['name']} ({frame['filename']}:{frame['line']})"
@@ -61,25 +61,25 @@ def _of_stack(stack: Sequence[Dict[str, Any]]) -> str:
 
 
 class Stats(Dict[str, int]):
-    """The statistics of an allocator under their public names, with a table for notebooks."""
+    """Statistics of an allocator by name, as a dict that notebooks show as a table."""
 
-    _ROWS = (("live", "allocated_bytes"), ("asked for", "requested_bytes"),
-             ("live or pending", "active_bytes"), ("held", "reserved_bytes"))
+    _ROWS = (("allocated", "allocated_bytes"), ("requested", "requested_bytes"),
+             ("active", "active_bytes"), ("reserved", "reserved_bytes"))
     _COLUMNS = ("current", "peak", "allocated", "freed")
-    _HEADINGS = ("", "now", "peak", "in all", "freed")
+    _HEADINGS = ("", "current", "peak", "total allocated", "total freed")
 
     def _rows(self) -> Iterator[Row]:
         for title, name in self._ROWS:
-            yield (title, *(in_bytes(self.get(f"{name}.all.{column}", 0))
+            yield (title, *(format_bytes(self.get(f"{name}.all.{column}", 0))
                             for column in self._COLUMNS))
         yield ("blocks", *(f"{self.get(f'allocation.all.{column}', 0):,}"
                            for column in self._COLUMNS))
 
     def _calls(self) -> str:
-        return (f"{self.get('num_device_alloc', 0):,} calls for more, "
-                f"{self.get('num_device_free', 0):,} to give back; out of memory: "
-                f"{self.get('num_ooms', 0):,}, after trying again: "
-                f"{self.get('num_alloc_retries', 0):,}")
+        return (f"{self.get('num_device_alloc', 0):,} device allocations, "
+                f"{self.get('num_device_free', 0):,} device frees, "
+                f"{self.get('num_alloc_retries', 0):,} retries, "
+                f"{self.get('num_ooms', 0):,} out-of-memory errors")
 
     def text(self) -> str:
         """The table as text."""
@@ -90,79 +90,80 @@ class Stats(Dict[str, int]):
 
 
 class HostStats(Dict[str, int]):
-    """The same of an allocator of pinned host memory."""
+    """Statistics of a pinned host memory allocator, as a dict that notebooks show as a table."""
 
-    _ROWS = (("asked for", "requested_bytes"), ("in use or pending", "active_bytes"),
-             ("held", "allocated_bytes"))
+    _ROWS = (("requested", "requested_bytes"), ("active", "active_bytes"),
+             ("reserved", "allocated_bytes"))
 
     def _repr_html_(self) -> str:
-        rows = [(title, *(in_bytes(self.get(f"{name}.{column}", 0)) for column in Stats._COLUMNS))
+        rows = [(title, *(format_bytes(self.get(f"{name}.{column}", 0))
+                          for column in Stats._COLUMNS))
                 for title, name in self._ROWS]
         return table("pinned host memory", rows, Stats._HEADINGS)
 
 
 class Causes(Dict[str, Any]):
-    """Why more was reserved than requested."""
+    """The causes of reserved but unused memory."""
 
     def _repr_html_(self) -> str:
         gap = self["gap_bytes"]
-        rows = [(name.replace("_", " "), in_bytes(count), f"{100 * count / gap:.1f} %")
+        rows = [(name.replace("_", " "), format_bytes(count), f"{100 * count / gap:.1f} %")
                 for name, count in self["causes"].items() if count]
-        return table(f"{in_bytes(self['reserved_bytes'])} reserved and "
-                     f"{in_bytes(self['requested_bytes'])} requested at the peak: "
-                     f"{in_bytes(gap)} between them", rows, ("cause", "bytes", "share"))
+        return table(f"{format_bytes(self['reserved_bytes'])} reserved and "
+                     f"{format_bytes(self['requested_bytes'])} requested at the peak: "
+                     f"{format_bytes(gap)} unused", rows, ("cause", "bytes", "share"))
 
 
 class Peaks(Dict[str, Any]):
-    """The most that there was of everything, and whose it was."""
+    """Peaks of a run, and the largest stacks at the peak."""
 
     def _repr_html_(self) -> str:
-        rows = [(_of_stack(use["stack"]), in_bytes(use["bytes"]), f"{use['count']:,}")
+        rows = [(_stack_text(use["stack"]), format_bytes(use["bytes"]), f"{use['count']:,}")
                 for use in self["stacks"]]
-        return table(f"at most {in_bytes(self['peak_requested_bytes'])} requested and "
-                     f"{in_bytes(self['peak_reserved_bytes'])} reserved, where "
-                     f"{in_bytes(self['packed_bytes'])} would have done",
-                     _first(rows), ("at the peak", "bytes", "blocks"))
+        return table(f"peak {format_bytes(self['peak_requested_bytes'])} requested, "
+                     f"{format_bytes(self['peak_reserved_bytes'])} reserved; a layout of "
+                     f"{format_bytes(self['packed_bytes'])} was found",
+                     _limited(rows), ("stack", "bytes", "blocks"))
 
 
 class Leaks(Dict[str, Any]):
-    """Whose live bytes keep growing."""
+    """Stacks whose live bytes keep growing."""
 
     def _repr_html_(self) -> str:
-        rows = [(self._whose(leak), more_in_bytes(leak["growth_bytes"]),
-                 in_bytes(leak["live_bytes"]), f"{leak['live_count']:,}")
+        rows = [(self._group_text(leak), format_difference(leak["growth_bytes"]),
+                 format_bytes(leak["live_bytes"]), f"{leak['live_count']:,}")
                 for leak in self["leaks"]]
-        return table(f"{len(rows):,} of {self['groups']:,} groups grow", _first(rows),
-                     ("whose", "growth", "live at the end", "blocks"))
+        return table(f"{len(rows):,} of {self['groups']:,} groups keep growing", _limited(rows),
+                     ("stack", "growth", "live at end", "blocks"))
 
     @staticmethod
-    def _whose(leak: Dict[str, Any]) -> str:
+    def _group_text(leak: Dict[str, Any]) -> str:
         if "stack" in leak:
-            return _of_stack(leak["stack"])
-        return f"blocks of {in_bytes(leak['size_class_bytes'])} in stream {leak['stream']}"
+            return _stack_text(leak["stack"])
+        return f"blocks of {format_bytes(leak['size_class_bytes'])} in stream {leak['stream']}"
 
 
 class Diff(Dict[str, Any]):
-    """What one run holds more or less than another."""
+    """The difference between the live allocations of two runs."""
 
     def _repr_html_(self) -> str:
-        rows = [(_of_stack(row["stack"]), more_in_bytes(row["difference_bytes"]),
-                 in_bytes(row["base_bytes"]), in_bytes(row["new_bytes"]))
+        rows = [(_stack_text(row["stack"]), format_difference(row["difference_bytes"]),
+                 format_bytes(row["base_bytes"]), format_bytes(row["new_bytes"]))
                 for row in self["by_stack"]]
-        return table(f"{more_in_bytes(self['difference_bytes'])} at the {self['at']}: "
-                     f"{self['base']['file']}, then {self['new']['file']}", _first(rows),
-                     ("whose", "difference", "before", "now"))
+        return table(f"{format_difference(self['difference_bytes'])} at the {self['at']}: "
+                     f"{self['base']['file']} to {self['new']['file']}", _limited(rows),
+                     ("stack", "difference", "base", "new"))
 
 
 class Tuning(Dict[str, Any]):
-    """What the run would have needed under other settings."""
+    """Peak memory of a run under other settings."""
 
     def _repr_html_(self) -> str:
         rows = [(f"{each['engine']} {each['conf'] or '(defaults)'}"
                  + (", as recorded" if each["is_recorded"] else ""),
-                 in_bytes(each["peak_reserved_bytes"]), f"{each['ooms']:,}",
+                 format_bytes(each["peak_reserved_bytes"]), f"{each['ooms']:,}",
                  "" if each["min_capacity_bytes"] is None
-                 else in_bytes(each["min_capacity_bytes"]))
+                 else format_bytes(each["min_capacity_bytes"]))
                 for each in self["results"]]
-        return table(f"best: {self['paste'] or 'none completes'}", _first(rows),
-                     ("setting", "most reserved", "out of memory", "least capacity"))
+        return table(f"best: {self['paste'] or 'none completes'}", _limited(rows),
+                     ("setting", "peak reserved", "OOMs", "min capacity"))

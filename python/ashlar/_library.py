@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds and loads libashlar_torch.so, and speaks its C interface (include/ashlar/c/ashlar.h) by
+"""Finds and loads libashlar_torch.so, and calls its C interface (include/ashlar/c/ashlar.h) through
 ctypes."""
 
 import ctypes
@@ -11,27 +11,27 @@ from typing import Any, Callable, Iterator
 from ashlar.errors import (DeviceError, Error, FormatError, OutOfMemoryError, PeerError,
                            TimeoutError, InvalidArgument)
 
-AshlarError = Error  # as programs know it that were written before ashlar.errors
+AshlarError = Error  # the name before ashlar.errors existed
 
 NAME = "libashlar_torch.so"
-C_VERSION_MAJOR = 1  # of the header that this file follows
+C_VERSION_MAJOR = 1  # of the C header that this file matches
 
 STATUS_OK = 0
-# What each ashlar_status is raised as; any other is an Error.
-_RAISED = {
-    1: OutOfMemoryError,  # of the device
+# The exception of each ashlar_status; any other is an Error.
+_EXCEPTIONS = {
+    1: OutOfMemoryError,  # device memory
     2: InvalidArgument,
     3: InvalidArgument,  # unsupported
     4: DeviceError,  # a fault
     5: DeviceError,  # lost
     6: FormatError,
-    7: OutOfMemoryError,  # of the host
+    7: OutOfMemoryError,  # host memory
     9: TimeoutError,
     10: PeerError,
 }
 
 FORMAT_PICKLE = 0
-STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}  # PyTorch's words for `context`
+STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}  # the values of PyTorch's `context`
 
 STAT_VISITOR = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
 
@@ -68,8 +68,8 @@ _SIGNATURES = {
 
 
 def candidates() -> Iterator[pathlib.Path]:
-    """Where the library may be, best first: beside the package, in the build folder of a checkout,
-    in the prefix it was installed to, and wherever the system's loader looks."""
+    """Possible paths of the library, in order of preference: next to the package, in the build
+    folder of a checkout, and in the installation prefix."""
     here = pathlib.Path(__file__).resolve().parent
     yield here / NAME
     checkout = here.parent.parent
@@ -81,25 +81,25 @@ def candidates() -> Iterator[pathlib.Path]:
 
 
 def path() -> str:
-    """The library's path, or its bare name, for the system's loader to find."""
+    """The path of the library, or its bare name for the system's loader."""
     named = os.environ.get("ASHLAR_TORCH_LIBRARY")
     if named:
         if not pathlib.Path(named).is_file():
-            raise AshlarError(f"ASHLAR_TORCH_LIBRARY: there is no file {named}")
+            raise AshlarError(f"ASHLAR_TORCH_LIBRARY: file not found: {named}")
         return named
     return next((str(each) for each in candidates() if each.is_file()), NAME)
 
 
 @functools.lru_cache(maxsize=None)
 def load() -> ctypes.CDLL:
-    """The library, with the signatures of its functions; the same one each time."""
+    """Loads the library and declares the signatures of its functions. Cached."""
     where = path()
     try:
         library = ctypes.CDLL(where)
     except OSError as failure:
         raise AshlarError(
-            f"{NAME} cannot be loaded: {failure}. Build it (scripts/build), or name it with "
-            "ASHLAR_TORCH_LIBRARY") from failure
+            f"{NAME} cannot be loaded: {failure}. Build it with scripts/build, or set "
+            "ASHLAR_TORCH_LIBRARY to its path") from failure
     library.path = where
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
@@ -108,21 +108,21 @@ def load() -> ctypes.CDLL:
     found = library.ashlar_c_version()
     if found >> 16 != C_VERSION_MAJOR:
         raise AshlarError(f"{where} has version {found >> 16} of the C interface (expected "
-                          f"{C_VERSION_MAJOR}): use the Python package that came with it")
+                          f"{C_VERSION_MAJOR}); use the Python package of the same release")
     return library
 
 
 def last_message() -> str:
-    """What the last call of this thread that failed had to say."""
+    """The error message of the last failed call on this thread."""
     return load().ashlar_last_message().decode("utf-8", "replace")
 
 
 def check(status: int) -> None:
-    """Raises what the status stands for."""
+    """Raises the exception of a failed status."""
     if status == STATUS_OK:
         return
     library = load()
-    failure = _RAISED.get(status, Error)(last_message())
+    failure = _EXCEPTIONS.get(status, Error)(last_message())
     failure.kind = library.ashlar_status_name(status).decode()
     failure.call = library.ashlar_last_call().decode("utf-8", "replace")
     failure.code = library.ashlar_last_code()
@@ -130,12 +130,12 @@ def check(status: int) -> None:
 
 
 def address_of(name: str) -> int:
-    """The address of a function, as PyTorch's setters of hooks take it."""
+    """The address of a function, as PyTorch's hook setters expect it."""
     return ctypes.cast(getattr(load(), name), ctypes.c_void_p).value
 
 
 def take_bytes(call: Callable[..., int], *arguments: Any) -> bytes:
-    """The bytes that a call of the library makes, as Python's."""
+    """Copies the bytes that a library call returns, and destroys the handle."""
     handle = _HANDLE()
     check(call(*arguments, ctypes.byref(handle)))
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded runs: what `ashlar report`, `leaks`, `diff`, `replay`, `tune` and `oom` say with --json,
-as dicts and lists; and allocators, which can be asked the same of themselves."""
+"""Recordings: the results of `ashlar report`, `leaks`, `diff`, `replay`, `tune` and `oom` with
+--json, as dicts and lists; and allocators, which can record themselves."""
 
 import contextlib
 import functools
@@ -9,125 +9,126 @@ import pickle
 from typing import Any, Dict, Iterator, Mapping, Optional, Union
 
 import ashlar._ashlar as _ashlar
-from ashlar._display import Causes, Diff, Leaks, Peaks, Tuning, in_bytes, table
+from ashlar._display import Causes, Diff, Leaks, Peaks, Tuning, format_bytes, table
 
-Answer = Dict[str, Any]
+Result = Dict[str, Any]
 Size = Union[int, str]
 
 
 class Recording:
-    """A recorded run. Made by `load`, or by `Allocator.recording`. Any thread may ask; what takes
-    long does not keep the other threads of Python from running."""
+    """A recorded run, created by `load` or `Allocator.recording`. Thread safe; long calls release
+    the GIL."""
 
     def __init__(self, run: "_ashlar.RecordedRun") -> None:
         self._run = run
 
-    def summary(self) -> Answer:
-        """What was recorded: entries, seconds, peaks. Nothing is replayed."""
+    def summary(self) -> Result:
+        """Entries, duration and peaks of the recording. Does not replay it."""
         return self._run.summary()
 
     @functools.cached_property
-    def _report(self) -> Answer:
+    def _report(self) -> Result:
         return self._run.report()
 
-    def report(self) -> Answer:
-        """The whole of `ashlar report --json`: peaks, causes, stacks, alternatives, advice. The run
-        is replayed, once for all questions that need it. Raises FormatError without a history."""
+    def report(self) -> Result:
+        """`ashlar report --json`: peaks, causes, stacks, alternatives, advice. Replays the run on
+        the first call; the result is cached. Raises FormatError if the recording has no trace."""
         return _copy(self._report)
 
     def causes(self) -> Causes:
-        """Why more was reserved than requested at the peak: {"reserved_bytes", "requested_bytes",
-        "gap_bytes", "causes": {"rounding": ..., ...}}, which add up."""
+        """The causes of reserved but unused memory at the peak: {"reserved_bytes",
+        "requested_bytes", "gap_bytes", "causes": {"rounding": ..., ...}}. The causes add up to
+        the gap."""
         at_peak = self.report()["at_peak"]
         del at_peak["stacks"]
         return Causes(at_peak)
 
     def peaks(self) -> Peaks:
-        """The most that there was of everything, the least that would have done, and whose stacks
-        had it."""
+        """The peaks, the lower bound, and the largest stacks at the peak."""
         report = self.report()
         names = ("peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes",
                  "peak_reserved_bytes", "peak_entry", "lower_bound_bytes", "packed_bytes")
         return Peaks({name: report[name] for name in names}, stacks=report["at_peak"]["stacks"])
 
     def leaks(self) -> Leaks:
-        """Whose live bytes keep growing: `ashlar leaks --json`."""
+        """Stacks whose live bytes keep growing: `ashlar leaks --json`."""
         return Leaks(self._run.leaks())
 
     def diff(self, other: "Recording", *, at: str = "end") -> Diff:
-        """What the other run holds more or less than this one, at the "end" or at the "peak" of
-        each: `ashlar diff --json`."""
+        """Compares the live allocations of another run with this one, at the "end" or at the "peak"
+        of each: `ashlar diff --json`."""
         _require_recording(other)
         return Diff(self._run.diff(other._run, at=at))
 
     def replay(self, *, engine: Optional[str] = None, conf: Optional[str] = None,
-               capacity: Optional[Size] = None, cap: Optional[Size] = None) -> Answer:
-        """Lives through the run again, under other settings if given: `ashlar replay --json`.
-        capacity: what the device has; cap: the most that the process may have."""
+               capacity: Optional[Size] = None, cap: Optional[Size] = None) -> Result:
+        """Replays the run, optionally with other settings: `ashlar replay --json`. capacity: memory
+        of the device; cap: memory limit of the process."""
         return self._run.replay(engine=engine, conf=conf, capacity=capacity, cap=cap)
 
     def tune(self, *, capacity: Optional[Size] = None, cap: Optional[Size] = None, jobs: int = 0,
              min_capacity: bool = False) -> Tuning:
-        """Replays under many settings, and names the best: `ashlar tune --json`. jobs: replays at
-        once; 0 is one for each core."""
+        """Replays the run under many settings and finds the best: `ashlar tune --json`. jobs:
+        parallel replays; 0: one per core."""
         return Tuning(self._run.tune(capacity=capacity, cap=cap, jobs=jobs,
                                      min_capacity=min_capacity))
 
     def oom(self, *, capacity: Optional[Size] = None, cap: Optional[Size] = None,
-            jobs: int = 0) -> Answer:
-        """Why it ran out of memory, or would under a limit: `ashlar oom --json`."""
+            jobs: int = 0) -> Result:
+        """Explains why the run ran out of memory, or would under a limit: `ashlar oom --json`."""
         return self._run.oom(capacity=capacity, cap=cap, jobs=jobs)
 
     def to_html(self, *others: "Recording") -> str:
-        """The page of `ashlar view` with this run in it, and others to compare it with: one file
-        that needs no network and no server, of 8 MB at most for one run of ordinary length. To
-        keep it: pathlib.Path("run.html").write_text(run.to_html()). Raises InvalidArgument
-        where the package was built without the page."""
+        """The page of `ashlar view` with this run, and others to compare it with, as one HTML file
+        that needs no network and no server; usually at most 8 MB. To save it:
+        pathlib.Path("run.html").write_text(run.to_html()). Raises InvalidArgument if the package
+        was built without the page."""
         for other in others:
             _require_recording(other)
         return _ashlar._page_of([each._run for each in (self, *others)])
 
     def __repr__(self) -> str:
-        told = self.summary()
-        return (f"<ashlar.Recording {told['file']}, device {told['device']}: {told['entries']:,} "
-                f"entries, at most {in_bytes(told['peak_requested_bytes'])} requested and "
-                f"{in_bytes(told['peak_reserved_bytes'])} reserved>")
+        summary = self.summary()
+        return (f"<ashlar.Recording {summary['file']}, device {summary['device']}: "
+                f"{summary['entries']:,} entries, "
+                f"peak {format_bytes(summary['peak_requested_bytes'])} requested, "
+                f"{format_bytes(summary['peak_reserved_bytes'])} reserved>")
 
     def _repr_html_(self) -> str:
-        told = self.summary()
-        seconds = "" if told["seconds"] is None else f" over {told['seconds']:.2f} s"
-        rows = [("settings", f"{told['engine']} {told['conf'] or '(defaults)'}"),
-                ("most requested", in_bytes(told["peak_requested_bytes"])),
-                ("most reserved", in_bytes(told["peak_reserved_bytes"])),
-                ("live at the end", in_bytes(told["live_bytes_at_end"])),
-                ("out of memory", f"{told['ooms']:,} times")]
-        return table(f"{told['file']}, device {told['device']}: {told['entries']:,} "
+        summary = self.summary()
+        seconds = "" if summary["seconds"] is None else f" over {summary['seconds']:.2f} s"
+        rows = [("settings", f"{summary['engine']} {summary['conf'] or '(defaults)'}"),
+                ("peak requested", format_bytes(summary["peak_requested_bytes"])),
+                ("peak reserved", format_bytes(summary["peak_reserved_bytes"])),
+                ("live at end", format_bytes(summary["live_bytes_at_end"])),
+                ("out of memory", f"{summary['ooms']:,} times")]
+        return table(f"{summary['file']}, device {summary['device']}: {summary['entries']:,} "
                      f"entries{seconds}", rows)
 
 
 def _require_recording(other: Any) -> None:
     if not isinstance(other, Recording):
-        raise TypeError(f"other: {other!r} is no ashlar.Recording (expected one, as ashlar.load "
-                        "gives it)")
+        raise TypeError(f"other: {other!r} is not an ashlar.Recording (expected one, as "
+                        "returned by ashlar.load)")
 
 
-def _copy(answer: Any) -> Any:
-    """Dicts and lists of one's own, all the way down."""
-    if isinstance(answer, dict):
-        return {name: _copy(value) for name, value in answer.items()}
-    if isinstance(answer, list):
-        return [_copy(value) for value in answer]
-    return answer
+def _copy(value: Any) -> Any:
+    """A deep copy of dicts and lists."""
+    if isinstance(value, dict):
+        return {name: _copy(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_copy(each) for each in value]
+    return value
 
 
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Mapping[str, Any]]
 
 
 def load(source: Source, *, device: Optional[int] = None) -> Recording:
-    """Reads a snapshot of PyTorch's or of Ashlar's: a file, plain or compressed (.xz, .zst, .gz);
-    the bytes of one; or the dict that torch.cuda.memory._snapshot() or Allocator.snapshot() gave.
-    device: its index; without, the one with the longest history. Raises FileError for a file that
-    cannot be opened, and FormatError for what is no snapshot."""
+    """Reads a snapshot of PyTorch or Ashlar: a file, optionally compressed (.xz, .zst, .gz); its
+    bytes; or the dict returned by torch.cuda.memory._snapshot() or Allocator.snapshot(). device:
+    its index; default: the device with the longest trace. Raises FileError if the file cannot be
+    opened, and FormatError if it is not a snapshot."""
     if isinstance(source, Mapping):
         source = pickle.dumps(dict(source), protocol=4)
         return Recording(_ashlar._load_bytes(source, name="snapshot", device=device))
@@ -137,16 +138,16 @@ def load(source: Source, *, device: Optional[int] = None) -> Recording:
 
 
 class Allocator(_ashlar.Allocator):
-    """Device memory, ordered by streams and cached between uses. It lives as long as it, its
-    buffers or its pools are referred to."""
+    """A caching, stream-ordered allocator of device memory. It lives until the last reference to
+    it, its buffers and its pools is dropped."""
 
     def recording(self) -> Recording:
-        """What was done since `start_history`, to be asked what recorded runs are asked."""
+        """A recording of all operations since `start_history`."""
         return Recording(self._recorded_run())
 
     @contextlib.contextmanager
     def region(self, name: str) -> Iterator[None]:
-        """A stretch of the program with a name, in the history."""
+        """Marks the beginning and end of a named region in the trace."""
         self.annotate(name=name, stage="START")
         try:
             yield

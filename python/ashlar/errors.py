@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Ashlar raises. Each class is that of include/ashlar/errors.h, and also the one of Python's
-own that programs catch for such a thing.
+"""Exceptions. Each class corresponds to one of include/ashlar/errors.h, and derives from the
+matching built-in exception.
 
     Error                     any failure: a RuntimeError
-    ├── OutOfMemoryError      the device has no memory, after everything was tried: a MemoryError
-    ├── InvalidArgument       the caller's mistake; nothing changed: a ValueError
-    ├── FormatError           unreadable input, or text that makes no sense: a ValueError
+    ├── OutOfMemoryError      the device is out of memory, after all recovery steps: a MemoryError
+    ├── InvalidArgument       a wrong argument; nothing changed: a ValueError
+    ├── FormatError           malformed input: a ValueError
     ├── FileError             a file cannot be opened, read or written: an OSError
     ├── DeviceError           a driver or system call failed, or the device is lost
-    ├── TimeoutError          a deadline passed: Python's TimeoutError
-    └── PeerError             another rank died or gave up: a ConnectionError"""
+    ├── TimeoutError          a deadline passed: a built-in TimeoutError
+    └── PeerError             another rank failed: a ConnectionError"""
 
 import builtins
 
@@ -20,30 +20,30 @@ __all__ = [
 
 
 class Error(RuntimeError):
-    """A failure of the library; the text is its own."""
+    """Base class of all failures."""
 
     kind: str = ""  # "out of memory", "invalid argument", and so on
-    call: str = ""  # the driver's or system's call that failed, if one did
-    code: int = 0  # its own number for why
+    call: str = ""  # the failed driver or system call, if any
+    code: int = 0  # the error code of that call
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The device has no memory, after everything was tried. The text is the report."""
+    """The device is out of memory, after all recovery steps. The message is a report."""
 
 
-OutOfMemory = OutOfMemoryError  # as C++ calls it
+OutOfMemory = OutOfMemoryError  # the name in C++
 
 
 class InvalidArgument(Error, ValueError):
-    """The caller's mistake; nothing changed."""
+    """A wrong argument. Nothing was changed."""
 
 
 class FormatError(Error, ValueError):
-    """Unreadable input: the text says where, and what was expected."""
+    """Malformed input. The message gives the position and what was expected."""
 
 
 class FileError(Error, OSError):
-    """A file cannot be opened, read or written: errno says why, filename which."""
+    """A file cannot be opened, read or written. See `errno` and `filename`."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -54,8 +54,8 @@ class DeviceError(Error):
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """A deadline passed. What was begun is taken back, and may be tried again."""
+    """A deadline passed. The operation was rolled back and may be retried."""
 
 
 class PeerError(Error, ConnectionError):
-    """Another rank died or gave up."""
+    """Another rank failed."""

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ashlar under PyTorch.
+"""Ashlar as the allocator of PyTorch.
 
     import ashlar.torch
     ashlar.torch.enable()            # before the first use of the GPU
 
-From then on, all memory that PyTorch takes from the GPU comes from Ashlar. PyTorch's own
-`torch.cuda.memory_stats()`, `memory_snapshot()` and `memory_summary()` do not work under a plug-in;
-`memory_stats()`, `snapshot()` and `summary()` here are for them, under the same names and in the
-same format. `mem_pool()` gives a `torch.cuda.MemPool` whose memory comes from Ashlar, for programs
-that keep PyTorch's allocator for the rest.
+From then on, PyTorch allocates all GPU memory through Ashlar. PyTorch's `memory_stats()`,
+`memory_snapshot()` and `memory_summary()` do not support pluggable allocators. Use the functions
+`memory_stats()`, `snapshot()` and `summary()` here, which return the same names and formats.
+`mem_pool()` creates a `torch.cuda.MemPool` backed by Ashlar, for programs that keep PyTorch's
+allocator.
 
-PyTorch is imported when it is needed, not before."""
+PyTorch is imported on first use."""
 
 import ctypes
 import importlib
@@ -35,7 +35,7 @@ __all__ = [
 DeviceLike = Union[None, int, str, Any]  # a number, "cuda:1", or a torch.device
 Path = Union[str, bytes, "os.PathLike[str]"]
 
-# PyTorch's setters, and what they are given.
+# PyTorch's hook setters, and the functions passed to them.
 _HOOKS = {
     "set_init_fn": "ashlar_torch_init",
     "set_reset_fn": "ashlar_torch_reset",
@@ -47,33 +47,33 @@ _HOOKS = {
     "set_release_pool": "ashlar_torch_release_pool",
 }
 
-_enabled = None  # PyTorch's allocator object: it must live as long as the process
+_enabled = None  # PyTorch's allocator object; must live as long as the process
 _pool_allocator = None
 
 
 def enable(conf: Optional[str] = None, backend: Optional[str] = None) -> None:
-    """Makes Ashlar the allocator of this process. Once, before the first use of the GPU.
+    """Makes Ashlar the allocator of this process. Call once, before the first use of the GPU.
 
-    conf: options as docs/guide/options.md lists them, "engine:paged,policy:lean". Without, those of
-    ASHLAR_ALLOC_CONF; without that too, the paged engine. backend: "cuda", "hip" or "sim"; without,
-    that of ASHLAR_TORCH_BACKEND, or the one that this PyTorch was built for.
+    conf: options of docs/guide/options.md, such as "engine:paged,policy:lean". Default:
+    ASHLAR_ALLOC_CONF, or else the paged engine. backend: "cuda", "hip" or "sim". Default:
+    ASHLAR_TORCH_BACKEND, or else the back end of this PyTorch build.
 
-    Raises ValueError for options that make no sense, and RuntimeError if it comes too late."""
+    Raises ValueError for invalid options, and RuntimeError if the GPU is already in use."""
     global _enabled
     if _enabled is not None:
-        raise RuntimeError("ashlar.torch is enabled already (expected one call)")
+        raise RuntimeError("ashlar.torch is already enabled (expected one call)")
     torch = importlib.import_module("torch")
     if torch.cuda.is_initialized():
-        raise RuntimeError("PyTorch uses the GPU already: call ashlar.torch.enable() before the "
-                           "first tensor on it")
+        raise RuntimeError("PyTorch already uses the GPU; call ashlar.torch.enable() before "
+                           "creating the first tensor on it")
     _configure(torch, conf, backend)
-    plugged = torch.cuda.memory.CUDAPluggableAllocator(
+    pluggable = torch.cuda.memory.CUDAPluggableAllocator(
         _library.load().path, "ashlar_torch_alloc", "ashlar_torch_free")
-    allocator = plugged.allocator()
+    allocator = pluggable.allocator()
     for setter, function in _HOOKS.items():
         getattr(allocator, setter)(_library.address_of(function))
-    torch.cuda.memory.change_current_allocator(plugged)
-    _enabled = plugged
+    torch.cuda.memory.change_current_allocator(pluggable)
+    _enabled = pluggable
 
 
 def is_enabled() -> bool:
@@ -82,21 +82,21 @@ def is_enabled() -> bool:
 
 
 def mem_pool(conf: Optional[str] = None, backend: Optional[str] = None) -> Any:
-    """A torch.cuda.MemPool whose segments come from Ashlar, for `torch.cuda.use_mem_pool`. The
-    first call configures, as `enable` does; later ones say neither."""
+    """Creates a torch.cuda.MemPool backed by Ashlar, for `torch.cuda.use_mem_pool`. The arguments
+    are those of `enable`, and allowed only in the first call."""
     global _pool_allocator
     torch = importlib.import_module("torch")
     if _enabled is not None:
-        raise RuntimeError("under ashlar.torch.enable() PyTorch has no MemPool")
+        raise RuntimeError("PyTorch does not support MemPool after ashlar.torch.enable()")
     if _pool_allocator is None:
         _configure(torch, conf, backend)
-        plugged = torch.cuda.memory.CUDAPluggableAllocator(
+        pluggable = torch.cuda.memory.CUDAPluggableAllocator(
             _library.load().path, "ashlar_torch_pool_alloc", "ashlar_torch_free")
-        _pool_allocator = plugged  # segments are given back long after the pool is gone
+        _pool_allocator = pluggable  # segments may be freed long after the pool was destroyed
     elif conf is not None or backend is not None:
-        raise RuntimeError("ashlar.torch is configured already (expected no conf and no backend)")
+        raise RuntimeError("ashlar.torch is already configured (expected no conf and no backend)")
     pool = torch.cuda.MemPool(_pool_allocator.allocator())
-    _allocator(None)  # its device cannot be opened while something captures
+    _allocator(None)  # opens the device, which is impossible during graph capture
     return pool
 
 
@@ -109,45 +109,42 @@ def _configure(torch: Any, conf: Optional[str], backend: Optional[str]) -> None:
     _library.check(_library.load().ashlar_torch_configure(*as_bytes))
 
 
-# --- looking ------------------------------------------------------------------------------------
-
-
 def memory_stats(device: DeviceLike = None) -> Stats:
-    """The statistics of a device, under PyTorch's names: {"allocated_bytes.all.peak": ..., ...}."""
+    """Statistics of a device under PyTorch's names: {"allocated_bytes.all.peak": ..., ...}."""
     stats = Stats()
 
-    def note(name: bytes, value: int, _: Any) -> None:
+    def collect(name: bytes, value: int, _: Any) -> None:
         stats[name.decode()] = value
 
     _library.check(_library.load().ashlar_visit_stats(
-        _allocator(device), _library.STAT_VISITOR(note), None))
+        _allocator(device), _library.STAT_VISITOR(collect), None))
     return stats
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Bytes of all live tensors' blocks."""
+    """Bytes in blocks of live tensors."""
     return memory_stats(device)["allocated_bytes.all.current"]
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Bytes held from the device, live or cached."""
+    """Bytes reserved from the device, allocated or cached."""
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Peaks begin anew with what there is now."""
+    """Resets peaks to the current values."""
     _library.check(_library.load().ashlar_reset_peak_stats(_allocator(device)))
 
 
 def empty_cache(device: DeviceLike = None) -> None:
-    """Gives cached memory back to the device; torch.cuda.empty_cache() does so for all."""
+    """Returns cached memory to the device. torch.cuda.empty_cache() does so for all devices."""
     _library.check(_library.load().ashlar_trim(_allocator(device)))
 
 
 def record_memory_history(enabled: Optional[str] = "all", max_entries: int = 0,
                           device: DeviceLike = None) -> None:
-    """Records what is allocated and freed from now on, with the stacks of C++; enabled: "state",
-    "alloc", "all", or None to stop and forget. As torch.cuda.memory._record_memory_history."""
+    """Records allocations and frees with C++ stacks, like torch.cuda.memory._record_memory_history.
+    enabled: "state", "alloc", "all", or None to stop and discard the trace."""
     library = _library.load()
     if enabled is None:
         _library.check(library.ashlar_history_stop(_allocator(device)))
@@ -160,7 +157,7 @@ def record_memory_history(enabled: Optional[str] = "all", max_entries: int = 0,
 
 
 def snapshot(device: DeviceLike = None) -> Dict[str, Any]:
-    """What is held, and what history there is, as torch.cuda.memory._snapshot() gives it."""
+    """The allocator's state and trace, in the format of torch.cuda.memory._snapshot()."""
     return pickle.loads(_snapshot_bytes(device))
 
 
@@ -170,35 +167,34 @@ def _snapshot_bytes(device: DeviceLike) -> bytes:
 
 
 def save_snapshot(path: Path, device: DeviceLike = None) -> None:
-    """The same into a file: for `ashlar report`, and for PyTorch's viewer."""
+    """Writes the snapshot to a file, for `ashlar report` and PyTorch's viewer."""
     name = os.fsencode(path)
     if b"\0" in name:
-        raise InvalidArgument(f"path: no file can be called {path!r} (expected a name without NUL)")
+        raise InvalidArgument(f"path: {path!r} is not a file name (expected a name without NUL)")
     _library.check(_library.load().ashlar_save_snapshot(_allocator(device), name))
 
 
 def recording(device: DeviceLike = None) -> "Recording":
-    """What was done since record_memory_history, to be asked what recorded runs are asked:
-    causes(), leaks(), replay() and so on, in this process. An ashlar.Recording, which needs the
-    extension module (docs/guide/python.md)."""
+    """All operations since record_memory_history as an ashlar.Recording, with causes(), leaks(),
+    replay() and so on. Needs the extension module (docs/guide/python.md)."""
     from ashlar import load
     return load(_snapshot_bytes(device))
 
 
 def configuration(device: DeviceLike = None) -> str:
-    """The options that are not the default, as text."""
+    """The non-default options, as text."""
     return _library.take_bytes(_library.load().ashlar_allocator_options,
                                _allocator(device)).decode()
 
 
 def summary(device: DeviceLike = None) -> str:
-    """A table for people: what is in use, what is held, and what was."""
+    """A text table of current, peak and total memory."""
     return (f"Ashlar, device {_index(device)} ({configuration(device) or 'defaults'})\n"
             + memory_stats(device).text())
 
 
 def _index(device: DeviceLike) -> int:
-    """A device as people name it (None, 1, "cuda:1", torch.device) as its number."""
+    """The index of a device given as None, 1, "cuda:1" or torch.device."""
     if isinstance(device, int):
         return device
     index = getattr(device, "index", None)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocators in Python.
+// Python bindings of Allocator.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,22 +13,22 @@
 
 namespace ashlar::python {
 
-// What Python holds of an allocator.
-struct AllocatorUser {
-  std::shared_ptr<OwnAllocator> own;  // shared with its buffers and pools
+// The Python object of an allocator.
+struct AllocatorObject {
+  std::shared_ptr<SharedAllocator> own;  // shared with its buffers and pools
 
   Allocator& allocator() const { return own->allocator(); }
 };
 
-using AllocatorClass = py::class_<AllocatorUser>;
+using AllocatorClass = py::class_<AllocatorObject>;
 
 void bind_allocators(py::module_& module);
-// Parts of the class, by what they are about.
-void bind_looking(AllocatorClass& allocators);
+// Parts of the class.
+void bind_stats_and_history(AllocatorClass& allocators);
 void bind_hooks(AllocatorClass& allocators);
 void bind_pools(py::module_& module, AllocatorClass& allocators);
 
-// A snapshot as PyTorch has it in a pickle: plain dicts and lists.
+// Converts a snapshot to dicts and lists, in PyTorch's format.
 py::object snapshot_as_dict(const Snapshot& snapshot);
 
 }  // namespace ashlar::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One kind of value after the other.
+// Converts JSON values recursively.
 #include "as_python.h"
 
 #include <nlohmann/json.hpp>

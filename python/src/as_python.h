@@ -9,7 +9,7 @@
 
 namespace ashlar::python {
 
-// As json.loads would have it. Text that is not UTF-8 is repaired.
+// Like json.loads. Invalid UTF-8 is replaced.
 pybind11::object as_python(const nlohmann::ordered_json& value);
 
 }  // namespace ashlar::python

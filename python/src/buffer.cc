@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers: what they are, freeing them, and moving bytes.
+// Buffer: properties, freeing, and copies.
 #include "buffer.h"
 
 #include <string>
@@ -16,7 +16,7 @@
 namespace ashlar::python {
 namespace {
 
-// A part of a buffer that a call is about.
+// A range of a buffer.
 struct Part {
   DeviceAddress at{};
   size_t bytes = 0;
@@ -33,39 +33,39 @@ Part part_of(const Memory& memory, size_t offset, size_t bytes) {
   return {memory.buffer.address() + offset, bytes};
 }
 
-// Ctrl-C ends the wait for what is queued before, when nothing of the caller's is in use yet.
+// Waits for queued work before the caller's memory is used, so that Ctrl-C can interrupt the wait.
 void wait_for_earlier(const std::shared_ptr<Memory>& memory) {
   wait_for_stream(memory->device(), memory->stream.id, memory);
 }
 
-// Memory of the host that a call was given, until the call ends.
-class HostPart {
+// Host memory of an argument with the buffer protocol, for the duration of a call.
+class PyBufferView {
  public:
-  HostPart(const py::object& given, int flags) {
+  PyBufferView(const py::object& given, int flags) {
     if (PyObject_GetBuffer(given.ptr(), &view_, flags) != 0) throw py::error_already_set();
   }
-  ~HostPart() { PyBuffer_Release(&view_); }
-  HostPart(const HostPart&) = delete;
-  HostPart& operator=(const HostPart&) = delete;
+  ~PyBufferView() { PyBuffer_Release(&view_); }
+  PyBufferView(const PyBufferView&) = delete;
+  PyBufferView& operator=(const PyBufferView&) = delete;
 
   void* data() const { return view_.buf; }
   size_t bytes() const { return static_cast<size_t>(view_.len); }
-  // Throws InvalidArgument unless its elements lie one after the other, row by row.
+  // Throws InvalidArgument unless it is C-contiguous.
   void require_rows(const char* argument) const {
     if (PyBuffer_IsContiguous(&view_, 'C') != 0) return;
     const bool is_by_columns = PyBuffer_IsContiguous(&view_, 'F') != 0;
-    unwrap(Status::invalid_argument(text(
-        argument, is_by_columns ? " lies column by column" : " has gaps",
-        " (expected elements one after the other, row by row: numpy.ascontiguousarray copies)")));
+    unwrap(Status::invalid_argument(
+        text(argument, is_by_columns ? " is in column-major order" : " has gaps",
+             " (expected C-contiguous memory; numpy.ascontiguousarray copies)")));
   }
 
  private:
   Py_buffer view_{};
 };
 
-void write_bytes(const BufferUser& user, const py::buffer& data, const py::object& offset) {
+void write_bytes(const BufferObject& user, const py::buffer& data, const py::object& offset) {
   const std::shared_ptr<Memory> memory = user.memory();
-  const HostPart given(data, PyBUF_STRIDED_RO | PyBUF_FORMAT);
+  const PyBufferView given(data, PyBUF_STRIDED_RO | PyBUF_FORMAT);
   given.require_rows("data");
   const Part part = part_of(*memory, bytes_of(offset, "offset"), given.bytes());
   if (part.bytes == 0) return;
@@ -73,7 +73,7 @@ void write_bytes(const BufferUser& user, const py::buffer& data, const py::objec
   without_gil([&] {
     Device& device = memory->device().here();
     unwrap(device.copy_to_device(part.at, given.data(), part.bytes, memory->stream.id));
-    unwrap(device.synchronize_stream(memory->stream.id));  // the data is the caller's again
+    unwrap(device.synchronize_stream(memory->stream.id));  // the caller may reuse the data
   });
 }
 
@@ -87,13 +87,13 @@ void copy_to_host(const std::shared_ptr<Memory>& memory, const Part& part, void*
   });
 }
 
-py::bytes read_bytes(const BufferUser& user, const py::object& offset, const py::object& size) {
+py::bytes read_bytes(const BufferObject& user, const py::object& offset, const py::object& size) {
   const std::shared_ptr<Memory> memory = user.memory();
   const size_t whole = memory->buffer.bytes();
   const size_t begin = bytes_of(offset, "offset");
   const size_t bytes = size.is_none() ? whole - std::min(begin, whole) : bytes_of(size, "size");
   const Part part = part_of(*memory, begin, bytes);
-  // Nobody else knows the object yet, and so its bytes may still change.
+  // The bytes object has no other reference yet, so it may be written.
   PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
   if (made == nullptr) throw py::error_already_set();
   auto found = py::reinterpret_steal<py::bytes>(made);
@@ -101,16 +101,16 @@ py::bytes read_bytes(const BufferUser& user, const py::object& offset, const py:
   return found;
 }
 
-size_t read_into(const BufferUser& user, const py::buffer& into, const py::object& offset) {
+size_t read_into(const BufferObject& user, const py::buffer& into, const py::object& offset) {
   const std::shared_ptr<Memory> memory = user.memory();
-  const HostPart taker(into, PyBUF_STRIDED | PyBUF_FORMAT);
+  const PyBufferView taker(into, PyBUF_STRIDED | PyBUF_FORMAT);
   taker.require_rows("into");
   const Part part = part_of(*memory, bytes_of(offset, "offset"), taker.bytes());
   copy_to_host(memory, part, taker.data());
   return part.bytes;
 }
 
-void fill(const BufferUser& user, const py::object& value) {
+void fill(const BufferObject& user, const py::object& value) {
   const std::shared_ptr<Memory> memory = user.memory();
   const auto byte = static_cast<uint8_t>(number_of(value, "value", UINT8_MAX));
   if (!memory->buffer) return;
@@ -120,7 +120,7 @@ void fill(const BufferUser& user, const py::object& value) {
   });
 }
 
-void record_stream(const BufferUser& user, const py::object& stream) {
+void record_stream(const BufferObject& user, const py::object& stream) {
   const std::shared_ptr<Memory> memory = user.memory();
   const StreamArgument given = stream_of(stream, memory->device());
   without_gil([&] {
@@ -129,109 +129,109 @@ void record_stream(const BufferUser& user, const py::object& stream) {
   });
 }
 
-void annotate(const BufferUser& user, const py::str& said) {
+void annotate(const BufferObject& user, const py::str& said) {
   const std::shared_ptr<Memory> memory = user.memory();
   const std::string note = utf8_of(said);
   without_gil(
       [&] { memory->owner->allocator().history().annotate(memory->buffer.address(), note); });
 }
 
-py::object stream_of_buffer(const BufferUser& user) {
+py::object stream_of_buffer(const BufferObject& user) {
   const std::shared_ptr<Memory> memory = user.memory();
   if (memory->stream.own != nullptr) {
-    return py::cast(StreamUser{memory->stream.own});
+    return py::cast(StreamObject{memory->stream.own});
   }
   return py::cast(memory->stream.id.value());
 }
 
-std::string describe(const BufferUser& user) {
+std::string describe(const BufferObject& user) {
   if (user.is_freed()) return "<ashlar.Buffer, freed>";
-  if (!user.is_of_this_process()) return "<ashlar.Buffer, the parent process's>";
+  if (!user.is_of_this_process()) return "<ashlar.Buffer of the parent process>";
   const std::shared_ptr<Memory> memory = user.memory();
   return text("<ashlar.Buffer of ", format_bytes(memory->buffer.bytes()), " at ",
               memory->buffer.address(), " on ", memory->device().name(), ">");
 }
 
-// As bytes; for elements of other types, there are arrays.
-py::object as_bytes(const BufferUser& user) {
+// Transfers of bytes; for typed elements, see Array.
+py::object as_bytes(const BufferObject& user) {
   return make_array(user, py::str("uint8"), py::none());
 }
 
-using BufferClass = py::class_<BufferUser>;
+using BufferClass = py::class_<BufferObject>;
 
 void bind_moving(BufferClass& buffers) {
   buffers
       .def("write", write_bytes, py::arg("data"), py::arg("offset") = 0,
-           "Copies from the host, after what is queued on the buffer's stream; waits for it.")
+           "Copies from the host after work queued on the buffer's stream, and waits.")
       .def("read", read_bytes, py::arg("offset") = 0, py::arg("size") = py::none(),
-           "Copies to the host, after what is queued on the buffer's stream; waits for it.")
+           "Copies to the host after work queued on the buffer's stream, and waits.")
       .def("read_into", read_into, py::arg("into"), py::arg("offset") = 0,
-           "The same into memory that there is, such as a numpy array, until it is full; says how "
-           "many bytes.")
-      .def("fill", fill, py::arg("value"), "Sets every byte; queued on the buffer's stream.")
+           "Like read(), into existing memory such as a numpy array. Returns the number of bytes.")
+      .def("fill", fill, py::arg("value"), "Sets every byte. Queued on the buffer's stream.")
       .def("record_stream", record_stream, py::arg("stream"),
-           "Another stream uses it: freed, it is not used again before that has got past its work.")
-      .def("annotate", annotate, py::arg("text"), "Says something about it in the history.");
+           "Marks the memory as used by another stream: reuse waits for work queued on it.")
+      .def("annotate", annotate, py::arg("text"), "Adds a text about the buffer to the trace.");
 }
 
 void bind_protocols(BufferClass& buffers) {
   buffers
       .def("array", make_array, py::arg("dtype") = "uint8", py::arg("shape") = py::none(),
-           "The memory as elements, for other libraries: DLPack, __cuda_array_interface__.")
+           "A typed array over the memory, for DLPack and __cuda_array_interface__.")
       .def("host_view", make_host_view, py::arg("dtype") = "uint8", py::arg("shape") = py::none(),
            py::arg("writable") = true,
-           "The memory as the host sees it, in a with statement; of simulated devices only.")
+           "Host access to the memory, in a with statement. Simulated devices only.")
       .def("__dlpack__",
-           [](const BufferUser& user, const py::kwargs& asked) {
+           [](const BufferObject& user, const py::kwargs& asked) {
              return as_bytes(user).attr("__dlpack__")(**asked);
            })
       .def("__dlpack_device__",
-           [](const BufferUser& user) { return as_bytes(user).attr("__dlpack_device__")(); })
-      .def_property_readonly("__cuda_array_interface__", [](const BufferUser& user) -> py::object {
-        return as_bytes(user).attr("__cuda_array_interface__");
-      });
+           [](const BufferObject& user) { return as_bytes(user).attr("__dlpack_device__")(); })
+      .def_property_readonly("__cuda_array_interface__",
+                             [](const BufferObject& user) -> py::object {
+                               return as_bytes(user).attr("__cuda_array_interface__");
+                             });
 }
 
 }  // namespace
 
-std::shared_ptr<Memory> BufferUser::memory() const {
+std::shared_ptr<Memory> BufferObject::memory() const {
   if (memory_ == nullptr) unwrap(Status::invalid_argument("the buffer was freed"));
   require_made_here(memory_->device().made_at);
   return memory_;
 }
 
-bool BufferUser::is_of_this_process() const {
+bool BufferObject::is_of_this_process() const {
   return memory_ == nullptr || memory_->device().made_at == fork_count();
 }
 
-void BufferUser::free() { std::exchange(memory_, nullptr).reset(); }
+void BufferObject::free() { std::exchange(memory_, nullptr).reset(); }
 
 void bind_buffers(py::module_& module) {
   BufferClass buffers(module, "Buffer",
-                      "Device memory with one owner: freed by free(), at the end of a with "
-                      "statement, or with its last reference.");
+                      "Device memory, freed by free(), at the end of a with statement, or with "
+                      "its last reference.");
   buffers
       .def_property_readonly(
-          "size", [](const BufferUser& user) { return user.memory()->buffer.bytes(); },
-          "Bytes, as asked for.")
+          "size", [](const BufferObject& user) { return user.memory()->buffer.bytes(); },
+          "Size in bytes, as requested.")
       .def_property_readonly(
-          "address", [](const BufferUser& user) { return user.memory()->buffer.address().value(); },
-          "Where it lies on the device; 0 for a buffer of 0 B.")
+          "address",
+          [](const BufferObject& user) { return user.memory()->buffer.address().value(); },
+          "The device address; 0 for an empty buffer.")
       .def_property_readonly("stream", stream_of_buffer,
-                             "What it was allocated on: a Stream, or a number.")
+                             "The stream it was allocated on: a Stream or a handle.")
       .def_property_readonly(
-          "device", [](const BufferUser& user) { return user.memory()->device(); },
-          "Whose memory it is.")
-      .def_property_readonly("is_freed", &BufferUser::is_freed)
-      .def("free", &BufferUser::free,
-           "Lets go of the memory; again, does nothing. Arrays, views and tensors made of it keep "
-           "it until they are gone.")
+          "device", [](const BufferObject& user) { return user.memory()->device(); }, "The device.")
+      .def_property_readonly("is_freed", &BufferObject::is_freed)
+      .def("free", &BufferObject::free,
+           "Frees the memory; idempotent. Arrays, views and tensors made from it keep it alive "
+           "until they are destroyed.")
       .def("__enter__",
            [](const py::object& self) {
-             (void)self.cast<const BufferUser&>().memory();
+             (void)self.cast<const BufferObject&>().memory();
              return self;
            })
-      .def("__exit__", [](BufferUser& user, const py::args&) { user.free(); })
+      .def("__exit__", [](BufferObject& user, const py::args&) { user.free(); })
       .def("__repr__", describe);
   bind_moving(buffers);
   bind_protocols(buffers);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory in Python: a Buffer of bytes, and an Array of elements over one.
+// Python bindings of device memory: Buffer (bytes), Array (elements) and HostView.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,15 +11,15 @@
 
 namespace ashlar::python {
 
-// What Python holds of a buffer; empty once it was freed.
-class BufferUser {
+// The Python object of a buffer; empty after free().
+class BufferObject {
  public:
-  explicit BufferUser(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
+  explicit BufferObject(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
 
   bool is_freed() const { return memory_ == nullptr; }
   bool is_of_this_process() const;
-  // Throws InvalidArgument if it was freed, or is a parent process's. A copy of its own, since
-  // another thread may free it as soon as the GIL is released.
+  // Returns a reference of its own, since another thread may free the buffer once the GIL is
+  // released. Throws InvalidArgument if it was freed or belongs to a parent process.
   std::shared_ptr<Memory> memory() const;
   void free();
 
@@ -31,9 +31,9 @@ void bind_buffers(py::module_& module);
 void bind_arrays(py::module_& module);
 void bind_host_views(py::module_& module);
 
-// The makers of the latter two, as methods of a Buffer.
-py::object make_array(const BufferUser& buffer, const py::object& dtype, const py::object& shape);
-py::object make_host_view(const BufferUser& buffer, const py::object& dtype,
+// Buffer.array and Buffer.host_view.
+py::object make_array(const BufferObject& buffer, const py::object& dtype, const py::object& shape);
+py::object make_host_view(const BufferObject& buffer, const py::object& dtype,
                           const py::object& shape, bool writable);
 
 }  // namespace ashlar::python

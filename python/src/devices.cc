@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices by name, and the simulated machine for programs that want one of their own.
+// Devices by name, and simulated machines.
 #include "devices.h"
 
 #include <pybind11/stl.h>
@@ -23,13 +23,13 @@
 namespace ashlar::python {
 namespace {
 
-// Its end waits for the work that is running.
+// The destructor waits for running work, so it must not hold the GIL.
 std::shared_ptr<sim::Machine> shared_machine(const sim::Options& options) {
   return share_without_gil(unwrap(sim::Machine::try_create(options)));
 }
 
-// The machine behind "sim:0", as the environment shapes it. Never ended, like a driver: whoever
-// still has its memory at the end of the process may.
+// The machine of "sim:0", configured by the environment. Never destroyed, like a driver, since its
+// memory may be in use until the process exits.
 struct ProcessMachine {
   Mutex mutex;
   std::shared_ptr<sim::Machine> machine ASHLAR_GUARDED_BY(mutex);
@@ -49,10 +49,10 @@ std::shared_ptr<sim::Machine> process_machine() {
   return slot.machine;
 }
 
-DeviceUse device_of(const std::shared_ptr<sim::Machine>& machine, size_t index) {
+DeviceRef device_of(const std::shared_ptr<sim::Machine>& machine, size_t index) {
   if (index >= machine->device_count()) {
-    unwrap(Status::invalid_argument(
-        text("there is no device ", index, " of sim, which has ", machine->device_count())));
+    unwrap(Status::invalid_argument(text("sim:", index, " does not exist; the machine has ",
+                                         machine->device_count(), " devices")));
   }
   return {.machine = machine, .device = &machine->device(DeviceIndex(index))};
 }
@@ -68,7 +68,7 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-py::dict properties_of(const DeviceUse& use) {
+py::dict properties_of(const DeviceRef& use) {
   const DeviceProperties& found = use.device->properties();
   py::dict all;
   all["backend"] = found.backend;
@@ -87,7 +87,7 @@ py::dict properties_of(const DeviceUse& use) {
   return all;
 }
 
-py::dict memory_stats_of(const DeviceUse& use) {
+py::dict memory_stats_of(const DeviceRef& use) {
   const MemoryStats found = without_gil([&] { return unwrap(use.here().memory_stats()); });
   py::dict all;
   all["free_bytes"] = found.free_bytes;
@@ -96,60 +96,57 @@ py::dict memory_stats_of(const DeviceUse& use) {
 }
 
 void bind_device(py::module_& module) {
-  py::class_<DeviceUse>(module, "Device", "One accelerator: \"sim:0\", \"cuda:1\", \"hip:0\".")
+  py::class_<DeviceRef>(module, "Device", "One accelerator: \"sim:0\", \"cuda:1\", \"hip:0\".")
       .def(py::init([](const std::string& name) {
              return without_gil([&] { return device_named(name); });
            }),
-           py::arg("name") = "sim:0", "Finds the device; a driver is loaded when first asked for.")
-      .def_property_readonly("name", &DeviceUse::name, "\"sim:0\".")
-      .def_property_readonly("properties", properties_of, "What the device is and can do.")
-      .def("memory_stats", memory_stats_of,
-           "{\"free_bytes\", \"total_bytes\"}, as the driver has it.")
+           py::arg("name") = "sim:0", "Finds the device. Loads the driver on first use.")
+      .def_property_readonly("name", &DeviceRef::name, "\"sim:0\".")
+      .def_property_readonly("properties", properties_of, "Properties and capabilities.")
+      .def("memory_stats", memory_stats_of, "{\"free_bytes\", \"total_bytes\"}, from the driver.")
       .def(
           "synchronize",
-          [](const DeviceUse& use) {
+          [](const DeviceRef& use) {
             interruptible(
                 [use](const std::stop_token&) { unwrap(use.here().synchronize_device()); });
           },
           "Waits for all work queued on the device.")
       .def("__eq__",
-           [](const DeviceUse& use, const py::object& other) {
-             return py::isinstance<DeviceUse>(other) &&
-                    other.cast<const DeviceUse&>().device == use.device;
+           [](const DeviceRef& use, const py::object& other) {
+             return py::isinstance<DeviceRef>(other) &&
+                    other.cast<const DeviceRef&>().device == use.device;
            })
       .def("__hash__",
-           [](const DeviceUse& use) { return reinterpret_cast<uintptr_t>(use.device) >> 4; })
-      .def("__str__", &DeviceUse::name)
-      .def("__repr__", [](const DeviceUse& use) {
+           [](const DeviceRef& use) { return reinterpret_cast<uintptr_t>(use.device) >> 4; })
+      .def("__str__", &DeviceRef::name)
+      .def("__repr__", [](const DeviceRef& use) {
         const DeviceProperties& found = use.device->properties();
         return text("<ashlar.Device ", use.name(), ": ", found.name, ", ",
                     format_bytes(found.capacity_bytes), ">");
       });
   module.def(
       "devices", [] { return without_gil(device_names); },
-      "The names of all devices that this machine has, the simulated ones first.");
+      "The names of all devices, simulated ones first.");
 }
 
-// --- the simulated machine -----------------------------------------------------------------------
-
-// What Python holds of a machine of its own.
-struct MachineUser {
-  std::shared_ptr<sim::Machine> machine{};  // shared with the devices made of it
+// The Python object of a simulated machine.
+struct MachineObject {
+  std::shared_ptr<sim::Machine> machine{};  // shared with its devices
   int made_at = fork_count();
 
   sim::Machine& here() const {
     require_made_here(made_at);
     return *machine;
   }
-  // Throws InvalidArgument for a number that is none of a device of it.
-  DeviceUse device(const py::object& index) const {
+  // Throws InvalidArgument for an unknown index.
+  DeviceRef device(const py::object& index) const {
     require_made_here(made_at);
     return device_of(machine, number_of(index, "index"));
   }
 };
 
-MachineUser make_machine(const py::object& device_count, const py::object& capacity,
-                         const py::object& seed) {
+MachineObject make_machine(const py::object& device_count, const py::object& capacity,
+                           const py::object& seed) {
   sim::Options options;
   options.device_count = number_of(device_count, "device_count");
   options.capacity_bytes = bytes_of(capacity, "capacity");
@@ -157,8 +154,8 @@ MachineUser make_machine(const py::object& device_count, const py::object& capac
   return {without_gil([&] { return shared_machine(options); })};
 }
 
-py::dict costs_of(const MachineUser& user, const py::object& index) {
-  const DeviceUse device = user.device(index);
+py::dict costs_of(const MachineObject& user, const py::object& index) {
+  const DeviceRef device = user.device(index);
   const sim::CallCosts costs = without_gil([&] { return user.machine->costs(device.index()); });
   py::dict calls;
   for (size_t i = 0; i < kDeviceCallCount; ++i) {
@@ -172,10 +169,10 @@ py::dict costs_of(const MachineUser& user, const py::object& index) {
   return all;
 }
 
-void set_held(const MachineUser& user, const StreamUser& stream, bool is_held) {
+void set_held(const MachineObject& user, const StreamObject& stream, bool is_held) {
   sim::Machine& machine = user.here();
   if (stream.own->device().machine != user.machine) {
-    unwrap(Status::invalid_argument("the stream is of another machine"));
+    unwrap(Status::invalid_argument("the stream belongs to another machine"));
   }
   const DeviceIndex device = stream.own->device().index();
   without_gil([&] {
@@ -185,50 +182,54 @@ void set_held(const MachineUser& user, const StreamUser& stream, bool is_held) {
 }
 
 void bind_machine(py::module_& module) {
-  py::class_<MachineUser>(module, "Machine",
-                          "A simulated machine of one's own: devices of any capacity, without a "
-                          "GPU. \"sim:0\" is part of one that the process shares.")
+  py::class_<MachineObject>(module, "Machine",
+                            "A private simulated machine with devices of any capacity, without a "
+                            "GPU. \"sim:0\" belongs to a machine shared by the process.")
       .def(py::init(&make_machine), py::arg("device_count") = 2, py::arg("capacity") = "141GiB",
            py::arg("seed") = py::none(),
-           "capacity: of each device, in bytes or as text. seed: nothing runs by itself, and the "
-           "order of things follows from it.")
+           "capacity: per device, in bytes or as text. seed: work runs only in step(), in an order "
+           "determined by the seed.")
       .def(
           "device",
-          [](const MachineUser& user, const py::object& index) { return user.device(index); },
-          py::arg("index") = 0, "A device of the machine, which lives as long as it is used.")
+          [](const MachineObject& user, const py::object& index) { return user.device(index); },
+          py::arg("index") = 0, "A device of the machine. Keeps the machine alive.")
       .def("costs", costs_of, py::arg("index") = 0,
-           "Driver calls so far, and what they would have cost on hardware.")
+           "Driver calls so far, and their modelled cost on hardware.")
       .def(
           "hold",
-          [](const MachineUser& user, const StreamUser& stream) { set_held(user, stream, true); },
-          py::arg("stream"), "Starts nothing more in the stream until it is resumed.")
+          [](const MachineObject& user, const StreamObject& stream) {
+            set_held(user, stream, true);
+          },
+          py::arg("stream"), "Pauses the stream until resume().")
       .def(
           "resume",
-          [](const MachineUser& user, const StreamUser& stream) { set_held(user, stream, false); },
-          py::arg("stream"), "Lets a held stream go on.")
+          [](const MachineObject& user, const StreamObject& stream) {
+            set_held(user, stream, false);
+          },
+          py::arg("stream"), "Resumes a paused stream.")
       .def(
           "step",
-          [](const MachineUser& user) { return without_gil([&] { return user.here().step(); }); },
-          "With a seed: runs one piece of work that is ready, and says whether there was one.")
+          [](const MachineObject& user) { return without_gil([&] { return user.here().step(); }); },
+          "With a seed: runs one ready piece of work. Returns whether there was one.")
       .def(
           "lose",
-          [](const MachineUser& user, const py::object& index, const std::string& reason) {
-            const DeviceUse device = user.device(index);
+          [](const MachineObject& user, const py::object& index, const std::string& reason) {
+            const DeviceRef device = user.device(index);
             without_gil([&] {
               user.machine->lose(device.index(), Status::device_lost("lose", 0, reason));
             });
           },
           py::arg("index") = 0, py::arg("reason") = "lost on purpose",
-          "Every later call on the device fails, as after an illegal access.")
+          "Makes every later call on the device fail, as after an illegal access.")
       .def(
           "revive",
-          [](const MachineUser& user, const py::object& index) {
-            const DeviceUse device = user.device(index);
+          [](const MachineObject& user, const py::object& index) {
+            const DeviceRef device = user.device(index);
             without_gil([&] { user.machine->revive(device.index()); });
           },
-          py::arg("index") = 0, "The device is well again.")
-      .def("__repr__", [](const MachineUser& user) {
-        const DeviceUse first = device_of(user.machine, 0);
+          py::arg("index") = 0, "Repairs a lost device.")
+      .def("__repr__", [](const MachineObject& user) {
+        const DeviceRef first = device_of(user.machine, 0);
         return text("<ashlar.Machine: ", user.machine->device_count(), " devices of ",
                     format_bytes(first.device->properties().capacity_bytes), ">");
       });
@@ -236,14 +237,15 @@ void bind_machine(py::module_& module) {
 
 }  // namespace
 
-// In its old place, whatever state that is in; the parent's machine has no end here.
-void forget_process_machine() { std::construct_at(&slot_of_process()); }
+// Constructs a new slot in place, since the child inherits an arbitrary state. The parent's machine
+// is never destroyed here.
+void reset_process_machine() { std::construct_at(&slot_of_process()); }
 
-std::string DeviceUse::name() const {
+std::string DeviceRef::name() const {
   return text(device->properties().backend, ":", device->properties().index);
 }
 
-DeviceUse device_named(const std::string& name) {
+DeviceRef device_named(const std::string& name) {
   const size_t colon = name.find(':');
   const std::string backend = name.substr(0, colon);
   size_t index = 0;
@@ -252,20 +254,20 @@ DeviceUse device_named(const std::string& name) {
     const char* end = name.data() + name.size();
     const std::from_chars_result read = std::from_chars(begin, end, index);
     if (begin == end || read.ec != std::errc{} || read.ptr != end) {
-      unwrap(Status::invalid_argument(
-          text("\"", name, "\" names no device (expected a back end and a number: sim:0)")));
+      unwrap(Status::invalid_argument(text(
+          "\"", name, "\" is not a device (expected a back end and an index, such as sim:0)")));
     }
   }
   if (backend == "sim") return device_of(process_machine(), index);
   return {.device = unwrap(process_device(backend, index))};
 }
 
-DeviceUse device_argument(const py::object& device) {
-  if (py::isinstance<DeviceUse>(device)) return device.cast<DeviceUse>();
+DeviceRef device_argument(const py::object& device) {
+  if (py::isinstance<DeviceRef>(device)) return device.cast<DeviceRef>();
   if (!py::isinstance<py::str>(device)) {
     unwrap(Status::invalid_argument(
         text("device: ", repr_of(device),
-             " is no device (expected an ashlar.Device, or a name: sim:0)")));
+             " is not a device (expected an ashlar.Device or a name, such as sim:0)")));
   }
   const std::string name = utf8_of(device);
   return without_gil([&] { return device_named(name); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, streams and events, as Python's objects and the library's calls share them.
+// Devices and streams, shared between Python objects and the library.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -17,15 +17,15 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// A device, and the simulated machine that it is part of, if any: for host views, and so that the
-// machine outlives every use of its devices. Shared by all that is made on the device.
-struct DeviceUse {
-  // Null for a vendor's device, which lives as long as the process.
+// A device, and its simulated machine if it has one. Keeps the machine alive as long as any object
+// on its devices exists.
+struct DeviceRef {
+  // Null for hardware devices, which live as long as the process.
   std::shared_ptr<sim::Machine> machine{};
   Device* device = nullptr;
   int made_at = fork_count();
 
-  // The device, for calls of it. Throws InvalidArgument if it is that of a parent process.
+  // Throws InvalidArgument if the device belongs to a parent process.
   Device& here() const {
     require_made_here(made_at);
     return *device;
@@ -35,53 +35,52 @@ struct DeviceUse {
   bool is_simulated() const { return machine != nullptr; }
 };
 
-// In the child of a fork: the machine behind "sim:0" is to be made again.
-void forget_process_machine();
+// After a fork, in the child: the machine of "sim:0" is created anew on next use.
+void reset_process_machine();
 
-// "sim:0", "cuda:1", "hip:0"; without a number, the first. Throws InvalidArgument for any other
-// name.
-DeviceUse device_named(const std::string& name);
+// Accepts "sim:0", "cuda:1", "hip:0"; without an index, the first device. Throws InvalidArgument
+// for any other name.
+DeviceRef device_named(const std::string& name);
 // A Device, or a name. Throws InvalidArgument for anything else. REQUIRES: the GIL is held.
-DeviceUse device_argument(const py::object& device);
+DeviceRef device_argument(const py::object& device);
 
-// A stream of a device; one that was made here is destroyed with its last user: its handle in
-// Python, and the allocators that have memory of it.
-class OwnStream {
+// A stream created from Python. Destroyed with its last owner: the Python object and the allocators
+// with memory of the stream.
+class SharedStream {
  public:
-  OwnStream(DeviceUse device, StreamId id) : device_(std::move(device)), id_(id) {}
-  ~OwnStream() { (void)device_.device->destroy_stream(id_).ok(); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
+  SharedStream(DeviceRef device, StreamId id) : device_(std::move(device)), id_(id) {}
+  ~SharedStream() { (void)device_.device->destroy_stream(id_).ok(); }
+  SharedStream(const SharedStream&) = delete;
+  SharedStream& operator=(const SharedStream&) = delete;
 
-  const DeviceUse& device() const { return device_; }
+  const DeviceRef& device() const { return device_; }
   StreamId id() const { return id_; }
 
  private:
-  DeviceUse device_;
+  DeviceRef device_;
   StreamId id_;
 };
 
-// What Python holds of a stream.
-struct StreamUser {
-  std::shared_ptr<OwnStream> own{};  // shared with allocators that have memory of it
+// The Python object of a stream.
+struct StreamObject {
+  std::shared_ptr<SharedStream> own{};  // shared with allocators that have memory of the stream
 
   Device& device() const { return own->device().here(); }
 };
 
-// A stream that a call is about: the default one, one that was made here, or somebody else's.
+// A stream argument: the default stream, one created from Python, or a foreign one.
 struct StreamArgument {
   StreamId id{};
-  std::shared_ptr<OwnStream> own{};  // null but for the second kind
+  std::shared_ptr<SharedStream> own{};  // null unless created from Python
 };
 
-// None, a Stream, a number (a driver's handle), or an object with such a number: as the protocol
-// __cuda_stream__ has it, or as PyTorch's and CuPy's have it. Throws InvalidArgument for anything
-// else, and for a Stream of another device.
-StreamArgument stream_of(const py::object& stream, const DeviceUse& device);
+// Accepts None, a Stream, a driver handle, or an object with such a handle (__cuda_stream__,
+// PyTorch, CuPy). Throws InvalidArgument for anything else, and for a Stream of another device.
+StreamArgument stream_of(const py::object& stream, const DeviceRef& device);
 
 void bind_devices(py::module_& module);
 void bind_streams(py::module_& module);
-// After streams, which it mentions.
+// REQUIRES: bind_streams() was called, whose types it refers to.
 void bind_machines(py::module_& module);
 
 }  // namespace ashlar::python

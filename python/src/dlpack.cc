@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The structures as the protocol lays them out, and the capsules around them.
+// The structures of the DLPack ABI, and the capsules around them.
 #include "dlpack.h"
 
 #include <type_traits>
@@ -11,7 +11,7 @@
 namespace ashlar::python {
 namespace {
 
-// --- the protocol's own structures, versions 0.x and 1.x -----------------------------------------
+// DLPack's structures, versions 0.x and 1.x.
 
 struct TensorFields {
   void* data;
@@ -48,27 +48,25 @@ static_assert(sizeof(VersionedTensor) == 80);
 
 constexpr uint64_t kReadOnly = 1;
 
-// --- ours ----------------------------------------------------------------------------------------
-
-// A tensor in the protocol's shape, with all that it points to.
+// A DLPack tensor together with the data it points to.
 template <typename Managed>
-struct HandedOut {
+struct ExportedTensor {
   Managed managed{};
   DlpackTensor tensor{};
   std::vector<int64_t> strides{};
 };
 
-// Called by whoever has the tensor, from any thread, with or without the GIL.
+// Called by the consumer, from any thread, with or without the GIL.
 template <typename Managed>
-void end_tensor(Managed* managed) {
-  drop_without_gil(
-      std::unique_ptr<HandedOut<Managed>>(static_cast<HandedOut<Managed>*>(managed->manager)));
+void delete_tensor(Managed* managed) {
+  drop_without_gil(std::unique_ptr<ExportedTensor<Managed>>(
+      static_cast<ExportedTensor<Managed>*>(managed->manager)));
 }
 
-// A capsule that nobody took has its name still.
+// Frees the tensor if the capsule was not consumed: consumers rename it.
 template <typename Managed>
-void end_capsule(PyObject* capsule) {
-  const py::error_scope on_its_way;  // capsules also die of exceptions
+void delete_capsule(PyObject* capsule) {
+  const py::error_scope on_its_way;  // preserve a pending exception
   if (PyCapsule_IsValid(capsule, Managed::kName) == 0) return;
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
   managed->deleter(managed);
@@ -76,7 +74,7 @@ void end_capsule(PyObject* capsule) {
 
 template <typename Managed>
 py::capsule make_capsule(DlpackTensor tensor) {
-  auto made = std::make_unique<HandedOut<Managed>>();
+  auto made = std::make_unique<ExportedTensor<Managed>>();
   made->strides = tensor.shape.strides();
   made->tensor = std::move(tensor);
   const ElementType& type = *made->tensor.shape.type;
@@ -93,14 +91,14 @@ py::capsule make_capsule(DlpackTensor tensor) {
       .byte_offset = 0,
   };
   made->managed.manager = made.get();
-  made->managed.deleter = end_tensor<Managed>;
+  made->managed.deleter = delete_tensor<Managed>;
   if constexpr (std::is_same_v<Managed, VersionedTensor>) {
     made->managed.major = 1;
     made->managed.flags = made->tensor.is_read_only ? kReadOnly : 0;
   }
-  PyObject* capsule = PyCapsule_New(&made->managed, Managed::kName, end_capsule<Managed>);
+  PyObject* capsule = PyCapsule_New(&made->managed, Managed::kName, delete_capsule<Managed>);
   if (capsule == nullptr) throw py::error_already_set();
-  (void)made.release();  // the capsule's, or the taker's
+  (void)made.release();  // owned by the capsule, later by the consumer
   return py::reinterpret_steal<py::capsule>(capsule);
 }
 
@@ -109,14 +107,15 @@ py::capsule make_capsule(DlpackTensor tensor) {
 py::capsule to_dlpack(DlpackTensor tensor, const DlpackRequest& request) {
   const std::pair<int, int> here = {static_cast<int>(tensor.device), tensor.device_index};
   if (request.device && *request.device != here) {
-    throw py::buffer_error("the memory is on another device, and is not copied");
+    throw py::buffer_error("the memory is on another device and is not copied");
   }
-  if (request.copy.value_or(false)) throw py::buffer_error("memory is handed out, not copied");
+  if (request.copy.value_or(false)) throw py::buffer_error("memory is exported, not copied");
   if (request.max_version && request.max_version->first >= 1) {
     return make_capsule<VersionedTensor>(std::move(tensor));
   }
   if (tensor.is_read_only) {
-    throw py::buffer_error("the memory may only be read, which DLPack can say from version 1.0 on");
+    throw py::buffer_error(
+        "read-only memory, which can only be read by consumers of DLPack 1.0 or later");
   }
   return make_capsule<ManagedTensor>(std::move(tensor));
 }

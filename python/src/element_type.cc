@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table, and the arithmetic of shapes.
+// The table of element types, and shape arithmetic.
 #include "element_type.h"
 
 #include <array>
@@ -47,14 +47,14 @@ const ElementType* find_type(std::string_view name) {
       text("dtype: ", repr_of(dtype), why, " (expected one of ", names, ")")));
 }
 
-// Numpy's types know how their bytes lie; the devices have them the other way round.
+// Devices are little-endian.
 void require_little_endian(const py::object& dtype, const py::object& given) {
   if (py::object(py::getattr(dtype, "byteorder", py::none())).equal(py::str(">"))) {
-    refuse(given, " has its high bytes first, and devices have them last");
+    refuse(given, " has its high bytes first (expected little-endian)");
   }
 }
 
-// What is a type to numpy, such as float, "f4" or numpy.longlong; null where it knows none.
+// Converts anything numpy accepts as a type, such as float, "f4" or numpy.longlong; null otherwise.
 py::object as_numpy_type(const py::object& dtype) {
   if (dtype.is_none()) return {};
   try {
@@ -108,7 +108,7 @@ const ElementType& element_type(const py::object& dtype) {
   } else {
     name = utf8_of(py::str(dtype));
   }
-  constexpr std::string_view kTorch = "torch.";  // before the names of PyTorch's types
+  constexpr std::string_view kTorch = "torch.";  // prefix of PyTorch's types
   if (name.starts_with(kTorch)) name.erase(0, kTorch.size());
   if (const ElementType* found = find_type(name)) return *found;
   if (const py::object known = as_numpy_type(dtype)) {
@@ -118,7 +118,7 @@ const ElementType& element_type(const py::object& dtype) {
   refuse(dtype, " is unknown");
 }
 
-// With an extent of 0 the others may be any: their product wraps round on its way to 0.
+// If one extent is 0, the product of the others may overflow; the result is still 0.
 size_t ArrayShape::bytes() const {
   size_t count = type->bytes();
   for (int64_t extent : shape) count *= static_cast<size_t>(extent);
@@ -127,7 +127,7 @@ size_t ArrayShape::bytes() const {
 
 std::vector<int64_t> ArrayShape::strides() const {
   std::vector<int64_t> strides(shape.size(), 1);
-  if (bytes() == 0) return strides;  // where no stride is ever taken, and products may be too large
+  if (bytes() == 0) return strides;  // strides are unused, and products could overflow
   for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
   return strides;
 }
@@ -140,7 +140,7 @@ ArrayShape array_shape(const py::object& dtype, const py::object& shape, size_t 
     return wanted;
   }
   wanted.shape = extents_of(shape);
-  // Divided, not multiplied, so that nothing overflows; 0 elements fit anywhere.
+  // Divides instead of multiplying to avoid overflow. Empty shapes always fit.
   size_t left = room;
   bool is_empty = false;
   for (int64_t extent : wanted.shape) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types of elements under numpy's names, and what the protocols call them.
+// Element types by numpy name, with their codes in the exchange protocols.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +17,17 @@ struct ElementType {
   std::string_view name;  // "float32"
   uint8_t dlpack_code;    // DLDataTypeCode
   uint8_t bits;
-  const char* typestr;  // of __cuda_array_interface__; null: it knows no such type
-  const char* format;   // of the buffer protocol; null: likewise
+  const char* typestr;  // of __cuda_array_interface__; null: unsupported
+  const char* format;   // of the buffer protocol; null: unsupported
 
   size_t bytes() const { return bits / 8; }
 };
 
-// A name, or whatever PyTorch or numpy takes for a type. Throws InvalidArgument, with the names
-// that there are.
+// Accepts a name or a type of PyTorch or numpy. Throws InvalidArgument, listing the supported
+// names.
 const ElementType& element_type(const pybind11::object& dtype);
 
-// Elements in rows, without gaps.
+// A C-contiguous array.
 struct ArrayShape {
   const ElementType* type = nullptr;
   std::vector<int64_t> shape{};
@@ -36,8 +36,8 @@ struct ArrayShape {
   std::vector<int64_t> strides() const;  // in elements
 };
 
-// shape: None (as many as fit), a number, or a sequence of numbers. Throws InvalidArgument if it
-// does not fit into `room_bytes`.
+// shape: None (as many elements as fit), a number, or a sequence of numbers. Throws InvalidArgument
+// if it does not fit into `room_bytes`.
 ArrayShape array_shape(const pybind11::object& dtype, const pybind11::object& shape,
                        size_t room_bytes);
 

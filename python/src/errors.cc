@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One class of Python's for each of C++.
+// Maps each C++ exception to a Python exception.
 #include "errors.h"
 
 #include <pybind11/pybind11.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace py = pybind11;
 
-// The words alone: which kind it is, the class says.
+// The message omits the kind, which the class expresses.
 py::object make(const char* name, const Status& status) {
   const py::object kind = py::module_::import("ashlar.errors").attr(name);
   std::string message = status.message();
@@ -39,7 +39,7 @@ py::object make(const FileFailure& given) {
   return failure;
 }
 
-// What it makes is raised; or what kept it from being made.
+// Raises the exception, or the error that occurred while creating it.
 template <typename... Arguments>
 void raise(const Arguments&... arguments) {
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failures of the library as the exceptions of python/ashlar/errors.py.
+// Translates C++ exceptions to those of python/ashlar/errors.py.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace ashlar::python {
 
-// A file that cannot be opened, read or written: FileError in Python.
+// A file cannot be opened, read or written. FileError in Python.
 class FileFailure : public Error {
  public:
-  // error_number: the system's (errno).
+  // error_number: errno.
   FileFailure(Status status, int error_number, std::string path)
       : Error(std::move(status)), error_number_(error_number), path_(std::move(path)) {}
   int error_number() const { return error_number_; }
@@ -24,7 +24,7 @@ class FileFailure : public Error {
   std::string path_;
 };
 
-// From here on, what the library throws arrives in Python under its own name.
+// Registers the exception translator.
 void translate_errors();
 
 }  // namespace ashlar::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each part of the module does in a child.
+// Resets the parts of the module in a forked child.
 #include "fork.h"
 
 #include <pthread.h>
@@ -13,17 +13,17 @@
 namespace ashlar::python {
 namespace {
 
-// Changed by the only thread that a child has at first.
+// Changed only by the child's first thread.
 int& count() {
   static int of_this_process = 0;
   return of_this_process;
 }
 
-// Before anything of Python's runs there, which may let go of what the parent made.
+// Runs before Python code in the child, which may release objects of the parent.
 void begin_anew() {
   ++count();
-  reopen_gate();
-  forget_process_machine();
+  reset_gate();
+  reset_process_machine();
   forget_python_frames();
 }
 
@@ -34,8 +34,7 @@ int fork_count() { return count(); }
 void require_made_here(int made_at) {
   if (made_at == fork_count()) return;
   unwrap(Status::invalid_argument(
-      "it was made before this process was forked, and is the parent's (expected one that the "
-      "child made)"));
+      "the object belongs to the parent process; create a new one after the fork"));
 }
 
 void prepare_for_forks() { (void)::pthread_atfork(nullptr, nullptr, begin_anew); }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forks. A child has its parent's memory and none of its threads: simulated devices stand still in
-// it, and a lock that another thread held is held for good. So what was made before a fork is of no
-// use after it: calls on it are refused, and its end is left out. The child makes its own.
+// Fork handling. A child inherits its parent's memory but none of its threads: simulated devices do
+// not run, and locks held by other threads stay locked. Therefore objects created before the fork
+// are rejected in the child and never destroyed there; the child creates its own.
 #pragma once
 
 namespace ashlar::python {
 
-// How many forks lie between the process that loaded the module and this one.
+// Number of forks between the process that loaded the module and this one.
 int fork_count();
 
-// Throws InvalidArgument for what was made when the count was another.
+// Throws InvalidArgument if `made_at` differs from fork_count().
 void require_made_here(int made_at);
 
-// From here on, children begin anew.
+// Installs the fork handlers.
 void prepare_for_forks();
 
 }  // namespace ashlar::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames are walked with the GIL, which the thread that allocates has released; what a line is
-// called is asked once.
+// Walks Python frames with the GIL, which the allocating thread has released. Each line is
+// described once.
 #include "frames.h"
 
 #include <pybind11/pybind11.h>
@@ -22,7 +22,7 @@
 namespace ashlar::python {
 namespace {
 
-// A word is a position in the table, plus one.
+// A word is an index into the table, plus one.
 class PythonFrames final : public FrameProvider {
  public:
   size_t gather(std::span<uint64_t> frames) override {
@@ -40,7 +40,7 @@ class PythonFrames final : public FrameProvider {
     return count;
   }
 
-  void keep(uint64_t) override {}  // all of them are
+  void keep(uint64_t) override {}  // all words are kept
 
   Frame describe(uint64_t word) override {
     MutexLock lock(mutex_);
@@ -51,9 +51,8 @@ class PythonFrames final : public FrameProvider {
   using Place = std::pair<const PyCodeObject*, int>;
   using Line = std::tuple<std::string, std::string, int>;  // file, name, number
 
-  // Programs that make code as they go would otherwise fill the memory: this many places are
-  // known by their code, which lives as long, and this many lines by what they are called. Of what
-  // is beyond that, nothing is told.
+  // Limits for programs that generate code: the number of places cached by code object, which they
+  // keep alive, and of distinct lines. Frames beyond that are omitted.
   static constexpr size_t kMostPlaces = size_t{1} << 14;
   static constexpr size_t kMostLines = size_t{1} << 20;
 
@@ -67,12 +66,13 @@ class PythonFrames final : public FrameProvider {
       if (known != places_.end()) return known->second.word;
     }
     Frame described;
-    // Python 3.9 and 3.10 know only the last part of the name.
+    // Python 3.9 and 3.10 have no qualified name.
     const char* const name = py::hasattr(held, "co_qualname") ? "co_qualname" : "co_name";
     described.name = utf8_of(held.attr(name));
     described.filename = utf8_of(held.attr("co_filename"));
     described.line = line;
-    std::map<Place, Known> forgotten;  // ends without the lock: code may have anything in it
+    std::map<Place, Known>
+        forgotten;  // destroyed without the lock: code objects may run arbitrary destructors
     MutexLock lock(mutex_);
     const uint64_t word = word_of_line(std::move(described));
     if (places_.size() >= kMostPlaces) forgotten.swap(places_);
@@ -90,7 +90,7 @@ class PythonFrames final : public FrameProvider {
     return lines_.size();
   }
 
-  // A place, and its code, held so that no other gets its address.
+  // A place and its code object, kept alive so that its address is not reused.
   struct Known {
     uint64_t word = 0;
     py::object code{};
@@ -99,10 +99,10 @@ class PythonFrames final : public FrameProvider {
   Mutex mutex_;
   std::vector<Frame> lines_ ASHLAR_GUARDED_BY(mutex_);
   std::map<Line, uint64_t> words_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<Place, Known> places_ ASHLAR_GUARDED_BY(mutex_);  // changed with the GIL held
+  std::map<Place, Known> places_ ASHLAR_GUARDED_BY(mutex_);  // modified only with the GIL held
 };
 
-// Without an end, like the allocators that may outlive the interpreter. Guarded by the GIL.
+// Never destroyed, since allocators may outlive the interpreter. Guarded by the GIL.
 std::shared_ptr<FrameProvider>& frames_of_process() {
   static auto* const only = std::make_unique<std::shared_ptr<FrameProvider>>().release();
   return *only;
@@ -116,7 +116,7 @@ std::shared_ptr<FrameProvider> python_frames() {
   return only;
 }
 
-// The parent's has no end here.
+// The parent's table is leaked.
 void forget_python_frames() { std::construct_at(&frames_of_process()); }
 
 }  // namespace ashlar::python

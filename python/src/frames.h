@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stacks of Python's threads, for histories.
+// Python stacks for recorded traces.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace ashlar::python {
 
-// The one of this process: lines of programs are few, and kept for good. REQUIRES: the GIL is held.
+// The provider of this process. Keeps described lines forever. REQUIRES: the GIL is held.
 std::shared_ptr<FrameProvider> python_frames();
-// In the child of a fork: another one, whose lock is free.
+// After a fork, in the child: replaces the provider, whose lock may be held.
 void forget_python_frames();
 
 }  // namespace ashlar::python

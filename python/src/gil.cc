@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gate, and what goes through it.
+// The gate that keeps threads from taking the GIL during exit.
 #include "gil.h"
 
 #include <unistd.h>
@@ -14,53 +14,53 @@
 namespace ashlar::python {
 namespace {
 
-struct Gate {
+struct InterpreterGate {
   Mutex mutex;
   std::condition_variable changed;
   bool is_open ASHLAR_GUARDED_BY(mutex) = true;
-  int visit_count ASHLAR_GUARDED_BY(mutex) = 0;
+  int guard_count ASHLAR_GUARDED_BY(mutex) = 0;
 };
 
-// Without an end: threads that outlive the interpreter may still come by.
-Gate& gate() {
-  static Gate* const only = std::make_unique<Gate>().release();
+// Never destroyed: threads may outlive the interpreter.
+InterpreterGate& interpreter_gate() {
+  static InterpreterGate* const only = std::make_unique<InterpreterGate>().release();
   return *only;
 }
 
-// For hooks that are running when the interpreter ends.
-constexpr auto kPatience = std::chrono::seconds(5);
+// Maximum wait for running hooks at exit.
+constexpr auto kExitTimeout = std::chrono::seconds(5);
 
 }  // namespace
 
-GateVisit::GateVisit() {
-  Gate& here = gate();
+InterpreterGuard::InterpreterGuard() {
+  InterpreterGate& here = interpreter_gate();
   MutexLock lock(here.mutex);
   is_open_ = here.is_open;
-  if (is_open_) ++here.visit_count;
+  if (is_open_) ++here.guard_count;
 }
 
-GateVisit::~GateVisit() {
-  if (!is_open_ || made_at_ != fork_count()) return;
-  Gate& here = gate();
+InterpreterGuard::~InterpreterGuard() {
+  if (!is_open_ || fork_count_ != fork_count()) return;
+  InterpreterGate& here = interpreter_gate();
   MutexLock lock(here.mutex);
-  if (--here.visit_count == 0) here.changed.notify_all();
+  if (--here.guard_count == 0) here.changed.notify_all();
 }
 
-void end_of_interpreter() {
+void close_gate_at_exit() {
   without_gil([] {
-    Gate& here = gate();
+    InterpreterGate& here = interpreter_gate();
     MutexLock lock(here.mutex);
     here.is_open = false;
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (here.visit_count > 0 && lock.wait_until(here.changed, end)) {
+    const auto end = std::chrono::steady_clock::now() + kExitTimeout;
+    while (here.guard_count > 0 && lock.wait_until(here.changed, end)) {
     }
   });
 }
 
-// In its old place, whatever state that is in.
-void reopen_gate() { std::construct_at(&gate()); }
+// Constructs a new gate in place, since the child inherits an arbitrary state.
+void reset_gate() { std::construct_at(&interpreter_gate()); }
 
-void stay_for_ever() noexcept {
+void block_forever() noexcept {
   while (true) ::pause();
 }
 
@@ -87,16 +87,16 @@ void report_unraisable() noexcept {
   PyErr_WriteUnraisable(nullptr);
 }
 
-py::object call_back(const py::object& function, const py::object& argument) {
-  PyObject* answer = nullptr;
+py::object call_python(const py::object& function, const py::object& argument) {
+  PyObject* value = nullptr;
   try {
-    // Where there is no argument, its null ends the list.
-    answer = PyObject_CallFunctionObjArgs(function.ptr(), argument.ptr(), nullptr);
+    // Without an argument, its null pointer terminates the list.
+    value = PyObject_CallFunctionObjArgs(function.ptr(), argument.ptr(), nullptr);
   } catch (abi::__forced_unwind&) {
-    stay_for_ever();  // here, since objects of Python's would end further up, without the GIL
+    block_forever();  // unwinding further would destroy Python objects without the GIL
   }
-  if (answer == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(answer);
+  if (value == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(value);
 }
 
 std::shared_ptr<const py::object> keep_object(py::object object) {
@@ -104,7 +104,7 @@ std::shared_ptr<const py::object> keep_object(py::object object) {
   return {kept.release(), [](const py::object* each) {
             std::unique_ptr<const py::object> last(each);
             if (!with_gil([&last] { last.reset(); })) {
-              (void)last.release();  // the interpreter is gone, and its objects with it
+              (void)last.release();  // the interpreter was destroyed; leak the object
             }
           }};
 }

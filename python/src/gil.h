@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python's lock (the GIL), and the end of the interpreter.
+// Handling of the GIL and of interpreter exit.
 //
-// Rules of this folder: every call of the library that can take a lock or time runs without the GIL
-// (`without_gil`, and `drop_without_gil` where something ends); what the library calls back takes
-// it (`with_gil`). The library calls back with none of its own locks held, so the two never wait
-// for each other.
+// Rules of this folder: every library call that may lock or block runs without the GIL
+// (`without_gil`, and `drop_without_gil` for destruction); callbacks from the library take it
+// (`with_gil`). The library calls back without holding its own locks, so there is no deadlock.
 //
-// Once the interpreter has begun to end, nobody may ask for the GIL: such a thread never comes
-// back. `end_of_interpreter` closes the gate, and waits for those who went through it before, but
-// not for ever: who comes too late is made to stay where it is.
+// Once the interpreter is exiting, no thread may take the GIL: it would never return.
+// `close_gate_at_exit` closes the gate and waits, with a timeout, for threads inside. Threads that
+// arrive later are blocked.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -28,66 +27,66 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// Runs `work`, which touches nothing of Python's, without the GIL, and hands on what it returns or
-// throws. REQUIRES: the GIL is held.
+// Runs `work`, which must not use Python, without the GIL. Returns its result or rethrows its
+// exception. REQUIRES: the GIL is held.
 template <typename Work>
 std::invoke_result_t<Work> without_gil(Work work) {
-  using Answer = std::invoke_result_t<Work>;
+  using Value = std::invoke_result_t<Work>;
   std::exception_ptr failure;
-  std::optional<std::conditional_t<std::is_void_v<Answer>, bool, Answer>> answer;
+  std::optional<std::conditional_t<std::is_void_v<Value>, bool, Value>> value;
   PyThreadState* state = PyEval_SaveThread();
   try {
-    if constexpr (std::is_void_v<Answer>) {
+    if constexpr (std::is_void_v<Value>) {
       work();
     } else {
-      answer.emplace(work());
+      value.emplace(work());
     }
   } catch (abi::__forced_unwind&) {
     throw;
   } catch (...) {
     failure = std::current_exception();
   }
-  // Not in a destructor: a daemon thread that comes back too late ends here, by unwinding.
+  // Not in a destructor: during exit, Python ends daemon threads here by unwinding.
   PyEval_RestoreThread(state);
   if (failure) std::rethrow_exception(failure);
-  if constexpr (!std::is_void_v<Answer>) return *std::move(answer);
+  if constexpr (!std::is_void_v<Value>) return *std::move(value);
 }
 
-// As long as it lives and is open, the interpreter does not end.
-class GateVisit {
+// Delays interpreter exit while it exists, if is_open().
+class InterpreterGuard {
  public:
-  GateVisit();
-  ~GateVisit();
-  GateVisit(const GateVisit&) = delete;
-  GateVisit& operator=(const GateVisit&) = delete;
+  InterpreterGuard();
+  ~InterpreterGuard();
+  InterpreterGuard(const InterpreterGuard&) = delete;
+  InterpreterGuard& operator=(const InterpreterGuard&) = delete;
   bool is_open() const { return is_open_; }
 
  private:
   bool is_open_;
-  int made_at_ = fork_count();  // the gate of a child knows nothing of its parent's visits
+  int fork_count_ = fork_count();  // a forked child has a new gate
 };
 
-// No more visits; waits, without the GIL, for those that there are, for some seconds at most.
+// Closes the gate and waits up to some seconds, without the GIL, for existing guards.
 // REQUIRES: the GIL is held.
-void end_of_interpreter();
-// In the child of a fork: nobody is inside.
-void reopen_gate();
+void close_gate_at_exit();
+// After a fork, in the child.
+void reset_gate();
 
-// For a thread that Python ends, since the interpreter is gone, in the middle of something that
-// must not be left half done. Any lock that it has, it keeps.
-[[noreturn]] void stay_for_ever() noexcept;
+// Blocks a thread that Python is ending during exit, where unwinding would leave an inconsistent
+// state. The thread keeps its locks.
+[[noreturn]] void block_forever() noexcept;
 
-// Whether this thread has the GIL, which may be anybody's thread. Python's own check says yes to
-// all once there is a second interpreter.
+// Whether the calling thread holds the GIL. PyGILState_Check() always returns true once a second
+// interpreter exists.
 bool has_gil();
 
-// Ends what `value`, a smart pointer, points to, without the GIL, since that may take locks and
-// time. Once the interpreter ends, it never does.
+// Destroys the target of `value`, a smart pointer, without the GIL, since destruction may lock or
+// block. During interpreter exit, leaks it instead.
 template <typename T>
 void drop_without_gil(T value) noexcept {
   if (value == nullptr) return;
-  const GateVisit visit;
-  if (!visit.is_open()) {
+  const InterpreterGuard guard;
+  if (!guard.is_open()) {
     (void)std::make_unique<T>(std::move(value)).release();
     return;
   }
@@ -100,12 +99,12 @@ void drop_without_gil(T value) noexcept {
   try {
     PyEval_RestoreThread(state);
   } catch (abi::__forced_unwind&) {
-    stay_for_ever();
+    block_forever();
   }
 }
 
-// What Python's objects share among themselves and with others: it ends without the GIL, whoever
-// lets go of it last, and wherever; but not in the child of a fork, if it is the parent's.
+// A shared pointer whose target is destroyed without the GIL, on whichever thread drops the last
+// reference. Objects of a parent process are not destroyed in a forked child.
 template <typename T>
 std::shared_ptr<T> share_without_gil(std::unique_ptr<T> value) {
   return {value.release(), [made_at = fork_count()](T* last) {
@@ -117,17 +116,16 @@ std::shared_ptr<T> make_shared_without_gil(Arguments&&... arguments) {
   return share_without_gil(std::make_unique<T>(std::forward<Arguments>(arguments)...));
 }
 
-// The exception that is being handled has nobody to go to: Python's own hook for such is told. But
-// Ctrl-C is raised again where Python's main thread is next.
+// Passes the current exception to sys.unraisablehook, since no caller can handle it.
+// KeyboardInterrupt is raised again in Python's main thread.
 void report_unraisable() noexcept;
 
-// Runs `work` with the GIL, from any thread; not at all once the interpreter ends. What it throws
-// is reported and forgotten: who calls us back cannot handle it. Says whether it ran to its end.
-// An exception that is on its way, since this is about something that it lets go of, stays so.
+// Runs `work` with the GIL, from any thread; does nothing during interpreter exit. Reports
+// exceptions as unraisable. Returns whether `work` completed. Preserves a pending Python exception.
 template <typename Work>
 bool with_gil(Work work) noexcept {
-  const GateVisit visit;
-  if (!visit.is_open()) return false;
+  const InterpreterGuard guard;
+  if (!guard.is_open()) return false;
   bool is_done = false;
   try {
     const PyGILState_STATE state = PyGILState_Ensure();
@@ -137,24 +135,24 @@ bool with_gil(Work work) noexcept {
         work();
         is_done = true;
       } catch (abi::__forced_unwind&) {
-        stay_for_ever();
+        block_forever();
       } catch (...) {
         report_unraisable();
       }
     }
     PyGILState_Release(state);
   } catch (abi::__forced_unwind&) {
-    stay_for_ever();
+    block_forever();
   }
   return is_done;
 }
 
-// Calls a function of Python's with one argument, or with none. Throws what it raises. REQUIRES:
-// the GIL is held, by with_gil.
-py::object call_back(const py::object& function, const py::object& argument = {});
+// Calls a Python function with one argument or none. Throws what it raises. REQUIRES: called within
+// with_gil().
+py::object call_python(const py::object& function, const py::object& argument = {});
 
-// A Python object that the library keeps, to call it or to keep it alive: it is let go of with the
-// GIL, whoever drops it. Shared by the copies of the function that holds it.
+// Wraps a Python object for storage in the library. It is released with the GIL held, on any
+// thread.
 std::shared_ptr<const py::object> keep_object(py::object object);
 
 }  // namespace ashlar::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of Python that an allocator calls: with none of its locks held, and with the GIL. What
-// they raise is reported by sys.unraisablehook and goes no further.
+// Python callbacks of an allocator. They run with the GIL and without the allocator's locks.
+// Exceptions go to sys.unraisablehook.
 #include <chrono>
 
 #include "allocator.h"
@@ -20,7 +20,7 @@ py::dict notice_as_dict(const OomNotice& notice) {
   return all;
 }
 
-// Since 1970. Trackers are told nothing of the time, but soon.
+// Microseconds since 1970. Taken here, since trackers receive no time.
 int64_t now_us() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
@@ -28,14 +28,14 @@ int64_t now_us() {
 
 std::function<void(const OomNotice&)> as_observer(py::function function) {
   return [kept = keep_object(std::move(function))](const OomNotice& notice) {
-    with_gil([&] { call_back(*kept, notice_as_dict(notice)); });
+    with_gil([&] { call_python(*kept, notice_as_dict(notice)); });
   };
 }
 
 std::function<bool()> as_free_memory_callback(py::function function) {
   return [kept = keep_object(std::move(function))] {
     bool has_freed = false;
-    with_gil([&] { has_freed = py::bool_(call_back(*kept)); });
+    with_gil([&] { has_freed = py::bool_(call_python(*kept)); });
     return has_freed;
   };
 }
@@ -51,7 +51,7 @@ TraceTracker as_tracker(py::function function) {
       all["time_us"] = now_us();
       all["device"] = entry.device.value();
       all["segment_pool_id"] = py::make_tuple(entry.pool.capture, entry.pool.user);
-      call_back(*kept, all);
+      call_python(*kept, all);
     });
   };
 }
@@ -62,41 +62,42 @@ void bind_hooks(AllocatorClass& allocators) {
   allocators
       .def(
           "add_oom_observer",
-          [](const AllocatorUser& user, py::function observer) {
+          [](const AllocatorObject& user, py::function observer) {
             auto hook = as_observer(std::move(observer));
             without_gil([&] { user.allocator().hooks().add_oom_observer(std::move(hook)); });
           },
           py::arg("observer"),
           "observer({\"device\", \"wanted_bytes\", \"limit_bytes\", \"device_free_bytes\"}) is "
-          "called before OutOfMemoryError is raised. Hooks stay as long as the allocator: one that "
-          "refers to it keeps it alive.")
+          "called before OutOfMemoryError is raised. Hooks live as long as the allocator; a hook "
+          "that refers to the allocator keeps it alive.")
       .def(
           "add_rejection_observer",
-          [](const AllocatorUser& user, py::function observer) {
+          [](const AllocatorObject& user, py::function observer) {
             auto hook = as_observer(std::move(observer));
             without_gil([&] { user.allocator().hooks().add_rejection_observer(std::move(hook)); });
           },
-          py::arg("observer"), "The same for what is refused without asking the device.")
+          py::arg("observer"),
+          "Like add_oom_observer, for requests rejected without a device call.")
       .def(
           "add_free_memory_callback",
-          [](const AllocatorUser& user, py::function callback) {
+          [](const AllocatorObject& user, py::function callback) {
             auto hook = as_free_memory_callback(std::move(callback));
             without_gil(
                 [&] { user.allocator().hooks().add_free_memory_callback(std::move(hook)); });
           },
           py::arg("callback"),
-          "callback() is asked to free something when there is no room, and says whether it did.")
+          "callback() is called to free memory before an allocation fails; returns whether it did.")
       .def(
           "add_tracker",
-          [](const AllocatorUser& user, py::function tracker) {
+          [](const AllocatorObject& user, py::function tracker) {
             auto hook = as_tracker(std::move(tracker));
             without_gil([&] { user.allocator().hooks().add_tracker(std::move(hook)); });
           },
           py::arg("tracker"),
           "tracker({\"action\", \"addr\", \"size\", \"stream\", \"time_us\", \"device\", "
-          "\"segment_pool_id\"}) sees every act, in order; time_us is when it is told, since 1970. "
-          "What a tracker itself does with the allocator is told as well: one that always "
-          "allocates never ends.");
+          "\"segment_pool_id\"}) is called for every operation, in order; time_us is the time of "
+          "the call, since 1970. Operations of the tracker itself are reported as well, so a "
+          "tracker that always allocates never returns.");
 }
 
 }  // namespace ashlar::python

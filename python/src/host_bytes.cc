@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object with the buffer protocol, which everything else is made of.
+// An object with the buffer protocol, from which the other views are created.
 #include "host_bytes.h"
 
 #include <utility>
@@ -25,8 +25,8 @@ py::buffer_info info_of(const HostBytes& bytes) {
 
 py::object as_memoryview(HostBytes bytes) {
   if (bytes.shape.type->format == nullptr) {
-    unwrap(Status::invalid_argument(
-        text("numpy knows no ", bytes.shape.type->name, " (expected another dtype, or DLPack)")));
+    unwrap(Status::invalid_argument(text("numpy does not support ", bytes.shape.type->name,
+                                         " (expected another dtype, or DLPack)")));
   }
   const py::object exporter = py::cast(std::move(bytes));
   PyObject* made = PyMemoryView_FromObject(exporter.ptr());
@@ -50,7 +50,7 @@ py::capsule host_to_dlpack(HostBytes bytes, DlpackDevice kind, const DlpackReque
 
 void bind_host_bytes(py::module_& module) {
   py::class_<HostBytes>(module, "_HostBytes", py::buffer_protocol(),
-                        "What arrays over memory of ours hold on to.")
+                        "Keeps memory alive for arrays over it.")
       .def_buffer([](HostBytes& bytes) { return info_of(bytes); });
 }
 

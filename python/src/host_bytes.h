@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that the host can read, as numpy, the buffer protocol and DLPack see it.
+// Host-accessible memory for numpy, the buffer protocol and DLPack.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,19 +12,19 @@
 
 namespace ashlar::python {
 
-// What arrays over it hold on to.
+// Keeps memory alive for arrays over it.
 struct HostBytes {
-  std::shared_ptr<void> keeper{};  // shared with our own objects: either keeps the memory
+  std::shared_ptr<void> keeper{};  // shared owner of the memory
   void* data = nullptr;
   ArrayShape shape{};
   bool is_writable = true;
 };
 
-// Over the memory itself. Both throw InvalidArgument for a type that numpy does not know.
+// Views without a copy. Throw InvalidArgument for types that numpy does not support.
 py::object as_memoryview(HostBytes bytes);
 py::object as_numpy(HostBytes bytes);
 
-// As to_dlpack, of host memory of this kind.
+// to_dlpack() for host memory.
 py::capsule host_to_dlpack(HostBytes bytes, DlpackDevice kind, const DlpackRequest& request);
 
 void bind_host_bytes(py::module_& module);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocators of pinned memory, and their buffers, which numpy and others see as they are.
+// HostAllocator and HostBuffer, with zero-copy access for numpy and others.
 #include "host_memory.h"
 
 #include <pybind11/stl.h>
@@ -23,42 +23,42 @@
 namespace ashlar::python {
 namespace {
 
-class OwnHostAllocator {
+class SharedHostAllocator {
  public:
-  OwnHostAllocator(DeviceUse device, const AllocatorOptions& options)
+  SharedHostAllocator(DeviceRef device, const AllocatorOptions& options)
       : device_(std::move(device)), options_(options), allocator_(device_.here(), options) {}
 
-  const DeviceUse& device() const { return device_; }
+  const DeviceRef& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
-  KeptStreams& streams() { return streams_; }
-  // Throws InvalidArgument in another process than the one that made it.
+  RetainedStreams& streams() { return streams_; }
+  // Throws InvalidArgument in a forked child.
   HostAllocator& allocator() {
     require_made_here(device_.made_at);
     return allocator_;
   }
 
  private:
-  DeviceUse device_;
+  DeviceRef device_;
   AllocatorOptions options_;
-  KeptStreams streams_;
-  HostAllocator allocator_;  // last: it ends before its streams and its device
+  RetainedStreams streams_;
+  HostAllocator allocator_;  // last: destroyed before its streams and its device
 };
 
-// What Python holds of one.
-struct HostAllocatorUser {
-  std::shared_ptr<OwnHostAllocator> own;  // shared with its buffers
+// The Python object of a host allocator.
+struct HostAllocatorObject {
+  std::shared_ptr<SharedHostAllocator> own;  // shared with its buffers
 
   HostAllocator& allocator() const { return own->allocator(); }
 };
 
-// A buffer, freed when its last user lets go.
+// A buffer, freed with its last owner.
 class PinnedMemory {
  public:
-  PinnedMemory(std::shared_ptr<OwnHostAllocator> owner, HostBuffer buffer)
+  PinnedMemory(std::shared_ptr<SharedHostAllocator> owner, HostBuffer buffer)
       : owner_(std::move(owner)), buffer_(std::move(buffer)) {}
 
-  const DeviceUse& device() const { return owner_->device(); }
-  // Constant.
+  const DeviceRef& device() const { return owner_->device(); }
+  // Constant after construction.
   std::byte* data() const { return buffer_.data(); }
   size_t bytes() const { return buffer_.bytes(); }
 
@@ -69,18 +69,18 @@ class PinnedMemory {
   }
 
  private:
-  std::shared_ptr<OwnHostAllocator> owner_;
-  Mutex mutex_;        // recording is for one thread at a time
-  HostBuffer buffer_;  // last: it is freed before its allocator ends
+  std::shared_ptr<SharedHostAllocator> owner_;
+  Mutex mutex_;        // record_stream() is not thread safe
+  HostBuffer buffer_;  // last: freed before its allocator is destroyed
 };
 
-// What Python holds of a buffer; empty once it was freed.
-class HostBufferUser {
+// The Python object of a buffer; empty after free().
+class HostBufferObject {
  public:
-  explicit HostBufferUser(std::shared_ptr<PinnedMemory> memory) : memory_(std::move(memory)) {}
+  explicit HostBufferObject(std::shared_ptr<PinnedMemory> memory) : memory_(std::move(memory)) {}
 
   bool is_freed() const { return memory_ == nullptr; }
-  // Throws InvalidArgument if it was freed, or is a parent process's.
+  // Throws InvalidArgument if it was freed or belongs to a parent process.
   std::shared_ptr<PinnedMemory> memory() const {
     if (memory_ == nullptr) unwrap(Status::invalid_argument("the buffer was freed"));
     require_made_here(memory_->device().made_at);
@@ -92,29 +92,30 @@ class HostBufferUser {
   std::shared_ptr<PinnedMemory> memory_;  // guarded by the GIL; shared with arrays and tensors
 };
 
-HostAllocatorUser make_allocator(const py::object& device,
-                                 const std::optional<std::string>& options) {
-  const DeviceUse use = device_argument(device);
-  // With the GIL: Python's own changes of the environment hold it, too.
+HostAllocatorObject make_allocator(const py::object& device,
+                                   const std::optional<std::string>& options) {
+  const DeviceRef use = device_argument(device);
+  // With the GIL held, since Python changes the environment under it.
   const AllocatorOptions wanted = options ? parse_options(*options) : options_from_environment();
-  return {without_gil([&] { return make_shared_without_gil<OwnHostAllocator>(use, wanted); })};
+  return {without_gil([&] { return make_shared_without_gil<SharedHostAllocator>(use, wanted); })};
 }
 
-std::unique_ptr<HostBufferUser> allocate(const HostAllocatorUser& user, const py::object& size) {
+std::unique_ptr<HostBufferObject> allocate(const HostAllocatorObject& user,
+                                           const py::object& size) {
   const size_t bytes = bytes_of(size, "size");
-  return std::make_unique<HostBufferUser>(without_gil([&] {
+  return std::make_unique<HostBufferObject>(without_gil([&] {
     return make_shared_without_gil<PinnedMemory>(user.own, user.allocator().allocate(bytes));
   }));
 }
 
-py::object stats_of(const HostAllocatorUser& user) {
+py::object stats_of(const HostAllocatorObject& user) {
   const auto all = without_gil([&] { return user.allocator().stats().flatten(); });
   py::dict stats;
   for (const auto& [name, value] : all) stats[py::str(name)] = value;
   return py::module_::import("ashlar._display").attr("HostStats")(stats);
 }
 
-HostBytes bytes_of_buffer(const HostBufferUser& user, const py::object& dtype,
+HostBytes bytes_of_buffer(const HostBufferObject& user, const py::object& dtype,
                           const py::object& shape) {
   std::shared_ptr<PinnedMemory> memory = user.memory();
   ArrayShape wanted = array_shape(dtype, shape, memory->bytes());
@@ -122,22 +123,22 @@ HostBytes bytes_of_buffer(const HostBufferUser& user, const py::object& dtype,
   return {.keeper = std::move(memory), .data = data, .shape = std::move(wanted)};
 }
 
-HostBytes plain_bytes_of(const HostBufferUser& user) {
+HostBytes plain_bytes_of(const HostBufferObject& user) {
   return bytes_of_buffer(user, py::str("uint8"), py::none());
 }
 
-DlpackDevice dlpack_kind(const HostBufferUser& user) {
+DlpackDevice dlpack_kind(const HostBufferObject& user) {
   const std::string& backend = user.memory()->device().device->properties().backend;
   if (backend == "cuda") return DlpackDevice::kCudaHost;
   if (backend == "hip") return DlpackDevice::kRocmHost;
   return DlpackDevice::kCpu;
 }
 
-// The buffer protocol of the buffer itself: whoever has bytes of it keeps the memory, and not the
-// buffer, which can be freed meanwhile.
+// The buffer protocol of HostBuffer. Views keep the memory alive, not the HostBuffer, which can be
+// freed in the meantime.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   try {
-    const auto& user = py::handle(self).cast<const HostBufferUser&>();
+    const auto& user = py::handle(self).cast<const HostBufferObject&>();
     return PyObject_GetBuffer(as_memoryview(plain_bytes_of(user)).ptr(), view, flags);
   } catch (py::error_already_set& failure) {
     failure.restore();
@@ -149,60 +150,61 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 }
 
 void bind_allocator(py::module_& module) {
-  py::class_<HostAllocatorUser>(module, "HostAllocator",
-                                "Pinned host memory, which a device copies from and to without "
-                                "stopping; cached between uses. It lives as long as it or its "
-                                "buffers are referred to.")
+  py::class_<HostAllocatorObject>(
+      module, "HostAllocator",
+      "A caching allocator of pinned host memory, for asynchronous copies "
+      "from and to a device. It lives until the last reference to it and "
+      "its buffers is dropped.")
       .def(py::init(&make_allocator), py::arg("device") = "sim:0", py::arg("options") = py::none(),
-           "options: as an Allocator's; those of pinned memory count.")
+           "options: like Allocator's; only those for pinned memory apply.")
       .def("allocate", allocate, py::arg("size"),
            "size: bytes, or a text such as \"64MiB\"; aligned to pages of 4 KiB.")
       .def(
           "trim",
-          [](const HostAllocatorUser& user) { without_gil([&] { user.allocator().trim(); }); },
-          "Gives cached memory back to the host.")
+          [](const HostAllocatorObject& user) { without_gil([&] { user.allocator().trim(); }); },
+          "Returns cached memory to the host.")
       .def("stats", stats_of, "The statistics under PyTorch's names: {\"active_bytes.peak\": ...}.")
       .def(
           "reset_peak_stats",
-          [](const HostAllocatorUser& user) {
-            without_gil([&] { user.allocator().reset_peak_stats(); });
+          [](const HostAllocatorObject& user) {
+            without_gil([&] { user.allocator().statistics().reset_peaks(); });
           },
-          "Peaks begin anew with what there is now.")
+          "Resets peaks to the current values.")
       .def(
           "reset_total_stats",
-          [](const HostAllocatorUser& user) {
-            without_gil([&] { user.allocator().reset_total_stats(); });
+          [](const HostAllocatorObject& user) {
+            without_gil([&] { user.allocator().statistics().reset_totals(); });
           },
-          "Sums begin anew at 0.")
+          "Resets totals to 0.")
       .def_property_readonly("device",
-                             [](const HostAllocatorUser& user) { return user.own->device(); })
+                             [](const HostAllocatorObject& user) { return user.own->device(); })
       .def_property_readonly(
           "options",
-          [](const HostAllocatorUser& user) { return format_options(user.own->options()); },
-          "What is not as it is by default, as text.")
-      .def("__repr__", [](const HostAllocatorUser& user) {
+          [](const HostAllocatorObject& user) { return format_options(user.own->options()); },
+          "The non-default options, as text.")
+      .def("__repr__", [](const HostAllocatorObject& user) {
         return text("<ashlar.HostAllocator for ", user.own->device().name(), ">");
       });
 }
 
-using HostBufferClass = py::class_<HostBufferUser>;
+using HostBufferClass = py::class_<HostBufferObject>;
 
 void bind_protocols(HostBufferClass& buffers) {
   buffers
       .def(
           "numpy",
-          [](const HostBufferUser& user, const py::object& dtype, const py::object& shape) {
+          [](const HostBufferObject& user, const py::object& dtype, const py::object& shape) {
             return as_numpy(bytes_of_buffer(user, dtype, shape));
           },
           py::arg("dtype") = "uint8", py::arg("shape") = py::none(),
-          "A numpy array over the memory itself, which keeps it.")
+          "A numpy array over the memory, without a copy. Keeps the memory alive.")
       .def(
           "memoryview",
-          [](const HostBufferUser& user) { return as_memoryview(plain_bytes_of(user)); },
-          "The bytes without numpy.")
+          [](const HostBufferObject& user) { return as_memoryview(plain_bytes_of(user)); },
+          "A memoryview of the bytes.")
       .def(
           "__dlpack__",
-          [](const HostBufferUser& user, const py::object& stream,
+          [](const HostBufferObject& user, const py::object& stream,
              std::optional<std::pair<int, int>> max_version,
              std::optional<std::pair<int, int>> dl_device, std::optional<bool> copy) {
             if (!stream.is_none()) {
@@ -213,7 +215,7 @@ void bind_protocols(HostBufferClass& buffers) {
           },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
           py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
-      .def("__dlpack_device__", [](const HostBufferUser& user) {
+      .def("__dlpack_device__", [](const HostBufferObject& user) {
         return py::make_tuple(static_cast<int>(dlpack_kind(user)), 0);
       });
 }
@@ -224,41 +226,41 @@ void bind_buffer(py::module_& module) {
         type->as_buffer.bf_getbuffer = get_buffer;
         type->ht_type.tp_as_buffer = &type->as_buffer;
       }),
-      "Pinned host memory with one owner: freed by free(), at the end of a with statement, or with "
-      "its last reference. It has the buffer protocol.");
+      "Pinned host memory, freed by free(), at the end of a with statement, or with its last "
+      "reference. Supports the buffer protocol.");
   buffers
       .def_property_readonly(
-          "size", [](const HostBufferUser& user) { return user.memory()->bytes(); },
-          "Bytes, as asked for.")
+          "size", [](const HostBufferObject& user) { return user.memory()->bytes(); },
+          "Size in bytes, as requested.")
       .def_property_readonly(
           "address",
-          [](const HostBufferUser& user) {
+          [](const HostBufferObject& user) {
             return reinterpret_cast<uintptr_t>(user.memory()->data());
           },
-          "Where it lies; 0 for a buffer of 0 B.")
+          "The address; 0 for an empty buffer.")
       .def_property_readonly(
-          "device", [](const HostBufferUser& user) { return user.memory()->device(); },
-          "What it is pinned for.")
-      .def_property_readonly("is_freed", &HostBufferUser::is_freed)
+          "device", [](const HostBufferObject& user) { return user.memory()->device(); },
+          "The device it is pinned for.")
+      .def_property_readonly("is_freed", &HostBufferObject::is_freed)
       .def(
           "record_stream",
-          [](const HostBufferUser& user, const py::object& stream) {
+          [](const HostBufferObject& user, const py::object& stream) {
             const std::shared_ptr<PinnedMemory> memory = user.memory();
             const StreamArgument given = stream_of(stream, memory->device());
             without_gil([&] { memory->record_stream(given); });
           },
           py::arg("stream"),
-          "Work queued in the stream uses it: freed, it is not used again before that is done.")
-      .def("free", &HostBufferUser::free,
-           "Lets go of the memory; again, does nothing. Arrays and tensors made of it keep it "
-           "until they are gone.")
+          "Marks the memory as used by the stream: reuse waits for work queued on it.")
+      .def("free", &HostBufferObject::free,
+           "Frees the memory; idempotent. Arrays and tensors made from it keep it alive until "
+           "they are destroyed.")
       .def("__enter__",
            [](const py::object& self) {
-             (void)self.cast<const HostBufferUser&>().memory();
+             (void)self.cast<const HostBufferObject&>().memory();
              return self;
            })
-      .def("__exit__", [](HostBufferUser& user, const py::args&) { user.free(); })
-      .def("__repr__", [](const HostBufferUser& user) -> std::string {
+      .def("__exit__", [](HostBufferObject& user, const py::args&) { user.free(); })
+      .def("__repr__", [](const HostBufferObject& user) -> std::string {
         if (user.is_freed()) return "<ashlar.HostBuffer, freed>";
         const std::shared_ptr<PinnedMemory> memory = user.memory();
         return text("<ashlar.HostBuffer of ", format_bytes(memory->bytes()), " for ",
@@ -270,7 +272,7 @@ void bind_buffer(py::module_& module) {
 }  // namespace
 
 void bind_host_memory(py::module_& module) {
-  bind_buffer(module);  // first: the other one mentions it
+  bind_buffer(module);  // first: the allocator's methods return it
   bind_allocator(module);
 }
 

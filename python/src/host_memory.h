@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned host memory in Python: include/ashlar/host.h.
+// Python bindings of include/ashlar/host.h.
 #pragma once
 
 #include <pybind11/pybind11.h>

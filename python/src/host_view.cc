@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host views: memory of the simulated device as numpy sees it, through the guard that
-// sim::DeviceMemory is. It is valid as long as the block is, and so each array keeps the block, and
-// not the view, which can let go while arrays stay.
+// HostView: access to the memory of a simulated device from the host, through sim::DeviceMemory. It
+// is valid as long as the block, so each array keeps the block alive, not the view.
 #include <pybind11/stl.h>
 
 #include <cstddef>
@@ -18,32 +17,32 @@
 namespace ashlar::python {
 namespace {
 
-// As long as it lives, no memory of the allocator goes (see Allocator.pause).
-class Looking {
+// Prevents Allocator.pause while it exists.
+class HostAccessGuard {
  public:
-  explicit Looking(OwnAllocator& owner) : owner_(owner) { owner_.begin_host_access(); }
-  ~Looking() { owner_.end_host_access(); }
-  Looking(const Looking&) = delete;
-  Looking& operator=(const Looking&) = delete;
+  explicit HostAccessGuard(SharedAllocator& owner) : owner_(owner) { owner_.begin_host_access(); }
+  ~HostAccessGuard() { owner_.end_host_access(); }
+  HostAccessGuard(const HostAccessGuard&) = delete;
+  HostAccessGuard& operator=(const HostAccessGuard&) = delete;
 
  private:
-  OwnAllocator& owner_;
+  SharedAllocator& owner_;
 };
 
-// Host code may look at the block as long as this lives.
+// Host access to a block for the lifetime of this object.
 class HostAccess {
  public:
   HostAccess(std::shared_ptr<Memory> memory, size_t bytes, bool is_writable)
       : memory_(std::move(memory)),
-        looking_(*memory_->owner),
+        access_guard_(*memory_->owner),
         guard_(memory_->device().machine->memory(device().index())) {
-    // What is queued there comes first.
+    // Wait for queued work.
     unwrap(device().here().synchronize_stream(memory_->stream.id));
     const DeviceAddress at = memory_->buffer.address();
     if (bytes > 0 && is_writable) {
       data_ = unwrap(guard_.try_view<std::byte>(at, bytes)).data();
     } else if (bytes > 0) {
-      // Who takes it is told that it is read-only.
+      // Consumers are told that the memory is read-only.
       data_ = const_cast<std::byte*>(unwrap(guard_.try_view<const std::byte>(at, bytes)).data());
     }
   }
@@ -51,11 +50,11 @@ class HostAccess {
   HostAccess& operator=(const HostAccess&) = delete;
 
   void* data() const { return data_; }
-  const DeviceUse& device() const { return memory_->device(); }
+  const DeviceRef& device() const { return memory_->device(); }
 
  private:
   std::shared_ptr<Memory> memory_;
-  Looking looking_;
+  HostAccessGuard access_guard_;
   sim::DeviceMemory guard_;
   std::byte* data_ = nullptr;
 };
@@ -66,12 +65,12 @@ class HostView {
       : memory_(std::move(memory)), shape_(std::move(shape)), is_writable_(is_writable) {}
 
   void open() {
-    if (access_ != nullptr) unwrap(Status::invalid_argument("the view is open already"));
+    if (access_ != nullptr) unwrap(Status::invalid_argument("the view is already open"));
     wait_for_stream(memory_->device(), memory_->stream.id, memory_);
     std::shared_ptr<HostAccess> access = without_gil(
         [&] { return make_shared_without_gil<HostAccess>(memory_, shape_.bytes(), is_writable_); });
     if (access_ != nullptr)
-      unwrap(Status::invalid_argument("the view is open already"));  // meanwhile
+      unwrap(Status::invalid_argument("the view is already open"));  // opened by another thread
     access_ = std::move(access);
   }
   void close() noexcept { std::exchange(access_, nullptr).reset(); }
@@ -107,7 +106,7 @@ py::object array_protocol(const HostView& view, const py::object& dtype, const p
   const py::object array = as_numpy(bytes_of_view(view));
   const bool is_other = !dtype.is_none() && !py::object(array.attr("dtype")).equal(dtype);
   if (!copy.is_none() && !py::bool_(copy)) {
-    if (is_other) throw py::value_error("another dtype needs a copy, and copy is False");
+    if (is_other) throw py::value_error("another dtype needs a copy, but copy is False");
     return array;
   }
   if (is_other) return array.attr("astype")(dtype);
@@ -122,12 +121,13 @@ py::capsule view_to_dlpack(const HostView& view, const py::object& stream,
 
 }  // namespace
 
-py::object make_host_view(const BufferUser& buffer, const py::object& dtype,
+py::object make_host_view(const BufferObject& buffer, const py::object& dtype,
                           const py::object& shape, bool writable) {
   std::shared_ptr<Memory> memory = buffer.memory();
   if (!memory->device().is_simulated()) {
-    unwrap(Status::invalid_argument(text("the host cannot see memory of ", memory->device().name(),
-                                         " (expected a simulated device; read() copies)")));
+    unwrap(
+        Status::invalid_argument(text("the host cannot access memory of ", memory->device().name(),
+                                      " (expected a simulated device; read() copies)")));
   }
   ArrayShape wanted = array_shape(dtype, shape, memory->buffer.bytes());
   return py::cast(HostView(std::move(memory), std::move(wanted), writable));
@@ -135,8 +135,8 @@ py::object make_host_view(const BufferUser& buffer, const py::object& dtype,
 
 void bind_host_views(py::module_& module) {
   py::class_<HostView>(module, "HostView",
-                       "Simulated device memory as the host sees it, inside of a with statement. "
-                       "Arrays made of it keep the memory.")
+                       "Host access to simulated device memory, in a with statement. "
+                       "Arrays made from it keep the memory alive.")
       .def("__enter__",
            [](const py::object& self) {
              self.cast<HostView&>().open();

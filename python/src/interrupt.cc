@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who the main thread is, and waiting for streams.
+// Detection of the main thread, and interruptible waits for streams.
 #include "interrupt.h"
 
 #include <unistd.h>
@@ -9,18 +9,18 @@
 
 namespace ashlar::python {
 
-// The system's main thread is Python's, but for programs that have Python in another one, where
-// nothing is lost: there, calls wait as they are. A child's only thread is its main one.
+// Assumes that Python's main thread is the process's. In programs that run Python in another
+// thread, waits are not interruptible. After a fork, the child's only thread is its main thread.
 bool is_main_thread() { return ::gettid() == ::getpid(); }
 
 void handle_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-void wait_for_stream(const DeviceUse& device, StreamId stream, std::shared_ptr<const void> keeper) {
+void wait_for_stream(const DeviceRef& device, StreamId stream, std::shared_ptr<const void> keeper) {
   Device& here = device.here();
   if (is_main_thread()) {
-    // Mostly there is nothing to wait for, and no need of a thread.
+    // Fast path: usually the stream is idle, and no thread is needed.
     const Result<bool> is_idle = without_gil([&] { return here.is_idle(stream); });
     if (is_idle.ok() && *is_idle) return;
   }

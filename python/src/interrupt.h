@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that may wait for long, and Ctrl-C. Python handles signals on its main thread, and only
-// where that runs Python: a call that waits would keep them waiting, too. So the main thread has
-// such a call made by another one, and looks for signals until it is done.
+// Makes long calls interruptible by Ctrl-C. Python handles signals on its main thread between
+// bytecodes only, so a blocking call delays them. Therefore the main thread runs such a call on
+// another thread and polls for signals.
 #pragma once
 
 #include <chrono>
@@ -19,36 +19,37 @@
 
 namespace ashlar::python {
 
-// Whether this thread is the one that handles signals.
+// Whether the calling thread handles signals.
 bool is_main_thread();
 
-// Runs what Python does about the signals that came. Throws what that raises: KeyboardInterrupt.
+// Runs Python's handlers of pending signals. Throws what they raise, such as KeyboardInterrupt.
 // REQUIRES: the GIL is held.
 void handle_signals();
 
-// Runs `work(std::stop_token)` without the GIL, and hands on what it returns or throws; or throws
-// what a signal raises, at once. The work then goes on alone, with a stop requested, until it
-// notices: it must own all that it uses, and touch nothing of Python's.
+// Runs `work(std::stop_token)` without the GIL. Returns its result or rethrows its exception. If a
+// signal handler raises, throws that immediately and requests a stop; the work continues in the
+// background until it notices, so it must own everything it uses and must not use Python.
 // REQUIRES: the GIL is held.
 template <typename Work>
 std::invoke_result_t<Work, std::stop_token> interruptible(Work work) {
-  using Answer = std::invoke_result_t<Work, std::stop_token>;
+  using Value = std::invoke_result_t<Work, std::stop_token>;
   std::stop_source stop;
-  const auto task = std::make_shared<std::packaged_task<Answer()>>(
+  const auto task = std::make_shared<std::packaged_task<Value()>>(
       [work = std::move(work), token = stop.get_token()]() mutable { return work(token); });
-  std::future<Answer> answer = task->get_future();
+  std::future<Value> value = task->get_future();
   std::thread runner;
   if (is_main_thread()) {
     Result<std::thread> started = start_thread([task] { (*task)(); });
     if (started.ok()) runner = *std::move(started);
   }
-  if (!runner.joinable()) {  // nobody interrupts other threads; and without one, this one waits
+  if (!runner.joinable()) {  // not the main thread, or no thread could be started
     without_gil([&] { (*task)(); });
-    return answer.get();
+    return value.get();
   }
-  constexpr auto kLook = std::chrono::milliseconds(20);
+  constexpr auto kPollInterval = std::chrono::milliseconds(20);
   try {
-    while (without_gil([&] { return answer.wait_for(kLook); }) != std::future_status::ready) {
+    while (without_gil([&] { return value.wait_for(kPollInterval); }) !=
+           std::future_status::ready) {
       handle_signals();
     }
   } catch (...) {
@@ -57,11 +58,11 @@ std::invoke_result_t<Work, std::stop_token> interruptible(Work work) {
     throw;
   }
   without_gil([&] { runner.join(); });
-  return answer.get();
+  return value.get();
 }
 
-// Waits for all work queued in the stream so far. `keeper` is what keeps the stream alive.
+// Waits for all work queued in the stream so far. `keeper` keeps the stream alive.
 // REQUIRES: the GIL is held.
-void wait_for_stream(const DeviceUse& device, StreamId stream, std::shared_ptr<const void> keeper);
+void wait_for_stream(const DeviceRef& device, StreamId stream, std::shared_ptr<const void> keeper);
 
 }  // namespace ashlar::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What users of an allocator share besides it.
+// State shared by the users of an allocator.
 #include "memory.h"
 
 #include "api/unwrap.h"
@@ -8,28 +8,28 @@
 
 namespace ashlar::python {
 
-void KeptStreams::keep(const std::shared_ptr<OwnStream>& stream) {
+void RetainedStreams::keep(const std::shared_ptr<SharedStream>& stream) {
   if (stream == nullptr) return;
   MutexLock lock(mutex_);
   streams_.try_emplace(stream->id(), stream);
 }
 
-void OwnAllocator::begin_host_access() {
+void SharedAllocator::begin_host_access() {
   require_made_here(device_.made_at);
   MutexLock lock(mutex_);
   if (changing_count_ > 0) {
     unwrap(Status::invalid_argument(
-        "memory of the allocator is being paused or resumed (expected a view before or after)"));
+        "memory of the allocator is being paused or resumed; open the view before or after"));
   }
   ++host_access_count_;
 }
 
-void OwnAllocator::end_host_access() {
+void SharedAllocator::end_host_access() {
   MutexLock lock(mutex_);
   --host_access_count_;
 }
 
-void OwnAllocator::begin_pausing() {
+void SharedAllocator::begin_pausing() {
   require_made_here(device_.made_at);
   MutexLock lock(mutex_);
   if (host_access_count_ > 0) {
@@ -41,13 +41,13 @@ void OwnAllocator::begin_pausing() {
   ++changing_count_;
 }
 
-void OwnAllocator::begin_resuming() {
+void SharedAllocator::begin_resuming() {
   require_made_here(device_.made_at);
   MutexLock lock(mutex_);
   ++changing_count_;
 }
 
-void OwnAllocator::end_changing() {
+void SharedAllocator::end_changing() {
   MutexLock lock(mutex_);
   --changing_count_;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who owns what: allocators and their memory, as Python's objects and foreign tensors share them.
+// Ownership of allocators and their memory by Python objects and foreign tensors.
 //
 //   Buffer (Python) ─┐
-//   Array, HostView ─┼─> Memory ─> OwnAllocator ─> DeviceUse ─> sim::Machine
+//   Array, HostView ─┼─> Memory ─> SharedAllocator ─> DeviceRef ─> sim::Machine
 //   DLPack tensors  ─┘
 //
-// Each arrow is shared ownership, so nothing ends before its last user, in whatever order Python
-// lets go. None of it holds an object of Python's but for hooks, and so any thread may drop it.
+// Each arrow is shared ownership, so objects may be released in any order. None of them holds a
+// Python object except hooks, so any thread may release them.
 #pragma once
 
 #include <map>
@@ -20,39 +20,39 @@
 
 namespace ashlar::python {
 
-// Memory goes by the streams that it was allocated on or recorded for, also while it is cached:
-// they must live as long as its allocator. Thread safe.
-class KeptStreams {
+// Streams that memory was allocated on or recorded for. They must outlive the allocator, which uses
+// them even for cached memory. Thread safe.
+class RetainedStreams {
  public:
-  void keep(const std::shared_ptr<OwnStream>& stream);  // null: nothing
+  void keep(const std::shared_ptr<SharedStream>& stream);  // null: no effect
 
  private:
   Mutex mutex_;
-  // Shared with their handles in Python.
-  std::map<StreamId, std::shared_ptr<OwnStream>> streams_ ASHLAR_GUARDED_BY(mutex_);
+  // Shared with their Python objects.
+  std::map<StreamId, std::shared_ptr<SharedStream>> streams_ ASHLAR_GUARDED_BY(mutex_);
 };
 
-class OwnAllocator {
+class SharedAllocator {
  public:
-  OwnAllocator(DeviceUse device, const AllocatorOptions& options)
+  SharedAllocator(DeviceRef device, const AllocatorOptions& options)
       : device_(std::move(device)), options_(options), allocator_(device_.here(), options) {}
 
-  const DeviceUse& device() const { return device_; }
+  const DeviceRef& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
-  // Throws InvalidArgument in another process than the one that made it.
+  // Throws InvalidArgument in a forked child.
   Allocator& allocator() {
     require_made_here(device_.made_at);
     return allocator_;
   }
 
-  void keep_stream(const std::shared_ptr<OwnStream>& stream) {
+  void keep_stream(const std::shared_ptr<SharedStream>& stream) {
     require_made_here(device_.made_at);
     streams_.keep(stream);
   }
 
-  // Hosts that look at memory, and those who pause, which takes it away, keep each other out. Both
-  // throw InvalidArgument where the other is at it. Resuming only keeps others from beginning to
-  // look: what is in the memory may not be back yet. Each is to be ended.
+  // Host access and pausing exclude each other; both throw InvalidArgument if the other is active.
+  // Resuming only prevents new host access, since the contents may not be restored yet. Each begin
+  // must be paired with its end.
   void begin_host_access();
   void end_host_access();
   void begin_pausing();
@@ -60,22 +60,22 @@ class OwnAllocator {
   void end_changing();
 
  private:
-  DeviceUse device_;
+  DeviceRef device_;
   AllocatorOptions options_;
-  KeptStreams streams_;
+  RetainedStreams streams_;
   Mutex mutex_;
   int host_access_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  int changing_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // that pause or resume, each with its tag
-  Allocator allocator_;  // last: it ends before its streams and its device
+  int changing_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // threads in pause or resume
+  Allocator allocator_;  // last: destroyed before its streams and its device
 };
 
-// A block, freed when its last user lets go.
+// A block, freed with its last owner.
 struct Memory {
-  std::shared_ptr<OwnAllocator> owner;
+  std::shared_ptr<SharedAllocator> owner;
   StreamArgument stream{};
-  Buffer buffer{};  // last: it is freed before its allocator ends
+  Buffer buffer{};  // last: freed before its allocator is destroyed
 
-  const DeviceUse& device() const { return owner->device(); }
+  const DeviceRef& device() const { return owner->device(); }
 };
 
 }  // namespace ashlar::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ashlar._ashlar: the library for Python. Each file here binds one part of it; the package in
-// python/ashlar adds what is better said in Python.
+// The extension module ashlar._ashlar. Each file in this folder binds one part of the library; the
+// package in python/ashlar adds the parts written in Python.
 #include <pybind11/pybind11.h>
 
 #include "allocator.h"
@@ -22,8 +22,8 @@ PyObject* make_object(PyTypeObject* type, PyObject* arguments, PyObject* named) 
   return py::detail::pybind11_object_new(type, arguments, named);
 }
 
-// What __init__ never saw has arbitrary memory for its value. With functions of their own for
-// making objects, Python refuses to make one by Class.__new__ alone, which is that of a base.
+// Objects created by Class.__new__ without __init__ would be uninitialized. With its own tp_new, a
+// class rejects that.
 void require_init(const py::module_& module) {
   for (const auto& [name, value] : py::dict(module.attr("__dict__"))) {
     if (!PyType_Check(value.ptr())) continue;
@@ -37,7 +37,7 @@ void require_init(const py::module_& module) {
 
 PYBIND11_MODULE(_ashlar, module) {
   using namespace ashlar::python;
-  module.doc() = "The library behind the package ashlar.";
+  module.doc() = "Extension module of the package ashlar.";
   module.attr("__version__") = ASHLAR_VERSION;
   prepare_for_forks();
   translate_errors();
@@ -52,6 +52,6 @@ PYBIND11_MODULE(_ashlar, module) {
   bind_host_memory(module);
   bind_recordings(module);
   require_init(module);
-  // Functions registered last run first, so this is nearly the end; hooks are silent from then on.
-  pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(end_of_interpreter));
+  // atexit functions run in reverse order, so this runs late; hooks are not called afterwards.
+  pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(close_gate_at_exit));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools: memory held apart from the rest, by with statements; and pausing them.
+// Pool, used in with statements, and pausing of pools.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -15,38 +15,39 @@
 namespace ashlar::python {
 namespace {
 
-// A pool, held for Python.
-class OwnPool {
+// A pool retained by Python.
+class SharedPool {
  public:
-  OwnPool(std::shared_ptr<OwnAllocator> owner, PoolId id) : owner_(std::move(owner)), id_(id) {}
-  ~OwnPool() {
+  SharedPool(std::shared_ptr<SharedAllocator> owner, PoolId id)
+      : owner_(std::move(owner)), id_(id) {}
+  ~SharedPool() {
     try {
       owner_->allocator().pools().release(id_);
     } catch (const Error&) {
-      // It is gone already: nothing is held.
+      // The pool was already destroyed.
     }
   }
-  OwnPool(const OwnPool&) = delete;
-  OwnPool& operator=(const OwnPool&) = delete;
+  SharedPool(const SharedPool&) = delete;
+  SharedPool& operator=(const SharedPool&) = delete;
 
   Allocator& allocator() const { return owner_->allocator(); }
-  const DeviceUse& device() const { return owner_->device(); }
+  const DeviceRef& device() const { return owner_->device(); }
   PoolId id() const { return id_; }
 
  private:
-  std::shared_ptr<OwnAllocator> owner_;  // shared with the allocator's other users
+  std::shared_ptr<SharedAllocator> owner_;  // shared with the allocator's Python object
   PoolId id_;
 };
 
-struct PoolUser {
-  std::shared_ptr<OwnPool> own;
-  // The thread inside of its with statement, guarded by the GIL.
+struct PoolObject {
+  std::shared_ptr<SharedPool> own;
+  // The thread inside the with statement; guarded by the GIL.
   std::optional<std::thread::id> routed_by{};
 
-  // What this thread allocates goes to the pool.
+  // Routes allocations of this thread to the pool.
   void enter() {
     if (routed_by) {
-      unwrap(Status::invalid_argument(text("pool ", own->id(), " is in a with statement already")));
+      unwrap(Status::invalid_argument(text("pool ", own->id(), " is already in a with statement")));
     }
     const std::thread::id self = std::this_thread::get_id();
     routed_by = self;
@@ -61,7 +62,7 @@ struct PoolUser {
     }
   }
 
-  // Routing holds the pool once more than its handle does.
+  // begin_routing() retains the pool once more.
   void exit() {
     without_gil([&] {
       own->allocator().pools().end_routing(own->id());
@@ -71,28 +72,28 @@ struct PoolUser {
   }
 };
 
-PoolUser make_pool(const AllocatorUser& user, PoolOptions options) {
+PoolObject make_pool(const AllocatorObject& user, PoolOptions options) {
   return {.own = without_gil([&] {
             const PoolId id = user.allocator().pools().create(std::move(options));
-            return make_shared_without_gil<OwnPool>(user.own, id);
+            return make_shared_without_gil<SharedPool>(user.own, id);
           })};
 }
 
-// As long as it lives, nobody begins to look at memory from the host.
-class Changing {
+// Prevents host access to the allocator's memory while it exists.
+class PauseGuard {
  public:
-  using Begin = void (OwnAllocator::*)();
+  using Begin = void (SharedAllocator::*)();
 
-  Changing(OwnAllocator& owner, Begin begin) : owner_(owner) { (owner_.*begin)(); }
-  ~Changing() { owner_.end_changing(); }
-  Changing(const Changing&) = delete;
-  Changing& operator=(const Changing&) = delete;
+  PauseGuard(SharedAllocator& owner, Begin begin) : owner_(owner) { (owner_.*begin)(); }
+  ~PauseGuard() { owner_.end_changing(); }
+  PauseGuard(const PauseGuard&) = delete;
+  PauseGuard& operator=(const PauseGuard&) = delete;
 
  private:
-  OwnAllocator& owner_;
+  SharedAllocator& owner_;
 };
 
-void pause(const AllocatorUser& user, const std::string& tag,
+void pause(const AllocatorObject& user, const std::string& tag,
            const std::optional<std::string>& backup) {
   if (backup && *backup != "host") {
     unwrap(Status::invalid_argument(
@@ -100,34 +101,35 @@ void pause(const AllocatorUser& user, const std::string& tag,
   }
   const PauseOptions options = {.backup = backup ? PauseBackup::kHost : PauseBackup::kNone};
   without_gil([&] {
-    const Changing pausing(*user.own, &OwnAllocator::begin_pausing);
+    const PauseGuard pausing(*user.own, &SharedAllocator::begin_pausing);
     user.allocator().pools().pause(tag, options);
   });
 }
 
 void bind_pool(py::module_& module) {
-  py::class_<PoolUser>(module, "Pool",
-                       "Memory held apart from the rest. In a with statement, what the thread "
-                       "allocates comes from it. Let go of, it goes back with the next trim.")
+  py::class_<PoolObject>(
+      module, "Pool",
+      "An isolated pool of memory. In a with statement, allocations of the thread "
+      "come from it. After its release, trim() returns its memory.")
       .def_property_readonly("id",
-                             [](const PoolUser& pool) {
+                             [](const PoolObject& pool) {
                                return py::make_tuple(pool.own->id().capture, pool.own->id().user);
                              })
       .def("__enter__",
            [](const py::object& self) {
-             self.cast<PoolUser&>().enter();
+             self.cast<PoolObject&>().enter();
              return self;
            })
-      .def("__exit__", [](PoolUser& pool, const py::args&) { pool.exit(); })
+      .def("__exit__", [](PoolObject& pool, const py::args&) { pool.exit(); })
       .def(
           "trim",
-          [](const PoolUser& pool) {
+          [](const PoolObject& pool) {
             without_gil([&] { pool.own->allocator().pools().trim(pool.own->id()); });
           },
-          "Gives back what it has cached, once nobody holds it.")
+          "Returns its cached memory if the pool is not retained.")
       .def(
           "live",
-          [](const PoolUser& pool) {
+          [](const PoolObject& pool) {
             std::vector<uint64_t> addresses;
             for (DeviceAddress each : without_gil([&] {
                    return pool.own->allocator().pools().live_addresses(pool.own->id());
@@ -136,14 +138,14 @@ void bind_pool(py::module_& module) {
             }
             return addresses;
           },
-          "The addresses of what it has handed out.")
+          "Addresses of its live blocks.")
       .def_property_readonly("use_count",
-                             [](const PoolUser& pool) {
+                             [](const PoolObject& pool) {
                                return without_gil([&] {
                                  return pool.own->allocator().pools().use_count(pool.own->id());
                                });
                              })
-      .def("__repr__", [](const PoolUser& pool) {
+      .def("__repr__", [](const PoolObject& pool) {
         return text("<ashlar.Pool ", pool.own->id(), " on ", pool.own->device().name(), ">");
       });
 }
@@ -155,7 +157,7 @@ void bind_pools(py::module_& module, AllocatorClass& allocators) {
   allocators
       .def(
           "make_pool",
-          [](const AllocatorUser& user, std::string tag, bool use_on_oom, bool no_split,
+          [](const AllocatorObject& user, std::string tag, bool use_on_oom, bool no_split,
              bool never_remap) {
             return make_pool(user, {.use_on_oom = use_on_oom,
                                     .no_split = no_split,
@@ -164,21 +166,22 @@ void bind_pools(py::module_& module, AllocatorClass& allocators) {
           },
           py::kw_only(), py::arg("tag") = "", py::arg("use_on_oom") = false,
           py::arg("no_split") = false, py::arg("never_remap") = false,
-          "tag: for pause and resume. use_on_oom: its cached blocks may serve others when nothing "
-          "else does. no_split: one block for each segment. never_remap: an address keeps its "
+          "tag: for pause and resume. use_on_oom: its cached blocks may serve other requests "
+          "before "
+          "they fail. no_split: one block per segment. never_remap: addresses keep their physical "
           "memory.")
       .def("pause", pause, py::arg("tag"), py::kw_only(), py::arg("backup") = py::none(),
-           "Gives the memory of the pools with this tag back, while blocks keep their addresses. "
-           "backup: \"host\" keeps what is in them.")
+           "Releases the physical memory of pools with this tag; blocks keep their addresses. "
+           "backup: \"host\" saves their contents.")
       .def(
           "resume",
-          [](const AllocatorUser& user, const std::string& tag) {
+          [](const AllocatorObject& user, const std::string& tag) {
             without_gil([&] {
-              const Changing resuming(*user.own, &OwnAllocator::begin_resuming);
+              const PauseGuard resuming(*user.own, &SharedAllocator::begin_resuming);
               user.allocator().pools().resume(tag);
             });
           },
-          py::arg("tag"), "Memory for them again.");
+          py::arg("tag"), "Restores the memory of pools with this tag.");
 }
 
 }  // namespace ashlar::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorded run, and its answers: those that the tool prints with --json, as dicts and lists.
-// python/ashlar/_recording.py makes a class for people of it.
+// Recordings and their analyses, as the dicts and lists of the command line's --json. The public
+// class is in python/ashlar/_recording.py.
 #include "recording.h"
 
 #include <pybind11/stl.h>
@@ -49,44 +49,43 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Constant once it is made, so that any thread may ask without a lock.
-struct RunUser {
-  std::shared_ptr<const DeviceRecording> run;  // shared with calls that other threads make of it
+// Immutable, so that any thread may use it without a lock.
+struct RecordingObject {
+  std::shared_ptr<const DeviceRecording> run;  // shared with running calls
 };
 
-// Says whether anybody still waits for an answer.
+// Returns false once the result is no longer needed.
 using KeepGoing = std::function<bool()>;
 
 KeepGoing until(const std::stop_token& stop) {
   return [stop] { return !stop.stop_requested(); };
 }
 
-// Asks without the GIL. After Ctrl-C nobody wants the answer; the end of the interpreter waits
-// until that was noticed.
+// Runs an analysis without the GIL. After Ctrl-C it is cancelled; interpreter exit waits for that.
 template <typename Ask>
-py::object answer_of(const RunUser& user, Ask ask) {
+py::object answer_of(const RecordingObject& user, Ask ask) {
   return as_python(
       interruptible([run = user.run, ask = std::move(ask)](const std::stop_token& stop) {
-        const GateVisit visit;
+        const InterpreterGuard guard;
         return Json(ask(*run, until(stop)));
       }));
 }
 
-// After a failure: throws FileFailure if it was that the file cannot even be opened.
+// After a failure: throws FileFailure if the file cannot be opened.
 void require_file(const std::string& path, const Status& failure) {
   if (path == "-" || !failure.is(StatusKind::kFormat)) return;
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) throw FileFailure(failure, errno, path);
 }
 
-// Reads what `open` opens, which gives a snapshot.
+// Reads the snapshot that `open` returns.
 template <typename Open>
-RunUser run_from(std::string name, const py::object& device, Open open) {
+RecordingObject run_from(std::string name, const py::object& device, Open open) {
   std::optional<uint64_t> index;
   if (!device.is_none()) index = number_of(device, "device");
   return {interruptible(
       [name = std::move(name), index, open = std::move(open)](const std::stop_token& stop) {
-        const GateVisit visit;
+        const InterpreterGuard guard;
         ReadOptions options;
         options.input.on_progress = [wanted = until(stop)](double) { return wanted(); };
         return make_shared_without_gil<const DeviceRecording>(
@@ -94,7 +93,7 @@ RunUser run_from(std::string name, const py::object& device, Open open) {
       })};
 }
 
-RunUser load(const py::object& path, const py::object& device) {
+RecordingObject load(const py::object& path, const py::object& device) {
   return run_from(path_of(path), device, [](const std::string& name, const ReadOptions& options) {
     Result<Snapshot> snapshot = read_snapshot(name, options);
     if (!snapshot.ok()) require_file(name, snapshot.status());
@@ -102,8 +101,9 @@ RunUser load(const py::object& path, const py::object& device) {
   });
 }
 
-// Of bytes that are in memory; a copy of them, since after Ctrl-C they may be anybody's.
-RunUser load_bytes(const py::bytes& given, const py::object& name, const py::object& device) {
+// Loads from bytes. Copies them, since after Ctrl-C the caller may release them.
+RecordingObject load_bytes(const py::bytes& given, const py::object& name,
+                           const py::object& device) {
   auto bytes = std::make_shared<const std::string>(std::string(given));
   return run_from(utf8_of(name), device,
                   [bytes](const std::string& called, const ReadOptions& options) {
@@ -111,7 +111,7 @@ RunUser load_bytes(const py::bytes& given, const py::object& name, const py::obj
                   });
 }
 
-py::object report(const RunUser& user) {
+py::object report(const RecordingObject& user) {
   return answer_of(user, [](const DeviceRecording& run, const KeepGoing& keep_going) {
     unwrap(require_history(run));
     const Report made = unwrap(report_recording(run, keep_going));
@@ -119,14 +119,14 @@ py::object report(const RunUser& user) {
   });
 }
 
-py::object leaks(const RunUser& user) {
+py::object leaks(const RecordingObject& user) {
   return answer_of(user, [](const DeviceRecording& run, const KeepGoing&) {
     const std::vector<uint32_t>& stack_numbers = run.recording().stack_numbers();
     return leaks_json(run, find_leaks(run.trace(), run.allocations(), stack_numbers));
   });
 }
 
-py::object diff(const RunUser& user, const RunUser& other, const std::string& at) {
+py::object diff(const RecordingObject& user, const RecordingObject& other, const std::string& at) {
   if (at != "end" && at != "peak") {
     unwrap(Status::invalid_argument(
         text("at: \"", at, "\" is unknown (expected \"end\" or \"peak\")")));
@@ -138,7 +138,7 @@ py::object diff(const RunUser& user, const RunUser& other, const std::string& at
   });
 }
 
-// Limits as Python says them: bytes or text, or None.
+// Parses a limit: bytes, text or None.
 std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
   if (limit.is_none()) return std::nullopt;
   const size_t bytes = bytes_of(limit, argument);
@@ -147,7 +147,7 @@ std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
   return bytes;
 }
 
-py::object replay_run(const RunUser& user, const ReplaySettings& settings,
+py::object replay_run(const RecordingObject& user, const ReplaySettings& settings,
                       const py::object& capacity, const py::object& cap) {
   const std::optional<size_t> capacity_bytes = limit_of(capacity, "capacity");
   const std::optional<size_t> cap_bytes = limit_of(cap, "cap");
@@ -165,17 +165,17 @@ py::object replay_run(const RunUser& user, const ReplaySettings& settings,
   });
 }
 
-struct TuneWish {
+struct TuneLimits {
   std::optional<size_t> capacity_bytes{};
   std::optional<size_t> cap_bytes{};
   size_t jobs = 0;
 };
 
-TuneWish wish_of(const py::object& capacity, const py::object& cap, const py::object& jobs) {
+TuneLimits parse_limits(const py::object& capacity, const py::object& cap, const py::object& jobs) {
   return {limit_of(capacity, "capacity"), limit_of(cap, "cap"), number_of(jobs, "jobs")};
 }
 
-TuneOptions tune_options(const DeviceRecording& run, const TuneWish& wish,
+TuneOptions tune_options(const DeviceRecording& run, const TuneLimits& wish,
                          const KeepGoing& keep_going) {
   unwrap(require_history(run));
   TuneOptions options;
@@ -189,7 +189,7 @@ TuneOptions tune_options(const DeviceRecording& run, const TuneWish& wish,
   return options;
 }
 
-py::object tune_run(const RunUser& user, const TuneWish& wish, bool min_capacity) {
+py::object tune_run(const RecordingObject& user, const TuneLimits& wish, bool min_capacity) {
   return answer_of(
       user, [wish, min_capacity](const DeviceRecording& run, const KeepGoing& keep_going) {
         TuneOptions options = tune_options(run, wish, keep_going);
@@ -199,7 +199,7 @@ py::object tune_run(const RunUser& user, const TuneWish& wish, bool min_capacity
       });
 }
 
-py::object oom(const RunUser& user, const TuneWish& wish) {
+py::object oom(const RecordingObject& user, const TuneLimits& wish) {
   return answer_of(user, [wish](const DeviceRecording& run, const KeepGoing& keep_going) {
     const OomOptions question = {.replaying = tune_options(run, wish, keep_going),
                                  .is_limit_given = wish.capacity_bytes || wish.cap_bytes};
@@ -207,12 +207,12 @@ py::object oom(const RunUser& user, const TuneWish& wish) {
   });
 }
 
-// Of several runs side by side; the first is shown first.
-py::str page_of(const std::vector<RunUser>& users) {
+// The page with several recordings; the first one is shown initially.
+py::str page_of(const std::vector<RecordingObject>& users) {
   std::vector<std::shared_ptr<const DeviceRecording>> runs;
-  for (const RunUser& user : users) runs.push_back(user.run);
+  for (const RecordingObject& user : users) runs.push_back(user.run);
   return text_of(interruptible([runs = std::move(runs)](const std::stop_token& stop) {
-    const GateVisit visit;
+    const InterpreterGuard guard;
     const std::string page = view::built_in_page();
     if (page.empty()) unwrap(Status::unsupported(view::kNoPage));
     const view::ComputeCauses explain = [stop](const DeviceRecording& recording,
@@ -227,10 +227,10 @@ py::str page_of(const std::vector<RunUser>& users) {
   }));
 }
 
-void bind_replays(py::class_<RunUser>& runs) {
+void bind_replays(py::class_<RecordingObject>& runs) {
   runs.def(
           "replay",
-          [](const RunUser& user, std::optional<std::string> engine,
+          [](const RecordingObject& user, std::optional<std::string> engine,
              std::optional<std::string> conf, const py::object& capacity, const py::object& cap) {
             return replay_run(user, {std::move(engine), std::move(conf)}, capacity, cap);
           },
@@ -238,33 +238,33 @@ void bind_replays(py::class_<RunUser>& runs) {
           py::arg("capacity") = py::none(), py::arg("cap") = py::none())
       .def(
           "tune",
-          [](const RunUser& user, const py::object& capacity, const py::object& cap,
+          [](const RecordingObject& user, const py::object& capacity, const py::object& cap,
              const py::object& jobs, bool min_capacity) {
-            return tune_run(user, wish_of(capacity, cap, jobs), min_capacity);
+            return tune_run(user, parse_limits(capacity, cap, jobs), min_capacity);
           },
           py::kw_only(), py::arg("capacity") = py::none(), py::arg("cap") = py::none(),
           py::arg("jobs") = 0, py::arg("min_capacity") = false)
       .def(
           "oom",
-          [](const RunUser& user, const py::object& capacity, const py::object& cap,
-             const py::object& jobs) { return oom(user, wish_of(capacity, cap, jobs)); },
+          [](const RecordingObject& user, const py::object& capacity, const py::object& cap,
+             const py::object& jobs) { return oom(user, parse_limits(capacity, cap, jobs)); },
           py::kw_only(), py::arg("capacity") = py::none(), py::arg("cap") = py::none(),
           py::arg("jobs") = 0);
 }
 
 }  // namespace
 
-py::object recorded_run_of(Snapshot snapshot, const DeviceUse& device) {
-  return py::cast(RunUser{without_gil([&] {
+py::object recorded_run_of(Snapshot snapshot, const DeviceRef& device) {
+  return py::cast(RecordingObject{without_gil([&] {
     return make_shared_without_gil<const DeviceRecording>(unwrap(select_device(
         Recording::create(device.name(), std::move(snapshot)), device.index().value())));
   })});
 }
 
 void bind_recordings(py::module_& module) {
-  py::class_<RunUser> runs(module, "RecordedRun", "What ashlar.Recording asks.");
+  py::class_<RecordingObject> runs(module, "RecordedRun", "What ashlar.Recording asks.");
   runs.def("summary",
-           [](const RunUser& user) {
+           [](const RecordingObject& user) {
              return answer_of(user, [](const DeviceRecording& run, const KeepGoing&) {
                return summary_json(run);
              });

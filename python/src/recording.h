@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorded runs in Python, and what they answer.
+// Python bindings of recordings.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,8 +12,8 @@
 
 namespace ashlar::python {
 
-// A run that was recorded just now, in this process.
-py::object recorded_run_of(Snapshot snapshot, const DeviceUse& device);
+// A recording of the running process.
+py::object recorded_run_of(Snapshot snapshot, const DeviceRef& device);
 
 void bind_recordings(py::module_& module);
 

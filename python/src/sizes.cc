@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers, or text with a unit.
+// Parses numbers and sizes with units.
 #include "sizes.h"
 
 #include <string>
@@ -18,7 +18,7 @@ std::optional<uint64_t> try_number_of(const py::object& number) {
   if (!whole) throw py::error_already_set();
   const uint64_t found = PyLong_AsUnsignedLongLong(whole.ptr());
   if (PyErr_Occurred() == nullptr) return found;
-  PyErr_Clear();  // below 0, or above all
+  PyErr_Clear();  // negative or too large
   return std::nullopt;
 }
 
@@ -27,7 +27,7 @@ uint64_t number_of(const py::object& number, const char* argument, uint64_t most
   if (!found || *found > most) {
     const std::string end = most == UINT64_MAX ? "0 or more" : text("0 to ", most);
     unwrap(Status::invalid_argument(
-        text(argument, ": ", repr_of(number), " is not such a number (expected ", end, ")")));
+        text(argument, ": ", repr_of(number), " is not a valid number (expected ", end, ")")));
   }
   return *found;
 }

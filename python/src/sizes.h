@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers and sizes as Python's callers say them. Numpy's integers are numbers, too; True is none.
+// Numbers and sizes in Python arguments. Accepts numpy integers; rejects booleans.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -19,7 +19,7 @@ size_t bytes_of(const py::object& size, const char* argument);
 // A number from 0 to `most`. Throws InvalidArgument, which names the argument, for anything else.
 uint64_t number_of(const py::object& number, const char* argument, uint64_t most = UINT64_MAX);
 
-// The same, but unset for anything else.
+// Like number_of(), but returns an empty value instead of throwing.
 std::optional<uint64_t> try_number_of(const py::object& number);
 
 }  // namespace ashlar::python

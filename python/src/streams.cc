@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams and events.
+// Stream and Event.
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "devices.h"
@@ -12,17 +12,17 @@
 namespace ashlar::python {
 namespace {
 
-StreamUser make_stream(const py::object& on, int priority) {
-  const DeviceUse device = device_argument(on);
+StreamObject make_stream(const py::object& on, int priority) {
+  const DeviceRef device = device_argument(on);
   return {without_gil([&] {
     const StreamId id = unwrap(device.here().create_stream({.priority = priority}));
-    return make_shared_without_gil<OwnStream>(device, id);
+    return make_shared_without_gil<SharedStream>(device, id);
   })};
 }
 
-// The protocol's version is 0; its function is called without arguments.
-py::object cuda_stream(const StreamUser& user) {
-  const DeviceUse& device = user.own->device();
+// Version 0 of the __cuda_stream__ protocol.
+py::object cuda_stream(const StreamObject& user) {
+  const DeviceRef& device = user.own->device();
   if (device.device->properties().backend != "cuda") {
     throw py::attribute_error(text("__cuda_stream__: the stream is of ", device.name()));
   }
@@ -31,95 +31,96 @@ py::object cuda_stream(const StreamUser& user) {
 }
 
 void bind_stream(py::module_& module) {
-  py::class_<StreamUser>(module, "Stream",
-                         "An ordered queue of device work, destroyed with its last user.")
+  py::class_<StreamObject>(module, "Stream",
+                           "An ordered queue of device work, destroyed with its last owner.")
       .def(py::init(&make_stream), py::arg("device") = "sim:0", py::arg("priority") = 0,
            "priority: higher is more urgent.")
       .def_property_readonly(
-          "handle", [](const StreamUser& user) { return user.own->id().value(); },
-          "The driver's own number for it.")
+          "handle", [](const StreamObject& user) { return user.own->id().value(); },
+          "The driver handle.")
       .def_property_readonly(
-          "device", [](const StreamUser& user) { return user.own->device(); }, "Whose it is.")
+          "device", [](const StreamObject& user) { return user.own->device(); }, "The device.")
       .def(
           "synchronize",
-          [](const StreamUser& user) {
+          [](const StreamObject& user) {
             wait_for_stream(user.own->device(), user.own->id(), user.own);
           },
           "Waits for all work queued so far.")
       .def(
           "is_idle",
-          [](const StreamUser& user) {
+          [](const StreamObject& user) {
             return without_gil([&] { return unwrap(user.device().is_idle(user.own->id())); });
           },
           "Whether all work queued so far is done.")
       .def_property_readonly("__cuda_stream__", cuda_stream,
-                             "A function for libraries that ask so, of CUDA devices' streams: "
-                             "gives (0, handle).")
+                             "The __cuda_stream__ protocol, for streams of CUDA devices: returns "
+                             "(0, handle).")
       .def("__eq__",
-           [](const StreamUser& user, const py::object& other) {
-             return py::isinstance<StreamUser>(other) &&
-                    other.cast<const StreamUser&>().own == user.own;
+           [](const StreamObject& user, const py::object& other) {
+             return py::isinstance<StreamObject>(other) &&
+                    other.cast<const StreamObject&>().own == user.own;
            })
-      .def("__hash__",
-           [](const StreamUser& user) { return reinterpret_cast<uintptr_t>(user.own.get()) >> 4; })
-      .def("__repr__", [](const StreamUser& user) {
+      .def(
+          "__hash__",
+          [](const StreamObject& user) { return reinterpret_cast<uintptr_t>(user.own.get()) >> 4; })
+      .def("__repr__", [](const StreamObject& user) {
         return text("<ashlar.Stream ", user.own->id(), " of ", user.own->device().name(), ">");
       });
 }
 
-// An event, destroyed with its handle.
-class OwnEvent {
+// An event, destroyed with its Python object.
+class SharedEvent {
  public:
-  OwnEvent(DeviceUse device, EventId id) : device_(std::move(device)), id_(id) {}
-  ~OwnEvent() { (void)device_.device->destroy_event(id_).ok(); }
-  OwnEvent(const OwnEvent&) = delete;
-  OwnEvent& operator=(const OwnEvent&) = delete;
+  SharedEvent(DeviceRef device, EventId id) : device_(std::move(device)), id_(id) {}
+  ~SharedEvent() { (void)device_.device->destroy_event(id_).ok(); }
+  SharedEvent(const SharedEvent&) = delete;
+  SharedEvent& operator=(const SharedEvent&) = delete;
 
-  const DeviceUse& use() const { return device_; }
+  const DeviceRef& use() const { return device_; }
   Device& device() const { return device_.here(); }
   EventId id() const { return id_; }
 
  private:
-  DeviceUse device_;
+  DeviceRef device_;
   EventId id_;
 };
 
-// What Python holds of one.
-struct EventUser {
-  std::shared_ptr<OwnEvent> own;
+// The Python object of an event.
+struct EventObject {
+  std::shared_ptr<SharedEvent> own;
 };
 
-EventUser make_event(const py::object& on, bool timing) {
-  const DeviceUse device = device_argument(on);
+EventObject make_event(const py::object& on, bool timing) {
+  const DeviceRef device = device_argument(on);
   return {without_gil([&] {
     const EventId id = unwrap(device.here().create_event({.timing = timing}));
-    return make_shared_without_gil<OwnEvent>(device, id);
+    return make_shared_without_gil<SharedEvent>(device, id);
   })};
 }
 
 void bind_event(py::module_& module) {
-  py::class_<EventUser>(module, "Event",
-                        "A marker in a stream: done when all work before it is finished.")
+  py::class_<EventObject>(module, "Event",
+                          "A marker in a stream: done when all work before it is finished.")
       .def(py::init(&make_event), py::arg("device") = "sim:0", py::kw_only(),
-           py::arg("timing") = false, "timing: elapsed_ms will be asked for.")
+           py::arg("timing") = false, "timing: enables elapsed_ms.")
       .def(
           "record",
-          [](const EventUser& event, const py::object& stream) {
+          [](const EventObject& event, const py::object& stream) {
             const StreamArgument given = stream_of(stream, event.own->use());
             without_gil(
                 [&] { unwrap(event.own->device().record_event(event.own->id(), given.id)); });
           },
-          py::arg("stream") = py::none(), "Means \"all work queued in the stream so far\".")
+          py::arg("stream") = py::none(), "Captures all work queued in the stream so far.")
       .def(
           "is_done",
-          [](const EventUser& event) {
+          [](const EventObject& event) {
             return without_gil(
                 [&] { return unwrap(event.own->device().is_done(event.own->id())); });
           },
-          "Whether what it was recorded for is finished.")
+          "Whether the captured work has finished.")
       .def(
           "synchronize",
-          [](const EventUser& event) {
+          [](const EventObject& event) {
             const bool is_done =
                 without_gil([&] { return unwrap(event.own->device().is_done(event.own->id())); });
             if (is_done) return;
@@ -127,34 +128,35 @@ void bind_event(py::module_& module) {
               unwrap(own->device().synchronize_event(own->id()));
             });
           },
-          "Waits for what it was recorded for.")
+          "Waits for the captured work.")
       .def(
           "wait",
-          [](const EventUser& event, const py::object& stream) {
+          [](const EventObject& event, const py::object& stream) {
             const StreamArgument given = stream_of(stream, event.own->use());
             without_gil([&] { unwrap(event.own->device().wait_event(given.id, event.own->id())); });
           },
-          py::arg("stream") = py::none(), "Later work of the stream starts after it.")
+          py::arg("stream") = py::none(), "Makes later work of the stream wait for the event.")
       .def(
           "elapsed_ms",
-          [](const EventUser& begin, const EventUser& end) {
+          [](const EventObject& begin, const EventObject& end) {
             return without_gil([&] {
               return unwrap(begin.own->device().elapsed_ms(begin.own->id(), end.own->id()));
             });
           },
-          py::arg("end"), "From this event to that one; both made with timing, and done.")
-      .def("__repr__", [](const EventUser& event) {
+          py::arg("end"),
+          "Milliseconds from this event to `end`. Both need timing and must be done.")
+      .def("__repr__", [](const EventObject& event) {
         return text("<ashlar.Event of ", event.own->use().name(), ">");
       });
 }
 
-// What another library's stream has for a handle; the object itself where it has none.
+// The handle of another library's stream, or the object itself.
 py::object handle_of(const py::object& stream) {
   if (py::hasattr(stream, "__cuda_stream__")) {
-    const py::object told = stream.attr("__cuda_stream__")();
-    if (py::isinstance<py::tuple>(told) && py::len(told) == 2) return py::tuple(told)[1];
+    const py::object result = stream.attr("__cuda_stream__")();
+    if (py::isinstance<py::tuple>(result) && py::len(result) == 2) return py::tuple(result)[1];
   }
-  for (const char* attribute : {"cuda_stream", "ptr"}) {  // of PyTorch's streams, of CuPy's
+  for (const char* attribute : {"cuda_stream", "ptr"}) {  // PyTorch, CuPy
     if (py::hasattr(stream, attribute)) return stream.attr(attribute);
   }
   return stream;
@@ -162,12 +164,12 @@ py::object handle_of(const py::object& stream) {
 
 }  // namespace
 
-StreamArgument stream_of(const py::object& stream, const DeviceUse& device) {
+StreamArgument stream_of(const py::object& stream, const DeviceRef& device) {
   if (stream.is_none()) return {};
-  if (py::isinstance<StreamUser>(stream)) {
-    const auto& user = stream.cast<const StreamUser&>();
+  if (py::isinstance<StreamObject>(stream)) {
+    const auto& user = stream.cast<const StreamObject&>();
     if (user.own->device().device != device.device) {
-      unwrap(Status::invalid_argument(text("the stream is of ", user.own->device().name(),
+      unwrap(Status::invalid_argument(text("the stream belongs to ", user.own->device().name(),
                                            " (expected one of ", device.name(), ")")));
     }
     return {.id = user.own->id(), .own = user.own};
@@ -176,7 +178,7 @@ StreamArgument stream_of(const py::object& stream, const DeviceUse& device) {
   if (!handle) {
     unwrap(Status::invalid_argument(
         text("stream: ", repr_of(stream),
-             " is no stream (expected an ashlar.Stream, a handle, or None)")));
+             " is not a stream (expected an ashlar.Stream, a handle, or None)")));
   }
   return {.id = StreamId(*handle)};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Encoding and decoding.
+// Conversion between Python text and UTF-8.
 #include "texts.h"
 
 #include "api/unwrap.h"
@@ -31,7 +31,7 @@ std::string path_of(const py::object& path) {
   if (PyErr_ExceptionMatches(PyExc_ValueError) == 0) throw py::error_already_set();
   PyErr_Clear();
   unwrap(
-      Status::invalid_argument(text("path: no file can be called ", repr_of(path),
+      Status::invalid_argument(text("path: ", repr_of(path), " is not a file name",
                                     " (expected a name without NUL, in the system's encoding)")));
   return {};
 }

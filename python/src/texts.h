@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text and paths on their way to Python and from it. Neither side's text need be UTF-8: files of
-// strangers have any bytes, and Python's texts may have halves of characters.
+// Conversion of text and paths between Python and C++. Neither side is guaranteed to be valid
+// UTF-8: files may contain any bytes, and Python text may contain lone surrogates.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,17 +13,17 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// With a mark in place of what is no UTF-8.
+// Replaces invalid UTF-8 by U+FFFD.
 py::str text_of(std::string_view bytes);
 
-// A text of Python's; what UTF-8 cannot have is written out: "\udc80".
+// Encodes Python text. Writes lone surrogates as escapes: "\udc80".
 std::string utf8_of(py::handle text);
 
-// What an object calls itself, for messages.
+// repr(object), for messages.
 std::string repr_of(py::handle object);
 
-// A text, bytes, or an os.PathLike, as the system wants it. Throws InvalidArgument for one that no
-// file can have, since it has a NUL in it, and raises TypeError for anything else.
+// Encodes a str, bytes or os.PathLike for the file system. Throws InvalidArgument for a path with
+// NUL bytes, and raises TypeError for other types.
 std::string path_of(const py::object& path);
 
 }  // namespace ashlar::python

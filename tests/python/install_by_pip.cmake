@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Python package by pip into a virtual environment, as the guide says, and uses it from
-# there. pip itself is the system's, where Debian has it apart from venv.
+# Installs the Python package with pip into a virtual environment, as the guide describes, and
+# uses it. pip is the system's, which Debian packages separately from venv.
 #   cmake -DPYTHON=... -DSOURCE=... -DFOLDER=... -P install_by_pip.cmake
 execute_process(
   COMMAND ${PYTHON} -c "import setuptools, wheel, pip"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The tests of the Python package, file by file, by pytest; and the example of its guide. They need
-# numpy, too; where one of the two is missing they are left out.
+# The pytest files of the Python package, and the example of its guide. Skipped if pytest or numpy
+# is not installed.
 execute_process(
   COMMAND ${Python_EXECUTABLE} -c "import numpy, pytest"
   RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
@@ -18,7 +18,7 @@ set(environment
 if(TARGET ashlar_cli)
   list(APPEND environment TEST_CLI=$<TARGET_FILE:ashlar_cli>)
 endif()
-# A sanitizer must be loaded before all else. Python itself leaves memory behind at its end.
+# The sanitizer must be preloaded. Python does not free all memory at exit.
 if(ASHLAR_SANITIZE MATCHES address)
   set(runtime libasan.so)
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
@@ -50,7 +50,7 @@ set_tests_properties(example.python PROPERTIES
   ENVIRONMENT "${environment}"
   PASS_REGULAR_EXPRESSION "ok: 4.00 MiB requested at the peak, 2 stacks")
 
-# Without pybind11 everything else is configured as ever, and it is said what is not.
+# Without pybind11, everything else is configured, and a message names what is missing.
 add_test(NAME python.left_out_without_pybind11
   COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${CMAKE_CURRENT_BINARY_DIR}/without_pybind11
     -G ${CMAKE_GENERATOR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
@@ -60,8 +60,8 @@ set_tests_properties(python.left_out_without_pybind11 PROPERTIES
   PASS_REGULAR_EXPRESSION
     "Python package is left out, but for ashlar.torch: not found: pybind11.*Generating done")
 
-# From the source tree, by pip, as somebody without our build folder would; offline, so that what
-# it builds with are Debian's packages. Once is enough.
+# Installs from the source tree with pip, without a build folder and offline. Not repeated under
+# sanitizers.
 if(NOT ASHLAR_SANITIZE)
   add_test(NAME install.pip
     COMMAND ${CMAKE_COMMAND}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests how scripts/gpu parses GoogleTest counts, PyTorch losses and failing programs. Runs
+"""How scripts/gpu interprets GoogleTest's counts, PyTorch's losses and failed programs. Runs
 without a GPU and without PyTorch.
 
   test_gpu_steps.py"""
@@ -32,7 +32,7 @@ SUITE = """[ RUN      ] Gpu/SharingContract.AnImportIsExported/Cuda
 
 
 def trained(losses, reserved=105, speed=2.0):
-    """What one round comes to."""
+    """The result of one round."""
     return steps.faster(None, {
         "steps": len(losses), "steps_per_second": speed, "losses": losses,
         "peak_reserved_bytes": reserved, "peak_requested_bytes": 100})
@@ -44,10 +44,10 @@ def quietly(act, *arguments):
 
 
 class SuitesTest(unittest.TestCase):
-    def test_counts_are_those_that_google_test_gives_at_its_end(self):
+    def test_reads_counts_of_google_test(self):
         self.assertEqual(steps.counts(SUITE), "2 passed, 1 skipped, 1 failed")
 
-    def test_a_failed_test_is_named_once_without_its_parameters(self):
+    def test_names_failed_test_once(self):
         self.assertEqual(steps.failed_tests(SUITE),
                          ["Gpu/SharingContract.AnImportIsExported/Cuda"])
 
@@ -65,19 +65,19 @@ class TrainingTest(unittest.TestCase):
         self.assertIn("losses equal; 1.000 of native's speed", row[2])
         self.assertIn("1.050 (native 1.700)", row[2])
 
-    def test_losses_that_only_we_change_fail(self):
+    def test_different_losses_fail(self):
         native = trained([3.0, 2.0])
         row = self.row(native=native, expandable=trained([3.0, 2.0]), ashlar=trained([3.0, 2.5]))
         self.assertEqual(row[1], "FAILED (losses)")
         self.assertIn("differ by 2.5e-01 at most, from step 1 on", row[2])
 
-    def test_losses_that_are_no_numbers_are_not_equal(self):
+    def test_nan_losses_are_not_equal(self):
         nothing = float("nan")
         row = self.row(native=trained([nothing]), expandable=trained([3.0]),
                        ashlar=trained([nothing]))
         self.assertNotIn("equal;", row[2])
 
-    def test_of_several_rounds_the_fastest_and_the_highest_peak_count_and_all_are_told(self):
+    def test_uses_fastest_round_and_highest_peak(self):
         native = trained([3.0], speed=4.0)
         ours = trained([3.0], speed=3.0, reserved=103)
         for speed, reserved in ((5.0, 101), (2.0, 104)):
@@ -90,7 +90,7 @@ class TrainingTest(unittest.TestCase):
         self.assertIn("1.250 of native's speed; reserved ÷ requested 1.040", outcome.rows[0][2])
         self.assertIn("| 5.00 | 3.00, 5.00, 2.00 | 1.250 |", outcome.lines[-1])
 
-    def test_a_goal_that_is_missed_is_said_and_has_not_passed(self):
+    def test_missed_goal_fails(self):
         row = self.row(native=trained([3.0]), ashlar=trained([3.0], speed=1.9, reserved=106))
         self.assertEqual(row[1], "MISSED (speed 0.950 < 0.98, reserved 1.060 > 1.05)")
 
@@ -102,22 +102,22 @@ class RunTest(unittest.TestCase):
         self.addCleanup(setattr, steps, "LOGS", steps.LOGS)
         steps.LOGS = pathlib.Path(folder.name)
 
-    def test_a_program_that_fails_says_so_and_its_words_are_kept(self):
+    def test_failed_program_keeps_output(self):
         sad = [sys.executable, "-c", "import sys; sys.exit('no memory')"]
         done = quietly(steps.run, "sad", sad, 60)
         self.assertEqual((done.state, done.last_words()), ("FAILED (exit code 1)", "no memory"))
         self.assertIn("no memory", (steps.LOGS / "sad.log").read_text(encoding="utf-8"))
 
-    def test_a_program_that_is_not_there_is_a_failure_like_any_other(self):
+    def test_missing_program_fails(self):
         done = quietly(steps.run, "none", ["./no_such_program"], 60)
         self.assertTrue(done.state.startswith("FAILED"))
 
-    def test_a_program_without_an_end_is_ended(self):
+    def test_hanging_program_is_terminated(self):
         endless = [sys.executable, "-c", "while True: pass"]
         done = quietly(steps.run, "endless", endless, 1)
         self.assertEqual(done.state, "FAILED (no end after 1 s)")
 
-    def test_the_answer_is_the_last_object_among_other_lines(self):
+    def test_result_is_the_last_json_object(self):
         done = steps.Run("passed", 'warning: {\n{"steps": 1}\n{"steps": 2}\nbye\n', "")
         self.assertEqual(steps.read_json(done), {"steps": 2})
 
@@ -126,7 +126,7 @@ class SideBySideTest(unittest.TestCase):
     def results(self):
         common = {"bytes": 512, "live": 0, "threads": 1}
         churn = {**common, "bytes": 0, "live": 100, "pattern": "churn"}
-        # The host is twice as fast in the second round, and only for us in the third.
+        # The host is twice as fast in the second round, and only for Ashlar in the third.
         return [{**common, "pattern": "pair", "allocator": "ashlar", "ns": [40.0, 20.0, 20.0]},
                 {**common, "pattern": "pair", "allocator": "PyTorch", "ns": [800.0, 400.0, 800.0]},
                 {**churn, "allocator": "ashlar", "ns": [100.0], "reserved_by_most_live": 1.1},
@@ -135,19 +135,19 @@ class SideBySideTest(unittest.TestCase):
                 {**common, "pattern": "threads", "allocator": "PyTorch",
                  "failure": "out of memory"}]
 
-    def test_ratios_say_how_many_times_as_fast_ours_is(self):
+    def test_ratios_compare_speed(self):
         lines = side_by_side.markdown(self.results())
         self.assertIn("| pair, 512 B | 20.0 ns | 800.0 ns (20.0×) |", lines)
         self.assertIn("| 1 thread, pairs of 512 B | 50.00 M/s | failed |", lines)
         self.assertIn("PyTorch, 1 thread, pairs of 512 B: out of memory", lines)
         self.assertTrue(steps.headline(self.results()).endswith("pair 20.0×, churn 9.0×"))
 
-    def test_what_churn_holds_is_a_table_of_its_own(self):
+    def test_churn_memory_has_own_table(self):
         lines = side_by_side.reserved_markdown(self.results())
         self.assertEqual(lines[0], "| pattern | ashlar | PyTorch |")
         self.assertEqual(lines[2:], ["| churn, 100 live, recurring sizes | 1.100 | 1.800 |"])
 
-    def test_goals_are_those_of_the_pattern(self):
+    def test_goals_match_pattern(self):
         self.assertEqual(steps.judged(steps.missed_by_speed(self.results())), "passed")
         slow = self.results()
         slow[2]["ns"] = [200.0]  # churn

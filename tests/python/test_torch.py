@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ashlar.torch on the simulated device, with a PyTorch that is not there: a module of the same
-shape, which calls the plug-in's functions as the real one does.
+"""ashlar.torch on the simulated device, with a fake PyTorch module that calls the plug-in's
+functions like the real one.
 
-  test_torch.py LIBRARY STANDIN    (in a process of its own, since an allocator is for good)"""
+  test_torch.py LIBRARY STANDIN    (in its own process, since an allocator cannot be disabled)"""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 
 class FakeAllocator:
-    """torch._C._CUDAPluggableAllocator: takes addresses of hooks."""
+    """Fake torch._C._CUDAPluggableAllocator: records the addresses of hooks."""
 
     SETTERS = ("set_init_fn", "set_reset_fn", "set_memory_fraction_fn", "set_base_alloc_fn",
                "set_record_stream_fn", "set_begin_allocate_to_pool", "set_end_allocate_to_pool_fn",
@@ -31,7 +31,7 @@ class FakeAllocator:
 
 
 class FakePluggableAllocator:
-    """torch.cuda.memory.CUDAPluggableAllocator."""
+    """Fake torch.cuda.memory.CUDAPluggableAllocator."""
 
     def __init__(self, path, alloc_name, free_name):
         library = ctypes.CDLL(path)
@@ -66,7 +66,7 @@ def fake_torch(is_initialized=False):
 
 
 def in_a_process(code, **environment):
-    """Runs Python with the fake PyTorch at hand; gives what it printed."""
+    """Runs a script with the fake PyTorch. Returns its output."""
     program = (f"import sys; sys.path[:0] = [{str(ROOT / 'python')!r}, "
                f"{str(pathlib.Path(__file__).parent)!r}]\n{code}")
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
@@ -74,7 +74,7 @@ def in_a_process(code, **environment):
 
 
 class EnabledTest(unittest.TestCase):
-    """One process, enabled once: as a program would be."""
+    """Tests in one process in which Ashlar was enabled once."""
 
     @classmethod
     def setUpClass(cls):
@@ -90,7 +90,7 @@ class EnabledTest(unittest.TestCase):
         self.addCleanup(self.torch.current.free, memory, count, device, None)
         return memory
 
-    def test_pytorch_gets_both_functions_and_every_hook(self):
+    def test_enable_sets_functions_and_hooks(self):
         self.assertTrue(self.ashlar.is_enabled())
         self.assertEqual(self.torch.current.alloc_name, "ashlar_torch_alloc")
         hooks = self.torch.current.allocator().hooks
@@ -98,15 +98,15 @@ class EnabledTest(unittest.TestCase):
         self.assertTrue(all(hooks.values()))
         self.assertEqual(len(set(hooks.values())), len(hooks))
 
-    def test_enabling_twice_is_refused(self):
-        with self.assertRaisesRegex(RuntimeError, "enabled already"):
+    def test_enable_twice_is_rejected(self):
+        with self.assertRaisesRegex(RuntimeError, "already enabled"):
             self.ashlar.enable()
 
-    def test_there_is_no_pool_beside_it(self):
-        with self.assertRaisesRegex(RuntimeError, "no MemPool"):
+    def test_mem_pool_is_rejected_when_enabled(self):
+        with self.assertRaisesRegex(RuntimeError, "does not support MemPool"):
             self.ashlar.mem_pool()
 
-    def test_statistics_have_pytorchs_names(self):
+    def test_stats_have_pytorch_names(self):
         self.allocate(5 << 20)
         stats = self.ashlar.memory_stats()
         self.assertEqual(stats["allocated_bytes.all.current"], 5 << 20)
@@ -129,7 +129,7 @@ class EnabledTest(unittest.TestCase):
         self.ashlar.empty_cache()
         self.assertEqual(self.ashlar.memory_reserved(), 0)
 
-    def test_a_snapshot_is_what_pytorchs_would_be(self):
+    def test_snapshot_has_pytorch_format(self):
         self.ashlar.record_memory_history("all")
         memory = self.allocate(3 << 20)
         taken = self.ashlar.snapshot()
@@ -149,7 +149,7 @@ class EnabledTest(unittest.TestCase):
         with self.assertRaises(self.ashlar.AshlarError):
             self.ashlar.save_snapshot("/nowhere/at/all.pickle")
 
-    def test_the_history_can_be_asked_like_a_recording(self):
+    def test_recording_has_history(self):
         try:
             import ashlar._ashlar
         except ImportError:
@@ -162,14 +162,14 @@ class EnabledTest(unittest.TestCase):
         self.assertIsInstance(recording, ashlar.Recording)
         self.assertEqual(recording.summary()["peak_requested_bytes"], 9 << 20)
 
-    def test_the_summary_names_what_is_live_and_held(self):
+    def test_summary_shows_allocated_and_reserved(self):
         self.allocate(7 << 20)
         text = self.ashlar.summary()
         self.assertIn("device 0 (defaults)", text)
-        self.assertRegex(text, r"live +7\.00 MiB")
-        self.assertRegex(text, r"held +\d")
+        self.assertRegex(text, r"allocated +7\.00 MiB")
+        self.assertRegex(text, r"reserved +\d")
 
-    def test_each_status_is_an_exception_of_its_own(self):
+    def test_each_status_has_an_exception(self):
         from ashlar import _library, errors
         with self.assertRaises(errors.DeviceError) as caught:
             self.ashlar.save_snapshot("/nowhere/at/all.pickle")
@@ -185,48 +185,48 @@ class EnabledTest(unittest.TestCase):
             self.assertIs(type(caught.exception), kind)
             self.assertIn(name, caught.exception.kind)
 
-    def test_a_name_with_a_nul_is_refused(self):
+    def test_path_with_nul_is_rejected(self):
         with self.assertRaisesRegex(ValueError, "without NUL"):
             self.ashlar.save_snapshot("/tmp/a\0b")
 
-    def test_a_device_that_is_not_there_is_said(self):
+    def test_unknown_device_is_reported(self):
         with self.assertRaisesRegex(self.ashlar.AshlarError, "no device 9"):
             self.ashlar.memory_stats("cuda:9")
 
-    def test_history_takes_pytorchs_words_only(self):
+    def test_history_rejects_unknown_values(self):
         with self.assertRaisesRegex(ValueError, "expected"):
             self.ashlar.record_memory_history("everything")
 
 
 class ProcessTest(unittest.TestCase):
-    """What needs a process that has not begun yet."""
+    """Tests that need a new process each."""
 
-    def test_importing_ashlar_imports_neither_pytorch_nor_the_library(self):
+    def test_import_loads_neither_pytorch_nor_library(self):
         done = in_a_process("import ashlar, ashlar.torch\n"
                             "assert 'torch' not in sys.modules\nprint('fine')",
                             ASHLAR_TORCH_LIBRARY="/nowhere/libashlar_torch.so")
         self.assertEqual(done.stdout, "fine\n", done.stderr)
 
-    def test_enabling_too_late_is_refused(self):
+    def test_late_enable_is_rejected(self):
         done = in_a_process(
             "import test_torch; sys.modules['torch'] = test_torch.fake_torch(is_initialized=True)\n"
             "import ashlar.torch; ashlar.torch.enable()")
-        self.assertIn("uses the GPU already", done.stderr)
+        self.assertIn("already uses the GPU", done.stderr)
         self.assertNotEqual(done.returncode, 0)
 
-    def test_options_that_make_no_sense_are_refused(self):
+    def test_invalid_options_are_rejected(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
                             "import ashlar.torch; ashlar.torch.enable(conf='engine:stone')")
         self.assertRegex(done.stderr, "InvalidArgument: engine: \"stone\" is not an engine")
 
-    def test_the_environment_may_say_the_options(self):
+    def test_options_come_from_environment(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
                             "import ashlar.torch; ashlar.torch.enable()\n"
                             "print(ashlar.torch.configuration())",
                             ASHLAR_ALLOC_CONF="engine:paged,policy:lean")
         self.assertEqual(done.stdout, "policy:lean\n", done.stderr)
 
-    def test_a_pool_of_pytorchs_gets_its_segments_from_us(self):
+    def test_mem_pool_allocates_from_ashlar(self):
         done = in_a_process(
             "import test_torch; torch = sys.modules['torch'] = test_torch.fake_torch()\n"
             "import ashlar.torch; pool = ashlar.torch.mem_pool(); ashlar.torch.mem_pool()\n"
@@ -238,7 +238,7 @@ class ProcessTest(unittest.TestCase):
             "plugged.free(segment, 20 << 20, 0, None); print(ashlar.torch.memory_allocated())")
         self.assertEqual(done.stdout, "0\n", done.stderr)
 
-    def test_a_pool_gets_segments_while_a_graph_is_captured(self):
+    def test_mem_pool_allocates_during_capture(self):
         done = in_a_process(
             "import test_torch; torch = sys.modules['torch'] = test_torch.fake_torch()\n"
             "import ashlar.torch, ctypes, os; ashlar.torch.mem_pool()\n"
@@ -260,11 +260,11 @@ class ProcessTest(unittest.TestCase):
             ASHLAR_TORCH_BACKEND="cuda", ASHLAR_CUDA_DRIVER=os.environ["CUDA_STANDIN"])
         self.assertEqual(done.stdout, "20\n", done.stderr)
 
-    def test_a_library_that_is_not_there_is_said(self):
+    def test_missing_library_is_reported(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
                             "import ashlar.torch; ashlar.torch.enable()",
                             ASHLAR_TORCH_LIBRARY="/nowhere/libashlar_torch.so")
-        self.assertIn("there is no file /nowhere/libashlar_torch.so", done.stderr)
+        self.assertIn("file not found: /nowhere/libashlar_torch.so", done.stderr)
 
 
 if __name__ == "__main__":

@@ -259,11 +259,11 @@ Status Workload::queue_writers() {
 
 Status Workload::queue_writer(Lane lane, size_t extent, const std::string& piece) {
   return machine_->try_launch(kFirst, stream(lane),
-                          [this, lane, extent, piece](const sim::DeviceMemory& memory) {
-                            Status status = write_extent(memory, extent);
-                            log_.append(lane, piece);
-                            return status;
-                          });
+                              [this, lane, extent, piece](const sim::DeviceMemory& memory) {
+                                Status status = write_extent(memory, extent);
+                                log_.append(lane, piece);
+                                return status;
+                              });
 }
 
 Status Workload::write_extent(const sim::DeviceMemory& memory, size_t extent) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the Python package share: small simulated machines, and words for what is held.
+"""Shared fixtures of the Python package's tests: simulated machines and memory statistics.
 
 Run by ctest; by hand: PYTHONPATH=build/release/python pytest tests/python/package"""
 
@@ -16,7 +16,7 @@ import ashlar
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TRACES = ROOT / "tests" / "golden" / "traces"
 
-# A thread that waits for ever, for the GIL say, shows where.
+# Dump the stacks of all threads on a deadlock.
 faulthandler.dump_traceback_later(240, exit=True)
 
 
@@ -35,13 +35,13 @@ def live_bytes(allocator):
 
 
 def run_python(code, **environment):
-    """A process of its own, with the same Python and package."""
+    """Runs a script in a new process with the same Python and package."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
                           timeout=120, env={**os.environ, **environment})
 
 
 def run_cli(*arguments):
-    """The tool, which has its own sanitizer, if any. Gives None where it was not built."""
+    """Runs the command line tool. Returns None if it was not built."""
     if "TEST_CLI" not in os.environ:
         pytest.skip("TEST_CLI does not name the tool")
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

@@ -11,7 +11,7 @@ import ashlar
 from conftest import live_bytes, run_python
 
 
-def test_a_buffer_says_what_it_is(allocator, machine):
+def test_buffer_has_repr_and_properties(allocator, machine):
     buffer = allocator.allocate(1000)
     assert buffer.size == 1000
     assert buffer.address % 512 == 0 and buffer.address > 0
@@ -21,7 +21,7 @@ def test_a_buffer_says_what_it_is(allocator, machine):
     assert "1000 B" in repr(buffer) and "sim:0" in repr(buffer)
 
 
-def test_sizes_may_be_text_or_numbers_of_numpy(allocator):
+def test_accepts_sizes_as_text_and_numpy_integers(allocator):
     assert allocator.allocate("1.5MiB").size == 3 << 19
     assert allocator.allocate(numpy.int32(7)).size == 7
     for wrong in ("12x", -1, 1.5, None, True, 1 << 70):
@@ -29,7 +29,7 @@ def test_sizes_may_be_text_or_numbers_of_numpy(allocator):
             allocator.allocate(wrong)
 
 
-def test_nothing_is_a_buffer_too(allocator):
+def test_allocates_zero_bytes(allocator):
     with allocator.allocate(0) as empty:
         assert (empty.size, empty.address, empty.read()) == (0, 0, b"")
         empty.fill(1)
@@ -38,7 +38,7 @@ def test_nothing_is_a_buffer_too(allocator):
             assert view.numpy().shape == (0,)
 
 
-def test_memory_is_freed_by_free_by_scope_and_with_the_last_reference(allocator):
+def test_frees_by_call_scope_and_last_reference(allocator):
     first = allocator.allocate(1000)
     first.free()
     assert live_bytes(allocator) == 0
@@ -51,7 +51,7 @@ def test_memory_is_freed_by_free_by_scope_and_with_the_last_reference(allocator)
     assert live_bytes(allocator) == 0
 
 
-def test_a_freed_buffer_is_good_for_nothing_but_freeing(allocator):
+def test_freed_buffer_rejects_everything_but_free(allocator):
     buffer = allocator.allocate(1000)
     buffer.free()
     buffer.free()
@@ -62,7 +62,7 @@ def test_a_freed_buffer_is_good_for_nothing_but_freeing(allocator):
             use()
 
 
-def test_buffers_and_pools_outlive_the_name_of_their_allocator():
+def test_buffers_and_pools_keep_their_allocator_alive():
     buffer = ashlar.Allocator(ashlar.Machine(capacity="1GiB").device(1)).allocate(8)
     gc.collect()
     buffer.write(b"ashlar..")
@@ -70,7 +70,7 @@ def test_buffers_and_pools_outlive_the_name_of_their_allocator():
     assert buffer.device.name == "sim:1"
 
 
-def test_bytes_go_there_and_back(allocator):
+def test_bytes_round_trip(allocator):
     buffer = allocator.allocate(16)
     buffer.fill(7)
     buffer.write(numpy.arange(4, dtype="uint8"), offset=2)
@@ -93,7 +93,7 @@ def test_bytes_go_there_and_back(allocator):
         buffer.write(numpy.zeros((2, 4), dtype="uint8").T)
 
 
-def test_numbers_that_make_no_sense_are_usage_errors(machine, allocator):
+def test_rejects_invalid_numbers(machine, allocator):
     buffer = allocator.allocate(16)
     for wrong in (-1, "x", 1.5, 1 << 70, None):
         with pytest.raises(ashlar.InvalidArgument, match="offset: "):
@@ -116,7 +116,7 @@ def test_numbers_that_make_no_sense_are_usage_errors(machine, allocator):
             allocator.start_history(max_entries=wrong)
 
 
-def test_reading_takes_no_more_memory_than_it_gives():
+def test_reading_needs_no_extra_memory():
     told = run_python("""
 import resource, ashlar
 def most_kib():
@@ -131,7 +131,7 @@ print((most_kib() - before) / (128 << 10))
     assert 0.5 < float(told.stdout) < 1.5, told.stderr
 
 
-def test_out_of_memory_is_a_memory_error_with_a_report(allocator):
+def test_out_of_memory_raises_memory_error_with_report(allocator):
     with pytest.raises(MemoryError) as caught:
         allocator.allocate("2GiB")
     assert isinstance(caught.value, ashlar.OutOfMemoryError)
@@ -142,7 +142,7 @@ def test_out_of_memory_is_a_memory_error_with_a_report(allocator):
     assert allocator.stats()["num_ooms"] == 1
 
 
-def test_the_callers_mistake_is_a_value_error(machine):
+def test_invalid_argument_is_a_value_error(machine):
     with pytest.raises(ValueError, match="no_such_option") as caught:
         ashlar.Allocator(machine.device(0), "no_such_option:1")
     assert isinstance(caught.value, ashlar.Error)
@@ -153,7 +153,7 @@ def test_the_callers_mistake_is_a_value_error(machine):
         ashlar.Allocator(7)
 
 
-def test_a_lost_device_is_a_device_error_that_names_the_call(machine, allocator):
+def test_lost_device_raises_device_error_with_call(machine, allocator):
     buffer = allocator.allocate(64)
     machine.lose(0, "a cable was pulled")
     with pytest.raises(ashlar.DeviceError, match="a cable was pulled") as caught:
@@ -172,7 +172,7 @@ def test_errors_can_be_pickled():
     assert issubclass(ashlar.PeerError, ConnectionError)
 
 
-def test_statistics_are_a_dict_under_public_names(allocator):
+def test_stats_are_a_dict_of_public_names(allocator):
     buffer = allocator.allocate(1000)
     stats = allocator.stats()
     assert isinstance(stats, dict)
@@ -186,7 +186,7 @@ def test_statistics_are_a_dict_under_public_names(allocator):
     assert stats["allocation.all.allocated"] == 0
 
 
-def test_cached_memory_goes_back_when_asked(allocator):
+def test_trim_returns_cached_memory(allocator):
     allocator.allocate("100MiB").free()
     assert allocator.largest_cached_bytes >= 100 << 20
     assert allocator.trim_to("50MiB", wait=True) > 0
@@ -195,7 +195,7 @@ def test_cached_memory_goes_back_when_asked(allocator):
     assert allocator.stats()["reserved_bytes.all.current"] == 0
 
 
-def test_the_fraction_is_a_limit(allocator):
+def test_memory_fraction_limits_allocations(allocator):
     allocator.memory_fraction = 0.5
     assert allocator.memory_fraction == 0.5
     with pytest.raises(MemoryError):
@@ -213,7 +213,7 @@ def test_caching_can_be_turned_off(allocator):
     assert allocator.stats()["reserved_bytes.all.current"] == 0
 
 
-def test_an_allocator_says_what_it_is(machine):
+def test_allocator_has_repr_and_options(machine):
     allocator = ashlar.Allocator(machine.device(0), "engine:classic,max_split_size_mb:64")
     assert allocator.options == "engine:classic,max_split_size_mb:64"
     assert "max_split_size_mb:64" in repr(allocator) and "sim:0" in repr(allocator)
@@ -232,7 +232,7 @@ def test_work_of_one_stream_runs_in_order(machine, allocator):
     assert stream.is_idle() and buffer.read() == b"\x09" * 4
 
 
-def test_memory_that_another_stream_uses_waits_for_it(machine, allocator):
+def test_recorded_stream_delays_reuse(machine, allocator):
     own, other = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
     buffer = allocator.allocate(1 << 20, own)
     address = buffer.address
@@ -248,7 +248,7 @@ def test_memory_that_another_stream_uses_waits_for_it(machine, allocator):
     assert address in [each.address for each in again]
 
 
-def test_a_stream_lives_as_long_as_memory_of_it(machine, allocator):
+def test_memory_keeps_its_stream_alive(machine, allocator):
     stream = ashlar.Stream(machine.device(0))
     buffer = allocator.allocate(64, stream)
     del stream
@@ -257,7 +257,7 @@ def test_a_stream_lives_as_long_as_memory_of_it(machine, allocator):
     assert buffer.read(0, 1) == b"\x03"
 
 
-def test_streams_of_other_libraries_are_taken_by_their_handles(machine, allocator):
+def test_accepts_streams_of_other_libraries(machine, allocator):
     class Torchs:
         cuda_stream = 0
 
@@ -303,7 +303,7 @@ def test_events_order_streams_and_measure_time(machine):
     second.synchronize()
 
 
-def test_a_seed_makes_work_wait_for_steps():
+def test_seeded_machine_runs_work_in_steps():
     machine = ashlar.Machine(device_count=1, capacity="1GiB", seed=7)
     allocator = ashlar.Allocator(machine.device())
     buffer = allocator.allocate(64)
@@ -314,7 +314,7 @@ def test_a_seed_makes_work_wait_for_steps():
     assert machine.costs()["modelled_us"] > 0
 
 
-def test_devices_tell_of_themselves(machine):
+def test_devices_have_properties(machine):
     device = machine.device(1)
     assert device.properties["backend"] == "sim"
     assert device.properties["capacity_bytes"] == 1 << 30

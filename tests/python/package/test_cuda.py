@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CUDA device, which a stand-in driver plays: the protocols of libraries that work on GPUs."""
+"""Exchange protocols of a CUDA device, with the stand-in driver."""
 
 import os
 
@@ -17,7 +17,7 @@ def allocator():
     return ashlar.Allocator("cuda:0")
 
 
-def test_a_buffer_has_the_interface_of_cuda_arrays(allocator):
+def test_buffer_has_cuda_array_interface(allocator):
     stream = ashlar.Stream("cuda:0")
     buffer = allocator.allocate(24, stream)
     assert buffer.__cuda_array_interface__ == {
@@ -30,7 +30,7 @@ def test_a_buffer_has_the_interface_of_cuda_arrays(allocator):
     assert not hasattr(allocator.allocate(8).array("bfloat16"), "__cuda_array_interface__")
 
 
-def test_dlpack_says_that_it_is_cuda(allocator):
+def test_dlpack_device_is_cuda(allocator):
     array = allocator.allocate(24).array("float32", (2, 3))
     assert array.__dlpack_device__() == (CUDA, 0)
     taker = ashlar.Stream("cuda:0")
@@ -41,12 +41,12 @@ def test_dlpack_says_that_it_is_cuda(allocator):
         array.__dlpack__(stream=0)
 
 
-def test_an_array_of_nothing_lies_nowhere(allocator):
+def test_empty_array_has_null_address(allocator):
     array = allocator.allocate(24).array("float32", (0, 3))
     assert array.__cuda_array_interface__["data"] == (0, False)
 
 
-def test_streams_know_the_protocol_of_streams(allocator):
+def test_streams_support_cuda_stream_protocol(allocator):
     stream = ashlar.Stream("cuda:0")
     assert stream.__cuda_stream__() == (0, stream.handle)
 
@@ -57,11 +57,11 @@ def test_streams_know_the_protocol_of_streams(allocator):
     assert allocator.allocate(8, Others()).stream == stream.handle
 
 
-def test_the_host_copies_but_does_not_look(allocator):
+def test_host_view_is_rejected_for_cuda(allocator):
     buffer = allocator.allocate(4)
     buffer.write(b"abcd")
     assert buffer.read() == b"abcd"
-    with pytest.raises(ashlar.InvalidArgument, match="the host cannot see memory of cuda:0"):
+    with pytest.raises(ashlar.InvalidArgument, match="the host cannot access memory of cuda:0"):
         buffer.host_view()
 
 

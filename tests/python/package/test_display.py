@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers show themselves as tables in notebooks, and stay the dicts that they are."""
+"""HTML and text tables of statistics and results."""
 
 import html.parser
 import json
@@ -14,7 +14,7 @@ OOM = TRACES / "oom.1.pickle.xz"
 
 
 class Table(html.parser.HTMLParser):
-    """The texts of a table, and a check that tags are closed in order."""
+    """Collects the cells of a table and checks that tags are balanced."""
 
     def __init__(self, shown):
         super().__init__()
@@ -48,7 +48,7 @@ def answers():
     }
 
 
-def test_each_answer_is_a_dict_with_a_table():
+def test_each_result_is_a_dict_with_html():
     for kind, answer in answers().items():
         assert isinstance(answer, kind) and isinstance(answer, dict)
         assert json.loads(json.dumps(answer)) == answer
@@ -57,7 +57,7 @@ def test_each_answer_is_a_dict_with_a_table():
         assert len({len(row) for row in table.rows}) == 1, kind
 
 
-def test_the_tables_have_the_numbers_of_the_answers():
+def test_tables_contain_the_results():
     shown = {kind: Table(answer._repr_html_()) for kind, answer in answers().items()}
     causes, tuning = answers()[ashlar.Causes], answers()[ashlar.Tuning]
     shares = [float(row[2].split()[0]) for row in shown[ashlar.Causes].rows[1:]]
@@ -67,7 +67,7 @@ def test_the_tables_have_the_numbers_of_the_answers():
     assert any(row[1].startswith("+") for row in shown[ashlar.Leaks].rows[1:])
 
 
-def test_long_tables_say_how_much_is_left_out():
+def test_long_tables_count_omitted_rows():
     use = {"bytes": 1, "count": 1, "stack": [{"name": "f", "filename": "f.py", "line": 1}]}
     peaks = ashlar.Peaks(peak_requested_bytes=1, peak_reserved_bytes=1, packed_bytes=1,
                          stacks=[use] * 50)
@@ -75,7 +75,7 @@ def test_long_tables_say_how_much_is_left_out():
     assert len(rows) == 22 and rows[-1] == ["and 30 more", "", ""]
 
 
-def test_nothing_in_a_table_runs():
+def test_tables_escape_html():
     frame = {"name": "<script>alert(1)</script>", "filename": "<b>", "line": 1}
     peaks = ashlar.Peaks(peak_requested_bytes=1, peak_reserved_bytes=1, packed_bytes=1,
                          stacks=[{"bytes": 1, "count": 1, "stack": [frame, frame]},
@@ -85,14 +85,14 @@ def test_nothing_in_a_table_runs():
     assert "(no stack)" in shown
 
 
-def test_a_run_without_a_gap_has_a_table_too():
+def test_causes_table_without_unused_memory():
     causes = ashlar.Causes(reserved_bytes=5, requested_bytes=5, gap_bytes=0,
                            causes={"rounding": 0})
     assert len(Table(causes._repr_html_()).rows) == 1
 
 
-def test_statistics_are_text_too(allocator):
+def test_stats_have_text_form(allocator):
     allocator.allocate("64MiB").free()
     lines = allocator.stats().text().split("\n")
     assert lines[0].split() == ["now", "peak", "in", "all", "freed"]
-    assert any(line.startswith("held") and "64.00 MiB" in line for line in lines)
+    assert any(line.startswith("reserved") and "64.00 MiB" in line for line in lines)

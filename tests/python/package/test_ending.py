@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of the interpreter: with memory in use, with hooks, with threads that go on."""
+"""Interpreter exit with live memory, hooks and running threads."""
 
 import pytest
 
@@ -12,15 +12,15 @@ allocator = ashlar.Allocator(machine.device(0))
 """
 
 
-def ends_well(code, **environment):
+def assert_clean_exit(code, **environment):
     ended = run_python(START + code, **environment)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     return ended.stdout
 
 
-def test_memory_in_use_does_not_matter():
-    ends_well("""
+def test_exits_with_live_memory():
+    assert_clean_exit("""
 stream = ashlar.Stream(machine.device(0))
 event = ashlar.Event(machine.device(0))
 buffers = [allocator.allocate(1 << 20, stream) for _ in range(10)]
@@ -35,12 +35,12 @@ sys.modules["kept for good"] = [allocator, buffers, numbers]
 """)
 
 
-def test_the_device_of_the_process_does_not_matter():
-    ends_well("kept = [ashlar.Allocator('sim:0').allocate(1000) for _ in range(10)]")
+def test_exits_with_process_device():
+    assert_clean_exit("kept = [ashlar.Allocator('sim:0').allocate(1000) for _ in range(10)]")
 
 
-def test_hooks_are_silent_once_it_ends():
-    printed = ends_well("""
+def test_hooks_are_not_called_during_exit():
+    printed = assert_clean_exit("""
 class Late:
     def __init__(self):
         self.buffer = allocator.allocate(1 << 20)
@@ -55,8 +55,8 @@ os.write(1, b"| ")
     assert "alloc" in before and "free" not in after
 
 
-def test_exceptions_that_were_raised_do_not_keep_it():
-    ends_well("""
+def test_exits_after_exceptions():
+    assert_clean_exit("""
 try:
     allocator.allocate("2GiB")
 except MemoryError as failure:
@@ -70,8 +70,8 @@ except MemoryError as failure:
     "allocator.allocate(64).read()",
     "allocator.snapshot()",
 ])
-def test_daemon_threads_may_be_in_the_middle_of_something(daemon_work):
-    ends_well(f"""
+def test_exits_while_daemon_threads_run(daemon_work):
+    assert_clean_exit(f"""
 allocator.start_history()
 seen = []
 allocator.add_tracker(lambda entry: seen.append(1))
@@ -85,8 +85,8 @@ while len(seen) < 20 and {daemon_work.count("allocate")}:
 """)
 
 
-def test_a_hook_that_never_returns_does_not_hold_the_end_for_ever():
-    ends_well("""
+def test_blocked_hook_does_not_prevent_exit():
+    assert_clean_exit("""
 inside = threading.Event()
 def hook(entry):
     inside.set()
@@ -97,8 +97,8 @@ inside.wait()
 """)
 
 
-def test_a_second_interpreter_does_not_matter():
-    ends_well("""
+def test_exits_with_second_interpreter():
+    assert_clean_exit("""
 try:
     import _xxsubinterpreters as interpreters
 except ImportError:
@@ -119,8 +119,8 @@ interpreters.destroy(other)
 """)
 
 
-def test_a_held_stream_does_not_hold_the_end():
-    ends_well("""
+def test_paused_stream_does_not_prevent_exit():
+    assert_clean_exit("""
 stream = ashlar.Stream(machine.device(0))
 machine.hold(stream)
 buffer = allocator.allocate(64, stream)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Children of forks: they make their own, and what the parent made is refused, not waited for."""
+"""Forked children create their own objects and reject those of the parent."""
 
 import pytest
 
@@ -29,15 +29,15 @@ def refused(work):
 """
 
 
-def forks_well(code):
+def run_forking(code):
     ended = run_python(START + code)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     return ended.stdout
 
 
-def test_what_the_parent_made_is_refused():
-    printed = forks_well("""
+def test_child_rejects_objects_of_parent():
+    printed = run_forking("""
 stream, event = ashlar.Stream(machine.device(0)), ashlar.Event(machine.device(0))
 buffer, pool, host = allocator.allocate(64, stream), allocator.make_pool(), None
 array, view = buffer.array(), buffer.host_view()
@@ -63,8 +63,8 @@ print(buffer.read(0, 6))
     assert printed == "refused\nb'parent'\n"
 
 
-def test_a_pool_of_processes_makes_its_own():
-    printed = forks_well("""
+def test_process_pool_creates_own_objects():
+    printed = run_forking("""
 everybodys = ashlar.Allocator("sim:0").allocate(64)
 def work(number):
     assert refused(everybodys.read)
@@ -78,8 +78,8 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
 
 
 @pytest.mark.parametrize("last", ["sys.exit(0)", "os._exit(0)"])
-def test_a_child_ends_though_a_thread_of_the_parent_was_in_a_hook(last):
-    printed = forks_well(f"""
+def test_child_exits_if_parent_thread_was_in_hook(last):
+    printed = run_forking(f"""
 inside, leave = threading.Event(), threading.Event()
 def hook(entry):
     inside.set()
@@ -98,8 +98,8 @@ thread.join()
     assert printed == "0\n"
 
 
-def test_a_fork_in_a_hook_is_a_fork():
-    printed = forks_well("""
+def test_fork_within_hook_works():
+    printed = run_forking("""
 children = []
 def hook(entry):
     if not children:
@@ -116,8 +116,8 @@ print(os.waitpid(children[0], 0)[1])
     assert printed == "0\n"
 
 
-def test_recordings_go_to_children():
-    printed = forks_well("""
+def test_recordings_work_in_children():
+    printed = run_forking("""
 allocator.start_history()
 allocator.allocate(1000).free()
 recording = allocator.recording()

@@ -17,7 +17,7 @@ def actions(snapshot):
     return [entry["action"] for entry in snapshot["device_traces"][0]]
 
 
-def test_a_snapshot_is_what_pytorch_has(allocator):
+def test_snapshot_has_pytorch_format(allocator):
     allocator.start_history()
     assert allocator.is_history_on
     buffer = allocator.allocate(1000)
@@ -31,7 +31,7 @@ def test_a_snapshot_is_what_pytorch_has(allocator):
     assert not allocator.is_history_on
 
 
-def test_a_snapshot_has_the_extents_behind_its_segments(allocator):
+def test_snapshot_contains_extents(allocator):
     buffer = allocator.allocate(32 << 20)
     snapshot = allocator.snapshot(include_traces=False)
     ours = snapshot["ashlar"]
@@ -46,7 +46,7 @@ def test_a_snapshot_has_the_extents_behind_its_segments(allocator):
     assert ashlar.load(snapshot)
 
 
-def test_stacks_are_those_of_python(allocator):
+def test_stacks_contain_python_frames(allocator):
     allocator.start_history("all")
 
     def innermost():
@@ -63,7 +63,7 @@ def test_stacks_are_those_of_python(allocator):
     buffer.free()
 
 
-def test_code_that_comes_and_goes_is_not_kept_for_good(allocator):
+def test_recording_does_not_leak_code_objects(allocator):
     allocator.start_history("all", max_entries=100)
     first = compile("allocator.allocate(8)", "<made>", "exec")
     last = weakref.ref(first)
@@ -78,7 +78,7 @@ def test_code_that_comes_and_goes_is_not_kept_for_good(allocator):
     assert frames[-1]["filename"] == f"<made {number % 50}>" and frames[-1]["line"] == 1
 
 
-def test_files_whose_names_are_no_utf8_are_in_stacks(allocator):
+def test_stacks_support_non_utf8_file_names(allocator):
     allocator.start_history("all")
     code = compile("allocator.allocate(8)", "\udcff.py", "exec")
     exec(code, {"allocator": allocator})  # pylint: disable=exec-used
@@ -87,7 +87,7 @@ def test_files_whose_names_are_no_utf8_are_in_stacks(allocator):
     assert entry["frames"][0]["filename"] == "\\udcff.py"
 
 
-def test_stacks_of_cpp_are_there_when_asked_for(allocator):
+def test_native_stacks_are_optional(allocator):
     allocator.start_history("all", native=True)
     allocator.allocate(1000).free()
     names = [frame["name"] for entry in allocator.snapshot()["device_traces"][0]
@@ -96,7 +96,7 @@ def test_stacks_of_cpp_are_there_when_asked_for(allocator):
     assert any("Py" in name or "ashlar" in name for name in names)
 
 
-def test_the_history_is_bounded_and_can_begin_anew(allocator):
+def test_history_is_bounded_and_restartable(allocator):
     allocator.start_history(None, max_entries=5)
     for _ in range(10):
         allocator.allocate(1000).free()
@@ -107,7 +107,7 @@ def test_the_history_is_bounded_and_can_begin_anew(allocator):
         allocator.start_history("some")
 
 
-def test_regions_are_in_the_annotations(allocator):
+def test_regions_appear_as_annotations(allocator):
     allocator.start_history()
     with allocator.region("step 7"):
         allocator.annotate(loss=0.5)
@@ -137,7 +137,7 @@ def test_a_saved_snapshot_can_be_loaded(allocator, tmp_path):
     assert ashlar.load(strange).summary()["live_bytes_at_end"] == 0
 
 
-def test_observers_hear_of_out_of_memory_before_it_is_raised(allocator):
+def test_oom_observers_run_before_exception(allocator):
     heard = []
     allocator.add_oom_observer(heard.append)
     with pytest.raises(MemoryError):
@@ -146,7 +146,7 @@ def test_observers_hear_of_out_of_memory_before_it_is_raised(allocator):
     assert heard[0]["wanted_bytes"] == 2 << 30 and heard[0]["device"] == 0
 
 
-def test_rejections_are_told_to_their_observers(machine):
+def test_rejection_observers_are_called(machine):
     allocator = ashlar.Allocator(machine.device(0),
                                  "per_process_memory_fraction:0.1,throw_on_cudamalloc_oom:True")
     heard = []
@@ -156,7 +156,7 @@ def test_rejections_are_told_to_their_observers(machine):
     assert len(heard) == 1
 
 
-def test_callbacks_can_free_what_is_needed(allocator):
+def test_free_memory_callback_can_free_memory(allocator):
     cache = [allocator.allocate("700MiB")]
 
     def free_some():
@@ -169,7 +169,7 @@ def test_callbacks_can_free_what_is_needed(allocator):
     assert cache == []
 
 
-def test_trackers_see_every_act_from_every_thread(allocator):
+def test_trackers_see_operations_of_all_threads(allocator):
     seen = []
     allocator.add_tracker(seen.append)
     threads = [threading.Thread(target=lambda: allocator.allocate(1000).free()) for _ in range(4)]
@@ -182,7 +182,7 @@ def test_trackers_see_every_act_from_every_thread(allocator):
     assert all(abs(entry["time_us"] * 1e-6 - time.time()) < 60 for entry in seen)
 
 
-def test_what_a_hook_raises_goes_to_the_unraisable_hook(allocator, monkeypatch):
+def test_exception_in_hook_goes_to_unraisablehook(allocator, monkeypatch):
     reported = []
     monkeypatch.setattr(sys, "unraisablehook", lambda told: reported.append(told.exc_type))
 
@@ -197,7 +197,7 @@ def test_what_a_hook_raises_goes_to_the_unraisable_hook(allocator, monkeypatch):
         allocator.add_oom_observer("no function")
 
 
-def test_hooks_end_with_their_allocator(machine):
+def test_hooks_are_released_with_allocator(machine):
     class Observer:
         def __call__(self, _):
             pass

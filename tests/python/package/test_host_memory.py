@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinned host memory: its buffers are memory of numpy's and others', and are used again."""
+"""Pinned host memory: zero-copy access and caching."""
 
 import gc
 import os
@@ -23,7 +23,7 @@ def in_use(host):
     return host.stats()["requested_bytes.current"]
 
 
-def test_a_buffer_says_what_it_is(host, machine):
+def test_buffer_has_repr_and_properties(host, machine):
     buffer = host.allocate("1.5KiB")
     assert buffer.size == 1536 and buffer.address % 4096 == 0
     assert buffer.device == machine.device(0) == host.device
@@ -33,7 +33,7 @@ def test_a_buffer_says_what_it_is(host, machine):
             host.allocate(wrong)
 
 
-def test_numpy_sees_the_memory_itself(host):
+def test_numpy_array_shares_memory(host):
     buffer = host.allocate(24)
     array = buffer.numpy("float32", (2, 3))
     array[:] = 7
@@ -44,7 +44,7 @@ def test_numpy_sees_the_memory_itself(host):
     assert array[0, 0] == 0
 
 
-def test_the_device_copies_from_it_and_to_it(host, allocator):
+def test_device_copies_to_and_from_host_buffer(host, allocator):
     source, target = host.allocate(1000), host.allocate(1000)
     source.numpy()[:] = numpy.arange(1000) % 251
     on_device = allocator.allocate(1000)
@@ -58,7 +58,7 @@ def test_the_device_copies_from_it_and_to_it(host, allocator):
     numpy.from_dlpack, numpy.asarray, lambda buffer: buffer.__dlpack__(),
     lambda buffer: buffer.__dlpack__(max_version=(1, 0)),
 ])
-def test_whatever_looks_at_it_keeps_the_memory(host, look):
+def test_views_keep_memory_alive(host, look):
     buffer = host.allocate(100)
     seen = look(buffer)
     buffer.free()
@@ -71,7 +71,7 @@ def test_whatever_looks_at_it_keeps_the_memory(host, look):
     assert in_use(host) == 0
 
 
-def test_a_freed_buffer_is_good_for_nothing_but_freeing(host):
+def test_freed_buffer_rejects_everything_but_free(host):
     with host.allocate(8) as buffer:
         assert in_use(host) == 8
     assert in_use(host) == 0
@@ -83,7 +83,7 @@ def test_a_freed_buffer_is_good_for_nothing_but_freeing(host):
         memoryview(buffer)
 
 
-def test_memory_that_a_stream_uses_waits_for_it(host, machine, allocator):
+def test_recorded_stream_delays_reuse(host, machine, allocator):
     stream = ashlar.Stream(machine.device(0))
     busy = allocator.allocate(8, stream)
     machine.hold(stream)
@@ -99,7 +99,7 @@ def test_memory_that_a_stream_uses_waits_for_it(host, machine, allocator):
     assert address in [each.address for each in again]
 
 
-def test_a_recorded_stream_lives_as_long_as_its_memory(host, machine):
+def test_memory_keeps_recorded_stream_alive(host, machine):
     stream = ashlar.Stream(machine.device(0))
     buffer = host.allocate(1000)
     buffer.record_stream(stream)
@@ -110,7 +110,7 @@ def test_a_recorded_stream_lives_as_long_as_its_memory(host, machine):
     assert host.allocate(1000).size == 1000
 
 
-def test_memory_is_cached_and_goes_back_when_asked(host):
+def test_caches_memory_until_trim(host):
     host.allocate("1MiB").free()
     stats = host.stats()
     assert isinstance(stats, dict) and isinstance(stats, ashlar.HostStats)
@@ -122,12 +122,12 @@ def test_memory_is_cached_and_goes_back_when_asked(host):
     assert host.stats()["allocated_bytes.current"] == 0
 
 
-def test_nothing_is_a_buffer_too(host):
+def test_allocates_zero_bytes(host):
     with host.allocate(0) as empty:
         assert (empty.size, empty.address, empty.numpy().shape) == (0, 0, (0,))
 
 
-def test_buffers_outlive_the_name_of_their_allocator():
+def test_buffers_keep_their_allocator_alive():
     buffer = ashlar.HostAllocator(ashlar.Machine(capacity="1GiB").device(1)).allocate(8)
     gc.collect()
     buffer.numpy()[:] = 3
@@ -140,7 +140,7 @@ def test_options_are_checked(machine):
     assert ashlar.HostAllocator(machine.device(0), "pinned_use_background_threads:True").options
 
 
-def test_dlpack_says_where_it_is(host):
+def test_dlpack_reports_device(host):
     buffer = host.allocate(8)
     assert buffer.__dlpack_device__() == (CPU, 0)
     with pytest.raises(BufferError, match="host memory has none"):
@@ -150,7 +150,7 @@ def test_dlpack_says_where_it_is(host):
 
 
 @pytest.mark.skipif("ASHLAR_CUDA_DRIVER" not in os.environ, reason="no stand-in driver")
-def test_memory_for_cuda_is_pinned_for_cuda():
+def test_cuda_memory_is_pinned_for_cuda():
     assert ashlar.HostAllocator("cuda:0").allocate(8).__dlpack_device__() == (CUDA_HOST, 0)
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C: calls that wait end, and hooks do not swallow it."""
+"""Ctrl-C interrupts waiting calls, and hooks do not swallow it."""
 
 import pytest
 
 from conftest import TRACES, run_python
 
-# A signal soon, and no patience with calls that do not notice it.
+# Sends a signal shortly after the start, and fails if the call does not return.
 START = f"""
 import os, signal, sys, threading, time
 import ashlar
@@ -44,7 +44,7 @@ def interrupted(code):
     "lambda: buffer.write(b'1')", "lambda: buffer.read_into(bytearray(8))",
     "lambda: buffer.host_view().__enter__()",
 ])
-def test_ctrl_c_ends_the_wait_for_a_stuck_stream(wait):
+def test_ctrl_c_interrupts_wait_for_stream(wait):
     assert interrupted(f"""
 event = ashlar.Event(device)
 stuck()
@@ -53,7 +53,7 @@ interrupted({wait})
 """)
 
 
-def test_what_was_waited_for_is_well_afterwards():
+def test_objects_work_after_interrupt():
     assert interrupted("""
 stuck()
 interrupted(buffer.read)
@@ -63,15 +63,15 @@ stream.synchronize()
 """)
 
 
-def test_ctrl_c_ends_reading_from_a_pipe(tmp_path):
+def test_ctrl_c_interrupts_reading_from_pipe(tmp_path):
     assert interrupted(f"""
 os.mkfifo({str(tmp_path / "pipe")!r})
 interrupted(lambda: ashlar.load({str(tmp_path / "pipe")!r}))
 """)
 
 
-def test_ctrl_c_ends_an_analysis():
-    # The profiler tells whether a call raised what ended it, or had returned before.
+def test_ctrl_c_interrupts_analysis():
+    # The profiler records whether the call itself raised the exception.
     assert interrupted("""
 allocator.start_history(None)
 kept = [allocator.allocate(1 + i % 1000) for i in range(20000)]
@@ -90,7 +90,7 @@ assert ends[-1] == "c_exception", ends
 """)
 
 
-def test_ctrl_c_in_a_hook_is_raised_by_the_program():
+def test_ctrl_c_in_hook_is_raised_in_main_thread():
     assert interrupted("""
 called = []
 def hook(entry):
@@ -107,7 +107,7 @@ interrupted(work)
 """)
 
 
-def test_signals_without_an_exception_change_nothing():
+def test_signal_handler_without_exception_is_harmless():
     assert interrupted("""
 seen = []
 signal.signal(signal.SIGINT, lambda *_: (seen.append(1), machine.resume(stream)))
@@ -119,7 +119,7 @@ print("interrupted")
 """)
 
 
-def test_other_threads_wait_as_they_are():
+def test_other_threads_are_not_interrupted():
     assert interrupted("""
 stuck()
 thread = threading.Thread(target=stream.synchronize)

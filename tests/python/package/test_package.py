@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package itself: loaded when needed, of use without its module, installable."""
+"""Lazy loading, use without the extension module, and installation."""
 
 import copy
 import os
@@ -14,13 +14,13 @@ import ashlar
 from conftest import ROOT, run_python
 
 
-def test_importing_loads_nothing():
+def test_import_loads_no_module():
     printed = run_python("import ashlar, sys; "
                          "print([name for name in sys.modules if 'ashlar' in name])")
     assert printed.stdout == "['ashlar.errors', 'ashlar']\n", printed.stderr
 
 
-def test_without_the_module_the_rest_works_and_says_what_is_missing(tmp_path):
+def test_missing_extension_is_reported(tmp_path):
     shutil.copytree(ROOT / "python" / "ashlar", tmp_path / "ashlar")
     tried = run_python("""
 import ashlar, ashlar.torch
@@ -40,14 +40,14 @@ except AttributeError as failure:
     assert "no attribute 'no_such_name'" in tried.stdout
 
 
-def test_a_star_replaces_no_name_of_pythons():
+def test_star_import_shadows_no_builtin():
     tried = run_python("import builtins; torch = errors = 'mine'; from ashlar import *\n"
                        "print([name for name in dir(builtins) if name in globals()"
                        " and not name.startswith('__')], torch, errors, Allocator.__name__)")
     assert tried.stdout == "[] mine mine Allocator\n", tried.stderr
 
 
-def test_objects_are_made_by_their_constructors_alone():
+def test_new_without_init_is_rejected():
     from ashlar import _ashlar
     classes = [each for each in vars(_ashlar).values() if isinstance(each, type)]
     assert len(classes) >= 12
@@ -66,12 +66,12 @@ def test_objects_are_made_by_their_constructors_alone():
     assert Own("sim:0").allocate(5).size == 5
 
 
-def test_the_version_is_the_projects():
+def test_version_matches_project():
     listed = (ROOT / "CMakeLists.txt").read_text()
     assert f"VERSION {ashlar.__version__}" in listed
 
 
-def test_the_module_shows_one_symbol():
+def test_module_exports_one_symbol():
     from ashlar import _ashlar
     if shutil.which("nm") is None:
         pytest.skip("no nm here")
@@ -82,7 +82,7 @@ def test_the_module_shows_one_symbol():
 
 
 @pytest.mark.skipif("TEST_BUILD_FOLDER" not in os.environ, reason="no build folder to install from")
-def test_an_install_is_a_package(tmp_path):
+def test_installed_package_works(tmp_path):
     subprocess.run(["cmake", "--install", os.environ["TEST_BUILD_FOLDER"], "--prefix", tmp_path,
                     "--component", "python"], check=True, capture_output=True,
                    env={"PATH": os.environ["PATH"]})

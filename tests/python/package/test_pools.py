@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools, and pausing them while others look."""
+"""Pools, and pausing them during host access."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import pytest
 import ashlar
 
 
-def test_what_is_allocated_in_its_scope_is_the_pools(allocator):
+def test_pool_scope_routes_allocations(allocator):
     pool = allocator.make_pool()
     before = allocator.allocate(1 << 20)
     with pool:
@@ -32,7 +32,7 @@ def test_other_threads_are_not_routed(allocator):
     assert pool.live() == [] and len(elsewhere) == 1
 
 
-def test_a_pool_goes_back_when_it_is_let_go(allocator):
+def test_released_pool_returns_memory(allocator):
     pool = allocator.make_pool()
     with pool:
         assert pool.use_count == 2
@@ -40,13 +40,13 @@ def test_a_pool_goes_back_when_it_is_let_go(allocator):
     assert pool.use_count == 1
     allocator.trim()
     held = allocator.stats()["reserved_bytes.all.current"]
-    assert held >= 10 << 20, "somebody still holds the pool"
+    assert held >= 10 << 20, "the pool is still retained"
     del pool
     allocator.trim()
     assert allocator.stats()["reserved_bytes.all.current"] == 0
 
 
-def test_a_pool_is_in_one_scope_at_a_time(allocator):
+def test_pool_rejects_nested_scopes(allocator):
     pool = allocator.make_pool()
     with pool:
         with pytest.raises(ashlar.InvalidArgument, match="already"):
@@ -55,7 +55,7 @@ def test_a_pool_is_in_one_scope_at_a_time(allocator):
         pass
 
 
-def test_pausing_gives_memory_back_and_keeps_addresses(allocator):
+def test_pause_releases_memory_and_keeps_addresses(allocator):
     pool = allocator.make_pool(tag="weights")
     with pool:
         buffer = allocator.allocate("10MiB")
@@ -71,7 +71,7 @@ def test_pausing_gives_memory_back_and_keeps_addresses(allocator):
         allocator.pause("weights", backup="tape")
 
 
-def test_pausing_and_looking_keep_each_other_out(allocator):
+def test_pause_and_host_view_exclude_each_other(allocator):
     with allocator.make_pool(tag="weights"):
         buffer = allocator.allocate(4 << 20)
     buffer.fill(1)
@@ -102,7 +102,7 @@ def test_pausing_and_looking_keep_each_other_out(allocator):
     assert looked or paused
 
 
-def test_nobody_begins_to_look_while_memory_goes(machine, allocator):
+def test_host_view_is_rejected_during_pause(machine, allocator):
     stream = ashlar.Stream(machine.device(0))
     with allocator.make_pool(tag="weights"):
         buffer = allocator.allocate(4 << 20, stream)
@@ -117,7 +117,7 @@ def test_nobody_begins_to_look_while_memory_goes(machine, allocator):
                 allocator.pause("weights", backup="host")
                 paused.set()
             except ashlar.InvalidArgument:
-                pass  # somebody looks
+                pass  # a host view is open
 
     thread = threading.Thread(target=pause)
     thread.start()
@@ -137,7 +137,7 @@ def test_nobody_begins_to_look_while_memory_goes(machine, allocator):
         pass
 
 
-def test_pausing_refuses_while_somebody_looks(allocator):
+def test_pause_is_rejected_while_host_view_is_open(allocator):
     with allocator.make_pool(tag="weights"):
         buffer = allocator.allocate(1 << 20)
     buffer.write(b"kept")

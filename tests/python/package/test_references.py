@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing is left behind: each kind of call, over and over, costs no memory of Python's and keeps
-no object alive. Reference counts are ours to get right, and a sanitizer does not see them."""
+"""Reference counts: repeating each kind of call neither grows Python's memory nor keeps objects
+alive. Sanitizers do not detect such leaks."""
 
 import gc
 import pathlib
@@ -19,7 +19,7 @@ DATA = bytearray(24)
 
 
 class Foreign:
-    """A stream of another library's."""
+    """A stream of another library."""
 
     cuda_stream = 0
 
@@ -29,7 +29,7 @@ SHARED = (DTYPE, SHAPE, DATA, FOREIGN, LEAKY, numpy.float32)
 
 
 class Calls:
-    """One call of each kind, as a method each."""
+    """One method per kind of call."""
 
     def __init__(self):
         self.machine = ashlar.Machine(capacity="1GiB")
@@ -127,7 +127,7 @@ KINDS = [name for name, value in vars(Calls).items()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_call_leaves_nothing_behind(kind):
+def test_calls_do_not_leak_references(kind):
     call = getattr(CALLS, kind)
     objects = [*SHARED, CALLS.stream, CALLS.buffer, CALLS.allocator, CALLS.recording]
 
@@ -146,8 +146,8 @@ def test_a_call_leaves_nothing_behind(kind):
 
     repeat(5)  # caches fill
     before = counts()
-    # One block in every second call would be 15, each time. What Python and numpy keep for later
-    # fills up within some hundred calls.
+    # A leak in every second call would be 15 blocks each time. Caches of Python and numpy fill up
+    # within some hundred calls.
     grown = []
     while len(grown) < 60 and (not grown or grown[-1] >= 15):
         grown.append(grown_by(30))
@@ -155,7 +155,7 @@ def test_a_call_leaves_nothing_behind(kind):
     assert grown[-1] < 15, f"{grown} blocks more"
 
 
-def test_the_loop_would_see_a_leak():
+def test_leak_detection_works():
     assert pathlib.Path(LEAKY).is_file() and len(KINDS) >= 12
     kept = []
     blocks = sys.getallocatedblocks()

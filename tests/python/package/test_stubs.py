@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stubs agree with the module: every name, every parameter, every default."""
+"""The stubs match the module in every name, parameter and default."""
 
 import ast
 import inspect
@@ -10,15 +10,15 @@ import ashlar
 from ashlar import _ashlar
 
 STUBS = ast.parse((pathlib.Path(ashlar.__file__).parent / "_ashlar.pyi").read_text())
-# What every class has, and what says nothing about its use.
+# Members of every class.
 GOES_WITHOUT_SAYING = {"__doc__", "__module__", "__repr__", "__str__", "__new__",
                        "__slotnames__"}  # the last: noted there by copy and pickle
-# Of the stubs alone: what arguments may be.
+# Type aliases that exist only in the stubs.
 PROTOCOLS = {"_Contiguous", "_CudaStream", "_CupyStream", "_TorchStream"}
 
 
 def parameters(function):
-    """[(name, kind, default)] of a function as the parser has it, but for self."""
+    """[(name, kind, default)] of a parsed function, without self."""
     arguments = function.args
     positional = arguments.posonlyargs + arguments.args
     defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
@@ -33,7 +33,7 @@ def parameters(function):
 
 
 def told_by_the_module(function):
-    """The same, from the first line of what pybind11 writes about a function."""
+    """The same, from the first line of pybind11's docstring."""
     line = function.__doc__.splitlines()[0]
     assert not line.startswith("__init__(*args"), f"{function} is overloaded"
     line = re.sub(r"<[^<>]*>", "...", line)
@@ -44,13 +44,13 @@ def stubs_of(body):
     return {each.name: each for each in body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
 
 
-def test_every_class_and_function_is_in_both():
+def test_stubs_list_every_class_and_function():
     there = {name for name, value in vars(_ashlar).items()
              if inspect.isclass(value) or inspect.isroutine(value)}
     assert there == set(stubs_of(STUBS.body)) - PROTOCOLS
 
 
-def test_every_member_is_in_both():
+def test_stubs_list_every_member():
     for name, stub in stubs_of(STUBS.body).items():
         if not isinstance(stub, ast.ClassDef) or name in PROTOCOLS:
             continue
@@ -62,7 +62,7 @@ def test_every_member_is_in_both():
         assert told == members, name
 
 
-def test_every_parameter_has_the_same_name_kind_and_default():
+def test_stub_parameters_match():
     count = 0
     for stub in stubs_of(STUBS.body).values():
         if stub.name in PROTOCOLS:
@@ -80,7 +80,7 @@ def test_every_parameter_has_the_same_name_kind_and_default():
     assert count > 60
 
 
-def test_properties_are_properties_in_both():
+def test_stub_properties_match():
     for name, stub in stubs_of(STUBS.body).items():
         is_class = isinstance(stub, ast.ClassDef) and name not in PROTOCOLS
         for member in (stub.body if is_class else []):
@@ -90,13 +90,13 @@ def test_properties_are_properties_in_both():
                 assert told == isinstance(found, property), f"{name}.{member.name}"
 
 
-def test_every_public_name_can_be_had():
+def test_every_public_name_exists():
     for name in ashlar.__all__:
         assert getattr(ashlar, name) is not None
     assert set(ashlar.__all__) <= set(dir(ashlar))
 
 
-def test_no_annotation_means_the_method_beside_it():
+def test_annotations_refer_to_types():
     for stub in stubs_of(STUBS.body).values():
         names = set(stubs_of(stub.body)) if isinstance(stub, ast.ClassDef) else set()
         for member in stub.body if names else []:
@@ -105,7 +105,7 @@ def test_no_annotation_means_the_method_beside_it():
                 assert not used & names, f"{stub.name}.{member.name}"
 
 
-def test_every_function_of_the_package_says_its_types():
+def test_every_function_is_annotated():
     for path in pathlib.Path(ashlar.__file__).parent.glob("*.py"):
         for each in ast.walk(ast.parse(path.read_text())):
             if isinstance(each, ast.FunctionDef):
@@ -115,5 +115,5 @@ def test_every_function_of_the_package_says_its_types():
                 assert untold == [], f"{path.name}: {each.name}"
 
 
-def test_the_package_says_that_it_has_types():
+def test_package_has_py_typed():
     assert (pathlib.Path(ashlar.__file__).parent / "py.typed").is_file()

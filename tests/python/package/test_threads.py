@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads and the GIL: nothing that waits keeps Python from running, and nothing races."""
+"""Threads and the GIL: waiting calls release it, and there are no data races."""
 
 import collections
 import random
@@ -14,7 +14,7 @@ from conftest import TRACES, live_bytes
 
 
 def run_all(*functions):
-    """Runs them at once, and raises what the first of them raised."""
+    """Runs the functions concurrently and raises the first exception."""
     failures = []
 
     def guarded(function):
@@ -32,7 +32,7 @@ def run_all(*functions):
         raise failures[0]
 
 
-def test_a_call_that_waits_for_the_device_lets_others_run(machine, allocator):
+def test_waiting_calls_release_the_gil(machine, allocator):
     stream = ashlar.Stream(machine.device(0))
     event = ashlar.Event(machine.device(0))
     buffer = allocator.allocate(8, stream)
@@ -44,7 +44,7 @@ def test_a_call_that_waits_for_the_device_lets_others_run(machine, allocator):
     threads = [threading.Thread(target=wait) for wait in waits]
     for thread in threads:
         thread.start()
-    # With the GIL held by one of them, this thread would never get here.
+    # If a call held the GIL, this line would not be reached.
     assert sum(range(10000)) and all(thread.is_alive() for thread in threads)
     machine.resume(stream)
     for thread in threads:
@@ -52,7 +52,7 @@ def test_a_call_that_waits_for_the_device_lets_others_run(machine, allocator):
 
 
 @pytest.mark.parametrize("question", ["report", "tune", "replay"])
-def test_analysis_lets_others_run(question):
+def test_analysis_releases_the_gil(question):
     ask = getattr(ashlar.load(TRACES / "leaky.pickle.xz"), question)
     asked = 0  # odd while an answer is waited for
     is_over = threading.Event()
@@ -66,7 +66,7 @@ def test_analysis_lets_others_run(question):
 
     asker = threading.Thread(target=asks)
     asker.start()
-    # A call that held the GIL would let this thread look once, when it is done.
+    # If the call held the GIL, this loop would run only once.
     deadline = time.monotonic() + 60
     looks = collections.Counter()
     while max(looks.values(), default=0) < 4 and time.monotonic() < deadline:
@@ -79,7 +79,7 @@ def test_analysis_lets_others_run(question):
 
 
 class Worker:
-    """Allocates, uses and frees on a stream of its own, and checks what it wrote."""
+    """Allocates, writes, checks and frees on its own stream."""
 
     def __init__(self, allocator, machine, seed):
         self.allocator = allocator
@@ -106,7 +106,7 @@ class Worker:
 
 
 @pytest.mark.parametrize("engine", ["paged", "classic"])
-def test_threads_allocate_while_others_hold_the_gil(machine, engine):
+def test_threads_allocate_concurrently(machine, engine):
     allocator = ashlar.Allocator(machine.device(0), f"engine:{engine}")
     done = threading.Event()
     seen = []
@@ -136,7 +136,7 @@ def test_threads_allocate_while_others_hold_the_gil(machine, engine):
     assert seen.count("free_completed") == 4 * 150
 
 
-def test_one_buffer_freed_by_many_is_freed_once(allocator):
+def test_concurrent_free_is_safe(allocator):
     for _ in range(50):
         buffer = allocator.allocate(1000)
         barrier = threading.Barrier(4)
@@ -149,7 +149,7 @@ def test_one_buffer_freed_by_many_is_freed_once(allocator):
         assert buffer.is_freed and live_bytes(allocator) == 0
 
 
-def test_memory_read_while_another_thread_frees_is_there_or_refused(allocator):
+def test_concurrent_read_and_free_is_safe(allocator):
     for _ in range(50):
         buffer = allocator.allocate(1000)
         buffer.fill(5)
@@ -169,7 +169,7 @@ def test_memory_read_while_another_thread_frees_is_there_or_refused(allocator):
         run_all(read, free)
 
 
-def test_hooks_from_many_threads_take_turns(allocator):
+def test_hooks_of_many_threads_are_serialized(allocator):
     heard = []
     allocator.add_oom_observer(lambda notice: heard.append(notice["wanted_bytes"]))
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an allocator tells: statistics, history, snapshots.
+// Statistics, history and snapshots of an allocator.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -21,7 +21,7 @@
 namespace ashlar::python {
 namespace {
 
-py::object stats_of(const AllocatorUser& user) {
+py::object stats_of(const AllocatorObject& user) {
   const auto all = without_gil([&] { return user.allocator().stats().flatten(); });
   py::dict stats;
   for (const auto& [name, value] : all) stats[py::str(name)] = value;
@@ -38,7 +38,7 @@ RecordContext context_of(const std::optional<std::string>& stacks) {
   return RecordContext::kNever;
 }
 
-void start_history(const AllocatorUser& user, const std::optional<std::string>& stacks,
+void start_history(const AllocatorObject& user, const std::optional<std::string>& stacks,
                    const py::object& max_entries, bool native, bool clear) {
   HistoryOptions options;
   options.max_entries = number_of(max_entries, "max_entries");
@@ -49,7 +49,7 @@ void start_history(const AllocatorUser& user, const std::optional<std::string>& 
   without_gil([&] { user.allocator().history().start(std::move(options)); });
 }
 
-void annotate(const AllocatorUser& user, const py::kwargs& fields) {
+void annotate(const AllocatorObject& user, const py::kwargs& fields) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const auto& [name, value] : fields) {
     all.emplace_back(utf8_of(name), utf8_of(py::str(value)));
@@ -57,11 +57,11 @@ void annotate(const AllocatorUser& user, const py::kwargs& fields) {
   without_gil([&] { user.allocator().history().annotate(std::move(all)); });
 }
 
-Snapshot take_snapshot(const AllocatorUser& user, bool include_traces) {
+Snapshot take_snapshot(const AllocatorObject& user, bool include_traces) {
   return without_gil([&] { return user.allocator().snapshot({.include_traces = include_traces}); });
 }
 
-void save(const AllocatorUser& user, const py::object& path) {
+void save(const AllocatorObject& user, const py::object& path) {
   const std::string name = path_of(path);
   without_gil([&] {
     const Snapshot snapshot = user.allocator().snapshot();
@@ -74,21 +74,19 @@ void save(const AllocatorUser& user, const py::object& path) {
 }
 
 void bind_stats(AllocatorClass& allocators) {
-  allocators
-      .def("stats", stats_of,
-           "The statistics under their public names: {\"allocated_bytes.all.peak\": ...}.")
+  allocators.def("stats", stats_of, "Statistics by name: {\"allocated_bytes.all.peak\": ...}.")
       .def(
           "reset_peak_stats",
-          [](const AllocatorUser& user) {
+          [](const AllocatorObject& user) {
             without_gil([&] { user.allocator().statistics().reset_peaks(); });
           },
-          "Peaks begin anew with what there is now.")
+          "Resets peaks to the current values.")
       .def(
           "reset_total_stats",
-          [](const AllocatorUser& user) {
+          [](const AllocatorObject& user) {
             without_gil([&] { user.allocator().statistics().reset_totals(); });
           },
-          "Sums begin anew at 0.");
+          "Resets totals to 0.");
 }
 
 }  // namespace
@@ -102,30 +100,30 @@ py::object snapshot_as_dict(const Snapshot& snapshot) {
   return py::module_::import("pickle").attr("loads")(py::bytes(pickled));
 }
 
-void bind_looking(AllocatorClass& allocators) {
+void bind_stats_and_history(AllocatorClass& allocators) {
   bind_stats(allocators);
   allocators
       .def("start_history", start_history, py::arg("stacks") = "all", py::kw_only(),
            py::arg("max_entries") = size_t{1} << 20, py::arg("native") = false,
            py::arg("clear") = false,
-           "Records what is allocated and freed from here on. stacks: \"state\" for what is "
-           "allocated now, \"alloc\" for allocations too, \"all\" for frees as well, or None. "
-           "native: with the frames of C++ below those of Python.")
+           "Records allocations and frees. stacks: \"state\" records stacks of live allocations, "
+           "\"alloc\" also of allocations in the trace, \"all\" also of frees; None: no stacks. "
+           "native: include C++ frames.")
       .def(
           "stop_history",
-          [](const AllocatorUser& user) {
+          [](const AllocatorObject& user) {
             without_gil([&] { user.allocator().history().stop(); });
           },
-          "Ends recording, and forgets.")
+          "Stops recording and discards the trace.")
       .def_property_readonly(
           "is_history_on",
-          [](const AllocatorUser& user) {
+          [](const AllocatorObject& user) {
             return without_gil([&] { return user.allocator().history().is_recording(); });
           })
-      .def("annotate", annotate, "Marks this moment in the history: annotate(name=\"step 7\").")
+      .def("annotate", annotate, "Adds an annotation to the trace: annotate(name=\"step 7\").")
       .def(
           "snapshot",
-          [](const AllocatorUser& user, bool include_traces) {
+          [](const AllocatorObject& user, bool include_traces) {
             return snapshot_as_dict(take_snapshot(user, include_traces));
           },
           py::kw_only(), py::arg("include_traces") = true,
@@ -133,13 +131,13 @@ void bind_looking(AllocatorClass& allocators) {
           "the "
           "paged engine also its views and extents, under \"ashlar\".")
       .def("save_snapshot", save, py::arg("path"),
-           "The same into a file: for ashlar.load, `ashlar report`, and PyTorch's viewer.")
+           "Writes the snapshot to a file for ashlar.load, `ashlar report` and PyTorch's viewer.")
       .def(
           "_recorded_run",
-          [](const AllocatorUser& user) {
+          [](const AllocatorObject& user) {
             return recorded_run_of(take_snapshot(user, true), user.own->device());
           },
-          "The history so far, for Allocator.recording.");
+          "The trace so far, for Allocator.recording.");
 }
 
 }  // namespace ashlar::python
