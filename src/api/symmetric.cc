@@ -94,20 +94,20 @@ std::byte* const* Handle::signal_pad_ptrs_on_device() const {
 
 namespace {
 
-struct ByteRange {
+struct BufferRange {
   int64_t offset_bytes = 0;
   size_t bytes = 0;
 };
 
 template <typename ElementRange>
-Result<ByteRange> byte_range(const ElementRange& range) {
+Result<BufferRange> byte_range(const ElementRange& range) {
   if (range.offset < 0)
     return Status::invalid_argument(text("offset ", range.offset, ": expected 0 or more"));
   const Result<size_t> bytes = checked_bytes("count", range.count, range.element_bytes);
   if (!bytes.ok()) return bytes.status();
   const Result<size_t> offset = checked_bytes("offset", range.offset, range.element_bytes);
   if (!offset.ok()) return offset.status();
-  return ByteRange{static_cast<int64_t>(*offset), *bytes};
+  return BufferRange{static_cast<int64_t>(*offset), *bytes};
 }
 
 std::byte* check_alignment(size_t alignment, std::byte* address) {
@@ -139,7 +139,7 @@ void Handle::check_size(const char* name, int64_t size, int64_t expected) {
 }
 
 void* Handle::view_of(int rank, const ElementRange& range) const {
-  const ByteRange bytes = unwrap(byte_range(range));
+  const BufferRange bytes = unwrap(byte_range(range));
   return check_alignment(range.alignment,
                          unwrap(impl_->peers.at(rank, bytes.offset_bytes, bytes.bytes)));
 }
@@ -150,7 +150,7 @@ void* Handle::pad_of(int rank, const ElementRange& range) const {
                                     " is on another machine than rank ", this->rank(),
                                     " and has no pointer here")));
   }
-  const ByteRange bytes = unwrap(byte_range(range));
+  const BufferRange bytes = unwrap(byte_range(range));
   const size_t at = unwrap(offset_in_pad(signal_pad_bytes(), bytes.offset_bytes, bytes.bytes));
   return check_alignment(range.alignment, impl_->pads[static_cast<size_t>(rank)] + at);
 }

@@ -132,7 +132,7 @@ std::unique_ptr<EngineMachine> cuda_stand_in_machine(size_t capacity_bytes) {
 
 std::unique_ptr<EngineMachine> lossy_alias_stand_in_machine(size_t capacity_bytes) {
   return std::make_unique<StandInMachine>(
-      open_cuda, ASHLAR_CUDA_STANDIN, capacity_bytes,
+      try_open_cuda, ASHLAR_CUDA_STANDIN, capacity_bytes,
       standin::Features{.alias = standin::AliasBehavior::kLosesStoresThroughSecond});
 }
 

@@ -84,7 +84,7 @@ TEST_F(AliasProbeTest, MapRejectsASecondMappingOfALossyDriver) {
 }
 
 TEST_F(AliasProbeTest, AcceptsTheSimulatedDevice) {
-  const std::unique_ptr<sim::Machine> machine = *sim::Machine::create({});
+  const std::unique_ptr<sim::Machine> machine = sim::Machine::create({});
   const DeviceProperties& properties = machine->device(DeviceIndex(0)).properties();
   EXPECT_TRUE(properties.can_alias);
   EXPECT_THAT(properties.alias_probe, StartsWith("works: "));

@@ -124,7 +124,7 @@ TEST(ChannelConcurrency, IgnoresDisconnectAfterClosing) {
   ASSERT_TRUE(ranks.connections(0).send(1, 0, -1, patience()).ok());
   ranks.connections(1).close_all({});
   ranks.end_links(1);
-  EXPECT_TRUE(contract::stays([&] { return !ranks.failure(0).has_happened(); }));
+  EXPECT_TRUE(contract::consistently([&] { return !ranks.failure(0).has_happened(); }));
 }
 
 TEST(ChannelConcurrency, CloseAllSendsTheReason) {
@@ -170,7 +170,7 @@ TEST(ChannelConcurrency, KeepsOtherConnectionsOpenAfterAConnectTimeout) {
   // Enough time for the connection to arrive on a busy machine.
   EXPECT_EQ(first.connect(Deadline::after(milliseconds(1000))).kind(), StatusKind::kTimeout);
   EXPECT_TRUE(first.reaches(1));
-  EXPECT_TRUE(contract::stays([&] { return !failures[0]->has_happened(); }));
+  EXPECT_TRUE(contract::consistently([&] { return !failures[0]->has_happened(); }));
   second.close_all(Status::timeout("rank 1 of group test lost the store"));
   ASSERT_TRUE(eventually([&] { return failures[0]->has_happened(); }));
   EXPECT_EQ(failures[0]->reason().message(), "rank 1 of group test lost the store");

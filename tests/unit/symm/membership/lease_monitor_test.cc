@@ -108,7 +108,7 @@ TEST(HeartbeatThreadConcurrency, RunsTasksUntilTheyAreRemoved) {
   EXPECT_TRUE(contract::eventually([&] { return pulse.count > 2 && another.count > 2; }));
   heartbeat_thread->remove(pulse);
   const int count = pulse.count;
-  EXPECT_TRUE(contract::stays([&] { return pulse.count == count; }));
+  EXPECT_TRUE(contract::consistently([&] { return pulse.count == count; }));
   heartbeat_thread->remove(another);
 }
 
