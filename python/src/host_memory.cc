@@ -167,13 +167,13 @@ void bind_allocator(py::module_& module) {
       .def(
           "reset_peak_stats",
           [](const HostAllocatorObject& user) {
-            without_gil([&] { user.allocator().statistics().reset_peaks(); });
+            without_gil([&] { user.allocator().reset_peak_stats(); });
           },
           "Resets peaks to the current values.")
       .def(
           "reset_total_stats",
           [](const HostAllocatorObject& user) {
-            without_gil([&] { user.allocator().statistics().reset_totals(); });
+            without_gil([&] { user.allocator().reset_total_stats(); });
           },
           "Resets totals to 0.")
       .def_property_readonly("device",
