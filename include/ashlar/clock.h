@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An injectable clock: code that measures or waits for time takes a `Clock`, so that tests control
-// it.
+// Errors: none. An injectable clock: code that measures or waits for time takes a `Clock`, so that
+// tests control it.
 #pragma once
 
 #include <atomic>

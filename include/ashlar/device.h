@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract between Ashlar and an accelerator. A back end (sim, cuda, hip, or yours) implements
-// `Device`; all other code reaches devices only through this interface. Every implementation must
-// pass the suite in `tests/contract/`.
+// Errors: a `Device` returns Status and must not throw; applications use ashlar/stream.h, which
+// throws. The contract between Ashlar and an accelerator. A back end (sim, cuda, hip, or yours)
+// implements `Device`; all other code reaches devices only through this interface. Every
+// implementation must pass the suite in `tests/contract/`.
 //
 // RULES FOR EVERY FUNCTION, unless documented otherwise
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Enumerates the functions of `Device`, for call counts, modelled cost and fault injection.
+// Errors: none. Enumerates the functions of `Device`, for call counts, modelled cost and fault
+// injection.
 #pragma once
 
 #include <cstddef>

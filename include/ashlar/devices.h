@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens the devices of a vendor's driver. The driver is loaded at run time, so that one binary runs
-// on machines with and without it.
+// Errors: functions throw; their `try_` forms return the status that the comments name. Opens the
+// devices of a vendor's driver. The driver is loaded at run time, so that one binary runs on
+// machines with and without it.
 #pragma once
 
 #include <cstddef>
