@@ -41,7 +41,7 @@ constexpr int kLeastRounds = 3;
 
 template <typename User>
 void make_pairs(const User& user, size_t bytes, size_t count) {
-  for (size_t i = 0; i < count; ++i) user.give(user.take(bytes));
+  for (size_t i = 0; i < count; ++i) user.free(user.allocate(bytes));
 }
 
 // Nanoseconds per allocation and free.

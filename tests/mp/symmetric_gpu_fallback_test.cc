@@ -75,7 +75,7 @@ TEST_F(SymmetricCudaFallback, ReportsReasonWithoutLastErrorWhenDriverRefuses) {
 
 StandinDriver without_both_on_rank_1(int rank) {
   StandinDriver driver;
-  if (rank == 1) driver.features.both = false;
+  if (rank == 1) driver.features.export_both = false;
   return driver;
 }
 

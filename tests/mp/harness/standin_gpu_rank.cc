@@ -30,7 +30,7 @@ RankMain on_standin_gpu(const std::function<StandinDriver(int rank)>& driver_of,
     sim::Options options;
     options.device_count = static_cast<size_t>(rank.world_size);
     options.capacity_bytes = kGiB;
-    driver.restart(options, wanted.abilities);
+    driver.restart(options, wanted.features);
     const std::unique_ptr<DeviceSet> devices = *try_open_cuda({.library = wanted.library});
     Device& device = devices->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
     warm_up(device);

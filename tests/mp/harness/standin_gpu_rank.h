@@ -14,7 +14,7 @@ namespace ashlar::symm {
 
 // Configuration of one rank's driver.
 struct StandinDriver {
-  standin::Abilities abilities{};
+  standin::Features features{};
   std::string library = ASHLAR_CUDA_STANDIN;
 };
 
