@@ -4,6 +4,7 @@
 #include "device/gpu/alias_probe.h"
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -36,9 +37,10 @@ class AliasProbe {
   DriverResult store_pattern(Store store, DeviceAddress to);
   DriverResult load(Store store, DeviceAddress from);
 
-  // A different value at each position and for each transfer, so that misplaced and stale bytes
-  // are found. A fill has the same value everywhere.
+  // A different word at each position and for each transfer, so that misplaced and stale data is
+  // found. A fill has the same byte everywhere.
   void make_pattern(Store store);
+  size_t count_wrong_bytes() const;
   DeviceAddress address(int mapping) const {
     return addresses_ + static_cast<size_t>(mapping) * bytes_;
   }
@@ -55,8 +57,8 @@ class AliasProbe {
   DeviceAddress addresses_;  // two granules, one for each mapping
   int mapped_count_ = 0;
   uint32_t transfer_count_ = 0;
-  std::vector<uint8_t> expected_;
-  std::vector<uint8_t> loaded_;
+  std::vector<uint64_t> expected_;  // words, because a device may be opened for every test
+  std::vector<uint64_t> loaded_;
 };
 
 AliasProbe::~AliasProbe() {
@@ -98,8 +100,8 @@ DriverResult AliasProbe::prepare() {
   StreamId stream;
   if (const DriverResult created = driver_.create_stream(0, stream); !created.ok()) return created;
   stream_ = stream;
-  expected_.resize(bytes_);
-  loaded_.resize(bytes_);
+  expected_.resize(bytes_ / sizeof(uint64_t));  // granules are multiples of a page
+  loaded_.resize(bytes_ / sizeof(uint64_t));
   return {};
 }
 
@@ -118,24 +120,39 @@ DriverResult AliasProbe::transfer(Store store, int through, size_t& wrong_bytes)
   if (!queued.ok()) return queued;
   const DriverResult finished = driver_.synchronize_stream(*stream_);
   if (!finished.ok()) return finished;
-  for (size_t i = 0; i < bytes_; ++i) wrong_bytes += expected_[i] != loaded_[i];
+  wrong_bytes += count_wrong_bytes();
   return finished;
 }
 
 void AliasProbe::make_pattern(Store store) {
   ++transfer_count_;
-  uint32_t state = 0x9E3779B9U * transfer_count_;
-  for (uint8_t& byte : expected_) {
-    state = state * 1664525U + 1013904223U;  // a linear congruential generator
-    byte = store == Store::kFill ? static_cast<uint8_t>(0xA0U + transfer_count_)
-                                 : static_cast<uint8_t>(state >> 24);
+  if (store == Store::kFill) {
+    std::memset(expected_.data(), static_cast<int>(0xA0U + transfer_count_), bytes_);
+    return;
   }
+  uint64_t word = transfer_count_;
+  uint64_t* const words = expected_.data();
+  const size_t count = expected_.size();
+  for (size_t i = 0; i < count; ++i) {
+    word = word * 6364136223846793005U + 1442695040888963407U;  // a linear congruential generator
+    words[i] = word;
+  }
+}
+
+size_t AliasProbe::count_wrong_bytes() const {
+  if (std::memcmp(expected_.data(), loaded_.data(), bytes_) == 0) return 0;
+  const auto* expected = reinterpret_cast<const uint8_t*>(expected_.data());
+  const auto* loaded = reinterpret_cast<const uint8_t*>(loaded_.data());
+  size_t count = 0;
+  for (size_t i = 0; i < bytes_; ++i) count += expected[i] != loaded[i];
+  return count;
 }
 
 DriverResult AliasProbe::store_pattern(Store store, DeviceAddress to) {
   switch (store) {
     case Store::kHostCopy: return driver_.copy_to_device(to, expected_.data(), bytes_, *stream_);
-    case Store::kFill: return driver_.fill(to, expected_.front(), bytes_, *stream_);
+    case Store::kFill:
+      return driver_.fill(to, static_cast<uint8_t>(expected_.front()), bytes_, *stream_);
     case Store::kDeviceCopy: break;
   }
   const DriverResult staged = driver_.copy_to_device(scratch_, expected_.data(), bytes_, *stream_);
