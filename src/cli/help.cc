@@ -58,7 +58,8 @@ ExitCode run_help(const HelpArguments& arguments, const CLI::App& root, Console&
     return ExitCode::kSuccess;
   }
   if (arguments.topic.empty()) {
-    console.print(root.help());
+    // Not App::help: it would print the help of the parsed command, which is `help`.
+    console.print(root.get_formatter()->make_help(&root, "ashlar", CLI::AppFormatMode::Normal));
     return ExitCode::kSuccess;
   }
   std::vector<std::string> names = {std::string(kEnvironmentTopic)};

@@ -45,8 +45,8 @@ namespace {
 
 Run prepare_demo(CLI::App& parser) {
   parser.footer(
-      "The demo creates its own simulated machine; of the environment, only ASHLAR_SIM_SEED\n"
-      "has an effect. Exit code 1: a check failed.");
+      "The demo creates its own simulated machine. Of the environment variables, only\n"
+      "ASHLAR_SIM_SEED has an effect. Exit code 1: a check failed.");
   return run_demo;
 }
 

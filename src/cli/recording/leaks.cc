@@ -52,8 +52,8 @@ Run prepare_leaks(CLI::App& parser) {
       ->capture_default_str();
   add_json_flag(parser, arguments->json);
   parser.footer(
-      "The trace is divided into 32 parts. The minimum of a stack's live bytes is taken in\n"
-      "each part. A stack leaks if this minimum\n"
+      "The trace is divided into 32 parts, and the minimum of a stack's live bytes is\n"
+      "taken in each. A stack leaks if this minimum\n"
       "  - is higher at the end than at the start,\n"
       "  - reaches a new maximum in at least four parts, and\n"
       "  - is close to a straight line.\n"
