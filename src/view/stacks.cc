@@ -14,15 +14,15 @@
 namespace ashlar::view {
 
 std::string stacks_json(const Document& document) {
-  using Json = nlohmann::ordered_json;
+  using OrderedJson = nlohmann::ordered_json;
   const StackIndex& index = document.recording().stacks();
   std::map<const Frame*, uint32_t> numbers;
-  Json frames = Json::array();
-  Json stacks = Json::array();
+  OrderedJson frames = OrderedJson::array();
+  OrderedJson stacks = OrderedJson::array();
   for (uint32_t i = 0; i < index.size(); ++i) {
     std::vector<const Frame*> outermost_first = index.frames(i);
     std::reverse(outermost_first.begin(), outermost_first.end());
-    Json stack = Json::array();
+    OrderedJson stack = OrderedJson::array();
     for (const Frame* frame : outermost_first) {
       const auto [place, is_new] = numbers.try_emplace(frame, frames.size());
       if (is_new) frames.push_back({frame->name, frame->filename, frame->line});
