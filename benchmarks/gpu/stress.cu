@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that remapped memory never mixes the contents of two blocks. Eight streams, each with its own
-// thread, allocate through the C API, fill every block with a kernel, and check it with a kernel before the
-// free, every fourth time on a neighbour's stream. Sizes never repeat and alternate between small and large
-// phases under `policy:lean`, which reserves new memory only where none can be stitched. Reports how often
-// memory was stitched, and fails if it never was, because then the test showed nothing.
+// Checks that remapped memory never mixes the contents of two blocks. Eight streams, each with its
+// own thread, allocate through the C API, fill every block with a kernel, and check it with a
+// kernel before the free, every fourth time on a neighbour's stream. Sizes never repeat and
+// alternate between small and large phases under `policy:lean`, which reserves new memory only
+// where none can be stitched. Reports how often memory was stitched, and fails if it never was,
+// because then the test showed nothing.
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
 //
-// Other options ("engine:async") test another engine. Exit status: 0 all bytes correct, 1 mismatches, 2
-// failure, 3 an engine that stitches never did.
+// Other options ("engine:async") test another engine. Exit status: 0 all bytes correct, 1
+// mismatches, 2 failure, 3 an engine that stitches never did.
 //
-// nvcc builds it for a GPU (scripts/gpu). A C++ compiler builds it with copies instead of kernels, for
+// nvcc builds it for a GPU (scripts/gpu). A C++ compiler builds it with copies instead of kernels,
+// for
 // `--backend sim` or a stand-in driver.
 #include <atomic>
 #include <chrono>
@@ -43,7 +45,7 @@ struct Options {
   double seconds = 10;
   uint64_t max_steps = UINT64_MAX;  // of each stream
   size_t max_bytes = 64 * kMiB;     // of a block
-  size_t live_bytes = 192 * kMiB;    // of each stream
+  size_t live_bytes = 192 * kMiB;   // of each stream
 };
 
 void must(ashlar_status status) {
@@ -195,8 +197,8 @@ class Worker {
   }
 
  private:
-  // Each size is used once, across all streams: a stream uses the units that equal its index modulo the
-  // number of streams.
+  // Each size is used once, across all streams: a stream uses the units that equal its index modulo
+  // the number of streams.
   size_t draw_bytes(bool is_large) {
     const double most = std::log2(double(shared_.options.max_bytes));
     const double middle = 9 + (most - 9) * 0.7;
