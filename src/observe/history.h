@@ -2,7 +2,7 @@
 //
 // The ring buffer of an allocator's most recent operations. An engine records under its own lock,
 // so entries are in order; snapshots read them. Thread safe; the history's lock ranks last
-// (docs/design/locking.md).
+// (docs/internals/locking.md).
 #pragma once
 
 #include <array>
