@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quoted in docs/guide/host_memory.md: copies to a device through pinned staging buffers, which are
-// reused as soon as each copy is done.
+// Quoted in docs/how-to/host_memory.md: copies to a device through pinned staging buffers, which
+// are reused as soon as each copy is done.
 #include <cstdio>
 #include <numeric>
 

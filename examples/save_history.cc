@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quoted in docs/guide/history.md: records the history of an allocator with call stacks, and saves
+// Quoted in docs/how-to/history.md: records the history of an allocator with call stacks, and saves
 // it in PyTorch's snapshot format.
 #include <cstdio>
 

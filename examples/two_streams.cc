@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quoted in docs/guide/allocator.md: memory of one stream is used by a second stream, and freed
+// Quoted in docs/how-to/allocator.md: memory of one stream is used by a second stream, and freed
 // while the second stream may still use it.
 #include <cstdio>
 

@@ -2,7 +2,7 @@
 //
 // Errors: functions throw. The options of an allocator: plain values, passed to its constructor.
 // They can also be written as text, such as "expandable_segments:True,max_split_size_mb:512".
-// `ashlar config` lists the names; docs/guide/options.md explains them.
+// `ashlar config` lists the names; docs/reference/options.md explains them.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ enum class EngineKind {
   kAsync,    // the driver's stream-ordered pool
 };
 
-// The trade-off of the paged engine between driver calls and memory. docs/guide/paged.md has
+// The trade-off of the paged engine between driver calls and memory. docs/how-to/paged.md has
 // measurements.
 enum class PagedPolicy { kFast, kBalanced, kLean };
 
@@ -68,7 +68,7 @@ struct AllocatorOptions {
   PagedPolicy policy = PagedPolicy::kBalanced;
   // Reproduces PyTorch's allocator exactly, known weaknesses included: for replays and for gradual
   // migration. Requires kClassic. As text, "compat:pytorch" selects the classic engine unless
-  // another is named. docs/guide/options.md lists the differences.
+  // another is named. docs/reference/options.md lists the differences.
   bool pytorch_compatible = false;
 
   // Segments.

@@ -96,7 +96,7 @@ class ASHLAR_EXPORT AllocatorPools {
   RestoredPool restore(const PoolCheckpoint& checkpoint);
 
   // Returns the memory of all pools with the tag to the device, while their blocks keep their
-  // addresses (docs/guide/sleep.md). Waits only for work on these blocks. While paused, the pools
+  // addresses (docs/how-to/sleep.md). Waits only for work on these blocks. While paused, the pools
   // cannot allocate and no work may use the blocks, but they can be freed. Pausing twice equals
   // pausing once. After an error half-way, the pools count as paused, no contents are lost, and
   // either function may be called again.

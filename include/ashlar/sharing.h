@@ -7,7 +7,7 @@
 //
 // The exporter's allocator keeps the memory until the Share and every SharedBuffer of it are
 // destroyed, even if the buffer is freed earlier. An importer that is killed counts as closed. Both
-// processes must run on one machine, as the same user. See docs/guide/sharing.md.
+// processes must run on one machine, as the same user. See docs/how-to/sharing.md.
 #pragma once
 
 #include <cstddef>

@@ -54,7 +54,7 @@ _pool_allocator = None
 def enable(conf: Optional[str] = None, backend: Optional[str] = None) -> None:
     """Makes Ashlar the allocator of this process. Call once, before the first use of the GPU.
 
-    conf: options of docs/guide/options.md, such as "engine:paged,policy:lean". Default:
+    conf: options of docs/reference/options.md, such as "engine:paged,policy:lean". Default:
     ASHLAR_ALLOC_CONF, or else the paged engine. backend: "cuda", "hip" or "sim". Default:
     ASHLAR_TORCH_BACKEND, or else the back end of this PyTorch build.
 
@@ -176,7 +176,7 @@ def save_snapshot(path: Path, device: DeviceLike = None) -> None:
 
 def recording(device: DeviceLike = None) -> "Recording":
     """All operations since record_memory_history as an ashlar.Recording, with causes(), leaks(),
-    replay() and so on. Needs the extension module (docs/guide/python.md)."""
+    replay() and so on. Needs the extension module (docs/how-to/python.md)."""
     from ashlar import load
     return load(_snapshot_bytes(device))
 

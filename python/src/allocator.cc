@@ -97,7 +97,7 @@ void bind_allocators(py::module_& module) {
                             "the last reference to it, its buffers and its pools is dropped.");
   allocators
       .def(py::init(&make_allocator), py::arg("device") = "sim:0", py::arg("options") = py::none(),
-           "options: settings of docs/guide/options.md, such as \"engine:paged,policy:lean\"; "
+           "options: settings of docs/reference/options.md, such as \"engine:paged,policy:lean\"; "
            "default: from the environment.")
       .def("allocate", allocate, py::arg("size"), py::arg("stream") = py::none(),
            "size: bytes, or a text such as \"64MiB\". stream: a Stream, a driver handle, or a "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads snapshots from JSON: the same keys as in a pickle, tuples as lists
-// (docs/formats/snapshot.md).
+// (docs/reference/formats/snapshot.md).
 #pragma once
 
 #include "ashlar/snapshot.h"

@@ -2,7 +2,7 @@
 //
 // Writes pickles of protocol 4 that PyTorch's viewer accepts: batches of at most 1,000 items,
 // strings and shared values through the memo, and only opcodes that the viewer supports
-// (docs/formats/pickle.md).
+// (docs/reference/formats/pickle.md).
 #pragma once
 
 #include <array>

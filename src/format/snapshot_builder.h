@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Builds a Snapshot from the values of a file, for all versions of the schema and both syntaxes
-// (docs/formats/snapshot.md). Usage: construct it with an empty store, let the parser fill the
-// store, then call build().
+// (docs/reference/formats/snapshot.md). Usage: construct it with an empty store, let the parser
+// fill the store, then call build().
 #pragma once
 
 #include <cstdint>

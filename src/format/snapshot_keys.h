@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys and constant strings of the snapshot schema (docs/formats/snapshot.md) as numbers.
-// Readers add them to an empty ValueStore first, so that comparing a key is comparing an integer.
+// The keys and constant strings of the snapshot schema (docs/reference/formats/snapshot.md) as
+// numbers. Readers add them to an empty ValueStore first, so that comparing a key is comparing an
+// integer.
 #pragma once
 
 #include <cstdint>

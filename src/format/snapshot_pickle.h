@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes snapshots as pickles, PyTorch's own format (docs/formats/pickle.md).
+// Reads and writes snapshots as pickles, PyTorch's own format (docs/reference/formats/pickle.md).
 #pragma once
 
 #include "ashlar/snapshot.h"

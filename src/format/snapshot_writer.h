@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a snapshot in PyTorch's schema (docs/formats/snapshot.md), with the keys in the order of
-// PyTorch's own dumps. snapshot_pickle.h writes the same schema as a pickle.
+// Writes a snapshot in PyTorch's schema (docs/reference/formats/snapshot.md), with the keys in the
+// order of PyTorch's own dumps. snapshot_pickle.h writes the same schema as a pickle.
 #pragma once
 
 #include "ashlar/snapshot.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serializes a process's status as OpenMetrics text for Prometheus and as JSON. The names are a
-// stable format: docs/formats/live.md.
+// stable format: docs/reference/formats/live.md.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles HTTP requests about a process's allocators; see docs/formats/live.md. Copies values first
-// and serializes them without any lock. Thread safe.
+// Handles HTTP requests about a process's allocators; see docs/reference/formats/live.md. Copies
+// values first and serializes them without any lock. Thread safe.
 #pragma once
 
 #include <memory>

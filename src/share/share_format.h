@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The handle of a shared block, as a value and as the bytes that travel between processes
-// (docs/formats/share_handle.md). Parsing validates untrusted bytes. Equal values have equal bytes,
-// which can serve as keys. Pure functions.
+// (docs/reference/formats/share_handle.md). Parsing validates untrusted bytes. Equal values have
+// equal bytes, which can serve as keys. Pure functions.
 #pragma once
 
 #include <array>

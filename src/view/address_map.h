@@ -37,9 +37,8 @@ std::vector<MapSegment> find_map(const Document& document, uint32_t moment);
 // Merges adjacent small blocks until at most `max_blocks` remain, or nothing can be merged.
 void merge_small_blocks(std::vector<MapSegment>& segments, size_t max_blocks);
 
-// The map as columns (docs/formats/view.md), including extents (extent_map.h), with small blocks
-// merged.
-// REQUIRES: moment < document.entry_count().
+// The map as columns (docs/reference/formats/view.md), including extents (extent_map.h), with small
+// blocks merged. REQUIRES: moment < document.entry_count().
 std::string map_at(const Document& document, uint32_t moment);
 
 }  // namespace ashlar::view

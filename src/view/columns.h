@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Binary responses: typed columns in little-endian byte order, as specified in
-// docs/formats/view.md. JavaScript reads them without parsing.
+// docs/reference/formats/view.md. JavaScript reads them without parsing.
 #pragma once
 
 #include <cstddef>

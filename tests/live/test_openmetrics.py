@@ -135,7 +135,7 @@ class OpenMetricsTest(unittest.TestCase):
                 self.assertEqual(response.code, 404)
 
 
-DOCUMENT = __file__.rsplit("/", 3)[0] + "/docs/formats/live.md"
+DOCUMENT = __file__.rsplit("/", 3)[0] + "/docs/reference/formats/live.md"
 
 if __name__ == "__main__":
     unittest.main()

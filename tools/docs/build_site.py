@@ -24,10 +24,10 @@ TOOL = ROOT / "build" / "release" / "bin" / "ashlar"
 
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)|\bsrc=\"([^\"]+)\"")
 SECTIONS = (
-    ("Tutorials", "docs/tutorials"), ("How-to guides", "docs/how-to"), ("Guides", "docs/guide"),
-    ("Reference", "docs/reference"), ("Formats", "docs/formats"),
-    ("Commands", "docs/reference/commands"), ("Internals", "docs/internals"),
-    ("Design", "docs/design"), ("Experiments", "docs/internals/experiments"),
+    ("Tutorials", "docs/tutorials"), ("How-to guides", "docs/how-to"),
+    ("Reference", "docs/reference"), ("Commands", "docs/reference/commands"),
+    ("Formats", "docs/reference/formats"), ("Internals", "docs/internals"),
+    ("Experiments", "docs/internals/experiments"),
 )
 
 

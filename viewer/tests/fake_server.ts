@@ -9,7 +9,7 @@ type TypeName = "u8" | "u16" | "u32" | "u64" | "f32" | "f64";
 const kTypeNumbers: Record<TypeName, number> = { u8: 1, u16: 2, u32: 3, u64: 4, f32: 5, f64: 6 };
 const kSizes: Record<TypeName, number> = { u8: 1, u16: 2, u32: 4, u64: 8, f32: 4, f64: 8 };
 
-// Writes columns as docs/formats/view.md says.
+// Writes columns as docs/reference/formats/view.md says.
 export function encodeColumns(columns: Record<string, [TypeName, Values]>): ArrayBuffer {
   const names = Object.keys(columns);
   let end = 8 + 32 * names.length;

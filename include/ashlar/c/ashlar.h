@@ -2,7 +2,7 @@
 //
 // Errors: functions return a status code. The C API of Ashlar's stream-ordered, caching allocator
 // of device memory, for C11, C++ and languages that bind to C. It mirrors ashlar/allocator.h;
-// docs/guide/c_api.md shows how to use it. Long because other languages bind to one header.
+// docs/reference/c_api.md shows how to use it. Long because other languages bind to one header.
 //
 //   ashlar_device* device;                            // owned by the process; never closed
 //   ashlar_allocator* allocator;
@@ -169,8 +169,8 @@ ASHLAR_C_API ashlar_status ashlar_fill(ashlar_device* device, void* at, uint8_t 
 typedef struct ashlar_allocator ashlar_allocator;
 typedef struct ashlar_block ashlar_block;
 
-// `options` is a text as in docs/guide/options.md: "engine:paged,max_split_size_mb:512". Null: the
-// options of the environment. Empty: the defaults.
+// `options` is a text as in docs/reference/options.md: "engine:paged,max_split_size_mb:512". Null:
+// the options of the environment. Empty: the defaults.
 ASHLAR_C_API ashlar_status ashlar_allocator_create(ashlar_device* device, const char* options,
                                                    ashlar_allocator** allocator) ASHLAR_C_NOEXCEPT;
 // Returns all memory to the device, including blocks that are still allocated.
@@ -301,7 +301,7 @@ ASHLAR_C_API ashlar_status ashlar_capture_began(ashlar_allocator* allocator) ASH
 ASHLAR_C_API ashlar_status ashlar_capture_ended(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
 // Returns the memory of all pools with the tag to the device, while their blocks keep their
-// addresses, and obtains memory for them again: docs/guide/sleep.md.
+// addresses, and obtains memory for them again: docs/how-to/sleep.md.
 ASHLAR_C_API ashlar_status ashlar_pause(ashlar_allocator* allocator, const char* tag,
                                         int32_t keep_contents) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_resume(ashlar_allocator* allocator,
@@ -379,7 +379,7 @@ ASHLAR_C_API ashlar_status ashlar_save_snapshot(ashlar_allocator* allocator,
                                                 const char* path) ASHLAR_C_NOEXCEPT;
 
 // Live observation of all allocators of the process, by `ashlar top`, `ashlar view --live` and
-// Prometheus, from this machine only: docs/formats/live.md.
+// Prometheus, from this machine only: docs/reference/formats/live.md.
 
 typedef struct ashlar_live ashlar_live;
 typedef struct ashlar_live_options {

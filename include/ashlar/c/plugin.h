@@ -2,7 +2,7 @@
 //
 // Errors: functions return null or have no error; they must not throw. The interface of a memory
 // plug-in: two functions with the signatures of PyTorch's pluggable allocators, found by name in a
-// shared object, and an optional table of hooks. For C11 and C++. docs/guide/plugins.md explains
+// shared object, and an optional table of hooks. For C11 and C++. docs/how-to/plugins.md explains
 // its use.
 //
 // Ashlar calls these functions concurrently, from any thread, with none of its locks held. An

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenSHMEM 1.5 on Ashlar's symmetric memory, for C11 and C++. docs/guide/shmem.md describes how to
-// start PEs. Differences from the specification:
+// OpenSHMEM 1.5 on Ashlar's symmetric memory, for C11 and C++. docs/how-to/shmem.md describes how
+// to start PEs. Differences from the specification:
 //
 //   - Only memory from shmem_malloc and its variants is symmetric. Static and global variables are
 //     not: shmem_addr_accessible returns 0 for them, and calls that need symmetric memory fail.

@@ -2,7 +2,7 @@
 //
 // The symbols that libashlar_torch.so exports to PyTorch, in addition to the C API: functions with
 // the signatures of torch.cuda.memory.CUDAPluggableAllocator and its hooks. python/ashlar/torch.py
-// installs them; docs/guide/pytorch.md explains how to do it by hand.
+// installs them; docs/how-to/pytorch.md explains how to do it by hand.
 //
 // A stream is a cudaStream_t or hipStream_t. Thread safe. Except for the free, functions throw like
 // PyTorch's own allocator: PyTorch turns errors into RuntimeError, and out of memory into

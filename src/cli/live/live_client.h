@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Client of a process with live monitoring on (docs/formats/live.md). Not thread safe.
+// Client of a process with live monitoring on (docs/reference/formats/live.md). Not thread safe.
 #pragma once
 
 #include <sys/types.h>

@@ -328,9 +328,9 @@ TEST(AllocatorOptionTableTest, RowsHaveTextsAndUniqueNames) {
 // The guide.
 
 std::string guide() {
-  std::ifstream file(ASHLAR_SOURCE_DIR "/docs/guide/options.md");
+  std::ifstream file(ASHLAR_SOURCE_DIR "/docs/reference/options.md");
   std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  EXPECT_FALSE(all.empty()) << "docs/guide/options.md cannot be read";
+  EXPECT_FALSE(all.empty()) << "docs/reference/options.md cannot be read";
   return all;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Client of the protocol in docs/formats/view.md: sends requests to a source and decodes the
-// responses. Caches small responses; tiles are cached by TileStore.
+// Client of the protocol in docs/reference/formats/view.md: sends requests to a source and decodes
+// the responses. Caches small responses; tiles are cached by TileStore.
 import { Columns } from "./columns.ts";
 import * as scene from "./scene.ts";
 import { getWithRetry, parseJson, type RetryOptions, type Source } from "./source.ts";

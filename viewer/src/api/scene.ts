@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types of the responses; docs/formats/view.md describes them.
+// Types of the responses; docs/reference/formats/view.md describes them.
 
 // "Never" in `freed`; "none" or "others" in ids.
 export const kNone = 0xffffffff;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the pictures of docs/guide/viewer.md from bundled traces:
+// Makes the pictures of docs/how-to/viewer.md from bundled traces:
 //
 //   npm run pictures
 //
@@ -10,7 +10,7 @@ import path from "node:path";
 import type { Page } from "playwright-core";
 import { kRoot, openPage, serve, show, startBrowser, traceFile } from "./served.ts";
 
-const kOut = path.join(kRoot, "docs/guide/viewer");
+const kOut = path.join(kRoot, "docs/images/viewer");
 
 interface Picture {
   name: string;
