@@ -4,9 +4,8 @@
 //
 // Clang's analysis cannot tell that the mutex of an engine and a reference to it in one of its
 // parts are the same lock. `engine_lock` is a role that stands for it: EngineLock acquires the
-// role, parts guard their fields with it (`ASHLAR_GUARDED_BY(engine_lock)`) and require it in their
-// functions
-// (`ASHLAR_REQUIRES(engine_lock)`). A part belongs to one engine, so the role is never ambiguous.
+// role, parts guard their fields with it (`ASHLAR_GUARDED_BY`) and require it in their functions
+// (`ASHLAR_REQUIRES`). A part belongs to one engine, so the role is never ambiguous.
 #pragma once
 
 #include <condition_variable>

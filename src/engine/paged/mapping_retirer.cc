@@ -9,10 +9,11 @@
 namespace ashlar::paged {
 namespace {
 
-// Besides the mapping through which an extent is used. The recorded runs need at most eight.
+// Besides the mapping through which an extent is used. The recorded runs have at most nine mappings
+// per extent.
 constexpr size_t kUnusedMappingsPerExtent = 8;
-// Always allowed. Returning displaced extents to their origins needs old mappings: with 4,096 a net
-// with 48 resolutions kept remapping.
+// Always allowed. Returning displaced extents to their origins needs old mappings: 4,096 were
+// too few for a net with 48 resolutions (docs/internals/experiments/paged_engine.md).
 constexpr size_t kMinUnusedMappings = 16384;
 // A quarter of the device's mappings: the rest of the process needs some as well.
 constexpr size_t kShareOfDeviceMappings = 4;

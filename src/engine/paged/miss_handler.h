@@ -7,7 +7,7 @@
 //   3. grow: stitch idle and new memory (`Stitcher`), or obtain a segment (`SegmentStore`)
 //   4. out of memory: borrow from overflow pools, wait for pending frees, unmap unused mappings,
 //   use
-//      the memory of destroyed streams, trim all pools, and grow again after each step
+//      the memory of destroyed streams, trim all pools; and grow again after each step
 //   5. report
 //
 // All functions need the engine's lock, and may release it to call the device or user code.

@@ -17,8 +17,9 @@
 //   PoolTable        pools and routing; pool/ has the data structures of a pool
 //   ExtentStore      physical memory and limits
 //   ViewTable        addresses and mappings; ExtentMover: which view an extent serves
-//   PeakTracker      statistics; RequestTracer: history and trackers; StreamMonitor: streams,
-//   events
+//   PeakTracker      statistics
+//   RequestTracer    history and trackers
+//   StreamMonitor    captures, idle queries and events of streams
 //
 // Locks, in this order: EngineMutex (all slow paths), PeakTracker's, those of the arenas by serial.
 // A hit takes the lock of its arena and no other. User code is called with no lock held.

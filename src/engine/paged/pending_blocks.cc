@@ -10,7 +10,8 @@ namespace ashlar::paged {
 namespace {
 
 // From the third empty poll on the interval doubles, up to 2^8 / 8 = 32 hits. A mixture of experts
-// then needs a quarter of the polls.
+// then makes 365,000 instead of 1,300,000 queries and holds the same
+// (docs/internals/experiments/paged_engine.md).
 constexpr int kMaxEmptyPolls = 8;
 
 }  // namespace

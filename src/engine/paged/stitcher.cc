@@ -13,18 +13,22 @@
 namespace ashlar::paged {
 namespace {
 
+// Measurements behind the constants: docs/internals/experiments/paged_engine.md.
+
 // How many wasteful ranges an arena accepts before the next plan: normally, and while the budget is
-// used up. Without the first, a training with random lengths made 21,000 plans instead of 2,200 and
-// held the same.
+// used up. The recorded runs hold 1.026 to 1.029 for any first value from 0 to 1,000, in no order;
+// with 0, a training with random lengths made 21,000 plans instead of 2,200.
 constexpr int64_t kWastefulFits = 16;
 constexpr int64_t kWastefulFitsOverBudget = 1024;
 
-// A merged block has to be split again for the next request of its size.
+// A merged block has to be split again for the next request of its size. Without a charge for it,
+// and with packed slots at a quarter of theirs (kPackedPerVisit), churn with 100 live blocks took
+// 170 to 230 ns a step instead of 110 ns.
 constexpr int64_t kVisitsPerMerge = 12;
 
-// Held memory in units of what was ever live. Above the first, saving is urgent; above the second
-// it may cost anything. 1.25 instead of 1.04 made a program with a tight budget hold a quarter
-// more.
+// Held memory in units of what was ever live. Above the first, saving is urgent: with 1.25 instead
+// of 1.04 a program that exceeds its budget held a quarter more. Above the second it may cost
+// anything; no recorded run comes near it.
 double urgent_ratio(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.04; }
 constexpr double kUnlimitedRatio = 2;
 
@@ -32,7 +36,8 @@ constexpr double kUnlimitedRatio = 2;
 constexpr double kMinCreditBase = double(kGiB);
 
 // The part of the mapping time that is charged while the stream has work queued, or waits for that
-// of a lender: the device continues meanwhile.
+// of a lender: the device continues meanwhile. Charged in full, a net with 48 resolutions held 1.11
+// to 1.16 on an H200; charged at a quarter it holds 1.04.
 constexpr double kHiddenMappingCost = 0.25;
 
 }  // namespace

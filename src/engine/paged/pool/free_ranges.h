@@ -78,8 +78,8 @@ class FreeRanges {
     return Next::kAny;
   }
 
-  static constexpr size_t kParts = 16;  // lists per power of two
-  static constexpr size_t kListCount = 640;
+  static constexpr size_t kParts = 16;       // lists per power of two
+  static constexpr size_t kListCount = 640;  // for ranges below 4 PiB, larger than any device
   static constexpr int kMaxTooSmall = 4;
 
   static size_t list_of(size_t bytes) {

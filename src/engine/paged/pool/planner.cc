@@ -13,11 +13,12 @@ namespace ashlar::paged {
 namespace {
 
 // Cost of borrowing a byte from another stream, whose work must be waited for, in stranded bytes.
-// Any value from 0 to 0.5 gives the same on the recorded runs; 1 holds a quarter more.
+// A mixture of experts holds 1.032 to 1.035 for any value from 0 to 0.5, and 1.26 for 1
+// (docs/internals/experiments/paged_engine.md).
 constexpr double kBorrowCost = 0.25;
 
-// After this many visits a search ends with any place that is not bad. 1,000 visits hold the same
-// on the recorded runs and take half as much time again.
+// After this many visits a search ends with any place that is not bad. With 1,000 the recorded runs
+// hold the same, and a mixture of experts needs half as much host time again.
 constexpr int64_t kEnoughVisits = 200;
 
 constexpr int64_t kVisitsPerPlace = 4;  // to read the blocks at both ends of a stretch
