@@ -9,9 +9,8 @@
 //
 //  Errors         Each call returns a Status or a Result and does not throw. A failed call changed
 //                 nothing.
-//    kInvalidArgument  A precondition is violated: a size of 0, a misaligned address, an
-//    overflowing
-//                      range, a range of the wrong kind, or an id that this device did not return
+//    kInvalidArgument  A precondition is violated: a size of 0, a misaligned address, a range that
+//                      overflows or is of the wrong kind, or an id that this device did not return
 //                      or that was released.
 //    kOutOfMemory      Not enough memory or addresses. The device remains usable. No other failure
 //                      uses this kind.
@@ -26,8 +25,7 @@
 //                 caller must not release an object (free, release, destroy, unmap) while another
 //                 thread passes it to a call.
 //  Blocking       Only synchronize_* functions wait for device work. `free` and `free_host` may
-//  wait,
-//                 as real drivers do; unmap, release and set_access do not.
+//                 wait, as real drivers do; unmap, release and set_access do not.
 //  Streams        Work in one stream runs in order. Only events order work across streams. The
 //                 default stream has no special semantics. A stream id is the driver's handle, so
 //                 that programs can pass streams they created themselves; see `checks_stream_ids`.
@@ -233,7 +231,7 @@ class ASHLAR_EXPORT Device {
 
   // --- pinned host memory
 
-  // Allocates page-aligned pinned memory. kOutOfMemory: the host has not enough memory.
+  // Allocates page-aligned pinned memory. kOutOfMemory: the host is out of memory.
   virtual Result<void*> allocate_host(size_t bytes) = 0;
   // REQUIRES: `memory` came from allocate_host and has not been freed.
   virtual Status free_host(void* memory) = 0;
@@ -314,10 +312,10 @@ class ASHLAR_EXPORT Device {
   //  * synchronizing or querying its streams and events, and synchronize_device of its device;
   //  * waiting in it for an event recorded outside;
   //  * blocking calls: allocate, free, allocate_host, free_host, synchronize_*, is_idle, is_done
-  //  and
-  //    all functions of the stream-ordered pool, on any device. With kGlobal, from any thread; with
-  //    kThreadLocal, from the capturing thread; with kRelaxed, none. A thread whose own mode is
-  //    kRelaxed may always make them; one in kThreadLocal is restricted by its own captures only.
+  //    and all functions of the stream-ordered pool, on any device. With kGlobal, from any thread;
+  //    with kThreadLocal, from the capturing thread; with kRelaxed, none. A thread whose own mode
+  //    is kRelaxed may always make them; one in kThreadLocal is restricted by its own captures
+  //    only.
   // An invalidated capture accepts no more work (kInvalidArgument) and must still be ended.
 
   // kInvalidArgument: the stream is capturing. kUnsupported: the default stream, on back ends that

@@ -36,10 +36,10 @@ struct DriverOptions {
   std::string monitor_library{};
 };
 
-// Every device that the driver shows this process, in the driver's order; possibly none. A device
-// is taken into use by its first call: it shares the process's one context (CUDA's primary context)
-// with the vendor's runtime and whoever else uses it, and makes none of its own.
-// kUnsupported: there is no driver here, or it is too old; the message says which and why.
+// Opens all devices that are visible to this process, in the driver's order. The set may be empty.
+// A device is initialized by its first call. It uses the process's primary context, which the
+// vendor's runtime and other libraries share, and creates no context of its own.
+// kUnsupported: the driver is not installed or too old; the message gives the reason.
 ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> try_open_cuda(const DriverOptions& options = {});
 ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> try_open_hip(const DriverOptions& options = {});
 inline std::unique_ptr<DeviceSet> open_cuda(const DriverOptions& options = {}) {
@@ -54,10 +54,10 @@ struct AcceleratorOptions {
   DriverOptions hip{};
 };
 
-// The devices of every vendor in one row, all called cuda as programs expect: cuda:0, cuda:1 and so
-// on, NVIDIA's first, then AMD's. The set says who drives which (DeviceSet::driver), the devices
-// do not; of another vendor's devices none is a peer.
-// kUnsupported: no vendor's driver is here; the message has each one's reason.
+// Opens the devices of all vendors as one set: NVIDIA's first, then AMD's. All are named cuda:0,
+// cuda:1 and so on, because programs expect that name; DeviceSet::driver returns the actual back
+// end of each. Devices of different vendors are never peers.
+// kUnsupported: no vendor's driver is available; the message gives the reason for each.
 ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> try_open_accelerators(
     const AcceleratorOptions& options = {});
 inline std::unique_ptr<DeviceSet> open_accelerators(const AcceleratorOptions& options = {}) {

@@ -94,8 +94,8 @@ class ASHLAR_EXPORT Region {
   std::string name_;
 };
 
-// Text that is attached to everything the calling thread records, in every allocator: a stack of
-// compiled regions, of which the innermost counts, and free text.
+// Text that is attached to everything the calling thread records, in every allocator: the innermost
+// of a stack of compiled regions, and free text.
 ASHLAR_EXPORT void push_compile_context(std::string name);
 ASHLAR_EXPORT void pop_compile_context();  // does nothing if the stack is empty
 ASHLAR_EXPORT void set_user_metadata(std::string text);

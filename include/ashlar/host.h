@@ -73,9 +73,9 @@ class ASHLAR_EXPORT HostBuffer {
 // Thread safe.
 class ASHLAR_EXPORT HostAllocator {
  public:
-  // Allocates memory that is pinned for `device`, which must outlive the allocator. Of the options,
-  // `pinned` and `pytorch_compatible` apply; all are validated. Throws InvalidArgument for invalid
-  // options; OutOfMemory or DeviceError if the reserve segment cannot be allocated.
+  // Allocates memory that is pinned for `device`, which must outlive the allocator. Validates all
+  // options, but only `pinned` and `pytorch_compatible` have an effect. Throws InvalidArgument for
+  // invalid options; OutOfMemory or DeviceError if the reserve segment cannot be allocated.
   explicit HostAllocator(Device& device, const AllocatorOptions& options = {});
   // Measures and sleeps with `clock`, which must outlive the allocator.
   HostAllocator(Device& device, const AllocatorOptions& options, Clock& clock);
@@ -113,11 +113,11 @@ class ASHLAR_EXPORT HostAllocator {
   void release_capture(CaptureId capture, std::span<const DeviceStream> launched_on = {});
 
   // Pools keep their memory separate: memory of a pool is reused only by that pool. Between begin
-  // and end, allocations that the filter accepts come from the pool; of several pools, the last one
-  // begun wins. begin_routing creates the pool if it does not exist, under any id but the default's
-  // (for example the id of a pool of an Allocator), and retains it. After the last release, the
-  // next trim frees the pool's memory. Throws InvalidArgument if the pool does not exist or is not
-  // in the required state.
+  // and end, allocations that the filter accepts come from the pool; if several pools qualify, the
+  // last one begun wins. begin_routing creates the pool if it does not exist, under any id but the
+  // default's (for example the id of a pool of an Allocator), and retains it. After the last
+  // release, the next trim frees the pool's memory. Throws InvalidArgument if the pool does not
+  // exist or is not in the required state.
   void begin_routing(PoolId pool, RouteFilter filter);
   void end_routing(PoolId pool);
   void release_pool(PoolId pool);

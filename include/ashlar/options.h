@@ -112,7 +112,7 @@ struct TrimOptions {
   TrimWait wait = TrimWait::kNever;
 };
 
-// What happens to the contents of blocks whose pool is paused.
+// How the contents of blocks are handled while their pool is paused.
 enum class PauseBackup {
   kNone,  // contents are lost
   kHost,  // contents are copied to host memory and restored by resume

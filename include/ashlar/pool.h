@@ -77,9 +77,9 @@ class ASHLAR_EXPORT AllocatorPools {
   // Trims one pool. Does nothing while the pool is retained, or if it was destroyed already.
   void trim(PoolId pool);
 
-  // Routes allocations that `filter` accepts to the pool, until end_routing. Of several pools, the
-  // last one begun wins. Creates the pool if it does not exist, and retains it; end_routing does
-  // not release. See also `PoolScope`.
+  // Routes allocations that `filter` accepts to the pool, until end_routing. If several pools
+  // qualify, the last one begun wins. Creates the pool if it does not exist, and retains it;
+  // end_routing does not release. See also `PoolScope`.
   void begin_routing(PoolId pool, RouteFilter filter);
   void end_routing(PoolId pool);
 
@@ -97,12 +97,12 @@ class ASHLAR_EXPORT AllocatorPools {
 
   // Returns the memory of all pools with the tag to the device, while their blocks keep their
   // addresses (docs/how-to/sleep.md). Waits only for work on these blocks. While paused, the pools
-  // cannot allocate and no work may use the blocks, but they can be freed. Pausing twice equals
-  // pausing once. After an error half-way, the pools count as paused, no contents are lost, and
+  // cannot allocate and no work may use the blocks, but they can be freed. Pausing twice has no
+  // further effect. After an error partway, the pools count as paused, no contents are lost, and
   // either function may be called again.
-  // Throws InvalidArgument if no pool has the tag, a block is shared with another process, or the
-  // engine cannot pause the pool; OutOfMemory if the host lacks memory for the backup, or the
-  // device for resuming.
+  // Throws InvalidArgument if no pool has the tag, a block is
+  // shared with another process, or the engine cannot pause the pool; OutOfMemory if the host lacks
+  // memory for the backup, or the device for resuming.
   void pause(std::string_view tag, const PauseOptions& options = {});
   void resume(std::string_view tag);
 

@@ -126,12 +126,12 @@ struct CallCosts {
 
 class ASHLAR_EXPORT Machine {
  public:
-  // kInvalidArgument: an option makes no sense; the message names it.
+  // kInvalidArgument: an option is out of range; the message names it.
   static Result<std::unique_ptr<Machine>> try_create(const Options& options = {});
   static std::unique_ptr<Machine> create(const Options& options = {}) {
     return try_create(options).value();
   }
-  // Waits for the work that is running, drops what is queued.
+  // Waits for running work and drops queued work.
   ~Machine();
 
   size_t device_count() const;
@@ -139,13 +139,14 @@ class ASHLAR_EXPORT Machine {
   Device& device(DeviceIndex index);
   Clock& clock();
 
-  // --- device work and memory ---------------------------------------------------------------
+  // --- device work and memory
 
   Status try_launch(DeviceIndex device, StreamId stream, Kernel kernel);
   void launch(DeviceIndex device, StreamId stream, Kernel kernel) {
     throw_if_error(try_launch(device, stream, std::move(kernel)));
   }
-  // Memory as that device sees it, for a test that looks from outside of any kernel.
+  // Host access to memory with the access rights of `accessor`, for tests that inspect memory
+  // outside of kernels.
   DeviceMemory memory(DeviceIndex accessor);
 
   // With Backing::kBookkeeping: sets the address of the device's next allocation or reservation, if
@@ -156,10 +157,10 @@ class ASHLAR_EXPORT Machine {
   // allocations. Empty: a model of the CUDA driver chooses. The function must not call the machine.
   void set_address_policy(DeviceIndex device, std::function<DeviceAddress(size_t bytes)> choose);
 
-  // --- the order of things --------------------------------------------------------------------
+  // --- scheduling
 
   // Starts no more work in the stream until resume_stream; running work finishes. With a seed, a
-  // call that waits for a paused stream returns kDeviceFault instead of blocking for ever.
+  // call that waits for a paused stream returns kDeviceFault instead of blocking forever.
   Status pause_stream(DeviceIndex device, StreamId stream);
   // With a seed: pauses the stream until a call has to wait for work, which then resumes all
   // streams that were paused with this function.
@@ -168,7 +169,7 @@ class ASHLAR_EXPORT Machine {
   // With a seed: runs one ready piece of work. Returns false if there is none.
   bool step();
 
-  // --- faults ---------------------------------------------------------------------------------
+  // --- faults
 
   void inject(FaultRule rule);
   void clear_faults();
@@ -178,7 +179,7 @@ class ASHLAR_EXPORT Machine {
   void lose(DeviceIndex device, Status reason);
   void revive(DeviceIndex device);
 
-  // --- modelled cost ----------------------------------------------------------------------------
+  // --- modelled cost
 
   CallCosts costs(DeviceIndex device) const;
   void reset_costs(DeviceIndex device);

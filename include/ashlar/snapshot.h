@@ -135,7 +135,7 @@ using SettingValue =
 
 struct Snapshot {
   std::vector<SnapshotSegment> segments{};  // by device, then by address
-  // What expandable segments consist of, for engines that map extents.
+  // The views and extents behind expandable segments, for engines that map extents.
   std::vector<SnapshotView> views{};                     // by device, then by address
   std::vector<SnapshotExtent> extents{};                 // by device, then by id
   std::vector<std::vector<TraceEntry>> device_traces{};  // by device; oldest entry first

@@ -67,7 +67,7 @@ class ASHLAR_EXPORT Store {
   static Status check_value(std::string_view value);
 
  protected:
-  // Waits until a key may have changed, at most for `most`. By default it sleeps.
+  // Waits until a key may have changed, but at most `most`. By default it sleeps.
   virtual void wait_for_change(std::chrono::nanoseconds most);
 };
 

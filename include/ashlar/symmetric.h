@@ -150,12 +150,12 @@ class ASHLAR_EXPORT Group {
 
 // Options of a collective. All but `out`, `timeout` and `stream` must be the same on all ranks.
 struct CollectiveOptions {
-  int64_t offset_bytes = 0;  // start of the data, behind the handle's offset
+  int64_t offset_bytes = 0;  // start of the data, relative to the handle's offset
   // Destination of the result, outside of the handle's memory. Null: in place, if supported.
   void* out = nullptr;
   Timeout timeout = kNoTimeout;  // after a TimeoutError, the same call continues the operation
-  // A stream of the heap's device: queues the operation, behind all earlier work of the group in
-  // any stream, and returns immediately. Empty: returns when the operation is done.
+  // A stream of the heap's device: queues the operation after all earlier work of the group in any
+  // stream, and returns immediately. Empty: returns when the operation is done.
   std::optional<StreamId> stream{};
 };
 
@@ -174,7 +174,7 @@ struct RowExchange {
 struct WordFill {
   enum class Of { kBuffer, kSignalPad };
   Of of = Of::kBuffer;
-  int64_t offset = 0;  // in words, behind the handle's offset or from the start of the pad
+  int64_t offset = 0;  // in words, relative to the handle's offset or to the start of the pad
   int64_t count = 1;   // at least 1
   uint32_t value = 0;
 };
@@ -210,7 +210,7 @@ class ASHLAR_EXPORT Handle {
   // Why fabric handles are not used; the same message on all ranks. Empty if they are.
   const std::string& no_fabric_reason() const;
 
-  // `count` elements of a rank's memory, `offset` elements behind the handle's offset.
+  // `count` elements of a rank's memory, starting `offset` elements after the handle's offset.
   template <typename T>
   std::span<T> view(int rank, int64_t count, int64_t offset = 0) const {
     return {static_cast<T*>(checked_view<T>(rank, count, offset)), static_cast<size_t>(count)};

@@ -61,8 +61,8 @@ enum class WordBytes : uint8_t { k4 = 4, k8 = 8 };
 struct AtomicOp {
   AtomicKind kind = AtomicKind::kAdd;
   WordBytes word = WordBytes::k8;
-  uint64_t offset = 0;    // in bytes, behind the handle's offset; aligned to the word
-  uint64_t operand = 0;   // of a 4-byte word, the lower half counts; also below
+  uint64_t offset = 0;    // in bytes, relative to the handle's offset; aligned to the word
+  uint64_t operand = 0;   // for a 4-byte word, only the lower half is used, as in `expected`
   uint64_t expected = 0;  // for kCompareAndSwap: stores `operand` if the word has this value
 };
 

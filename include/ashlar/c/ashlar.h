@@ -19,12 +19,11 @@
 //            failed changed nothing and did not write its out parameters.
 //  Threads   Any function may be called from any thread at any time. The caller must not destroy an
 //            object while another thread uses it.
-//  Handles   Pointers to opaque structs. Null is ASHLAR_INVALID_ARGUMENT, except that functions
-//  that
-//            destroy ignore it.
+//  Handles   Pointers to opaque structs. Null is ASHLAR_INVALID_ARGUMENT, except that destroy
+//            functions ignore it.
 //  Structs   Structs with a `struct_size` may grow at their end. The caller sets it to sizeof the
-//            struct. Fields that only one side knows have their default, 0. A nonzero field that
-//            the library does not know is ASHLAR_UNSUPPORTED.
+//            struct. Fields that only one side has are treated as 0, the default. A nonzero field
+//            that the library does not have is ASHLAR_UNSUPPORTED.
 //  Text      is UTF-8 and null-terminated.
 //  Callbacks are called with no lock held, from any thread, and may call the library. They must
 //            neither throw nor longjmp. Exceptions are documented where they are declared.
@@ -123,7 +122,7 @@ ASHLAR_C_API ashlar_status ashlar_device_memory(ashlar_device* device, size_t* f
 // Blocks until all work of the device is done.
 ASHLAR_C_API ashlar_status ashlar_device_synchronize(ashlar_device* device) ASHLAR_C_NOEXCEPT;
 
-// Streams and events. A stream is the driver's handle: pass a cudaStream_t or hipStream_t as it is;
+// Streams and events. A stream is the driver's handle: pass a cudaStream_t or hipStream_t directly;
 // null is the default stream. These functions are for programs that do not use the vendor's API.
 
 typedef void* ashlar_stream;
