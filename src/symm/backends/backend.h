@@ -58,8 +58,8 @@ class Backend {
   virtual Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) = 0;
   // Exports a descriptor for other processes of this machine. REQUIRES: allocated by this back end.
   virtual Result<UniqueFd> export_fd(const MappedMemory& memory) = 0;
-  // Ok, or why descriptors are unavailable; the same for fabric handles, which processes on other
-  // machines can import too.
+  // Ok, or why memory cannot be exported as a descriptor or as a fabric handle. Processes on other
+  // machines can import fabric handles.
   virtual Status fd_availability() const { return {}; }
   virtual Status fabric_availability() const;
   // A fabric handle is valid while the memory lives. REQUIRES: allocated by this back end.

@@ -47,7 +47,7 @@ Status PeerConnections::connect(Deadline deadline) {
     Result<UniqueFd> socket = open_connection(rank, *address, deadline);
     if (!socket.ok()) {
       if (socket.status().is(StatusKind::kPeerLost)) failure_->report(socket.status());
-      // A local error has to be sent to the peers. A timeout they detect themselves.
+      // A local error must be sent to the peers. They detect a timeout themselves.
       if (!socket.status().is(StatusKind::kTimeout)) close_all(socket.status());
       return socket.status();
     }

@@ -32,7 +32,7 @@ class PeerConnections {
   PeerConnections(const PeerConnections&) = delete;
   PeerConnections& operator=(const PeerConnections&) = delete;
 
-  // Of two ranks, the higher connects to the lower. On failure, the connections made so far stay
+  // The higher of two ranks connects to the lower. On failure, the connections made so far stay
   // open, so that `close_all` can send the reason.
   Status connect(Deadline deadline);
   bool reaches(int rank) const { return connections_[rank] != nullptr; }

@@ -36,11 +36,12 @@ struct SymmetricRange {
   const RemoteMemory* remote = nullptr;  // the ranks on other machines; null if there are none
   uint64_t remote_begin = 0;             // offset of the buffers in the remote regions
 
-  // REQUIRES: checked, and `rank` is on this machine.
+  // REQUIRES: check_range returned ok, and `rank` is on this machine.
   std::byte* of(int rank) const { return bases[static_cast<size_t>(rank)] + offset_bytes; }
   bool is_remote(int rank) const { return bases[static_cast<size_t>(rank)] == nullptr; }
 
-  // Access a rank on any machine. `begin` is relative to the range. REQUIRES: checked.
+  // Access a rank on any machine. `begin` is relative to the range. REQUIRES: check_range returned
+  // ok.
   Status read(int rank, size_t begin, std::span<std::byte> into, Deadline deadline) const;
   // Completes by `flush`.
   Status write(int rank, size_t begin, std::span<const std::byte> from, Deadline deadline) const;
@@ -85,8 +86,8 @@ OrderGuard::Step announce_step(const CollectiveContext& context, const CallSigna
 // another machine it arrives by RemotePads::quiet.
 Status send_signature(const CollectiveContext& context, int peer, const CallSignature& call,
                       const Limits& limits);
-// A barrier. After a mismatch, ranks pass exactly one such barrier, however many their calls would
-// have had; then the next collective can start.
+// A barrier. After a mismatch, every rank passes exactly one such barrier, regardless of how many
+// its call would have passed; then the next collective can start.
 OrderGuard::Step barrier_step(const CollectiveContext& context, const Limits& limits);
 // Runs `work(scratch)` unless the calls did not match. Work that accesses other machines may time
 // out and be repeated, so it must not overwrite its input.

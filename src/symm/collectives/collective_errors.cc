@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages only.
+// Formats the messages.
 #include "symm/collectives/collective_errors.h"
 
 #include "base/text.h"

@@ -13,11 +13,11 @@ namespace ashlar::symm {
 
 // Rank 0 called `first`, `rank` called `other`.
 Status mismatched_calls_error(const CallSignature& first, int rank, const CallSignature& other);
-// For all-to-all-v: `peer` called something else than `rank`.
+// For all-to-all-v: `peer` made a different call than `rank`.
 Status mismatched_rows_error(int rank, uint64_t row_bytes, int peer);
 // `wanted` cannot start, because `waiting` has timed out and must be called again first.
 Status unfinished_call_error(const CallSignature& wanted, const CallSignature& waiting);
-// `out` has `room_bytes`, but `coming_bytes` arrive.
+// `out` has `capacity_bytes`, but `incoming_bytes` arrive.
 Status output_too_small_error(uint64_t room_bytes, uint64_t coming_bytes);
 // The peer announced a share that is not inside its buffer.
 Status share_out_of_range_error(int peer, const CallSignature& share);

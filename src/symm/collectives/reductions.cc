@@ -80,7 +80,8 @@ class RankInputs {
   size_t staged_bytes_ = 0;        // per rank: a multiple of every element size, or the whole part
 };
 
-// Allocates scratch memory, as a first step for the same reason.
+// Allocates scratch memory. Runs as the first step, so that a rank that runs out of memory fails
+// before the others depend on it.
 OrderGuard::Step scratch_step(size_t bytes) {
   return [bytes](OrderGuard::Progress& progress) -> Status {
     if (progress.scratch.size() < bytes) progress.scratch.resize(bytes);
@@ -253,7 +254,7 @@ Status run_to_root(const CollectiveContext& context, const Reduce& request,
   return run_to_out(context, without_root(request), call_for(operation, request, *bytes), limits);
 }
 
-// The bytes of all parts, or what is wrong with the request.
+// The bytes of all parts, or an error if the request is invalid.
 Result<size_t> check_scatter(const CollectiveContext& context, const ReduceScatter& request) {
   if (Status wrong = check_reducible(request.reduction.type, request.reduction.op); !wrong.ok())
     return wrong;

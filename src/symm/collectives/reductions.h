@@ -92,7 +92,7 @@ inline ByteRange part_of_rank(int rank, int world_size, size_t total_bytes) {
   return {.begin_bytes = begin, .bytes = std::min(step, total_bytes - begin)};
 }
 
-// The size of the result of any of these requests. REQUIRES: checked.
+// The size of the result of any of these requests. REQUIRES: check_request returned ok.
 template <typename Request>
 size_t reduced_bytes(const Request& request) {
   return static_cast<size_t>(request.count) * element_bytes(request.reduction.type);

@@ -44,7 +44,7 @@ class SharedWords {
   static void wake_all(const uint32_t* word);
 };
 
-// A futex is 32 bits wide. Of a 64-bit counter it is the low half, which changes with every
+// A futex is 32 bits wide. For a 64-bit counter it is the low half, which changes with every
 // increment.
 inline const uint32_t* futex_word(const uint32_t* word) { return word; }
 inline const uint32_t* futex_word(const uint64_t* word) {

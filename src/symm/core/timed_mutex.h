@@ -2,9 +2,9 @@
 //
 // A mutex whose lock operation takes a deadline.
 //
-// It serializes the threads of one rank that run operations which wait for other ranks. Such an
-// operation can block indefinitely, so a thread that waits for the lock gives up at its own
-// deadline. Clang's thread-safety analysis treats it like a `Mutex`.
+// It serializes the threads of one rank that run operations which wait for other ranks. An
+// operation of this kind can block indefinitely, so a thread that waits for the lock gives up at
+// its own deadline. Clang's thread-safety analysis treats it like a `Mutex`.
 #pragma once
 
 #include <atomic>

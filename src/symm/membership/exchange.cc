@@ -150,7 +150,7 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     const bool has_failed_before =
         failure_record && !FailureRecord::is_after_exchange(*failure_record, sequence_);
     if (missing.empty() && !has_failed_before) {
-      // If the own record was lost just now, or is about to expire, other ranks may not have read
+      // If this rank's record was just lost, or is about to expire, other ranks may not have read
       // it.
       const bool is_stable = is_set && key_ttl == options_.key_ttl;
       if (Status set = is_stable ? Status() : set_own(); !set.ok()) return lose_store(set);

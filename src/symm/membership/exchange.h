@@ -29,7 +29,7 @@ class Exchange {
     RankInfo rank_info{};
     std::chrono::milliseconds key_ttl =
         std::chrono::minutes(10);  // of keys that a crash leaves behind
-    // Of keys that remain when a rank leaves a failed group, because peers may still read them.
+    // For keys that remain when a rank leaves a failed group, because peers may still read them.
     std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);
   };
 

@@ -65,8 +65,8 @@ struct MemberListOptions {
 };
 
 // Publishes `own` and collects the records of all ranks. kTimeout names the missing ranks. A rank
-// that times out publishes the reason. Ranks that have read its record keep waiting for it to come
-// back, and report the same reason when they time out.
+// that times out publishes the reason. Ranks that have read its record keep waiting for it to
+// rejoin, and report the same reason when they time out.
 Result<MemberList> gather_members(Store& store, const MemberListOptions& options,
                                   const JoinRecord& own, Deadline deadline);
 // Erases the keys that the rank published. REQUIRES: all ranks have completed gather_members, for

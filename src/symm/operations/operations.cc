@@ -80,7 +80,7 @@ void store_words_at(std::byte* first, const WordFillRequest& fill) {
   }
 }
 
-// --- fill not every back end has -----------------------------------------------------------------
+// Defaults for back ends without atomics or multicast.
 
 namespace {
 

@@ -223,7 +223,8 @@ Status Communicator::check_members() const {
   using Record = const JoinRecord&;
   for (const Status& checked :
        {differ("use different back ends", [](Record own) { return own.backend; }),
-        // Handle types depend on it: the memory of all ranks has a device UUID, or of none.
+        // Handle types depend on it: either the memory of all ranks has a device UUID, or that of
+        // none.
         differ("disagree on whether their memory has a device UUID",
                [&](Record own) { return word(own.device != DeviceUuid{}); }),
         differ("have signal pads of different sizes", [](Record own) { return own.pad_bytes; }),

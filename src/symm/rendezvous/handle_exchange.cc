@@ -13,8 +13,8 @@
 namespace ashlar::symm {
 namespace {
 
-// Whether and why this group does not use fabric handles, by what the ranks stated when they
-// joined. Empty if it does.
+// Why this group does not use fabric handles, according to the join records of its ranks. Empty if
+// it does.
 std::string no_fabric_reason(const MemberList& members) {
   const std::vector<JoinRecord>& all = members.records;
   const bool is_requested =
@@ -95,7 +95,7 @@ Result<PeerTable::Mappings> HandleExchange::run(const HeapBlock& block,
   return mappings;
 }
 
-// The handles have arrived with the records. If one rank fails to map, all ranks unmap.
+// The handles arrived with the records. If one rank fails to map, all ranks unmap.
 Result<PeerTable::Mappings> HandleExchange::exchange_fabric_handles(
     const HeapBlock& block, const std::vector<RendezvousRecord>& all, Deadline deadline) {
   context_.begin_phase(Phase::kHandingOver);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the steps of a rendezvous use of the communicator that performs it.
+// The state of a communicator that the steps of a rendezvous use.
 #pragma once
 
 #include <functional>

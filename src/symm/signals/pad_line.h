@@ -8,7 +8,7 @@
 
 namespace ashlar::symm {
 
-// What source s writes to the owner of the pad on channel c.
+// The words that source s writes to the owner of the pad on channel c.
 struct alignas(64) PadLine {
   uint32_t signal = 0;  // 0: empty, 1: full
   uint32_t signal_sleepers = 0;

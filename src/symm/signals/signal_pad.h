@@ -6,12 +6,10 @@
 // There are two kinds of pads, both initially zero. Both are addressed by (channel c, source s) in
 // the pad of the receiving rank:
 //
-//   group pad    a line of 64 bytes per (c, s) at index W*c + s, so that no two sources write the
-//   same
-//                cache line
+//   group pad    a line of 64 bytes per (c, s) at index W*c + s, so that no two sources write to
+//                the same cache line
 //   user's pad   PyTorch's layout: one 32-bit slot at index W*c + s and nothing else. Its sleepers
-//   are
-//                counted in the group pad.
+//                are counted in the group pad.
 //
 // Only the rank itself writes its own line (s = its rank), where it counts its barriers.
 #pragma once

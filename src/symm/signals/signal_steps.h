@@ -91,8 +91,8 @@ WaitResult all_to_all_barrier(Words& memory, RankInfo me, const WordAt& word_at,
 }
 
 // In round k a rank announces to rank + 2^k and waits for rank - 2^k. After log2(W) rounds it has
-// heard from all ranks, directly or indirectly. The sources of the rounds are distinct ranks, so
-// the algorithm uses the same words as the all-to-all barrier.
+// received announcements from all ranks, directly or indirectly. The sources of the rounds are
+// distinct ranks, so the algorithm uses the same words as the all-to-all barrier.
 template <typename Words, typename WordAt>
 WaitResult dissemination_barrier(Words& memory, RankInfo me, const WordAt& word_at,
                                  WaitLimits& limits) {

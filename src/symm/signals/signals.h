@@ -19,7 +19,7 @@
 
 namespace ashlar::symm {
 
-// What ends an operation: the group's failure or the deadline.
+// The conditions that end an operation early: the group's failure or the deadline.
 struct Limits {
   const Failure& failure;
   Deadline deadline = Deadline::never();

@@ -44,7 +44,7 @@ struct SpinPolicy {
   static SpinPolicy of(int world_size);
 };
 
-// What ends a wait.
+// The conditions that end a wait early.
 struct WaitLimits {
   const Failure& failure;
   Deadline deadline;

@@ -85,7 +85,8 @@ class CudaOperations final : public DeviceOperations {
   // Returns and clears the error of stream work that was not reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
   Status status_of(const kernels::KernelResult& result);
-  // The number of the unreported error on the board. Storing it in `told` marks it as reported.
+  // The number of the unreported error on the board. Storing it in StatusBoard::reported_count
+  // marks it as reported.
   std::optional<uint32_t> unreported_error() const ASHLAR_REQUIRES(mutex_);
 
   gpu::GpuDevice& device_;

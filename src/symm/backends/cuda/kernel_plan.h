@@ -40,7 +40,7 @@ struct KernelPlan {
   std::vector<ByteRange> shares;  // of an all-to-all-v, by rank
 };
 
-// REQUIRES: checked (operations.h); addresses are device addresses.
+// REQUIRES: `check` (operations.h) returned ok; addresses are device addresses.
 KernelPlan plan_for(const SignalPads& pads, const Signal& request);
 KernelPlan plan_counter_read(const SignalPads& pads, int from, int channel);
 Result<KernelPlan> plan_for(const CollectiveContext& context, const Collective& request);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies, and refusals that say why.
+// Implements copies. Returns errors for operations that need kernels.
 #include "symm/backends/device/device_operations.h"
 
 #include "base/text.h"

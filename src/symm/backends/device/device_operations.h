@@ -16,8 +16,8 @@ namespace ashlar::symm {
 
 class DeviceOperations : public Operations {
  public:
-  // `device` must outlive this. `no_kernels`: why kernels are unavailable; ok if the build has
-  // none.
+  // `device` must outlive this. `no_kernels` is the reason why kernels are unavailable; ok means
+  // that this build has none.
   DeviceOperations(Device& device, const OperationsOptions& options, Status no_kernels = {})
       : options_(options),
         blocking_streams_(device),

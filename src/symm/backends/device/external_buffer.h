@@ -17,7 +17,7 @@ struct ExternalBuffer {
   size_t bytes = 0;
 };
 
-// REQUIRES: checked.
+// REQUIRES: `check` (operations.h) returned ok.
 ExternalBuffer external_buffer_of(const ThresholdAllReduce& each);
 ExternalBuffer external_buffer_of(const Reduce& each);
 ExternalBuffer external_buffer_of(const ReduceScatter& each);

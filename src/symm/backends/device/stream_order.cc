@@ -20,7 +20,7 @@ Status StreamOrder::enqueue(StreamId stream, const std::function<Status()>& laun
     if (!event.ok()) return event.status();
     event_ = *event;
   }
-  // Also if the stream is unchanged: its handle may refer to another stream by now.
+  // Even if the stream is unchanged: its handle may refer to a new stream by now.
   if (is_recorded_) {
     if (Status waits = device_.wait_event(stream, *event_); !waits.ok()) return waits;
   }

@@ -19,8 +19,8 @@ namespace ashlar::symm {
 
 class SimOperations final : public DeviceOperations {
  public:
-  // `device` must outlive the result. kInvalidArgument if the device has no memory contents, or a
-  // seed, which makes it run one operation at a time, so that ranks would deadlock.
+  // `device` must outlive the result. kInvalidArgument if the device has no memory contents, or has
+  // a seed: it would then run one operation at a time, and ranks would deadlock.
   static Result<std::unique_ptr<Operations>> make(sim::SimDevice& device,
                                                   const OperationsOptions& options);
 

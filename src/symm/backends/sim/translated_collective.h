@@ -19,8 +19,8 @@ Result<std::byte*> translate(sim::SimDevice& device, const std::byte* address, s
 
 class TranslatedCollective {
  public:
-  // REQUIRES: checked. Copies the splits of an all-to-all-v. Other spans of host memory must stay
-  // valid until the kernel has run.
+  // REQUIRES: `check` (operations.h) returned ok. Copies the splits of an all-to-all-v. Other spans
+  // of host memory must stay valid until the kernel has run.
   static Result<TranslatedCollective> of(sim::SimDevice& device, const Collective& request);
 
   const Collective& collective() const { return collective_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types of elements and operations: names, sizes, and which go together.
+// Names and sizes of element types, and the operations that each supports.
 #include "symm/collectives/reduce/element.h"
 
 #include <array>

@@ -81,7 +81,7 @@ void UcxWorker::handle_call_locked(const Message& call, std::span<const std::byt
   if (call.is_posted != 0 && response.code == ResponseCode::kOk && endpoints_.contains(reply_to)) {
     return add_completed_locked(reply_to, call.call);
   }
-  // If sending fails, the peer has exited, and its calls with it.
+  // If sending fails, the peer has exited and does not need a response.
   (void)send_locked(reply_to, response, got);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bookkeeping only; no calls of UCX.
+// Bookkeeping only; does not call UCX.
 #include "symm/transports/ucx/message_queues.h"
 
 namespace ashlar::symm {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Transport interface on UCX: checks arguments and deserializes addresses and keys. The calls
-// of UCX are in ucx_connection.cc.
+// The Transport interface on UCX: checks arguments and deserializes addresses and keys.
+// ucx_connection.cc calls UCX.
 #include "ashlar/ucx_transport.h"
 
 #include <cstring>

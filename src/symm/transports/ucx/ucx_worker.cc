@@ -29,8 +29,8 @@ using Clock = std::chrono::steady_clock;
 // After this many polls by callers, the worker's thread is not needed. About three short calls.
 constexpr uint64_t kCallerPolls = 32;
 // The worker's thread naps for an eighth of the time that callers have polled, within these bounds.
-// A nap costs 5 us on a virtual machine for timers and context switches, and delays calls of peers
-// by at most its length.
+// A nap costs 5 us on a virtual machine for timers and context switches, and delays calls from
+// peers by at most its length.
 constexpr microseconds kShortestNap{50};
 constexpr microseconds kLongestNap{400};
 
@@ -209,7 +209,8 @@ void UcxWorker::run_progress_thread() {
       // Not every transport signals an event when it can send again, so poll while messages wait.
       pollfd wanted{event_fd_, POLLIN, 0};
       ::poll(&wanted, 1, has_in_flight ? 1 : -1);
-      // Still marked asleep: an event woke the thread, so it handles it, even if callers poll.
+      // Still marked asleep: a UCX event woke the thread, which handles the event even if callers
+      // poll.
       if (polling_.is_asleep.exchange(false, std::memory_order_relaxed)) {
         seen_polls = polling_.poll_count.load(std::memory_order_relaxed);
       }

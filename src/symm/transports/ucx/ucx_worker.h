@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The UCX context and worker of one process, and the thread that drives it. Puts of peers are
-// executed by the thread that calls progress here. One mutex protects all calls of UCX. A thread
-// that waits for a response calls progress itself, and the worker's thread stays idle meanwhile.
+// The UCX context and worker of one process, and the thread that drives it. The thread that calls
+// progress executes the puts of peers. One mutex serializes all UCX calls. A thread that waits for
+// a response calls progress itself, and the worker's thread stays idle meanwhile.
 #pragma once
 
 #include <pthread.h>
@@ -114,7 +114,7 @@ class UcxWorker {
     return send_buffers_.in_flight_bytes();
   }
 
-  Mutex mutex;                      // held during every call of UCX, including its socket I/O
+  Mutex mutex;                      // held during every UCX call, including its socket I/O
   std::condition_variable changed;  // a response arrived, or a connection was lost
 
  private:

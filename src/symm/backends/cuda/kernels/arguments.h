@@ -71,7 +71,7 @@ struct KernelResult {
   uint64_t value;                    // awaited value, or required bytes
   CallWords called;                  // the call that could not continue
   CallWords expected;                // the call that it did not match
-  uint32_t missing[kMaxRanks / 32];  // one bit per rank that had not arrived_count
+  uint32_t missing[kMaxRanks / 32];  // one bit per rank that had not arrived
 };
 
 // In pinned host memory, one per group and rank.
@@ -101,7 +101,7 @@ struct CallRecord {
 
 // In device memory, one per group and rank, initially zero: the state of the current collective.
 // Kernels of collectives and barriers of a group run one after the other (stream_order.h), so only
-// `claim` is accessed concurrently.
+// `error_claim` is accessed concurrently.
 struct DeviceState {
   uint32_t error_claim;  // StatusBoard::reported_count, or one more if there is an unreported error
   uint32_t arrived_count;  // threads of the current barrier that are done
@@ -109,18 +109,18 @@ struct DeviceState {
 
   // The counterpart of OrderGuard on the host.
   uint32_t is_running;
-  uint32_t is_unfinished;       // timed out; the same call continues it
-  uint32_t completed_barriers;  // completed barriers
-  uint32_t is_work_done;        // the work after the last completed barrier is done
-  uint32_t has_left;            // after a mismatch: has passed the final barrier
+  uint32_t is_unfinished;  // timed out; the same call continues it
+  uint32_t completed_barriers;
+  uint32_t is_work_done;  // the work after the last completed barrier is done
+  uint32_t has_left;      // after a mismatch: has passed the final barrier
   ResultKind outcome;
   uint64_t outcome_rank;
   uint64_t needed_bytes;
   uint64_t began_ns;
   uint64_t scratch;
   CallWords call;
-  CallWords agreed;     // the call of rank 0, or of this rank,
-  CallWords disagreed;  // and that of outcome_rank
+  CallWords agreed;     // after a mismatch: the call of rank 0 or of this rank
+  CallWords disagreed;  // after a mismatch: the call of outcome_rank
   struct IncomingRows {
     uint64_t from;  // in the peer's buffer
     uint64_t bytes;
@@ -209,7 +209,7 @@ struct CopyArguments {
 struct MultimemArguments {
   CommonArguments common;
   uint32_t barrier;
-  uint32_t is_alone;   // not part of a collective: no preceding barrier, and `own` is unused
+  uint32_t is_alone;   // not part of a collective: no preceding barrier, and `common` is unused
   uint64_t multicast;  // this and the next two are aligned to 16 bytes
   uint64_t from;       // of a store
   uint64_t to;         // of a sum; 0 for all ranks

@@ -85,7 +85,7 @@ ASHLAR_ON_DEVICE WaitResult signal_and_wait(const BarrierArguments& args, uint32
   return wait_until([&] { return load_acquire(&here->barrier) >= number; }, policy);
 }
 
-// Returns kDone if all ranks have arrived. Records missing ranks in `ending`.
+// Returns kDone if all ranks have arrived. Records missing ranks in `result`.
 ASHLAR_ON_DEVICE WaitResult collect_missing(const BarrierArguments& args, KernelResult& result) {
   const DeviceState* state = state_of(args.common);
   WaitResult all = WaitResult::kDone;

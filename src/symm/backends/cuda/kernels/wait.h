@@ -43,8 +43,9 @@ ASHLAR_ON_DEVICE DeviceState* state_of(const CommonArguments& common) {
   return device_memory<DeviceState>(common.state);
 }
 
-// Whether stream work of the group has failed and the error was not reported yet. Reads `told`
-// first: an older `claim` with a newer `told` would look like an error.
+// Whether stream work of the group has failed and the error was not reported yet. Reads
+// `reported_count` first: an older `error_claim` with a newer `reported_count` would look like an
+// error.
 ASHLAR_ON_DEVICE bool has_unreported_error(const CommonArguments& common) {
   const uint32_t reported_count = load_acquire(&board_of(common)->reported_count);
   return reported_count != load(&state_of(common)->error_claim);
