@@ -66,7 +66,7 @@ struct EngineSnapshot {
   History::Position position{};  // entries recorded after it are not part of the snapshot
 };
 
-// Appends a block to the snapshot segment that it is the next part of, and updates its totals.
+// Appends a block to the end of a snapshot segment, and updates the totals of the segment.
 void append_block(const Block& block, SnapshotSegment& segment);
 
 class Engine {
@@ -125,7 +125,7 @@ class Engine {
   // `pause` returns the memory of all pools with this tag to the device while their blocks keep
   // their addresses; `resume` restores memory behind them. With `keep_contents` the contents are
   // saved in host memory; otherwise they are undefined after resume. Both wait only for work that
-  // uses those blocks, and both are idempotent. If the device fails half-way, the pools count as
+  // uses those blocks, and both are idempotent. If the device fails partway, the pools count as
   // paused, saved contents are kept, and either function may be called again. kInvalidArgument: no
   // pool has the tag, a block is pinned, a stream is capturing, or the caller is a remap observer.
   // kUnsupported: the engine, or a pool with a custom segment source, cannot pause.

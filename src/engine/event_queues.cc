@@ -77,7 +77,7 @@ Status EventQueues::wait_for_all(std::vector<Block*>& finished,
   return {};
 }
 
-// Uses that are left belong to events that could not be recorded yet.
+// Remaining uses are those for which no event could be recorded yet.
 void EventQueues::finish_one(Block* block, std::vector<Block*>& finished) {
   if (--block->event_count == 0 && block->uses.empty()) finished.push_back(block);
 }

@@ -22,7 +22,7 @@ class EventQueues {
   // uses stay in place.
   Status add(Block* block);
 
-  // Both append blocks whose last event completed to `finished`, even if they fail half-way.
+  // Both append blocks whose last event completed to `finished`, even if they fail partway.
   // collect_finished never waits.
   Status collect_finished(std::vector<Block*>& finished);
   // Waits for every event, or only for those of blocks that `wanted` accepts.

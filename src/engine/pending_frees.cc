@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deferral, proof by graph ancestry, and waiting.
+// Deferring frees, finding finished uses by graph ancestry, and waiting.
 #include "engine/pending_frees.h"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ Status PendingFrees::add(Block* block) {
     return {};
   }
   Status added = pending_.add(block);
-  // The next allocation retries events that could not be recorded. A destroyed stream accepts none,
-  // which is no error: wait_for_destroyed_streams covers it.
+  // The next allocation retries events that could not be recorded. A destroyed stream accepts no
+  // events, which is not an error: wait_for_destroyed_streams handles it.
   if (added.ok()) {
     capture_uses_.erase(block);
   } else {
@@ -77,7 +77,7 @@ Status PendingFrees::capture_ended() {
 bool PendingFrees::is_capturing(const DeviceStream& use) const {
   // capture_count_ covers this device only.
   if (capture_count_ == 0 && use.device == &device_) return false;
-  // If the device cannot tell, assume a capture.
+  // If the query fails, assume a capture.
   const Result<CaptureState> state = capture_state(use);
   if (state.status().is(StatusKind::kInvalidArgument)) return false;  // destroyed stream
   return !state.ok() || state->status != CaptureStatus::kNone;
@@ -123,7 +123,7 @@ std::vector<NodeId> PendingFrees::free_markers(const Block& block) const {
   return markers;
 }
 
-// Collects what the graph of the stream's capture proves finished.
+// Collects the blocks that, according to the graph of the stream's capture, are no longer in use.
 void PendingFrees::collect_within_capture(StreamId stream, std::vector<Block*>& finished) {
   const auto is_candidate = [&](const DeferredFree& each) {
     return each.block->stream == stream && !each.markers.empty();

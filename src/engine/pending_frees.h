@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks freed by their callers while other streams may still use them. Outside captures, one event
-// per stream tells when the work is done (EventQueues). While a stream that uses the block is
+// per stream marks the end of the work (EventQueues). While a stream that uses the block is
 // capturing, an event would become part of the graph, so the free is deferred until the capture
 // ends or, if `reuse_within_captures` is set, until the graph proves that all uses precede the next
 // work on the block's stream. Guarded by the engine's lock.
@@ -29,13 +29,13 @@ class PendingFrees {
   // deferred and retried by the next collection.
   Status add(Block* block);
   // The collecting functions append blocks that became free to `finished`, in that order, even if
-  // they fail half-way.
+  // they fail partway.
   Status collect(std::vector<Block*>& finished);
   // Collects before an allocation on `stream`. If the stream is capturing, polls no event and
   // collects only what the graph proves finished.
   Status collect_for_stream(StreamId stream, std::vector<Block*>& finished);
-  // Collects deferred frees that nothing uses any more and records events for the others. Polls
-  // none.
+  // Collects deferred frees that nothing uses any more and records events for the others. Polls no
+  // event.
   Status collect_deferred(std::vector<Block*>& finished);
   // Waits for all pending frees, or for those that `wanted` accepts, except frees that a capture
   // still defers.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Delivers notices about mapped and unmapped ranges to observers. The engine queues notices under
-// its locks and delivers them without any lock, to each observer in queue order. Thread safe.
+// Delivers notifications about mapped and unmapped ranges to observers. The engine queues notices
+// under its locks and delivers them without any lock, to each observer in queue order. Thread safe.
 #pragma once
 
 #include <atomic>

@@ -27,7 +27,7 @@ void ReturnQueue::flush(Device& device) {
     flushers_.push_back(self);
   }
   {
-    // Even without relaxed capture mode the sources must get their memory back.
+    // Memory must be returned to the sources even if relaxed capture mode cannot be set.
     const RelaxedCapture relaxed(device);
     for (const Entry& each : entries) {
       if (each.range.bytes != 0) each.source->free(each.range.begin, each.range.bytes);

@@ -160,7 +160,7 @@ Status DriverPoolSource::wait_for_frees() {
   return {};
 }
 
-// Even querying statistics would break a capture, in any thread.
+// Even a query of statistics would invalidate a capture, in any thread.
 DriverPoolStats DriverPoolSource::stats() const {
   const RelaxedCapture relaxed(device_);
   if (!relaxed.status().ok()) return {};
@@ -196,7 +196,7 @@ bool DriverPoolSource::has_captures() const {
   return capture_count_ > 0;
 }
 
-// If the device cannot tell, assume a capture. A destroyed stream is not capturing.
+// If the query fails, assume a capture. A destroyed stream is not capturing.
 bool DriverPoolSource::is_capturing(StreamId stream) const {
   const Result<CaptureState> state = capture_state({&device_, stream});
   if (state.status().is(StatusKind::kInvalidArgument)) return false;

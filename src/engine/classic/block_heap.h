@@ -20,7 +20,7 @@
 
 namespace ashlar::classic {
 
-// A request and what the engine has determined about it.
+// A request, with the pool and sizes that the engine has chosen for it.
 struct AllocParams {
   AllocationRequest request;
   size_t block_bytes = 0;

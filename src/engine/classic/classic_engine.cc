@@ -78,7 +78,7 @@ Result<ClassicBlock*> ClassicEngine::allocate_locked(AllocParams& params) {
   // The memory of a captured graph must exist when the graph is launched, even if it was freed.
   const bool may_cache = caching_ || pending_.is_capturing({&device_, stream});
 
-  // Counting the search keeps the pool alive if it is released while the lock is not held.
+  // The search count keeps the pool alive if it is released while the lock is not held.
   PrivatePool* owner = params.pool->owner();
   if (owner != nullptr) ++owner->search_count;
   const bool is_cached = may_cache && !pools_.is_pass_through(*params.pool);

@@ -2,7 +2,7 @@
 //
 // PyTorch's caching allocator policy as an engine. One lock guards all of it, as in PyTorch.
 //
-// The engine decides and unlocks; its parts hold the state:
+// The engine makes the decisions and releases the lock where needed; its parts hold the state:
 //   PoolTable           pools, routing, and where each pool's memory comes from
 //   BlockHeap           blocks: splitting, merging, state changes
 //   ExpandableSegments  address ranges that grow in place

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A segment that grows in place: a large address range, with memory mapped behind it one granule at
-// a time as needed. Guarded by the engine's lock.
+// A segment that grows in place: a large reserved address range, into which memory is mapped one
+// granule at a time as needed. Guarded by the engine's lock.
 #pragma once
 
 #include <functional>

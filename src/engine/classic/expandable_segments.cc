@@ -89,7 +89,7 @@ Result<ClassicBlock*> ExpandableSegments::create_segment(const AllocParams& para
   return block;
 }
 
-// Maps memory behind the front of an unmapped block, which becomes free and merges with its
+// Maps memory to the front of an unmapped block. The mapped part becomes free and merges with its
 // neighbours.
 Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   const DeviceAddress mapped_from = block->address;

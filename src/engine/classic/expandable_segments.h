@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The expandable segments of a classic engine: finds room for a request, maps memory behind it, and
-// unmaps free granules. Guarded by the engine's lock.
+// The expandable segments of a classic engine: finds address space for a request, maps memory into
+// it, and unmaps free granules. Guarded by the engine's lock.
 #pragma once
 
 #include <memory>
@@ -37,9 +37,9 @@ class ExpandableSegments {
   // Maps memory until some block has params.block_bytes, and returns it free and in no index.
   // kOutOfMemory: no memory, above the limit, or larger than a segment.
   Result<ClassicBlock*> grow(const AllocParams& params);
-  // Unmaps `granules` of a free block. What remains of the block at either end stays free.
-  // `deferred_error` receives the error if the device keeps the memory for now. REQUIRES: no queued
-  // work uses the memory, and `granules` came from granules_inside.
+  // Unmaps `granules` of a free block. The remaining ends of the block stay free. `deferred_error`
+  // receives the error if the device keeps the memory for now. REQUIRES: no queued work uses the
+  // memory, and `granules` came from granules_inside.
   Status unmap(ClassicBlock* block, AddressRange granules, Status& deferred_error);
   // Destroys the segments of a pool that have nothing mapped. If the device keeps the addresses,
   // the segment stays, and the error goes to `deferred_error`.

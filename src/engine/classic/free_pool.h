@@ -54,7 +54,7 @@ class FreePool {
 
   const Blocks& blocks() const { return blocks_; }
   const UnmappedBlocks& unmapped() const { return unmapped_; }
-  // The following search among one stream's blocks. Null if there is none.
+  // These search among one stream's blocks. Null if there is none.
   ClassicBlock* first_unmapped(StreamId stream) const;
   static ClassicBlock* next_unmapped(const ClassicBlock* block);
   ClassicBlock* largest(StreamId stream) const;

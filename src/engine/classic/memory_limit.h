@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much of a device's memory an engine may reserve: a fraction of the capacity. Guarded by the
-// engine's lock.
+// The limit on the device memory that an engine may reserve: a fraction of the capacity. Guarded by
+// the engine's lock.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class MemoryLimit {
     return is_set() && stats_.reserved_bytes() + in_flight_bytes_ + more_bytes > bytes();
   }
 
-  // Memory requested from the device by calls that released the engine's lock meanwhile.
+  // Count memory that is being requested from the device while the engine's lock is released.
   void begin_request(size_t bytes) { in_flight_bytes_ += bytes; }
   void end_request(size_t bytes) { in_flight_bytes_ -= bytes; }
 

@@ -82,8 +82,9 @@ class PoolTable {
   std::vector<PrivatePool*> freeable_pools() const;
   // Both free lists of every pool.
   std::vector<const FreePool*> all_free_pools() const;
-  // Destroys `pool`, or every pool if it is the default one, if freeable, empty and unused. Drops
-  // the references to custom sources through `returns`, because that may run user code.
+  // Destroys `pool` if it is freeable, empty and unused. The default pool stands for all private
+  // pools. Drops the references to custom sources through `returns`, because that may run user
+  // code.
   void erase_empty(PoolId pool, ReturnQueue& returns);
 
  private:

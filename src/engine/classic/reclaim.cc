@@ -30,8 +30,9 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
   return release_all_and_retry(params);
 }
 
-// Other threads may free into the cache after it was released, whenever the lock is not held. So
-// this repeats for as long as they do. With the lock held throughout, as in PyTorch, it runs once.
+// Whenever the lock is not held, other threads may free blocks into the cache after it was
+// released, so this repeats until nothing more is released. With the lock held throughout, as in
+// PyTorch, it runs once.
 Result<ClassicBlock*> ClassicEngine::release_all_and_retry(AllocParams& params) {
   while (true) {
     const int64_t frees_before = stats_.stats().allocation.all.fallen;

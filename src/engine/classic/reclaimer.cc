@@ -10,7 +10,7 @@
 
 namespace ashlar::classic {
 
-// The device need not wait by itself for queued work that uses the segment.
+// Waits first, because freeing a segment need not wait for queued work that uses it.
 bool Reclaimer::release_segment(ClassicBlock* block, TrimWait wait) {
   if (!parts_.pending.is_waitable({&parts_.device, block->stream})) return false;
   FreePool& pool = *block->pool;
@@ -84,7 +84,7 @@ bool Reclaimer::release_oversize(const AllocParams& params) {
   while (released_bytes < wanted_bytes) {
     ClassicBlock* block = pool.largest(stream);
     if (block == nullptr) return false;
-    // The limit rules out split blocks of this size; checked all the same.
+    // Blocks of this size are never split under the limit; checked nevertheless.
     if (block->bytes < max_split_bytes || block->expandable != nullptr || block->is_split()) {
       return false;
     }

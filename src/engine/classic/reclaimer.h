@@ -33,9 +33,9 @@ class Reclaimer {
   };
   explicit Reclaimer(const Parts& parts) : parts_(parts) {}
 
-  // Releases the segment of a free block that is its only one. Returns false if it stays cached:
-  // its stream cannot be waited for now, or the device failed, which defers an error. REQUIRES: the
-  // segment is plain; with TrimWait::kNever, its stream is idle.
+  // Releases the segment of a free block that is its only one. Returns false if the segment stays
+  // cached, because its stream cannot be waited for now or because the device failed; a device
+  // error is deferred. REQUIRES: the segment is plain; with TrimWait::kNever, its stream is idle.
   bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork);
   // Releases all free memory of a pool.
   void release_free_blocks(FreePool& pool);
@@ -49,8 +49,8 @@ class Reclaimer {
   // bytes released.
   size_t release_to(const TrimTarget& target);
 
-  // Keeps an error that no caller could receive for the next allocate or trim. The first one wins,
-  // because later ones may follow from it.
+  // Keeps an error that could not be returned, for the next allocate or trim to report. Keeps the
+  // first error, because later ones may be its consequences.
   void defer_error(const Status& error) {
     if (deferred_error_.ok()) deferred_error_ = error;
   }

@@ -20,7 +20,7 @@ class StatsRecorder {
   const AllocatorStats& stats() const { return stats_; }
   // Memory obtained from the device, in segments of both kinds.
   size_t reserved_bytes() const { return static_cast<size_t>(stats_.reserved_bytes.all.current); }
-  // The part of it in the default pool.
+  // The part of the reserved memory that is in the default pool.
   size_t default_pool_bytes() const {
     return static_cast<size_t>(stats_.pools.at(PoolId{}).reserved_bytes.all.current);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trace entries of the classic engine: what happened to which block, and the stack of the call
-// that caused it. Guarded by the engine's lock.
+// Trace entries of the classic engine: the action, the block, and the stack of the call that caused
+// it. Guarded by the engine's lock.
 #pragma once
 
 #include "engine/classic/classic_block.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What follows from the device and the options.
+// Computes the constants from the device and the options.
 #include "engine/paged/config.h"
 
 namespace ashlar::paged {
@@ -10,8 +10,9 @@ size_t usable_granule_bytes(const DeviceProperties& properties) {
   return properties.has_virtual_memory && properties.can_alias ? properties.granularity_bytes : 0;
 }
 
-// Chosen by benchmarks/policies.py: the recorded runs hold the same from 0.02 to 0.1, and a higher
-// value needs fewer plans. `lean` takes the lowest value of that range.
+// Chosen with benchmarks/policies.py: on the recorded runs, all values from 0.02 to 0.1 reserve the
+// same amount of memory, and a higher value needs fewer plans. `lean` uses the lowest value of that
+// range.
 double max_waste_of(PagedPolicy policy) {
   switch (policy) {
     case PagedPolicy::kFast: return 0.5;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The constants of a paged engine: its device, its options, and what follows from both. Immutable
+// The constants of a paged engine: its device, its options, and values derived from both. Immutable
 // after construction, so parts read it without a lock.
 #pragma once
 
@@ -20,7 +20,7 @@ struct PagedConfig {
   const AllocatorOptions options;
   const DeviceIndex index;
   const size_t capacity_bytes;
-  // 0: the device cannot map one extent at several addresses, so that all pools are plain.
+  // 0: the device cannot map one extent at several addresses, so all pools are plain.
   const size_t granule_bytes;
   const ExtentSizing sizing;
   // The part of a request that a free range may strand before the planner searches other views.

@@ -4,7 +4,7 @@
 //
 // Clang's analysis cannot tell that the mutex of an engine and a reference to it in one of its
 // parts are the same lock. `engine_lock` is a role that stands for it: EngineLock acquires the
-// role, parts guard their fields with it (`ASHLAR_GUARDED_BY`) and require it in their functions
+// role, parts guard their fields with it (`ASHLAR_GUARDED_BY`) and their functions require it
 // (`ASHLAR_REQUIRES`). A part belongs to one engine, so the role is never ambiguous.
 #pragma once
 
@@ -26,7 +26,7 @@ class EngineMutex {
   Mutex mutex_;
 };
 
-// Holds the lock for a scope, and can wait on a condition meanwhile.
+// Holds the lock for a scope, and can wait on a condition variable.
 class ASHLAR_SCOPED_CAPABILITY EngineLock {
  public:
   explicit EngineLock(EngineMutex& mutex) ASHLAR_ACQUIRE(engine_lock) : lock_(mutex.mutex_) {}

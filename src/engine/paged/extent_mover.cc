@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attaching, detaching, and the block splits that go with it.
+// Attaching and detaching extents, and splitting blocks for it.
 #include "engine/paged/extent_mover.h"
 
 #include <algorithm>
@@ -138,7 +138,7 @@ void ExtentMover::return_range(PagedBlock* block) {
     arena.add_free(block);
     return;
   }
-  // The partial slots at both ends were free before.
+  // The partial slots at both ends were already free.
   PagedBlock* after = whole_end < end ? arena.split(block, whole_end) : nullptr;
   PagedBlock* middle = whole_begin > begin ? arena.split(block, whole_begin) : block;
   if (after != nullptr) arena.add_free(after);
@@ -168,7 +168,7 @@ void ExtentMover::return_displaced(Arena& arena) {
   }
 }
 
-// Detaches the displaced extents that lie wholly inside of a free block.
+// Detaches the displaced extents that lie entirely inside a free block.
 void ExtentMover::detach_displaced(PagedBlock* block, std::vector<Extent*>& displaced) {
   View& view = *block->view;
   Arena& arena = *view.arena;

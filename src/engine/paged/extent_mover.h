@@ -4,10 +4,10 @@
 // is made. Attaching an extent to a slot makes its memory part of that view's blocks; detaching it
 // turns the slot's addresses into a detached block.
 //
-// An extent that serves another view than that of its first mapping, its origin, is displaced. When
-// it is free again it returns there. So memory that was mapped contiguously becomes contiguous
-// again and serves large blocks without stitching, and a program that repeats itself gets the same
-// places.
+// The origin of an extent is its first mapping. An extent that is attached to any other view is
+// displaced, and returns to its origin when it is free again. Memory that was mapped contiguously
+// thus becomes contiguous again and serves large blocks without stitching, and a program that
+// repeats its requests gets the same addresses.
 //
 // Invariants kept for every view:
 //   attached_count  == number of slots whose extent is attached there
@@ -29,7 +29,8 @@ namespace ashlar::paged {
 class ExtentMover {
  public:
   ExtentMover(PagedPolicy policy, RequestTracer& tracer)
-      // `lean` stitches at any cost and holds less if extents stay where they were used last.
+      // The `lean` policy stitches at any cost and reserves less memory if extents stay where they
+      // were last used.
       : returns_displaced_(policy != PagedPolicy::kLean), tracer_(tracer) {}
 
   void attach(Extent& extent, View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
@@ -40,13 +41,13 @@ class ExtentMover {
   // Gives a view without blocks in use to another arena. All of its extents are detached, so that
   // the new stream uses none of them before the old stream's work is ordered.
   void move_view(View& view, Arena& arena) ASHLAR_REQUIRES(engine_lock);
-  // Takes the blocks of a range, which must be free or detached, as one block in state kPending;
-  // attaches the extents of detached ones. `from` contains the beginning of the range. Whole slots
-  // are taken where a block is detached, so the result may be larger than the range. Adds the
-  // arenas that used attached extents last to `lenders`, except the view's own.
+  // Takes the blocks of a range, which must be free or detached, as one block in state kPending,
+  // and attaches the extents of detached blocks. `from` contains the beginning of the range. A
+  // detached block is taken as a whole slot, so the result may be larger than the range. Adds to
+  // `lenders` the arenas that last used the attached extents, except the view's own arena.
   PagedBlock* take_range(View& view, PagedBlock* from, AddressRange range,
                          std::set<Arena*>& lenders) ASHLAR_REQUIRES(engine_lock);
-  // Undoes `take_range`, except that whole extents are left detached and idle.
+  // Undoes `take_range`, except that whole extents stay detached and idle.
   void return_range(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
   // Returns the displaced extents in the arena's `return_queue` to their origins.
   void return_displaced(Arena& arena) ASHLAR_REQUIRES(engine_lock);

@@ -20,17 +20,17 @@
 
 namespace ashlar::paged {
 
-// A request on the slow path, and what has been found out about it so far.
+// A request on the slow path, and the state of its attempts so far.
 struct SlowRequest {
   AllocationRequest request;
   size_t bytes = 0;  // of the block
   bool is_small = false;
   PagedPool* pool = nullptr;
   Arena* arena = nullptr;
-  size_t device_bytes = 0;      // last requested, or to be requested, from the device
+  size_t device_bytes = 0;      // size of the last or next request to the device
   bool is_over_budget = false;  // the last plan took new memory because the budget was used up
   bool ignores_budget = false;  // set after that failed: plan without regard to the cost
-  bool is_rejected = false;     // refused by the memory limit without asking the device
+  bool is_rejected = false;     // refused by the memory limit, without a device call
   bool lacks_mappings = false;  // the device ran out of mappings or addresses
 };
 
@@ -52,7 +52,8 @@ class ExtentStore {
   }
   size_t limit_bytes() const ASHLAR_REQUIRES(engine_lock);
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
-  // Fails with kOutOfMemory if the request would exceed the limit, and notes this in the request.
+  // Fails with kOutOfMemory if the request would exceed the limit, and with
+  // reject_before_device_oom sets `request.is_rejected`.
   Status check_limit(SlowRequest& request, size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
 
   // Creates extents of these sizes in the request's pool: all of them, or none.
@@ -61,10 +62,10 @@ class ExtentStore {
   // Releases an extent that has no mappings, and removes it from its pool. On failure it stays, and
   // the error is deferred.
   bool release(PagedPool& pool, Extent* extent) ASHLAR_REQUIRES(engine_lock);
-  // Releases the physical memory of an extent that is mapped nowhere at the moment, but keeps the
-  // extent and its slots. Does nothing if it was dropped before.
+  // Releases the physical memory of an extent that is currently unmapped, but keeps the extent and
+  // its slots. Does nothing if the extent is already dropped.
   Status drop(Extent& extent) ASHLAR_REQUIRES(engine_lock);
-  // Creates the memory of a dropped extent anew. REQUIRES: dropped.
+  // Creates new memory for a dropped extent. REQUIRES: dropped.
   Status recreate(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
   // Plain segments count towards the limit too. Between `begin_growth` and `end_growth` the lock

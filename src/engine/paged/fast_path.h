@@ -3,8 +3,8 @@
 // The fast path of allocate and free, which serves nearly every request: a stream of the default
 // pool that only this thread uses, a recently freed block of about the requested size, no trackers.
 //
-// It makes no function call, except to record history or to divide peak headroom anew, so that no
-// register needs to be saved. It takes the arena's lock only if this thread owns it already, which
+// It makes no function call, except to record history or to redistribute peak headroom, so that no
+// registers need to be saved. It takes the arena's lock only if this thread owns it already, which
 // costs two plain stores. Everything else is left to the slower paths of PagedEngine.
 //
 // Thread safe. `set_enabled` is called under the engine's lock.
@@ -21,7 +21,7 @@
 namespace ashlar::paged {
 
 // Finds the arena of a stream without a lock and without thread-local state. A direct-mapped cache:
-// of two streams with the same entry, one takes the slow path.
+// if two streams share an entry, one of them takes the slow path.
 class ArenaCache {
  public:
   // Null: not cached.

@@ -36,8 +36,8 @@ Status HostBackups::copy(const std::vector<Extent*>& extents, Direction directio
                  ? device_.copy_to_host(memory, range.begin, range.bytes, stream)
                  : device_.copy_to_device(range.begin, memory, range.bytes, stream);
   }
-  // If the wait fails it is tried once more, since the copies should be done before the caller
-  // continues. If they are not, `free_discarded` keeps their memory.
+  // Retries a failed wait once, since the copies should be done before the caller continues. If the
+  // retry fails too, `free_discarded` keeps the host memory.
   Status waited = device_.synchronize_stream(stream);
   if (!waited.ok()) (void)device_.synchronize_stream(stream).ok();
   return copied.ok() ? std::move(waited) : std::move(copied);

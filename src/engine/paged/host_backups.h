@@ -24,15 +24,16 @@ class HostBackups {
 
   // The stream for copies: a separate one, so that no other work delays them.
   Result<StreamId> copy_stream() ASHLAR_REQUIRES(engine_lock);
-  // Allocates host memory for each extent's `backup.range`. The extents must not change meanwhile.
+  // Allocates host memory for each extent's `backup.range`. The extents must not change during the
+  // call.
   Status allocate(const std::vector<Extent*>& extents) ASHLAR_EXCLUDES(engine_lock);
   // Queues all copies, then waits for them.
   Status copy(const std::vector<Extent*>& extents, Direction direction, StreamId stream)
       ASHLAR_EXCLUDES(engine_lock);
   // The backup of the extent is not needed any more. `free_discarded` frees its memory.
   void discard(Extent& extent) ASHLAR_REQUIRES(engine_lock);
-  // Frees discarded memory, unless a copy may still use it. Memory that the device does not take
-  // back is kept for the next call. May release the lock meanwhile.
+  // Frees discarded memory, unless a copy may still use it. Memory that the device fails to free is
+  // kept for the next call. May release the lock.
   void free_discarded() ASHLAR_REQUIRES(engine_lock);
 
   // For the engine's destructor. Best effort: errors are ignored.

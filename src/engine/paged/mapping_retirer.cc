@@ -9,16 +9,18 @@
 namespace ashlar::paged {
 namespace {
 
-// Besides the mapping through which an extent is used. The recorded runs have at most nine mappings
+// Mappings per extent in addition to the one in use. The recorded runs have at most nine mappings
 // per extent.
 constexpr size_t kUnusedMappingsPerExtent = 8;
-// Always allowed. Returning displaced extents to their origins needs old mappings: 4,096 were
-// too few for a net with 48 resolutions (docs/internals/experiments/paged_engine.md).
+// This many are always allowed. Displaced extents return to their origins through old mappings:
+// 4,096 were too few for a network with 48 input resolutions
+// (docs/internals/experiments/paged_engine.md).
 constexpr size_t kMinUnusedMappings = 16384;
-// A quarter of the device's mappings: the rest of the process needs some as well.
+// At most a quarter of the device's mappings: other code of the process needs some as well.
 constexpr size_t kShareOfDeviceMappings = 4;
 
-// Once a bound is exceeded an eighth of it is retired, so that mappings are scanned only rarely.
+// Once a bound is exceeded, usage is reduced to 7/8 of it, so that mappings are scanned only
+// rarely.
 size_t target_below(size_t bound) { return bound - bound / 8; }
 
 bool is_unused(const View& view, size_t index) {
@@ -31,8 +33,8 @@ bool is_unused(const View& view, size_t index) {
          !(is_origin && slot.extent->attached_view != nullptr);
 }
 
-// Consecutive unused slots are retired together, since a part of a stretch is of little use. A view
-// without any mapping in use is retired as a whole, with its addresses.
+// Consecutive unused slots are retired together, since the remaining part of such a range would be
+// of little use. A view without any mapping in use is retired as a whole, with its addresses.
 void find_unused_mappings(View& view, std::vector<UnusedMappings>& unused) {
   UnusedMappings all{&view, 0, view.slots.size()};
   all.is_whole_view = true;
@@ -123,8 +125,8 @@ void MappingRetirer::retire_down_to(const MappingUsage& target) {
   retire(unused, target);
   if (views_.unretired().address_bytes <= target.address_bytes) return;
 
-  // Views with free memory are retired last and only for their addresses: hits are served from
-  // them.
+  // Views with free memory are retired last, and only to free addresses, because hits are served
+  // from them.
   std::vector<View*> candidates;
   for (const auto& [id, pool] : pools_.all()) {
     if (!pool->may_retire_mappings()) continue;
@@ -144,7 +146,7 @@ void MappingRetirer::retire_down_to(const MappingUsage& target) {
   }
 }
 
-// Detaches all extents of the view. Returns false if it is in use by now.
+// Detaches all extents of the view. Returns false if the view is in use by now.
 bool MappingRetirer::vacate(View& view) {
   ArenaLocks lock(view.arena->pool);
   view.arena->flush();
@@ -153,8 +155,9 @@ bool MappingRetirer::vacate(View& view) {
   return true;
 }
 
-// Retires in the given order until the target is met. An event on the stream that used an extent
-// last comes after all work with it, through whatever view, since lenders are ordered before it.
+// Retires in the given order until the target is met. An event on the stream that last used an
+// extent is ordered after all work on the extent, through any view, because lenders are ordered
+// before borrowers.
 void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target) {
   Events events;
   std::map<PagedPool*, Retirement> retirements;
@@ -177,7 +180,7 @@ void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const Map
     if (!event) continue;
     const auto retirement = retirements.find(&arena->pool);
     if (retirement == retirements.end()) {
-      streams_.recycle(*event);  // another stream of the same mappings is destroyed
+      streams_.recycle(*event);  // not needed: another stream of the same mappings is destroyed
     } else {
       retirement->second.events.push_back(*event);
     }

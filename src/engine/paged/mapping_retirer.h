@@ -2,12 +2,12 @@
 //
 // Keeps the number of mappings and the size of the reserved addresses within bounds. Memory that
 // moves between views leaves its old mappings behind for reuse; a program whose sizes never repeat
-// would accumulate them. Above a bound, the mappings that were left longest ago are retired.
+// would accumulate them. Above a bound, the least recently used mappings are retired.
 //
-// A retired mapping is not used any more. Events are recorded on the streams that may have work
-// with it. When memory is mapped or trimmed later and the events are done, observers are informed
-// and the mapping is unmapped. Nothing waits, neither the host nor a hit. Bounds are therefore not
-// invariants: queued work may delay unmapping.
+// A retired mapping is no longer used. Events are recorded on the streams that may still have work
+// on it. A later miss or trim notifies observers and unmaps the mapping once the events are done.
+// Neither the host nor a hit ever waits. The bounds are therefore not invariants: queued work may
+// delay unmapping.
 //
 // All functions need the engine's lock. Functions that unmap may release it to call observers.
 #pragma once
@@ -38,8 +38,8 @@ class MappingRetirer {
 
   // Unmaps retired mappings whose events are done, and retires more if a bound is exceeded.
   void enforce_bounds() ASHLAR_REQUIRES(engine_lock);
-  // Unmaps all unused mappings, and waits for that. For a device that has run out of mappings or
-  // addresses although the bounds are kept.
+  // Unmaps all unused mappings, waiting for work that may use them. For a device that runs out of
+  // mappings or addresses even within the bounds.
   Status retire_all() ASHLAR_REQUIRES(engine_lock);
 
  private:

@@ -46,7 +46,8 @@ Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
 
   // The pool must not be destroyed while the lock is released.
   ++slow.pool->in_flight_count;
-  // A graph's memory must stay until the graph is launched, freed or not, so it is always cached.
+  // Memory of a captured graph must stay valid for its launches even after it is freed, so it is
+  // always cached.
   Result<Block*> found = is_caching_ || is_capturing ? find_or_grow(slow) : allocate_uncached(slow);
   --slow.pool->in_flight_count;
   return is_oom(found) ? report_oom(slow) : std::move(found);
@@ -63,7 +64,7 @@ Result<Block*> MissHandler::find_or_grow(SlowRequest& request) {
   return is_oom(grown) ? reclaim_and_retry(request, grown.status()) : std::move(grown);
 }
 
-// A segment for this block alone, which is released with it.
+// Allocates a segment for this block alone, which is released with it.
 Result<Block*> MissHandler::allocate_uncached(SlowRequest& request) {
   Result<Block*> grown = grow_plain(request, request.bytes);
   if (is_oom(grown) && !request.is_rejected) {
@@ -135,14 +136,15 @@ Result<Block*> MissHandler::reclaim_and_retry(SlowRequest& request, Status reaso
   grown = retry_with_destroyed_streams(request, std::move(grown));
   if (!is_oom(grown)) return grown;
 
-  // The memory of others: segments, freeable pools, and extents of other sizes.
+  // Releases memory that this request cannot use: segments, freeable pools, and extents of other
+  // sizes.
   if (Status trimmed = parts_.trimmer.trim({}); !trimmed.ok()) return trimmed;
   parts_.peaks.count_retry();
   return grow(request);
 }
 
-// Planning has used all idle memory of this pool, except that of destroyed streams. Tried twice,
-// since other threads may use some of it while the device is synchronized.
+// Plans have already considered all idle memory of this pool, except that of destroyed streams.
+// Tries twice, since other threads may use some of it while the device is synchronized.
 Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
                                                          Result<Block*> grown) {
   for (int i = 0; i < 2 && parts_.streams.capture_count() == 0; ++i) {
@@ -157,7 +159,7 @@ Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
   return grown;
 }
 
-// Cached blocks of retained pools with `use_on_oom`. These pools do not grow for it.
+// Takes a cached block from a retained pool with `use_on_oom`. The pool does not grow for it.
 Block* MissHandler::borrow_from_overflow_pools(const SlowRequest& request) {
   if (!request.pool->id.is_default()) return nullptr;
   for (const auto& [id, pool] : parts_.pools.all()) {
@@ -207,7 +209,7 @@ Status MissHandler::report_oom(const SlowRequest& request) {
   const OomNotice notice{config_.index, request.device_bytes, limit_bytes, device_free_bytes};
   EngineUnlock unlocked(parts_.mutex);
   parts_.tracer.hooks().notify_oom(notice, request.is_rejected);
-  // Other processes are named only if the device was full, not if the limit refused the request.
+  // Names other processes only if the device was full, not if the limit refused the request.
   if (device_free_bytes < request.device_bytes) {
     message += describe_device_processes(config_.device, usage.reserved_bytes);
   }

@@ -3,11 +3,10 @@
 // The slow path of an allocation, under the engine's lock:
 //
 //   1. poll pending frees, and look in the arena again
-//   2. ask the user's free-memory callbacks
+//   2. call the user's free-memory callbacks
 //   3. grow: stitch idle and new memory (`Stitcher`), or obtain a segment (`SegmentStore`)
 //   4. out of memory: borrow from overflow pools, wait for pending frees, unmap unused mappings,
-//   use
-//      the memory of destroyed streams, trim all pools; and grow again after each step
+//      use the memory of destroyed streams, trim all pools; grow again after each step
 //   5. report
 //
 // All functions need the engine's lock, and may release it to call the device or user code.

@@ -79,7 +79,7 @@ Result<Block*> PagedEngine::allocate(const AllocationRequest& request) {
   return allocate_from_arena(request);
 }
 
-// A hit that needs the arena's lock, a free range, an update of the peaks, or trackers.
+// Serves hits that need the arena's lock, a free range, an update of the peaks, or trackers.
 Result<Block*> PagedEngine::allocate_from_arena(const AllocationRequest& request) {
   if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (request.bytes >= kUnreasonableBytes) {

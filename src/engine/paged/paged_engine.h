@@ -115,7 +115,8 @@ class PagedEngine final : public Engine {
   Result<RestoreResult> restore_locked(const PoolCheckpoint& checkpoint)
       ASHLAR_REQUIRES(engine_lock);
   Status finish_trim(Status status) ASHLAR_REQUIRES(engine_lock);
-  // Call at the end of every operation under the lock that can change what these depend on.
+  // Recomputes whether the fast path is enabled. Call at the end of every operation under the lock
+  // that may change the result.
   void update_fast_path() ASHLAR_REQUIRES(engine_lock);
   // Calls trackers and remap observers. REQUIRES: no lock is held.
   void notify_observers();

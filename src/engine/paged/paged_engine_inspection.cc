@@ -11,7 +11,7 @@
 namespace ashlar::paged {
 namespace {
 
-// The contiguous memory from a block on, up to the next detached block.
+// Describes the contiguous memory from `first` up to the next detached block.
 SnapshotSegment describe_segment(const PagedBlock& first, DeviceIndex device) {
   const View& view = *first.view;
   SnapshotSegment segment;
@@ -90,9 +90,9 @@ void sort_holdings(EngineSnapshot& held) {
             [](const auto& a, const auto& b) { return a.id < b.id; });
 }
 
-// The parts of a free range that lie in partly used extents; of a plain segment, the whole range
-// unless it is the whole segment. Hits do not count this, so it is found by a scan when statistics
-// are read, and its peak and totals cover only what was read.
+// Adds the parts of a free range that lie in partly used extents. In a plain segment, adds the
+// whole range unless it is the whole segment. Hits do not maintain this statistic: it is computed
+// by a scan when statistics are read, so its peak and totals cover only those times.
 void add_inactive(const View& view, size_t begin, size_t end, InactiveSplit& sum) {
   const auto add = [&sum](size_t bytes) {
     if (bytes == 0) return;
@@ -146,7 +146,7 @@ void PagedEngine::reset_peak_stats() { peaks_.reset_peaks(); }
 
 void PagedEngine::reset_total_stats() { peaks_.reset_totals(); }
 
-// A consistent state, so under all locks.
+// Holds all locks, to copy a consistent state.
 EngineSnapshot PagedEngine::take_snapshot(std::optional<PoolId> wanted) {
   EngineSnapshot held;
   {
@@ -304,7 +304,7 @@ bool PagedEngine::is_accessor(DeviceIndex device) const {
   return views_.is_accessor(device);
 }
 
-// Views reserve what they need whatever the class of their stream. The name is only stored.
+// Only stores the name: the class of a stream does not affect how much its views reserve.
 void PagedEngine::set_stream_class(StreamId stream, std::string name) {
   EngineLock lock(mutex_);
   if (name.empty()) {
@@ -338,8 +338,8 @@ void PagedEngine::add_free_memory_callback(std::function<bool()> callback) {
   tracer_.hooks().add_free_memory_callback(std::move(callback));
 }
 
-// Omits mappings whose unmapping is announced already: the new observer would not be informed of
-// it.
+// Omits mappings whose unmapping has already been announced: the new observer would not receive
+// that announcement.
 Status PagedEngine::add_remap_observer(RemapObserver observer) {
   {
     EngineLock lock(mutex_);

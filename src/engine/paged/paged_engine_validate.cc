@@ -36,7 +36,7 @@ Status check_blocks(const View& view) {
   return offset == view.mapped_bytes ? Status() : violated("blocks do not tile their view");
 }
 
-// Slots tile their view, and the counts of attached and displaced extents are right.
+// Slots tile their view, and the counts of attached and displaced extents are correct.
 Status check_slots(const View& view) {
   size_t end = 0;
   size_t attached_count = 0;
@@ -167,7 +167,7 @@ Status check_pool(const PagedPool& pool) {
   return check_counters(pool);
 }
 
-// Retired slots that a retirement of the pool will unmap.
+// Counts the retired slots that a retirement of the pool will unmap.
 size_t count_listed(const PagedPool& pool) {
   size_t count = 0;
   for (const Retirement& retirement : pool.retirements) {
@@ -196,7 +196,7 @@ Status PagedEngine::validate() const {
   return reserved == held_bytes ? Status() : violated("wrong reserved bytes");
 }
 
-// The counts of mappings and addresses. The bounds on them are no invariants.
+// Checks the counts of mappings and addresses, but not their bounds, which are not invariants.
 Status PagedEngine::validate_usage() const {
   MappingUsage usage;
   MappingUsage retired;

@@ -73,7 +73,7 @@ void set_current(StatTriple& triple, bool is_small, int64_t value) {
   if (more < 0) triple.fall(is_small, -more);
 }
 
-// How far a sum can rise before it has a new peak.
+// How far a sum can rise before it reaches a new peak.
 int64_t headroom(const Stat& stat) { return stat.peak - stat.current; }
 
 PeakHeadroom headroom_of(const UsageStats& usage) {
@@ -82,17 +82,17 @@ PeakHeadroom headroom_of(const UsageStats& usage) {
           headroom(usage.requested_bytes)};
 }
 
-// Of all blocks, or of the small or the large ones alone.
+// The headroom of all blocks, of small blocks, or of large blocks, as selected by `part`.
 PeakHeadroom headroom_of(const AllocatorStats& all, Stat StatTriple::*part) {
   return {std::min(headroom(all.allocation.*part), headroom(all.active.*part)),
           std::min(headroom(all.allocated_bytes.*part), headroom(all.active_bytes.*part)),
           headroom(all.requested_bytes.*part)};
 }
 
-// The arenas that share the headroom of one sum, and what they want of it.
+// The arenas that share the headroom of one sum, and how much of it they request.
 struct HeadroomShares {
-  PeakHeadroom wanted{};               // by all of them
-  PeakHeadroom wanted_by_requester{};  // of that
+  PeakHeadroom wanted{};               // by all arenas
+  PeakHeadroom wanted_by_requester{};  // the part of `wanted` for the requester
   int64_t count = 0;
 
   void add(const PeakHeadroom& wish, bool is_requester) {
@@ -102,8 +102,8 @@ struct HeadroomShares {
   }
 };
 
-// If the headroom suffices for all, each arena gets what it wants and a part of the rest, half of
-// which goes to the requester. Otherwise the requester comes first.
+// If the headroom suffices for all requests, each arena gets its request and a share of the
+// remainder; half of the remainder goes to the requester. Otherwise the requester is served first.
 int64_t share_of(int64_t headroom, int64_t wanted, int64_t all_wanted, int64_t requester_wanted,
                  int64_t count, bool is_requester) {
   const int64_t others = std::max<int64_t>(count - 1, 1);
@@ -234,7 +234,8 @@ void PeakTracker::update_peaks_locked(const Arena* requester) {
   for (Arena* arena : arenas_) divide_headroom(*arena, requester);
 }
 
-// Each sum is shared by other arenas; that of a stream mostly by one.
+// Each sum is shared by a different set of arenas. Usually only one arena contributes to the sum of
+// a stream.
 void PeakTracker::divide_headroom(Arena& arena, const Arena* requester) const {
   HeadroomShares all;
   HeadroomShares of_pool;

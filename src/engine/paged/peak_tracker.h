@@ -4,13 +4,13 @@
 //
 // Arenas count for themselves (counters.h). Each has a level, and as long as every arena stays at
 // or below its level no sum has a new peak. A request that passes the level calls `update_peaks`,
-// which sums all counters, raises the peaks, and divides the headroom below the peaks anew:
+// which sums all counters, raises the peaks, and redistributes the headroom below the peaks:
 //
 //   sum over arenas of (level - net) <= peak - current, for every sum
 //
-// Headroom goes first to arenas that need it to return to their highest value so far, so that a
-// program that repeats itself soon calls no more updates. With one thread at a time peaks are
-// exact.
+// Headroom goes first to arenas that need it to return to their highest value so far. A program
+// with repeating allocation patterns thus soon needs no more updates. Peaks are exact if one thread
+// allocates at a time.
 //
 // Thread safe: has a lock of its own, below the engine's and above those of the arenas.
 #pragma once
@@ -37,7 +37,7 @@ class PeakTracker {
   // The arena of the stream; created on first use.
   Arena& arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses)
       ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
-  // The pool is being destroyed. What its arenas have counted stays in the sums.
+  // Call when the pool is being destroyed. The counts of its arenas stay in the sums.
   void remove_arenas(const PagedPool& pool) ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
 
   // Memory obtained from (positive) or returned to (negative) the device.
@@ -61,7 +61,7 @@ class PeakTracker {
   AllocatorStats stats(const InactiveSplits& inactive) ASHLAR_EXCLUDES(mutex_);
   void reset_peaks() ASHLAR_EXCLUDES(mutex_);
   void reset_totals() ASHLAR_EXCLUDES(mutex_);
-  // The highest sum that an update has seen.
+  // The highest sum that an update has observed.
   int64_t highest_allocated_bytes() const ASHLAR_EXCLUDES(mutex_);
   int64_t reserved_bytes() const ASHLAR_EXCLUDES(mutex_);
 
@@ -86,7 +86,7 @@ class PeakTracker {
   uint64_t last_serial_ ASHLAR_GUARDED_BY(mutex_) = 0;
   AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
   int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  // Of the arenas of destroyed pools.
+  // Counters of the arenas of destroyed pools.
   std::map<StreamId, std::array<Counters, 2>> removed_ ASHLAR_GUARDED_BY(mutex_);
 };
 

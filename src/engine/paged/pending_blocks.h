@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that were freed while other streams may still use them, and the schedule by which the
-// engine polls whether these streams are done. A poll asks the device about every such stream, and
-// while the host runs ahead of the device it finds nothing. So the interval between polls on the
-// fast path doubles with every poll that finds nothing. Misses always poll.
+// Blocks that were freed while other streams may still use them, and the schedule for polling these
+// streams. A poll queries an event of every such stream, and while the host runs ahead of the
+// device it finds none done. Therefore the interval between polls on the fast path doubles with
+// every unsuccessful poll. Misses always poll.
 //
 // All functions need the engine's lock except where stated otherwise.
 #pragma once
@@ -33,8 +33,7 @@ class PendingBlocks {
   // Publishes for `is_poll_due` whether any block is pending.
   void publish() ASHLAR_REQUIRES(engine_lock);
 
-  // The block was freed and is in state kPending. Makes it free, now or when the streams that use
-  // it are done.
+  // Makes a freed block in state kPending free: now, or when the streams that use it are done.
   Status add(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
   // Makes blocks free whose streams are done. `poll` does so for an allocation on a stream, and
   // adapts the interval.
@@ -47,7 +46,7 @@ class PendingBlocks {
   void make_free(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
   void make_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(engine_lock);
 
-  // On a cache line of its own, away from what every hit reads.
+  // On its own cache line, separate from the fields that every hit reads.
   alignas(64) std::atomic<int> hits_before_poll_{0};
   std::atomic<bool> has_pending_{false};
   StreamMonitor& streams_;

@@ -16,8 +16,8 @@ bool is_any_trimmed(const std::vector<PagedPool*>& pools) {
                      [](const PagedPool* pool) { return pool->trim_count > 0; });
 }
 
-// Sets the backup range of each extent to the bytes between its first and its last allocated one,
-// and appends the extents that have any.
+// Sets the backup range of each extent to span all of its allocated bytes, and appends the extents
+// that have any to `live`.
 void find_live_extents(const PagedPool& pool, std::vector<Extent*>& live) {
   ArenaLocks arenas(pool);
   for (const auto& view : pool.views) {
@@ -128,7 +128,7 @@ Status PoolPauser::check_pausable(const PagedPool& pool) {
   return {};
 }
 
-// The streams that used the pools' memory last, and those that blocks are used on besides.
+// The streams that last used the pools' memory, and the streams recorded by record_stream.
 std::vector<DeviceStream> PoolPauser::uses_of(const Pools& pools) {
   std::vector<DeviceStream> uses;
   const auto add = [&](const DeviceStream& use) {
@@ -162,8 +162,8 @@ Status PoolPauser::wait_for_users(const Pools& pools) {
     if (!waited.ok() && !waited.is(StatusKind::kInvalidArgument)) return waited;
     is_any_destroyed = is_any_destroyed || !waited.ok();
   }
-  // A destroyed stream is waited for with its whole device, which would break a capture. None
-  // begins while the lock is held.
+  // A destroyed stream can only be waited for by synchronizing its whole device, which would
+  // invalidate a capture. No capture begins while the lock is held.
   for (size_t i = 0; is_any_destroyed && i < uses.size(); ++i) {
     if (Status waited = streams_.frees().wait_for_stream(uses[i]); !waited.ok()) return waited;
   }

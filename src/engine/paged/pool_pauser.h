@@ -2,12 +2,12 @@
 //
 // Pauses and resumes pools by tag. A paused pool has no physical memory but keeps its addresses:
 // its views, slots and blocks stay, only the extents are dropped and created again. Each step is
-// recorded where it was made (Extent, Slot), so a call that failed half-way is completed by the
-// next one, in either direction.
+// recorded where it was made (Extent, Slot), so a call that failed partway is completed by the next
+// one, in either direction.
 //
 // While a pool `is_paused`, nothing is allocated from it; while it `is_changing`, nothing is
 // released from it. So waits, copies and observers run without the lock. A backup is kept until the
-// whole pool runs again.
+// whole pool is resumed.
 //
 // All functions need the engine's lock except where stated otherwise.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pools of an engine, and which allocations are routed to them. The default pool always exists.
+// The pools of an engine, and the routing of allocations to them. The default pool always exists.
 // All functions need the engine's lock.
 #pragma once
 
@@ -39,8 +39,8 @@ class PoolTable {
   // kInvalidArgument: the tag is empty, or no pool has it.
   Result<std::vector<PagedPool*>> find_tagged(std::string_view tag) const
       ASHLAR_REQUIRES(engine_lock);
-  // Pools whose memory may be trimmed; those without an owner first. Ids instead of pointers, since
-  // pools may be destroyed while the lock is released.
+  // Pools whose memory may be trimmed; freeable pools first. Ids instead of pointers, since pools
+  // may be destroyed while the lock is released.
   std::vector<PoolId> trimmable() const ASHLAR_REQUIRES(engine_lock);
   bool is_freeable(PoolId pool) const ASHLAR_REQUIRES(engine_lock) {
     return routes_.is_freeable(pool);
@@ -61,7 +61,7 @@ class PoolTable {
   Result<RouteFilter> end_routing(PoolId pool) ASHLAR_REQUIRES(engine_lock);
   bool has_routes() const ASHLAR_REQUIRES(engine_lock) { return route_count_ != 0; }
 
-  // A trim, a pause or a resume has ended: wakes the threads that wait for `changed`.
+  // Call at the end of a trim, a pause or a resume: wakes the threads that wait for `changed`.
   void notify_changed() { changed_.notify_all(); }
   std::condition_variable& changed() { return changed_; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records what the engine does in the history, and queues it for trackers. Entries for one address
-// are in order, since blocks are traced under the lock of their arena and memory under the
+// Records the engine's operations in the history, and queues them for trackers. Entries for one
+// address are in order, since blocks are traced under the lock of their arena and memory under the
 // engine's.
 #pragma once
 
@@ -40,9 +40,9 @@ class RequestTracer {
   void trace_free_completed(const PagedBlock& block) ASHLAR_REQUIRES(engine_lock) {
     if (is_on()) trace(TraceAction::kFreeCompleted, block, stack_);
   }
-  // For the fast path: into the history only. REQUIRES: no trackers. Out of line and hot: inlined,
-  // the compiler would optimize the unlikely branch for size, and copying an entry with one string
-  // instruction takes as long as the whole request.
+  // For the fast path: records to the history only. REQUIRES: no trackers. Out of line and hot: if
+  // it were inlined, the compiler would optimize the unlikely branch for size and copy the entry
+  // with a string instruction, which takes as long as the whole request.
   [[gnu::noinline, gnu::hot]] static void record_alloc_fast(History& history,
                                                             const PagedBlock& block);
   [[gnu::noinline, gnu::hot]] static void record_free_fast(History& history,
@@ -51,12 +51,12 @@ class RequestTracer {
   // A segment or an extent appears at, or disappears from, these addresses.
   void trace_memory(TraceAction action, const Arena& arena, AddressRange range)
       ASHLAR_REQUIRES(engine_lock);
-  // The extent moves to `range`, an address of the arena's.
+  // The extent moves to `range`, which belongs to a view of the arena.
   void trace_move(Extent& extent, AddressRange range, const Arena& arena)
       ASHLAR_REQUIRES(engine_lock);
 
  private:
-  // The stack of a free may be unknown. The stack of the allocation is the next best one.
+  // If the stack of a free is unknown, uses the stack of the allocation.
   static History::Operation act_of(TraceAction action, const PagedBlock& block, StackId stack) {
     return {action,
             false,

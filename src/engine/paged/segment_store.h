@@ -31,15 +31,15 @@ class SegmentStore {
 
   // Obtains a segment and allocates the request's block from it. REQUIRES: the limit allows it.
   Result<Block*> allocate(SlowRequest& request, size_t segment_bytes) ASHLAR_REQUIRES(engine_lock);
-  // Returns the segment if no block of it is in use. Waits for work that may use it, or with kNever
-  // does nothing while there is any. Returns false if it stays; device errors are deferred.
+  // Returns the segment if no block of it is in use. Waits for work that may use it; with kNever,
+  // does nothing if there is such work. Returns false if it stays; device errors are deferred.
   bool release(View& view, TrimWait wait = TrimWait::kForWork) ASHLAR_REQUIRES(engine_lock);
 
-  // Hands released segments back to their sources. Call before an operation ends.
+  // Returns released segments to their sources. Call before an operation ends.
   void return_to_sources() ASHLAR_REQUIRES(engine_lock);
-  // Waits for segments that other threads are handing back: until then their memory is in use.
+  // Waits for segments that other threads are returning: until then their memory is in use.
   void wait_for_sources() ASHLAR_REQUIRES(engine_lock);
-  // For the engine's destructor: frees or hands back a view's segment. Best effort.
+  // For the engine's destructor: frees a view's segment or returns it to its source. Best effort.
   void destroy(const View& view);
   void destroy_returned() { return_queue_.flush(config_.device); }
 

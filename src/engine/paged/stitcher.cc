@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Carrying out a plan, and what it may cost.
+// Executes plans, and charges their cost to the budget.
 #include "engine/paged/stitcher.h"
 
 #include <algorithm>
@@ -15,29 +15,31 @@ namespace {
 
 // Measurements behind the constants: docs/internals/experiments/paged_engine.md.
 
-// How many wasteful ranges an arena accepts before the next plan: normally, and while the budget is
-// used up. The recorded runs hold 1.026 to 1.029 for any first value from 0 to 1,000, in no order;
-// with 0, a training with random lengths made 21,000 plans instead of 2,200.
+// The number of wasteful ranges that an arena accepts before the next plan: normally, and while the
+// budget is used up. For first values from 0 to 1,000, the recorded runs reserve 1.026 to 1.029
+// times their peak of live bytes, without a trend; with 0, a training run with random sequence
+// lengths made 21,000 plans instead of 2,200.
 constexpr int64_t kWastefulFits = 16;
 constexpr int64_t kWastefulFitsOverBudget = 1024;
 
 // A merged block has to be split again for the next request of its size. Without a charge for it,
-// and with packed slots at a quarter of theirs (kPackedPerVisit), churn with 100 live blocks took
-// 170 to 230 ns a step instead of 110 ns.
+// and with packed slots charged at a quarter of their cost (kPackedPerVisit), churn with 100 live
+// blocks took 170 to 230 ns per step instead of 110 ns.
 constexpr int64_t kVisitsPerMerge = 12;
 
-// Held memory in units of what was ever live. Above the first, saving is urgent: with 1.25 instead
-// of 1.04 a program that exceeds its budget held a quarter more. Above the second it may cost
-// anything; no recorded run comes near it.
+// Ratios of held memory to peak live memory. Above the first, saving is urgent: with 1.25 instead
+// of 1.04, a program that exceeds its budget reserved a quarter more memory. Above the second, the
+// cost of saving is ignored; no recorded run comes near it.
 double urgent_ratio(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.04; }
 constexpr double kUnlimitedRatio = 2;
 
 // The saved fraction is computed as if at least this much were held: small programs get no credit.
 constexpr double kMinCreditBase = double(kGiB);
 
-// The part of the mapping time that is charged while the stream has work queued, or waits for that
-// of a lender: the device continues meanwhile. Charged in full, a net with 48 resolutions held 1.11
-// to 1.16 on an H200; charged at a quarter it holds 1.04.
+// The part of the mapping time that is charged while the stream has queued work or waits for the
+// work of a lender: the device stays busy in the meantime. Charged in full, a network with 48 input
+// resolutions reserved 1.11 to 1.16 times its peak of live bytes on an H200; charged at a quarter,
+// 1.04 times.
 constexpr double kHiddenMappingCost = 0.25;
 
 }  // namespace
@@ -62,7 +64,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
     mover_.return_displaced(arena);
     SubArena& sub = arena.sub_arena(request.is_small);
     if (request.is_over_budget) sub.wasteful_fits_left = kWastefulFitsOverBudget;
-    // A block may have become free since the last look, after a wait or by another thread.
+    // Search again: a block may have become free since, after a wait or by another thread.
     if (PagedBlock* block = arena.take(request.bytes, config_.max_waste); block != nullptr) {
       Arena::mark_allocated(sub, block, request.request.bytes, request.request.stack);
       tracer_.trace_alloc(*block);
@@ -114,7 +116,8 @@ bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
   const PagedPolicy policy = config_.options.policy;
   if (request.ignores_budget || policy == PagedPolicy::kLean) return true;
   const auto live = static_cast<double>(peaks_.highest_allocated_bytes());
-  const auto held = static_cast<double>(extents_.held_bytes() + request.bytes);  // if it is all new
+  const auto held =
+      static_cast<double>(extents_.held_bytes() + request.bytes);  // if all of it is new
   if (held > kUnlimitedRatio * live) return true;
   const bool is_urgent = held > urgent_ratio(policy) * live;
   return request.pool->budget.can_spend(
@@ -123,15 +126,15 @@ bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
       config_.clock.now_ns());
 }
 
-// New memory for a request over budget. For large blocks more than requested, so that requests
-// exceed the budget less and less often.
+// The size of new memory for a request over budget. Large blocks get more than requested, so that
+// fewer later requests exceed the budget.
 size_t Stitcher::generous_bytes(const SlowRequest& request) const {
   return request.is_small ? request.bytes : std::max(request.bytes, extents_.held_bytes() / 64);
 }
 
 // REQUIRES: the locks of the pool's arenas.
 Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& lenders) {
-  // Destroyed streams lend only if their memory was not used since the device was synchronized.
+  // Destroyed streams lend only memory that was not used since the device was synchronized.
   for (const auto& [stream, arena] : request.pool->arenas) {
     if (!arena->is_stream_destroyed || arena->is_quiescent()) continue;
     arena->quiescent_use_count.reset();
@@ -231,8 +234,8 @@ void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count,
   request.pool->budget.spend_driver_us(charged_part * std::clamp(took_us, usual_us, 10 * usual_us));
 }
 
-// Frees what is left and right of the block, and hands out the block. REQUIRES: the whole placement
-// is mapped, and its lenders are ordered.
+// Frees the memory before and after the block, and allocates the block. REQUIRES: the whole
+// placement is mapped, and its lenders are ordered.
 Block* Stitcher::commit(const Placement& placement, size_t bytes,
                         const AllocationRequest& request) {
   assign_extents(placement);
@@ -274,7 +277,7 @@ void Stitcher::assign_extents(const Placement& placement) {
   }
 }
 
-// Whole extents become idle and detached; the rest becomes free again.
+// Whole extents become idle and detached; all other memory becomes free again.
 void Stitcher::roll_back(const Placement& placement) {
   if (placement.view == nullptr) return;
   if (placement.block != nullptr) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serves a miss from idle and new memory: asks the Planner for a plan, takes the memory, orders the
-// streams that used it, maps what is missing, and hands out the block. If a step fails, the memory
+// streams that used it, maps missing extents, and allocates the block. If a step fails, the memory
 // that was taken becomes idle again.
 //
 //   plan -> take (arenas locked) -> order streams -> map -> commit, or roll back

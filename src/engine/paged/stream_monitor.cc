@@ -11,7 +11,7 @@
 namespace ashlar::paged {
 
 Result<bool> StreamMonitor::query_idle(StreamId stream) {
-  // While captures go on, any stream may begin one even now.
+  // While captures are in progress, any stream may begin one at any time.
   if (capture_count() > 0) return Status::invalid_argument("a capture is in progress");
   const RelaxedCapture relaxed(device_);
   if (!relaxed.status().ok()) return relaxed.status();
@@ -46,7 +46,7 @@ Result<EventId> StreamMonitor::record_event(StreamId stream) {
   Status recorded = device_.record_event(*event, stream);
   if (recorded.ok()) return event;
   recycle(*event);
-  // A destroyed stream is no error.
+  // A destroyed stream is not an error.
   if (!recorded.is(StatusKind::kInvalidArgument)) error_.record(recorded);
   return recorded;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What streams are doing: whether they capture, whether they are idle, and events recorded on them.
+// The state of streams: whether they capture, whether they are idle, and events recorded on them.
 // Owns the engine's `PendingFrees`, which tracks captures, and a cache of events for reuse.
 //
 // All functions need the engine's lock. Errors that callers cannot act on are deferred.
@@ -38,14 +38,14 @@ class StreamMonitor {
     return frees_.wait_for_stream({&device_, stream});
   }
 
-  // Whether the stream has no work queued. kInvalidArgument: the query could break a capture, of
-  // which the engine may not have been informed, or the stream has been destroyed.
+  // Whether the stream has no work queued. kInvalidArgument: the query could invalidate a capture,
+  // possibly one that was not announced to the engine, or the stream has been destroyed.
   Result<bool> query_idle(StreamId stream) ASHLAR_REQUIRES(engine_lock);
-  // The same where the answer must be certain: false on errors, which are deferred.
+  // Like query_idle, but returns false on errors, which are deferred.
   bool is_idle(StreamId stream) ASHLAR_REQUIRES(engine_lock);
 
-  // Records an event behind the work queued so far. kInvalidArgument: the stream has been
-  // destroyed. The caller returns the event with `recycle`. Other errors are deferred as well.
+  // Records an event after the work queued so far. kInvalidArgument: the stream has been destroyed.
+  // The caller returns the event with `recycle`. Other errors are deferred as well.
   Result<EventId> record_event(StreamId stream) ASHLAR_REQUIRES(engine_lock);
   void recycle(EventId event) ASHLAR_REQUIRES(engine_lock) { unused_events_.push_back(event); }
   // Returns whether the event is done, and recycles it in that case. Errors are deferred.

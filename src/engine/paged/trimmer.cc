@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Choosing and releasing idle memory.
+// Selects and releases idle memory.
 #include "engine/paged/trimmer.h"
 
 #include <algorithm>
@@ -116,8 +116,8 @@ std::vector<Extent*> Trimmer::take_idle(PagedPool& pool, size_t wanted_bytes, Tr
 }
 
 // First the extents that an earlier trim set aside and no request has used since. Then those that
-// are cheapest to obtain again: creating an extent costs about the same whatever its size, and so
-// does each of its mappings, so those with the most bytes per mapping come first.
+// are cheapest to obtain again: the cost of creating an extent and of each mapping hardly depends
+// on its size, so those with the most bytes per mapping come first.
 std::vector<Extent*> Trimmer::detach_cheapest(std::vector<Extent*>& extents, size_t wanted_bytes,
                                               const Progress& progress) {
   std::sort(extents.begin(), extents.end(), [&](const Extent* a, const Extent* b) {
@@ -136,8 +136,8 @@ std::vector<Extent*> Trimmer::detach_cheapest(std::vector<Extent*>& extents, siz
   return taken;
 }
 
-// Removes the extents from `taken` that may still be in use, and records a marker in their streams:
-// a busy stream is never idle but passes its markers.
+// Removes from `taken` the extents that may still be in use, and records a marker in their streams:
+// a busy stream is never idle, but it passes its markers.
 void Trimmer::set_aside_busy(std::vector<Extent*>& taken, Progress& progress) {
   // Queried again, since work may have been queued before the arenas were locked.
   std::erase_if(progress.idle, [&](const Arena* arena) ASHLAR_REQUIRES(engine_lock) {
@@ -150,7 +150,7 @@ void Trimmer::set_aside_busy(std::vector<Extent*>& taken, Progress& progress) {
     return !is_unused;
   });
   for (const auto& [arena, extents] : busy) {
-    if (arena->marker) continue;  // the next marker will be theirs
+    if (arena->marker) continue;  // these extents get the next marker
     const Result<EventId> marker = streams_.record_event(arena->stream);
     if (!marker.ok()) continue;
     arena->marker = *marker;

@@ -2,12 +2,11 @@
 //
 // Returns cached memory to the device: whole idle extents and whole segments.
 //
-//   detach idle extents -> wait for the streams that used them, or check them -> announce ->
-//   release
+//   detach idle extents -> wait for, or query, the streams that used them -> announce -> release
 //
-// Without waiting, a stream must be idle, which a busy one never is. So memory that may still be in
-// use is set aside with an event in its stream; the next call finds that the event is done. A
-// request may use the memory meanwhile.
+// A trim that must not wait releases only memory of idle streams, and a busy program's streams are
+// never idle. Memory that may still be in use is therefore set aside, with an event in its stream.
+// The next trim releases it if the event is done. Requests may still use it in between.
 //
 // All functions need the engine's lock, and may release it to call observers and sources.
 #pragma once
@@ -46,7 +45,7 @@ class Trimmer {
 
   // Releases all cached memory, or that of one pool. Waits for pending frees.
   Status trim(PoolId pool) ASHLAR_REQUIRES(engine_lock);
-  // Releases memory until no more than the target is held; returns how many bytes were released.
+  // Releases memory until at most the target is held, and returns the number of bytes released.
   Result<size_t> trim_to(const TrimTarget& target) ASHLAR_REQUIRES(engine_lock);
 
  private:
@@ -65,7 +64,7 @@ class Trimmer {
     }
   };
 
-  // These return how many bytes were released: about as many as wanted, or all there are.
+  // These return the number of bytes released: about `wanted_bytes`, or all that can be released.
   size_t trim_pool(PoolId pool, size_t wanted_bytes, TrimWait wait) ASHLAR_REQUIRES(engine_lock);
   size_t release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait wait)
       ASHLAR_REQUIRES(engine_lock);

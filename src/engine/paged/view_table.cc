@@ -12,8 +12,8 @@
 namespace ashlar::paged {
 namespace {
 
-// In units of the device's memory. The recorded runs use up to 19; a 47-bit address space has 1,600
-// times the memory of a large device.
+// The limit on reserved addresses, as a multiple of the device's memory. The recorded runs use up
+// to 19; a 47-bit address space is more than 900 times the memory of an H200.
 constexpr size_t kMaxAddressSpace = 32;
 
 }  // namespace
@@ -71,8 +71,8 @@ bool ViewTable::release(View& view) {
   return true;
 }
 
-// Idle memory is traced at the address where it was used last. Once these addresses are free, other
-// memory may appear there.
+// Idle memory is traced at the address where it was last used. Once these addresses are free, other
+// memory may be mapped there.
 void ViewTable::trace_other_mappings(const View& view) {
   for (const auto& extent : view.arena->pool.extents) {
     if (extent->traced.bytes == 0 || !view.reserved.contains(extent->traced.begin)) continue;

@@ -66,7 +66,7 @@ class ViewTable {
   // Returns false on failure.
   bool unmap_all(Extent& extent) ASHLAR_REQUIRES(engine_lock);
   // Unmaps the extent everywhere but keeps its slots, and maps it there again. Both may fail
-  // half-way and be repeated.
+  // partway and be repeated.
   Status unmap_for_pause(Extent& extent) ASHLAR_REQUIRES(engine_lock);
   Status map_again(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
@@ -79,11 +79,11 @@ class ViewTable {
   void retire_slot(View& view, size_t slot, uint64_t serial) ASHLAR_REQUIRES(engine_lock);
   void retire_view(View& view) ASHLAR_REQUIRES(engine_lock);
   void unretire_view(View& view) ASHLAR_REQUIRES(engine_lock);
-  // Unmaps a retired slot. If the device refuses, the slot is in use again.
+  // Unmaps a retired slot. If unmapping fails, the slot is no longer retired.
   void unmap_retired_slot(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
 
-  // Grants another device access to all mappings. A failure leaves some of them granted, which does
-  // no harm; they are granted again with the next try.
+  // Grants another device access to all mappings. On failure some of them are granted, which is
+  // harmless: the next attempt grants them again.
   Status add_accessor(DeviceIndex accessor, const PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
   void keep_accessor(DeviceIndex accessor) ASHLAR_REQUIRES(engine_lock) {
     accessors_.push_back(accessor);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in as an engine: it receives every allocation and free, as under PyTorch, with statistics,
-// history, snapshots, limits and private pools in addition. ClassicEngine does the bookkeeping and
-// takes its memory from the plug-in; this class calls the plug-in's hooks.
+// A plug-in as an engine: it receives every allocation and free, as under PyTorch. Adds statistics,
+// history, snapshots, limits and private pools. ClassicEngine does the bookkeeping and takes its
+// memory from the plug-in; this class calls the plug-in's hooks.
 //
 // Private pools get whole segments from the plug-in and keep them until they are released, because
 // graphs rely on stable addresses.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Choosing the free range where a block strands the least, splitting it, and merging freed blocks.
+// Choosing the free range in which a block strands the fewest bytes, splitting it, and merging
+// freed blocks.
 #include "engine/paged/pool/arena.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ EndCosts stranded_bytes(const View& view, AddressRange range, size_t bytes) {
 PagedBlock* Arena::take_range(SubArena& sub, size_t bytes, double max_waste) {
   if (!sub.is_small) flush(sub);
   if (!sub.is_small && !return_queue.empty())
-    return nullptr;  // ExtentMover::return_displaced comes first
+    return nullptr;  // ExtentMover::return_displaced must run first
   size_t offset = 0;
   PagedBlock* range = best_range(sub, bytes, max_waste, offset);
   if (range == nullptr && sub.is_small) {
@@ -65,7 +66,8 @@ PagedBlock* Arena::take_range(SubArena& sub, size_t bytes, double max_waste) {
   return range;
 }
 
-// Among the smallest ranges that fit: the one that strands and leaves over the least.
+// Of the smallest ranges that fit, returns the one with the lowest cost: stranded bytes plus half
+// of the remainder.
 PagedBlock* Arena::best_range(SubArena& sub, size_t bytes, double max_waste, size_t& offset) {
   PagedBlock* best = nullptr;
   int64_t best_cost = INT64_MAX;
@@ -73,7 +75,7 @@ PagedBlock* Arena::best_range(SubArena& sub, size_t bytes, double max_waste, siz
   int left = kCandidates;
   const double good_bytes = max_waste * static_cast<double>(bytes);
   const auto is_good = [&] { return static_cast<double>(best_stranded) <= good_bytes; };
-  // More candidates are worth it only where the planner would search all views otherwise.
+  // More candidates are worthwhile only if the planner would otherwise search all views.
   const int more = sub.wasteful_fits_left > 0 ? 0 : kMoreCandidates;
   const auto is_enough = [&] { return left <= -more || (left <= 0 && is_good()); };
   sub.ranges.visit_at_least(bytes, [&](PagedBlock* range) {
@@ -270,8 +272,8 @@ void Arena::add_free(PagedBlock* block) {
   return_queue.push_back(&view);
 }
 
-// Whether freeing `freed` has made a whole displaced extent of the free block free. Reads the flag
-// that was set on attach, since the extent's origin is guarded by the engine's lock.
+// Whether freeing the range `freed` makes a whole displaced extent in the free block idle. Reads
+// the flag that was set on attach, since the extent's origin is guarded by the engine's lock.
 bool Arena::frees_displaced_extent(const PagedBlock& block, AddressRange freed) {
   const View& view = *block.view;
   const size_t begin = view.offset_of(block);

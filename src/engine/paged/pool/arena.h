@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The free ranges of one stream in one pool, and the counters of what was allocated from them.
-// Streams that different threads use have different arenas, so those threads never contend.
+// The free ranges of one stream in one pool, and the counters of allocations from them. Every
+// stream has its own arena, so threads that use different streams never contend.
 //
 // All functions need the arena's lock unless stated otherwise. Locks of several arenas are taken in
 // the order of their serials, under the engine's lock or PeakTracker's (`ArenaLocks`).
@@ -38,7 +38,8 @@ struct SubArena {
   PeakLevel level;       // this half's share of the arena's level
   PeakLevel size_level;  // bound for the sums over all small, or all large, blocks
   PeakLevel highest;     // the highest `net` that an update of the peaks has seen
-  // How many more wasteful ranges are accepted before the planner searches all views again.
+  // The number of further wasteful ranges that are accepted before the planner searches all views
+  // again.
   int64_t wasteful_fits_left = 0;
 
   PeakHeadroom wanted_headroom() const { return highest.shortfall(counters.net()); }
@@ -65,7 +66,7 @@ class Arena {
     PagedBlock* block = sub.quick.take(bytes);
     return block != nullptr ? block : take_range(sub, bytes, max_waste);
   }
-  // Makes the block free. It is merged with its neighbours later.
+  // Makes the block free. The block is merged with its neighbours later.
   void put(PagedBlock* block) {
     if (!sub_arena(block->is_small).quick.put(block)) add_free(block);
   }
@@ -106,12 +107,12 @@ class Arena {
   }
   PeakHeadroom wanted_headroom() const { return highest_.shortfall(net()); }
   void set_levels(const PeakLevel& both, const std::array<PeakLevel, 2>& by_size);
-  // From here on every allocation updates the peaks.
+  // From now on, every allocation updates the peaks.
   void clear_levels();
   // `freed` no longer counts as allocated but still as active, so it must not add headroom.
   void lower_levels(SubArena& sub, const Amount& freed);
-  // Returns false if the peaks must be updated. If only this half's share is used up, the headroom
-  // of the arena is divided anew between both halves. `more` is not counted yet.
+  // Returns false if the peaks must be updated. If only this half's share is used up, redistributes
+  // the arena's headroom between both halves. `more` is not counted yet.
   [[gnu::always_inline]] bool may_rise(SubArena& sub, const Amount& more) {
     Amount net = sub.counters.net();
     net.add(more);
@@ -126,7 +127,7 @@ class Arena {
   PagedBlock* split(PagedBlock* block, size_t offset);
   // Makes a block that is on no list free and merges it immediately.
   void add_free(PagedBlock* block);
-  // Makes a block of whole slots, on no list, into one detached block per slot.
+  // Converts a block of whole slots, which is on no list, to one detached block per slot.
   void add_detached(PagedBlock* block);
   void erase_free(PagedBlock* block) { sub_arena(block->view->is_small).ranges.erase(block); }
 
@@ -139,7 +140,7 @@ class Arena {
   // range, ExtentMover::return_displaced returns these extents to their origin.
   std::vector<View*> return_queue;
   UsageStats* pool_usage = nullptr;    // PeakTracker's sums that the counters are part of
-  UsageStats* stream_usage = nullptr;  // likewise
+  UsageStats* stream_usage = nullptr;  // the same for the stream
   // Guarded by the engine's lock, like all of the following. No event can be recorded on a
   // destroyed stream.
   bool is_stream_destroyed = false;
@@ -147,8 +148,8 @@ class Arena {
   // that may be running again.
   std::optional<int64_t> quiescent_use_count;
   bool is_lending = false;  // scratch of `find_idle`: its idle memory may be used
-  // An event in the stream, and the number of events so far. An extent that a trim set aside in
-  // this round is unused once the event is done.
+  // An event in the stream, and the number of such events so far. Extents that a trim set aside in
+  // this round are unused once the event is done.
   std::optional<EventId> marker;
   uint64_t marker_round = 0;
 
@@ -170,8 +171,8 @@ class Arena {
   PagedBlock* unused_blocks_ = nullptr;  // linked by `list_next`
 };
 
-// What a block at the begin or the end of a free range strands: the bytes of whole free extents
-// that it would touch, less its own.
+// The bytes that a block at the beginning or at the end of a free range would strand: the bytes of
+// whole free extents that it would touch, minus its own.
 struct EndCosts {
   int64_t at_begin = 0;
   int64_t at_end = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an arena has allocated, counted where it happens. Sums over arenas are made when they are
-// read. Only the peaks of sums need more: each arena has a `PeakLevel`, and PeakTracker chooses the
+// Allocation counters of one arena. Sums over arenas are computed when statistics are read. Only
+// the peaks of these sums need more: each arena has a `PeakLevel`, and PeakTracker chooses the
 // levels so that no sum reaches a new peak while every arena stays at or below its level. A request
 // that would pass the level calls PeakTracker::update_peaks.
 #pragma once
@@ -60,8 +60,8 @@ struct Counters {
   }
 };
 
-// How far counters may rise from where they are. Each number counts for itself: a block that
-// requests more bytes than its predecessor of the same size raises `requested_bytes` alone.
+// How far counters may rise above their current values. The fields are independent: a block with a
+// larger request than its predecessor of the same size raises only `requested_bytes`.
 struct PeakHeadroom {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -79,7 +79,7 @@ struct PeakHeadroom {
   }
 };
 
-// A bound on the `net` of counters. The default allows nothing.
+// A bound on the `net` of counters. By default it is cleared: every rise exceeds it.
 struct PeakLevel {
   int64_t count = INT64_MIN;
   int64_t bytes = INT64_MIN;
@@ -102,7 +102,7 @@ struct PeakLevel {
     bytes = std::max(bytes, net.bytes);
     requested_bytes = std::max(requested_bytes, net.requested_bytes);
   }
-  // Keeps the distance to `net` after that much was freed. A level that allows nothing stays so.
+  // Keeps the distance to `net` after `freed` was freed. A cleared level stays cleared.
   void lower_by(const Amount& freed) {
     if (count == INT64_MIN) return;
     count -= freed.count;

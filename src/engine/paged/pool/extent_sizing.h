@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large new extents are. Few large extents are mapped quickly; many small ones waste less where
-// they are partly used. A share of the held memory bounds both: the number of extents, and the part
-// of the memory that one extent may waste. Pure functions of their arguments; thread safe.
+// The sizes of new extents. Few large extents are mapped quickly; many small ones waste less memory
+// when partly used. Extent sizes are a fraction of the held memory, which bounds both the number of
+// extents and the waste per extent. Pure functions of their arguments; thread safe.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct GrowthRequest {
 
 class ExtentSizing {
  public:
-  // With `is_shareable`, all extents of one kind have the same size, which is how their layout is
-  // described to other processes.
+  // With `is_shareable`, all extents of one kind have the same size, because handles for other
+  // processes describe them by one size.
   ExtentSizing(PagedPolicy policy, size_t granule_bytes, bool is_shareable)
       : policy_(policy),
         granule_bytes_(granule_bytes),
@@ -37,7 +37,7 @@ class ExtentSizing {
   bool can_reuse(size_t extent_bytes, bool is_small) const;
   // New memory comes in multiples of this.
   size_t growth_step_bytes(bool is_small) const;
-  // The most by which a request can make a view grow.
+  // The maximum growth of a view for one request.
   size_t max_growth_bytes(size_t bytes, bool is_small) const;
   // By how much the last reused extent may exceed the missing bytes.
   static size_t max_overshoot_bytes(size_t bytes);

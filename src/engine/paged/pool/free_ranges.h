@@ -15,7 +15,7 @@ namespace ashlar::paged {
 
 class FreeRanges {
  public:
-  // What a visitor wants to see next: any block, only blocks of the first list, or none.
+  // The blocks that a visitor accepts next: any, only those of the first list, or none.
   enum class Next { kAny, kNotLarger, kNone };
 
   void insert(PagedBlock* block) {
@@ -40,8 +40,9 @@ class FreeRanges {
 
   // Visits blocks of at least `bytes`, roughly in order of size, until `visit` returns kNone. The
   // visitor may erase the block it is given. The first list also holds blocks that are too small,
-  // each of which is a cache miss: after a few of these the larger lists come first and the rest of
-  // the first list last. After kNotLarger only a few of the rest are visited.
+  // each of which costs a CPU cache miss. Therefore, after a few such blocks, the larger lists are
+  // visited before the remainder of the first list. After kNotLarger, only a few of the remainder
+  // are visited.
   template <typename Visit>
   void visit_at_least(size_t bytes, const Visit& visit) const {
     const size_t first = list_of(bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which extents of a pool are idle, that is, used by no block. Packed like PackedSlot, since plans
-// scan it. Indexed by `Extent::number`.
+// The idle extents of a pool: those that no block uses. Packed like PackedSlot, since plans scan
+// it. Indexed by `Extent::number`.
 //
 // Invariant: attached_view_id(extent) == extent.attached_view->id, or 0 if it is detached. The idle
 // state is valid from `find_idle` until the arenas of the pool are unlocked.
@@ -21,7 +21,7 @@ struct PagedPool;
 
 class IdleMap {
  public:
-  // Reserves capacity for `count` extents in all. `add` cannot fail then.
+  // Reserves capacity for `count` extents in total, so that `add` cannot fail.
   void reserve(size_t count) {
     grow_capacity(uses_, count + 1);
     grow_capacity(blocks_, count + 1);
@@ -35,7 +35,7 @@ class IdleMap {
     attached_ids_.push_back(0);
     free_ends_.push_back({});
   }
-  // Call when the pool removes an extent and moves its last one there.
+  // Call when the pool removes an extent and moves its last extent to that position.
   void replace_by_last(const Extent& removed) {
     const uint32_t number = removed.number();
     uses_[number] = uses_.back();
@@ -77,10 +77,10 @@ class IdleMap {
 
   bool is_idle(uint32_t number) const { return uses_[number] != Use::kActive; }
   bool can_serve(const PackedSlot& slot) const { return slot.is_usable && is_idle(slot.extent); }
-  // Idle, and last used by another stream than the requesting one.
+  // Whether the extent is idle and was last used by a stream other than the requesting one.
   bool is_borrowed(uint32_t number) const { return uses_[number] == Use::kBorrowed; }
   PagedBlock* block_of(uint32_t number) const { return blocks_[number]; }
-  // 0 also where the free range is smaller than a granule, which scans skip.
+  // Also 0 if the free range is smaller than a granule, since scans skip such ranges.
   size_t free_begin_bytes(uint32_t number) const {
     return free_ends_[number].begin * kMinBlockBytes;
   }
@@ -106,7 +106,7 @@ class IdleMap {
   };
   static uint32_t in_units(size_t bytes) { return static_cast<uint32_t>(bytes / kMinBlockBytes); }
 
-  // Entry 0 stands for no extent, and is never idle nor detached.
+  // Entry 0 means no extent and is neither idle nor detached.
   std::vector<Use> uses_ = {Use::kActive};
   std::vector<PagedBlock*> blocks_ = {nullptr};
   std::vector<uint32_t> attached_ids_ = {UINT32_MAX};
@@ -122,9 +122,9 @@ constexpr int64_t visits_of_packed(size_t count) {
   return static_cast<int64_t>(count / kPackedPerVisit) + 1;
 }
 
-// Marks every extent of the lenders' that no block uses as idle in `pool.idle`, and sets
-// `View::idle_count` and `Arena::is_lending`. Extents of arenas other than `borrower` are marked as
-// borrowed. Returns the number of visits. Looks at merged free blocks only: flush arenas first.
+// Marks the lenders' extents that no block uses as idle in `pool.idle`, and sets `View::idle_count`
+// and `Arena::is_lending`. Extents of arenas other than `borrower` are marked as borrowed. Returns
+// the number of visits. Considers merged free blocks only: flush arenas first.
 // REQUIRES: the locks of the pool's arenas.
 int64_t find_idle(PagedPool& pool, const std::set<const Arena*>& lenders, const Arena* borrower,
                   size_t granule_bytes);

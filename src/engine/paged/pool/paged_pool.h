@@ -44,7 +44,7 @@ struct PagedPool {
   const PoolOptions options;
   const bool is_plain;       // made of whole segments: a source, no_split, or no virtual memory
   bool is_paused = false;    // lacks some or all of its memory; allocations fail
-  bool is_changing = false;  // being paused or resumed; the lock may be released meanwhile
+  bool is_changing = false;  // being paused or resumed; the lock may be released in between
   bool has_recorded_addresses = false;  // a graph or a checkpoint refers to its addresses
   int trim_count = 0;                   // trims in progress, which may have released the lock
   int in_flight_count = 0;              // allocations in progress, which may have released the lock
@@ -95,8 +95,8 @@ class ArenaLocks {
     arenas_ = sorted_;
     lock();
   }
-  // REQUIRES: sorted by serial, and outlives this. Not copied, since hits that reach a peak come
-  // here and must not allocate.
+  // REQUIRES: sorted by serial, and outlives this. Not copied, because hits that reach a peak use
+  // this class and must not allocate.
   explicit ArenaLocks(const std::vector<Arena*>& arenas) : arenas_(arenas) { lock(); }
   ~ArenaLocks() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     for (Arena* arena : arenas_) arena->lock.unlock_unbiased();

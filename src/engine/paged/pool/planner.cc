@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search for a place. Scans packed slots first and reads a block or a slot only where those
-// promise a better place.
+// Searches for a place. Scans packed slots first, and reads a block or a slot only if a better
+// place is possible there.
 #include "engine/paged/pool/planner.h"
 
 #include <algorithm>
@@ -12,23 +12,24 @@
 namespace ashlar::paged {
 namespace {
 
-// Cost of borrowing a byte from another stream, whose work must be waited for, in stranded bytes.
-// A mixture of experts holds 1.032 to 1.035 for any value from 0 to 0.5, and 1.26 for 1
-// (docs/internals/experiments/paged_engine.md).
+// The cost of borrowing a byte from another stream, whose work must be waited for, in stranded
+// bytes. A mixture-of-experts run reserves 1.032 to 1.035 times its peak of live bytes for all
+// values from 0 to 0.5, and 1.26 times for 1 (docs/internals/experiments/paged_engine.md).
 constexpr double kBorrowCost = 0.25;
 
-// After this many visits a search ends with any place that is not bad. With 1,000 the recorded runs
-// hold the same, and a mixture of experts needs half as much host time again.
+// After this many visits, a search accepts any place for which BestPlace::is_good. With 1,000, the
+// recorded runs reserve the same amount of memory, and a mixture-of-experts run needs 50 % more
+// host time.
 constexpr int64_t kEnoughVisits = 200;
 
-constexpr int64_t kVisitsPerPlace = 4;  // to read the blocks at both ends of a stretch
+constexpr int64_t kVisitsPerPlace = 4;  // to read the blocks at both ends of a range
 
 // Exchange rate between driver time and memory: one millisecond for one MiB.
 constexpr double kBytesPerUs = double(kMiB) / 1000;
 
 }  // namespace
 
-// A stretch of a view whose memory is free there, or idle and could be attached there.
+// A range of a view whose memory is free there, or idle and could be attached there.
 struct Planner::Stretch {
   PagedBlock* first = nullptr;
   size_t begin = 0;
@@ -51,12 +52,12 @@ class Planner::BestPlace {
   explicit BestPlace(size_t wanted_bytes) : wanted_bytes_(wanted_bytes) {}
 
   const Plan& plan() const { return plan_; }
-  // Strands no more than it uses.
+  // Whether the place strands no more bytes than the request uses.
   bool is_good() const { return cost_ <= static_cast<int64_t>(wanted_bytes_); }
-  // Of exactly the wanted size, and strands nothing.
+  // Whether the place has exactly the wanted size and strands nothing.
   bool is_perfect() const { return is_perfect_; }
 
-  // Whether a stretch with that many idle bytes and at most `beside_bytes` free ones next to them
+  // Whether a range with that many idle bytes, and at most `beside_bytes` free bytes next to them,
   // could be cheaper.
   bool could_improve(size_t idle_bytes, size_t beside_bytes) const {
     if (idle_bytes + beside_bytes < wanted_bytes_) return false;
@@ -105,9 +106,9 @@ Plan Planner::plan_new_memory(const PlanRequest& request, size_t new_bytes) cons
   return plan;
 }
 
-// Views are searched in the order of their creation. The order must not depend on what was used
-// last, or a program that repeats itself would get other places in every round. Old views mostly
-// have other addresses of the same idle memory, so the search may end early.
+// Views are searched in the order of their creation. The order must not depend on recent use, or a
+// program that repeats its requests would get different addresses in every iteration. Old views
+// mostly map the same idle memory at other addresses, so the search may end early.
 Plan Planner::plan_in_place(const PlanRequest& request) {
   BestPlace best(request.bytes);
   const bool is_scarce = !searches_all_ && request.pool.budget.is_planning_scarce();
@@ -133,8 +134,8 @@ bool Planner::may_use(const View& view, const PlanRequest& request) {
   return view.arena->is_lending && view.attached_count == idle_count;
 }
 
-// Considers stretches with at least one whole idle slot. A free range without one is part of two
-// slots at most, and the arena has been asked for such a range before.
+// Considers ranges with at least one whole idle slot. A free range without one covers at most parts
+// of two slots, and the arena has already been searched for such ranges.
 void Planner::consider_stretches(View& view, const IdleMap& idle, BestPlace& best) {
   const std::vector<PackedSlot>& slots = view.packed;
   const size_t granule_bytes = view.granule_bytes;
@@ -145,7 +146,7 @@ void Planner::consider_stretches(View& view, const IdleMap& idle, BestPlace& bes
     while (end < slots.size() && idle.can_serve(slots[end])) ++end;
     const size_t begins = first == 0 ? 0 : slots[first - 1].end;
     const size_t idle_bytes = (slots[end - 1].end - begins) * granule_bytes;
-    // The free bytes next to the stretch, plus a granule: `find_idle` ignores smaller ranges.
+    // The free bytes next to the range, plus a granule, because `find_idle` ignores smaller ranges.
     size_t beside_bytes = 0;
     if (first > 0 && idle.is_attached_to(slots[first - 1].extent, view)) {
       beside_bytes += granule_bytes + idle.free_end_bytes(slots[first - 1].extent);
@@ -161,7 +162,7 @@ void Planner::consider_stretches(View& view, const IdleMap& idle, BestPlace& bes
   }
 }
 
-// REQUIRES: the slots [first, end) can serve, and their neighbours cannot.
+// REQUIRES: the slots [first, end) are usable for the request, and their neighbours are not.
 Planner::Stretch Planner::stretch_around(const View& view, size_t first, size_t end,
                                          const IdleMap& idle) {
   const auto block_at = [&](size_t slot) {
@@ -213,7 +214,7 @@ Plan Planner::plan_growth(const PlanRequest& request) {
   return best;
 }
 
-// The largest first; of equal ones, those with the fewest mappings.
+// Sorted by size, largest first; among equal sizes, by number of mappings, fewest first.
 std::vector<Extent*> Planner::reusable_extents(const PlanRequest& request) const {
   std::vector<Extent*> idle;
   if (request.pool.options.never_remap) return idle;
@@ -229,7 +230,7 @@ std::vector<Extent*> Planner::reusable_extents(const PlanRequest& request) const
   return idle;
 }
 
-// The longest first, since the plan has the least to map there.
+// Sorted by length, longest first, since a plan there maps the least.
 std::vector<Planner::Tail> Planner::growable_tails(const PlanRequest& request) {
   const size_t max_growth = sizing_.max_growth_bytes(request.bytes, request.is_small);
   std::vector<Tail> tails;
@@ -260,8 +261,8 @@ Planner::Tail Planner::find_tail(View& view, const PlanRequest& request) {
   return is_free ? Tail{&view, view.last, view.offset_of(*view.last)} : nothing;
 }
 
-// Takes the largest extents that fit, then the smallest one that covers the rest unless it
-// overshoots by too much. Skips extents that the view has mapped already.
+// Takes the largest extents that fit, then the smallest one that covers the remainder, unless it is
+// too large. Skips extents that are already mapped in the view.
 Plan Planner::choose_pieces(const PlanRequest& request, View* view, size_t have_bytes,
                             const std::vector<Extent*>& idle) {
   Plan plan;
@@ -308,8 +309,8 @@ double Planner::cost_of(const PlanRequest& request, const Plan& plan) const {
 }
 
 // New memory that needs no particular place goes to the end of the largest view of its stream.
-// Taken bit by bit it is contiguous then, and once free it serves blocks of any size without
-// stitching.
+// Memory obtained in small amounts is then contiguous, and once free it serves blocks of any size
+// without stitching.
 void Planner::place_new_memory(const PlanRequest& request, Plan& plan) const {
   if (plan.view != nullptr || plan.new_bytes == 0) return;
   const size_t growth =

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides where a miss is placed: a request and the state of a pool go in, a plan comes out. Makes
-// no driver calls and changes nothing but scratch fields (`IdleMap`'s scan,
-// `Extent::planner_round`), so it can be tested without a device. `Stitcher` carries the plan out.
+// Decides where a miss is placed: computes a plan from a request and the state of a pool. Makes no
+// driver calls and changes nothing but scratch fields (`IdleMap`'s scan, `Extent::planner_round`),
+// so it can be tested without a device. `Stitcher` carries the plan out.
 //
 // Plans in order of preference:
-//   1. in place: a stretch of a view whose memory is free there or idle elsewhere. No driver call.
+//   1. in place: a range of a view whose memory is free there or idle elsewhere. No driver call.
 //   2. growth: idle extents, then new ones, mapped at the end of a view.
 //
-// The cost of a place is what it strands (the bytes of idle extents that it touches, less its own)
-// plus half of what it leaves over plus a quarter of what it borrows from other streams.
+// The cost of a place, in bytes, is the memory that it strands (idle extents that it touches, minus
+// the block itself), plus half of the free range that remains, plus a quarter of the memory
+// borrowed from other streams.
 //
 // Not thread safe. All functions need the engine's lock and the locks of the pool's arenas.
 #pragma once
@@ -49,7 +50,7 @@ class Planner {
   // The best plan that uses only idle memory of the lenders. Charges its visits to the budget of
   // the pool.
   Plan plan(const PlanRequest& request, const std::set<const Arena*>& lenders);
-  // A plan that takes `new_bytes` of new memory without a search.
+  // A plan that takes `new_bytes` of new memory, without searching for idle memory.
   Plan plan_new_memory(const PlanRequest& request, size_t new_bytes) const;
 
  private:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recently freed blocks in free lists of one size each, since most programs soon request the same
-// size again. The blocks are merged with their neighbours only when a request finds none that fits
-// and, if it is small, no other free block either. Not thread safe: guarded by the arena's lock.
+// size again. The blocks are merged with their neighbours only when a request finds no fitting
+// block here and, if it is small, no other free block either. Not thread safe: guarded by the
+// arena's lock.
 #pragma once
 
 #include <array>
@@ -59,8 +60,8 @@ class QuickLists {
  private:
   struct List {
     PagedBlock* first = nullptr;
-    // Of each block; 0: empty since the last flush. Kept here because the blocks are rarely in a
-    // CPU cache.
+    // The size of each block; 0: empty since the last flush. Kept here because the blocks
+    // themselves are rarely in a CPU cache.
     size_t bytes = 0;
   };
   static constexpr size_t kLargeCount = 64;  // lists shared by all large sizes
@@ -79,7 +80,7 @@ class QuickLists {
     if (next < SizeClasses::kCount && lists_[next].first != nullptr) return lists_[next].first;
     return next + 1 < SizeClasses::kCount ? lists_[next + 1].first : none_;
   }
-  // Each small size has a list of its own, so its size need not be compared. 0 is not small.
+  // Each small size has its own list, so sizes need not be compared. 0 is not small.
   static bool is_small(size_t bytes) { return bytes - 1 < kSmallLimitBytes; }
   bool claim_list(List& list, size_t bytes) {
     if (list.first != nullptr || bytes != SizeClasses::block_bytes(bytes)) return false;

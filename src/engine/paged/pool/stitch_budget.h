@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much time a pool may spend on saving memory: driver time for stitching, and host time for
+// The time that a pool may spend on saving memory: driver time for stitching, and host time for
 // planning. Both are a fixed share of the elapsed time, so that saving memory slows a program down
-// by that share at most. Unspent time is kept, up to a bound; requests that save much may go into
+// by at most that share. Unspent time is kept, up to a bound; requests that save much may go into
 // debt.
 //
 // Planning also has a burst limit: a loop that only allocates and pauses now and then must not
 // spend the budget that accrued during a pause on one burst of allocations. Large requests are
-// exempt, so that a short burst does not cost a tenth more memory for good.
+// exempt; otherwise a short burst could permanently cost a tenth more memory.
 //
 // Measurements behind the constants: docs/internals/experiments/paged_engine.md, section "Budget".
 //
@@ -29,7 +29,7 @@ inline constexpr double kCreateUs = 13;
 
 class StitchBudget {
  public:
-  // Saving is urgent where much more memory is held than was ever live.
+  // Saving is urgent if much more memory is held than the peak of live memory.
   enum class Urgency { kNormal, kUrgent };
 
   void spend_driver_us(double us) {
@@ -43,8 +43,8 @@ class StitchBudget {
     }
     burst_visits_ = std::max(burst_visits_ - visits, -2 * max_burst_visits());
   }
-  // Accrues the time since the last call. Returns whether a plan that may save `saved_fraction` of
-  // the held memory can be paid for, or may be made on credit.
+  // Accrues budget for the time since the last call. Returns whether the budget, including credit,
+  // allows a plan that may save `saved_fraction` of the held memory.
   bool can_spend(Urgency urgency, double saved_fraction, int64_t now_ns) {
     accrue(now_ns);
     const double min_burst = urgency == Urgency::kUrgent ? -max_burst_visits() : 0;
@@ -58,37 +58,40 @@ class StitchBudget {
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
-  // How much faster the accounts accrue, by urgency.
+  // Factors by which the accounts accrue faster, by urgency.
   static constexpr std::array<double, 2> kDriverFactors = {1, 4};
   static constexpr std::array<double, 2> kPlanningFactors = {1, 2};
-  // Programs meet most of their sizes in their first seconds. The recorded runs hold the same with
-  // factors of 1, 2 and 5.
+  // Programs request most of their sizes for the first time in their first seconds. The recorded
+  // runs reserve the same amount of memory with factors of 1, 2 and 5.
   static constexpr double kStartupFactor = 2;
   static constexpr double kStartupNs = 3e9;
-  // 1 % of the time for the driver and 0.75 % for planning. The recorded runs hold the same with
-  // 0.75 % as with 1.5 %, since they use up neither. A visit is one block or slot that a plan
-  // reads, about 5 ns. Visits are counted instead of timed so that replays are reproducible.
+  // 1 % of the time for the driver and 0.75 % for planning. The recorded runs reserve the same
+  // amount of memory with 0.75 % as with 1.5 %, since they exhaust neither. A visit is one block or
+  // slot that a plan reads, about 5 ns. Visits are counted instead of timed so that replays are
+  // reproducible.
   static constexpr double kDriverUsPerNs = 0.01 / 1000;
-  // A loop of allocations spent 50 ms of driver time and 100 ms of planning (kFirstVisits) within
-  // half a second, at 5 us per allocation.
+  // With initial balances of 50 ms of driver time and 100 ms of planning (kFirstVisits), a loop of
+  // allocations spent both within half a second, at 5 us per allocation.
   static constexpr double kFirstUs = 5'000;
   static constexpr double kMaxUs = 1'000'000;
-  static constexpr double kCreditUs = 1'000'000;  // for saving all of the memory
+  static constexpr double kCreditUs = 1'000'000;  // for a saved fraction of 1
   static constexpr double kVisitsPerMs = 200'000;
   static constexpr double kVisitsPerNs = 0.0075 * kVisitsPerMs / 1e6;
-  // The recorded runs map and hold the same with 2 % of the time as with 10 %.
+  // With 2 % of the time, the recorded runs map as often and reserve as much memory as with 10 %.
   static constexpr double kBurstVisitsPerNs = 0.02 * kVisitsPerMs / 1e6;
-  // With 0.5 ms, and 20 ms of driver time, programs that begin with many sizes held a quarter more
-  // (`ashlar demo`).
+  // With 0.5 ms, and 20 ms of driver time, programs that begin with many sizes reserved a quarter
+  // more memory (`ashlar demo`).
   static constexpr double kMaxStartupBurstVisits = 5 * kVisitsPerMs;
-  // Twice the 0.8 ms that the recorded runs needed; with 0.4 ms moe_streams held 1.048, not 1.015.
+  // Twice the 0.8 ms that the recorded runs needed. With 0.4 ms, moe_streams reserved 1.048 times
+  // its peak of live bytes instead of 1.015 times.
   static constexpr double kMaxBurstVisits = 1.6 * kVisitsPerMs;
   static constexpr double kFirstVisits = 5 * kVisitsPerMs;
   static constexpr double kMaxVisits = 100 * kVisitsPerMs;
   static constexpr double kMaxDebtVisits = 32 * kVisitsPerMs;
-  static constexpr double kCreditVisits = 100 * kVisitsPerMs;  // for saving all of the memory
-  // Without this exemption from the burst limit a step with many plans held a tenth to a third
-  // more. Above the 64th of the held memory that any large request over budget takes.
+  static constexpr double kCreditVisits = 100 * kVisitsPerMs;  // for a saved fraction of 1
+  // Requests above this fraction of the held memory are exempt from the burst limit; without the
+  // exemption, a step with many plans reserved a tenth to a third more memory. Greater than the
+  // 1/64 by which an over-budget request grows the pool (Stitcher::generous_bytes).
   static constexpr double kLargeFraction = 1.0 / 50;
 
   struct Account {
