@@ -50,7 +50,7 @@ std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations) {
   return numbers;
 }
 
-// Sums in the base columns; compare() moves those of the new side.
+// Sums up one side in the base fields; compare() moves the sums of the new side to the new fields.
 template <typename Key>
 Rows add_up(const DiffSide& side, Key key) {
   Rows rows;

@@ -35,7 +35,7 @@ struct DiffRow {
 // sum(new_bytes) equal the bytes of the base side and the new side.
 struct Diff {
   std::vector<DiffRow> by_stack{};       // key: stack number
-  std::vector<DiffRow> by_size_class{};  // key: as size_class_of()
+  std::vector<DiffRow> by_size_class{};  // key: see size_class_of()
   // Key: 0 is the default stream. Others are numbered from 1 in the order of first appearance,
   // because stream ids differ from run to run.
   std::vector<DiffRow> by_stream{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes every block to one cause.
+// Attributes the bytes of every block to their causes.
 #include "analysis/gap_causes.h"
 
 #include "engine/size_policy.h"

@@ -197,7 +197,8 @@ std::vector<size_t> LeakDetector::floors_of(const GroupHistory& history) const {
     size_t floor = now;
     while (change != history.changes.end() && change->entry <= last_entry(part)) {
       const uint32_t entry = change->entry;
-      // One entry may replace an allocation by another of the same group; skip the state between.
+      // One entry may replace an allocation by another of the same group; skip the intermediate
+      // state.
       for (; change != history.changes.end() && change->entry == entry; ++change) {
         now += change->bytes;
       }

@@ -18,7 +18,7 @@ namespace ashlar {
 // Allocations are grouped by stack or, if the trace has no stacks, by size class and stream.
 struct LeakGroup {
   uint32_t stack = StackIndex::kNoStack;
-  uint32_t size_class = 0;  // as size_class_of()
+  uint32_t size_class = 0;  // see size_class_of()
   StreamId stream{};
   friend auto operator<=>(const LeakGroup&, const LeakGroup&) = default;
 };

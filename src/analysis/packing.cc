@@ -115,8 +115,8 @@ class Packer {
   const PackingOptions options_;
   std::vector<uint32_t> input_of_rank_;
   std::vector<Lifetime> lifetimes_;  // by rank, which is the order of beginnings
-  // By rank: how many lifetimes begin before this one ends. Of two overlapping lifetimes, the rank
-  // of the later one lies in [rank, begun_before_[rank]) of the earlier one.
+  // By rank: how many lifetimes begin before this one ends. If two lifetimes overlap, the rank of
+  // the later one lies in [rank, begun_before_[rank]) of the earlier one.
   std::vector<uint32_t> begun_before_;
   Order important_;                // ranks that are placed individually
   uint64_t negligible_bytes_ = 0;  // maximum size of the others

@@ -60,8 +60,8 @@ class OverlapIndex {
   std::vector<uint32_t> latest_end_;  // of placed lifetimes below a node; 0: none
 };
 
-// The highest address in use over time. Time is measured in ranks, which suffices because of two
-// overlapping lifetimes one begins within the other.
+// The highest address in use over time. Time is measured in ranks, which suffices: if two lifetimes
+// overlap, one begins within the other.
 class Skyline {
  public:
   explicit Skyline(size_t count) : leaf_count_(std::bit_ceil(std::max<size_t>(count, 1))) {

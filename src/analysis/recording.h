@@ -33,8 +33,8 @@ class Recording {
   static Result<std::shared_ptr<const Recording>> open(const std::string& path,
                                                        const ReadOptions& options = {});
 
-  // Takes a snapshot that is already in memory. `name` identifies it in messages and reports.
-  // Trace entries without a pool get the one that infer_pools() finds.
+  // Takes a snapshot that is already in memory. `name` identifies it in messages and reports. Trace
+  // entries without a pool get their pool from infer_pools().
   static std::shared_ptr<const Recording> create(std::string name, Snapshot snapshot);
 
   const std::string& name() const { return name_; }
@@ -71,9 +71,9 @@ class Recording {
   std::vector<DeviceIndex> devices_;
 };
 
-// The devices that a snapshot has a trace entry, a segment or an extent of, in ascending order.
-// Indexes that no file may contain (kMaxDevices and above) are left out. A snapshot without any
-// device counts as an empty recording of device 0.
+// The devices for which a snapshot has a trace entry, a segment or an extent, in ascending order.
+// Ignores invalid indexes (kMaxDevices and above). A snapshot without any device counts as an empty
+// recording of device 0.
 std::vector<DeviceIndex> devices_in(const Snapshot& snapshot);
 
 class DeviceRecording {

@@ -33,8 +33,8 @@ struct Timeline {
   TimelinePoint initial{};              // before the first entry
   std::vector<TimelinePoint> points{};  // after each entry
 
-  // The first entry that reached the peak. Reserved memory often stays at its peak; of those
-  // entries, the first with the most requested bytes.
+  // requested_peak is the first entry at the peak. Reserved memory often stays at its peak for many
+  // entries; reserved_peak is the first of those with the most requested bytes.
   Peak requested_peak{};
   Peak reserved_peak{};
 

@@ -27,7 +27,7 @@ struct ConfigArguments {
   std::optional<std::string> check{};
 };
 
-// The settings that the environment selects.
+// The settings according to the environment.
 struct CurrentSettings {
   AllocatorOptions options;
   const EnvironmentVariable* variable = nullptr;  // null: no variable is set

@@ -36,7 +36,7 @@ inline ExitCode exit_code_for(const Status& failure) {
   return ExitCode::kFailure;
 }
 
-// What a command runs with. Arguments and environment have been parsed and validated.
+// The context in which a command runs. Arguments and environment have been parsed and validated.
 struct Session {
   Console& console;
   const Environment& environment;

@@ -23,7 +23,7 @@ std::unique_ptr<const std::vector<TraceEntry>> make_placeholder(const DeviceReco
   return std::make_unique<const std::vector<TraceEntry>>(1, only);
 }
 
-// Appends the key unless it is known.
+// Appends the key unless it is present.
 template <typename Key>
 void add_unique(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& places) {
   if (places.try_emplace(key, static_cast<uint32_t>(all.size())).second) all.push_back(key);

@@ -40,8 +40,8 @@ class Document {
   const std::vector<TraceEntry>& trace() const { return *trace_; }
   uint32_t entry_count() const { return static_cast<uint32_t>(trace_->size()); }
 
-  // Allocations. By age rank: when they occupy memory, including pending frees; their requested
-  // sizes; their ids.
+  // Allocations. `intervals`, `bytes` and `ids` are indexed by age rank: the moments at which the
+  // allocation occupies memory, including pending frees; its requested size; its id.
   const Allocations& allocations() const { return recording_.allocations(); }
   const IntervalIndex& intervals() const { return intervals_; }
   const std::vector<uint64_t>& bytes() const { return bytes_; }

@@ -37,7 +37,7 @@ class ExtentLocator {
         time_us_(document.time_us(moment)),
         pieces_(document.segments().at(moment)) {}
 
-  // Without places, the extent did not exist yet, as far as known.
+  // An extent without mappings did not exist yet, as far as known.
   MapExtent locate(const SnapshotExtent& recorded) const {
     MapExtent extent{.recorded = &recorded};
     for (const SnapshotMapping& mapping : recorded.mappings) {

@@ -122,7 +122,7 @@ std::vector<double> rest_of(const Document& document, const std::vector<uint32_t
   return rest;
 }
 
-// Rows are sorted by age, so additions of a column are in the order of rows.
+// Rows are sorted by age, so the rows that a column adds are in order.
 void add_changes(const std::vector<Shown>& shown, uint32_t column_count, Columns& response) {
   std::vector<uint32_t> first;
   std::vector<uint32_t> leaving;

@@ -115,8 +115,8 @@ void Inference::add_event(InferredEvent::Kind kind, const Range& at) {
   inferred_.events.push_back({entry_, kind, at, trace_[entry_].bytes});
 }
 
-// Assumes free space in an existing chunk: as far as later segments follow each other, and from
-// there to the next segment or to the end of the chunk.
+// Assumes free space in an existing chunk. The space covers the run of adjacent later segments that
+// begins with this one, and extends to the next segment or the end of the chunk.
 bool Inference::assume_free_space(const Range& segment) {
   const uint64_t run_end = end_of_run(segment);
   Range space{segment.begin, align_up(run_end, kChunkBytes)};
@@ -140,8 +140,8 @@ bool Inference::open_gap(const Range& segment) {
   return true;
 }
 
-// Assumes an allocation at the beginning of the hole: up to the segment if the hole contains it, or
-// else large enough that the segment does not fit.
+// Assumes an allocation at the beginning of the hole: up to the segment if the hole contains it,
+// otherwise so large that the segment no longer fits.
 void Inference::assume_allocation(const Range& hole, const Range& segment) {
   Range taken = hole;
   if (hole.contains(segment)) {
@@ -162,8 +162,8 @@ void Inference::close_gap_above(const Range& segment, uint64_t expected) {
   add_event(InferredEvent::Kind::kGapClosed, closed);
 }
 
-// If later segments follow each other beyond the end of the chunk that this segment would need,
-// they are in a larger chunk, which is not new.
+// If the run of adjacent later segments extends beyond the chunk that this segment would need, they
+// are in a larger chunk, which is not new.
 bool Inference::is_new_chunk(const Range& segment) const {
   const Range chunk = chunk_of(segment);
   const Range run{segment.begin, end_of_run(segment)};

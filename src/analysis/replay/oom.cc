@@ -81,8 +81,8 @@ std::optional<uint32_t> OomAnalysis::recorded_failure() const {
   return static_cast<uint32_t>(found - trace_.begin());
 }
 
-// An inferred limit is known between two bounds. The lower bound is tried first, because settings
-// that complete there complete under any limit in the range.
+// An inferred limit lies between two bounds. The lower bound is tried first, because settings that
+// complete there complete under any limit in the range.
 Status OomAnalysis::find_failure() {
   if (options_.is_limit_given || !recorded_) {
     const size_t limit = std::min(replaying_.capacity_bytes,

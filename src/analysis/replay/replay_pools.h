@@ -25,7 +25,7 @@ class ReplayPools {
 
   // Releases pools and trims them. Pools that were never used are ignored.
   Status release(const std::vector<PoolId>& recorded);
-  // The same, and trims the default pool.
+  // The same, and also trims the default pool.
   Status release_with_default(const std::vector<PoolId>& recorded);
 
   // The recorded id of a pool of the engine.
@@ -39,7 +39,7 @@ class ReplayPools {
   Engine& engine_;
   PoolId current_;  // the engine's id of the pool that allocations are routed to
   std::map<PoolId, PoolId> engine_ids_;  // recorded id to the engine's id; retained pools
-  std::map<PoolId, PoolId> recorded_;    // engine's id to the recorded id; all pools ever
+  std::map<PoolId, PoolId> recorded_;    // engine's id to the recorded id; includes released pools
   uint64_t last_capture_ = 0;  // counts down, for ids that recordings are unlikely to contain
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A report, followed by a tuning run.
+// Makes a report, then a tuning run, and combines their JSON.
 #include "analysis/report_json/causes_json.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The comparison and its JSON.
+// Compares two recordings, and converts the result to JSON.
 #include "analysis/report_json/diff_json.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The request, the state of the allocator, and the settings that complete.
+// The failed request, the state of the allocator, and the settings under which the run completes.
 #include "analysis/report_json/oom_json.h"
 
 #include <nlohmann/json.hpp>

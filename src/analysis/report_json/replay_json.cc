@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options from settings, and the JSON of a result.
+// Converts settings to replay options, and results to JSON.
 #include "analysis/report_json/replay_json.h"
 
 #include <nlohmann/json.hpp>

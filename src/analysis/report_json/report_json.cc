@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The report and its JSON; advice.cc has the recommendations.
+// Makes the report and converts it to JSON. advice.cc makes the recommendations.
 #include "analysis/report_json/report_json.h"
 
 #include <nlohmann/json.hpp>

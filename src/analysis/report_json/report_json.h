@@ -19,7 +19,8 @@ namespace ashlar {
 // REQUIRES: run.has_history().
 Result<Report> report_recording(const DeviceRecording& run, std::function<bool()> keep_going = {});
 
-// Requested bytes at the peak by stack, largest first. Stacks are numbers of run.recording().
+// Requested bytes at the peak by stack, largest first. Stacks are numbered as in
+// run.recording().stacks().
 std::vector<StackTotal> stacks_at_peak(const DeviceRecording& run, const Report& report);
 
 nlohmann::ordered_json report_json(const DeviceRecording& run, const Report& report,
@@ -36,7 +37,7 @@ struct CauseRow {
 
 std::vector<CauseRow> cause_rows(const GapCauses& causes);
 
-// Recommendations, one sentence or two each.
+// Recommendations of one or two sentences each.
 std::vector<std::string> make_advice(const Report& report, const AllocatorOptions& recorded);
 
 // "12.5 %".

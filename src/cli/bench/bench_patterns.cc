@@ -44,7 +44,7 @@ struct Mimalloc {
   }
 };
 
-// Targets: an allocator as samples by one thread.
+// Targets: adapters with a common interface to each allocator, for use by one thread.
 
 struct MimallocTarget {
   using Memory = void*;
@@ -103,7 +103,7 @@ Sample time_pairs(const Target& target, size_t bytes, size_t count) {
   return time(count, [&] { run_pairs(target, bytes, count); });
 }
 
-// Log-uniform from 512 B.
+// Draws a size from 512 B to `max_bytes`, distributed log-uniformly.
 size_t draw_size(Random& random, size_t max_bytes) {
   const double least = 9;
   const double most = std::log2(static_cast<double>(max_bytes));
@@ -198,7 +198,7 @@ double summarize_good(const Measurement& measurement, double calibration_ns) {
   return measurement.summarize(std::move(good));
 }
 
-// Reports the share of undisturbed samples that have been collected. Never goes back.
+// Reports the share of undisturbed samples that have been collected. The share never decreases.
 class ProgressReporter {
  public:
   ProgressReporter(const BenchProgress& report, size_t wanted_count)
@@ -281,7 +281,7 @@ void add_patterns(std::vector<Measurement>& measurements, const std::string& nam
     measurements.push_back({{"churn", name, 0, live, 1, 0},
                             [=] { return time_churn(first, live, kMaxChurnBytes, count); }});
   }
-  // Adjacent in the round, since the clock rate varies over time.
+  // Measured directly after each other in a round, since the clock rate varies over time.
   for (size_t threads = 1; threads <= targets.size(); ++threads) {
     const std::vector<Target> subset(targets.begin(),
                                      targets.begin() + static_cast<ptrdiff_t>(threads));

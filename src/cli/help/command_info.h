@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands and options that CLI11's parser knows, as plain data: the one source of the help
-// texts, the man page and the shell completions.
+// The commands and options that are declared with CLI11, as plain data. The help texts, the man
+// page and the shell completions are generated from it.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scripts list all words statically, so that completing starts no process.
+// The scripts list all words statically, so that completion starts no process.
 #include "cli/help/completion.h"
 
 #include <fmt/format.h>

@@ -10,7 +10,7 @@
 
 namespace ashlar {
 
-// Each completes sub-commands, options, choices and file names.
+// Each script completes sub-commands, options, choices and file names.
 std::string bash_completion(const std::vector<CommandInfo>& commands);
 std::string zsh_completion(const std::vector<CommandInfo>& commands);
 std::string fish_completion(const std::vector<CommandInfo>& commands);

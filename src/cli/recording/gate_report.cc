@@ -20,7 +20,7 @@ std::string value_text(const GateCheck& check, double value) {
                                         : fmt::format("{:.2f} %", value * 100);
 }
 
-// Bytes change by per cent, fractions by percentage points.
+// Changes of bytes are in percent, changes of fractions in percentage points.
 std::string change_text(const GateCheck& check) {
   if (check.unit == GateUnit::kFraction) {
     return fmt::format("{:+.2f} points", (check.now - check.base) * 100);

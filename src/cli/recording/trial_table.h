@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplaySummary settings as text, for `ashlar tune` and `ashlar oom`.
+// Formats the trials of a tuning run, for `ashlar tune` and `ashlar oom`.
 #pragma once
 
 #include <string>

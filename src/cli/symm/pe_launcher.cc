@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-// Termination signals: the end of a PE by a forwarded one needs no message.
+// Termination signals. A PE that ends because such a signal was forwarded to it needs no message.
 constexpr std::array kTerminating = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr const char* kJob = "shmem";      // constant: each run has its own folder
 constexpr std::chrono::seconds kGrace{2};  // from SIGTERM to SIGKILL
@@ -190,7 +190,7 @@ class PeLauncher {
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child == 0) {
-      // SIGKILL of this command also ends the PEs.
+      // If this process is killed, the kernel kills the PEs.
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);
       signals_.restore_mask();
@@ -214,8 +214,8 @@ class PeLauncher {
     return {};
   }
 
-  // Collects all PEs that have ended. Those ended by a signal come first: the others may have
-  // failed as a consequence.
+  // Reaps all PEs that have ended. Records those killed by a signal first, because the others may
+  // have failed as a consequence.
   void collect() {
     std::vector<Ended> all;
     int status = 0;
@@ -230,8 +230,8 @@ class PeLauncher {
     for (const Ended& each : all) record_end(each.rank, each.status);
   }
 
-  // A PE that notices the failure of a peer may end before that peer does. Therefore the end by a
-  // signal that was not sent from here replaces an earlier cause.
+  // A PE that notices the failure of a peer may end before that peer does. Therefore a PE that was
+  // killed by a signal from elsewhere replaces an earlier cause.
   void record_end(int rank, int wait_status) {
     const bool is_original_cause =
         WIFSIGNALED(wait_status) && !sent_.contains(WTERMSIG(wait_status));
@@ -271,7 +271,7 @@ class PeLauncher {
   std::map<pid_t, int> ranks_;   // of the running PEs
   std::set<int> sent_;           // signals sent to the PEs
   bool is_over_ = false;         // a PE has failed, or called shmem_global_exit
-  bool is_cause_known_ = false;  // a signal that was not sent from here
+  bool is_cause_known_ = false;  // a PE was killed by a signal from elsewhere
   bool was_terminated_ = false;
   PeResult result_;
 };

@@ -53,7 +53,7 @@ Result<std::shared_ptr<symm::Transport>> open_transport(const SymmBenchOptions& 
 #endif
 }
 
-// Ranks on machines of different names communicate only through the transport.
+// Ranks on machines with different names communicate only through the transport.
 symm::HeapOptions heap_options(int rank, SymmBenchTransport transport) {
   symm::HeapOptions options;
   if (transport == SymmBenchTransport::kUcx) options.machine = text("machine of rank ", rank);

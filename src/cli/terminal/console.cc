@@ -69,7 +69,7 @@ void Console::print(std::string_view text) {
 void Console::print_message(std::string_view message) {
   clear_progress();
   const std::string prefix = has_message_color_ ? red("ashlar:") : "ashlar:";
-  // There is no channel left on which to report a failure of standard error.
+  // A failed write to standard error cannot be reported anywhere.
   write_all(STDERR_FILENO, text(prefix, " ", message, "\n"));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only place that prints: results go to standard output, messages to standard error. When the
-// reader of standard output closes the pipe, further output is discarded without an error.
-// Not thread safe.
+// All output of the tool: results go to standard output, messages to standard error. When the
+// reader of standard output closes the pipe, further output is discarded without an error. Not
+// thread safe.
 #pragma once
 
 #include <chrono>

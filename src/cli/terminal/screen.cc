@@ -32,7 +32,7 @@ sigset_t handled_signals() {
   return set;
 }
 
-// Errors are ignored: a closed terminal leaves no channel on which to report them.
+// Errors are ignored: they mean that the terminal was closed.
 void write_to_terminal(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Colours and bold text as ANSI escape sequences. Callers style unconditionally: Console removes
-// the sequences unless standard output is a terminal that wants colours.
+// the sequences unless standard output is a terminal with colours enabled.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ std::string green(std::string_view text);
 // Removes the sequences that the functions above insert.
 std::string strip_style(std::string_view text);
 
-// Whether colours are wanted on `descriptor`: it is a terminal, TERM is not "dumb", and NO_COLOR is
+// Whether to print colours on `descriptor`: it is a terminal, TERM is not "dumb", and NO_COLOR is
 // not set (https://no-color.org).
 bool wants_color(const Environment& environment, int descriptor);
 
