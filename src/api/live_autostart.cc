@@ -45,7 +45,7 @@ class Autostart {
   }
 
   // The process that has started its endpoint. Not a mutex, which a child could inherit locked.
-  // Acquire and release: orders the accesses to endpoint_.
+  // Acquire and release order the accesses to endpoint_.
   std::atomic<pid_t> done_pid_{0};
   std::unique_ptr<LiveEndpoint> endpoint_{};
 };

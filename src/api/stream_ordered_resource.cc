@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-// Of CUDA and HIP alike.
+// The handle of the legacy default stream, in both CUDA and HIP.
 constexpr uint64_t kLegacyStream = 1;
 constexpr uint64_t kPerThreadStream = 2;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The implementations of the public types of symmetric memory. Each keeps alive what it uses, and
-// is created by make_fork_guarded, so that destructors do nothing in the child of a fork.
+// The implementations of the public types of symmetric memory. Each owns a reference to the objects
+// it uses, and is created by make_fork_guarded, so that destructors do nothing in the child of a
+// fork.
 #pragma once
 
 #include <atomic>

@@ -39,8 +39,8 @@ class ForkGuard {
   uint64_t fork_count_;
 };
 
-// For types whose destructor joins threads or talks to peers: destroys the object only in the
-// process that created it. A forked child leaks its copy.
+// For types whose destructor joins threads or communicates with peers: destroys the object only in
+// the process that created it. A forked child leaks its copy.
 template <typename Thing, typename... Arguments>
 std::shared_ptr<Thing> make_fork_guarded(Arguments&&... arguments) {
   auto made = std::make_unique<Thing>(std::forward<Arguments>(arguments)...);

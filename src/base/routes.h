@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The private pools of an allocator: their use counts, and which streams are routed to which pool.
-// Shared by device and pinned memory; the contents of the pools are the owner's.
+// Shared by device and pinned memory. The owner manages the contents of the pools.
 //
 // Not thread safe; guarded by the owner's lock. Filters are user code. They are called under that
 // lock (see RouteFilter) but returned to the caller, so that they are destroyed without it.

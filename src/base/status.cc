@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Status is null, or one pointer to an immutable description.
+// A Status is a null pointer, or a pointer to an immutable description.
 #include "ashlar/status.h"
 
 #include "base/text.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts threads that receive no signals meant for the program. Failure is a Status.
+// Starts threads with signals blocked, so that the program's own threads receive them. Failure is a
+// Status.
 #pragma once
 
 #include <functional>

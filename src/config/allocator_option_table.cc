@@ -36,7 +36,7 @@ auto& field(Options& options) {
   }
 }
 
-// Parses with kRead. The default's text is always accepted, even if kRead rejects it, such as
+// Parses with kParse. Always accepts the text of the default, even if kParse rejects it, such as
 // "unlimited" or "off".
 template <auto kField, auto kRead>
 Status set(const OptionRow& row, const OptionAssignment& given, AllocatorOptions& options) {

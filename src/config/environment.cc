@@ -280,7 +280,7 @@ Result<AllocatorOptions> allocator_options_from(const Environment& environment) 
   if (!base.ok() || row == nullptr) return base;
   Result<AllocatorOptions> options = parse_allocator_options(*environment.value(row->name), *base);
   if (options.ok()) return options;
-  // PyTorch's variable may contain options that only PyTorch knows: suggest our own variable.
+  // PyTorch's variable may contain options that only PyTorch has: suggest our own variable.
   const std::string_view advice =
       row->name == kOwnSettings ? "" : "; set ASHLAR_ALLOC_CONF to override it";
   return Status::invalid_argument(text(row->name, ": ", options.status().message(), advice));
@@ -294,7 +294,7 @@ const EnvironmentVariable* allocator_variable_in(const Environment& environment)
   return found == kVariables.end() ? nullptr : &*found;
 }
 
-// A text that names the option takes precedence, even if it sets the default.
+// Option text that sets the option takes precedence, even if it sets the default.
 const EnvironmentVariable* variable_behind(std::string_view option,
                                            const Environment& environment) {
   const EnvironmentVariable* texts = allocator_variable_in(environment);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Restrictions on std::from_chars and std::to_chars.
+// Wraps std::from_chars and std::to_chars with stricter rules.
 #include "config/numbers.h"
 
 #include <array>

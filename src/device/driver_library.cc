@@ -10,8 +10,8 @@
 namespace ashlar {
 namespace {
 
-// A missing file is the usual case. A file that exists but does not load (a missing dependency, the
-// wrong architecture) has the more useful message.
+// A missing file is the usual case. If a file exists but cannot be loaded (a missing dependency,
+// the wrong architecture), its error message is more useful.
 bool is_missing_file(std::string_view reason, std::string_view name) {
   return reason.starts_with(name) && reason.ends_with("No such file or directory");
 }

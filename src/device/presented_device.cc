@@ -16,8 +16,8 @@ const DeviceProperties& PresentedDevice::properties() const {
   return properties_;
 }
 
-// A call rejected here clears the device's earlier error (own_index_of). Therefore, if the device
-// has an error, it is the later one.
+// A call rejected by this class clears the device's earlier error (own_index_of). Therefore, if the
+// device has an error, it is newer than last_error_.
 Status PresentedDevice::last_error() {
   const Status failed = device().last_error();
   return failed.ok() ? last_error_.peek() : failed;

@@ -46,7 +46,7 @@ class Backend {
 
 class Registry {
  public:
-  // Opens every back end. A missing driver is no error; its back end is not available.
+  // Opens every back end. A missing driver is not an error; its back end is then not available.
   // kInvalidArgument: an option is invalid.
   static Result<Registry> create(const BackendOptions& options);
 

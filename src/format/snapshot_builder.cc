@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the top level of the schema, annotations and settings. The other readers do the rest.
+// Reads the top level of the schema, annotations and settings. The other readers read segments,
+// traces, stacks and extents.
 #include "format/snapshot_builder.h"
 
 #include "base/text.h"

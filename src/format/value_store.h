@@ -123,7 +123,7 @@ class ValueStore {
   bool add_dict(Value& made) { return add_object(ValueKind::kDict, made); }
   bool add_tuple(std::span<const Value> items, Value& made);
 
-  // The items of a dict alternate keys and values. Of duplicate keys, the last one counts.
+  // The items of a dict alternate keys and values. If a key is duplicated, the last value counts.
   // REQUIRES: `list` is a list; `dict` is a dict and items.size() is even.
   bool append(Value list, std::span<const Value> items);
   bool set_items(Value dict, std::span<const Value> items);
@@ -163,8 +163,8 @@ class ValueStore {
  private:
   enum class State : uint8_t { kPlain, kAdopted, kConverted };
 
-  // `place` of a tuple: index of its first item in tuple_items_. Of a plain list or dict with
-  // items: index in item_lists_. Of an adopted or converted container: its number.
+  // `place` is, for a tuple, the index of its first item in tuple_items_; for a plain list or dict
+  // with items, an index in item_lists_; for an adopted or converted container, its number.
   struct Object {
     ValueKind kind = ValueKind::kNone;
     State state = State::kPlain;

@@ -81,7 +81,7 @@ class PinnedAllocator {
 
   // Releases all free blocks to the host, except parts of the reserve segment and blocks of
   // retained pools. Does not wait for device work unless a stream was destroyed before a block that
-  // it used was freed: only its device can tell when that work finished.
+  // it used was freed: then only a wait for its device covers that work.
   Status trim();
 
   HostStats stats() const;

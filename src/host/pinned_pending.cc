@@ -135,7 +135,7 @@ Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
   return round.failure;
 }
 
-// An event that the device does not know, or that was captured after all, will never complete.
+// An event that is invalid on the device, or that was captured after all, will never complete.
 void PinnedPending::collect_queue(const Key& key, std::deque<PendingEvent>& queue, Round& round,
                                   std::vector<PinnedBlock*>& finished) {
   const RelaxedCapture relaxed(*key.device);

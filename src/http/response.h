@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP responses: what handlers return, and the parser that the client uses. Pure functions.
+// HTTP responses: the values that handlers return, and the parser that the client uses. Pure
+// functions.
 #pragma once
 
 #include <cstdint>

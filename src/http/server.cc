@@ -178,7 +178,7 @@ bool Server::make_room() {
       std::find_if(all.begin(), all.end(), [](const ClientConnection& each) {
         return !each.is_authenticated && !each.is_evicted && !each.is_finished;
       });
-  // Evicted connections take a moment to end. Allow as many of them as live ones.
+  // Evicted connections take some time to end. Allow as many of them as there are live ones.
   if (unauthenticated == all.end() || all.size() >= 2 * max) return false;
   unauthenticated->is_evicted = true;
   ::shutdown(unauthenticated->connection.socket_fd(), SHUT_RDWR);

@@ -142,8 +142,8 @@ class History {
   bool reaches(const Position& position) const ASHLAR_REQUIRES(mutex_) {
     return position.index < count_ && slot(position.index).ticks == position.ticks;
   }
-  // The newest `max_entries` entries in order, without those in the newest `left_out` slots. Times
-  // are in ticks.
+  // The newest `max_entries` entries in order, without those in the newest `skip_count` slots.
+  // Times are in ticks.
   std::vector<TraceEntry> entries(size_t max_entries, size_t skip_count) const
       ASHLAR_REQUIRES(mutex_);
   void convert_times_locked(std::vector<SnapshotExtent>& extents) const ASHLAR_REQUIRES(mutex_);

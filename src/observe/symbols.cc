@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libdw is loaded at run time, so that the core builds without it. Its functions are declared here
-// after its documentation.
+// libdw is loaded at run time, so that the core builds without it. Its functions are declared here,
+// as documented by the library.
 #include "observe/symbols.h"
 
 #include <cxxabi.h>

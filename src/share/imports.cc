@@ -184,7 +184,7 @@ Result<bool> Imports::is_done(PendingClose& closing) {
   return closing.uses.empty() && closing.destroyed_stream_devices.empty();
 }
 
-// Each stream on its own: one that fails is retried later and delays no other.
+// Streams are independent: one that fails is retried later and does not delay the others.
 Status Imports::record(PendingClose& closing) {
   std::vector<DeviceStream> left;
   Status first;

@@ -49,8 +49,8 @@ class Imports {
   // Releases imports whose streams have finished. Returns the first error of a release since the
   // last call.
   Status collect();
-  // Like collect, but first waits for the devices of destroyed streams, because only those can tell
-  // when that work has finished.
+  // Like collect, but first waits for the devices of destroyed streams, because only such a wait
+  // covers their remaining work.
   Status trim();
 
   // Grants another device access to all present and future imports.

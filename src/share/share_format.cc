@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Little-endian at fixed offsets. All unnamed bytes are zero and must be.
+// Fields are little-endian at fixed offsets. All other bytes must be zero.
 #include "share/share_format.h"
 
 #include <algorithm>

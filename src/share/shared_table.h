@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values created once per key by the first caller and shared with all callers that ask while it is
-// alive. Creation runs without the lock: callers with the same key wait for it, others do not.
-// Thread safe.
+// Values created once per key by the first caller and shared with all callers that request the key
+// while the value is alive. Creation runs without the lock: callers with the same key wait for it,
+// others do not. Thread safe.
 #pragma once
 
 #include <condition_variable>

@@ -26,7 +26,7 @@ class RangeAllocator {
   std::optional<size_t> allocate(size_t bytes, size_t alignment);
   // The size requested for the live range at `offset`. Empty if no live range begins there.
   std::optional<size_t> requested_bytes(size_t offset) const;
-  // Resizes in place. Returns false, changing nothing, if the free range behind it is too small.
+  // Resizes in place. Returns false, changing nothing, if the free range after it is too small.
   // REQUIRES: a live range begins at `offset`.
   bool resize(size_t offset, size_t bytes);
   // REQUIRES: a live range begins at `offset`.

@@ -46,7 +46,7 @@ class Runtime {
   int my_pe() const { return settings_.rank; }
   int pe_count() const { return settings_.world_size; }
   int thread_level() const { return thread_level_; }
-  // False in a child that the PE forked. Such a child must not use the runtime.
+  // False in a child that the PE forked. A forked child must not use the runtime.
   bool in_owner_process() const { return fork_guard_.in_creating_process(); }
   Teams& teams() { return teams_; }
   PeGroup& world_group() { return *teams_.world().pe_group(); }

@@ -85,7 +85,7 @@ class WaitSet {
     }
     return true;
   }
-  // Returns a satisfied word, or kNone. Starts behind the word found last, so that none starves.
+  // Returns a satisfied word, or kNone. Starts after the word found last, so that none starves.
   size_t test_any() const {
     thread_local size_t last = 0;
     for (size_t step = 1; step <= count_; ++step) {
@@ -122,7 +122,7 @@ T wait_for_one(const T* word, int cmp, T value) {
   return seen;
 }
 
-// Tests must see what the transport has already received.
+// Tests must observe writes that the transport has already received.
 Runtime& runtime_after_progress() {
   Runtime& runtime = Runtime::get();
   runtime.progress();

@@ -61,7 +61,7 @@ inline size_t checked_struct_size(size_t struct_size) {
 }
 
 // Converts the caller's struct to this version's; null yields the defaults. Throws InvalidArgument
-// if a field is set that this version does not know.
+// if a field is set that this version does not have.
 template <typename Struct>
 Struct read_struct(const Struct* given) {
   Struct read{};
@@ -79,7 +79,7 @@ Struct read_struct(const Struct* given) {
   return read;
 }
 
-// Fills the fields that the caller's struct has; fields that this version does not know become 0.
+// Fills the fields that the caller's struct has; fields that this version does not have become 0.
 template <typename Struct>
 void write_struct(const Struct& value, Struct* into) {
   const size_t given_bytes = checked_struct_size(into->struct_size);

@@ -2,7 +2,8 @@
 //
 // Constructs a c10::Error with PyTorch's own constructor and throws it with the type information of
 // c10::OutOfMemoryError, which has no members of its own. A handler is selected by the type
-// information, so only the constructor's signature must be known here, not the object's layout.
+// information, so this file depends only on the constructor's signature, not on the object's
+// layout.
 #include "api/torch/torch_error.h"
 
 #include <cxxabi.h>
@@ -31,7 +32,7 @@ struct SourceLocation {
   uint32_t line;
 };
 
-// A library that is already loaded, if it is.
+// A handle to a library, if it is already loaded.
 class Library {
  public:
   explicit Library(const char* name) : library_(::dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {}

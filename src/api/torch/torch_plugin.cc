@@ -115,8 +115,7 @@ void ashlar_torch_free(void* memory, size_t, int device, void*) noexcept {
   });
 }
 
-// Opens nothing: a device is opened by its first allocation, so that a process can still fork
-// before.
+// Does nothing: a device is opened by its first allocation, so that a process can fork before that.
 void ashlar_torch_init(int) noexcept {}
 
 void ashlar_torch_reset() {

@@ -29,11 +29,12 @@ ASHLAR_C_API ashlar_status ashlar_torch_configure(const char* backend,
 // ashlar_last_message. Owned by the process: do not destroy it.
 ASHLAR_C_API ashlar_allocator* ashlar_torch_allocator(int device) noexcept;
 
-// The allocator of the whole process. Throws if out of memory, because PyTorch would pass null on.
+// Allocates for the whole process. Throws if out of memory, because PyTorch would return null to
+// its caller.
 ASHLAR_C_API void* ashlar_torch_alloc(size_t bytes, int device, void* stream);
 ASHLAR_C_API void ashlar_torch_free(void* memory, size_t bytes, int device, void* stream) noexcept;
-// The allocator behind a torch.cuda.MemPool. Returns null if out of memory: PyTorch then empties
-// its cache and tries again. Freed with ashlar_torch_free.
+// Allocates for a torch.cuda.MemPool. Returns null if out of memory: PyTorch then empties its cache
+// and tries again. Freed with ashlar_torch_free.
 ASHLAR_C_API void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept;
 
 // Hooks.

@@ -181,7 +181,8 @@ gpu::DriverResult CudaDriver::unload_kernels(gpu::Handle kernels) {
 }
 
 // Since CUDA 12.2, kernels are loaded lazily at their first launch, which may synchronize the
-// device. That would deadlock if a running kernel of ours waits for this one, so it is loaded now.
+// device. This would deadlock if a running kernel of ours waited for the new one, so kernels are
+// loaded here.
 gpu::DriverResult CudaDriver::find_kernel(gpu::Handle kernels, const char* name,
                                           gpu::Handle& kernel) {
   Kernel found = nullptr;

@@ -55,7 +55,7 @@ class AddressRegistry {
   bool is_mapped(ExtentId extent) const;
   // kInvalidArgument: not whole mapped extents of the owner without a hole.
   Status check_whole_extents(AddressRange range, DeviceIndex owner) const;
-  // Both REQUIRE check_whole_extents(range, owner).ok().
+  // REQUIRES, for both: check_whole_extents(range, owner).ok().
   void set_access(AddressRange range, DeviceIndex accessor, Access access);
   void remove_mappings(AddressRange range);
 

@@ -31,8 +31,8 @@ class AliasProbe {
   // Each returns the failed call, or success.
   DriverResult prepare();
   DriverResult map(int mapping);
-  // Stores a pattern that no earlier transfer used through one mapping, and loads it through the
-  // other. Adds the bytes that differ to `wrong_bytes`.
+  // Stores a new pattern through one mapping, and loads it through the other. Adds the bytes that
+  // differ to `wrong_bytes`.
   DriverResult transfer(Store store, int through, size_t& wrong_bytes);
   DriverResult store_pattern(Store store, DeviceAddress to);
   DriverResult load(Store store, DeviceAddress from);

@@ -32,7 +32,7 @@ struct DriverResult {
 
 using Handle = uint64_t;
 
-// What a driver reports about a device before its context is created.
+// The properties of a device that the driver reports before its context is created.
 struct DeviceInfo {
   std::string name;
   std::array<uint8_t, 16> uuid{};
@@ -51,7 +51,7 @@ struct SavedContext {
   bool is_changed = false;
 };
 
-// The memory at an address, as the driver knows it.
+// The memory at an address, according to the driver.
 struct AddressInfo {
   MemoryKind kind = MemoryKind::kUnknown;
   int device = 0;
@@ -101,7 +101,7 @@ class Driver {
 
   virtual DriverResult allocate(size_t bytes, DeviceAddress& at) = 0;
   virtual DriverResult free(DeviceAddress at) = 0;
-  // Succeeds with kUnknown for an address that the driver does not know.
+  // Succeeds with kUnknown for an address that is unknown to the driver.
   virtual DriverResult query_address(DeviceAddress at, AddressInfo& location) = 0;
   virtual DriverResult get_ipc_handle(DeviceAddress at, AllocationHandle& handle) = 0;
   virtual DriverResult open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) = 0;

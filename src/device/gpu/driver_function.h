@@ -34,7 +34,7 @@ class DriverFunction<int(Arguments...)> {
   int (*after_failure_)() = nullptr;
 };
 
-// A function that cannot fail, such as one that returns a text.
+// A function that cannot fail, such as one that returns a string.
 template <typename... Arguments>
 class DriverFunction<const char*(Arguments...)> {
  public:
@@ -72,7 +72,7 @@ class FunctionLoader {
       return;
     }
   }
-  // As optional, but status() fails if the library has none of the names.
+  // Like optional, but status() fails if the library has none of the names.
   template <typename Signature>
   void require(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     optional(function, names);

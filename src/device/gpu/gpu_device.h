@@ -151,7 +151,7 @@ class GpuDevice final : public Device {
   auto call(const Body& body) -> decltype(body());
   template <typename Body>
   auto call_in_context(const Body& body) -> decltype(body());
-  // As call, but rejects destroyed streams first: a driver may crash on their handles.
+  // Like call, but rejects destroyed streams first: a driver may crash on their handles.
   template <typename Body>
   auto call_on_stream(StreamId stream, const Body& body) -> decltype(body());
   Status check_stream(StreamId stream) const;
@@ -179,7 +179,8 @@ class GpuDevice final : public Device {
   Result<UniqueFd> export_handle_as_fd(Handle shared);
   // kUnsupported: the extent was imported, and the driver cannot export it again.
   Status check_exportable(ExtentId id, const ExtentRecord& extent) const;
-  // Assigns an id to an imported extent. Releases the extent if it does not have the size.
+  // Assigns an id to an imported extent. Releases the extent and fails if it does not have the
+  // expected size.
   Result<ExtentId> add_imported(ExtentRecord imported);
   bool maps_with_size(Handle extent, size_t bytes);
 

@@ -16,8 +16,8 @@ Status GpuMulticast::availability() const {
   return Status::unsupported("this device has no virtual memory, which multicast needs");
 }
 
-// The granularity is not known to depend on the request. Asks for the smallest object, and for one
-// handle type, because some drivers reject both in one request.
+// The granularity does not seem to depend on the request. Queries it for the smallest object and a
+// single handle type, because some drivers reject a request with both types.
 Result<size_t> GpuMulticast::granularity() {
   return device_.call([&]() -> Result<size_t> {
     Driver::MulticastRequest wanted;

@@ -2,7 +2,7 @@
 //
 // Multicast objects of one device: memory of several devices behind one address. Calls the driver
 // in the context of the device and does nothing else; `symm` decides the order of the calls, so
-// that no rank blocks in the driver for ever. Objects are the driver's handles. Thread safe.
+// that no rank blocks in the driver forever. Objects are the driver's handles. Thread safe.
 #pragma once
 
 #include "device/gpu/gpu_device.h"

@@ -161,7 +161,7 @@ Result<double> GpuDevice::elapsed_ms(EventId begin, EventId end) {
 
 // --- work
 
-// Asks the driver about memory that other code of the process allocated.
+// Queries the driver about memory that other code of the process allocated.
 Status GpuDevice::check_memory(DeviceIndex accessor, AddressRange range, Access wanted) {
   if (std::optional<Status> known = backend_.addresses.check(accessor, range, wanted))
     return *known;
@@ -249,7 +249,7 @@ Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
 }
 
 // The function must live until the graph is destroyed and its last launch has finished, which only
-// the driver knows. Therefore the graph owns it as a user object.
+// the driver can detect. Therefore the graph owns it as a user object.
 Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
                                        std::function<void()> function) {
   HostCall* box = std::make_unique<HostCall>(std::move(function)).release();

@@ -2,7 +2,7 @@
 //
 // The graphs captured on one device and the nodes it has reported. Both are checked here first,
 // because drivers may crash on an invalid handle. Ids are the driver's handles, so that programs
-// that capture by themselves can use theirs. Thread safe.
+// can pass graphs and nodes that they captured themselves. Thread safe.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,9 @@ struct CapturedGraph {
 
 class GraphRegistry {
  public:
-  // Updates the state of the stream's capture. A program's own capture can end unnoticed, so the
-  // nodes of the stream's previous capture are removed if it is now in another one, or in none.
+  // Updates the state of the stream's capture. A capture that the program ends by itself is not
+  // reported here. Therefore the nodes of the stream's previous capture are removed if the stream
+  // is now in another capture or in none.
   void note(StreamId stream, const CaptureInfo& info);
   // Adds nodes that belong to the same graph as `like`.
   void add_nodes(NodeId like, const std::vector<NodeId>& nodes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The streams that a device created. A destroyed stream is not returned to the driver but kept for
-// reuse: drivers reuse handles, so that another library's stream could not be told from a destroyed
-// stream of ours, on which a driver may crash. Thread safe.
+// reuse: drivers reuse handles, so a new stream of another library could not be distinguished from
+// a destroyed one of ours, on which a driver may crash. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,8 @@ class StreamRegistry {
   std::unordered_set<StreamId> retired_ ASHLAR_GUARDED_BY(mutex_);
   // The streams of `retired_` that no reuse_retired call is checking, oldest first.
   std::map<int, std::deque<StreamId>> by_priority_ ASHLAR_GUARDED_BY(mutex_);
-  std::atomic<bool> any_retired_{false};  // ever; lets most calls skip the lock
+  std::atomic<bool> any_retired_{
+      false};  // a stream was ever retired; lets most calls skip the lock
 };
 
 }  // namespace ashlar::gpu

@@ -42,7 +42,7 @@ class VendorDriver : public Driver {
 
   DriverResult allocate(size_t bytes, DeviceAddress& at) override;
   DriverResult free(DeviceAddress at) override;
-  // May fail for an address that the driver does not know.
+  // May fail for an address that is unknown to the driver.
   DriverResult query_address(DeviceAddress at, AddressInfo& location) override;
   DriverResult get_ipc_handle(DeviceAddress at, AllocationHandle& handle) override;
   DriverResult open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) override;

@@ -101,7 +101,7 @@ class AddressSpace {
     size_t bytes = 0;
     DeviceIndex owner;
     uint64_t shadow_distance = 0;  // 0 with Backing::kBookkeeping
-    bool is_allocation = false;    // belongs to a placed extent; not the user's to free or map into
+    bool is_allocation = false;    // made by allocate(); the user must not free it or map into it
     size_t watch = kNoWatch;       // see host_access.h
   };
   struct Mapping {

@@ -42,7 +42,7 @@ class CaptureTable {
 
   // Adds a node to the stream's graph. REQUIRES: is_capturing(stream).
   Status add(const SimStream& stream, std::function<void()> run, int64_t modelled_ns);
-  // The nodes that an event recorded now stands for. REQUIRES: is_capturing(stream).
+  // The nodes that an event recorded now represents. REQUIRES: is_capturing(stream).
   Result<CapturedEvent> mark(const SimStream& stream) const;
   // Makes the stream's next node depend on the event. The stream joins the event's capture if it
   // was not capturing.

@@ -6,9 +6,9 @@
 //
 // Measured on an H200 with driver 580 (docs/internals/sim_device.md, tools/driver_addresses.py).
 // The driver reserves chunks whose sizes are multiples of 32 MiB. An allocation goes into the
-// newest chunk with room, there into the smallest sufficient hole, and among equal holes into the
-// lowest. If no chunk has room, the driver reserves a new one at the upper end of the highest gap
-// that is at least 32 MiB larger than the chunk. It releases empty chunks.
+// newest chunk with enough space, into its smallest sufficient hole, and among equal holes into the
+// lowest. If no chunk has enough space, the driver reserves a new one at the upper end of the
+// highest gap that is at least 32 MiB larger than the chunk. It releases empty chunks.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class DriverAddresses {
   // Manages the addresses in [begin, end), rounded inwards to multiples of the chunk size.
   DriverAddresses(uint64_t begin, uint64_t end);
 
-  // Allocates. Returns 0 if there is no room.
+  // Allocates. Returns 0 if there is no space.
   uint64_t take(size_t bytes);
   // Frees. Ignores addresses that did not come from here.
   void give_back(uint64_t at);
@@ -55,7 +55,7 @@ class DriverAddresses {
 
   // REQUIRES: a hole contains the range.
   void take_from_hole(const Range& range);
-  // Adds an empty chunk that is never released. It counts as newer than the newest chunk with room
+  // Adds an empty chunk that is never released. It counts as newer than the newest chunk with space
   // for `bytes`, or as the oldest if there is none. REQUIRES: !touches_chunk(range).
   void add_chunk(const Range& range, size_t bytes);
   // REQUIRES: !touches_chunk(range).

@@ -14,7 +14,7 @@
 
 namespace ashlar::sim {
 
-// The nodes an event stands for after it was recorded in a capturing stream.
+// The nodes that an event represents after it was recorded in a capturing stream.
 struct CapturedEvent {
   CaptureId capture;
   std::vector<NodeId> nodes;

@@ -24,7 +24,7 @@ class FaultInjector {
   // Returns ok, the status the call must fail with, or kDeviceLost. Delays and hangs block inside.
   Status apply(DeviceCall call, DeviceIndex device);
 
-  // Lets every call continue that currently hangs.
+  // Lets all hanging calls continue.
   void release_hung_calls();
   size_t hung_call_count() const;
 

@@ -44,7 +44,7 @@ class Completion {
   std::atomic<bool> done_{false};
 };
 
-// One piece of work. Dropping a task finishes its completion, so that no thread waits for ever.
+// One piece of work. Dropping a task finishes its completion, so that no thread waits forever.
 struct Task {
   std::function<void()> run;                // may be empty
   std::shared_ptr<const Completion> after;  // the task starts when this is done; may be null

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The stream-ordered pool of one simulated device. A block is reused as a whole: immediately by the
-// stream that freed it, by others once the free has run. Simple on purpose; it stands in for the
-// driver's pool and is no model of its policy. Thread safe.
+// stream that freed it, by others once the free has run. Deliberately simple: it has the interface
+// of the driver's pool but does not model its policy. Thread safe.
 #pragma once
 
 #include <memory>
