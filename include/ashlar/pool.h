@@ -100,9 +100,9 @@ class ASHLAR_EXPORT AllocatorPools {
   // cannot allocate and no work may use the blocks, but they can be freed. Pausing twice has no
   // further effect. After an error partway, the pools count as paused, no contents are lost, and
   // either function may be called again.
-  // Throws InvalidArgument if no pool has the tag, a block is
-  // shared with another process, or the engine cannot pause the pool; OutOfMemory if the host lacks
-  // memory for the backup, or the device for resuming.
+  // Throws InvalidArgument if no pool has the tag, a block is shared with another process, or the
+  // engine cannot pause the pool; OutOfMemory if the host lacks memory for the backup, or the
+  // device for resuming.
   void pause(std::string_view tag, const PauseOptions& options = {});
   void resume(std::string_view tag);
 
