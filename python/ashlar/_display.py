@@ -66,7 +66,7 @@ class Stats(Dict[str, int]):
     _ROWS = (("allocated", "allocated_bytes"), ("requested", "requested_bytes"),
              ("active", "active_bytes"), ("reserved", "reserved_bytes"))
     _COLUMNS = ("current", "peak", "allocated", "freed")
-    _HEADINGS = ("", "current", "peak", "total allocated", "total freed")
+    _HEADINGS = ("", "current", "peak", "allocated", "freed")
 
     def _rows(self) -> Iterator[Row]:
         for title, name in self._ROWS:

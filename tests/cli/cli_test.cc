@@ -10,11 +10,10 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "ashlar/unique_fd.h"
-#include "cli/run_cli.h"
+#include "cli/cli_json.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -28,16 +27,11 @@
 namespace ashlar {
 namespace {
 
-using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-constexpr int kSuccess = 0;
-constexpr int kFailure = 1;
-constexpr int kInvalidArgument = 2;
 
 const CliRun kEightLargeDevices = {
     .arguments = {"info", "--json"},
@@ -46,12 +40,12 @@ const CliRun kEightLargeDevices = {
 
 TEST(CliInfoTest, JsonListsEightDevicesOfRequestedCapacity) {
   const CliOutcome outcome = run_cli(kEightLargeDevices);
-  ASSERT_EQ(outcome.exit_code, kSuccess) << outcome.err;
-  const json answer = json::parse(outcome.out);
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
+  const Json answer = Json::parse(outcome.out);
   ASSERT_EQ(answer["devices"].size(), 8U);
   std::set<std::string> uuids;
   for (size_t i = 0; i < 8; ++i) {
-    const json& device = answer["devices"][i];
+    const Json& device = answer["devices"][i];
     EXPECT_EQ(device["backend"], "sim");
     EXPECT_EQ(device["index"], i);
     EXPECT_EQ(device["capacity_bytes"], 151397597184);
@@ -68,32 +62,32 @@ TEST(CliInfoTest, EightLargeDevicesUseLessThan100MiBOfHostMemory) {
   GTEST_SKIP() << "SKIPPED: a sanitizer's own memory counts as resident; run preset release";
 #endif
   const CliOutcome outcome = run_cli(kEightLargeDevices);
-  ASSERT_EQ(outcome.exit_code, kSuccess) << outcome.err;
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
   EXPECT_GT(outcome.peak_resident_bytes, 0U);
   EXPECT_LT(outcome.peak_resident_bytes, size_t{100} << 20);
 }
 
 TEST(CliInfoTest, JsonPrintsExactlyOneObject) {
   const CliOutcome outcome = run_cli({.arguments = {"info", "--json"}});
-  EXPECT_EQ(outcome.exit_code, kSuccess);
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
   EXPECT_EQ(outcome.err, "");
-  const json answer = json::parse(outcome.out);
+  const Json answer = Json::parse(outcome.out);
   EXPECT_TRUE(answer.is_object());
   EXPECT_EQ(answer["devices"].size(), 2U) << "the default machine has two devices";
   EXPECT_TRUE(answer["version"].is_string());
 }
 
 TEST(CliInfoTest, JsonGivesReasonForUnavailableBackEnds) {
-  const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
+  const Json answer = Json::parse(run_cli({.arguments = {"info", "--json"}}).out);
   ASSERT_EQ(answer["backends"].size(), 3U);
   std::set<std::string> names;
-  for (const json& backend : answer["backends"]) {
+  for (const Json& backend : answer["backends"]) {
     names.insert(backend["name"]);
     EXPECT_EQ(backend["available"].get<bool>(), backend["reason"].is_null());
   }
   EXPECT_EQ(names, (std::set<std::string>{"cuda", "hip", "sim"}));
   EXPECT_EQ(answer["backends"][0],
-            (json{{"name", "sim"}, {"available", true}, {"reason", nullptr}}));
+            (Json{{"name", "sim"}, {"available", true}, {"reason", nullptr}}));
 }
 
 // A temporary folder with a link to the C library under the name of a driver.
@@ -119,15 +113,15 @@ TEST(CliInfoTest, ReportsMissingFunctionsOfWrongLibrary) {
   const FolderWithDriver folder("libamdhip64.so");
   const CliOutcome outcome = run_cli(
       {.arguments = {"info", "--json"}, .environment = {{"LD_LIBRARY_PATH", folder.path()}}});
-  ASSERT_EQ(outcome.exit_code, kSuccess) << outcome.err;
-  const std::string reason = json::parse(outcome.out)["backends"][2]["reason"];
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
+  const std::string reason = Json::parse(outcome.out)["backends"][2]["reason"];
   EXPECT_TRUE(reason.starts_with("libamdhip64.so has no hip")) << reason;
   EXPECT_LT(reason.size(), 200U) << "too long for one line: " << reason;
 }
 
 TEST(CliInfoTest, JsonDescribesDeviceCapabilities) {
-  const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
-  const json& device = answer["devices"][0];
+  const Json answer = Json::parse(run_cli({.arguments = {"info", "--json"}}).out);
+  const Json& device = answer["devices"][0];
   for (const char* capability :
        {"has_virtual_memory", "can_alias", "can_export_fd", "can_export_fabric",
         "can_export_imported", "can_share_allocations", "has_stream_pool", "has_capture",
@@ -142,7 +136,7 @@ TEST(CliInfoTest, JsonDescribesDeviceCapabilities) {
 TEST(CliInfoTest, TextNamesDevicesBackEndsAndVariables) {
   const CliOutcome outcome =
       run_cli({.arguments = {"info"}, .environment = {{"ASHLAR_SIM_DEVICES", "3"}}});
-  EXPECT_EQ(outcome.exit_code, kSuccess);
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
   EXPECT_EQ(outcome.err, "");
   for (const char* wanted : {"sim:0", "sim:2", "141.00 GiB", "cuda", "hip", "ASHLAR_SIM_DEVICES",
                              "ASHLAR_SIM_CAPACITY", "ASHLAR_SIM_SEED", "ASHLAR_SIM_BACKING"}) {
@@ -156,7 +150,7 @@ TEST(CliInfoTest, ListsDriverDevicesAndReasonForMissingDriver) {
       run_cli({.arguments = {"info"},
                .environment = {{"ASHLAR_CUDA_DRIVER", ASHLAR_CUDA_STANDIN},
                                {"ASHLAR_HIP_DRIVER", "libashlar_no_such_driver.so"}}});
-  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
   for (const char* wanted :
        {"cuda:0", "cuda:1", "Ashlar stand-in GPU", "no HIP driver: libashlar_no_such_driver.so"}) {
     EXPECT_THAT(outcome.out, HasSubstr(wanted));
@@ -167,16 +161,16 @@ TEST(CliInfoTest, AcceptsSeedAndBookkeeping) {
   const CliOutcome outcome =
       run_cli({.arguments = {"info", "--json"},
                .environment = {{"ASHLAR_SIM_SEED", "1"}, {"ASHLAR_SIM_BACKING", "bookkeeping"}}});
-  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
-  EXPECT_EQ(json::parse(outcome.out)["devices"].size(), 2U);
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out)["devices"].size(), 2U);
 }
 
 TEST(CliInfoTest, AcceptsLargestMachine) {
   const CliOutcome outcome =
       run_cli({.arguments = {"info", "--json"},
                .environment = {{"ASHLAR_SIM_DEVICES", "64"}, {"ASHLAR_SIM_CAPACITY", "64TiB"}}});
-  ASSERT_EQ(outcome.exit_code, kSuccess) << outcome.err;
-  EXPECT_EQ(json::parse(outcome.out)["devices"].size(), 64U);
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out)["devices"].size(), 64U);
 }
 
 struct InvalidVariable {
@@ -191,7 +185,7 @@ TEST_P(CliInvalidVariableTest, ExitsWithUsageErrorAndExpectedValue) {
   for (const char* command : {"info", "config", "demo"}) {
     const CliOutcome outcome =
         run_cli({.arguments = {command}, .environment = {{GetParam().name, GetParam().value}}});
-    EXPECT_EQ(outcome.exit_code, kInvalidArgument);
+    EXPECT_EQ(outcome.exit_code, kExitInvalidArgument);
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err, std::string("ashlar: ") + GetParam().message + "\n");
   }
@@ -220,14 +214,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CliUsageTest, SuggestsNearestCommand) {
   const CliOutcome outcome = run_cli({.arguments = {"inof", "--json"}});
-  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
+  EXPECT_EQ(outcome.exit_code, kExitInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, "ashlar: unknown command \"inof\"; did you mean info?\n");
 }
 
 TEST(CliUsageTest, ListsCommandsForUnknownCommand) {
   const CliOutcome outcome = run_cli({.arguments = {"frobnicate"}});
-  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
+  EXPECT_EQ(outcome.exit_code, kExitInvalidArgument);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, oom, leaks, view, "),
                     HasSubstr("ashlar --help")));
@@ -235,14 +229,14 @@ TEST(CliUsageTest, ListsCommandsForUnknownCommand) {
 
 TEST(CliUsageTest, RejectsMissingCommand) {
   const CliOutcome outcome = run_cli({});
-  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
+  EXPECT_EQ(outcome.exit_code, kExitInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, HasSubstr("ashlar --help"));
 }
 
 TEST(CliUsageTest, SuggestsNearestOption) {
   const CliOutcome outcome = run_cli({.arguments = {"info", "--jsn"}});
-  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
+  EXPECT_EQ(outcome.exit_code, kExitInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("--jsn"), HasSubstr("did you mean --json?")));
 }
@@ -250,7 +244,7 @@ TEST(CliUsageTest, SuggestsNearestOption) {
 TEST(CliUsageTest, RejectsUnexpectedArgument) {
   for (const char* extra : {"again", "demo", "--no-such-option", "-x"}) {
     const CliOutcome outcome = run_cli({.arguments = {"info", extra}});
-    EXPECT_EQ(outcome.exit_code, kInvalidArgument) << extra;
+    EXPECT_EQ(outcome.exit_code, kExitInvalidArgument) << extra;
     EXPECT_EQ(outcome.out, "") << extra;
     EXPECT_THAT(outcome.err, HasSubstr(extra));
   }
@@ -258,16 +252,16 @@ TEST(CliUsageTest, RejectsUnexpectedArgument) {
 
 TEST(CliUsageTest, RejectsOptionInsteadOfCommand) {
   const CliOutcome outcome = run_cli({.arguments = {"--json"}});
-  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
+  EXPECT_EQ(outcome.exit_code, kExitInvalidArgument);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, StartsWith("ashlar: "));
 }
 
 TEST(CliHelpTest, VersionPrintsOneLine) {
   const CliOutcome outcome = run_cli({.arguments = {"--version"}});
-  EXPECT_EQ(outcome.exit_code, kSuccess);
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
   EXPECT_THAT(outcome.out, MatchesRegex("ashlar [0-9]+\\.[0-9]+\\.[0-9]+\n"));
-  const json answer = json::parse(run_cli({.arguments = {"info", "--json"}}).out);
+  const Json answer = Json::parse(run_cli({.arguments = {"info", "--json"}}).out);
   EXPECT_EQ("ashlar " + answer["version"].get<std::string>() + "\n", outcome.out);
 }
 
@@ -280,7 +274,7 @@ TEST(CliOutputTest, ClosedPipeIsNotAFailure) {
     reader.reset();
     const CliOutcome outcome = run_cli_into(writer.get(), {.arguments = {command}});
     EXPECT_EQ(outcome.signal, 0) << command;
-    EXPECT_EQ(outcome.exit_code, kSuccess) << command;
+    EXPECT_EQ(outcome.exit_code, kExitSuccess) << command;
     EXPECT_EQ(outcome.err, "") << command;
   }
 }
@@ -289,13 +283,13 @@ TEST(CliOutputTest, ReportsFullDisk) {
   const UniqueFd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(full.valid());
   const CliOutcome outcome = run_cli_into(full.get(), {.arguments = {"info"}});
-  EXPECT_EQ(outcome.exit_code, kFailure);
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
   EXPECT_EQ(outcome.err, "ashlar: cannot write the output: No space left on device\n");
 }
 
 TEST(CliOutputTest, ReportsClosedStandardOutput) {
   const CliOutcome outcome = run_cli_into(-1, {.arguments = {"info"}});
-  EXPECT_EQ(outcome.exit_code, kFailure);
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
   EXPECT_EQ(outcome.err, "ashlar: cannot write the output: Bad file descriptor\n");
 }
 
@@ -308,7 +302,7 @@ std::string seeded_part(const std::string& out) {
 
 TEST(CliDemoTest, RunsAllPartsAndPassesAllChecks) {
   const CliOutcome outcome = run_cli({.arguments = {"demo"}});
-  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.err, "");
   for (const char* wanted :
        {"One program, three allocators", "PyTorch, expandable_segments:True",
@@ -335,7 +329,7 @@ TEST(CliDemoTest, SeededPartIsReproducible) {
 TEST(CliDemoTest, TakesSeedFromEnvironment) {
   const CliOutcome outcome =
       run_cli({.arguments = {"demo"}, .environment = {{"ASHLAR_SIM_SEED", "123"}}});
-  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
   EXPECT_THAT(seeded_part(outcome.out), AllOf(HasSubstr("seed 123"), Not(HasSubstr("seed 7"))));
 }
 

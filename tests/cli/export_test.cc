@@ -7,11 +7,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
-#include "cli/run_cli.h"
+#include "cli/cli_json.h"
 
 namespace ashlar {
 namespace {
@@ -19,9 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using Json = nlohmann::json;
-
-const std::string kSmallTrace = ASHLAR_GOLDEN_FOLDER "/traces/oom.1.pickle.xz";
 
 class ExportCommand : public testing::Test {
  protected:
@@ -43,14 +39,14 @@ class ExportCommand : public testing::Test {
 };
 
 TEST_F(ExportCommand, PickleRoundTrips) {
-  ASSERT_EQ(run_cli({{"export", kSmallTrace, "--to", "pickle", "-o", path("a")}}).exit_code, 0);
+  ASSERT_EQ(run_cli({{"export", trace("oom.1"), "--to", "pickle", "-o", path("a")}}).exit_code, 0);
   ASSERT_EQ(run_cli({{"export", path("a"), "--to", "pickle", "-o", path("b")}}).exit_code, 0);
   EXPECT_THAT(content("a"), StartsWith("\x80\x04"));
   EXPECT_TRUE(content("a") == content("b"));
 }
 
 TEST_F(ExportCommand, JsonRoundTripsThroughStandardOutput) {
-  const CliOutcome json = run_cli({{"export", kSmallTrace, "--to", "json", "-o", "-"}});
+  const CliOutcome json = run_cli({{"export", trace("oom.1"), "--to", "json", "-o", "-"}});
   ASSERT_EQ(json.exit_code, 0) << json.err;
   const Json parsed = Json::parse(json.out);
   EXPECT_EQ(parsed["device_traces"][0].size(), 813u);
@@ -61,7 +57,7 @@ TEST_F(ExportCommand, JsonRoundTripsThroughStandardOutput) {
 }
 
 TEST_F(ExportCommand, PerfettoHasCountersAndOom) {
-  const CliOutcome perfetto = run_cli({{"export", kSmallTrace, "--to", "perfetto", "-o", "-"}});
+  const CliOutcome perfetto = run_cli({{"export", trace("oom.1"), "--to", "perfetto", "-o", "-"}});
   ASSERT_EQ(perfetto.exit_code, 0) << perfetto.err;
   const Json parsed = Json::parse(perfetto.out);
   size_t oom_count = 0;
@@ -77,7 +73,7 @@ TEST_F(ExportCommand, PerfettoHasCountersAndOom) {
 }
 
 TEST_F(ExportCommand, CsvHasOneRowPerEntry) {
-  const CliOutcome csv = run_cli({{"export", kSmallTrace, "--to", "csv", "-o", "-"}});
+  const CliOutcome csv = run_cli({{"export", trace("oom.1"), "--to", "csv", "-o", "-"}});
   ASSERT_EQ(csv.exit_code, 0) << csv.err;
   EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 814);
   EXPECT_THAT(csv.out, HasSubstr(",oom,145686528000,27032576,0,"));
@@ -103,17 +99,17 @@ TEST_F(ExportCommand, ReportsPositionInUnreadableInput) {
 }
 
 TEST_F(ExportCommand, RejectsInvalidUsage) {
-  EXPECT_EQ(run_cli({{"export", kSmallTrace}}).exit_code, 2);
-  EXPECT_EQ(run_cli({{"export", kSmallTrace, "--to", "word", "-o", "-"}}).exit_code, 2);
+  EXPECT_EQ(run_cli({{"export", trace("oom.1")}}).exit_code, 2);
+  EXPECT_EQ(run_cli({{"export", trace("oom.1"), "--to", "word", "-o", "-"}}).exit_code, 2);
   EXPECT_EQ(run_cli({{"export", "--to", "csv", "-o", "-"}}).exit_code, 2);
 }
 
 TEST_F(ExportCommand, ReportsUnwritableOutput) {
   const CliOutcome outcome =
-      run_cli({{"export", kSmallTrace, "--to", "csv", "-o", "/no/such/folder/x"}});
+      run_cli({{"export", trace("oom.1"), "--to", "csv", "-o", "/no/such/folder/x"}});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("/no/such/folder/x: No such file or directory"));
-  const CliOutcome full = run_cli({{"export", kSmallTrace, "--to", "csv", "-o", "/dev/full"}});
+  const CliOutcome full = run_cli({{"export", trace("oom.1"), "--to", "csv", "-o", "/dev/full"}});
   EXPECT_EQ(full.exit_code, 1);
   EXPECT_THAT(full.err, HasSubstr("/dev/full: No space left"));
 }

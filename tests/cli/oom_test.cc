@@ -5,28 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/run_cli.h"
+#include "cli/cli_json.h"
 
 namespace ashlar {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
 
-const std::string kOomTrace = ASHLAR_GOLDEN_FOLDER "/traces/oom.1.pickle.xz";
-const std::string kGraphs = ASHLAR_GOLDEN_FOLDER "/traces/graph_pools.1.pickle.xz";
-const std::string kOtherTrace = ASHLAR_GOLDEN_FOLDER "/traces/unet_multires.1.pickle.xz";
 constexpr int64_t kCapBytes = 150109880320 / 50;
-
-Json run_json(const std::vector<std::string>& arguments) {
-  const CliOutcome outcome = run_cli({arguments});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
-  return Json::parse(outcome.out);
-}
 
 // PyTorch's error message: 2.64 GiB allocated, 142.44 MiB reserved but not allocated.
 void expect_same_as_pytorch(const Json& answer) {
@@ -44,7 +32,7 @@ void expect_same_as_pytorch(const Json& answer) {
 }
 
 TEST(OomCommand, ExplainsRecordedFailureUnderInferredLimit) {
-  const Json answer = run_json({"oom", kOomTrace, "--json"});
+  const Json answer = run_json({"oom", trace("oom.1")});
   expect_same_as_pytorch(answer);
   EXPECT_EQ(answer["device_free_bytes"], 145686528000);
   EXPECT_EQ(answer["limit"]["is_inferred"], true);
@@ -53,14 +41,14 @@ TEST(OomCommand, ExplainsRecordedFailureUnderInferredLimit) {
 }
 
 TEST(OomCommand, ExplainsRecordedFailureUnderGivenCap) {
-  const Json answer = run_json({"oom", kOomTrace, "--json", "--cap", std::to_string(kCapBytes)});
+  const Json answer = run_json({"oom", trace("oom.1"), "--cap", std::to_string(kCapBytes)});
   expect_same_as_pytorch(answer);
   EXPECT_EQ(answer["limit"]["is_inferred"], false);
   EXPECT_EQ(answer["limit"]["at_least_bytes"], kCapBytes);
 }
 
 TEST(OomCommand, NamesBlocksThatPinFreeMemory) {
-  const Json answer = run_json({"oom", kOomTrace, "--json"});
+  const Json answer = run_json({"oom", trace("oom.1")});
   const Json& pinned = answer["state"]["pinned_segments"];
   ASSERT_FALSE(pinned.empty());
   for (const Json& segment : pinned) {
@@ -72,7 +60,7 @@ TEST(OomCommand, NamesBlocksThatPinFreeMemory) {
 }
 
 TEST(OomCommand, FittingSettingsCompleteWhenReplayed) {
-  const Json answer = run_json({"oom", kOomTrace, "--json"});
+  const Json answer = run_json({"oom", trace("oom.1")});
   bool has_expandable = false;
   bool has_paged = false;
   for (const Json& setting : answer["fitting"]) {
@@ -81,7 +69,7 @@ TEST(OomCommand, FittingSettingsCompleteWhenReplayed) {
     has_expandable |= setting["conf"] == "expandable_segments:True";
     has_paged |= setting["engine"] == "paged";
     const std::string cap = std::to_string(answer["limit"]["replayed_bytes"].get<int64_t>());
-    const CliOutcome replayed = run_cli({{"replay", kOomTrace, "--engine", setting["engine"],
+    const CliOutcome replayed = run_cli({{"replay", trace("oom.1"), "--engine", setting["engine"],
                                           "--conf", setting["conf"], "--cap", cap}});
     EXPECT_EQ(replayed.exit_code, 0) << setting << replayed.out;
   }
@@ -90,7 +78,7 @@ TEST(OomCommand, FittingSettingsCompleteWhenReplayed) {
 }
 
 TEST(OomCommand, PrintsNoSettingIfOnlyPagedEngineFits) {
-  const CliOutcome outcome = run_cli({{"oom", kGraphs, "--capacity", "475MiB"}});
+  const CliOutcome outcome = run_cli({{"oom", trace("graph_pools.1"), "--capacity", "475MiB"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("None of PyTorch's settings completes"));
   EXPECT_THAT(outcome.out, HasSubstr("PyTorch has no setting for it"));
@@ -98,7 +86,7 @@ TEST(OomCommand, PrintsNoSettingIfOnlyPagedEngineFits) {
 }
 
 TEST(OomCommand, TextShowsInferredLimit) {
-  const CliOutcome outcome = run_cli({{"oom", kOomTrace}});
+  const CliOutcome outcome = run_cli({{"oom", trace("oom.1")}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("out of memory at entry 480, as recorded"));
   EXPECT_THAT(outcome.out, HasSubstr("about 2.79 GiB (2.79 GiB was granted, 2.80 GiB refused)"));
@@ -108,14 +96,14 @@ TEST(OomCommand, TextShowsInferredLimit) {
 }
 
 TEST(OomCommand, ReportsNoFailureForCompleteRun) {
-  const CliOutcome outcome = run_cli({{"oom", kOtherTrace}});
+  const CliOutcome outcome = run_cli({{"oom", trace("unet_multires.1")}});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("no out-of-memory failure"));
-  EXPECT_EQ(run_json({"oom", kOtherTrace, "--json"})["out_of_memory"], false);
+  EXPECT_EQ(run_json({"oom", trace("unet_multires.1")})["out_of_memory"], false);
 }
 
 TEST(OomCommand, SmallCapMakesCompleteRunFail) {
-  const Json answer = run_json({"oom", kOtherTrace, "--json", "--cap", "100MiB"});
+  const Json answer = run_json({"oom", trace("unet_multires.1"), "--cap", "100MiB"});
   EXPECT_EQ(answer["out_of_memory"], true);
   EXPECT_EQ(answer["was_recorded"], false);
   EXPECT_GT(answer["requested_bytes"], 0);
@@ -123,7 +111,7 @@ TEST(OomCommand, SmallCapMakesCompleteRunFail) {
 
 TEST(OomCommand, RejectsInvalidUsageAndUnreadableFiles) {
   EXPECT_EQ(run_cli({{"oom"}}).exit_code, 2);
-  EXPECT_EQ(run_cli({{"oom", kOomTrace, "--capacity", "0"}}).exit_code, 2);
+  EXPECT_EQ(run_cli({{"oom", trace("oom.1"), "--capacity", "0"}}).exit_code, 2);
   EXPECT_EQ(run_cli({{"oom", "/nowhere/at/all.pickle"}}).exit_code, 3);
 }
 

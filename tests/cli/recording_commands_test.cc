@@ -15,40 +15,19 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
-#include "cli/run_cli.h"
+#include "cli/cli_json.h"
 
 namespace ashlar {
 namespace {
 
-using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kSuccess = 0;
-constexpr int kFailure = 1;
-constexpr int kInvalidArgument = 2;
-constexpr int kUnreadableInput = 3;
-
 constexpr size_t kMiB = 1 << 20;
-
-std::string trace(const std::string& name) {
-  return std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/" + name + ".pickle.xz";
-}
-
-// Runs a command with --json and parses its output. Expects no messages.
-json run_json(std::vector<std::string> arguments, int exit_code = kSuccess) {
-  arguments.emplace_back("--json");
-  const CliOutcome outcome = run_cli({.arguments = std::move(arguments)});
-  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
-  EXPECT_TRUE(json::accept(outcome.out)) << outcome.out;
-  return json::parse(outcome.out, nullptr, false);
-}
 
 class ScratchFolder {
  public:
@@ -74,13 +53,13 @@ class ScratchFolder {
 };
 
 TEST(CliLeaksTest, JsonNamesLeakingStackAndRate) {
-  const json answer = run_json({"leaks", trace("leaky")});
+  const Json answer = run_json({"leaks", trace("leaky")});
   EXPECT_EQ(answer["grouped_by"], "stack");
   EXPECT_EQ(answer["device"], 0);
   EXPECT_EQ(answer["entries"], 484);
   EXPECT_EQ(answer["live_bytes_at_end"], 640 * kMiB);
   ASSERT_EQ(answer["leaks"].size(), 1U);
-  const json& leak = answer["leaks"][0];
+  const Json& leak = answer["leaks"][0];
   EXPECT_EQ(leak["live_bytes"], 240 * kMiB);
   EXPECT_EQ(leak["live_count"], 120);
   // 2 MiB in four entries of one millisecond each.
@@ -89,17 +68,17 @@ TEST(CliLeaksTest, JsonNamesLeakingStackAndRate) {
   EXPECT_GT(leak["r_squared"].get<double>(), 0.99);
   EXPECT_EQ(
       leak["stack"][0],
-      (json{{"name", "append_loss"}, {"filename", "/srv/jobs/llm/metrics.py"}, {"line", 17}}));
+      (Json{{"name", "append_loss"}, {"filename", "/srv/jobs/llm/metrics.py"}, {"line", 17}}));
 }
 
 TEST(CliLeaksTest, JsonNamesGroupingWithoutStacks) {
-  const json answer = run_json({"leaks", trace("graph_pools.1")});
+  const Json answer = run_json({"leaks", trace("graph_pools.1")});
   EXPECT_EQ(answer["grouped_by"], "size_class_and_stream");
-  EXPECT_EQ(answer["leaks"], json::array());
+  EXPECT_EQ(answer["leaks"], Json::array());
 }
 
 TEST(CliDiffTest, JsonDifferencesAddUp) {
-  const json answer = run_json({"diff", trace("oom.1"), trace("leaky"), "--at", "peak"});
+  const Json answer = run_json({"diff", trace("oom.1"), trace("leaky"), "--at", "peak"});
   EXPECT_EQ(answer["at"], "peak");
   EXPECT_EQ(answer["base"]["bytes"], 2818063137) << "peak requested bytes of the run";
   EXPECT_EQ(answer["new"]["bytes"], 848 * kMiB);
@@ -107,7 +86,7 @@ TEST(CliDiffTest, JsonDifferencesAddUp) {
   EXPECT_EQ(difference, static_cast<int64_t>(848 * kMiB) - 2818063137);
   for (const char* list : {"by_stack", "by_size_class", "by_stream"}) {
     int64_t sum = 0;
-    for (const json& row : answer[list]) sum += row["difference_bytes"].get<int64_t>();
+    for (const Json& row : answer[list]) sum += row["difference_bytes"].get<int64_t>();
     EXPECT_EQ(sum, difference) << list;
   }
   EXPECT_EQ(answer["by_stack"].size(), 4U);
@@ -115,16 +94,16 @@ TEST(CliDiffTest, JsonDifferencesAddUp) {
 }
 
 TEST(CliDiffTest, ReportsNoDifferenceForSameFile) {
-  const json answer = run_json({"diff", trace("leaky"), trace("leaky")});
+  const Json answer = run_json({"diff", trace("leaky"), trace("leaky")});
   EXPECT_EQ(answer["difference_bytes"], 0);
-  for (const json& row : answer["by_stack"]) EXPECT_EQ(row["difference_bytes"], 0);
+  for (const Json& row : answer["by_stack"]) EXPECT_EQ(row["difference_bytes"], 0);
 }
 
 TEST(CliGateTest, PassesEqualRuns) {
-  const json answer = run_json({"gate", trace("leaky"), trace("leaky"), "--peak", "+0%"});
+  const Json answer = run_json({"gate", trace("leaky"), trace("leaky"), "--peak", "+0%"});
   EXPECT_EQ(answer["passed"], true);
   ASSERT_EQ(answer["checks"].size(), 2U);
-  EXPECT_EQ(answer["checks"][0], (json{{"name", "peak requested"},
+  EXPECT_EQ(answer["checks"][0], (Json{{"name", "peak requested"},
                                        {"unit", "bytes"},
                                        {"base", 848 * kMiB},
                                        {"new", 848 * kMiB},
@@ -133,7 +112,7 @@ TEST(CliGateTest, PassesEqualRuns) {
 }
 
 TEST(CliGateTest, FailsWhenLimitIsExceeded) {
-  const json answer = run_json({"gate", trace("leaky"), trace("oom.1")}, kFailure);
+  const Json answer = run_json({"gate", trace("leaky"), trace("oom.1")}, kExitFailure);
   EXPECT_EQ(answer["passed"], false);
   ASSERT_EQ(answer["checks"].size(), 3U) << "without limits, the defaults apply";
   EXPECT_EQ(answer["checks"][0]["passed"], false);
@@ -145,7 +124,7 @@ TEST(CliGateTest, WritesMarkdownAndJUnitFiles) {
   const CliOutcome outcome =
       run_cli({.arguments = {"gate", trace("leaky"), trace("oom.1"), "--junit",
                              folder.file("gate.xml"), "--markdown", folder.file("gate.md")}});
-  EXPECT_EQ(outcome.exit_code, kFailure);
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
   EXPECT_THAT(folder.contents("gate.xml"),
               AllOf(HasSubstr("<testsuite name=\"ashlar gate\" tests=\"3\" failures=\"2\""),
                     HasSubstr("<failure message=\"peak requested: ")));
@@ -156,7 +135,7 @@ TEST(CliGateTest, WritesMarkdownAndJUnitFiles) {
 TEST(CliGateTest, ReportsUnwritableFile) {
   const CliOutcome outcome = run_cli(
       {.arguments = {"gate", trace("leaky"), trace("leaky"), "--junit", "/nonexistent/gate.xml"}});
-  EXPECT_EQ(outcome.exit_code, kFailure);
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, HasSubstr("/nonexistent/gate.xml"));
 }
@@ -167,7 +146,7 @@ TEST(CliGateTest, RejectsInvalidLimitsBeforeReadingFiles) {
     CliRun run = {.arguments = {"gate", "missing", "missing"}};
     run.arguments.insert(run.arguments.end(), wrong.begin(), wrong.end());
     const CliOutcome outcome = run_cli(run);
-    EXPECT_EQ(outcome.exit_code, kInvalidArgument) << wrong[0];
+    EXPECT_EQ(outcome.exit_code, kExitInvalidArgument) << wrong[0];
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr(wrong[0]));
   }
@@ -185,7 +164,7 @@ std::string unsplit_run(const ScratchFolder& folder, const std::string& conf) {
 
 TEST(CliReportTest, LowerBoundAgreesInTextAndJson) {
   // The bound counts requested bytes; rounded to multiples of 512 B it would be 387.00 MiB.
-  const json graphs = run_json({"report", trace("graph_pools.1")});
+  const Json graphs = run_json({"report", trace("graph_pools.1")});
   EXPECT_EQ(graphs["lower_bound_bytes"], graphs["peak_requested_bytes"]);
   EXPECT_THAT(run_cli({.arguments = {"report", trace("graph_pools.1")}}).out,
               HasSubstr("lower bound  386.99 MiB"));
@@ -201,19 +180,19 @@ TEST(CliReportTest, RoundingAdviceDependsOnRecordedSettings) {
 }
 
 TEST(CliReportTest, NamesPagedEngineButNotAsPyTorchSetting) {
-  const json advice = run_json({"report", trace("graph_pools.1")})["advice"];
+  const Json advice = run_json({"report", trace("graph_pools.1")})["advice"];
   EXPECT_THAT(advice.dump(), HasSubstr("Ashlar's paged engine"));
-  for (const json& line : advice) {
+  for (const Json& line : advice) {
     EXPECT_THAT(line.get<std::string>(), Not(HasSubstr("engine:paged")));
   }
 }
 
 TEST(CliReportTest, AdvisesPagedRunsOnPagedSettings) {
   const ScratchFolder folder;
-  const json report = run_json({"report", unsplit_run(folder, "engine:paged,policy:fast")});
+  const Json report = run_json({"report", unsplit_run(folder, "engine:paged,policy:fast")});
   EXPECT_THAT(report["alternatives"].dump(), HasSubstr("policy:lean"));
   EXPECT_THAT(report["advice"].dump(), Not(HasSubstr("PyTorch has no setting")));
-  const json tuned = run_json({"tune", unsplit_run(folder, "engine:paged,policy:fast")});
+  const Json tuned = run_json({"tune", unsplit_run(folder, "engine:paged,policy:fast")});
   EXPECT_EQ(tuned["results"][0]["engine"], "paged");
   EXPECT_EQ(tuned["results"][0]["conf"], "policy:fast");
   EXPECT_THAT(tuned["paste"].get<std::string>(), HasSubstr("ASHLAR_ALLOC_CONF=\"engine:"));
@@ -229,7 +208,7 @@ TEST(CliReplayTest, OmitsShareOfRunWithoutTimes) {
 }
 
 TEST(CliReplayTest, ReplaysWithAsyncEngine) {
-  const json answer = run_json({"replay", trace("gnn_sampling.1"), "--engine", "async"});
+  const Json answer = run_json({"replay", trace("gnn_sampling.1"), "--engine", "async"});
   EXPECT_EQ(answer["engine"], "async");
   EXPECT_TRUE(answer["fidelity"].is_null());
   EXPECT_EQ(answer["ooms"], 0);
@@ -245,7 +224,7 @@ TEST(CliReplayTest, ReportsFailureBeforeFirstEntry) {
       << R"("requested_size": 20971520, "state": "active_allocated"}]}],)"
       << R"("device_traces": [[{"action": "snapshot", "addr": 0, "size": 0, "stream": 0}]]})";
   const std::string run = folder.file("late.json");
-  const json answer = run_json({"replay", run, "--capacity", "10MiB"}, kFailure);
+  const Json answer = run_json({"replay", run, "--capacity", "10MiB"}, kExitFailure);
   EXPECT_EQ(answer["ooms"], 1);
   EXPECT_TRUE(answer["oom_entries"][0]["entry"].is_null());
   EXPECT_THAT(run_cli({.arguments = {"replay", run, "--cap", "10MiB"}}).out,
@@ -259,50 +238,50 @@ TEST(CliCommandsTest, ReplayingCommandsNameIgnoredSettings) {
   const std::string run = unsplit_run(folder, "nonsense:1");
   for (const char* command : {"report", "replay", "tune", "oom"}) {
     const CliOutcome outcome = run_cli({.arguments = {command, run}});
-    EXPECT_EQ(outcome.exit_code, kSuccess) << command;
+    EXPECT_EQ(outcome.exit_code, kExitSuccess) << command;
     EXPECT_THAT(outcome.err, HasSubstr("ignoring settings of the recording: nonsense")) << command;
   }
 }
 
 TEST(CliCommandsTest, JsonFlagTakesNoValue) {
   for (const char* command : {"bench", "config", "info", "symm-bench"}) {
-    EXPECT_EQ(run_cli({.arguments = {command, "--json=false"}}).exit_code, kInvalidArgument)
+    EXPECT_EQ(run_cli({.arguments = {command, "--json=false"}}).exit_code, kExitInvalidArgument)
         << command;
   }
   for (const char* command : {"leaks", "oom", "replay", "report", "tune"}) {
     EXPECT_EQ(run_cli({.arguments = {command, trace("leaky"), "--json=false"}}).exit_code,
-              kInvalidArgument)
+              kExitInvalidArgument)
         << command;
   }
   for (const char* command : {"diff", "gate"}) {
     const std::vector<std::string> both = {command, trace("leaky"), trace("leaky"), "--json=false"};
-    EXPECT_EQ(run_cli({.arguments = both}).exit_code, kInvalidArgument) << command;
+    EXPECT_EQ(run_cli({.arguments = both}).exit_code, kExitInvalidArgument) << command;
   }
 }
 
 TEST(CliCommandsTest, SymmBenchMeasuresAllOperations) {
   const CliOutcome outcome =
       run_cli({.arguments = {"symm-bench", "--ranks", "3", "--rounds", "1", "--json"}});
-  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("\"ranks\": 3"));
   for (const char* name : {"barrier", "memcpy", "put", "get", "all-reduce"}) {
     EXPECT_THAT(outcome.out, HasSubstr("\"name\": \"" + std::string(name)));
   }
-  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--ranks", "0"}}).exit_code, kInvalidArgument);
+  EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--ranks", "0"}}).exit_code, kExitInvalidArgument);
 }
 
 TEST(CliCommandsTest, SymmBenchMeasuresUcx) {
   const CliOutcome outcome =
       run_cli({.arguments = {"symm-bench", "--transport", "ucx", "--ranks", "2", "--rounds", "1"}});
   if (ASHLAR_HAS_UCX) {
-    EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("2 ranks, transport ucx, microseconds"));
   } else {
-    EXPECT_EQ(outcome.exit_code, kFailure);
+    EXPECT_EQ(outcome.exit_code, kExitFailure);
     EXPECT_THAT(outcome.err, HasSubstr("built without UCX"));
   }
   EXPECT_EQ(run_cli({.arguments = {"symm-bench", "--transport", "tcp"}}).exit_code,
-            kInvalidArgument);
+            kExitInvalidArgument);
 }
 
 // Makes fork fail in this thread and its children. Threads and posix_spawn share memory and still
@@ -327,7 +306,7 @@ TEST(CliCommandsTest, SymmBenchReportsForkFailure) {
     if (is_disabled) outcome = run_cli({.arguments = {"symm-bench"}});
   }).join();
   if (!is_disabled) GTEST_SKIP() << "SKIPPED: seccomp is not available";
-  EXPECT_EQ(outcome.exit_code, kFailure);
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, HasSubstr("cannot start rank 0 of 2 (fork: "));
 }
@@ -347,7 +326,7 @@ TEST(CliCommandsTest, NamesUnreadableFile) {
         CliRun run = {.arguments = arguments};
         if (as_json) run.arguments.emplace_back("--json");
         const CliOutcome outcome = run_cli(run);
-        EXPECT_EQ(outcome.exit_code, kUnreadableInput) << arguments[0];
+        EXPECT_EQ(outcome.exit_code, kExitUnreadableInput) << arguments[0];
         EXPECT_EQ(outcome.out, "");
         EXPECT_THAT(outcome.err, HasSubstr(file));
       }
@@ -363,7 +342,7 @@ TEST(CliCommandsTest, RejectsInvalidUsage) {
            {"diff", trace("leaky"), trace("leaky"), "--at", "noon"},
            {"gate", trace("leaky")}}) {
     const CliOutcome outcome = run_cli({.arguments = arguments});
-    EXPECT_EQ(outcome.exit_code, kInvalidArgument) << arguments.back();
+    EXPECT_EQ(outcome.exit_code, kExitInvalidArgument) << arguments.back();
     EXPECT_EQ(outcome.out, "");
     EXPECT_NE(outcome.err, "");
   }
@@ -371,7 +350,7 @@ TEST(CliCommandsTest, RejectsInvalidUsage) {
 
 TEST(CliCommandsTest, RejectsUnknownDevice) {
   const CliOutcome outcome = run_cli({.arguments = {"leaks", trace("leaky"), "--device", "7"}});
-  EXPECT_EQ(outcome.exit_code, kInvalidArgument);
+  EXPECT_EQ(outcome.exit_code, kExitInvalidArgument);
   EXPECT_EQ(outcome.err,
             "ashlar: --device: the file has no data of device 7 (expected one of 0)\n");
 }
@@ -382,7 +361,7 @@ TEST(CliCommandsTest, HandlesSnapshotWithoutTrace) {
   EXPECT_EQ(run_json({"leaks", folder.file("empty.json")})["entries"], 0);
   EXPECT_EQ(run_json({"diff", folder.file("empty.json"), trace("leaky")})["new"]["count"], 121);
   const CliOutcome outcome = run_cli({.arguments = {"leaks", folder.file("empty.json")}});
-  EXPECT_EQ(outcome.exit_code, kSuccess) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("no trace"));
 }
 

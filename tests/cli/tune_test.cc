@@ -4,24 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/run_cli.h"
+#include "cli/cli_json.h"
 
 namespace ashlar {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
-
-const std::string kSmallTrace = ASHLAR_GOLDEN_FOLDER "/traces/oom.1.pickle.xz";
-const std::string kGraphs = ASHLAR_GOLDEN_FOLDER "/traces/graph_pools.1.pickle.xz";
-const std::string kCapped = ASHLAR_GOLDEN_FOLDER "/traces/gpt2_capped.1.pickle.xz";
 
 TEST(TuneCommand, JsonHasEverySettingAndTheBest) {
-  const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--json"}});
+  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--json"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const Json answer = Json::parse(outcome.out);
@@ -40,7 +34,7 @@ TEST(TuneCommand, JsonHasEverySettingAndTheBest) {
 }
 
 TEST(TuneCommand, JsonHasPagedEngineAndBestPyTorchSetting) {
-  const Json answer = Json::parse(run_cli({{"tune", kGraphs, "--json"}}).out);
+  const Json answer = Json::parse(run_cli({{"tune", trace("graph_pools.1"), "--json"}}).out);
   const auto has = [&](const char* conf) {
     for (const Json& result : answer["results"]) {
       if (result["engine"] == "paged" && result["conf"] == conf) return true;
@@ -57,13 +51,14 @@ TEST(TuneCommand, JsonHasPagedEngineAndBestPyTorchSetting) {
 }
 
 TEST(TuneCommand, PrintsNoSettingIfOnlyPagedEngineFits) {
-  const CliOutcome outcome = run_cli({{"tune", kGraphs, "--capacity", "475MiB", "--json"}});
+  const CliOutcome outcome =
+      run_cli({{"tune", trace("graph_pools.1"), "--capacity", "475MiB", "--json"}});
   EXPECT_EQ(outcome.exit_code, 1);
   const Json answer = Json::parse(outcome.out);
   EXPECT_TRUE(answer["best"].is_null());
   EXPECT_TRUE(answer["paste"].is_null());
   EXPECT_EQ(answer["paged"]["ooms"], 0);
-  const CliOutcome text = run_cli({{"tune", kGraphs, "--capacity", "475MiB"}});
+  const CliOutcome text = run_cli({{"tune", trace("graph_pools.1"), "--capacity", "475MiB"}});
   EXPECT_THAT(text.out, HasSubstr("None of PyTorch's settings completes"));
   EXPECT_THAT(text.out, HasSubstr("Ashlar's paged engine would have reserved"));
   EXPECT_THAT(text.out, HasSubstr("PyTorch has no setting for it"));
@@ -71,7 +66,7 @@ TEST(TuneCommand, PrintsNoSettingIfOnlyPagedEngineFits) {
 }
 
 TEST(TuneCommand, TextMarksRecordedSettingAndEndsWithBest) {
-  const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--jobs", "1"}});
+  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--jobs", "1"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("(defaults), as recorded"));
   EXPECT_THAT(outcome.out, HasSubstr("reserves 120.00 MiB ("));
@@ -81,7 +76,7 @@ TEST(TuneCommand, TextMarksRecordedSettingAndEndsWithBest) {
 }
 
 TEST(TuneCommand, MinCapacityIsBetweenRequestedAndReserved) {
-  const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--json", "--min-capacity"}});
+  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--json", "--min-capacity"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json answer = Json::parse(outcome.out);
   constexpr int64_t kStep = int64_t{64} << 20;
@@ -93,7 +88,8 @@ TEST(TuneCommand, MinCapacityIsBetweenRequestedAndReserved) {
 }
 
 TEST(TuneCommand, TriesGarbageCollectionUnderCap) {
-  const CliOutcome outcome = run_cli({{"tune", kCapped, "--cap", "14GiB", "--json"}});
+  const CliOutcome outcome =
+      run_cli({{"tune", trace("gpt2_capped.1"), "--cap", "14GiB", "--json"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json answer = Json::parse(outcome.out);
   bool has_collection = false;
@@ -107,7 +103,7 @@ TEST(TuneCommand, TriesGarbageCollectionUnderCap) {
 }
 
 TEST(TuneCommand, FailsIfNoSettingFits) {
-  const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--capacity", "1GiB"}});
+  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--capacity", "1GiB"}});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("None of PyTorch's settings completes"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("Best:")));
@@ -115,9 +111,9 @@ TEST(TuneCommand, FailsIfNoSettingFits) {
 
 TEST(TuneCommand, RejectsInvalidUsage) {
   EXPECT_EQ(run_cli({{"tune"}}).exit_code, 2);
-  EXPECT_EQ(run_cli({{"tune", kSmallTrace, "--jobs", "0"}}).exit_code, 2);
-  EXPECT_EQ(run_cli({{"tune", kSmallTrace, "--device", "3"}}).exit_code, 2);
-  const CliOutcome outcome = run_cli({{"tune", kSmallTrace, "--cap", "plenty"}});
+  EXPECT_EQ(run_cli({{"tune", trace("oom.1"), "--jobs", "0"}}).exit_code, 2);
+  EXPECT_EQ(run_cli({{"tune", trace("oom.1"), "--device", "3"}}).exit_code, 2);
+  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--cap", "plenty"}});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--cap: plenty is not a size"));
 }

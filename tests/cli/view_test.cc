@@ -11,7 +11,6 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -21,25 +20,16 @@
 #include "ashlar/sim.h"
 #include "ashlar/unique_fd.h"
 #include "base/units.h"
-#include "cli/run_cli.h"
+#include "cli/cli_json.h"
 #include "unit/http/socket_client.h"
 
 namespace ashlar {
 namespace {
 
-using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
-
-constexpr int kFailure = 1;
-constexpr int kInvalidArgument = 2;
-constexpr int kUnreadableInput = 3;
-
-std::string trace(const std::string& name) {
-  return std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/" + name + ".pickle.xz";
-}
 
 std::filesystem::path new_folder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
@@ -104,10 +94,10 @@ class ViewServer {
   }
   // "/TOKEN/"
   std::string path() const { return address_.substr(address_.find('/', 7)); }
-  json scene() const {
+  Json scene() const {
     while (true) {
       const std::string answer = request("GET scene.json");
-      if (code_of(answer) != 202) return json::parse(body_of(answer), nullptr, false);
+      if (code_of(answer) != 202) return Json::parse(body_of(answer), nullptr, false);
     }
   }
 
@@ -128,7 +118,7 @@ class ViewServer {
 TEST(CliViewTest, ServesDocumentsAtPrintedAddress) {
   ViewServer server({trace("graph_pools.1"), trace("leaky")});
   EXPECT_THAT(server.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]+/"));
-  const json scene = server.scene();
+  const Json scene = server.scene();
   ASSERT_EQ(scene["documents"].size(), 2U);
   EXPECT_EQ(scene["documents"][1]["name"], "leaky.pickle.xz");
   EXPECT_EQ(scene["documents"][1]["entries"], 484);
@@ -146,9 +136,9 @@ TEST(CliViewTest, CausesMatchReportAndTune) {
     answer = server.request("GET d/0/causes.json");
   } while (code_of(answer) == 202);
   ASSERT_EQ(code_of(answer), 200) << answer;
-  const json causes = json::parse(body_of(answer));
-  const json report = json::parse(run_cli({.arguments = {"report", trace("oom.1"), "--json"}}).out);
-  const json tune = json::parse(run_cli({.arguments = {"tune", trace("oom.1"), "--json"}}).out);
+  const Json causes = Json::parse(body_of(answer));
+  const Json report = Json::parse(run_cli({.arguments = {"report", trace("oom.1"), "--json"}}).out);
+  const Json tune = Json::parse(run_cli({.arguments = {"tune", trace("oom.1"), "--json"}}).out);
   EXPECT_EQ(causes["at_peak"]["causes"], report["at_peak"]["causes"]);
   EXPECT_EQ(causes["at_peak"]["gap_bytes"], report["at_peak"]["gap_bytes"]);
   EXPECT_EQ(causes["advice"], report["advice"]);
@@ -180,23 +170,23 @@ TEST(CliViewTest, ReportsUnreadableFileLikeOtherCommands) {
   const std::string file = std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv";
   const CliOutcome viewed = run_cli({.arguments = {"view", "--no-browser", file}});
   const CliOutcome reported = run_cli({.arguments = {"report", file}});
-  EXPECT_EQ(viewed.exit_code, kUnreadableInput);
+  EXPECT_EQ(viewed.exit_code, kExitUnreadableInput);
   EXPECT_THAT(viewed.err, HasSubstr(reported.err));
   EXPECT_THAT(reported.err, HasSubstr("neither a pickle nor JSON"));
   const CliOutcome missing = run_cli({.arguments = {"view", "--no-browser", "/nowhere"}});
-  EXPECT_EQ(missing.exit_code, kUnreadableInput);
+  EXPECT_EQ(missing.exit_code, kExitUnreadableInput);
   EXPECT_THAT(missing.err, HasSubstr("/nowhere: cannot be opened: "));
 }
 
 TEST(CliViewTest, RequiresFileOrProcess) {
   const CliOutcome neither = run_cli({.arguments = {"view", "--no-browser"}});
-  EXPECT_EQ(neither.exit_code, kInvalidArgument);
+  EXPECT_EQ(neither.exit_code, kExitInvalidArgument);
   EXPECT_THAT(neither.err, HasSubstr("FILE or --live PID is required"));
   const CliOutcome unknown = run_cli({.arguments = {"view", "--live", "1073741824"}});
-  EXPECT_EQ(unknown.exit_code, kInvalidArgument);
+  EXPECT_EQ(unknown.exit_code, kExitInvalidArgument);
   EXPECT_THAT(unknown.err, HasSubstr("there is no process 1073741824"));
   const CliOutcome both = run_cli({.arguments = {"view", "--live", "1", "-o", "x.html"}});
-  EXPECT_EQ(both.exit_code, kInvalidArgument);
+  EXPECT_EQ(both.exit_code, kExitInvalidArgument);
 }
 
 // Monitors the test's own process.
@@ -218,14 +208,14 @@ class CliViewLiveTest : public ::testing::Test {
 
 TEST_F(CliViewLiveTest, ServesCurrentStats) {
   ViewServer server(arguments());
-  const json scene = server.scene();
+  const Json scene = server.scene();
   EXPECT_THAT(scene["live"].get<std::string>(),
               AllOf(HasSubstr("cli_tests, process "), HasSubstr(std::to_string(getpid()))));
   EXPECT_EQ(scene["documents"].size(), 1U);
   const Buffer buffer = allocator_->allocate(3 * kMiB);
   const std::string answer = server.request("GET live.json");
   ASSERT_EQ(code_of(answer), 200) << answer;
-  const json numbers = json::parse(body_of(answer));
+  const Json numbers = Json::parse(body_of(answer));
   EXPECT_EQ(numbers["pid"], getpid());
   EXPECT_EQ(numbers["allocators"][0]["requested_bytes"], 3 * kMiB);
   EXPECT_EQ(server.stop(SIGINT), 0);
@@ -237,7 +227,7 @@ TEST_F(CliViewLiveTest, SnapshotBecomesDocument) {
   ASSERT_EQ(server.scene()["documents"].size(), 1U);
   const Buffer buffer = allocator_->allocate(3 * kMiB);
   EXPECT_EQ(body_of(server.request("POST live/snapshot")), "{\"documents\":[1]}");
-  const json scene = server.scene();
+  const Json scene = server.scene();
   ASSERT_EQ(scene["documents"].size(), 2U);
   EXPECT_EQ(scene["documents"][1]["peak"]["requested"], 3 * kMiB);
   EXPECT_EQ(scene["documents"][1]["has_history"], true);
@@ -306,7 +296,7 @@ TEST(CliViewTest, PageShowsFailureAndAcceptsAnotherFile) {
   EXPECT_EQ(body_of(server.request("POST open?name=leaky", contents_of(trace("leaky")))),
             "{\"documents\":[0]}");
   EXPECT_EQ(server.scene()["documents"][0]["entries"], 484);
-  EXPECT_EQ(server.stop(SIGINT), kUnreadableInput);
+  EXPECT_EQ(server.stop(SIGINT), kExitUnreadableInput);
 }
 
 // Other users can see the browser's command line.
@@ -352,7 +342,7 @@ TEST_F(CliViewFileTest, WritesSelfContainedFile) {
 }
 
 TEST_F(CliViewFileTest, ReportsUnwritableFile) {
-  EXPECT_EQ(write("page.html", "no/such/folder.html").exit_code, kFailure);
+  EXPECT_EQ(write("page.html", "no/such/folder.html").exit_code, kExitFailure);
   const CliOutcome no_marker = write("plain.html", "report.html");
   EXPECT_NE(no_marker.exit_code, 0);
   EXPECT_THAT(no_marker.err, HasSubstr("the page has no marker for responses"));

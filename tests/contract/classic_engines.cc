@@ -18,12 +18,6 @@ EngineUnderTest classic(std::string name, const std::function<void(AllocatorOpti
           /*has_virtual_memory=*/true};
 }
 
-EngineUnderTest on_plain_device(EngineUnderTest engine) {
-  engine.name += "OnPlainDevice";
-  engine.has_virtual_memory = false;
-  return engine;
-}
-
 void usual(AllocatorOptions&) {}
 
 void compatible(AllocatorOptions& options) { options.pytorch_compatible = true; }

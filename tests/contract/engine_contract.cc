@@ -12,6 +12,12 @@ namespace ashlar::contract {
 
 void PrintTo(const EngineUnderTest& engine, std::ostream* out) { *out << engine.name; }
 
+EngineUnderTest on_plain_device(EngineUnderTest engine) {
+  engine.name += "OnPlainDevice";
+  engine.has_virtual_memory = false;
+  return engine;
+}
+
 std::string engine_name(const testing::TestParamInfo<EngineUnderTest>& engine) {
   return engine.param.name;
 }

@@ -43,6 +43,9 @@ struct EngineUnderTest {
 };
 
 void PrintTo(const EngineUnderTest& engine, std::ostream* out);
+
+// The same engine on a device without virtual memory.
+EngineUnderTest on_plain_device(EngineUnderTest engine);
 std::string engine_name(const testing::TestParamInfo<EngineUnderTest>& engine);
 
 // At the end of every test, the engine is destroyed with all remaining blocks, and the device must

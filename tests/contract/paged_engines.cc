@@ -18,12 +18,6 @@ EngineUnderTest paged(std::string name, PagedPolicy policy) {
           /*has_virtual_memory=*/true};
 }
 
-EngineUnderTest on_plain_device(EngineUnderTest engine) {
-  engine.name += "OnPlainDevice";
-  engine.has_virtual_memory = false;
-  return engine;
-}
-
 auto paged_engines() {
   return testing::Values(paged("PagedBalanced", PagedPolicy::kBalanced),
                          paged("PagedLean", PagedPolicy::kLean),

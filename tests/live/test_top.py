@@ -164,10 +164,10 @@ class TopTest(unittest.TestCase):
         self.start()
         os.kill(self.program.pid, signal.SIGSTOP)
         try:
-            self.terminal.wait_for_text("the process does not answer")
+            self.terminal.wait_for_text("no response")
         finally:
             os.kill(self.program.pid, signal.SIGCONT)
-        self.terminal.wait_for(lambda: "does not answer" not in self.terminal.text(), "an answer")
+        self.terminal.wait_for(lambda: "no response" not in self.terminal.text(), "a response")
         self.terminal.type("q")
         self.expect_restored(0)
 

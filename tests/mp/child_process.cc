@@ -14,11 +14,6 @@
 #include "base/fd_passing.h"
 
 namespace ashlar {
-namespace {
-
-constexpr std::chrono::seconds kTestTimeout{30};
-
-}  // namespace
 
 // Tests must fork before they start a thread: a child of a threaded process may inherit locks that
 // no thread will release.
@@ -68,6 +63,18 @@ bool notify(int socket_fd) {
 bool wait_for_notification(int socket_fd) {
   std::array<uint8_t, 1> byte{};
   return receive_message(socket_fd, byte, kTestTimeout).ok();
+}
+
+bool send_handle(int socket_fd, const std::string& handle) {
+  const std::vector<uint8_t> bytes(handle.begin(), handle.end());
+  return send_message(socket_fd, bytes, -1, kTestTimeout).ok();
+}
+
+std::string receive_handle(int socket_fd) {
+  std::array<uint8_t, 512> bytes{};
+  const Result<ReceivedMessage> got = receive_message(socket_fd, bytes, kTestTimeout);
+  if (!got.ok()) return {};
+  return {bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(got->bytes)};
 }
 
 }  // namespace ashlar

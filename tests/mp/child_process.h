@@ -6,11 +6,15 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
+#include <string>
 
 #include "ashlar/unique_fd.h"
 
 namespace ashlar {
+
+inline constexpr std::chrono::seconds kTestTimeout{30};
 
 class ChildProcess {
  public:
@@ -36,5 +40,9 @@ class ChildProcess {
 // side has closed its socket.
 bool notify(int socket_fd);
 bool wait_for_notification(int socket_fd);
+
+// Send and receive the handle of a share. An empty handle means a timeout.
+bool send_handle(int socket_fd, const std::string& handle);
+std::string receive_handle(int socket_fd);
 
 }  // namespace ashlar

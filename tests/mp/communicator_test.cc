@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr size_t kBytes = 100'000;
+constexpr size_t kSharedBytes = 100'000;
 
 // A collective operation without side effects.
 Status meet(Communicator& group) { return group.allocate_internal(64, patience()).status(); }
@@ -33,12 +33,12 @@ Status meet(Communicator& group) { return group.allocate_internal(64, patience()
 // Every rank fills its buffer with its number and reads the buffers of all others.
 std::string write_and_read(Communicator& group, const PeerHandle& handle) {
   const RankInfo& rank_info = group.rank_info();
-  std::byte* own = *handle.at(rank_info.rank, 0, kBytes);
-  std::memset(own, rank_info.rank + 1, kBytes);
+  std::byte* own = *handle.at(rank_info.rank, 0, kSharedBytes);
+  std::memset(own, rank_info.rank + 1, kSharedBytes);
   if (Status met = meet(group); !met.ok()) return met.to_string();
   for (int rank = 0; rank < rank_info.world_size; ++rank) {
-    const std::byte* from = *handle.at(rank, 0, kBytes);
-    for (size_t i = 0; i < kBytes; i += 997) {
+    const std::byte* from = *handle.at(rank, 0, kSharedBytes);
+    for (size_t i = 0; i < kSharedBytes; i += 997) {
       if (from[i] != std::byte(rank + 1)) return text("rank ", rank, " has wrong contents");
     }
     for (size_t i = 0; i < handle.peers().pad_bytes(); ++i) {
@@ -60,7 +60,7 @@ TEST_P(SymmetricProcesses, ShareMemoryWithoutLeaks) {
     options.pad_bytes = 1000;
     const std::unique_ptr<Communicator> group = parts.join(options);
     if (group->pads()->pad(parts.world_size - 1)[999] != std::byte{0}) return "no pad";
-    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
@@ -73,7 +73,7 @@ TEST_P(SymmetricProcesses, ShareMemoryWithoutLeaks) {
 TEST_P(SymmetricProcesses, KeepPeerMemoryAfterOwnerFreesIt) {
   RankProcesses ranks(GetParam(), [](RankContext& parts) -> std::string {
     const std::unique_ptr<Communicator> group = parts.join();
-    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (parts.rank == 0 && !parts.heap.free(buffer).ok()) return "not freed";
@@ -85,7 +85,7 @@ TEST_P(SymmetricProcesses, KeepPeerMemoryAfterOwnerFreesIt) {
 
 TEST(SymmetricProcesses, UseOneBlockInSeveralSubGroups) {
   RankProcesses ranks(4, [](RankContext& parts) -> std::string {
-    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
     // Two sub-groups of one name with different members, then one that overlaps both, then the
     // world.
     const auto sub_group = [&](const std::string& name, std::vector<uint64_t> members) {
@@ -127,7 +127,7 @@ TEST(SymmetricProcesses, ReportSameErrorWhenSizesDiffer) {
     const std::unique_ptr<Communicator> group = parts.join();
     std::byte* wrong = *parts.heap.allocate(parts.rank == 1 ? 32 : 16, {{"wrong"}, {}});
     const Status refused = group->rendezvous(wrong, patience()).status();
-    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
     if (!handle.ok()) return handle.status().to_string();
     if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
@@ -162,7 +162,7 @@ TEST(SymmetricProcesses, ReportErrorWhenOneRankRunsOutOfDescriptors) {
       ::setrlimit(RLIMIT_NOFILE, &few);
     };
     const std::unique_ptr<Communicator> group = parts.join(options);
-    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
     const Status refused = group->rendezvous(buffer, patience()).status();
     const rlimit many{1024, 4096};
     ::setrlimit(RLIMIT_NOFILE, &many);
@@ -175,7 +175,7 @@ TEST(SymmetricProcesses, ReportErrorWhenOneRankRunsOutOfDescriptors) {
 TEST(SymmetricProcesses, NameMissingRankAndReportSameErrorToIt) {
   RankProcesses ranks(3, [](RankContext& parts) -> std::string {
     const std::unique_ptr<Communicator> group = parts.join();
-    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
     if (parts.rank == 2) {  // waits until the others have given up
       const Deadline end = patience();
       while (!group->failure()->has_happened()) {
@@ -186,7 +186,7 @@ TEST(SymmetricProcesses, NameMissingRankAndReportSameErrorToIt) {
     }
     return group->rendezvous(buffer, Deadline::after(milliseconds(300))).status().to_string();
   });
-  EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 2 of group world did not come")));
+  EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 2 of group world did not reach")));
 }
 
 TEST(SymmetricProcesses, FailWhenARankDropsItsGroup) {
@@ -207,7 +207,7 @@ TEST(SymmetricProcesses, JoinAgainAfterACrash) {
     for (int round = 0; round < 3; ++round) {
       const std::unique_ptr<Communicator> group = parts.join();
       if (round == 0) continue;  // drops the group as after a crash
-      std::byte* buffer = *parts.heap.allocate(kBytes, {});
+      std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
       const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
       if (!handle.ok()) return handle.status().to_string();
       if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
@@ -217,37 +217,37 @@ TEST(SymmetricProcesses, JoinAgainAfterACrash) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-struct Fault {
+struct PhaseFault {
   int signal = 0;
   Phase phase = Phase::kJoining;
   bool resumes = false;  // a stopped rank is resumed after the others have exited
   std::string name{};
 };
 
-void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
+void PrintTo(const PhaseFault& fault, std::ostream* out) { *out << fault.name; }
 
-std::vector<Fault> all_faults() {
+std::vector<PhaseFault> all_faults() {
   const std::pair<Phase, const char*> phases[] = {
       {Phase::kJoining, "Joining"},         {Phase::kMeeting, "Meeting"},
       {Phase::kLinking, "Linking"},         {Phase::kRecording, "Recording"},
       {Phase::kHandingOver, "HandingOver"}, {Phase::kMapping, "Mapping"},
       {Phase::kAgreeing, "Agreeing"}};
-  std::vector<Fault> blows;
+  std::vector<PhaseFault> faults;
   for (const auto& [phase, name] : phases) {
-    blows.push_back({SIGKILL, phase, false, text("KilledWhile", name)});
-    blows.push_back({SIGSTOP, phase, false, text("StoppedWhile", name)});
-    blows.push_back({SIGSTOP, phase, true, text("StoppedForAWhileWhile", name)});
+    faults.push_back({SIGKILL, phase, false, text("KilledWhile", name)});
+    faults.push_back({SIGSTOP, phase, false, text("StoppedWhile", name)});
+    faults.push_back({SIGSTOP, phase, true, text("StoppedForAWhileWhile", name)});
   }
-  return blows;
+  return faults;
 }
 
-class RankFailures : public ::testing::TestWithParam<Fault> {};
+class RankFailures : public ::testing::TestWithParam<PhaseFault> {};
 
 INSTANTIATE_TEST_SUITE_P(Phases, RankFailures, ::testing::ValuesIn(all_faults()),
                          [](const auto& each) { return each.param.name; });
 
 TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
-  const Fault fault = GetParam();
+  const PhaseFault fault = GetParam();
   RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
     CommunicatorOptions options = parts.options();
     options.on_phase = [&](Phase phase) {
@@ -264,7 +264,7 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
     Result<std::unique_ptr<Communicator>> group =
         Communicator::join(parts.heap, parts.store, options, deadline);
     if (!group.ok()) return group.status().to_string() + late();
-    std::byte* buffer = *parts.heap.allocate(kBytes, {});
+    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
     const Status lost = (*group)->rendezvous(buffer, deadline).status();
     if (lost.ok()) return "no failure";
     if (!(*group)->failure()->has_happened()) return "the group did not fail";

@@ -12,23 +12,24 @@ namespace ashlar::symm {
 namespace {
 
 constexpr int kVictim = 1;
-constexpr int64_t kCount = 3 * 4096;
-constexpr size_t kBytes = kCount * sizeof(float);
+constexpr int64_t kElementCount = 3 * 4096;
+constexpr size_t kReducedBytes = kElementCount * sizeof(float);
 // How long after the lease a failure may be detected on a busy machine. Well below kTestTimeout.
 constexpr std::chrono::seconds kMargin{20};
 
-struct Fault {
+struct PeerFault {
   int signal = 0;
   bool resumes = false;  // a stopped rank is resumed after the others have exited
 };
 
-std::string name_of(const Fault& fault) {
+std::string name_of(const PeerFault& fault) {
   if (fault.signal == SIGKILL) return "Killed";
   return fault.resumes ? "StoppedForAWhile" : "Stopped";
 }
-void PrintTo(const Fault& fault, std::ostream* out) { *out << name_of(fault); }
+void PrintTo(const PeerFault& fault, std::ostream* out) { *out << name_of(fault); }
 
-const auto kAllFaults = ::testing::Values(Fault{SIGKILL}, Fault{SIGSTOP}, Fault{SIGSTOP, true});
+const auto kAllFaults =
+    ::testing::Values(PeerFault{SIGKILL}, PeerFault{SIGSTOP}, PeerFault{SIGSTOP, true});
 
 // Repeats `act` until it fails; operations that the victim had completed for its peers may succeed.
 // Appends deviations from the expected failure in brackets.
@@ -42,7 +43,7 @@ std::string run_until_failure(const std::function<Status()>& act) {
   return message;
 }
 
-void expect_victim_named(RankProcesses& ranks, const Fault& fault) {
+void expect_victim_named(RankProcesses& ranks, const PeerFault& fault) {
   const bool stays = fault.signal == SIGSTOP && !fault.resumes;
   const std::vector<std::string> results =
       fault.resumes ? ranks.results_resuming(kVictim) : ranks.results(stays ? kVictim : -1);
@@ -58,23 +59,24 @@ using SetTrap = std::function<void(SymmetricRank& own, int signal)>;
 using ReduceCall = std::function<void(const Handle& handle)>;
 
 void trap_access(SymmetricRank& own, int rank, Access access, int signal) {
-  set_access_trap(std::as_writable_bytes(own.handle.view<float>(rank, kCount)), access, signal);
+  set_access_trap(std::as_writable_bytes(own.handle.view<float>(rank, kElementCount)), access,
+                  signal);
 }
 
 const ReduceCall kOneShot = [](const Handle& handle) {
-  handle.one_shot_all_reduce(kCount, {}, {.timeout = kTestTimeout});
+  handle.one_shot_all_reduce(kElementCount, {}, {.timeout = kTestTimeout});
 };
 const ReduceCall kTwoShot = [](const Handle& handle) {
-  handle.two_shot_all_reduce(kCount, {}, {.timeout = kTestTimeout});
+  handle.two_shot_all_reduce(kElementCount, {}, {.timeout = kTestTimeout});
 };
 
-class FaultInjection : public ::testing::TestWithParam<Fault> {
+class FaultInjection : public ::testing::TestWithParam<PeerFault> {
  protected:
   // Injects the fault at the first `access` to the memory of rank `memory_of`.
   static void all_reduce(const ReduceCall& reduce, int memory_of, Access access) {
-    const Fault fault = GetParam();
+    const PeerFault fault = GetParam();
     RankProcesses ranks(3, [&](const RankSpec& rank) -> std::string {
-      SymmetricRank own(rank, kBytes);
+      SymmetricRank own(rank, kReducedBytes);
       reduce(own.handle);
       if (rank.rank == kVictim) trap_access(own, memory_of, access, fault.signal);
       return run_until_failure([&]() -> Status {
@@ -108,11 +110,11 @@ TEST_P(FaultInjection, BeforeBroadcastingInTwoShotAllReduce) {
   all_reduce(kTwoShot, 0, Access::kWrite);
 }
 
-class BarrierFaultInjection : public ::testing::TestWithParam<Fault> {
+class BarrierFaultInjection : public ::testing::TestWithParam<PeerFault> {
  protected:
   // Injects the fault when the victim writes to the pad of rank `pad_of`.
   static void barrier(int pad_of) {
-    const Fault fault = GetParam();
+    const PeerFault fault = GetParam();
     RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
       CommunicatorOptions options = parts.options();
       options.pad_bytes = *pad_bytes(parts.world_size, 1);

@@ -25,9 +25,6 @@ namespace {
 
 using contract::eventually;
 
-constexpr std::chrono::seconds kTestTimeout{30};
-constexpr size_t kBlockBytes = 50 * kMiB;
-
 bool wants_real_device() {
   const char* wanted = std::getenv("ASHLAR_TEST_DEVICE");
   return wanted != nullptr && std::string_view(wanted) == "cuda";
@@ -43,9 +40,9 @@ Result<std::unique_ptr<DeviceSet>> open_test_devices() {
 }
 
 // One process's device and allocator.
-class Process {
+class GpuProcess {
  public:
-  explicit Process(ShareSource source) : devices_(*open_test_devices()) {
+  explicit GpuProcess(ShareSource source) : devices_(*open_test_devices()) {
     allocator_ = std::make_unique<Allocator>(device(), options_of(source));
   }
   Device& device() { return devices_->device(DeviceIndex(0)); }
@@ -67,42 +64,30 @@ class Process {
   std::unique_ptr<Allocator> allocator_;
 };
 
-bool send_handle(int socket_fd, const std::string& handle) {
-  const std::vector<uint8_t> bytes(handle.begin(), handle.end());
-  return send_message(socket_fd, bytes, -1, kTestTimeout).ok();
-}
-
-std::string receive_handle(int socket_fd) {
-  std::array<uint8_t, 512> bytes{};
-  const Result<ReceivedMessage> got = receive_message(socket_fd, bytes, kTestTimeout);
-  if (!got.ok()) return {};
-  return {bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(got->bytes)};
-}
-
 // Shares a block that holds 111 and 112, frees it when notified, and waits until it is unused.
-int export_block(int socket_fd, ShareSource source) {
-  Process process(source);
-  Buffer buffer = process.allocator().allocate(kBlockBytes);
+int export_gpu_block(int socket_fd, ShareSource source) {
+  GpuProcess process(source);
+  Buffer buffer = process.allocator().allocate(kSharedBlockBytes);
   const DeviceAddress at = buffer.address();
-  if (!process.write(at, 111) || !process.write(at + (kBlockBytes - 4), 112)) return 1;
+  if (!process.write(at, 111) || !process.write(at + (kSharedBlockBytes - 4), 112)) return 1;
   Share share = process.allocator().sharing().share(buffer);
   if (!send_handle(socket_fd, share.handle()) || !wait_for_notification(socket_fd)) return 2;
   if (process.read(at + 64) != 222) return 3;
   buffer.reset();
   share.reset();
   if (process.active_bytes() == 0) return 4;  // the importer still has it open
-  if (process.allocator().allocate(kBlockBytes).address() == at) return 5;
+  if (process.allocator().allocate(kSharedBlockBytes).address() == at) return 5;
   if (!notify(socket_fd)) return 6;
   return eventually([&] { return process.active_bytes() == 0; }) ? 0 : 7;
 }
 
 // Opens the block, writes 222 into it, and closes it when notified. Some tests kill it before.
 int import_block(int socket_fd, ShareSource source) {
-  Process process(source);
+  GpuProcess process(source);
   SharedBuffer seen = process.allocator().sharing().open(receive_handle(socket_fd));
-  if (seen.bytes() != kBlockBytes) return 11;
+  if (seen.bytes() != kSharedBlockBytes) return 11;
   if (process.read(seen.address()) != 111) return 12;
-  if (process.read(seen.address() + (kBlockBytes - 4)) != 112) return 13;
+  if (process.read(seen.address() + (kSharedBlockBytes - 4)) != 112) return 13;
   if (!process.write(seen.address() + 64, 222) || !notify(socket_fd)) return 14;
   if (!wait_for_notification(socket_fd)) return 15;
   return process.read(seen.address()) == 111 ? 0 : 16;
@@ -114,7 +99,7 @@ class GpuSharingTest : public ::testing::TestWithParam<ShareSource> {
   void start() {
     const ShareSource source = GetParam();
     exporter_ = std::make_unique<ChildProcess>(
-        [source](int socket_fd) { return export_block(socket_fd, source); });
+        [source](int socket_fd) { return export_gpu_block(socket_fd, source); });
     importer_ = std::make_unique<ChildProcess>(
         [source](int socket_fd) { return import_block(socket_fd, source); });
     const std::string handle = receive_handle(exporter_->socket_fd());

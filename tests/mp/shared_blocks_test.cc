@@ -26,13 +26,10 @@ namespace {
 
 using contract::eventually;
 
-constexpr std::chrono::seconds kTestTimeout{30};
-constexpr size_t kBlockBytes = 50 * kMiB;  // three granules, or a segment of its own
-
 // One process's machine and allocator.
-class Process {
+class SimProcess {
  public:
-  explicit Process(ShareSource source) {
+  explicit SimProcess(ShareSource source) {
     sim::Options options;
     options.capacity_bytes = kGiB;
     machine_ = *sim::Machine::try_create(options);
@@ -62,18 +59,6 @@ class Process {
   std::unique_ptr<Allocator> allocator_;
 };
 
-bool send_handle(int socket_fd, const std::string& handle) {
-  const std::vector<uint8_t> bytes(handle.begin(), handle.end());
-  return send_message(socket_fd, bytes, -1, kTestTimeout).ok();
-}
-
-std::string receive_handle(int socket_fd) {
-  std::array<uint8_t, 512> bytes{};
-  const Result<ReceivedMessage> got = receive_message(socket_fd, bytes, kTestTimeout);
-  if (!got.ok()) return {};
-  return {bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(got->bytes)};
-}
-
 std::set<std::string> share_sockets() {
   std::set<std::string> found;
   std::ifstream sockets("/proc/net/unix");
@@ -95,19 +80,20 @@ INSTANTIATE_TEST_SUITE_P(Sources, SharedBlocksTest, all_share_sources(),
 
 // Shares a block that holds 111 at its start and its end. The first notification makes it free the
 // buffer and end the share, the second makes it exit.
-int export_block(int socket_fd, ShareSource source) {
-  Process process(source);
+int export_sim_block(int socket_fd, ShareSource source) {
+  SimProcess process(source);
   Buffer front = process.allocator().allocate(3 * kMiB);
-  Buffer buffer = process.allocator().allocate(kBlockBytes);
+  Buffer buffer = process.allocator().allocate(kSharedBlockBytes);
   const DeviceAddress address = buffer.address();
-  if (!process.write(address, 111) || !process.write(address + (kBlockBytes - 4), 112)) return 1;
+  if (!process.write(address, 111) || !process.write(address + (kSharedBlockBytes - 4), 112))
+    return 1;
   Share share = process.allocator().sharing().share(buffer);
   if (!send_handle(socket_fd, share.handle()) || !wait_for_notification(socket_fd)) return 2;
   if (process.read(address + 64) != 222) return 3;
   buffer.reset();
   share.reset();
   // Not reused while the importer has it open.
-  if (process.allocator().allocate(kBlockBytes).address() == address) return 4;
+  if (process.allocator().allocate(kSharedBlockBytes).address() == address) return 4;
   if (!notify(socket_fd) || !wait_for_notification(socket_fd)) return 5;
   // The importer has closed it.
   const bool is_back =
@@ -119,13 +105,13 @@ int export_block(int socket_fd, ShareSource source) {
 }
 
 TEST_P(SharedBlocksTest, SharesBlockAndReusesItAfterImporterCloses) {
-  ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
-  Process process(GetParam());
+  ChildProcess child([](int socket_fd) { return export_sim_block(socket_fd, GetParam()); });
+  SimProcess process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
   SharedBuffer seen = process.allocator().sharing().open(handle);
-  EXPECT_EQ(seen.bytes(), kBlockBytes);
+  EXPECT_EQ(seen.bytes(), kSharedBlockBytes);
   EXPECT_EQ(process.read(seen.address()), 111U);
-  EXPECT_EQ(process.read(seen.address() + (kBlockBytes - 4)), 112U);
+  EXPECT_EQ(process.read(seen.address() + (kSharedBlockBytes - 4)), 112U);
   {
     const SharedBuffer again = process.allocator().sharing().open(handle);
     EXPECT_EQ(again.address(), seen.address()) << "one handle refers to one mapping";
@@ -136,7 +122,7 @@ TEST_P(SharedBlocksTest, SharesBlockAndReusesItAfterImporterCloses) {
   EXPECT_TRUE(seen.is_exporter_alive());
   EXPECT_EQ(process.read(seen.address()), 111U)
       << "the importer keeps a block that its owner freed";
-  EXPECT_THROW((void)Process(GetParam()).allocator().sharing().open(handle), DeviceError);
+  EXPECT_THROW((void)SimProcess(GetParam()).allocator().sharing().open(handle), DeviceError);
   seen.reset();
   ASSERT_TRUE(notify(child.socket_fd()));
   EXPECT_EQ(child.wait(), 0);
@@ -145,13 +131,13 @@ TEST_P(SharedBlocksTest, SharesBlockAndReusesItAfterImporterCloses) {
 TEST_P(SharedBlocksTest, FreesBlockWhenImporterIsKilled) {
   const ShareSource source = GetParam();
   ChildProcess child([source](int socket_fd) {
-    Process importer(source);
+    SimProcess importer(source);
     const SharedBuffer seen = importer.allocator().sharing().open(receive_handle(socket_fd));
     if (importer.read(seen.address()) != 555 || !notify(socket_fd)) return 1;
     return wait_for_notification(socket_fd) ? 2 : 3;  // killed before it is notified
   });
-  Process process(source);
-  Buffer buffer = process.allocator().allocate(kBlockBytes);
+  SimProcess process(source);
+  Buffer buffer = process.allocator().allocate(kSharedBlockBytes);
   const DeviceAddress address = buffer.address();
   ASSERT_TRUE(process.write(address, 555));
   {
@@ -161,7 +147,7 @@ TEST_P(SharedBlocksTest, FreesBlockWhenImporterIsKilled) {
   }
   buffer.reset();
   EXPECT_GT(process.active_bytes(), 0);
-  EXPECT_NE(process.allocator().allocate(kBlockBytes).address(), address);
+  EXPECT_NE(process.allocator().allocate(kSharedBlockBytes).address(), address);
   child.kill();
   EXPECT_TRUE(eventually([&] { return process.active_bytes() == 0; }));
   process.allocator().trim();
@@ -169,14 +155,14 @@ TEST_P(SharedBlocksTest, FreesBlockWhenImporterIsKilled) {
 }
 
 TEST_P(SharedBlocksTest, ImporterKeepsBlockWhenExporterIsKilled) {
-  ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
-  Process process(GetParam());
+  ChildProcess child([](int socket_fd) { return export_sim_block(socket_fd, GetParam()); });
+  SimProcess process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
   SharedBuffer seen = process.allocator().sharing().open(handle);
   child.kill();
   EXPECT_TRUE(eventually([&] { return !seen.is_exporter_alive(); }));
   EXPECT_EQ(process.read(seen.address()), 111U);
-  EXPECT_EQ(process.read(seen.address() + (kBlockBytes - 4)), 112U);
+  EXPECT_EQ(process.read(seen.address() + (kSharedBlockBytes - 4)), 112U);
   EXPECT_TRUE(process.write(seen.address(), 333));
   EXPECT_EQ(process.allocator().sharing().open(handle).address(), seen.address())
       << "an open block can be opened again without its exporter";
@@ -189,8 +175,8 @@ TEST_P(SharedBlocksTest, ImporterKeepsBlockWhenExporterIsKilled) {
 // The exporter is killed while importers open and close blocks in a loop.
 TEST_P(SharedBlocksTest, ReportsErrorWhenExporterIsKilledDuringImport) {
   for (int round = 0; round < 5; ++round) {
-    ChildProcess child([](int socket_fd) { return export_block(socket_fd, GetParam()); });
-    Process process(GetParam());
+    ChildProcess child([](int socket_fd) { return export_sim_block(socket_fd, GetParam()); });
+    SimProcess process(GetParam());
     const std::string handle = receive_handle(child.socket_fd());
     bool is_killed = false;
     for (int i = 0; i < 1000; ++i) {
@@ -217,15 +203,15 @@ TEST_P(SharedBlocksTest, ReleasesLeasesOfImportersKilledWhileOpening) {
   for (int i = 0; i < 8; ++i) {
     children.push_back(std::make_unique<ChildProcess>([source](int socket_fd) {
       const std::string handle = receive_handle(socket_fd);
-      Process importer(source);
+      SimProcess importer(source);
       for (;;) {
         const SharedBuffer seen = importer.allocator().sharing().open(handle);
         if (!notify(socket_fd)) return 1;
       }
     }));
   }
-  Process process(source);
-  Buffer buffer = process.allocator().allocate(kBlockBytes);
+  SimProcess process(source);
+  Buffer buffer = process.allocator().allocate(kSharedBlockBytes);
   Share share = process.allocator().sharing().share(buffer);
   for (const auto& child : children) ASSERT_TRUE(send_handle(child->socket_fd(), share.handle()));
   for (size_t i = 0; i < children.size(); ++i) {
@@ -261,8 +247,8 @@ TEST_P(SharedBlocksTest, IgnoresRequestsOfOtherUsers) {
         receive_descriptors(caller->get(), bytes_of(response), kMaxFdsPerResponse, kTestTimeout);
     return message.ok() && message->bytes > 0 ? 3 : 0;
   });
-  Process process(GetParam());
-  const Buffer buffer = process.allocator().allocate(kBlockBytes);
+  SimProcess process(GetParam());
+  const Buffer buffer = process.allocator().allocate(kSharedBlockBytes);
   const Share share = process.allocator().sharing().share(buffer);
   ASSERT_TRUE(send_handle(child.socket_fd(), share.handle()));
   const int answer = child.wait();
@@ -272,9 +258,9 @@ TEST_P(SharedBlocksTest, IgnoresRequestsOfOtherUsers) {
 
 TEST_P(SharedBlocksTest, RefusesToOpenBlocksOfOtherUsers) {
   ChildProcess child([](int socket_fd) {
-    return ::setuid(kNobody) != 0 ? kNotAllowed : export_block(socket_fd, GetParam());
+    return ::setuid(kNobody) != 0 ? kNotAllowed : export_sim_block(socket_fd, GetParam());
   });
-  Process process(GetParam());
+  SimProcess process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());
   if (handle.empty()) GTEST_SKIP() << "needs root to switch users";
   EXPECT_THROW((void)process.allocator().sharing().open(handle), InvalidArgument);

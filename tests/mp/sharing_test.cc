@@ -18,12 +18,11 @@ namespace {
 
 constexpr DeviceIndex kFirst{0};
 constexpr size_t kExtentBytes = 4 * kMiB;
-constexpr std::chrono::seconds kTestTimeout{30};
 
 // One process's simulated machine, with helpers for the tests.
-class Process {
+class DeviceProcess {
  public:
-  Process() {
+  DeviceProcess() {
     Options options;
     options.capacity_bytes = kGiB;
     machine_ = *Machine::try_create(options);
@@ -106,7 +105,7 @@ class SharingTest : public ::testing::Test {
 
 // The child exports an extent that holds 111, then waits to be killed or notified.
 int export_by_fd(int socket_fd) {
-  Process process;
+  DeviceProcess process;
   const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});
   if (!send_extent(socket_fd, process.device(), extent)) return 1;
   const DeviceAddress at = process.map(extent);
@@ -117,7 +116,7 @@ int export_by_fd(int socket_fd) {
 
 TEST_F(SharingTest, SharesExtentByDescriptor) {
   ChildProcess child(export_by_fd);
-  Process process;
+  DeviceProcess process;
   Result<ExtentId> extent = receive_extent(child.socket_fd(), process.device());
   ASSERT_TRUE(extent.ok()) << extent.status().to_string();
   const DeviceAddress at = process.map(*extent);
@@ -132,7 +131,7 @@ TEST_F(SharingTest, SharesExtentByDescriptor) {
 
 TEST_F(SharingTest, ImporterSurvivesKilledExporter) {
   ChildProcess child(export_by_fd);
-  Process process;
+  DeviceProcess process;
   Result<ExtentId> extent = receive_extent(child.socket_fd(), process.device());
   ASSERT_TRUE(extent.ok()) << extent.status().to_string();
   ASSERT_TRUE(wait_for_notification(child.socket_fd()));
@@ -146,14 +145,14 @@ TEST_F(SharingTest, ImporterSurvivesKilledExporter) {
 
 TEST_F(SharingTest, ExporterSurvivesKilledImporter) {
   ChildProcess child([](int socket_fd) {
-    Process importer;
+    DeviceProcess importer;
     Result<ExtentId> extent = receive_extent(socket_fd, importer.device());
     if (!extent.ok()) return 1;
     const DeviceAddress at = importer.map(*extent);
     if (!importer.write(at, 444) || !notify(socket_fd)) return 2;
     return wait_for_notification(socket_fd) ? 0 : 3;
   });
-  Process process;
+  DeviceProcess process;
   const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});
   ASSERT_TRUE(send_extent(child.socket_fd(), process.device(), extent));
   ASSERT_TRUE(wait_for_notification(child.socket_fd()));
@@ -167,14 +166,14 @@ TEST_F(SharingTest, ExporterSurvivesKilledImporter) {
 
 TEST_F(SharingTest, FabricHandleIsValidWhileExporterLives) {
   ChildProcess child([](int socket_fd) {
-    Process exporter;
+    DeviceProcess exporter;
     const ExtentId extent = *exporter.device().create(kExtentBytes, {.export_fabric = true});
     Result<FabricHandle> handle = exporter.device().export_fabric(extent);
     if (!handle.ok() || !exporter.write(exporter.map(extent), 555)) return 1;
     if (!send_handle(socket_fd, *handle)) return 2;
     return wait_for_notification(socket_fd) ? 0 : 3;
   });
-  Process process;
+  DeviceProcess process;
   const FabricHandle handle = receive_handle(child.socket_fd());
   const Status wrong_size =
       process.device().import_fabric(handle, kExtentBytes + 2 * kMiB).status();
@@ -188,19 +187,20 @@ TEST_F(SharingTest, FabricHandleIsValidWhileExporterLives) {
   EXPECT_EQ(process.read(at), 555u);
   const Status late = process.device().import_fabric(handle, kExtentBytes).status();
   EXPECT_EQ(late.kind(), StatusKind::kDeviceFault) << late.to_string();
-  EXPECT_NE(late.message().find("exporter"), std::string::npos) << late.to_string();
+  EXPECT_NE(late.message().find("cannot import memory from process"), std::string::npos)
+      << late.to_string();
 }
 
 TEST_F(SharingTest, RejectsFabricHandleOfReleasedExtent) {
   ChildProcess child([](int socket_fd) {
-    Process exporter;
+    DeviceProcess exporter;
     const ExtentId extent = *exporter.device().create(kExtentBytes, {.export_fabric = true});
     Result<FabricHandle> handle = exporter.device().export_fabric(extent);
     if (!handle.ok() || !exporter.device().release(extent).ok()) return 1;
     if (!send_handle(socket_fd, *handle)) return 2;
     return wait_for_notification(socket_fd) ? 0 : 3;
   });
-  Process process;
+  DeviceProcess process;
   const FabricHandle handle = receive_handle(child.socket_fd());
   const Status late = process.device().import_fabric(handle, kExtentBytes).status();
   EXPECT_EQ(late.kind(), StatusKind::kDeviceFault);
@@ -211,14 +211,14 @@ TEST_F(SharingTest, RejectsFabricHandleOfReleasedExtent) {
 
 TEST_F(SharingTest, SharesPlainAllocation) {
   ChildProcess child([](int socket_fd) {
-    Process owner;
+    DeviceProcess owner;
     const DeviceAddress at = *owner.device().allocate(kMiB);
     Result<AllocationHandle> handle = owner.device().share_allocation(at);
     if (!handle.ok() || !owner.write(at, 666) || !send_handle(socket_fd, *handle)) return 1;
     if (!wait_for_notification(socket_fd) || owner.read(at) != 777 || !notify(socket_fd)) return 2;
     return wait_for_notification(socket_fd) ? 0 : 3;
   });
-  Process process;
+  DeviceProcess process;
   const AllocationHandle handle = receive_handle(child.socket_fd());
   Result<DeviceAddress> at = process.device().open_allocation(handle);
   ASSERT_TRUE(at.ok()) << at.status().to_string();
@@ -234,10 +234,10 @@ TEST_F(SharingTest, SharesPlainAllocation) {
 
 TEST_F(SharingTest, DeviceIdentityIsEqualInEveryProcess) {
   ChildProcess child([](int socket_fd) {
-    Process other;
+    DeviceProcess other;
     return send_message(socket_fd, other.device().properties().uuid, -1, kTestTimeout).ok() ? 0 : 1;
   });
-  Process process;
+  DeviceProcess process;
   std::array<uint8_t, 16> uuid{};
   ASSERT_TRUE(receive_message(child.socket_fd(), uuid, kTestTimeout).ok());
   EXPECT_EQ(uuid, process.device().properties().uuid);

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using ::testing::Each;
 using ::testing::IsEmpty;
 
-constexpr size_t kBytes = size_t{64} * 1024;
+constexpr size_t kStoredBytes = size_t{64} * 1024;
 
 // Records whether all keys that were set are namespaced and have an expiry.
 class RecordingStore : public Store {
@@ -62,7 +62,7 @@ TEST(SymmetricMemory, StoreKeysAreNamespacedAndExpire) {
   RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     const auto store = std::make_shared<RecordingStore>(rank.store);
     {
-      SymmetricRank own({rank.rank, rank.world_size, store}, kBytes);
+      SymmetricRank own({rank.rank, rank.world_size, store}, kStoredBytes);
       own.group.leave(kTestTimeout);
     }
     return store->wrong();

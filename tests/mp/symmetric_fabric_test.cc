@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-constexpr size_t kBytes = 3 * kMiB;
+constexpr size_t kFabricBytes = 3 * kMiB;
 
 GroupOptions by_fabric(const RankSpec& rank) {
   GroupOptions options = SymmetricRank::group_options(rank);
@@ -29,7 +29,7 @@ struct FabricRank {
              const std::string& machine = {})
       : heap(heap_options(device, machine)),
         group(Group::join(heap, rank.store, options)),
-        buffer(heap.allocate(kBytes)),
+        buffer(heap.allocate(kFabricBytes)),
         handle(group.rendezvous(buffer, kTestTimeout)) {}
 
   static HeapOptions heap_options(Device& device, const std::string& machine) {
@@ -187,7 +187,7 @@ std::string rendezvous_with(const StandinGpuRank& own, FabricRank& member,
                             const FabricFault& fault) {
   const size_t extents = own.driver.extent_count();
   if (own.rank.rank == fault.rank) own.driver.set_result(fault.call, standin::kNotPermitted);
-  SymmetricBuffer buffer = member.heap.allocate(kBytes);
+  SymmetricBuffer buffer = member.heap.allocate(kFabricBytes);
   std::optional<Handle> handle;
   std::string message =
       error_message([&] { handle.emplace(member.group.rendezvous(buffer, kTestTimeout)); });
@@ -215,7 +215,7 @@ TEST_F(SymmetricFabric, FallsBackToDescriptorsWhenOneRankFails) {
                         for (const FabricFault& each : kFabricFaults) {
                           message += rendezvous_with(own, member, each);
                         }
-                        const SymmetricBuffer buffer = member.heap.allocate(kBytes);
+                        const SymmetricBuffer buffer = member.heap.allocate(kFabricBytes);
                         const Handle handle = member.group.rendezvous(buffer, kTestTimeout);
                         message += handle.no_fabric_reason();
                         member.group.leave(kTestTimeout);

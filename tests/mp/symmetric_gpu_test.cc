@@ -21,13 +21,13 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr size_t kBytes = 3 * kMiB;
+constexpr size_t kGpuBytes = 3 * kMiB;
 
 struct GpuRank {
   GpuRank(const RankSpec& rank, Device& device, bool may_share = true)
       : heap(heap_options(device)),
         group(Group::join(heap, rank.store, gpu_group_options(rank, may_share))),
-        buffer(heap.allocate(kBytes)),
+        buffer(heap.allocate(kGpuBytes)),
         handle(group.rendezvous(buffer, kTestTimeout)) {}
 
   static HeapOptions heap_options(Device& device) {
@@ -57,7 +57,7 @@ TEST_P(SymmetricGpu, CopiesBetweenRanksOnOneDevice) {
                         GpuRank own(rank, device);
                         const int next = (rank.rank + 1) % rank.world_size;
                         const int before = (rank.rank + rank.world_size - 1) % rank.world_size;
-                        std::vector<int> values(kBytes / sizeof(int));
+                        std::vector<int> values(kGpuBytes / sizeof(int));
                         std::iota(values.begin(), values.end(), 1000000 * rank.rank);
                         own.handle.put(next, std::as_bytes(std::span(values)));
                         meet(own);

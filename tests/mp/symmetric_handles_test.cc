@@ -13,7 +13,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kBytes = 4096;
+constexpr size_t kHandleBytes = 4096;
 
 class SymmetricHandles : public ::testing::TestWithParam<int> {};
 
@@ -76,7 +76,7 @@ TEST(SymmetricHandles, ProvideAddressTablesForHostMemory) {
 // Data written before a word is stored is visible after an acquire load of that word.
 TEST_P(SymmetricHandles, StoredWordsRelease) {
   RankProcesses ranks(
-      GetParam(), with_memory(kBytes, [](SymmetricRank& own) -> std::string {
+      GetParam(), with_memory(kHandleBytes, [](SymmetricRank& own) -> std::string {
         const Handle& handle = own.handle;
         const int count = handle.world_size();
         const int next = (handle.rank() + 1) % count;

@@ -14,7 +14,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kBytes = size_t{64} * 1024;
+constexpr size_t kMemoryBytes = size_t{64} * 1024;
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMemory, ::testing::Values(1, 2, 3, 4, 5, 8),
                          ::testing::PrintToStringParamName());
@@ -43,8 +43,8 @@ TEST(SymmetricMemory, RendezvousIsCachedAndChecksOrder) {
   RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     Heap heap(SymmetricRank::heap_options());
     Group world = Group::join(heap, rank.store, SymmetricRank::group_options(rank));
-    SymmetricBuffer first = heap.allocate(kBytes);
-    SymmetricBuffer second = heap.allocate(kBytes);
+    SymmetricBuffer first = heap.allocate(kMemoryBytes);
+    SymmetricBuffer second = heap.allocate(kMemoryBytes);
     std::optional<Group> pair;
     if (rank.rank != 1) {
       pair = world.sub_group(
@@ -57,7 +57,7 @@ TEST(SymmetricMemory, RendezvousIsCachedAndChecksOrder) {
     (void)world.rendezvous(first, kTestTimeout);
     // Cached: one rank can call it alone.
     if (rank.rank == 1) (void)world.rendezvous(first.data() + 100, milliseconds(1));
-    SymmetricBuffer third = heap.allocate(kBytes);
+    SymmetricBuffer third = heap.allocate(kMemoryBytes);
     const std::string refused = error_message(
         [&] { (void)world.rendezvous(rank.rank == 2 ? third : second, kTestTimeout); });
     world.barrier(0, kTestTimeout);
@@ -85,7 +85,7 @@ TEST(SymmetricMemory, ExchangesMemoryWithoutLeakingDescriptors) {
   RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     const std::string folder = "/nowhere/" + std::string(300, 'x');
     ::setenv("TMPDIR", folder.c_str(), 1);
-    SymmetricRank own(rank, kBytes);
+    SymmetricRank own(rank, kMemoryBytes);
     own.buffer.as<int>()[5] = rank.rank;
     own.group.barrier(0, kTestTimeout);
     const int next = (rank.rank + 1) % 3;
@@ -97,13 +97,14 @@ TEST(SymmetricMemory, ExchangesMemoryWithoutLeakingDescriptors) {
 }
 
 TEST_P(SymmetricMemory, OwnerMayFreeFirst) {
-  RankProcesses ranks(GetParam(), with_memory(kBytes, [](SymmetricRank& own) -> std::string {
+  RankProcesses ranks(GetParam(), with_memory(kMemoryBytes, [](SymmetricRank& own) -> std::string {
                         const int rank = own.handle.rank();
                         std::ranges::fill(own.buffer.as<int>(), rank + 1);
                         own.group.barrier(0, kTestTimeout);
                         if (rank == 0) own.buffer.reset();
                         own.group.barrier(0, kTestTimeout);
-                        if (own.handle.view<int>(0, kBytes / 4)[kBytes / 4 - 1] != 1) return "gone";
+                        if (own.handle.view<int>(0, kMemoryBytes / 4)[kMemoryBytes / 4 - 1] != 1)
+                          return "gone";
                         own.group.barrier(0, kTestTimeout);
                         if (rank == 0 && own.heap.live_count() != 0) return "not freed";
                         return {};
@@ -113,7 +114,7 @@ TEST_P(SymmetricMemory, OwnerMayFreeFirst) {
 
 // put_signal is a release and wait_signal an acquire, so data written before the signal arrives.
 TEST_P(SymmetricMemory, SignalsReleaseAndLeaveThePadZero) {
-  RankProcesses ranks(GetParam(), with_memory(kBytes, [](SymmetricRank& own) -> std::string {
+  RankProcesses ranks(GetParam(), with_memory(kMemoryBytes, [](SymmetricRank& own) -> std::string {
                         const Handle& handle = own.handle;
                         const int count = handle.world_size();
                         const int next = (handle.rank() + 1) % count;
@@ -199,7 +200,7 @@ TEST(SymmetricMemory, BarriersAndReductionsWorkFor72Ranks) {
 }
 
 TEST(SymmetricMemory, SerializesOperationsPerGroup) {
-  RankProcesses ranks(2, with_memory(kBytes, [](SymmetricRank& own) -> std::string {
+  RankProcesses ranks(2, with_memory(kMemoryBytes, [](SymmetricRank& own) -> std::string {
                         Group other = own.group.sub_group({.name = "other",
                                                            .ranks = {1, 0},
                                                            .measure_thresholds = false,
@@ -299,15 +300,15 @@ TEST(SymmetricMemory, TimeoutsNameRankPeerChannelAndTime) {
 TEST(SymmetricMemory, PersistentIdsKeepTheirAddress) {
   RankProcesses ranks(
       2, with_memory(8, [](SymmetricRank& own) -> std::string {
-        SymmetricBuffer kept = own.heap.allocate(kBytes, {.group = {}, .persistent_id = 7});
+        SymmetricBuffer kept = own.heap.allocate(kMemoryBytes, {.group = {}, .persistent_id = 7});
         const std::byte* address = kept.data();
         const std::string live = error_message(
-            [&] { (void)own.heap.allocate(kBytes, {.group = {}, .persistent_id = 7}); });
+            [&] { (void)own.heap.allocate(kMemoryBytes, {.group = {}, .persistent_id = 7}); });
         SymmetricBuffer scoped = own.heap.allocate(16, {.group = "other", .persistent_id = 7});
         kept.reset();
         const std::string smaller =
             error_message([&] { (void)own.heap.allocate(16, {.group = {}, .persistent_id = 7}); });
-        kept = own.heap.allocate(kBytes, {.group = {}, .persistent_id = 7});
+        kept = own.heap.allocate(kMemoryBytes, {.group = {}, .persistent_id = 7});
         if (kept.data() != address) return "wrong address";
         if (live.find("still in use") == std::string::npos) return live;
         if (smaller.find("65536 bytes, requested 16") == std::string::npos) return smaller;
@@ -333,7 +334,7 @@ TEST(SymmetricMemory, RejectsUnknownBackEnd) {
 TEST_P(SymmetricMemory, CleanExitLeaksNothing) {
   RankProcesses ranks(GetParam(), [](const RankSpec& rank) -> std::string {
     for (int round = 0; round < 2; ++round) {
-      SymmetricRank own(rank, kBytes);
+      SymmetricRank own(rank, kMemoryBytes);
       own.handle.all_reduce(100);
       own.group.leave(kTestTimeout);
     }

@@ -168,7 +168,8 @@ TEST(SymmetricPoolTest, DetectsDifferentBuffers) {
         const bool is_first = own.group.rank() == 0;
         std::string message = error_message(
             [&] { (void)own.group.rendezvous(is_first ? first : second, kTestTimeout); });
-        if (message.find("order of allocation: rank 0: 0, rank 1: 1") == std::string::npos) {
+        if (message.find("numbered in allocation order: rank 0: 0, rank 1: 1") ==
+            std::string::npos) {
           return message;
         }
         message = error_message(

@@ -15,18 +15,17 @@ namespace {
 using ::testing::Each;
 using ::testing::IsEmpty;
 
-constexpr size_t kBytes = kProgramBytes;
 const Reduction kSumOfI32{ElementType::kI32, ReduceOp::kSum};
 
 TEST_P(SymmetricMemory, HonoursOffsetsOfInteriorPointers) {
   RankProcesses ranks(
-      GetParam(), with_memory(kBytes, [](SymmetricRank& own) -> std::string {
-        for (const size_t begin : {size_t{4}, size_t{1000}, kBytes - 256}) {
+      GetParam(), with_memory(kProgramBytes, [](SymmetricRank& own) -> std::string {
+        for (const size_t begin : {size_t{4}, size_t{1000}, kProgramBytes - 256}) {
           const Handle inside = own.group.rendezvous(own.buffer.data() + begin, kTestTimeout);
           if (inside.offset() != begin) return "wrong offset";
           const std::string wrong = check_collectives(own, inside);
           if (!wrong.empty()) return wrong;
-          if (error_message([&] { inside.view<std::byte>(0, 257, kBytes - begin - 256); }) ==
+          if (error_message([&] { inside.view<std::byte>(0, 257, kProgramBytes - begin - 256); }) ==
               "nothing") {
             return "view beyond the end";
           }
@@ -63,7 +62,7 @@ std::string check_collective_arguments(SymmetricRank& own) {
   const std::vector<int64_t> negative{1, -1, 1};
   std::vector<int64_t> heard(3);
   const std::function<void()> invalid_calls[] = {
-      [&] { handle.all_reduce(kBytes / 4 + 1, kSumOfI32); },
+      [&] { handle.all_reduce(kProgramBytes / 4 + 1, kSumOfI32); },
       [&] { handle.all_reduce(-1, kSumOfI32); },
       [&] { handle.all_reduce(kMax, kSumOfI32); },
       [&] { handle.all_reduce(1, kSumOfI32, at(-4)); },
@@ -85,10 +84,10 @@ std::string check_collective_arguments(SymmetricRank& own) {
       [&] { handle.reduce(1, 1, kSumOfI32, at(0, own.buffer.data())); },
       [&] { handle.reduce(-1, 1, kSumOfI32, at(0, out.data())); },
       [&] { handle.reduce(kMax, 1, kSumOfI32, at(0, out.data())); },
-      [&] { handle.reduce(1, 1, kSumOfI32, at(kBytes, out.data())); },
-      [&] { handle.reduce_scatter(kBytes / 4 / 3 + 1, kSumOfI32, at(0, out.data())); },
+      [&] { handle.reduce(1, 1, kSumOfI32, at(kProgramBytes, out.data())); },
+      [&] { handle.reduce_scatter(kProgramBytes / 4 / 3 + 1, kSumOfI32, at(0, out.data())); },
       [&] { handle.reduce_scatter(1, kSumOfI32, at(0)); },
-      [&] { handle.all_gather(out.data(), kBytes / 3 + 1); },
+      [&] { handle.all_gather(out.data(), kProgramBytes / 3 + 1); },
       [&] { handle.all_gather(out.data(), kMax / 2); },
       [&] { handle.broadcast(4, 3); },
       [&] { handle.broadcast(4, -1); },
@@ -110,16 +109,16 @@ std::string check_local_arguments(SymmetricRank& own) {
   const std::function<void()> invalid_calls[] = {
       [&] { handle.put(3, out); },
       [&] { handle.put(0, out, -1); },
-      [&] { handle.get(0, out, kBytes - 63); },
+      [&] { handle.get(0, out, kProgramBytes - 63); },
       [&] { handle.get(0, out, kMax); },
       [&] { handle.store_words(3, {}); },
       [&] { handle.store_words(-1, {}); },
       [&] { handle.store_words(0, {.count = 0}); },
       [&] { handle.store_words(0, {.count = -1}); },
       [&] { handle.store_words(0, {.count = kMax}); },
-      [&] { handle.store_words(0, {.count = kBytes / 4 + 1}); },
+      [&] { handle.store_words(0, {.count = kProgramBytes / 4 + 1}); },
       [&] { handle.store_words(0, {.offset = -1}); },
-      [&] { handle.store_words(0, {.offset = kBytes / 4}); },
+      [&] { handle.store_words(0, {.offset = kProgramBytes / 4}); },
       [&] { handle.store_words(0, {.offset = kMax}); },
       [&] { handle.store_words(0, {.offset = kMax / 4}); },
       [&] { handle.store_words(3, {.of = WordFill::Of::kSignalPad}); },
@@ -147,7 +146,7 @@ std::string check_local_arguments(SymmetricRank& own) {
 
 // One rank makes the invalid calls; the others are unaffected.
 TEST(SymmetricMemory, ChecksArgumentsBeforeCommunicating) {
-  RankProcesses ranks(3, with_memory(kBytes, [](SymmetricRank& own) -> std::string {
+  RankProcesses ranks(3, with_memory(kProgramBytes, [](SymmetricRank& own) -> std::string {
                         const auto words = own.buffer.as<int32_t>();
                         words[0] = own.handle.rank() + 1;
                         words[1] = 5;
@@ -164,7 +163,7 @@ TEST(SymmetricMemory, ChecksArgumentsBeforeCommunicating) {
 
 TEST(SymmetricMemory, MismatchedCallsFailOnAllRanks) {
   RankProcesses ranks(
-      3, with_memory(kBytes, [](SymmetricRank& own) -> std::string {
+      3, with_memory(kProgramBytes, [](SymmetricRank& own) -> std::string {
         const int64_t count = own.handle.rank() == 2 ? 5 : 4;
         const std::string message = error_message([&] {
           own.handle.one_shot_all_reduce(count, kSumOfI32, {0, nullptr, kTestTimeout});
@@ -178,7 +177,7 @@ TEST(SymmetricMemory, MismatchedCallsFailOnAllRanks) {
 }
 
 TEST(SymmetricMemory, RejectsUnsupportedOptions) {
-  RankProcesses ranks(1, with_memory(kBytes, [](SymmetricRank& own) -> std::string {
+  RankProcesses ranks(1, with_memory(kProgramBytes, [](SymmetricRank& own) -> std::string {
                         float in = 1;
                         const std::function<void()> unsupported[] = {
                             [&] {

@@ -208,7 +208,7 @@ TEST(ShmemExit, GlobalExitTerminatesJobWithItsStatus) {
 TEST(ShmemLauncher, ReportsProgramsThatCannotRun) {
   const CliOutcome none = run_cli({.arguments = {"symm-run", "-n", "2"}});
   EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.err, HasSubstr("a program is needed"));
+  EXPECT_THAT(none.err, HasSubstr("missing program"));
   const CliOutcome unknown = run_pes({2}, {program("nothing")});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("shmem_nothing cannot be run: No such file"));

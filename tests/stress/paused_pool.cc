@@ -13,7 +13,7 @@
 namespace ashlar::stress {
 namespace {
 
-constexpr size_t kMostBytes = 16 * kMiB;
+constexpr size_t kMaxPausedBytes = 16 * kMiB;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void PausedPool::make_pool() {
 
 void PausedPool::allocate() {
   const auto bytes = static_cast<size_t>(std::exp2(9 + 14 * random_.fraction()));
-  while (!live_.empty() && live_.bytes() + bytes > kMostBytes) {
+  while (!live_.empty() && live_.bytes() + bytes > kMaxPausedBytes) {
     field_.free(live_.take_any(random_));
   }
   const PoolSelection wanted(*pool_);

@@ -12,7 +12,7 @@
 namespace ashlar::stress {
 namespace {
 
-constexpr size_t kMostBytes = 12 * kMiB;
+constexpr size_t kMaxBlockBytes = 12 * kMiB;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void TransientStreams::make_stream() {
 // Often behind a stream that may be held back, so that work is left when the stream is destroyed.
 void TransientStreams::allocate() {
   const auto bytes = static_cast<size_t>(std::exp2(9 + 13.5 * random_.fraction()));
-  while (!live_.empty() && live_.bytes() + bytes > kMostBytes) {
+  while (!live_.empty() && live_.bytes() + bytes > kMaxBlockBytes) {
     field_.free(live_.take_any(random_));
   }
   if (random_.below(2) == 0) {

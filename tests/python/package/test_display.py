@@ -94,5 +94,5 @@ def test_causes_table_without_unused_memory():
 def test_stats_have_text_form(allocator):
     allocator.allocate("64MiB").free()
     lines = allocator.stats().text().split("\n")
-    assert lines[0].split() == ["now", "peak", "in", "all", "freed"]
+    assert lines[0].split() == ["current", "peak", "allocated", "freed"]
     assert any(line.startswith("reserved") and "64.00 MiB" in line for line in lines)

@@ -23,7 +23,7 @@ def refused(work):
     try:
         work()
     except ashlar.InvalidArgument as failure:
-        assert "before this process was forked" in str(failure), failure
+        assert "belongs to the parent process" in str(failure), failure
         return True
     return False
 """

@@ -10,14 +10,13 @@
 namespace ashlar {
 namespace {
 
-constexpr DeviceIndex kDevice{0};
 constexpr uint32_t kNever = Allocation::kNever;
 
 TEST(AllocationsTest, AssemblesAnAllocationFromItsEntries) {
   TraceBuilder trace;
   trace.alloc(512, 100, 7).add(TraceAction::kFreeRequested, 512, 100, 7);
   trace.alloc(1024, 200).add(TraceAction::kFreeCompleted, 512, 100, 7);
-  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  const Allocations found = find_allocations(trace.snapshot(), kTraceDevice);
   ASSERT_EQ(found.all.size(), 2U);
   const Allocation& first = found.all[0];
   EXPECT_EQ(first.alloc_entry, 0U);
@@ -32,7 +31,7 @@ TEST(AllocationsTest, AssemblesAnAllocationFromItsEntries) {
 TEST(AllocationsTest, DistinguishesReuseOfAnAddress) {
   TraceBuilder trace;
   trace.alloc(512, 100).free(512, 100).alloc(512, 300);
-  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  const Allocations found = find_allocations(trace.snapshot(), kTraceDevice);
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_EQ(found.all[1].alloc_entry, 3U);
   EXPECT_EQ(found.all[1].bytes, 300U);
@@ -41,7 +40,7 @@ TEST(AllocationsTest, DistinguishesReuseOfAnAddress) {
 TEST(AllocationsTest, EndsADisplacedAllocation) {
   TraceBuilder trace;
   trace.alloc(512, 100).alloc(512, 300);
-  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  const Allocations found = find_allocations(trace.snapshot(), kTraceDevice);
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_EQ(found.all[0].completed_entry, 1U);
   EXPECT_EQ(found.all[1].free_entry, kNever);
@@ -55,7 +54,7 @@ TEST(AllocationsTest, VisitsDisplacedAllocationsFirst) {
   TraceBuilder trace;
   trace.alloc(512, 100).add(TraceAction::kSnapshot, 0, 0).alloc(512, 300).free(512, 300);
   std::vector<std::pair<uint32_t, size_t>> visited;
-  for_each_change(find_allocations(trace.snapshot(), kDevice),
+  for_each_change(find_allocations(trace.snapshot(), kTraceDevice),
                   [&](uint32_t entry, const Allocation& allocation) {
                     visited.emplace_back(entry, allocation.bytes);
                   });
@@ -66,7 +65,7 @@ TEST(AllocationsTest, VisitsDisplacedAllocationsFirst) {
 TEST(AllocationsTest, TreatsAFreeWithoutAllocAsPreexisting) {
   TraceBuilder trace;
   trace.free(512, 100).add(TraceAction::kFreeCompleted, 4096, 64);
-  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  const Allocations found = find_allocations(trace.snapshot(), kTraceDevice);
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_EQ(found.preexisting_count, 2U);
   EXPECT_TRUE(found.all[0].predates_trace());
@@ -84,7 +83,7 @@ TEST(AllocationsTest, TreatsUntracedFinalBlocksAsPreexisting) {
                     {DeviceAddress(1024), 512, 300, SnapshotBlockState::kAllocated, {}},
                     {DeviceAddress(1536), 512, 300, SnapshotBlockState::kInactive, {}}};
   trace.snapshot().segments = {segment};
-  const Allocations found = find_allocations(trace.snapshot(), kDevice);
+  const Allocations found = find_allocations(trace.snapshot(), kTraceDevice);
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_TRUE(found.all[1].predates_trace());
   EXPECT_EQ(found.all[1].bytes, 300U);

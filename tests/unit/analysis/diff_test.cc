@@ -11,12 +11,10 @@
 namespace ashlar {
 namespace {
 
-constexpr DeviceIndex kDevice{0};
-
 // One side with all allocations that are present at the end. Maps each StackId to itself.
 struct Side {
   explicit Side(TraceBuilder& trace)
-      : allocations(find_allocations(trace.snapshot(), kDevice)),
+      : allocations(find_allocations(trace.snapshot(), kTraceDevice)),
         which(present_at(allocations, static_cast<uint32_t>(allocations.by_entry.size()))) {}
 
   DiffSide as_diff_side() const { return {allocations, numbers, which}; }

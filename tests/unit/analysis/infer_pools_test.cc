@@ -12,13 +12,10 @@
 namespace ashlar {
 namespace {
 
-constexpr DeviceIndex kDevice{0};
-constexpr SnapshotBlockState kLive = SnapshotBlockState::kAllocated;
-constexpr SnapshotBlockState kCached = SnapshotBlockState::kInactive;
 constexpr size_t kBytes = 20 * kMiB;
-constexpr uint64_t kFirst = 100 * kMiB;
-constexpr uint64_t kSecond = 200 * kMiB;
-constexpr uint64_t kThird = 300 * kMiB;
+constexpr uint64_t kFirstSegment = 100 * kMiB;
+constexpr uint64_t kSecondSegment = 200 * kMiB;
+constexpr uint64_t kThirdSegment = 300 * kMiB;
 constexpr PoolId kPool{0, 1};
 
 // A trace without pools. At the end, the default pool has the first segment.
@@ -37,7 +34,7 @@ class InferPoolsTest : public testing::Test {
   }
 
   std::vector<PoolId> inferred() {
-    infer_pools(trace_.snapshot(), kDevice);
+    infer_pools(trace_.snapshot(), kTraceDevice);
     std::vector<PoolId> pools;
     for (const TraceEntry& entry : trace_.snapshot().device_traces[0]) pools.push_back(entry.pool);
     return pools;
@@ -47,20 +44,20 @@ class InferPoolsTest : public testing::Test {
 };
 
 TEST_F(InferPoolsTest, TakesPoolsFromFinalSegments) {
-  take(kFirst);
-  take(kSecond);
-  end_with(kFirst, kCached);
-  end_with(kSecond, kCached, kPool);
+  take(kFirstSegment);
+  take(kSecondSegment);
+  end_with(kFirstSegment, kCached);
+  end_with(kSecondSegment, kCached, kPool);
   const PoolId none;
   EXPECT_EQ(inferred(), (std::vector<PoolId>{none, none, none, none, kPool, kPool, kPool, kPool}));
   EXPECT_TRUE(trace_.snapshot().device_traces[0][4].has_pool);
 }
 
 TEST_F(InferPoolsTest, DistinguishesPoolsThatReuseAnAddress) {
-  take(kSecond);
-  give_back(kSecond);
-  take(kSecond);
-  end_with(kSecond, kLive, kPool);
+  take(kSecondSegment);
+  give_back(kSecondSegment);
+  take(kSecondSegment);
+  end_with(kSecondSegment, kLive, kPool);
   const std::vector<PoolId> pools = inferred();
   EXPECT_TRUE(pools[1].is_default());
   EXPECT_TRUE(pools[4].is_default());
@@ -68,12 +65,12 @@ TEST_F(InferPoolsTest, DistinguishesPoolsThatReuseAnAddress) {
 }
 
 TEST_F(InferPoolsTest, InfersAPoolIfOtherSegmentsStayCached) {
-  take(kFirst);
-  take(kSecond);
-  take(kThird);
-  give_back(kSecond);
-  give_back(kThird);
-  end_with(kFirst, kCached);
+  take(kFirstSegment);
+  take(kSecondSegment);
+  take(kThirdSegment);
+  give_back(kSecondSegment);
+  give_back(kThirdSegment);
+  end_with(kFirstSegment, kCached);
   const std::vector<PoolId> pools = inferred();
   const PoolId pool = pools[4];
   EXPECT_FALSE(pool.is_default());
@@ -82,42 +79,42 @@ TEST_F(InferPoolsTest, InfersAPoolIfOtherSegmentsStayCached) {
 }
 
 TEST_F(InferPoolsTest, InfersAFlushIfNothingStaysCached) {
-  take(kFirst);
-  take(kSecond);
-  trace_.alloc(kFirst, kBytes);
-  give_back(kSecond);
-  end_with(kFirst, kLive);
+  take(kFirstSegment);
+  take(kSecondSegment);
+  trace_.alloc(kFirstSegment, kBytes);
+  give_back(kSecondSegment);
+  end_with(kFirstSegment, kLive);
   for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
 }
 
 TEST_F(InferPoolsTest, IgnoresSegmentsAllocatedLater) {
-  take(kSecond);
-  give_back(kSecond);
+  take(kSecondSegment);
+  give_back(kSecondSegment);
   trace_.add(TraceAction::kSnapshot, 0, 0);
-  take(kFirst);
-  end_with(kFirst, kCached);
+  take(kFirstSegment);
+  end_with(kFirstSegment, kCached);
   for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
 }
 
 TEST_F(InferPoolsTest, InfersAFlushBeforeAnAllocation) {
   for (const TraceAction next : {TraceAction::kSegmentAlloc, TraceAction::kOom}) {
     trace_ = {};
-    take(kFirst);
-    take(kSecond);
-    give_back(kSecond);
-    trace_.add(next, kThird, kBytes);
-    end_with(kFirst, kCached);
+    take(kFirstSegment);
+    take(kSecondSegment);
+    give_back(kSecondSegment);
+    trace_.add(next, kThirdSegment, kBytes);
+    end_with(kFirstSegment, kCached);
     for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
   }
 }
 
 // A pool frees small segments first, then by stream, size and address.
 TEST_F(InferPoolsTest, SeparatesConsecutivePoolsByFreeOrder) {
-  end_with(kFirst, kCached);
-  give_back(kThird, 2 * kMiB);
-  give_back(kSecond);
-  give_back(kSecond + kBytes);
-  give_back(kThird + kBytes, 2 * kMiB);
+  end_with(kFirstSegment, kCached);
+  give_back(kThirdSegment, 2 * kMiB);
+  give_back(kSecondSegment);
+  give_back(kSecondSegment + kBytes);
+  give_back(kThirdSegment + kBytes, 2 * kMiB);
   const std::vector<PoolId> pools = inferred();
   EXPECT_EQ(pools[0], pools[1]);
   EXPECT_EQ(pools[1], pools[2]);
@@ -127,8 +124,8 @@ TEST_F(InferPoolsTest, SeparatesConsecutivePoolsByFreeOrder) {
 
 TEST_F(InferPoolsTest, KeepsRecordedPools) {
   trace_.in_pool({3, 0});
-  take(kSecond);
-  end_with(kSecond, kCached, kPool);
+  take(kSecondSegment);
+  end_with(kSecondSegment, kCached, kPool);
   for (const PoolId pool : inferred()) EXPECT_EQ(pool, (PoolId{3, 0}));
 }
 

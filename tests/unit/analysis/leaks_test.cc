@@ -10,13 +10,12 @@
 namespace ashlar {
 namespace {
 
-constexpr DeviceIndex kDevice{0};
 constexpr size_t kSteps = 200;
 
 // Maps each StackId to itself.
 LeakReport leaks_in(TraceBuilder& trace, const LeakOptions& options = {}) {
-  return find_leaks(trace.snapshot().device_traces[0], find_allocations(trace.snapshot(), kDevice),
-                    {0, 1, 2, 3}, options);
+  return find_leaks(trace.snapshot().device_traces[0],
+                    find_allocations(trace.snapshot(), kTraceDevice), {0, 1, 2, 3}, options);
 }
 
 // A training loop: weights at the start, then temporary allocations in every step. Entries are one

@@ -13,10 +13,8 @@
 namespace ashlar {
 namespace {
 
-constexpr DeviceIndex kDevice{0};
-
 LowerBound bound_of(TraceBuilder& trace) {
-  return find_lower_bound(find_allocations(trace.snapshot(), kDevice));
+  return find_lower_bound(find_allocations(trace.snapshot(), kTraceDevice));
 }
 
 TEST(LowerBoundTest, IsThePeakOfConcurrentAllocations) {
@@ -54,7 +52,8 @@ TEST(LowerBoundTest, CountsPreexistingAndUnfreedAllocations) {
 TEST(LowerBoundTest, LifetimesSpanFromEntryToEndOfTrace) {
   TraceBuilder trace;
   trace.alloc(0, 1).free(4096, 513).alloc(512, 0);
-  const std::vector<Lifetime> lifetimes = lifetimes_of(find_allocations(trace.snapshot(), kDevice));
+  const std::vector<Lifetime> lifetimes =
+      lifetimes_of(find_allocations(trace.snapshot(), kTraceDevice));
   ASSERT_EQ(lifetimes.size(), 2U) << "empty allocations are left out";
   EXPECT_EQ(lifetimes[0].begin, 1U);
   EXPECT_EQ(lifetimes[0].end, 5U);
@@ -79,7 +78,7 @@ TEST(LowerBoundTest, BoundsAreOrderedOnRandomTraces) {
         live.erase(victim);
       }
     }
-    const Allocations allocations = find_allocations(trace.snapshot(), kDevice);
+    const Allocations allocations = find_allocations(trace.snapshot(), kTraceDevice);
     const LowerBound bound = find_lower_bound(allocations);
     ASSERT_LE(bound.requested_bytes, bound.rounded_bytes) << run;
     ASSERT_LE(bound.rounded_bytes, bound.packed_bytes) << run;
@@ -93,7 +92,7 @@ TEST(LowerBoundTest, BoundsAreOrderedOnRandomTraces) {
 TEST(LowerBoundTest, SurvivesImplausibleSizes) {
   TraceBuilder trace;
   trace.alloc(0, SIZE_MAX).alloc(512, SIZE_MAX - 1);
-  EXPECT_EQ(lifetimes_of(find_allocations(trace.snapshot(), kDevice)).size(), 2U);
+  EXPECT_EQ(lifetimes_of(find_allocations(trace.snapshot(), kTraceDevice)).size(), 2U);
   EXPECT_GT(bound_of(trace).packed_bytes, 0U);
 }
 

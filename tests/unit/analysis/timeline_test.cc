@@ -10,16 +10,14 @@
 namespace ashlar {
 namespace {
 
-constexpr DeviceIndex kDevice{0};
-
 struct Analyzed {
   Allocations allocations;
   Timeline timeline;
 };
 
 Analyzed analyze(const Snapshot& snapshot) {
-  Analyzed analyzed = {.allocations = find_allocations(snapshot, kDevice), .timeline = {}};
-  analyzed.timeline = make_timeline(snapshot, kDevice, analyzed.allocations);
+  Analyzed analyzed = {.allocations = find_allocations(snapshot, kTraceDevice), .timeline = {}};
+  analyzed.timeline = make_timeline(snapshot, kTraceDevice, analyzed.allocations);
   return analyzed;
 }
 
@@ -198,8 +196,8 @@ TEST(TimelineTest, PeakReservedBytesEqualsTheTimelinePeak) {
   trace.add(TraceAction::kSegmentFree, 512, 100).add(TraceAction::kSegmentAlloc, 1024, 70);
   trace.add(TraceAction::kSegmentMap, 4096, 40).add(TraceAction::kSegmentUnmap, 4096, 40);
   trace.snapshot().segments = {segment_of(70)};
-  EXPECT_EQ(initial_reserved_bytes(trace.snapshot(), kDevice), 100U);
-  EXPECT_EQ(peak_reserved_bytes_of(trace.snapshot(), kDevice), 110U);
+  EXPECT_EQ(initial_reserved_bytes(trace.snapshot(), kTraceDevice), 100U);
+  EXPECT_EQ(peak_reserved_bytes_of(trace.snapshot(), kTraceDevice), 110U);
   EXPECT_EQ(analyze(trace.snapshot()).timeline.reserved_peak.bytes, 110U);
   EXPECT_EQ(peak_reserved_bytes_of(trace.snapshot(), DeviceIndex(4)), 0U);
 }

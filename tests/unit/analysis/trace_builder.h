@@ -9,6 +9,12 @@
 
 namespace ashlar {
 
+inline constexpr DeviceIndex kTraceDevice{0};
+inline constexpr uint64_t kBase = 0x7f0000000000;              // address of the first segment
+inline constexpr uint64_t kFirstChunkEnd = uint64_t{1} << 46;  // see AddressPredictor
+inline constexpr SnapshotBlockState kLive = SnapshotBlockState::kAllocated;
+inline constexpr SnapshotBlockState kCached = SnapshotBlockState::kInactive;
+
 class TraceBuilder {
  public:
   TraceBuilder() { snapshot_.device_traces.resize(1); }

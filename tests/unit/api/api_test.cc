@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "ashlar/ashlar.h"
+#include "base/units.h"
 
 namespace ashlar {
 namespace {
-
-constexpr size_t kMiB = size_t{1} << 20;
 
 class ApiTest : public ::testing::Test {
  protected:

@@ -12,8 +12,6 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBytes = 64 * kKiB;
-
 class HostAllocatorTest : public PinnedTest {
  protected:
   int64_t active_count(const HostAllocator& host) { return host.stats().active_requests.current; }
@@ -93,44 +91,44 @@ TEST_F(HostAllocatorTest, DefersReuseUntilRecordedStreamsOfAllDevicesFinish) {
   HostAllocator host(device());
   const StreamId stream = busy_stream();
   const StreamId other_stream = busy_stream_of(sim::kSecond);
-  HostBuffer buffer = host.allocate(kBytes);
+  HostBuffer buffer = host.allocate(kPinnedBytes);
   const std::byte* data = buffer.data();
   buffer.record_stream(stream);
   buffer.record_stream(other_device(), other_stream);
   buffer.reset();
   EXPECT_EQ(host.stats().pending_blocks.current, 1);
-  EXPECT_NE(host.allocate(kBytes).data(), data);
+  EXPECT_NE(host.allocate(kPinnedBytes).data(), data);
   finish(stream);
   host.trim();
-  EXPECT_NE(host.allocate(kBytes).data(), data);
+  EXPECT_NE(host.allocate(kPinnedBytes).data(), data);
   finish_on(sim::kSecond, other_stream);
-  EXPECT_EQ(host.allocate(kBytes).data(), data);
+  EXPECT_EQ(host.allocate(kPinnedBytes).data(), data);
 }
 
 TEST_F(HostAllocatorTest, RejectsUnknownStream) {
   HostAllocator host(device());
-  HostBuffer buffer = host.allocate(kBytes);
+  HostBuffer buffer = host.allocate(kPinnedBytes);
   const std::byte* data = buffer.data();
   EXPECT_THROW(buffer.record_stream(StreamId(12345)), InvalidArgument);
   buffer.reset();
-  EXPECT_EQ(host.allocate(kBytes).data(), data) << "no stream was recorded";
+  EXPECT_EQ(host.allocate(kPinnedBytes).data(), data) << "no stream was recorded";
 }
 
 TEST_F(HostAllocatorTest, AllocatesAndFreesRawPointers) {
   HostAllocator host(device());
-  void* memory = host.allocate_raw(kBytes);
+  void* memory = host.allocate_raw(kPinnedBytes);
   EXPECT_TRUE(host.record_stream(memory, *device().create_stream()));
   EXPECT_EQ(active_count(host), 1);
   host.free_raw(memory);
   EXPECT_EQ(active_count(host), 0);
-  EXPECT_EQ(host.allocate_raw(kBytes), memory);
+  EXPECT_EQ(host.allocate_raw(kPinnedBytes), memory);
 }
 
 TEST_F(HostAllocatorTest, RejectsFreeOfUnknownPointerWithoutSideEffects) {
   HostAllocator host(device());
   HostAllocator other(device());
-  auto* memory = static_cast<std::byte*>(host.allocate_raw(kBytes));
-  const HostBuffer buffer = host.allocate(kBytes);
+  auto* memory = static_cast<std::byte*>(host.allocate_raw(kPinnedBytes));
+  const HostBuffer buffer = host.allocate(kPinnedBytes);
   void* freed = host.allocate_raw(kMiB);
   host.free_raw(freed);
   HostBuffer successor = host.allocate(kMiB);
@@ -151,15 +149,15 @@ TEST_F(HostAllocatorTest, RejectsFreeOfUnknownPointerWithoutSideEffects) {
 TEST_F(HostAllocatorTest, RecordsStreamForInteriorPointers) {
   HostAllocator host(device());
   const StreamId stream = busy_stream();
-  HostBuffer buffer = host.allocate(kBytes);
+  HostBuffer buffer = host.allocate(kPinnedBytes);
   const std::byte* data = buffer.data();
   int foreign = 0;
   EXPECT_FALSE(host.record_stream(&foreign, stream));
   EXPECT_FALSE(host.record_stream(nullptr, stream));
-  EXPECT_TRUE(host.record_stream(data + kBytes - 1, stream));
+  EXPECT_TRUE(host.record_stream(data + kPinnedBytes - 1, stream));
   buffer.reset();
   EXPECT_FALSE(host.record_stream(data, stream)) << "it was freed";
-  EXPECT_NE(host.allocate(kBytes).data(), data);
+  EXPECT_NE(host.allocate(kPinnedBytes).data(), data);
   finish(stream);
 }
 
@@ -167,7 +165,7 @@ TEST_F(HostAllocatorTest, RecordsStreamForInteriorPointers) {
 TEST_F(HostAllocatorTest, KeepsMemoryOfGraphUntilCaptureIsReleased) {
   HostAllocator host(device());
   const StreamId stream = *device().create_stream();
-  HostBuffer buffer = host.allocate(kBytes);
+  HostBuffer buffer = host.allocate(kPinnedBytes);
   const std::byte* data = buffer.data();
   ASSERT_TRUE(device().begin_capture(stream, CaptureMode::kGlobal).ok());
   const CaptureId capture = device().capture_state(stream)->capture;
@@ -176,23 +174,23 @@ TEST_F(HostAllocatorTest, KeepsMemoryOfGraphUntilCaptureIsReleased) {
   const Result<GraphId> graph = device().end_capture(stream);
   ASSERT_TRUE(graph.ok()) << graph.status().to_string();
   EXPECT_EQ(host.stats().graph_blocks.current, 1);
-  EXPECT_NE(host.allocate(kBytes).data(), data);
+  EXPECT_NE(host.allocate(kPinnedBytes).data(), data);
 
   const DeviceStream launched_on{&device(), busy_stream()};
   ASSERT_TRUE(device().launch_graph(*graph, launched_on.stream).ok());
   ASSERT_TRUE(device().destroy_graph(*graph).ok());
   host.release_capture(capture, std::span(&launched_on, 1));
   EXPECT_EQ(host.stats().graph_blocks.current, 0);
-  EXPECT_NE(host.allocate(kBytes).data(), data) << "a launch is still running";
+  EXPECT_NE(host.allocate(kPinnedBytes).data(), data) << "a launch is still running";
   finish(launched_on.stream);
-  EXPECT_EQ(host.allocate(kBytes).data(), data);
+  EXPECT_EQ(host.allocate(kPinnedBytes).data(), data);
   EXPECT_NO_THROW(host.release_capture(capture)) << "again";
 }
 
 TEST_F(HostAllocatorTest, RejectsLaunchStreamWithoutDevice) {
   HostAllocator host(device());
   const StreamId stream = *device().create_stream();
-  HostBuffer buffer = host.allocate(kBytes);
+  HostBuffer buffer = host.allocate(kPinnedBytes);
   ASSERT_TRUE(device().begin_capture(stream, CaptureMode::kGlobal).ok());
   const CaptureId capture = device().capture_state(stream)->capture;
   buffer.record_stream(stream);
@@ -212,9 +210,9 @@ TEST_F(HostAllocatorTest, RoutesToPoolAndReleasesIt) {
   EXPECT_THROW(host.end_routing(pool), InvalidArgument);
   host.begin_routing(pool, is_stream);
   EXPECT_THROW(host.begin_routing(pool, is_stream), InvalidArgument);
-  const std::byte* data = host.allocate(kBytes, stream).data();
-  EXPECT_NE(host.allocate(kBytes).data(), data);
-  void* raw = host.allocate_raw(kBytes, stream);
+  const std::byte* data = host.allocate(kPinnedBytes, stream).data();
+  EXPECT_NE(host.allocate(kPinnedBytes).data(), data);
+  void* raw = host.allocate_raw(kPinnedBytes, stream);
   EXPECT_EQ(raw, data);
   host.free_raw(raw);
   host.end_routing(pool);
@@ -244,9 +242,9 @@ TEST_F(HostAllocatorTest, ThrowsOutOfMemoryWithReport) {
 TEST_F(HostAllocatorTest, ThrowsDeviceErrorWithoutRetry) {
   HostAllocator host(device());
   fail_next(DeviceCall::kAllocateHost);
-  EXPECT_THROW(static_cast<void>(host.allocate(kBytes)), DeviceError);
+  EXPECT_THROW(static_cast<void>(host.allocate(kPinnedBytes)), DeviceError);
   EXPECT_EQ(host.stats().alloc_retries, 0);
-  EXPECT_NO_THROW(static_cast<void>(host.allocate(kBytes)));
+  EXPECT_NO_THROW(static_cast<void>(host.allocate(kPinnedBytes)));
 }
 
 TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
@@ -254,7 +252,7 @@ TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
   const StreamId stream = *device().create_stream();
   for (const bool by_trim : {false, true}) {
     {
-      HostBuffer buffer = host.allocate(kBytes);
+      HostBuffer buffer = host.allocate(kPinnedBytes);
       buffer.record_stream(stream);
       // Twice, because the free also polls pending blocks.
       machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
@@ -262,7 +260,7 @@ TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
     if (by_trim) {
       EXPECT_THROW(host.trim(), DeviceError);
     } else {
-      EXPECT_THROW(static_cast<void>(host.allocate(kBytes)), DeviceError);
+      EXPECT_THROW(static_cast<void>(host.allocate(kPinnedBytes)), DeviceError);
     }
     EXPECT_NO_THROW(host.trim());
     EXPECT_EQ(active_count(host), 0) << "the memory is freed";
@@ -297,7 +295,7 @@ TEST_F(HostAllocatorTest, ConstructorThrowsIfReserveSegmentFails) {
 TEST_F(HostAllocatorTest, TrimFreesCacheAndDestructorFreesAll) {
   {
     HostAllocator host(device());
-    static_cast<void>(host.allocate_raw(kBytes));
+    static_cast<void>(host.allocate_raw(kPinnedBytes));
     static_cast<void>(host.allocate(kMiB));
     EXPECT_EQ(outstanding_count(), 2U);
     host.trim();
@@ -347,7 +345,7 @@ TEST_F(HostAllocatorConcurrencyTest, RejectsSecondOfTwoConcurrentFrees) {
   constexpr int kRounds = 200;
   HostAllocator host(device());
   for (int round = 0; round < kRounds; ++round) {
-    void* memory = host.allocate_raw(kBytes);
+    void* memory = host.allocate_raw(kPinnedBytes);
     std::atomic<int> refused_count{0};
     const auto free_it = [&] {
       try {

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr Terminal kUtf8 = {.width = 80, .is_utf8 = true};
-constexpr Terminal kAscii = {.width = 80, .is_utf8 = false};
+constexpr Terminal kAsciiTerminal = {.width = 80, .is_utf8 = false};
 
 PlotSeries area(std::vector<ColumnRange> columns) {
   return {.name = "requested", .style = PlotStyle::kArea, .columns = std::move(columns)};
@@ -38,7 +38,7 @@ TEST(PlotTest, UsesAsciiWithoutUtf8) {
                                  .columns = {{0, 0}, {8, 8}, {9, 9}, {16, 16}, {0, 0}, {0, 0}}}},
                      .mark = PlotMark{.column = 0, .text = "x"},
                      .height = 2};
-  const std::string text = draw(plot, kAscii);
+  const std::string text = draw(plot, kAsciiTerminal);
   EXPECT_EQ(text,
             "               v x\n"
             "         16 B +  ==:#\n"
@@ -72,8 +72,9 @@ TEST(PlotTest, DrawsZeroAsEmpty) {
 }
 
 TEST(PlotTest, PlotIsAsWideAsTerminal) {
-  const Plot plot = {.series = {area(std::vector<ColumnRange>(plot_columns(kAscii), {1, 1}))}};
-  const std::string text = draw(plot, kAscii);
+  const Plot plot = {
+      .series = {area(std::vector<ColumnRange>(plot_columns(kAsciiTerminal), {1, 1}))}};
+  const std::string text = draw(plot, kAsciiTerminal);
   EXPECT_EQ(text.find('\n'), 80U);
   EXPECT_GE(plot_columns({.width = 1}), 1U);
 }

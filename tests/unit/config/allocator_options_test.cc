@@ -11,26 +11,13 @@
 #include <functional>
 
 #include "base/units.h"
+#include "unit/config/options_under_test.h"
 
 namespace ashlar {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-AllocatorOptions parse(std::string_view text, const AllocatorOptions& base = {}) {
-  const Result<AllocatorOptions> options = parse_allocator_options(text, base);
-  EXPECT_TRUE(options.ok()) << text << "\n" << options.status().to_string();
-  return options.ok() ? *options : AllocatorOptions();
-}
-
-// The message of the expected kInvalidArgument.
-std::string error_for(std::string_view text, const AllocatorOptions& base = {}) {
-  const Result<AllocatorOptions> options = parse_allocator_options(text, base);
-  EXPECT_FALSE(options.ok()) << text;
-  EXPECT_EQ(options.status().kind(), StatusKind::kInvalidArgument);
-  return options.status().message();
-}
 
 // Several options.
 

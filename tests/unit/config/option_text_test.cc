@@ -17,7 +17,7 @@ std::vector<OptionAssignment> read(std::string_view text) {
   return assignments.ok() ? *assignments : std::vector<OptionAssignment>();
 }
 
-std::string error_for(std::string_view text) {
+std::string read_error(std::string_view text) {
   const Result<std::vector<OptionAssignment>> assignments = read_option_text(text);
   EXPECT_FALSE(assignments.ok()) << text;
   EXPECT_EQ(assignments.status().kind(), StatusKind::kInvalidArgument);
@@ -72,7 +72,7 @@ struct WrongText {
 class WrongOptionTextTest : public ::testing::TestWithParam<WrongText> {};
 
 TEST_P(WrongOptionTextTest, ErrorHasPositionAndExpectation) {
-  EXPECT_EQ(error_for(GetParam().text), GetParam().message);
+  EXPECT_EQ(read_error(GetParam().text), GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -8,8 +8,6 @@
 namespace ashlar::classic {
 namespace {
 
-constexpr PoolId kPool{1, 0};
-
 class CaptureTest : public ClassicFixture {
  protected:
   void start_capture(bool reuse) {
@@ -18,14 +16,14 @@ class CaptureTest : public ClassicFixture {
     start(options);
     main_ = new_stream();
     side_ = new_stream();
-    route(kPool);
+    route(kGraphPool);
     engine_->capture_began();
     must(device().begin_capture(main_, CaptureMode::kThreadLocal));
   }
   void end_capture() {
     must(device().end_capture(main_).status());
     must(engine_->capture_ended());
-    end_route(kPool);
+    end_route(kGraphPool);
   }
   void work(StreamId stream) {
     must(device().call_host(stream, [] {}));
@@ -157,10 +155,10 @@ TEST_F(CaptureTest, CapturingStreamDoesNotFlushCache) {
 TEST_F(CaptureTest, ReleasesMemoryAfterCapture) {
   start();
   main_ = new_stream();
-  route(kPool);
+  route(kGraphPool);
   cache(30 * kMiB, main_);
-  end_route(kPool);
-  must(engine_->release_pool(kPool));
+  end_route(kGraphPool);
+  must(engine_->release_pool(kGraphPool));
   engine_->capture_began();
   must(device().begin_capture(main_, CaptureMode::kThreadLocal));
   trim();

@@ -12,16 +12,14 @@
 namespace ashlar::classic {
 namespace {
 
-constexpr PoolId kPool{1, 0};
-
 class CheckpointTest : public ClassicFixture {
  protected:
   void start_pool(const AllocatorOptions& options = {}) {
     start(options);
-    route(kPool);
+    route(kGraphPool);
   }
   PoolCheckpoint take() {
-    Result<PoolCheckpoint> taken = engine_->checkpoint(kPool);
+    Result<PoolCheckpoint> taken = engine_->checkpoint(kGraphPool);
     EXPECT_TRUE(taken.ok()) << taken.status().to_string();
     return taken.ok() ? *taken : PoolCheckpoint{};
   }
@@ -103,9 +101,9 @@ TEST_F(CheckpointTest, RejectsRestoreOfReleasedSegment) {
   Block* block = allocate(32 * kMiB);
   const PoolCheckpoint checkpoint = take();
   free(block);
-  end_route(kPool);
-  must(engine_->release_pool(kPool));
-  trim(kPool);
+  end_route(kGraphPool);
+  must(engine_->release_pool(kGraphPool));
+  trim(kGraphPool);
   const Status refused_restore = engine_->restore(checkpoint).status();
   EXPECT_EQ(refused_restore.kind(), StatusKind::kInvalidArgument) << refused_restore.to_string();
   EXPECT_EQ(stats().reserved_bytes.all.current, 0);
@@ -128,12 +126,12 @@ TEST_F(CheckpointTest, RejectsCheckpointWithPendingBlocks) {
   Block* used = allocate(kKiB);
   use_on(used, busy);
   free(used);
-  const Status taken = engine_->checkpoint(kPool).status();
+  const Status taken = engine_->checkpoint(kGraphPool).status();
   EXPECT_EQ(taken.kind(), StatusKind::kInvalidArgument);
   EXPECT_NE(taken.message().find("synchronize"), std::string::npos) << taken.to_string();
   finish(busy);
   free(allocate(kKiB));
-  EXPECT_TRUE(engine_->checkpoint(kPool).ok());
+  EXPECT_TRUE(engine_->checkpoint(kGraphPool).ok());
 }
 
 TEST_F(CheckpointTest, RejectsRestoreWithUsedBlocks) {
@@ -161,7 +159,7 @@ TEST_F(CheckpointTest, RejectsUncachedBlocks) {
   engine_->set_caching(false);
   Block* uncached = allocate(512);
   for (const Status& status :
-       {engine_->checkpoint(kPool).status(), engine_->restore(empty).status()}) {
+       {engine_->checkpoint(kGraphPool).status(), engine_->restore(empty).status()}) {
     EXPECT_EQ(status.kind(), StatusKind::kInvalidArgument);
     EXPECT_NE(status.message().find("while caching was off"), std::string::npos)
         << status.to_string();
@@ -176,9 +174,9 @@ TEST_F(CheckpointTest, RejectsUnknownAndReleasedPools) {
   EXPECT_EQ(engine_->checkpoint({7, 0}).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(engine_->restore({{7, 0}, {}}).status().kind(), StatusKind::kInvalidArgument);
   allocate(kKiB);
-  end_route(kPool);
-  must(engine_->release_pool(kPool));
-  EXPECT_EQ(engine_->checkpoint(kPool).status().kind(), StatusKind::kInvalidArgument);
+  end_route(kGraphPool);
+  must(engine_->release_pool(kGraphPool));
+  EXPECT_EQ(engine_->checkpoint(kGraphPool).status().kind(), StatusKind::kInvalidArgument);
 }
 
 }  // namespace

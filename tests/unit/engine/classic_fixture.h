@@ -10,6 +10,9 @@
 
 namespace ashlar::classic {
 
+inline constexpr PoolId kUserPool{0, 1};
+inline constexpr PoolId kGraphPool{1, 0};
+
 class ClassicFixture : public EngineFixture<ClassicEngine> {
  protected:
   void start(const AllocatorOptions& options = {}, size_t capacity_bytes = kGiB) {

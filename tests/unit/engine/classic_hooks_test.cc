@@ -12,8 +12,6 @@ namespace {
 using enum TraceAction;
 using ::testing::ElementsAre;
 
-constexpr PoolId kPool{0, 1};
-
 class ClassicHooksTest : public ClassicFixture {
  protected:
   std::vector<TraceAction> actions() {
@@ -168,10 +166,10 @@ class LookingSource final : public SegmentSource {
 
 TEST_F(ClassicHooksTest, SourceMayCallTheEngineWhenDestroyed) {
   start();
-  must(engine_->create_pool(kPool, {.source = std::make_shared<LookingSource>(*engine_)}));
-  must(engine_->release_pool(kPool));
+  must(engine_->create_pool(kUserPool, {.source = std::make_shared<LookingSource>(*engine_)}));
+  must(engine_->release_pool(kUserPool));
   trim();
-  EXPECT_FALSE(engine_->pool_use_count(kPool).ok());
+  EXPECT_FALSE(engine_->pool_use_count(kUserPool).ok());
 }
 
 // Has room for one segment. During its second call another thread frees that segment.
@@ -205,8 +203,9 @@ TEST_F(ClassicHooksTest, ConcurrentFreeServesRetriedRequest) {
       end_route(pool);
       return block;
     };
-    others = *allocate_in(kPool);
-    for (int user = 0; user < 2; ++user) must(engine_->release_pool(kPool));  // creator and route
+    others = *allocate_in(kUserPool);
+    for (int user = 0; user < 2; ++user)
+      must(engine_->release_pool(kUserPool));  // creator and route
     engine_->set_caching(caching);
     EXPECT_TRUE(allocate_in({0, 2}).ok());
     EXPECT_EQ(others, nullptr);
@@ -218,9 +217,9 @@ TEST_F(ClassicHooksTest, FilterMayCallTheEngineWhenDestroyed) {
   const auto filter = [&] {
     return [looks = std::make_shared<CallsEngineInDestructor>(*engine_)](StreamId) { return true; };
   };
-  must(engine_->begin_routing(kPool, filter()));
-  EXPECT_FALSE(engine_->begin_routing(kPool, filter()).ok());
-  end_route(kPool);
+  must(engine_->begin_routing(kUserPool, filter()));
+  EXPECT_FALSE(engine_->begin_routing(kUserPool, filter()).ok());
+  end_route(kUserPool);
 }
 
 }  // namespace

@@ -14,7 +14,6 @@ namespace ashlar::classic {
 namespace {
 
 constexpr StreamId kStream{7};
-constexpr PoolId kPool{0, 1};
 constexpr DeviceAddress kBase{uint64_t{1} << 40};
 
 class ClassicPartsTest : public ::testing::Test {
@@ -98,27 +97,28 @@ TEST_F(ClassicPartsTest, LimitCountsReservedAndRequestedMemory) {
 }
 
 TEST_F(ClassicPartsTest, PoolTableErasesOnlyUnusedFreeablePools) {
-  ASSERT_TRUE(pools_.create(kPool, {}).ok());
-  PrivatePool* pool = pools_.find(kPool);
+  ASSERT_TRUE(pools_.create(kUserPool, {}).ok());
+  PrivatePool* pool = pools_.find(kUserPool);
   ASSERT_NE(pool, nullptr);
   pools_.erase_empty({}, returns_);
-  EXPECT_EQ(pools_.find(kPool), pool);
+  EXPECT_EQ(pools_.find(kUserPool), pool);
 
-  ASSERT_TRUE(pools_.release(kPool).ok());
+  ASSERT_TRUE(pools_.release(kUserPool).ok());
   pool->search_count = 1;
   pools_.erase_empty({}, returns_);
-  EXPECT_EQ(pools_.find(kPool), pool);
+  EXPECT_EQ(pools_.find(kUserPool), pool);
 
   pool->search_count = 0;
   pools_.erase_empty({}, returns_);
-  EXPECT_EQ(pools_.find(kPool), nullptr);
-  EXPECT_FALSE(stats_.stats().pools.contains(kPool));
+  EXPECT_EQ(pools_.find(kUserPool), nullptr);
+  EXPECT_FALSE(stats_.stats().pools.contains(kUserPool));
 }
 
 TEST_F(ClassicPartsTest, PoolTableRoutesAcceptedStreams) {
-  ASSERT_TRUE(pools_.begin_routing(kPool, [](StreamId stream) { return stream == kStream; }).ok());
-  EXPECT_EQ(&pools_.pool_for(512, kStream), &pools_.find(kPool)->small);
-  EXPECT_EQ(&pools_.pool_for(2 * kMiB, kStream), &pools_.find(kPool)->large);
+  ASSERT_TRUE(
+      pools_.begin_routing(kUserPool, [](StreamId stream) { return stream == kStream; }).ok());
+  EXPECT_EQ(&pools_.pool_for(512, kStream), &pools_.find(kUserPool)->small);
+  EXPECT_EQ(&pools_.pool_for(2 * kMiB, kStream), &pools_.find(kUserPool)->large);
   EXPECT_EQ(&pools_.pool_for(512, StreamId(8)), &pools_.small());
 }
 

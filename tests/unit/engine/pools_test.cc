@@ -384,17 +384,16 @@ TEST_F(SourceTest, PoolSurvivesReleaseDuringAllocation) {
 
 TEST_F(PoolsTest, ReleasedPoolLivesWhileRouted) {
   start();
-  constexpr PoolId kPool{0, 1};
-  route(kPool);
-  must(engine_->release_pool(kPool));
-  trim(kPool);
+  route(kUserPool);
+  must(engine_->release_pool(kUserPool));
+  trim(kUserPool);
   trim();
   Block* block = allocate(512);
-  EXPECT_EQ(stats().pools.at(kPool).allocation.current, 1);
-  end_route(kPool);
+  EXPECT_EQ(stats().pools.at(kUserPool).allocation.current, 1);
+  end_route(kUserPool);
   free(block);
-  trim(kPool);
-  EXPECT_FALSE(stats().pools.contains(kPool));
+  trim(kUserPool);
+  EXPECT_FALSE(stats().pools.contains(kUserPool));
 }
 
 }  // namespace

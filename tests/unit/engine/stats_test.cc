@@ -128,14 +128,13 @@ TEST_F(EngineStatsTest, UsesPyTorchNames) {
 TEST_F(EngineStatsTest, CountsPerPoolAndStream) {
   start();
   const StreamId side = new_stream();
-  constexpr PoolId kPool{0, 1};
-  route(kPool, side);
+  route(kUserPool, side);
   Block* here = allocate(100);
   Block* there = allocate(3 * kMiB, side);
   AllocatorStats seen = stats();
   EXPECT_EQ(seen.pools.at({}).allocated_bytes.current, 512);
-  EXPECT_EQ(seen.pools.at(kPool).requested_bytes.current, static_cast<int64_t>(3 * kMiB));
-  EXPECT_EQ(seen.pools.at(kPool).reserved_bytes.large_pool.current,
+  EXPECT_EQ(seen.pools.at(kUserPool).requested_bytes.current, static_cast<int64_t>(3 * kMiB));
+  EXPECT_EQ(seen.pools.at(kUserPool).reserved_bytes.large_pool.current,
             static_cast<int64_t>(20 * kMiB));
   EXPECT_EQ(seen.streams.at(side).allocation.current, 1);
   EXPECT_EQ(seen.streams.at(kDefaultStream).reserved_bytes.all.peak,
@@ -150,12 +149,12 @@ TEST_F(EngineStatsTest, CountsPerPoolAndStream) {
   free(there);
   engine_->reset_peak_stats();
   seen = stats();
-  EXPECT_EQ(seen.pools.at(kPool).allocated_bytes.peak, 0);
+  EXPECT_EQ(seen.pools.at(kUserPool).allocated_bytes.peak, 0);
   EXPECT_EQ(seen.streams.at(side).active_bytes.current, 0);
-  end_route(kPool);
-  must(engine_->release_pool(kPool));
-  trim(kPool);
-  EXPECT_FALSE(stats().pools.contains(kPool));
+  end_route(kUserPool);
+  must(engine_->release_pool(kUserPool));
+  trim(kUserPool);
+  EXPECT_FALSE(stats().pools.contains(kUserPool));
   EXPECT_EQ(stats().streams.at(side).reserved_bytes.all.current, 0);
   free(here);
 }

@@ -9,8 +9,6 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBytes = 64 * kKiB;
-
 class PinnedCaptureTest : public PinnedTest {
  protected:
   CaptureId begin(StreamId stream, CaptureMode mode = CaptureMode::kGlobal) {
@@ -24,7 +22,7 @@ class PinnedCaptureTest : public PinnedTest {
   }
   // A block that a capture used and that was freed since.
   PinnedBlock* freed_in_capture(StreamId stream, CaptureId* capture) {
-    PinnedBlock* block = allocate(kBytes);
+    PinnedBlock* block = allocate(kPinnedBytes);
     *capture = begin(stream);
     free_used_on(block, stream);
     end(stream);
@@ -39,7 +37,7 @@ TEST_F(PinnedCaptureTest, AllocateAndReleaseDoNotBreakCaptures) {
     allocator_.reset();
     const StreamId stream = *device().create_stream();
     begin(stream);
-    free(allocate(kBytes));
+    free(allocate(kPinnedBytes));
     free(allocate(2 * kMiB));
     EXPECT_TRUE(pinned().trim().ok());
     end(stream);
@@ -49,21 +47,21 @@ TEST_F(PinnedCaptureTest, AllocateAndReleaseDoNotBreakCaptures) {
 
 TEST_F(PinnedCaptureTest, PollingDoesNotBreakCaptures) {
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   free_used_on(block, stream);
   const StreamId capturing = *device().create_stream();
   begin(capturing);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   finish(stream);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
   end(capturing);
 }
 
 TEST_F(PinnedCaptureTest, RestoresTheThreadsCaptureMode) {
   const StreamId stream = *device().create_stream();
   begin(stream);
-  allocate(kBytes);
-  EXPECT_FALSE(device().allocate_host(kBytes).ok()) << "the thread stayed relaxed";
+  allocate(kPinnedBytes);
+  EXPECT_FALSE(device().allocate_host(kPinnedBytes).ok()) << "the thread stayed relaxed";
   EXPECT_FALSE(device().end_capture(stream).ok());
 }
 
@@ -71,7 +69,7 @@ TEST_F(PinnedCaptureTest, KeepsBlocksUsedByAGraph) {
   const StreamId stream = *device().create_stream();
   CaptureId capture;
   PinnedBlock* block = freed_in_capture(stream, &capture);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   EXPECT_TRUE(pinned().trim().ok());
   const HostStats stats = pinned().stats();
   EXPECT_EQ(stats.graph_blocks.current, 1);
@@ -88,7 +86,7 @@ TEST_F(PinnedCaptureTest, ReusesBlockAfterReleaseCapture) {
   pinned().release_capture(capture);
   EXPECT_EQ(pinned().stats().graph_blocks.current, 0);
   EXPECT_EQ(pinned().stats().active_requests.current, 0);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedCaptureTest, WaitsForRunningGraphLaunches) {
@@ -98,14 +96,14 @@ TEST_F(PinnedCaptureTest, WaitsForRunningGraphLaunches) {
   const DeviceStream launched_on{&device(), busy_stream()};
   pinned().release_capture(capture, std::span(&launched_on, 1));
   EXPECT_EQ(pinned().stats().graph_blocks.current, 0);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   finish(launched_on.stream);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedCaptureTest, WaitsForEveryCaptureOfABlock) {
   const StreamId stream = *device().create_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   const CaptureId first = begin(stream);
   use_on(block, stream);
   use_on(block, stream);
@@ -119,53 +117,53 @@ TEST_F(PinnedCaptureTest, WaitsForEveryCaptureOfABlock) {
   pinned().release_capture(first);
   EXPECT_EQ(pinned().stats().graph_blocks.current, 1) << "released twice is released once";
   pinned().release_capture(second);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedCaptureTest, LiveBlockOutlivesItsGraph) {
   const StreamId stream = *device().create_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   const CaptureId capture = begin(stream);
   use_on(block, stream);
   end(stream);
   pinned().release_capture(capture);
   EXPECT_EQ(pinned().stats().active_requests.current, 1);
   free(block);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedCaptureTest, WaitsForWorkQueuedBeforeTheCapture) {
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   use_on(block, stream);
   begin(stream);
   free(block);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   EXPECT_EQ(call_count(DeviceCall::kRecordEvent), 0U) << "it would have been captured";
   end(stream);
-  EXPECT_NE(allocate(kBytes), block) << "the stream is still busy";
+  EXPECT_NE(allocate(kPinnedBytes), block) << "the stream is still busy";
   EXPECT_EQ(call_count(DeviceCall::kRecordEvent), 1U);
   finish(stream);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedCaptureTest, WaitsForEarlierWorkAfterReleaseCapture) {
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   use_on(block, stream);
   const CaptureId capture = begin(stream);
   use_on(block, stream);
   free(block);
   end(stream);
   pinned().release_capture(capture);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   finish(stream);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedCaptureTest, FreeDoesNotBreakACaptureThatBeginsMeanwhile) {
   const StreamId stream = *device().create_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   use_on(block, stream);
   machine_->inject({.call = DeviceCall::kRecordEvent, .action = sim::FaultAction::kHang});
   std::thread freeing([&] { free(block); });
@@ -173,21 +171,21 @@ TEST_F(PinnedCaptureTest, FreeDoesNotBreakACaptureThatBeginsMeanwhile) {
   begin(stream);
   machine_->release_hung_calls();
   freeing.join();
-  EXPECT_NE(allocate(kBytes), block) << "no event tells yet";
+  EXPECT_NE(allocate(kPinnedBytes), block) << "no event tells yet";
   end(stream);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedCaptureTest, InvalidatedCaptureKeepsNoBlocks) {
   const StreamId stream = *device().create_stream();
   begin(stream);
   EXPECT_FALSE(device().synchronize_stream(stream).ok());
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   free_used_on(block, stream);
   EXPECT_EQ(pinned().stats().graph_blocks.current, 0);
-  EXPECT_NE(allocate(kBytes), block) << "no event tells yet";
+  EXPECT_NE(allocate(kPinnedBytes), block) << "no event tells yet";
   EXPECT_FALSE(device().end_capture(stream).ok());
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedCaptureTest, DestructorReleasesBlocksOfUnreleasedCaptures) {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kThreadCount = 8;
 constexpr int kRoundCount = 400;
-constexpr PoolId kPool{0, 1};
-constexpr StreamId kRouted{1000};
+constexpr PoolId kFirstPool{0, 1};
+constexpr StreamId kFirstRoutedStream{1000};
 
 class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInterface<bool> {
  protected:
@@ -23,8 +23,8 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     options_.pinned.max_cached_bytes = 256 * kKiB;
     options_.pinned.reserve_segment_bytes = 64 * kKiB;
     allocator_ = *PinnedAllocator::create(device(), options_, steady_);
-    const auto filter = [](StreamId stream) { return stream == kRouted; };
-    EXPECT_TRUE(allocator_->begin_routing(kPool, filter).ok());
+    const auto filter = [](StreamId stream) { return stream == kFirstRoutedStream; };
+    EXPECT_TRUE(allocator_->begin_routing(kFirstPool, filter).ok());
     for (int i = 0; i < 4; ++i) streams_.push_back(*device().create_stream());
   }
   ~PinnedConcurrencyTest() override { allocator_.reset(); }
@@ -34,7 +34,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     for (int i = 0; i < kRoundCount; ++i) {
       const size_t bytes = 2 + random.below(size_t{4} << random.below(17));
       const Result<PinnedBlock*> got =
-          pinned().allocate(bytes, random.below(2) == 0 ? kDefaultStream : kRouted);
+          pinned().allocate(bytes, random.below(2) == 0 ? kDefaultStream : kFirstRoutedStream);
       ASSERT_TRUE(got.ok()) << got.status().to_string();
       PinnedBlock* block = *got;
       const auto tag = static_cast<std::byte>(seed);
@@ -87,8 +87,8 @@ TEST_P(PinnedConcurrencyTest, ThreadsShareBlocksStreamsAndTheCache) {
   for (std::thread& thread : threads) thread.join();
   for (PinnedBlock* block : table_) free(block);
   ASSERT_TRUE(device().synchronize_device().ok());
-  ASSERT_TRUE(pinned().end_routing(kPool).ok());
-  ASSERT_TRUE(pinned().release_pool(kPool).ok());
+  ASSERT_TRUE(pinned().end_routing(kFirstPool).ok());
+  ASSERT_TRUE(pinned().release_pool(kFirstPool).ok());
   ASSERT_TRUE(pinned().trim().ok());
   const HostStats stats = pinned().stats();
   EXPECT_EQ(stats.active_requests.current, 0);

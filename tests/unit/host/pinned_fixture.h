@@ -15,6 +15,8 @@
 
 namespace ashlar {
 
+inline constexpr size_t kPinnedBytes = 64 * kKiB;
+
 class PinnedTest : public ::testing::Test {
  protected:
   PinnedTest() {

@@ -10,24 +10,23 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBytes = 64 * kKiB;
 constexpr PoolId kPool{0, 7};
 constexpr PoolId kOtherPool{3, 0};
-constexpr StreamId kRouted{41};
+constexpr StreamId kRoutedStream{41};
 
 class PinnedPoolsTest : public PinnedTest {
  protected:
   void TearDown() override {
     EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
   }
-  void begin(PoolId pool, StreamId routed = kRouted) {
+  void begin(PoolId pool, StreamId routed = kRoutedStream) {
     const auto filter = [routed](StreamId stream) { return stream == routed; };
     const Status begun = pinned().begin_routing(pool, filter);
     ASSERT_TRUE(begun.ok()) << begun.to_string();
   }
   void end(PoolId pool) { ASSERT_TRUE(pinned().end_routing(pool).ok()); }
   void let_go(PoolId pool) { ASSERT_TRUE(pinned().release_pool(pool).ok()); }
-  PinnedBlock* allocate_on(StreamId stream, size_t bytes = kBytes) {
+  PinnedBlock* allocate_on(StreamId stream, size_t bytes = kPinnedBytes) {
     const Result<PinnedBlock*> block = pinned().allocate(bytes, stream);
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     return block.ok() ? *block : nullptr;
@@ -37,45 +36,45 @@ class PinnedPoolsTest : public PinnedTest {
 
 TEST_F(PinnedPoolsTest, RoutedBlocksStayInTheirPool) {
   begin(kPool);
-  PinnedBlock* block = allocate_on(kRouted);
+  PinnedBlock* block = allocate_on(kRoutedStream);
   free(block);
   EXPECT_NE(allocate_on(kDefaultStream), block) << "the pool keeps it apart";
-  EXPECT_EQ(allocate_on(kRouted), block);
+  EXPECT_EQ(allocate_on(kRoutedStream), block);
   free(block);
   end(kPool);
-  EXPECT_NE(allocate_on(kRouted), block) << "nothing is routed there any more";
+  EXPECT_NE(allocate_on(kRoutedStream), block) << "nothing is routed there any more";
   begin(kPool);
-  EXPECT_EQ(allocate_on(kRouted), block);
+  EXPECT_EQ(allocate_on(kRoutedStream), block);
 }
 
 TEST_F(PinnedPoolsTest, PendingBlockReturnsToItsPool) {
   begin(kPool);
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate_on(kRouted);
+  PinnedBlock* block = allocate_on(kRoutedStream);
   free_used_on(block, stream);
   finish(stream);
   EXPECT_NE(allocate_on(kDefaultStream), block);
-  EXPECT_EQ(allocate_on(kRouted), block);
+  EXPECT_EQ(allocate_on(kRoutedStream), block);
 }
 
 TEST_F(PinnedPoolsTest, LatestRouteServes) {
   begin(kPool);
-  PinnedBlock* first = allocate_on(kRouted);
+  PinnedBlock* first = allocate_on(kRoutedStream);
   free(first);
   begin(kOtherPool);
-  PinnedBlock* second = allocate_on(kRouted);
+  PinnedBlock* second = allocate_on(kRoutedStream);
   EXPECT_NE(second, first);
   free(second);
   end(kPool);
   begin(kPool);
-  EXPECT_EQ(allocate_on(kRouted), first);
+  EXPECT_EQ(allocate_on(kRoutedStream), first);
   end(kPool);
-  EXPECT_EQ(allocate_on(kRouted), second);
+  EXPECT_EQ(allocate_on(kRoutedStream), second);
 }
 
 TEST_F(PinnedPoolsTest, TrimSkipsRetainedAndRoutedPools) {
   begin(kPool);
-  PinnedBlock* block = allocate_on(kRouted);
+  PinnedBlock* block = allocate_on(kRoutedStream);
   free(block);
   let_go(kPool);
   EXPECT_TRUE(pinned().trim().ok());
@@ -97,7 +96,7 @@ TEST_F(PinnedPoolsTest, TrimSkipsRetainedAndRoutedPools) {
 
 TEST_F(PinnedPoolsTest, ReleasedPoolLivesUntilItsBlocksAreFreed) {
   begin(kPool);
-  PinnedBlock* block = allocate_on(kRouted);
+  PinnedBlock* block = allocate_on(kRoutedStream);
   end(kPool);
   let_go(kPool);
   EXPECT_TRUE(pinned().trim().ok());
@@ -113,7 +112,7 @@ TEST_F(PinnedPoolsTest, PoolOutlivesAllocationInProgress) {
   begin(kPool);
   machine_->inject({.call = DeviceCall::kAllocateHost, .action = sim::FaultAction::kHang});
   PinnedBlock* block = nullptr;
-  std::thread allocating([&] { block = allocate_on(kRouted); });
+  std::thread allocating([&] { block = allocate_on(kRoutedStream); });
   while (machine_->hung_call_count() == 0) std::this_thread::yield();
   end(kPool);
   let_go(kPool);
@@ -128,7 +127,7 @@ TEST_F(PinnedPoolsTest, PoolOutlivesAllocationInProgress) {
 
 TEST_F(PinnedPoolsTest, FullHostReclaimsReleasedPools) {
   begin(kPool);
-  free(allocate_on(kRouted));
+  free(allocate_on(kRoutedStream));
   end(kPool);
   let_go(kPool);
   fail_next(DeviceCall::kAllocateHost, Status::out_of_memory("injected: the host is full"));
@@ -140,7 +139,7 @@ TEST_F(PinnedPoolsTest, FullHostReclaimsReleasedPools) {
 TEST_F(PinnedPoolsTest, ReservePartsMoveToTheDefaultPool) {
   options_.pinned.reserve_segment_bytes = kMiB;
   begin(kPool);
-  PinnedBlock* block = allocate_on(kRouted);
+  PinnedBlock* block = allocate_on(kRoutedStream);
   free(block);
   EXPECT_NE(allocate_on(kDefaultStream), block);
   end(kPool);
@@ -163,7 +162,7 @@ TEST_F(PinnedPoolsTest, RejectsMisuseWithoutChange) {
   begin(kPool);
   EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, everything))) << "twice";
   EXPECT_EQ(*pinned().pool_use_count(kPool), 1);
-  PinnedBlock* block = allocate_on(kRouted);
+  PinnedBlock* block = allocate_on(kRoutedStream);
   end(kPool);
   EXPECT_TRUE(is_misuse(pinned().end_routing(kPool))) << "twice";
   let_go(kPool);

@@ -12,68 +12,67 @@ namespace {
 using PinnedStreamsTest = PinnedTest;
 
 // A finished block is reused immediately, because the cache is last-in, first-out.
-constexpr size_t kBytes = 64 * kKiB;
 
 TEST_F(PinnedStreamsTest, DoesNotReuseBlockWhileStreamIsBusy) {
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   free_used_on(block, stream);
-  PinnedBlock* other = allocate(kBytes);
+  PinnedBlock* other = allocate(kPinnedBytes);
   EXPECT_NE(other, block);
   EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
   finish(stream);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
   EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
 }
 
 TEST_F(PinnedStreamsTest, FreesBlockImmediatelyOnIdleStream) {
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   free_used_on(block, *device().create_stream());
   EXPECT_EQ(pinned().stats().active_requests.current, 0);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedStreamsTest, WaitsForEveryStream) {
   const StreamId first = busy_stream();
   const StreamId second = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   use_on(block, first);
   use_on(block, second);
   use_on(block, first);
   free(block);
   EXPECT_EQ(call_count(DeviceCall::kRecordEvent), 2U) << "one event per stream";
   finish(first);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   finish(second);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedStreamsTest, WaitsOnlyForWorkQueuedBeforeTheFree) {
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   free_used_on(block, stream);
   finish(stream);
   ASSERT_TRUE(machine_->pause_stream(sim::kFirst, stream).ok());
   ASSERT_TRUE(device().call_host(stream, [] {}).ok());
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedStreamsTest, SlowStreamDelaysOnlyItsOwnBlocks) {
   const StreamId slow = busy_stream();
   const StreamId fast = busy_stream();
-  PinnedBlock* slow_block = allocate(kBytes);
-  PinnedBlock* fast_block = allocate(kBytes);
+  PinnedBlock* slow_block = allocate(kPinnedBytes);
+  PinnedBlock* fast_block = allocate(kPinnedBytes);
   free_used_on(slow_block, slow);
   free_used_on(fast_block, fast);
   finish(fast);
-  EXPECT_EQ(allocate(kBytes), fast_block);
+  EXPECT_EQ(allocate(kPinnedBytes), fast_block);
   EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
 }
 
 TEST_F(PinnedStreamsTest, FreeCollectsFinishedBlocks) {
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
-  PinnedBlock* other = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
+  PinnedBlock* other = allocate(kPinnedBytes);
   free_used_on(block, stream);
   finish(stream);
   free(other);
@@ -82,18 +81,18 @@ TEST_F(PinnedStreamsTest, FreeCollectsFinishedBlocks) {
 
 TEST_F(PinnedStreamsTest, WaitsOnTheStreamsOwnDevice) {
   const StreamId stream = busy_stream_of(sim::kSecond);
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   use_on(block, {&other_device(), stream});
   free(block);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   finish_on(sim::kSecond, stream);
-  EXPECT_EQ(allocate(kBytes), block);
+  EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedStreamsTest, ReleasesLargeBlockAfterItsStreams) {
   options_.pinned.max_cached_bytes = 4 * kKiB;
   const StreamId stream = busy_stream();
-  free_used_on(allocate(kBytes), stream);
+  free_used_on(allocate(kPinnedBytes), stream);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U);
   finish(stream);
@@ -104,7 +103,7 @@ TEST_F(PinnedStreamsTest, ReleasesLargeBlockAfterItsStreams) {
 TEST_F(PinnedStreamsTest, ReusesEvents) {
   const StreamId stream = busy_stream();
   for (int i = 0; i < 10; ++i) {
-    free_used_on(allocate(kBytes), stream);
+    free_used_on(allocate(kPinnedBytes), stream);
     finish(stream);
   }
   EXPECT_EQ(call_count(DeviceCall::kCreateEvent), 1U);
@@ -114,17 +113,17 @@ TEST_F(PinnedStreamsTest, ReusesEvents) {
 
 TEST_F(PinnedStreamsTest, AcceptsInteriorPointers) {
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   const DeviceStream use{&device(), stream};
   EXPECT_TRUE(*pinned().record_stream(block->memory.begin + block->bytes() - 1, use));
   free(block);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
 }
 
 TEST_F(PinnedStreamsTest, IgnoresForeignMemory) {
   const DeviceStream use{&device(), busy_stream()};
-  PinnedBlock* block = allocate(kBytes);
-  PinnedBlock* freed = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
+  PinnedBlock* freed = allocate(kPinnedBytes);
   free(freed);
   int on_the_stack = 0;
   EXPECT_FALSE(*pinned().record_stream(&on_the_stack, use));
@@ -141,10 +140,10 @@ TEST_F(PinnedStreamsTest, IgnoresForeignMemory) {
 
 TEST_F(PinnedStreamsTest, RejectsPendingBlocks) {
   const StreamId stream = busy_stream();
-  PinnedBlock* pending = allocate(kBytes);
+  PinnedBlock* pending = allocate(kPinnedBytes);
   free_used_on(pending, stream);
   const StreamId capturing = *device().create_stream();
-  PinnedBlock* in_graph = allocate(kBytes);
+  PinnedBlock* in_graph = allocate(kPinnedBytes);
   ASSERT_TRUE(device().begin_capture(capturing, CaptureMode::kGlobal).ok());
   free_used_on(in_graph, capturing);
   ASSERT_TRUE(device().end_capture(capturing).ok());
@@ -158,12 +157,12 @@ TEST_F(PinnedStreamsTest, RejectsPendingBlocks) {
   EXPECT_EQ(pinned().stats().flatten(), before);
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
   finish(stream);
-  EXPECT_EQ(allocate(kBytes), pending);
+  EXPECT_EQ(allocate(kPinnedBytes), pending);
 }
 
 TEST_F(PinnedStreamsTest, TrimWaitsForConcurrentCollection) {
   const StreamId stream = busy_stream();
-  free_used_on(allocate(kBytes), stream);
+  free_used_on(allocate(kPinnedBytes), stream);
   finish(stream);
   machine_->inject({.call = DeviceCall::kIsDone, .action = sim::FaultAction::kHang});
   std::thread collecting([&] { free(allocate(2 * kMiB)); });
@@ -186,7 +185,7 @@ class PinnedEndTest : public PinnedTest {
  protected:
   // A block that queued work on the stream will write.
   PinnedBlock* block_written_on(StreamId stream) {
-    PinnedBlock* block = allocate(kBytes);
+    PinnedBlock* block = allocate(kPinnedBytes);
     use_on(block, stream);
     const auto write = [this, memory = block->memory.begin] {
       *memory = std::byte{1};
@@ -242,45 +241,45 @@ TEST_F(PinnedStreamsTest, DefersEventErrorAndRetries) {
        {DeviceCall::kCreateEvent, DeviceCall::kRecordEvent, DeviceCall::kCaptureState}) {
     allocator_.reset();
     const StreamId stream = busy_stream();
-    PinnedBlock* block = allocate(kBytes);
+    PinnedBlock* block = allocate(kPinnedBytes);
     use_on(block, stream);
     // Twice: at the free, and when the free polls.
     machine_->inject({.call = call, .count = 2});
     free(block);
     EXPECT_EQ(pinned().stats().late_errors, 2) << name(call);
-    EXPECT_EQ(pinned().allocate(kBytes).status().call(), name(call));
-    EXPECT_NE(allocate(kBytes), block) << name(call) << ": the stream is busy";
+    EXPECT_EQ(pinned().allocate(kPinnedBytes).status().call(), name(call));
+    EXPECT_NE(allocate(kPinnedBytes), block) << name(call) << ": the stream is busy";
     finish(stream);
-    EXPECT_EQ(allocate(kBytes), block) << name(call);
+    EXPECT_EQ(allocate(kPinnedBytes), block) << name(call);
   }
 }
 
 TEST_F(PinnedStreamsTest, PollsOtherStreamsAfterAQueryError) {
   const StreamId first = busy_stream();
   const StreamId second = busy_stream();
-  PinnedBlock* first_block = allocate(kBytes);
-  PinnedBlock* second_block = allocate(kBytes);
+  PinnedBlock* first_block = allocate(kPinnedBytes);
+  PinnedBlock* second_block = allocate(kPinnedBytes);
   free_used_on(first_block, first);
   free_used_on(second_block, second);
   finish(first);
   finish(second);
   fail_next(DeviceCall::kIsDone);
-  EXPECT_EQ(pinned().allocate(kBytes).status().call(), "is_done");
+  EXPECT_EQ(pinned().allocate(kPinnedBytes).status().call(), "is_done");
   EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
-  EXPECT_EQ(allocate(kBytes), first_block);
-  EXPECT_EQ(allocate(kBytes), second_block);
+  EXPECT_EQ(allocate(kPinnedBytes), first_block);
+  EXPECT_EQ(allocate(kPinnedBytes), second_block);
 }
 
 TEST_F(PinnedStreamsTest, TrimReclaimsBlocksOfDestroyedStreams) {
-  options_.pinned.max_cached_bytes = kBytes;
+  options_.pinned.max_cached_bytes = kPinnedBytes;
   const StreamId stream = *device().create_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   use_on(block, stream);
   ASSERT_TRUE(device().destroy_stream(stream).ok());
   free(block);
-  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kInvalidArgument)
+  EXPECT_EQ(pinned().allocate(kPinnedBytes).status().kind(), StatusKind::kInvalidArgument)
       << "reported once";
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   EXPECT_EQ(call_count(DeviceCall::kSynchronizeDevice), 0U);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_EQ(call_count(DeviceCall::kSynchronizeDevice), 1U);
@@ -290,12 +289,12 @@ TEST_F(PinnedStreamsTest, TrimReclaimsBlocksOfDestroyedStreams) {
 
 TEST_F(PinnedStreamsTest, TrimReclaimsBlocksWithLostEvents) {
   const StreamId stream = busy_stream();
-  PinnedBlock* block = allocate(kBytes);
+  PinnedBlock* block = allocate(kPinnedBytes);
   free_used_on(block, stream);
   finish(stream);
   fail_next(DeviceCall::kIsDone, Status::invalid_argument("injected: no such event"));
-  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_NE(allocate(kBytes), block);
+  EXPECT_EQ(pinned().allocate(kPinnedBytes).status().kind(), StatusKind::kInvalidArgument);
+  EXPECT_NE(allocate(kPinnedBytes), block);
   EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
@@ -303,9 +302,9 @@ TEST_F(PinnedStreamsTest, TrimReclaimsBlocksWithLostEvents) {
 
 TEST_F(PinnedStreamsTest, ReclaimsBlocksAfterDeviceRecovers) {
   const StreamId stream = busy_stream();
-  free_used_on(allocate(kBytes), stream);
+  free_used_on(allocate(kPinnedBytes), stream);
   machine_->lose(sim::kFirst, Status::device_lost("work", 1, "injected"));
-  EXPECT_EQ(pinned().allocate(kBytes).status().kind(), StatusKind::kDeviceLost);
+  EXPECT_EQ(pinned().allocate(kPinnedBytes).status().kind(), StatusKind::kDeviceLost);
   EXPECT_EQ(pinned().trim().kind(), StatusKind::kDeviceLost);
   EXPECT_TRUE(pinned().validate().ok());
   machine_->revive(sim::kFirst);

@@ -10,8 +10,12 @@
 #include <ostream>
 
 #include "ashlar/options.h"
+#include "base/units.h"
 
 namespace ashlar {
+
+// Three granules of an extent, or a segment of its own.
+inline constexpr size_t kSharedBlockBytes = 50 * kMiB;
 
 enum class ShareSource : uint8_t { kPlain, kExpandable, kPaged };
 

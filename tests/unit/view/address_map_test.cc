@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "analysis/timeline.h"
+#include "base/units.h"
 #include "config/snapshot_settings.h"
 #include "unit/analysis/trace_builder.h"
 #include "unit/view/columns_reader.h"
@@ -17,7 +18,6 @@
 namespace ashlar::view {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kAt = uint64_t{64} << 20;
 
 std::vector<BlockState> states_of(const MapSegment& segment) {

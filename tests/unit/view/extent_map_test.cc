@@ -18,7 +18,7 @@
 namespace ashlar::view {
 namespace {
 
-constexpr uint64_t kAt = uint64_t{64} << 20;
+constexpr uint64_t kExtentAddress = uint64_t{64} << 20;
 
 SnapshotExtent extent_of(uint64_t id, std::vector<SnapshotMapping> mappings) {
   SnapshotExtent extent;
@@ -32,13 +32,13 @@ SnapshotExtent extent_of(uint64_t id, std::vector<SnapshotMapping> mappings) {
 // idle at the end. The last entry is the snapshot.
 Snapshot moving_snapshot() {
   TraceBuilder trace;
-  trace.add(TraceAction::kSegmentMap, kAt, 2 * kMiB)
-      .add(TraceAction::kSegmentMap, kAt + 2 * kMiB, 2 * kMiB)
-      .add(TraceAction::kSegmentMap, kAt + 4 * kMiB, 2 * kMiB)
-      .alloc(kAt, 2 * kMiB)
-      .add(TraceAction::kSegmentUnmap, kAt + 2 * kMiB, 2 * kMiB)
-      .add(TraceAction::kSegmentMap, 2 * kAt, 2 * kMiB)
-      .alloc(2 * kAt, kMiB)
+  trace.add(TraceAction::kSegmentMap, kExtentAddress, 2 * kMiB)
+      .add(TraceAction::kSegmentMap, kExtentAddress + 2 * kMiB, 2 * kMiB)
+      .add(TraceAction::kSegmentMap, kExtentAddress + 4 * kMiB, 2 * kMiB)
+      .alloc(kExtentAddress, 2 * kMiB)
+      .add(TraceAction::kSegmentUnmap, kExtentAddress + 2 * kMiB, 2 * kMiB)
+      .add(TraceAction::kSegmentMap, 2 * kExtentAddress, 2 * kMiB)
+      .alloc(2 * kExtentAddress, kMiB)
       .add(TraceAction::kSnapshot, 0, 0);
   Snapshot& snapshot = trace.snapshot();
   int64_t time_us = 100;
@@ -46,7 +46,7 @@ Snapshot moving_snapshot() {
     entry.has_time = true;
     entry.time_us = time_us += 10;
   }
-  for (const uint64_t address : {kAt, 2 * kAt}) {
+  for (const uint64_t address : {kExtentAddress, 2 * kExtentAddress}) {
     SnapshotView view;
     view.address = DeviceAddress(address);
     view.reserved_bytes = 32 * kMiB;
@@ -59,13 +59,13 @@ Snapshot moving_snapshot() {
     segment.blocks = {{view.address, 2 * kMiB, kMiB, SnapshotBlockState::kAllocated, {}}};
     snapshot.segments.push_back(segment);
   }
-  snapshot.extents = {
-      extent_of(1, {{DeviceAddress(kAt), 105}}),
-      extent_of(2, {{DeviceAddress(kAt + 2 * kMiB), 115}, {DeviceAddress(2 * kAt), 155}}),
-      extent_of(3, {{DeviceAddress(kAt + 4 * kMiB), 125}})};
-  snapshot.extents[0].home = snapshot.extents[0].traced = DeviceAddress(kAt);
-  snapshot.extents[1].home = snapshot.extents[1].traced = DeviceAddress(2 * kAt);
-  snapshot.extents[2].traced = DeviceAddress(kAt + 4 * kMiB);
+  snapshot.extents = {extent_of(1, {{DeviceAddress(kExtentAddress), 105}}),
+                      extent_of(2, {{DeviceAddress(kExtentAddress + 2 * kMiB), 115},
+                                    {DeviceAddress(2 * kExtentAddress), 155}}),
+                      extent_of(3, {{DeviceAddress(kExtentAddress + 4 * kMiB), 125}})};
+  snapshot.extents[0].home = snapshot.extents[0].traced = DeviceAddress(kExtentAddress);
+  snapshot.extents[1].home = snapshot.extents[1].traced = DeviceAddress(2 * kExtentAddress);
+  snapshot.extents[2].traced = DeviceAddress(kExtentAddress + 4 * kMiB);
   return snapshot;
 }
 
@@ -89,10 +89,10 @@ TEST(ExtentMapTest, ShowsAnExtentFromItsFirstMappingOn) {
 TEST(ExtentMapTest, KeepsOldMappingsOfAMovedExtent) {
   const Document document = document_of(moving_snapshot());
   const ExtentMap before = extents_at(document, 3);
-  EXPECT_EQ(before.extents[1].home, DeviceAddress(kAt + 2 * kMiB));
+  EXPECT_EQ(before.extents[1].home, DeviceAddress(kExtentAddress + 2 * kMiB));
   EXPECT_EQ(before.extents[1].places.size(), 1U);
   const ExtentMap after = extents_at(document, 5);
-  EXPECT_EQ(after.extents[1].home, DeviceAddress(2 * kAt));
+  EXPECT_EQ(after.extents[1].home, DeviceAddress(2 * kExtentAddress));
   EXPECT_EQ(after.extents[1].places.size(), 2U);
   ASSERT_EQ(after.stretches.size(), 2U);
   ASSERT_EQ(after.stretches[0].size(), 3U);
@@ -128,10 +128,11 @@ TEST(ExtentMapTest, WritesHomesAndMappingsAsColumns) {
   EXPECT_EQ(map.column<double>("extent_bytes"), std::vector<double>(3, 2.0 * kMiB));
   EXPECT_EQ(map.column<uint8_t>("extent_has_home"), (std::vector<uint8_t>{1, 1, 1}));
   EXPECT_EQ(map.column<uint64_t>("extent_home"),
-            (std::vector<uint64_t>{kAt, 2 * kAt, kAt + 4 * kMiB}));
+            (std::vector<uint64_t>{kExtentAddress, 2 * kExtentAddress, kExtentAddress + 4 * kMiB}));
   EXPECT_EQ(map.column<uint32_t>("place_first"), (std::vector<uint32_t>{0, 1, 3, 4}));
   EXPECT_EQ(map.column<uint64_t>("place_address"),
-            (std::vector<uint64_t>{kAt, kAt + 2 * kMiB, 2 * kAt, kAt + 4 * kMiB}));
+            (std::vector<uint64_t>{kExtentAddress, kExtentAddress + 2 * kMiB, 2 * kExtentAddress,
+                                   kExtentAddress + 4 * kMiB}));
   EXPECT_EQ(map.column<uint32_t>("stretch_first"), (std::vector<uint32_t>{0, 3, 4}));
   EXPECT_EQ(map.column<uint32_t>("stretch_extent"), (std::vector<uint32_t>{0, 1, 2, 1}));
   EXPECT_EQ(map.column<uint8_t>("stretch_is_home"), (std::vector<uint8_t>{1, 0, 1, 1}));

@@ -11,8 +11,6 @@
 namespace ashlar {
 namespace {
 
-constexpr uint64_t kTop = uint64_t{1} << 46;  // the end of the first new chunk
-
 class AddressPredictorTest : public ::testing::Test {
  protected:
   void recorded(size_t mib, uint64_t at) { trace_.add(TraceAction::kSegmentAlloc, at, mib * kMiB); }
@@ -22,20 +20,20 @@ class AddressPredictorTest : public ::testing::Test {
 };
 
 TEST_F(AddressPredictorTest, UsesFoundSpaceFromItsEntryOn) {
-  recorded(20, kTop - 32 * kMiB);
-  recorded(40, kTop + 100 * kMiB);
+  recorded(20, kFirstChunkEnd - 32 * kMiB);
+  recorded(40, kFirstChunkEnd + 100 * kMiB);
   AddressPredictor predictor = addresses();
   predictor.advance_to(0);
-  EXPECT_EQ(predictor.allocate(24 * kMiB), kTop - 32 * kMiB);
+  EXPECT_EQ(predictor.allocate(24 * kMiB), kFirstChunkEnd - 32 * kMiB);
   predictor.advance_to(1);
-  EXPECT_EQ(predictor.allocate(30 * kMiB), kTop + 100 * kMiB);
-  EXPECT_EQ(predictor.allocate(30 * kMiB), kTop + 130 * kMiB);
-  EXPECT_EQ(predictor.allocate(30 * kMiB), kTop - 64 * kMiB) << "no space is left";
+  EXPECT_EQ(predictor.allocate(30 * kMiB), kFirstChunkEnd + 100 * kMiB);
+  EXPECT_EQ(predictor.allocate(30 * kMiB), kFirstChunkEnd + 130 * kMiB);
+  EXPECT_EQ(predictor.allocate(30 * kMiB), kFirstChunkEnd - 64 * kMiB) << "no space is left";
 }
 
 TEST_F(AddressPredictorTest, KeepsFoundSpaceThatIsEmpty) {
-  recorded(20, kTop - 32 * kMiB);
-  recorded(40, kTop + 100 * kMiB);
+  recorded(20, kFirstChunkEnd - 32 * kMiB);
+  recorded(40, kFirstChunkEnd + 100 * kMiB);
   AddressPredictor predictor = addresses();
   predictor.advance_to(1);
   const uint64_t first = predictor.allocate(30 * kMiB);
@@ -44,27 +42,28 @@ TEST_F(AddressPredictorTest, KeepsFoundSpaceThatIsEmpty) {
 }
 
 TEST_F(AddressPredictorTest, PlacesInferredAllocationsByTheRule) {
-  recorded(20, kTop - 32 * kMiB);
-  recorded(2, kTop - 8 * kMiB);
+  recorded(20, kFirstChunkEnd - 32 * kMiB);
+  recorded(2, kFirstChunkEnd - 8 * kMiB);
   AddressPredictor predictor = addresses();
   predictor.advance_to(0);
-  EXPECT_EQ(predictor.allocate(24 * kMiB), kTop - 32 * kMiB);
+  EXPECT_EQ(predictor.allocate(24 * kMiB), kFirstChunkEnd - 32 * kMiB);
   predictor.advance_to(1);
-  EXPECT_EQ(predictor.allocate(2 * kMiB), kTop - 4 * kMiB) << "4 MiB were inferred elsewhere";
+  EXPECT_EQ(predictor.allocate(2 * kMiB), kFirstChunkEnd - 4 * kMiB)
+      << "4 MiB were inferred elsewhere";
 }
 
 TEST_F(AddressPredictorTest, OpensAGapWithinAMovedRange) {
-  recorded(20, kTop - 32 * kMiB);
-  recorded(20, kTop - 192 * kMiB);
-  recorded(20, kTop - 96 * kMiB);
+  recorded(20, kFirstChunkEnd - 32 * kMiB);
+  recorded(20, kFirstChunkEnd - 192 * kMiB);
+  recorded(20, kFirstChunkEnd - 96 * kMiB);
   AddressPredictor predictor = addresses();
   predictor.advance_to(0);
-  EXPECT_EQ(predictor.allocate(60 * kMiB), kTop - 64 * kMiB)
+  EXPECT_EQ(predictor.allocate(60 * kMiB), kFirstChunkEnd - 64 * kMiB)
       << "32 MiB of the gap that is closed later";
   predictor.advance_to(1);
-  EXPECT_EQ(predictor.allocate(20 * kMiB), kTop - 224 * kMiB) << "128 MiB are above";
+  EXPECT_EQ(predictor.allocate(20 * kMiB), kFirstChunkEnd - 224 * kMiB) << "128 MiB are above";
   predictor.advance_to(2);
-  EXPECT_EQ(predictor.allocate(20 * kMiB), kTop - 128 * kMiB)
+  EXPECT_EQ(predictor.allocate(20 * kMiB), kFirstChunkEnd - 128 * kMiB)
       << "32 MiB lower, like the moved range";
 }
 

@@ -13,8 +13,6 @@ namespace {
 
 using Kind = InferredEvent::Kind;
 
-constexpr uint64_t kTop = uint64_t{1} << 46;  // the end of the first new chunk
-
 class InferredAllocationsTest : public ::testing::Test {
  protected:
   void takes(size_t mib, uint64_t at) { trace_.add(TraceAction::kSegmentAlloc, at, mib * kMiB); }
@@ -36,118 +34,118 @@ class InferredAllocationsTest : public ::testing::Test {
 };
 
 TEST_F(InferredAllocationsTest, InfersNothingIfTheRuleHolds) {
-  takes(20, kTop - 32 * kMiB);
-  takes(20, kTop - 64 * kMiB);
-  takes(2, kTop - 44 * kMiB);
-  takes(12, kTop - 12 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(20, kFirstChunkEnd - 64 * kMiB);
+  takes(2, kFirstChunkEnd - 44 * kMiB);
+  takes(12, kFirstChunkEnd - 12 * kMiB);
   EXPECT_TRUE(events().empty());
 }
 
 TEST_F(InferredAllocationsTest, InfersAnAllocationInASkippedHole) {
-  takes(30, kTop - 32 * kMiB);
-  takes(20, kTop - 64 * kMiB);
-  takes(2, kTop - 2 * kMiB);
+  takes(30, kFirstChunkEnd - 32 * kMiB);
+  takes(20, kFirstChunkEnd - 64 * kMiB);
+  takes(2, kFirstChunkEnd - 2 * kMiB);
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].kind, Kind::kAllocated);
   EXPECT_EQ(found[0].entry, 2U);
-  EXPECT_EQ(found[0].at.begin, kTop - 44 * kMiB);
+  EXPECT_EQ(found[0].at.begin, kFirstChunkEnd - 44 * kMiB);
   EXPECT_EQ(found[0].at.bytes(), 12 * kMiB) << "2 MiB must not fit";
 }
 
 TEST_F(InferredAllocationsTest, InfersAnAllocationBeforeASegmentInAHole) {
-  takes(20, kTop - 32 * kMiB);
-  takes(2, kTop - 8 * kMiB);
-  expect_only(Kind::kAllocated, kTop - 12 * kMiB, kTop - 8 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(2, kFirstChunkEnd - 8 * kMiB);
+  expect_only(Kind::kAllocated, kFirstChunkEnd - 12 * kMiB, kFirstChunkEnd - 8 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, FindsSpaceUpToTheNextChunk) {
-  takes(20, kTop - 32 * kMiB);
-  takes(40, kTop + 100 * kMiB);
-  takes(20, kTop + 140 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(40, kFirstChunkEnd + 100 * kMiB);
+  takes(20, kFirstChunkEnd + 140 * kMiB);
   // The second segment follows the first in the same chunk.
-  expect_only(Kind::kFoundSpace, kTop + 100 * kMiB, kTop + 160 * kMiB);
+  expect_only(Kind::kFoundSpace, kFirstChunkEnd + 100 * kMiB, kFirstChunkEnd + 160 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, FindsSpaceUpToTheEndOfAChunk) {
-  takes(20, kTop - 32 * kMiB);
-  takes(40, kTop + 100 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(40, kFirstChunkEnd + 100 * kMiB);
   ASSERT_EQ(events().size(), 1U);
-  EXPECT_EQ(events()[0].at.end, kTop + 160 * kMiB);
+  EXPECT_EQ(events()[0].at.end, kFirstChunkEnd + 160 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, PrefersFoundSpaceToAHoleUsedLater) {
-  takes(20, kTop - 32 * kMiB);
-  takes(2, kTop + 62 * kMiB);
-  takes(2, kTop - 12 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(2, kFirstChunkEnd + 62 * kMiB);
+  takes(2, kFirstChunkEnd - 12 * kMiB);
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].kind, Kind::kFoundSpace);
 }
 
 TEST_F(InferredAllocationsTest, FillsAHoleThatIsNotUsedLater) {
-  takes(20, kTop - 32 * kMiB);
-  takes(2, kTop + 62 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(2, kFirstChunkEnd + 62 * kMiB);
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].kind, Kind::kAllocated);
-  EXPECT_EQ(found[0].at.begin, kTop - 12 * kMiB);
+  EXPECT_EQ(found[0].at.begin, kFirstChunkEnd - 12 * kMiB);
   EXPECT_EQ(found[1].kind, Kind::kFoundSpace);
 }
 
 TEST_F(InferredAllocationsTest, EndsFoundSpaceAtAnotherSegment) {
-  takes(32, kTop - 32 * kMiB);
-  takes(2, kTop + 110 * kMiB);
-  takes(20, kTop + 120 * kMiB);
+  takes(32, kFirstChunkEnd - 32 * kMiB);
+  takes(2, kFirstChunkEnd + 110 * kMiB);
+  takes(20, kFirstChunkEnd + 120 * kMiB);
   ASSERT_FALSE(events().empty());
   EXPECT_EQ(events()[0].kind, Kind::kFoundSpace);
-  EXPECT_EQ(events()[0].at.end, kTop + 120 * kMiB);
+  EXPECT_EQ(events()[0].at.end, kFirstChunkEnd + 120 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, PutsALongRunOfSegmentsInAnOldChunk) {
-  takes(20, kTop - 32 * kMiB);
-  takes(32, kTop + 320 * kMiB);
-  takes(40, kTop + 352 * kMiB);
-  expect_only(Kind::kFoundSpace, kTop + 320 * kMiB, kTop + 416 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(32, kFirstChunkEnd + 320 * kMiB);
+  takes(40, kFirstChunkEnd + 352 * kMiB);
+  expect_only(Kind::kFoundSpace, kFirstChunkEnd + 320 * kMiB, kFirstChunkEnd + 416 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, InfersAGapForANewChunkAboveOthers) {
-  takes(20, kTop - 32 * kMiB);
-  takes(20, kTop + 320 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(20, kFirstChunkEnd + 320 * kMiB);
   // 32 MiB larger than the chunk.
-  expect_only(Kind::kGapOpened, kTop + 288 * kMiB, kTop + 352 * kMiB);
+  expect_only(Kind::kGapOpened, kFirstChunkEnd + 288 * kMiB, kFirstChunkEnd + 352 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, PutsASegmentAboveAChunkInAnOldChunk) {
-  takes(20, kTop - 32 * kMiB);
-  takes(20, kTop);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(20, kFirstChunkEnd);
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 1U) << "a new chunk would have needed a wider gap";
   EXPECT_EQ(found[0].kind, Kind::kFoundSpace);
 }
 
 TEST_F(InferredAllocationsTest, ClosesTheGapAboveANewChunk) {
-  takes(20, kTop - 32 * kMiB);
-  takes(20, kTop - 160 * kMiB);
-  expect_only(Kind::kGapClosed, kTop - 128 * kMiB, kTop - 32 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(20, kFirstChunkEnd - 160 * kMiB);
+  expect_only(Kind::kGapClosed, kFirstChunkEnd - 128 * kMiB, kFirstChunkEnd - 32 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, GivesUpOnRandomAddresses) {
-  for (uint64_t i = 0; i < 30'000; ++i) takes(2, kTop + (i * 7919 % 30'000) * 66 * kMiB);
+  for (uint64_t i = 0; i < 30'000; ++i) takes(2, kFirstChunkEnd + (i * 7919 % 30'000) * 66 * kMiB);
   EXPECT_GE(events().size(), 10'000U);
   EXPECT_LE(events().size(), 10'100U);
 }
 
 TEST_F(InferredAllocationsTest, SurvivesOverlapsAndImplausibleAddresses) {
-  takes(20, kTop - 32 * kMiB);
-  takes(20, kTop - 30 * kMiB);
+  takes(20, kFirstChunkEnd - 32 * kMiB);
+  takes(20, kFirstChunkEnd - 30 * kMiB);
   takes(20, 0);
   takes(20, UINT64_MAX - kMiB);
-  takes(size_t{1} << 43, kTop);
-  takes(0, kTop);
-  gives_back(kTop - 30 * kMiB);
+  takes(size_t{1} << 43, kFirstChunkEnd);
+  takes(0, kFirstChunkEnd);
+  gives_back(kFirstChunkEnd - 30 * kMiB);
   gives_back(12345);
-  takes(2, kTop - 12 * kMiB);
+  takes(2, kFirstChunkEnd - 12 * kMiB);
   EXPECT_TRUE(events().empty());
 }
 

@@ -11,12 +11,11 @@ namespace ashlar {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr DeviceIndex kDevice{0};
 
 InitialState start_of(const Snapshot& snapshot) {
   AllocatorOptions options;
   options.engine = EngineKind::kClassic;
-  return reconstruct_initial_state(snapshot, kDevice, find_allocations(snapshot, kDevice),
+  return reconstruct_initial_state(snapshot, kTraceDevice, find_allocations(snapshot, kTraceDevice),
                                    RecordedSizePolicy(options));
 }
 

@@ -11,21 +11,19 @@
 namespace ashlar {
 namespace {
 
-constexpr DeviceIndex kDevice{0};
-constexpr uint64_t kFirst = 0x7f0000000000;
-constexpr uint64_t kSecond = kFirst + 100 * kMiB;
-constexpr uint64_t kThird = kFirst + 200 * kMiB;
+constexpr uint64_t kBlock2 = kBase + 100 * kMiB;
+constexpr uint64_t kBlock3 = kBase + 200 * kMiB;
 constexpr uint64_t kPlenty = 100 * kGiB;
 
 // Two segments of 40 MiB, one with a hole of 20 MiB and one with a hole of 19 MiB.
 class OomTest : public testing::Test {
  protected:
   OomTest() {
-    trace_.add(TraceAction::kSegmentAlloc, kFirst, 40 * kMiB).alloc(kFirst, 40 * kMiB);
-    trace_.add(TraceAction::kSegmentAlloc, kSecond, 40 * kMiB).alloc(kSecond, 40 * kMiB);
-    trace_.free(kFirst, 40 * kMiB).free(kSecond, 40 * kMiB);
-    trace_.alloc(kFirst, 20 * kMiB).from(3);
-    trace_.alloc(kSecond, 21 * kMiB).from(4);
+    trace_.add(TraceAction::kSegmentAlloc, kBase, 40 * kMiB).alloc(kBase, 40 * kMiB);
+    trace_.add(TraceAction::kSegmentAlloc, kBlock2, 40 * kMiB).alloc(kBlock2, 40 * kMiB);
+    trace_.free(kBase, 40 * kMiB).free(kBlock2, 40 * kMiB);
+    trace_.alloc(kBase, 20 * kMiB).from(3);
+    trace_.alloc(kBlock2, 21 * kMiB).from(4);
     question_.replaying.recorded.engine = EngineKind::kClassic;
     question_.replaying.recorded.pytorch_compatible = true;
     question_.replaying.capacity_bytes = 8 * kGiB;
@@ -36,7 +34,7 @@ class OomTest : public testing::Test {
   }
 
   std::optional<OomReport> explained() {
-    const Allocations allocations = find_allocations(trace_.snapshot(), kDevice);
+    const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
     Result<std::optional<OomReport>> report =
         explain_oom(trace_.snapshot(), allocations, question_);
     EXPECT_TRUE(report.ok()) << report.status().to_string();
@@ -113,7 +111,7 @@ TEST_F(OomTest, UsesTheFreeMemoryOfAFullDevice) {
 
 TEST_F(OomTest, UsesTheLimitAtTheTimeOfTheFailure) {
   fail_to_get(30 * kMiB, kPlenty);
-  trace_.add(TraceAction::kSegmentAlloc, kThird, 100 * kMiB).alloc(kThird, 100 * kMiB);
+  trace_.add(TraceAction::kSegmentAlloc, kBlock3, 100 * kMiB).alloc(kBlock3, 100 * kMiB);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->limit.at_least_bytes, 80 * kMiB);
@@ -131,7 +129,7 @@ TEST_F(OomTest, ReplaysSettingsUnderTheSameLimit) {
 
 TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
   const size_t asked = 30 * kMiB - 100;
-  trace_.add(TraceAction::kSegmentAlloc, kThird, 30 * kMiB).alloc(kThird, asked);
+  trace_.add(TraceAction::kSegmentAlloc, kBlock3, 30 * kMiB).alloc(kBlock3, asked);
   question_.is_limit_given = true;
   question_.replaying.cap_bytes = 100 * kMiB;
   const std::optional<OomReport> report = explained();

@@ -11,8 +11,6 @@
 namespace ashlar {
 namespace {
 
-constexpr uint64_t kBase = 0x7f0000000000;
-
 class ReplayTest : public testing::Test {
  protected:
   ReplayTest() {
@@ -59,10 +57,8 @@ TEST_F(ReplayTest, StopsWhenCancelled) {
   EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).status().is(StatusKind::kTimeout));
 }
 
-constexpr SnapshotBlockState kLive = SnapshotBlockState::kAllocated;
-constexpr SnapshotBlockState kCached = SnapshotBlockState::kInactive;
-constexpr uint64_t kSecond = kBase + 20 * kMiB;
-constexpr uint64_t kThird = kBase + 40 * kMiB;
+constexpr uint64_t kSegment2 = kBase + 20 * kMiB;
+constexpr uint64_t kSegment3 = kBase + 40 * kMiB;
 
 AllocatorOptions other_settings() {
   AllocatorOptions options;
@@ -74,10 +70,10 @@ AllocatorOptions other_settings() {
 
 // Free memory of a pool cannot serve requests outside of the pool.
 TEST_F(ReplayTest, PlacesPreexistingAllocationsInTheirPool) {
-  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kThird, 20 * kMiB, kLive);
-  trace_.in_pool({0, 1}).ends_with(kSecond, 20 * kMiB, kCached).free(kSecond, 20 * kMiB);
-  trace_.in_pool({}).add(TraceAction::kSegmentAlloc, kThird, 20 * kMiB);
-  trace_.alloc(kThird, 20 * kMiB);
+  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSegment3, 20 * kMiB, kLive);
+  trace_.in_pool({0, 1}).ends_with(kSegment2, 20 * kMiB, kCached).free(kSegment2, 20 * kMiB);
+  trace_.in_pool({}).add(TraceAction::kSegmentAlloc, kSegment3, 20 * kMiB);
+  trace_.alloc(kSegment3, 20 * kMiB);
   for (const AllocatorOptions& settings : {options_.recorded, other_settings()}) {
     options_.allocator = settings;
     const ReplayResult result = replayed();
@@ -88,8 +84,8 @@ TEST_F(ReplayTest, PlacesPreexistingAllocationsInTheirPool) {
 }
 
 TEST_F(ReplayTest, FailsIfPreexistingAllocationsDoNotFit) {
-  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSecond, 20 * kMiB, kLive);
-  trace_.alloc(kThird, kMiB);
+  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSegment2, 20 * kMiB, kLive);
+  trace_.alloc(kSegment3, kMiB);
   for (const bool is_cap : {false, true}) {
     options_.capacity_bytes = is_cap ? kGiB : 30 * kMiB;
     if (is_cap) options_.cap_bytes = 30 * kMiB;
@@ -105,8 +101,8 @@ TEST_F(ReplayTest, FailsIfPreexistingAllocationsDoNotFit) {
 }
 
 TEST_F(ReplayTest, StopsBeforeTheTraceIfTheInitialStateFails) {
-  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSecond, 20 * kMiB, kLive);
-  trace_.alloc(kThird, kMiB);
+  trace_.ends_with(kBase, 20 * kMiB, kLive).ends_with(kSegment2, 20 * kMiB, kLive);
+  trace_.alloc(kSegment3, kMiB);
   options_.capacity_bytes = 30 * kMiB;
   options_.stop_at_oom = true;
   const ReplayResult result = replayed();
@@ -115,7 +111,7 @@ TEST_F(ReplayTest, StopsBeforeTheTraceIfTheInitialStateFails) {
 }
 
 TEST_F(ReplayTest, SkipsInitiallyCachedSegmentsThatDoNotFit) {
-  trace_.ends_with(kBase, 20 * kMiB, kCached).ends_with(kSecond, 20 * kMiB, kLive);
+  trace_.ends_with(kBase, 20 * kMiB, kCached).ends_with(kSegment2, 20 * kMiB, kLive);
   trace_.add(TraceAction::kSnapshot, 0, 0);
   options_.capacity_bytes = 30 * kMiB;
   const ReplayResult result = replayed();
@@ -127,20 +123,20 @@ TEST_F(ReplayTest, SkipsInitiallyCachedSegmentsThatDoNotFit) {
 TEST_F(ReplayTest, KeepsOtherCachesWhenAPoolIsReleased) {
   trace_.in_pool({}).add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   trace_.free(kBase, 20 * kMiB);
-  trace_.in_pool({0, 1}).add(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
-  trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  trace_.add(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  trace_.in_pool({0, 1}).add(TraceAction::kSegmentAlloc, kSegment2, 20 * kMiB);
+  trace_.alloc(kSegment2, 20 * kMiB).free(kSegment2, 20 * kMiB);
+  trace_.add(TraceAction::kSegmentFree, kSegment2, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.fidelity->matched, 3U);
   EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
 }
 
 TEST_F(ReplayTest, ReleasesPoolsThatWereUsedAlternately) {
-  trace_.in_pool({0, 1}).add(TraceAction::kSegmentAlloc, kSecond, 20 * kMiB);
-  trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
+  trace_.in_pool({0, 1}).add(TraceAction::kSegmentAlloc, kSegment2, 20 * kMiB);
+  trace_.alloc(kSegment2, 20 * kMiB).free(kSegment2, 20 * kMiB);
   trace_.in_pool({}).add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
-  trace_.in_pool({0, 1}).alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
-  trace_.add(TraceAction::kSegmentFree, kSecond, 20 * kMiB);
+  trace_.in_pool({0, 1}).alloc(kSegment2, 20 * kMiB).free(kSegment2, 20 * kMiB);
+  trace_.add(TraceAction::kSegmentFree, kSegment2, 20 * kMiB);
   const ReplayResult result = replayed();
   EXPECT_EQ(result.fidelity->matched, 3U);
   EXPECT_EQ(result.same_address_count, 3U);
@@ -151,8 +147,8 @@ TEST_F(ReplayTest, ReleasesPoolsThatWereUsedAlternately) {
 TEST_F(ReplayTest, CreatesANewPoolForAReleasedId) {
   trace_.in_pool({1, 0}).add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB);
   trace_.alloc(kBase, 20 * kMiB);
-  trace_.add(TraceAction::kSegmentFree, kThird, 20 * kMiB);
-  trace_.alloc(kSecond, 20 * kMiB).free(kSecond, 20 * kMiB);
+  trace_.add(TraceAction::kSegmentFree, kSegment3, 20 * kMiB);
+  trace_.alloc(kSegment2, 20 * kMiB).free(kSegment2, 20 * kMiB);
   options_.inspect_after = 3;
   const ReplayResult result = replayed();
   EXPECT_EQ(result.stats.reserved_bytes.all.peak, 40 * kMiB);

@@ -15,8 +15,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::Not;
 
-constexpr uint64_t kBase = 0x7f0000000000;
-
 // Six requests, each too large for the hole that the previous one leaves.
 class ReportTest : public testing::Test {
  protected:

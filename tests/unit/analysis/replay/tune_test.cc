@@ -20,9 +20,6 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::Not;
 
-constexpr DeviceIndex kDevice{0};
-constexpr uint64_t kBase = 0x7f0000000000;
-
 AllocatorOptions pytorch_defaults() {
   AllocatorOptions options;
   options.engine = EngineKind::kClassic;
@@ -232,7 +229,7 @@ class TuneTest : public testing::Test {
   }
 
   TuneResult tuned() {
-    const Allocations allocations = find_allocations(trace_.snapshot(), kDevice);
+    const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
     Result<TuneResult> result = tune(trace_.snapshot(), allocations, options_);
     EXPECT_TRUE(result.ok()) << result.status().to_string();
     return *std::move(result);
@@ -290,7 +287,7 @@ TEST_F(TuneTest, FindsASufficientCapacityToWithinOneStep) {
   const TuneResult result = tuned();
   EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
   EXPECT_EQ(of(result, "expandable_segments:True").min_capacity_bytes, 60 * kMiB);
-  const Allocations allocations = find_allocations(trace_.snapshot(), kDevice);
+  const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
   for (const Trial& trial : result.trials) {
     ASSERT_TRUE(trial.min_capacity_bytes) << trial.setting.conf;
     ReplayOptions replaying;

@@ -11,19 +11,11 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::a_moment;
+using testing::briefly;
 using ::testing::ElementsAre;
-using testing::far_away;
 using ::testing::HasSubstr;
+using testing::test_limits;
 using testing::TestGroup;
-
-const Failure kNoFailure;
-
-const Limits& soon() {
-  static const Limits limits{kNoFailure, far_away()};
-  return limits;
-}
-Limits briefly() { return {kNoFailure, a_moment()}; }
 
 void all_gather_often(TestGroup& world, int rank, size_t bytes, size_t offset) {
   std::vector<std::byte> wanted;
@@ -37,9 +29,9 @@ void all_gather_often(TestGroup& world, int rank, size_t bytes, size_t offset) {
     const AllGather request{.range = world.range(static_cast<int64_t>(offset)),
                             .bytes = static_cast<int64_t>(bytes),
                             .in = in.data()};
-    ASSERT_TRUE(all_gather(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(all_gather(world.context(rank), request, test_limits()).ok());
     ASSERT_EQ(world.read(rank, offset, wanted.size()), wanted);
-    ASSERT_TRUE(barrier(world.context(rank).pads, 0, soon()).ok());
+    ASSERT_TRUE(barrier(world.context(rank).pads, 0, test_limits()).ok());
   }
 }
 
@@ -69,7 +61,7 @@ TEST(AllGatherConcurrency, WorksInPlace) {
     world.fill(rank, 8 * static_cast<size_t>(rank), TestGroup::draw(rank, 8, 1));
     const AllGather request{
         .range = world.range(), .bytes = 8, .in = world.buffers().of(rank) + 8 * rank};
-    ASSERT_TRUE(all_gather(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(all_gather(world.context(rank), request, test_limits()).ok());
     for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(world.read(rank, 8 * static_cast<size_t>(peer), 8), TestGroup::draw(peer, 8, 1));
     }
@@ -104,10 +96,10 @@ void broadcast_from_all(TestGroup& world, int rank, size_t bytes) {
                       .bytes = static_cast<int64_t>(bytes),
                       .root = root,
                       .out = out.data()};
-    ASSERT_TRUE(broadcast(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(broadcast(world.context(rank), request, test_limits()).ok());
     ASSERT_EQ(out, wanted);
     request.out = nullptr;
-    ASSERT_TRUE(broadcast(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(broadcast(world.context(rank), request, test_limits()).ok());
     ASSERT_EQ(world.read(rank, 5, bytes), wanted);
   }
 }
@@ -140,7 +132,7 @@ TEST(BroadcastConcurrency, FailsOnAllRanksWithDifferentRoots) {
   TestGroup world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
     const Broadcast request{.range = world.range(), .bytes = 8, .root = rank};
-    EXPECT_THAT(broadcast(world.context(rank), request, soon()).message(),
+    EXPECT_THAT(broadcast(world.context(rank), request, test_limits()).message(),
                 HasSubstr("rank 0 a broadcast (from rank 0, 8 bytes at 0), rank 1 a broadcast "
                           "(from rank 1, 8 bytes at 0)"));
   });
@@ -153,7 +145,7 @@ void all_to_all_often(TestGroup& world, int rank, size_t bytes) {
     std::vector<std::byte> out(bytes * ranks);
     const AllToAll request{
         .range = world.range(1), .bytes = static_cast<int64_t>(bytes), .out = out.data()};
-    ASSERT_TRUE(all_to_all(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(all_to_all(world.context(rank), request, test_limits()).ok());
     for (int peer = 0; peer < world.size(); ++peer) {
       const std::vector<std::byte> theirs = TestGroup::draw(peer, bytes * ranks, round);
       ASSERT_EQ(std::memcmp(out.data() + bytes * static_cast<size_t>(peer),
@@ -210,7 +202,7 @@ TEST(AllToAllVConcurrency, ExchangesUnequalShares) {
                               .out_bytes = static_cast<int64_t>(out.size() * 4),
                               .out_splits = out_splits,
                               .out_offsets = out_offsets};
-      ASSERT_TRUE(all_to_all_v(world.context(rank), request, soon()).ok());
+      ASSERT_TRUE(all_to_all_v(world.context(rank), request, test_limits()).ok());
       EXPECT_EQ(out, wanted);
       EXPECT_EQ(out_splits, splits);
       int64_t next = 0;
@@ -245,7 +237,7 @@ TEST(AllToAllVConcurrency, ReportsSmallOutputOnOneRankOnly) {
   TestGroup world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
     Shares shares{.splits = {4, 2}, .out = std::vector<std::byte>(8)};
-    const Status ended = all_to_all_v(world.context(rank), shares.request(world), soon());
+    const Status ended = all_to_all_v(world.context(rank), shares.request(world), test_limits());
     if (rank == 1) {
       EXPECT_TRUE(ended.ok());
       return;
@@ -261,8 +253,9 @@ TEST(AllToAllVConcurrency, FailsOnAllRanksWhenOneCallsSomethingElse) {
   testing::run_as_threads(2, [&](int rank) {
     Shares shares{.splits = {1, 1}};
     const Status ended =
-        rank == 0 ? all_to_all_v(world.context(rank), shares.request(world), soon())
-                  : broadcast(world.context(rank), {.range = world.range(), .bytes = 8}, soon());
+        rank == 0
+            ? all_to_all_v(world.context(rank), shares.request(world), test_limits())
+            : broadcast(world.context(rank), {.range = world.range(), .bytes = 8}, test_limits());
     EXPECT_EQ(ended.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(ended.message(), HasSubstr("ranks made different calls"));
   });
@@ -299,7 +292,7 @@ TEST(AllToAllVConcurrency, FailsOnAllRanksWithDifferentMemory) {
                             .out_bytes = 16,
                             .out_splits = out_splits,
                             .out_offsets = out_offsets};
-    const Status wrong = all_to_all_v(world.context(rank), request, soon());
+    const Status wrong = all_to_all_v(world.context(rank), request, test_limits());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(), HasSubstr("ranks made different calls"));
   });

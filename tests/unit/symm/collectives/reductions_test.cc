@@ -15,16 +15,14 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::a_moment;
 using ::testing::AllOf;
-using testing::far_away;
+using testing::briefly;
 using ::testing::HasSubstr;
+using testing::test_limits;
 using testing::TestGroup;
 
 using Algorithm = Status (*)(const CollectiveContext&, const AllReduce&, const Limits&);
 constexpr Algorithm kAlgorithms[] = {one_shot_all_reduce, two_shot_all_reduce, multimem_all_reduce};
-
-const Failure kNoFailure;
 
 // The local reduction of all ranks' inputs.
 std::vector<std::byte> reduced(int world_size, size_t bytes, Reduction reduction, unsigned seed) {
@@ -45,11 +43,6 @@ struct Shape {
   size_t bytes() const { return count * element_bytes(reduction.type); }
 };
 
-const Limits& soon() {
-  static const Limits limits{kNoFailure, far_away()};
-  return limits;
-}
-
 // Runs on one rank: in place and out of place, several times.
 void all_reduce_often(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
   for (unsigned round = 0; round < 3; ++round) {
@@ -62,11 +55,11 @@ void all_reduce_often(TestGroup& world, int rank, const Shape& shape, Algorithm 
                       .reduction = shape.reduction,
                       .out = out.data()};
     world.fill(rank, shape.offset, input);
-    ASSERT_TRUE(algorithm(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
     ASSERT_EQ(out, wanted);
     ASSERT_EQ(world.read(rank, shape.offset, shape.bytes()), input);
     request.out = nullptr;
-    ASSERT_TRUE(algorithm(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
     ASSERT_EQ(world.read(rank, shape.offset, shape.bytes()), wanted);
   }
 }
@@ -88,7 +81,8 @@ TEST(AllReduceConcurrency, ResultsAreBitwiseEqualOnAllRanks) {
 // Checks the memory of all ranks as soon as the call has returned on this one.
 void look_around_after(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
   const auto meet = [&] {
-    ASSERT_TRUE(two_shot_all_reduce(world.context(rank), {.range = world.range()}, soon()).ok());
+    ASSERT_TRUE(
+        two_shot_all_reduce(world.context(rank), {.range = world.range()}, test_limits()).ok());
   };
   std::vector<std::byte> out(shape.bytes());
   for (unsigned round = 0; round < 25; ++round) {
@@ -97,13 +91,13 @@ void look_around_after(TestGroup& world, int rank, const Shape& shape, Algorithm
                       .reduction = shape.reduction,
                       .out = out.data()};
     world.fill(rank, 0, TestGroup::draw(rank, shape.bytes(), round));
-    ASSERT_TRUE(algorithm(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
     for (int peer = 0; peer < world.size(); ++peer) {
       ASSERT_EQ(world.read(peer, 0, shape.bytes()), TestGroup::draw(peer, shape.bytes(), round));
     }
     meet();
     request.out = nullptr;
-    ASSERT_TRUE(algorithm(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
     for (int peer = 0; peer < world.size(); ++peer) {
       ASSERT_EQ(world.read(peer, 0, shape.bytes()), out);
     }
@@ -126,7 +120,7 @@ TEST(AllReduce, DoesNotStartWithoutScratchMemory) {
   SymmetricRange endless = world.range();
   endless.buffer_bytes = size_t{1} << 62;
   const AllReduce request{.range = endless, .count = int64_t{1} << 59};
-  EXPECT_THROW((void)one_shot_all_reduce(world.context(0), request, {kNoFailure, a_moment()}).ok(),
+  EXPECT_THROW((void)one_shot_all_reduce(world.context(0), request, briefly()).ok(),
                std::bad_alloc);
   EXPECT_EQ(world.context(0).pads.line(1, 1, 0).barrier, 0u);
   testing::run_as_threads(
@@ -171,7 +165,8 @@ TEST(AllReduceConcurrency, SupportsSeventyTwoRanks) {
 TEST(AllReduceConcurrency, ActsAsBarrierForZeroElements) {
   TestGroup world(2, 16);
   testing::run_as_threads(2, [&](int rank) {
-    EXPECT_TRUE(two_shot_all_reduce(world.context(rank), {.range = world.range(16)}, soon()).ok());
+    EXPECT_TRUE(
+        two_shot_all_reduce(world.context(rank), {.range = world.range(16)}, test_limits()).ok());
   });
   EXPECT_EQ(world.context(0).pads.line(0, 1, 0).barrier, 2u);
 }
@@ -180,9 +175,10 @@ TEST(AllReduceConcurrency, UsesOneShotUpToTheThreshold) {
   TestGroup world(2, 64);
   testing::run_as_threads(2, [&](int rank) {
     const AllReduce request{.range = world.range(), .count = 16};
-    ASSERT_TRUE(all_reduce(world.context(rank), request, 64, soon()).ok());
-    EXPECT_THAT(all_reduce(world.context(rank), request, rank == 0 ? 63 : 64, soon()).message(),
-                AllOf(HasSubstr("rank 0 a two-shot"), HasSubstr("rank 1 a one-shot")));
+    ASSERT_TRUE(all_reduce(world.context(rank), request, 64, test_limits()).ok());
+    EXPECT_THAT(
+        all_reduce(world.context(rank), request, rank == 0 ? 63 : 64, test_limits()).message(),
+        AllOf(HasSubstr("rank 0 a two-shot"), HasSubstr("rank 1 a one-shot")));
   });
 }
 
@@ -190,8 +186,8 @@ TEST(AllReduce, ChecksArgumentsBeforeStarting) {
   TestGroup world(2, 64);
   std::vector<std::byte> out(64);
   const auto refusal = [&](AllReduce request) {
-    const Status one = one_shot_all_reduce(world.context(0), request, {kNoFailure, a_moment()});
-    const Status two = two_shot_all_reduce(world.context(0), request, {kNoFailure, a_moment()});
+    const Status one = one_shot_all_reduce(world.context(0), request, briefly());
+    const Status two = two_shot_all_reduce(world.context(0), request, briefly());
     EXPECT_EQ(one.kind(), StatusKind::kInvalidArgument);
     EXPECT_EQ(one.message(), two.message());
     return one.message();
@@ -223,8 +219,9 @@ TEST(AllReduce, RejectsUnreachableBuffers) {
   TestGroup world(2, 64);
   const std::vector<std::byte*> bases{world.buffers().of(0), nullptr};
   const SymmetricRange range{.bases = bases, .buffer_bytes = 64};
-  EXPECT_EQ(one_shot_all_reduce(world.context(0), {.range = range, .count = 1}, soon()).kind(),
-            StatusKind::kUnsupported);
+  EXPECT_EQ(
+      one_shot_all_reduce(world.context(0), {.range = range, .count = 1}, test_limits()).kind(),
+      StatusKind::kUnsupported);
 }
 
 TEST(AllReduceConcurrency, MismatchedCallsFailOnAllRanks) {
@@ -234,7 +231,7 @@ TEST(AllReduceConcurrency, MismatchedCallsFailOnAllRanks) {
     AllReduce request{.range = world.range(), .count = rank == 2 ? 8 : 16, .out = out.data()};
     // The two calls have different numbers of barriers.
     const Algorithm algorithm = kAlgorithms[rank == 2 ? 0 : 1];
-    const Status wrong = algorithm(world.context(rank), request, soon());
+    const Status wrong = algorithm(world.context(rank), request, test_limits());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(),
                 AllOf(HasSubstr("rank 0 a two-shot all-reduce (sum of f32, 64 bytes at 0)"),
@@ -250,7 +247,7 @@ TEST(AllReduceConcurrency, FailsOnAllRanksWithDifferentMemory) {
     testing::run_as_threads(2, [&](int rank) {
       const uint32_t memory = 0xA0 + static_cast<uint32_t>(rank);
       const AllReduce request{.range = world.range(0, memory), .count = 16};
-      const Status wrong = algorithm(world.context(rank), request, soon());
+      const Status wrong = algorithm(world.context(rank), request, test_limits());
       EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
       EXPECT_THAT(wrong.message(), AllOf(HasSubstr("64 bytes at 0 of memory a0)"),
                                          HasSubstr("64 bytes at 0 of memory a1)")));
@@ -262,10 +259,9 @@ TEST(AllReduceConcurrency, FailsOnAllRanksWithDifferentMemory) {
 TEST(AllReduceConcurrency, RejectsResumingWithOtherMemory) {
   TestGroup world(2, 64);
   const AllReduce request{.range = world.range(0, 1), .count = 16};
-  EXPECT_EQ(one_shot_all_reduce(world.context(0), request, {kNoFailure, a_moment()}).kind(),
-            StatusKind::kTimeout);
+  EXPECT_EQ(one_shot_all_reduce(world.context(0), request, briefly()).kind(), StatusKind::kTimeout);
   const AllReduce other{.range = world.range(0, 2), .count = 16};
-  EXPECT_EQ(one_shot_all_reduce(world.context(0), other, {kNoFailure, a_moment()}).kind(),
+  EXPECT_EQ(one_shot_all_reduce(world.context(0), other, briefly()).kind(),
             StatusKind::kInvalidArgument);
 }
 
@@ -275,14 +271,13 @@ TEST(AllReduceConcurrency, ResumesAfterTimeout) {
     const Shape shape{.count = 16};
     for (int rank = 0; rank < 2; ++rank) world.fill(rank, 0, TestGroup::draw(rank, 64, 7));
     const AllReduce request{.range = world.range(), .count = 16};
-    EXPECT_EQ(algorithm(world.context(0), request, {kNoFailure, a_moment()}).kind(),
-              StatusKind::kTimeout);
+    EXPECT_EQ(algorithm(world.context(0), request, briefly()).kind(), StatusKind::kTimeout);
     const AllReduce other{.range = world.range(), .count = 8};
-    const Status refused = algorithm(world.context(0), other, soon());
+    const Status refused = algorithm(world.context(0), other, test_limits());
     EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(refused.message(), HasSubstr("has timed out and must be called again first"));
     testing::run_as_threads(2, [&](int rank) {
-      ASSERT_TRUE(algorithm(world.context(rank), request, soon()).ok());
+      ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
       EXPECT_EQ(world.read(rank, 0, 64), reduced(2, 64, shape.reduction, 7));
     });
   }
@@ -302,7 +297,7 @@ TEST(AllReduceConcurrency, SerializesThreadsOfOneRank) {
     const int rank = thread % 2;
     const AllReduce request{.range = world.range(), .count = 16, .reduction = {ElementType::kU32}};
     for (int i = 0; i < 50; ++i) {
-      ASSERT_TRUE(one_shot_all_reduce(world.context(rank), request, soon()).ok());
+      ASSERT_TRUE(one_shot_all_reduce(world.context(rank), request, test_limits()).ok());
     }
   });
   EXPECT_EQ(world.context(0).pads.line(0, 1, 0).barrier, 300u);
@@ -322,7 +317,7 @@ void reduce_to_every_root(TestGroup& world, int rank, const Shape& shape, ToRoot
                          .root = root,
                          .out = rank == root ? out.data() : nullptr};
     world.fill(rank, shape.offset, input);
-    ASSERT_TRUE(algorithm(world.context(rank), request, soon()).ok());
+    ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
     EXPECT_EQ(out, rank == root ? reduced(world.size(), shape.bytes(), shape.reduction, seed)
                                 : untouched);
     EXPECT_EQ(world.read(rank, shape.offset, shape.bytes()), input);
@@ -347,10 +342,9 @@ TEST(Reduce, ChecksArgumentsBeforeStarting) {
   TestGroup world(2, 64);
   std::vector<std::byte> out(64);
   const auto refusal = [&](const Reduce& request) {
-    const Status one = reduce_to_root(world.context(0), request, {kNoFailure, a_moment()});
+    const Status one = reduce_to_root(world.context(0), request, briefly());
     EXPECT_EQ(one.kind(), StatusKind::kInvalidArgument);
-    EXPECT_EQ(one.message(),
-              multimem_reduce(world.context(0), request, {kNoFailure, a_moment()}).message());
+    EXPECT_EQ(one.message(), multimem_reduce(world.context(0), request, briefly()).message());
     return one.message();
   };
   const SymmetricRange range = world.range();
@@ -370,7 +364,7 @@ TEST(ReduceConcurrency, FailsOnAllRanksWithDifferentRoots) {
   testing::run_as_threads(2, [&](int rank) {
     std::vector<std::byte> out(64);
     const Reduce request{.range = world.range(), .count = 16, .root = rank, .out = out.data()};
-    EXPECT_THAT(reduce_to_root(world.context(rank), request, soon()).message(),
+    EXPECT_THAT(reduce_to_root(world.context(rank), request, test_limits()).message(),
                 AllOf(HasSubstr("rank 0 a reduce (sum of f32, to rank 0, 64 bytes at 0)"),
                       HasSubstr("rank 1 a reduce (sum of f32, to rank 1, 64 bytes at 0)")));
     reduce_to_every_root(world, rank, {.count = 16}, reduce_to_root);
@@ -391,7 +385,7 @@ void reduce_scatter_once(TestGroup& world, int rank, const Shape& shape, bool is
                               .count = static_cast<int64_t>(shape.count),
                               .reduction = shape.reduction,
                               .out = out},
-                             soon())
+                             test_limits())
                   .ok());
   EXPECT_EQ(std::memcmp(out, wanted.data() + begin, shape.bytes()), 0);
 }
@@ -413,7 +407,7 @@ TEST(ReduceScatter, RejectsInvalidOutput) {
   std::vector<std::byte> room(64);
   const auto refusal = [&](std::byte* out, int64_t count) {
     const ReduceScatter request{.range = world.range(), .count = count, .out = out};
-    return reduce_scatter(world.context(0), request, {kNoFailure, a_moment()}).message();
+    return reduce_scatter(world.context(0), request, briefly()).message();
   };
   EXPECT_THAT(refusal(room.data() + 2, 8), HasSubstr("out is not aligned"));
   EXPECT_THAT(refusal(nullptr, 8), HasSubstr("out is null"));
@@ -426,7 +420,7 @@ TEST(ThresholdsConcurrency, AreEqualOnAllRanks) {
   std::vector<std::string> tables(2);
   testing::run_as_threads(2, [&](int rank) {
     const Result<Thresholds> found =
-        measure_thresholds(world.context(rank), world.range(), 2, soon());
+        measure_thresholds(world.context(rank), world.range(), 2, test_limits());
     ASSERT_TRUE(found.ok()) << found.status().to_string();
     EXPECT_EQ(found->rows.size(), 7u);
     tables[static_cast<size_t>(rank)] = found->to_string();
@@ -437,7 +431,7 @@ TEST(ThresholdsConcurrency, AreEqualOnAllRanks) {
 
 TEST(Thresholds, RejectTooSmallRange) {
   TestGroup world(1, 1024);
-  EXPECT_EQ(measure_thresholds(world.context(0), world.range(), 1, soon()).status().kind(),
+  EXPECT_EQ(measure_thresholds(world.context(0), world.range(), 1, test_limits()).status().kind(),
             StatusKind::kInvalidArgument);
 }
 

@@ -13,6 +13,11 @@
 
 namespace ashlar::symm::testing {
 
+inline const Failure kNoFailure;
+inline Limits test_limits() { return {kNoFailure, far_away()}; }
+// For calls that are expected to time out.
+inline Limits briefly() { return {kNoFailure, a_moment()}; }
+
 class TestGroup {
  public:
   TestGroup(int world_size, size_t buffer_bytes)

@@ -11,14 +11,13 @@
 
 #include "symm/transports/transport.h"
 #include "symm/transports/ucx/ucx_connection.h"
+#include "unit/symm/transports/ucx/test_deadline.h"
 
 namespace ashlar::symm {
 namespace {
 
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-Deadline test_deadline() { return Deadline::after(std::chrono::seconds(30)); }
 
 UcxOptions over_tcp() {
   UcxOptions options;

@@ -12,11 +12,10 @@
 #include "ashlar/ucx_transport.h"
 #include "contract/waiting.h"
 #include "symm/transports/transport.h"
+#include "unit/symm/transports/ucx/test_deadline.h"
 
 namespace ashlar::symm {
 namespace {
-
-Deadline test_deadline() { return Deadline::after(std::chrono::seconds(60)); }
 
 struct Side {
   explicit Side(const char* transports = "tcp")

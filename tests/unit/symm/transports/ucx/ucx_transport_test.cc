@@ -12,15 +12,14 @@
 
 #include "base/text.h"
 #include "symm/transports/transport.h"
+#include "unit/symm/transports/ucx/test_deadline.h"
 
 namespace ashlar::symm {
 namespace {
 
 using ::testing::HasSubstr;
 
-Deadline test_deadline() { return Deadline::after(std::chrono::seconds(30)); }
-
-UcxOptions over_tcp() {
+UcxOptions over_tcp_and_self() {
   UcxOptions options;
   options.transports = "tcp,self";
   return options;
@@ -30,7 +29,7 @@ class UcxTransportTest : public ::testing::Test {
  protected:
   alignas(8) std::array<std::byte, 256> memory_{};
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
-  std::shared_ptr<Transport> transport_ = *try_open_ucx_transport(over_tcp());
+  std::shared_ptr<Transport> transport_ = *try_open_ucx_transport(over_tcp_and_self());
   std::unique_ptr<Region> region_ = *transport_->share(memory_);
   std::unique_ptr<Endpoint> endpoint_ =
       *transport_->connect(transport_->address(), {5, "lonely", failure_}, test_deadline());
@@ -159,7 +158,7 @@ TEST(UcxTransportOptionsTest, RejectsOptionsThatUcxRejects) {
   options.transports = "tcp";
   options.devices = "no_such_device";
   EXPECT_EQ(try_open_ucx_transport(options).status().kind(), StatusKind::kInvalidArgument);
-  options = over_tcp();
+  options = over_tcp_and_self();
   options.busy_poll = std::chrono::microseconds(-1);
   EXPECT_THAT(try_open_ucx_transport(options).status().to_string(),
               HasSubstr("expected 0 to 1000000"));
@@ -174,7 +173,7 @@ size_t count_fds() {
 TEST(UcxTransportTeardownTest, LeaksNoDescriptors) {
   const auto once = [] {
     std::array<std::byte, 64> memory{};
-    const std::shared_ptr<Transport> transport = *try_open_ucx_transport(over_tcp());
+    const std::shared_ptr<Transport> transport = *try_open_ucx_transport(over_tcp_and_self());
     const std::unique_ptr<Region> region = *transport->share(memory);
     const std::unique_ptr<Endpoint> endpoint = *transport->connect(
         transport->address(), {0, "lonely", std::make_shared<Failure>()}, test_deadline());
