@@ -47,7 +47,8 @@ add_test(NAME install.c_only
     -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
     -DCMAKE_PREFIX_PATH=${consumer_binary}/find_package_prefix)
 set_tests_properties(install.c_only PROPERTIES
-  LABELS install FIXTURES_REQUIRED find_package PASS_REGULAR_EXPRESSION "enable[ \n]+CXX")  # CMake wraps lines
+  LABELS install FIXTURES_REQUIRED find_package
+  PASS_REGULAR_EXPRESSION "enable[ \n]+CXX")  # CMake wraps lines
 
 find_program(ASHLAR_PKG_CONFIG pkg-config)
 if(ASHLAR_PKG_CONFIG AND NOT ASHLAR_SANITIZE)

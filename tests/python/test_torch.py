@@ -175,7 +175,8 @@ class EnabledTest(unittest.TestCase):
             self.ashlar.save_snapshot("/nowhere/at/all.pickle")
         self.assertEqual((caught.exception.call, caught.exception.code), ("open", 2))
         for status, kind, name in (
-                (1, errors.OutOfMemoryError, "out of memory"), (2, errors.InvalidArgument, "invalid argument"),
+                (1, errors.OutOfMemoryError, "out of memory"),
+                (2, errors.InvalidArgument, "invalid argument"),
                 (3, errors.InvalidArgument, "unsupported"), (4, errors.DeviceError, "device fault"),
                 (5, errors.DeviceError, "device lost"), (6, errors.FormatError, "format"),
                 (9, errors.TimeoutError, "timeout"), (10, errors.PeerError, "peer lost"),
