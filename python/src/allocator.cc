@@ -43,7 +43,7 @@ size_t trim_to(const AllocatorObject& user, const py::object& reserved, bool wai
   return without_gil([&] { return user.allocator().trim_to(bytes, options); });
 }
 
-std::string describe(const AllocatorObject& user) {
+std::string describe_allocator(const AllocatorObject& user) {
   const AllocatorStats stats = without_gil([&] { return user.allocator().stats(); });
   const std::string options = format_options(user.own->options());
   return text("<ashlar.Allocator on ", user.own->device().name(), " (",
@@ -108,7 +108,7 @@ void bind_allocators(py::module_& module) {
           "options",
           [](const AllocatorObject& user) { return format_options(user.own->options()); },
           "The non-default options, as text.")
-      .def("__repr__", describe);
+      .def("__repr__", describe_allocator);
   bind_limits(allocators);
   bind_stats_and_history(allocators);
   bind_hooks(allocators);

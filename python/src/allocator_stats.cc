@@ -21,7 +21,7 @@
 namespace ashlar::python {
 namespace {
 
-py::object stats_of(const AllocatorObject& user) {
+py::object allocator_stats(const AllocatorObject& user) {
   const auto all = without_gil([&] { return user.allocator().stats().flatten(); });
   py::dict stats;
   for (const auto& [name, value] : all) stats[py::str(name)] = value;
@@ -74,7 +74,8 @@ void save(const AllocatorObject& user, const py::object& path) {
 }
 
 void bind_stats(AllocatorClass& allocators) {
-  allocators.def("stats", stats_of, "Statistics by name: {\"allocated_bytes.all.peak\": ...}.")
+  allocators
+      .def("stats", allocator_stats, "Statistics by name: {\"allocated_bytes.all.peak\": ...}.")
       .def(
           "reset_peak_stats",
           [](const AllocatorObject& user) {

@@ -144,7 +144,7 @@ py::object stream_of_buffer(const BufferObject& user) {
   return py::cast(memory->stream.id.value());
 }
 
-std::string describe(const BufferObject& user) {
+std::string describe_buffer(const BufferObject& user) {
   if (user.is_freed()) return "<ashlar.Buffer, freed>";
   if (!user.is_of_this_process()) return "<ashlar.Buffer of the parent process>";
   const std::shared_ptr<Memory> memory = user.memory();
@@ -232,7 +232,7 @@ void bind_buffers(py::module_& module) {
              return self;
            })
       .def("__exit__", [](BufferObject& user, const py::args&) { user.free(); })
-      .def("__repr__", describe);
+      .def("__repr__", describe_buffer);
   bind_moving(buffers);
   bind_protocols(buffers);
 }
