@@ -13,8 +13,8 @@
 namespace ashlar::paged {
 namespace {
 
-// Number of ranges that are compared. Comparing all of them saves less than 0.3 % of the memory of
-// the recorded runs (docs/internals/experiments/paged_engine.md).
+// Number of ranges that are compared. A prototype that compared all of them saved at most 0.3 % of
+// the memory (docs/internals/experiments/paged_engine.md).
 constexpr int kCandidates = 4;
 constexpr int kMoreCandidates = 12;  // in addition, if the first ones are wasteful
 

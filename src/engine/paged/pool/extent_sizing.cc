@@ -11,9 +11,10 @@
 namespace ashlar::paged {
 namespace {
 
-// Bounds on the number of extents that all memory is divided into. Those of `balanced` were chosen
-// by benchmarks/policies.py: 1.023 for 1.0 % of driver time, against 1.027 for 0.8 % with 160 and
-// 1.024 for 1.0 % with 256 extents (docs/internals/experiments/paged_engine.md).
+// Bounds on the number of extents that all memory is divided into. With those of
+// `balanced`, the recorded runs reserve 1.023 times their peak of live bytes for 1.0 % of driver
+// time; with 160 extents 1.027 times for 0.8 %, with 256 1.024 times for 1.0 %
+// (docs/internals/experiments/paged_engine.md).
 struct ExtentCountBounds {
   size_t min = 0;
   size_t max = 0;

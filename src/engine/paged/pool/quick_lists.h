@@ -72,8 +72,8 @@ class QuickLists {
     return SizeClasses::kCount + (hash_mix(units) >> 58);
   }
   // A small request without a block of its size takes one of the next two sizes. The waste of at
-  // most an eighth costs less than splitting a block and merging it again: the recorded runs hold
-  // 1.0280 instead of 1.0278 (docs/internals/experiments/paged_engine.md).
+  // most an eighth costs less than splitting a block and merging it again. The recorded runs
+  // reserve 1.0280 instead of 1.0278 times their peak of live bytes (benchmarks/policies.py).
   PagedBlock*& larger_for(size_t bytes) {
     if (bytes <= SizeClasses::kExactBytes) return none_;
     const size_t next = SizeClasses::class_of(bytes) + 1;
