@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small run made up on the spot, and the answers that `ashlar view` would give about it, worked
-// out the slow and obvious way. Unit tests hold the page's arithmetic against it.
+// A small random run, and the responses of `ashlar view` for it, computed in the simplest way. Unit
+// tests compare the page's results with it.
 import { kNone } from "../src/api/scene.ts";
 
 export type Values = number[] | bigint[];
@@ -9,7 +9,7 @@ type TypeName = "u8" | "u16" | "u32" | "u64" | "f32" | "f64";
 const kTypeNumbers: Record<TypeName, number> = { u8: 1, u16: 2, u32: 3, u64: 4, f32: 5, f64: 6 };
 const kSizes: Record<TypeName, number> = { u8: 1, u16: 2, u32: 4, u64: 8, f32: 4, f64: 8 };
 
-// Writes columns as docs/reference/formats/view.md says.
+// Encodes columns according to docs/reference/formats/view.md.
 export function encodeColumns(columns: Record<string, [TypeName, Values]>): ArrayBuffer {
   const names = Object.keys(columns);
   let end = 8 + 32 * names.length;
@@ -42,26 +42,26 @@ function write(view: DataView, type: TypeName, at: number, value: number | bigin
   else view.setFloat64(at, Number(value), true);
 }
 
-export interface MadeUp {
+export interface FakeAllocation {
   bytes: number;
   made: number;
   freed: number;
   stack: number;
 }
 
-// Allocations that come and go, the same ones for the same seed.
-export function makeRun(seed: number, entries: number): MadeUp[] {
+// Random allocations and frees, determined by the seed.
+export function makeRun(seed: number, entries: number): FakeAllocation[] {
   let state = seed >>> 0;
   const random = () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return state / 2 ** 32;
   };
-  const all: MadeUp[] = [];
-  const live: MadeUp[] = [];
+  const all: FakeAllocation[] = [];
+  const live: FakeAllocation[] = [];
   for (let entry = 0; entry < entries; ++entry) {
     if (live.length > 0 && random() < 0.48) {
-      const [gone] = live.splice(Math.floor(random() * live.length), 1);
-      gone.freed = entry;
+      const [victim] = live.splice(Math.floor(random() * live.length), 1);
+      victim.freed = entry;
       continue;
     }
     const bytes = 512 * Math.ceil(1 + random() ** 6 * 40_000);
@@ -72,35 +72,35 @@ export function makeRun(seed: number, entries: number): MadeUp[] {
   return all;
 }
 
-export function livesAt(one: MadeUp, entry: number): boolean {
+export function isLiveAt(one: FakeAllocation, entry: number): boolean {
   return one.made <= entry && entry < one.freed;
 }
 
-// A tile by allocation of the deepest level: a column is one entry.
-export function tileAnswer(
-  run: MadeUp[],
+// The response for a tile by allocation at the deepest level, where a column is one entry.
+export function tileResponse(
+  run: FakeAllocation[],
   from: number,
   columns: number,
   smallest: number,
 ): ArrayBuffer {
   const entries = Array.from({ length: columns }, (_, i) => from + i);
   const rows = run.filter(
-    (one) => one.bytes >= smallest && entries.some((entry) => livesAt(one, entry)),
+    (one) => one.bytes >= smallest && entries.some((entry) => isLiveAt(one, entry)),
   );
   const changes: [column: number, row: number, comes: number][] = [];
   for (let column = 1; column < columns; ++column) {
     const [before, now] = [from + column - 1, from + column];
     rows.forEach((one, row) => {
-      if (livesAt(one, before) && !livesAt(one, now)) changes.push([column, row, 0]);
+      if (isLiveAt(one, before) && !isLiveAt(one, now)) changes.push([column, row, 0]);
     });
     rows.forEach((one, row) => {
-      if (!livesAt(one, before) && livesAt(one, now)) changes.push([column, row, 1]);
+      if (!isLiveAt(one, before) && isLiveAt(one, now)) changes.push([column, row, 1]);
     });
   }
-  const sum = (entry: number, keep: (one: MadeUp) => boolean) =>
-    run.filter((one) => livesAt(one, entry) && keep(one)).reduce((all, one) => all + one.bytes, 0);
+  const sum = (entry: number, keep: (one: FakeAllocation) => boolean) =>
+    run.filter((one) => isLiveAt(one, entry) && keep(one)).reduce((all, one) => all + one.bytes, 0);
   const requested = entries.map((entry) => sum(entry, () => true));
-  const first = [...rows.keys()].filter((row) => livesAt(rows[row], from));
+  const first = [...rows.keys()].filter((row) => isLiveAt(rows[row], from));
   return encodeColumns({
     entry: ["u32", entries],
     time_us: ["f64", entries.map((entry) => 10 * entry)],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Address maps made up on the spot.
+// Address maps for tests.
 import { type AddressMap, BlockState, kNone } from "../src/api/scene.ts";
 
 export interface Block {
@@ -11,11 +11,11 @@ export interface Block {
 
 export interface Extent {
   bytes: number;
-  home?: bigint; // else it is idle
+  home?: bigint; // undefined: idle
   places: bigint[];
 }
 
-// Segments lie 2^30 addresses apart, from 0 on.
+// Segments start at multiples of 2^30, beginning with 0.
 export function mapOf(
   segments: { pool: number; blocks: Block[] }[],
   extents: Extent[] = [],

@@ -63,14 +63,14 @@ export class Columns {
     const begin = Number(view.getBigUint64(entry + 24, true));
     if (!Type) throw new RequestError(`column ${name} has an unknown type`);
     if (begin % 8 !== 0 || begin + length * Type.BYTES_PER_ELEMENT > bytes.byteLength) {
-      throw new RequestError(`column ${name} lies outside of its answer`);
+      throw new RequestError(`column ${name} lies outside of its response`);
     }
     this.byName.set(name, new Type(bytes, begin, length));
   }
 
   private column<T extends Column>(name: string, Type: { new (length: number): T }): T {
     const column = this.byName.get(name);
-    if (!column) throw new RequestError(`an answer has no column ${name}`);
+    if (!column) throw new RequestError(`a response has no column ${name}`);
     if (!(column instanceof Type)) throw new RequestError(`column ${name} is not a ${Type.name}`);
     return column;
   }

@@ -20,7 +20,7 @@ import { resize } from "./canvas.ts";
 import { drawExtents, markExtent } from "./map_extents.ts";
 import { makePainter, type PaintedQuads, type QuadPainter } from "./quad_painter.ts";
 
-export interface MapWish {
+export interface MapOptions {
   map: AddressMap;
   zoom: number; // 1: everything is visible
   pools: string[];
@@ -47,7 +47,7 @@ export class MapChart {
   private painted: PaintedQuads | null = null;
   private laidOutFor = "";
   private coloredAs: unknown = null;
-  private wish: MapWish | null = null;
+  private options: MapOptions | null = null;
   private frame = 0;
 
   constructor(
@@ -60,9 +60,9 @@ export class MapChart {
     host.dataset.painter = this.painter.kind;
   }
 
-  show(wish: MapWish): void {
-    if (wish.map !== this.wish?.map) this.laidOutFor = "";
-    this.wish = wish;
+  show(options: MapOptions): void {
+    if (options.map !== this.options?.map) this.laidOutFor = "";
+    this.options = options;
     this.drawSoon();
   }
 
@@ -78,8 +78,8 @@ export class MapChart {
 
   // The item at a point of the window, or null.
   under(windowX: number, windowY: number): MapPlace | null {
-    const { layout, wish } = this;
-    if (!layout || !wish) return null;
+    const { layout, options } = this;
+    if (!layout || !options) return null;
     const [x, y] = [windowX - kInset, windowY + this.host.scrollTop];
     const quad = quadAt(layout, x, y);
     if (quad < 0) {
@@ -88,17 +88,17 @@ export class MapChart {
     }
     const segment = layout.segmentOf[quad];
     const offset = offsetAt(this.page, layout.origins[segment], x, y);
-    const stretch = stretchAt(wish.map, segment, offset);
-    const extent = stretch === kNone ? kNone : wish.map.stretch_extent[stretch];
+    const stretch = stretchAt(options.map, segment, offset);
+    const extent = stretch === kNone ? kNone : options.map.stretch_extent[stretch];
     return { block: layout.quads.row[quad], segment, stretch, extent };
   }
 
   private draw(): void {
     this.frame = 0;
-    const { wish } = this;
-    if (!wish) return;
-    this.layOut(wish);
-    this.color(wish);
+    const { options } = this;
+    if (!options) return;
+    this.layOut(options);
+    this.color(options);
     const width = this.host.clientWidth;
     const height = this.host.clientHeight;
     this.painter.start(width, height, devicePixelRatio);
@@ -110,36 +110,36 @@ export class MapChart {
       left: 0,
       right: width,
     });
-    this.drawOverlay(wish, width, height);
-    this.host.dataset.at = String(wish.map.at);
+    this.drawOverlay(options, width, height);
+    this.host.dataset.at = String(options.map.at);
     this.host.dataset.settled = "true";
   }
 
-  private layOut(wish: MapWish): void {
+  private layOut(options: MapOptions): void {
     const width = this.host.clientWidth - 2 * kInset;
     const height = this.host.clientHeight - 12;
-    const name = `${width} ${height} ${wish.zoom}`;
+    const name = `${width} ${height} ${options.zoom}`;
     if (name === this.laidOutFor) return;
     this.laidOutFor = name;
-    const fitting = fittingBytesPerPixel(wish.map, width, height);
-    this.page = { width, bytesPerPixel: fitting / wish.zoom };
-    this.layout = layOutMap(wish.map, this.page);
+    const fitting = fittingBytesPerPixel(options.map, width, height);
+    this.page = { width, bytesPerPixel: fitting / options.zoom };
+    this.layout = layOutMap(options.map, this.page);
     this.spacer.style.height = `${this.layout.height + 12}px`;
     this.painted?.release();
     this.painted = this.painter.add(this.layout.quads);
     this.coloredAs = null;
   }
 
-  private color(wish: MapWish): void {
-    if (this.coloredAs === wish.colorOf) return;
-    this.coloredAs = wish.colorOf;
+  private color(options: MapOptions): void {
+    if (this.coloredAs === options.colorOf) return;
+    this.coloredAs = options.colorOf;
     const { row, count } = this.layout!.quads;
     const colors = new Uint32Array(count);
-    for (let i = 0; i < count; ++i) colors[i] = wish.colorOf(wish.map, row[i]);
+    for (let i = 0; i < count; ++i) colors[i] = options.colorOf(options.map, row[i]);
     this.painted!.setColors(colors);
   }
 
-  private drawOverlay(wish: MapWish, width: number, height: number): void {
+  private drawOverlay(options: MapOptions, width: number, height: number): void {
     const context = this.overlay.getContext("2d");
     if (!context) return;
     resize(this.overlay, width, height, devicePixelRatio);
@@ -147,32 +147,32 @@ export class MapChart {
     context.clearRect(0, 0, width, height);
     context.translate(kInset, -this.host.scrollTop);
     const style = getComputedStyle(this.overlay);
-    this.drawHeadings(context, style, wish);
+    this.drawHeadings(context, style, options);
     const window = [this.host.scrollTop - kLine, this.host.scrollTop + height] as const;
-    const extents = { style, map: wish.map, layout: this.layout!, window };
+    const extents = { style, map: options.map, layout: this.layout!, window };
     drawExtents(context, extents);
-    this.drawOutlines(context, style, wish);
-    if (wish.extent !== null) markExtent(context, wish.extent, extents);
-    this.drawSelected(context, style, wish);
+    this.drawOutlines(context, style, options);
+    if (options.extent !== null) markExtent(context, options.extent, extents);
+    this.drawSelected(context, style, options);
   }
 
   private drawHeadings(
     context: CanvasRenderingContext2D,
     style: CSSStyleDeclaration,
-    wish: MapWish,
+    options: MapOptions,
   ) {
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "alphabetic";
     context.fillStyle = style.getPropertyValue("--ink-soft");
     for (const heading of this.layout!.headings) {
-      context.fillText(headingText(heading, wish.pools), 0, heading.y + 19);
+      context.fillText(headingText(heading, options.pools), 0, heading.y + 19);
     }
   }
 
   private drawOutlines(
     context: CanvasRenderingContext2D,
     style: CSSStyleDeclaration,
-    wish: MapWish,
+    options: MapOptions,
   ) {
     context.lineWidth = 1;
     context.strokeStyle = style.getPropertyValue("--ink-faint");
@@ -181,13 +181,13 @@ export class MapChart {
       this.host.scrollTop + this.host.clientHeight,
     ];
     for (const piece of this.layout!.pieces) {
-      if (piece.y < top || piece.y > bottom || piece.segment === wish.segment) continue;
+      if (piece.y < top || piece.y > bottom || piece.segment === options.segment) continue;
       outline(context, piece.left, piece.right, piece.y);
     }
     context.lineWidth = 2.5;
     context.strokeStyle = style.getPropertyValue("--cursor");
     for (const piece of this.layout!.pieces) {
-      if (piece.segment === wish.segment) outline(context, piece.left, piece.right, piece.y);
+      if (piece.segment === options.segment) outline(context, piece.left, piece.right, piece.y);
     }
   }
 
@@ -195,12 +195,12 @@ export class MapChart {
   private drawSelected(
     context: CanvasRenderingContext2D,
     style: CSSStyleDeclaration,
-    wish: MapWish,
+    options: MapOptions,
   ) {
     const { quads } = this.layout!;
     context.fillStyle = style.getPropertyValue("--cursor");
     for (let i = 0; i < quads.count; ++i) {
-      if (!wish.isSelected(wish.map, quads.row[i])) continue;
+      if (!options.isSelected(options.map, quads.row[i])) continue;
       const middle = (quads.box[4 * i] + quads.box[4 * i + 1]) / 2;
       context.beginPath();
       context.moveTo(middle, quads.box[4 * i + 2] + 3);

@@ -22,9 +22,9 @@ const kRetry = 1000; // milliseconds until a failed tile is retried; doubled eac
 const kLongestRetry = 60_000;
 
 export interface TileHooks {
-  wish: (key: TileKey) => QuadOptions;
+  quadOptions: (key: TileKey) => QuadOptions;
   arrived: () => void; // a tile arrived, or should be retried
-  trouble: (message: string | null) => void; // error message; null: recovered
+  onError: (message: string | null) => void; // error message; null: recovered
 }
 
 export class TileStore {
@@ -61,7 +61,7 @@ export class TileStore {
   }
 
   // Whether the tile does not exist, so that a coarser one is final.
-  lacks(key: TileKey): boolean {
+  isMissing(key: TileKey): boolean {
     return this.missing.has(nameOf(key));
   }
 
@@ -104,21 +104,21 @@ export class TileStore {
       if (this.isReleased) return;
       this.keep(name, key, tile);
       this.retry = kRetry;
-      this.hooks.trouble(null);
+      this.hooks.onError(null);
     } catch (problem) {
       if (this.isReleased) return;
       // A self-contained file has only the upper levels.
       if (this.client.source.kind === "file") this.missing.add(name);
-      else this.askAgain(name, problem);
+      else this.retryLater(name, problem);
     }
     this.inFlight.delete(name);
     this.fetchNext();
     this.hooks.arrived();
   }
 
-  private askAgain(name: string, problem: unknown): void {
+  private retryLater(name: string, problem: unknown): void {
     this.failed.add(name);
-    this.hooks.trouble(problem instanceof Error ? problem.message : String(problem));
+    this.hooks.onError(problem instanceof Error ? problem.message : String(problem));
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       this.retry = Math.min(kLongestRetry, 2 * this.retry);
@@ -128,7 +128,7 @@ export class TileStore {
   }
 
   private keep(name: string, key: TileKey, tile: Tile): void {
-    const quads = quadsOf(tile, this.hooks.wish(key));
+    const quads = quadsOf(tile, this.hooks.quadOptions(key));
     const painted = this.painter.add(quads);
     this.kept.set(name, { key, tile, quads, painted, coloredAs: null });
     for (const [oldest, drawn] of this.kept) {

@@ -14,7 +14,7 @@ import { kMargin, type TimelineOptions } from "./timeline_options.ts";
 
 const kMaxQuads = 60_000; // per tile; a screen has about three
 
-export interface UnderPointer {
+export interface HitResult {
   entry: number;
   time_us: number;
   requested: number;
@@ -25,11 +25,11 @@ export interface UnderPointer {
 }
 
 // Callbacks of the chart.
-export interface TimelineTells {
+export interface TimelineCallbacks {
   // Error message of a failed tile; null: recovered.
-  trouble: (message: string | null) => void;
+  onError: (message: string | null) => void;
   // Whether a coarser level is drawn because no finer one exists.
-  lacks: (isSo: boolean) => void;
+  onCoarse: (isCoarse: boolean) => void;
 }
 
 const kMarkReach = 6; // pixels on both sides of a mark
@@ -37,7 +37,7 @@ const kMarkReach = 6; // pixels on both sides of a mark
 export class TimelineChart {
   private readonly painter: QuadPainter;
   private store: TileStore | null = null;
-  private wish: TimelineOptions | null = null;
+  private options: TimelineOptions | null = null;
   private frame = 0;
   // The rectangles of the last frame, reused while only the cursor moves.
   private pieces: LinePiece[] = [];
@@ -47,24 +47,24 @@ export class TimelineChart {
     private readonly host: HTMLElement,
     canvas: HTMLCanvasElement,
     private readonly overlay: HTMLCanvasElement,
-    private readonly tells: TimelineTells,
+    private readonly callbacks: TimelineCallbacks,
   ) {
     this.painter = makePainter(canvas, () => this.redraw());
     host.dataset.painter = this.painter.kind;
   }
 
-  show(wish: TimelineOptions): void {
-    if (wish.client !== this.wish?.client || wish.document !== this.wish?.document) {
+  show(options: TimelineOptions): void {
+    if (options.client !== this.options?.client || options.document !== this.options?.document) {
       this.store?.release();
-      const tolerance = wish.document.peak.requested / 2400;
-      this.store = new TileStore(wish.client, this.painter, {
-        wish: (key) => ({ tolerance: tolerance / 4 ** key.detail, limit: kMaxQuads }),
+      const tolerance = options.document.peak.requested / 2400;
+      this.store = new TileStore(options.client, this.painter, {
+        quadOptions: (key) => ({ tolerance: tolerance / 4 ** key.detail, limit: kMaxQuads }),
         arrived: () => this.redraw(),
-        trouble: this.tells.trouble,
+        onError: this.callbacks.onError,
       });
     }
-    this.isStale ||= !this.wish || !showsTheSame(this.wish, wish);
-    this.wish = wish;
+    this.isStale ||= !this.options || !showsTheSame(this.options, options);
+    this.options = options;
     this.drawSoon();
   }
 
@@ -93,29 +93,30 @@ export class TimelineChart {
   }
 
   entryAt(x: number): number {
-    const { span } = this.wish!;
+    const { span } = this.options!;
     return span.from + ((x - kMargin.left) / this.plotWidth()) * (span.to - span.from);
   }
 
   bytesAt(y: number): number {
-    const { bytes } = this.wish!;
+    const { bytes } = this.options!;
     const share = (y - kMargin.top) / this.plotHeight();
     return bytes.to + share * (bytes.from - bytes.to);
   }
 
   // The item at a point of the element, or null outside of the plot.
-  under(x: number, y: number): UnderPointer | null {
-    const wish = this.wish;
-    if (!wish || !this.store || x < kMargin.left || y < kMargin.top) return null;
+  under(x: number, y: number): HitResult | null {
+    const options = this.options;
+    if (!options || !this.store || x < kMargin.left || y < kMargin.top) return null;
     const at = this.entryAt(x);
-    if (at < 0 || at >= wish.document.entries || x > kMargin.left + this.plotWidth()) return null;
-    for (const key of this.keys(wish)) {
-      const span = tileSpan(wish.document, key);
+    if (at < 0 || at >= options.document.entries || x > kMargin.left + this.plotWidth())
+      return null;
+    for (const key of this.keys(options)) {
+      const span = tileSpan(options.document, key);
       if (at < span.from || at >= span.to) continue;
       const drawn = this.store.best(key);
       if (!drawn) return null;
       const { tile } = drawn;
-      const column = Math.min(columnOf(wish.document, drawn.key, at), tile.entry.length - 1);
+      const column = Math.min(columnOf(options.document, drawn.key, at), tile.entry.length - 1);
       return {
         entry: tile.entry[column],
         time_us: tile.time_us[column],
@@ -131,9 +132,9 @@ export class TimelineChart {
 
   // The text of the mark above the plot at a point, or null.
   markAt(x: number, y: number): string | null {
-    if (!this.wish || y >= kMargin.top) return null;
-    const { document } = this.wish;
-    const perEntry = this.plotWidth() / (this.wish.span.to - this.wish.span.from);
+    if (!this.options || y >= kMargin.top) return null;
+    const { document } = this.options;
+    const perEntry = this.plotWidth() / (this.options.span.to - this.options.span.from);
     const marks = [
       ...document.ooms.map(({ entry }) => ({ entry, text: "out of memory" })),
       ...document.annotations,
@@ -145,33 +146,33 @@ export class TimelineChart {
     return near.reduce((best, mark) => (away(mark) < away(best) ? mark : best)).text;
   }
 
-  private keys(wish: TimelineOptions): TileKey[] {
-    return tilesFor(wish.document, wish.span, {
-      by: wish.by,
-      level: levelFor(wish.document, wish.span, this.plotWidth()),
-      detail: detailFor(wish.document.peak.requested / (wish.bytes.to - wish.bytes.from)),
-      index: wish.number,
+  private keys(options: TimelineOptions): TileKey[] {
+    return tilesFor(options.document, options.span, {
+      by: options.by,
+      level: levelFor(options.document, options.span, this.plotWidth()),
+      detail: detailFor(options.document.peak.requested / (options.bytes.to - options.bytes.from)),
+      index: options.number,
     });
   }
 
   private draw(): void {
     this.frame = 0;
-    const { wish, store } = this;
-    if (!wish || !store) return;
-    const keys = this.keys(wish);
+    const { options, store } = this;
+    if (!options || !store) return;
+    const keys = this.keys(options);
     const top: TileKey = { ...keys[0], level: 0, index: 0, detail: 0 };
     store.want([top, ...keys]);
-    if (this.isStale) this.pieces = this.paint(wish, store, keys);
+    if (this.isStale) this.pieces = this.paint(options, store, keys);
     this.isStale = false;
-    drawOverlay(this.overlay, wish, this.pieces, {
+    drawOverlay(this.overlay, options, this.pieces, {
       width: this.host.clientWidth,
       height: this.host.clientHeight,
     });
-    this.tells.lacks(keys.some((key) => store.lacks(key)));
-    this.tell(store.isSettled([top, ...keys]));
+    this.callbacks.onCoarse(keys.some((key) => store.isMissing(key)));
+    this.announceFrame(store.isSettled([top, ...keys]));
   }
 
-  private paint(wish: TimelineOptions, store: TileStore, keys: TileKey[]): LinePiece[] {
+  private paint(options: TimelineOptions, store: TileStore, keys: TileKey[]): LinePiece[] {
     const width = this.plotWidth();
     const height = this.plotHeight();
     this.painter.start(width, height, devicePixelRatio);
@@ -179,22 +180,22 @@ export class TimelineChart {
     for (const key of keys) {
       const drawn = store.best(key);
       if (!drawn) continue;
-      this.color(drawn, wish);
-      const place = placementOf(wish, key, drawn, { width, height });
+      this.color(drawn, options);
+      const place = placementOf(options, key, drawn, { width, height });
       drawn.painted.draw(place);
       pieces.push({ tile: drawn.tile, ...place });
     }
     return pieces;
   }
 
-  private color(drawn: DrawnTile, wish: TimelineOptions): void {
-    if (drawn.coloredAs === wish.colorOf) return;
-    drawn.coloredAs = wish.colorOf;
+  private color(drawn: DrawnTile, options: TimelineOptions): void {
+    if (drawn.coloredAs === options.colorOf) return;
+    drawn.coloredAs = options.colorOf;
     const rows =
       drawn.tile.by === "allocation" ? drawn.tile.rows.id.length : drawn.tile.group.length;
     const ofRow = new Uint32Array(rows);
-    for (let row = 0; row < rows; ++row) ofRow[row] = packColor(wish.colorOf(drawn.tile, row));
-    const background = packColor(wish.colorOf(drawn.tile, kNone));
+    for (let row = 0; row < rows; ++row) ofRow[row] = packColor(options.colorOf(drawn.tile, row));
+    const background = packColor(options.colorOf(drawn.tile, kNone));
     const colors = new Uint32Array(drawn.quads.count);
     drawn.quads.row.forEach((row, i) => {
       colors[i] = row === kBackground ? background : ofRow[row];
@@ -203,7 +204,7 @@ export class TimelineChart {
   }
 
   // For tests and measurements.
-  private tell(settled: boolean): void {
+  private announceFrame(settled: boolean): void {
     this.host.dataset.settled = String(settled);
     this.host.dispatchEvent(new CustomEvent("ashlar:drawn", { detail: { settled } }));
   }
@@ -225,12 +226,12 @@ function showsTheSame(a: TimelineOptions, b: TimelineOptions): boolean {
 
 // Transformation of a tile to the plot, clipped to its part of the span.
 function placementOf(
-  wish: TimelineOptions,
+  options: TimelineOptions,
   key: TileKey,
   drawn: DrawnTile,
   plot: { width: number; height: number },
 ): Placement {
-  const { document, span, bytes } = wish;
+  const { document, span, bytes } = options;
   const perEntry = plot.width / (span.to - span.from);
   const perByte = plot.height / (bytes.to - bytes.from);
   const has = tileSpan(document, drawn.key);

@@ -15,7 +15,7 @@ export interface LinePiece extends Placement {
 
 interface Pen {
   context: CanvasRenderingContext2D;
-  wish: TimelineOptions;
+  options: TimelineOptions;
   width: number; // width of the plot
   height: number;
   x: (entry: number) => number;
@@ -29,7 +29,7 @@ const kMarkText = 150; // maximum width of an annotation's text, in pixels
 
 export function drawOverlay(
   canvas: HTMLCanvasElement,
-  wish: TimelineOptions,
+  options: TimelineOptions,
   pieces: LinePiece[],
   size: { width: number; height: number },
 ): void {
@@ -45,11 +45,12 @@ export function drawOverlay(
   const style = getComputedStyle(canvas);
   const pen: Pen = {
     context,
-    wish,
+    options,
     width,
     height,
-    x: (entry) => ((entry - wish.span.from) / (wish.span.to - wish.span.from)) * width,
-    y: (bytes) => height - ((bytes - wish.bytes.from) / (wish.bytes.to - wish.bytes.from)) * height,
+    x: (entry) => ((entry - options.span.from) / (options.span.to - options.span.from)) * width,
+    y: (bytes) =>
+      height - ((bytes - options.bytes.from) / (options.bytes.to - options.bytes.from)) * height,
     color: (name) => style.getPropertyValue(name),
   };
   drawAxes(pen);
@@ -71,14 +72,14 @@ function within(pen: Pen, above: number, draw: () => void): void {
 }
 
 function drawAxes(pen: Pen): void {
-  const { context, wish, width, height } = pen;
+  const { context, options, width, height } = pen;
   context.lineWidth = 1;
   context.fillStyle = pen.color("--ink-soft");
   context.strokeStyle = pen.color("--grid-over");
   context.textBaseline = "middle";
   context.textAlign = "right";
   const wanted = Math.max(2, Math.floor(height / 70));
-  const ticks = byteTicks(wish.bytes.from, wish.bytes.to, (from, to) =>
+  const ticks = byteTicks(options.bytes.from, options.bytes.to, (from, to) =>
     scaleLinear([from, to], [0, 1]).ticks(wanted),
   );
   for (const tick of ticks) {
@@ -88,7 +89,7 @@ function drawAxes(pen: Pen): void {
   }
   context.textAlign = "center";
   context.textBaseline = "top";
-  const entries = scaleLinear([wish.span.from, wish.span.to], [0, width]);
+  const entries = scaleLinear([options.span.from, options.span.to], [0, width]);
   for (const entry of entries.ticks(Math.max(2, Math.floor(width / 130)))) {
     if (!Number.isInteger(entry)) continue;
     const x = Math.round(pen.x(entry)) + 0.5;
@@ -107,7 +108,7 @@ function drawLines(pen: Pen, pieces: LinePiece[]): void {
   drawSteps(pen, pieces, "requested", "--line-requested");
   drawSteps(pen, pieces, "reserved_high", "--line-reserved");
   const { context } = pen;
-  const y = Math.round(pen.y(pen.wish.document.lower_bound)) + 0.5;
+  const y = Math.round(pen.y(pen.options.document.lower_bound)) + 0.5;
   context.strokeStyle = pen.color("--line-bound");
   context.lineWidth = 1.5;
   context.setLineDash([6, 4]);
@@ -141,11 +142,11 @@ function drawSteps(
 }
 
 function drawMarks(pen: Pen): void {
-  const { context, wish, height } = pen;
+  const { context, options, height } = pen;
   let free = -Infinity; // right end of the previous text
   context.textAlign = "left";
   context.textBaseline = "middle";
-  for (const annotation of wish.document.annotations) {
+  for (const annotation of options.document.annotations) {
     const x = pen.x(annotation.entry + 0.5); // same position as the cursor
     if (x < 0 || x > pen.width) continue;
     context.strokeStyle = pen.color("--mark");
@@ -161,7 +162,7 @@ function drawMarks(pen: Pen): void {
     free = x + Math.max(kMarkRoom, context.measureText(text).width + 12);
   }
   context.fillStyle = context.strokeStyle = pen.color("--oom");
-  for (const oom of wish.document.ooms) {
+  for (const oom of options.document.ooms) {
     const x = Math.round(pen.x(oom.entry + 0.5)) + 0.5;
     if (x < 0 || x > pen.width) continue;
     context.lineWidth = 1.5;
@@ -177,14 +178,14 @@ function drawMarks(pen: Pen): void {
 }
 
 function drawCursors(pen: Pen): void {
-  const { wish } = pen;
-  if (wish.other !== null) drawCursor(pen, wish.other, { name: "B", dash: [5, 4] });
-  drawCursor(pen, wish.cursor, { name: wish.other === null ? "" : "A", dash: [] });
-  if (wish.hover) {
+  const { options } = pen;
+  if (options.other !== null) drawCursor(pen, options.other, { name: "B", dash: [5, 4] });
+  drawCursor(pen, options.cursor, { name: options.other === null ? "" : "A", dash: [] });
+  if (options.hover) {
     const { context } = pen;
     context.strokeStyle = pen.color("--ink-faint");
     context.lineWidth = 1;
-    line(context, wish.hover.x - kMargin.left, 0, wish.hover.x - kMargin.left, pen.height);
+    line(context, options.hover.x - kMargin.left, 0, options.hover.x - kMargin.left, pen.height);
   }
 }
 

@@ -107,6 +107,6 @@ function segmentAt(map: AddressMap, address: bigint): number {
     if (end <= address) low = middle + 1;
     else high = middle;
   }
-  const isThere = low < map.segment_bytes.length && map.segment_address[low] <= address;
-  return isThere ? low : kNone;
+  const isInside = low < map.segment_bytes.length && map.segment_address[low] <= address;
+  return isInside ? low : kNone;
 }

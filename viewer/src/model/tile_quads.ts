@@ -20,11 +20,11 @@ export interface QuadOptions {
   limit: number; // maximum number of rectangles for smooth drawing
 }
 
-export function quadsOf(tile: Tile, wish: QuadOptions): Quads {
-  if (tile.by !== "allocation") return quadsOfGroups(tile, wish);
+export function quadsOf(tile: Tile, options: QuadOptions): Quads {
+  if (tile.by !== "allocation") return quadsOfGroups(tile, options);
   // Above the limit, the smallest rows are not drawn separately.
-  for (let smallest = 0; ; smallest = Math.max(1, 2 * wish.tolerance, smallest * 4)) {
-    const quads = quadsOfAllocations(tile, wish, smallest);
+  for (let smallest = 0; ; smallest = Math.max(1, 2 * options.tolerance, smallest * 4)) {
+    const quads = quadsOfAllocations(tile, options, smallest);
     if (quads) return quads;
   }
 }
@@ -133,13 +133,13 @@ class LiveRows {
 // Null if the limit is exceeded.
 function quadsOfAllocations(
   tile: AllocationTile,
-  wish: QuadOptions,
+  options: QuadOptions,
   smallest: number,
 ): Quads | null {
   const quads = new QuadList();
-  addBackground(quads, tile, wish.tolerance);
+  addBackground(quads, tile, options.tolerance);
   const bytes = tile.rows.bytes;
-  const live = new LiveRows(tile, quads, wish.tolerance);
+  const live = new LiveRows(tile, quads, options.tolerance);
   for (const row of tile.first) if (bytes[row] >= smallest) live.push(row, 0);
   live.settle(0, 0);
 
@@ -158,13 +158,13 @@ function quadsOfAllocations(
       }
     }
     if (lowest < Infinity) live.settle(lowest, column);
-    if (quads.count > wish.limit) return null;
+    if (quads.count > options.limit) return null;
   }
   live.finish(tile.entry.length);
   return quads.take();
 }
 
-function quadsOfGroups(tile: GroupTile, wish: QuadOptions): Quads {
+function quadsOfGroups(tile: GroupTile, options: QuadOptions): Quads {
   const quads = new QuadList();
   const columns = tile.entry.length;
   const below = new Float64Array(columns);
@@ -173,8 +173,8 @@ function quadsOfGroups(tile: GroupTile, wish: QuadOptions): Quads {
     for (let begin = 0, column = 1; begin < columns; ++column) {
       const same =
         column < columns &&
-        Math.abs(below[column] - below[begin]) <= wish.tolerance &&
-        Math.abs(bytes[column] - bytes[begin]) <= wish.tolerance;
+        Math.abs(below[column] - below[begin]) <= options.tolerance &&
+        Math.abs(bytes[column] - bytes[begin]) <= options.tolerance;
       if (same) continue;
       if (bytes[begin] > 0) {
         quads.add(begin, column, below[begin], below[begin] + bytes[begin], row);

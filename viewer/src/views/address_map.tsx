@@ -55,15 +55,15 @@ const colorOf = computed(() => {
 export function AddressMapView() {
   const number = documentNumber.value;
   const at = moment.value;
-  const answer = useRequest(() => client.peek()!.map(number, at), `${number} ${at}`);
+  const response = useRequest(() => client.peek()!.map(number, at), `${number} ${at}`);
   useEffect(() => {
-    map.value = answer.value;
-  }, [answer.value]);
+    map.value = response.value;
+  }, [response.value]);
   return (
     <>
       <Controls />
       <Chart />
-      {answer.error && <p class="empty">{answer.error}</p>}
+      {response.error && <p class="empty">{response.error}</p>}
       <SegmentDetails map={map.value} segment={chosenSegment.value}>
         {map.value && chosenExtent.value !== null && (
           <ExtentDetails map={map.value} extent={chosenExtent.value} />

@@ -20,7 +20,7 @@ import { client, coloring, isFile, messageOf, shown, stacks } from "../session.t
 import { documentNumber, isSelected, select } from "../state.ts";
 import { theme } from "../theme.ts";
 import { Cell, type Column, TableHead } from "./table_parts.tsx";
-import { kMostRows, type RowPlace, VirtualRows } from "./virtual_rows.tsx";
+import { kMaxRows, type RowPlace, VirtualRows } from "./virtual_rows.tsx";
 
 const kColumns: Column<SortKey>[] = [
   { key: "bytes", title: "size", isNumber: true },
@@ -40,7 +40,7 @@ interface Place {
   row: number;
 }
 
-interface Listed {
+interface AllocationList {
   total: number;
   find: (index: number) => Place | null;
   note: string;
@@ -70,7 +70,7 @@ export function AllocationTable(props: { at: number | "all"; search: string }) {
       />
       <p class="status">
         {listed && `${plural(listed.total, "allocation")}${listed.note}`}
-        {listed && listed.total > kMostRows && `; the first ${formatCount(kMostRows)} are listed`}
+        {listed && listed.total > kMaxRows && `; the first ${formatCount(kMaxRows)} are listed`}
       </p>
     </div>
   );
@@ -78,7 +78,7 @@ export function AllocationTable(props: { at: number | "all"; search: string }) {
 
 type Wanted = Omit<RowsWanted, "from">;
 interface Rows {
-  listed: Listed | null;
+  listed: AllocationList | null;
   error: string | null;
   see: (first: number, last: number) => void;
 }
@@ -138,11 +138,11 @@ function useFileRows(number: number, wanted: Wanted): Rows {
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     let isWanted = true;
-    const asked: RowsWanted = { ...wanted, at: "all", search: "", from: 0 };
+    const request: RowsWanted = { ...wanted, at: "all", search: "", from: 0 };
     setError(null);
     client
       .peek()!
-      .rows(number, asked)
+      .rows(number, request)
       .then(
         (found) => isWanted && setRows(found),
         (problem) => isWanted && setError(messageOf(problem)),

@@ -21,11 +21,11 @@ const kCauses: [name: string, title: string][] = [
 
 export function CausesView() {
   const number = documentNumber.value;
-  if (shown.value!.has_history) return <Explained key={number} number={number} />;
+  if (shown.value!.has_history) return <CausesReport key={number} number={number} />;
   return <p class="empty">This file contains no trace, so there is nothing to replay.</p>;
 }
 
-function Explained({ number }: { number: number }) {
+function CausesReport({ number }: { number: number }) {
   const [progress, setProgress] = useState("");
   const { value: causes, error } = useRequest(
     (isWanted) =>

@@ -40,17 +40,17 @@ interface RanksParts {
 }
 
 function Ranks({ documents, base, other }: RanksParts) {
-  const uneven = imbalance(documents.map((document) => document.reserved_peak.reserved));
+  const spread = imbalance(documents.map((document) => document.reserved_peak.reserved));
   const most = Math.max(...documents.map((document) => document.reserved_peak.reserved), 1);
   return (
     <section>
       <h2>{documents.length > 2 ? "Ranks" : "Documents"}</h2>
       {documents.length > 1 && (
         <p>
-          The largest is <b>{titleOf(documents[uneven.worst])}</b>, with{" "}
-          {formatBytes(documents[uneven.worst].reserved_peak.reserved)} reserved at its peak:{" "}
-          {formatShare(uneven.share, 1)} above the mean of {plural(documents.length, "document")} (
-          {formatBytes(uneven.mean)}).
+          The largest is <b>{titleOf(documents[spread.worst])}</b>, with{" "}
+          {formatBytes(documents[spread.worst].reserved_peak.reserved)} reserved at its peak:{" "}
+          {formatShare(spread.share, 1)} above the mean of {plural(documents.length, "document")} (
+          {formatBytes(spread.mean)}).
         </p>
       )}
       <table class="plain ranks">
@@ -71,7 +71,7 @@ function Ranks({ documents, base, other }: RanksParts) {
         </thead>
         <tbody>
           {documents.map((document, i) => (
-            <tr key={i} class={i === uneven.worst && documents.length > 1 ? "worst" : ""}>
+            <tr key={i} class={i === spread.worst && documents.length > 1 ? "worst" : ""}>
               <td>
                 <input
                   type="radio"

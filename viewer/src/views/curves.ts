@@ -5,7 +5,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { byteTicks } from "../model/format.ts";
 
-const kNowhere = "hover over the curves to read values";
+const kHoverHint = "hover over the curves to read values";
 const kFont = "12px system-ui, sans-serif";
 
 interface Wanted {
@@ -40,7 +40,7 @@ export function curveOptions(host: HTMLElement, wanted: Wanted): uPlot.Options {
       { ...axisStyle(host), size: 80, ...wanted.y },
     ],
     series: [
-      { label: wanted.x.label, value: (_, at) => (at === null ? kNowhere : wanted.x.value(at)) },
+      { label: wanted.x.label, value: (_, at) => (at === null ? kHoverHint : wanted.x.value(at)) },
       ...wanted.series.map((each) => ({ ...each, points: { show: false } })),
     ],
   };

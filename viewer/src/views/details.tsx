@@ -109,7 +109,7 @@ function Moment() {
             : `There is no entry ${formatCount(cursor.value)}; showing the last one.`}
         </p>
       )}
-      {document.has_history && <Happened at={at} />}
+      {document.has_history && <MomentEvents at={at} />}
       <div class="buttons">
         <button type="button" onClick={() => stepCursor(-1)} title="Previous entry (key [)">
           ←
@@ -137,7 +137,7 @@ function Moment() {
 }
 
 // The out-of-memory failure at the moment, if any, and the last annotation before it.
-function Happened({ at }: { at: number }) {
+function MomentEvents({ at }: { at: number }) {
   const document = shown.value!;
   const oom = document.ooms.find((each) => each.entry === at);
   const annotation = annotationBefore(document, at);
@@ -145,10 +145,10 @@ function Happened({ at }: { at: number }) {
     <>
       {oom && (
         <p data-oom>
-          {formatBytes(oom.wanted)} could not be had here
+          {formatBytes(oom.wanted)} could not be allocated here
           {oom.free < oom.wanted
             ? `: the device had ${formatBytes(oom.free)} free.`
-            : `, though the device had ${formatBytes(oom.free)} free: the process had a limit.`}
+            : `, although the device had ${formatBytes(oom.free)} free: the process had a memory limit.`}
         </p>
       )}
       {annotation !== null && (

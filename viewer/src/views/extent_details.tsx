@@ -9,12 +9,12 @@ import { PinningBlocks } from "./pinning_blocks.tsx";
 
 const kPlaces = 3; // addresses shown; the others are counted
 
-interface Told {
+interface ExtentProps {
   map: AddressMap;
   extent: number;
 }
 
-export function ExtentDetails({ map, extent }: Told) {
+export function ExtentDetails({ map, extent }: ExtentProps) {
   const use = extentUse(map, extent);
   return (
     <div class="extent" data-extent={String(map.extent_id[extent])}>
@@ -27,7 +27,7 @@ export function ExtentDetails({ map, extent }: Told) {
       </h3>
       <p data-held>{extentSummary(map, extent, use)}</p>
       <p class="soft" data-places>
-        {placesSentence(map, extent)}
+        {mappingsSentence(map, extent)}
       </p>
       {use.liveBlocks.length > 0 && <PinningBlocks map={map} blocks={use.liveBlocks} />}
     </div>
@@ -35,7 +35,7 @@ export function ExtentDetails({ map, extent }: Told) {
 }
 
 // The same as rows of a description list.
-export function ExtentFigures({ map, extent }: Told) {
+export function ExtentFigures({ map, extent }: ExtentProps) {
   const others = otherMappings(map, extent);
   return (
     <>
@@ -53,7 +53,7 @@ export function ExtentFigures({ map, extent }: Told) {
   );
 }
 
-function placesSentence(map: AddressMap, extent: number): string {
+function mappingsSentence(map: AddressMap, extent: number): string {
   const others = otherMappings(map, extent);
   const home = map.extent_has_home[extent]
     ? `In use at ${formatAddress(map.extent_home[extent])}`

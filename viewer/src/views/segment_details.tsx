@@ -34,7 +34,8 @@ export function SegmentDetails({ map, segment, children }: Props) {
   }
   const use = segmentUse(map, segment);
   const greatest = use.liveBlocks[0];
-  const holder = greatest === undefined ? "" : holderSentence(map, greatest, use.liveBlocks.length);
+  const holder =
+    greatest === undefined ? "" : largestBlockSentence(map, greatest, use.liveBlocks.length);
   const document = shown.value!;
   return (
     <div class="story" data-segment={formatAddress(map.segment_address[segment])}>
@@ -56,7 +57,7 @@ export function SegmentDetails({ map, segment, children }: Props) {
   );
 }
 
-function holderSentence(map: AddressMap, block: number, count: number): string {
+function largestBlockSentence(map: AddressMap, block: number, count: number): string {
   const what = count === 1 ? "It is" : "The largest is";
   const stack = map.block_stack[block];
   const by =

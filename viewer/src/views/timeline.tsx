@@ -34,7 +34,7 @@ import {
   vertical,
 } from "../state.ts";
 import { theme } from "../theme.ts";
-import { type Hovered, TimelineHover } from "./timeline_hover.tsx";
+import { type HoverTarget, TimelineHover } from "./timeline_hover.tsx";
 import { listenTo, useViewChart } from "./use_chart.ts";
 
 // The canvas of the rectangles covers the plot only; the overlay also covers the axes.
@@ -48,7 +48,7 @@ const kZoomStep = 1.5;
 const kPanStep = 0.2; // share of the visible span
 const kDragSlack = 4; // pixels of movement that still count as a click
 
-const hover = signal<Hovered | null>(null);
+const hover = signal<HoverTarget | null>(null);
 // Whether a self-contained file has no finer tiles than those drawn.
 const isCoarse = signal(false);
 
@@ -93,8 +93,8 @@ export function TimelineView() {
   useViewChart(host, {
     make: (place) =>
       new TimelineChart(place, below.current!, above.current!, {
-        trouble: showError,
-        lacks: (isSo) => (isCoarse.value = isSo),
+        onError: showError,
+        onCoarse: (coarse) => (isCoarse.value = coarse),
       }),
     resized: (chart) => chart.redraw(),
     follow,

@@ -2,7 +2,7 @@
 //
 // The tooltip of the timeline: the moment, and the allocation or group under the pointer.
 import { kNone } from "../api/scene.ts";
-import type { UnderPointer } from "../draw/timeline_chart.ts";
+import type { HitResult } from "../draw/timeline_chart.ts";
 import { ageText } from "../model/age.ts";
 import { formatBytes, formatCount, formatDuration } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
@@ -12,14 +12,14 @@ import { besidePointer } from "./use_chart.ts";
 const kWide = 360; // pixels at most
 const kHigh = 150; // about
 
-export interface Hovered {
+export interface HoverTarget {
   x: number;
   y: number;
-  found: UnderPointer | null;
+  found: HitResult | null;
   mark: string | null; // text of the mark under the pointer
 }
 
-export function TimelineHover({ x, y, found, mark }: Hovered) {
+export function TimelineHover({ x, y, found, mark }: HoverTarget) {
   if (!found && mark === null) return null;
   const host = window.document.querySelector(".timeline")!;
   const { left, top } = besidePointer(host, { x, y }, { wide: kWide, high: kHigh });
@@ -31,7 +31,7 @@ export function TimelineHover({ x, y, found, mark }: Hovered) {
   );
 }
 
-function Figures({ found }: { found: UnderPointer }) {
+function Figures({ found }: { found: HitResult }) {
   const document = shown.value!;
   const since = document.first_us === null ? null : found.time_us - document.first_us;
   return (
@@ -52,7 +52,7 @@ function Figures({ found }: { found: UnderPointer }) {
   );
 }
 
-function What({ found }: { found: UnderPointer }) {
+function What({ found }: { found: HitResult }) {
   const { tile, row } = found;
   if (row < 0) return null;
   if (tile.by === "allocation") {

@@ -39,7 +39,7 @@ export function besidePointer(
   return { left: Math.max(4, left), top: Math.max(4, top) };
 }
 
-interface Held<Chart> {
+interface ChartBinding<Chart> {
   make: (host: HTMLDivElement) => Chart;
   resized: (chart: Chart) => void;
   follow: (chart: Chart) => () => void; // redraws on changes of state
@@ -49,7 +49,10 @@ interface Held<Chart> {
 }
 
 // A chart that fills a view and registers the view's keys.
-export function useViewChart<Chart>(host: RefObject<HTMLDivElement>, held: Held<Chart>): void {
+export function useViewChart<Chart>(
+  host: RefObject<HTMLDivElement>,
+  held: ChartBinding<Chart>,
+): void {
   useEffect(() => {
     const chart = held.make(host.current!);
     const endings = [

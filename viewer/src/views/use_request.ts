@@ -24,7 +24,7 @@ export function useRequest<T>(request: Request<T> | null, key: string): RequestS
   useEffect(() => {
     if (!request) return;
     let isWanted = true;
-    const keep = (answered: RequestState<T>) => isWanted && setLast({ ...answered, shown });
+    const keep = (result: RequestState<T>) => isWanted && setLast({ ...result, shown });
     const timer = setTimeout(
       () => {
         request(() => isWanted).then(

@@ -14,7 +14,7 @@ import { isCommand } from "../keys.ts";
 
 export const kRowHeight = 28;
 // Browsers do not draw boxes higher than about 33 million pixels.
-export const kMostRows = 1_000_000;
+export const kMaxRows = 1_000_000;
 
 // Attributes of a row's element.
 export interface RowPlace {
@@ -39,7 +39,7 @@ export function VirtualRows({ label, head, count, resetOn, row, onChoose, onSeen
   const [active, setActive] = useState(-1);
   const [, redraw] = useReducer((times: number) => times + 1, 0);
   const options = {
-    count: Math.min(count, kMostRows),
+    count: Math.min(count, kMaxRows),
     getScrollElement: () => host.current,
     estimateSize: () => kRowHeight,
     overscan: 10,

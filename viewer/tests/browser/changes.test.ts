@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What changes while a view is shown: the document, the selection, the order of a table, the focus.
+// Changes while a view is shown: document, selection, sort order of a table, focus.
 import { expect, test } from "vitest";
 import { show, takePicture } from "./served.ts";
 import { watchPages } from "./watched_pages.ts";
@@ -9,14 +9,14 @@ const watched = watchPages(["oom.1", "leaky", "moe_streams.1"]);
 
 test("switches all views to another document", async () => {
   const { page } = watched;
-  // Magnified in one document: the other is not.
+  // The vertical zoom of one document does not apply to the next.
   await show(page, watched.address, "view=timeline&d=0");
   for (let i = 0; i < 8; ++i) await page.keyboard.press("Shift+ArrowUp");
   await page.waitForSelector("button:enabled >> text=Fit");
   await page.keyboard.press("n");
   await page.waitForSelector("button:disabled >> text=Fit");
 
-  // Zoomed to a frame that the other does not have: that can be zoomed, too, and out again.
+  // The zoomed frame does not exist in the next document, whose frames can be zoomed as well.
   await show(page, watched.address, "view=flame&d=0");
   await page.click(".flame-box >> nth=2");
   await page.keyboard.press("n");
@@ -30,7 +30,7 @@ test("switches all views to another document", async () => {
     document.querySelector(".flame-box")!.textContent!.startsWith("all "),
   );
 
-  // The causes are those of the document, or on their way.
+  // The view shows the document's own causes, or that they are loading.
   await show(page, watched.address, "view=causes&d=0");
   const before = await page.textContent(".report section");
   await page.route("**/d/1/causes.json", (route) =>
@@ -42,7 +42,7 @@ test("switches all views to another document", async () => {
   await page.waitForSelector(".report section");
   expect(await page.textContent(".report section")).not.toBe(before);
 
-  // And it is compared with another one than itself.
+  // A document is not compared with itself.
   await show(page, watched.address, "view=compare&d=0&with=1");
   await page.selectOption("select.document", "1");
   await page.waitForSelector("text=Live bytes at the peaks");
@@ -96,7 +96,7 @@ test("highlights related items of a selected allocation in all views", async () 
   await page.keyboard.press("3");
   await page.waitForSelector(".flame-box.faded");
   await page.keyboard.press("6");
-  await page.waitForSelector(".u-legend"); // Rows move down when the curves come.
+  await page.waitForSelector(".u-legend"); // the curves move the rows down
   await page.click("tbody .link >> nth=1");
   await page.waitForFunction(() => location.hash.includes("sel=stack:"));
   await page.waitForSelector("tr.related");
@@ -105,11 +105,11 @@ test("highlights related items of a selected allocation in all views", async () 
 test("ignores late rows of an earlier sort order", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=table&d=2");
-  // A page of the old order that comes a second later than all others.
+  // Delays a page of the old sort order by a second.
   await page.route(/allocations\?sort=bytes.*from=[^0]/, async (route) => {
-    const answer = await route.fetch();
+    const response = await route.fetch();
     await new Promise((resume) => setTimeout(resume, 1000));
-    await route.fulfill({ response: answer });
+    await route.fulfill({ response });
   });
   const late = page.waitForResponse(/allocations\?sort=bytes.*from=[^0]/);
   await page.evaluate(() => document.querySelector(".rows")!.scrollTo({ top: 28 * 2500 }));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory behind views: of a file, of the same as one self-contained file, and of a process that
-// runs.
+// Extents of views, from a file, a self-contained file and a running process.
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,11 +26,11 @@ const kProgram =
 
 let browser: Browser;
 let folder: string;
-let file: string; // of a run of the paged engine
+let file: string; // a recording of the paged engine
 let program: ChildProcess;
-let tell: (word: string) => Promise<void>;
+let send: (command: string) => Promise<void>;
 
-// The program (tests/live/live_program.cc) has put holes together, and has memory that is idle.
+// The program (tests/live/live_program.cc) has a block stitched from holes, and idle memory.
 beforeAll(async () => {
   browser = await startBrowser();
   folder = mkdtempSync(path.join(tmpdir(), "ashlar-extents-"));
@@ -39,16 +38,16 @@ beforeAll(async () => {
   program = spawn(kProgram, [], { stdio: ["pipe", "pipe", "inherit"] });
   const lines = createInterface({ input: program.stdout! })[Symbol.asyncIterator]();
   await lines.next();
-  tell = async (word) => {
-    program.stdin!.write(`${word}\n`);
+  send = async (command) => {
+    program.stdin!.write(`${command}\n`);
     for (;;) {
       const line = await lines.next();
       if (line.done || line.value === "done") return;
     }
   };
-  await tell("record");
-  await tell("stitch");
-  await tell(`save ${file}`);
+  await send("record");
+  await send("stitch");
+  await send(`save ${file}`);
 });
 
 afterEach(stopAll);
@@ -59,17 +58,17 @@ afterAll(async () => {
   await browser?.close();
 });
 
-// Moves over the map, line by line, until the hover says what is looked for.
+// Moves the pointer over the map, line by line, until the tooltip matches. Returns its text.
 async function findOnMap(page: Page, wanted: RegExp): Promise<string> {
   const box = (await page.locator(".map").boundingBox())!;
   for (let y = 8; y < box.height; y += 11) {
     for (let x = 24; x < box.width - 16; x += 90) {
       await page.mouse.move(box.x + x, box.y + y);
-      const said = (await page.locator(".hover.fixed").allTextContents()).join("");
-      if (wanted.test(said)) return said;
+      const tooltip = (await page.locator(".hover.fixed").allTextContents()).join("");
+      if (wanted.test(tooltip)) return tooltip;
     }
   }
-  throw new Error(`nothing on the map message ${wanted}`);
+  throw new Error(`no tooltip of the map matches ${wanted}`);
 }
 
 async function clickHere(page: Page): Promise<void> {
@@ -77,7 +76,7 @@ async function clickHere(page: Page): Promise<void> {
   await page.mouse.up();
 }
 
-async function tellsOfExtents(page: Page, picture: string): Promise<void> {
+async function expectExtentDetails(page: Page, picture: string): Promise<void> {
   await page.waitForSelector("text=in use elsewhere");
   await findOnMap(page, /live.*in use at0x[0-9a-f]+also mapped at0x/);
   const extent = await page.getAttribute("[data-hover-extent]", "data-hover-extent");
@@ -93,7 +92,7 @@ test("shows extents of a view, those in use elsewhere, and idle ones", async () 
   const served = await serve([file]);
   const { page, errors } = await openPage(browser);
   await show(page, served.address, "view=map&at=1000000000"); // the last moment
-  await tellsOfExtents(page, "map_extents");
+  await expectExtentDetails(page, "map_extents");
 
   await findOnMap(page, /extent in use elsewhere.*in use at0x[0-9a-f]+also mapped at0x/);
   await clickHere(page);
@@ -112,8 +111,8 @@ test("extents follow the moment", async () => {
   const served = await serve([file]);
   const { page, errors } = await openPage(browser);
   await show(page, served.address, "view=map&at=3");
-  const said = await findOnMap(page, /in use at0x/);
-  expect(said).toMatch(/also mapped atnone/); // nothing has moved yet
+  const tooltip = await findOnMap(page, /in use at0x/);
+  expect(tooltip).toMatch(/also mapped atnone/); // nothing has moved yet
   expect(errors).toEqual([]);
   await page.close();
 });
@@ -124,7 +123,7 @@ test("shows the same in a self-contained file", async () => {
   const { page, errors } = await openPage(browser);
   await page.goto(`${pathToFileURL(report)}#view=map&at=1000000000`);
   await page.waitForSelector('.map[data-settled="true"]');
-  await tellsOfExtents(page, "map_extents_report");
+  await expectExtentDetails(page, "map_extents_report");
   expect(errors).toEqual([]);
   await page.close();
 });
@@ -136,7 +135,7 @@ test("shows the same for a running process", async () => {
   await page.waitForSelector(".live[data-samples]");
   await page.keyboard.press("2");
   await page.waitForSelector('.map[data-settled="true"]');
-  await tellsOfExtents(page, "map_extents_live");
+  await expectExtentDetails(page, "map_extents_live");
   expect(errors).toEqual([]);
   await page.close();
 });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that come in, bad ones, and the self-contained file.
+// Opening files, including invalid ones, and the self-contained file.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,8 +36,8 @@ afterAll(async () => {
   await browser?.close();
 });
 
-// Where a browser was started, the tool waits for it however soon the file was refused. The browser
-// here is one that notes that it was started, and the page is opened at the printed address.
+// After it has started a browser, the tool waits for it even if the file was rejected. A script that
+// does nothing replaces the browser; the test opens the page at the printed address.
 test("shows the error of a bad file and accepts another", async () => {
   const bad = path.join(folder, "bad.pickle");
   writeFileSync(bad, "this is no pickle");
@@ -52,7 +52,7 @@ test("shows the error of a bad file and accepts another", async () => {
   await page.goto(served.address);
   await page.waitForSelector('[data-lobby="failed"]');
   expect(await page.textContent(".reason")).toContain("bad.pickle: byte 0");
-  await page.keyboard.press("/"); // There is no table to search in.
+  await page.keyboard.press("/"); // no table to search
   await takePicture(page, "bad_file");
   await page.setInputFiles(".lobby input[type=file]", bad);
   await page.waitForSelector('[data-lobby="failed"] >> text=bad.pickle: byte 0');
@@ -63,8 +63,7 @@ test("shows the error of a bad file and accepts another", async () => {
   await page.close();
 });
 
-// Reading takes long enough to be seen only where a file is large, so the tool's answers are played
-// back here.
+// Reading a small file is too fast to be observed, so the test simulates the server's responses.
 test("shows loading progress", async () => {
   const served = await serve([traceFile("oom.1.pickle.xz")]);
   const { page, errors } = await openPage(browser);
@@ -131,7 +130,7 @@ test("self-contained file works from file:// without requests", async () => {
   await drop(page, [traceFile("leaky.pickle.xz")]);
   await page.waitForSelector(".notice >> text=ashlar view FILE");
 
-  // It holds less than the server knows: what is shown instead is called that.
+  // It has less data than the server. The page says so where it shows a substitute.
   await show(page, address, "view=timeline&at=101");
   await page.waitForSelector("[data-moved] >> text=no data for entry 101");
   expect(await page.locator("[data-coarse]").count()).toBe(0);
@@ -145,7 +144,7 @@ test("self-contained file works from file:// without requests", async () => {
   await page.close();
 });
 
-// Drops files of this machine on the page, as a person would.
+// Drops local files on the page.
 async function drop(page: Page, files: string[]): Promise<void> {
   const contents = files.map((file) => [
     path.basename(file),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the pictures of docs/how-to/viewer.md from bundled traces:
+// Creates the pictures of docs/how-to/viewer.md from bundled traces:
 //
 //   npm run pictures
 //
-// Small windows at single density, so that each stays a fraction of what a screen would be.
+// Uses small windows at single pixel density, which keeps the files small.
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import type { Page } from "playwright-core";
@@ -15,7 +15,7 @@ const kOut = path.join(kRoot, "docs/images/viewer");
 interface Picture {
   name: string;
   hash: string;
-  high?: number; // less than the window
+  high?: number; // pixels; default: the height of the window
   before?: (page: Page) => Promise<void>;
 }
 
@@ -42,7 +42,7 @@ async function main(): Promise<void> {
   for (const { name, hash, high, before } of kPictures) {
     await show(page, served.address, hash);
     await before?.(page);
-    await page.waitForTimeout(400); // for what hovering shows
+    await page.waitForTimeout(400); // for the tooltip
     const clip = { x: 0, y: 0, width: kWide, height: high ?? kHigh };
     await page.screenshot({ path: path.join(kOut, `${name}.png`), clip });
     await page.mouse.move(0, 0);

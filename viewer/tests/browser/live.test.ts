@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A running process in the page: numbers as they change, a snapshot, and its end.
+// Live monitoring of a process: changing statistics, a snapshot, and the end of the process.
 import { type ChildProcess, spawn } from "node:child_process";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -28,14 +28,15 @@ afterAll(async () => {
   await browser?.close();
 });
 
-// A program to be watched (tests/live/live_program.cc), which does what it is told.
-async function startProgram(): Promise<(word: string) => Promise<void>> {
+// Starts the monitored program (tests/live/live_program.cc). Returns a function that sends it a
+// command and waits until it is done.
+async function startProgram(): Promise<(command: string) => Promise<void>> {
   const started = spawn(kProgram, [], { stdio: ["pipe", "pipe", "inherit"] });
   program = started;
   const lines = createInterface({ input: started.stdout })[Symbol.asyncIterator]();
   await lines.next();
-  return async (word) => {
-    started.stdin.write(`${word}\n`);
+  return async (command) => {
+    started.stdin.write(`${command}\n`);
     for (;;) {
       const line = await lines.next();
       if (line.done || line.value === "done") return;
@@ -44,8 +45,8 @@ async function startProgram(): Promise<(word: string) => Promise<void>> {
 }
 
 test("monitors a process, takes snapshots, and reports its end", async () => {
-  const tell = await startProgram();
-  await tell("record");
+  const send = await startProgram();
+  await send("record");
   const served = await serve(["--live", String(program!.pid)]);
   const { page, errors } = await openPage(browser);
   await page.goto(served.address);
@@ -55,14 +56,14 @@ test("monitors a process, takes snapshots, and reports its end", async () => {
   await row.waitFor();
   expect(await row.textContent()).toContain("0: sim:0, paged, recording");
   expect(await row.textContent()).not.toContain("64.00 MiB");
-  await tell("allocate");
+  await send("allocate");
   await page.waitForFunction(() =>
     document.querySelector(".live-numbers tbody tr")!.textContent!.includes("64.00 MiB"),
   );
-  await tell("pin");
+  await send("pin");
   await page.waitForSelector(".live-numbers tr >> text=h0: sim:0, pinned host memory");
   await page.waitForSelector(".u-legend >> text=pinned host memory");
-  await tell("oom");
+  await send("oom");
   await page.waitForFunction(
     () => document.querySelector(".live-numbers tbody tr td:last-child")!.textContent === "1",
   );
@@ -71,7 +72,7 @@ test("monitors a process, takes snapshots, and reports its end", async () => {
   );
   await takePicture(page, "live");
 
-  // Two allocators, a document of each; the first is shown.
+  // Two allocators: one document each, and the first is shown.
   expect(await page.locator("select.document option").count()).toBe(2);
   await page.click("text=Take a snapshot now");
   await page.waitForSelector('.map[data-settled="true"]');
@@ -87,7 +88,7 @@ test("monitors a process, takes snapshots, and reports its end", async () => {
   await page.waitForSelector('.note[data-over="true"] >> text=has ended');
   expect(await page.isDisabled("text=Take a snapshot now")).toBe(true);
   await takePicture(page, "live_ended");
-  // The browser logs the answer that says so.
+  // The browser logs the response that reports the end.
   expect(errors.filter((text) => !text.includes("410"))).toEqual([]);
   served.stop();
   await page.close();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How quickly the page answers, and how much memory the browser takes, on a given trace:
+// Measures how fast the page responds and how much memory the browser uses, on a given trace:
 //
 //   npm run measure -- FILE
 //
-// No test, since times depend on the machine. "Shown" is when the first frame after a gesture has
-// been handed over, with stand-ins for tiles that are still on their way; "settled" when the frame
-// with all its own tiles has.
+// Not a test, since times depend on the machine. "Shown" is when the first frame after a gesture was
+// presented, with fallbacks for tiles that are still loading; "settled" when the frame with all
+// tiles was.
 import { readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import { openPage, serve, startBrowser } from "./served.ts";
@@ -27,7 +27,7 @@ async function main(file: string): Promise<void> {
   await page.waitForSelector('.timeline[data-settled="true"]');
   const first = performance.now() - started;
   await page.waitForTimeout(2000);
-  await watchGestures(page);
+  await recordGestures(page);
   const zooms = await gestures(page, (i) => [0, i % 12 < 6 ? -120 : 120]);
   await page.mouse.wheel(0, -400);
   await page.mouse.wheel(0, -400);
@@ -42,8 +42,9 @@ async function main(file: string): Promise<void> {
   await browser.close();
 }
 
-// In the page: notes when wheel events come in, and when the frames that answer them are out.
-async function watchGestures(page: Page): Promise<void> {
+// Installs listeners in the page that record the times of wheel events and of the frames that
+// respond to them.
+async function recordGestures(page: Page): Promise<void> {
   await page.evaluate(() => {
     const noted = { at: 0, shown: 0, settled: 0 };
     Object.assign(window, { noted });
@@ -56,7 +57,7 @@ async function watchGestures(page: Page): Promise<void> {
     host.addEventListener("ashlar:drawn", (event) => {
       const { settled } = (event as CustomEvent<{ settled: boolean }>).detail;
       const of = noted.at;
-      // The next frame begins only when this one has been handed over.
+      // The next frame begins after this one was presented.
       requestAnimationFrame(() => {
         if (noted.at !== of || of === 0) return;
         noted.shown ||= performance.now() - of;
@@ -68,7 +69,7 @@ async function watchGestures(page: Page): Promise<void> {
 
 async function gestures(page: Page, wheel: (i: number) => [number, number]): Promise<Gesture[]> {
   const box = (await page.locator(".timeline").boundingBox())!;
-  const answers: Gesture[] = [];
+  const results: Gesture[] = [];
   for (let i = 0; i < kGestures; ++i) {
     const right = 0.2 + 0.6 * ((i * 7) % 10) * 0.1;
     await page.mouse.move(box.x + right * box.width, box.y + box.height / 2);
@@ -78,14 +79,14 @@ async function gestures(page: Page, wheel: (i: number) => [number, number]): Pro
       const seen = (window as unknown as { noted: Gesture }).noted;
       return seen.settled > 0 && { shown: seen.shown, settled: seen.settled };
     });
-    answers.push((await noted.jsonValue()) as Gesture);
+    results.push((await noted.jsonValue()) as Gesture);
   }
-  return answers;
+  return results;
 }
 
-function print(name: string, answers: Gesture[]): void {
+function print(name: string, results: Gesture[]): void {
   for (const what of ["shown", "settled"] as const) {
-    const sorted = answers.map((answer) => answer[what]).sort((a, b) => a - b);
+    const sorted = results.map((result) => result[what]).sort((a, b) => a - b);
     const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))].toFixed(0);
     const title = `${name}, ${what}`.padEnd(21);
     const [median, late] = [at(0.5).padStart(4), at(0.95).padStart(4)];
@@ -93,7 +94,7 @@ function print(name: string, answers: Gesture[]): void {
   }
 }
 
-// Memory by process, what several share counted in parts.
+// Memory by process type. Shared memory is counted proportionally.
 async function memoryOf(browser: Browser): Promise<{ all: number; page: number; drawing: number }> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Places in a plot, and the colours that a picture has there.
+// Positions in a plot, and the colours at them.
 import type { Page } from "playwright-core";
 import { kMargin } from "../../src/draw/timeline_options.ts";
 
@@ -18,13 +18,13 @@ export interface Point {
 
 export const kPlotPart: Part = { x: 150, y: 180, width: 700, height: 520 };
 
-// At a share of an element's width and height.
+// Clicks at a fraction of an element's width and height.
 export async function clickAt(page: Page, selector: string, right: number, down: number) {
   const box = (await page.locator(selector).boundingBox())!;
   await page.mouse.click(box.x + right * box.width, box.y + down * box.height);
 }
 
-// Of a part of the page, in each of four by four fields: the mean of each channel.
+// The mean of each colour channel in each cell of a 4 by 4 grid over a part of the page.
 export async function meanColors(page: Page, clip: Part): Promise<number[]> {
   const picture = await page.screenshot({ clip });
   return page.evaluate(async (text) => {
@@ -38,23 +38,23 @@ export async function meanColors(page: Page, clip: Part): Promise<number[]> {
   }, picture.toString("base64"));
 }
 
-// What the page shows at a place that is of one colour.
+// The colour around a point of the page.
 export async function colorAt(page: Page, at: Point): Promise<string> {
   const clip = { x: Math.round(at.x) - 2, y: Math.round(at.y) - 2, width: 4, height: 4 };
   const [red, green, blue] = await meanColors(page, clip);
   return `rgb(${red}, ${green}, ${blue})`;
 }
 
-// How a run lies in the timeline while everything is shown.
-export interface Extent {
+// The ranges of the timeline's axes when the whole run is shown.
+export interface AxisRanges {
   entries: number;
   reservedPeak: number;
 }
 
-// Where an entry and an amount of memory are in the timeline.
+// The position of an entry and a number of bytes in the timeline.
 export async function placeOf(
   page: Page,
-  { entries, reservedPeak }: Extent,
+  { entries, reservedPeak }: AxisRanges,
   { entry, bytes }: { entry: number; bytes: number },
 ): Promise<Point> {
   const box = (await page.locator(".timeline").boundingBox())!;
@@ -66,15 +66,15 @@ export async function placeOf(
   };
 }
 
-// Where in the room above the plot the mark of an entry is.
-export async function markPlaceOf(page: Page, run: Extent, entry: number): Promise<Point> {
+// The position of the mark of an entry, above the plot.
+export async function markPlaceOf(page: Page, run: AxisRanges, entry: number): Promise<Point> {
   const { x } = await placeOf(page, run, { entry, bytes: 0 });
   const box = (await page.locator(".timeline").boundingBox())!;
   return { x, y: box.y + kMargin.top - 3 };
 }
 
-// Whether lines and marks of this colour are drawn within so many pixels of a place. What is on
-// their canvas only lets the memory below shine through, so their own colour can be read there.
+// Whether lines or marks of this colour are drawn within `reach` pixels of a point. They are on a
+// transparent canvas of their own, so their colour can be read there.
 export function isDrawnNear(page: Page, at: Point, color: string, reach = 2): Promise<boolean> {
   return page.evaluate(
     ({ at, color, reach }) => {
@@ -85,8 +85,8 @@ export function isDrawnNear(page: Page, at: Point, color: string, reach = 2): Pr
       const { data } = canvas.getContext("2d")!.getImageData(x, y, 2 * reach + 1, 2 * reach + 1);
       const wanted = color.match(/\d+/g)!.map(Number);
       for (let i = 0; i < data.length; i += 4) {
-        const isIt = wanted.every((channel, j) => Math.abs(channel - data[i + j]) < 12);
-        if (isIt && data[i + 3] > 120) return true;
+        const isClose = wanted.every((channel, j) => Math.abs(channel - data[i + j]) < 12);
+        if (isClose && data[i + 3] > 120) return true;
       }
       return false;
     },
@@ -94,7 +94,7 @@ export function isDrawnNear(page: Page, at: Point, color: string, reach = 2): Pr
   );
 }
 
-// After a key or a click: until the timeline has drawn what it leads to.
+// Waits until the timeline has drawn the effect of a key or click.
 export async function drawn(page: Page): Promise<void> {
   await page.evaluate(async () => {
     await new Promise(requestAnimationFrame);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the browser tests stand on: `ashlar view` on bundled traces, a browser, and a page that
-// notes every request it makes and every error it logs.
+// The basis of the browser tests: `ashlar view` on bundled traces, a browser, and a page whose
+// requests and errors are recorded.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
@@ -25,37 +25,36 @@ export interface Served {
 
 const started = new Set<ChildProcess>();
 
-// Whatever a test that failed has left running.
+// Stops the servers that failed tests left running.
 export function stopAll(): void {
   for (const tool of started) tool.kill();
   started.clear();
 }
 
-// `ashlar view` on these files, as soon as it has printed its address. It serves the page as it was
-// built just now, whatever page the tool carries. Given the environment to start a browser in, it
-// does that.
+// Starts `ashlar view` on these files and waits for its address. It serves the page in viewer/dist
+// instead of the embedded one. Starts a browser only if `withBrowser` is given, in that environment.
 export async function serve(files: string[], withBrowser?: NodeJS.ProcessEnv): Promise<Served> {
   const quietly = withBrowser ? [] : ["--no-browser"];
   const tool = spawn(kTool, ["view", ...quietly, "--page", kBuiltPage, ...files], {
     env: withBrowser ?? process.env,
   });
   started.add(tool);
-  let complaints = "";
-  tool.stderr.on("data", (text) => (complaints += text));
+  let errors = "";
+  tool.stderr.on("data", (text) => (errors += text));
   const address = await new Promise<string>((resolve, reject) => {
-    let said = "";
+    let output = "";
     tool.stdout.on("data", (text) => {
-      said += text;
-      const found = /http:\/\/\S+/.exec(said);
+      output += text;
+      const found = /http:\/\/\S+/.exec(output);
       if (found) resolve(found[0]);
     });
     tool.on("error", reject);
-    tool.on("exit", (code) => reject(new Error(`ashlar view ended with ${code}: ${complaints}`)));
+    tool.on("exit", (code) => reject(new Error(`ashlar view ended with ${code}: ${errors}`)));
   });
   return { address, tool, stop: () => void tool.kill() };
 }
 
-// A self-contained file, as `ashlar view FILE -o OUT` writes it.
+// Writes a self-contained file with `ashlar view FILE -o OUT`.
 export function writeReport(file: string, out: string): void {
   mkdirSync(path.dirname(out), { recursive: true });
   execFileSync(kTool, ["view", "--page", kBuiltPage, file, "-o", out], { stdio: "pipe" });
@@ -65,7 +64,7 @@ export function startBrowser(): Promise<Browser> {
   const places = [process.env.CHROMIUM ?? "", "/usr/bin/chromium", "/usr/bin/chromium-browser"];
   const executablePath = places.find((place) => place !== "" && existsSync(place));
   if (!executablePath) throw new Error("no chromium: install the package, or set CHROMIUM");
-  // Root may not use the sandbox; without a GPU, SwiftShader draws.
+  // Root cannot use the sandbox. Without a GPU, SwiftShader renders WebGL.
   const args = [
     "--enable-unsafe-swiftshader",
     ...(process.getuid?.() === 0 ? ["--no-sandbox"] : []),
@@ -87,7 +86,7 @@ export async function openPage(
     viewport: { width: 1360, height: 800 },
     colorScheme: theme,
   });
-  page.setDefaultTimeout(60_000); // Replays for the causes take a while on a busy machine.
+  page.setDefaultTimeout(60_000); // replays for the causes are slow on a busy machine
   const watched: Watched = { page, requests: [], errors: [] };
   page.on("request", (request) => watched.requests.push(request.url()));
   page.on("pageerror", (error) => watched.errors.push(error.message));
@@ -109,7 +108,7 @@ export const kSettled = {
 export type ViewName = keyof typeof kSettled;
 export const kViewNames = Object.keys(kSettled) as ViewName[];
 
-// Shows a view and waits until it has what it shows.
+// Shows a view and waits until it has loaded its data.
 export async function show(page: Page, address: string, hash: string): Promise<void> {
   const view = new URLSearchParams(hash).get("view") as ViewName;
   await page.goto(`${address}#${hash}`);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What keys, pointer and marks do in the timeline, on traces of which it is known what happened.
+// Keys, pointer and marks of the timeline, on traces with known contents.
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { colorAt, drawn, isDrawnNear, markPlaceOf, placeOf, type Point } from "./plot.ts";
@@ -52,7 +52,7 @@ test("draws stacks in the colours of the list of largest stacks", async () => {
 test.each([
   ["stream", /the default stream/, /stream 0x/],
   ["pool", /pool default/, /pool \d+:1/],
-])("by %s, a run with several has several of them", async (by, below, above) => {
+])("shows every %s of a run with several", async (by, below, above) => {
   const { page } = watched;
   await show(page, watched.address, `view=timeline&d=3&by=${by}`);
   const low = await placeOf(page, kPools, { entry: 1993, bytes: 15 * kMiB });
@@ -82,13 +82,13 @@ test("key o goes to the out-of-memory failure and shows the request", async () =
   await page.keyboard.press("o");
   await page.waitForSelector('.moment[data-moment="480"] .badge.oom');
   expect(await page.textContent("[data-oom]")).toBe(
-    "25.78 MiB could not be had here, though the device had 135.68 GiB free: " +
-      "the process had a limit.",
+    "25.78 MiB could not be allocated here, although the device had 135.68 GiB free: " +
+      "the process had a memory limit.",
   );
   await page.keyboard.press("]");
   await page.waitForSelector('.moment[data-moment="481"]');
   expect(await page.locator("[data-oom]").count()).toBe(0);
-  await page.keyboard.press("o"); // There is no later one, so it begins again.
+  await page.keyboard.press("o"); // wraps around: there is no later one
   await page.waitForSelector('.moment[data-moment="480"]');
 });
 
@@ -143,7 +143,7 @@ test("draws the lines of the legend at the right heights and colours", async () 
   const figures = await page.$$eval(".moment .figures dd", (all) =>
     all.map((each) => parseFloat(each.textContent!)),
   );
-  await page.keyboard.press("p"); // The cursor's own line must not be taken for one of them.
+  await page.keyboard.press("p"); // moves the cursor's line away
   await drawn(page);
   const lines = { requested: figures[0], reserved: figures[1], bound: 848 };
   expect(lines.reserved).toBe(940);
@@ -165,7 +165,7 @@ test("keys b and x set and swap two moments for the flame graph", async () => {
   await page.keyboard.press("b");
   await page.waitForSelector("text=Compared with entry 20 (B).");
   for (const [key, moment] of [
-    ["}", 25], // A hundredth of 484 entries is 5.
+    ["}", 25], // a hundredth of 484 entries, rounded up
     ["}", 30],
     ["{", 25],
   ] as const) {
@@ -174,11 +174,11 @@ test("keys b and x set and swap two moments for the flame graph", async () => {
   }
   await page.keyboard.press("p");
   await page.waitForSelector("text=/from entry 20 .B. to entry 477 .A./");
-  const grown = await lossesIn(page);
+  const grown = await leakTitle(page);
   expect(grown).toMatch(/\+230\.00 MiB$/);
   await page.keyboard.press("x");
   await page.waitForSelector("text=/from entry 477 .B. to entry 20 .A./");
-  expect(await lossesIn(page)).toBe(grown.replace("+", "−"));
+  expect(await leakTitle(page)).toBe(grown.replace("+", "−"));
   await takePicture(page, "flame_swapped");
   await page.keyboard.press("b");
   await page.waitForSelector("text=/live at entry 20$/");
@@ -206,7 +206,7 @@ async function hoverText(page: Page, at: Point): Promise<string> {
   return (await page.textContent(".timeline .hover"))!;
 }
 
-// How a colour of the style reads where it is used.
+// The computed value of a colour variable of the style sheet.
 function colorNamed(page: Page, name: string): Promise<string> {
   return page.evaluate((variable) => {
     const probe = document.createElement("i");
@@ -218,7 +218,7 @@ function colorNamed(page: Page, name: string): Promise<string> {
   }, name);
 }
 
-// What the flame graph says of the list that is never emptied.
-async function lossesIn(page: Page): Promise<string> {
+// The tooltip of the leaking frame, append_loss, in the flame graph.
+async function leakTitle(page: Page): Promise<string> {
   return (await page.getAttribute(".flame-box[title^='append_loss']", "title"))!;
 }

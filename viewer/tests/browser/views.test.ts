@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every view opens on bundled traces served by the real tool, and all follow one moment and one
-// selection. Each leaves a picture, light and dark, for a person to look at.
+// Every view on bundled traces served by the real tool. All views follow the same moment and
+// selection. Screenshots of each view in both themes are left for inspection.
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { clickAt, kPlotPart, meanColors } from "./plot.ts";
@@ -32,20 +32,17 @@ describe.each(kViewNames)("%s", (view) => {
   });
 });
 
-test.each(["timeline", "map"])(
-  "the %s is drawn alike by WebGL2 and on a plain canvas",
-  async (view) => {
-    const { page } = watched;
-    const colors: number[][] = [];
-    for (const painter of ["webgl2", "canvas"]) {
-      await page.goto(`${watched.address}?draw=${painter}#view=${view}&d=2&at=30000`);
-      await page.waitForSelector(`[data-painter="${painter}"][data-settled="true"]`);
-      colors.push(await meanColors(page, kPlotPart));
-      await takePicture(page, `${view}_by_${painter}`);
-    }
-    colors[0].forEach((channel, i) => expect(Math.abs(channel - colors[1][i])).toBeLessThan(6));
-  },
-);
+test.each(["timeline", "map"])("WebGL2 and a plain canvas draw the same %s", async (view) => {
+  const { page } = watched;
+  const colors: number[][] = [];
+  for (const painter of ["webgl2", "canvas"]) {
+    await page.goto(`${watched.address}?draw=${painter}#view=${view}&d=2&at=30000`);
+    await page.waitForSelector(`[data-painter="${painter}"][data-settled="true"]`);
+    colors.push(await meanColors(page, kPlotPart));
+    await takePicture(page, `${view}_by_${painter}`);
+  }
+  colors[0].forEach((channel, i) => expect(Math.abs(channel - colors[1][i])).toBeLessThan(6));
+});
 
 test("a click in the timeline sets the cursor and the selection for all views", async () => {
   const { page } = watched;
@@ -213,7 +210,7 @@ test("redraws after the GPU context was lost", async () => {
   after.forEach((channel, i) => expect(Math.abs(channel - before[i])).toBeLessThan(2));
 });
 
-// The address is written when the state has come to rest.
+// The URL is updated after a delay.
 async function spanOf(page: Page): Promise<number[]> {
   await page.waitForTimeout(400);
   const text = await page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("span"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests in a browser. They start what they need themselves, one after the other.
+// Configuration of the browser tests, which run one file at a time and start their own servers.
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({

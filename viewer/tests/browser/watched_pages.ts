@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages that are watched while they are tested.
+// Test pages whose requests and errors are checked.
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import {
@@ -13,8 +13,8 @@ import {
   type Watched,
 } from "./served.ts";
 
-// What a file of tests works on: the tool on these traces, and for each test a page of its own,
-// which must log no error and send no other requests.
+// Serves these traces for all tests of a file. Each test gets a new page, which must log no errors
+// and send requests to the server only.
 export function watchPages(names: string[]): { readonly page: Page; readonly address: string } {
   let browser: Browser;
   let served: Served;

@@ -13,7 +13,7 @@ const annotations = [
 const all = { annotations, annotation_count: 2, ooms: [], oom_count: 0 };
 const cut = { ...all, annotation_count: 12_000 };
 
-test("a moment comes after the last annotation before it", () => {
+test("finds the last annotation before a moment", () => {
   expect(annotationBefore(all, 4)).toBe(null);
   expect(annotationBefore(all, 5)).toBe("step 1");
   expect(annotationBefore(all, 8)).toBe("step 1");

@@ -16,7 +16,7 @@ test("gives the largest items distinct colours", () => {
   expect(colors).toEqual(kPalette.slice(0, 7));
 });
 
-test("a number without rank keeps its colour, and neighbours have different ones", () => {
+test("derives stable, distinct colours for adjacent ids without a rank", () => {
   const coloring = new Coloring([]);
   expect(coloring.of(12, "light")).toBe(coloring.of(12, "dark"));
   const row = [...Array(50).keys()].map((id) => coloring.of(id, "light"));
@@ -27,8 +27,8 @@ test("uses the neutral colour for ids without an owner in both themes", () => {
   expect(new Coloring([kNone]).of(kNone, "dark")).toBe(kNeutral.dark);
 });
 
-test("no two colours of the palette look the same to the colour-blind", () => {
-  // Brettel's and Viénot's matrices, as they are commonly rounded, on linear light.
+test("palette colours are distinguishable with any colour vision", () => {
+  // Brettel's and Viénot's matrices with the usual rounding, applied to linear RGB.
   const kinds = {
     protan: [0.1124, 0.8876, 0, 0.1124, 0.8876, 0, 0.004, -0.004, 1],
     deutan: [0.2929, 0.7071, 0, 0.2929, 0.7071, 0, -0.0223, 0.0223, 1],
@@ -55,10 +55,10 @@ test("fades towards the background", () => {
   expect(Math.max(...fade(kPalette[0], "dark"))).toBeLessThan(120);
 });
 
-test("colours are packed as the painters read them", () => {
+test("packs colours in the painters' byte order", () => {
   expect(packColor([1, 2, 3], 255)).toBe(0xff030201);
 });
 
-test("text is dark on light colours and light on dark ones", () => {
+test("uses dark text on light colours and vice versa", () => {
   expect(textColorOn([240, 228, 66])).not.toBe(textColorOn([0, 60, 100]));
 });

@@ -14,7 +14,7 @@ const answer = () =>
     sixteen_letters_: ["f64", []],
   });
 
-test("every type is read back as it was written, names of sixteen letters too", () => {
+test("decodes every type and names of sixteen letters", () => {
   const columns = new Columns(answer());
   expect([...columns.u8("state")]).toEqual([1, 2, 3]);
   expect([...columns.u16("column")]).toEqual([65535]);

@@ -24,7 +24,7 @@ test("computes the imbalance of ranks", () => {
   expect(imbalance([5])).toEqual({ worst: 0, mean: 5, share: 0 });
 });
 
-test("stacks are the same where their frames are, whatever their numbers", () => {
+test("matches stacks by frames, not by id", () => {
   const base = {
     stacks: { frames: [frame("a"), frame("b")], stacks: [[0], [0, 1]] },
     bytes: held([0, 1], [100, 7]),
@@ -38,7 +38,7 @@ test("stacks are the same where their frames are, whatever their numbers", () =>
   expect(changes[0].stack).toEqual([1, 0]);
 });
 
-test("what only one of them has changes by all of it", () => {
+test("reports stacks of one document as fully changed", () => {
   const none = { stacks: { frames: [], stacks: [] }, bytes: held([], []) };
   const some = { stacks: { frames: [frame("a")], stacks: [[0]] }, bytes: held([0], [9]) };
   expect(stackChanges(some, none).map(deltaOf)).toEqual([-9]);
@@ -74,7 +74,7 @@ test("computes unused bytes at one moment", () => {
   expect(unusedBytes(document)).toBe(30);
 });
 
-test("a search looks for name, file and line, as the server does", () => {
+test("searches name, file and line like the server", () => {
   const stacks = { frames: [["Step", "/a/train.py", 12] as Frame], stacks: [[0], []] };
   expect(hasFrame(stacks, 0, "step:/A/train.py:12")).toBe(true);
   expect(hasFrame(stacks, 0, "train.py:13")).toBe(false);

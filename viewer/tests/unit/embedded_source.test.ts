@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { type ResponseIndex, EmbeddedSource } from "../../src/api/embedded_source.ts";
 import { parseJson, RequestError } from "../../src/api/source.ts";
 
-// Packs answers as `ashlar view FILE -o report.html` does.
+// Packs responses like `ashlar view FILE -o report.html`.
 function pack(client: Record<string, string>): [ResponseIndex, Uint8Array] {
   const index: ResponseIndex = {};
   const parts: Buffer[] = [];
@@ -18,9 +18,9 @@ function pack(client: Record<string, string>): [ResponseIndex, Uint8Array] {
   return [index, new Uint8Array(Buffer.concat(parts))];
 }
 
-const kQuestions = { "scene.json": '{"version": 1}', "d/0/map?at=12": "bytes of a map" };
+const kResponses = { "scene.json": '{"version": 1}', "d/0/map?at=12": "bytes of a map" };
 
-// As much of a page as is looked at.
+// The parts of a page that the source reads.
 function pageOf(index: ResponseIndex, packed: Uint8Array): Document {
   const elements: Record<string, { textContent: string }> = {
     "ashlar-index": { textContent: JSON.stringify(index) },
@@ -30,7 +30,7 @@ function pageOf(index: ResponseIndex, packed: Uint8Array): Document {
 }
 
 test("finds and decompresses embedded responses by path", async () => {
-  const source = EmbeddedSource.find(pageOf(...pack(kQuestions)))!;
+  const source = EmbeddedSource.find(pageOf(...pack(kResponses)))!;
   expect(parseJson(await source.get("scene.json"))).toEqual({ version: 1 });
   const map = await source.get("d/0/map?at=12");
   expect(new TextDecoder().decode(map)).toBe("bytes of a map");
@@ -42,13 +42,13 @@ test("a served page has no embedded source", () => {
 });
 
 test("rejects paths that are not embedded", async () => {
-  const source = new EmbeddedSource(...pack(kQuestions));
+  const source = new EmbeddedSource(...pack(kResponses));
   await expect(source.get("d/0/map?at=13")).rejects.toThrow(/ashlar view/);
   await expect(source.get("toString")).rejects.toThrow(RequestError);
 });
 
 test("rejects a truncated file", async () => {
-  const [index, packed] = pack(kQuestions);
+  const [index, packed] = pack(kResponses);
   const source = new EmbeddedSource(index, packed.slice(0, packed.length - 1));
   await expect(source.get("d/0/map?at=12")).rejects.toThrow(/truncated/);
 });

@@ -12,10 +12,10 @@ import {
 import { boxAt, kLine, kLineGap, layOutMap, offsetAt } from "../../src/model/map_layout.ts";
 import { type Extent, free, live, mapOf } from "../sample_map.ts";
 
-const kOther = 2n ** 30n; // where the second segment begins
+const kOther = 2n ** 30n; // address of the second segment
 
-// Two extents of 100 bytes in the first view, of which the second is away; it is at home in the
-// second view, whose end belongs to a third. A fourth is idle, and still mapped somewhere.
+// Two extents of 100 bytes are mapped in the first view. The second one has its home in the second
+// view, whose end belongs to a third extent. A fourth is idle but still mapped.
 const kExtents: Extent[] = [
   { bytes: 100, home: 0n, places: [0n] },
   { bytes: 100, home: kOther, places: [100n, kOther] },
@@ -59,7 +59,7 @@ test("sums the blocks of an extent at its home", () => {
     "1 live block occupies 30 B of it: the 70 B around it can serve only this view.",
   );
   expect(sentence(1)).toBe("1 live block occupies 100 B of it: nothing of it is free.");
-  expect(extentUse(kMap, 2).liveBlocks).toEqual([4, 3]); // 40 and 20 bytes of theirs
+  expect(extentUse(kMap, 2).liveBlocks).toEqual([4, 3]); // with 40 and 20 bytes in the extent
   expect(sentence(2)).toMatch(/^2 live blocks occupy 60 B of it: the 40 B around them/);
   expect(sentence(3)).toMatch(/^It is idle/);
 });
@@ -84,7 +84,7 @@ test("lays out extents below their bytes and idle ones separately", () => {
   expect(layout.headings.map((heading) => heading.idle)).toEqual([0, 1]);
   expect(layout.idle.map((box) => [box.of, box.right - box.left])).toEqual([[3, 50]]);
   expect(boxAt(layout.idle, 10, layout.idle[0].y + 1)?.of).toBe(3);
-  // The second stretch goes on in the next line.
+  // The second stretch continues on the next line.
   const parts = layout.stretches.filter((box) => box.of === 1);
   expect(parts.map((box) => [box.left, box.right])).toEqual([
     [100, 150],

@@ -28,12 +28,12 @@ test("a frame has the bytes of all stacks through it", () => {
   expect(root.children[1].name).toBe("no stack recorded");
 });
 
-test("of two moments each frame has both, and is as wide as the greater of its stacks", () => {
+test("comparison frames have both values and the width of the larger stacks", () => {
   const root = flameTree(stacks, held({ 0: 10 }), held({ 0: 4, 1: 20 }));
   expect([root.now, root.before, root.width]).toEqual([10, 24, 30]);
 });
 
-test("boxes are as wide as their bytes, callees within their callers", () => {
+test("lays out callees within their callers, proportional to bytes", () => {
   const boxes = flameBoxes(flameTree(stacks, held({ 0: 10, 1: 20, 2: 10 }), null), 0);
   const width = (name: string) => {
     const box = boxes.find((each) => each.data.name.startsWith(name))!;
@@ -46,7 +46,7 @@ test("boxes are as wide as their bytes, callees within their callers", () => {
   expect(narrow.some((box) => box.data.name.startsWith("load"))).toBe(false);
 });
 
-test("the path of a stack leads from the root to where it ends", () => {
+test("finds the path from the root to the end of a stack", () => {
   const root = flameTree(stacks, held({ 0: 10, 1: 20 }), null);
   expect(pathOfStack(root, 1).map((node) => node.name.split(" ")[0])).toEqual([
     "all",
@@ -56,7 +56,7 @@ test("the path of a stack leads from the root to where it ends", () => {
   expect(pathOfStack(root, 77)).toEqual([]);
 });
 
-test("stacks that read alike end in one frame, and each is found there", () => {
+test("finds each of several stacks with equal frames", () => {
   const alike: Stacks = {
     frames: [
       ["main", "/a/site-packages/pack/main.py", 1],
@@ -70,7 +70,7 @@ test("stacks that read alike end in one frame, and each is found there", () => {
   expect(pathOfStack(root, 1).length).toBe(2);
 });
 
-test("names lead as far down as there are frames of that name", () => {
+test("follows names as far as matching frames exist", () => {
   const root = flameTree(stacks, held({ 0: 10, 1: 20 }), null);
   const names = pathOfStack(root, 0)
     .slice(1)

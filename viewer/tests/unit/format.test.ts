@@ -5,7 +5,7 @@ import { clipMiddle } from "../../src/draw/canvas.ts";
 import { ageText } from "../../src/model/age.ts";
 import * as format from "../../src/model/format.ts";
 
-test("bytes have the unit in which they are at least one, as on the command line", () => {
+test("formats bytes like the command line", () => {
   expect(format.formatBytes(0)).toBe("0 B");
   expect(format.formatBytes(1023)).toBe("1023 B");
   expect(format.formatBytes(1024)).toBe("1.00 KiB");
@@ -13,25 +13,25 @@ test("bytes have the unit in which they are at least one, as on the command line
   expect(format.formatBytes(2 ** 50)).toBe("1024.00 TiB");
 });
 
-test("changes have a sign, and none is plus or minus zero", () => {
+test("formats differences with a sign, zero without", () => {
   expect(format.formatChange(2 ** 20)).toBe("+1.00 MiB");
   expect(format.formatChange(-512)).toBe("−512 B");
   expect(format.formatChange(0)).toBe("±0 B");
 });
 
-test("counts have their thousands set apart", () => {
+test("separates the thousands of counts", () => {
   expect(format.formatCount(3000000)).toBe("3,000,000");
   expect(format.plural(1, "stack")).toBe("1 stack");
   expect(format.plural(1200, "stack")).toBe("1,200 stacks");
 });
 
-test("shares have one decimal where that says something", () => {
+test("formats percentages with at most one decimal", () => {
   expect(format.formatShare(1, 1000)).toBe("0.1 %");
   expect(format.formatShare(364, 1000)).toBe("36 %");
   expect(format.formatShare(1, 0)).toBe("–");
 });
 
-test("durations have the unit that keeps them short", () => {
+test("formats durations in the most readable unit", () => {
   expect(format.formatDuration(87)).toBe("87 µs");
   expect(format.formatDuration(1320)).toBe("1.32 ms");
   expect(format.formatDuration(12_345_678)).toBe("12.3 s");
@@ -42,7 +42,7 @@ test("durations have the unit that keeps them short", () => {
   expect(format.formatDuration(4000 * 3600e6)).toBe("4000 h");
 });
 
-test("ticks of bytes are round in their unit, and all in the same", () => {
+test("labels byte ticks with round numbers of one unit", () => {
   const ticks = format.byteTicks(0, 2.5 * 2 ** 30, () => [0, 0.5, 1, 1.5, 2, 2.5]);
   expect(ticks.map((tick) => tick.label)).toEqual([
     "0",

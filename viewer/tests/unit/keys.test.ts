@@ -11,7 +11,7 @@ const press = (key: string, held: Partial<Parameters<typeof isCommand>[0]> = {})
   ...held,
 });
 
-test("keys with Ctrl, Alt or Meta are the browser's; brackets behind Alt are brackets", () => {
+test("leaves Ctrl, Alt and Meta to the browser except for typed brackets", () => {
   expect(isCommand(press("p"))).toBe(false);
   expect(isCommand(press("p", { ctrlKey: true }))).toBe(true);
   expect(isCommand(press("ArrowLeft", { altKey: true }))).toBe(true);
@@ -30,7 +30,7 @@ test("only text inputs capture letters", () => {
   expect(acceptsText("BUTTON", null)).toBe(false);
 });
 
-test("keys lead from row to row, and not beyond the ends", () => {
+test("arrow keys move between rows and stop at the ends", () => {
   const from = { active: 3, page: 10, count: 20 };
   expect(rowAfter("ArrowDown", from)).toBe(4);
   expect(rowAfter("PageUp", from)).toBe(0);

@@ -5,7 +5,7 @@ import { fittingBytesPerPixel, kLine, layOutMap, quadAt } from "../../src/model/
 import { segmentSummary, segmentUse } from "../../src/model/segment_use.ts";
 import { free, live, mapOf } from "../sample_map.ts";
 
-test("area is bytes: a segment that does not fit in a line goes on in the next", () => {
+test("wraps segments so that area is proportional to bytes", () => {
   const map = mapOf([{ pool: 0, blocks: [live(250), free(100)] }]);
   const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
   const widths = [0, 0];
@@ -18,14 +18,14 @@ test("area is bytes: a segment that does not fit in a line goes on in the next",
   expect(layout.pieces.length).toBe(4);
 });
 
-test("each pool has a heading of its own, and starts a new line", () => {
+test("starts each pool on a new line with a heading", () => {
   const map = mapOf([
     { pool: 1, blocks: [live(10)] },
     { pool: 0, blocks: [live(20)] },
     { pool: 1, blocks: [live(30), { bytes: 50, state: BlockState.unmapped }] },
   ]);
   const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
-  // Of memory: addresses with nothing behind them do not count.
+  // Only mapped memory counts, not unmapped addresses.
   expect(layout.headings.map((heading) => [heading.pool, heading.bytes, heading.segments])).toEqual(
     [
       [0, 20, 1],
@@ -35,7 +35,7 @@ test("each pool has a heading of its own, and starts a new line", () => {
   expect(layout.headings[1].y).toBeGreaterThanOrEqual(layout.headings[0].y + kLine);
 });
 
-test("the block under a place is found, and nothing in the gaps", () => {
+test("hit test finds blocks, and nothing in gaps", () => {
   const map = mapOf([{ pool: 0, blocks: [live(40), free(60)] }]);
   const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
   const y = layout.quads.box[2] + 1;
@@ -44,7 +44,7 @@ test("the block under a place is found, and nothing in the gaps", () => {
   expect(quadAt(layout, 41, y - 5)).toBe(-1);
 });
 
-test("a map is made to fit its page, however many segments there are", () => {
+test("scales any number of segments to fit the page", () => {
   const segments = Array.from({ length: 300 }, (_, i) => ({
     pool: 0,
     blocks: [live(1 + (i % 7) * 2e6)],

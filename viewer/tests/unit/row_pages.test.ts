@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { firstPage, withError, withPage } from "../../src/model/row_pages.ts";
 
-test("a page that comes late, of another order, changes nothing", () => {
+test("ignores late pages of another sort order", () => {
   const kept = firstPage("by age", "young");
   expect(withPage(kept, "by size", 3, "large")).toBe(kept);
   expect(withError(kept, "by size", "no")).toBe(kept);

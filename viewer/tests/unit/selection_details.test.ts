@@ -7,7 +7,7 @@ import { client } from "../../src/session.ts";
 import * as state from "../../src/state.ts";
 import { encodeColumns } from "../fake_server.ts";
 
-// Allocation 7 was made by stack 3, on stream 1, in pool 0; nothing else is known.
+// Only knows allocation 7: stack 3, stream 1, pool 0.
 const source: Source = {
   kind: "server",
   get: async (question) => {
@@ -42,7 +42,7 @@ beforeEach(() => {
   client.value = new ViewClient(source);
 });
 
-test("a selected allocation has a stack, a stream and a pool, which views mark too", async () => {
+test("selects stack, stream and pool of a selected allocation", async () => {
   selected.followSelection();
   state.select("allocation", 7);
   expect(owns()).toEqual([null, null, null]);

@@ -10,7 +10,7 @@ import { encodeColumns } from "../fake_server.ts";
 const document = (moments: number[] | null) =>
   ({ entries: 1000, peak: { entry: 600 }, moments }) as DocumentScene;
 
-// Answers scene.json as told, the rest with nothing in it.
+// Returns the given responses for scene.json, and empty ones for all other paths.
 function sourceOf(client: (() => ArrayBuffer)[]): Source {
   return {
     kind: "server",
@@ -38,7 +38,7 @@ beforeEach(() => {
   session.notice.value = null;
 });
 
-test("without a cursor the moment is the peak, and never past the end", async () => {
+test("defaults to the peak and clamps the moment to the trace", async () => {
   await session.start(sourceOf([() => sceneOf([document(null)])]));
   expect(session.moment.value).toBe(600);
   state.cursor.value = 123_456;

@@ -25,13 +25,13 @@ test("ignores invalid parts of the URL", () => {
   expect(state.hash.value).toBe("#view=timeline");
 });
 
-test("another document starts at its own peak, with nothing selected", () => {
+test("changing the document resets cursor and selection", () => {
   state.readHash("#view=flame&at=7&from=3&sel=allocation:9&span=1-50");
   state.showDocument(1);
   expect(state.hash.value).toBe("#view=flame&d=1");
 });
 
-test("another document is shown with all of its bytes", () => {
+test("changing the document resets the vertical zoom", () => {
   state.vertical.value = { magnified: 64, floor: 1e9 };
   state.showDocument(1);
   expect(state.vertical.value).toEqual(state.kAllBytes);
@@ -63,13 +63,13 @@ test("updates the URL after the state has settled", () => {
   vi.useRealTimers();
 });
 
-test("the same document again changes nothing", () => {
+test("choosing the current document changes nothing", () => {
   state.readHash("#view=flame&at=7&sel=allocation:9");
   state.showDocument(0);
   expect(state.hash.value).toBe("#view=flame&at=7&sel=allocation:9");
 });
 
-test("one thing is selected at a time", () => {
+test("a new selection replaces the previous one", () => {
   state.select("allocation", 3);
   state.select("stream", 1);
   expect(state.isSelected("stream", 1)).toBe(true);

@@ -3,7 +3,13 @@ import { expect, test } from "vitest";
 import { ViewClient } from "../../src/api/client.ts";
 import type { AllocationTile, GroupTile } from "../../src/api/scene.ts";
 import { kBackground, quadsOf, rowAt } from "../../src/model/tile_quads.ts";
-import { encodeColumns, livesAt, makeRun, type MadeUp, tileAnswer } from "../fake_server.ts";
+import {
+  encodeColumns,
+  isLiveAt,
+  makeRun,
+  type FakeAllocation,
+  tileResponse,
+} from "../fake_server.ts";
 
 const kFrom = 300;
 const kColumns = 200;
@@ -21,20 +27,20 @@ async function read(by: "allocation" | "stream", bytes: ArrayBuffer) {
 }
 
 const allocationTile = async (smallest: number) =>
-  (await read("allocation", tileAnswer(run, kFrom, kColumns, smallest))) as AllocationTile;
+  (await read("allocation", tileResponse(run, kFrom, kColumns, smallest))) as AllocationTile;
 
-// What is at a height in a column, worked out from the run itself: oldest at the bottom.
-function allocationAt(column: number, bytes: number, smallest: number): MadeUp | null {
+// The allocation at a height of a column, computed from the run: oldest at the bottom.
+function allocationAt(column: number, bytes: number, smallest: number): FakeAllocation | null {
   let height = 0;
   for (const one of run) {
-    if (one.bytes < smallest || !livesAt(one, kFrom + column)) continue;
+    if (one.bytes < smallest || !isLiveAt(one, kFrom + column)) continue;
     height += one.bytes;
     if (bytes < height) return one;
   }
   return null;
 }
 
-test("a tile's rectangles show each allocation where it lies, oldest at the bottom", async () => {
+test("draws each allocation at its position, oldest at the bottom", async () => {
   const smallest = 4096;
   const tile = await allocationTile(smallest);
   const quads = quadsOf(tile, exactly);
@@ -49,7 +55,7 @@ test("a tile's rectangles show each allocation where it lies, oldest at the bott
   }
 });
 
-test("above what was requested there is nothing", async () => {
+test("draws nothing above the requested bytes", async () => {
   const tile = await allocationTile(0);
   const quads = quadsOf(tile, exactly);
   expect(rowAt(quads, 10.5, tile.requested[10] + 1)).toBe(-1);
@@ -113,7 +119,7 @@ test("drops the smallest allocations above the limit", async () => {
   expect(Math.max(...given.map((row) => tile.rows.bytes[row]))).toBeLessThan(Math.min(...bytes));
 });
 
-test("groups lie upon each other in the tile's order", async () => {
+test("stacks groups in the order of the tile", async () => {
   const columns = [0, 1, 2];
   const tile = (await read(
     "stream",

@@ -4,7 +4,7 @@ import { ViewClient, type TileKey } from "../../src/api/client.ts";
 import { RequestError, type Source } from "../../src/api/source.ts";
 import type { QuadPainter } from "../../src/draw/quad_painter.ts";
 import { TileStore } from "../../src/draw/tile_store.ts";
-import { makeRun, tileAnswer } from "../fake_server.ts";
+import { makeRun, tileResponse } from "../fake_server.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -17,9 +17,9 @@ const painter = {
   release: () => {},
 } satisfies QuadPainter;
 
-// A store that wants the tile whenever something changes, as a chart does.
+// A store that requests the tile after every change, like a chart.
 function storeOn(kind: Source["kind"], failures: number) {
-  const tile = tileAnswer(makeRun(1, 50), 0, 20, 0);
+  const tile = tileResponse(makeRun(1, 50), 0, 20, 0);
   const seen = { asked: 0, message: [] as (string | null)[] };
   const get = async () => {
     if (++seen.asked <= failures) throw new RequestError("no response");
@@ -27,9 +27,9 @@ function storeOn(kind: Source["kind"], failures: number) {
   };
   const source: Source = { kind, get, open: async () => {}, takeSnapshot: async () => {} };
   const store: TileStore = new TileStore(new ViewClient(source), painter, {
-    wish: () => ({ tolerance: 0, limit: 1e6 }),
+    quadOptions: () => ({ tolerance: 0, limit: 1e6 }),
     arrived: () => store.want([key]),
-    trouble: (message) => void seen.message.push(message),
+    onError: (message) => void seen.message.push(message),
   });
   store.want([key]);
   return { store, seen };
@@ -43,7 +43,7 @@ test("reports and retries a failed tile", async () => {
   await vi.advanceTimersByTimeAsync(10_000);
   expect(seen).toEqual({ asked: 3, message: ["no response", "no response", null] });
   expect(store.isSettled([key])).toBe(true);
-  expect(store.lacks(key)).toBe(false);
+  expect(store.isMissing(key)).toBe(false);
 });
 
 test("does not retry tiles missing in a self-contained file", async () => {
@@ -51,7 +51,7 @@ test("does not retry tiles missing in a self-contained file", async () => {
   await vi.advanceTimersByTimeAsync(100_000);
   expect(seen).toEqual({ asked: 1, message: [] });
   expect(store.isSettled([key])).toBe(true);
-  expect(store.lacks(key)).toBe(true);
+  expect(store.isMissing(key)).toBe(true);
 });
 
 test("sends no requests after release", async () => {

@@ -6,7 +6,7 @@ import * as tiles from "../../src/model/tiles.ts";
 const document = { entries: 100_000, columns: 512, levels: 9 } as DocumentScene;
 const want = (level: number) => ({ by: "allocation" as const, level, detail: 0, index: 0 });
 
-test("columns are from one to two pixels wide, unless there are no more entries", () => {
+test("columns are one to two pixels wide except at the deepest level", () => {
   for (const to of [100_000, 50_000, 7_000, 1_500]) {
     const level = tiles.levelFor(document, { from: 0, to }, 1000);
     const pixels = (tiles.entriesPerColumn(document, level) / to) * 1000;
@@ -39,14 +39,14 @@ test("fallback tiles have less detail first, then upper levels", () => {
   ]);
 });
 
-test("zooming keeps the entry under the pointer where it is", () => {
+test("zooming keeps the position of the entry under the pointer", () => {
   const span = { from: 20_000, to: 40_000 };
   const next = tiles.zoomSpan(document, span, { around: 25_000, factor: 0.5 });
   expect(next.to - next.from).toBe(10_000);
   expect((25_000 - next.from) / (next.to - next.from)).toBeCloseTo(0.25);
 });
 
-test("zooming and panning end at the document's ends and at single entries", () => {
+test("zooming and panning stop at the document's ends and the maximum zoom", () => {
   const whole = tiles.wholeSpan(document);
   expect(tiles.zoomSpan(document, whole, { around: 5, factor: 9 })).toEqual(whole);
   expect(tiles.panSpan(document, { from: 10, to: 110 }, -500)).toEqual({ from: 0, to: 100 });
@@ -58,11 +58,11 @@ test("zooming and panning end at the document's ends and at single entries", () 
   expect(near.to - near.from).toBeGreaterThanOrEqual(20);
 });
 
-test("each step of detail is four times as much magnification, and there are four", () => {
+test("each of four detail steps quadruples the magnification", () => {
   expect([1, 4, 16, 64, 256, 4096].map(tiles.detailFor)).toEqual([0, 1, 2, 3, 4, 4]);
 });
 
-test("a span beyond the document's end is one at its end", () => {
+test("shifts a span beyond the end into the document", () => {
   expect(tiles.clampSpan(document, { from: 10, to: 50 })).toEqual({ from: 10, to: 50 });
   expect(tiles.clampSpan(document, { from: 500_000, to: 500_100 })).toEqual({
     from: 99_900,
