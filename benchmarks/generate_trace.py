@@ -65,7 +65,7 @@ class Writer:
         self.raw(b"j" + struct.pack("<I", self.memo[stack]) + b"u")
 
 
-def acts(count, seed):
+def operations(count, seed):
     """Yields (action, address, bytes, stack)."""
     rng = random.Random(seed)
     base = 0x7F0000000000
@@ -120,16 +120,16 @@ def main():
     parser.add_argument("output")
     parser.add_argument("--entries", type=int, default=10_000_000)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    with open(asked.output, "wb") as file:
+    args = parser.parse_args()
+    with open(args.output, "wb") as file:
         out = Writer(file)
         out.raw(b"\x80\x02")
         out.stacks()
         out.raw(b"}(")
         out.text("segments"), out.raw(b"]")
         out.text("device_traces"), out.raw(b"](](")
-        for index, (action, address, size, stack) in enumerate(acts(asked.entries, asked.seed)):
-            if index == asked.entries:
+        for index, (action, address, size, stack) in enumerate(operations(args.entries, args.seed)):
+            if index == args.entries:
                 break
             out.entry(action, address, size, 1_700_000_000_000_000 + 3 * index, stack)
         out.raw(b"eeu.")

@@ -46,27 +46,27 @@ def graphs(torch):
     graph, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         between = given * 2
-        answer = between + 1
+        result = between + 1
         del between
     with torch.cuda.graph(second, pool=graph.pool()):
-        after = (answer * 10).clone()
-    expect("graphs have no memory of their own",
+        after = (result * 10).clone()
+    expect("the graph's pool has no reserved memory",
            ours.memory_reserved() >= before + 2 * given.nbytes)
     for value in range(1, 4):
         others = [torch.full((4 * MIB,), -1.0, device="cuda") for _ in range(4)]
         given.fill_(value)
         graph.replay()
         second.replay()
-        expect("a graph's memory was given to others", is_all(answer, 2 * value + 1))
-        expect("the second graph went wrong", is_all(after, 10 * (2 * value + 1)))
-        expect("others' memory was used by a graph", all(is_all(each, -1.0) for each in others))
+        expect("another allocation overwrote the graph's memory", is_all(result, 2 * value + 1))
+        expect("the second graph has a wrong result", is_all(after, 10 * (2 * value + 1)))
+        expect("a graph overwrote other allocations", all(is_all(each, -1.0) for each in others))
         del others
-    del graph, second, answer, after
+    del graph, second, result, after
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     # PyTorch keeps a few bytes for the random state of later graphs.
-    expect("the memory of graphs did not come back",
+    expect("the memory of the graphs was not released",
            ours.memory_reserved() < before + given.nbytes)
 
 
@@ -82,17 +82,17 @@ def other_streams(torch):
         kept.record_stream(side)
     del kept
     early = torch.full((8 * MIB,), -1.0, device="cuda")
-    expect("memory was given away while another stream read it",
+    expect("memory was reused while another stream read it",
            early.data_ptr() != place or side.query())
     torch.cuda.synchronize()
-    expect("another stream read what came later", is_all(copy, 7.0))
+    expect("another stream read data of the next owner", is_all(copy, 7.0))
 
 
 def memory_of_others(torch):
     """Memory that Ashlar did not allocate is left alone."""
     driver = ctypes.CDLL("libcuda.so.1")
     address = ctypes.c_uint64()
-    expect("the driver has no memory",
+    expect("the driver cannot allocate",
            driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4 * MIB)) == 0)
 
     class Foreign:
@@ -102,7 +102,7 @@ def memory_of_others(torch):
     seen = torch.as_tensor(Foreign(), device="cuda")
     seen.fill_(3.0)
     seen.record_stream(torch.cuda.Stream())
-    expect("memory of others holds something else", is_all(seen, 3.0))
+    expect("memory of another library was overwritten", is_all(seen, 3.0))
     del seen
     torch.cuda.synchronize()
     driver.cuMemFree_v2(address)
@@ -121,9 +121,9 @@ def limits(torch):
     torch.cuda.set_per_process_memory_fraction(1.0)
     some = torch.empty(3 * 2**30, dtype=torch.uint8, device="cuda")
     del some
-    expect("a cache was not kept", ours.memory_reserved() >= 3 * 2**30)
+    expect("freed memory was not cached", ours.memory_reserved() >= 3 * 2**30)
     torch.cuda.empty_cache()
-    expect("a cache was not given back", ours.memory_reserved() < 2**30)
+    expect("the cache was not released", ours.memory_reserved() < 2**30)
 
 
 def run_all(checks, torch):
@@ -147,14 +147,14 @@ def segments(torch):
     with torch.cuda.use_mem_pool(pool):
         inside = torch.full((16 * MIB,), 5.0, device="cuda")
     held = ours.memory_allocated()
-    expect("a pool's segments came from elsewhere", held >= inside.nbytes)
+    expect("the pool's segments do not come from Ashlar", held >= inside.nbytes)
     outside = torch.full((16 * MIB,), 6.0, device="cuda")
-    expect("PyTorch's own memory came from here, too", ours.memory_allocated() == held)
-    expect("wrong numbers", is_all(inside, 5.0) and is_all(outside, 6.0))
+    expect("memory outside of the pool comes from Ashlar", ours.memory_allocated() == held)
+    expect("wrong contents", is_all(inside, 5.0) and is_all(outside, 6.0))
     del inside, outside, pool
     gc.collect()
     torch.cuda.empty_cache()
-    expect("a pool's segments did not come back", ours.memory_allocated() == 0)
+    expect("the pool's segments were not released", ours.memory_allocated() == 0)
 
 
 def graph_in_a_pool(torch):
@@ -162,17 +162,17 @@ def graph_in_a_pool(torch):
     given = torch.zeros(4 * MIB, device="cuda")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool.id):
-        answer = given * 2 + 1
-    expect("a graph's segments came from elsewhere", ours.memory_allocated() >= answer.nbytes)
+        result = given * 2 + 1
+    expect("the graph's segments do not come from Ashlar", ours.memory_allocated() >= result.nbytes)
     for value in range(1, 4):
         given.fill_(value)
         graph.replay()
-        expect("a graph in a pool went wrong", is_all(answer, 2 * value + 1))
+        expect("a graph in a pool has a wrong result", is_all(result, 2 * value + 1))
     torch.cuda.synchronize()
-    del graph, answer, pool
+    del graph, result, pool
     gc.collect()
     torch.cuda.empty_cache()
-    expect("a graph's segments did not come back", ours.memory_allocated() == 0)
+    expect("the graph's segments were not released", ours.memory_allocated() == 0)
 
 
 def check_pool(torch):

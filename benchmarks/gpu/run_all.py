@@ -31,7 +31,7 @@ import sys
 
 import steps
 
-KEPT = steps.BUILD / "outcomes.json"  # the latest result of each step
+LATEST_RESULTS = steps.BUILD / "outcomes.json"  # the latest result of each step
 
 
 @dataclasses.dataclass
@@ -64,7 +64,7 @@ def find_machine():
     return Machine(name, driver, f"sm_{capability.replace('.', '')}" if is_known else "sm_90")
 
 
-def answer_of(*command):
+def first_line_of(*command):
     """Returns the first line of a command's output, or an empty string."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=steps.ROOT,
@@ -78,26 +78,26 @@ def answer_of(*command):
 # --- outcomes -------------------------------------------------------------------------------------
 
 
-def run_steps(asked, command):
+def run_steps(args, command):
     """Runs the selected steps. After each step, yields the results of all steps that ever ran in
     this build, so that an interrupted run keeps its measurements."""
     kept = {}
-    if KEPT.is_file() and asked.only != list(steps.STEPS) and not asked.without_gpu:
-        kept = json.loads(KEPT.read_text(encoding="utf-8"))
-    for name in asked.only:
+    if LATEST_RESULTS.is_file() and args.only != list(steps.STEPS) and not args.without_gpu:
+        kept = json.loads(LATEST_RESULTS.read_text(encoding="utf-8"))
+    for name in args.only:
         print(f"\n=== {name}", flush=True)
         started = datetime.datetime.now(datetime.timezone.utc)
         try:
-            outcome = steps.STEPS[name](asked)
+            outcome = steps.STEPS[name](args)
         except Exception as failure:  # a bug in one step must not stop the others
             outcome = steps.Outcome()
             outcome.add(name, "FAILED", f"{type(failure).__name__}: {failure}"[:200])
         seconds = (datetime.datetime.now(datetime.timezone.utc) - started).total_seconds()
         kept[name] = {"rows": outcome.rows, "lines": outcome.lines, "seconds": round(seconds),
                       "command": command, "date": f"{started:%Y-%m-%d %H:%M} UTC"}
-        if not asked.without_gpu:  # a dry run has no results
-            KEPT.parent.mkdir(parents=True, exist_ok=True)
-            KEPT.write_text(json.dumps(kept), encoding="utf-8")
+        if not args.without_gpu:  # a dry run has no results
+            LATEST_RESULTS.parent.mkdir(parents=True, exist_ok=True)
+            LATEST_RESULTS.write_text(json.dumps(kept), encoding="utf-8")
         yield {name: kept[name] for name in steps.STEPS if name in kept}
 
 
@@ -112,12 +112,12 @@ def document(machine, outcomes):
     """Formats the results file: hardware, dates, commands and results."""
     lines = [f"# {machine.gpu}", "", "Written by `scripts/gpu`. The figures are explained in"
              " [the benchmarks' README](../README.md#on-a-gpu).", ""]
-    torch = answer_of(sys.executable, "-c", "import torch; print(torch.__version__)")
+    torch = first_line_of(sys.executable, "-c", "import torch; print(torch.__version__)")
     toolkit = re.search(r"release ([\d.]+)", " ".join(all_lines_of("nvcc", "--version")))
     lines += [f"* {machine.gpu}, driver {machine.driver}, toolkit"
               f" {toolkit.group(1) if toolkit else 'not found'},"
               f" PyTorch {torch or 'not found'}, host with {os.cpu_count()} cores"]
-    revision = answer_of("git", "rev-parse", "--short", "HEAD")
+    revision = first_line_of("git", "rev-parse", "--short", "HEAD")
     if revision:
         lines.append(f"* commit {revision}")
     for command in dict.fromkeys(outcome["command"] for outcome in outcomes.values()):
@@ -152,20 +152,20 @@ def parse(arguments):
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--results", default=str(steps.ROOT / "benchmarks" / "results"))
     parser.add_argument("--without-gpu", action="store_true")
-    asked = parser.parse_args(arguments)
-    named = [step for name in asked.only.split(",") if name
+    args = parser.parse_args(arguments)
+    named = [step for name in args.only.split(",") if name
              for step in (steps.TRAININGS if name == "train" else [name])]
-    asked.only = list(dict.fromkeys(named))  # each once
-    for name in asked.only:
+    args.only = list(dict.fromkeys(named))  # each once
+    for name in args.only:
         if name not in steps.STEPS:
             parser.error(f"unknown step {name!r} (expected one of {', '.join(steps.STEPS)})")
-    if not 1 <= asked.seconds <= 600:
-        parser.error(f"--seconds {asked.seconds} (expected 1 to 600)")
-    if not 1 <= asked.rounds <= 100:
-        parser.error(f"--rounds {asked.rounds} (expected 1 to 100)")
-    if asked.tests and not pathlib.Path(asked.tests).is_dir():
-        parser.error(f"--tests {asked.tests}: no such folder")
-    return asked
+    if not 1 <= args.seconds <= 600:
+        parser.error(f"--seconds {args.seconds} (expected 1 to 600)")
+    if not 1 <= args.rounds <= 100:
+        parser.error(f"--rounds {args.rounds} (expected 1 to 100)")
+    if args.tests and not pathlib.Path(args.tests).is_dir():
+        parser.error(f"--tests {args.tests}: no such folder")
+    return args
 
 
 def without_results(arguments):
@@ -180,26 +180,26 @@ def without_results(arguments):
 
 
 def main(arguments):
-    asked = parse(arguments)
-    asked.machine = find_machine()
-    if not asked.machine.gpu and not asked.without_gpu:
+    args = parse(arguments)
+    args.machine = find_machine()
+    if not args.machine.gpu and not args.without_gpu:
         print("gpu: no GPU found: steps that need one will fail, and no results are written",
               file=sys.stderr)
     settings = os.environ.get("ASHLAR_ALLOC_CONF")  # train.py uses it
     command = [f"ASHLAR_ALLOC_CONF={settings}"] if settings else []
     command += ["scripts/gpu", *without_results(arguments)]
     path = None
-    if asked.machine.gpu and not asked.without_gpu:
-        path = pathlib.Path(asked.results) / asked.machine.file_name
+    if args.machine.gpu and not args.without_gpu:
+        path = pathlib.Path(args.results) / args.machine.file_name
         path.parent.mkdir(parents=True, exist_ok=True)
     outcomes = {}
-    for outcomes in run_steps(asked, " ".join(command)):
+    for outcomes in run_steps(args, " ".join(command)):
         if path:
-            path.write_text(document(asked.machine, outcomes), encoding="utf-8")
+            path.write_text(document(args.machine, outcomes), encoding="utf-8")
     print("\n" + "\n".join(table(outcomes)))
     if path:
         print(f"\ngpu: written to {path}")
-    ran = [row for name in asked.only for row in outcomes[name]["rows"]]
+    ran = [row for name in args.only for row in outcomes[name]["rows"]]
     return 1 if any(state.startswith(("FAILED", "MISSED")) for _, state, _ in ran) else 0
 
 

@@ -67,20 +67,20 @@ def build(library, torch):
     return target
 
 
-def measure(asked):
+def measure(args):
     """Returns the JSON of side_by_side.cc."""
     torch = None
-    if not asked.ashlar_only:
+    if not args.ashlar_only:
         torch = importlib.import_module("torch")
         torch.zeros(1, device="cuda")  # initializes PyTorch's allocator and the CUDA runtime
-    library = pathlib.Path(asked.library).resolve()
+    library = pathlib.Path(args.library).resolve()
     if not library.is_file():
         sys.exit(f"side_by_side: {library} does not exist (build libashlar_torch.so with"
                  " scripts/gpu --only build)")
     run = ctypes.CDLL(str(build(library, torch))).ashlar_side_by_side
     run.restype = ctypes.c_char_p
     run.argtypes = [ctypes.c_char_p, ctypes.c_int]
-    return json.loads(run(asked.backend.encode(), asked.rounds).decode())
+    return json.loads(run(args.backend.encode(), args.rounds).decode())
 
 
 def in_bytes(count):
@@ -171,16 +171,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--ashlar-only", action="store_true")
-    asked = parser.parse_args()
-    if asked.rounds < 1:
-        parser.error(f"--rounds {asked.rounds} (expected at least 1)")
-    answer = measure(asked)
+    args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error(f"--rounds {args.rounds} (expected at least 1)")
+    answer = measure(args)
     if "failure" in answer:
         sys.exit(f"side_by_side: {answer['failure']}")
     results = answer["results"]
     lines = [*markdown(results), "", "Reserved memory at the end ÷ peak of live memory:", "",
              *reserved_markdown(results)]
-    print(json.dumps(answer) if asked.json else "\n".join(lines))
+    print(json.dumps(answer) if args.json else "\n".join(lines))
     return 0
 
 

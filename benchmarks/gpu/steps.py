@@ -27,10 +27,10 @@ STRESS = BUILD / "bin" / "gpu_stress"
 LOGS = BUILD / "logs"
 
 # The goals, relative to PyTorch's speed and to the requested memory (benchmarks/README.md).
-LEAST_TIMES_AS_FAST = {"pair": 10, "churn": 5, "fresh churn": 5}
-LEAST_AT_16_THREADS = 100
-LEAST_TRAINING_SPEED = 0.98
-MOST_RESERVED = 1.05
+MIN_SPEEDUP = {"pair": 10, "churn": 5, "fresh churn": 5}
+MIN_SPEEDUP_16_THREADS = 100
+MIN_TRAINING_SPEED = 0.98
+MAX_RESERVED_RATIO = 1.05
 
 SUITES = {  # the filters of tests that run on a real device
     "contract_tests": "Gpu/*",
@@ -64,7 +64,7 @@ class Run:
     def passed(self):
         return self.state == "passed"
 
-    def last_words(self):
+    def output_tail(self):
         """The end of the output of a failed command, for the table."""
         lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
         return lines[-1].replace("|", "/")[:200] if lines else ""
@@ -98,35 +98,35 @@ def run(name, command, timeout_s, environment=None):
 # --- build ----------------------------------------------------------------------------------------
 
 
-def build(asked):
+def build(args):
     """Builds the library and the programs, and the test suites if GoogleTest is installed."""
     outcome = Outcome()
     configured = run("configure", ["cmake", "--preset", "gpu"], 60)
     if not configured.passed:
-        outcome.add("build", configured.state, configured.last_words())
+        outcome.add("build", configured.state, configured.output_tail())
         return outcome
     made = run("build", ["cmake", "--build", "build/gpu", "--target", "ashlar_torch"], 400)
-    outcome.add("build: libashlar_torch.so", made.state, "" if made.passed else made.last_words())
+    outcome.add("build: libashlar_torch.so", made.state, "" if made.passed else made.output_tail())
     if made.passed:
-        made = build_stress(asked)
-        outcome.add("build: gpu_stress", made.state, "" if made.passed else made.last_words())
-    if "left out" in configured.output or asked.tests or asked.without_gpu:
+        made = build_stress(args)
+        outcome.add("build: gpu_stress", made.state, "" if made.passed else made.output_tail())
+    if "left out" in configured.output or args.tests or args.without_gpu:
         return outcome
     made = run("build_tests", ["cmake", "--build", "build/gpu", "--target", *SUITES], 400)
-    outcome.add("build: suites", made.state, "" if made.passed else made.last_words())
+    outcome.add("build: suites", made.state, "" if made.passed else made.output_tail())
     return outcome
 
 
-def build_stress(asked):
+def build_stress(args):
     STRESS.parent.mkdir(parents=True, exist_ok=True)
     common = ["-std=c++20", "-O2", "-Iinclude", "-o", STRESS]
     source = "benchmarks/gpu/stress.cu"
-    if asked.without_gpu:
+    if args.without_gpu:
         return run("build_stress", [
             "g++", *common, "-pthread", "-x", "c++", source, "-x", "none", LIBRARY,
             f"-Wl,-rpath,{LIBRARY.parent}"], 120)
     return run("build_stress", [
-        tool("nvcc") or "nvcc", *common, f"-arch={asked.machine.architecture}", source, LIBRARY,
+        tool("nvcc") or "nvcc", *common, f"-arch={args.machine.architecture}", source, LIBRARY,
         "-Xlinker", f"-rpath={LIBRARY.parent}"], 120)
 
 
@@ -141,30 +141,30 @@ def tool(name):
 # --- tests ----------------------------------------------------------------------------------------
 
 
-def tests(asked):
+def tests(args):
     """Runs the test suites on the real device."""
     outcome = Outcome()
-    folder = pathlib.Path(asked.tests).resolve() if asked.tests else BUILD / "tests"
+    folder = pathlib.Path(args.tests).resolve() if args.tests else BUILD / "tests"
     for name, filter_text in SUITES.items():
         program = folder / name
-        if asked.without_gpu or not asked.machine.gpu:
+        if args.without_gpu or not args.machine.gpu:
             outcome.add(name, "not run", "no GPU")
         elif not program.is_file():
-            outcome.add(name, "not run", why_no_suites(asked))
+            outcome.add(name, "not run", missing_suites_reason(args))
         elif b"ASHLAR_TEST_DEVICE" not in program.read_bytes():
             outcome.add(name, "not run", "it knows stand-in drivers only")
         else:
             libraries = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
             done = run(name, [program, f"--gtest_filter={filter_text}", "--gtest_color=no"], 200,
                        {"ASHLAR_TEST_DEVICE": "cuda", "LD_LIBRARY_PATH": libraries})
-            outcome.add(name, done.state, counts(done.output) or done.last_words())
+            outcome.add(name, done.state, counts(done.output) or done.output_tail())
             outcome.lines += [f"* {name}: {failed} failed" for failed in failed_tests(done.output)]
     return outcome
 
 
-def why_no_suites(asked):
-    if asked.tests:
-        return "not among the tests handed in"
+def missing_suites_reason(args):
+    if args.tests:
+        return "not in the folder of --tests"
     cache = BUILD / "CMakeCache.txt"
     text = cache.read_text(encoding="utf-8") if cache.is_file() else ""
     has_google_test = re.search(r"^GTest_DIR:PATH=(?!.*NOTFOUND)", text, re.MULTILINE)
@@ -190,20 +190,20 @@ def failed_tests(output):
 # --- bench ----------------------------------------------------------------------------------------
 
 
-def bench(asked):
+def bench(args):
     """Measures pairs, churn and threads, all allocators in one process."""
     outcome = Outcome()
     command = [sys.executable, HERE / "side_by_side.py", "--json", "--library", LIBRARY]
-    if asked.without_gpu:
+    if args.without_gpu:
         command += ["--ashlar-only", "--backend", "sim", "--rounds", "1"]
     done = run("bench", command, 240, {"ASHLAR_SIM_BACKING": "bookkeeping"})
     results = read_json(done).get("results")
     if not done.passed or not results:
-        outcome.add("side by side", done.state if not done.passed else "FAILED", done.last_words())
+        outcome.add("side by side", done.state if not done.passed else "FAILED", done.output_tail())
         return outcome
     failed = sum("failure" in row for row in results)
     outcome.add("side by side", f"FAILED ({failed} figures)" if failed else
-                judged(missed_by_speed(results)), headline(results))
+                goal_state(missed_speed_goals(results)), headline(results))
     outcome.lines = ["## Allocation and free", "",
                      "One process, taking turns, medians; for others in brackets how many times as"
                      " fast Ashlar's plain address is, by the median of what each round says."
@@ -215,12 +215,12 @@ def bench(asked):
     return outcome
 
 
-def judged(missed):
+def goal_state(missed):
     """Returns "passed", or the missed goals."""
     return f"MISSED ({', '.join(missed)})" if missed else "passed"
 
 
-def times_as_fast_as_pytorch(results):
+def speedups_over_pytorch(results):
     """Yields (row, speedup) for the patterns that PyTorch ran."""
     for rows in side_by_side.by_pattern(results):
         ratio = side_by_side.speedup(rows.get("ashlar", {}), rows.get("PyTorch", {}))
@@ -228,12 +228,12 @@ def times_as_fast_as_pytorch(results):
             yield rows["ashlar"], ratio
 
 
-def missed_by_speed(results):
+def missed_speed_goals(results):
     missed = []
-    for row, ratio in times_as_fast_as_pytorch(results):
-        least = LEAST_TIMES_AS_FAST.get(row["pattern"], 0)
+    for row, ratio in speedups_over_pytorch(results):
+        least = MIN_SPEEDUP.get(row["pattern"], 0)
         if row["pattern"] == "threads" and row["threads"] == 16:
-            least = LEAST_AT_16_THREADS
+            least = MIN_SPEEDUP_16_THREADS
         if ratio < least:
             missed.append(f"{side_by_side.title(row)}: {ratio:.1f} < {least}")
     return missed
@@ -242,10 +242,10 @@ def missed_by_speed(results):
 def headline(results):
     """The smallest speedup over PyTorch's allocator, by pattern."""
     least = {}
-    for row, ratio in times_as_fast_as_pytorch(results):
+    for row, ratio in speedups_over_pytorch(results):
         least[row["pattern"]] = min(ratio, least.get(row["pattern"], ratio))
     if not least:
-        return "PyTorch took no part"
+        return "PyTorch was not measured"
     return "of PyTorch's speed, at the least: " + ", ".join(
         f"{pattern} {ratio:.1f}×" for pattern, ratio in least.items())
 
@@ -265,33 +265,33 @@ def read_json(done):
 # --- train ----------------------------------------------------------------------------------------
 
 
-def train_one(workload, asked):
+def train_one(workload, args):
     """Trains with three allocators in turn, each run in its own process; the first run determines
     the number of steps. Uses the fastest round, because the load of the machine varies far more
     than the allocators differ."""
     outcome = Outcome()
-    if asked.without_gpu:
+    if args.without_gpu:
         outcome.add(f"training: {workload}", "not run", "no GPU")
         return outcome
     outcome.lines = [
         f"## Training with PyTorch: {workload}", "",
         "Losses are compared step by step with those of PyTorch's allocator with its defaults. Ways"
-        f" took turns, {asked.rounds} rounds each: the fastest round's speed, with all of them"
+        f" took turns, {args.rounds} rounds each: the fastest round's speed, with all of them"
         " beside it, and the highest peak.", "",
         "| workload | allocator | steps | losses | steps/s | each round | of native | peak"
         " requested | peak reserved | reserved ÷ requested |",
         "|---|---|--:|---|--:|---|--:|--:|--:|--:|"]
     runs = {}
-    for way in train.WAYS * asked.rounds:
-        length = ["--seconds", asked.seconds]
+    for way in train.WAYS * args.rounds:
+        length = ["--seconds", args.seconds]
         if runs.get("native"):
             length = ["--steps", runs["native"]["steps"]]
         done = run(f"train_{workload}_{way}", [
             sys.executable, HERE / "train.py", workload, "--way", way, *length],
-            120 + 4 * asked.seconds, {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
+            120 + 4 * args.seconds, {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
         result = read_json(done) if done.passed else {}
         if not result:
-            outcome.add(f"training: {workload}, {way}", done.state, done.last_words())
+            outcome.add(f"training: {workload}, {way}", done.state, done.output_tail())
         runs[way] = faster(runs.get(way), result)
     add_training(outcome, workload, runs)
     return outcome
@@ -327,17 +327,17 @@ def add_training(outcome, workload, runs):
         is_right = is_right and ours.get("is_repeatable", True)
     speed = ours["steps_per_second"] / native["steps_per_second"]
     missed = []
-    if speed < LEAST_TRAINING_SPEED:
-        missed.append(f"speed {speed:.3f} < {LEAST_TRAINING_SPEED}")
-    if waste(ours) > MOST_RESERVED:
-        missed.append(f"reserved {waste(ours):.3f} > {MOST_RESERVED}")
+    if speed < MIN_TRAINING_SPEED:
+        missed.append(f"speed {speed:.3f} < {MIN_TRAINING_SPEED}")
+    if reserved_ratio(ours) > MAX_RESERVED_RATIO:
+        missed.append(f"reserved {reserved_ratio(ours):.3f} > {MAX_RESERVED_RATIO}")
     outcome.add(
-        f"training: {workload}", judged(missed) if is_right else "FAILED (losses)",
+        f"training: {workload}", goal_state(missed) if is_right else "FAILED (losses)",
         f"losses {difference(ours, native)}; {speed:.3f} of native's speed; reserved ÷ requested"
-        f" {waste(ours):.3f} (native {waste(native):.3f})")
+        f" {reserved_ratio(ours):.3f} (native {reserved_ratio(native):.3f})")
 
 
-def waste(done):
+def reserved_ratio(done):
     return done["peak_reserved_bytes"] / done["peak_requested_bytes"]
 
 
@@ -348,7 +348,7 @@ def training_row(workload, way, done, native):
              f"{done['steps_per_second'] / native['steps_per_second']:.3f}" if native else "",
              f"{done['peak_requested_bytes'] / 2**30:.3f} GiB",
              f"{done['peak_reserved_bytes'] / 2**30:.3f} GiB",
-             f"{waste(done):.3f}"]
+             f"{reserved_ratio(done):.3f}"]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -366,63 +366,63 @@ def difference(done, native):
     return f"differ by {most:.1e} at most, from step {first} on"
 
 
-def oom(asked):
+def oom(args):
     """Checks that out of memory raises PyTorch's error."""
     outcome = Outcome()
-    if asked.without_gpu:
+    if args.without_gpu:
         outcome.add("out of memory under PyTorch", "not run", "no GPU")
         return outcome
     done = run("oom", [sys.executable, HERE / "out_of_memory.py"], 60,
                {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
     outcome.add("out of memory under PyTorch", done.state,
-                "torch.OutOfMemoryError" if done.passed else done.last_words())
+                "torch.OutOfMemoryError" if done.passed else done.output_tail())
     return outcome
 
 
-def hooks(asked):
+def hooks(args):
     """Checks graphs, pools, streams and limits through PyTorch."""
     outcome = Outcome()
     for way in ("process", "pool"):
         what = f"PyTorch's hooks, for a {way}"
-        if asked.without_gpu:
+        if args.without_gpu:
             outcome.add(what, "not run", "no GPU")
             continue
         done = run(f"hooks_{way}", [sys.executable, HERE / "hooks.py", way], 60,
                    {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
         count = read_json(done).get("checks")
-        outcome.add(what, done.state, f"{count} checks" if done.passed else done.last_words())
+        outcome.add(what, done.state, f"{count} checks" if done.passed else done.output_tail())
     return outcome
 
 
 # --- stress ---------------------------------------------------------------------------------------
 
 
-def stress(asked):
+def stress(args):
     """Checks memory contents with kernels on eight streams, with the paged and the async engine."""
     outcome = Outcome()
-    length = ["--short", "--backend", "sim"] if asked.without_gpu else ["--seconds", 10]
+    length = ["--short", "--backend", "sim"] if args.without_gpu else ["--seconds", 10]
     for engine, conf in (("paged", "engine:paged,policy:lean"), ("async", "engine:async")):
         done = run(f"stress_{engine}", [STRESS, *length, "--conf", conf], 90)
         told = read_json(done)
         outcome.add(f"stress, 8 streams, {engine} engine", done.state,
-                    stress_figures(told) if told else done.last_words())
+                    stress_figures(told) if told else done.output_tail())
     return outcome
 
 
 def stress_figures(told):
     return (f"{told['mismatches']} mismatches in {told['blocks']:,} blocks,"
             f" {told['checked_bytes'] / 2**30:.1f} GiB; {told['device_allocs']:,} calls for memory;"
-            f" {told['stitches']:,} stitches; reserved ÷ requested {waste(told):.3f}")
+            f" {told['stitches']:,} stitches; reserved ÷ requested {reserved_ratio(told):.3f}")
 
 
-def sanitizer(asked):
+def sanitizer(args):
     """Runs the short stress test under compute-sanitizer. API errors are not reported, because
     capability probes cause some on purpose."""
     outcome = Outcome()
     program = tool("compute-sanitizer")
-    if asked.without_gpu or program is None:
+    if args.without_gpu or program is None:
         outcome.add("compute-sanitizer", "not run",
-                    "no GPU" if asked.without_gpu else "no compute-sanitizer")
+                    "no GPU" if args.without_gpu else "no compute-sanitizer")
         return outcome
     done = run("sanitizer", [program, "--tool", "memcheck", "--report-api-errors", "no",
                              "--error-exitcode", 9, STRESS, "--short", "--seconds", 60], 150)
@@ -431,7 +431,7 @@ def sanitizer(asked):
     mismatches = (f"; {told['mismatches']} mismatches, {told['stitches']:,} stitches" if told else
                   "")
     outcome.add("compute-sanitizer, short stress", done.state,
-                (summary.group() if summary else done.last_words()) + mismatches)
+                (summary.group() if summary else done.output_tail()) + mismatches)
     return outcome
 
 

@@ -47,7 +47,7 @@ def choose_allocator(way):
     return torch.cuda.memory_stats
 
 
-# --- workloads: each gives a function that makes one step, and returns its loss -------------------
+# --- workloads: each returns a function that runs one step and returns its loss -------------------
 
 
 def transformer(torch):
@@ -63,7 +63,7 @@ def transformer(torch):
             super().__init__()
             self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
             self.mix, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.think = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(),
+            self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(),
                                        nn.Linear(4 * width, width))
 
         def forward(self, x, mask):
@@ -73,7 +73,7 @@ def transformer(torch):
             scores = query @ key.transpose(-2, -1) * (width // heads) ** -0.5
             weights = scores.masked_fill(mask, float("-inf")).softmax(-1)
             x = x + self.out((weights @ value).transpose(1, 2).reshape(count, length, width))
-            return x + self.think(self.between(x))
+            return x + self.feed_forward(self.between(x))
 
     embed = nn.Embedding(words, width).cuda()
     stack = nn.ModuleList(Layer() for _ in range(layers)).cuda()
@@ -156,20 +156,20 @@ def experts(torch):
             here = torch.cuda.current_stream()
             weight, chosen = self.gate(x).softmax(-1).max(-1)
             parts = [(chosen == i).nonzero().squeeze(1) for i in range(count)]
-            answers = []
+            outputs = []
             for i, (expert, part) in enumerate(zip(self.experts, parts)):
                 stream = streams[i % len(streams)]
                 stream.wait_stream(here)
                 with torch.cuda.stream(stream):
                     for used in (x, part, weight):
                         used.record_stream(stream)
-                    answers.append(expert(x[part]) * weight[part, None])
+                    outputs.append(expert(x[part]) * weight[part, None])
             for stream in streams:
                 here.wait_stream(stream)
             result = torch.zeros_like(x)
-            for part, answer in zip(parts, answers):
-                answer.record_stream(here)
-                result = result.index_copy(0, part, answer)
+            for part, output in zip(parts, outputs):
+                output.record_stream(here)
+                result = result.index_copy(0, part, output)
             return x + result
 
     model = nn.Sequential(*(Mixture() for _ in range(layers))).cuda()
@@ -192,19 +192,19 @@ WORKLOADS = {"transformer": transformer, "convolution": convolution, "experts": 
 # --- running --------------------------------------------------------------------------------------
 
 
-def run(asked):
+def run(args):
     """Runs the workload and returns the JSON object."""
-    memory_stats = choose_allocator(asked.way)
+    memory_stats = choose_allocator(args.way)
     import torch
     import torch.utils.deterministic
-    if asked.record:
+    if args.record:
         torch.cuda.memory._record_memory_history(context=None, max_entries=MAX_ENTRIES)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
     torch.manual_seed(0)
-    step = WORKLOADS[asked.workload](torch)
+    step = WORKLOADS[args.workload](torch)
     losses = [step() for _ in range(WARM_UP)]
     torch.cuda.synchronize()
     begin = time.perf_counter()
@@ -213,17 +213,17 @@ def run(asked):
         timed = len(losses) - WARM_UP
         if timed % 5 == 0:
             torch.cuda.synchronize()  # keeps the host from running ahead of the clock
-            if not asked.steps and time.perf_counter() - begin > asked.seconds:
+            if not args.steps and time.perf_counter() - begin > args.seconds:
                 break
-        if asked.steps and len(losses) >= asked.steps:
+        if args.steps and len(losses) >= args.steps:
             break
     torch.cuda.synchronize()
     seconds = time.perf_counter() - begin
     stats = memory_stats()
-    if asked.record:
-        torch.cuda.memory._dump_snapshot(asked.record)
+    if args.record:
+        torch.cuda.memory._dump_snapshot(args.record)
     return {
-        "workload": asked.workload, "way": asked.way, "torch": torch.__version__,
+        "workload": args.workload, "way": args.way, "torch": torch.__version__,
         "steps": len(losses), "steps_per_second": timed / seconds,
         "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
         "peak_requested_bytes": stats["requested_bytes.all.peak"],
@@ -238,12 +238,12 @@ def main():
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--record", default="")
-    asked = parser.parse_args()
-    if asked.record and asked.way == "ashlar":
+    args = parser.parse_args()
+    if args.record and args.way == "ashlar":
         parser.error("--record with --way ashlar: PyTorch has no history of a plug-in")
-    if asked.steps and asked.steps <= WARM_UP:
-        parser.error(f"--steps {asked.steps} (expected more than the {WARM_UP} that are not timed)")
-    print(json.dumps(run(asked)))
+    if args.steps and args.steps <= WARM_UP:
+        parser.error(f"--steps {args.steps} (expected more than the {WARM_UP} that are not timed)")
+    print(json.dumps(run(args)))
     return 0
 
 

@@ -16,7 +16,7 @@ from live_program import LiveProgram
 try:
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 except ImportError:
-    print("SKIPPED: there is no prometheus_client (package python3-prometheus-client): "
+    print("SKIPPED: prometheus_client is not installed (package python3-prometheus-client): "
           "the OpenMetrics text was NOT checked by a parser")
     sys.exit(77)
 
@@ -26,7 +26,7 @@ PROGRAM = sys.argv.pop()
 def families(text):
     found = {}
     for family in text_string_to_metric_families(text):
-        assert family.name not in found, f"{family.name} stands there twice"
+        assert family.name not in found, f"{family.name} is listed twice"
         found[family.name] = family
     return found
 

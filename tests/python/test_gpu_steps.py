@@ -105,7 +105,7 @@ class RunTest(unittest.TestCase):
     def test_failed_program_keeps_output(self):
         sad = [sys.executable, "-c", "import sys; sys.exit('no memory')"]
         done = quietly(steps.run, "sad", sad, 60)
-        self.assertEqual((done.state, done.last_words()), ("FAILED (exit code 1)", "no memory"))
+        self.assertEqual((done.state, done.output_tail()), ("FAILED (exit code 1)", "no memory"))
         self.assertIn("no memory", (steps.LOGS / "sad.log").read_text(encoding="utf-8"))
 
     def test_missing_program_fails(self):
@@ -148,15 +148,15 @@ class SideBySideTest(unittest.TestCase):
         self.assertEqual(lines[2:], ["| churn, 100 live, recurring sizes | 1.100 | 1.800 |"])
 
     def test_goals_match_pattern(self):
-        self.assertEqual(steps.judged(steps.missed_by_speed(self.results())), "passed")
+        self.assertEqual(steps.goal_state(steps.missed_speed_goals(self.results())), "passed")
         slow = self.results()
         slow[2]["ns"] = [200.0]  # churn
         slow[5] = {**slow[4], "allocator": "PyTorch", "pairs_per_second": [4.9e6]}
-        self.assertEqual(steps.judged(steps.missed_by_speed(slow)),
+        self.assertEqual(steps.goal_state(steps.missed_speed_goals(slow)),
                          "MISSED (churn, 100 live, recurring sizes: 4.5 < 5)")
         for row in slow[4:]:
             row["threads"] = 16
-        self.assertIn("16 threads, pairs of 512 B: 10.2 < 100", steps.missed_by_speed(slow))
+        self.assertIn("16 threads, pairs of 512 B: 10.2 < 100", steps.missed_speed_goals(slow))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def reserve(size):
     return at
 
 
-def at_plus(at, offset):
+def address_at(at, offset):
     return c_uint64(at.value + offset)
 
 
@@ -115,20 +115,20 @@ def virtual_memory():
     first, second = create(granule), create(granule)
     big = create(2 * granule)
     fact("map: at an address inside no reservation", map_at(c_uint64(granule), granule, first))
-    fact("map: misaligned address", map_at(at_plus(at, 4096), granule, first))
+    fact("map: misaligned address", map_at(address_at(at, 4096), granule, first))
     fact("map: part of an extent", map_at(at, granule, big))
     fact("map: first", map_at(at, granule, first))
     fact("map: over something mapped", map_at(at, granule, second))
-    fact("map: the same extent elsewhere (alias)", map_at(at_plus(at, 4 * granule), granule, first))
-    fact("map: neighbour", map_at(at_plus(at, granule), granule, second))
-    fact("map: an extent of two granules", map_at(at_plus(at, 2 * granule), 2 * granule, big))
+    fact("map: the same extent elsewhere (alias)", map_at(address_at(at, 4 * granule), granule, first))
+    fact("map: neighbour", map_at(address_at(at, granule), granule, second))
+    fact("map: an extent of two granules", map_at(address_at(at, 2 * granule), 2 * granule, big))
     fact("set_access: over a hole", allow(at, 8 * granule))
-    fact("set_access: cutting an extent", allow(at_plus(at, 2 * granule), granule))
+    fact("set_access: cutting an extent", allow(address_at(at, 2 * granule), granule))
     fact("set_access: two extents together", allow(at, 2 * granule))
-    fact("set_access: the rest", allow(at_plus(at, 2 * granule), 3 * granule))
+    fact("set_access: the rest", allow(address_at(at, 2 * granule), 3 * granule))
     fact("set_access: revoke (NONE)", allow(at, granule, 0))
     fact("free_addresses: with mappings in it", cu.cuMemAddressFree(at, c_size_t(8 * granule)))
-    fact("unmap: cutting an extent", unmap(at_plus(at, 2 * granule), granule))
+    fact("unmap: cutting an extent", unmap(address_at(at, 2 * granule), granule))
     fact("release: while mapped", cu.cuMemRelease(first))
     fact("release: twice", cu.cuMemRelease(first))
     fact("unmap: two extents together", unmap(at, 2 * granule))
@@ -154,7 +154,7 @@ def plain_memory():
     fact("allocate: 2^64 - 1 B", allocate((1 << 64) - 1)[0])
     code, at = allocate(MIB)
     must(code)
-    fact("free: inside an allocation", cu.cuMemFree_v2(at_plus(at, 512)))
+    fact("free: inside an allocation", cu.cuMemFree_v2(address_at(at, 512)))
     fact("free: unknown", cu.cuMemFree_v2(c_uint64(4096)))
     fact("free: valid", cu.cuMemFree_v2(at))
     fact("free: twice", cu.cuMemFree_v2(at))
@@ -183,7 +183,7 @@ def plain_memory():
     code, at = allocate(2 * MIB)
     must(code)
     fact("copy_to_host: past the end of an allocation by 1 GiB", cu.cuMemcpyDtoHAsync_v2(
-        buffer, at_plus(at, 1 << 30), c_size_t(64), s))
+        buffer, address_at(at, 1 << 30), c_size_t(64), s))
     fact("copy_to_host: 0 B", cu.cuMemcpyDtoHAsync_v2(buffer, at, c_size_t(0), s))
     fact("fill: 0 B", cu.cuMemsetD8Async(at, ctypes.c_ubyte(1), c_size_t(0), s))
     must(cu.cuMemFree_v2(at))
@@ -232,7 +232,7 @@ def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
     cu.cuStreamDestroy_v2(s)
 
 
-def pool_acts(stream):
+def pool_operations(stream):
     """Operations on a stream-ordered pool: statistics, and memory for another stream."""
     of_device = PoolProps(alloc_type=1, location=Location(type=1))
     pool = c_void_p()
@@ -307,7 +307,7 @@ def captures():
                lambda s: cu.cuStreamEndCapture(other, byref(c_void_p())))
     in_capture("begin_capture twice", lambda s: cu.cuStreamBeginCapture_v2(s, c_int(GLOBAL)))
     in_capture("allocate_async", lambda s: cu.cuMemAllocAsync(byref(c_uint64()), c_size_t(MIB), s))
-    for name, act in pool_acts(other):
+    for name, act in pool_operations(other):
         in_capture(name, act)
         in_capture(f"{name}, this thread relaxed", act, own_mode=RELAXED)
 
