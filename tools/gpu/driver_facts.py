@@ -119,7 +119,8 @@ def virtual_memory():
     fact("map: part of an extent", map_at(at, granule, big))
     fact("map: first", map_at(at, granule, first))
     fact("map: over something mapped", map_at(at, granule, second))
-    fact("map: the same extent elsewhere (alias)", map_at(address_at(at, 4 * granule), granule, first))
+    fact("map: the same extent elsewhere (alias)",
+         map_at(address_at(at, 4 * granule), granule, first))
     fact("map: neighbour", map_at(address_at(at, granule), granule, second))
     fact("map: an extent of two granules", map_at(address_at(at, 2 * granule), 2 * granule, big))
     fact("set_access: over a hole", allow(at, 8 * granule))

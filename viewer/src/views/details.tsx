@@ -148,7 +148,8 @@ function MomentEvents({ at }: { at: number }) {
           {formatBytes(oom.wanted)} could not be allocated here
           {oom.free < oom.wanted
             ? `: the device had ${formatBytes(oom.free)} free.`
-            : `, although the device had ${formatBytes(oom.free)} free: the process had a memory limit.`}
+            : `, although the device had ${formatBytes(oom.free)} free: ` +
+              "the process had a memory limit."}
         </p>
       )}
       {annotation !== null && (

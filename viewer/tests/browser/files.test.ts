@@ -36,8 +36,8 @@ afterAll(async () => {
   await browser?.close();
 });
 
-// After it has started a browser, the tool waits for it even if the file was rejected. A script that
-// does nothing replaces the browser; the test opens the page at the printed address.
+// After it has started a browser, the tool waits for it even if the file was rejected. A script
+// that does nothing replaces the browser; the test opens the page at the printed address.
 test("shows the error of a bad file and accepts another", async () => {
   const bad = path.join(folder, "bad.pickle");
   writeFileSync(bad, "this is no pickle");

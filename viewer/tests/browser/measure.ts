@@ -4,8 +4,8 @@
 //
 //   npm run measure -- FILE
 //
-// Not a test, since times depend on the machine. "Shown" is when the first frame after a gesture was
-// presented, with fallbacks for tiles that are still loading; "settled" when the frame with all
+// Not a test, since times depend on the machine. "Shown" is when the first frame after a gesture
+// was presented, with fallbacks for tiles that are still loading; "settled" when the frame with all
 // tiles was.
 import { readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
