@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers for programs (src/analysis/report_json) as dicts and lists.
+// Converts the JSON of analyses (src/analysis/report_json) to Python objects.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -44,9 +44,9 @@ struct DlpackRequest {
   std::optional<bool> copy{};
 };
 
-// A capsule: of the first kind, or of the second one with version and flags if the consumer knows
-// it. Raises BufferError for what cannot be: a copy, another device, or read-only memory of the
-// first kind.
+// Returns a capsule: versioned, with flags, if the consumer supports DLPack 1.x, otherwise
+// unversioned. Raises BufferError for a copy, another device, or read-only memory in an unversioned
+// capsule.
 py::capsule to_dlpack(DlpackTensor tensor, const DlpackRequest& request);
 
 }  // namespace ashlar::python

@@ -85,7 +85,7 @@ void EngineContract::expect_disjoint(AddressRange range) const {
 Status EngineContract::allocation_error(size_t bytes, StreamId stream) {
   const Result<Block*> block = engine().allocate({bytes, stream});
   EXPECT_FALSE(block.ok()) << "an allocation that should fail succeeded";
-  EXPECT_FALSE(block.status().message().empty()) << "a failure that says nothing";
+  EXPECT_FALSE(block.status().message().empty()) << "the failure has no message";
   return block.status();
 }
 

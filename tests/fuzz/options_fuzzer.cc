@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses arbitrary text as allocator options. What is accepted must round-trip.
+// Parses arbitrary text as allocator options. Accepted text must round-trip.
 #include <cstddef>
 #include <cstdint>
 #include <string>

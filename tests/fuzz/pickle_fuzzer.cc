@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads arbitrary bytes as a pickle. What is accepted must round-trip.
+// Reads arbitrary bytes as a pickle. Accepted input must round-trip.
 #include "base/check.h"
 #include "format/snapshot_pickle.h"
 #include "fuzz/fuzz_sink.h"

@@ -268,7 +268,7 @@ std::string check_stream_timeout(DeviceRank& own) {
     // Skipped, because the operation before it failed.
     own.handle.add_signal(1, 1, 7, stream);
     message = error_message([&] { own.group.finish(stream); });
-    message += error_message([&] { own.group.finish(stream); });  // told once
+    message += error_message([&] { own.group.finish(stream); });  // reported only once
   }
   own.group.barrier(0, kTestTimeout);
   if (own.handle.counter_value(0, 7) != 0) return "ran after a timeout";

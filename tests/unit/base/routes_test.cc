@@ -30,7 +30,7 @@ TEST(RoutesTest, RoutesToTheLatestAcceptingPool) {
   EXPECT_TRUE(routes.end(kPool).ok());
   EXPECT_TRUE(routes.pool_for(kDefaultStream).is_default());
   EXPECT_TRUE(routes.begin(kPool, everything()).ok());
-  EXPECT_EQ(routes.pool_for(kStream), kPool) << "named again, and so last";
+  EXPECT_EQ(routes.pool_for(kStream), kPool) << "routed again, so it is the latest";
 }
 
 TEST(RoutesTest, RoutingRetainsThePoolBeyondItsEnd) {
@@ -44,11 +44,11 @@ TEST(RoutesTest, RoutingRetainsThePoolBeyondItsEnd) {
 
 TEST(RoutesTest, PoolIsFreeableWithoutUsersAndRoutes) {
   Routes routes;
-  EXPECT_FALSE(routes.is_freeable(kPool)) << "there is none";
+  EXPECT_FALSE(routes.is_freeable(kPool)) << "unknown pool";
   EXPECT_TRUE(routes.begin(kPool, everything()).ok());
   EXPECT_TRUE(routes.release(kPool).ok());
   EXPECT_FALSE(routes.is_freeable(kPool)) << "routed to";
-  EXPECT_TRUE(routes.retain(kPool).ok()) << "so it can be held again";
+  EXPECT_TRUE(routes.retain(kPool).ok()) << "so it can be retained again";
   EXPECT_TRUE(routes.end(kPool).ok());
   EXPECT_FALSE(routes.is_freeable(kPool)) << "held";
   EXPECT_TRUE(routes.release(kPool).ok());

@@ -21,7 +21,7 @@ std::vector<std::string_view> all_lines(std::string_view text, std::string_view 
 
 TEST(LinesTest, SplitsLines) {
   EXPECT_THAT(all_lines("a\n\nb\n", "\n"), ElementsAre("a", "", "b"));
-  EXPECT_THAT(all_lines("a\nb", "\n"), ElementsAre("a", "b")) << "the last may have no end";
+  EXPECT_THAT(all_lines("a\nb", "\n"), ElementsAre("a", "b")) << "the last line may lack its end";
   EXPECT_THAT(all_lines("\n", "\n"), ElementsAre(""));
   EXPECT_THAT(all_lines("", "\n"), ElementsAre());
 }

@@ -56,7 +56,7 @@ TEST(RoundupDivisionsTest, GapsBetweenEntriesStayOff) {
 TEST(RoundupDivisionsTest, GreaterSignFillsRemainingSlots) {
   EXPECT_THAT(divisions_of("[256:1,512:2,1024:4,>:8]"),
               ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 8, 8, 8, 8));
-  EXPECT_THAT(divisions_of("[32768:2,>:8]"), Each(2)) << "there is nothing above";
+  EXPECT_THAT(divisions_of("[32768:2,>:8]"), Each(2)) << "no larger class exists";
 }
 
 TEST(RoundupDivisionsTest, LastEntryWinsInAnyOrder) {

@@ -97,7 +97,7 @@ TEST_F(AsyncEngineTest, DefersFreeUntilUsingStreamsFinish) {
   EXPECT_EQ(calls(kFreeAsync), 0U);
   EXPECT_EQ(calls(kRecordEvent), 1U);
   free(allocate(512));
-  EXPECT_EQ(calls(kFreeAsync), 1U) << "that of the small one";
+  EXPECT_EQ(calls(kFreeAsync), 1U) << "only the free of the small block";
   EXPECT_EQ(waits(), 0U);
   finish(busy);
   free(allocate(512));
@@ -186,7 +186,7 @@ TEST_F(AsyncEngineTest, TrimToReleasesPrivatePoolsFirst) {
   EXPECT_EQ(trim_to(30 * kMiB), 40 * kMiB) << "the pool's plain memory waits for every stream";
   EXPECT_EQ(waits(), 0U);
   finish(busy);
-  EXPECT_EQ(trim_to(30 * kMiB), 20 * kMiB) << "the pool's goes first";
+  EXPECT_EQ(trim_to(30 * kMiB), 20 * kMiB) << "the pool's segment must be released first";
   EXPECT_EQ(device().driver_pool_stats()->reserved_bytes, 30 * kMiB);
   EXPECT_EQ(trim_to(0), 30 * kMiB);
 }
@@ -216,12 +216,12 @@ TEST_F(AsyncEngineTest, LimitIncludesDriverCache) {
   free(allocate(400 * kMiB, new_stream()));
   route(kPool);
   allocate(200 * kMiB);
-  EXPECT_LE(used_bytes(), kGiB / 2) << "of another pool";
+  EXPECT_LE(used_bytes(), kGiB / 2) << "in a private pool";
   end_route(kPool);
   allocate(200 * kMiB);
   free(allocate(100 * kMiB));
   allocate(50 * kMiB);
-  EXPECT_LE(used_bytes(), kGiB / 2) << "of its own";
+  EXPECT_LE(used_bytes(), kGiB / 2) << "in the default pool";
   const Status full = refused(200 * kMiB);
   expect_kind(full, StatusKind::kOutOfMemory);
   EXPECT_LE(used_bytes(), kGiB / 2);
@@ -342,7 +342,7 @@ TEST_F(AsyncOnCudaTest, CreateFailsWithoutDriverPool) {
   restart({.stream_pool = false});
   try {
     const Allocator allocator(device(), parse_options("engine:async"));
-    ADD_FAILURE() << "it was made";
+    ADD_FAILURE() << "it was created";
   } catch (const InvalidArgument& refusal) {
     EXPECT_THAT(refusal.what(), AllOf(HasSubstr("stream-ordered pool"),
                                       HasSubstr("use engine:paged or engine:classic")));

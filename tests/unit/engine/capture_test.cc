@@ -96,7 +96,8 @@ TEST_F(CaptureTest, ReuseNeedsGraphToPassLastUse) {
   start_capture(true);
   const DeviceAddress at = free_block_used_on_both();
   Block* before = allocate(kMiB, main_);
-  EXPECT_NE(before->address, at) << "the side stream's use is not behind the main stream yet";
+  EXPECT_NE(before->address, at)
+      << "the main stream is not ordered after the side stream's use yet";
   order(side_, main_);
   EXPECT_EQ(allocate(kMiB, main_)->address, at);
   end_capture();
@@ -266,7 +267,7 @@ TEST_F(CaptureTest, DefersFreeForCaptureOnAnotherDevice) {
   const Result<GraphId> graph = other.end_capture(capturing);
   must(graph.status());
   EXPECT_EQ(machine_->costs(DeviceIndex(1)).count_of(DeviceCall::kRecordEvent), 0U)
-      << "nothing of ours is in the graph";
+      << "the graph must contain none of our nodes";
   EXPECT_EQ(allocate(kMiB)->address, at);
 }
 

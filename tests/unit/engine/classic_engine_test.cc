@@ -118,7 +118,7 @@ TEST_F(ClassicEngineTest, OversizeBlocksServeOnlySimilarSizes) {
   const DeviceAddress oversize = cache(40 * kMiB);
   EXPECT_NE(allocate(25 * kMiB)->address, oversize);
   cache(100 * kMiB);
-  EXPECT_EQ(allocate(80 * kMiB)->bytes, 80 * kMiB) << "20 MiB more than asked for are too many";
+  EXPECT_EQ(allocate(80 * kMiB)->bytes, 80 * kMiB) << "20 MiB more than requested exceed the limit";
 }
 
 // Merging.
@@ -131,7 +131,7 @@ TEST_F(ClassicEngineTest, MergesWithBothNeighbours) {
   const DeviceAddress begin = left->address;
   free(left);
   free(right);
-  EXPECT_EQ(stats().inactive_split.all.current, 2) << "the right one merged with the rest";
+  EXPECT_EQ(stats().inactive_split.all.current, 2) << "the right one merged with the remainder";
   free(middle);
   EXPECT_EQ(stats().inactive_split.all.current, 0);
   Block* whole = allocate(20 * kMiB);
@@ -150,7 +150,7 @@ TEST_F(ClassicEngineTest, DoesNotMergePendingBlocks) {
   free(middle);
   free(left);
   free(right);
-  EXPECT_NE(allocate(15 * kMiB)->address, begin) << "it lies across work that is not done";
+  EXPECT_NE(allocate(15 * kMiB)->address, begin) << "the pending block is in between";
   finish(other);
   EXPECT_EQ(allocate(20 * kMiB)->address, begin);
 }

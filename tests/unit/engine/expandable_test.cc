@@ -174,7 +174,7 @@ TEST_F(ExpandableTest, KeepsMemoryMappedBeforeFailure) {
   machine_->inject({.call = DeviceCall::kCreate, .nth = 2});  // only the first hole
   EXPECT_EQ(refused(60 * kMiB).kind(), StatusKind::kDeviceFault) << "so that nothing is flushed";
   EXPECT_EQ(reserved_mib(), 60);
-  EXPECT_EQ(allocate(40 * kMiB)->address, base) << "the hole, and what follows it";
+  EXPECT_EQ(allocate(40 * kMiB)->address, base) << "the hole and the range after it";
   EXPECT_EQ(reserved_mib(), 60) << "no more was mapped for it";
   free(blocks[3]);
 }
@@ -218,9 +218,9 @@ TEST_F(ExpandableTest, RetriesFailedUndo) {
   machine_->inject({.call = DeviceCall::kMap, .nth = 2});
   machine_->inject({.call = DeviceCall::kUnmap});
   EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(used_bytes(), 20 * kMiB) << "mapped, and counted nowhere";
+  EXPECT_EQ(used_bytes(), 20 * kMiB) << "mapped but not counted";
   machine_->inject({.call = DeviceCall::kUnmap});
-  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault) << "it still lies in the way";
+  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault) << "it is still mapped there";
   Block* block = allocate(40 * kMiB);
   EXPECT_EQ(used_bytes(), 40 * kMiB);
   free(block);

@@ -99,7 +99,7 @@ TEST_F(PoolsTest, RejectsInvalidRouting) {
   route(kFirst);
   EXPECT_EQ(engine_->begin_routing(kFirst, any).kind(), StatusKind::kInvalidArgument)
       << "routed already";
-  EXPECT_EQ(use_count(kFirst), 1) << "a mistake holds nothing";
+  EXPECT_EQ(use_count(kFirst), 1) << "a rejected call must not retain the pool";
   end_route(kFirst);
   EXPECT_EQ(engine_->end_routing(kFirst).kind(), StatusKind::kInvalidArgument) << "not routed";
   EXPECT_EQ(engine_->begin_routing({}, any).kind(), StatusKind::kInvalidArgument)
@@ -117,7 +117,7 @@ TEST_F(PoolsTest, RequiresReleaseByEveryOwner) {
   must(engine_->release_pool(kFirst));
   trim();
   EXPECT_TRUE(exists(kFirst));
-  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "still held: not touched";
+  EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "still in use: must not be freed";
   must(engine_->release_pool(kFirst));
   EXPECT_EQ(calls(DeviceCall::kFree), 0U) << "the memory returns with the next trim";
   trim();
@@ -133,7 +133,7 @@ TEST_F(PoolsTest, FreeablePoolLivesWithItsBlocks) {
   end_route(kFirst);
   must(engine_->release_pool(kFirst));
   trim();
-  EXPECT_EQ(calls(DeviceCall::kFree), 1U) << "what is unused goes";
+  EXPECT_EQ(calls(DeviceCall::kFree), 1U) << "unused memory must be released";
   EXPECT_TRUE(exists(kFirst));
   free(kept);
   trim(kFirst);
@@ -221,7 +221,8 @@ TEST_F(PoolsTest, RejectsUseOfReleasedPool) {
             StatusKind::kInvalidArgument);
   EXPECT_EQ(engine_->retain_pool(kFirst).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(engine_->release_pool(kFirst).kind(), StatusKind::kInvalidArgument) << "below zero";
-  EXPECT_EQ(engine_->create_pool(kFirst, {}).kind(), StatusKind::kInvalidArgument) << "still there";
+  EXPECT_EQ(engine_->create_pool(kFirst, {}).kind(), StatusKind::kInvalidArgument)
+      << "the pool still exists";
 }
 
 TEST_F(PoolsTest, RejectsUnknownPool) {
@@ -363,7 +364,7 @@ TEST_F(SourceTest, LimitCountsMemoryInFlight) {
     nested = engine_->allocate({30 * kMiB, kDefaultStream}).status();
   };
   EXPECT_NE(allocate(30 * kMiB), nullptr);
-  EXPECT_EQ(nested.kind(), StatusKind::kOutOfMemory) << "60 MiB where 50 are allowed";
+  EXPECT_EQ(nested.kind(), StatusKind::kOutOfMemory) << "60 MiB exceed the limit of 50";
 }
 
 TEST_F(SourceTest, PoolSurvivesReleaseDuringAllocation) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture with a simulated machine, streams that stay busy until told to finish, and counts of
+// A fixture with a simulated machine, streams that stay busy until `finish`, and counts of
 // device calls. Has no memory behind addresses unless a test asks for it. Uses a fixed seed, so
 // that a call that would wait for a held stream fails instead of hanging.
 #pragma once

@@ -74,7 +74,7 @@ TEST(SizePolicyTest, DivisionsDependOnSize) {
   EXPECT_EQ(sizes.block_bytes(2 * kMiB + 1), 2 * kMiB + 512) << "off: in steps of 512 B";
   EXPECT_EQ(sizes.block_bytes(4 * kMiB + 1), 4 * kMiB + kMiB / 2);
   EXPECT_EQ(sizes.block_bytes(32 * kGiB + 1), 48 * kGiB);
-  EXPECT_EQ(sizes.block_bytes(128 * kGiB + 1), 192 * kGiB) << "the last slot has no end";
+  EXPECT_EQ(sizes.block_bytes(128 * kGiB + 1), 192 * kGiB) << "the last slot is unbounded";
 }
 
 TEST(SizePolicyTest, OneDivisionDisablesRounding) {

@@ -124,7 +124,7 @@ TEST_F(PinnedAllocatorTest, OutOfMemoryMessageHasNumbers) {
   }
   EXPECT_EQ(pinned().stats().ooms, 1);
   EXPECT_TRUE(pinned().validate().ok());
-  EXPECT_NE(allocate(kMiB), block) << "the next call finds the host well again";
+  EXPECT_NE(allocate(kMiB), block) << "the next call succeeds";
 }
 
 // Runs a hook when the time is read, which happens right before the host is called.
@@ -149,7 +149,7 @@ TEST_F(PinnedAllocatorTest, CollectsFinishedBlocksBeforeReleasingTheCache) {
   clock.hook = [&] { finish(stream); };
   fail_next(DeviceCall::kAllocateHost, host_full());
   EXPECT_EQ(allocate(kMiB), used);
-  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U) << "the cache was given back for nothing";
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U) << "the cache was released needlessly";
   EXPECT_EQ(pinned().stats().alloc_retries, 0);
   clock.hook = nullptr;
   allocator_.reset();
@@ -184,7 +184,7 @@ TEST_F(PinnedAllocatorTest, TrimReportsReleaseErrors) {
   free(allocate(2 * kMiB));
   fail_next(DeviceCall::kFreeHost);
   EXPECT_EQ(pinned().trim().kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(pinned().stats().allocations.current, 1) << "the other one was given back";
+  EXPECT_EQ(pinned().stats().allocations.current, 1) << "the other one was released";
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_EQ(pinned().stats().allocations.current, 0);
 }

@@ -171,7 +171,7 @@ TEST_F(PinnedCaptureTest, FreeDoesNotBreakACaptureThatBeginsMeanwhile) {
   begin(stream);
   machine_->release_hung_calls();
   freeing.join();
-  EXPECT_NE(allocate(kPinnedBytes), block) << "no event tells yet";
+  EXPECT_NE(allocate(kPinnedBytes), block) << "no event is done yet";
   end(stream);
   EXPECT_EQ(allocate(kPinnedBytes), block);
 }
@@ -183,7 +183,7 @@ TEST_F(PinnedCaptureTest, InvalidatedCaptureKeepsNoBlocks) {
   PinnedBlock* block = allocate(kPinnedBytes);
   free_used_on(block, stream);
   EXPECT_EQ(pinned().stats().graph_blocks.current, 0);
-  EXPECT_NE(allocate(kPinnedBytes), block) << "no event tells yet";
+  EXPECT_NE(allocate(kPinnedBytes), block) << "no event is done yet";
   EXPECT_FALSE(device().end_capture(stream).ok());
   EXPECT_EQ(allocate(kPinnedBytes), block);
 }

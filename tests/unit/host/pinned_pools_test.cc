@@ -38,11 +38,11 @@ TEST_F(PinnedPoolsTest, RoutedBlocksStayInTheirPool) {
   begin(kPool);
   PinnedBlock* block = allocate_on(kRoutedStream);
   free(block);
-  EXPECT_NE(allocate_on(kDefaultStream), block) << "the pool keeps it apart";
+  EXPECT_NE(allocate_on(kDefaultStream), block) << "the pool keeps it separate";
   EXPECT_EQ(allocate_on(kRoutedStream), block);
   free(block);
   end(kPool);
-  EXPECT_NE(allocate_on(kRoutedStream), block) << "nothing is routed there any more";
+  EXPECT_NE(allocate_on(kRoutedStream), block) << "the route has ended";
   begin(kPool);
   EXPECT_EQ(allocate_on(kRoutedStream), block);
 }

@@ -112,7 +112,7 @@ TEST_F(PinnedSourceTest, FallsBackToTheHostWhenReserveIsExhausted) {
   PinnedBlock* last = allocate(256 * kKiB);
   EXPECT_EQ(inside->memory.origin, PinnedOrigin::kReserved);
   EXPECT_EQ(outside->memory.origin, PinnedOrigin::kAllocated);
-  EXPECT_EQ(last->memory.origin, PinnedOrigin::kReserved) << "what fits still fits";
+  EXPECT_EQ(last->memory.origin, PinnedOrigin::kReserved) << "a request that fits uses the reserve";
   EXPECT_EQ(allocate(1)->memory.origin, PinnedOrigin::kAllocated);
 }
 
@@ -125,7 +125,7 @@ TEST_F(PinnedSourceTest, CachesReservePartsForever) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U);
   EXPECT_EQ(allocate(256 * kKiB), block);
   allocator_.reset();
-  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U) << "the segment goes with the allocator";
+  EXPECT_EQ(call_count(DeviceCall::kFreeHost), 1U) << "the segment is released with the allocator";
 }
 
 TEST_F(PinnedSourceTest, RegistersTheReserveSegment) {

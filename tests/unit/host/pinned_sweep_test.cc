@@ -88,7 +88,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
     void free(PinnedBlock* block) {
       if (block == nullptr) return;
       std::erase(live, block);
-      EXPECT_TRUE(allocator->free(block).ok()) << "a free is never refused for the device's sake";
+      EXPECT_TRUE(allocator->free(block).ok()) << "a free must not fail because of the device";
     }
     void capture(PinnedBlock* block) {
       Device& device = machine->device(sim::kFirst);

@@ -74,7 +74,7 @@ TEST(PollerTest, PollsUntilDoneThenSleeps) {
   left = 1;
   ASSERT_TRUE(poller.wake());
   while (polls < 4) std::this_thread::yield();
-  EXPECT_EQ(clock.sleep_count(), 2) << "it waits on a condition, not on the clock";
+  EXPECT_EQ(clock.sleep_count(), 2) << "must wait on a condition, not on the clock";
 }
 
 TEST(PollerTest, WakeDuringPollIsNotLost) {
@@ -110,12 +110,12 @@ TEST_F(BackgroundPollingTest, ThreadCollectsFinishedBlocks) {
   EXPECT_EQ(clock_of_poller_.await_sleep(1), Poller::kPeriodNs);
   const uint64_t asked = call_count(DeviceCall::kIsDone);
   EXPECT_NE(allocate(kMiB), block);
-  EXPECT_EQ(call_count(DeviceCall::kIsDone), asked) << "allocate leaves asking to the thread";
+  EXPECT_EQ(call_count(DeviceCall::kIsDone), asked) << "allocate must not poll; the thread does";
   finish(stream);
   clock_of_poller_.step();
   while (pinned().stats().active_requests.current > 1) std::this_thread::yield();
   EXPECT_EQ(allocate(kMiB), block);
-  EXPECT_EQ(clock_of_poller_.sleep_count(), 1) << "idle again, it asks for nothing";
+  EXPECT_EQ(clock_of_poller_.sleep_count(), 1) << "an idle thread must not poll";
 }
 
 TEST_F(BackgroundPollingTest, ThreadRetriesWhileAnotherCollects) {

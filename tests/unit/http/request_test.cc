@@ -107,7 +107,7 @@ TEST(RequestTest, FindsArgumentsByFullName) {
   EXPECT_EQ(argument("by=stack&level=3", "by"), "stack");
   EXPECT_EQ(argument("by=", "by"), "");
   EXPECT_EQ(argument("baby=1", "by"), std::nullopt);
-  EXPECT_EQ(argument("by=1&by=2", "by"), std::nullopt) << "which one is meant?";
+  EXPECT_EQ(argument("by=1&by=2", "by"), std::nullopt) << "ambiguous";
 }
 
 }  // namespace

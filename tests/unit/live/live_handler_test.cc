@@ -82,7 +82,7 @@ TEST_F(LiveHandlerTest, ExportsPinnedMemoryMetrics) {
 TEST_F(LiveHandlerTest, EscapesLabels) {
   const std::string all = ask("metrics").body;
   EXPECT_EQ(all.find("# EOF"), all.find("\\n# EOF") + 2) << "the first one is within a label";
-  EXPECT_EQ(all.rfind("\n# EOF\n"), all.find("\n# EOF\n")) << "a line of its own is only the last";
+  EXPECT_EQ(all.rfind("\n# EOF\n"), all.find("\n# EOF\n")) << "only the last one has its own line";
   EXPECT_THAT(all, Not(HasSubstr("\xff")));
   EXPECT_THAT(all, Not(HasSubstr("\xed\xa0\x80")));
 }

@@ -111,7 +111,7 @@ TEST_P(ImportsTest, ClosesAfterStreamsFinish) {
   block.share.reset();
   EXPECT_TRUE(must(imports.collect()));
   EXPECT_EQ(importer_.read(address), 0U) << "still mapped, though the work is not done";
-  EXPECT_GT(exporter_.active_bytes(), 0) << "the lease is still there";
+  EXPECT_GT(exporter_.active_bytes(), 0) << "the lease must still exist";
 
   ASSERT_TRUE(must(importer_.machine->resume_stream(DeviceIndex(0), busy)));
   ASSERT_TRUE(must(device().synchronize_stream(busy)));
@@ -241,7 +241,7 @@ TEST_P(ImportsTest, FailingStreamDelaysNoOther) {
   importer_.machine->inject({.call = DeviceCall::kRecordEvent});
   imports.close(std::move(import), {{&device(), first}, {&device(), second}});
   EXPECT_EQ(importer_.calls(DeviceCall::kRecordEvent), 1U) << "of the second stream";
-  EXPECT_FALSE(imports.collect().ok()) << "what the close met";
+  EXPECT_FALSE(imports.collect().ok()) << "the error of the close";
   EXPECT_TRUE(must(imports.collect()));
 }
 
@@ -275,7 +275,7 @@ TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {
   const size_t mapped_before = importer_.used_bytes();
   uint64_t nth = 1;
   for (bool any_failed = true; any_failed; ++nth) {
-    ASSERT_LT(nth, 200U) << "the import never gets through";
+    ASSERT_LT(nth, 200U) << "the import never succeeded";
     any_failed = false;
     uint64_t calls_undone = 0;
     {
@@ -292,7 +292,7 @@ TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {
       const Status late = imports.collect();
       if (!late.ok()) any_failed = true;
       importer_.machine->clear_faults();
-      // Whatever could not be undone earlier is undone by now.
+      // Operations whose rollback failed earlier must be rolled back by now.
       EXPECT_TRUE(must(device().synchronize_device()));
       EXPECT_TRUE(must(imports.collect())) << nth;
       calls_undone = importer_.calls(DeviceCall::kReserve) +

@@ -90,7 +90,7 @@ TEST(ShareFormatTest, MatchesTheDocumentedLayout) {
   EXPECT_EQ(bytes[32], 101);
   EXPECT_EQ(bytes.substr(48, 8), "\x88\x77\x66\x55\x44\x33\x22\x11");
   EXPECT_EQ(bytes.substr(88, 8), std::string("\3\0\0\0\0\0\0\0", 8));
-  EXPECT_EQ(bytes.substr(96), std::string(96, '\0')) << "what is not used is zero";
+  EXPECT_EQ(bytes.substr(96), std::string(96, '\0')) << "unused fields must be zero";
   EXPECT_EQ(to_bytes(plain())[10], 'c');
   EXPECT_EQ(to_bytes(plain())[11], 0);
   EXPECT_EQ(to_bytes(plain()).substr(80, 16), std::string(16, '\0'));

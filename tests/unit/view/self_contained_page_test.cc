@@ -112,7 +112,7 @@ TEST_F(SelfContainedPageTest, ContainsAllLevelsIfTheyFit) {
   }
   EXPECT_GE(moments().size(), 200U);
   const json scene = json::parse(response("scene.json"))["documents"][0];
-  EXPECT_EQ(moments().back(), scene["entries"].get<uint32_t>() - 1) << "the end, too";
+  EXPECT_EQ(moments().back(), scene["entries"].get<uint32_t>() - 1) << "including the end";
   for (const json& moment : moments()) {
     const std::string at = "?at=" + std::to_string(moment.get<uint32_t>());
     EXPECT_TRUE(index_.contains("d/0/map" + at) && index_.contains("d/0/stacks" + at)) << at;
@@ -127,10 +127,10 @@ TEST_F(SelfContainedPageTest, PrefersOverviewsToDetails) {
   EXPECT_LE(file_.size(), 150'000U);
   EXPECT_LT(index_.size(), all);
   EXPECT_TRUE(index_.contains("d/0/tile?by=allocation&level=0&index=0&detail=0"));
-  EXPECT_FALSE(moments().empty()) << "the peak, at least";
+  EXPECT_FALSE(moments().empty()) << "at least the peak";
   write(0);
   EXPECT_TRUE(index_.contains("d/0/tile?by=allocation&level=0&index=0&detail=0"))
-      << "what cannot be done without";
+      << "the minimum that is required";
   EXPECT_EQ(moments(), json::array());
 }
 

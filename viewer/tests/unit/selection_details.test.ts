@@ -7,7 +7,7 @@ import { client } from "../../src/session.ts";
 import * as state from "../../src/state.ts";
 import { encodeColumns } from "../fake_server.ts";
 
-// Only knows allocation 7: stack 3, stream 1, pool 0.
+// A source with one allocation, 7: stack 3, stream 1, pool 0.
 const source: Source = {
   kind: "server",
   get: async (question) => {

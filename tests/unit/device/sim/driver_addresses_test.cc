@@ -83,7 +83,7 @@ TEST(DriverAddressesTest, NeverOverlapUnderRandomUse) {
     }
   }
   for (const auto& [at, bytes] : live) addresses.give_back(at);
-  EXPECT_EQ(addresses.take(kMiB), kEnd - 32 * kMiB) << "everything went back";
+  EXPECT_EQ(addresses.take(kMiB), kEnd - 32 * kMiB) << "all memory was released";
 }
 
 TEST(DriverAddressesTest, ReturnZeroWithoutRoom) {

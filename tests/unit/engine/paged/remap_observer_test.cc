@@ -193,7 +193,7 @@ TEST_F(RemapObserverTest, NeverRemapPoolMapsEachAddressOnce) {
   observer.after_map = [&](AddressRange range) {
     EXPECT_TRUE(begins.insert(range.begin).second) << "mapped again";
   };
-  observer.before_unmap = [&](AddressRange) { EXPECT_TRUE(is_over) << "unmapped early"; };
+  observer.before_unmap = [&](AddressRange) { EXPECT_TRUE(is_over) << "unmapped too early"; };
   must(engine_->add_remap_observer(observer));
   Block* kept = allocate(3 * kMiB);
   for (size_t i = 1; i < 12; ++i) free(allocate(i * 5 * kMiB, i % 2 == 0 ? side : kDefaultStream));

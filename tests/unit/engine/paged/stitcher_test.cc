@@ -68,7 +68,7 @@ TEST_F(StitcherTest, RevivedStreamLendsAgain) {
   EXPECT_NE(allocate(48 * kMiB), nullptr);
   const int64_t reserved = stats().reserved_bytes.all.current;
   EXPECT_GT(reserved, static_cast<int64_t>(100 * kMiB)) << "the lender could not be ordered";
-  EXPECT_NE(allocate(48 * kMiB), nullptr) << "and it is not asked again";
+  EXPECT_NE(allocate(48 * kMiB), nullptr) << "the lender is not used again";
   EXPECT_GT(stats().reserved_bytes.all.current, reserved);
 
   Block* more = allocate(100 * kMiB, lender);

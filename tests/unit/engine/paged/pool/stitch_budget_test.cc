@@ -92,11 +92,11 @@ TEST(StitchBudgetTest, ExemptsLargeRequestsFromTheBurstLimit) {
   (void)budget.can_spend(kNormal, kNoSaving, now_ns);
   budget.spend_visits(6 * kVisitsPerMs);
   EXPECT_FALSE(budget.can_spend(kUrgent, kNoSaving, now_ns));
-  EXPECT_FALSE(budget.can_spend(kUrgent, 1.0 / 64, now_ns)) << "any generous growth takes that";
+  EXPECT_FALSE(budget.can_spend(kUrgent, 1.0 / 64, now_ns)) << "too small to be exempt";
   EXPECT_TRUE(budget.can_spend(kUrgent, 1.0 / 40, now_ns));
   EXPECT_TRUE(budget.can_spend(kNormal, 1.0 / 40, now_ns));
   budget.spend_visits(150 * kVisitsPerMs);
-  EXPECT_FALSE(budget.can_spend(kUrgent, 1.0 / 40, now_ns)) << "it is charged all the same";
+  EXPECT_FALSE(budget.can_spend(kUrgent, 1.0 / 40, now_ns)) << "must be charged nevertheless";
 }
 
 TEST(StitchBudgetTest, GrantsPlanningCreditForLargeSavings) {

@@ -92,7 +92,7 @@ TEST(UcxTransportConcurrencyTest, RespondsToPeersAfterPolling) {
   }
 }
 
-// Threads that call again and again, until they are told why not.
+// Threads that repeat a call until it fails.
 class LoopingThreads {
  public:
   explicit LoopingThreads(const std::function<Status(int thread)>& call) {

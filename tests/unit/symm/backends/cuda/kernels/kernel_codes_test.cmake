@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Which code nvcc is asked for, by what it says it knows.
+# The code that nvcc is asked to generate, given the architectures that it lists.
 #
 #   cmake -D CODES=cmake/AshlarKernelCodes.cmake \
 #     -P tests/unit/symm/backends/cuda/kernels/kernel_codes_test.cmake
@@ -18,7 +18,7 @@ function(expect_codes listed)
   endif()
 endfunction()
 
-# The oldest and the first with multicast are there as PTX, too.
+# The oldest one and the first with multicast are also included as PTX.
 expect_codes("sm_70\nsm_75\nsm_80\nsm_86\nsm_90\nsm_90a\n"
   "arch=compute_70,code=[sm_70,compute_70]" "arch=compute_80,code=sm_80"
   "arch=compute_90,code=[sm_90,compute_90]")
@@ -26,7 +26,7 @@ expect_codes("sm_75\nsm_80\nsm_90\nsm_100\nsm_103\nsm_120\n"
   "arch=compute_75,code=[sm_75,compute_75]" "arch=compute_80,code=sm_80"
   "arch=compute_90,code=[sm_90,compute_90]" "arch=compute_100,code=sm_100"
   "arch=compute_120,code=sm_120")
-# One that knows none with multicast, and one that knows nothing of ours.
+# A compiler without any architecture that has multicast, and one without a supported architecture.
 expect_codes("sm_70\nsm_80\n" "arch=compute_70,code=[sm_70,compute_70]"
   "arch=compute_80,code=sm_80")
 expect_codes("sm_35\nsm_60\n")

@@ -167,8 +167,8 @@ TEST_F(KernelsTest, DoesNotRepeatWorkAfterTimeout) {
   run_from(0, first, 0, 3);
   EXPECT_EQ(result_of(0), ResultKind::kTimeout);
   EXPECT_EQ(own(0).record.result.missing[0], 0b10u);
-  EXPECT_EQ(own(0).out[0], 0) << "nothing is done before the ranks have completed_barriers";
-  run_from(1, other, 0, 1);  // passes, and does not come to the exit yet
+  EXPECT_EQ(own(0).out[0], 0) << "must not reduce before the barrier";
+  run_from(1, other, 0, 1);  // passes, but does not reach the exit yet
   run_from(0, first, 0, 3);
   EXPECT_EQ(result_of(0), ResultKind::kTimeout);
   EXPECT_EQ(own(0).out[0], 11);
@@ -215,7 +215,7 @@ TEST_F(KernelsTest, FirstErrorBlocksLaterWorkUntilReported) {
   own(0).board.reported_count = 1;
   run_from(0, barrier, 0, 1);
   EXPECT_EQ(pads.line(0, 0, 0).barrier, 1u);
-  EXPECT_EQ(own(0).board.result.state, 1u) << "no second bad end";
+  EXPECT_EQ(own(0).board.result.state, 1u) << "must not report a second failure";
 }
 
 TEST_F(KernelsTest, GroupFailureLeavesNothingUnfinished) {
@@ -274,7 +274,7 @@ TEST_F(KernelsTest, OutOfPlaceMultimemSumStoresLocally) {
     }
     const KernelPlan second = plan(1, other);
     EXPECT_EQ(second.steps.size(), std::holds_alternative<MultimemReduce>(what) ? 2u : 4u);
-    run(1, second, 0);  // it has reported_count, and does not wait for long
+    run(1, second, 0);  // signals its arrival and times out
     run_from(0, first, 0, 3);
     for (size_t i = 0; i < kWords; ++i) {
       EXPECT_EQ(own(0).out[i], i < 10 ? 2 * static_cast<int32_t>(i) + 100 : 0);
