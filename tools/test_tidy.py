@@ -286,6 +286,16 @@ class TreeRuleTest(RuleTest):
         self.assert_finds(tidy_tree.quoted_files, "README.md",
                           "<!-- quoted from b.cc -->\n```\n```\n", "does not exist")
 
+    def test_quoted_excerpts(self):
+        def check(quoted):
+            readme = f"<!-- quoted from examples/a.cc, excerpt -->\n```cpp\n{quoted}\n```\n"
+            return find(tidy_tree.quoted_files, {
+                "README.md": readme, "examples/a.cc": "int f() {\n  int a;\n\n  if (a) {\n    b();\n  }\n}\n"})
+
+        self.assertEqual(check("int a;\n\nif (a) {\n  b();\n}"), "")
+        self.assertIn("differs from examples/a.cc", check("int a;\nif (a) {"))
+        self.assertIn("differs from examples/a.cc", check(""))
+
     def test_machine_paths(self):
         self.assert_finds(
             tidy_tree.machine_paths, "a.md", "in /ho" + "me/someone/src", "a path on one machine")

@@ -174,16 +174,29 @@ def _choices(named):
 
 
 def quoted_files(tree):
-    """A code block after `<!-- quoted from PATH -->` equals that file without its head comment."""
+    """A code block after `<!-- quoted from PATH -->` equals that file without its head comment;
+    after `<!-- quoted from PATH, excerpt -->`, it equals some consecutive lines of the file."""
     for file in tree.with_suffix(".md"):
-        pattern = r"<!-- quoted from (\S+) -->\n```\w*\n(.*?)```"
+        pattern = r"<!-- quoted from (\S+?)(, excerpt)? -->\n```\w*\n(.*?)```"
         for match in re.finditer(pattern, file.text, re.DOTALL):
             number = file.text.count("\n", 0, match.start()) + 1
-            source = tree.by_path.get(match.group(1))
+            path, is_excerpt, quoted = match.groups()
+            source = tree.by_path.get(path)
             if source is None:
-                yield file.finding(number, f"quotes {match.group(1)}, which does not exist")
-            elif match.group(2).strip() != source.text[len(source.head) :].strip():
+                yield file.finding(number, f"quotes {path}, which does not exist")
+            elif not (_is_excerpt(quoted, source.text) if is_excerpt
+                      else quoted.strip() == source.text[len(source.head) :].strip()):
                 yield file.finding(number, f"the quoted code differs from {source.path}")
+
+
+def _is_excerpt(quoted, text):
+    """Whether the lines occur consecutively in the text, at any common indentation."""
+    lines = quoted.strip("\n").split("\n")
+    indent = re.search(r"^( *)" + re.escape(lines[0]) + "$", text, re.MULTILINE)
+    if not indent or not lines[0]:
+        return False
+    indented = "\n".join(indent.group(1) + line if line else "" for line in lines)
+    return f"\n{indented}\n" in f"\n{text}\n"
 
 
 def machine_paths(tree):
