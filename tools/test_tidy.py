@@ -289,8 +289,8 @@ class TreeRuleTest(RuleTest):
     def test_quoted_excerpts(self):
         def check(quoted):
             readme = f"<!-- quoted from examples/a.cc, excerpt -->\n```cpp\n{quoted}\n```\n"
-            return find(tidy_tree.quoted_files, {
-                "README.md": readme, "examples/a.cc": "int f() {\n  int a;\n\n  if (a) {\n    b();\n  }\n}\n"})
+            source = "int f() {\n  int a;\n\n  if (a) {\n    b();\n  }\n}\n"
+            return find(tidy_tree.quoted_files, {"README.md": readme, "examples/a.cc": source})
 
         self.assertEqual(check("int a;\n\nif (a) {\n  b();\n}"), "")
         self.assertIn("differs from examples/a.cc", check("int a;\nif (a) {"))

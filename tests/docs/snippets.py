@@ -3,8 +3,9 @@
 """Checks the code blocks of all documents.
 
   snippets.py list                 counts the blocks; names those that are not run, and why
-  snippets.py cpp OUTPUT           writes one C++ program with every cpp block, which runs them
-  snippets.py c OUTPUT             writes one C file with every c block, to be compiled
+  snippets.py cpp OUTPUT           writes a C++ program that runs the cpp blocks
+  snippets.py cpp-not-run OUTPUT   writes a C++ file with the cpp blocks that are only compiled
+  snippets.py c OUTPUT             writes a C file with the c blocks, which are only compiled
   snippets.py sh ASHLAR            runs the sh and console blocks with this ashlar tool
   snippets.py python               runs the python blocks, with the ashlar package on PYTHONPATH
 
@@ -51,8 +52,18 @@ RECORDINGS = {
     "base.pickle": "graph_pools.1.pickle.xz", "new.pickle": "graph_pools.1.pickle.xz",
 }
 
+# `ashlar view FILE` serves until it is stopped; here, for two seconds.
+WRAPPER = """#!/usr/bin/env bash
+if [[ $1 == view && " $* " != *" -o "* ]]; then
+  timeout 2 "{tool}" "$@" --no-browser || [[ $? == 124 ]]
+else
+  exec "{tool}" "$@"
+fi
+"""
+
 FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-COMMENT = re.compile(r"<!--\s*(quoted from|not run:|not checked:|setup:)\s*(.*?)\s*-->\s*\Z", re.DOTALL)
+COMMENT = re.compile(  # the last comment of a text that ends with it
+    r"<!--\s*(quoted from|not run:|not checked:|setup:)\s*((?:(?!-->).)*?)\s*-->\s*\Z", re.DOTALL)
 
 
 @dataclasses.dataclass
@@ -78,8 +89,8 @@ class Block:
 
 def documents():
     """Every document of the repository."""
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-                            cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         return sorted(ROOT / name for name in listed.stdout.split())
     skipped = {"build", "node_modules", ".git"}  # a source archive without git
@@ -123,8 +134,9 @@ def print_list():
     """Counts the blocks by what is done with them."""
     counts = {}
     for block in all_blocks():
-        kind = "not code" if block.language in NOT_CODE and not block.notes else next(
-            (note for note in ("not checked", "quoted from", "not run") if note in block.notes), "run")
+        default = "run" if block.language in CODE else "not code"
+        kind = next((note for note in ("not checked", "quoted from", "not run")
+                     if note in block.notes), default)
         counts[kind] = counts.get(kind, 0) + 1
         if kind in ("not run", "not checked"):
             print(f"{block.place}: {block.language}, {kind}: {block.notes[kind]}")
@@ -150,42 +162,24 @@ CPP_CONTEXT = """  [[maybe_unused]] const auto machine = sim::Machine::create();
   [[maybe_unused]] HostAllocator host(device);
   [[maybe_unused]] Stream stream(device);
 """
-
-
-def write_cpp(output):
-    """One program with a function for each block. Messages of the compiler name the page."""
-    includes, functions, calls = [], [], []
-    for number, block in enumerate(of_language("cpp")):
-        code = []
-        for line in block.code.split("\n"):
-            is_include = line.startswith("#include")
-            if is_include:
-                includes.append(line.split("//")[0])
-            code.append("" if is_include else line)
-        functions.append(
-            f"static void block_{number}() {{\n{CPP_CONTEXT}  {{\n"
-            f"#line {block.line} \"{block.page} (setup)\"\n{block.setup}\n"
-            f"#line {block.line} \"{block.page}\"\n" + "\n".join(code) + "\n  }\n}\n")
-        is_run = "not run" not in block.notes
-        calls.append(f'  {{"{block.place}", {f"block_{number}" if is_run else "nullptr"}}},'
-                     + ("" if is_run else f"  // {block.notes['not run']}"))
-        if not is_run:
-            functions.append(f"[[maybe_unused]] static const auto* const use_{number} = &block_{number};\n")
-    output.write_text(
-        CPP_HEAD + "\n".join(includes) + "\n\nusing namespace ashlar;\n"
-        "using namespace std::chrono_literals;\n\n" + "\n".join(functions) + """
-struct Block {
+CPP_USING = """
+using namespace ashlar;
+using namespace std::chrono_literals;
+"""
+CPP_MAIN = """
+#line 1 "snippets.cc"
+struct DocumentBlock {
   const char* place;
   void (*run)();
 };
 
 int main() {
-  const Block blocks[] = {
-""" + "\n".join(calls) + """
+  const DocumentBlock blocks[] = {
+TABLE
   };
-  int failed = 0, run = 0;
-  for (const Block& block : blocks) {
-    if (block.run == nullptr) continue;
+  int run = 0;
+  int failed = 0;
+  for (const DocumentBlock& block : blocks) {
     ++run;
     try {
       block.run();
@@ -197,7 +191,35 @@ int main() {
   std::printf("snippets: %d cpp blocks run, %d failed\\n", run, failed);
   return failed == 0 ? 0 : 1;
 }
-""", encoding="utf-8")
+"""
+
+
+def cpp_functions(is_run):
+    """(blocks, C++ text with a function for each). Messages of the compiler name the page."""
+    blocks = [block for block in of_language("cpp") if ("not run" not in block.notes) == is_run]
+    includes, functions = [], []
+    for number, block in enumerate(blocks):
+        lines = block.code.split("\n")
+        includes += [line for line in lines if line.startswith("#include")]
+        code = "\n".join("" if line.startswith("#include") else line for line in lines)
+        functions.append(f"void block_{number}() {{\n{CPP_CONTEXT}  {{\n"
+                         f"#line {block.line} \"{block.page} (setup)\"\n{block.setup}\n"
+                         f"#line {block.line} \"{block.page}\"\n{code}\n  }}\n}}\n")
+    return blocks, "\n".join([CPP_HEAD, *includes, CPP_USING, *functions])
+
+
+def write_cpp(output):
+    """A program that runs the blocks."""
+    blocks, text = cpp_functions(is_run=True)
+    table = "\n".join(f'    {{"{block.place}", block_{number}}},'
+                      for number, block in enumerate(blocks))
+    output.write_text(f"{text}\n{CPP_MAIN.replace('TABLE', table)}", encoding="utf-8")
+    return 0
+
+
+def write_cpp_not_run(output):
+    """A file for the compiler only: its functions need not link."""
+    output.write_text(cpp_functions(is_run=False)[1], encoding="utf-8")
     return 0
 
 
@@ -219,7 +241,8 @@ def make_sandbox(folder, tool):
             (folder / path.name).symlink_to(path)
     for name in ("build/release/bin", "bin"):
         (folder / name).mkdir(parents=True)
-        (folder / name / "ashlar").symlink_to(tool)
+        (folder / name / "ashlar").write_text(WRAPPER.format(tool=tool), encoding="utf-8")
+        (folder / name / "ashlar").chmod(0o755)
     for name, recording in RECORDINGS.items():
         (folder / name).symlink_to(TRACES / recording)
 
@@ -286,8 +309,8 @@ def run_console(block, folder):
         if code not in (0, 1):
             yield f"{block.page}:{block.line + start}: exit code {code}:\n{output}"
         elif expected and not matches(expected, output):
-            yield (f"{block.page}:{block.line + start}: the output of '{lines[start][2:]}' differs; "
-                   f"it is now:\n{output}")
+            yield (f"{block.page}:{block.line + start}: the output of '{lines[start][2:]}' "
+                   f"differs; it is now:\n{output}")
 
 
 def matches(expected, output):
@@ -347,17 +370,15 @@ def unknown_names(block, tree):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("what", choices=["list", "cpp", "c", "sh", "python"])
+    parser.add_argument("what", choices=["list", "cpp", "cpp-not-run", "c", "sh", "python"])
     parser.add_argument("path", nargs="?", type=pathlib.Path)
     arguments = parser.parse_args()
-    if arguments.what in ("cpp", "c", "sh") and arguments.path is None:
+    if arguments.what in ("list", "python"):
+        return print_list() if arguments.what == "list" else run_python()
+    if arguments.path is None:
         parser.error(f"{arguments.what} needs a path")
-    if arguments.what == "list":
-        return print_list()
-    if arguments.what == "python":
-        return run_python()
-    act = {"cpp": write_cpp, "c": write_c, "sh": run_commands}[arguments.what]
-    return act(arguments.path.resolve())
+    act = {"cpp": write_cpp, "cpp-not-run": write_cpp_not_run, "c": write_c, "sh": run_commands}
+    return act[arguments.what](arguments.path.resolve())
 
 
 if __name__ == "__main__":
