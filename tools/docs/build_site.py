@@ -6,8 +6,9 @@ Pages keep their paths in the repository, so relative links work in both places.
 link to are copied beside them. Two parts are generated: a page for each command from its help text,
 and the API reference from the public headers (Doxygen).
 
-  tools/docs/build_site.py
+  tools/docs/build_site.py [TOOL]    TOOL: the ashlar program; default: build/release/bin/ashlar
 
+Fails if a command or a public header has no page.
 Needs mkdocs, its theme material, and doxygen; scripts/docs installs them."""
 
 import pathlib
@@ -20,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "docs"
 PAGES = BUILD / "pages"
 SITE = BUILD / "site"
-TOOL = ROOT / "build" / "release" / "bin" / "ashlar"
+TOOL = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release/bin/ashlar")
 
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)|\bsrc=\"([^\"]+)\"")
 SECTIONS = (
@@ -55,28 +56,40 @@ def stage(path):
     shutil.copyfile(path, copy)
 
 
-def write_commands():
+def write_commands(names):
     """A page for each command of the tool: its own help text."""
     folder = PAGES / "docs" / "reference" / "commands"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in command_names():
+    for name in names:
         text = run([TOOL, name, "--help"])
         summary = text.strip().split("\n", 1)[0]
         (folder / f"{name}.md").write_text(
             f"# ashlar {name}\n\n{summary}\n\n```text\n{text.strip()}\n```\n", encoding="utf-8")
 
 
-def command_names():
+def command_names(help_text):
     """The names in the tool's list of commands."""
-    listed = run([TOOL, "--help"]).split("ommands:\n", 1)[-1]
-    return re.findall(r"^  ([a-z][a-z-]*)\s", listed, re.MULTILINE)
+    return re.findall(r"^  ([a-z][a-z-]*)\s", help_text, re.MULTILINE)
+
+
+def missing_pages(site, names):
+    """The commands and public headers that have no page in a built site."""
+    pages = {f"command {name}": site / "docs" / "reference" / "commands" / f"{name}.html"
+             for name in names}
+    for header in public_headers():
+        pages[header.relative_to(ROOT).as_posix()] = site / "api" / page_name(header)
+    return [name for name, page in pages.items() if not page.exists()]
+
+
+def public_headers():
+    return sorted((ROOT / "include" / "ashlar").rglob("*.h"))
 
 
 def write_header_list():
     """The entry page of the API reference: one line for each public header."""
     lines = ["# API reference", "", "One page for each public header, generated from its comments.",
              "", "| header | provides |", "|---|---|"]
-    for header in sorted((ROOT / "include" / "ashlar").rglob("*.h")):
+    for header in public_headers():
         name = header.relative_to(ROOT / "include").as_posix()
         lines.append(f"| [`{name}`](../../api/{page_name(header)}) | {first_sentence(header)} |")
     (PAGES / "docs" / "reference").mkdir(parents=True, exist_ok=True)
@@ -129,16 +142,21 @@ def run(command):
 
 
 def main():
+    names = command_names(run([TOOL, "help"]))
+    completed = re.search(r'compgen -W "([^"]*) --help', run([TOOL, "completion", "bash"]))
+    if not names or sorted(names) != sorted(completed.group(1).split()):
+        sys.exit("docs: `ashlar help` and `ashlar completion` list different commands")
     stage_pages()
-    write_commands()
+    write_commands(names)
     write_header_list()
     configuration = write_configuration()
     run(["mkdocs", "build", "--quiet", "--config-file", configuration])
     run(["doxygen", "tools/docs/Doxyfile"])
-    for header in sorted((ROOT / "include" / "ashlar").rglob("*.h")):
-        if not (SITE / "api" / page_name(header)).exists():
-            sys.exit(f"docs: no API page for {header.relative_to(ROOT)}")
-    print(f"docs: built {SITE.relative_to(ROOT)}/index.html")
+    missing = missing_pages(SITE, names)
+    if missing:
+        sys.exit(f"docs: no page for {', '.join(missing)}")
+    print(f"docs: built {SITE.relative_to(ROOT)}/index.html: {len(names)} commands, "
+          f"{len(public_headers())} headers")
 
 
 if __name__ == "__main__":

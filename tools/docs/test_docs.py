@@ -6,6 +6,7 @@ import pathlib
 import tempfile
 import unittest
 
+import build_site
 import check_links
 import comment_filter
 
@@ -27,6 +28,19 @@ class CommentFilterTest(unittest.TestCase):
     def test_leaves_literals_alone(self):
         text = '// Head.\nint a;\nauto b = "http://x";'
         self.assertIn('auto b = "http://x";', comment_filter.filtered(text))
+
+
+class BuildSiteTest(unittest.TestCase):
+    def test_reads_the_commands_of_every_group(self):
+        text = ("Usage: ashlar COMMAND\n\nOptions:\n  -h, --help  Print this help\n\n"
+                "Recordings:\n  report  Summarize\n\nHelp:\n  symm-run    Run\n")
+        self.assertEqual(build_site.command_names(text), ["report", "symm-run"])
+
+    def test_names_commands_and_headers_without_a_page(self):
+        with tempfile.TemporaryDirectory() as name:
+            missing = build_site.missing_pages(pathlib.Path(name), ["report"])
+        self.assertIn("command report", missing)
+        self.assertIn("include/ashlar/allocator.h", missing)
 
 
 class CheckLinksTest(unittest.TestCase):
