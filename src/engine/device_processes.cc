@@ -34,7 +34,7 @@ std::string format_others(const std::vector<ProcessMemoryUsage>& others) {
 }  // namespace
 
 std::string describe_device_processes(Device& device, size_t reserved_bytes) {
-  const FailuresBefore before;
+  const SavedLastErrors before;
   const Result<std::vector<ProcessMemoryUsage>> listed = device.processes();
   if (!listed.ok()) {
     before.restore();  // keep the out-of-memory error as the device's last error
@@ -50,14 +50,14 @@ std::string describe_device_processes(Device& device, size_t reserved_bytes) {
   std::string message;
   if (*own_bytes > reserved_bytes) {
     message =
-        text(" In all, this process has ", format_bytes(*own_bytes), " of the device's memory.");
+        text(" In total, this process uses ", format_bytes(*own_bytes), " of the device's memory.");
   }
   if (others.empty()) return message;
   std::sort(others.begin(), others.end(),
             [](const ProcessMemoryUsage& a, const ProcessMemoryUsage& b) {
               return a.used_bytes != b.used_bytes ? a.used_bytes > b.used_bytes : a.pid < b.pid;
             });
-  return text(message, " Others use the device, too: ", format_others(others), ".");
+  return text(message, " Other processes use the device as well: ", format_others(others), ".");
 }
 
 }  // namespace ashlar

@@ -155,7 +155,7 @@ TEST(ReplayOfAFailure, FailsAtTheRecordedEntry) {
   EXPECT_TRUE(result.ooms[0].was_recorded);
   EXPECT_FALSE(result.fidelity->first_divergence);
   // The numbers of PyTorch's own error message.
-  for (const char* figure : {"2.80 GiB are allowed", "2.64 GiB are allocated",
+  for (const char* figure : {"limit of this process is 2.80 GiB", "2.64 GiB are allocated",
                              "142.44 MiB are reserved", "a segment of 26.00 MiB"}) {
     EXPECT_NE(result.ooms[0].message.find(figure), std::string::npos) << result.ooms[0].message;
   }

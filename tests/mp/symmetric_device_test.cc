@@ -260,8 +260,9 @@ TEST(SymmetricDevices, RejectsUnusableMachines) {
     }
     return message;
   });
-  EXPECT_THAT(ranks.results(), Each(AllOf(HasSubstr("make it without a seed"),
-                                          HasSubstr("no memory that other processes can have"))));
+  EXPECT_THAT(ranks.results(),
+              Each(AllOf(HasSubstr("make it without a seed"),
+                         HasSubstr("no memory that can be shared with other processes"))));
 }
 
 TEST(SymmetricDevices, OwnerMayFreeFirst) {

@@ -326,7 +326,7 @@ Result<DeviceAddress> GpuDevice::open_allocation(const AllocationHandle& handle)
     AddressInfo found;
     Status located = to_status(driver().query_address(at, found));
     if (located.ok() && !found.range.contains(at)) {
-      located = Status::device_fault(opened.call, 0, "the driver does not know the opened range");
+      located = Status::device_fault(opened.call, 0, "the opened range is unknown to the driver");
     }
     if (!located.ok()) {
       (void)driver().close_ipc_handle(at);

@@ -16,7 +16,7 @@ Status run_guarded(const std::function<Status()>& work) {
   } catch (const std::exception& thrown) {
     return Status::device_fault("work", 0, text("it threw \"", thrown.what(), "\""));
   } catch (...) {
-    return Status::device_fault("work", 0, "it threw something");
+    return Status::device_fault("work", 0, "it threw an unknown exception");
   }
 }
 
@@ -52,7 +52,7 @@ Result<bool> SimDevice::is_idle(StreamId id) {
     if (Status ok = machine_.captures.check_query(**stream, "is_idle"); !ok.ok()) return ok;
     if (Status ok = machine_.captures.check_unsafe_call("is_idle"); !ok.ok()) return ok;
     const bool idle = (*stream)->is_idle();
-    if (Status well = lost_or_ok(); !well.ok()) return well;
+    if (Status well = lost_status_or_ok(); !well.ok()) return well;
     return idle;
   });
 }
@@ -87,7 +87,7 @@ Status SimDevice::synchronize_device() {
 Status SimDevice::wait_for(const Completion& completion) {
   if (Status waited = machine_.streams.wait(completion); !waited.ok()) return waited;
   pool_.trim_to_threshold();
-  return lost_or_ok();
+  return lost_status_or_ok();
 }
 
 // --- events
@@ -125,7 +125,7 @@ Result<bool> SimDevice::is_done(EventId event_id) {
     if (Status ok = machine_.captures.check_query(*event, "is_done"); !ok.ok()) return ok;
     if (Status ok = machine_.captures.check_unsafe_call("is_done"); !ok.ok()) return ok;
     const bool done = event->recorded == nullptr || event->recorded->is_done();
-    if (Status well = lost_or_ok(); !well.ok()) return well;
+    if (Status well = lost_status_or_ok(); !well.ok()) return well;
     return done;
   });
 }

@@ -179,20 +179,20 @@ std::string ClassicEngine::oom_message(const AllocParams& params, const Status& 
   std::string message =
       text("tried to allocate ", format_bytes(params.request.bytes), " (a segment of ",
            format_bytes(params.segment_bytes), ") on device ", device_.properties().index,
-           ", which has ", format_bytes(limit_.capacity_bytes()), " in all and ",
+           ", which has ", format_bytes(limit_.capacity_bytes()), " in total and ",
            format_bytes(device_free_bytes), " free. ");
   if (has_source && owner != nullptr) {
-    message += text("Pool ", owner->id, " has a source of its own: ", why.message(), ". ");
+    message += text("Pool ", owner->id, " has its own source: ", why.message(), ". ");
   } else if (has_source) {
-    message += text("The memory comes from elsewhere: ", why.message(), ". ");
+    message += text("The memory comes from a custom source: ", why.message(), ". ");
   }
   if (limit_.is_set()) {
-    message += text(format_bytes(limit_.bytes()), " are allowed to this process. ");
+    message += text("The memory limit of this process is ", format_bytes(limit_.bytes()), ". ");
   }
   message += text(format_bytes(allocated), " are allocated; ", format_bytes(reserved - allocated),
                   " are reserved but not allocated.");
   if (!options_.expandable_segments && !has_source && reserved - allocated > params.segment_bytes) {
-    message += " If that is fragmentation, expandable_segments:True may avoid it.";
+    message += " If this is fragmentation, expandable_segments:True may avoid it.";
   }
   return message + expandables_.reserve_hint(params);
 }

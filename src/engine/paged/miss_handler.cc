@@ -181,10 +181,10 @@ Status MissHandler::report_oom(const SlowRequest& request) {
   std::string message =
       text("tried to allocate ", format_bytes(request.request.bytes), " (",
            format_bytes(request.device_bytes), " more from the device) on device ", config_.index,
-           ", which has ", format_bytes(config_.capacity_bytes), " in all and ",
+           ", which has ", format_bytes(config_.capacity_bytes), " in total and ",
            format_bytes(device_free_bytes), " free. ");
   if (parts_.extents.memory_fraction() < 1) {
-    message += text(format_bytes(limit_bytes), " are allowed to this process. ");
+    message += text("The memory limit of this process is ", format_bytes(limit_bytes), ". ");
   }
   message += text(format_bytes(usage.allocated_bytes), " are allocated; ",
                   format_bytes(usage.reserved_bytes - usage.allocated_bytes),

@@ -276,7 +276,7 @@ Status PagedEngine::change_pools(std::string_view tag, PoolTransition transition
 Status PagedEngine::create_pool(PoolId pool, PoolOptions options) {
   if (options.never_remap && !options.tag.empty()) {
     return Status::invalid_argument(text("a pool with never_remap cannot have the tag \"",
-                                         options.tag, "\": pausing maps its memory anew"));
+                                         options.tag, "\": pausing remaps its memory"));
   }
   EngineLock lock(mutex_);
   if (Status created = pools_.routes().create(pool); !created.ok()) return created;

@@ -74,9 +74,9 @@ Result<std::shared_ptr<const Plugin>> Plugin::load(const PluginOptions& options)
   if (!alloc.ok()) return alloc.status();
   const Result<void*> free = library.required(options.free_symbol);
   if (!free.ok()) return free.status();
-  const bool must_have_hooks = !options.hooks_symbol.empty();
-  Result<void*> hooks = must_have_hooks ? library.required(options.hooks_symbol)
-                                        : dlsym(handle, ASHLAR_PLUGIN_HOOKS_SYMBOL);
+  const bool requires_hooks = !options.hooks_symbol.empty();
+  Result<void*> hooks = requires_hooks ? library.required(options.hooks_symbol)
+                                       : dlsym(handle, ASHLAR_PLUGIN_HOOKS_SYMBOL);
   if (!hooks.ok()) return hooks.status();
   return wrap({.name = options.library,
                .alloc = as_function<ashlar_plugin_alloc>(*alloc),
@@ -102,23 +102,24 @@ Status Plugin::call(const char* what, const Call& function) const {
     return Status::device_fault(what, 0,
                                 text("plug-in ", name(), " threw in ", what, ": ", thrown.what()));
   } catch (...) {
-    return Status::device_fault(
-        what, 0, text("plug-in ", name(), " threw in ", what, " what is no std::exception"));
+    return Status::device_fault(what, 0,
+                                text("plug-in ", name(), " threw an exception in ", what,
+                                     " that is not derived from std::exception"));
   }
 }
 
 Result<DeviceAddress> Plugin::allocate(size_t bytes, DeviceIndex device, StreamId stream) const {
   void* memory = nullptr;
-  const auto ask = [&] {
+  const auto allocate = [&] {
     memory = functions_.alloc(bytes, device_number(device), stream_handle(stream));
   };
-  if (Status asked = call("alloc", ask); !asked.ok()) return asked;
+  if (Status called = call("alloc", allocate); !called.ok()) return called;
   if (memory == nullptr && hooks_.reset != nullptr) {
     if (Status emptied = reset(); !emptied.ok()) return emptied;
-    if (Status asked = call("alloc", ask); !asked.ok()) return asked;
+    if (Status called = call("alloc", allocate); !called.ok()) return called;
   }
   if (memory == nullptr) {
-    return Status::out_of_memory(text("plug-in ", name(), " has no ", bytes, " B"));
+    return Status::out_of_memory(text("plug-in ", name(), " could not allocate ", bytes, " B"));
   }
   return DeviceAddress(reinterpret_cast<uint64_t>(memory));
 }

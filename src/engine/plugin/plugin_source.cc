@@ -25,7 +25,7 @@ Result<DeviceAddress> PluginSource::allocate(size_t bytes, StreamId stream) {
   const bool is_new = live_.emplace(at->value(), Allocation{bytes, stream}).second;
   if (is_new) return at;
   return Status::device_fault(
-      "alloc", 0, text("plug-in ", plugin_->name(), " gave ", *at, ", which is in use"));
+      "alloc", 0, text("plug-in ", plugin_->name(), " returned ", *at, ", which is in use"));
 }
 
 void PluginSource::free(DeviceAddress address, size_t bytes) {

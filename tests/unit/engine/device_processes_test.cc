@@ -44,13 +44,14 @@ TEST_F(DeviceProcessesTest, OmitsThisProcessWhenAlone) {
 TEST_F(DeviceProcessesTest, ReportsUseBeyondTheAllocator) {
   device_.list = std::vector{self(3 * kGiB)};
   EXPECT_EQ(describe_device_processes(device_, 2 * kGiB),
-            " In all, this process has 3.00 GiB of the device's memory.");
+            " In total, this process uses 3.00 GiB of the device's memory.");
 }
 
 TEST_F(DeviceProcessesTest, ListsOthersLargestFirst) {
   device_.list = std::vector{other(1, kGiB), self(kGiB), other(2, 5 * kGiB)};
-  EXPECT_EQ(describe_device_processes(device_, kGiB),
-            " Others use the device, too: " + name(2) + "5.00 GiB, " + name(1) + "1.00 GiB.");
+  EXPECT_EQ(
+      describe_device_processes(device_, kGiB),
+      " Other processes use the device as well: " + name(2) + "5.00 GiB, " + name(1) + "1.00 GiB.");
 }
 
 TEST_F(DeviceProcessesTest, LimitsTheList) {
@@ -60,8 +61,9 @@ TEST_F(DeviceProcessesTest, LimitsTheList) {
   many.push_back(other(7, 0));  // without memory, so not listed
   device_.list = many;
   EXPECT_EQ(describe_device_processes(device_, 0),
-            " Others use the device, too: " + name(1) + "1.00 GiB, " + name(2) + "1.00 GiB, " +
-                name(3) + "1.00 GiB, " + name(4) + "1.00 GiB, 2 more have 2.00 GiB.");
+            " Other processes use the device as well: " + name(1) + "1.00 GiB, " + name(2) +
+                "1.00 GiB, " + name(3) + "1.00 GiB, " + name(4) +
+                "1.00 GiB, 2 more have 2.00 GiB.");
 }
 
 TEST_F(DeviceProcessesTest, AddsNothingWithoutProcessList) {

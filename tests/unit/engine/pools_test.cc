@@ -327,7 +327,7 @@ TEST_F(SourceTest, RetriesSourceAfterFlush) {
   source_->refusals = 2;
   const Status refusal = refused(50 * kMiB);
   EXPECT_TRUE(refusal.is_out_of_memory());
-  EXPECT_NE(refusal.message().find("Pool {0, 1} has a source of its own: the source is empty."),
+  EXPECT_NE(refusal.message().find("Pool {0, 1} has its own source: the source is empty."),
             std::string::npos)
       << refusal.to_string();
 }

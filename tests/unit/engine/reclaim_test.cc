@@ -64,9 +64,9 @@ TEST_F(LadderTest, ReportHasCapacityLimitAndAdvice) {
   Block* other = allocate(100 * kMiB);
   Block* part = allocate(2 * kMiB);  // strands the other 18 MiB of its segment
   const std::string message = refused(120 * kMiB).message();
-  for (const char* wanted :
-       {"tried to allocate 120.00 MiB", "device 0", "400.00 MiB in all", "268.00 MiB free",
-        "200.00 MiB are allowed", "114.00 MiB are allocated", "18.00 MiB are reserved"}) {
+  for (const char* wanted : {"tried to allocate 120.00 MiB", "device 0", "400.00 MiB in total",
+                             "268.00 MiB free", "limit of this process is 200.00 MiB",
+                             "114.00 MiB are allocated", "18.00 MiB are reserved"}) {
     EXPECT_THAT(message, HasSubstr(wanted));
   }
   EXPECT_THAT(message, Not(HasSubstr("expandable_segments:True"))) << "18 MiB would not help";
@@ -227,7 +227,7 @@ TEST_F(LadderTest, LimitPreventsDeviceCall) {
   Block* kept = allocate(30 * kMiB);
   const Status status = refused(22 * kMiB);
   EXPECT_EQ(status.kind(), StatusKind::kOutOfMemory);
-  EXPECT_THAT(status.message(), HasSubstr("50.00 MiB are allowed"));
+  EXPECT_THAT(status.message(), HasSubstr("limit of this process is 50.00 MiB"));
   EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
   EXPECT_EQ(stats().alloc_retries, 1) << "the limit climbs the same ladder";
   EXPECT_EQ(allocate(20 * kMiB)->bytes, 20 * kMiB) << "exactly the limit";

@@ -78,9 +78,9 @@ Status DeviceOperations::refuse(const char* what) const {
                                     device_.properties().backend,
                                     " cannot be used here: ", no_kernels_.message()));
   }
-  return Status::unsupported(text("this build has no kernels for the ", what, " of back end ",
-                                  device_.properties().backend,
-                                  ": put, get and kernels of your own reach all ranks' memory"));
+  return Status::unsupported(text(
+      "this build has no kernels for the ", what, " of back end ", device_.properties().backend,
+      ": use put, get or your own kernels, which can access all ranks' memory"));
 }
 
 }  // namespace ashlar::symm

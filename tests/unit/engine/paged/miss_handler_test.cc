@@ -51,8 +51,8 @@ TEST_F(MissHandlerTest, ReportNamesRequestDeviceAndLimit) {
   allocate(32 * kMiB);
   const Status failed = refused(48 * kMiB);
   EXPECT_TRUE(failed.is_out_of_memory());
-  for (const char* part : {"48.00 MiB", "128.00 MiB in all",
-                           "64.00 MiB are allowed to this process", "32.00 MiB are allocated"}) {
+  for (const char* part : {"48.00 MiB", "128.00 MiB in total", "limit of this process is 64.00 MiB",
+                           "32.00 MiB are allocated"}) {
     EXPECT_NE(failed.message().find(part), std::string::npos) << part << ": " << failed.message();
   }
   EXPECT_EQ(stats().ooms, 1);
