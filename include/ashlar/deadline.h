@@ -37,7 +37,7 @@ class Deadline {
     return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
   }
   // Milliseconds for poll(2), rounded up so that 0 means "has passed". -1 means never.
-  int left_for_poll() const {
+  int poll_timeout_ms() const {
     if (is_never()) return -1;
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left()).count();
     return static_cast<int>(std::min<int64_t>(left_ms, 1'000'000'000));

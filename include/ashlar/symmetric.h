@@ -306,24 +306,25 @@ class ASHLAR_EXPORT Handle {
 
   // Untyped collectives, on memory from CollectiveOptions::offset_bytes on; also for half-precision
   // elements and results out of place. all_reduce chooses the faster of the two algorithms below.
-  void all_reduce(int64_t count, Reduction what = {}, const CollectiveOptions& options = {}) const;
-  void one_shot_all_reduce(int64_t count, Reduction what = {},
+  void all_reduce(int64_t count, Reduction reduction = {},
+                  const CollectiveOptions& options = {}) const;
+  void one_shot_all_reduce(int64_t count, Reduction reduction = {},
                            const CollectiveOptions& options = {}) const;
-  void two_shot_all_reduce(int64_t count, Reduction what = {},
+  void two_shot_all_reduce(int64_t count, Reduction reduction = {},
                            const CollectiveOptions& options = {}) const;
   // The root gets the result: its `out` is required, that of other ranks is ignored.
-  void reduce(int64_t count, int root, Reduction what, const CollectiveOptions& options) const;
+  void reduce(int64_t count, int root, Reduction reduction, const CollectiveOptions& options) const;
   // The memory has world_size parts of `count` elements; each rank gets its part. Requires `out`.
-  void reduce_scatter(int64_t count, Reduction what, const CollectiveOptions& options) const;
+  void reduce_scatter(int64_t count, Reduction reduction, const CollectiveOptions& options) const;
   // Gathers `bytes` of every rank, in rank order, in the handle's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
   // Through multicast; throw InvalidArgument without it. The hardware combines floating-point
   // values in its own order: results differ from the functions above but are the same on all ranks,
   // unless `out` is set: then each rank loads the values separately.
-  void multimem_all_reduce(int64_t count, Reduction what = {},
+  void multimem_all_reduce(int64_t count, Reduction reduction = {},
                            const CollectiveOptions& options = {}) const;
-  void multimem_reduce(int64_t count, int root, Reduction what,
+  void multimem_reduce(int64_t count, int root, Reduction reduction,
                        const CollectiveOptions& options) const;
   void multimem_all_gather(const void* in, int64_t bytes,
                            const CollectiveOptions& options = {}) const;

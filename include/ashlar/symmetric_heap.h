@@ -122,7 +122,7 @@ struct SymmetricPoolStats {
   size_t segment_bytes = 0;    // of all segments
   size_t used_bytes = 0;       // of live buffers, rounded up
   size_t buffer_count = 0;     // live buffers
-  uint64_t act_count = 0;      // number of allocations, frees and trims
+  uint64_t call_count = 0;     // number of allocations, frees and trims
   uint64_t sequence_hash = 0;  // hash of that sequence
 };
 

@@ -54,7 +54,7 @@ std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations) {
 template <typename Key>
 Rows add_up(const DiffSide& side, Key key) {
   Rows rows;
-  for (uint32_t id : side.which) {
+  for (uint32_t id : side.selected) {
     const Allocation& allocation = side.allocations.all[id];
     DiffRow& row = rows[key(allocation)];
     row.base_bytes += allocation.bytes;

@@ -101,8 +101,8 @@ size_t PoolInference::undo_segment_frees(size_t end) {
   size_t begin = end;
   while (begin > 0 && trace_[begin - 1].action == TraceAction::kSegmentFree) {
     TraceEntry& entry = trace_[--begin];
-    const bool is_another = begin + 1 < end && order(trace_[begin + 1]) < order(entry);
-    if (is_pool && is_another) ++inferred_count_;
+    const bool starts_new_pool = begin + 1 < end && order(trace_[begin + 1]) < order(entry);
+    if (is_pool && starts_new_pool) ++inferred_count_;
     if (is_pool) set_pool(entry, {UINT64_MAX, inferred_count_});
     add(entry.address, {entry.bytes, entry.pool, false, 0});
   }

@@ -25,17 +25,17 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
   timeline.initial.reserved_bytes = initial_reserved_bytes(snapshot, device);
   timeline.points.reserve(trace.size());
   TimelinePoint now = timeline.initial;
-  const auto go_to = [&](size_t end) {
+  const auto add_points_until = [&](size_t end) {
     while (timeline.points.size() < end) {
       now.reserved_bytes += reserved_delta(trace[timeline.points.size()]);
       timeline.points.push_back(now);
     }
   };
   for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
-    go_to(entry);
+    add_points_until(entry);
     step(allocation, entry, now);
   });
-  go_to(trace.size());
+  add_points_until(trace.size());
   find_peaks(trace, timeline);
   return timeline;
 }
@@ -131,9 +131,9 @@ void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
     const size_t requested = point.requested_bytes();
     if (requested > timeline.requested_peak.bytes) raise(timeline.requested_peak, requested);
     const bool is_higher = point.reserved_bytes > timeline.reserved_peak.bytes;
-    const bool is_fuller =
+    const bool has_more_requested =
         point.reserved_bytes == timeline.reserved_peak.bytes && requested > requested_at_reserved;
-    if (!is_higher && !is_fuller) continue;
+    if (!is_higher && !has_more_requested) continue;
     raise(timeline.reserved_peak, point.reserved_bytes);
     requested_at_reserved = requested;
   }

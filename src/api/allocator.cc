@@ -20,11 +20,11 @@ namespace {
 
 // Keeps the liveness flags of destroyed allocators whose buffers may still exist. Never destroyed:
 // buffers may be freed until the process exits.
-class LivenessGraveyard {
+class RetainedLiveness {
  public:
-  static LivenessGraveyard& instance() {
-    static LivenessGraveyard* const only = std::make_unique<LivenessGraveyard>().release();
-    return *only;
+  static RetainedLiveness& instance() {
+    static RetainedLiveness* const singleton = std::make_unique<RetainedLiveness>().release();
+    return *singleton;
   }
   void add(std::unique_ptr<AllocatorLiveness> liveness) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -46,7 +46,7 @@ Allocator::Impl::Impl(Device& its_device, const AllocatorOptions& its_options)
 Allocator::Impl::~Impl() {
   liveness->is_alive = false;
   const bool has_allocations = engine->stats().allocation.all.current > 0;
-  if (has_allocations) LivenessGraveyard::instance().add(std::move(liveness));
+  if (has_allocations) RetainedLiveness::instance().add(std::move(liveness));
 }
 
 Allocator::Allocator(Device& device) : Allocator(device, options_from_environment()) {}

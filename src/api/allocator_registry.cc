@@ -13,7 +13,7 @@ namespace ashlar {
 template <typename Kind>
 AllocatorRegistry<Kind>& AllocatorRegistry<Kind>::instance() {
   // Never destroyed: allocators may be destroyed by static destructors.
-  static AllocatorRegistry* const only = [] {
+  static AllocatorRegistry* const singleton = [] {
     // A fork waits for the mutex, so that the child never inherits it locked. If the handlers
     // cannot be registered, a fork during a visit may deadlock the child.
     static_cast<void>(::pthread_atfork([] { instance().before_fork(); },
@@ -21,7 +21,7 @@ AllocatorRegistry<Kind>& AllocatorRegistry<Kind>::instance() {
                                        [] { instance().after_fork(); }));
     return std::make_unique<AllocatorRegistry>().release();
   }();
-  return *only;
+  return *singleton;
 }
 
 template <typename Kind>

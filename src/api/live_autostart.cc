@@ -52,8 +52,8 @@ class Autostart {
 
 Autostart& autostart() {
   // Never destroyed: connections are cut when the process exits.
-  static Autostart* const only = std::make_unique<Autostart>().release();
-  return *only;
+  static Autostart* const singleton = std::make_unique<Autostart>().release();
+  return *singleton;
 }
 
 }  // namespace

@@ -12,14 +12,14 @@ namespace ashlar {
 
 ServerRegistry& ServerRegistry::instance() {
   // Never destroyed: a process may fork until it exits.
-  static ServerRegistry* const only = [] {
+  static ServerRegistry* const singleton = [] {
     // If the handlers cannot be registered, children keep the listening sockets open.
     static_cast<void>(::pthread_atfork([] { instance().before_fork(); },
                                        [] { instance().after_fork_in_parent(); },
                                        [] { instance().after_fork_in_child(); }));
     return std::make_unique<ServerRegistry>().release();
   }();
-  return *only;
+  return *singleton;
 }
 
 void ServerRegistry::add(http::Server& server) {

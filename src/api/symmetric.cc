@@ -176,19 +176,19 @@ void Handle::post(int to, std::span<const std::byte> from, int64_t offset_bytes)
 namespace {
 
 // The offset of the word in that rank's buffer.
-Result<size_t> word_offset(const PeerHandle& peers, int at, const AtomicOp& what) {
-  const auto word_bytes = static_cast<size_t>(what.word);
-  if (what.word != WordBytes::k4 && what.word != WordBytes::k8) {
+Result<size_t> word_offset(const PeerHandle& peers, int at, const AtomicOp& op) {
+  const auto word_bytes = static_cast<size_t>(op.word);
+  if (op.word != WordBytes::k4 && op.word != WordBytes::k8) {
     return Status::invalid_argument(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
   }
-  if (!is_known(what.kind)) {
-    return Status::invalid_argument(text("unknown atomic operation ", static_cast<int>(what.kind)));
+  if (!is_known(op.kind)) {
+    return Status::invalid_argument(text("unknown atomic operation ", static_cast<int>(op.kind)));
   }
   const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   Result<size_t> place =
-      peers.offset_in_buffer(at, static_cast<int64_t>(std::min(what.offset, most)), word_bytes);
+      peers.offset_in_buffer(at, static_cast<int64_t>(std::min(op.offset, most)), word_bytes);
   if (place.ok() && !is_aligned(*place, word_bytes)) {
-    return Status::invalid_argument(text("a word of ", word_bytes, " bytes at offset ", what.offset,
+    return Status::invalid_argument(text("a word of ", word_bytes, " bytes at offset ", op.offset,
                                          " of a handle at offset ", peers.offset(),
                                          " is not aligned to its size: use another offset"));
   }
@@ -231,17 +231,17 @@ void Handle::quiet() const {
 namespace {
 
 // Converts to an offset from the start of that rank's pad, which the buffer follows.
-Result<WordFillRequest> checked_fill(const PeerHandle& peers, int to, const WordFill& what) {
-  if (what.count < 1)
-    return Status::invalid_argument(text("count is ", what.count, ": expected 1 or more"));
-  const Result<size_t> bytes = checked_bytes("count", what.count, sizeof(uint32_t));
+Result<WordFillRequest> checked_fill(const PeerHandle& peers, int to, const WordFill& fill) {
+  if (fill.count < 1)
+    return Status::invalid_argument(text("count is ", fill.count, ": expected 1 or more"));
+  const Result<size_t> bytes = checked_bytes("count", fill.count, sizeof(uint32_t));
   if (!bytes.ok()) return bytes.status();
-  const Result<size_t> offset = checked_bytes("offset", what.offset, sizeof(uint32_t));
+  const Result<size_t> offset = checked_bytes("offset", fill.offset, sizeof(uint32_t));
   if (!offset.ok()) return offset.status();
   const auto begin = static_cast<int64_t>(*offset);
   WordFillRequest store{
-      .rank = to, .offset = 0, .count = static_cast<size_t>(what.count), .value = what.value};
-  if (what.of == WordFill::Of::kSignalPad) {
+      .rank = to, .offset = 0, .count = static_cast<size_t>(fill.count), .value = fill.value};
+  if (fill.of == WordFill::Of::kSignalPad) {
     if (Status wrong = peers.peers().rank_info().check_rank(to); !wrong.ok()) return wrong;
     const Result<size_t> place = offset_in_pad(peers.peers().pad_bytes(), begin, *bytes);
     if (!place.ok()) return place.status();
@@ -287,27 +287,27 @@ void Handle::multimem_put(std::span<const std::byte> from, int64_t offset_bytes,
 
 void Handle::put_signal(int to, int channel, Timeout timeout,
                         std::optional<StreamId> stream) const {
-  const Signal what{.kind = Signal::Kind::kPut, .rank = to, .channel = channel, .value = 0};
-  unwrap(impl_->group->signal(what, timeout, stream, impl_->in_flight));
+  const Signal signal{.kind = Signal::Kind::kPut, .rank = to, .channel = channel, .value = 0};
+  unwrap(impl_->group->signal(signal, timeout, stream, impl_->in_flight));
 }
 
 void Handle::wait_signal(int from, int channel, Timeout timeout,
                          std::optional<StreamId> stream) const {
-  const Signal what{.kind = Signal::Kind::kWait, .rank = from, .channel = channel, .value = 0};
-  unwrap(impl_->group->signal(what, timeout, stream, impl_->in_flight));
+  const Signal signal{.kind = Signal::Kind::kWait, .rank = from, .channel = channel, .value = 0};
+  unwrap(impl_->group->signal(signal, timeout, stream, impl_->in_flight));
 }
 
 void Handle::add_signal(int to, uint64_t amount, int channel,
                         std::optional<StreamId> stream) const {
-  const Signal what{.kind = Signal::Kind::kAdd, .rank = to, .channel = channel, .value = amount};
-  unwrap(impl_->group->signal(what, Timeout(0), stream, impl_->in_flight));
+  const Signal signal{.kind = Signal::Kind::kAdd, .rank = to, .channel = channel, .value = amount};
+  unwrap(impl_->group->signal(signal, Timeout(0), stream, impl_->in_flight));
 }
 
 void Handle::wait_for_value(int from, uint64_t value, int channel, Timeout timeout,
                             std::optional<StreamId> stream) const {
-  const Signal what{
+  const Signal signal{
       .kind = Signal::Kind::kWaitForValue, .rank = from, .channel = channel, .value = value};
-  unwrap(impl_->group->signal(what, timeout, stream, impl_->in_flight));
+  unwrap(impl_->group->signal(signal, timeout, stream, impl_->in_flight));
 }
 
 uint64_t Handle::counter_value(int from, int channel) const {

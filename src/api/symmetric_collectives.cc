@@ -26,8 +26,8 @@ SymmetricRange range_of(const HandleImpl& impl, const CollectiveOptions& options
 }
 
 template <typename HandleImpl>
-void run(const HandleImpl& impl, const Collective& what, const CollectiveOptions& options) {
-  unwrap(impl.group->run(what, options.timeout, options.stream, impl.in_flight));
+void run(const HandleImpl& impl, const Collective& collective, const CollectiveOptions& options) {
+  unwrap(impl.group->run(collective, options.timeout, options.stream, impl.in_flight));
 }
 
 template <typename HandleImpl>
@@ -38,25 +38,27 @@ void reduce_all(const HandleImpl& impl, const AllReduce& request, size_t one_sho
 
 }  // namespace
 
-void Handle::all_reduce(int64_t count, Reduction what, const CollectiveOptions& options) const {
-  const AllReduce request{range_of(*impl_, options), count, what, out_of(options)};
+void Handle::all_reduce(int64_t count, Reduction reduction,
+                        const CollectiveOptions& options) const {
+  const AllReduce request{range_of(*impl_, options), count, reduction, out_of(options)};
   reduce_all(*impl_, request, impl_->group->thresholds.one_shot_bytes, options);
 }
 
-void Handle::one_shot_all_reduce(int64_t count, Reduction what,
+void Handle::one_shot_all_reduce(int64_t count, Reduction reduction,
                                  const CollectiveOptions& options) const {
-  const AllReduce request{range_of(*impl_, options), count, what, out_of(options)};
+  const AllReduce request{range_of(*impl_, options), count, reduction, out_of(options)};
   reduce_all(*impl_, request, SIZE_MAX, options);
 }
 
-void Handle::two_shot_all_reduce(int64_t count, Reduction what,
+void Handle::two_shot_all_reduce(int64_t count, Reduction reduction,
                                  const CollectiveOptions& options) const {
-  const AllReduce request{range_of(*impl_, options), count, what, out_of(options)};
+  const AllReduce request{range_of(*impl_, options), count, reduction, out_of(options)};
   reduce_all(*impl_, request, 0, options);
 }
 
-void Handle::reduce_scatter(int64_t count, Reduction what, const CollectiveOptions& options) const {
-  run(*impl_, ReduceScatter{range_of(*impl_, options), count, what, out_of(options)}, options);
+void Handle::reduce_scatter(int64_t count, Reduction reduction,
+                            const CollectiveOptions& options) const {
+  run(*impl_, ReduceScatter{range_of(*impl_, options), count, reduction, out_of(options)}, options);
 }
 
 namespace {
@@ -79,23 +81,25 @@ void refuse_out(const CollectiveOptions& options) {
 
 }  // namespace
 
-void Handle::multimem_all_reduce(int64_t count, Reduction what,
+void Handle::multimem_all_reduce(int64_t count, Reduction reduction,
                                  const CollectiveOptions& options) const {
-  const AllReduce request{range_of(*impl_, options), count, what, out_of(options)};
+  const AllReduce request{range_of(*impl_, options), count, reduction, out_of(options)};
   std::byte* const multicast = multicast_of(impl_->peers.peers(), request.range);
   run(*impl_, MultimemAllReduce{request, multicast}, options);
 }
 
-void Handle::multimem_reduce(int64_t count, int root, Reduction what,
+void Handle::multimem_reduce(int64_t count, int root, Reduction reduction,
                              const CollectiveOptions& options) const {
-  const Reduce request{range_of(*impl_, options), count, what, root, out_at(root, *this, options)};
+  const Reduce request{range_of(*impl_, options), count, reduction, root,
+                       out_at(root, *this, options)};
   std::byte* const multicast = multicast_of(impl_->peers.peers(), request.range);
   run(*impl_, MultimemReduce{request, multicast}, options);
 }
 
-void Handle::reduce(int64_t count, int root, Reduction what,
+void Handle::reduce(int64_t count, int root, Reduction reduction,
                     const CollectiveOptions& options) const {
-  run(*impl_, Reduce{range_of(*impl_, options), count, what, root, out_at(root, *this, options)},
+  run(*impl_,
+      Reduce{range_of(*impl_, options), count, reduction, root, out_at(root, *this, options)},
       options);
 }
 

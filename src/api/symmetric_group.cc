@@ -53,10 +53,10 @@ Result<int> Group::Impl::global_rank(int rank) const {
   return static_cast<int>(communicator->member(rank));
 }
 
-Status Group::Impl::signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
+Status Group::Impl::signal(const Signal& request, Timeout timeout, std::optional<StreamId> stream,
                            InFlightWork& in_flight_work) const {
-  if (Status wrong = check_channel(what.channel); !wrong.ok()) return wrong;
-  return run(what, timeout, stream, in_flight_work);
+  if (Status wrong = check_channel(request.channel); !wrong.ok()) return wrong;
+  return run(request, timeout, stream, in_flight_work);
 }
 
 // Uses temporary memory.

@@ -32,7 +32,7 @@ class ProcessRegistry {
  public:
   static ProcessRegistry& instance() {
     // Never destroyed: a process may fork until it exits.
-    static ProcessRegistry* const only = [] {
+    static ProcessRegistry* const singleton = [] {
       // A fork waits for the mutex, so that the child never inherits it locked. If the handlers
       // cannot be registered, a concurrent fork may deadlock the child.
       static_cast<void>(::pthread_atfork([] { instance().before_fork(); },
@@ -40,7 +40,7 @@ class ProcessRegistry {
                                          [] { instance().after_fork(); }));
       return std::make_unique<ProcessRegistry>().release();
     }();
-    return *only;
+    return *singleton;
   }
 
   Result<std::shared_ptr<Process>> get(const ProcessOptions& options) ASHLAR_EXCLUDES(mutex_) {
@@ -92,7 +92,7 @@ Heap::Heap(const HeapOptions& options) : impl_(make_fork_guarded<Impl>()) {
     } else if (gpu::GpuDevice* cuda = impl_->cuda_device()) {
       multicast = std::make_unique<CudaMulticast>(*cuda);
     }
-    impl_->device_backend = unwrap(DeviceBackend::over(*options.device, std::move(multicast)));
+    impl_->device_backend = unwrap(DeviceBackend::make(*options.device, std::move(multicast)));
     impl_->rank_heap =
         std::make_unique<RankHeap>(*impl_->process, *impl_->device_backend, rank_heap);
     return;
@@ -131,7 +131,7 @@ gpu::GpuDevice* Heap::Impl::cuda_device() const {
 Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
   MutexLock lock(mutex);
   if (cuda_kernels != nullptr) return {};
-  const FailuresBefore before;
+  const SavedLastErrors before;
   Result<std::unique_ptr<CudaKernels>> loaded = CudaKernels::load(cuda);
   if (!loaded.ok()) {
     before.restore();  // not an error yet: operations that need kernels report it
@@ -235,7 +235,7 @@ SymmetricPoolStats SymmetricPool::stats() const {
           .segment_bytes = use.segment_bytes,
           .used_bytes = use.used_bytes,
           .buffer_count = use.buffer_count,
-          .act_count = use.calls.number,
+          .call_count = use.calls.number,
           .sequence_hash = use.calls.hash};
 }
 

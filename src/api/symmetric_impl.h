@@ -102,7 +102,7 @@ struct Group::Impl {
     return operations->run(operation,
                            {.stream = stream, .timeout = timeout, .in_flight = &in_flight_work});
   }
-  Status signal(const Signal& what, Timeout timeout, std::optional<StreamId> stream,
+  Status signal(const Signal& request, Timeout timeout, std::optional<StreamId> stream,
                 InFlightWork& in_flight_work) const;
   // Measures the thresholds of all-reduce. Collective. REQUIRES: called right after joining.
   Status measure(Deadline deadline);

@@ -85,14 +85,14 @@ Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(t
 bool is_used(const EnvironmentVariable& row, const CurrentSettings& current,
              const Environment& environment) {
   if (row.scope == VariableScope::kAllocator) return &row == current.variable;
-  return environment.value(row.name) && variable_behind(row.option, environment) == &row;
+  return environment.value(row.name) && variable_for_option(row.option, environment) == &row;
 }
 
 std::string table_as_json(const CurrentSettings& current, const Environment& environment) {
   Json options = Json::array();
   for (const OptionRow& row : allocator_option_table()) {
     const std::string value = row.print(row, current.options);
-    const EnvironmentVariable* variable = variable_behind(row.name, environment);
+    const EnvironmentVariable* variable = variable_for_option(row.name, environment);
     const bool is_set = variable != nullptr && value != row.default_text;
     options.push_back({
         {"name", row.name},
@@ -122,7 +122,7 @@ std::string table_as_json(const CurrentSettings& current, const Environment& env
 std::string facts_of(const OptionRow& row, const CurrentSettings& current,
                      const Environment& environment) {
   const std::string value = row.print(row, current.options);
-  const EnvironmentVariable* variable = variable_behind(row.name, environment);
+  const EnvironmentVariable* variable = variable_for_option(row.name, environment);
   std::string facts;
   if (variable != nullptr && value != row.default_text) {
     facts = fmt::format("now {} ({}); ", value, variable->name);

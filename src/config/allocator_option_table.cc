@@ -38,14 +38,14 @@ auto& field(Options& options) {
 
 // Parses with kParse. Always accepts the text of the default, even if kParse rejects it, such as
 // "unlimited" or "off".
-template <auto kField, auto kRead>
+template <auto kField, auto kParse>
 Status set(const OptionRow& row, const OptionAssignment& given, AllocatorOptions& options) {
   if (given.value == row.default_text) {
     const AllocatorOptions defaults;
     field<kField>(options) = field<kField>(defaults);
     return Status();
   }
-  const auto value = kRead({.given = given, .expected = row.range, .options = options});
+  const auto value = kParse({.given = given, .expected = row.range, .options = options});
   if (!value.ok()) return value.status();
   field<kField>(options) = *value;
   return Status();
@@ -69,7 +69,7 @@ std::string print_default(const OptionRow& row, const AllocatorOptions&) {
 
 // Options with their own parse functions.
 
-Result<EngineKind> read_engine(const OptionInput& input) {
+Result<EngineKind> parse_engine(const OptionInput& input) {
   if (input.given.value == "classic") return EngineKind::kClassic;
   if (input.given.value == "paged") return EngineKind::kPaged;
   if (input.given.value == "plugin") return EngineKind::kPlugin;
@@ -77,7 +77,7 @@ Result<EngineKind> read_engine(const OptionInput& input) {
   return wrong_value(input, "is not an engine of this version");
 }
 
-Result<PagedPolicy> read_policy(const OptionInput& input) {
+Result<PagedPolicy> parse_policy(const OptionInput& input) {
   if (input.given.value == "fast") return PagedPolicy::kFast;
   if (input.given.value == "balanced") return PagedPolicy::kBalanced;
   if (input.given.value == "lean") return PagedPolicy::kLean;
@@ -93,7 +93,7 @@ std::string policy_text(PagedPolicy policy) {
   return {};
 }
 
-Result<bool> read_compat(const OptionInput& input) {
+Result<bool> parse_compat(const OptionInput& input) {
   if (input.given.value == "pytorch") return true;
   if (input.given.value == "none") return false;
   return wrong_value(input, "is not known");
@@ -114,7 +114,7 @@ Status set_backend(const OptionRow& row, const OptionAssignment& given, Allocato
 Status set_free_catch_all(const OptionRow& row, const OptionAssignment& given,
                           AllocatorOptions& options) {
   if (given.value == row.default_text) return Status();
-  return read_boolean({.given = given, .expected = row.range, .options = options}).status();
+  return parse_boolean({.given = given, .expected = row.range, .options = options}).status();
 }
 
 // The table.
@@ -127,7 +127,7 @@ constexpr std::array kOptions = {
         .range = "paged, classic, async or plugin",
         .help = "Allocation policy: paged does not fragment, classic is PyTorch's, "
                 "async is the driver's stream-ordered pool, plugin calls your functions.",
-        .set = set<&AllocatorOptions::engine, read_engine>,
+        .set = set<&AllocatorOptions::engine, parse_engine>,
         .print = print<&AllocatorOptions::engine, engine_text>,
     },
     OptionRow{
@@ -136,7 +136,7 @@ constexpr std::array kOptions = {
         .default_text = "balanced",
         .range = "fast, balanced or lean",
         .help = "How much driver time the paged engine spends to save memory.",
-        .set = set<&AllocatorOptions::policy, read_policy>,
+        .set = set<&AllocatorOptions::policy, parse_policy>,
         .print = print<&AllocatorOptions::policy, policy_text>,
     },
     OptionRow{
@@ -146,7 +146,7 @@ constexpr std::array kOptions = {
         .range = "pytorch or none",
         .help = "pytorch reproduces PyTorch's behaviour exactly, including known weaknesses, and "
                 "selects engine:classic unless an engine is named.",
-        .set = set<&AllocatorOptions::pytorch_compatible, read_compat>,
+        .set = set<&AllocatorOptions::pytorch_compatible, parse_compat>,
         .print = print<&AllocatorOptions::pytorch_compatible, compat_text>,
     },
     OptionRow{
@@ -166,7 +166,7 @@ constexpr std::array kOptions = {
         .range = "11–1048576",
         .help = "Size of the segments shared by requests of 1 to 10 MiB, and of the granules of "
                 "large expandable segments.",
-        .set = set<&AllocatorOptions::large_segment_bytes, read_size<11>>,
+        .set = set<&AllocatorOptions::large_segment_bytes, parse_size<11>>,
         .print = print<&AllocatorOptions::large_segment_bytes, size_text>,
     },
     OptionRow{
@@ -177,7 +177,7 @@ constexpr std::array kOptions = {
         .range = "large_segment_size_mb–1048576 or unlimited",
         .help =
             "Blocks above this size are never split and serve only requests of nearly their size.",
-        .set = set<&AllocatorOptions::max_split_bytes, read_size_from_large_segment>,
+        .set = set<&AllocatorOptions::max_split_bytes, parse_size_from_large_segment>,
         .print = print<&AllocatorOptions::max_split_bytes, size_text>,
     },
     OptionRow{
@@ -187,7 +187,7 @@ constexpr std::array kOptions = {
         .default_text = "large_segment_size_mb",
         .range = "large_segment_size_mb–1048576",
         .help = "Maximum excess of a block over a request above max_split_size_mb.",
-        .set = set<&AllocatorOptions::max_non_split_rounding_bytes, read_size_from_large_segment>,
+        .set = set<&AllocatorOptions::max_non_split_rounding_bytes, parse_size_from_large_segment>,
         .print = print<&AllocatorOptions::max_non_split_rounding_bytes, size_text>,
     },
     OptionRow{
@@ -197,7 +197,7 @@ constexpr std::array kOptions = {
         .range = "a power of two up to 1048576, a list such as [256:1,512:2,>:8], or off",
         .help = "Rounds requests up to one of this many steps between powers of two; a list sets "
                 "the number by size in MiB.",
-        .set = set<&AllocatorOptions::roundup_power2_divisions, read_roundup_divisions>,
+        .set = set<&AllocatorOptions::roundup_power2_divisions, parse_roundup_divisions>,
         .print = print<&AllocatorOptions::roundup_power2_divisions, roundup_divisions_text>,
     },
     OptionRow{
@@ -206,7 +206,7 @@ constexpr std::array kOptions = {
         .default_text = "False",
         .range = "True or False",
         .help = "Lets segments grow in place on devices with virtual memory.",
-        .set = set<&AllocatorOptions::expandable_segments, read_boolean>,
+        .set = set<&AllocatorOptions::expandable_segments, parse_boolean>,
         .print = print<&AllocatorOptions::expandable_segments, boolean_text>,
     },
     OptionRow{
@@ -216,7 +216,7 @@ constexpr std::array kOptions = {
         .range = "True or False",
         .help = "Makes expandable segments shareable with other processes, at the cost of one "
                 "system object per granule.",
-        .set = set<&AllocatorOptions::shareable_expandable_segments, read_boolean>,
+        .set = set<&AllocatorOptions::shareable_expandable_segments, parse_boolean>,
         .print = print<&AllocatorOptions::shareable_expandable_segments, boolean_text>,
     },
     OptionRow{
@@ -228,7 +228,7 @@ constexpr std::array kOptions = {
             "Address space reserved by an expandable segment, as a fraction of the capacity or in "
             "GiB. Default and maximum: 9/8 of the capacity. An invalid value is an error even "
             "under compat:pytorch, where PyTorch only warns.",
-        .set = set<&AllocatorOptions::expandable_reserve, read_reserve>,
+        .set = set<&AllocatorOptions::expandable_reserve, parse_reserve>,
         .print = print<&AllocatorOptions::expandable_reserve, reserve_text>,
     },
     OptionRow{
@@ -237,7 +237,7 @@ constexpr std::array kOptions = {
         .default_text = "[]",
         .range = "a list such as [comm:0.1,compute:8G]",
         .help = "The same by stream class.",
-        .set = set<&AllocatorOptions::expandable_reserve_by_class, read_reserve_by_class>,
+        .set = set<&AllocatorOptions::expandable_reserve_by_class, parse_reserve_by_class>,
         .print = print<&AllocatorOptions::expandable_reserve_by_class, reserve_by_class_text>,
     },
     OptionRow{
@@ -248,7 +248,7 @@ constexpr std::array kOptions = {
         .help =
             "With False, every allocation is a separate device allocation that is released when "
             "freed, as memory-access checkers need.",
-        .set = set<&AllocatorOptions::caching, read_boolean>,
+        .set = set<&AllocatorOptions::caching, parse_boolean>,
         .print = print<&AllocatorOptions::caching, boolean_text>,
     },
     OptionRow{
@@ -257,8 +257,8 @@ constexpr std::array kOptions = {
         .default_text = "off",
         .range = "above 0 and below 1, or off",
         .help = "Above this fraction of the limit set by per_process_memory_fraction, long-unused "
-                "segments are released before the device is asked for more.",
-        .set = set<&AllocatorOptions::garbage_collection_threshold, read_fraction_between>,
+                "segments are released before more device memory is requested.",
+        .set = set<&AllocatorOptions::garbage_collection_threshold, parse_fraction_exclusive>,
         .print = print<&AllocatorOptions::garbage_collection_threshold, fraction_text>,
     },
     OptionRow{
@@ -267,7 +267,7 @@ constexpr std::array kOptions = {
         .default_text = "1",
         .range = "0–1",
         .help = "Fraction of the device's capacity that may be reserved; 1 means no limit.",
-        .set = set<&AllocatorOptions::memory_fraction, read_fraction>,
+        .set = set<&AllocatorOptions::memory_fraction, parse_fraction>,
         .print = print<&AllocatorOptions::memory_fraction, fraction_text>,
     },
     OptionRow{
@@ -277,7 +277,7 @@ constexpr std::array kOptions = {
         .default_text = "False",
         .range = "True or False",
         .help = "Rejects requests above the limit without calling the device.",
-        .set = set<&AllocatorOptions::reject_before_device_oom, read_boolean>,
+        .set = set<&AllocatorOptions::reject_before_device_oom, parse_boolean>,
         .print = print<&AllocatorOptions::reject_before_device_oom, boolean_text>,
     },
     OptionRow{
@@ -288,7 +288,7 @@ constexpr std::array kOptions = {
         .range = "True or False",
         .help = "Lets other threads allocate during a device allocation. Always on without "
                 "compat:pytorch.",
-        .set = set<&AllocatorOptions::unlock_during_device_allocate, read_boolean>,
+        .set = set<&AllocatorOptions::unlock_during_device_allocate, parse_boolean>,
         .print = print<&AllocatorOptions::unlock_during_device_allocate, boolean_text>,
     },
     OptionRow{
@@ -297,7 +297,7 @@ constexpr std::array kOptions = {
         .default_text = "False",
         .range = "True or False",
         .help = "Reuses blocks within a capture where the graph proves it safe.",
-        .set = set<&AllocatorOptions::capture_stream_reuse, read_boolean>,
+        .set = set<&AllocatorOptions::capture_stream_reuse, parse_boolean>,
         .print = print<&AllocatorOptions::capture_stream_reuse, boolean_text>,
     },
     OptionRow{
@@ -306,7 +306,7 @@ constexpr std::array kOptions = {
         .default_text = "False",
         .range = "True or False",
         .help = "A background thread polls for pinned blocks whose work has finished.",
-        .set = set<&PinnedOptions::use_background_threads, read_boolean>,
+        .set = set<&PinnedOptions::use_background_threads, parse_boolean>,
         .print = print<&PinnedOptions::use_background_threads, boolean_text>,
     },
     OptionRow{
@@ -316,7 +316,7 @@ constexpr std::array kOptions = {
         .default_text = "False",
         .range = "True or False",
         .help = "Allocates, touches and registers host memory instead of allocating it pinned.",
-        .set = set<&PinnedOptions::use_host_register, read_boolean>,
+        .set = set<&PinnedOptions::use_host_register, parse_boolean>,
         .print = print<&PinnedOptions::use_host_register, boolean_text>,
     },
     OptionRow{
@@ -325,7 +325,7 @@ constexpr std::array kOptions = {
         .default_text = "1",
         .range = "a power of two up to 128",
         .help = "Number of threads that touch pages before registration.",
-        .set = set<&PinnedOptions::register_thread_count, read_register_thread_count>,
+        .set = set<&PinnedOptions::register_thread_count, parse_register_thread_count>,
         .print = print<&PinnedOptions::register_thread_count, count_text>,
     },
     OptionRow{
@@ -335,7 +335,7 @@ constexpr std::array kOptions = {
         .default_text = "off",
         .range = "1–1048576 or off",
         .help = "Pinned memory allocated at start and never released.",
-        .set = set<&PinnedOptions::reserve_segment_bytes, read_size<1>>,
+        .set = set<&PinnedOptions::reserve_segment_bytes, parse_size<1>>,
         .print = print<&PinnedOptions::reserve_segment_bytes, size_text>,
     },
     OptionRow{
@@ -345,7 +345,7 @@ constexpr std::array kOptions = {
         .default_text = "unlimited",
         .range = "0–1048576 or unlimited",
         .help = "Pinned requests above this size are not rounded up.",
-        .set = set<&PinnedOptions::max_round_bytes, read_size<0>>,
+        .set = set<&PinnedOptions::max_round_bytes, parse_size<0>>,
         .print = print<&PinnedOptions::max_round_bytes, size_text>,
     },
     OptionRow{
@@ -355,7 +355,7 @@ constexpr std::array kOptions = {
         .default_text = "unlimited",
         .range = "0–1048576 or unlimited",
         .help = "Pinned blocks above this size are released instead of cached.",
-        .set = set<&PinnedOptions::max_cached_bytes, read_size<0>>,
+        .set = set<&PinnedOptions::max_cached_bytes, parse_size<0>>,
         .print = print<&PinnedOptions::max_cached_bytes, size_text>,
     },
     OptionRow{
@@ -375,7 +375,7 @@ constexpr std::array kOptions = {
         .help =
             "Source of memory instead of the device: of every allocation with engine:plugin, of "
             "segments with engine:classic.",
-        .set = set<&PluginOptions::library, read_path>,
+        .set = set<&PluginOptions::library, parse_path>,
         .print = print<&PluginOptions::library, plain_text>,
     },
     OptionRow{
@@ -384,7 +384,7 @@ constexpr std::array kOptions = {
         .default_text = "none",
         .range = "the name of a function, or none",
         .help = "The library's allocation function, as in PyTorch: alloc(size, device, stream).",
-        .set = set<&PluginOptions::alloc_symbol, read_symbol>,
+        .set = set<&PluginOptions::alloc_symbol, parse_symbol>,
         .print = print<&PluginOptions::alloc_symbol, plain_text>,
     },
     OptionRow{
@@ -393,7 +393,7 @@ constexpr std::array kOptions = {
         .default_text = "none",
         .range = "the name of a function, or none",
         .help = "The library's free function: free(ptr, size, device, stream).",
-        .set = set<&PluginOptions::free_symbol, read_symbol>,
+        .set = set<&PluginOptions::free_symbol, parse_symbol>,
         .print = print<&PluginOptions::free_symbol, plain_text>,
     },
     OptionRow{
@@ -402,7 +402,7 @@ constexpr std::array kOptions = {
         .default_text = "auto",
         .range = "the name of a table, or auto",
         .help = "The library's table of hooks; auto: ashlar_plugin_hooks, if present.",
-        .set = set<&PluginOptions::hooks_symbol, read_symbol>,
+        .set = set<&PluginOptions::hooks_symbol, parse_symbol>,
         .print = print<&PluginOptions::hooks_symbol, plain_text>,
     },
 };

@@ -18,16 +18,16 @@ struct Setting {
   OptionAssignment given;
 };
 
-Result<std::vector<Setting>> read_settings(std::string_view given);
-bool names(const std::vector<Setting>& settings, std::string_view option);
+Result<std::vector<Setting>> parse_settings(std::string_view given);
+bool sets_option(const std::vector<Setting>& settings, std::string_view option);
 void reset_as_pytorch_does(AllocatorOptions& options);
-Result<AllocatorOptions> print_and_read(const OptionRow& row, const AllocatorOptions& options);
+Result<AllocatorOptions> print_and_parse(const OptionRow& row, const AllocatorOptions& options);
 
 }  // namespace
 
 Result<AllocatorOptions> parse_allocator_options(std::string_view text,
                                                  const AllocatorOptions& base) {
-  const Result<std::vector<Setting>> settings = read_settings(text);
+  const Result<std::vector<Setting>> settings = parse_settings(text);
   if (!settings.ok()) return settings.status();
   AllocatorOptions options = base;
   if (base.pytorch_compatible) reset_as_pytorch_does(options);
@@ -36,9 +36,10 @@ Result<AllocatorOptions> parse_allocator_options(std::string_view text,
     if (!status.ok()) return status;
   }
   // PyTorch's behaviour requires its policy.
-  const bool asks_for_pytorch = options.pytorch_compatible && names(*settings, "compat");
-  const bool asks_for_pool = options.engine == EngineKind::kAsync && names(*settings, "backend");
-  if (asks_for_pytorch && !asks_for_pool && !names(*settings, "engine")) {
+  const bool is_compat_set = options.pytorch_compatible && sets_option(*settings, "compat");
+  const bool is_async_set =
+      options.engine == EngineKind::kAsync && sets_option(*settings, "backend");
+  if (is_compat_set && !is_async_set && !sets_option(*settings, "engine")) {
     options.engine = EngineKind::kClassic;
   }
   if (Status status = check_allocator_options(options); !status.ok()) return status;
@@ -50,8 +51,8 @@ std::string format_allocator_options(const AllocatorOptions& options) {
   for (const OptionRow& row : allocator_option_table()) {
     const std::string value = row.print(row, options);
     // compat:pytorch implies an engine unless one is named.
-    const bool must_name = row.name == "engine" && options.pytorch_compatible;
-    if (value == row.default_text && !must_name) continue;
+    const bool is_always_printed = row.name == "engine" && options.pytorch_compatible;
+    if (value == row.default_text && !is_always_printed) continue;
     if (!text.empty()) text += ",";
     text.append(row.name).append(":").append(value);
   }
@@ -61,12 +62,12 @@ std::string format_allocator_options(const AllocatorOptions& options) {
 // An option is valid if its printed form parses back with the others unchanged.
 Status check_allocator_options(const AllocatorOptions& options) {
   for (const OptionRow& row : allocator_option_table()) {
-    const Result<AllocatorOptions> same = print_and_read(row, options);
+    const Result<AllocatorOptions> same = print_and_parse(row, options);
     if (!same.ok()) return same.status();
   }
   // After the NaN check, because NaN never compares equal.
   for (const OptionRow& row : allocator_option_table()) {
-    if (*print_and_read(row, options) == options) continue;
+    if (*print_and_parse(row, options) == options) continue;
     return Status::invalid_argument(
         text(row.name, ": this value cannot be written (expected ", row.range, ")"));
   }
@@ -75,9 +76,9 @@ Status check_allocator_options(const AllocatorOptions& options) {
 
 namespace {
 
-Result<AllocatorOptions> print_and_read(const OptionRow& row, const AllocatorOptions& options) {
+Result<AllocatorOptions> print_and_parse(const OptionRow& row, const AllocatorOptions& options) {
   const std::string setting = text(row.name, ":", row.print(row, options));
-  const Result<std::vector<OptionAssignment>> read = read_option_text(setting);
+  const Result<std::vector<OptionAssignment>> read = parse_option_text(setting);
   if (!read.ok()) return read.status();
   AllocatorOptions same = options;
   for (const OptionAssignment& given : *read) {
@@ -93,18 +94,19 @@ Result<const OptionRow*> find_row(std::string_view name) {
     known.push_back(row.name);
     if (!row.alias.empty()) known.push_back(row.alias);
   }
-  constexpr size_t kLongestMistypedName = 100;  // nearest_name is slow for long names
+  constexpr size_t kLongestMistypedName = 100;  // nearest_name is slow for long sets_option
   const std::string problem = text(excerpt(name), ": no such option");
-  const std::optional<std::string_view> meant =
+  const std::optional<std::string_view> suggestion =
       name.size() > kLongestMistypedName ? std::nullopt : nearest_name(name, known);
-  if (meant) return Status::invalid_argument(text(problem, "; did you mean ", *meant, "?"));
+  if (suggestion)
+    return Status::invalid_argument(text(problem, "; did you mean ", *suggestion, "?"));
   return Status::invalid_argument(text(problem, " (ashlar config lists all)"));
 }
 
 // Returns the settings in the order to apply: large_segment_size_mb first, because it bounds
 // others.
-Result<std::vector<Setting>> read_settings(std::string_view given) {
-  Result<std::vector<OptionAssignment>> assignments = read_option_text(given);
+Result<std::vector<Setting>> parse_settings(std::string_view given) {
+  Result<std::vector<OptionAssignment>> assignments = parse_option_text(given);
   if (!assignments.ok()) return assignments.status();
   std::vector<Setting> settings;
   for (OptionAssignment& each : *assignments) {
@@ -123,7 +125,7 @@ Result<std::vector<Setting>> read_settings(std::string_view given) {
   return settings;
 }
 
-bool names(const std::vector<Setting>& settings, std::string_view option) {
+bool sets_option(const std::vector<Setting>& settings, std::string_view option) {
   return std::any_of(settings.begin(), settings.end(),
                      [&](const Setting& setting) { return setting.row->name == option; });
 }

@@ -20,7 +20,7 @@
 namespace ashlar {
 namespace {
 
-Result<AllocatorOptions> options_by_switches(const Environment& environment);
+Result<AllocatorOptions> options_from_switches(const Environment& environment);
 Status parse_devices(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
 Status parse_capacity(const EnvironmentVariable& row, std::string_view value,
                       sim::Options& options);
@@ -61,14 +61,15 @@ constexpr EnvironmentVariable driver_variable(std::string_view name, std::string
   };
 }
 
-struct ShmemTexts {
+struct ShmemVariableText {
   std::string_view sets;
   std::string_view expected;
   std::string_view default_text;
   std::string_view help;
 };
 
-constexpr EnvironmentVariable shmem_variable(std::string_view name, const ShmemTexts& texts) {
+constexpr EnvironmentVariable shmem_variable(std::string_view name,
+                                             const ShmemVariableText& texts) {
   return {
       .name = name,
       .scope = VariableScope::kShmem,
@@ -228,7 +229,7 @@ constexpr std::array kVariables = {
 }  // namespace
 
 Result<sim::Options> sim_options_from(const Environment& environment) {
-  if (Status status = refuse_unknown_variables(environment); !status.ok()) return status;
+  if (Status status = check_unknown_variables(environment); !status.ok()) return status;
   sim::Options options;
   for (const EnvironmentVariable& row : kVariables) {
     const std::optional<std::string_view> value = environment.value(row.name);
@@ -246,7 +247,7 @@ Drivers drivers_from(const Environment& environment) {
 }
 
 Result<std::string> torch_backend_from(const Environment& environment) {
-  if (Status status = refuse_unknown_variables(environment); !status.ok()) return status;
+  if (Status status = check_unknown_variables(environment); !status.ok()) return status;
   const std::string_view value = environment.value(kTorchBackend).value_or("cuda");
   if (value == "cuda" || value == "hip" || value == "sim") return std::string(value);
   return Status::invalid_argument(
@@ -274,8 +275,8 @@ Result<std::optional<LiveOptions>> live_options_from(const Environment& environm
 }
 
 Result<AllocatorOptions> allocator_options_from(const Environment& environment) {
-  if (Status status = refuse_unknown_variables(environment); !status.ok()) return status;
-  const Result<AllocatorOptions> base = options_by_switches(environment);
+  if (Status status = check_unknown_variables(environment); !status.ok()) return status;
+  const Result<AllocatorOptions> base = options_from_switches(environment);
   const EnvironmentVariable* row = allocator_variable_in(environment);
   if (!base.ok() || row == nullptr) return base;
   Result<AllocatorOptions> options = parse_allocator_options(*environment.value(row->name), *base);
@@ -295,14 +296,14 @@ const EnvironmentVariable* allocator_variable_in(const Environment& environment)
 }
 
 // Option text that sets the option takes precedence, even if it sets the default.
-const EnvironmentVariable* variable_behind(std::string_view option,
-                                           const Environment& environment) {
+const EnvironmentVariable* variable_for_option(std::string_view option,
+                                               const Environment& environment) {
   const EnvironmentVariable* texts = allocator_variable_in(environment);
   if (texts != nullptr) {
     const Result<std::vector<OptionAssignment>> given =
-        read_option_text(*environment.value(texts->name));
-    const auto names_it = [&](const OptionAssignment& each) { return each.name == option; };
-    if (given.ok() && std::any_of(given->begin(), given->end(), names_it)) return texts;
+        parse_option_text(*environment.value(texts->name));
+    const auto sets_it = [&](const OptionAssignment& each) { return each.name == option; };
+    if (given.ok() && std::any_of(given->begin(), given->end(), sets_it)) return texts;
   }
   const auto found =
       std::find_if(kVariables.begin(), kVariables.end(), [&](const EnvironmentVariable& row) {
@@ -314,7 +315,7 @@ const EnvironmentVariable* variable_behind(std::string_view option,
 
 std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
 
-Status refuse_unknown_variables(const Environment& environment) {
+Status check_unknown_variables(const Environment& environment) {
   std::vector<std::string_view> known;
   for (const EnvironmentVariable& row : kVariables) {
     if (row.name.starts_with(kPrefix)) known.push_back(row.name);
@@ -323,9 +324,10 @@ Status refuse_unknown_variables(const Environment& environment) {
   for (const auto& [name, value] : environment.values()) {
     if (!name.starts_with(kPrefix)) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::optional<std::string_view> meant = nearest_name(name, known);
-    if (meant)
-      return Status::invalid_argument(text(name, ": no such variable; did you mean ", *meant, "?"));
+    const std::optional<std::string_view> suggestion = nearest_name(name, known);
+    if (suggestion)
+      return Status::invalid_argument(
+          text(name, ": no such variable; did you mean ", *suggestion, "?"));
     std::string list;
     for (std::string_view each : known) list += text(list.empty() ? "" : ", ", each);
     return Status::invalid_argument(text(name, ": no such variable (expected one of ", list,
@@ -367,7 +369,7 @@ Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::
 }
 
 // The defaults, modified by the switches.
-Result<AllocatorOptions> options_by_switches(const Environment& environment) {
+Result<AllocatorOptions> options_from_switches(const Environment& environment) {
   AllocatorOptions options;
   for (const EnvironmentVariable& row : kVariables) {
     const std::optional<std::string_view> value = environment.value(row.name);

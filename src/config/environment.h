@@ -80,10 +80,10 @@ inline bool is_for_allocators(const EnvironmentVariable& row) {
 }
 
 // kInvalidArgument: a set variable starts with ASHLAR_ but is not in the table.
-Status refuse_unknown_variables(const Environment& environment);
+Status check_unknown_variables(const Environment& environment);
 
 // The options of the simulated machine. kInvalidArgument: a value is wrong, or
-// refuse_unknown_variables fails. The message names the variable, the value and what was expected.
+// check_unknown_variables fails. The message names the variable, the value and what was expected.
 Result<sim::Options> sim_options_from(const Environment& environment);
 
 // The driver libraries that the environment selects.
@@ -106,6 +106,7 @@ Result<AllocatorOptions> allocator_options_from(const Environment& environment);
 // The variable that provides the options text; null if none is set.
 const EnvironmentVariable* allocator_variable_in(const Environment& environment);
 // The variable that determines an option's value; null if none does.
-const EnvironmentVariable* variable_behind(std::string_view option, const Environment& environment);
+const EnvironmentVariable* variable_for_option(std::string_view option,
+                                               const Environment& environment);
 
 }  // namespace ashlar

@@ -20,21 +20,21 @@ std::string_view trim(std::string_view word) {
   return word.substr(begin, word.find_last_not_of(kWhitespace) + 1 - begin);
 }
 
-class Reader {
+class OptionParser {
  public:
-  explicit Reader(std::string_view text) : rest_(trim(text)) {}
+  explicit OptionParser(std::string_view text) : rest_(trim(text)) {}
 
   bool at_end() const { return rest_.empty(); }
-  Result<OptionAssignment> read_assignment();
+  Result<OptionAssignment> parse_assignment();
   // Consumes the comma between two assignments, or the end.
-  Status read_comma_or_end(const OptionAssignment& before);
+  Status parse_comma_or_end(const OptionAssignment& before);
 
  private:
   // The text before the next separator; may be empty.
-  std::string_view read_word();
+  std::string_view parse_word();
   bool take(char separator);
-  Status read_list(OptionAssignment& assignment);
-  Result<ListEntry> read_entry(std::string_view option);
+  Status parse_list(OptionAssignment& assignment);
+  Result<ListEntry> parse_entry(std::string_view option);
   Status missing_value(std::string_view option) const;
   // Describes the text at the current position, for messages.
   std::string found() const;
@@ -42,9 +42,9 @@ class Reader {
   std::string_view rest_;  // the unread text, trimmed
 };
 
-Result<OptionAssignment> Reader::read_assignment() {
+Result<OptionAssignment> OptionParser::parse_assignment() {
   OptionAssignment assignment;
-  assignment.name = read_word();
+  assignment.name = parse_word();
   if (assignment.name.empty()) {
     return Status::invalid_argument(
         text("an option is missing before ", found(), " (expected name:value)"));
@@ -53,21 +53,21 @@ Result<OptionAssignment> Reader::read_assignment() {
   const std::string_view from_value = rest_;
   if (take('[')) {
     assignment.is_list = true;
-    if (Status status = read_list(assignment); !status.ok()) return status;
+    if (Status status = parse_list(assignment); !status.ok()) return status;
     assignment.value = trim(from_value.substr(0, from_value.size() - rest_.size()));
     return assignment;
   }
-  assignment.value = read_word();
+  assignment.value = parse_word();
   if (assignment.value.empty()) return missing_value(assignment.name);
   return assignment;
 }
 
-Status Reader::missing_value(std::string_view option) const {
+Status OptionParser::missing_value(std::string_view option) const {
   return Status::invalid_argument(
       text(excerpt(option), ": a value is missing before ", found(), " (expected name:value)"));
 }
 
-Status Reader::read_comma_or_end(const OptionAssignment& before) {
+Status OptionParser::parse_comma_or_end(const OptionAssignment& before) {
   if (at_end()) return Status();
   if (!take(',')) {
     return Status::invalid_argument(text(excerpt(before.name), ": ", in_quotes(before.value),
@@ -80,10 +80,10 @@ Status Reader::read_comma_or_end(const OptionAssignment& before) {
            " is followed by a comma and the end (expected another name:value)"));
 }
 
-Status Reader::read_list(OptionAssignment& assignment) {
+Status OptionParser::parse_list(OptionAssignment& assignment) {
   if (take(']')) return Status();
   while (true) {
-    Result<ListEntry> entry = read_entry(assignment.name);
+    Result<ListEntry> entry = parse_entry(assignment.name);
     if (!entry.ok()) return entry.status();
     assignment.entries.push_back(*entry);
     if (take(']')) return Status();
@@ -94,44 +94,44 @@ Status Reader::read_list(OptionAssignment& assignment) {
   }
 }
 
-Result<ListEntry> Reader::read_entry(std::string_view option) {
+Result<ListEntry> OptionParser::parse_entry(std::string_view option) {
   ListEntry entry;
-  entry.name = read_word();
+  entry.name = parse_word();
   if (entry.name.empty()) {
     return Status::invalid_argument(text(excerpt(option),
                                          ": in the list, an entry is missing before ", found(),
                                          " (expected name:value)"));
   }
-  if (take(':')) entry.value = read_word();
+  if (take(':')) entry.value = parse_word();
   if (!entry.value.empty()) return entry;
   return Status::invalid_argument(text(excerpt(option), ": in the list, ", in_quotes(entry.name),
                                        " is followed by ", found(), " (expected name:value)"));
 }
 
-std::string_view Reader::read_word() {
+std::string_view OptionParser::parse_word() {
   const size_t end = std::min(rest_.find_first_of(kSeparators), rest_.size());
   const std::string_view word = trim(rest_.substr(0, end));
   rest_ = trim(rest_.substr(end));
   return word;
 }
 
-bool Reader::take(char separator) {
+bool OptionParser::take(char separator) {
   if (!rest_.starts_with(separator)) return false;
   rest_ = trim(rest_.substr(1));
   return true;
 }
 
-std::string Reader::found() const { return at_end() ? "the end" : in_quotes(rest_); }
+std::string OptionParser::found() const { return at_end() ? "the end" : in_quotes(rest_); }
 
 }  // namespace
 
-Result<std::vector<OptionAssignment>> read_option_text(std::string_view given) {
+Result<std::vector<OptionAssignment>> parse_option_text(std::string_view given) {
   std::vector<OptionAssignment> assignments;
-  Reader reader(given);
-  while (!reader.at_end()) {
-    Result<OptionAssignment> assignment = reader.read_assignment();
+  OptionParser parser(given);
+  while (!parser.at_end()) {
+    Result<OptionAssignment> assignment = parser.parse_assignment();
     if (!assignment.ok()) return assignment.status();
-    if (Status status = reader.read_comma_or_end(*assignment); !status.ok()) return status;
+    if (Status status = parser.parse_comma_or_end(*assignment); !status.ok()) return status;
     assignments.push_back(*std::move(assignment));
   }
   return assignments;

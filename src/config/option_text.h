@@ -27,9 +27,9 @@ struct OptionAssignment {
   std::vector<ListEntry> entries{};  // lists only; empty for "[]"
 };
 
-// Parses a text into assignments, in order. Whitespace alone contains none. kInvalidArgument: a
-// syntax error; the message gives its position and what was expected.
-Result<std::vector<OptionAssignment>> read_option_text(std::string_view text);
+// Parses option text into assignments, in order. Empty text and whitespace yield none.
+// kInvalidArgument: a syntax error; the message gives its position and what was expected.
+Result<std::vector<OptionAssignment>> parse_option_text(std::string_view text);
 
 // User text shortened to one line of limited length, for messages.
 std::string excerpt(std::string_view given);

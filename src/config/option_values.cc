@@ -34,7 +34,7 @@ Status wrong_value(const OptionInput& input, std::string_view problem) {
                                        problem, " (expected ", input.expected, ")"));
 }
 
-Result<bool> read_boolean(const OptionInput& input) {
+Result<bool> parse_boolean(const OptionInput& input) {
   if (input.given.value == "True") return true;
   if (input.given.value == "False") return false;
   return wrong_value(input, "is not a boolean");
@@ -42,7 +42,7 @@ Result<bool> read_boolean(const OptionInput& input) {
 
 std::string boolean_text(bool value) { return value ? "True" : "False"; }
 
-Result<size_t> read_size_from(const OptionInput& input, size_t min_bytes) {
+Result<size_t> parse_size_from(const OptionInput& input, size_t min_bytes) {
   const std::optional<double> mib = parse_decimal(input.given.value, DecimalForm::kPlain);
   if (!mib) return wrong_value(input, "is not a number");
   const bool is_in_range = *mib >= static_cast<double>(min_bytes) / static_cast<double>(kMiB) &&
@@ -53,21 +53,21 @@ Result<size_t> read_size_from(const OptionInput& input, size_t min_bytes) {
   return *bytes;
 }
 
-Result<size_t> read_size_from_large_segment(const OptionInput& input) {
+Result<size_t> parse_size_from_large_segment(const OptionInput& input) {
   const size_t min_bytes = input.options.large_segment_bytes;
   // Replaces "large_segment_size_mb" in the range by its value.
   const size_t dash = input.expected.find("–");
   ASHLAR_CHECK(dash != std::string_view::npos);
   const std::string expected = text(size_text(min_bytes), input.expected.substr(dash));
-  return read_size_from({.given = input.given, .expected = expected, .options = input.options},
-                        min_bytes);
+  return parse_size_from({.given = input.given, .expected = expected, .options = input.options},
+                         min_bytes);
 }
 
 std::string size_text(size_t bytes) {
   return decimal_text(static_cast<double>(bytes) / static_cast<double>(kMiB), DecimalForm::kPlain);
 }
 
-Result<double> read_fraction(const OptionInput& input) {
+Result<double> parse_fraction(const OptionInput& input) {
   const std::optional<double> number =
       parse_decimal(input.given.value, DecimalForm::kExponentAllowed);
   if (!number) return wrong_value(input, "is not a number");
@@ -75,8 +75,8 @@ Result<double> read_fraction(const OptionInput& input) {
   return *number;
 }
 
-Result<double> read_fraction_between(const OptionInput& input) {
-  Result<double> fraction = read_fraction(input);
+Result<double> parse_fraction_exclusive(const OptionInput& input) {
+  Result<double> fraction = parse_fraction(input);
   const bool is_end = fraction.ok() && (*fraction == 0 || *fraction == 1);
   if (is_end) return wrong_value(input, "is out of range");
   return fraction;
@@ -86,7 +86,7 @@ std::string fraction_text(double fraction) {
   return decimal_text(fraction, DecimalForm::kExponentAllowed);
 }
 
-Result<std::string> read_path(const OptionInput& input) {
+Result<std::string> parse_path(const OptionInput& input) {
   const std::string_view given = input.given.value;
   const auto is_control = [](char c) { return c >= 0 && c < ' '; };
   if (input.given.is_list || std::any_of(given.begin(), given.end(), is_control)) {
@@ -95,7 +95,7 @@ Result<std::string> read_path(const OptionInput& input) {
   return std::string(given);
 }
 
-Result<std::string> read_symbol(const OptionInput& input) {
+Result<std::string> parse_symbol(const OptionInput& input) {
   const std::string_view given = input.given.value;
   const auto is_word = [](char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -108,7 +108,7 @@ Result<std::string> read_symbol(const OptionInput& input) {
 
 std::string plain_text(const std::string& value) { return value; }
 
-Result<size_t> read_register_thread_count(const OptionInput& input) {
+Result<size_t> parse_register_thread_count(const OptionInput& input) {
   const std::optional<uint64_t> count = parse_whole_number(input.given.value);
   if (!count || !std::has_single_bit(*count)) {
     return wrong_value(input, "is not a power of two");
@@ -119,7 +119,7 @@ Result<size_t> read_register_thread_count(const OptionInput& input) {
 
 std::string count_text(size_t count) { return std::to_string(count); }
 
-Result<ReserveSize> read_reserve(const OptionInput& input) {
+Result<ReserveSize> parse_reserve(const OptionInput& input) {
   std::string_view word = input.given.value;
   const bool is_gib = word.ends_with('G');
   if (is_gib) word.remove_suffix(1);
@@ -141,14 +141,14 @@ std::string reserve_text(const ReserveSize& reserve) {
   return decimal_text(gib, DecimalForm::kPlain) + "G";
 }
 
-Result<ReserveByClass> read_reserve_by_class(const OptionInput& input) {
+Result<ReserveByClass> parse_reserve_by_class(const OptionInput& input) {
   if (!input.given.is_list) return wrong_value(input, "is not a list");
   const OptionInput list = {.given = input.given,
                             .expected = "a fraction above 0, or GiB up to 1048576G",
                             .options = input.options};
   ReserveByClass reserves;
   for (const ListEntry& entry : input.given.entries) {
-    const Result<ReserveSize> reserve = read_entry(list, entry, read_reserve);
+    const Result<ReserveSize> reserve = parse_entry(list, entry, parse_reserve);
     if (!reserve.ok()) return reserve.status();
     const bool is_new = reserves.emplace(entry.name, *reserve).second;
     if (!is_new) return wrong_value(input, text("has ", in_quotes(entry.name), " twice"));

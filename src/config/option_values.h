@@ -28,46 +28,46 @@ Status wrong_value(const OptionInput& input, std::string_view problem);
 
 // Parses the value of a list entry. Messages name the option and the entry.
 template <typename T>
-Result<T> read_entry(const OptionInput& list, const ListEntry& entry,
-                     Result<T> (*read)(const OptionInput&)) {
+Result<T> parse_entry(const OptionInput& list, const ListEntry& entry,
+                      Result<T> (*read)(const OptionInput&)) {
   const std::string name = std::string(list.given.name) + ": " + excerpt(entry.name);
   const OptionAssignment alone = {.name = name, .value = entry.value};
   return read({.given = alone, .expected = list.expected, .options = list.options});
 }
 
-Result<bool> read_boolean(const OptionInput& input);
+Result<bool> parse_boolean(const OptionInput& input);
 std::string boolean_text(bool value);
 
 // Sizes are in MiB. Decimals are accepted if they denote a whole number of bytes.
 inline constexpr size_t kMaxSizeMib = size_t{1} << 20;
-Result<size_t> read_size_from(const OptionInput& input, size_t min_bytes);
+Result<size_t> parse_size_from(const OptionInput& input, size_t min_bytes);
 template <size_t kMinMib>
-Result<size_t> read_size(const OptionInput& input) {
-  return read_size_from(input, kMinMib << 20);
+Result<size_t> parse_size(const OptionInput& input) {
+  return parse_size_from(input, kMinMib << 20);
 }
 // At least large_segment_bytes. Messages state that bound as a number.
-Result<size_t> read_size_from_large_segment(const OptionInput& input);
+Result<size_t> parse_size_from_large_segment(const OptionInput& input);
 std::string size_text(size_t bytes);
 
-Result<double> read_fraction(const OptionInput& input);          // [0, 1]
-Result<double> read_fraction_between(const OptionInput& input);  // (0, 1)
+Result<double> parse_fraction(const OptionInput& input);            // [0, 1]
+Result<double> parse_fraction_exclusive(const OptionInput& input);  // (0, 1)
 std::string fraction_text(double fraction);
 
 // A path and a symbol name, taken literally.
-Result<std::string> read_path(const OptionInput& input);
-Result<std::string> read_symbol(const OptionInput& input);
+Result<std::string> parse_path(const OptionInput& input);
+Result<std::string> parse_symbol(const OptionInput& input);
 std::string plain_text(const std::string& value);
 
 // A power of two up to 128.
-Result<size_t> read_register_thread_count(const OptionInput& input);
+Result<size_t> parse_register_thread_count(const OptionInput& input);
 std::string count_text(size_t count);
 
 // "0.5" of the device's capacity, or "8G" for 8 GiB.
-Result<ReserveSize> read_reserve(const OptionInput& input);
+Result<ReserveSize> parse_reserve(const OptionInput& input);
 std::string reserve_text(const ReserveSize& reserve);
 
 using ReserveByClass = std::map<std::string, ReserveSize>;
-Result<ReserveByClass> read_reserve_by_class(const OptionInput& input);
+Result<ReserveByClass> parse_reserve_by_class(const OptionInput& input);
 std::string reserve_by_class_text(const ReserveByClass& reserves);
 
 }  // namespace ashlar

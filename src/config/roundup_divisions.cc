@@ -22,7 +22,7 @@ constexpr std::string_view kExpectedEntries =
     "size:divisions,… in powers of two, with sizes up to 32768, divisions up to 1048576 or 0, and "
     "> last";
 
-Result<RoundupDivisions> read_list(const OptionInput& whole);
+Result<RoundupDivisions> parse_list(const OptionInput& whole);
 
 std::string entry_text(std::string_view name, uint32_t divisions) {
   return std::string(name) + ":" + std::to_string(divisions);
@@ -31,8 +31,8 @@ std::string entry_text(std::string_view name, uint32_t divisions) {
 }  // namespace
 
 // A single number must be a power of two; 0 is allowed only in a list.
-Result<RoundupDivisions> read_roundup_divisions(const OptionInput& input) {
-  if (input.given.is_list) return read_list(input);
+Result<RoundupDivisions> parse_roundup_divisions(const OptionInput& input) {
+  if (input.given.is_list) return parse_list(input);
   const std::optional<uint64_t> divisions = parse_whole_number(input.given.value);
   if (!divisions || !std::has_single_bit(*divisions)) {
     return wrong_value(input, "is not a power of two");
@@ -45,7 +45,7 @@ Result<RoundupDivisions> read_roundup_divisions(const OptionInput& input) {
 
 namespace {
 
-Result<uint32_t> read_divisions(const OptionInput& input) {
+Result<uint32_t> parse_divisions(const OptionInput& input) {
   const std::optional<uint64_t> divisions = parse_whole_number(input.given.value);
   if (!divisions || (*divisions != 0 && !std::has_single_bit(*divisions))) {
     return wrong_value(input, "is neither 0 nor a power of two");
@@ -55,17 +55,17 @@ Result<uint32_t> read_divisions(const OptionInput& input) {
 }
 
 // The slot of an entry's size, such as "256".
-Result<size_t> read_slot(const OptionInput& input, const ListEntry& entry) {
+Result<size_t> parse_slot(const OptionInput& input, const ListEntry& entry) {
   const std::optional<uint64_t> mib = parse_whole_number(entry.name);
   if (!mib || !std::has_single_bit(*mib)) {
-    return wrong_value(input, text("has ", in_quotes(entry.name), ", which is no power of two"));
+    return wrong_value(input, text("has ", in_quotes(entry.name), ", which is not a power of two"));
   }
   const auto slot = static_cast<size_t>(std::countr_zero(*mib));
   if (slot <= kLastSlot) return slot;
   return wrong_value(input, text("has ", in_quotes(entry.name), ", which is out of range"));
 }
 
-Result<RoundupDivisions> read_list(const OptionInput& whole) {
+Result<RoundupDivisions> parse_list(const OptionInput& whole) {
   const OptionInput input = {
       .given = whole.given, .expected = kExpectedEntries, .options = whole.options};
   RoundupDivisions divisions{};
@@ -73,15 +73,15 @@ Result<RoundupDivisions> read_list(const OptionInput& whole) {
   const std::vector<ListEntry>& entries = input.given.entries;
   if (entries.empty()) return wrong_value(input, "is an empty list");
   for (const ListEntry& entry : entries) {
-    const Result<uint32_t> wanted = read_entry(input, entry, read_divisions);
+    const Result<uint32_t> wanted = parse_entry(input, entry, parse_divisions);
     if (!wanted.ok()) return wanted.status();
     if (entry.name == kAbove) {
       const bool is_last = &entry == &entries.back();
-      if (slots.empty() || !is_last) return wrong_value(input, "has \">\" at a wrong place");
+      if (slots.empty() || !is_last) return wrong_value(input, "has \">\" in the wrong place");
       std::fill(divisions.begin() + slots.back() + 1, divisions.end(), *wanted);
       break;
     }
-    const Result<size_t> slot = read_slot(input, entry);
+    const Result<size_t> slot = parse_slot(input, entry);
     if (!slot.ok()) return slot.status();
     if (std::find(slots.begin(), slots.end(), *slot) != slots.end()) {
       return wrong_value(input, text("has ", in_quotes(entry.name), " twice"));

@@ -22,9 +22,9 @@ namespace ashlar {
 
 using RoundupDivisions = std::array<uint32_t, AllocatorOptions::kRoundupSlotCount>;
 
-Result<RoundupDivisions> read_roundup_divisions(const OptionInput& input);
+Result<RoundupDivisions> parse_roundup_divisions(const OptionInput& input);
 
-// The shortest equivalent text. REQUIRES: not all 0, which has no text.
+// The shortest equivalent text. REQUIRES: at least one slot is not 0.
 std::string roundup_divisions_text(const RoundupDivisions& divisions);
 
 }  // namespace ashlar

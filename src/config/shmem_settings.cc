@@ -13,8 +13,8 @@
 namespace ashlar {
 namespace {
 
-constexpr uint64_t kMostRanks = 65536;
-constexpr size_t kLeastHeapBytes = 4096;
+constexpr uint64_t kMaxPeCount = 65536;
+constexpr size_t kMinHeapBytes = 4096;
 
 // The variable names of each launcher. The first launcher found wins.
 struct LauncherVariables {
@@ -28,11 +28,11 @@ constexpr std::array kLaunchers = {
     LauncherVariables{"SLURM_PROCID", "SLURM_NTASKS"},
 };
 
-Status wrong(std::string_view name, std::string_view value, std::string_view expected) {
+Status invalid_value(std::string_view name, std::string_view value, std::string_view expected) {
   return Status::invalid_argument(text(name, " is \"", value, "\" (expected ", expected, ")"));
 }
 
-Status read_seat(const Environment& environment, ShmemSettings& settings) {
+Status parse_rank(const Environment& environment, ShmemSettings& settings) {
   for (const LauncherVariables& each : kLaunchers) {
     const std::optional<std::string_view> rank = environment.value(each.rank);
     const std::optional<std::string_view> size = environment.value(each.world_size);
@@ -42,12 +42,12 @@ Status read_seat(const Environment& environment, ShmemSettings& settings) {
                                            rank ? each.world_size : each.rank, ": set both"));
     }
     const std::optional<uint64_t> count = parse_whole_number(*size);
-    if (!count || *count < 1 || *count > kMostRanks) {
-      return wrong(each.world_size, *size, text("a whole number from 1 to ", kMostRanks));
+    if (!count || *count < 1 || *count > kMaxPeCount) {
+      return invalid_value(each.world_size, *size, text("a whole number from 1 to ", kMaxPeCount));
     }
     const std::optional<uint64_t> own = parse_whole_number(*rank);
     if (!own || *own >= *count) {
-      return wrong(each.rank, *rank, text("a whole number from 0 to ", *count - 1));
+      return invalid_value(each.rank, *rank, text("a whole number from 0 to ", *count - 1));
     }
     settings.rank = static_cast<int>(*own);
     settings.world_size = static_cast<int>(*count);
@@ -56,39 +56,40 @@ Status read_seat(const Environment& environment, ShmemSettings& settings) {
   return {};
 }
 
-Status read_heap_bytes(const Environment& environment, ShmemSettings& settings) {
+Status parse_heap_bytes(const Environment& environment, ShmemSettings& settings) {
   settings.heap_bytes = 64 * kMiB;
   const std::optional<std::string_view> given = environment.value("SHMEM_SYMMETRIC_SIZE");
   if (!given) return {};
   const Result<size_t> bytes = parse_bytes(*given);
-  if (!bytes.ok() || *bytes < kLeastHeapBytes) {
-    return wrong("SHMEM_SYMMETRIC_SIZE", *given,
-                 "a number of bytes from 4096 on, with an optional unit, such as 512M");
+  if (!bytes.ok() || *bytes < kMinHeapBytes) {
+    return invalid_value("SHMEM_SYMMETRIC_SIZE", *given,
+                         "a number of bytes from 4096 on, with an optional unit, such as 512M");
   }
   settings.heap_bytes = *bytes;
   return {};
 }
 
 // PEs that rendezvous in Redis may be on several machines; with a directory they rarely are.
-Status read_transport(const Environment& environment, ShmemSettings& settings) {
+Status parse_transport(const Environment& environment, ShmemSettings& settings) {
   const bool has_redis =
       settings.store.starts_with("redis://") || settings.store.starts_with("redis+unix://");
   const std::string_view given =
       environment.value("ASHLAR_SHMEM_TRANSPORT").value_or(has_redis ? "ucx" : "none");
   if (given != "ucx" && given != "none") {
-    return wrong("ASHLAR_SHMEM_TRANSPORT", given, "ucx or none");
+    return invalid_value("ASHLAR_SHMEM_TRANSPORT", given, "ucx or none");
   }
-  settings.transport = given == "ucx" ? ShmemSettings::Way::kUcx : ShmemSettings::Way::kNone;
+  settings.transport =
+      given == "ucx" ? ShmemSettings::TransportKind::kUcx : ShmemSettings::TransportKind::kNone;
   return {};
 }
 
-Status read_timeout(const Environment& environment, ShmemSettings& settings) {
+Status parse_timeout(const Environment& environment, ShmemSettings& settings) {
   settings.timeout = std::chrono::seconds(60);
   const std::optional<std::string_view> given = environment.value("ASHLAR_SHMEM_TIMEOUT_MS");
   if (!given) return {};
   const std::optional<uint64_t> ms = parse_whole_number(*given);
   if (!ms || *ms > 86'400'000) {
-    return wrong("ASHLAR_SHMEM_TIMEOUT_MS", *given, "a whole number from 0 to 86400000");
+    return invalid_value("ASHLAR_SHMEM_TIMEOUT_MS", *given, "a whole number from 0 to 86400000");
   }
   settings.timeout = std::chrono::milliseconds(*ms);
   return {};
@@ -97,21 +98,21 @@ Status read_timeout(const Environment& environment, ShmemSettings& settings) {
 }  // namespace
 
 Result<ShmemSettings> shmem_settings_from(const Environment& environment) {
-  if (Status unknown = refuse_unknown_variables(environment); !unknown.ok()) return unknown;
+  if (Status unknown = check_unknown_variables(environment); !unknown.ok()) return unknown;
   ShmemSettings settings;
-  if (Status bad = read_seat(environment, settings); !bad.ok()) return bad;
+  if (Status error = parse_rank(environment, settings); !error.ok()) return error;
   settings.store = environment.value("ASHLAR_SHMEM_STORE").value_or("");
   settings.job = environment.value("ASHLAR_SHMEM_JOB").value_or(settings.job);
   settings.machine = environment.value("ASHLAR_SHMEM_MACHINE").value_or("");
   if (settings.store.empty() && settings.world_size > 1) {
     return Status::invalid_argument(
         text("there are ", settings.world_size,
-             " PEs, and ASHLAR_SHMEM_STORE does not say where they meet: set it "
-             "to a folder that all of them see, or to redis://host:port"));
+             " PEs, but ASHLAR_SHMEM_STORE is not set: set it to a folder that all PEs "
+             "can access, or to redis://host:port"));
   }
-  if (Status bad = read_heap_bytes(environment, settings); !bad.ok()) return bad;
-  if (Status bad = read_transport(environment, settings); !bad.ok()) return bad;
-  if (Status bad = read_timeout(environment, settings); !bad.ok()) return bad;
+  if (Status error = parse_heap_bytes(environment, settings); !error.ok()) return error;
+  if (Status error = parse_transport(environment, settings); !error.ok()) return error;
+  if (Status error = parse_timeout(environment, settings); !error.ok()) return error;
   return settings;
 }
 

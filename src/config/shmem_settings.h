@@ -15,14 +15,14 @@
 namespace ashlar {
 
 struct ShmemSettings {
-  enum class Way { kNone, kUcx };
+  enum class TransportKind { kNone, kUcx };
 
   int rank = 0;
   int world_size = 1;
   std::string store{};  // a directory or redis://…; empty with a single PE
   std::string job = "shmem";
   std::string machine{};  // see symm::HeapOptions
-  Way transport = Way::kNone;
+  TransportKind transport = TransportKind::kNone;
   size_t heap_bytes = 0;
   std::chrono::milliseconds timeout{0};  // for shmem_init; 0 means none
 };

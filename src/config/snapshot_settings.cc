@@ -69,9 +69,9 @@ void set(const std::string& name, const SettingValue& value, AllocatorOptions& o
 std::string text_of(const AllocatorOptions& options) {
   std::string text;
   for (const OptionRow& row : allocator_option_table()) {
-    const bool must_name = row.name == "engine" || row.name == "compat";
+    const bool is_always_printed = row.name == "engine" || row.name == "compat";
     const std::string value = row.print(row, options);
-    if (value == row.default_text && !must_name) continue;
+    if (value == row.default_text && !is_always_printed) continue;
     if (!text.empty()) text += ",";
     text.append(row.name).append(":").append(value);
   }

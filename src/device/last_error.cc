@@ -41,8 +41,8 @@ Status LastError::take() {
   return last;
 }
 
-FailuresBefore::FailuresBefore() : failures_(failures_of_this_thread()) {}
+SavedLastErrors::SavedLastErrors() : failures_(failures_of_this_thread()) {}
 
-void FailuresBefore::restore() const { failures_of_this_thread() = failures_; }
+void SavedLastErrors::restore() const { failures_of_this_thread() = failures_; }
 
 }  // namespace ashlar

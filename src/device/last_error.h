@@ -28,9 +28,9 @@ class LastError {
 // Saves the calling thread's last errors on all devices. Code that tries a call and has a fallback
 // restores them afterwards, so that the handled failure neither surfaces later nor hides an earlier
 // one.
-class FailuresBefore {
+class SavedLastErrors {
  public:
-  FailuresBefore();
+  SavedLastErrors();
   // REQUIRES: called on the constructing thread.
   void restore() const;
 

@@ -12,9 +12,9 @@ namespace ashlar {
 namespace {
 
 Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& limits) {
-  constexpr size_t kEnough = 64;
+  constexpr size_t kPeekBytes = 64;
   PeekableSource source(std::move(bytes));
-  const Result<std::string_view> first = source.peek(kEnough);
+  const Result<std::string_view> first = source.peek(kPeekBytes);
   if (!first.ok()) return first.status();
   if (first->empty()) return Status::format("the file is empty (expected a snapshot)");
   if (first->front() == '\x80') return read_snapshot_pickle(source, limits);

@@ -35,9 +35,9 @@ bool is_within_any(const std::vector<DeviceRange>& ranges, const DeviceRange& pa
 // REQUIRES: `ranges` is sorted, and no range overflows.
 const DeviceRange* find_overlap(const std::vector<DeviceRange>& ranges) {
   for (size_t i = 0; i + 1 < ranges.size(); ++i) {
-    const bool is_apart = ranges[i].device != ranges[i + 1].device ||
-                          ranges[i].range.end() <= ranges[i + 1].range.begin;
-    if (!is_apart) return &ranges[i];
+    const bool is_disjoint = ranges[i].device != ranges[i + 1].device ||
+                             ranges[i].range.end() <= ranges[i + 1].range.begin;
+    if (!is_disjoint) return &ranges[i];
   }
   return nullptr;
 }
@@ -64,14 +64,14 @@ bool ExtentReader::read(Value dict, Snapshot& snapshot) {
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != ValueKind::kString) continue;
     const Key key = key_of(items[i]);
-    bool is_right = true;
+    bool is_valid = true;
     if (key == Key::kViews) {
-      is_right = read_list(key, items[i + 1], snapshot.views, &ExtentReader::read_view_field);
+      is_valid = read_list(key, items[i + 1], snapshot.views, &ExtentReader::read_view_field);
     }
     if (key == Key::kExtents) {
-      is_right = read_list(key, items[i + 1], snapshot.extents, &ExtentReader::read_extent_field);
+      is_valid = read_list(key, items[i + 1], snapshot.extents, &ExtentReader::read_extent_field);
     }
-    if (!is_right) return false;
+    if (!is_valid) return false;
   }
   return true;
 }
@@ -84,12 +84,12 @@ bool ExtentReader::read_list(Key key, Value list, std::vector<Each>& all, const 
   for (size_t i = 0; i < items.size(); ++i) {
     Each each;
     std::span<const Value> parts;
-    bool is_right = fields_.dict(key, items[i], parts);
-    for (size_t j = 0; is_right && j < parts.size(); j += 2) {
+    bool is_valid = fields_.dict(key, items[i], parts);
+    for (size_t j = 0; is_valid && j < parts.size(); j += 2) {
       if (parts[j].kind != ValueKind::kString) continue;
-      is_right = (this->*read_field)(key_of(parts[j]), parts[j + 1], each);
+      is_valid = (this->*read_field)(key_of(parts[j]), parts[j + 1], each);
     }
-    if (!is_right) return fields_.fail(text(key_text(key), "[", i, "]: ", fields_.problem()));
+    if (!is_valid) return fields_.fail(text(key_text(key), "[", i, "]: ", fields_.problem()));
     if (!fields_.store().charge(sizeof(each))) return fields_.fail(fields_.store().problem());
     all.push_back(std::move(each));
   }

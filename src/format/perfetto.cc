@@ -43,7 +43,7 @@ void count(const TraceEntry& entry, Counters& counters) {
 
 // The counters before the first entry. The trace may lack its beginning; the segments have the
 // values after its end.
-Counters at_the_start(const Snapshot& snapshot, size_t device) {
+Counters initial_counters(const Snapshot& snapshot, size_t device) {
   Counters counters;
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (segment.device.value() != device) continue;
@@ -138,7 +138,7 @@ class PerfettoWriter {
 
   void write_trace(size_t device) {
     const std::vector<TraceEntry>& trace = snapshot_.device_traces[device];
-    Counters counters = at_the_start(snapshot_, device);
+    Counters counters = initial_counters(snapshot_, device);
     Counters shown = {.allocated = -1, .active = -1, .reserved = -1};
     for (size_t i = 0; i < trace.size(); ++i) {
       // Without times, entries are one microsecond apart.

@@ -12,7 +12,7 @@ namespace {
 
 // Limit on value visits per byte of the file. Real files stay below one.
 constexpr uint64_t kVisitsPerByte = 8;
-constexpr uint64_t kVisitsAnyway = 4096;
+constexpr uint64_t kMinVisits = 4096;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ SnapshotBuilder::SnapshotBuilder(ValueStore& store)
 }
 
 Result<Snapshot> SnapshotBuilder::build(Value root, uint64_t bytes_read) {
-  fields_.set_allowance(kVisitsAnyway + kVisitsPerByte * bytes_read);
+  fields_.set_allowance(kMinVisits + kVisitsPerByte * bytes_read);
   if (!read_root(root)) return Status::format("snapshot: " + fields_.problem());
   renumber_tables(snapshot_);
   return std::move(snapshot_);

@@ -20,7 +20,7 @@ class SnapshotWriter {
 
  private:
   // Without a stack, trace entries omit the key; segments and blocks have an empty list.
-  enum class NoStack { kLeftOut, kEmptyList };
+  enum class NoStack { kOmitted, kEmptyList };
 
   void write_segments(const std::vector<SnapshotSegment>& segments);
   void write_segment(const SnapshotSegment& segment);
@@ -234,7 +234,7 @@ void SnapshotWriter::write_entry(const TraceEntry& entry) {
     writer_.key(Key::kPoolId);
     writer_.pool(entry.pool);
   }
-  write_stack(entry.stack, NoStack::kLeftOut);
+  write_stack(entry.stack, NoStack::kOmitted);
   writer_.end_dict();
 }
 
@@ -244,7 +244,7 @@ void SnapshotWriter::write_string(StringId id, Key none) {
 }
 
 void SnapshotWriter::write_stack(StackId id, NoStack without) {
-  if (id == StackId() && without == NoStack::kLeftOut) return;
+  if (id == StackId() && without == NoStack::kOmitted) return;
   const Stack& stack = tables_.stacks[id.value()];
   writer_.key(Key::kFrames);
   if (!writer_.reuse(SharedKind::kStack, id.value())) {

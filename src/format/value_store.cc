@@ -159,11 +159,11 @@ bool ValueStore::add_items(Object& object, std::span<const Value> items) {
 // The vector is reused by a later list, unless it is large.
 void ValueStore::drop_items(Object& object) {
   if (object.state != State::kPlain || object.count == 0) return;
-  constexpr size_t kRoomWorthKeeping = 1024;
+  constexpr size_t kMaxKeptCapacity = 1024;
   std::vector<Value>& own = item_lists_[object.place];
   charged_bytes_ -= own.size() * sizeof(Value) + kItemListBytes;
   own.clear();
-  if (own.capacity() > kRoomWorthKeeping) own = {};
+  if (own.capacity() > kMaxKeptCapacity) own = {};
   free_item_lists_.push_back(object.place);
   object.count = 0;
 }

@@ -109,9 +109,9 @@ std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& p
   while (!lines.empty()) {
     std::string_view line = take_line(lines);
     take_word(line);
-    const bool is_peers = loopback_port(take_word(line)) == ports.peer;
-    const bool leads_here = loopback_port(take_word(line)) == ports.own;
-    if (!is_peers || !leads_here) continue;
+    const bool is_from_peer = loopback_port(take_word(line)) == ports.peer;
+    const bool is_to_us = loopback_port(take_word(line)) == ports.own;
+    if (!is_from_peer || !is_to_us) continue;
     for (int i = 0; i < kWordsBetween; ++i) take_word(line);
     const std::optional<uid_t> user = number_in<uid_t>(take_word(line), 10);
     take_word(line);

@@ -114,7 +114,7 @@ class Parser {
   }
 
   bool take_length(std::string_view value) {
-    const std::optional<uint64_t> bytes = parse_natural(value);
+    const std::optional<uint64_t> bytes = parse_unsigned(value);
     if (has_length_ || !bytes) return fail(400, "malformed Content-Length");
     has_length_ = true;
     head_.body_bytes = *bytes;

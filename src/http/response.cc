@@ -66,7 +66,7 @@ std::optional<int> code_in(std::string_view line) {
   if (!line.starts_with(kVersion)) return std::nullopt;
   line.remove_prefix(kVersion.size());
   const std::optional<uint64_t> code =
-      parse_natural(line.substr(0, std::min(line.find(' '), line.size())));
+      parse_unsigned(line.substr(0, std::min(line.find(' '), line.size())));
   if (!code || *code < 100 || *code > 599) return std::nullopt;
   return static_cast<int>(*code);
 }
@@ -110,7 +110,7 @@ std::optional<ResponseHead> parse_response_head(std::string_view bytes) {
       head.keeps_alive = false;
     if (!equals_ignoring_case(name, "content-length")) continue;
     if (body_bytes) return std::nullopt;
-    body_bytes = parse_natural(value);
+    body_bytes = parse_unsigned(value);
     if (!body_bytes) return std::nullopt;
   }
   if (!body_bytes) return std::nullopt;

@@ -54,7 +54,7 @@ inline bool list_contains(std::string_view list, std::string_view word) {
 }
 
 // Parses digits only: no sign, no spaces, no overflow.
-inline std::optional<uint64_t> parse_natural(std::string_view text) {
+inline std::optional<uint64_t> parse_unsigned(std::string_view text) {
   uint64_t value = 0;
   const char* end = text.data() + text.size();
   if (text.empty() || !is_digit(text.front())) return std::nullopt;

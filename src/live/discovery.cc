@@ -56,12 +56,12 @@ Result<std::string> generate_socket_name() {
 // A line is "0000000000000000: 00000002 00000000 00010000 0001 01 12345 @ashlar-live.77.0123". Only
 // listening (flag 10000) stream sockets (type 1) are servers.
 std::vector<std::string> socket_names_in(std::string_view lines) {
-  constexpr std::string_view kListens = " 00010000 0001 ";
+  constexpr std::string_view kListeningStream = " 00010000 0001 ";
   std::vector<std::string> names;
   while (!lines.empty()) {
     const std::string_view line = take_line(lines);
     const size_t at = line.rfind(" @");
-    if (at == std::string_view::npos || line.find(kListens) > at) continue;
+    if (at == std::string_view::npos || line.find(kListeningStream) > at) continue;
     const std::string_view name = line.substr(at + 2);
     if (name.starts_with(kSocketPrefix) && name.size() <= 100) names.emplace_back(name);
   }
@@ -86,7 +86,7 @@ Result<MonitoredProcess> connect_to_monitored(pid_t pid) {
   if (pid <= 0) return Status::invalid_argument(text(pid, " is not a process id"));
   Result<std::vector<std::string>> names = listed_names();
   if (!names.ok()) return names.status();
-  // Then tries the others: a process in a container has another pid there.
+  // Then tries the others: a process in a container has another pid inside the container.
   const std::string likely = text(kSocketPrefix, pid, ".");
   std::stable_partition(names->begin(), names->end(),
                         [&](const std::string& name) { return name.starts_with(likely); });

@@ -47,7 +47,7 @@ Response LiveHandler::handle_snapshot(std::string_view query) {
   const std::vector<uint64_t> numbers = source_.allocator_numbers();
   StatusSource::SnapshotRequest request;
   if (const std::optional<std::string_view> given = http::argument(query, "allocator")) {
-    const std::optional<uint64_t> number = http::parse_natural(*given);
+    const std::optional<uint64_t> number = http::parse_unsigned(*given);
     if (!number) return error_response(400, "allocator is not a whole number");
     request.allocator = *number;
   } else if (numbers.size() == 1) {
@@ -59,7 +59,7 @@ Response LiveHandler::handle_snapshot(std::string_view query) {
   if (traces != "0" && traces != "1") return error_response(400, "traces must be 0 or 1");
   request.include_traces = traces == "1";
   const std::optional<uint64_t> since_us =
-      http::parse_natural(http::argument(query, "since_us").value_or("0"));
+      http::parse_unsigned(http::argument(query, "since_us").value_or("0"));
   if (!since_us || *since_us > uint64_t{INT64_MAX}) {
     return error_response(400, "since_us is not a time in microseconds");
   }

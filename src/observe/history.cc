@@ -100,8 +100,8 @@ void History::resize(size_t max_entries) {
   std::rotate(annotations_.begin(), annotations_.begin() + oldest, annotations_.end());
   next_annotation_ = 0;
   if (annotations_.size() <= max_entries) return;
-  const auto too_many = static_cast<std::ptrdiff_t>(annotations_.size() - max_entries);
-  annotations_.erase(annotations_.begin(), annotations_.begin() + too_many);
+  const auto excess = static_cast<std::ptrdiff_t>(annotations_.size() - max_entries);
+  annotations_.erase(annotations_.begin(), annotations_.begin() + excess);
 }
 
 // Recording.
@@ -114,9 +114,10 @@ StackId History::capture_now(const void* first) {
     provider = options_.provider;
     native = options_.native_stacks;
   }
-  constexpr size_t kDeepest = 128;
-  std::array<uint64_t, kDeepest> words{};
-  const size_t provided = provider == nullptr ? 0 : std::min(provider->gather(words), kDeepest);
+  constexpr size_t kMaxStackDepth = 128;
+  std::array<uint64_t, kMaxStackDepth> words{};
+  const size_t provided =
+      provider == nullptr ? 0 : std::min(provider->gather(words), kMaxStackDepth);
   if (provided == 0) provider = nullptr;  // it contributed no words
   size_t count = provided;
   if (native) count += capture_call_stack(std::span(words).subspan(provided), first);

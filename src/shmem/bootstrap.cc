@@ -96,7 +96,8 @@ Result<std::shared_ptr<symm::Store>> open_store(const ShmemSettings& settings) {
 }
 
 Result<std::shared_ptr<symm::Transport>> open_transport(const ShmemSettings& settings) {
-  if (settings.transport == ShmemSettings::Way::kNone) return std::shared_ptr<symm::Transport>();
+  if (settings.transport == ShmemSettings::TransportKind::kNone)
+    return std::shared_ptr<symm::Transport>();
 #if ASHLAR_HAS_UCX
   return symm::try_open_ucx_transport({});
 #else

@@ -22,36 +22,36 @@ constexpr size_t kMaxStretches = 20'000;
 constexpr uint64_t kNearBytes = kSmallSegmentBytes;
 
 // A segment under construction.
-struct Site {
+struct SegmentDraft {
   MapSegment segment{};
   std::vector<AddressRange> mapped{};  // by address; not adjacent
 };
 
-std::vector<Site> sites_of(const std::vector<SegmentPiece>& pieces) {
-  std::vector<Site> sites;
-  std::map<uint32_t, size_t> site_of;  // by SegmentPiece::owner
+std::vector<SegmentDraft> drafts_of(const std::vector<SegmentPiece>& pieces) {
+  std::vector<SegmentDraft> drafts;
+  std::map<uint32_t, size_t> draft_indexes;  // by SegmentPiece::owner
   for (const SegmentPiece& piece : pieces) {
-    const auto [known, is_new] = site_of.try_emplace(piece.owner, sites.size());
+    const auto [known, is_new] = draft_indexes.try_emplace(piece.owner, drafts.size());
     if (piece.owner == kNever || is_new) {
-      if (piece.owner == kNever) site_of.erase(known);
-      sites.push_back({.segment = {.range = piece.range,
-                                   .stream = piece.stream,
-                                   .pool = piece.pool,
-                                   .is_expandable = piece.is_expandable},
-                       .mapped = {piece.range}});
+      if (piece.owner == kNever) draft_indexes.erase(known);
+      drafts.push_back({.segment = {.range = piece.range,
+                                    .stream = piece.stream,
+                                    .pool = piece.pool,
+                                    .is_expandable = piece.is_expandable},
+                        .mapped = {piece.range}});
       continue;
     }
-    Site& site = sites[known->second];
-    site.segment.range.bytes = piece.range.end() - site.segment.range.begin;
-    const bool is_adjacent = site.mapped.back().end() == piece.range.begin;
-    if (!is_adjacent) site.mapped.push_back({piece.range.begin, 0});
-    site.mapped.back().bytes += piece.range.bytes;
+    SegmentDraft& draft = drafts[known->second];
+    draft.segment.range.bytes = piece.range.end() - draft.segment.range.begin;
+    const bool is_adjacent = draft.mapped.back().end() == piece.range.begin;
+    if (!is_adjacent) draft.mapped.push_back({piece.range.begin, 0});
+    draft.mapped.back().bytes += piece.range.bytes;
   }
-  return sites;
+  return drafts;
 }
 
 // An allocation and the address range of its block, as far as known.
-struct Placed {
+struct PlacedBlock {
   uint32_t id = 0;
   AddressRange range{};
 };
@@ -71,9 +71,9 @@ std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document)
 }
 
 // The allocations at a moment, by address, without overlaps.
-std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
+std::vector<PlacedBlock> placed_at(const Document& document, uint32_t moment) {
   const std::unordered_map<uint64_t, size_t> at_end = final_block_bytes(document);
-  std::vector<Placed> placed;
+  std::vector<PlacedBlock> placed;
   for (const uint32_t rank : document.intervals().at(moment)) {
     const Allocation& allocation = document.allocation(rank);
     if (allocation.bytes == 0) continue;
@@ -87,13 +87,15 @@ std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
   }
   // An incomplete trace may have several allocations at one address. Prefer one with an alloc
   // entry, then the first; the others were allocated later without an entry.
-  const auto key = [&](const Placed& each) {
+  const auto key = [&](const PlacedBlock& each) {
     const Allocation& allocation = document.allocations().all[each.id];
     return std::tuple(each.range.begin, allocation.predates_trace(), each.id);
   };
   std::sort(placed.begin(), placed.end(),
-            [&](const Placed& a, const Placed& b) { return key(a) < key(b); });
-  const auto same = [](const Placed& a, const Placed& b) { return a.range.begin == b.range.begin; };
+            [&](const PlacedBlock& a, const PlacedBlock& b) { return key(a) < key(b); });
+  const auto same = [](const PlacedBlock& a, const PlacedBlock& b) {
+    return a.range.begin == b.range.begin;
+  };
   placed.erase(std::unique(placed.begin(), placed.end(), same), placed.end());
   for (size_t i = 0; i + 1 < placed.size(); ++i) {
     const uint64_t room = placed[i + 1].range.begin - placed[i].range.begin;
@@ -105,16 +107,16 @@ std::vector<Placed> placed_at(const Document& document, uint32_t moment) {
 // Fills one segment with blocks.
 class SegmentFiller {
  public:
-  SegmentFiller(const Document& document, Site site, uint32_t moment)
-      : document_(document), site_(std::move(site)), moment_(moment) {
-    at_ = site_.segment.range.begin;
+  SegmentFiller(const Document& document, SegmentDraft draft, uint32_t moment)
+      : document_(document), draft_(std::move(draft)), moment_(moment) {
+    at_ = draft_.segment.range.begin;
   }
 
-  void add(const Placed& placed) {
+  void add(const PlacedBlock& placed) {
     fill_up_to(placed.range.begin);
     const Allocation& allocation = document_.allocations().all[placed.id];
     const bool is_pending = allocation.free_entry <= moment_;
-    const uint64_t room = site_.segment.range.end() - placed.range.begin;
+    const uint64_t room = draft_.segment.range.end() - placed.range.begin;
     const uint64_t bytes = std::min(placed.range.bytes, room);
     put({.bytes = bytes,
          .state = is_pending ? BlockState::kPending : BlockState::kLive,
@@ -123,17 +125,17 @@ class SegmentFiller {
   }
 
   MapSegment finish() {
-    fill_up_to(site_.segment.range.end());
-    return std::move(site_.segment);
+    fill_up_to(draft_.segment.range.end());
+    return std::move(draft_.segment);
   }
 
  private:
   // The block before the gap keeps a remainder that is too small to split off.
   void fill_up_to(DeviceAddress end) {
     const uint64_t gap = end - at_;
-    std::vector<MapBlock>& blocks = site_.segment.blocks;
-    const bool is_large = site_.segment.range.bytes != kSmallSegmentBytes;
-    const bool can_keep = !site_.segment.is_expandable && !blocks.empty() &&
+    std::vector<MapBlock>& blocks = draft_.segment.blocks;
+    const bool is_large = draft_.segment.range.bytes != kSmallSegmentBytes;
+    const bool can_keep = !draft_.segment.is_expandable && !blocks.empty() &&
                           blocks.back().allocation != kNever &&
                           gap <= (is_large ? kSmallLimitBytes : kMinBlockBytes - 1);
     if (can_keep) {
@@ -144,33 +146,33 @@ class SegmentFiller {
   }
 
   void put_free(DeviceAddress end) {
-    while (next_mapped_ < site_.mapped.size() && site_.mapped[next_mapped_].end() <= at_) {
+    while (next_mapped_ < draft_.mapped.size() && draft_.mapped[next_mapped_].end() <= at_) {
       ++next_mapped_;
     }
-    const bool has_next = next_mapped_ < site_.mapped.size();
-    const bool is_mapped = has_next && site_.mapped[next_mapped_].begin <= at_;
+    const bool has_next = next_mapped_ < draft_.mapped.size();
+    const bool is_mapped = has_next && draft_.mapped[next_mapped_].begin <= at_;
     DeviceAddress until = end;
-    if (is_mapped) until = std::min(end, site_.mapped[next_mapped_].end());
-    if (!is_mapped && has_next) until = std::min(end, site_.mapped[next_mapped_].begin);
+    if (is_mapped) until = std::min(end, draft_.mapped[next_mapped_].end());
+    if (!is_mapped && has_next) until = std::min(end, draft_.mapped[next_mapped_].begin);
     put({.bytes = until - at_, .state = is_mapped ? BlockState::kFree : BlockState::kNotMapped});
   }
 
   void put(MapBlock block) {
-    block.offset = at_ - site_.segment.range.begin;
+    block.offset = at_ - draft_.segment.range.begin;
     at_ = at_ + block.bytes;
-    site_.segment.blocks.push_back(block);
+    draft_.segment.blocks.push_back(block);
   }
 
   const Document& document_;
-  Site site_;
+  SegmentDraft draft_;
   uint32_t moment_;
   DeviceAddress at_;
   size_t next_mapped_ = 0;
 };
 
 // Makes a segment for allocations that are in no recorded segment, starting with placed[first].
-Site site_for(const Document& document, const std::vector<Placed>& placed, size_t first,
-              DeviceAddress limit) {
+SegmentDraft draft_for(const Document& document, const std::vector<PlacedBlock>& placed,
+                       size_t first, DeviceAddress limit) {
   const Allocation& allocation = document.allocations().all[placed[first].id];
   DeviceAddress end = placed[first].range.end();
   for (size_t i = first + 1; i < placed.size() && placed[i].range.begin < limit; ++i) {
@@ -210,13 +212,13 @@ void merge_below(uint64_t min_bytes, std::vector<MapBlock>& blocks) {
 }  // namespace
 
 std::vector<MapSegment> find_map(const Document& document, uint32_t moment) {
-  const std::vector<Placed> placed = placed_at(document, moment);
-  std::vector<Site> sites = sites_of(document.segments().at(moment));
+  const std::vector<PlacedBlock> placed = placed_at(document, moment);
+  std::vector<SegmentDraft> drafts = drafts_of(document.segments().at(moment));
   std::vector<MapSegment> segments;
   size_t next = 0;
-  const auto fill = [&](Site site) {
-    const AddressRange range = site.segment.range;
-    SegmentFiller filler(document, std::move(site), moment);
+  const auto fill = [&](SegmentDraft draft) {
+    const AddressRange range = draft.segment.range;
+    SegmentFiller filler(document, std::move(draft), moment);
     for (; next < placed.size() && range.contains(placed[next].range.begin); ++next) {
       filler.add(placed[next]);
     }
@@ -224,16 +226,16 @@ std::vector<MapSegment> find_map(const Document& document, uint32_t moment) {
   };
   const auto add_unowned_before = [&](DeviceAddress limit) {
     while (next < placed.size() && placed[next].range.begin < limit) {
-      fill(site_for(document, placed, next, limit));
+      fill(draft_for(document, placed, next, limit));
     }
   };
   DeviceAddress end{};
-  for (Site& site : sites) {
+  for (SegmentDraft& draft : drafts) {
     // Expandable segments may overlap in inconsistent files; the first one counts.
-    if (site.segment.range.begin < end) continue;
-    add_unowned_before(site.segment.range.begin);
-    end = site.segment.range.end();
-    fill(std::move(site));
+    if (draft.segment.range.begin < end) continue;
+    add_unowned_before(draft.segment.range.begin);
+    end = draft.segment.range.end();
+    fill(std::move(draft));
   }
   add_unowned_before(DeviceAddress(UINT64_MAX));
   return segments;

@@ -13,7 +13,7 @@ namespace ashlar::view {
 namespace {
 
 constexpr size_t kNameBytes = 16;
-constexpr size_t kPlaceBytes = 8;
+constexpr size_t kOffsetBytes = 8;
 constexpr size_t kAlignment = 8;
 constexpr std::string_view kMagic = "ASHV";
 constexpr size_t kHeadBytes = 8;
@@ -31,19 +31,19 @@ void Columns::add(const Kind& kind, std::string_view bytes) {
       .number(static_cast<uint32_t>(kind.type))
       .number(static_cast<uint32_t>(bytes.size() / kind.element_bytes));
   table_ += row.take();
-  places_.push_back(values_.size());
+  offsets_.push_back(values_.size());
   values_.append(bytes);
   values_.resize(align_up(values_.size(), kAlignment));
 }
 
 std::string Columns::take() {
   const size_t row_bytes = kNameBytes + 2 * sizeof(uint32_t);
-  const size_t begin = kHeadBytes + places_.size() * (row_bytes + kPlaceBytes);
+  const size_t begin = kHeadBytes + offsets_.size() * (row_bytes + kOffsetBytes);
   WireWriter head;
-  head.raw(kMagic).number(static_cast<uint32_t>(places_.size()));
-  for (size_t i = 0; i < places_.size(); ++i) {
+  head.raw(kMagic).number(static_cast<uint32_t>(offsets_.size()));
+  for (size_t i = 0; i < offsets_.size(); ++i) {
     head.raw(std::string_view(table_).substr(i * row_bytes, row_bytes));
-    head.number(static_cast<uint64_t>(begin + places_[i]));
+    head.number(static_cast<uint64_t>(begin + offsets_[i]));
   }
   return head.take() + values_;
 }

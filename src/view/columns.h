@@ -57,8 +57,8 @@ class Columns {
   void add(const Kind& kind, std::string_view bytes);
 
   std::string table_{};
-  std::string values_{};            // all columns, each aligned to eight bytes
-  std::vector<uint64_t> places_{};  // offsets of the columns in values_
+  std::string values_{};             // all columns, each aligned to eight bytes
+  std::vector<uint64_t> offsets_{};  // offsets of the columns in values_
 };
 
 }  // namespace ashlar::view

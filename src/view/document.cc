@@ -25,8 +25,8 @@ std::unique_ptr<const std::vector<TraceEntry>> make_placeholder(const DeviceReco
 
 // Appends the key unless it is present.
 template <typename Key>
-void add_unique(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& places) {
-  if (places.try_emplace(key, static_cast<uint32_t>(all.size())).second) all.push_back(key);
+void add_unique(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& indexes) {
+  if (indexes.try_emplace(key, static_cast<uint32_t>(all.size())).second) all.push_back(key);
 }
 
 }  // namespace

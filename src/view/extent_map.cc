@@ -43,26 +43,26 @@ class ExtentLocator {
     for (const SnapshotMapping& mapping : recorded.mappings) {
       const bool existed =
           is_last_ || static_cast<double>(mapping.made_us) <= time_us_ + kClockErrorUs;
-      if (existed) extent.places.push_back(mapping.address);
+      if (existed) extent.addresses.push_back(mapping.address);
     }
     if (is_last_) {
       extent.home = recorded.home;
       return extent;
     }
     size_t covered_count = 0;
-    for (const DeviceAddress place : extent.places) {
-      if (!is_covered(pieces_, {place, recorded.bytes})) continue;
+    for (const DeviceAddress address : extent.addresses) {
+      if (!is_covered(pieces_, {address, recorded.bytes})) continue;
       ++covered_count;
-      extent.home = place;
+      extent.home = address;
     }
     // If the trace is incomplete and several mappings are covered, the home is unknown. Idle memory
     // is traced where it was used last. If no mapping is covered, a pause had released the memory.
     if (covered_count != 1) extent.home = {};
-    if (covered_count == 0) extent.places.clear();
+    if (covered_count == 0) extent.addresses.clear();
     return extent;
   }
 
-  bool exists(const MapExtent& extent) const { return is_last_ || !extent.places.empty(); }
+  bool exists(const MapExtent& extent) const { return is_last_ || !extent.addresses.empty(); }
 
  private:
   bool is_last_;
@@ -122,9 +122,9 @@ ExtentMap find_extents(const Document& document, uint32_t moment,
     MapExtent extent = locator.locate(recorded);
     if (!locator.exists(extent)) continue;
     const auto number = static_cast<uint32_t>(map.extents.size());
-    for (const DeviceAddress place : extent.places) {
-      add_stretches(segments, {place, recorded.bytes},
-                    {.extent = number, .is_home = place == extent.home}, map);
+    for (const DeviceAddress address : extent.addresses) {
+      add_stretches(segments, {address, recorded.bytes},
+                    {.extent = number, .is_home = address == extent.home}, map);
     }
     map.extents.push_back(std::move(extent));
   }
@@ -185,14 +185,14 @@ void add_extents(const Document& document, const ExtentMap& map, Columns& respon
   response.add("extent_home", map.extents,
                [](Each each) { return each.home.value_or(DeviceAddress()).value(); });
   std::vector<uint32_t> firsts;
-  std::vector<uint64_t> places;
+  std::vector<uint64_t> addresses;
   for (Each extent : map.extents) {
-    firsts.push_back(static_cast<uint32_t>(places.size()));
-    for (const DeviceAddress place : extent.places) places.push_back(place.value());
+    firsts.push_back(static_cast<uint32_t>(addresses.size()));
+    for (const DeviceAddress address : extent.addresses) addresses.push_back(address.value());
   }
-  firsts.push_back(static_cast<uint32_t>(places.size()));
+  firsts.push_back(static_cast<uint32_t>(addresses.size()));
   response.add("place_first", firsts);
-  response.add("place_address", places);
+  response.add("place_address", addresses);
   add_stretches(map, response);
 }
 

@@ -23,7 +23,7 @@ namespace ashlar::view {
 struct MapExtent {
   const SnapshotExtent* recorded = nullptr;  // in the snapshot
   std::optional<DeviceAddress> home{};       // unset: idle
-  std::vector<DeviceAddress> places{};       // addresses of its mappings, ascending
+  std::vector<DeviceAddress> addresses{};    // addresses of its mappings, ascending
 };
 
 // A part of a segment at which an extent is mapped. A mapping across segments has one stretch in

@@ -40,10 +40,10 @@ GroupRanking::GroupRanking(const Members& members, const std::vector<uint32_t>& 
   if (has_others_) order.resize(kMaxGroups);
   shown_ = std::move(order);
 
-  std::vector<uint8_t> places(group_count, static_cast<uint8_t>(shown_.size()));
-  for (size_t i = 0; i < shown_.size(); ++i) places[shown_[i]] = static_cast<uint8_t>(i);
+  std::vector<uint8_t> rows(group_count, static_cast<uint8_t>(shown_.size()));
+  for (size_t i = 0; i < shown_.size(); ++i) rows[shown_[i]] = static_cast<uint8_t>(i);
   row_of_.reserve(group_of.size());
-  for (const uint32_t group : group_of) row_of_.push_back(places[group]);
+  for (const uint32_t group : group_of) row_of_.push_back(rows[group]);
 }
 
 }  // namespace ashlar::view

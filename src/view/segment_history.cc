@@ -68,7 +68,7 @@ class PieceTracker {
 bool is_part(TraceAction action) {
   return action == TraceAction::kSegmentMap || action == TraceAction::kSegmentUnmap;
 }
-bool gives(TraceAction action) {
+bool maps_memory(TraceAction action) {
   return action == TraceAction::kSegmentAlloc || action == TraceAction::kSegmentMap;
 }
 bool takes(TraceAction action) {
@@ -120,7 +120,7 @@ std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceInd
   PieceTracker present;
   for (const SegmentPiece& piece : after_last_entry(snapshot, device)) present.add(piece, 0);
   for (auto entry = trace.rbegin(); entry != trace.rend(); ++entry) {
-    if (gives(entry->action)) present.remove(piece_of(*entry).range, 0);
+    if (maps_memory(entry->action)) present.remove(piece_of(*entry).range, 0);
     if (takes(entry->action)) present.add(piece_of(*entry), 0);
   }
   std::vector<SegmentPiece> found;
@@ -137,8 +137,8 @@ uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
   const auto after = std::upper_bound(views.begin(), views.end(), at, begins_after);
   if (after == views.begin()) return kNever;
   const SnapshotView& view = *std::prev(after);
-  const bool has_it = AddressRange{view.address, view.reserved_bytes}.contains(at);
-  return has_it ? static_cast<uint32_t>(&view - views.data()) : kNever;
+  const bool contains_address = AddressRange{view.address, view.reserved_bytes}.contains(at);
+  return contains_address ? static_cast<uint32_t>(&view - views.data()) : kNever;
 }
 
 // Pieces of one view belong together. Without views, pieces of the same stream and pool that were
@@ -178,7 +178,7 @@ SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
   for (const SegmentPiece& piece : before_first_entry(snapshot, device, trace))
     present.add(piece, 0);
   for (uint32_t i = 0; i < trace.size(); ++i) {
-    if (gives(trace[i].action)) present.add(piece_of(trace[i]), i);
+    if (maps_memory(trace[i].action)) present.add(piece_of(trace[i]), i);
     if (takes(trace[i].action)) present.remove(piece_of(trace[i]).range, i);
   }
   const std::vector<SnapshotView> views = views_of(snapshot, device);

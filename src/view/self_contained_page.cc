@@ -34,7 +34,7 @@ class ResponseArchive {
 
   // Requests that fail are left out.
   void add(const std::string& request) {
-    const http::Response found = answer(request);
+    const http::Response found = respond(request);
     if (found.code == 200) append(request, found.body);
   }
   void append(const std::string& request, std::string_view plain) {
@@ -45,10 +45,10 @@ class ResponseArchive {
   }
 
   // False: they do not all fit, and none was added.
-  bool try_add(const Requests& questions) {
+  bool try_add(const Requests& requests) {
     const size_t index_before = index_.size();
     const size_t bytes_before = bytes_.size();
-    for (const std::string& request : questions) {
+    for (const std::string& request : requests) {
       add(request);
       if (size() <= max_bytes_) continue;
       index_.resize(index_before);
@@ -59,17 +59,17 @@ class ResponseArchive {
   }
 
   // The size of to_text().
-  size_t size() const { return index_.size() + (bytes_.size() + 2) / 3 * 4 + kAroundBytes; }
+  size_t size() const { return index_.size() + (bytes_.size() + 2) / 3 * 4 + kMarkupBytes; }
   std::string to_text() const {
     return text(kIndexBegin, "{", index_, "}", kScriptEnd, kResponsesBegin, base64(bytes_),
                 kScriptEnd);
   }
 
  private:
-  static constexpr size_t kAroundBytes =
+  static constexpr size_t kMarkupBytes =
       kIndexBegin.size() + kResponsesBegin.size() + 2 * kScriptEnd.size() + 2;
 
-  http::Response answer(const std::string& request) const {
+  http::Response respond(const std::string& request) const {
     const size_t mark = std::min(request.find('?'), request.size());
     const std::string_view all = request;
     return view_.wait_for_response(all.substr(0, mark), all.substr(std::min(mark + 1, all.size())));
@@ -84,24 +84,24 @@ class ResponseArchive {
 constexpr const char* kGroupings[] = {"allocation", "stack", "stream", "pool"};
 
 Requests tiles_of(const Document& document, size_t number, const char* by, uint32_t level) {
-  Requests questions;
+  Requests requests;
   const uint32_t count = tile_count(document.entry_count(), level);
   for (uint32_t index = 0; index < count; ++index) {
-    questions.push_back(
+    requests.push_back(
         text("d/", number, "/tile?by=", by, "&level=", level, "&index=", index, "&detail=0"));
   }
-  return questions;
+  return requests;
 }
 
 Requests tables_of(size_t number) {
-  Requests questions;
+  Requests requests;
   for (const char* sort : {"bytes", "made", "freed", "age"}) {
     for (const char* order : {"down", "up"}) {
-      questions.push_back(text("d/", number, "/allocations?sort=", sort, "&order=", order,
-                               "&from=0&count=", kTableRows, "&at=all&search="));
+      requests.push_back(text("d/", number, "/allocations?sort=", sort, "&order=", order,
+                              "&from=0&count=", kTableRows, "&at=all&search="));
     }
   }
-  return questions;
+  return requests;
 }
 
 // The responses of one document.
@@ -192,8 +192,8 @@ void fill(std::vector<DocumentArchive>& documents) {
 
 Result<std::string> self_contained_page(const Viewer& view, std::string_view page,
                                         size_t max_bytes) {
-  const size_t place = page.find(kResponsesMarker);
-  if (place == std::string_view::npos) {
+  const size_t marker = page.find(kResponsesMarker);
+  if (marker == std::string_view::npos) {
     return Status::invalid_argument(
         text("the page has no marker for responses (expected ", kResponsesMarker, ")"));
   }
@@ -212,8 +212,8 @@ Result<std::string> self_contained_page(const Viewer& view, std::string_view pag
   std::vector<SceneDocument> shown;
   for (const DocumentArchive& each : archives) shown.push_back(each.scene());
   archive.append("scene.json", scene_json(shown, {.program = view.program()}));
-  return text(page.substr(0, place), archive.to_text(),
-              page.substr(place + kResponsesMarker.size()));
+  return text(page.substr(0, marker), archive.to_text(),
+              page.substr(marker + kResponsesMarker.size()));
 }
 
 std::string compress(std::string_view bytes) {

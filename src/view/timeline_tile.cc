@@ -15,7 +15,7 @@ namespace ashlar::view {
 namespace {
 
 // An allocation that is visible in the columns [begin, end) of a tile.
-struct Shown {
+struct ShownAllocation {
   uint32_t rank = 0;
   uint32_t begin = 0;
   uint32_t end = 0;  // the number of columns if it outlives the tile
@@ -26,12 +26,12 @@ struct Column {
   Extremes extremes{};
 };
 
-std::vector<Column> columns_of(const Document& document, TileId place) {
+std::vector<Column> columns_of(const Document& document, TileId tile) {
   const uint32_t entry_count = document.entry_count();
-  const uint64_t width = uint64_t{1} << (level_count(entry_count) - 1 - place.level);
+  const uint64_t width = uint64_t{1} << (level_count(entry_count) - 1 - tile.level);
   std::vector<Column> columns;
   for (uint64_t i = 0; i < kTileColumns; ++i) {
-    const uint64_t begin = (place.index * uint64_t{kTileColumns} + i) * width;
+    const uint64_t begin = (tile.index * uint64_t{kTileColumns} + i) * width;
     if (begin >= entry_count) break;
     const EntryRange range{static_cast<uint32_t>(begin),
                            static_cast<uint32_t>(std::min<uint64_t>(begin + width, entry_count))};
@@ -58,32 +58,32 @@ void for_each_shown(const Document& document, const std::vector<uint32_t>& momen
     return static_cast<uint32_t>(found - moments.begin());
   };
   for (const uint32_t rank : document.intervals().at(moments.front())) {
-    if (admits(rank)) visit(Shown{rank, 0, column_after(intervals[rank].end, 0)});
+    if (admits(rank)) visit(ShownAllocation{rank, 0, column_after(intervals[rank].end, 0)});
   }
   uint32_t column = 0;
   for (uint32_t rank = document.intervals().first_after(moments.front());
        rank < intervals.size() && intervals[rank].begin <= moments.back(); ++rank) {
     while (moments[column] < intervals[rank].begin) ++column;
     if (intervals[rank].end <= moments[column] || !admits(rank)) continue;
-    visit(Shown{rank, column, column_after(intervals[rank].end, column)});
+    visit(ShownAllocation{rank, column, column_after(intervals[rank].end, column)});
   }
 }
 
-std::vector<Shown> find_shown(const Document& document, const std::vector<uint32_t>& moments,
-                              uint64_t min_bytes) {
+std::vector<ShownAllocation> find_shown(const Document& document,
+                                        const std::vector<uint32_t>& moments, uint64_t min_bytes) {
   const std::vector<uint64_t>& bytes = document.bytes();
-  std::vector<Shown> shown;
+  std::vector<ShownAllocation> shown;
   for_each_shown(
       document, moments, [&](uint32_t rank) { return bytes[rank] >= min_bytes; },
-      [&](const Shown& each) { shown.push_back(each); });
+      [&](const ShownAllocation& each) { shown.push_back(each); });
   if (shown.size() <= kMaxTileRows) return shown;
-  const auto is_greater = [&](const Shown& a, const Shown& b) {
+  const auto is_greater = [&](const ShownAllocation& a, const ShownAllocation& b) {
     return std::pair(bytes[a.rank], b.rank) > std::pair(bytes[b.rank], a.rank);
   };
   std::nth_element(shown.begin(), shown.begin() + kMaxTileRows, shown.end(), is_greater);
   shown.resize(kMaxTileRows);
   std::sort(shown.begin(), shown.end(),
-            [](const Shown& a, const Shown& b) { return a.rank < b.rank; });
+            [](const ShownAllocation& a, const ShownAllocation& b) { return a.rank < b.rank; });
   return shown;
 }
 
@@ -105,10 +105,10 @@ void add_sums(const Document& document, const std::vector<Column>& columns, Colu
 }
 
 // By column: bytes of the allocations that are not shown individually.
-std::vector<double> rest_of(const Document& document, const std::vector<uint32_t>& moments,
-                            const std::vector<Shown>& shown) {
+std::vector<double> hidden_bytes(const Document& document, const std::vector<uint32_t>& moments,
+                                 const std::vector<ShownAllocation>& shown) {
   std::vector<uint64_t> changes(moments.size() + 1);
-  for (const Shown& each : shown) {
+  for (const ShownAllocation& each : shown) {
     changes[each.begin] += document.bytes()[each.rank];
     changes[each.end] -= document.bytes()[each.rank];
   }
@@ -123,7 +123,8 @@ std::vector<double> rest_of(const Document& document, const std::vector<uint32_t
 }
 
 // Rows are sorted by age, so the rows that a column adds are in order.
-void add_changes(const std::vector<Shown>& shown, uint32_t column_count, Columns& response) {
+void add_changes(const std::vector<ShownAllocation>& shown, uint32_t column_count,
+                 Columns& response) {
   std::vector<uint32_t> first;
   std::vector<uint32_t> leaving;
   for (uint32_t row = 0; row < shown.size(); ++row) {
@@ -134,11 +135,11 @@ void add_changes(const std::vector<Shown>& shown, uint32_t column_count, Columns
                    [&](uint32_t a, uint32_t b) { return shown[a].end < shown[b].end; });
   std::vector<uint16_t> columns;
   std::vector<uint32_t> rows;
-  std::vector<uint8_t> comes;
+  std::vector<uint8_t> is_addition;
   const auto change = [&](uint32_t column, uint32_t row, uint8_t is_coming) {
     columns.push_back(static_cast<uint16_t>(column));
     rows.push_back(row);
-    comes.push_back(is_coming);
+    is_addition.push_back(is_coming);
   };
   auto next = static_cast<uint32_t>(first.size());  // rows of the first column are the oldest
   size_t left = 0;
@@ -151,7 +152,7 @@ void add_changes(const std::vector<Shown>& shown, uint32_t column_count, Columns
   response.add("first", first);
   response.add("change_column", columns);
   response.add("change_row", rows);
-  response.add("change_comes", comes);
+  response.add("change_comes", is_addition);
 }
 
 }  // namespace
@@ -172,26 +173,27 @@ uint64_t min_shown_bytes(const Document& document, uint32_t detail) {
   return std::max<uint64_t>((peak_bytes >> 10) >> (2 * detail), 1);
 }
 
-std::vector<uint32_t> tile_moments(const Document& document, TileId place) {
-  return moments_of(columns_of(document, place));
+std::vector<uint32_t> tile_moments(const Document& document, TileId tile) {
+  return moments_of(columns_of(document, tile));
 }
 
-std::string tile_by_allocation(const Document& document, TileId place, uint32_t detail) {
-  const std::vector<Column> columns = columns_of(document, place);
+std::string tile_by_allocation(const Document& document, TileId tile, uint32_t detail) {
+  const std::vector<Column> columns = columns_of(document, tile);
   const std::vector<uint32_t> moments = moments_of(columns);
-  const std::vector<Shown> shown = find_shown(document, moments, min_shown_bytes(document, detail));
+  const std::vector<ShownAllocation> shown =
+      find_shown(document, moments, min_shown_bytes(document, detail));
   Columns response;
   add_sums(document, columns, response);
-  response.add("small", rest_of(document, moments, shown));
+  response.add("small", hidden_bytes(document, moments, shown));
   add_changes(shown, static_cast<uint32_t>(columns.size()), response);
   std::vector<uint32_t> ids;
-  for (const Shown& each : shown) ids.push_back(document.ids()[each.rank]);
+  for (const ShownAllocation& each : shown) ids.push_back(document.ids()[each.rank]);
   add_allocations(document, ids, response);
   return response.take();
 }
 
-std::string tile_by_group(const Document& document, TileId place, Grouping grouping) {
-  const std::vector<Column> columns = columns_of(document, place);
+std::string tile_by_group(const Document& document, TileId tile, Grouping grouping) {
+  const std::vector<Column> columns = columns_of(document, tile);
   const std::vector<uint32_t> moments = moments_of(columns);
   const GroupRanking& groups = document.groups(grouping);
   std::vector<uint32_t> rows = groups.shown();
@@ -202,7 +204,7 @@ std::string tile_by_group(const Document& document, TileId place, Grouping group
   std::vector<uint64_t> sums((groups.shown().size() + 1) * stride);
   for_each_shown(
       document, moments, [](uint32_t) { return true; },
-      [&](const Shown& each) {
+      [&](const ShownAllocation& each) {
         uint64_t* row = &sums[groups.row_of()[each.rank] * stride];
         row[each.begin] += document.bytes()[each.rank];
         row[each.end] -= document.bytes()[each.rank];

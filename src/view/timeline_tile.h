@@ -31,11 +31,11 @@ uint32_t tile_count(uint32_t entry_count, uint32_t level);
 
 // As columns.
 // REQUIRES: the tile exists, and detail <= kMaxDetail.
-std::string tile_by_allocation(const Document& document, TileId place, uint32_t detail);
-std::string tile_by_group(const Document& document, TileId place, Grouping grouping);
+std::string tile_by_allocation(const Document& document, TileId tile, uint32_t detail);
+std::string tile_by_group(const Document& document, TileId tile, Grouping grouping);
 
 // The moments that the columns of a tile represent, ascending.
-std::vector<uint32_t> tile_moments(const Document& document, TileId place);
+std::vector<uint32_t> tile_moments(const Document& document, TileId tile);
 
 // The minimum size of allocations that are shown individually.
 uint64_t min_shown_bytes(const Document& document, uint32_t detail);

@@ -47,7 +47,7 @@ class Arguments {
   explicit Arguments(std::string_view query) : query_(query) {}
 
   // An integer below `end`.
-  uint32_t natural(std::string_view name, uint64_t end) {
+  uint32_t integer_below(std::string_view name, uint64_t end) {
     const std::optional<uint32_t> value = number(http::argument(query_, name));
     if (value && *value < end) return *value;
     if (why_.empty()) {
@@ -57,12 +57,12 @@ class Arguments {
   }
 
   // The index of the value in `known`.
-  size_t word(std::string_view name, std::initializer_list<std::string_view> known) {
+  size_t choice(std::string_view name, std::initializer_list<std::string_view> known) {
     const std::optional<std::string_view> value = http::argument(query_, name);
-    size_t place = 0;
+    size_t index = 0;
     for (const std::string_view each : known) {
-      if (value == each) return place;
-      ++place;
+      if (value == each) return index;
+      ++index;
     }
     if (why_.empty()) why_ = text(name, " is missing or has an unknown value");
     return 0;
@@ -89,26 +89,26 @@ class Arguments {
 };
 
 Response tile_response(const Document& document, Arguments arguments) {
-  const size_t by = arguments.word("by", {"allocation", "stack", "stream", "pool"});
+  const size_t by = arguments.choice("by", {"allocation", "stack", "stream", "pool"});
   const uint32_t entries = document.entry_count();
-  const uint32_t level = arguments.natural("level", level_count(entries));
-  const uint32_t index = arguments.natural("index", tile_count(entries, level));
-  const uint32_t detail = arguments.natural("detail", by == 0 ? kMaxDetail + 1 : 1);
+  const uint32_t level = arguments.integer_below("level", level_count(entries));
+  const uint32_t index = arguments.integer_below("index", tile_count(entries, level));
+  const uint32_t detail = arguments.integer_below("detail", by == 0 ? kMaxDetail + 1 : 1);
   if (!arguments.ok()) return arguments.refused();
-  const TileId place{level, index};
-  if (by == 0) return columns(tile_by_allocation(document, place, detail));
-  return columns(tile_by_group(document, place, static_cast<Grouping>(by - 1)));
+  const TileId tile{level, index};
+  if (by == 0) return columns(tile_by_allocation(document, tile, detail));
+  return columns(tile_by_group(document, tile, static_cast<Grouping>(by - 1)));
 }
 
 Response table_response(const Document& document, const AllocationTable& table,
                         Arguments arguments) {
   TableQuery query;
-  query.sort = static_cast<SortKey>(arguments.word("sort", {"bytes", "made", "freed", "age"}));
-  query.descends = arguments.word("order", {"up", "down"}) == 1;
-  query.from = arguments.natural("from", uint64_t{1} << 32);
-  query.count = arguments.natural("count", kMaxTableRows + 1);
+  query.sort = static_cast<SortKey>(arguments.choice("sort", {"bytes", "made", "freed", "age"}));
+  query.descends = arguments.choice("order", {"up", "down"}) == 1;
+  query.from = arguments.integer_below("from", uint64_t{1} << 32);
+  query.count = arguments.integer_below("count", kMaxTableRows + 1);
   if (!arguments.is("at", "all")) {
-    query.moment = arguments.natural("at", document.entry_count());
+    query.moment = arguments.integer_below("at", document.entry_count());
   }
   query.search = arguments.decoded("search");
   return arguments.ok() ? columns(table.rows(query)) : arguments.refused();
@@ -149,11 +149,11 @@ Response Viewer::respond(std::string_view path, std::string_view query) const {
   if (found.resource == "causes.json") return causes_.poll(document);
   if (found.resource == "allocations") return table_response(document, table, arguments);
   if (found.resource == "allocation") {
-    const uint32_t id = arguments.natural("id", document.allocations().all.size());
+    const uint32_t id = arguments.integer_below("id", document.allocations().all.size());
     return arguments.ok() ? columns(table.row(id)) : arguments.refused();
   }
   if (found.resource != "map" && found.resource != "stacks") return error_response(404, kUnknown);
-  const uint32_t moment = arguments.natural("at", document.entry_count());
+  const uint32_t moment = arguments.integer_below("at", document.entry_count());
   if (!arguments.ok()) return arguments.refused();
   return columns(found.resource == "map" ? map_at(document, moment) : stacks_at(document, moment));
 }

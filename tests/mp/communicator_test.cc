@@ -227,11 +227,13 @@ struct PhaseFault {
 void PrintTo(const PhaseFault& fault, std::ostream* out) { *out << fault.name; }
 
 std::vector<PhaseFault> all_faults() {
-  const std::pair<Phase, const char*> phases[] = {
-      {Phase::kJoining, "Joining"},         {Phase::kMeeting, "Meeting"},
-      {Phase::kLinking, "Linking"},         {Phase::kRecording, "Recording"},
-      {Phase::kHandingOver, "HandingOver"}, {Phase::kMapping, "Mapping"},
-      {Phase::kAgreeing, "Agreeing"}};
+  const std::pair<Phase, const char*> phases[] = {{Phase::kJoining, "Joining"},
+                                                  {Phase::kConfirming, "Confirming"},
+                                                  {Phase::kConnecting, "Connecting"},
+                                                  {Phase::kExchangingRecords, "ExchangingRecords"},
+                                                  {Phase::kSendingHandles, "SendingHandles"},
+                                                  {Phase::kMapping, "Mapping"},
+                                                  {Phase::kAgreeing, "Agreeing"}};
   std::vector<PhaseFault> faults;
   for (const auto& [phase, name] : phases) {
     faults.push_back({SIGKILL, phase, false, text("KilledWhile", name)});

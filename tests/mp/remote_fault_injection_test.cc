@@ -20,10 +20,11 @@ struct Step {
   const char* name = "";  // also the job name
 };
 
-constexpr Step kSteps[] = {{Phase::kJoining, "joining"},     {Phase::kMeeting, "meeting"},
-                           {Phase::kLinking, "linking"},     {Phase::kRecording, "recording"},
-                           {Phase::kHandingOver, "handing"}, {Phase::kMapping, "mapping"},
-                           {Phase::kAgreeing, "agreeing"}};
+constexpr Step kSteps[] = {
+    {Phase::kJoining, "joining"},        {Phase::kConfirming, "confirming"},
+    {Phase::kConnecting, "connecting"},  {Phase::kExchangingRecords, "exchanging"},
+    {Phase::kSendingHandles, "sending"}, {Phase::kMapping, "mapping"},
+    {Phase::kAgreeing, "agreeing"}};
 
 // One rank of three. The victim shares a machine with rank 0 but not with rank 2.
 struct RemoteParts {

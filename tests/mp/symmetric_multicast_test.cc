@@ -105,7 +105,7 @@ struct RecordingRank {
         device(machine->device(DeviceIndex(static_cast<uint64_t>(rank.rank)))) {
     auto watched = std::make_unique<RecordingMulticastDriver>(device);
     driver = watched.get();
-    backend = *DeviceBackend::over(device, std::move(watched));
+    backend = *DeviceBackend::make(device, std::move(watched));
     heap = std::make_unique<RankHeap>(*process, *backend, RankHeap::Options{});
     options.rank = rank.rank;
     options.world_size = rank.world_size;

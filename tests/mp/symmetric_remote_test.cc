@@ -242,7 +242,7 @@ std::vector<std::string> results_of_death_at(Phase phase) {
 // aborts the process with an assertion in its TCP transport ("tcp_ep.c … CTX_TYPE_TX"): once in 305
 // deaths counted. The test therefore retries once.
 TEST(SymmetricMemory, DeathWhileJoiningNamesRemoteRank) {
-  for (const Phase phase : {Phase::kLinking, Phase::kRecording, Phase::kHandingOver,
+  for (const Phase phase : {Phase::kConnecting, Phase::kExchangingRecords, Phase::kSendingHandles,
                             Phase::kMapping, Phase::kAgreeing}) {
     std::vector<std::string> results = results_of_death_at(phase);
     if (results[0] == "killed") results = results_of_death_at(phase);

@@ -28,9 +28,9 @@ void AddressPredictor::apply(const InferredEvent& event) {
     case InferredEvent::Kind::kAllocated: {
       const std::optional<Range> hole = addresses_.hole_at(range.begin);
       if (hole && hole->contains(range)) {
-        addresses_.take_from_hole(range);
+        addresses_.allocate_in_hole(range);
       } else {
-        addresses_.take(range.bytes());
+        addresses_.allocate(range.bytes());
       }
       return;
     }

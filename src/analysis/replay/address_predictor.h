@@ -22,8 +22,8 @@ class AddressPredictor {
   // REQUIRES: entries do not decrease.
   void advance_to(uint32_t entry);
   // Returns the address of a new segment; 0: no address space is left.
-  uint64_t allocate(size_t bytes) { return addresses_.take(bytes); }
-  void free(uint64_t address) { addresses_.give_back(address); }
+  uint64_t allocate(size_t bytes) { return addresses_.allocate(bytes); }
+  void free(uint64_t address) { addresses_.free(address); }
 
  private:
   using Range = sim::DriverAddresses::Range;

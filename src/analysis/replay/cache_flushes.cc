@@ -9,11 +9,11 @@
 namespace ashlar {
 namespace {
 
-bool gives_back(TraceAction action) {
+bool is_segment_free(TraceAction action) {
   return action == TraceAction::kSegmentFree || action == TraceAction::kSegmentUnmap;
 }
 
-bool takes(TraceAction action) {
+bool is_segment_alloc(TraceAction action) {
   return action == TraceAction::kSegmentAlloc || action == TraceAction::kSegmentMap;
 }
 
@@ -27,18 +27,18 @@ std::vector<CacheFlush> find_cache_flushes(const std::vector<TraceEntry>& trace,
   std::vector<CacheFlush> flushes;
   size_t held_bytes = context.initial_reserved_bytes;
   for (uint32_t i = 0; i < trace.size(); ++i) {
-    const size_t held_before = held_bytes;
+    const size_t reserved_before = held_bytes;
     held_bytes += reserved_delta(trace[i]);
-    if (!gives_back(trace[i].action)) continue;
+    if (!is_segment_free(trace[i].action)) continue;
     CacheFlush flush{i, i + 1, false};
-    while (flush.end < trace.size() && gives_back(trace[flush.end].action)) {
+    while (flush.end < trace.size() && is_segment_free(trace[flush.end].action)) {
       held_bytes += reserved_delta(trace[flush.end++]);
     }
     const TraceEntry* next = flush.end < trace.size() ? &trace[flush.end] : nullptr;
-    const bool failed_anyway = next != nullptr && next->action == TraceAction::kOom;
-    const bool took_more = next != nullptr && takes(next->action);
-    const bool had_no_room = took_more && held_before + next->bytes > context.limit_bytes;
-    flush.is_explicit = !failed_anyway && !had_no_room && !(took_more && collects_by_age);
+    const bool ended_in_oom = next != nullptr && next->action == TraceAction::kOom;
+    const bool grew = next != nullptr && is_segment_alloc(next->action);
+    const bool was_at_limit = grew && reserved_before + next->bytes > context.limit_bytes;
+    flush.is_explicit = !ended_in_oom && !was_at_limit && !(grew && collects_by_age);
     flushes.push_back(flush);
     i = flush.end - 1;
   }

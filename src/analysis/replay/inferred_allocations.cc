@@ -81,7 +81,7 @@ InferredAllocations Inference::run() {
     const TraceEntry& entry = trace_[entry_];
     const bool takes = entry.action == TraceAction::kSegmentAlloc && is_plausible(entry);
     if (takes) explain(entry_);
-    if (entry.action == TraceAction::kSegmentFree) addresses_.give_back(entry.address.value());
+    if (entry.action == TraceAction::kSegmentFree) addresses_.free(entry.address.value());
   }
   return std::move(inferred_);
 }
@@ -89,9 +89,9 @@ InferredAllocations Inference::run() {
 void Inference::explain(uint32_t entry) {
   const Range segment = range_of(trace_[entry]);
   for (int guess = 0; guess < kMaxGuesses; ++guess) {
-    const uint64_t expected = addresses_.where(segment.bytes());
+    const uint64_t expected = addresses_.next_address(segment.bytes());
     if (expected == segment.begin) {
-      addresses_.take(segment.bytes());
+      addresses_.allocate(segment.bytes());
       return;
     }
     const std::optional<Range> known_hole = addresses_.hole_at(segment.begin);
@@ -150,7 +150,7 @@ void Inference::assume_allocation(const Range& hole, const Range& segment) {
     const size_t bytes = align_up(hole.bytes() - segment.bytes() + 1, kGranuleBytes);
     taken.end = std::min(hole.end, hole.begin + bytes);
   }
-  addresses_.take_from_hole(taken);
+  addresses_.allocate_in_hole(taken);
   add_event(InferredEvent::Kind::kAllocated, taken);
 }
 

@@ -123,8 +123,8 @@ InitialState reconstruct_initial_state(const Snapshot& snapshot, DeviceIndex dev
       SnapshotBlock block{allocation.address, sizes.block_bytes(requested), requested,
                           SnapshotBlockState::kAllocated, allocation.stack};
       const auto known = final_bytes.find(allocation.address.value());
-      const bool never_ended = allocation.free_entry == Allocation::kNever;
-      if (never_ended && known != final_bytes.end()) block.bytes = known->second;
+      const bool was_never_freed = allocation.free_entry == Allocation::kNever;
+      if (was_never_freed && known != final_bytes.end()) block.bytes = known->second;
       const bool overlaps =
           !used.empty() && used.back().address + used.back().bytes > block.address;
       if (overlaps) used.back().bytes = block.address - used.back().address;

@@ -82,7 +82,7 @@ std::optional<uint32_t> OomAnalysis::recorded_failure() const {
 }
 
 // An inferred limit lies between two bounds. The lower bound is tried first, because settings that
-// complete there complete under any limit in the range.
+// complete under it complete under any limit in the range.
 Status OomAnalysis::find_failure() {
   if (options_.is_limit_given || !recorded_) {
     const size_t limit = std::min(replaying_.capacity_bytes,
@@ -93,9 +93,9 @@ Status OomAnalysis::find_failure() {
   report_.limit = infer_limit();
   // One byte more, because the cap is converted to a fraction and may round down.
   const size_t lower = report_.limit.at_least_bytes + 1;
-  const Result<bool> fails_so = fails_under(lower);
-  if (!fails_so.ok()) return fails_so.status();
-  if (*fails_so) return {};
+  const Result<bool> fails = fails_under(lower);
+  if (!fails.ok()) return fails.status();
+  if (*fails) return {};
   const Result<bool> fails_above = fails_under(report_.limit.below_bytes - 1);
   if (!fails_above.ok() || *fails_above) return fails_above.status();
   replayed_.reset();  // the recorded failure was not reproduced
@@ -175,9 +175,10 @@ void OomAnalysis::describe_request() {
   }
   report_.entry = failed.entry;
   report_.was_recorded = failed.was_recorded;
-  const size_t asked = std::min(failed.bytes, kUnreasonableBytes - 1);
+  const size_t requested_bytes = std::min(failed.bytes, kUnreasonableBytes - 1);
   if (!failed.was_recorded) report_.requested_bytes = failed.bytes;
-  report_.rounded_bytes = failed.was_recorded ? asked : sizes_.block_bytes(asked);
+  report_.rounded_bytes =
+      failed.was_recorded ? requested_bytes : sizes_.block_bytes(requested_bytes);
   report_.segment_bytes = sizes_.segment_bytes(report_.rounded_bytes);
   report_.stream = failed.stream;
   request_class_ = {.stream = failed.stream,

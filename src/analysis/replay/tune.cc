@@ -34,7 +34,7 @@ class TaskProgress {
   void set_fraction(size_t task, double fraction) {
     MutexLock lock(mutex_);
     fractions_[task] = fraction;
-    has_news_ = true;
+    has_progress_ = true;
     changed_.notify_one();
   }
 
@@ -48,8 +48,8 @@ class TaskProgress {
   // Waits for progress and returns the total fraction. Unset: all tasks are finished.
   std::optional<double> wait() {
     MutexLock lock(mutex_);
-    while (!has_news_ && finished_count_ < fractions_.size()) lock.wait(changed_);
-    has_news_ = false;
+    while (!has_progress_ && finished_count_ < fractions_.size()) lock.wait(changed_);
+    has_progress_ = false;
     if (finished_count_ == fractions_.size()) return std::nullopt;
     double sum = 0;
     for (const double fraction : fractions_) sum += fraction;
@@ -62,7 +62,7 @@ class TaskProgress {
   std::vector<double> fractions_ ASHLAR_GUARDED_BY(mutex_);  // by task
   size_t next_ ASHLAR_GUARDED_BY(mutex_) = 0;
   size_t finished_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  bool has_news_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool has_progress_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
 // Evaluates settings by replay.
@@ -100,8 +100,8 @@ Result<Trial> Tuner::attempt(const Setting& setting, const ReportProgress& repor
   Trial trial;
   trial.setting = setting;
   ReplayOptions replaying = replay_options(setting);
-  const double worth = options_.find_min_capacity ? kFirstReplayFraction : 1;
-  replaying.progress = [&](double fraction) { report_progress(fraction * worth); };
+  const double share = options_.find_min_capacity ? kFirstReplayFraction : 1;
+  replaying.progress = [&](double fraction) { report_progress(fraction * share); };
   const Result<ReplayResult> replayed = replay(snapshot_, allocations_, replaying);
   if (!replayed.ok()) return replayed.status();
   trial.oom_count = replayed->ooms.size();
@@ -126,7 +126,7 @@ Result<bool> Tuner::completes(ReplayOptions options, size_t capacity_bytes) cons
 // Completion is not strictly monotone in the capacity: with more memory the cache is flushed later,
 // blocks are placed differently, and an allocation may fail that fits with less. Bisection finds a
 // capacity that suffices while one step less does not, which is not always the global minimum. The
-// result was replayed and completed: `enough` only ever takes such values.
+// result was replayed and completed: `sufficient` only ever takes such values.
 Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial,
                                                   const ReportProgress& report_progress) const {
   const std::optional<size_t> none;
@@ -136,25 +136,25 @@ Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial,
     options.capacity_bytes =
         std::max(options.capacity_bytes, assumed_capacity_bytes(snapshot_, options_.device));
     options.stop_at_oom = true;
-    const Result<ReplayResult> roomy = replay(snapshot_, allocations_, options);
-    if (!roomy.ok()) return roomy.status();
-    if (!roomy->ooms.empty()) return none;
-    peak_bytes = static_cast<size_t>(roomy->stats.reserved_bytes.all.peak);
+    const Result<ReplayResult> unlimited = replay(snapshot_, allocations_, options);
+    if (!unlimited.ok()) return unlimited.status();
+    if (!unlimited->ooms.empty()) return none;
+    peak_bytes = static_cast<size_t>(unlimited->stats.reserved_bytes.all.peak);
   }
   const size_t step = capacity_step_bytes(peak_bytes);
   const size_t needed_bytes = std::max<size_t>(trial.peak_requested_bytes, 1);
-  size_t too_little = (needed_bytes - 1) / step * step;
-  size_t enough = options.capacity_bytes;
+  size_t insufficient = (needed_bytes - 1) / step * step;
+  size_t sufficient = options.capacity_bytes;
   double done = kFirstReplayFraction;
   size_t attempt_bytes = align_up_to(std::max(peak_bytes, step), step);
-  while (attempt_bytes > too_little && attempt_bytes < enough) {
+  while (attempt_bytes > insufficient && attempt_bytes < sufficient) {
     const Result<bool> completed = completes(options, attempt_bytes);
     if (!completed.ok()) return completed.status();
-    (*completed ? enough : too_little) = attempt_bytes;
+    (*completed ? sufficient : insufficient) = attempt_bytes;
     report_progress(done += (1 - done) * kFirstReplayFraction);
-    attempt_bytes = too_little + (enough - too_little) / 2 / step * step;
+    attempt_bytes = insufficient + (sufficient - insufficient) / 2 / step * step;
   }
-  return std::optional<size_t>(enough);
+  return std::optional<size_t>(sufficient);
 }
 
 class Workers {

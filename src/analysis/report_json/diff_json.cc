@@ -28,7 +28,7 @@ Json side_as_json(const ComparedSide& side) {
           {"device", side.run.device().value()},
           {"entries", side.run.trace().size()},
           {"bytes", side.bytes()},
-          {"count", side.which.size()}};
+          {"count", side.selected.size()}};
 }
 
 Json row_as_json(const DiffRow& row) {
@@ -43,14 +43,14 @@ Json row_as_json(const DiffRow& row) {
 
 size_t ComparedSide::bytes() const {
   size_t sum = 0;
-  for (uint32_t id : which) sum += run.allocations().all[id].bytes;
+  for (uint32_t id : selected) sum += run.allocations().all[id].bytes;
   return sum;
 }
 
 ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now, CompareAt at) {
   ComparedRuns compared{.at = at,
-                        .base = {.run = base, .which = present_in(base, at)},
-                        .now = {.run = now, .which = present_in(now, at)}};
+                        .base = {.run = base, .selected = present_in(base, at)},
+                        .now = {.run = now, .selected = present_in(now, at)}};
   compared.base.stack_numbers = compared.stacks.add(base.snapshot().tables);
   compared.now.stack_numbers = compared.stacks.add(now.snapshot().tables);
   compared.diff = make_diff(compared.base.as_diff_side(), compared.now.as_diff_side());

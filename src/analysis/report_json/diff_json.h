@@ -23,9 +23,9 @@ enum class CompareAt {
 struct ComparedSide {
   const DeviceRecording& run;
   std::vector<uint32_t> stack_numbers{};
-  std::vector<uint32_t> which{};
+  std::vector<uint32_t> selected{};
 
-  DiffSide as_diff_side() const { return {run.allocations(), stack_numbers, which}; }
+  DiffSide as_diff_side() const { return {run.allocations(), stack_numbers, selected}; }
   size_t bytes() const;
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json act_as_json(const std::optional<SegmentEvent>& act) {
-  return act ? Json(describe(*act)) : Json();
+Json event_as_json(const std::optional<SegmentEvent>& event) {
+  return event ? Json(describe(*event)) : Json();
 }
 
 Json fidelity_as_json(const std::optional<Fidelity>& fidelity) {
@@ -23,8 +23,8 @@ Json fidelity_as_json(const std::optional<Fidelity>& fidelity) {
   Json divergence;
   if (const auto& first = fidelity->first_divergence) {
     divergence = {{"index", first->index},
-                  {"recorded", act_as_json(first->recorded)},
-                  {"replayed", act_as_json(first->replayed)}};
+                  {"recorded", event_as_json(first->recorded)},
+                  {"replayed", event_as_json(first->replayed)}};
   }
   return {{"recorded", fidelity->recorded},
           {"matched", fidelity->matched},

@@ -86,7 +86,7 @@ std::string sides_as_text(const ComparedRuns& compared) {
   for (const ComparedSide* side : {&compared.base, &compared.now}) {
     table.add(
         {side == &compared.base ? "base" : "new", format_bytes(side->bytes()),
-         group_digits(side->which.size()),
+         group_digits(side->selected.size()),
          fmt::format("{}, device {}", printable(side->run.name()), side->run.device().value())});
   }
   table.add({"difference", difference_text(compared.base.bytes(), compared.now.bytes()), "", ""});

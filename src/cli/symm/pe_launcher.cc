@@ -58,7 +58,7 @@ class Signals {
   // Returns the signal, 0 after the deadline, or -1 if interrupted.
   int wait(Deadline deadline) const {
     pollfd waiting{fd_.get(), POLLIN, 0};
-    if (::poll(&waiting, 1, deadline.left_for_poll()) <= 0) return deadline.has_passed() ? 0 : -1;
+    if (::poll(&waiting, 1, deadline.poll_timeout_ms()) <= 0) return deadline.has_passed() ? 0 : -1;
     signalfd_siginfo got{};
     const ssize_t bytes = ::read(fd_.get(), &got, sizeof(got));
     return bytes == static_cast<ssize_t>(sizeof(got)) ? static_cast<int>(got.ssi_signo) : -1;

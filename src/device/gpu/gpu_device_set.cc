@@ -41,8 +41,8 @@ Result<std::unique_ptr<DeviceSet>> open_devices(std::unique_ptr<Driver> driver) 
   }
   std::vector<DeviceInfo> info(static_cast<size_t>(count < 0 ? 0 : count));
   for (size_t i = 0; i < info.size(); ++i) {
-    const DriverResult looked = driver->query_device(static_cast<int>(i), info[i]);
-    if (!looked.ok()) return Status::unsupported(explain(*driver, looked));
+    const DriverResult queried = driver->query_device(static_cast<int>(i), info[i]);
+    if (!queried.ok()) return Status::unsupported(explain(*driver, queried));
   }
   return std::unique_ptr<DeviceSet>(
       std::make_unique<GpuDeviceSet>(std::move(driver), std::move(info)));

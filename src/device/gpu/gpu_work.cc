@@ -9,19 +9,21 @@
 namespace ashlar::gpu {
 namespace {
 
-// A user's function, behind the single pointer that drivers pass.
+// A user's function. Drivers pass a single pointer to their callbacks, which points to this.
 struct HostCall {
   explicit HostCall(std::function<void()> wanted) : function(std::move(wanted)) {}
   std::function<void()> function;
 };
 
 // noexcept: an exception must not propagate into the driver, so it terminates the process.
-void run_once(void* box) noexcept {
-  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(box));
+void run_once(void* user_data) noexcept {
+  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(user_data));
   call->function();
 }
-void run_again(void* box) noexcept { static_cast<HostCall*>(box)->function(); }
-void drop(void* box) noexcept { const std::unique_ptr<HostCall> call(static_cast<HostCall*>(box)); }
+void run_repeatedly(void* user_data) noexcept { static_cast<HostCall*>(user_data)->function(); }
+void drop(void* user_data) noexcept {
+  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(user_data));
+}
 
 }  // namespace
 
@@ -241,9 +243,9 @@ Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
     if (info->status == CaptureStatus::kActive) {
       return call_host_in_capture(stream, info->graph, std::move(function));
     }
-    auto box = std::make_unique<HostCall>(std::move(function));
-    Status queued = to_status(driver().call_host(stream, run_once, box.get()));
-    if (queued.ok()) (void)box.release();  // run_once owns it now
+    auto user_data = std::make_unique<HostCall>(std::move(function));
+    Status queued = to_status(driver().call_host(stream, run_once, user_data.get()));
+    if (queued.ok()) (void)user_data.release();  // run_once owns it now
     return queued;
   });
 }
@@ -252,9 +254,9 @@ Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
 // the driver can detect. Therefore the graph owns it as a user object.
 Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
                                        std::function<void()> function) {
-  HostCall* box = std::make_unique<HostCall>(std::move(function)).release();
-  Status kept = to_status(driver().attach_user_object(graph, {box, drop}));
-  return kept.ok() ? to_status(driver().call_host(stream, run_again, box)) : kept;
+  HostCall* user_data = std::make_unique<HostCall>(std::move(function)).release();
+  Status kept = to_status(driver().attach_user_object(graph, {user_data, drop}));
+  return kept.ok() ? to_status(driver().call_host(stream, run_repeatedly, user_data)) : kept;
 }
 
 // --- capture
@@ -292,8 +294,8 @@ Result<GraphId> GpuDevice::end_capture(StreamId stream) {
     Handle graph = 0;
     if (Status ended = to_status(driver().end_capture(stream, graph)); !ended.ok()) {
       const Result<CaptureInfo> after = capture_info(stream);
-      const bool is_over = after.ok() && after->status == CaptureStatus::kNone;
-      if (is_over && before->graph != 0) graphs_.forget(GraphId(before->graph));
+      const bool has_ended = after.ok() && after->status == CaptureStatus::kNone;
+      if (has_ended && before->graph != 0) graphs_.forget(GraphId(before->graph));
       return ended;
     }
     graphs_.add(GraphId(graph));

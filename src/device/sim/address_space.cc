@@ -114,8 +114,8 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
 
 DeviceAddress AddressSpace::pick_address_locked(size_t bytes, size_t alignment_bytes,
                                                 DeviceAddress hint) {
-  const bool can_be = !hint.is_null() && is_aligned(hint.value(), alignment_bytes);
-  if (can_be && is_free_locked({hint, bytes})) return hint;
+  const bool is_hint_usable = !hint.is_null() && is_aligned(hint.value(), alignment_bytes);
+  if (is_hint_usable && is_free_locked({hint, bytes})) return hint;
   for (;;) {
     const uint64_t at = align_up(next_synthetic_, alignment_bytes);
     if (at > kEndSyntheticAddress || bytes > kEndSyntheticAddress - at) return {};
@@ -152,7 +152,7 @@ Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
 
 void AddressSpace::drop_reservation_locked(Reservations::iterator reservation) {
   const DeviceAddress at = reservation->first;
-  driver_addresses_.give_back(at.value());
+  driver_addresses_.free(at.value());
   if (has_bytes_) {
     unwatch_host_access(reservation->second.watch);
     ::munmap(as_pointer(at.value()), 2 * reservation->second.shadow_distance);
@@ -266,7 +266,7 @@ Result<DeviceAddress> AddressSpace::allocate(std::shared_ptr<Extent> extent, Dev
     const size_t rounded_bytes = align_up_to(bytes, granularity_bytes_);
     const AddressPolicy& choose = address_policies_[owner];
     options.hint =
-        choose ? choose(rounded_bytes) : DeviceAddress(driver_addresses_.take(rounded_bytes));
+        choose ? choose(rounded_bytes) : DeviceAddress(driver_addresses_.allocate(rounded_bytes));
   }
   Result<DeviceAddress> at = reserve_locked(bytes, options, owner);
   if (!at.ok()) return at;

@@ -54,7 +54,7 @@ std::set<NodeId> with_ancestors(const SimGraph& graph, const std::vector<NodeId>
 
 Status CaptureTable::begin(const SimStream& stream, CaptureMode mode) {
   MutexLock lock(mutex_);
-  if (of_locked(stream) != nullptr)
+  if (find_locked(stream) != nullptr)
     return Status::invalid_argument("the stream is capturing already");
   Capture capture;
   capture.id = CaptureId(++last_capture_);
@@ -73,7 +73,7 @@ Status CaptureTable::begin(const SimStream& stream, CaptureMode mode) {
 Result<GraphId> CaptureTable::end(const SimStream& stream) {
   Capture ended;  // destroyed after unlocking: captured work is user code
   MutexLock lock(mutex_);
-  Capture* found = of_locked(stream);
+  Capture* found = find_locked(stream);
   if (found == nullptr) return Status::invalid_argument("the stream is not capturing");
   if (found->origin != &stream) {
     found->invalidated = true;
@@ -84,12 +84,12 @@ Result<GraphId> CaptureTable::end(const SimStream& stream) {
   ended = std::move(*found);
   captures_.erase(ended.id);
   active_count_.fetch_sub(1, std::memory_order_relaxed);
-  if (Status well = check_ended_well(ended); !well.ok()) return well;
+  if (Status well = check_can_end(ended); !well.ok()) return well;
   graphs_.emplace(ended.graph->id, ended.graph);
   return ended.graph->id;
 }
 
-Status CaptureTable::check_ended_well(const Capture& capture) {
+Status CaptureTable::check_can_end(const Capture& capture) {
   if (capture.invalidated)
     return Status::invalid_argument("the capture was invalidated; no graph was created");
   const std::set<NodeId> joined = with_ancestors(*capture.graph, capture.tails.at(capture.origin));
@@ -121,7 +121,7 @@ void CaptureTable::drop(DeviceIndex device) {
 CaptureState CaptureTable::state(const SimStream& stream) const {
   if (active_count_.load(std::memory_order_relaxed) == 0) return {};
   MutexLock lock(mutex_);
-  const Capture* capture = of_locked(stream);
+  const Capture* capture = find_locked(stream);
   if (capture == nullptr) return {};
   const CaptureStatus status =
       capture->invalidated ? CaptureStatus::kInvalidated : CaptureStatus::kActive;
@@ -131,14 +131,14 @@ CaptureState CaptureTable::state(const SimStream& stream) const {
 bool CaptureTable::is_capturing(const SimStream& stream) const {
   if (active_count_.load(std::memory_order_relaxed) == 0) return false;
   MutexLock lock(mutex_);
-  return of_locked(stream) != nullptr;
+  return find_locked(stream) != nullptr;
 }
 
 // --- capturing work
 
 Status CaptureTable::add(const SimStream& stream, std::function<void()> run, int64_t modelled_ns) {
   MutexLock lock(mutex_);
-  Capture* capture = of_locked(stream);
+  Capture* capture = find_locked(stream);
   if (capture == nullptr) return Status::invalid_argument("the stream is not capturing any more");
   if (capture->invalidated)
     return Status::invalid_argument("the stream's capture was invalidated; end it");
@@ -151,7 +151,7 @@ Status CaptureTable::add(const SimStream& stream, std::function<void()> run, int
 
 Result<CapturedEvent> CaptureTable::mark(const SimStream& stream) const {
   MutexLock lock(mutex_);
-  const Capture* capture = of_locked(stream);
+  const Capture* capture = find_locked(stream);
   if (capture == nullptr) return Status::invalid_argument("the stream is not capturing any more");
   return CapturedEvent{capture->id, capture->tails.at(&stream)};
 }
@@ -159,7 +159,7 @@ Result<CapturedEvent> CaptureTable::mark(const SimStream& stream) const {
 Status CaptureTable::join(const SimStream& stream, const CapturedEvent& mark) {
   MutexLock lock(mutex_);
   const auto found = captures_.find(mark.capture);
-  Capture* current = of_locked(stream);
+  Capture* current = find_locked(stream);
   if (found == captures_.end()) {
     if (current != nullptr) current->invalidated = true;
     return Status::invalid_argument("the event was recorded in a capture that has ended");
@@ -177,7 +177,7 @@ Status CaptureTable::join(const SimStream& stream, const CapturedEvent& mark) {
 
 Status CaptureTable::reject_outside_work(const SimStream& stream) {
   MutexLock lock(mutex_);
-  if (Capture* capture = of_locked(stream)) capture->invalidated = true;
+  if (Capture* capture = find_locked(stream)) capture->invalidated = true;
   return invalidated("waiting for an event recorded outside of the capture");
 }
 
@@ -186,7 +186,7 @@ Status CaptureTable::reject_outside_work(const SimStream& stream) {
 Status CaptureTable::check_query(const SimStream& stream, std::string_view call) {
   if (active_count_.load(std::memory_order_relaxed) == 0) return {};
   MutexLock lock(mutex_);
-  Capture* capture = of_locked(stream);
+  Capture* capture = find_locked(stream);
   if (capture == nullptr) return {};
   capture->invalidated = true;
   return invalidated(call);
@@ -209,10 +209,10 @@ Status CaptureTable::check_unsafe_call(std::string_view call) {
   bool allowed = true;
   for (auto& [id, capture] : captures_) {
     const bool own = capture.thread == std::this_thread::get_id();
-    const bool forbids =
+    const bool is_forbidden =
         (capture.mode == CaptureMode::kGlobal && (own || own_mode == CaptureMode::kGlobal)) ||
         (capture.mode == CaptureMode::kThreadLocal && own);
-    if (!forbids) continue;
+    if (!is_forbidden) continue;
     capture.invalidated = true;
     allowed = false;
   }
@@ -247,26 +247,26 @@ Status CaptureTable::destroy_graph(DeviceIndex device, GraphId id) {
 
 Result<std::vector<NodeId>> CaptureTable::dependencies(DeviceIndex device, NodeId node) const {
   MutexLock lock(mutex_);
-  const auto look_in = [&](const SimGraph& graph) {
+  const auto find_in = [&](const SimGraph& graph) {
     return graph.device == device ? find_node(graph, node) : nullptr;
   };
   for (const auto& [id, capture] : captures_) {
-    if (const GraphNode* found = look_in(*capture.graph)) return found->after;
+    if (const GraphNode* found = find_in(*capture.graph)) return found->after;
   }
   for (const auto& [id, graph] : graphs_) {
-    if (const GraphNode* found = look_in(*graph)) return found->after;
+    if (const GraphNode* found = find_in(*graph)) return found->after;
   }
   return Status::invalid_argument(text("there is no node ", node, " on device ", device));
 }
 
-CaptureTable::Capture* CaptureTable::of_locked(const SimStream& stream) {
+CaptureTable::Capture* CaptureTable::find_locked(const SimStream& stream) {
   for (auto& [id, capture] : captures_) {
     if (capture.tails.contains(&stream)) return &capture;
   }
   return nullptr;
 }
 
-const CaptureTable::Capture* CaptureTable::of_locked(const SimStream& stream) const {
+const CaptureTable::Capture* CaptureTable::find_locked(const SimStream& stream) const {
   for (const auto& [id, capture] : captures_) {
     if (capture.tails.contains(&stream)) return &capture;
   }

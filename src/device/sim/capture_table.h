@@ -77,9 +77,9 @@ class CaptureTable {
   };
   using CaptureList = std::map<CaptureId, Capture>;
 
-  Capture* of_locked(const SimStream& stream) ASHLAR_REQUIRES(mutex_);
-  const Capture* of_locked(const SimStream& stream) const ASHLAR_REQUIRES(mutex_);
-  static Status check_ended_well(const Capture& capture);
+  Capture* find_locked(const SimStream& stream) ASHLAR_REQUIRES(mutex_);
+  const Capture* find_locked(const SimStream& stream) const ASHLAR_REQUIRES(mutex_);
+  static Status check_can_end(const Capture& capture);
 
   // Lets programs that never capture skip the lock. Relaxed is sufficient: a thread that must
   // observe a capture is synchronized with its start by other means.

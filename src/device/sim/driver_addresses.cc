@@ -15,15 +15,15 @@ DriverAddresses::DriverAddresses(uint64_t begin, uint64_t end) {
   if (all.begin < all.end) gaps_[all.begin] = all.end;
 }
 
-uint64_t DriverAddresses::take(size_t bytes) {
-  const uint64_t at = where(bytes);
+uint64_t DriverAddresses::allocate(size_t bytes) {
+  const uint64_t at = next_address(bytes);
   if (at == 0) return 0;
   if (!hole_at(at)) add(*new_chunk_for(bytes), {.age = {++last_number_, 0}});
-  take_from_hole({at, at + bytes});
+  allocate_in_hole({at, at + bytes});
   return at;
 }
 
-void DriverAddresses::give_back(uint64_t at) {
+void DriverAddresses::free(uint64_t at) {
   const auto taken = taken_.find(at);
   if (taken == taken_.end()) return;
   const Range range{at, at + taken->second};
@@ -45,7 +45,7 @@ void DriverAddresses::give_back(uint64_t at) {
 
 // --- state
 
-uint64_t DriverAddresses::where(size_t bytes) const {
+uint64_t DriverAddresses::next_address(size_t bytes) const {
   if (bytes == 0) return 0;
   if (const Chunk* chunk = chunk_with_room(bytes)) {
     return chunk->holes.lower_bound({bytes, 0})->second;
@@ -121,7 +121,7 @@ DriverAddresses::Range DriverAddresses::free_around(Chunks::const_iterator chunk
 
 // --- changes
 
-void DriverAddresses::take_from_hole(const Range& range) {
+void DriverAddresses::allocate_in_hole(const Range& range) {
   Chunk& chunk = chunks_.find(chunk_at(range.begin)->first)->second;
   const Range hole = *hole_at(range.begin);
   chunk.holes.erase({hole.bytes(), hole.begin});

@@ -36,15 +36,15 @@ class DriverAddresses {
   DriverAddresses(uint64_t begin, uint64_t end);
 
   // Allocates. Returns 0 if there is no space.
-  uint64_t take(size_t bytes);
+  uint64_t allocate(size_t bytes);
   // Frees. Ignores addresses that did not come from here.
-  void give_back(uint64_t at);
+  void free(uint64_t at);
 
   // --- state
 
-  // The address take() would return.
+  // The address allocate() would return.
 
-  uint64_t where(size_t bytes) const;
+  uint64_t next_address(size_t bytes) const;
   std::optional<Range> new_chunk_for(size_t bytes) const;
   std::optional<Range> hole_at(uint64_t at) const;
   std::optional<Range> gap_at(uint64_t at) const;
@@ -54,7 +54,7 @@ class DriverAddresses {
   // --- inferred allocations by other code of the process
 
   // REQUIRES: a hole contains the range.
-  void take_from_hole(const Range& range);
+  void allocate_in_hole(const Range& range);
   // Adds an empty chunk that is never released. It counts as newer than the newest chunk with space
   // for `bytes`, or as the oldest if there is none. REQUIRES: !touches_chunk(range).
   void add_chunk(const Range& range, size_t bytes);

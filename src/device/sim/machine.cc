@@ -18,7 +18,7 @@
 namespace ashlar::sim {
 namespace {
 
-constexpr size_t kLeastGranularityBytes = 64 * kKiB;  // the largest page size of supported hosts
+constexpr size_t kMinGranularityBytes = 64 * kKiB;  // the largest page size of supported hosts
 constexpr size_t kAllocationAlignmentBytes = 512;
 
 Status check(const Options& options) {
@@ -27,17 +27,17 @@ Status check(const Options& options) {
         text("device_count: ", options.device_count, " (expected 1 to ", kMaxDeviceCount, ")"));
   }
   const size_t granularity = options.granularity_bytes;
-  if (!std::has_single_bit(granularity) || granularity < kLeastGranularityBytes) {
+  if (!std::has_single_bit(granularity) || granularity < kMinGranularityBytes) {
     return Status::invalid_argument(text("granularity_bytes: ", granularity,
-                                         " (expected a power of two from ", kLeastGranularityBytes,
+                                         " (expected a power of two from ", kMinGranularityBytes,
                                          ")"));
   }
   if (options.capacity_bytes < granularity || options.capacity_bytes > kMaxCapacityBytes) {
     return Status::invalid_argument(text("capacity_bytes: ", options.capacity_bytes, " (expected ",
                                          granularity, " to ", kMaxCapacityBytes, ")"));
   }
-  constexpr std::chrono::hours kLongest{1};
-  if (options.ipc_timeout <= options.ipc_timeout.zero() || options.ipc_timeout > kLongest) {
+  constexpr std::chrono::hours kMaxTimeout{1};
+  if (options.ipc_timeout <= options.ipc_timeout.zero() || options.ipc_timeout > kMaxTimeout) {
     return Status::invalid_argument(
         text("ipc_timeout: ", options.ipc_timeout.count(), " ms (expected 1 ms to an hour)"));
   }
@@ -46,12 +46,12 @@ Status check(const Options& options) {
 
 // Each mapping takes one kernel entry and leaves at most one gap, which takes another. The reserve
 // is for the other mappings of the process.
-size_t mappings_the_host_allows() {
+size_t max_host_mappings() {
   constexpr size_t kReserve = 8192;
-  constexpr size_t kLeast = 1024;
+  constexpr size_t kMinMappings = 1024;
   size_t limit = 65530;
   std::ifstream("/proc/sys/vm/max_map_count") >> limit;
-  return limit > kReserve + 2 * kLeast ? (limit - kReserve) / 2 : kLeast;
+  return limit > kReserve + 2 * kMinMappings ? (limit - kReserve) / 2 : kMinMappings;
 }
 
 // Derived from the host's boot id, so that all processes on the host agree on it.
@@ -115,9 +115,7 @@ Result<std::unique_ptr<Machine>> Machine::try_create(const Options& options) {
   }
   const bool has_bytes = options.backing == Backing::kMemory;
   const size_t asked = options.max_mappings;
-  const size_t max_mappings = asked != 0  ? asked
-                              : has_bytes ? mappings_the_host_allows()
-                                          : SIZE_MAX;
+  const size_t max_mappings = asked != 0 ? asked : has_bytes ? max_host_mappings() : SIZE_MAX;
   auto impl = std::make_unique<Impl>(options, max_mappings, std::move(clock));
   for (size_t i = 0; i < options.device_count; ++i) {
     Result<std::unique_ptr<PhysicalMemory>> memory = PhysicalMemory::create(options);

@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kFileBytes = uint64_t{1} << 62;
 
 // The largest file this process may create. Exceeding the limit raises SIGXFSZ.
-uint64_t longest_file_bytes() {
+uint64_t max_device_file_bytes() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kFileBytes;
   constexpr uint64_t kLargestPage = 64 * kKiB;
@@ -41,7 +41,7 @@ Status system_fault(std::string_view call, std::string_view what) {
 
 // Sealed against shrinking, so that an importer cannot truncate memory the exporter uses.
 Result<UniqueFd> make_file(uint64_t bytes) {
-  if (bytes > longest_file_bytes()) {
+  if (bytes > max_device_file_bytes()) {
     return Status::device_fault("ftruncate", EFBIG,
                                 text("no file of ", bytes, " B is allowed: raise ulimit -f"));
   }
@@ -64,8 +64,9 @@ Result<uint64_t> size_of_device_file(int fd) {
   constexpr int kForbidden = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
   const int seals = ::fcntl(fd, F_GET_SEALS);
   const int mode = ::fcntl(fd, F_GETFL);
-  const bool sealed_right = seals >= 0 && (seals & (kNeeded | kForbidden)) == kNeeded;
-  if (!sealed_right || mode < 0 || (mode & O_ACCMODE) != O_RDWR || ::fstat(fd, &described) != 0) {
+  const bool has_expected_seals = seals >= 0 && (seals & (kNeeded | kForbidden)) == kNeeded;
+  if (!has_expected_seals || mode < 0 || (mode & O_ACCMODE) != O_RDWR ||
+      ::fstat(fd, &described) != 0) {
     return Status::invalid_argument(
         text("file descriptor ", fd, " is not memory of a simulated device"));
   }
@@ -75,12 +76,12 @@ Result<uint64_t> size_of_device_file(int fd) {
 }  // namespace
 
 Extent::~Extent() {
-  if (owner_ != nullptr) owner_->give_back(*this);
+  if (owner_ != nullptr) owner_->release_extent(*this);
 }
 
 Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(const Options& options) {
   UniqueFd file;
-  const uint64_t file_bytes = longest_file_bytes();
+  const uint64_t file_bytes = max_device_file_bytes();
   if (options.backing == Backing::kMemory) {
     Result<UniqueFd> made = make_file(file_bytes);
     if (!made.ok()) return made.status();
@@ -106,7 +107,8 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
   return extent;
 }
 
-// Assigns a file range: a file of its own if exportable, otherwise the next range of the device's.
+// Assigns a file range: a file of its own if exportable, otherwise the next range of the device's
+// file.
 Status PhysicalMemory::place(Extent& extent) {
   if (extent.exportable_.export_fd || extent.exportable_.export_fabric) {
     Result<UniqueFd> own = make_file(extent.bytes_);
@@ -171,7 +173,7 @@ bool PhysicalMemory::try_charge(size_t bytes) {
   return true;
 }
 
-void PhysicalMemory::give_back(const Extent& extent) {
+void PhysicalMemory::release_extent(const Extent& extent) {
   used_bytes_.fetch_sub(extent.bytes(), std::memory_order_relaxed);
   if (extent.own_fd_.valid() || extent.fd_ < 0) return;
   // Best effort: on failure, pages that are never read again stay allocated.

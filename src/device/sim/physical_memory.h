@@ -75,7 +75,7 @@ class PhysicalMemory {
       : capacity_bytes_(capacity_bytes), file_(std::move(file)), file_bytes_(file_bytes) {}
   bool try_charge(size_t bytes);
   Status place(Extent& extent);
-  void give_back(const Extent& extent);
+  void release_extent(const Extent& extent);
 
   const size_t capacity_bytes_;
   const UniqueFd file_;  // invalid in bookkeeping

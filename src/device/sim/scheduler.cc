@@ -28,7 +28,7 @@ bool Scheduler::step() {
   return true;
 }
 
-void Scheduler::run_some() {
+void Scheduler::run_random_tasks() {
   uint64_t steps = 0;
   {
     MutexLock lock(mutex_);

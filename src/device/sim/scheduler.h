@@ -29,7 +29,7 @@ class Scheduler {
   // Runs one task of a randomly chosen ready stream. Returns false if no stream is ready.
   bool step();
   // Runs a random number of tasks, 0 to 2.
-  void run_some();
+  void run_random_tasks();
   // Runs tasks until `awaited` is done. kDeviceFault: no task can run, so it never will be.
   Status run_until(const Completion& awaited);
 

@@ -129,7 +129,7 @@ class SimDevice final : public Device {
   void drop_work();
   // Blocks the host until the completion is done. kDeviceLost: the device was lost meanwhile.
   Status wait_for(const Completion& completion);
-  Status lost_or_ok() const {
+  Status lost_status_or_ok() const {
     return interceptor_.is_lost() ? interceptor_.lost_status() : Status();
   }
 
@@ -166,7 +166,7 @@ auto SimDevice::call(DeviceCall kind, const Body& body)
   } else {
     last_error_.note(status_of(outcome));
   }
-  if (Scheduler* scheduler = machine_.streams.scheduler()) scheduler->run_some();
+  if (Scheduler* scheduler = machine_.streams.scheduler()) scheduler->run_random_tasks();
   return outcome;
 }
 

@@ -97,7 +97,7 @@ void SimStream::drop() {
     MutexLock lock(mutex_);
     dropped.swap(tasks_);
   }
-  finish_dropped(dropped);
+  finish_dropped_tasks(dropped);
 }
 
 void SimStream::stop() {
@@ -108,10 +108,10 @@ void SimStream::stop() {
     dropped.swap(tasks_);
     changed_.notify_all();
   }
-  finish_dropped(dropped);
+  finish_dropped_tasks(dropped);
 }
 
-void SimStream::finish_dropped(std::deque<Task>& dropped) {
+void SimStream::finish_dropped_tasks(std::deque<Task>& dropped) {
   for (Task& task : dropped) {
     if (task.completes) task.completes->finish(clock_.now_ns());
   }
@@ -142,8 +142,9 @@ bool SimStream::take_locked(Task& task) {
   return true;
 }
 
-// Finishes the task's completion and the marks behind it atomically with `running_`. Therefore an
-// idle stream has no unfinished completions, and a stream is idle as soon as a wait for it returns.
+// Finishes the task's completion and the marks after it, atomically with the change of `running_`.
+// Therefore an idle stream has no unfinished completions, and a stream is idle as soon as a wait
+// for it returns.
 void SimStream::perform(Task& task) {
   if (task.after) task.after->wait();
   if (task.run) task.run();

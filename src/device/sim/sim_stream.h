@@ -95,7 +95,7 @@ class SimStream {
  private:
   Status push_locked(Task task) ASHLAR_REQUIRES(mutex_);
   Status start_worker_locked() ASHLAR_REQUIRES(mutex_);
-  void finish_dropped(std::deque<Task>& dropped);
+  void finish_dropped_tasks(std::deque<Task>& dropped);
   void work();
   void perform(Task& task);
   bool take_locked(Task& task) ASHLAR_REQUIRES(mutex_);

@@ -24,7 +24,7 @@ AsyncEngine::AsyncEngine(Device& device, const AllocatorOptions& options,
                      .serves_private_pools = false,
                      .caches = true}),
       pool_(source) {
-  pool_->limit_to([this] { return max_pool_bytes(); });
+  pool_->set_limit([this] { return max_pool_bytes(); });
 }
 
 Status AsyncEngine::add_accessor(DeviceIndex accessor) {

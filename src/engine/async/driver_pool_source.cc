@@ -45,7 +45,7 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
     live_[at->value()] = stream;
   }
   const size_t max_bytes = max_bytes_();
-  Status below = stay_below(max_bytes);
+  Status below = enforce_limit(max_bytes);
   if (below.ok()) return at;
   free(*at, bytes);
   (void)device_.trim_pool(max_bytes).ok();  // otherwise the driver keeps what it obtained
@@ -53,7 +53,7 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
 }
 
 // The driver reports the pool's size only after the allocation.
-Status DriverPoolSource::stay_below(size_t max_bytes) {
+Status DriverPoolSource::enforce_limit(size_t max_bytes) {
   if (max_bytes == SIZE_MAX) return {};
   Result<DriverPoolStats> use = device_.driver_pool_stats();
   if (use.ok() && use->reserved_bytes <= max_bytes) return {};

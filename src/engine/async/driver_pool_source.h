@@ -28,7 +28,7 @@ class DriverPoolSource final : public SegmentSource {
 
   // Sets a function that returns the maximum size of the pool, called after each allocation;
   // SIZE_MAX means no limit. REQUIRES: called before the first allocation.
-  void limit_to(std::function<size_t()> max_bytes) { max_bytes_ = std::move(max_bytes); }
+  void set_limit(std::function<size_t()> max_bytes) { max_bytes_ = std::move(max_bytes); }
 
   // kInvalidArgument: the stream is capturing. kDeviceFault: the device failed, possibly in an
   // earlier free.
@@ -55,7 +55,7 @@ class DriverPoolSource final : public SegmentSource {
     StreamId stream{};
   };
   explicit DriverPoolSource(Device& device) : device_(device) {}
-  Status stay_below(size_t max_bytes);
+  Status enforce_limit(size_t max_bytes);
   Status free_on(const Freed& freed, StreamId stream);
   // Retries queued frees. Frees on destroyed streams require a device-wide wait.
   enum class Wait { kNever, kForDevice };

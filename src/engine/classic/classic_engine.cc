@@ -13,7 +13,7 @@ namespace ashlar::classic {
 namespace {
 
 // As in PyTorch, a device without virtual memory silently uses plain segments.
-AllocatorOptions supported(AllocatorOptions options, const DeviceProperties& properties) {
+AllocatorOptions supported_options(AllocatorOptions options, const DeviceProperties& properties) {
   options.expandable_segments = options.expandable_segments && properties.has_virtual_memory;
   return options;
 }
@@ -22,7 +22,7 @@ AllocatorOptions supported(AllocatorOptions options, const DeviceProperties& pro
 
 ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, MemorySource source)
     : device_(device),
-      options_(supported(options, device.properties())),
+      options_(supported_options(options, device.properties())),
       sizes_(options),
       hooks_(history_, device.properties().index),
       stats_(sizes_, options),

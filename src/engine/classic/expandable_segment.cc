@@ -47,10 +47,10 @@ Status ExpandableSegment::free_addresses() {
 }
 
 Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
-  if (!strays_.empty()) {
+  if (!leftover_ranges_.empty()) {
     Status left;
     release_leftovers(left);
-    if (!strays_.empty()) return left;  // they may overlap the range to map
+    if (!leftover_ranges_.empty()) return left;  // they may overlap the range to map
   }
   const size_t first = granule_of(begin);
   const size_t count = (bytes + granule_bytes_ - 1) / granule_bytes_;
@@ -94,7 +94,7 @@ Status ExpandableSegment::map_extents(size_t first_granule, const std::vector<Ex
   if (status.ok()) status = open({begin, extents.size() * granule_bytes_});
   if (!status.ok() && mapped_count > 0) {
     const AddressRange mapped{begin, mapped_count * granule_bytes_};
-    if (!device_.unmap(mapped).ok()) strays_.push_back(mapped);
+    if (!device_.unmap(mapped).ok()) leftover_ranges_.push_back(mapped);
   }
   return status;
 }
@@ -149,17 +149,17 @@ void ExpandableSegment::release(ExtentId extent, Status& deferred_error) {
   Status released = device_.release(extent);
   if (released.ok()) return;
   if (deferred_error.ok()) deferred_error = released;
-  leftovers_.push_back(extent);
+  leftover_extents_.push_back(extent);
 }
 
 void ExpandableSegment::release_leftovers(Status& deferred_error) {
-  for (const AddressRange& stray : std::exchange(strays_, {})) {
+  for (const AddressRange& stray : std::exchange(leftover_ranges_, {})) {
     Status unmapped = device_.unmap(stray);
     if (unmapped.ok()) continue;
     if (deferred_error.ok()) deferred_error = unmapped;
-    strays_.push_back(stray);
+    leftover_ranges_.push_back(stray);
   }
-  for (ExtentId extent : std::exchange(leftovers_, {})) release(extent, deferred_error);
+  for (ExtentId extent : std::exchange(leftover_extents_, {})) release(extent, deferred_error);
 }
 
 Status ExpandableSegment::open_to(DeviceIndex accessor) {

@@ -80,8 +80,8 @@ class ExpandableSegment {
   const AddressRange range_;
   const std::vector<DeviceIndex>& accessors_;
   std::vector<std::optional<ExtentId>> extents_;  // by granule; ends with the last mapped one
-  std::vector<AddressRange> strays_;  // mapped by a failed `map` that could not be undone
-  std::vector<ExtentId> leftovers_;   // unmapped extents that the device has not released
+  std::vector<AddressRange> leftover_ranges_;  // mapped by a failed `map` that could not be undone
+  std::vector<ExtentId> leftover_extents_;     // unmapped extents that the device has not released
   size_t mapped_bytes_ = 0;
   bool has_addresses_ = true;
 };

@@ -181,13 +181,13 @@ void ExtentMover::detach_displaced(PagedBlock* block, std::vector<Extent*>& disp
     const Slot& slot = view.slots[i];
     if (slot.end() > end) break;
     if (slot.offset < begin || !view.is_displaced(*slot.extent)) continue;
-    PagedBlock* leaving = rest;
+    PagedBlock* displaced_block = rest;
     if (slot.offset > view.offset_of(*rest)) {
-      leaving = arena.split(rest, slot.offset);
+      displaced_block = arena.split(rest, slot.offset);
       ranges.insert(rest);
     }
-    rest = slot.end() < end ? arena.split(leaving, slot.end()) : nullptr;
-    arena.add_detached(leaving);
+    rest = slot.end() < end ? arena.split(displaced_block, slot.end()) : nullptr;
+    arena.add_detached(displaced_block);
     detach(*slot.extent);
     displaced.push_back(slot.extent);
   }

@@ -38,7 +38,7 @@ bool is_unused(const View& view, size_t index) {
 void find_unused_mappings(View& view, std::vector<UnusedMappings>& unused) {
   UnusedMappings all{&view, 0, view.slots.size()};
   all.is_whole_view = true;
-  std::vector<UnusedMappings> stretches;
+  std::vector<UnusedMappings> ranges;
   for (size_t i = 0; i < view.slots.size(); ++i) {
     const Slot& slot = view.slots[i];
     if (!is_unused(view, i)) {
@@ -47,19 +47,19 @@ void find_unused_mappings(View& view, std::vector<UnusedMappings>& unused) {
       all.is_whole_view = all.is_whole_view && is_ending;
       continue;
     }
-    if (stretches.empty() || stretches.back().end != i) stretches.push_back({&view, i, i});
-    UnusedMappings& stretch = stretches.back();
-    stretch.end = i + 1;
-    ++stretch.count;
+    if (ranges.empty() || ranges.back().end != i) ranges.push_back({&view, i, i});
+    UnusedMappings& range = ranges.back();
+    range.end = i + 1;
+    ++range.count;
     ++all.count;
-    stretch.detached_at = std::max(stretch.detached_at, slot.detached_at);
+    range.detached_at = std::max(range.detached_at, slot.detached_at);
     all.detached_at = std::max(all.detached_at, slot.detached_at);
   }
   if (all.count == 0) return;
   if (all.is_whole_view) {
     unused.push_back(all);
   } else {
-    unused.insert(unused.end(), stretches.begin(), stretches.end());
+    unused.insert(unused.end(), ranges.begin(), ranges.end());
   }
 }
 

@@ -82,7 +82,7 @@ class PagedEngine final : public Engine {
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) override;
   EngineSnapshot take_snapshot(std::optional<PoolId> pool = {}) override;
-  Status annotate(DeviceAddress address, const std::string& said) override;
+  Status annotate(DeviceAddress address, const std::string& annotation) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   void reset_total_stats() override;

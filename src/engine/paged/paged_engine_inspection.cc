@@ -190,7 +190,7 @@ Result<std::vector<DeviceAddress>> PagedEngine::live_in_pool(PoolId pool) const 
   return live;
 }
 
-Status PagedEngine::annotate(DeviceAddress address, const std::string& said) {
+Status PagedEngine::annotate(DeviceAddress address, const std::string& annotation) {
   EngineLock lock(mutex_);
   bool is_found = false;
   for_each_block([&](const PagedBlock& block) {
@@ -198,7 +198,7 @@ Status PagedEngine::annotate(DeviceAddress address, const std::string& said) {
     is_found = true;
     TraceEntry entry = make_entry(TraceAction::kAnnotate, block, block.requested_bytes);
     entry.pool = block.arena->pool.id;
-    tracer_.hooks().record_annotation(entry, said);
+    tracer_.hooks().record_annotation(entry, annotation);
   });
   return is_found ? Status() : Status::invalid_argument(text("no live block starts at ", address));
 }
@@ -295,7 +295,7 @@ Status PagedEngine::add_accessor(DeviceIndex accessor) {
   for (const auto& [id, pool] : pools_.all()) {
     if (Status added = views_.add_accessor(accessor, *pool); !added.ok()) return added;
   }
-  views_.keep_accessor(accessor);
+  views_.remember_accessor(accessor);
   return {};
 }
 

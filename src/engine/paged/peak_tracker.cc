@@ -95,10 +95,10 @@ struct HeadroomShares {
   PeakHeadroom wanted_by_requester{};  // the part of `wanted` for the requester
   int64_t count = 0;
 
-  void add(const PeakHeadroom& wish, bool is_requester) {
+  void add(const PeakHeadroom& request, bool is_requester) {
     ++count;
-    wanted.add(wish);
-    if (is_requester) wanted_by_requester = wish;
+    wanted.add(request);
+    if (is_requester) wanted_by_requester = request;
   }
 };
 

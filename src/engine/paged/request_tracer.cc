@@ -6,19 +6,19 @@
 namespace ashlar::paged {
 
 void RequestTracer::record_alloc_fast(History& history, const PagedBlock& block) {
-  history.record_fast([&] { return act_of(TraceAction::kAlloc, block, block.stack); });
+  history.record_fast([&] { return make_operation(TraceAction::kAlloc, block, block.stack); });
 }
 
 void RequestTracer::record_free_fast(History& history, const PagedBlock& block, StackId stack) {
-  history.record_fast([&] { return act_of_free(block, stack); });
+  history.record_fast([&] { return free_operation(block, stack); });
 }
 
 void RequestTracer::trace(TraceAction action, const PagedBlock& block, StackId stack) {
-  hooks_.record(act_of(action, block, stack));
+  hooks_.record(make_operation(action, block, stack));
 }
 
 void RequestTracer::trace_whole_free(const PagedBlock& block, StackId stack) {
-  hooks_.record(act_of_free(block, stack));
+  hooks_.record(free_operation(block, stack));
 }
 
 void RequestTracer::trace_memory(TraceAction action, const Arena& arena, AddressRange range) {

@@ -57,7 +57,8 @@ class RequestTracer {
 
  private:
   // If the stack of a free is unknown, uses the stack of the allocation.
-  static History::Operation act_of(TraceAction action, const PagedBlock& block, StackId stack) {
+  static History::Operation make_operation(TraceAction action, const PagedBlock& block,
+                                           StackId stack) {
     return {action,
             false,
             stack != StackId() ? stack : block.stack,
@@ -66,10 +67,10 @@ class RequestTracer {
             block.stream,
             block.arena->pool.id};
   }
-  static History::Operation act_of_free(const PagedBlock& block, StackId stack) {
-    History::Operation act = act_of(TraceAction::kFreeRequested, block, stack);
-    act.is_immediate_free = true;
-    return act;
+  static History::Operation free_operation(const PagedBlock& block, StackId stack) {
+    History::Operation operation = make_operation(TraceAction::kFreeRequested, block, stack);
+    operation.is_immediate_free = true;
+    return operation;
   }
   // Out of line, so that callers pay nothing while nothing is traced.
   void trace(TraceAction action, const PagedBlock& block, StackId stack);

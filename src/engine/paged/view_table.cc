@@ -29,9 +29,9 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   const size_t growth = config_.sizing.max_growth_bytes(request.bytes, request.is_small);
   const size_t room = config_.capacity_bytes / (is_first && !request.is_small ? 4 : 16);
   const size_t min_bytes = align_up_to(std::max(growth, bytes), granule);
-  const size_t ample_bytes = align_up_to(std::max(room, 2 * bytes), granule);
-  const bool is_crowded = usage_.address_bytes + ample_bytes > max_address_bytes();
-  size_t reserved_bytes = is_crowded ? min_bytes : std::max(min_bytes, ample_bytes);
+  const size_t growable_bytes = align_up_to(std::max(room, 2 * bytes), granule);
+  const bool is_scarce = usage_.address_bytes + growable_bytes > max_address_bytes();
+  size_t reserved_bytes = is_scarce ? min_bytes : std::max(min_bytes, growable_bytes);
   Result<DeviceAddress> at = config_.device.reserve(reserved_bytes);
   if (!at.ok() && at.status().is_out_of_memory() && reserved_bytes > min_bytes) {
     reserved_bytes = min_bytes;
@@ -266,7 +266,7 @@ void ViewTable::unmap_retired_slot(View& view, size_t index) {
   if (!slot.extent->is_releasing) observers_.queue_mapped(range);
 }
 
-// REQUIRES: the extent is not attached there and not mapped there any more.
+// REQUIRES: the extent is neither attached to the slot nor mapped in it.
 void ViewTable::forget_mapping(View& view, size_t index) {
   Slot& slot = view.slots[index];
   std::erase_if(slot.extent->mappings, [&](const Extent::Mapping& mapping) {

@@ -51,7 +51,8 @@ class ViewTable {
   size_t max_address_bytes() const;
 
   // Reserves addresses for a view of at least `bytes`, with addresses to grow into if there are
-  // enough. A stream's first view of large blocks gets the most, since its new memory goes there.
+  // enough. A stream's first view of large blocks gets the most, since the stream's new memory is
+  // mapped into it.
   Result<View*> create(SlowRequest& request, size_t bytes) ASHLAR_REQUIRES(engine_lock);
   // Frees the addresses and the view. REQUIRES: no slot has an extent. Returns false on failure.
   bool release(View& view) ASHLAR_REQUIRES(engine_lock);
@@ -62,11 +63,11 @@ class ViewTable {
   // not accessible. REQUIRES: the view has the addresses.
   Result<PagedBlock*> map_at_end(View& view, const std::vector<Extent*>& extents,
                                  SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  // Unmaps the extent everywhere for good. REQUIRES: detached, and its release is announced.
-  // Returns false on failure.
+  // Permanently unmaps the extent from all of its slots. REQUIRES: detached, and its release is
+  // announced. Returns false on failure.
   bool unmap_all(Extent& extent) ASHLAR_REQUIRES(engine_lock);
-  // Unmaps the extent everywhere but keeps its slots, and maps it there again. Both may fail
-  // partway and be repeated.
+  // `unmap_for_pause` unmaps the extent everywhere but keeps its slots; `map_again` maps it into
+  // them again. Both may fail partway and be repeated.
   Status unmap_for_pause(Extent& extent) ASHLAR_REQUIRES(engine_lock);
   Status map_again(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
@@ -85,7 +86,7 @@ class ViewTable {
   // Grants another device access to all mappings. On failure some of them are granted, which is
   // harmless: the next attempt grants them again.
   Status add_accessor(DeviceIndex accessor, const PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
-  void keep_accessor(DeviceIndex accessor) ASHLAR_REQUIRES(engine_lock) {
+  void remember_accessor(DeviceIndex accessor) ASHLAR_REQUIRES(engine_lock) {
     accessors_.push_back(accessor);
   }
   bool is_accessor(DeviceIndex device) const ASHLAR_REQUIRES(engine_lock);

@@ -31,7 +31,7 @@ std::span<const uint8_t> as_span(const std::string& bytes) {
 }
 
 milliseconds timeout_of(Deadline deadline) {
-  const int left = deadline.left_for_poll();
+  const int left = deadline.poll_timeout_ms();
   return left < 0 ? std::chrono::hours(24) : milliseconds(left);
 }
 
@@ -184,7 +184,7 @@ bool Channel::poll_once(PollSet& poll_set) {
   const size_t first_connection = polled.size();
   for (const auto& connection : poll_set.connections)
     polled.push_back({connection->socket.get(), POLLRDHUP, 0});
-  if (::poll(polled.data(), polled.size(), next.left_for_poll()) < 0) return true;  // interrupted
+  if (::poll(polled.data(), polled.size(), next.poll_timeout_ms()) < 0) return true;  // interrupted
 
   if (polled[0].revents != 0) {
     uint64_t count = 0;

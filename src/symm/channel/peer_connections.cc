@@ -88,7 +88,7 @@ Status PeerConnections::send(int rank, uint64_t sequence, int fd, Deadline deadl
   ASHLAR_CHECK(reaches(rank));
   const ChannelMessage message{ChannelMessageKind::kMemory, options_.group, sequence,
                                options_.rank_info.rank,     rank,           {}};
-  const int left = deadline.left_for_poll();
+  const int left = deadline.poll_timeout_ms();
   const std::chrono::milliseconds timeout =
       left < 0 ? std::chrono::hours(24) : std::chrono::milliseconds(left);
   Status sent =
@@ -109,7 +109,7 @@ Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline 
     if (failure_->has_happened()) return failure_->reason();
     pollfd waiting{socket, POLLIN, 0};
     const auto slice = std::min<std::chrono::nanoseconds>(kReceivePollInterval, deadline.left());
-    if (::poll(&waiting, 1, Deadline::after(slice).left_for_poll()) <= 0) {
+    if (::poll(&waiting, 1, Deadline::after(slice).poll_timeout_ms()) <= 0) {
       if (!deadline.has_passed()) continue;
       return Status::timeout(text("rank ", rank, " of group ", options_.group_name,
                                   " sent nothing before the deadline"));

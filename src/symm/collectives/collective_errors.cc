@@ -25,9 +25,9 @@ Status unfinished_call_error(const CallSignature& wanted, const CallSignature& w
                                        " has timed out and must be called again first"));
 }
 
-Status output_too_small_error(uint64_t room_bytes, uint64_t coming_bytes) {
+Status output_too_small_error(uint64_t capacity_bytes, uint64_t incoming_bytes) {
   return Status::invalid_argument(
-      text("out has room for ", room_bytes, " bytes, but the ranks send ", coming_bytes));
+      text("out has room for ", capacity_bytes, " bytes, but the ranks send ", incoming_bytes));
 }
 
 Status share_out_of_range_error(int peer, const CallSignature& share) {

@@ -18,7 +18,7 @@ Status mismatched_rows_error(int rank, uint64_t row_bytes, int peer);
 // `wanted` cannot start, because `waiting` has timed out and must be called again first.
 Status unfinished_call_error(const CallSignature& wanted, const CallSignature& waiting);
 // `out` has `capacity_bytes`, but `incoming_bytes` arrive.
-Status output_too_small_error(uint64_t room_bytes, uint64_t coming_bytes);
+Status output_too_small_error(uint64_t capacity_bytes, uint64_t incoming_bytes);
 // The peer announced a share that is not inside its buffer.
 Status share_out_of_range_error(int peer, const CallSignature& share);
 

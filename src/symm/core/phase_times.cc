@@ -8,10 +8,10 @@ namespace ashlar::symm {
 const char* name(Phase phase) {
   switch (phase) {
     case Phase::kJoining: return "joining";
-    case Phase::kMeeting: return "meeting";
-    case Phase::kLinking: return "linking";
-    case Phase::kRecording: return "recording";
-    case Phase::kHandingOver: return "handing over";
+    case Phase::kConfirming: return "confirming";
+    case Phase::kConnecting: return "connecting";
+    case Phase::kExchangingRecords: return "exchanging records";
+    case Phase::kSendingHandles: return "sending handles";
     case Phase::kMapping: return "mapping";
     case Phase::kAgreeing: return "agreeing";
     case Phase::kMulticast: return "multicast";

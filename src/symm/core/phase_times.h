@@ -16,14 +16,14 @@ namespace ashlar::symm {
 // Phases of joining and of a rendezvous, in order. Reported in group statistics; tests inject
 // faults at phase boundaries.
 enum class Phase {
-  kJoining,      // publishes the join record and waits for those of the other ranks
-  kMeeting,      // has all join records; waits until every rank has them
-  kLinking,      // join records agree; connects to the other ranks
-  kRecording,    // exchanges rendezvous records
-  kHandingOver,  // rendezvous records agree; sends memory handles
-  kMapping,      // handles are sent; maps the memory of the other ranks
-  kAgreeing,     // memory is mapped; waits for the outcome of the other ranks
-  kMulticast,    // all ranks have mapped; sets up multicast if all ranks support it
+  kJoining,            // publishes the join record and waits for those of the other ranks
+  kConfirming,         // has all join records; waits until every rank has them
+  kConnecting,         // join records agree; connects to the other ranks
+  kExchangingRecords,  // exchanges rendezvous records
+  kSendingHandles,     // rendezvous records agree; sends memory handles
+  kMapping,            // handles are sent; maps the memory of the other ranks
+  kAgreeing,           // memory is mapped; waits for the outcome of the other ranks
+  kMulticast,          // all ranks have mapped; sets up multicast if all ranks support it
 };
 inline constexpr size_t kPhaseCount = 8;
 

@@ -137,10 +137,10 @@ class MemberGathering {
       }
       const Result<JoinRecord> parsed =
           record ? parse_join_record(*record) : Result<JoinRecord>(Status::format("none"));
-      const bool is_sound = parsed.ok() && parsed->rank_info.rank == rank &&
+      const bool is_valid = parsed.ok() && parsed->rank_info.rank == rank &&
                             parsed->rank_info.world_size == rank_info_.world_size;
-      if (!is_sound && record) note_withdrawal(rank, *record);
-      if (is_sound && *record != records_[rank]) {
+      if (!is_valid && record) note_withdrawal(rank, *record);
+      if (is_valid && *record != records_[rank]) {
         if (!records_[rank].empty()) withdrawal_reason_ = {};  // it has joined again
         records_[rank] = *std::move(record);
       }
@@ -153,9 +153,9 @@ class MemberGathering {
   void note_withdrawal(int rank, std::string_view bytes) {
     if (records_[rank].empty() || !withdrawal_reason_.ok()) return;
     const std::optional<WithdrawalNotice> withdrawal = parse_withdrawal(bytes);
-    const bool is_its_last =
+    const bool is_latest_attempt =
         withdrawal && withdrawal->attempt == parse_join_record(records_[rank])->attempt;
-    if (is_its_last) withdrawal_reason_ = withdrawal->reason;
+    if (is_latest_attempt) withdrawal_reason_ = withdrawal->reason;
   }
 
   // Where ranks that have confirmed the same set publish why they give up.

@@ -126,7 +126,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(RankHeap& heap,
   std::unique_ptr<Communicator> group(
       new Communicator(heap, std::move(store), options, *std::move(member_list)));
   group->times_.begin(Phase::kJoining, began);
-  group->begin_phase(Phase::kMeeting);
+  group->begin_phase(Phase::kConfirming);
   if (Status connected = group->connect_all(deadline); !connected.ok()) return connected;
   group->times_.end();
   if (options.pad_bytes > 0) {
@@ -183,7 +183,7 @@ Status Communicator::connect_all(Deadline deadline) {
     erase_join_keys(*store_, member_list_options(options_, heap_), member_list_.token,
                     rank_info_.rank,
                     earlier(Deadline::after(kLeaveTimeout), allow_final_attempt(deadline)));
-    begin_phase(Phase::kLinking);
+    begin_phase(Phase::kConnecting);
     // All ranks get the same result, so no agreement is needed.
     const Status compatible = check_members();
     status = compatible.ok() ? exchange_.agree(connect(deadline), deadline) : compatible;

@@ -98,7 +98,7 @@ Result<PeerTable::Mappings> HandleExchange::run(const HeapBlock& block,
 // The handles arrived with the records. If one rank fails to map, all ranks unmap.
 Result<PeerTable::Mappings> HandleExchange::exchange_fabric_handles(
     const HeapBlock& block, const std::vector<RendezvousRecord>& all, Deadline deadline) {
-  context_.begin_phase(Phase::kHandingOver);
+  context_.begin_phase(Phase::kSendingHandles);
   context_.begin_phase(Phase::kMapping);
   PeerTable::Mappings mappings;
   Status outcome;
@@ -131,7 +131,7 @@ Result<PeerTable::Mappings> HandleExchange::exchange_descriptors(
     const HeapBlock& block, const std::vector<RendezvousRecord>& all, Deadline deadline) {
   Status outcome = std::move(registered_);
   const uint64_t sequence = context_.exchange.sequence();
-  context_.begin_phase(Phase::kHandingOver);
+  context_.begin_phase(Phase::kSendingHandles);
   if (Status sent = send_descriptors(block, sequence, deadline); outcome.ok()) outcome = sent;
   context_.begin_phase(Phase::kMapping);
   PeerTable::Mappings mappings;

@@ -104,9 +104,9 @@ RendezvousContext Communicator::context() {
 
 Result<std::shared_ptr<const PeerTable>> Communicator::exchange_memory(
     const HeapBlock& block, const PoolBuffer* pool_buffer, Deadline deadline) {
-  const FailuresBefore before;
+  const SavedLastErrors before;
   const PhaseScope phase_scope(times_);
-  begin_phase(Phase::kRecording);
+  begin_phase(Phase::kExchangingRecords);
   std::shared_ptr<const PeerTable> known =
       pool_buffer == nullptr ? nullptr : heap_.peers_of(block, member_list_.token);
   RendezvousRecord own = RendezvousRecord::of(block, pool_buffer);

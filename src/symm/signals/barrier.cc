@@ -106,8 +106,8 @@ class MultiMachineBarrier {
     }
     for (const int other : other_leaders()) {
       if (has_announced(leader(), other)) continue;
-      const Result<uint32_t> came = remote_.fetch_leader_arrival(other, channel_, deadline);
-      if (!came.ok() || !has_arrived(*came)) missing.push_back(other);
+      const Result<uint32_t> arrival = remote_.fetch_leader_arrival(other, channel_, deadline);
+      if (!arrival.ok() || !has_arrived(*arrival)) missing.push_back(other);
       for (const int rank : led_by(other)) {
         const Result<uint64_t> heard = remote_.fetch_barrier(other, channel_, rank, deadline);
         if (heard.ok() && *heard < number_) missing.push_back(rank);

@@ -94,10 +94,10 @@ Result<std::optional<Record>> read_record(int folder_fd, const std::string& path
   }
   struct stat found {};
   if (::fstat(file.get(), &found) != 0) return file_error("fstat", path);
-  const bool is_sound =
+  const bool is_valid =
       S_ISREG(found.st_mode) && found.st_size >= off_t{kFileHeaderBytes} &&
       found.st_size <= static_cast<off_t>(kFileHeaderBytes + Store::kMaxValueBytes);
-  std::string bytes(is_sound ? static_cast<size_t>(found.st_size) : 0, '\0');
+  std::string bytes(is_valid ? static_cast<size_t>(found.st_size) : 0, '\0');
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t got =
         ::pread(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));

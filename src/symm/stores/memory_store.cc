@@ -61,9 +61,9 @@ class MemoryStore final : public Store {
   }
 
  protected:
-  void wait_for_change(std::chrono::nanoseconds most) override ASHLAR_EXCLUDES(mutex_) {
+  void wait_for_change(std::chrono::nanoseconds max_wait) override ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    lock.wait_until(changed_, Clock::now() + most);
+    lock.wait_until(changed_, Clock::now() + max_wait);
   }
 
  private:

@@ -32,7 +32,9 @@ Status missing_keys(std::span<const std::string> keys) {
 
 Store::~Store() = default;
 
-void Store::wait_for_change(std::chrono::nanoseconds most) { std::this_thread::sleep_for(most); }
+void Store::wait_for_change(std::chrono::nanoseconds max_wait) {
+  std::this_thread::sleep_for(max_wait);
+}
 
 Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> keys,
                                                   Deadline deadline) {

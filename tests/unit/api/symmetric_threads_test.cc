@@ -80,8 +80,9 @@ TEST(SymmetricThreadsConcurrency, CountsOperationsAndTimesPhases) {
     SymmetricRank own(rank, 64);  // one rendezvous, in addition to the one of the group's pad
     const auto before = own.group.stats();
     EXPECT_THAT(before.operations, IsEmpty());
-    const std::vector<std::string> phases = {"joining",      "meeting", "linking", "recording",
-                                             "handing over", "mapping", "agreeing"};
+    const std::vector<std::string> phases = {
+        "joining",         "confirming", "connecting", "exchanging records",
+        "sending handles", "mapping",    "agreeing"};
     ASSERT_EQ(before.phases.size(), phases.size());
     for (size_t i = 0; i < phases.size(); ++i) {
       EXPECT_EQ(before.phases[i].name, phases[i]);

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 TEST(Deadline, NeverDoesNotPass) {
   EXPECT_TRUE(Deadline::never().is_never());
   EXPECT_FALSE(Deadline::never().has_passed());
-  EXPECT_EQ(Deadline::never().left_for_poll(), -1);
+  EXPECT_EQ(Deadline::never().poll_timeout_ms(), -1);
 }
 
 TEST(Deadline, TreatsZeroTimeoutAsInfinite) { EXPECT_TRUE(Deadline::of_timeout(0ms).is_never()); }
@@ -30,7 +30,7 @@ TEST(Deadline, HasNoTimeLeftAfterPassing) {
   const Deadline passed = Deadline::after(-1s);
   EXPECT_TRUE(passed.has_passed());
   EXPECT_EQ(passed.left(), 0ns);
-  EXPECT_EQ(passed.left_for_poll(), 0);
+  EXPECT_EQ(passed.poll_timeout_ms(), 0);
   EXPECT_TRUE(Deadline::after(std::chrono::milliseconds::min()).has_passed());
 }
 

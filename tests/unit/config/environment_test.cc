@@ -246,12 +246,12 @@ TEST(AllocatorVariablesTest, SettingsOverridePyTorchSwitches) {
   const Environment beside({{kSwitch, "1"}, {"PYTORCH_ALLOC_CONF", "expandable_segments:True"}});
   EXPECT_TRUE(allocator_options_from(beside)->shareable_expandable_segments);
   EXPECT_TRUE(allocator_options_from(beside)->expandable_segments);
-  EXPECT_EQ(variable_behind("expandable_segments_ipc", beside)->name, kSwitch);
-  EXPECT_EQ(variable_behind("expandable_segments", beside)->name, "PYTORCH_ALLOC_CONF");
+  EXPECT_EQ(variable_for_option("expandable_segments_ipc", beside)->name, kSwitch);
+  EXPECT_EQ(variable_for_option("expandable_segments", beside)->name, "PYTORCH_ALLOC_CONF");
   const Environment against(
       {{kSwitch, "1"}, {"ASHLAR_ALLOC_CONF", "expandable_segments_ipc:False"}});
   EXPECT_FALSE(allocator_options_from(against)->shareable_expandable_segments);
-  EXPECT_EQ(variable_behind("expandable_segments_ipc", against)->name, "ASHLAR_ALLOC_CONF");
+  EXPECT_EQ(variable_for_option("expandable_segments_ipc", against)->name, "ASHLAR_ALLOC_CONF");
   EXPECT_EQ(allocator_options_with(kSwitch, "yes").status().message(),
             "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC: \"yes\" is not a switch (expected 1, 0, True or "
             "False)");

@@ -12,13 +12,13 @@ namespace {
 using ::testing::SizeIs;
 
 std::vector<OptionAssignment> read(std::string_view text) {
-  const Result<std::vector<OptionAssignment>> assignments = read_option_text(text);
+  const Result<std::vector<OptionAssignment>> assignments = parse_option_text(text);
   EXPECT_TRUE(assignments.ok()) << assignments.status().to_string();
   return assignments.ok() ? *assignments : std::vector<OptionAssignment>();
 }
 
 std::string read_error(std::string_view text) {
-  const Result<std::vector<OptionAssignment>> assignments = read_option_text(text);
+  const Result<std::vector<OptionAssignment>> assignments = parse_option_text(text);
   EXPECT_FALSE(assignments.ok()) << text;
   EXPECT_EQ(assignments.status().kind(), StatusKind::kInvalidArgument);
   return assignments.status().message();

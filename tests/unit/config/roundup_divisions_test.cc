@@ -87,17 +87,17 @@ TEST(RoundupDivisionsTest, RejectsInvalidDivisions) {
 }
 
 TEST(RoundupDivisionsTest, RejectsInvalidSizes) {
-  EXPECT_THAT(error_for("[3:4]"), HasSubstr("has \"3\", which is no power of two"));
-  EXPECT_THAT(error_for("[0:4]"), HasSubstr("has \"0\", which is no power of two"));
-  EXPECT_THAT(error_for("[<:4]"), HasSubstr("has \"<\", which is no power of two"));
+  EXPECT_THAT(error_for("[3:4]"), HasSubstr("has \"3\", which is not a power of two"));
+  EXPECT_THAT(error_for("[0:4]"), HasSubstr("has \"0\", which is not a power of two"));
+  EXPECT_THAT(error_for("[<:4]"), HasSubstr("has \"<\", which is not a power of two"));
   EXPECT_THAT(error_for("[65536:4]"), HasSubstr("has \"65536\", which is out of range"));
 }
 
 TEST(RoundupDivisionsTest, RejectsDuplicatesAndMisplacedGreaterSign) {
   EXPECT_THAT(error_for("[]"), HasSubstr("\"[]\" is an empty list"));
   EXPECT_THAT(error_for("[64:8,64:8]"), HasSubstr("has \"64\" twice"));
-  EXPECT_THAT(error_for("[>:8]"), HasSubstr("has \">\" at a wrong place"));
-  EXPECT_THAT(error_for("[64:2,>:8,128:4]"), HasSubstr("has \">\" at a wrong place"));
+  EXPECT_THAT(error_for("[>:8]"), HasSubstr("has \">\" in the wrong place"));
+  EXPECT_THAT(error_for("[64:2,>:8,128:4]"), HasSubstr("has \">\" in the wrong place"));
 }
 
 TEST(RoundupDivisionsTest, FormatsTheShortestForm) {

@@ -90,10 +90,10 @@ TEST(ExtentMapTest, KeepsOldMappingsOfAMovedExtent) {
   const Document document = document_of(moving_snapshot());
   const ExtentMap before = extents_at(document, 3);
   EXPECT_EQ(before.extents[1].home, DeviceAddress(kExtentAddress + 2 * kMiB));
-  EXPECT_EQ(before.extents[1].places.size(), 1U);
+  EXPECT_EQ(before.extents[1].addresses.size(), 1U);
   const ExtentMap after = extents_at(document, 5);
   EXPECT_EQ(after.extents[1].home, DeviceAddress(2 * kExtentAddress));
-  EXPECT_EQ(after.extents[1].places.size(), 2U);
+  EXPECT_EQ(after.extents[1].addresses.size(), 2U);
   ASSERT_EQ(after.stretches.size(), 2U);
   ASSERT_EQ(after.stretches[0].size(), 3U);
   EXPECT_TRUE(after.stretches[0][0].is_home);

@@ -30,7 +30,7 @@ constexpr double kBytesPerUs = double(kMiB) / 1000;
 }  // namespace
 
 // A range of a view whose memory is free there, or idle and could be attached there.
-struct Planner::Stretch {
+struct Planner::UsableRange {
   PagedBlock* first = nullptr;
   size_t begin = 0;
   size_t end = 0;
@@ -65,21 +65,20 @@ class Planner::BestPlace {
     const auto stranded = static_cast<int64_t>(std::min(beside_bytes, wanted_bytes_));
     return static_cast<int64_t>(rest / 2) - stranded < cost_;
   }
-  void consider(View& view, const Stretch& stretch) {
-    const size_t stretch_bytes = stretch.end - stretch.begin;
-    if (stretch_bytes < wanted_bytes_) return;
-    const auto rest = static_cast<int64_t>(stretch_bytes - wanted_bytes_);
-    const double borrowed = static_cast<double>(stretch.borrowed_bytes) /
-                            static_cast<double>(stretch_bytes) * static_cast<double>(wanted_bytes_);
-    const EndCosts ends =
-        stranded_bytes(view, {view.at(stretch.begin), stretch_bytes}, wanted_bytes_);
+  void consider(View& view, const UsableRange& range) {
+    const size_t range_bytes = range.end - range.begin;
+    if (range_bytes < wanted_bytes_) return;
+    const auto rest = static_cast<int64_t>(range_bytes - wanted_bytes_);
+    const double borrowed = static_cast<double>(range.borrowed_bytes) /
+                            static_cast<double>(range_bytes) * static_cast<double>(wanted_bytes_);
+    const EndCosts ends = stranded_bytes(view, {view.at(range.begin), range_bytes}, wanted_bytes_);
     const int64_t cost = ends.least() + rest / 2 + static_cast<int64_t>(kBorrowCost * borrowed);
     if (cost >= cost_) return;
     cost_ = cost;
     is_perfect_ = rest == 0 && cost <= 0;
     plan_.view = &view;
-    plan_.from = stretch.first;
-    plan_.offset = ends.is_best_at_begin() ? stretch.begin : stretch.end - wanted_bytes_;
+    plan_.from = range.first;
+    plan_.offset = ends.is_best_at_begin() ? range.begin : range.end - wanted_bytes_;
     plan_.exists = true;
   }
 
@@ -118,7 +117,7 @@ Plan Planner::plan_in_place(const PlanRequest& request) {
     ++visit_count_;
     if (view->is_plain || view->is_small != request.is_small) continue;
     if (view->mapped_bytes < request.bytes) continue;
-    if (may_use(*view, request)) consider_stretches(*view, request.pool.idle, best);
+    if (may_use(*view, request)) consider_ranges(*view, request.pool.idle, best);
   }
   Plan plan = best.plan();
   while (plan.exists && plan.view->offset_of(*plan.from) + plan.from->bytes <= plan.offset) {
@@ -136,7 +135,7 @@ bool Planner::may_use(const View& view, const PlanRequest& request) {
 
 // Considers ranges with at least one whole idle slot. A free range without one covers at most parts
 // of two slots, and the arena has already been searched for such ranges.
-void Planner::consider_stretches(View& view, const IdleMap& idle, BestPlace& best) {
+void Planner::consider_ranges(View& view, const IdleMap& idle, BestPlace& best) {
   const std::vector<PackedSlot>& slots = view.packed;
   const size_t granule_bytes = view.granule_bytes;
   visit_count_ += visits_of_packed(slots.size());
@@ -156,15 +155,15 @@ void Planner::consider_stretches(View& view, const IdleMap& idle, BestPlace& bes
     }
     if (best.could_improve(idle_bytes, beside_bytes)) {
       visit_count_ += kVisitsPerPlace;
-      best.consider(view, stretch_around(view, first, end, idle));
+      best.consider(view, range_around(view, first, end, idle));
     }
     first = end;
   }
 }
 
 // REQUIRES: the slots [first, end) are usable for the request, and their neighbours are not.
-Planner::Stretch Planner::stretch_around(const View& view, size_t first, size_t end,
-                                         const IdleMap& idle) {
+Planner::UsableRange Planner::range_around(const View& view, size_t first, size_t end,
+                                           const IdleMap& idle) {
   const auto block_at = [&](size_t slot) {
     const uint32_t number = view.packed[slot].extent;
     return idle.is_attached_to(number, view) ? idle.block_of(number)
@@ -179,12 +178,12 @@ Planner::Stretch Planner::stretch_around(const View& view, size_t first, size_t 
   PagedBlock* after = end_block->next;
   if (end_block->is_detached() && after != nullptr && after->is_in_ranges()) end_block = after;
 
-  Stretch stretch{begin_block, view.offset_of(*begin_block),
-                  view.offset_of(*end_block) + end_block->bytes};
+  UsableRange range{begin_block, view.offset_of(*begin_block),
+                    view.offset_of(*end_block) + end_block->bytes};
   for (size_t i = first; i < end; ++i) {
-    if (idle.is_borrowed(view.packed[i].extent)) stretch.borrowed_bytes += view.slots[i].bytes;
+    if (idle.is_borrowed(view.packed[i].extent)) range.borrowed_bytes += view.slots[i].bytes;
   }
-  return stretch;
+  return range;
 }
 
 // Chooses the plan that takes the least new memory, then the fewest driver calls.
@@ -254,8 +253,8 @@ Planner::Tail Planner::find_tail(View& view, const PlanRequest& request) {
   while (first > 0 && idle.can_serve(view.packed[first - 1])) --first;
   visit_count_ += 1 + visits_of_packed(view.packed.size() - first);
   if (first < view.packed.size()) {
-    const Stretch stretch = stretch_around(view, first, view.packed.size(), idle);
-    return {&view, stretch.first, stretch.begin};
+    const UsableRange range = range_around(view, first, view.packed.size(), idle);
+    return {&view, range.first, range.begin};
   }
   const bool is_free = view.last != nullptr && view.last->is_in_ranges();
   return is_free ? Tail{&view, view.last, view.offset_of(*view.last)} : nothing;

@@ -54,14 +54,14 @@ class Planner {
   Plan plan_new_memory(const PlanRequest& request, size_t new_bytes) const;
 
  private:
-  struct Stretch;
+  struct UsableRange;
   struct Tail;
   class BestPlace;
 
   Plan plan_in_place(const PlanRequest& request);
-  void consider_stretches(View& view, const IdleMap& idle, BestPlace& best);
+  void consider_ranges(View& view, const IdleMap& idle, BestPlace& best);
   static bool may_use(const View& view, const PlanRequest& request);
-  static Stretch stretch_around(const View& view, size_t first, size_t end, const IdleMap& idle);
+  static UsableRange range_around(const View& view, size_t first, size_t end, const IdleMap& idle);
 
   Plan plan_growth(const PlanRequest& request);
   std::vector<Extent*> reusable_extents(const PlanRequest& request) const;

@@ -70,7 +70,7 @@ Status CudaKernels::find_all() {
 // Optional: the image or the device may lack multicast. Signed and unsigned sums share a kernel.
 void CudaKernels::find_multimem() {
   if (!gpu::GpuMulticast(device_).availability().ok()) return;
-  const FailuresBefore before;
+  const SavedLastErrors before;
   if (!find(kernels::kMultimemStoreName, multimem_store_).ok()) return before.restore();
   const std::pair<ElementType, ElementType> sums[] = {
       {ElementType::kF32, ElementType::kF32},   {ElementType::kF16, ElementType::kF16},

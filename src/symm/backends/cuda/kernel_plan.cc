@@ -115,16 +115,16 @@ class KernelPlanBuilder {
     const std::byte* from = nullptr;       // source of a store
     const std::byte* to = nullptr;         // destination of a sum; null for all ranks
   };
-  size_t multimem(const Through& way, size_t bytes) {
+  size_t multimem(const Through& path, size_t bytes) {
     const size_t whole = bytes / kPackBytes * kPackBytes;
-    const uint64_t all = address_of(way.multicast) | address_of(way.from) | address_of(way.to);
-    if (way.multicast == nullptr || whole == 0 || !is_aligned(all, kPackBytes)) return 0;
-    MultimemStep step{.sum_of = way.sum_of, .arguments = {}};
+    const uint64_t all = address_of(path.multicast) | address_of(path.from) | address_of(path.to);
+    if (path.multicast == nullptr || whole == 0 || !is_aligned(all, kPackBytes)) return 0;
+    MultimemStep step{.sum_of = path.sum_of, .arguments = {}};
     step.arguments.common = barrier_.common;
     step.arguments.barrier = barrier_.barrier - 1;
-    step.arguments.multicast = address_of(way.multicast);
-    step.arguments.from = address_of(way.from);
-    step.arguments.to = address_of(way.to);
+    step.arguments.multicast = address_of(path.multicast);
+    step.arguments.from = address_of(path.from);
+    step.arguments.to = address_of(path.to);
     step.arguments.bytes = whole;
     plan_.steps.emplace_back(step);
     return whole;
@@ -374,8 +374,8 @@ KernelPlan plan_for(const SignalPads& pads, const Signal& request) {
     plan.steps.emplace_back(barrier_on(pads, request.channel));
     return plan;
   }
-  const bool is_told = request.kind == Signal::Kind::kPut || request.kind == Signal::Kind::kAdd;
-  const PadLine& line = is_told ? pads.line(request.rank, request.channel, pads.rank())
+  const bool is_send = request.kind == Signal::Kind::kPut || request.kind == Signal::Kind::kAdd;
+  const PadLine& line = is_send ? pads.line(request.rank, request.channel, pads.rank())
                                 : pads.line(pads.rank(), request.channel, request.rank);
   kernels::SignalArguments signal = signal_on(pads, line);
   signal.action = action_of(request.kind);
@@ -387,10 +387,10 @@ KernelPlan plan_for(const SignalPads& pads, const Signal& request) {
 }
 
 KernelPlan plan_counter_read(const SignalPads& pads, int from, int channel) {
-  kernels::SignalArguments look = signal_on(pads, pads.line(pads.rank(), channel, from));
-  look.action = kernels::KernelAction::kReadCounter;
+  kernels::SignalArguments arguments = signal_on(pads, pads.line(pads.rank(), channel, from));
+  arguments.action = kernels::KernelAction::kReadCounter;
   KernelPlan plan;
-  plan.steps.emplace_back(look);
+  plan.steps.emplace_back(arguments);
   return plan;
 }
 

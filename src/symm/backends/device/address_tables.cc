@@ -40,15 +40,15 @@ Result<std::byte*> AddressTables::take() {
     idle_.pop_back();
     return at;
   }
-  if (slabs_.empty() || slabs_.back()->bytes() - begun_bytes_ < table_bytes_) {
+  if (slabs_.empty() || slabs_.back()->bytes() - last_slab_used_bytes_ < table_bytes_) {
     const RelaxedCapture relaxed(device_);
     Result<std::shared_ptr<MappedMemory>> slab = backend_.allocate(table_bytes_, 0);
     if (!slab.ok()) return slab.status();
     slabs_.push_back(*std::move(slab));
-    begun_bytes_ = 0;
+    last_slab_used_bytes_ = 0;
   }
-  std::byte* const at = slabs_.back()->base() + begun_bytes_;
-  begun_bytes_ += table_bytes_;
+  std::byte* const at = slabs_.back()->base() + last_slab_used_bytes_;
+  last_slab_used_bytes_ += table_bytes_;
   return at;
 }
 

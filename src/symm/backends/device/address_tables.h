@@ -55,7 +55,7 @@ class AddressTables {
 
   Mutex mutex_;
   std::vector<std::shared_ptr<MappedMemory>> slabs_ ASHLAR_GUARDED_BY(mutex_);
-  size_t begun_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;  // of the last slab
+  size_t last_slab_used_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::vector<std::byte*> idle_ ASHLAR_GUARDED_BY(mutex_);
 };
 

@@ -32,7 +32,8 @@ class MappedExtent final : public MappedMemory {
 
   Device& device() const { return device_; }
   ExtentId extent() const { return extent_; }
-  // Why it cannot be exported as a fabric handle although the device can; ok if it can.
+  // Why this memory cannot be exported as a fabric handle although the device supports them; ok if
+  // it can be exported.
   const Status& no_fabric() const { return no_fabric_; }
 
  private:
@@ -44,14 +45,15 @@ class MappedExtent final : public MappedMemory {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> DeviceBackend::over(Device& device,
+Result<std::unique_ptr<Backend>> DeviceBackend::make(Device& device,
                                                      std::unique_ptr<MulticastDriver> multicast) {
   const DeviceProperties& can = device.properties();
   if (!can.has_virtual_memory || (!can.can_export_fd && !can.can_export_fabric)) {
-    return Status::unsupported(text(
-        "device ", can.index, " of ", can.backend, " (", can.name, ") has ",
-        can.has_virtual_memory ? "no memory that other processes can have" : "no virtual memory",
-        ", which symmetric memory needs"));
+    return Status::unsupported(
+        text("device ", can.index, " of ", can.backend, " (", can.name, ") has ",
+             can.has_virtual_memory ? "no memory that can be shared with other processes"
+                                    : "no virtual memory",
+             ", which symmetric memory needs"));
   }
   return std::unique_ptr<Backend>(new DeviceBackend(device, std::move(multicast)));
 }
@@ -79,12 +81,12 @@ Result<DeviceBackend::Created> DeviceBackend::create(size_t bytes) {
   CreateOptions options;
   options.export_fd = can.can_export_fd;
   options.export_fabric = can.can_export_fabric;
-  const FailuresBefore before;
+  const SavedLastErrors before;
   const Result<ExtentId> extent = device_.create(bytes, options);
   if (extent.ok()) return Created{*extent, {}};
   const Status& refused = extent.status();
-  const bool is_over = refused.is(StatusKind::kOutOfMemory) || refused.is(StatusKind::kDeviceLost);
-  if (is_over || !options.export_fabric || !options.export_fd) return refused;
+  const bool is_final = refused.is(StatusKind::kOutOfMemory) || refused.is(StatusKind::kDeviceLost);
+  if (is_final || !options.export_fabric || !options.export_fd) return refused;
   before.restore();
   options.export_fabric = false;
   const Result<ExtentId> without = device_.create(bytes, options);
@@ -147,18 +149,19 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::import_fd(UniqueFd fd, size
   return map_imported(device_.import_fd(fd.get(), bytes), bytes);
 }
 
-Status DeviceBackend::cannot(std::string_view what) const {
+Status DeviceBackend::unsupported_error(std::string_view what) const {
   const DeviceProperties& own = device_.properties();
   return Status::unsupported(
       text("device ", own.index, " of ", own.backend, " (", own.name, ") has no ", what));
 }
 
 Status DeviceBackend::fd_availability() const {
-  return device_.properties().can_export_fd ? Status() : cannot("file descriptors for its memory");
+  return device_.properties().can_export_fd ? Status()
+                                            : unsupported_error("file descriptors for its memory");
 }
 
 Status DeviceBackend::fabric_availability() const {
-  return device_.properties().can_export_fabric ? Status() : cannot("fabric handles");
+  return device_.properties().can_export_fabric ? Status() : unsupported_error("fabric handles");
 }
 
 Result<FabricHandle> DeviceBackend::export_fabric(const MappedMemory& memory) {
@@ -184,20 +187,20 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::map_imported(const Result<E
 }
 
 // Mappings of another device of this process are not valid for this one, so the memory is imported.
-Result<std::shared_ptr<MappedMemory>> DeviceBackend::adopt(std::shared_ptr<MappedMemory> lent) {
-  const auto* own = dynamic_cast<const MappedExtent*>(lent.get());
+Result<std::shared_ptr<MappedMemory>> DeviceBackend::adopt(std::shared_ptr<MappedMemory> memory) {
+  const auto* own = dynamic_cast<const MappedExtent*>(memory.get());
   if (own == nullptr) return Status::format("the adopted memory is not device memory");
-  if (&own->device() == &device_) return lent;
+  if (&own->device() == &device_) return memory;
   const bool has_descriptors =
       own->device().properties().can_export_fd && device_.properties().can_export_fd;
   if (!has_descriptors) {
-    const Result<FabricHandle> handle = export_fabric(*lent);
+    const Result<FabricHandle> handle = export_fabric(*memory);
     if (!handle.ok()) return handle.status();
-    return import_fabric(*handle, lent->bytes());
+    return import_fabric(*handle, memory->bytes());
   }
-  Result<UniqueFd> fd = export_fd(*lent);
+  Result<UniqueFd> fd = export_fd(*memory);
   if (!fd.ok()) return fd.status();
-  return import_fd(*std::move(fd), lent->bytes());
+  return import_fd(*std::move(fd), memory->bytes());
 }
 
 }  // namespace ashlar::symm

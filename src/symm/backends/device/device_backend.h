@@ -17,7 +17,7 @@ class DeviceBackend final : public Backend {
  public:
   // `device` must outlive the result and all memory that it allocates. `multicast` is null if the
   // device has none. kUnsupported if the device has no virtual memory that can be exported.
-  static Result<std::unique_ptr<Backend>> over(Device& device,
+  static Result<std::unique_ptr<Backend>> make(Device& device,
                                                std::unique_ptr<MulticastDriver> multicast);
 
   std::string_view name() const override { return device_.properties().backend; }
@@ -31,7 +31,7 @@ class DeviceBackend final : public Backend {
   Result<std::shared_ptr<MappedMemory>> import_fabric(const FabricHandle& handle,
                                                       size_t bytes) override;
   MulticastDriver* multicast() override { return multicast_.get(); }
-  Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> lent) override;
+  Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> memory) override;
 
   // REQUIRES: `memory` is from a DeviceBackend.
   static ExtentId extent_of(const MappedMemory& memory);
@@ -41,12 +41,12 @@ class DeviceBackend final : public Backend {
       : device_(device), multicast_(std::move(multicast)) {}
   struct Created {
     ExtentId extent;
-    Status no_fabric{};  // why it cannot be exported as a fabric handle although the device can
+    Status no_fabric{};  // see MappedExtent::no_fabric
   };
   Result<Created> create(size_t bytes);
   // Maps an imported extent, or returns the error of the import.
   Result<std::shared_ptr<MappedMemory>> map_imported(const Result<ExtentId>& extent, size_t bytes);
-  Status cannot(std::string_view what) const;
+  Status unsupported_error(std::string_view what) const;
   // Maps an extent at newly reserved addresses. Takes ownership of the extent, even on failure.
   Result<std::shared_ptr<MappedMemory>> map(Created created, size_t bytes);
   Status zero(DeviceAddress at, size_t bytes);

@@ -32,7 +32,7 @@ constexpr uint32_t kMagic = 0x6d636173;  // "sacm"
 constexpr int kObjectSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kPageBytes = 4096;
 
-Status system_trouble(const char* call) {
+Status system_error(const char* call) {
   return Status::device_fault(call, errno,
                               text("a simulated multicast object: ", std::strerror(errno)));
 }
@@ -52,9 +52,9 @@ Result<SimMulticast::Object> SimMulticast::create(const Shape& shape) {
   }
   Entry entry;
   entry.fd = UniqueFd(::memfd_create("ashlar-multicast", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!entry.fd.valid()) return system_trouble("memfd_create");
-  if (::ftruncate(entry.fd.get(), kPageBytes) != 0) return system_trouble("ftruncate");
-  if (::fcntl(entry.fd.get(), F_ADD_SEALS, kObjectSeals) != 0) return system_trouble("fcntl");
+  if (!entry.fd.valid()) return system_error("memfd_create");
+  if (::ftruncate(entry.fd.get(), kPageBytes) != 0) return system_error("ftruncate");
+  if (::fcntl(entry.fd.get(), F_ADD_SEALS, kObjectSeals) != 0) return system_error("fcntl");
   entry.shape = shape;
   entry.is_creation = true;
   const Result<Object> object = keep(std::move(entry));
@@ -69,7 +69,7 @@ Result<SimMulticast::Object> SimMulticast::create(const Shape& shape) {
 
 Result<SimMulticast::Object> SimMulticast::keep(Entry entry) {
   void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, entry.fd.get(), 0);
-  if (page == MAP_FAILED) return system_trouble("mmap");
+  if (page == MAP_FAILED) return system_error("mmap");
   entry.shared = static_cast<Shared*>(page);
   MutexLock lock(mutex_);
   objects_.emplace(++last_, std::move(entry));
@@ -88,20 +88,20 @@ Result<UniqueFd> SimMulticast::export_fd(Object object) {
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
   UniqueFd fd(::fcntl((*entry)->fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!fd.valid()) return system_trouble("fcntl");
+  if (!fd.valid()) return system_error("fcntl");
   return fd;
 }
 
 Result<SimMulticast::Object> SimMulticast::import_fd(int fd, const Shape& shape) {
-  struct stat about {};
+  struct stat file_status {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  const bool is_page = ::fstat(fd, &about) == 0 && about.st_size == off_t{kPageBytes};
+  const bool is_page = ::fstat(fd, &file_status) == 0 && file_status.st_size == off_t{kPageBytes};
   if (seals < 0 || (seals & kObjectSeals) != kObjectSeals || !is_page) {
     return Status::format("the descriptor is not a multicast object");
   }
   Entry entry;
   entry.fd = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!entry.fd.valid()) return system_trouble("fcntl");
+  if (!entry.fd.valid()) return system_error("fcntl");
   entry.shape = shape;
   const Result<Object> object = keep(std::move(entry));
   if (!object.ok()) return object;

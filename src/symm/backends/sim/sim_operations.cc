@@ -98,10 +98,10 @@ Status SimOperations::multicast_put(const PeerTable& peers, const MulticastPut& 
   return submit_alone(copy, run_options);
 }
 
-Status SimOperations::submit_alone(const std::function<void()>& act,
+Status SimOperations::submit_alone(const std::function<void()>& work,
                                    const RunOptions& run_options) {
-  const auto kernel = [act, running = run_options.in_flight->begin()]() -> Status {
-    act();
+  const auto kernel = [work, running = run_options.in_flight->begin()]() -> Status {
+    work();
     return {};
   };
   const auto launch = [&](StreamId stream) { return device_.launch(stream, kernel); };

@@ -49,7 +49,7 @@ class SimOperations final : public DeviceOperations {
   };
   Status submit(const Submission& work, const RunOptions& run_options);
   // Runs work that is not part of the group's order.
-  Status submit_alone(const std::function<void()>& act, const RunOptions& run_options);
+  Status submit_alone(const std::function<void()>& work, const RunOptions& run_options);
   Status launch(const Submission& work, StreamId stream, const std::function<Status()>& kernel);
   // Returns and clears the error of stream work that was not reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);

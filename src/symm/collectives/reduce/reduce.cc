@@ -39,7 +39,8 @@ void combine_rows(CombineRow combine, InputRows sources, T* out, size_t begin, s
 }
 
 template <typename T>
-void reduce_as_is(CombineRow combine, InputRows sources, std::byte* out, size_t count) {
+void reduce_without_conversion(CombineRow combine, InputRows sources, std::byte* out,
+                               size_t count) {
   T* to = reinterpret_cast<T*>(out);
   for (size_t begin = 0; begin < count; begin += kRowCount) {
     combine_rows<T>(combine, sources, to, begin, std::min(kRowCount, count - begin));
@@ -50,7 +51,7 @@ template <typename T, typename Divide>
 void average_floats(CombineRow sum, Divide divide, InputRows sources, std::byte* out,
                     size_t count) {
   T* to = reinterpret_cast<T*>(out);
-  reduce_as_is<T>(sum, sources, out, count);
+  reduce_without_conversion<T>(sum, sources, out, count);
   divide(to, to, static_cast<T>(sources.size()), count);
 }
 
@@ -141,10 +142,10 @@ void reduce(const Reduction& reduction, InputRows sources, std::byte* out, size_
       kernels.combine[static_cast<size_t>(reduction.op)][static_cast<size_t>(reduction.type)];
   ASHLAR_CHECK(combine != nullptr);
   switch (element_bytes(reduction.type)) {
-    case 1: return reduce_as_is<uint8_t>(combine, sources, out, count);
-    case 2: return reduce_as_is<uint16_t>(combine, sources, out, count);
-    case 4: return reduce_as_is<uint32_t>(combine, sources, out, count);
-    default: return reduce_as_is<uint64_t>(combine, sources, out, count);
+    case 1: return reduce_without_conversion<uint8_t>(combine, sources, out, count);
+    case 2: return reduce_without_conversion<uint16_t>(combine, sources, out, count);
+    case 4: return reduce_without_conversion<uint32_t>(combine, sources, out, count);
+    default: return reduce_without_conversion<uint64_t>(combine, sources, out, count);
   }
 }
 

@@ -32,9 +32,9 @@ TEST_P(MeasuredAddresses, MatchMeasuredAddresses) {
   std::vector<uint64_t> found;
   for (const int act : GetParam().acts) {
     if (act < 0) {
-      addresses.give_back(kEnd - found.at(static_cast<size_t>(-act - 1)) * kMiB);
+      addresses.free(kEnd - found.at(static_cast<size_t>(-act - 1)) * kMiB);
     } else {
-      found.push_back((kEnd - addresses.take(static_cast<size_t>(act) * kMiB)) / kMiB);
+      found.push_back((kEnd - addresses.allocate(static_cast<size_t>(act) * kMiB)) / kMiB);
     }
   }
   EXPECT_EQ(found, GetParam().mib_below);
@@ -69,7 +69,7 @@ TEST(DriverAddressesTest, NeverOverlapUnderRandomUse) {
   for (int step = 0; step < 5000; ++step) {
     if (live.empty() || random.below(5) < 3) {
       const size_t bytes = (1 + random.below(60)) * kMiB;
-      const uint64_t at = addresses.take(bytes);
+      const uint64_t at = addresses.allocate(bytes);
       ASSERT_NE(at, 0U);
       const auto after = live.lower_bound(at);
       ASSERT_TRUE(after == live.end() || after->first >= at + bytes);
@@ -78,50 +78,50 @@ TEST(DriverAddressesTest, NeverOverlapUnderRandomUse) {
       live[at] = bytes;
     } else {
       const auto chosen = std::next(live.begin(), static_cast<int>(random.below(live.size())));
-      addresses.give_back(chosen->first);
+      addresses.free(chosen->first);
       live.erase(chosen);
     }
   }
-  for (const auto& [at, bytes] : live) addresses.give_back(at);
-  EXPECT_EQ(addresses.take(kMiB), kEnd - 32 * kMiB) << "all memory was released";
+  for (const auto& [at, bytes] : live) addresses.free(at);
+  EXPECT_EQ(addresses.allocate(kMiB), kEnd - 32 * kMiB) << "all memory was released";
 }
 
 TEST(DriverAddressesTest, ReturnZeroWithoutRoom) {
   DriverAddresses addresses(kEnd - 96 * kMiB, kEnd);
-  EXPECT_EQ(addresses.take(65 * kMiB), 0U) << "a chunk needs 32 MiB more than it has";
-  EXPECT_NE(addresses.take(33 * kMiB), 0U);
-  EXPECT_EQ(addresses.take(33 * kMiB), 0U);
-  EXPECT_EQ(addresses.take(SIZE_MAX), 0U);
-  EXPECT_EQ(addresses.take(0), 0U);
-  addresses.give_back(12345);
+  EXPECT_EQ(addresses.allocate(65 * kMiB), 0U) << "a chunk needs 32 MiB more than it has";
+  EXPECT_NE(addresses.allocate(33 * kMiB), 0U);
+  EXPECT_EQ(addresses.allocate(33 * kMiB), 0U);
+  EXPECT_EQ(addresses.allocate(SIZE_MAX), 0U);
+  EXPECT_EQ(addresses.allocate(0), 0U);
+  addresses.free(12345);
 }
 
 TEST(DriverAddressesTest, AddedChunkIsNewerThanChunksWithRoom) {
   DriverAddresses addresses(kMiB, kEnd);
-  addresses.take(20 * kMiB);
+  addresses.allocate(20 * kMiB);
   addresses.add_chunk({kEnd + 10 * kMiB, kEnd + 20 * kMiB}, 2 * kMiB);
-  EXPECT_EQ(addresses.take(2 * kMiB), kEnd + 10 * kMiB);
-  addresses.take(20 * kMiB);
-  EXPECT_EQ(addresses.take(2 * kMiB), kEnd - 44 * kMiB) << "a chunk created later";
+  EXPECT_EQ(addresses.allocate(2 * kMiB), kEnd + 10 * kMiB);
+  addresses.allocate(20 * kMiB);
+  EXPECT_EQ(addresses.allocate(2 * kMiB), kEnd - 44 * kMiB) << "a chunk created later";
 }
 
 TEST(DriverAddressesTest, AddedChunkIsOldestIfNoChunkHasRoom) {
   DriverAddresses addresses(kMiB, kEnd);
-  addresses.take(30 * kMiB);
+  addresses.allocate(30 * kMiB);
   addresses.add_chunk({kEnd, kEnd + 20 * kMiB}, 12 * kMiB);
-  EXPECT_EQ(addresses.take(2 * kMiB), kEnd - 2 * kMiB);
-  EXPECT_EQ(addresses.take(2 * kMiB), kEnd);
+  EXPECT_EQ(addresses.allocate(2 * kMiB), kEnd - 2 * kMiB);
+  EXPECT_EQ(addresses.allocate(2 * kMiB), kEnd);
 }
 
 TEST(DriverAddressesTest, AdjacentGapsMergeAndClosedGapsAreUnused) {
   DriverAddresses addresses(kMiB, kEnd);
   addresses.close_gap({kEnd - 128 * kMiB, kEnd});
   addresses.open_gap({kEnd - 64 * kMiB, kEnd - 32 * kMiB});
-  EXPECT_EQ(addresses.where(20 * kMiB), kEnd - 160 * kMiB) << "32 MiB are not enough";
+  EXPECT_EQ(addresses.next_address(20 * kMiB), kEnd - 160 * kMiB) << "32 MiB are not enough";
   addresses.open_gap({kEnd - 32 * kMiB, kEnd});
-  EXPECT_EQ(addresses.where(20 * kMiB), kEnd - 32 * kMiB);
-  EXPECT_EQ(addresses.take(20 * kMiB), kEnd - 32 * kMiB);
-  EXPECT_EQ(addresses.take(20 * kMiB), kEnd - 160 * kMiB);
+  EXPECT_EQ(addresses.next_address(20 * kMiB), kEnd - 32 * kMiB);
+  EXPECT_EQ(addresses.allocate(20 * kMiB), kEnd - 32 * kMiB);
+  EXPECT_EQ(addresses.allocate(20 * kMiB), kEnd - 160 * kMiB);
 }
 
 }  // namespace

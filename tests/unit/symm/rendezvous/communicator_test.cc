@@ -162,7 +162,9 @@ class RendezvousLockConcurrency : public ::testing::Test {
     options.rank = rank;
     options.world_size = 2;
     if (rank == 0) {
-      options.on_phase = [this](Phase phase) { record_count_ += phase == Phase::kRecording; };
+      options.on_phase = [this](Phase phase) {
+        record_count_ += phase == Phase::kExchangingRecords;
+      };
     }
     return *Communicator::join(arenas_[rank], store_, options, patience());
   }

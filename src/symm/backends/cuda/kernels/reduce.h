@@ -29,13 +29,13 @@ template <>
 struct NanBits<float> {
   using Bits = uint32_t;
   static constexpr Bits kQuiet = 0x00400000;
-  static constexpr Bits kMade = 0x7FC00000 | kNanSign << 31;
+  static constexpr Bits kGenerated = 0x7FC00000 | kNanSign << 31;
 };
 template <>
 struct NanBits<double> {
   using Bits = uint64_t;
   static constexpr Bits kQuiet = uint64_t{1} << 51;
-  static constexpr Bits kMade = uint64_t{0x7FF8} << 48 | uint64_t{kNanSign} << 63;
+  static constexpr Bits kGenerated = uint64_t{0x7FF8} << 48 | uint64_t{kNanSign} << 63;
 };
 
 template <typename T>
@@ -49,7 +49,7 @@ ASHLAR_ON_DEVICE T with_host_nan(T a, T b, T result) {
   if constexpr (std::is_floating_point_v<T>) {
     if (result == result) return result;
     if (a != a) return quiet(a);
-    return b != b ? quiet(b) : std::bit_cast<T>(NanBits<T>::kMade);
+    return b != b ? quiet(b) : std::bit_cast<T>(NanBits<T>::kGenerated);
   } else {
     return result;
   }
