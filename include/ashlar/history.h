@@ -41,8 +41,8 @@ class ASHLAR_EXPORT FrameProvider {
   // Writes one word per frame of the calling thread, innermost first, and returns the number of
   // frames. Runs on every allocation, so it must be cheap.
   virtual size_t gather(std::span<uint64_t> frames) = 0;
-  // Retains whatever the word refers to, because `describe` may be called for it later. May be
-  // called several times for one word.
+  // Retains the object that the word refers to, because `describe` may be called for it later. May
+  // be called several times for one word.
   virtual void keep(uint64_t frame) = 0;
   virtual Frame describe(uint64_t frame) = 0;
 };

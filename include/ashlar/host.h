@@ -124,7 +124,8 @@ class ASHLAR_EXPORT HostAllocator {
   int pool_use_count(PoolId pool) const;
 
   // Frees cached memory, except the reserve segment and memory of retained pools. Does not wait for
-  // work, unless a stream was destroyed before memory that it used was freed: then for its device.
+  // device work, except if a stream was destroyed before memory that it used was freed: then waits
+  // for the stream's device.
   void trim();
 
   HostStats stats() const;

@@ -66,8 +66,8 @@ class ASHLAR_EXPORT SharedBuffer {
   explicit operator bool() const { return impl_ != nullptr; }
 
   // Declares that work on a stream other than the one passed to `open` uses the buffer. It stays
-  // mapped until the work queued there at the time of `reset` is done. Throws InvalidArgument if
-  // empty.
+  // mapped until the work queued on that stream at the time of `reset` is done. Throws
+  // InvalidArgument if empty.
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
@@ -105,10 +105,10 @@ class ASHLAR_EXPORT AllocatorSharing {
   // if the memory cannot be shared: expandable segments require expandable_segments_ipc.
   Share share(const Buffer& buffer);
   Share share(DeviceAddress address);
-  // Opens a block that another allocator shared, for work on `stream`, as if it were allocated
-  // there. The same handle yields the same address. Throws FormatError for a malformed handle or
-  // one of a newer version; InvalidArgument if it belongs to another device or to this allocator;
-  // DeviceError if the exporter is dead or has ended the share.
+  // Opens a block that another allocator shared, for work on `stream`, as if it were allocated on
+  // that stream. The same handle yields the same address. Throws FormatError for a malformed handle
+  // or one of a newer version; InvalidArgument if it belongs to another device or to this
+  // allocator; DeviceError if the exporter is dead or has ended the share.
   SharedBuffer open(std::string_view handle, StreamId stream = kDefaultStream);
   // The device allocation that contains the block. Throws InvalidArgument for blocks of expandable
   // segments, which are not part of a device allocation.

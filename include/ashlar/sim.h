@@ -160,7 +160,8 @@ class ASHLAR_EXPORT Machine {
   // --- scheduling
 
   // Starts no more work in the stream until resume_stream; running work finishes. With a seed, a
-  // call that waits for a paused stream returns kDeviceFault instead of blocking forever.
+  // call that waits for a paused stream returns kDeviceFault instead of blocking forever. These
+  // three functions return kInvalidArgument if the device or the stream does not exist.
   Status pause_stream(DeviceIndex device, StreamId stream);
   // With a seed: pauses the stream until a call has to wait for work, which then resumes all
   // streams that were paused with this function.
@@ -175,7 +176,8 @@ class ASHLAR_EXPORT Machine {
   void clear_faults();
   void release_hung_calls();
   size_t hung_call_count() const;
-  // Marks the device lost, or usable again as in a restarted process.
+  // `lose` marks the device as lost; `revive` makes it usable again, as a restart of the process
+  // would.
   void lose(DeviceIndex device, Status reason);
   void revive(DeviceIndex device);
 

@@ -181,8 +181,8 @@ Packing Packer::run() {
   return std::move(best_);
 }
 
-// The peak of the lifetimes of at most `largest_bytes`. `moments` has all beginnings and ends in
-// order, as pairs of rank and whether it begins.
+// The peak of the lifetimes of at most `largest_bytes`. `moments` has the beginnings and ends of
+// all lifetimes in order: pairs of a rank and whether it begins.
 uint64_t peak_bytes(const std::vector<Lifetime>& lifetimes, uint64_t largest_bytes,
                     const std::vector<std::pair<uint32_t, bool>>& moments) {
   uint64_t now = 0;

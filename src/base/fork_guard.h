@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Detects use of an object in a child process after fork(2). A child has copies of all objects but
-// none of their threads, so objects with threads, connections or shared memory must not act there.
-// Thread safe.
+// none of their threads, so objects with threads, connections or shared memory must not act in the
+// child. Thread safe.
 //
 // pthread_atfork(3) counts forks, so a check is one load. Children of vfork(2) or raw clone(2) are
 // not detected.

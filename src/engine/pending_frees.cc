@@ -194,7 +194,7 @@ Status PendingFrees::collect_deferred(std::vector<Block*>& finished) {
   return status;
 }
 
-// Handles blocks whose streams were destroyed before an event could be recorded there. Only a
+// Handles blocks whose streams were destroyed before an event could be recorded on them. Only a
 // device-wide wait covers their remaining work, and that would break a capture.
 Status PendingFrees::wait_for_destroyed_streams(std::vector<Block*>& finished) {
   if (capture_count_ != 0) return {};

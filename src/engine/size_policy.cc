@@ -18,7 +18,7 @@ size_t roundup_slot(size_t bytes) {
   return std::min(slot, AllocatorOptions::kRoundupSlotCount - 1);
 }
 
-// Rounds up to a multiple of 1/divisions of the power of two below.
+// Rounds up to a multiple of 1/`divisions` of the largest power of two that is at most `bytes`.
 size_t round_up_in_divisions(size_t bytes, uint32_t divisions) {
   if (std::has_single_bit(bytes)) return bytes;
   const size_t floor = std::bit_floor(bytes);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A caching allocator for pinned host memory of one device, and the entry point of this folder. A
-// request searches the cache of its pool (pinned_pools.h, pinned_cache.h) and on a miss asks the
-// host (pinned_source.h). A freed block that streams may still use is pending (pinned_pending.h);
-// every allocate and free, or a background thread (poller.h), collects finished ones.
+// request searches the cache of its pool (pinned_pools.h, pinned_cache.h) and on a miss allocates
+// from the host (pinned_source.h). A freed block that streams may still use is pending
+// (pinned_pending.h); every allocate and free, or a background thread (poller.h), collects finished
+// ones.
 //
 // Thread safe, except that a block belongs to its caller between allocate and free. The lock is
 // never held during a call to the device or the host.
@@ -50,9 +51,9 @@ class PinnedAllocator {
   Device& device() const { return device_; }
 
   // Returns a block of at least `bytes`, sized by PinnedSizes, with arbitrary contents. The stream
-  // only selects the pool. kInvalidArgument: 0 B. kOutOfMemory: the host has none, even after the
-  // cache was released. Other errors may stem from an earlier free or from the poller; they are
-  // reported once, and a retry may succeed.
+  // only selects the pool. kInvalidArgument: 0 B. kOutOfMemory: the host has no memory left, even
+  // after the cache was released. Other errors may stem from an earlier free or from the poller;
+  // they are reported once, and a retry may succeed.
   Result<PinnedBlock*> allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // Returns the block to the allocator, which reuses or releases it once the work queued so far on

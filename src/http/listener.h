@@ -22,8 +22,8 @@ struct Listener {
 // Listens on 127.0.0.1. Port 0 lets the system choose. kDeviceFault: the port is in use, or the
 // system refuses.
 Result<Listener> listen_loopback(uint16_t port);
-// Listens on a Unix socket with an abstract name, which leaves nothing in the file system. Errors
-// likewise.
+// Listens on a Unix socket with an abstract name, which leaves nothing in the file system. Fails
+// like listen_loopback.
 Result<Listener> listen_local(std::string_view name);
 
 // Whether the peer on a Unix socket is our user, or root, which can read our memory anyway.

@@ -27,8 +27,8 @@ class StackTable {
  public:
   // Returns the id of the stack, which never changes. An empty stack has id 0.
   StackId intern(const RawStack& stack);
-  // Adds the stack and its frames to the tables of a snapshot and returns its id there. `added`
-  // caches earlier additions; use one per snapshot.
+  // Adds the stack and its frames to the tables of a snapshot and returns its id in the snapshot.
+  // `added` caches earlier additions; use one per snapshot.
   struct Added {
     std::map<std::pair<const FrameProvider*, uint64_t>, uint32_t> frames;
     std::map<StackId, StackId> stacks;

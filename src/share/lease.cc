@@ -28,7 +28,7 @@ std::string_view reason(const ShareResponse& response) {
   return "it rejected the request: use the same version of Ashlar in both processes";
 }
 
-// Adds the exporter to an error.
+// Prefixes the error with the exporter.
 Status refused(const ShareHandle& handle, const Status& why) {
   return Status::device_fault(why.call().empty() ? "open_shared" : why.call(), why.code(),
                               text("the exporter (process ", handle.exporter_pid,

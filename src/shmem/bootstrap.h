@@ -14,7 +14,7 @@ namespace ashlar::shmem {
 
 // kUnsupported if the settings need a library that this build lacks.
 Result<std::shared_ptr<symm::Store>> open_store(const ShmemSettings& settings);
-// Null if the settings ask for no transport.
+// Null if the settings specify no transport.
 Result<std::shared_ptr<symm::Transport>> open_transport(const ShmemSettings& settings);
 
 }  // namespace ashlar::shmem

@@ -65,7 +65,8 @@ class Runtime {
   bool is_symmetric(const void* address, size_t bytes) const;
   void put(const RemoteAddress& to, const void* from, size_t bytes);
   void get(void* to, const RemoteAddress& from, size_t bytes);
-  // Performs an atomic operation. `fetch` returns the old value; `post` completes by `quiet`.
+  // Performs an atomic operation. `fetch` returns the old value; `post` is complete after the next
+  // `quiet`.
   uint64_t fetch(const RemoteAddress& at, symm::AtomicOp op);
   void post(const RemoteAddress& at, symm::AtomicOp op);
   void fence() { world_group().memory().fence(); }

@@ -48,8 +48,9 @@ struct ashlar_plugin_hooks {
   // Declares that work queued so far on another stream uses the memory. With this hook, the plug-in
   // waits for that work after the free; without it, Ashlar defers the free.
   void (*record_stream)(void* memory, void* stream);
-  // Routes allocations that the filter accepts to the pool, until end_allocate_to_pool. `capture`
-  // is nonzero for a pool of a capture, `user` for a pool of the user.
+  // Routes allocations that the filter accepts to the pool, until end_allocate_to_pool. The pair
+  // (`capture`, `user`) is the pool's id: `capture` is nonzero for the pool of a capture, `user`
+  // for a pool that the user created.
   void (*begin_allocate_to_pool)(int device, uint64_t capture, uint64_t user,
                                  ashlar_plugin_filter filter, void* context);
   void (*end_allocate_to_pool)(int device, uint64_t capture, uint64_t user);

@@ -8,7 +8,7 @@
 //   - Errors: OpenSHMEM has no error codes. Any error, including an unsupported request, prints one
 //     line to standard error and terminates all PEs as shmem_global_exit(1) does.
 //
-// Thread safe, whatever level shmem_init_thread requested.
+// Thread safe, regardless of the level requested from shmem_init_thread.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.

@@ -2,7 +2,7 @@
 //
 // Atomic operations on one word of a PE's memory. They are atomic with respect to each other, for
 // any origin and transport. Included by shmem.h. Fetching operations return the old value. The
-// others complete by shmem_quiet, except set, which is complete on return.
+// others are complete after the next shmem_quiet, except set, which is complete on return.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.

@@ -3,8 +3,9 @@
 // Put and get. Included by shmem.h.
 //
 // The remote side must be symmetric; the local side may be any memory. When a put returns, `source`
-// may be reused, and the data arrives by shmem_quiet. When a get returns, the data has arrived. The
-// _nbi variants behave identically here, although OpenSHMEM promises less for them.
+// may be reused, and the data has arrived after the next shmem_quiet. When a get returns, the data
+// has arrived. The _nbi variants behave identically here, although OpenSHMEM promises less for
+// them.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.

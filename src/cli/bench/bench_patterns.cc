@@ -166,7 +166,8 @@ double fastest(std::vector<double> values) {
   return *std::min_element(values.begin(), values.end());
 }
 
-// One line of the result, how to measure it once, and how to summarize the samples.
+// One line of the result, a function that measures it once, and a function that summarizes the
+// samples.
 struct Measurement {
   BenchResult result;
   std::function<Sample()> measure;
@@ -217,7 +218,7 @@ class ProgressReporter {
 
 // Measures all in turn, round by round, so that changes of the clock rate affect all alike. The
 // first round is a warm-up and not counted. Measurements that lack `rounds` undisturbed samples
-// continue for up to four times as many rounds, since other processes come and go.
+// continue for up to four times as many rounds, since other processes may disturb some rounds.
 void measure_round_robin(std::vector<Measurement>& measurements, size_t rounds,
                          const BenchProgress& progress) {
   constexpr size_t kMaxRoundsFactor = 4;

@@ -20,8 +20,8 @@ struct Capabilities {
   bool can_share_allocations = false;
 };
 
-// Allocates at most three granules at a time and releases everything it allocated, whatever the
-// result. Takes some milliseconds.
+// Allocates at most three granules at a time and always releases everything it allocated. Takes
+// some milliseconds.
 // REQUIRES: the thread is in the device's context, and its capture mode is kRelaxed.
 Capabilities probe_capabilities(Driver& driver, int device, const DeviceInfo& info);
 

@@ -21,7 +21,8 @@ class FaultInjector {
   void inject(FaultRule rule);
   void clear();
 
-  // Returns ok, the status the call must fail with, or kDeviceLost. Delays and hangs block inside.
+  // Returns ok, the status that the call must fail with, or kDeviceLost. Injected delays and hangs
+  // block in this function.
   Status apply(DeviceCall call, DeviceIndex device);
 
   // Lets all hanging calls continue.

@@ -52,16 +52,17 @@ class BlockHeap {
   // Hands out the front of a free block. The remainder, if the rule splits it off, returns to the
   // pool. REQUIRES: `block` is free and in no index.
   enum class SplitRule {
-    kPolicy,  // split as the options say
+    kPolicy,  // split as the options specify
     kExact,   // split at params.block_bytes
   };
   ClassicBlock* allocate(ClassicBlock* block, const AllocParams& params,
                          SplitRule rule = SplitRule::kPolicy);
-  // Allocated to pending.
+  // Changes the state from allocated to pending.
   void request_free(ClassicBlock* block);
-  // Pending to free: merges the block with its free neighbours and adds it to its pool.
+  // Changes the state from pending to free, merges the block with its free neighbours, and adds it
+  // to its pool.
   void complete_free(ClassicBlock* block);
-  // Both, for a block that nothing uses.
+  // Both steps, for a block that no stream uses.
   void free(ClassicBlock* block) {
     request_free(block);
     complete_free(block);

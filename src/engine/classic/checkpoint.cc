@@ -70,8 +70,8 @@ Status check_mapped(const PoolCheckpoint& checkpoint, const PoolState& state) {
   return {};
 }
 
-// Each mapped run of the segment begins a free block that is at least as long. Cuts it as recorded,
-// regardless of the current split rules, and frees the parts that were free.
+// A free block starts at the beginning of each recorded run and is at least as long. Splits it as
+// recorded, regardless of the current split rules, and frees the parts that were free.
 void restore_segment(const PrivatePool& pool, const SegmentRecord& segment, BlockHeap& heap,
                      RestoreResult& result) {
   const FreePool& free = segment.is_small ? pool.small : pool.large;

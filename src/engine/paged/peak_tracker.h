@@ -12,7 +12,7 @@
 // with repeating allocation patterns thus soon needs no more updates. Peaks are exact if one thread
 // allocates at a time.
 //
-// Thread safe: has a lock of its own, below the engine's and above those of the arenas.
+// Thread safe: has its own lock, which is taken after the engine's and before those of the arenas.
 #pragma once
 
 #include <array>

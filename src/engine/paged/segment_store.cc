@@ -9,8 +9,8 @@
 
 namespace ashlar::paged {
 
-// The device's allocation may take long and a source is user code, so neither is called under the
-// lock.
+// Releases the lock for the device, whose allocation may take a long time, and for sources, which
+// are user code.
 Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes) {
   const std::shared_ptr<SegmentSource> source = request.pool->options.source;
   Result<DeviceAddress> at = Status::out_of_memory("not requested yet");

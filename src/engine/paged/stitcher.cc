@@ -54,7 +54,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   Arena& arena = *request.arena;
   arena.mark_stream_alive();
   std::set<const Arena*> lenders = find_lenders(request);
-  // Before the arenas are locked, since it reads sums over all of them.
+  // Computed before the arenas are locked, because it reads sums over all arenas.
   request.is_over_budget = !can_afford_to_stitch(request);
   Plan plan;
   Placement placement;

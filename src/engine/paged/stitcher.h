@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serves a miss from idle and new memory: asks the Planner for a plan, takes the memory, orders the
-// streams that used it, maps missing extents, and allocates the block. If a step fails, the memory
-// that was taken becomes idle again.
+// Serves a miss from idle and new memory: obtains a plan from the Planner, takes the memory, orders
+// the streams that used it, maps missing extents, and allocates the block. If a step fails, the
+// memory that was taken becomes idle again.
 //
 //   plan -> take (arenas locked) -> order streams -> map -> commit, or roll back
 //

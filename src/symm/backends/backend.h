@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The source of symmetric memory, and how another process maps it: allocate and export here, import
-// there. `host` is system memory (memfd); devices have their own back ends. Independent of ranks
-// and groups. Thread safe.
+// The source of symmetric memory, and its export to and import from other processes. `host` is
+// system memory (memfd); devices have their own back ends. Independent of ranks and groups. Thread
+// safe.
 #pragma once
 
 #include <array>

@@ -57,7 +57,7 @@ struct PeerConnection {
   UniqueFd socket{};
   int peer = 0;
   std::string group{};                 // for messages
-  std::shared_ptr<Failure> failure{};  // also owned by the group; disconnects come at any time
+  std::shared_ptr<Failure> failure{};  // also owned by the group; connections may break at any time
 };
 
 inline Status disconnect_error(const PeerConnection& connection) {

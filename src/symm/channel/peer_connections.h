@@ -21,7 +21,7 @@ class PeerConnections {
     Token group{};
     std::string group_name{};  // for messages
     RankInfo rank_info{};
-    // By rank. Nothing for ranks of this process and of other machines.
+    // By rank. Empty for ranks of this process and of other machines.
     std::vector<std::optional<ChannelAddress>> peers{};
   };
 

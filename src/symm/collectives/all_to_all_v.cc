@@ -53,7 +53,7 @@ Status compare(const CollectiveContext& context, const AllToAllV& request) {
 }
 
 // Computes where incoming rows go. kInvalidArgument if `out` is too small. Reads each word of a
-// peer once, into `incoming`, so that the checked values are the used ones.
+// peer once, into `incoming`, so that a peer cannot change a value between check and use.
 Status plan_output(const CollectiveContext& context, const AllToAllV& request,
                    std::span<CallSignature> incoming) {
   const auto row_bytes = static_cast<uint64_t>(request.row_bytes);

@@ -43,7 +43,7 @@ struct SymmetricRange {
   // Access a rank on any machine. `begin` is relative to the range. REQUIRES: check_range returned
   // ok.
   Status read(int rank, size_t begin, std::span<std::byte> into, Deadline deadline) const;
-  // Completes by `flush`.
+  // Complete after `flush`.
   Status write(int rank, size_t begin, std::span<const std::byte> from, Deadline deadline) const;
   Status flush(Deadline deadline) const;
 };
@@ -83,7 +83,7 @@ inline CallSignature make_signature(const SymmetricRange& range, uint64_t code, 
 OrderGuard::Step announce_step(const CollectiveContext& context, const CallSignature& call,
                                const Limits& limits);
 // Writes the signature to the pad of `peer`, which reads it after the barrier. For a rank on
-// another machine it arrives by RemotePads::quiet.
+// another machine it has arrived after RemotePads::quiet.
 Status send_signature(const CollectiveContext& context, int peer, const CallSignature& call,
                       const Limits& limits);
 // A barrier. After a mismatch, every rank passes exactly one such barrier, regardless of how many

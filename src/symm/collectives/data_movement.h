@@ -16,7 +16,8 @@ namespace ashlar::symm {
 struct AllGather {
   SymmetricRange range{};  // world_size * bytes: receives every rank's share, in rank order
   int64_t bytes = 0;       // of each rank's share
-  // This rank's share. May be its place in this rank's range, but must not overlap it otherwise.
+  // This rank's share. May already be at its destination in this rank's range, but must not
+  // otherwise overlap the range.
   const std::byte* in = nullptr;
 };
 Status all_gather(const CollectiveContext& context, const AllGather& request, const Limits& limits);

@@ -16,9 +16,9 @@ namespace {
 
 using Scratch = std::vector<std::byte>;
 
-// Reduced at a time before it is sent on. Fits the L2 cache.
+// Bytes that are reduced before they are sent. Fits the L2 cache.
 constexpr size_t kChunkBytes = size_t{64} * 1024;
-// Read from another machine at a time. Long compared with a round trip.
+// Bytes that are read from another machine in one call. Takes long compared with a round trip.
 constexpr size_t kStagedBytes = size_t{512} * 1024;
 
 // Locates or fetches the inputs of all ranks. Constructed before the first barrier, so that a rank

@@ -67,8 +67,8 @@ struct ReduceScatter {
   SymmetricRange range{};
   int64_t count = 0;  // of elements per rank; the range has world_size times as many
   Reduction reduction{};
-  // Receives this rank's part. May be its part of this rank's range, but must not overlap it
-  // otherwise.
+  // Receives this rank's part. May be the same part of this rank's range, but must not otherwise
+  // overlap the range.
   std::byte* out = nullptr;
 };
 

@@ -17,7 +17,7 @@ namespace ashlar::symm {
 
 class Failure {
  public:
-  // Keeps the first report only: later failures are consequences of it.
+  // Keeps the first report only: later failures are its consequences.
   void report(Status reason) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (has_happened()) return;

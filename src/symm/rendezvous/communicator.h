@@ -48,12 +48,13 @@ struct CommunicatorOptions {
   std::string name = "world";  // separates groups of one job, as do different members
   int rank = 0;
   int world_size = 1;
-  std::vector<uint64_t> members{};   // indexes in the job, by rank; empty means 0, 1, 2, ...
-  size_t pad_bytes = 0;              // of the group's signal pad; the same on all ranks
-  bool may_share_device = false;     // several ranks may use one device
-  bool measures_thresholds = false;  // whether the user measures next; the same on all ranks
-  bool use_multicast = true;         // if the devices of all ranks support it
-  bool use_fabric = false;           // prefer fabric handles even on one machine
+  std::vector<uint64_t> members{};  // indexes in the job, by rank; empty means 0, 1, 2, ...
+  size_t pad_bytes = 0;             // of the group's signal pad; the same on all ranks
+  bool may_share_device = false;    // several ranks may use one device
+  bool measures_thresholds =
+      false;                  // the group measures thresholds after joining; the same on all ranks
+  bool use_multicast = true;  // if the devices of all ranks support it
+  bool use_fabric = false;    // prefer fabric handles even on one machine
   // For ranks on other machines; null if there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
   std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of keys that a crash leaves

@@ -52,7 +52,7 @@ class RemoteMemory {
   Status fence(int rank, Deadline deadline) const {
     return remotes_->endpoint(rank).fence(deadline);
   }
-  // Waits until all earlier puts and posts to `rank` are visible there.
+  // Waits until all earlier puts and posts to `rank` are visible to it.
   Status quiet(int rank, Deadline deadline) const {
     return remotes_->endpoint(rank).quiet(deadline);
   }

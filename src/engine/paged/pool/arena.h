@@ -165,7 +165,7 @@ class Arena {
 
   BlockTable& addresses_;  // the engine's
   PeakLevel level_;        // for both halves together
-  PeakLevel highest_;      // likewise
+  PeakLevel highest_;      // for both halves together
 
   std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;
   PagedBlock* unused_blocks_ = nullptr;  // linked by `list_next`

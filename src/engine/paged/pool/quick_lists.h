@@ -18,8 +18,8 @@ namespace ashlar::paged {
 
 class QuickLists {
  public:
-  // The head of the list that serves `bytes`, the size of a request or of a block; null if empty.
-  // A caller that takes the block stores its successor there.
+  // The head of the list that serves `bytes`, the size of a request or of a block; null if empty. A
+  // caller that takes the block stores its successor in the returned reference.
   PagedBlock*& head_for(size_t bytes) {
     List& own = lists_[index_of(bytes)];
     if (is_small(bytes)) return own.first != nullptr ? own.first : larger_for(bytes);

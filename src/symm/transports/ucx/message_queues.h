@@ -58,7 +58,7 @@ struct ResponseWaiter {
 // A call that awaits a response.
 struct PendingCall {
   UcxConnection* connection = nullptr;
-  bool is_posted = false;            // a put or posted atomic, which no thread waits for by itself
+  bool is_posted = false;  // a put or posted atomic, which no thread waits for individually
   ResponseWaiter* waiter = nullptr;  // null if posted, or if the waiting thread gave up
   std::span<std::byte> into{};       // receives the data of a get
 };
@@ -86,7 +86,7 @@ class ResponseQueue {
   // False if the peer does not read its responses. It is then queued for disconnection once, and
   // its calls must be ignored.
   bool accepts_call(ucp_ep_h reply_to);
-  // Count responses between the send call and UCX's completion of it.
+  // Count responses that were passed to UCX and whose sends have not completed.
   void add_unsent(ucp_ep_h reply_to, size_t bytes);
   void remove_unsent(ucp_ep_h reply_to, size_t bytes);
 
@@ -97,7 +97,8 @@ class ResponseQueue {
 
   void erase(ucp_ep_h endpoint);
   void erase_unsent(ucp_ep_h endpoint) { unsent_.erase(endpoint); }
-  // Before the worker is destroyed, which still completes unsent responses.
+  // Call before the worker is destroyed. Keeps the counts of unsent responses, because destruction
+  // still completes them.
   void clear_queued();
 
  private:

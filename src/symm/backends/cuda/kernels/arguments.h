@@ -20,10 +20,11 @@ inline constexpr const char* kBarrierName = "ashlar_symm_barrier";
 inline constexpr const char* kCopyName = "ashlar_symm_copy";
 inline constexpr const char* kStoreName = "ashlar_symm_store";
 inline constexpr const char* kReduceBitsName = "ashlar_symm_reduce_bits";  // and, or, xor
-inline constexpr const char* kReducePrefix = "ashlar_symm_reduce_";        // the type follows
+inline constexpr const char* kReducePrefix = "ashlar_symm_reduce_";        // followed by the type
 // Not in every image.
 inline constexpr const char* kMultimemStoreName = "ashlar_symm_multimem_store";
-inline constexpr const char* kMultimemSumPrefix = "ashlar_symm_multimem_sum_";  // the type follows
+inline constexpr const char* kMultimemSumPrefix =
+    "ashlar_symm_multimem_sum_";  // followed by the type
 
 // Kernels that wait use one block, so that all threads are resident, with one thread per rank.
 inline constexpr uint32_t kWaitingThreads = kMaxRanks;

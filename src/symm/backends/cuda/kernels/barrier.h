@@ -5,9 +5,9 @@
 //
 // Runs in one block with one thread per rank, which signals that rank and waits for it. All threads
 // make the same decision from the state that the previous kernel left. Only the presence of an
-// unreported error can change meanwhile; if one thread skips because of it, all skip. The last
-// thread to finish concludes the barrier. Every rank signals every other, whatever their number,
-// because the threads do so in parallel.
+// unreported error can change during the barrier; if one thread skips because of it, all skip. The
+// last thread to finish concludes the barrier. Every rank signals every other, even in large
+// groups, because the threads do so in parallel.
 #pragma once
 
 #include "symm/backends/cuda/kernels/wait.h"
@@ -128,8 +128,8 @@ ASHLAR_ON_DEVICE void compare_calls(const BarrierArguments& args, DeviceState* s
   }
 }
 
-// For an all-to-all-v: computes where incoming rows go. Reads each word of a peer once, so that the
-// checked values are the used ones.
+// For an all-to-all-v: computes where incoming rows go. Reads each word of a peer once, so that a
+// peer cannot change a value between check and use.
 ASHLAR_ON_DEVICE void plan_output(const BarrierArguments& args, DeviceState* state) {
   uint64_t to = 0;
   ASHLAR_NO_UNROLL
