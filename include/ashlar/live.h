@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Errors: functions throw. Lets other programs observe the allocators of this process: `ashlar top
-// PID` in a terminal, `ashlar view --live PID` in a browser, and Prometheus. docs/how-to/viewer.md
-// shows how to use it; docs/reference/formats/live.md describes the protocol.
+// PID` in a terminal, `ashlar view --live PID` in a browser, and Prometheus.
+// docs/how-to/monitoring.md shows how to use it; docs/reference/formats/live.md describes the
+// protocol.
 //
 //   ashlar::LiveServer live;                                  // `ashlar top` finds the process
 //   ashlar::LiveServer live({.port = 9464, .token = token});  // also on a port, for Prometheus
