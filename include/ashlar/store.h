@@ -26,7 +26,7 @@ namespace ashlar::symm {
 // at least once even if the deadline has passed.
 //
 // A key has 1 to 512 printable ASCII characters without spaces; its parts between slashes have 1 to
-// 200 each. A value has at max_wait 1 MiB. Everything else is kInvalidArgument.
+// 200 each. A value has at most 1 MiB. Everything else is kInvalidArgument.
 class ASHLAR_EXPORT Store {
  public:
   static constexpr size_t kMaxKeyBytes = 512;
@@ -67,7 +67,7 @@ class ASHLAR_EXPORT Store {
   static Status check_value(std::string_view value);
 
  protected:
-  // Waits until a key may have changed, but at max_wait `max_wait`. By default it sleeps.
+  // Waits until a key may have changed, but at most `max_wait`. By default it sleeps.
   virtual void wait_for_change(std::chrono::nanoseconds max_wait);
 };
 
