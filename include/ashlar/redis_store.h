@@ -27,7 +27,7 @@ struct RedisOptions {
 // TimeoutError.
 //
 // A broken connection is reestablished within the deadline of each call, so the server may be
-// restarted while ranks wait; ranks publish again what it lost. An addition is applied only once,
+// restarted while ranks wait; ranks publish lost records again. An addition is applied only once,
 // unless it is retried for more than a day or the server lost its data. A retried erase may report
 // that the key did not exist.
 //

@@ -12,7 +12,7 @@
 namespace ashlar {
 namespace {
 
-// An assignment and its row.
+// An assignment and its row of the option table.
 struct Setting {
   const OptionRow* row;
   OptionAssignment given;

@@ -63,9 +63,9 @@ class Parser {
     if (version != "HTTP/1.1") return fail(505, "only HTTP/1.1 is supported");
     if (method != "GET" && method != "POST") return fail(405, "only GET and POST are supported");
     head_.method = method == "GET" ? Method::kGet : Method::kPost;
-    const size_t question = std::min(target.find('?'), target.size());
-    head_.path = target.substr(0, question);
-    if (question < target.size()) head_.query = target.substr(question + 1);
+    const size_t query_begin = std::min(target.find('?'), target.size());
+    head_.path = target.substr(0, query_begin);
+    if (query_begin < target.size()) head_.query = target.substr(query_begin + 1);
     return true;
   }
 

@@ -241,11 +241,11 @@ void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnecti
 
 bool ShareServer::respond(ImporterConnection& importer) {
   ShareRequest request;
-  const Result<ReceivedMessage> asked =
+  const Result<ReceivedMessage> received =
       receive_message(importer.socket.get(), bytes_of(request), kNoWait);
-  if (!asked.ok()) return false;
+  if (!received.ok()) return false;
   Decision decision;
-  if (asked->bytes == sizeof(request)) decision = decide(request, importer);
+  if (received->bytes == sizeof(request)) decision = decide(request, importer);
   ShareResponse response = make_response(decision.code);
   std::vector<UniqueFd> fds;
   for (ExtentId extent : decision.extents) {

@@ -144,8 +144,8 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
     return Status::invalid_argument("the exporter belongs to another user");
 
   ImportRequest request{layout->secret, static_cast<uint8_t>(kind)};
-  Status asked = send_message(connection->get(), bytes_of(request), -1, timeout_);
-  if (!asked.ok()) return import_failed(layout->pid, asked);
+  Status sent = send_message(connection->get(), bytes_of(request), -1, timeout_);
+  if (!sent.ok()) return import_failed(layout->pid, sent);
   ImportResponse response;
   Result<ReceivedMessage> received =
       receive_message(connection->get(), bytes_of(response), timeout_);
@@ -200,9 +200,9 @@ void Fabric::handle_connection(int connection_fd) {
   ImportRequest request;
   // Importers are served one at a time, so a slow one must not block the others.
   constexpr std::chrono::milliseconds kImporterTimeout{50};
-  Result<ReceivedMessage> asked =
+  Result<ReceivedMessage> received =
       receive_message(connection_fd, bytes_of(request), kImporterTimeout);
-  if (!asked.ok() || asked->bytes != sizeof(request)) return;
+  if (!received.ok() || received->bytes != sizeof(request)) return;
   const std::shared_ptr<Extent> extent =
       find_export(request.secret, static_cast<HandleKind>(request.kind));
   ImportResponse response;

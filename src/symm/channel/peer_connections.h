@@ -27,7 +27,7 @@ class PeerConnections {
 
   // Does not connect yet, but peers may connect from now on. REQUIRES: `channel` outlives this.
   PeerConnections(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
-  // Without `close_all` before, peers treat this rank as dead.
+  // If `close_all` was not called, peers treat this rank as dead.
   ~PeerConnections();
   PeerConnections(const PeerConnections&) = delete;
   PeerConnections& operator=(const PeerConnections&) = delete;

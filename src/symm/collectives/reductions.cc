@@ -148,7 +148,7 @@ Status run_two_shot_remote(const CollectiveContext& context, RankInputs& inputs,
                             work_step(work), work_step(send_part), barrier_step(context, limits)});
 }
 
-// Ranks with an `out` reduce all elements to it.
+// Reduces all elements to `out` on the ranks that have one.
 Status run_to_out(const CollectiveContext& context, const AllReduce& request,
                   const CallSignature& call, const Limits& limits) {
   RankInputs inputs(context, request.range, request.out == nullptr ? 0 : call.bytes);
