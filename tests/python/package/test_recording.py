@@ -87,7 +87,7 @@ def test_allocator_provides_recording(allocator):
     recording = allocator.recording()
     assert recording.peaks()["peak_requested_bytes"] == 6 << 20
     names = [frame["name"] for use in recording.peaks()["stacks"] for frame in use["stack"]]
-    assert any("asked_what_recordings" in name for name in names)
+    assert any("test_allocator_provides_recording" in name for name in names)
     assert recording.replay()["allocs"] >= 9
     assert len(kept) == 3
 
