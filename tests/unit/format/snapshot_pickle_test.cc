@@ -20,7 +20,7 @@ std::string written(const Snapshot& snapshot) {
   return sink.text;
 }
 
-Snapshot read(const std::string& bytes) {
+Snapshot read_pickled(const std::string& bytes) {
   MemorySource source(bytes);
   Result<Snapshot> snapshot = read_snapshot_pickle(source);
   EXPECT_TRUE(snapshot.ok()) << snapshot.status().message();
@@ -36,8 +36,8 @@ size_t count_of(std::string_view part, std::string_view text) {
 }
 
 TEST(SnapshotPickle, RoundTrips) {
-  EXPECT_EQ(read(written(sample_snapshot())), sample_snapshot());
-  EXPECT_EQ(read(written({})), Snapshot());
+  EXPECT_EQ(read_pickled(written(sample_snapshot())), sample_snapshot());
+  EXPECT_EQ(read_pickled(written({})), Snapshot());
 }
 
 TEST(SnapshotPickle, ReadsPicklesWrittenByCpp) {
@@ -45,7 +45,7 @@ TEST(SnapshotPickle, ReadsPicklesWrittenByCpp) {
   CppStyleWriter writer(sink);
   write_snapshot(sample_snapshot(), writer);
   ASSERT_TRUE(writer.finish().ok());
-  EXPECT_EQ(read(sink.text), sample_snapshot());
+  EXPECT_EQ(read_pickled(sink.text), sample_snapshot());
 }
 
 TEST(SnapshotPickle, WritesSharedValuesOnce) {
@@ -65,15 +65,15 @@ TEST(SnapshotPickle, WritesBatchesOfAtMostAThousandItems) {
   // One batch for the outer list, three for the inner one, and one per entry.
   const std::string bytes = written(snapshot);
   EXPECT_EQ(count_of("ue", bytes), 2u + 1u);
-  EXPECT_EQ(read(bytes).device_traces[0].size(), 2500u);
+  EXPECT_EQ(read_pickled(bytes).device_traces[0].size(), 2500u);
 }
 
 TEST(SnapshotPickle, ReadsTablesInAnyOrder) {
   // Host traces before device traces give the same tables.
   Snapshot snapshot = sample_snapshot();
   snapshot.host_traces[0][0].stack = StackId(2);
-  const Snapshot again = read(written(snapshot));
-  EXPECT_EQ(read(written(again)), again);
+  const Snapshot again = read_pickled(written(snapshot));
+  EXPECT_EQ(read_pickled(written(again)), again);
 }
 
 // Accepts a limited number of bytes, then fails.
