@@ -26,7 +26,7 @@ class ForkGuard {
 
  private:
   static uint64_t count_forks() {
-    // Registration fails only without memory; then forks are not counted.
+    // Registration fails only if memory runs out; then forks are not counted.
     static const int registered =
         ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
     static_cast<void>(registered);

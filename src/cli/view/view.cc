@@ -37,7 +37,7 @@ struct ViewArguments {
   uint16_t port = 0;
   bool no_browser = false;
   std::string output{};  // write this file instead of serving; empty: serve
-  std::string page{};    // replaces the built-in page; empty: use it
+  std::string page{};    // path of a page to serve instead of the built-in one; empty: built-in
 };
 
 Run prepare_view(CLI::App& parser);
