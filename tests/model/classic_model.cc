@@ -16,14 +16,14 @@ std::optional<uint64_t> ClassicModel::allocate(size_t bytes, StreamId stream) {
   if (!found) {
     collect_by_age();
     found = grow(wanted);
-    if (!found) found = climb(wanted);
+    if (!found) found = climb_reclaim_ladder(wanted);
   }
   if (found) return hand_out(*found, wanted);
   ++ooms_;
   return std::nullopt;
 }
 
-bool ClassicModel::would_climb(size_t bytes, StreamId stream) const {
+bool ClassicModel::would_climb_ladder(size_t bytes, StreamId stream) const {
   const FitRequest wanted = wanted_for(bytes, stream);
   if (best_fit(wanted, wanted.list, options_.expandable_segments)) return false;
   ClassicModel trial = *this;

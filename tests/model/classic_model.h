@@ -68,7 +68,7 @@ class ClassicModel {
   std::optional<uint64_t> allocate(size_t bytes, StreamId stream);
   // Whether the request would make the engine wait for streams: it needs the device and finds it or
   // the limit full, or garbage collection releases old segments.
-  bool would_climb(size_t bytes, StreamId stream) const;
+  bool would_climb_ladder(size_t bytes, StreamId stream) const;
   // Frees a block; `state` says whether it is pending until complete().
   void free(uint64_t address, State state);
   void complete(uint64_t address);
@@ -111,7 +111,7 @@ class ClassicModel {
   std::optional<BlockRef> grow_expandable(const FitRequest& wanted);
   BlockRef find_room(const FitRequest& wanted);
   bool map(BlockRef& at, size_t bytes);
-  std::optional<BlockRef> climb(const FitRequest& wanted);
+  std::optional<BlockRef> climb_reclaim_ladder(const FitRequest& wanted);
   uint64_t hand_out(BlockRef at, const FitRequest& wanted);
   BlockRef make_free(BlockRef at);
   uint64_t take_place();

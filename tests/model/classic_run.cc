@@ -60,8 +60,8 @@ void Run::step(const Operation& operation) {
 }
 
 std::optional<size_t> Run::place_of(const Operation& operation) const {
-  const bool means_block = operation.kind == Kind::kFree || operation.kind == Kind::kUse;
-  if (!means_block || live_.empty()) return std::nullopt;
+  const bool targets_block = operation.kind == Kind::kFree || operation.kind == Kind::kUse;
+  if (!targets_block || live_.empty()) return std::nullopt;
   if (!operation.target) return operation.number % live_.size();
   const auto found = std::find_if(live_.begin(), live_.end(), [&](const Live& each) {
     return each.allocated_by == *operation.target;
@@ -80,13 +80,13 @@ void Run::allocate(const Operation& operation, StreamId stream) {
   } else {
     complete();
   }
-  const bool climbs = model_.would_climb(bytes, stream);
-  if (climbs) finish_all();
-  if (climbs && !is_capturing) complete();
+  const bool climbs_ladder = model_.would_climb_ladder(bytes, stream);
+  if (climbs_ladder) finish_all();
+  if (climbs_ladder && !is_capturing) complete();
   while (model_.place_count() < 4) place_next();
   const Result<Block*> block = engine_->allocate({bytes, stream});
   const std::optional<uint64_t> predicted = model_.allocate(bytes, stream);
-  if (climbs) keep_all_busy();
+  if (climbs_ladder) keep_all_busy();
   if (!block.ok() && !block.status().is_out_of_memory()) disagree(block.status().to_string());
   if (block.ok()) live_.push_back({*block, (*block)->address.value(), operation.id, {}, {}});
   if (block.ok() != predicted.has_value()) {
@@ -182,14 +182,14 @@ void Run::drop(size_t slot) {
 
 void Run::compare_acts() {
   const std::vector<DeviceOperation> predicted = model_.take_operations();
-  const std::vector<DeviceOperation> happened = std::exchange(operations_, {});
-  if (predicted == happened) return;
+  const std::vector<DeviceOperation> actual = std::exchange(operations_, {});
+  if (predicted == actual) return;
   std::string what = "device calls differ; the model:";
   for (const DeviceOperation& act : predicted) {
     what += text(" ", name(act.action), "(", act.address, ", ", act.bytes, ")");
   }
   what += "; the engine:";
-  for (const DeviceOperation& act : happened) {
+  for (const DeviceOperation& act : actual) {
     what += text(" ", name(act.action), "(", act.address, ", ", act.bytes, ")");
   }
   disagree(std::move(what));

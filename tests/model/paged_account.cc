@@ -81,7 +81,7 @@ void PagedRun::count(const Active& active, int64_t sign, bool allocated, bool is
 }
 
 // Records the block's sizes and extent parts. No other active block may have any of them.
-void PagedRun::take_account(const Block& block) {
+void PagedRun::record_block(const Block& block) {
   const auto found = active_.find(block.address);
   if (found == active_.end()) return disagree("a block that trackers do not know");
   found->second.bytes = block.bytes;
@@ -159,7 +159,7 @@ void PagedRun::check_sums() {
   if (mismatches_.count() != 0) disagree(text("a block was overwritten: ", mismatches_.first()));
 }
 
-// Every active block lies in memory that trackers know, and they know of nothing else.
+// Trackers have seen all memory that has active blocks, and no other memory.
 void PagedRun::check_shown() {
   size_t shown_bytes = 0;
   DeviceAddress end;

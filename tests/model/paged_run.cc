@@ -88,8 +88,8 @@ void PagedRun::step(const Operation& operation) {
 }
 
 std::optional<size_t> PagedRun::place_of(const Operation& operation) const {
-  const bool means_block = operation.kind == Kind::kFree || operation.kind == Kind::kUse;
-  if (!means_block || live_.empty()) return std::nullopt;
+  const bool targets_block = operation.kind == Kind::kFree || operation.kind == Kind::kUse;
+  if (!targets_block || live_.empty()) return std::nullopt;
   if (!operation.target) return operation.number % live_.size();
   for (size_t i = 0; i < live_.size(); ++i) {
     if (live_[i].allocated_by == *operation.target) return i;
@@ -118,7 +118,7 @@ void PagedRun::allocate(const Operation& operation, StreamId stream) {
     return disagree(text((*block)->bytes, " B were handed out for ", bytes));
   }
   if ((*block)->stream != stream) return disagree("a block of a foreign stream");
-  take_account(**block);
+  record_block(**block);
   const Live live{*block, operation.id, {(*block)->address, (*block)->bytes, ++last_name_}};
   live_.push_back(live);
   if (setting_.has_contents) {

@@ -95,7 +95,7 @@ class PagedRun {
   // The account.
   void listen(const TraceEntry& entry);
   void count(const Active& active, int64_t sign, bool allocated, bool is_active);
-  void take_account(const Block& block);
+  void record_block(const Block& block);
   void give_pieces(const Active& active);
   void compare(const std::string& name, const Stat& found, const Stat& kept);
   void check_shown();

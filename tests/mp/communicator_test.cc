@@ -28,14 +28,14 @@ using ::testing::StartsWith;
 constexpr size_t kSharedBytes = 100'000;
 
 // A collective operation without side effects.
-Status meet(Communicator& group) { return group.allocate_internal(64, patience()).status(); }
+Status synchronize(Communicator& group) { return group.allocate_internal(64, patience()).status(); }
 
 // Every rank fills its buffer with its number and reads the buffers of all others.
 std::string write_and_read(Communicator& group, const PeerHandle& handle) {
   const RankInfo& rank_info = group.rank_info();
   std::byte* own = *handle.at(rank_info.rank, 0, kSharedBytes);
   std::memset(own, rank_info.rank + 1, kSharedBytes);
-  if (Status met = meet(group); !met.ok()) return met.to_string();
+  if (Status synchronized = synchronize(group); !synchronized.ok()) return synchronized.to_string();
   for (int rank = 0; rank < rank_info.world_size; ++rank) {
     const std::byte* from = *handle.at(rank, 0, kSharedBytes);
     for (size_t i = 0; i < kSharedBytes; i += 997) {
@@ -45,7 +45,7 @@ std::string write_and_read(Communicator& group, const PeerHandle& handle) {
       if (handle.peers().pad(rank)[i] != std::byte{0}) return "a pad is not zero";
     }
   }
-  if (Status met = meet(group); !met.ok()) return met.to_string();
+  if (Status synchronized = synchronize(group); !synchronized.ok()) return synchronized.to_string();
   return {};
 }
 
@@ -104,8 +104,8 @@ TEST(SymmetricProcesses, UseOneBlockInSeveralSubGroups) {
     std::unique_ptr<Communicator> middle;
     if (parts.rank == 1 || parts.rank == 2) {
       middle = sub_group("middle", {1, 2});
-      const Result<PeerHandle> met = middle->rendezvous(buffer, patience());
-      if (!met.ok()) return met.status().to_string();
+      const Result<PeerHandle> synchronized = middle->rendezvous(buffer, patience());
+      if (!synchronized.ok()) return synchronized.status().to_string();
     }
     const std::unique_ptr<Communicator> world = parts.join();
     const Result<PeerHandle> handle = world->rendezvous(buffer, patience());
@@ -184,7 +184,9 @@ TEST(SymmetricProcesses, NameMissingRankAndReportSameErrorToIt) {
       }
       return group->rendezvous(buffer, patience()).status().to_string();
     }
-    return group->rendezvous(buffer, Deadline::after(milliseconds(300))).status().to_string();
+    // Both enter at the same time, so that only rank 2 is missing at the deadline.
+    if (!parts.store->barrier("both", 2, kNoExpiry, patience()).ok()) return "no barrier";
+    return group->rendezvous(buffer, Deadline::after(seconds(1))).status().to_string();
   });
   EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 2 of group world did not reach")));
 }
@@ -256,10 +258,12 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
       if (parts.rank != 1 || phase != fault.phase) return;
       // Do not stop while another thread of this process writes to the store: the others would
       // block on its lock and report that instead.
-      if (fault.signal == SIGSTOP) (void)parts.store->erase("nobody", patience()).ok();
+      if (fault.signal == SIGSTOP) (void)parts.store->erase("absent", patience()).ok();
       ::raise(fault.signal);
     };
-    // Before ranks have connected, only the deadline reveals a missing rank.
+    // Before ranks have connected, only the deadline reveals a missing rank. The ranks start
+    // together, so that only the victim misses a short one.
+    if (!parts.store->barrier("start", 3, kNoExpiry, patience()).ok()) return "no barrier";
     const bool is_alone = fault.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(is_alone ? seconds(1) : seconds(20));
     const auto late = [&] { return deadline.has_passed() && !is_alone ? " [late]" : ""; };
@@ -276,15 +280,15 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
   });
   std::vector<std::string> results =
       fault.resumes ? ranks.results_resuming(1) : ranks.results(fault.signal == SIGSTOP ? 1 : -1);
-  const std::string of_the_rank = results[1];
+  const std::string victim_result = results[1];
   results.erase(results.begin() + 1);
   EXPECT_THAT(results, Each(HasSubstr("rank 1")));
   EXPECT_THAT(results, Each(Not(HasSubstr("["))));
   // A resumed rank receives the failure from the others, or times out if they have exited.
   if (fault.resumes) {
-    EXPECT_THAT(of_the_rank, AnyOf(StartsWith("peer lost: rank"), StartsWith("timeout: rank")));
+    EXPECT_THAT(victim_result, AnyOf(StartsWith("peer lost: rank"), StartsWith("timeout: rank")));
   } else {
-    EXPECT_EQ(of_the_rank, "killed");
+    EXPECT_EQ(victim_result, "killed");
   }
   EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
 }

@@ -43,7 +43,7 @@ struct RemoteParts {
     return made;
   }
   // Joins a group and does one rendezvous. Returns the first error.
-  Status join_and_meet(RankHeap& heap, Deadline deadline) {
+  Status join_and_rendezvous(RankHeap& heap, Deadline deadline) {
     Result<std::unique_ptr<Communicator>> group =
         Communicator::join(heap, store, options, deadline);
     if (!group.ok()) return group.status();
@@ -67,7 +67,7 @@ class RemoteFaultInjection : public ::testing::Test {
     for (const Step& step : kSteps) {
       groups.push_back(std::make_unique<RankProcesses>(
           3,
-          RankMain([&](const RankSpec& rank) { return be_struck(rank, server, step, signal); })));
+          RankMain([&](const RankSpec& rank) { return run_victim(rank, server, step, signal); })));
     }
     for (size_t i = 0; i < groups.size(); ++i) {
       SCOPED_TRACE(kSteps[i].name);
@@ -76,12 +76,12 @@ class RemoteFaultInjection : public ::testing::Test {
       results.erase(results.begin() + kVictim);
       EXPECT_THAT(results, Each(AllOf(HasSubstr("rank 1 of group world"), Not(HasSubstr("[")))));
     }
-    EXPECT_EQ(server.keys_that_outlive(3 * RankContext::quick().lease), "");
+    EXPECT_EQ(server.keys_living_longer_than(3 * RankContext::quick().lease), "");
   }
 
  private:
-  static std::string be_struck(const RankSpec& rank, const RedisServer& server, const Step& step,
-                               int signal) {
+  static std::string run_victim(const RankSpec& rank, const RedisServer& server, const Step& step,
+                                int signal) {
     const std::unique_ptr<Process> process =
         check_ok(Process::start(RemoteParts::on_two_simulated_machines(rank)));
     RankHeap heap(*process, process->backends().activate(), {});
@@ -96,7 +96,7 @@ class RemoteFaultInjection : public ::testing::Test {
     // Before ranks have connected, only the deadline reveals a missing rank.
     const bool is_alone = step.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(std::chrono::seconds(is_alone ? 8 : 40));
-    const Status lost = own.join_and_meet(heap, deadline);
+    const Status lost = own.join_and_rendezvous(heap, deadline);
     const bool is_typed = lost.is(is_alone ? StatusKind::kTimeout : StatusKind::kPeerLost);
     const bool is_late = deadline.has_passed() && !is_alone;
     return text(lost.to_string(), is_typed ? "" : " [wrong error kind]", is_late ? " [late]" : "");
@@ -137,7 +137,7 @@ TEST_P(StoreFaultInjection, KilledStoreFailsAllRanksBeforeDeadline) {
                             ::kill(server.pid(), SIGKILL);
                         };
                         const Deadline late = Deadline::after(kTime + kMargin);
-                        const Status lost = own.join_and_meet(heap, Deadline::after(kTime));
+                        const Status lost = own.join_and_rendezvous(heap, Deadline::after(kTime));
                         return text(lost.to_string(), late.has_passed() ? " [late]" : "");
                       }));
   const std::vector<std::string> results = ranks.results();

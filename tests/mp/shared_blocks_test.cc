@@ -96,9 +96,9 @@ int export_sim_block(int socket_fd, ShareSource source) {
   if (process.allocator().allocate(kSharedBlockBytes).address() == address) return 4;
   if (!notify(socket_fd) || !wait_for_notification(socket_fd)) return 5;
   // The importer has closed it.
-  const bool is_back =
+  const bool is_free_again =
       eventually([&] { return process.active_bytes() == static_cast<int64_t>(3 * kMiB); });
-  if (!is_back) return 6;
+  if (!is_free_again) return 6;
   front.reset();
   process.allocator().trim();
   return process.used_bytes() == 0 ? 0 : 7;
@@ -227,7 +227,7 @@ TEST_P(SharedBlocksTest, ReleasesLeasesOfImportersKilledWhileOpening) {
   EXPECT_EQ(process.used_bytes(), 0U);
 }
 
-constexpr uid_t kNobody = 65534;
+constexpr uid_t kNobodyUid = 65534;
 constexpr int kNotAllowed = 77;
 
 // A well-formed request of another user is disconnected without a response.
@@ -235,7 +235,7 @@ TEST_P(SharedBlocksTest, IgnoresRequestsOfOtherUsers) {
   ChildProcess child([](int socket_fd) {
     const Result<ShareHandle> handle = parse_share_handle(receive_handle(socket_fd));
     if (!handle.ok()) return 1;
-    if (::setuid(kNobody) != 0) return kNotAllowed;
+    if (::setuid(kNobodyUid) != 0) return kNotAllowed;
     const Result<UniqueFd> caller = connect_abstract(socket_name(handle->exporter), kTestTimeout);
     if (!caller.ok()) return 2;
     ShareRequest question;
@@ -258,7 +258,7 @@ TEST_P(SharedBlocksTest, IgnoresRequestsOfOtherUsers) {
 
 TEST_P(SharedBlocksTest, RefusesToOpenBlocksOfOtherUsers) {
   ChildProcess child([](int socket_fd) {
-    return ::setuid(kNobody) != 0 ? kNotAllowed : export_sim_block(socket_fd, GetParam());
+    return ::setuid(kNobodyUid) != 0 ? kNotAllowed : export_sim_block(socket_fd, GetParam());
   });
   SimProcess process(GetParam());
   const std::string handle = receive_handle(child.socket_fd());

@@ -52,7 +52,9 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   const std::string key_end = GetParam();
   RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
     if (parts.rank == 1) parts.store = std::make_shared<KillingStore>(parts.store, key_end);
-    // Before ranks have connected, only the deadline reveals a missing rank.
+    // Before ranks have connected, only the deadline reveals a missing rank. The ranks start
+    // together, so that only the victim misses a short one.
+    if (!parts.store->barrier("start", 3, kNoExpiry, patience()).ok()) return "no barrier";
     const Deadline deadline = Deadline::after(key_end == "/join/1" ? seconds(1) : seconds(20));
     CommunicatorOptions options = parts.options();
     options.pad_bytes = 64;

@@ -96,10 +96,10 @@ TEST_P(SymmetricFabrics, UsesFabricAndMulticastAcrossMachines) {
                         FabricRank member(own.rank, own.device, options, machine);
                         const std::string wrong = member.check_memory();
                         const std::string multicast = member.handle.no_multicast_reason();
-                        const bool is_far = own.rank.world_size > 2;
+                        const bool crosses_machines = own.rank.world_size > 2;
                         const std::string fabric = member.handle.no_fabric_reason();
                         member.group.leave(kTestTimeout);
-                        if (is_far != fabric.empty()) return text("by fabric? ", fabric);
+                        if (crosses_machines != fabric.empty()) return text("by fabric? ", fabric);
                         return wrong + multicast;
                       }));
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));

@@ -104,12 +104,13 @@ std::string check_driver_fault(const StandinGpuRank& rank, DeviceRank& own,
   rank.driver.set_result(fault.call, standin::kDone);
   if (handle.multicast_ptr() != nullptr) return text(fault.call, ": multicast is available; ");
   const std::string& reason = handle.no_multicast_reason();
-  const std::string blamed = text("rank ", *fault.ranks.begin(), ": ");
-  if (!reason.starts_with(blamed)) return text("wrong rank named: ", reason, "; ");
+  const std::string expected_rank = text("rank ", *fault.ranks.begin(), ": ");
+  if (!reason.starts_with(expected_rank)) return text("wrong rank named: ", reason, "; ");
   reasons += reason + '\n';
   if (rank.driver.multicast_count() != objects) return text(fault.call, ": leaked objects; ");
   const std::string message = error_message([&] { handle.multimem_all_reduce(1, {}, {}); });
-  if (message.find("this memory has no multicast: " + blamed) == std::string::npos) return message;
+  if (message.find("this memory has no multicast: " + expected_rank) == std::string::npos)
+    return message;
   return {};
 }
 
@@ -150,13 +151,13 @@ std::string reason_of(const StandinGpuRank& rank) {
 }
 
 TEST_F(SymmetricCudaMulticast, NamesRankWhoseDriverLacksMulticast) {
-  const auto weak = [](int rank) {
+  const auto without_multicast = [](int rank) {
     StandinDriver driver;
     if (rank == 1) driver.features.multicast = false;
     if (rank == 2) driver.library = ASHLAR_OLD_CUDA_STANDIN;
     return driver;
   };
-  RankProcesses ranks(3, on_standin_gpu(weak, reason_of));
+  RankProcesses ranks(3, on_standin_gpu(without_multicast, reason_of));
   EXPECT_THAT(
       gpu_results(ranks),
       Each(AllOf(StartsWith("not all ranks have multicast: rank 0: it has, rank 1: this device "

@@ -180,16 +180,16 @@ TEST(SymmetricHandles, StoreWordsInStreamOrder) {
     const std::unique_ptr<sim::Machine> machine = make_machine(1);
     SimDeviceRank own(rank, *machine);
     const StreamId stream = *own.device().create_stream();
-    std::atomic<bool> may_go = false;
+    std::atomic<bool> may_finish = false;
     const auto wait = [&](const sim::DeviceMemory&) -> Status {
-      while (!may_go) std::this_thread::yield();
+      while (!may_finish) std::this_thread::yield();
       return {};
     };
     own.write(std::vector<int>{1});
     if (!machine->try_launch(own.at, stream, wait).ok()) return "launch failed";
     own.handle.store_words(0, {.value = 2}, stream);
     const int before = own.read<int>(1)[0];
-    may_go = true;
+    may_finish = true;
     own.group.finish(stream);
     const int after = own.read<int>(1)[0];
     own.group.leave(kTestTimeout);

@@ -53,8 +53,7 @@ TEST_F(SymmetricGpuKernelErrors, TimedOutBarrierNamesMissingRankAndResumes) {
       3, with_kernels([](DeviceRank& own) -> std::string {
         std::string message = "in barrier 1 of channel 5 for rank 2;";
         if (own.group.rank() != 2) {
-          // Long enough for the other timely rank.
-          message = error_message([&] { own.group.barrier(5, milliseconds(1500)); });
+          message = error_message_naming(message, [&] { own.group.barrier(5, milliseconds(500)); });
         }
         own.group.barrier(0, kTestTimeout);
         own.group.barrier(5, kTestTimeout);
@@ -166,7 +165,7 @@ TEST_F(SymmetricGpuKernelErrors, HandlesAndGroupsWaitForStreamWork) {
                           // their groups.
                           if (rank.rank == 0) {
                             own.handle.wait_signal(1, 4, Timeout(0), stream);
-                            if (!rank.store->set("waits", "", kNoEnd, patience()).ok())
+                            if (!rank.store->set("waits", "", kNoExpiry, patience()).ok())
                               return "cannot set the key";
                           }
                           if (!rank.store->get("waits", patience()).ok()) return "key is missing";

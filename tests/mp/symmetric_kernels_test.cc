@@ -208,21 +208,21 @@ TEST_P(SymmetricGpuKernelResults, ExchangesUnequalRowCounts) {
           std::vector<int64_t> out_offsets(static_cast<size_t>(count), -1);
           CollectiveOptions options = with_test_timeout(256, own.scratch.data());
           if (in_stream) options.stream = stream;
-          const auto room = static_cast<int64_t>(4 * expected.size());
-          own.handle.all_to_all_v({4, splits, room, out_splits, out_offsets}, options);
+          const auto out_bytes = static_cast<int64_t>(4 * expected.size());
+          own.handle.all_to_all_v({4, splits, out_bytes, out_splits, out_offsets}, options);
           if (in_stream) own.group.finish(stream);
           if (out_splits != expected_splits) return "other splits";
           if (out_offsets != expected_offsets) return "other offsets";
           const auto found = DeviceRank::read_of<int>(own.scratch_handle, rank, expected.size());
           if (found != expected) return "other rows";
           // The output of rank 0 is one byte too small; the other ranks succeed.
-          const int64_t less = room - (rank == 0 ? 1 : 0);
+          const int64_t less = out_bytes - (rank == 0 ? 1 : 0);
           options.stream.reset();
           const std::string message = error_message([&] {
             own.handle.all_to_all_v({4, splits, less, out_splits, out_offsets}, options);
           });
           const std::string none =
-              text("out has room for ", less, " bytes, but the ranks send ", room);
+              text("out has room for ", less, " bytes, but the ranks send ", out_bytes);
           const bool is_right =
               rank == 0 ? message.find(none) != std::string::npos : message == "nothing";
           if (!is_right || out_splits != expected_splits) return message;
@@ -253,8 +253,8 @@ std::string check_large_transfers(DeviceRank& own) {
   const size_t share = count / ranks;
   const SymmetricBuffer buffer = own.heap.allocate(bytes);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
-  const SymmetricBuffer room = own.heap.allocate(bytes);
-  const Handle at_room = own.group.rendezvous(room, kTestTimeout);
+  const SymmetricBuffer result = own.heap.allocate(bytes);
+  const Handle out_handle = own.group.rendezvous(result, kTestTimeout);
   const auto fill = [&](int round) {
     const std::vector<int32_t> words = words_of(round, handle.rank(), count);
     handle.put(handle.rank(), std::as_bytes(std::span(words)));
@@ -279,13 +279,13 @@ std::string check_large_transfers(DeviceRank& own) {
 
     fill(round);
     handle.all_to_all(static_cast<int64_t>(share * sizeof(int32_t)),
-                      with_test_timeout(0, room.data()));
+                      with_test_timeout(0, result.data()));
     std::vector<int32_t> taken(share * ranks);
     for (size_t i = 0; i < taken.size(); ++i) {
       const size_t place = static_cast<size_t>(handle.rank()) * share + i % share;
       taken[i] = word_of(round, static_cast<int>(i / share), place);
     }
-    if (!has(at_room, taken)) return text("round ", round, ": wrong share");
+    if (!has(out_handle, taken)) return text("round ", round, ": wrong share");
     own.group.barrier(0, kTestTimeout);
   }
   return "";

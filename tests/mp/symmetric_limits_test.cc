@@ -22,17 +22,17 @@ constexpr size_t kLarge = size_t{1} << 30;  // mostly untouched
 // Sets a resource limit of this process for the lifetime of the object.
 class Limit {
  public:
-  Limit(int what, rlim_t most) : what_(what) {
-    if (::getrlimit(what_, &before_) != 0) throw std::runtime_error("getrlimit");
+  Limit(int what, rlim_t most) : resource_(what) {
+    if (::getrlimit(resource_, &before_) != 0) throw std::runtime_error("getrlimit");
     const rlimit limit{most, before_.rlim_max};
-    if (::setrlimit(what_, &limit) != 0) throw std::runtime_error("setrlimit");
+    if (::setrlimit(resource_, &limit) != 0) throw std::runtime_error("setrlimit");
   }
-  ~Limit() { ::setrlimit(what_, &before_); }
+  ~Limit() { ::setrlimit(resource_, &before_); }
   Limit(const Limit&) = delete;
   Limit& operator=(const Limit&) = delete;
 
  private:
-  const int what_;
+  const int resource_;
   rlimit before_{};
 };
 

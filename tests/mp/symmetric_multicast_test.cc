@@ -33,7 +33,7 @@ class RecordingMulticastDriver final : public MulticastDriver {
   std::string failing{};      // the call to fail
   std::string unavailable{};  // why the device has no multicast; empty if it has
   std::vector<std::string> calls{};
-  std::vector<std::string> troubles{};  // what failed without being told to
+  std::vector<std::string> unexpected_errors{};  // failures that were not injected
 
   size_t live_count() const { return sim_.live_count(); }
 
@@ -85,7 +85,7 @@ class RecordingMulticastDriver final : public MulticastDriver {
   }
   template <typename Outcome>
   Outcome noted(Outcome outcome) {
-    if (!outcome.ok()) troubles.push_back(calls.back());
+    if (!outcome.ok()) unexpected_errors.push_back(calls.back());
     return outcome;
   }
 
@@ -222,7 +222,8 @@ TEST(SymmetricMulticast, AnyFailureIsUndoneOnAllRanks) {
     const Result<PeerHandle> met = own.meet();
     if (!met.ok() || met->peers().multicast_buffer() == nullptr)
       return "multicast is no longer available";
-    if (!own.driver->troubles.empty()) return "troubles: " + joined(own.driver->troubles);
+    if (!own.driver->unexpected_errors.empty())
+      return "unexpected_errors: " + joined(own.driver->unexpected_errors);
     const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
     return left.ok() ? reasons : left.message();
   });
@@ -265,7 +266,8 @@ TEST(SymmetricMulticast, IsReleasedBeforeLocalMemory) {
         if (!own.heap->free(own.buffer).ok()) return "not freed";
       }
       if (own.driver->live_count() != 0) return "leaked objects";
-      if (!own.driver->troubles.empty()) return "troubles: " + joined(own.driver->troubles);
+      if (!own.driver->unexpected_errors.empty())
+        return "unexpected_errors: " + joined(own.driver->unexpected_errors);
       const std::string ended = "unmap unbind release";
       if (!joined(own.driver->calls).ends_with(ended)) return joined(own.driver->calls);
       const Status left = own.communicator->leave(Deadline::after(kTestTimeout));

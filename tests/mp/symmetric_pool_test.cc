@@ -96,7 +96,7 @@ TEST_P(SymmetricPoolTest, HonoursOffsetsOfInteriorPointers) {
     own.group.leave(kTestTimeout);
     return {};
   });
-  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // they say so if something stays mapped
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // includes leaked mappings
 }
 
 TEST(SymmetricPoolTest, ExchangesEachSegmentOnce) {
@@ -205,11 +205,11 @@ TEST(SymmetricPoolTest, ChecksNamesAndSizes) {
         const std::string taken = error_message(
             [&] { (void)own.heap.allocate(8, {.group = "pool pool", .persistent_id = {}}); });
         if (taken.find("group 'pool pool': expected 1 to 64") == std::string::npos) return taken;
-        SymmetricBuffer lives_on = pool->allocate(16);
+        SymmetricBuffer survivor = pool->allocate(16);
         pool.reset();
-        lives_on.as<int>()[0] = 1;
-        (void)own.group.rendezvous(lives_on, kTestTimeout);
-        lives_on.reset();
+        survivor.as<int>()[0] = 1;
+        (void)own.group.rendezvous(survivor, kTestTimeout);
+        survivor.reset();
         const SymmetricPool successor(own.heap);
         return {};
       }));

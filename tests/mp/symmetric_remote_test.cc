@@ -63,8 +63,8 @@ std::string run_until_last_rank_fails(SymmetricRank& own, Store& store, const Gr
                                       int signal = SIGKILL) {
   const int last = own.handle.world_size() - 1;
   std::string message =
-      run_with_rank_failure(act, {.victim = last, .signal = signal, .latecomer = 1}, own);
-  check_ok(store.barrier("all-know", last, kNoEnd, patience()));
+      run_with_rank_failure(act, {.victim = last, .signal = signal, .late_rank = 1}, own);
+  check_ok(store.barrier("all-know", last, kNoExpiry, patience()));
   return message;
 }
 
@@ -207,7 +207,7 @@ TEST(SymmetricMemory, TimeoutNamesStoppedRemoteRank) {
         message = late.what();
       }
       if (soon.has_passed()) message += " [too late]";
-      check_ok(store.barrier("all-know", 3, kNoEnd, patience()));
+      check_ok(store.barrier("all-know", 3, kNoExpiry, patience()));
       return message;
     };
     EXPECT_THAT(

@@ -152,7 +152,7 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
     }
     // One operation waits for a signal that never comes, the others for the dead rank.
     std::vector<std::string> results(3);
-    const auto until_it_fails = [&](auto act, std::string& into) {
+    const auto repeat_until_failure = [&](auto act, std::string& into) {
       const Deadline end = patience();
       Status status;
       while (status.ok() && !end.has_passed()) status = act();
@@ -160,17 +160,18 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
     };
     std::vector<std::thread> waiters;
     waiters.emplace_back([&] {
-      until_it_fails([&] { return self.at(1).fetch(add(0, 1), patience()).status(); }, results[0]);
+      repeat_until_failure([&] { return self.at(1).fetch(add(0, 1), patience()).status(); },
+                           results[0]);
     });
     waiters.emplace_back([&] {
       std::vector<std::byte> got(kSharedBytes);
-      until_it_fails([&] { return self.at(1).get(0, got, patience()); }, results[1]);
+      repeat_until_failure([&] { return self.at(1).get(0, got, patience()); }, results[1]);
     });
     waiters.emplace_back(
-        [&] { until_it_fails([&] { return self.failure->reason(); }, results[2]); });
+        [&] { repeat_until_failure([&] { return self.failure->reason(); }, results[2]); });
     for (std::thread& each : waiters) each.join();
     // A rank that exits before its peer has detected the failure would count as lost, too.
-    check_ok(parts.store->barrier("both-know", 2, kNoEnd, patience()));
+    check_ok(parts.store->barrier("both-know", 2, kNoExpiry, patience()));
     for (const std::string& each : results) {
       if (each.find("peer lost: rank 1 of group tested") != 0) return text("results: ", each);
     }
@@ -207,7 +208,7 @@ TEST(UcxProcessDeaths, DoNotHarmSurvivorsUnderLoad) {
     }
     for (std::thread& each : busy) each.join();
     // A rank that exits earlier would count as lost, too.
-    check_ok(parts.store->barrier("gone", 2, kNoEnd, patience()));
+    check_ok(parts.store->barrier("gone", 2, kNoExpiry, patience()));
     for (const Status& each : ends) {
       if (each.message().find("rank 1 of group tested") != 0) return each.to_string();
     }
@@ -253,9 +254,9 @@ TEST(UcxProcesses, TimeOutWhenPeerIsStopped) {
     const Status late = self.at(1).get(0, got, soon());
     if (!late.is(StatusKind::kTimeout)) return late.to_string();
     // More than the buffers of the system and the transport hold.
-    const std::vector<std::byte> much(kSharedBytes);
+    const std::vector<std::byte> large_data(kSharedBytes);
     Status full;
-    while (full.ok() && !end.has_passed()) full = self.at(1).put(0, much, soon());
+    while (full.ok() && !end.has_passed()) full = self.at(1).put(0, large_data, soon());
     return full.to_string();
   });
   EXPECT_EQ(ranks.results(1)[0],

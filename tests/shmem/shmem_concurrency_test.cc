@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "shmem/shell.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar {
 namespace {

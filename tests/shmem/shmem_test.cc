@@ -14,7 +14,7 @@
 #include "cli/run_cli.h"
 #include "shmem/shell.h"
 #include "unit/symm/stores/redis/redis_server.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar {
 namespace {
@@ -226,10 +226,10 @@ TEST(ShmemLauncher, PassesArgumentsAndReturnsTheFirstFailure) {
   EXPECT_EQ(failed.exit_code, 41);
   EXPECT_THAT(failed.err, HasSubstr("PE 1 exited with status 41"));
   // A PE that ignores SIGTERM is killed.
-  const CliOutcome deaf = run_pes(
+  const CliOutcome ignores_sigterm = run_pes(
       {2}, {"sh", "-c",
             "trap '' TERM; test $ASHLAR_SHMEM_RANK != 1 || exit 3; while :; do sleep 1; done"});
-  EXPECT_EQ(deaf.exit_code, 3);
+  EXPECT_EQ(ignores_sigterm.exit_code, 3);
 }
 
 TEST(ShmemLauncher, ForwardsSignals) {

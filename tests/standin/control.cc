@@ -12,10 +12,10 @@ namespace ashlar::standin {
 const ControlTable& control_of(const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) throw std::runtime_error(dlerror());
-  using Give = const ControlTable* (*)();
-  const auto give = reinterpret_cast<Give>(dlsym(handle, "ashlar_standin_control"));
-  if (give == nullptr) throw std::runtime_error(library + " is no stand-in driver");
-  return *give();
+  using GetTable = const ControlTable* (*)();
+  const auto get_table = reinterpret_cast<GetTable>(dlsym(handle, "ashlar_standin_control"));
+  if (get_table == nullptr) throw std::runtime_error(library + " is no stand-in driver");
+  return *get_table();
 }
 
 }  // namespace ashlar::standin

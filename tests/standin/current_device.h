@@ -47,7 +47,7 @@ Handle handle_for(uint64_t value) {
   return reinterpret_cast<Handle>(static_cast<uintptr_t>(value));
 }
 
-// Runs `call` with a stream and its device. Rejects unknown streams, which a driver may not.
+// Runs `call` with a stream and its device. Rejects unknown streams; a real driver might not.
 template <typename Call>
 int on_stream(abi::Stream stream, const Call& call) {
   return on_current_device([&](size_t on) {

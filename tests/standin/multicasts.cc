@@ -26,8 +26,8 @@ struct MulticastTable::Shared {
   uint64_t bytes;
   uint32_t device_count;
   uint32_t added_count;
-  uint32_t may_travel_as_fd;
-  uint32_t may_travel_as_fabric;
+  uint32_t exportable_as_fd;
+  uint32_t exportable_as_fabric;
   uint32_t is_lost;  // the creator released it before all devices were added
   struct Device {
     Uuid uuid;
@@ -50,7 +50,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kPageBytes = 4096;
 
 // A 64-byte handle for a descriptor of another process of the same user.
-struct FarFd {
+struct RemoteFd {
   uint32_t magic;
   int32_t pid;
   int32_t fd;
@@ -74,7 +74,7 @@ class Locked {
   std::atomic_ref<uint32_t> word_;
 };
 
-UniqueFd open_far(int pid, int fd) {
+UniqueFd open_remote_fd(int pid, int fd) {
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
 }
@@ -131,15 +131,15 @@ Code MulticastTable::create(const Wanted& wanted, uint64_t& object) {
   shared.magic = kMagic;
   shared.bytes = wanted.bytes;
   shared.device_count = static_cast<uint32_t>(wanted.device_count);
-  shared.may_travel_as_fd = wanted.fd ? 1 : 0;
-  shared.may_travel_as_fabric = wanted.fabric ? 1 : 0;
+  shared.exportable_as_fd = wanted.fd ? 1 : 0;
+  shared.exportable_as_fabric = wanted.fabric ? 1 : 0;
   return kDone;
 }
 
 Code MulticastTable::export_fd(uint64_t object, int& fd) {
   const std::lock_guard lock(mutex_);
   const Entry& entry = find_or_abort(objects_, "multicast object", object);
-  if (entry.shared->may_travel_as_fd == 0) return kInvalidValue;
+  if (entry.shared->exportable_as_fd == 0) return kInvalidValue;
   fd = ::fcntl(entry.fd.get(), F_DUPFD, 0);  // inherited by child processes, like a driver's
   return fd < 0 ? kUnknown : kDone;
 }
@@ -147,8 +147,8 @@ Code MulticastTable::export_fd(uint64_t object, int& fd) {
 Code MulticastTable::export_fabric(uint64_t object, void* handle) {
   const std::lock_guard lock(mutex_);
   const Entry& entry = find_or_abort(objects_, "multicast object", object);
-  if (entry.shared->may_travel_as_fabric == 0) return kInvalidValue;
-  const FarFd far{kMagic, ::getpid(), entry.fd.get()};
+  if (entry.shared->exportable_as_fabric == 0) return kInvalidValue;
+  const RemoteFd far{kMagic, ::getpid(), entry.fd.get()};
   std::memset(handle, 0, sizeof(FabricHandle));
   std::memcpy(handle, &far, sizeof far);
   return kDone;
@@ -173,10 +173,10 @@ std::optional<Code> MulticastTable::import_fd(int fd, uint64_t& object) {
 }
 
 std::optional<Code> MulticastTable::import_fabric(const void* handle, uint64_t& object) {
-  FarFd far{};
+  RemoteFd far{};
   std::memcpy(&far, handle, sizeof far);
   if (far.magic != kMagic) return std::nullopt;
-  const UniqueFd fd = open_far(far.pid, far.fd);
+  const UniqueFd fd = open_remote_fd(far.pid, far.fd);
   if (!fd.valid()) return kInvalidValue;
   const std::optional<Code> imported = import_fd(fd.get(), object);
   return imported ? imported : std::optional(kInvalidValue);
@@ -238,7 +238,7 @@ std::vector<std::byte*> MulticastTable::copies_at(DeviceAddress at) {
     const Locked locked(shared.lock);
     for (uint32_t i = static_cast<uint32_t>(entry.copies.size()); i < shared.device_count; ++i) {
       if (shared.added[i].pid == 0) return {};
-      const UniqueFd fd = open_far(shared.added[i].pid, shared.added[i].fd);
+      const UniqueFd fd = open_remote_fd(shared.added[i].pid, shared.added[i].fd);
       void* memory = ::mmap(nullptr, shared.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
       if (memory == MAP_FAILED) return {};
       entry.copies.push_back(static_cast<std::byte*>(memory));

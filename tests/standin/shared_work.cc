@@ -17,7 +17,7 @@ using abi::MemoryPool;
 using abi::Pointer;
 using abi::Stream;
 
-int ready_or_not(const Result<bool>& answer) {
+int query_code(const Result<bool>& answer) {
   if (!answer.ok()) return code_of(answer);
   return *answer ? kDone : kNotReady;
 }
@@ -55,7 +55,7 @@ ASHLAR_STANDIN_FOR(cuStreamQuery, hipStreamQuery)(Stream stream) {
   return on_current_device([&](size_t on) {
     if (!Core::get().is_stream(number(stream))) return kInvalidHandle;
     Device& device = Core::get().device(Core::get().device_of_stream(on, number(stream)));
-    return ready_or_not(device.is_idle(StreamId(number(stream))));
+    return query_code(device.is_idle(StreamId(number(stream))));
   });
 }
 
@@ -91,7 +91,7 @@ ASHLAR_STANDIN_FOR(cuEventRecord, hipEventRecord)(Event event, Stream stream) {
 
 ASHLAR_STANDIN_FOR(cuEventQuery, hipEventQuery)(Event event) {
   Device& owner = Core::get().device(Core::get().device_of_event(number(event)));
-  return ready_or_not(owner.is_done(EventId(number(event))));
+  return query_code(owner.is_done(EventId(number(event))));
 }
 
 ASHLAR_STANDIN_FOR(cuEventSynchronize, hipEventSynchronize)(Event event) {

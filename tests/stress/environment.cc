@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, streams and engines of the stress, and the thread that holds streams back.
+// Devices, streams and engines of the stress test, and the thread that pauses streams.
 #include "environment.h"
 
 #include <gtest/gtest.h>
@@ -31,10 +31,10 @@ Environment::Environment(uint64_t seed, size_t capacity_bytes, const AllocatorOp
       EXPECT_TRUE(device(peer).enable_peer_access(DeviceIndex(i)).ok());
     }
   }
-  hand_ = std::thread([this, seed] { hold_and_resume(seed); });
+  pauser_ = std::thread([this, seed] { pause_and_resume_streams(seed); });
 }
 
-Environment::~Environment() { calm_down(); }
+Environment::~Environment() { stop_disturbances(); }
 
 // Memory.
 
@@ -46,7 +46,7 @@ Result<LiveBlock> Environment::allocate(size_t device, const AllocationRequest& 
   expect_clear(block.status());
   if (!block.ok()) return block.status();
   EXPECT_EQ((*block)->stream, request.stream);
-  mirror(device).expect_told(**block);
+  mirror(device).expect_reported(**block);
   const LiveBlock held{device, *block, {(*block)->address, (*block)->bytes, ++last_name_}};
   stamp(held);
   return held;
@@ -120,18 +120,18 @@ size_t Environment::left_count(size_t device) const {
       left_.begin(), left_.end(), [&](const LiveBlock& held) { return held.device == device; }));
 }
 
-void Environment::calm_down() {
+void Environment::stop_disturbances() {
   {
     const std::lock_guard lock(mutex_);
-    is_calm_ = true;
+    is_stopped_ = true;
   }
-  calming_.notify_all();
-  if (hand_.joinable()) hand_.join();
+  stopping_.notify_all();
+  if (pauser_.joinable()) pauser_.join();
   machine_->clear_faults();
 }
 
-// Holds a few streams back at any time, each briefly; waits for them still end.
-void Environment::hold_and_resume(uint64_t seed) {
+// Pauses a few streams at any time, each for a short time, so that waits for them still end.
+void Environment::pause_and_resume_streams(uint64_t seed) {
   struct Stream {
     DeviceIndex device;
     StreamId stream;
@@ -144,13 +144,13 @@ void Environment::hold_and_resume(uint64_t seed) {
     held.pop_front();
   };
   std::unique_lock lock(mutex_);
-  while (!is_calm_) {
+  while (!is_stopped_) {
     const size_t device = random.below(kDeviceCount);
     const Stream stream{DeviceIndex(device), any_stream(device, random)};
     EXPECT_TRUE(machine_->pause_stream(stream.device, stream.stream).ok());
     held.push_back(stream);
     if (held.size() > random.below(kMostHeld)) resume_first();
-    calming_.wait_for(lock, std::chrono::microseconds(200), [this] { return is_calm_; });
+    stopping_.wait_for(lock, std::chrono::microseconds(200), [this] { return is_stopped_; });
   }
   while (!held.empty()) resume_first();
 }

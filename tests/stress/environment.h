@@ -78,10 +78,10 @@ class Environment {
   size_t left_count(size_t device) const;
 
   // Stops holding streams back and injecting faults.
-  void calm_down();
+  void stop_disturbances();
 
  private:
-  void hold_and_resume(uint64_t seed);
+  void pause_and_resume_streams(uint64_t seed);
 
   std::unique_ptr<sim::Machine> machine_;
   std::array<std::array<StreamId, kStreamCount>, kDeviceCount> streams_{};
@@ -92,9 +92,9 @@ class Environment {
   Mismatches mismatches_;
   mutable std::mutex mutex_;
   std::vector<LiveBlock> left_;
-  std::condition_variable calming_;
-  bool is_calm_ = false;
-  std::thread hand_;
+  std::condition_variable stopping_;
+  bool is_stopped_ = false;
+  std::thread pauser_;
 };
 
 }  // namespace ashlar::stress

@@ -37,8 +37,8 @@ void Graphs::act() {
 bool Graphs::make_place() {
   CaptureSite place;
   place.device = random_.below(kDeviceCount);
-  place.pool = PoolId{field_.next_pool(), 0};
-  Device& device = field_.device(place.device);
+  place.pool = PoolId{environment_.next_pool(), 0};
+  Device& device = environment_.device(place.device);
   const Result<StreamId> main = device.create_stream();
   if (!main.ok()) return false;
   const Result<StreamId> side = device.create_stream();
@@ -56,7 +56,7 @@ bool Graphs::make_place() {
 
 void Graphs::capture() {
   if (!place_ && !make_place()) return;
-  paged::PagedEngine& engine = field_.engine(place_->device);
+  paged::PagedEngine& engine = environment_.engine(place_->device);
   expect_clear(engine.begin_routing(
       place_->pool, [main = place_->main.stream, side = place_->side.stream](StreamId stream) {
         return stream == main || stream == side;
@@ -78,17 +78,17 @@ void Graphs::capture() {
 void Graphs::work_in_capture(Graph& graph) {
   for (uint64_t left = 3 + random_.below(8); left > 0; --left) {
     const Result<LiveBlock> held =
-        field_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
+        environment_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
     if (held.ok()) graph.results.add(*held);
     if (random_.below(4) == 0) fork(graph);
     while (!graph.results.empty() && random_.below(2) == 0) {
-      field_.free(graph.results.take_any(random_));
+      environment_.free(graph.results.take_any(random_));
     }
   }
-  for (const LiveBlock& held : graph.results) field_.check(held);
+  for (const LiveBlock& held : graph.results) environment_.check(held);
   // Blocks from before the capture are freed as usual, but cannot be checked any more.
   if (!outside_.empty()) {
-    expect_clear(field_.engine(place_->device).free(outside_.take_any(random_).block));
+    expect_clear(environment_.engine(place_->device).free(outside_.take_any(random_).block));
   }
 }
 
@@ -96,14 +96,14 @@ void Graphs::work_in_capture(Graph& graph) {
 // must not be reused.
 void Graphs::fork(Graph& graph) {
   if (graph.results.empty()) return;
-  paged::PagedEngine& engine = field_.engine(place_->device);
+  paged::PagedEngine& engine = environment_.engine(place_->device);
   const LiveBlock used = graph.results.take_any(random_);
   Environment::must_order(place_->main, place_->side);
-  field_.check_on(used, place_->side);
+  environment_.check_on(used, place_->side);
   expect_clear(engine.record_stream(used.block, place_->side));
   expect_clear(engine.free(used.block));
   const Result<LiveBlock> beside =
-      field_.allocate(place_->device, {used.stamp.bytes, place_->main.stream});
+      environment_.allocate(place_->device, {used.stamp.bytes, place_->main.stream});
   if (beside.ok()) {
     graph.results.add(*beside);
     EXPECT_FALSE(
@@ -126,7 +126,7 @@ void Graphs::end_capture(Graph graph) {
 // On the stream of the capture or on another one; sometimes behind a stream that may be held back.
 void Graphs::replay() {
   const size_t which = random_.below(graphs_.size());
-  const DeviceStream other{place_->main.device, field_.any_stream(place_->device, random_)};
+  const DeviceStream other{place_->main.device, environment_.any_stream(place_->device, random_)};
   const bool is_elsewhere = random_.below(3) == 0;
   if (is_elsewhere) Environment::must_order(place_->main, other);
   if (!is_elsewhere && random_.below(2) == 0) Environment::order(other, place_->main);
@@ -143,7 +143,7 @@ void Graphs::replay() {
 void Graphs::check_results() {
   for (Graph& graph : graphs_) {
     if (!graph.has_run) continue;
-    for (const LiveBlock& held : graph.results) field_.check(held);
+    for (const LiveBlock& held : graph.results) environment_.check(held);
   }
 }
 
@@ -151,15 +151,15 @@ void Graphs::check_results() {
 void Graphs::look() {
   Graph& graph = graphs_[random_.below(graphs_.size())];
   if (!graph.has_run || graph.results.empty()) return;
-  const std::optional<DeviceStream> user = field_.look(graph.results.any(random_), random_);
+  const std::optional<DeviceStream> user = environment_.look(graph.results.any(random_), random_);
   if (user) Environment::must_order(*user, place_->main);
 }
 
 // Others may borrow that memory, except while the stream captures.
 void Graphs::use_outside() {
-  if (outside_.size() >= 4) return field_.free(outside_.take_any(random_));
+  if (outside_.size() >= 4) return environment_.free(outside_.take_any(random_));
   const Result<LiveBlock> held =
-      field_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
+      environment_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
   if (held.ok()) outside_.add(*held);
 }
 
@@ -167,8 +167,8 @@ void Graphs::use_outside() {
 void Graphs::free_all() {
   if (!place_) return;
   check_results();
-  while (!outside_.empty()) field_.free(outside_.take_any(random_));
-  paged::PagedEngine& engine = field_.engine(place_->device);
+  while (!outside_.empty()) environment_.free(outside_.take_any(random_));
+  paged::PagedEngine& engine = environment_.engine(place_->device);
   for (Graph& graph : std::exchange(graphs_, {})) {
     while (!graph.results.empty()) {
       expect_clear(engine.free(graph.results.take_any(random_).block));

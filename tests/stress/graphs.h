@@ -15,7 +15,7 @@ namespace ashlar::stress {
 
 class Graphs {
  public:
-  Graphs(Environment& field, Random& random) : field_(field), random_(random) {}
+  Graphs(Environment& field, Random& random) : environment_(field), random_(random) {}
 
   void act();
   void free_all();
@@ -44,7 +44,7 @@ class Graphs {
   void check_results();
   void use_outside();
 
-  Environment& field_;
+  Environment& environment_;
   Random& random_;
   std::optional<CaptureSite> place_;
   std::vector<Graph> graphs_;  // in order of capture

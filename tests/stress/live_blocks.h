@@ -21,31 +21,32 @@ struct LiveBlock {
 class LiveBlocks {
  public:
   void add(const LiveBlock& held) {
-    held_.push_back(held);
+    blocks_.push_back(held);
     bytes_ += held.stamp.bytes;
   }
   // REQUIRES: not empty.
-  const LiveBlock& any(Random& random) const { return held_[random.below(held_.size())]; }
+  const LiveBlock& any(Random& random) const { return blocks_[random.below(blocks_.size())]; }
   LiveBlock take_any(Random& random) {
-    std::swap(held_[random.below(held_.size())], held_.back());
-    const LiveBlock taken = held_.back();
-    held_.pop_back();
+    std::swap(blocks_[random.below(blocks_.size())], blocks_.back());
+    const LiveBlock taken = blocks_.back();
+    blocks_.pop_back();
     bytes_ -= taken.stamp.bytes;
     return taken;
   }
 
-  bool empty() const { return held_.empty(); }
-  size_t size() const { return held_.size(); }
+  bool empty() const { return blocks_.empty(); }
+  size_t size() const { return blocks_.size(); }
   size_t bytes() const { return bytes_; }
   size_t count_on(size_t device) const {
-    return static_cast<size_t>(std::count_if(
-        held_.begin(), held_.end(), [&](const LiveBlock& held) { return held.device == device; }));
+    return static_cast<size_t>(
+        std::count_if(blocks_.begin(), blocks_.end(),
+                      [&](const LiveBlock& held) { return held.device == device; }));
   }
-  auto begin() { return held_.begin(); }
-  auto end() { return held_.end(); }
+  auto begin() { return blocks_.begin(); }
+  auto end() { return blocks_.end(); }
 
  private:
-  std::vector<LiveBlock> held_;
+  std::vector<LiveBlock> blocks_;
   size_t bytes_ = 0;
 };
 

@@ -42,7 +42,7 @@ void MappingObserver::call_the_engine() {
   is_calling_ = false;
 }
 
-void MappingObserver::expect_told(const Block& block) const {
+void MappingObserver::expect_reported(const Block& block) const {
   {
     const std::lock_guard lock(mutex_);
     if (covers({block.address, block.bytes})) return;
@@ -55,13 +55,13 @@ bool MappingObserver::covers(AddressRange range) const {
   auto next = reported_.upper_bound(range.begin);
   if (next == reported_.begin()) return false;
   --next;
-  DeviceAddress known_to = next->first + next->second;
-  while (known_to < range.end()) {
+  DeviceAddress reported_end = next->first + next->second;
+  while (reported_end < range.end()) {
     ++next;
-    if (next == reported_.end() || next->first != known_to) return false;
-    known_to = next->first + next->second;
+    if (next == reported_.end() || next->first != reported_end) return false;
+    reported_end = next->first + next->second;
   }
-  return known_to > range.begin;
+  return reported_end > range.begin;
 }
 
 void MappingObserver::expect_true() const {

@@ -19,7 +19,7 @@ class MappingObserver {
 
   // Expects that the block's memory was reported before the block was handed out. Whole segments
   // are not reported.
-  void expect_told(const Block& block) const;
+  void expect_reported(const Block& block) const;
   // Expects that the reported ranges are what the device has mapped. REQUIRES: the engine is idle.
   void expect_true() const;
 

@@ -52,9 +52,9 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
               << " operations" << std::endl;
     AllocatorOptions options;
     options.policy = GetParam();
-    field_ = std::make_unique<Environment>(seed_, kCapacityBytes, options);
+    environment_ = std::make_unique<Environment>(seed_, kCapacityBytes, options);
     for (size_t i = 0; i < kThreadCount; ++i) {
-      workers_.push_back(std::make_unique<Worker>(*field_, seed_ * 1'000'003, i));
+      workers_.push_back(std::make_unique<Worker>(*environment_, seed_ * 1'000'003, i));
     }
   }
 
@@ -77,34 +77,34 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
   // While no thread is inside an engine.
   void expect_in_order() {
     for (size_t device = 0; device < kDeviceCount; ++device) {
-      const Status valid = field_->engine(device).validate();
+      const Status valid = environment_->engine(device).validate();
       EXPECT_TRUE(valid.ok()) << "device " << device << ": " << valid.to_string();
-      size_t live_count = field_->left_count(device);
+      size_t live_count = environment_->left_count(device);
       for (const auto& worker : workers_) live_count += worker->live_count(device);
-      const AllocatorStats stats = field_->engine(device).stats();
+      const AllocatorStats stats = environment_->engine(device).stats();
       EXPECT_EQ(stats.allocation.all.current, static_cast<int64_t>(live_count));
-      field_->mirror(device).expect_true();
-      for (const SnapshotExtent& extent : field_->engine(device).take_snapshot().extents) {
+      environment_->mirror(device).expect_true();
+      for (const SnapshotExtent& extent : environment_->engine(device).take_snapshot().extents) {
         if (extent.mappings.size() > 1) ++stitched_count_;
       }
     }
-    const Mismatches& mismatches = field_->mismatches();
+    const Mismatches& mismatches = environment_->mismatches();
     EXPECT_EQ(mismatches.count(), 0U) << "a block was overwritten: " << mismatches.first();
   }
 
   void expect_nothing_lost() {
-    while (const std::optional<LiveBlock> held = field_->take()) {
-      field_->free(*held);
+    while (const std::optional<LiveBlock> held = environment_->take()) {
+      environment_->free(*held);
     }
-    field_->calm_down();
+    environment_->stop_disturbances();
     for (size_t i = 0; i < kDeviceCount; ++i) {
-      Device& device = field_->device(i);
+      Device& device = environment_->device(i);
       EXPECT_TRUE(device.synchronize_device().ok());
-      (void)field_->engine(i).trim().ok();  // may still report earlier failures
-      const Status trimmed = field_->engine(i).trim();
+      (void)environment_->engine(i).trim().ok();  // may still report earlier failures
+      const Status trimmed = environment_->engine(i).trim();
       EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
-      EXPECT_EQ(field_->engine(i).stats().active.all.current, 0);
-      EXPECT_EQ(field_->engine(i).stats().reserved_bytes.all.current, 0);
+      EXPECT_EQ(environment_->engine(i).stats().active.all.current, 0);
+      EXPECT_EQ(environment_->engine(i).stats().reserved_bytes.all.current, 0);
       const MemoryStats use = *device.memory_stats();
       EXPECT_EQ(use.free_bytes, use.total_bytes);
     }
@@ -114,7 +114,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
   uint64_t seed_ = 0;
   uint64_t round_count_ = 0;
   uint64_t stitched_count_ = 0;  // extents mapped more than once, over all quiet points
-  std::unique_ptr<Environment> field_;
+  std::unique_ptr<Environment> environment_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -32,16 +32,16 @@ void PausedPool::act() {
   if (point < 65) return pause();
   if (live_.empty()) return;
   if (point < 80) {
-    field_.look(live_.any(random_), random_);
+    environment_.look(live_.any(random_), random_);
     return;
   }
-  if (point < 98) return field_.free(live_.take_any(random_));
+  if (point < 98) return environment_.free(live_.take_any(random_));
   free_all();
 }
 
 void PausedPool::make_pool() {
   device_ = random_.below(kDeviceCount);
-  pool_ = PoolId{0, field_.next_pool()};
+  pool_ = PoolId{0, environment_.next_pool()};
   PoolOptions options;
   options.tag = tag_;
   expect_clear(engine().create_pool(*pool_, options));
@@ -50,12 +50,12 @@ void PausedPool::make_pool() {
 void PausedPool::allocate() {
   const auto bytes = static_cast<size_t>(std::exp2(9 + 14 * random_.fraction()));
   while (!live_.empty() && live_.bytes() + bytes > kMaxPausedBytes) {
-    field_.free(live_.take_any(random_));
+    environment_.free(live_.take_any(random_));
   }
   const PoolSelection wanted(*pool_);
-  expect_clear(engine().begin_routing(*pool_, when_wanted(*pool_)));
+  expect_clear(engine().begin_routing(*pool_, when_selected(*pool_)));
   const Result<LiveBlock> held =
-      field_.allocate(device_, {bytes, field_.any_stream(device_, random_)});
+      environment_.allocate(device_, {bytes, environment_.any_stream(device_, random_)});
   if (held.ok()) live_.add(*held);
   expect_clear(engine().end_routing(*pool_));
   expect_clear(engine().release_pool(*pool_));
@@ -76,10 +76,10 @@ void PausedPool::resume() {
   expect_clear(resumed);
   if (!resumed.ok()) return;
   for (const LiveBlock& held : live_) {
-    if (contents_ == Contents::kLost) field_.stamp(held);
-    field_.check(held);
+    if (contents_ == Contents::kLost) environment_.stamp(held);
+    environment_.check(held);
   }
-  contents_ = Contents::kThere;
+  contents_ = Contents::kPresent;
 }
 
 void PausedPool::free_all() {
@@ -87,12 +87,12 @@ void PausedPool::free_all() {
   if (!is_awake()) resume();
   while (!live_.empty()) {
     const LiveBlock held = live_.take_any(random_);
-    if (is_awake()) field_.check(held);
+    if (is_awake()) environment_.check(held);
     expect_clear(engine().free(held.block));
   }
   release_pool_fully(engine(), *pool_);
   pool_.reset();
-  contents_ = Contents::kThere;
+  contents_ = Contents::kPresent;
 }
 
 }  // namespace ashlar::stress

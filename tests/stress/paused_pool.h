@@ -14,7 +14,7 @@ namespace ashlar::stress {
 class PausedPool {
  public:
   PausedPool(Environment& field, Random& random, size_t index)
-      : field_(field), random_(random), tag_("sleepers of thread " + std::to_string(index)) {}
+      : environment_(field), random_(random), tag_("sleepers of thread " + std::to_string(index)) {}
 
   void act();
   // Paused or not.
@@ -22,22 +22,22 @@ class PausedPool {
   size_t live_count(size_t device) const { return live_.count_on(device); }
 
  private:
-  enum class Contents { kThere, kKept, kLost };
+  enum class Contents { kPresent, kKept, kLost };
 
-  paged::PagedEngine& engine() { return field_.engine(device_); }
+  paged::PagedEngine& engine() { return environment_.engine(device_); }
   void make_pool();
   void allocate();
   void pause();
   void resume();
-  bool is_awake() const { return contents_ == Contents::kThere; }
+  bool is_awake() const { return contents_ == Contents::kPresent; }
 
-  Environment& field_;
+  Environment& environment_;
   Random& random_;
   const std::string tag_;
   size_t device_ = 0;
   std::optional<PoolId> pool_;
   LiveBlocks live_;
-  Contents contents_ = Contents::kThere;
+  Contents contents_ = Contents::kPresent;
 };
 
 }  // namespace ashlar::stress

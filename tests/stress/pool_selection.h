@@ -12,7 +12,7 @@ namespace ashlar::stress {
 
 inline thread_local PoolId wanted_pool;
 
-inline RouteFilter when_wanted(PoolId pool) {
+inline RouteFilter when_selected(PoolId pool) {
   return [pool](StreamId) { return wanted_pool == pool; };
 }
 

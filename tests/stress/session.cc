@@ -8,17 +8,17 @@
 namespace ashlar::stress {
 
 Session::Session(Environment& field, Random& random)
-    : field_(field), device_(random.below(kDeviceCount)), pool_{0, field.next_pool()} {
+    : environment_(field), device_(random.below(kDeviceCount)), pool_{0, field.next_pool()} {
   options_.never_remap = random.below(3) == 0;
   options_.no_split = random.below(6) == 0;
   options_.use_on_oom = random.below(3) == 0;
-  paged::PagedEngine& engine = field_.engine(device_);
+  paged::PagedEngine& engine = environment_.engine(device_);
   expect_clear(engine.create_pool(pool_, options_));
-  expect_clear(engine.begin_routing(pool_, when_wanted(pool_)));
+  expect_clear(engine.begin_routing(pool_, when_selected(pool_)));
 }
 
 Session::~Session() {
-  paged::PagedEngine& engine = field_.engine(device_);
+  paged::PagedEngine& engine = environment_.engine(device_);
   expect_clear(engine.end_routing(pool_));
   release_pool_fully(engine, pool_);
   const Status trimmed = engine.trim(pool_);
@@ -28,13 +28,13 @@ Session::~Session() {
 
 Result<LiveBlock> Session::allocate(const AllocationRequest& request) {
   const PoolSelection wanted(pool_);
-  Result<LiveBlock> held = field_.allocate(device_, request);
+  Result<LiveBlock> held = environment_.allocate(device_, request);
   if (held.ok() && options_.never_remap) expect_not_remapped(*held);
   return held;
 }
 
 void Session::expect_not_remapped(const LiveBlock& held) {
-  const BlockMemory memory = field_.engine(device_).block_memory(held.block);
+  const BlockMemory memory = environment_.engine(device_).block_memory(held.block);
   if (memory.origin != BlockMemory::Origin::kExtents) return;
   const auto [known, is_new] = registered_.emplace(memory.extents.front(), memory.range.begin);
   EXPECT_EQ(known->second, memory.range.begin) << "memory is not where it was registered";

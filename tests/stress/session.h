@@ -24,7 +24,7 @@ class Session {
  private:
   void expect_not_remapped(const LiveBlock& held);
 
-  Environment& field_;
+  Environment& environment_;
   const size_t device_;
   const PoolId pool_;
   PoolOptions options_;

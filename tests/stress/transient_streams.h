@@ -12,7 +12,7 @@ namespace ashlar::stress {
 
 class TransientStreams {
  public:
-  TransientStreams(Environment& field, Random& random) : field_(field), random_(random) {}
+  TransientStreams(Environment& field, Random& random) : environment_(field), random_(random) {}
 
   void act();
   void free_all();
@@ -26,13 +26,13 @@ class TransientStreams {
   void destroy();
   void free_orphan();
 
-  Environment& field_;
+  Environment& environment_;
   Random& random_;
   std::optional<DeviceStream> stream_;
-  size_t device_ = 0;    // of the stream and all blocks
-  LiveBlocks live_;      // of the stream
-  DeviceStream heir_{};  // ordered after the previous stream, if there are orphans
-  LiveBlocks orphans_;   // of the previous stream
+  size_t device_ = 0;         // of the stream and all blocks
+  LiveBlocks live_;           // of the stream
+  DeviceStream successor_{};  // ordered after the previous stream, if there are orphans
+  LiveBlocks orphans_;        // of the previous stream
 };
 
 }  // namespace ashlar::stress

@@ -36,8 +36,8 @@ void Worker::act() {
   if (point < 975) return limit();
   if (point < 979) return trim_to();
   if (point < 981) return take_snapshot();
-  if (point < 998) return field_.machine().inject(draw_fault(random_));
-  if (point < 999) return expect_clear(field_.engine(random_.below(kDeviceCount)).trim());
+  if (point < 998) return environment_.machine().inject(draw_fault(random_));
+  if (point < 999) return expect_clear(environment_.engine(random_.below(kDeviceCount)).trim());
   go_without_cache();
 }
 
@@ -58,9 +58,9 @@ void Worker::allocate() {
   const size_t bytes = draw_bytes();
   while (!live_.empty() && live_.bytes() + bytes > kMaxLiveBytes) free_one();
   const size_t device = session_ ? session_->device() : random_.below(kDeviceCount);
-  const AllocationRequest request{bytes, field_.any_stream(device, random_)};
+  const AllocationRequest request{bytes, environment_.any_stream(device, random_)};
   const Result<LiveBlock> held =
-      session_ ? session_->allocate(request) : field_.allocate(device, request);
+      session_ ? session_->allocate(request) : environment_.allocate(device, request);
   if (held.ok()) live_.add(*held);
   if (held.status().is_out_of_memory()) free_half();
 }
@@ -70,12 +70,12 @@ void Worker::free_one() {
 }
 
 void Worker::free(const LiveBlock& held) {
-  if (random_.below(20) != 0) return field_.free(held);
+  if (random_.below(20) != 0) return environment_.free(held);
   // Another process has it open: it keeps its memory until unpinned.
-  paged::PagedEngine& engine = field_.engine(held.device);
+  paged::PagedEngine& engine = environment_.engine(held.device);
   engine.pin(held.block);
-  field_.free(held);
-  field_.check(held);
+  environment_.free(held);
+  environment_.check(held);
   engine.unpin(held.block);
 }
 
@@ -97,35 +97,35 @@ size_t Worker::live_count(size_t device) const {
 }
 
 void Worker::look() {
-  if (!live_.empty()) field_.look(live_.any(random_), random_);
+  if (!live_.empty()) environment_.look(live_.any(random_), random_);
 }
 
 void Worker::exchange() {
-  if (!live_.empty() && random_.below(2) == 0) return field_.leave(live_.take_any(random_));
-  if (const std::optional<LiveBlock> held = field_.take()) free(*held);
+  if (!live_.empty() && random_.below(2) == 0) return environment_.leave(live_.take_any(random_));
+  if (const std::optional<LiveBlock> held = environment_.take()) free(*held);
 }
 
 void Worker::begin_or_end_session() {
   if (session_) return session_.reset();
-  session_ = std::make_unique<Session>(field_, random_);
+  session_ = std::make_unique<Session>(environment_, random_);
 }
 
 void Worker::limit() {
   const double fraction = random_.below(2) == 0 ? 1.0 : 0.5 + random_.fraction() / 2;
-  expect_clear(field_.engine(random_.below(kDeviceCount)).set_memory_fraction(fraction));
+  expect_clear(environment_.engine(random_.below(kDeviceCount)).set_memory_fraction(fraction));
 }
 
 // Releases idle extents while other threads run.
 void Worker::trim_to() {
   const TrimTarget target{.reserved_bytes = random_.below(80 * kMiB),
                           .wait = random_.below(4) == 0 ? TrimWait::kForWork : TrimWait::kNever};
-  expect_clear(field_.engine(random_.below(kDeviceCount)).trim_to(target).status());
+  expect_clear(environment_.engine(random_.below(kDeviceCount)).trim_to(target).status());
 }
 
 // Concurrent with other threads: each extent appears once, and segments consist of extents at home.
 // Paused pools are in transition.
 void Worker::take_snapshot() {
-  const EngineSnapshot held = field_.engine(random_.below(kDeviceCount)).take_snapshot();
+  const EngineSnapshot held = environment_.engine(random_.below(kDeviceCount)).take_snapshot();
   std::set<PoolId> paused;
   size_t segment_bytes = 0;
   for (const SnapshotSegment& segment : held.segments) {
@@ -135,7 +135,7 @@ void Worker::take_snapshot() {
   std::set<ExtentId> ids;
   size_t home_bytes = 0;
   for (const SnapshotExtent& extent : held.extents) {
-    EXPECT_TRUE(ids.insert(extent.id).second) << "an extent is there twice";
+    EXPECT_TRUE(ids.insert(extent.id).second) << "an extent is listed twice";
     if (extent.home && !paused.contains(extent.pool)) home_bytes += extent.bytes;
   }
   EXPECT_EQ(home_bytes, segment_bytes);
@@ -143,7 +143,7 @@ void Worker::take_snapshot() {
 
 // For a few operations of all threads only: it is slow, and nothing is stitched.
 void Worker::go_without_cache() {
-  paged::PagedEngine& engine = field_.engine(random_.below(kDeviceCount));
+  paged::PagedEngine& engine = environment_.engine(random_.below(kDeviceCount));
   engine.set_caching(false);
   for (int i = 0; i < 8; ++i) allocate();
   engine.set_caching(true);

@@ -18,7 +18,7 @@ namespace ashlar::stress {
 class Worker {
  public:
   Worker(Environment& field, uint64_t seed, size_t index)
-      : field_(field),
+      : environment_(field),
         random_(seed + index),
         index_(index),
         sleepers_(field, random_, index),
@@ -43,7 +43,7 @@ class Worker {
   void take_snapshot();
   size_t draw_bytes();
 
-  Environment& field_;
+  Environment& environment_;
   Random random_;
   const size_t index_;
   uint64_t act_count_ = 0;

@@ -35,7 +35,7 @@ class PagedWorkload final : public sweep::Workload {
     expect_valid();
     trim_by_size();
     expect_valid();
-    set_back();
+    restore_checkpoints();
     expect_valid();
     if (has_views_) sleep_and_wake();
     expect_valid();
@@ -50,7 +50,7 @@ class PagedWorkload final : public sweep::Workload {
   void stitch();
   void lend();
   void trim_by_size();
-  void set_back();
+  void restore_checkpoints();
   void sleep_and_wake();
   void route(PoolId pool) {
     expect_clear(engine_.begin_routing(pool, [](StreamId) { return true; }));
@@ -102,7 +102,7 @@ void PagedWorkload::trim_by_size() {
 }
 
 // Restores a pool whose memory was stitched across streams since its checkpoint, twice.
-void PagedWorkload::set_back() {
+void PagedWorkload::restore_checkpoints() {
   route(kCheckedPool);
   for (int i = 0; i < 4; ++i) allocate(6 * kMiB);
   for (size_t i = 0; i < live_count(); ++i) free_at(i);
@@ -154,7 +154,8 @@ TEST(PagedSweepWorkloadTest, CoversAliasingStreamChangesAndPausing) {
   const sim::CallCosts costs = workload.costs();
   EXPECT_GT(costs.count_of(DeviceCall::kMap), costs.count_of(DeviceCall::kCreate));
   EXPECT_GT(costs.count_of(DeviceCall::kWaitEvent), 2U);
-  EXPECT_GT(costs.count_of(DeviceCall::kAllocateHost), 0U) << "nothing was kept over a pause";
+  EXPECT_GT(costs.count_of(DeviceCall::kAllocateHost), 0U)
+      << "no contents were kept across a pause";
   EXPECT_TRUE(workload.has_peer());
   workload.expect_nothing_lost();
 }

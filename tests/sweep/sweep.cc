@@ -63,7 +63,7 @@ void Workload::inject(uint64_t nth, sim::FaultRule fault) {
   begin_ns_ = machine_->clock().now_ns();
 }
 
-bool Workload::went_beyond() const {
+bool Workload::had_later_call() const {
   const std::chrono::nanoseconds passed(machine_->clock().now_ns() - begin_ns_);
   return was_lost_ || passed >= std::chrono::hours(1);
 }
@@ -71,7 +71,7 @@ bool Workload::went_beyond() const {
 void Workload::run() {
   fill_and_use();
   run_special();
-  hold_and_let_go();
+  pin_and_unpin();
   use_pools();
   run_out();
   capture();
@@ -92,7 +92,7 @@ void Workload::fill_and_use() {
 }
 
 // Like a block that another process has open when its owner frees it.
-void Workload::hold_and_let_go() {
+void Workload::pin_and_unpin() {
   allocate(3 * kMiB);
   if (live_.empty()) return;
   use_last();
@@ -133,7 +133,7 @@ void Workload::capture() {
     allocate(4 * kMiB, captured_);
     allocate(512);
     if (!device().end_capture(captured_).ok()) {
-      make_well();
+      repair_device();
       (void)device().end_capture(captured_).ok();
     }
   }
@@ -142,7 +142,7 @@ void Workload::capture() {
 }
 
 void Workload::expect_nothing_lost() {
-  make_well();
+  repair_device();
   expect_valid();
   for (Block* block : std::exchange(live_, {})) EXPECT_TRUE(engine().free(block).ok());
   const Result<int> use_count = engine().pool_use_count(kPool);
@@ -214,7 +214,7 @@ void Workload::restore(const PoolCheckpoint& checkpoint) {
   live_ = change->allocated;
 }
 
-void Workload::make_well() {
+void Workload::repair_device() {
   was_lost_ = was_lost_ || device().last_error().is(StatusKind::kDeviceLost);
   machine_->clear_faults();
   machine_->revive(kDevice);

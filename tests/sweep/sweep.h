@@ -51,7 +51,7 @@ class Workload {
   // Without faults, all memory is released.
   void expect_nothing_lost();
   // Whether there was a call after the failing ones.
-  bool went_beyond() const;
+  bool had_later_call() const;
   sim::CallCosts costs() const { return machine_->costs(kDevice); }
 
  protected:
@@ -83,11 +83,11 @@ class Workload {
 
  private:
   void fill_and_use();
-  void hold_and_let_go();
+  void pin_and_unpin();
   void use_pools();
   void run_out();
   void capture();
-  void make_well();
+  void repair_device();
 
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<contract::PlainDevice> plain_;
@@ -110,7 +110,7 @@ class SweepTest : public ::testing::TestWithParam<SweepCase> {
       workload.inject(nth, GetParam().fault);
       workload.run();
       workload.expect_nothing_lost();
-      more = workload.went_beyond();
+      more = workload.had_later_call();
       if (HasFailure()) return;
     }
     EXPECT_GT(nth, 60U) << "the workload hardly calls the device";

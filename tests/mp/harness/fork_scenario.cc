@@ -106,13 +106,13 @@ std::string join_alone() {
   return {};
 }
 
-int run_child(SymmetricRank& own, SymmetricPool pool, SymmetricBuffer carved) {
+int run_child(SymmetricRank& own, SymmetricPool pool, SymmetricBuffer pool_buffer) {
   ::alarm(kChildSeconds);
   const std::shared_ptr<Store> store = make_memory_store();
   std::string wrong = find_accepted_calls(heap_calls(own, pool, *store));
   wrong += find_accepted_calls(group_calls(own));
   wrong += find_accepted_calls(handle_calls(own.handle));
-  carved.reset();
+  pool_buffer.reset();
   { const SymmetricPool last = std::move(pool); }
   { const SymmetricRank last = std::move(own); }
   wrong +=
@@ -127,12 +127,13 @@ int run_child(SymmetricRank& own, SymmetricPool pool, SymmetricBuffer carved) {
 
 std::string run_fork_scenario(SymmetricRank& own) {
   SymmetricPool pool(own.heap, {.segment_bytes = 4096});
-  SymmetricBuffer carved = pool.allocate(64);
+  SymmetricBuffer pool_buffer = pool.allocate(64);
   own.buffer.as<float>()[0] = 1;
   own.group.barrier(0, kTestTimeout);
   std::string wrong;
   if (own.group.rank() == 0) {
-    ChildProcess child([&](int) { return run_child(own, std::move(pool), std::move(carved)); });
+    ChildProcess child(
+        [&](int) { return run_child(own, std::move(pool), std::move(pool_buffer)); });
     const int ended = child.wait();
     if (ended != 0) wrong = text("the child exited with ", ended);
   }
@@ -141,7 +142,7 @@ std::string run_fork_scenario(SymmetricRank& own) {
   if (own.buffer.as<float>()[0] != static_cast<float>(own.group.world_size())) {
     wrong += " wrong sum";
   }
-  (void)own.group.rendezvous(carved, kTestTimeout);
+  (void)own.group.rendezvous(pool_buffer, kTestTimeout);
   return wrong;
 }
 

@@ -52,13 +52,13 @@ std::string check_multimem_to_out(DeviceRank& own, const MultimemCase& way) {
   if (way.stream) own.group.finish(*way.stream);
   const auto scratch = DeviceRank::read_of<uint8_t>(own.scratch_handle, rank, 64 + way.shift);
   const auto at = static_cast<int64_t>(64 + way.shift);
-  const bool is_mine = !way.root || *way.root == rank;
+  const bool is_receiver = !way.root || *way.root == rank;
   const auto found = DeviceRank::read_of<int32_t>(own.scratch_handle, rank, kCount, at);
   const auto behind = DeviceRank::read_of<uint8_t>(own.scratch_handle, rank, 64,
                                                    at + static_cast<int64_t>(4 * kCount));
   std::string wrong;
-  if (is_mine && found != expected) wrong += "wrong sum; ";
-  if (!is_mine && found != std::vector<int32_t>(kCount, 0x5A5A5A5A))
+  if (is_receiver && found != expected) wrong += "wrong sum; ";
+  if (!is_receiver && found != std::vector<int32_t>(kCount, 0x5A5A5A5A))
     wrong += "wrote out of a rank that is not the root; ";
   if (!is_guarded(scratch) || !is_guarded(behind)) wrong += "wrote outside out; ";
   if (own.read<int32_t>(kCount, way.offset) != values) wrong += "the input was changed; ";

@@ -19,7 +19,7 @@ std::string run_with_rank_failure(const GroupCall& act, const RankFailure& loss,
       ::kill(::getpid(), loss.signal);
     });
   }
-  while (own.handle.rank() == loss.latecomer && own.group.failure().ok()) {
+  while (own.handle.rank() == loss.late_rank && own.group.failure().ok()) {
     std::this_thread::sleep_for(milliseconds(5));
   }
   std::string message = "succeeded";

@@ -16,7 +16,7 @@ struct RankFailure {
   int victim = 1;
   int signal = SIGKILL;  // sent to the victim inside the operation
   // Starts the operation only after it has detected the failure, so that no rank can complete it.
-  int latecomer = 2;
+  int late_rank = 2;
 };
 
 using GroupCall = std::function<void(SymmetricRank& own)>;

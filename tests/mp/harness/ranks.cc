@@ -88,10 +88,10 @@ std::vector<std::string> RankProcesses::store_keys_after_three_leases() const {
     if (fs::is_directory(path)) continue;
     std::array<char, 16> head{};
     std::ifstream(path, std::ios::binary).read(head.data(), head.size());
-    uint64_t life_ns = 0;
-    std::memcpy(&life_ns, head.data() + 8, sizeof(life_ns));
-    const auto end = fs::last_write_time(path) + std::chrono::nanoseconds(life_ns);
-    if (life_ns == 0 || end > then) left.push_back(name);
+    uint64_t lifetime_ns = 0;
+    std::memcpy(&lifetime_ns, head.data() + 8, sizeof(lifetime_ns));
+    const auto end = fs::last_write_time(path) + std::chrono::nanoseconds(lifetime_ns);
+    if (lifetime_ns == 0 || end > then) left.push_back(name);
   }
   return left;
 }

@@ -11,7 +11,7 @@
 
 #include "mp/child_process.h"
 #include "symm/rendezvous/communicator.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar::symm {
 

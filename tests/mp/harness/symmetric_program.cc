@@ -165,7 +165,7 @@ void fill_with_numbers(std::span<std::byte> bytes, ElementType type, int rank) {
   }
 }
 
-struct Reach {
+struct OffsetAndCount {
   size_t offset = 0;
   size_t bytes = 0;
 };
@@ -181,7 +181,7 @@ void add_in_order(std::span<float> sums, int world_size) {
   }
 }
 
-std::string reduce_and_compare(SymmetricRank& own, ElementType type, const Reach& reach,
+std::string reduce_and_compare(SymmetricRank& own, ElementType type, const OffsetAndCount& reach,
                                bool is_one_shot) {
   const auto all = own.buffer.as<std::byte>();
   const auto reduced = all.subspan(reach.offset, reach.bytes);
@@ -223,7 +223,7 @@ std::string check_collectives(SymmetricRank& own, const Handle& handle) {
 
 std::string check_reduction_bits(SymmetricRank& own) {
   for (const ElementType type : {ElementType::kF32, ElementType::kBf16, ElementType::kF16}) {
-    for (const Reach reach : {Reach{4, 4}, {8, 100}, {16, 4096}, {4, 60'000}}) {
+    for (const OffsetAndCount reach : {OffsetAndCount{4, 4}, {8, 100}, {16, 4096}, {4, 60'000}}) {
       for (const bool is_one_shot : {true, false}) {
         const std::string wrong = reduce_and_compare(own, type, reach, is_one_shot);
         if (!wrong.empty()) return text(name(type), ": ", wrong);

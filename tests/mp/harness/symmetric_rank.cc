@@ -46,6 +46,16 @@ std::string error_message(const std::function<void()>& act) {
   return "nothing";
 }
 
+std::string error_message_naming(std::string_view expected, const std::function<void()>& act) {
+  const Deadline deadline = Deadline::after(kTestTimeout);
+  std::string message;
+  do {
+    message = error_message(act);
+  } while (message.find(expected) == std::string::npos && message.starts_with("timeout") &&
+           !deadline.has_passed());
+  return message;
+}
+
 bool throws_invalid_argument(const std::function<void()>& act) {
   try {
     act();

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "ashlar/errors.h"
 #include "ashlar/symmetric.h"
@@ -52,6 +53,10 @@ class SymmetricMemory : public ::testing::TestWithParam<int> {};
 
 // The message of the Error that `act` throws, or "nothing" if it throws none.
 std::string error_message(const std::function<void()>& act);
+// Repeats `act` until its error message contains `expected`, and returns the last message. For
+// timeouts that name the missing ranks: on a loaded machine, a rank that is not late by intention
+// may miss the first ones.
+std::string error_message_naming(std::string_view expected, const std::function<void()>& act);
 // True if `act` throws InvalidArgument.
 bool throws_invalid_argument(const std::function<void()>& act);
 

@@ -12,7 +12,7 @@
 
 #include "ashlar/unique_fd.h"
 #include "mp/child_process.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar::symm {
 namespace {
@@ -24,26 +24,27 @@ bool run(const std::string& arguments) {
 }  // namespace
 
 TwoMachines::TwoMachines() {
-  is_made_ = run("netns add " + name(0)) && run("netns add " + name(1)) &&
-             run("link add " + cable(0) + " netns " + name(0) + " type veth peer name " + cable(1) +
-                 " netns " + name(1));
-  for (int side = 0; is_made_ && side < 2; ++side) {
+  is_available_ = run("netns add " + name(0)) && run("netns add " + name(1)) &&
+                  run("link add " + cable(0) + " netns " + name(0) + " type veth peer name " +
+                      cable(1) + " netns " + name(1));
+  for (int side = 0; is_available_ && side < 2; ++side) {
     const std::string inside = "-n " + name(side);
-    is_made_ = run(inside + " addr add " + address(side) + "/24 dev " + cable(side)) &&
-               run(inside + " link set lo up") && run(inside + " link set " + cable(side) + " up");
+    is_available_ = run(inside + " addr add " + address(side) + "/24 dev " + cable(side)) &&
+                    run(inside + " link set lo up") &&
+                    run(inside + " link set " + cable(side) + " up");
   }
   // The link takes a moment to come up, and UCX ignores links that are down.
   const Deadline end = patience();
-  for (int side = 0; is_made_ && side < 2; ++side) {
+  for (int side = 0; is_available_ && side < 2; ++side) {
     const std::string look = "-n " + name(side) + " link show dev " + cable(side);
     while (!run(look + " | grep -q 'state UP'")) {
-      if (end.has_passed()) is_made_ = false;
-      if (!is_made_) break;
+      if (end.has_passed()) is_available_ = false;
+      if (!is_available_) break;
       ::usleep(10'000);
     }
   }
   // Containers may permit network namespaces but not host names and mounts.
-  is_made_ = is_made_ && can_be_entered();
+  is_available_ = is_available_ && can_be_entered();
 }
 
 TwoMachines::~TwoMachines() {

@@ -20,7 +20,7 @@ class TwoMachines {
   TwoMachines(const TwoMachines&) = delete;
   TwoMachines& operator=(const TwoMachines&) = delete;
 
-  bool is_made() const { return is_made_; }
+  bool is_made() const { return is_available_; }
   static std::string cable(int side) { return side == 0 ? "cable0" : "cable1"; }
   static std::string address(int side) { return "10.91.7." + std::to_string(side + 1); }
   // The path of the side's network namespace.
@@ -38,7 +38,7 @@ class TwoMachines {
   }
 
   const pid_t owner_ = ::getpid();
-  bool is_made_ = false;
+  bool is_available_ = false;
 };
 
 #define ASHLAR_NEED(machines)                                                         \

@@ -20,8 +20,8 @@ UcxRank::UcxRank(RankContext& parts, const std::string& transports, const std::s
   transport = check_ok(try_open_ucx_transport(options));
   region_ = check_ok(transport->share(memory_));
   Store& store = *parts.store;
-  check_ok(store.set(text("address/", parts.rank), transport->address(), kNoEnd, patience()));
-  check_ok(store.set(text("key/", parts.rank), region_->key(), kNoEnd, patience()));
+  check_ok(store.set(text("address/", parts.rank), transport->address(), kNoExpiry, patience()));
+  check_ok(store.set(text("key/", parts.rank), region_->key(), kNoExpiry, patience()));
   for (int rank = 0; rank < parts.world_size; ++rank) {
     const std::string address = check_ok(store.get(text("address/", rank), patience()));
     const std::string key = check_ok(store.get(text("key/", rank), patience()));
@@ -34,7 +34,7 @@ UcxRank::UcxRank(RankContext& parts, const std::string& transports, const std::s
 
 void UcxRank::barrier() {
   const std::string key = text("barrier/", barrier_count_++);
-  check_ok(parts_.store->barrier(key, parts_.world_size, kNoEnd, patience()));
+  check_ok(parts_.store->barrier(key, parts_.world_size, kNoExpiry, patience()));
 }
 
 void UcxRank::leave() {

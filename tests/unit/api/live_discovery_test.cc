@@ -62,9 +62,9 @@ TEST(LiveDiscoveryTest, FindsProcessInAnotherPidNamespace) {
 
 TEST(LiveDiscoveryTest, UnresponsiveProcessDoesNotBlockSearch) {
   // Named like this process, so that it is tried first; its backlog is full.
-  const std::string name = text("ashlar-live.", ::getpid(), ".stubborn");
-  const UniqueFd stubborn = *listen_abstract(name, LocalSocket::kStream);
-  ASSERT_EQ(::listen(stubborn.get(), 0), 0);
+  const std::string name = text("ashlar-live.", ::getpid(), ".unresponsive");
+  const UniqueFd unresponsive = *listen_abstract(name, LocalSocket::kStream);
+  ASSERT_EQ(::listen(unresponsive.get(), 0), 0);
   std::vector<UniqueFd> queue;
   while (true) {
     Result<UniqueFd> next = connect_abstract(name, milliseconds(1), LocalSocket::kStream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that shows itself, asked over its real sockets.
+// Live monitoring of a process over its real sockets.
 #include "ashlar/live.h"
 
 #include <fcntl.h>
@@ -112,21 +112,21 @@ TEST_F(LiveServerTest, ServesSnapshotOfEachAllocator) {
   Allocator allocator(device());
   allocator.history().start();
   const Buffer buffer = allocator.allocate(3 * kMiB);
-  Result<Snapshot> told = snapshot_in(get(live, "/snapshot"));
-  ASSERT_TRUE(told.ok()) << told.status().message();
+  Result<Snapshot> served = snapshot_in(get(live, "/snapshot"));
+  ASSERT_TRUE(served.ok()) << served.status().message();
   Snapshot own = allocator.snapshot();
-  own.device_traces[0].pop_back();  // that this one was taken
-  EXPECT_EQ(told->segments, own.segments);
-  // The clock is set a little better each time.
-  ASSERT_EQ(told->device_traces.size(), own.device_traces.size());
-  for (Snapshot* each : {&own, &told.value()}) {
+  own.device_traces[0].pop_back();  // the entry of this snapshot
+  EXPECT_EQ(served->segments, own.segments);
+  // Each snapshot refines the clock's calibration.
+  ASSERT_EQ(served->device_traces.size(), own.device_traces.size());
+  for (Snapshot* each : {&own, &served.value()}) {
     for (TraceEntry& entry : each->device_traces[0]) entry.time_us = 0;
   }
-  EXPECT_EQ(told->device_traces, own.device_traces);
-  const Result<Snapshot> brief = snapshot_in(get(live, "/snapshot?traces=0"));
-  ASSERT_TRUE(brief.ok());
-  EXPECT_EQ(brief->segments.size(), own.segments.size());
-  for (const auto& trace : brief->device_traces) EXPECT_TRUE(trace.empty());
+  EXPECT_EQ(served->device_traces, own.device_traces);
+  const Result<Snapshot> without_traces = snapshot_in(get(live, "/snapshot?traces=0"));
+  ASSERT_TRUE(without_traces.ok());
+  EXPECT_EQ(without_traces->segments.size(), own.segments.size());
+  for (const auto& trace : without_traces->device_traces) EXPECT_TRUE(trace.empty());
 }
 
 TEST_F(LiveServerTest, ServesHistorySinceGivenTime) {
@@ -136,22 +136,23 @@ TEST_F(LiveServerTest, ServesHistorySinceGivenTime) {
   const Buffer old = allocator.allocate(3 * kMiB);
   allocator.history().annotate({{"name", "before"}});
   const Snapshot before = allocator.snapshot();
-  // The clock is set a little better each time, by less than this.
-  constexpr int64_t kApartUs = 500;
+  // Each snapshot refines the clock's calibration, by less than this even if the first one was
+  // interrupted.
+  constexpr int64_t kApartUs = 50'000;
   const int64_t since_us = before.device_traces[0].back().time_us + kApartUs;
   const std::chrono::system_clock::time_point later{std::chrono::microseconds(since_us + kApartUs)};
-  while (std::chrono::system_clock::now() < later) {
-  }
+  std::this_thread::sleep_until(later);
   const Buffer recent = allocator.allocate(7 * kMiB);
-  const Result<Snapshot> told = snapshot_in(get(live, text("/snapshot?since_us=", since_us)));
-  ASSERT_TRUE(told.ok()) << told.status().message();
-  ASSERT_FALSE(told->device_traces[0].empty());
-  for (const TraceEntry& entry : told->device_traces[0]) {
+  const Result<Snapshot> served = snapshot_in(get(live, text("/snapshot?since_us=", since_us)));
+  ASSERT_TRUE(served.ok()) << served.status().message();
+  ASSERT_FALSE(served->device_traces[0].empty());
+  for (const TraceEntry& entry : served->device_traces[0]) {
     EXPECT_NE(entry.bytes, 3 * kMiB);
     EXPECT_GE(entry.time_us, since_us);
   }
-  EXPECT_TRUE(told->annotations.empty());
-  EXPECT_EQ(told->segments.size(), allocator.snapshot().segments.size()) << "the state is complete";
+  EXPECT_TRUE(served->annotations.empty());
+  EXPECT_EQ(served->segments.size(), allocator.snapshot().segments.size())
+      << "the state is complete";
 }
 
 TEST_F(LiveServerTest, ForkedChildIgnoresVisitsInParent) {
@@ -173,7 +174,7 @@ TEST_F(LiveServerTest, ForkedChildIgnoresLocksHeldInParent) {
   auto allocator = std::make_unique<Allocator>(device());
   DeviceAllocatorRegistry& registry = DeviceAllocatorRegistry::instance();
   std::atomic<bool> is_over{false};
-  std::thread looking([&] {
+  std::thread reader([&] {
     while (!is_over) static_cast<void>(registry.numbers());
   });
   for (int round = 0; round < 50 && !HasFailure(); ++round) {
@@ -185,7 +186,7 @@ TEST_F(LiveServerTest, ForkedChildIgnoresLocksHeldInParent) {
     EXPECT_EQ(child.wait(), 0) << "in round " << round;
   }
   is_over = true;
-  looking.join();
+  reader.join();
 }
 
 TEST_F(LiveServerTest, ExitOfChildKeepsServerOfParent) {
@@ -204,10 +205,10 @@ TEST_F(LiveServerTest, ChildClosesListeningSockets) {
   ChildProcess parent([&](int socket_fd) {
     abort_if_hanging();
     const LiveServer live;
-    Result<UniqueFd> watcher =
+    Result<UniqueFd> client_fd =
         connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
-    if (!watcher.ok()) return 1;
-    http::Client client(*std::move(watcher));
+    if (!client_fd.ok()) return 1;
+    http::Client client(*std::move(client_fd));
     if (!client.get("/stats").ok()) return 2;  // the server has an open connection
     const ChildProcess child([&](int own_socket_fd) {
       abort_if_hanging();
@@ -223,9 +224,9 @@ TEST_F(LiveServerTest, ChildClosesListeningSockets) {
     return 5;
   });
   std::array<uint8_t, 128> name{};
-  const Result<ReceivedMessage> told = receive_message(parent.socket_fd(), name, seconds(10));
-  ASSERT_TRUE(told.ok()) << told.status().message();
-  const std::string_view socket_name(reinterpret_cast<const char*>(name.data()), told->bytes);
+  const Result<ReceivedMessage> served = receive_message(parent.socket_fd(), name, seconds(10));
+  ASSERT_TRUE(served.ok()) << served.status().message();
+  const std::string_view socket_name(reinterpret_cast<const char*>(name.data()), served->bytes);
   EXPECT_TRUE(connect_abstract(socket_name, seconds(10), LocalSocket::kStream).ok());
   parent.kill();
   EXPECT_FALSE(connect_abstract(socket_name, seconds(10), LocalSocket::kStream).ok());
@@ -243,7 +244,7 @@ TEST_F(LiveServerTest, PortRequiresToken) {
   EXPECT_EQ(code_of(ask(live, "/stats/metrics")), 404);
   EXPECT_THAT(ask(live, text("/ticket/", std::string(32, '0'))),
               AllOf(HasSubstr(" 404 "), HasSubstr("not found")))
-      << "there are no tickets for this";
+      << "one-time tokens are disabled";
   EXPECT_EQ(code_of(ask(live, text("/", kToken, "/../../etc/passwd"))), 404);
 }
 
@@ -303,9 +304,9 @@ using LiveConcurrencyTest = LiveServerTest;
 TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileObserved) {
   const LiveServer live({.port = 0, .token = kToken});
   std::atomic<bool> is_over{false};
-  std::vector<std::thread> watchers;
+  std::vector<std::thread> observers;
   for (const char* target : {"/stats", "/metrics", "/snapshot"}) {
-    watchers.emplace_back([&, target] {
+    observers.emplace_back([&, target] {
       while (!is_over) {
         const http::ClientResponse reply = get(live, target);
         EXPECT_NE(reply.code, 0);
@@ -320,7 +321,7 @@ TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileObserved) {
     for (int i = 0; i < 50; ++i) const Buffer passing = allocator.allocate(size_t{1} << (i % 20));
   }
   is_over = true;
-  for (std::thread& each : watchers) each.join();
+  for (std::thread& each : observers) each.join();
 }
 
 TEST_F(LiveConcurrencyTest, SlowReaderDoesNotBlockOthers) {
@@ -366,22 +367,23 @@ TEST(AllocatorRegistryConcurrencyTest, RemovalWaitsForVisitors) {
   auto allocator = std::make_unique<Allocator>(machine->device(DeviceIndex(0)));
   DeviceAllocatorRegistry& registry = DeviceAllocatorRegistry::instance();
   const uint64_t number = registry.numbers().back();
-  std::atomic<bool> is_looking{false};
-  std::atomic<bool> may_leave{false};
+  std::atomic<bool> is_visiting{false};
+  std::atomic<bool> may_finish{false};
   std::atomic<bool> is_seen{false};
   std::thread visitor([&] {
     EXPECT_TRUE(registry.visit(number, [&](Allocator& seen) {
-      is_looking = true;
-      while (!may_leave) std::this_thread::yield();
+      is_visiting = true;
+      while (!may_finish) std::this_thread::yield();
       is_seen = seen.stats().ooms == 0;
     }));
   });
-  while (!is_looking) std::this_thread::yield();
+  while (!is_visiting) std::this_thread::yield();
   std::thread owner([&] { allocator.reset(); });
   // Once removal has begun, new visits are refused.
   while (!registry.numbers().empty()) std::this_thread::yield();
-  EXPECT_FALSE(registry.visit(number, [](Allocator&) { FAIL() << "it is leaving"; }));
-  may_leave = true;
+  EXPECT_FALSE(
+      registry.visit(number, [](Allocator&) { FAIL() << "the allocator is being removed"; }));
+  may_finish = true;
   visitor.join();
   owner.join();
   EXPECT_TRUE(is_seen);

@@ -120,9 +120,9 @@ TEST(SymmetricLeasesConcurrency, RejectsDifferentLeasesOnAllRanks) {
 TEST(SymmetricThreadsConcurrency, BarriersAndReductionsWorkFor80Ranks) {
   constexpr int kRanks = 80;
   const auto ended = on_threads(kRanks, [](const RankSpec& rank) {
-    HeapOptions patient = SymmetricRank::heap_options();
-    patient.lease = kTestTimeout;
-    SymmetricRank own(rank, 64, patient);
+    HeapOptions long_lease = SymmetricRank::heap_options();
+    long_lease.lease = kTestTimeout;
+    SymmetricRank own(rank, 64, long_lease);
     const Reduction sum{ElementType::kI32, ReduceOp::kSum};
     for (int round = 1; round <= 10; ++round) {
       own.buffer.as<int>()[0] = rank.rank + round;
@@ -195,7 +195,7 @@ TEST(SymmetricThreadsConcurrency, RanksOnSeparateGpus) {
 }
 
 // The message of the TimeoutError that `act` throws; empty if it does not.
-std::string lateness(const std::function<void()>& act) {
+std::string timeout_message(const std::function<void()>& act) {
   try {
     act();
   } catch (const TimeoutError& late) {
@@ -225,9 +225,9 @@ TEST(SymmetricThreadsConcurrency, BlockedCallDoesNotReportErrorOfOtherWork) {
       is_late = true;
       is_late.notify_all();
     });
-    const std::string first = lateness([&] { own.handle.wait_signal(1, 4, kTestTimeout); });
+    const std::string first = timeout_message([&] { own.handle.wait_signal(1, 4, kTestTimeout); });
     watch.join();
-    const std::string second = lateness([&] {
+    const std::string second = timeout_message([&] {
       if (first.empty()) own.group.finish(stream);
       if (!first.empty()) own.handle.wait_signal(1, 4, kTestTimeout);
     });

@@ -117,12 +117,12 @@ TEST_F(HttpServerTest, RespondsWithoutReadingTheBody) {
 }
 
 TEST_F(HttpServerTest, TimesOutIncompleteRequests) {
-  start({.timeout = milliseconds(50)});
+  start({.timeout = milliseconds(500)});  // the client must send before it expires
   SocketClient client(server_->port());
   client.send("GET / HT");
   EXPECT_EQ(code_of(client.read_all()), 408);
   SocketClient silent(server_->port());
-  EXPECT_EQ(silent.read_all(), "") << "nothing was asked, so nothing is said";
+  EXPECT_EQ(silent.read_all(), "") << "no response without a request";
 }
 
 TEST_F(HttpServerTest, LimitsConnections) {
@@ -150,7 +150,8 @@ TEST_F(HttpServerTest, EvictsUnauthenticatedConnections) {
   SocketClient second(server_->port());
   second.send(request("GET /0123456789abcdef/b"));
   EXPECT_EQ(code_of(second.read_answer()), 200);
-  EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503) << "of them there are enough";
+  EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503)
+      << "the connection limit is reached";
 }
 
 TEST_F(HttpServerTest, ReportsPortInUse) {
@@ -243,13 +244,13 @@ TEST_F(HttpLocalServerTest, RejectsOversizedResponse) {
 
 TEST_F(HttpLocalServerTest, RejectsOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
-  ChildProcess stranger([&](int) {
+  ChildProcess other_user([&](int) {
     if (::setuid(65534) != 0) return 1;
     const Result<ClientResponse> reply = get("/secret");
     if (!reply.ok()) return 2;
     return reply->code == 403 && reply->body.find("secret") == std::string::npos ? 0 : 3;
   });
-  EXPECT_EQ(stranger.wait(), 0);
+  EXPECT_EQ(other_user.wait(), 0);
 }
 
 TEST_F(HttpLocalServerTest, LimitsTotalResponseTime) {

@@ -47,26 +47,26 @@ TEST_F(HttpOneTimeTokenTest, RejectsTokenOfOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
   const std::string address = *server_->one_time_address();
   const std::string path = address.substr(address.find("/ticket/"));
-  ChildProcess stranger([&](int) {
+  ChildProcess other_user([&](int) {
     if (::setuid(65534) != 0) return 1;
     const std::string answer = get(path);
     return code_of(answer) == 403 && answer.find(kToken) == std::string::npos ? 0 : 2;
   });
-  EXPECT_EQ(stranger.wait(), 0);
-  EXPECT_EQ(code_of(get(path)), 303) << "who may not use it does not use it up";
+  EXPECT_EQ(other_user.wait(), 0);
+  EXPECT_EQ(code_of(get(path)), 303) << "a rejected user must not consume the token";
 }
 
 TEST(OneTimeTokensTest, ExpiresAndIsReplaced) {
-  OneTimeTokens booth;
+  OneTimeTokens one_time_tokens;
   const OneTimeTokens::Time now{};
-  EXPECT_FALSE(booth.redeem("", now));
-  const std::string first = *booth.issue(now);
-  const std::string second = *booth.issue(now);
+  EXPECT_FALSE(one_time_tokens.redeem("", now));
+  const std::string first = *one_time_tokens.issue(now);
+  const std::string second = *one_time_tokens.issue(now);
   EXPECT_NE(first, second);
-  EXPECT_FALSE(booth.redeem(first, now));
-  EXPECT_FALSE(booth.redeem(second, now + OneTimeTokens::kLifetime));
-  EXPECT_TRUE(booth.redeem(second, now + OneTimeTokens::kLifetime - milliseconds(1)));
-  EXPECT_FALSE(booth.redeem(second, now));
+  EXPECT_FALSE(one_time_tokens.redeem(first, now));
+  EXPECT_FALSE(one_time_tokens.redeem(second, now + OneTimeTokens::kLifetime));
+  EXPECT_TRUE(one_time_tokens.redeem(second, now + OneTimeTokens::kLifetime - milliseconds(1)));
+  EXPECT_FALSE(one_time_tokens.redeem(second, now));
 }
 
 TEST(OneTimeTokensTest, FindsTheUserOfThePeer) {
@@ -100,11 +100,11 @@ TEST(OneTimeTokensTest, OrphanedSocketHasNoUser) {
 TEST(OneTimeTokensTest, ClosedPeerIsNotTakenForRoot) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
   const Listener listener = *listen_loopback(0);
-  ChildProcess stranger([&](int) {
+  ChildProcess other_user([&](int) {
     if (::setuid(65534) != 0) return 1;
     return SocketClient(listener.port).send("GET") ? 0 : 2;
   });
-  EXPECT_EQ(stranger.wait(), 0);
+  EXPECT_EQ(other_user.wait(), 0);
   const UniqueFd accepted(::accept(listener.socket.get(), nullptr, nullptr));
   ASSERT_TRUE(accepted.valid());
   EXPECT_FALSE(is_loopback_peer_own_user(accepted.get()));

@@ -11,9 +11,9 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::briefly;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::short_limits;
 using testing::test_limits;
 using testing::TestGroup;
 
@@ -41,7 +41,7 @@ TEST(AllGatherConcurrency, GathersAllSharesOnAllRanks) {
       TestGroup world(world_size, 3 + bytes * static_cast<size_t>(world_size));
       testing::run_as_threads(world_size,
                               [&](int rank) { all_gather_often(world, rank, bytes, 3); });
-      EXPECT_TRUE(world.buffers().guards_are_whole());
+      EXPECT_TRUE(world.buffers().guards_are_intact());
     }
   }
 }
@@ -51,7 +51,7 @@ TEST(AllGather, GathersAllSharesInAllProcesses) {
     TestGroup world(world_size, 70'000 * static_cast<size_t>(world_size));
     testing::run_as_processes(world_size,
                               [&](int rank) { all_gather_often(world, rank, 70'000, 0); });
-    EXPECT_TRUE(world.buffers().guards_are_whole());
+    EXPECT_TRUE(world.buffers().guards_are_intact());
   }
 }
 
@@ -72,7 +72,7 @@ TEST(AllGather, RejectsInvalidSizes) {
   TestGroup world(2, 64);
   const std::vector<std::byte> in(64);
   const auto refusal = [&](AllGather request) {
-    const Status wrong = all_gather(world.context(0), request, briefly());
+    const Status wrong = all_gather(world.context(0), request, short_limits());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     return wrong.message();
   };
@@ -108,21 +108,21 @@ TEST(BroadcastConcurrency, CopiesRootDataToAllRanks) {
   for (const int world_size : {1, 2, 3, 5}) {
     TestGroup world(world_size, 105);
     testing::run_as_threads(world_size, [&](int rank) { broadcast_from_all(world, rank, 100); });
-    EXPECT_TRUE(world.buffers().guards_are_whole());
+    EXPECT_TRUE(world.buffers().guards_are_intact());
   }
 }
 
 TEST(Broadcast, CopiesRootDataToAllProcesses) {
   TestGroup world(4, 5 + 99'999);
   testing::run_as_processes(4, [&](int rank) { broadcast_from_all(world, rank, 99'999); });
-  EXPECT_TRUE(world.buffers().guards_are_whole());
+  EXPECT_TRUE(world.buffers().guards_are_intact());
 }
 
 TEST(Broadcast, RejectsUnknownRoot) {
   TestGroup world(2, 64);
   for (const int root : {-1, 2}) {
-    const Status wrong =
-        broadcast(world.context(0), {.range = world.range(), .bytes = 8, .root = root}, briefly());
+    const Status wrong = broadcast(
+        world.context(0), {.range = world.range(), .bytes = 8, .root = root}, short_limits());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     EXPECT_THAT(wrong.message(), HasSubstr("expected 0 to 1"));
   }
@@ -169,11 +169,11 @@ TEST(AllToAll, ExchangesEqualSharesOfProcesses) {
 
 TEST(AllToAll, RejectsOutputInsideTheRange) {
   TestGroup world(2, 64);
-  EXPECT_THAT(
-      all_to_all(world.context(0),
-                 {.range = world.range(), .bytes = 32, .out = world.buffers().of(0)}, briefly())
-          .message(),
-      HasSubstr("out overlaps"));
+  EXPECT_THAT(all_to_all(world.context(0),
+                         {.range = world.range(), .bytes = 32, .out = world.buffers().of(0)},
+                         short_limits())
+                  .message(),
+              HasSubstr("out overlaps"));
 }
 
 // Rank r sends r + p rows to rank p, filled with 10 r + p.
@@ -265,7 +265,7 @@ TEST(AllToAllV, RejectsInvalidSplits) {
   TestGroup world(2, 64);
   const auto refusal = [&](std::vector<int64_t> splits, int64_t row_bytes) {
     Shares shares{.row_bytes = row_bytes, .splits = std::move(splits)};
-    const Status wrong = all_to_all_v(world.context(0), shares.request(world), briefly());
+    const Status wrong = all_to_all_v(world.context(0), shares.request(world), short_limits());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
     return wrong.message();
   };

@@ -16,8 +16,8 @@ namespace ashlar::symm {
 namespace {
 
 using ::testing::AllOf;
-using testing::briefly;
 using ::testing::HasSubstr;
+using testing::short_limits;
 using testing::test_limits;
 using testing::TestGroup;
 
@@ -72,14 +72,14 @@ TEST(AllReduceConcurrency, ResultsAreBitwiseEqualOnAllRanks) {
         TestGroup world(world_size, shape.offset + shape.bytes());
         testing::run_as_threads(world_size,
                                 [&](int rank) { all_reduce_often(world, rank, shape, algorithm); });
-        EXPECT_TRUE(world.buffers().guards_are_whole());
+        EXPECT_TRUE(world.buffers().guards_are_intact());
       }
     }
   }
 }
 
 // Checks the memory of all ranks as soon as the call has returned on this one.
-void look_around_after(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
+void check_all_ranks_after(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
   const auto meet = [&] {
     ASSERT_TRUE(
         two_shot_all_reduce(world.context(rank), {.range = world.range()}, test_limits()).ok());
@@ -109,7 +109,8 @@ TEST(AllReduceConcurrency, IsCompleteOnAllRanksWhenItReturns) {
   for (const Algorithm algorithm : kAlgorithms) {
     const Shape shape{.count = 5000, .reduction = {ElementType::kI32}};
     TestGroup world(4, shape.bytes());
-    testing::run_as_threads(4, [&](int rank) { look_around_after(world, rank, shape, algorithm); });
+    testing::run_as_threads(
+        4, [&](int rank) { check_all_ranks_after(world, rank, shape, algorithm); });
   }
 }
 
@@ -120,7 +121,7 @@ TEST(AllReduce, DoesNotStartWithoutScratchMemory) {
   SymmetricRange endless = world.range();
   endless.buffer_bytes = size_t{1} << 62;
   const AllReduce request{.range = endless, .count = int64_t{1} << 59};
-  EXPECT_THROW((void)one_shot_all_reduce(world.context(0), request, briefly()).ok(),
+  EXPECT_THROW((void)one_shot_all_reduce(world.context(0), request, short_limits()).ok(),
                std::bad_alloc);
   EXPECT_EQ(world.context(0).pads.line(1, 1, 0).barrier, 0u);
   testing::run_as_threads(
@@ -137,7 +138,7 @@ TEST(AllReduce, SupportsEveryTypeAcrossProcesses) {
       TestGroup world(4, shape.offset + shape.bytes());
       testing::run_as_processes(4,
                                 [&](int rank) { all_reduce_often(world, rank, shape, algorithm); });
-      EXPECT_TRUE(world.buffers().guards_are_whole());
+      EXPECT_TRUE(world.buffers().guards_are_intact());
     }
   }
 }
@@ -149,7 +150,7 @@ TEST(AllReduce, SupportsManyChunksAcrossProcesses) {
       TestGroup world(world_size, shape.bytes());
       testing::run_as_processes(world_size,
                                 [&](int rank) { all_reduce_often(world, rank, shape, algorithm); });
-      EXPECT_TRUE(world.buffers().guards_are_whole());
+      EXPECT_TRUE(world.buffers().guards_are_intact());
     }
   }
 }
@@ -186,8 +187,8 @@ TEST(AllReduce, ChecksArgumentsBeforeStarting) {
   TestGroup world(2, 64);
   std::vector<std::byte> out(64);
   const auto refusal = [&](AllReduce request) {
-    const Status one = one_shot_all_reduce(world.context(0), request, briefly());
-    const Status two = two_shot_all_reduce(world.context(0), request, briefly());
+    const Status one = one_shot_all_reduce(world.context(0), request, short_limits());
+    const Status two = two_shot_all_reduce(world.context(0), request, short_limits());
     EXPECT_EQ(one.kind(), StatusKind::kInvalidArgument);
     EXPECT_EQ(one.message(), two.message());
     return one.message();
@@ -259,9 +260,10 @@ TEST(AllReduceConcurrency, FailsOnAllRanksWithDifferentMemory) {
 TEST(AllReduceConcurrency, RejectsResumingWithOtherMemory) {
   TestGroup world(2, 64);
   const AllReduce request{.range = world.range(0, 1), .count = 16};
-  EXPECT_EQ(one_shot_all_reduce(world.context(0), request, briefly()).kind(), StatusKind::kTimeout);
+  EXPECT_EQ(one_shot_all_reduce(world.context(0), request, short_limits()).kind(),
+            StatusKind::kTimeout);
   const AllReduce other{.range = world.range(0, 2), .count = 16};
-  EXPECT_EQ(one_shot_all_reduce(world.context(0), other, briefly()).kind(),
+  EXPECT_EQ(one_shot_all_reduce(world.context(0), other, short_limits()).kind(),
             StatusKind::kInvalidArgument);
 }
 
@@ -271,7 +273,7 @@ TEST(AllReduceConcurrency, ResumesAfterTimeout) {
     const Shape shape{.count = 16};
     for (int rank = 0; rank < 2; ++rank) world.fill(rank, 0, TestGroup::draw(rank, 64, 7));
     const AllReduce request{.range = world.range(), .count = 16};
-    EXPECT_EQ(algorithm(world.context(0), request, briefly()).kind(), StatusKind::kTimeout);
+    EXPECT_EQ(algorithm(world.context(0), request, short_limits()).kind(), StatusKind::kTimeout);
     const AllReduce other{.range = world.range(), .count = 8};
     const Status refused = algorithm(world.context(0), other, test_limits());
     EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
@@ -332,7 +334,7 @@ TEST(ReduceConcurrency, EqualsAllReduceAndKeepsInput) {
         TestGroup world(world_size, shape.offset + shape.bytes());
         testing::run_as_threads(
             world_size, [&](int rank) { reduce_to_every_root(world, rank, shape, algorithm); });
-        EXPECT_TRUE(world.buffers().guards_are_whole());
+        EXPECT_TRUE(world.buffers().guards_are_intact());
       }
     }
   }
@@ -342,9 +344,9 @@ TEST(Reduce, ChecksArgumentsBeforeStarting) {
   TestGroup world(2, 64);
   std::vector<std::byte> out(64);
   const auto refusal = [&](const Reduce& request) {
-    const Status one = reduce_to_root(world.context(0), request, briefly());
+    const Status one = reduce_to_root(world.context(0), request, short_limits());
     EXPECT_EQ(one.kind(), StatusKind::kInvalidArgument);
-    EXPECT_EQ(one.message(), multimem_reduce(world.context(0), request, briefly()).message());
+    EXPECT_EQ(one.message(), multimem_reduce(world.context(0), request, short_limits()).message());
     return one.message();
   };
   const SymmetricRange range = world.range();
@@ -398,7 +400,7 @@ TEST(ReduceScatterConcurrency, GivesEachRankItsPart) {
       reduce_scatter_once(world, rank, shape, false);
       reduce_scatter_once(world, rank, shape, true);
     });
-    EXPECT_TRUE(world.buffers().guards_are_whole());
+    EXPECT_TRUE(world.buffers().guards_are_intact());
   }
 }
 
@@ -407,7 +409,7 @@ TEST(ReduceScatter, RejectsInvalidOutput) {
   std::vector<std::byte> room(64);
   const auto refusal = [&](std::byte* out, int64_t count) {
     const ReduceScatter request{.range = world.range(), .count = count, .out = out};
-    return reduce_scatter(world.context(0), request, briefly()).message();
+    return reduce_scatter(world.context(0), request, short_limits()).message();
   };
   EXPECT_THAT(refusal(room.data() + 2, 8), HasSubstr("out is not aligned"));
   EXPECT_THAT(refusal(nullptr, 8), HasSubstr("out is null"));

@@ -14,9 +14,9 @@
 namespace ashlar::symm::testing {
 
 inline const Failure kNoFailure;
-inline Limits test_limits() { return {kNoFailure, far_away()}; }
+inline Limits test_limits() { return {kNoFailure, long_deadline()}; }
 // For calls that are expected to time out.
-inline Limits briefly() { return {kNoFailure, a_moment()}; }
+inline Limits short_limits() { return {kNoFailure, short_deadline()}; }
 
 class TestGroup {
  public:

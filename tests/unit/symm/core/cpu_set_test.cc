@@ -11,7 +11,7 @@
 
 #include "contract/waiting.h"
 #include "symm/rendezvous/communicator.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar::symm {
 namespace {
@@ -52,7 +52,7 @@ void bind_to(size_t core) {
   ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
 }
 
-std::vector<size_t> cores_at_hand() {
+std::vector<size_t> available_cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   std::vector<size_t> found;
@@ -87,8 +87,8 @@ std::vector<int> spins_of(size_t first, size_t second) {
 }
 
 TEST(CpuSetConcurrency, RanksSpinOnlyIfEachHasItsOwnCore) {
-  const std::vector<size_t> cores = cores_at_hand();
-  if (cores.size() < 2) GTEST_SKIP() << "NOT TESTED: there are no two cores here";
+  const std::vector<size_t> cores = available_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "NOT TESTED: needs two cores";
   for (const int each : spins_of(cores[0], cores[1])) EXPECT_GT(each, 0);
   for (const int each : spins_of(cores[0], cores[0])) EXPECT_EQ(each, 0);
 }

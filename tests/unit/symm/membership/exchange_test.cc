@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 #include "unit/symm/stores/user_store.h"
 
 namespace ashlar::symm {
@@ -23,8 +23,8 @@ using ::testing::Not;
 
 // The state of one rank.
 struct Member {
-  Member(const std::shared_ptr<Store>& store, RankInfo rank_info, const char* failing_as = "g")
-      : failure_record(store, failing_as, failure, std::chrono::minutes(1)),
+  Member(const std::shared_ptr<Store>& store, RankInfo rank_info, const char* failure_prefix = "g")
+      : failure_record(store, failure_prefix, failure, std::chrono::minutes(1)),
         exchange(store, failure_record, {"g", "test", rank_info, std::chrono::minutes(1)}) {}
 
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
@@ -78,9 +78,9 @@ TEST_P(ExchangeConcurrency, AgreeReturnsAllErrorsAndKeepsTheGroupUsable) {
     EXPECT_TRUE(member.exchange.agree({}, patience()).ok());
     const bool is_last = rank == GetParam() - 1;
     const Status own = is_last ? Status::out_of_memory("no room") : Status();
-    const Status said = member.exchange.agree(own, patience());
-    EXPECT_EQ(said.kind(), StatusKind::kOutOfMemory);
-    EXPECT_EQ(said.message(), text("rank ", GetParam() - 1, ": no room"));
+    const Status agreed = member.exchange.agree(own, patience());
+    EXPECT_EQ(agreed.kind(), StatusKind::kOutOfMemory);
+    EXPECT_EQ(agreed.message(), text("rank ", GetParam() - 1, ": no room"));
     EXPECT_TRUE(member.exchange.barrier(patience()).ok());
   });
 }
@@ -92,9 +92,9 @@ class ExchangeTest : public ::testing::Test {
 
 TEST_F(ExchangeTest, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
   const auto store = std::make_shared<UserStore>();
-  store->answering_time = milliseconds(100);
+  store->response_time = milliseconds(100);
   Member own(store, {0, 2});
-  const Status late = own.exchange.barrier(Deadline::after(milliseconds(200)));
+  const Status late = own.exchange.barrier(Deadline::after(milliseconds(600)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not reach exchange 0"));
 }
@@ -102,13 +102,13 @@ TEST_F(ExchangeTest, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
 // The keys of the final barrier have a short time to live and may expire before all ranks arrive.
 TEST_F(ExchangeTest, FinishResetsItsKeyForRanksThatReadLater) {
   const auto store = std::make_shared<UserStore>();
-  store->change_answers = [&](UserStore::Answers& answers) {
-    const bool has_all = answers.size() == 3 && answers[0] && answers[2];
+  store->change_responses = [&](UserStore::Responses& responses) {
+    const bool has_all = responses.size() == 3 && responses[0] && responses[2];
     if (has_all) (void)store->memory().erase("g/0/0", patience()).ok();
   };
   const std::shared_ptr<Store> memory(store, &store->memory());
   Member other(memory, {1, 2}, "h");  // its failure is not published
-  EXPECT_FALSE(other.exchange.barrier(at_once()).ok());
+  EXPECT_FALSE(other.exchange.barrier(past_deadline()).ok());
   Member own(store, {0, 2});
   EXPECT_TRUE(own.exchange.finish(patience()).ok());
   const std::string keys[] = {"g/0/0"};
@@ -119,9 +119,9 @@ TEST_F(ExchangeTest, TimeoutNamesAllMissingRanks) {
   Member member(store_, {1, 4});
   std::thread other([this] {
     Member also(store_, {2, 4});
-    EXPECT_FALSE(also.exchange.barrier(Deadline::after(milliseconds(200))).ok());
+    EXPECT_FALSE(also.exchange.barrier(Deadline::after(milliseconds(1000))).ok());
   });
-  const Status late = member.exchange.barrier(Deadline::after(milliseconds(200)));
+  const Status late = member.exchange.barrier(Deadline::after(milliseconds(1000)));
   other.join();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 3 of group test"));
@@ -131,10 +131,10 @@ TEST_F(ExchangeTest, TimeoutNamesAllMissingRanks) {
 TEST_F(ExchangeTest, LateRankReturnsTheSameError) {
   Member early(store_, {0, 2});
   const Status late = early.exchange.barrier(Deadline::after(milliseconds(20)));
-  Member tardy(store_, {1, 2});
-  const Status told = tardy.exchange.barrier(patience());
-  EXPECT_EQ(told.kind(), StatusKind::kTimeout);
-  EXPECT_EQ(told.message(), late.message());
+  Member late_rank(store_, {1, 2});
+  const Status received = late_rank.exchange.barrier(patience());
+  EXPECT_EQ(received.kind(), StatusKind::kTimeout);
+  EXPECT_EQ(received.message(), late.message());
   EXPECT_EQ(early.exchange.barrier(patience()).message(), late.message());
 }
 
@@ -163,7 +163,7 @@ TEST_F(ExchangeTest, RejectsMalformedRecords) {
                                  std::string("ashx\x01\0", 6)};
   for (const std::string& record : records) {
     const std::shared_ptr<Store> store = make_memory_store();
-    ASSERT_TRUE(store->set("g/0/1", record, kNoEnd, patience()).ok());
+    ASSERT_TRUE(store->set("g/0/1", record, kNoExpiry, patience()).ok());
     Member member(store, {0, 2});
     const Status bad = member.exchange.barrier(patience());
     EXPECT_EQ(bad.kind(), StatusKind::kFormat);
@@ -172,7 +172,7 @@ TEST_F(ExchangeTest, RejectsMalformedRecords) {
 }
 
 TEST_F(ExchangeTest, ReportsAVersionMismatch) {
-  ASSERT_TRUE(store_->set("g/0/1", std::string("ashx\x07\0", 6), kNoEnd, patience()).ok());
+  ASSERT_TRUE(store_->set("g/0/1", std::string("ashx\x07\0", 6), kNoExpiry, patience()).ok());
   Member member(store_, {0, 2});
   EXPECT_THAT(member.exchange.barrier(patience()).message(), HasSubstr("uses version 7"));
 }
@@ -193,17 +193,18 @@ TEST_F(ExchangeTest, RepublishesItsRecordWhenTheStoreLosesIt) {
 
 TEST_F(ExchangeTest, RepublishesItsRecordAfterAllOthersHaveArrived) {
   Member early(store_, {1, 2});
-  EXPECT_FALSE(early.exchange.barrier(at_once()).ok());
-  const auto forgetful = std::make_shared<UserStore>();
-  ASSERT_TRUE(forgetful->set("g/0/1", *store_->get("g/0/1", patience()), kNoEnd, patience()).ok());
-  forgetful->before_look = [](Store& store) { (void)store.erase("g/0/0", patience()).ok(); };
-  Member member(forgetful, {0, 2});
+  EXPECT_FALSE(early.exchange.barrier(past_deadline()).ok());
+  const auto losing_store = std::make_shared<UserStore>();
+  ASSERT_TRUE(
+      losing_store->set("g/0/1", *store_->get("g/0/1", patience()), kNoExpiry, patience()).ok());
+  losing_store->before_read = [](Store& store) { (void)store.erase("g/0/0", patience()).ok(); };
+  Member member(losing_store, {0, 2});
   EXPECT_TRUE(member.exchange.barrier(patience()).ok());
-  EXPECT_TRUE(forgetful->memory().get("g/0/0", at_once()).ok());
+  EXPECT_TRUE(losing_store->memory().get("g/0/0", past_deadline()).ok());
 }
 
 TEST_F(ExchangeTest, RejectsShortStoreResponses) {
-  Member member(UserStore::that_answers_too_little(), {0, 2});
+  Member member(UserStore::with_short_responses(), {0, 2});
   const Status bad = member.exchange.barrier(patience());
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
   EXPECT_THAT(bad.message(), HasSubstr("returned 2 values for 3 keys"));

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "contract/waiting.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 #include "unit/symm/stores/user_store.h"
 
 namespace ashlar::symm {
@@ -19,9 +19,10 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-struct Living {
-  Living(const std::shared_ptr<Store>& store, RankInfo rank_info, std::vector<int> watched,
-         milliseconds lease)
+// The lease monitor of one rank and its failure state.
+struct MonitoredRank {
+  MonitoredRank(const std::shared_ptr<Store>& store, RankInfo rank_info, std::vector<int> watched,
+                milliseconds lease)
       : failure_record(store, "g", failure, std::chrono::minutes(1)),
         leases(store, failure_record,
                {"g", "test", rank_info, std::move(watched), lease, milliseconds(60000)}) {}
@@ -34,40 +35,40 @@ struct Living {
 
 TEST(LeaseMonitor, ReportsARankWithoutHeartbeatAsLost) {
   const std::shared_ptr<Store> store = make_memory_store();
-  Living here(store, {0, 2}, {1}, milliseconds(100));
-  Living there(store, {1, 2}, {0}, milliseconds(100));
-  there.run();
+  MonitoredRank rank_0(store, {0, 2}, {1}, milliseconds(100));
+  MonitoredRank rank_1(store, {1, 2}, {0}, milliseconds(100));
+  rank_1.run();
   EXPECT_TRUE(contract::eventually([&] {
-    here.run();
-    return here.failure->has_happened();
+    rank_0.run();
+    return rank_0.failure->has_happened();
   }));
-  EXPECT_EQ(here.failure->reason().kind(), StatusKind::kPeerLost);
-  EXPECT_THAT(here.failure->reason().message(),
+  EXPECT_EQ(rank_0.failure->reason().kind(), StatusKind::kPeerLost);
+  EXPECT_THAT(rank_0.failure->reason().message(),
               HasSubstr("rank 1 of group test sent no heartbeat for 100 ms"));
-  there.run();  // reads the failure record
-  EXPECT_EQ(there.failure->reason().message(), here.failure->reason().message());
+  rank_1.run();  // reads the failure record
+  EXPECT_EQ(rank_1.failure->reason().message(), rank_0.failure->reason().message());
 }
 
 TEST(LeaseMonitor, ReportsNoRankAfterAShortStoreResponse) {
-  Living here(UserStore::that_answers_too_little(), {0, 2}, {1}, milliseconds(100));
-  for (int i = 0; i < 20 && !here.failure->has_happened(); ++i) {
-    here.run();
+  MonitoredRank rank_0(UserStore::with_short_responses(), {0, 2}, {1}, milliseconds(100));
+  for (int i = 0; i < 20 && !rank_0.failure->has_happened(); ++i) {
+    rank_0.run();
     std::this_thread::sleep_for(milliseconds(10));
   }
-  EXPECT_FALSE(here.failure->has_happened());
+  EXPECT_FALSE(rank_0.failure->has_happened());
 }
 
 TEST(LeaseMonitor, ReportsNoRankWhileHeartbeatsArrive) {
   const std::shared_ptr<Store> store = make_memory_store();
-  Living here(store, {0, 2}, {1}, milliseconds(10'000));
-  Living there(store, {1, 2}, {0}, milliseconds(10'000));
+  MonitoredRank rank_0(store, {0, 2}, {1}, milliseconds(10'000));
+  MonitoredRank rank_1(store, {1, 2}, {0}, milliseconds(10'000));
   for (int i = 0; i < 10; ++i) {
-    here.run();
-    there.run();
+    rank_0.run();
+    rank_1.run();
   }
-  EXPECT_FALSE(here.failure->has_happened());
-  here.leases.erase_heartbeat(patience());
-  there.leases.erase_heartbeat(patience());
+  EXPECT_FALSE(rank_0.failure->has_happened());
+  rank_0.leases.erase_heartbeat(patience());
+  rank_1.leases.erase_heartbeat(patience());
   const std::string keys[] = {"g/lives/0", "g/lives/1"};
   const auto left = store->try_get(keys, patience());
   EXPECT_FALSE((*left)[0]);
@@ -76,23 +77,23 @@ TEST(LeaseMonitor, ReportsNoRankWhileHeartbeatsArrive) {
 
 TEST(LeaseMonitor, ReportsNoRankAfterAStallOfItsOwn) {
   const std::shared_ptr<Store> store = make_memory_store();
-  Living here(store, {0, 2}, {1}, milliseconds(20));
+  MonitoredRank rank_0(store, {0, 2}, {1}, milliseconds(20));
   std::this_thread::sleep_for(milliseconds(60));
-  here.run();
-  EXPECT_FALSE(here.failure->has_happened());
+  rank_0.run();
+  EXPECT_FALSE(rank_0.failure->has_happened());
 }
 
 TEST(LeaseMonitor, PublishesAFailureDetectedLocally) {
   const std::shared_ptr<Store> store = make_memory_store();
-  Living here(store, {0, 2}, {1}, milliseconds(10'000));
-  Living there(store, {1, 2}, {0}, milliseconds(10'000));
-  here.failure->report(Status::peer_lost("rank 2 of group test died"));
-  here.run();
-  there.run();
-  EXPECT_EQ(there.failure->reason().message(), "rank 2 of group test died");
+  MonitoredRank rank_0(store, {0, 2}, {1}, milliseconds(10'000));
+  MonitoredRank rank_1(store, {1, 2}, {0}, milliseconds(10'000));
+  rank_0.failure->report(Status::peer_lost("rank 2 of group test died"));
+  rank_0.run();
+  rank_1.run();
+  EXPECT_EQ(rank_1.failure->reason().message(), "rank 2 of group test died");
 }
 
-class Counting final : public HeartbeatTask {
+class CountingTask final : public HeartbeatTask {
  public:
   void run(Deadline /*deadline*/) override { ++count; }
   std::atomic<int> count{0};
@@ -101,44 +102,44 @@ class Counting final : public HeartbeatTask {
 TEST(HeartbeatThreadConcurrency, RunsTasksUntilTheyAreRemoved) {
   const std::unique_ptr<HeartbeatThread> heartbeat_thread =
       *HeartbeatThread::start(milliseconds(1));
-  Counting pulse;
-  Counting another;
-  heartbeat_thread->add(pulse);
+  CountingTask task;
+  CountingTask another;
+  heartbeat_thread->add(task);
   heartbeat_thread->add(another);
-  EXPECT_TRUE(contract::eventually([&] { return pulse.count > 2 && another.count > 2; }));
-  heartbeat_thread->remove(pulse);
-  const int count = pulse.count;
-  EXPECT_TRUE(contract::consistently([&] { return pulse.count == count; }));
+  EXPECT_TRUE(contract::eventually([&] { return task.count > 2 && another.count > 2; }));
+  heartbeat_thread->remove(task);
+  const int count = task.count;
+  EXPECT_TRUE(contract::consistently([&] { return task.count == count; }));
   heartbeat_thread->remove(another);
 }
 
 TEST(HeartbeatThreadConcurrency, RunsANewTaskImmediately) {
   const std::unique_ptr<HeartbeatThread> heartbeat_thread =
       *HeartbeatThread::start(std::chrono::hours(1));
-  Counting pulse;
-  heartbeat_thread->add(pulse);
-  EXPECT_TRUE(contract::eventually([&] { return pulse.count > 0; }));
-  heartbeat_thread->remove(pulse);
+  CountingTask task;
+  heartbeat_thread->add(task);
+  EXPECT_TRUE(contract::eventually([&] { return task.count > 0; }));
+  heartbeat_thread->remove(task);
 }
 
-// A heartbeat has little time: a write that fails is retried by the next one.
+// Heartbeats have short deadlines: the next one retries a failed write.
 TEST(FailureRecord, RetriesAfterAFailedWrite) {
   const auto store = std::make_shared<UserStore>();
   const auto failure = std::make_shared<Failure>();
   FailureRecord failure_record(store, "p", failure, std::chrono::seconds(60));
-  const Status lost = Status::peer_lost("rank 1 is gone");
-  store->refuses = [](std::string_view key) { return key.ends_with("/failing"); };
+  const Status lost = Status::peer_lost("rank 1 died");
+  store->rejects_key = [](std::string_view key) { return key.ends_with("/failing"); };
   EXPECT_EQ(failure_record.try_publish(lost, patience()),
             FailureRecord::PublishResult::kStoreUnavailable);
-  EXPECT_EQ(failure->reason().message(), "rank 1 is gone");
-  store->refuses = [](std::string_view key) { return key.ends_with("/failed"); };
+  EXPECT_EQ(failure->reason().message(), "rank 1 died");
+  store->rejects_key = [](std::string_view key) { return key.ends_with("/failed"); };
   EXPECT_EQ(failure_record.try_publish(lost, patience()),
             FailureRecord::PublishResult::kStoreUnavailable);
-  store->refuses = {};
+  store->rejects_key = {};
   EXPECT_EQ(failure_record.try_publish(lost, patience()), FailureRecord::PublishResult::kPublished);
   EXPECT_TRUE(store->memory().get(failure_record.key(), patience()).ok());
-  EXPECT_EQ(*store->memory().get("p/failing", patience()), "1") << "it was elected once";
-  EXPECT_EQ(failure_record.publish(Status::timeout("another")).message(), "rank 1 is gone");
+  EXPECT_EQ(*store->memory().get("p/failing", patience()), "1") << "must be elected only once";
+  EXPECT_EQ(failure_record.publish(Status::timeout("another")).message(), "rank 1 died");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "symm/rendezvous/communicator.h"
 #include "unit/symm/stores/forwarding_store.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 #include "unit/symm/stores/user_store.h"
 
 namespace ashlar::symm {
@@ -51,7 +51,7 @@ TEST(MemberList, JoinRecordRoundTrips) {
 }
 
 TEST(MemberList, RejectsShortStoreResponses) {
-  const auto store = UserStore::that_answers_too_little();
+  const auto store = UserStore::with_short_responses();
   const Status bad =
       gather_members(*store, kMemberListOptions, record_of(0, 1), patience()).status();
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
@@ -61,9 +61,9 @@ TEST(MemberList, RejectsShortStoreResponses) {
 // The join records are complete; the response about confirmations is short.
 TEST(MemberList, RejectsShortStoreResponsesWhileConfirming) {
   UserStore store;
-  int look_count = 0;
-  store.change_answers = [&](UserStore::Answers& answers) {
-    if (++look_count == 2) answers.clear();
+  int read_count = 0;
+  store.change_responses = [&](UserStore::Responses& responses) {
+    if (++read_count == 2) responses.clear();
   };
   EXPECT_EQ(gather_members(store, kMemberListOptions, record_of(0, 1), patience()).status().kind(),
             StatusKind::kFormat);
@@ -71,9 +71,9 @@ TEST(MemberList, RejectsShortStoreResponsesWhileConfirming) {
 
 TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
   const std::shared_ptr<Store> store = make_memory_store();
-  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 3)), kNoEnd, patience()).ok());
-  ASSERT_TRUE(store->set("p/join/1", "nonsense", kNoEnd, patience()).ok());
-  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoEnd, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 3)), kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/1", "nonsense", kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoExpiry, patience()).ok());
   std::vector<Token> tokens(3);
   std::vector<std::thread> ranks;
   for (int rank = 2; rank >= 0; --rank) {
@@ -94,7 +94,7 @@ TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
 
 TEST(MemberList, StaleRecordDoesNotCountAsJoined) {
   const std::shared_ptr<Store> store = make_memory_store();
-  ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoEnd, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoExpiry, patience()).ok());
   const Status late =
       gather_members(*store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
@@ -115,12 +115,12 @@ Status try_to_join(Store& store, int rank, milliseconds time) {
 // Rank 2 published its record and died. The last rank to time out no longer finds the first.
 TEST(MemberListConcurrency, AllRanksNameTheSameMissingRank) {
   const std::shared_ptr<Store> store = make_memory_store();
-  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoEnd, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoExpiry, patience()).ok());
   Status last;
-  std::thread patient([&] { last = try_to_join(*store, 1, milliseconds(3000)); });
+  std::thread last_rank([&] { last = try_to_join(*store, 1, milliseconds(3000)); });
   ASSERT_TRUE(store->get("p/join/1", patience()).ok());
-  const Status first = try_to_join(*store, 0, milliseconds(100));
-  patient.join();
+  const Status first = try_to_join(*store, 0, milliseconds(1000));
+  last_rank.join();
   EXPECT_EQ(first.kind(), StatusKind::kTimeout);
   EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not join"));
   EXPECT_EQ(last.message(), first.message());
@@ -129,29 +129,29 @@ TEST(MemberListConcurrency, AllRanksNameTheSameMissingRank) {
 // Rank 0 times out just before rank 2 joins.
 TEST(MemberListConcurrency, RemainingRankReportsTheReasonOfTheFirst) {
   const std::shared_ptr<Store> store = make_memory_store();
-  Status left_behind;
-  std::thread patient([&] { left_behind = try_to_join(*store, 1, milliseconds(3000)); });
+  Status remaining;
+  std::thread last_rank([&] { remaining = try_to_join(*store, 1, milliseconds(3000)); });
   ASSERT_TRUE(store->get("p/join/1", patience()).ok());
-  const Status first = try_to_join(*store, 0, milliseconds(200));
+  const Status first = try_to_join(*store, 0, milliseconds(1000));
   const Status late = try_to_join(*store, 2, milliseconds(100));
-  patient.join();
+  last_rank.join();
   EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not join"));
-  EXPECT_EQ(left_behind.message(), first.message());
+  EXPECT_EQ(remaining.message(), first.message());
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
 }
 
 TEST(MemberList, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
   UserStore store;
-  store.answering_time = milliseconds(100);
-  const Status late = try_to_join(store, 0, milliseconds(200));
+  store.response_time = milliseconds(100);
+  const Status late = try_to_join(store, 0, milliseconds(600));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not join"));
 }
 
 TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
   UserStore store;
-  store.before_look = [](Store& memory) {  // the other process, before every read
-    ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
+  store.before_read = [](Store& memory) {  // the other process, before every read
+    ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, patience()).ok());
   };
   const Status late =
       gather_members(store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
@@ -164,7 +164,7 @@ TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
 
 TEST(MemberList, OwnRecordLeftByACrashIsNotARankConflict) {
   const std::shared_ptr<Store> store = make_memory_store();
-  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoEnd, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, patience()).ok());
   const Status late =
       gather_members(*store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
@@ -197,7 +197,7 @@ class DeviceBackend final : public Backend {
 std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorOptions& options,
                               const CommunicatorOptions& options_of_second) {
   const std::shared_ptr<Store> store = make_memory_store();
-  std::vector<Status> said(2);
+  std::vector<Status> statuses(2);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -208,13 +208,13 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorO
       own.rank = rank;
       own.world_size = 2;
       auto joined = Communicator::join(heap, store, own, patience());
-      said[rank] = joined.status();
-      if (joined.ok()) said[rank] = (*joined)->leave(patience());
+      statuses[rank] = joined.status();
+      if (joined.ok()) statuses[rank] = (*joined)->leave(patience());
     });
   }
   for (std::thread& each : ranks) each.join();
-  EXPECT_EQ(said[0].message(), said[1].message());
-  return said;
+  EXPECT_EQ(statuses[0].message(), statuses[1].message());
+  return statuses;
 }
 
 std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorOptions& options) {
@@ -268,8 +268,8 @@ class BlindStore final : public ForwardingStore {
 TEST(MemberListConcurrency, ConfirmedRankReportsTheReasonOfAWithdrawal) {
   const std::shared_ptr<Store> store = make_memory_store();
   const std::shared_ptr<Store> stores[] = {std::make_shared<BlindStore>(store), store};
-  std::vector<Status> said(2);
-  std::latch is_joining(1);
+  std::vector<Status> statuses(2);
+  std::latch rank_1_joining(1);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -279,17 +279,17 @@ TEST(MemberListConcurrency, ConfirmedRankReportsTheReasonOfAWithdrawal) {
       options.rank = rank;
       options.world_size = 2;
       options.on_phase = [&](Phase phase) {
-        if (rank == 1 && phase == Phase::kJoining) is_joining.count_down();
+        if (rank == 1 && phase == Phase::kJoining) rank_1_joining.count_down();
       };
-      if (rank == 0) is_joining.wait();
+      if (rank == 0) rank_1_joining.wait();
       const Deadline deadline = rank == 0 ? Deadline::after(milliseconds(1000)) : patience();
-      said[rank] = Communicator::join(heap, stores[rank], options, deadline).status();
+      statuses[rank] = Communicator::join(heap, stores[rank], options, deadline).status();
     });
   }
   for (std::thread& each : ranks) each.join();
-  EXPECT_EQ(said[0].kind(), StatusKind::kTimeout);
-  EXPECT_THAT(said[0].message(), HasSubstr("rank 1 of group world did not join"));
-  EXPECT_EQ(said[1].message(), said[0].message());
+  EXPECT_EQ(statuses[0].kind(), StatusKind::kTimeout);
+  EXPECT_THAT(statuses[0].message(), HasSubstr("rank 1 of group world did not join"));
+  EXPECT_EQ(statuses[1].message(), statuses[0].message());
 }
 
 TEST(MemberListConcurrency, AllRanksFailIfOneCannotAllocateThePad) {

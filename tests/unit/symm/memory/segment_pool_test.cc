@@ -80,10 +80,10 @@ TEST(PoolCallLog, ReportsADifferenceBeforeTheRecordedCalls) {
   }
   const uint64_t last = one.state().number - 1;
   const std::vector<std::string> tails = {one.tail_up_to(last), other.tail_up_to(last)};
-  RendezvousRecord brought;
-  brought.scope = "pool x";
+  RendezvousRecord record;
+  record.scope = "pool x";
   EXPECT_THAT(
-      describe_pool_divergence("world", {brought, brought}, tails).message(),
+      describe_pool_divergence("world", {record, record}, tails).message(),
       HasSubstr("made different calls to pool x, first before call 1: only the last 512 calls"));
 }
 
@@ -120,7 +120,7 @@ TEST_F(SegmentPoolTest, SameCallsGiveSameOffsets) {
   SegmentPool other(heap_, {"other", kSegmentBytes});
   std::mt19937 random(20260101);
   std::vector<std::pair<std::byte*, std::byte*>> live;
-  const auto carving_at = [&](const std::byte* at) { return *heap_.find(at)->pool_buffer; };
+  const auto buffer_at = [&](const std::byte* at) { return *heap_.find(at)->pool_buffer; };
   for (int call = 0; call < 2000; ++call) {
     if (live.size() > 20 || (!live.empty() && random() % 3 == 0)) {
       const size_t which = random() % live.size();
@@ -130,8 +130,8 @@ TEST_F(SegmentPoolTest, SameCallsGiveSameOffsets) {
     } else {
       const size_t bytes = random() % (kSegmentBytes + 1000);
       live.emplace_back(*one.allocate(bytes), *other.allocate(bytes));
-      const PoolBuffer a = carving_at(live.back().first);
-      const PoolBuffer b = carving_at(live.back().second);
+      const PoolBuffer a = buffer_at(live.back().first);
+      const PoolBuffer b = buffer_at(live.back().second);
       ASSERT_EQ(a.segment, b.segment);
       ASSERT_EQ(a.offset, b.offset);
       ASSERT_EQ(a.sequence_hash, b.sequence_hash);

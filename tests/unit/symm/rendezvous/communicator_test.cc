@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "contract/waiting.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar::symm {
 namespace {
@@ -76,7 +76,7 @@ TEST_P(CommunicatorConcurrency, SecondRendezvousIsLocal) {
     const Result<PeerHandle> first = group->rendezvous(buffer, patience());
     ASSERT_TRUE(first.ok());
     if (options.rank == 0) {
-      const Result<PeerHandle> again = group->rendezvous(buffer + 16, at_once());
+      const Result<PeerHandle> again = group->rendezvous(buffer + 16, past_deadline());
       ASSERT_TRUE(again.ok()) << again.status().to_string();
       EXPECT_EQ(&again->peers(), &first->peers());
       EXPECT_EQ(again->offset(), 16U);
@@ -93,9 +93,10 @@ TEST_P(CommunicatorConcurrency, PersistentBlockKeepsItsPeerTable) {
     std::byte* buffer = *heap.allocate(64, {{}, 1});
     ASSERT_TRUE(group->rendezvous(buffer, patience()).ok());
     ASSERT_TRUE(heap.free(buffer).ok());
-    EXPECT_EQ(group->rendezvous(buffer, at_once()).status().kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(group->rendezvous(buffer, past_deadline()).status().kind(),
+              StatusKind::kInvalidArgument);
     ASSERT_EQ(*heap.allocate(64, {{}, 1}), buffer);
-    EXPECT_TRUE(group->rendezvous(buffer, at_once()).ok());
+    EXPECT_TRUE(group->rendezvous(buffer, past_deadline()).ok());
     EXPECT_TRUE(group->leave(patience()).ok());
   });
 }
@@ -144,16 +145,16 @@ TEST_P(CommunicatorConcurrency, RejectsMixedDeviceUuidsOnAllRanks) {
 class RendezvousLockConcurrency : public ::testing::Test {
  protected:
   RendezvousLockConcurrency() {
-    std::thread other([this] { circles_[1] = join(1); });
-    circles_[0] = join(0);
+    std::thread other([this] { groups_[1] = join(1); });
+    groups_[0] = join(0);
     other.join();
-    for (int rank = 0; rank < 2; ++rank) buffers_[rank] = *arenas_[rank].allocate(64, {});
+    for (int rank = 0; rank < 2; ++rank) buffers_[rank] = *heaps_[rank].allocate(64, {});
     record_count_ = 0;
     waiting_ = std::thread([this] { ended_ = rendezvous(0, Deadline::never()); });
     EXPECT_TRUE(contract::eventually([this] { return record_count_ == 1; }));
   }
   Status rendezvous(int rank, Deadline deadline) {
-    return circles_[rank]->rendezvous(buffers_[rank], deadline).status();
+    return groups_[rank]->rendezvous(buffers_[rank], deadline).status();
   }
 
  private:
@@ -166,18 +167,18 @@ class RendezvousLockConcurrency : public ::testing::Test {
         record_count_ += phase == Phase::kExchangingRecords;
       };
     }
-    return *Communicator::join(arenas_[rank], store_, options, patience());
+    return *Communicator::join(heaps_[rank], store_, options, patience());
   }
 
   std::unique_ptr<Process> process_ = *Process::start({});
   std::shared_ptr<Store> store_ = make_memory_store();
-  RankHeap arenas_[2] = {{*process_, process_->backends().activate(), {}},
-                         {*process_, process_->backends().activate(), {}}};
+  RankHeap heaps_[2] = {{*process_, process_->backends().activate(), {}},
+                        {*process_, process_->backends().activate(), {}}};
   std::byte* buffers_[2] = {};
   std::atomic<int> record_count_{0};
 
  protected:
-  std::unique_ptr<Communicator> circles_[2];
+  std::unique_ptr<Communicator> groups_[2];
   Status ended_;
   std::thread waiting_;
 };
@@ -195,14 +196,14 @@ TEST_F(RendezvousLockConcurrency, SecondThreadTimesOutWithoutFailingTheGroup) {
   other.join();
   waiting_.join();
   EXPECT_TRUE(ended_.ok()) << ended_.to_string();
-  EXPECT_TRUE(rendezvous(0, at_once()).ok());
-  std::thread leaving([&] { EXPECT_TRUE(circles_[1]->leave(patience()).ok()); });
-  EXPECT_TRUE(circles_[0]->leave(patience()).ok());
+  EXPECT_TRUE(rendezvous(0, past_deadline()).ok());
+  std::thread leaving([&] { EXPECT_TRUE(groups_[1]->leave(patience()).ok()); });
+  EXPECT_TRUE(groups_[0]->leave(patience()).ok());
   leaving.join();
 }
 
 TEST_F(RendezvousLockConcurrency, LeaveFailsTheGroupWhileAnotherThreadWaits) {
-  const Status late = circles_[0]->leave(Deadline::after(milliseconds(50)));
+  const Status late = groups_[0]->leave(Deadline::after(milliseconds(50)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 0 of group world could not leave"));
   waiting_.join();

@@ -16,7 +16,7 @@
 #include "mp/child_process.h"
 #include "symm/rendezvous/communicator.h"
 #include "unit/symm/stores/forwarding_store.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar::symm {
 namespace {
@@ -34,16 +34,16 @@ class SeenKeys {
     keys_.emplace(key);
     keys_.emplace(text(key.substr(0, key.rfind('/')), "/1"));
   }
-  std::vector<std::string> left_in(Store& store) ASHLAR_EXCLUDES(mutex_) {
+  std::vector<std::string> remaining_in(Store& store) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const std::vector<std::string> all(keys_.begin(), keys_.end());
     const auto found = store.try_get(all, patience());
     if (!found.ok()) return {found.status().to_string()};
-    std::vector<std::string> left;
+    std::vector<std::string> remaining_keys;
     for (size_t i = 0; i < all.size(); ++i) {
-      if ((*found)[i]) left.push_back(all[i]);
+      if ((*found)[i]) remaining_keys.push_back(all[i]);
     }
-    return left;
+    return remaining_keys;
   }
 
  private:
@@ -51,51 +51,51 @@ class SeenKeys {
   std::set<std::string> keys_ ASHLAR_GUARDED_BY(mutex_);
 };
 
-// One rank's access to the store, which the test can cut.
-class CuttableStore final : public ForwardingStore {
+// One rank's access to the store, which the test can disconnect.
+class DisconnectableStore final : public ForwardingStore {
  public:
-  CuttableStore(std::shared_ptr<Store> store, SeenKeys& seen)
+  DisconnectableStore(std::shared_ptr<Store> store, SeenKeys& seen)
       : ForwardingStore(std::move(store)), seen_(seen) {}
-  void cut() { is_cut_ = true; }
+  void disconnect() { is_disconnected_ = true; }
 
   Status set(std::string_view key, std::string_view value, milliseconds time_to_live,
              Deadline deadline) override {
-    if (is_cut_) return unreached();
+    if (is_disconnected_) return unreachable();
     seen_.add(key);
     return ForwardingStore::set(key, value, time_to_live, deadline);
   }
   Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
                                                           Deadline deadline) override {
-    return is_cut_ ? unreached() : ForwardingStore::try_get(keys, deadline);
+    return is_disconnected_ ? unreachable() : ForwardingStore::try_get(keys, deadline);
   }
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
                       Deadline deadline) override {
-    if (is_cut_) return unreached();
+    if (is_disconnected_) return unreachable();
     seen_.add(key);
     return ForwardingStore::add(key, amount, time_to_live, deadline);
   }
   Result<bool> erase(std::string_view key, Deadline deadline) override {
-    return is_cut_ ? unreached() : ForwardingStore::erase(key, deadline);
+    return is_disconnected_ ? unreachable() : ForwardingStore::erase(key, deadline);
   }
 
  private:
-  static Status unreached() { return Status::timeout("the store does not answer"); }
+  static Status unreachable() { return Status::timeout("the store does not answer"); }
 
   SeenKeys& seen_;
-  std::atomic<bool> is_cut_{false};
+  std::atomic<bool> is_disconnected_{false};
 };
 
 class LeaveConcurrency : public ::testing::TestWithParam<StoreKind> {
  protected:
   void SetUp() override {
-    place_ = GetParam().make();
-    if (place_ == nullptr) GTEST_SKIP() << "NOT TESTED: no redis-server is installed here";
+    fixture_ = GetParam().make();
+    if (fixture_ == nullptr) GTEST_SKIP() << "NOT TESTED: redis-server is not installed";
   }
 
   // Runs one of three ranks.
   template <typename Body>
   void on_rank(int rank, const Body& body) {
-    const auto store = std::make_shared<CuttableStore>(place_->open(), seen_);
+    const auto store = std::make_shared<DisconnectableStore>(fixture_->open(), seen_);
     const std::unique_ptr<Process> process =
         *Process::start({.heartbeat = milliseconds(100), .lease = milliseconds(2000)});
     RankHeap heap(*process, process->backends().activate(), {});
@@ -121,7 +121,7 @@ class LeaveConcurrency : public ::testing::TestWithParam<StoreKind> {
   }
 
   // The other two ranks outlive it.
-  void lose_rank_1_by(int signal) {
+  void expect_no_keys_after_signal(int signal) {
     ChildProcess rank_1([&](int) {
       on_rank(1, [&](std::unique_ptr<Communicator>, Store&, std::byte*) { ::raise(signal); });
       return 0;
@@ -131,16 +131,16 @@ class LeaveConcurrency : public ::testing::TestWithParam<StoreKind> {
                   AllOf(HasSubstr("peer lost"), HasSubstr("rank 1 of group world")));
     });
     rank_1.kill();
-    EXPECT_THAT(left(), IsEmpty());
+    EXPECT_THAT(remaining_keys(), IsEmpty());
   }
 
-  std::vector<std::string> left() {
-    const std::shared_ptr<Store> store = place_->open();
-    (void)contract::eventually([&] { return seen_.left_in(*store).empty(); });
-    return seen_.left_in(*store);
+  std::vector<std::string> remaining_keys() {
+    const std::shared_ptr<Store> store = fixture_->open();
+    (void)contract::eventually([&] { return seen_.remaining_in(*store).empty(); });
+    return seen_.remaining_in(*store);
   }
 
-  std::unique_ptr<StorePlace> place_;
+  std::unique_ptr<StoreFixture> fixture_;
   SeenKeys seen_;
 };
 
@@ -153,25 +153,26 @@ TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankDropsTheGroup) {
     EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
                 HasSubstr("rank 1 of group world destroyed its group without calling leave"));
   });
-  EXPECT_THAT(left(), IsEmpty());
+  EXPECT_THAT(remaining_keys(), IsEmpty());
 }
 
 // A rank without the store cannot erase its keys: the other ranks have to.
 TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankLosesTheStore) {
   std::latch others(2);
-  on_three_ranks([&](std::unique_ptr<Communicator> group, CuttableStore& store, std::byte* buffer) {
-    if (group->rank_info().rank == 1) {
-      store.cut();
-      others.wait();
-      EXPECT_FALSE(group->rendezvous(buffer, patience()).ok());
-      return;
-    }
-    EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
-                AllOf(HasSubstr("peer lost"), HasSubstr("rank 1 of group world")));
-    group.reset();
-    others.count_down();
-  });
-  EXPECT_THAT(left(), IsEmpty());
+  on_three_ranks(
+      [&](std::unique_ptr<Communicator> group, DisconnectableStore& store, std::byte* buffer) {
+        if (group->rank_info().rank == 1) {
+          store.disconnect();
+          others.wait();
+          EXPECT_FALSE(group->rendezvous(buffer, patience()).ok());
+          return;
+        }
+        EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
+                    AllOf(HasSubstr("peer lost"), HasSubstr("rank 1 of group world")));
+        group.reset();
+        others.count_down();
+      });
+  EXPECT_THAT(remaining_keys(), IsEmpty());
 }
 
 TEST_P(LeaveConcurrency, LeavesNoKeysWhenAllRanksLeave) {
@@ -179,7 +180,7 @@ TEST_P(LeaveConcurrency, LeavesNoKeysWhenAllRanksLeave) {
     EXPECT_TRUE(group->rendezvous(buffer, patience()).ok());
     EXPECT_TRUE(group->leave(patience()).ok());
   });
-  EXPECT_THAT(seen_.left_in(*place_->open()), IsEmpty());
+  EXPECT_THAT(seen_.remaining_in(*fixture_->open()), IsEmpty());
 }
 
 class LeaveProcesses : public LeaveConcurrency {};
@@ -187,9 +188,9 @@ class LeaveProcesses : public LeaveConcurrency {};
 INSTANTIATE_TEST_SUITE_P(Kinds, LeaveProcesses, ::testing::ValuesIn(kinds_for_processes()),
                          [](const auto& each) { return each.param.name; });
 
-TEST_P(LeaveProcesses, LeavesNoKeysWhenARankIsKilled) { lose_rank_1_by(SIGKILL); }
+TEST_P(LeaveProcesses, LeavesNoKeysWhenARankIsKilled) { expect_no_keys_after_signal(SIGKILL); }
 
-TEST_P(LeaveProcesses, LeavesNoKeysWhenARankIsSuspended) { lose_rank_1_by(SIGSTOP); }
+TEST_P(LeaveProcesses, LeavesNoKeysWhenARankIsSuspended) { expect_no_keys_after_signal(SIGSTOP); }
 
 }  // namespace
 }  // namespace ashlar::symm

@@ -13,25 +13,25 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::a_moment;
 using ::testing::AllOf;
-using testing::far_away;
 using ::testing::HasSubstr;
+using testing::long_deadline;
 using ::testing::Not;
 using testing::RankMemory;
 using testing::RankPads;
+using testing::short_deadline;
 
 constexpr std::array kKinds{BarrierKind::kAllToAll, BarrierKind::kDissemination};
 
 // Between two barriers every rank reads what all ranks wrote before the first, and no rank writes.
-void meet_often(const RankPads& memory, BarrierKind kind, int rank, std::span<int> written) {
+void repeat_barriers(const RankPads& memory, BarrierKind kind, int rank, std::span<int> written) {
   const Failure failure;
   const SignalPads pads = memory.of(rank);
   for (int round = 1; round <= 200; ++round) {
     written[static_cast<size_t>(rank)] = round;
-    ASSERT_TRUE(barrier(pads, round % 2, kind, {failure, far_away()}).ok());
+    ASSERT_TRUE(barrier(pads, round % 2, kind, {failure, long_deadline()}).ok());
     for (const int found : written) ASSERT_EQ(found, round);
-    ASSERT_TRUE(barrier(pads, 1, kind, {failure, far_away()}).ok());
+    ASSERT_TRUE(barrier(pads, 1, kind, {failure, long_deadline()}).ok());
   }
 }
 
@@ -41,7 +41,7 @@ TEST(BarrierConcurrency, PublishesEarlierWritesToAllRanks) {
       const RankPads memory(world_size);
       std::vector<int> written(static_cast<size_t>(world_size));
       testing::run_as_threads(world_size,
-                              [&](int rank) { meet_often(memory, kind, rank, written); });
+                              [&](int rank) { repeat_barriers(memory, kind, rank, written); });
     }
   }
 }
@@ -54,7 +54,7 @@ TEST(Barrier, PublishesEarlierWritesToAllProcesses) {
       const std::span<int> written(reinterpret_cast<int*>(shared.of(0)),
                                    static_cast<size_t>(world_size));
       testing::run_as_processes(world_size,
-                                [&](int rank) { meet_often(memory, kind, rank, written); });
+                                [&](int rank) { repeat_barriers(memory, kind, rank, written); });
     }
   }
 }
@@ -65,7 +65,7 @@ TEST(BarrierConcurrency, WorksForSeventyTwoRanksOnEveryChannel) {
     const Failure failure;
     const SignalPads pads = memory.of(rank);
     for (int channel = 0; channel < 32; ++channel) {
-      ASSERT_TRUE(barrier(pads, channel, {failure, far_away()}).ok());
+      ASSERT_TRUE(barrier(pads, channel, {failure, long_deadline()}).ok());
     }
   });
 }
@@ -73,7 +73,7 @@ TEST(BarrierConcurrency, WorksForSeventyTwoRanksOnEveryChannel) {
 TEST(Barrier, OneRankOnlyChecksArguments) {
   const RankPads memory(1);
   const Failure failure;
-  EXPECT_TRUE(barrier(memory.of(0), 0, {failure, a_moment()}).ok());
+  EXPECT_TRUE(barrier(memory.of(0), 0, {failure, short_deadline()}).ok());
   EXPECT_EQ(barrier(memory.of(0), 2, {failure}).kind(), StatusKind::kInvalidArgument);
 }
 
@@ -95,10 +95,10 @@ TEST(Barrier, TimeoutNamesExactlyTheMissingRanks) {
     const RankPads memory(5);
     const Failure failure;
     for (const int rank : {0, 2, 3}) {
-      ASSERT_EQ(barrier(memory.of(rank), 1, kind, {failure, a_moment()}).kind(),
+      ASSERT_EQ(barrier(memory.of(rank), 1, kind, {failure, short_deadline()}).kind(),
                 StatusKind::kTimeout);
     }
-    const Status late = barrier(memory.of(0), 1, kind, {failure, a_moment()});
+    const Status late = barrier(memory.of(0), 1, kind, {failure, short_deadline()});
     EXPECT_EQ(late.kind(), StatusKind::kTimeout);
     EXPECT_THAT(late.message(), AllOf(HasSubstr("rank 0 waited 0.0"),
                                       HasSubstr("in barrier 1 of channel 1 for ranks 1 and 4;"),
@@ -112,13 +112,13 @@ TEST(BarrierConcurrency, CanBeCompletedAfterATimeout) {
     const Failure failure;
     // Two ranks enter early, one of them twice; none passes.
     for (const int rank : {0, 1, 0}) {
-      ASSERT_EQ(barrier(memory.of(rank), 0, kind, {failure, a_moment()}).kind(),
+      ASSERT_EQ(barrier(memory.of(rank), 0, kind, {failure, short_deadline()}).kind(),
                 StatusKind::kTimeout);
     }
     std::vector<int> written(3);
     testing::run_as_threads(3, [&](int rank) {
-      ASSERT_TRUE(barrier(memory.of(rank), 0, kind, {failure, far_away()}).ok());
-      meet_often(memory, kind, rank, written);
+      ASSERT_TRUE(barrier(memory.of(rank), 0, kind, {failure, long_deadline()}).ok());
+      repeat_barriers(memory, kind, rank, written);
     });
     for (int rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(memory.of(rank).line(rank, 0, rank).barrier, 101u);
@@ -139,7 +139,7 @@ TEST(Barrier, DoesNotAffectSignalsAndCounters) {
   const Failure failure;
   ASSERT_TRUE(*try_put_signal(memory.of(1).slots(), 0, 0));
   ASSERT_TRUE(add_signal(memory.of(1), 0, 0, 5).ok());
-  EXPECT_THAT(barrier(memory.of(0), 0, {failure, a_moment()}).message(),
+  EXPECT_THAT(barrier(memory.of(0), 0, {failure, short_deadline()}).message(),
               Not(HasSubstr("barriers 1")));
   EXPECT_TRUE(*try_wait_signal(memory.of(0).slots(), 1, 0));
   EXPECT_EQ(*counter_value(memory.of(0), 1, 0), 5u);
@@ -151,7 +151,7 @@ TEST(Barrier, MakesProgressWithEightProcessesOnFewCores) {
     const Failure failure;
     const SignalPads pads = memory.of(rank);
     for (int round = 0; round < 5000; ++round) {
-      ASSERT_TRUE(barrier(pads, 0, {failure, far_away()}).ok());
+      ASSERT_TRUE(barrier(pads, 0, {failure, long_deadline()}).ok());
     }
   });
 }

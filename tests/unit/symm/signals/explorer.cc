@@ -59,12 +59,12 @@ Explorer::Findings Explorer::explore(int world_size, const std::function<Trial()
   for (Fiber& fiber : fibers_) fiber.stack = std::make_unique<char[]>(kStackBytes);
   do {
     switch (run_once(begin)) {
-      case End::kFinished: ++findings.finished_count; break;
-      case End::kDeadlock: ++findings.deadlock_count; break;
-      case End::kMetBefore: break;
+      case Outcome::kFinished: ++findings.finished_count; break;
+      case Outcome::kDeadlock: ++findings.deadlock_count; break;
+      case Outcome::kVisitedBefore: break;
     }
   } while (next_order());
-  findings.state_count = met_.size();
+  findings.state_count = visited_.size();
   return findings;
 }
 
@@ -92,19 +92,19 @@ void Explorer::start_fibers() {
   }
 }
 
-Explorer::End Explorer::run_once(const std::function<Trial()>& begin) {
+Explorer::Outcome Explorer::run_once(const std::function<Trial()>& begin) {
   trial_ = begin();
   start_fibers();
   for (size_t depth = 0;; ++depth) {
     const std::vector<size_t> ready = ready_fibers();
     if (ready.empty()) {
       for (const Fiber& fiber : fibers_) {
-        if (!fiber.is_done) return End::kDeadlock;
+        if (!fiber.is_done) return Outcome::kDeadlock;
       }
-      return End::kFinished;
+      return Outcome::kFinished;
     }
     if (depth == choices_.size()) {
-      if (!met_.insert(state_key()).second) return End::kMetBefore;
+      if (!visited_.insert(state_key()).second) return Outcome::kVisitedBefore;
       choices_.push_back({.taken = 0, .count = ready.size()});
     }
     running_ = ready[choices_[depth].taken];

@@ -110,10 +110,10 @@ class Explorer {
     size_t taken = 0;
     size_t count = 0;
   };
-  enum class End { kFinished, kDeadlock, kMetBefore };
+  enum class Outcome { kFinished, kDeadlock, kVisitedBefore };
 
   static void enter_fiber();
-  End run_once(const std::function<Trial()>& begin);
+  Outcome run_once(const std::function<Trial()>& begin);
   void start_fibers();
   std::vector<size_t> ready_fibers() const;
   uint64_t state_key() const;
@@ -124,7 +124,7 @@ class Explorer {
   std::vector<Fiber> fibers_;
   size_t running_ = 0;
   std::vector<Choice> choices_;
-  std::unordered_set<uint64_t> met_;
+  std::unordered_set<uint64_t> visited_;
 };
 
 }  // namespace ashlar::symm::testing

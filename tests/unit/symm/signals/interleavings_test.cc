@@ -159,7 +159,7 @@ TEST(Interleavings, FindsTheDeadlockOfAMissingWakeUp) {
 
 TEST(Interleavings, FindsTheDeadlockOfAnEarlySleeperCheck) {
   bool is_broken = false;
-  const auto look_too_early = [](int rank, ExploredMemory& memory, Shared& shared) {
+  const auto check_too_early = [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();
     const WaitWord<uint64_t> word = shared.word(1, 0);
     if (rank == 0) {
@@ -170,7 +170,7 @@ TEST(Interleavings, FindsTheDeadlockOfAnEarlySleeperCheck) {
     }
     wait_for_counter(memory, word, 1, limits);
   };
-  EXPECT_GT(explore(2, look_too_early, &is_broken).deadlock_count, 0u);
+  EXPECT_GT(explore(2, check_too_early, &is_broken).deadlock_count, 0u);
 }
 
 TEST(Interleavings, FindsABarrierThatDoesNotWait) {

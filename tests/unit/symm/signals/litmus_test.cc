@@ -16,7 +16,7 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::far_away;
+using testing::long_deadline;
 using testing::RankMemory;
 using testing::RankPads;
 
@@ -94,7 +94,7 @@ TEST(LitmusConcurrency, MessagePassingByCounters) {
 TEST(LitmusConcurrency, StoreBufferingIsSequentiallyConsistent) {
   struct alignas(64) Line {
     uint32_t value = 0;
-    bool has_seen = false;
+    bool has_seen_peer = false;
   };
   const auto rounds = static_cast<uint32_t>(turn_count() / kBatch);
   const RankPads memory(2);
@@ -107,10 +107,12 @@ TEST(LitmusConcurrency, StoreBufferingIsSequentiallyConsistent) {
     for (uint32_t round = 1; round <= rounds; ++round) {
       for (size_t i = 0; i < kBatch; ++i) {
         SharedWords::store(&mine[i].value, round, std::memory_order_seq_cst);
-        mine[i].has_seen = SharedWords::load(&theirs[i].value, std::memory_order_seq_cst) == round;
+        mine[i].has_seen_peer =
+            SharedWords::load(&theirs[i].value, std::memory_order_seq_cst) == round;
       }
       ASSERT_TRUE(barrier(pads, 0, {failure}).ok());
-      for (size_t i = 0; i < kBatch; ++i) ASSERT_TRUE(mine[i].has_seen || theirs[i].has_seen);
+      for (size_t i = 0; i < kBatch; ++i)
+        ASSERT_TRUE(mine[i].has_seen_peer || theirs[i].has_seen_peer);
       ASSERT_TRUE(barrier(pads, 0, {failure}).ok());
     }
   });

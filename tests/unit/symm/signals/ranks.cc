@@ -45,7 +45,7 @@ RankMemory::RankMemory(int world_size, size_t bytes)
 
 RankMemory::~RankMemory() { ::munmap(mapping_, mapped_bytes_); }
 
-bool RankMemory::guards_are_whole() const {
+bool RankMemory::guards_are_intact() const {
   const auto is_guard = [](std::byte byte) { return byte == kGuard; };
   const std::byte* next = mapping_;
   for (const std::byte* base : bases_) {
@@ -90,7 +90,7 @@ void run_as_processes(int world_size, const std::function<void(int rank)>& act) 
   }
 }
 
-Deadline far_away() { return Deadline::after(std::chrono::seconds(50)); }
-Deadline a_moment() { return Deadline::after(std::chrono::milliseconds(2)); }
+Deadline long_deadline() { return Deadline::after(std::chrono::seconds(50)); }
+Deadline short_deadline() { return Deadline::after(std::chrono::milliseconds(2)); }
 
 }  // namespace ashlar::symm::testing

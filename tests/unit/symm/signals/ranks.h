@@ -25,7 +25,7 @@ class RankMemory {
   std::byte* of(int rank) const { return bases_[static_cast<size_t>(rank)]; }
   std::vector<std::byte*> bases() const { return bases_; }
   size_t bytes() const { return bytes_; }
-  bool guards_are_whole() const;
+  bool guards_are_intact() const;
 
  private:
   size_t bytes_;
@@ -53,7 +53,7 @@ void run_as_threads(int world_size, const std::function<void(int rank)>& act);
 void run_as_processes(int world_size, const std::function<void(int rank)>& act);
 
 // Deadlines for tests: long for waits that must succeed, short for waits that must time out.
-Deadline far_away();
-Deadline a_moment();
+Deadline long_deadline();
+Deadline short_deadline();
 
 }  // namespace ashlar::symm::testing

@@ -11,12 +11,12 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::a_moment;
 using ::testing::AllOf;
-using testing::far_away;
 using ::testing::HasSubstr;
+using testing::long_deadline;
 using testing::RankMemory;
 using testing::RankPads;
+using testing::short_deadline;
 
 TEST(Signals, FillTheSlotOfTheSourceAndAreTakenOnce) {
   const RankPads memory(3);
@@ -38,12 +38,12 @@ TEST(Signals, PutWaitsForThePreviousSignal) {
   const SignalSlots sender = memory.of(0).slots();
   EXPECT_TRUE(*try_put_signal(sender, 1, 0));
   EXPECT_FALSE(*try_put_signal(sender, 1, 0));
-  const Status late = put_signal(sender, 1, 0, {failure, a_moment()});
+  const Status late = put_signal(sender, 1, 0, {failure, short_deadline()});
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), AllOf(HasSubstr("rank 0 waited 0.0"), HasSubstr("to signal rank 1"),
                                     HasSubstr("channel 0"), HasSubstr("the pad of rank 0")));
-  EXPECT_TRUE(wait_signal(memory.of(1).slots(), 0, 0, {failure, a_moment()}).ok());
-  EXPECT_TRUE(put_signal(sender, 1, 0, {failure, a_moment()}).ok());
+  EXPECT_TRUE(wait_signal(memory.of(1).slots(), 0, 0, {failure, short_deadline()}).ok());
+  EXPECT_TRUE(put_signal(sender, 1, 0, {failure, short_deadline()}).ok());
 }
 
 TEST(Signals, TimeoutNamesTheSourceAndShowsThePad) {
@@ -51,7 +51,7 @@ TEST(Signals, TimeoutNamesTheSourceAndShowsThePad) {
   const Failure failure;
   const SignalSlots receiver = memory.of(1).slots();
   ASSERT_TRUE(*try_put_signal(memory.of(3).slots(), 1, 0));
-  const Status late = wait_signal(receiver, 2, 1, {failure, a_moment()});
+  const Status late = wait_signal(receiver, 2, 1, {failure, short_deadline()});
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(),
               AllOf(HasSubstr("rank 1 waited 0.0"), HasSubstr("from rank 2 on channel 1"),
@@ -91,7 +91,8 @@ TEST(Signals, RejectUnreachablePads) {
   const SignalPads pads = *SignalPads::make(0, 1, {memory.of(0), nullptr});
   EXPECT_EQ(put_signal(pads.slots(), 1, 0, {failure}).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(add_signal(pads, 1, 0, 1).kind(), StatusKind::kUnsupported);
-  EXPECT_EQ(wait_signal(pads.slots(), 1, 0, {failure, a_moment()}).kind(), StatusKind::kTimeout);
+  EXPECT_EQ(wait_signal(pads.slots(), 1, 0, {failure, short_deadline()}).kind(),
+            StatusKind::kTimeout);
 }
 
 TEST(Signals, ReturnTheFailureOfTheGroup) {
@@ -112,10 +113,10 @@ TEST(Signals, CountersAccumulateAndWaitsDoNotChangeThem) {
   const SignalPads receiver = memory.of(1);
   ASSERT_TRUE(add_signal(sender, 1, 1, 2).ok());
   ASSERT_TRUE(add_signal(sender, 1, 1, (uint64_t{1} << 32)).ok());
-  EXPECT_TRUE(wait_for_value(receiver, 0, 1, 3, {failure, a_moment()}).ok());
+  EXPECT_TRUE(wait_for_value(receiver, 0, 1, 3, {failure, short_deadline()}).ok());
   EXPECT_EQ(*counter_value(receiver, 0, 1), (uint64_t{1} << 32) + 2);
   const Status late =
-      wait_for_value(receiver, 0, 1, (uint64_t{1} << 32) + 3, {failure, a_moment()});
+      wait_for_value(receiver, 0, 1, (uint64_t{1} << 32) + 3, {failure, short_deadline()});
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(),
               AllOf(HasSubstr("rank 1 waited"), HasSubstr("rank 0 to count to 4294967299"),
@@ -130,13 +131,13 @@ void pass_around(const RankPads& memory, int world_size, int rank, uint64_t* num
   for (int round = 0; round < rounds; ++round) {
     if (round > 0 || rank > 0) {
       const int before = (rank + world_size - 1) % world_size;
-      ASSERT_TRUE(wait_signal(slots, before, 1, {failure, far_away()}).ok());
+      ASSERT_TRUE(wait_signal(slots, before, 1, {failure, long_deadline()}).ok());
     }
     ASSERT_EQ(*number, static_cast<uint64_t>(round * world_size + rank));
     *number += 1;
     const bool is_last = round == rounds - 1 && rank == world_size - 1;
     if (!is_last) {
-      ASSERT_TRUE(put_signal(slots, (rank + 1) % world_size, 1, {failure, far_away()}).ok());
+      ASSERT_TRUE(put_signal(slots, (rank + 1) % world_size, 1, {failure, long_deadline()}).ok());
     }
   }
 }
@@ -172,12 +173,12 @@ TEST(SignalsConcurrency, UserPadsAreIndependentOfTheGroupPad) {
     const int peer = 1 - rank;
     for (int round = 0; round < 1000; ++round) {
       const int channel = round % slots.channel_count();
-      ASSERT_TRUE(put_signal(slots, peer, channel, {failure, far_away()}).ok());
-      ASSERT_TRUE(wait_signal(slots, peer, channel, {failure, far_away()}).ok());
+      ASSERT_TRUE(put_signal(slots, peer, channel, {failure, long_deadline()}).ok());
+      ASSERT_TRUE(wait_signal(slots, peer, channel, {failure, long_deadline()}).ok());
       ASSERT_FALSE(*try_wait_signal(pads.slots(), peer, 0));
     }
   });
-  EXPECT_TRUE(user.guards_are_whole());
+  EXPECT_TRUE(user.guards_are_intact());
 }
 
 TEST(SignalsConcurrency, CountersAcceptConcurrentAdditions) {
@@ -192,7 +193,7 @@ TEST(SignalsConcurrency, CountersAcceptConcurrentAdditions) {
       return;
     }
     for (int source = 1; source < 4; ++source) {
-      ASSERT_TRUE(wait_for_value(pads, source, 0, 1000, {failure, far_away()}).ok());
+      ASSERT_TRUE(wait_for_value(pads, source, 0, 1000, {failure, long_deadline()}).ok());
       EXPECT_EQ(told[static_cast<size_t>(source)], source);
     }
   });

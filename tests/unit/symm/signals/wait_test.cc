@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::far_away;
+using testing::long_deadline;
 
 // Real memory that counts its system calls.
 struct CountingMemory : SharedWords {
@@ -60,7 +60,7 @@ TEST(Wait, EndsAtTheDeadlineAndRestoresTheSleeperCount) {
   CountingMemory memory;
   Words words;
   // Long enough to reach the sleep on a slow machine.
-  const Deadline soon = Deadline::after(std::chrono::milliseconds(100));
+  const Deadline soon = Deadline::after(std::chrono::milliseconds(300));
   EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = soon}),
             WaitResult::kTimeout);
   EXPECT_GT(memory.sleep_count, 0);
@@ -91,7 +91,7 @@ TEST(WaitConcurrency, SleeperWakesWhenTheGroupFails) {
   Words words;
   testing::run_as_threads(2, [&](int rank) {
     if (rank == 0) {
-      EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = far_away()}),
+      EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = long_deadline()}),
                 WaitResult::kFailed);
       return;
     }
@@ -153,7 +153,7 @@ TEST(Wait, YieldsOnlyWhileEffective) {
   } memory;
   Words words;
   WaitLimits limits{.failure = memory.failure,
-                    .deadline = far_away(),
+                    .deadline = long_deadline(),
                     .spin_policy = {.spin_count = 5, .yield_count = 40}};
   EXPECT_EQ(wait_until(
                 memory, words.watched(), [](uint32_t*) { return false; }, limits),

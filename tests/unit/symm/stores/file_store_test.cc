@@ -18,7 +18,7 @@
 #include "ashlar/store.h"
 #include "ashlar/unique_fd.h"
 #include "mp/child_process.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 #include "unit/symm/stores/wall_clock.h"
 
 namespace ashlar::symm {
@@ -49,9 +49,9 @@ class FileStoreTest : public ::testing::Test {
 };
 
 TEST_F(FileStoreTest, LeavesOnlyItsLockFile) {
-  ASSERT_TRUE(store_->set("a/b/c", "1", kNoEnd, patience()).ok());
-  ASSERT_TRUE(store_->set("a/d", "1", kNoEnd, patience()).ok());
-  ASSERT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
+  ASSERT_TRUE(store_->set("a/b/c", "1", kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store_->set("a/d", "1", kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store_->add("count", 1, kNoExpiry, patience()).ok());
   for (const char* key : {"a/b/c", "a/d", "count"}) ASSERT_TRUE(*store_->erase(key, patience()));
   EXPECT_THAT(left(), ElementsAre("lock"));
 }
@@ -89,14 +89,14 @@ TEST_F(FileStoreTest, RecordsOfAMachineWithClockAheadExpireInTime) {
 // Any user with write access can set modification times, within the limits of the file system.
 TEST_F(FileStoreTest, HandlesExtremeModificationTimes) {
   const std::string path = folder_.path() + "/key.v";
-  const auto is_there_since = [&](time_t seconds) {
+  const auto exists_with_mtime = [&](time_t seconds) {
     EXPECT_TRUE(store_->set("key", "1", std::chrono::minutes(1), patience()).ok());
     const timespec times[2] = {{seconds, 0}, {seconds, 0}};
     EXPECT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
     return (*store_->try_get(Keys{"key"}, patience()))[0].has_value();
   };
-  EXPECT_FALSE(is_there_since(-9'300'000'000));
-  EXPECT_TRUE(is_there_since(15'000'000'000));
+  EXPECT_FALSE(exists_with_mtime(-9'300'000'000));
+  EXPECT_TRUE(exists_with_mtime(15'000'000'000));
 }
 
 TEST_F(FileStoreTest, RejectsForeignFiles) {
@@ -111,7 +111,7 @@ TEST_F(FileStoreTest, RejectsForeignFiles) {
     EXPECT_EQ(look(key).kind(), StatusKind::kFormat) << key;
   }
   EXPECT_FALSE(look("link").ok());
-  EXPECT_TRUE(store_->set("short", "good now", kNoEnd, patience()).ok());
+  EXPECT_TRUE(store_->set("short", "good now", kNoExpiry, patience()).ok());
   EXPECT_EQ(*store_->get("short", patience()), "good now");
 }
 
@@ -124,14 +124,14 @@ TEST_F(FileStoreTest, RejectsOversizedFilesWithoutReading) {
 TEST_F(FileStoreTest, ReportsALockHeldByAnotherProcess) {
   const UniqueFd held(::open((fs::path(folder_.path()) / "lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
-  const Status late = store_->set("key", "1", kNoEnd, Deadline::after(milliseconds(20)));
+  const Status late = store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(20)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("another process held the lock"));
 }
 
 TEST_F(FileStoreTest, OverwritesThePartialFileOfAKilledWriter) {
   write("being_written", "half a rec");
-  ASSERT_TRUE(store_->set("key", "whole", kNoEnd, patience()).ok());
+  ASSERT_TRUE(store_->set("key", "whole", kNoExpiry, patience()).ok());
   EXPECT_EQ(*store_->get("key", patience()), "whole");
 }
 
@@ -147,7 +147,7 @@ TEST_F(FileStoreTest, ReportsWhyADirectoryCannotBeUsed) {
 TEST_F(FileStoreTest, ForkedChildrenDoNotHoldTheLock) {
   std::atomic<bool> is_over{false};
   std::thread writing([&] {
-    while (!is_over) (void)store_->set("key", "value", kNoEnd, patience()).ok();
+    while (!is_over) (void)store_->set("key", "value", kNoExpiry, patience()).ok();
   });
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int i = 0; i < 20; ++i) {
@@ -155,7 +155,7 @@ TEST_F(FileStoreTest, ForkedChildrenDoNotHoldTheLock) {
   }
   is_over = true;
   writing.join();
-  EXPECT_TRUE(store_->set("key", "value", kNoEnd, patience()).ok());
+  EXPECT_TRUE(store_->set("key", "value", kNoExpiry, patience()).ok());
   for (const auto& child : children) child->kill();
 }
 

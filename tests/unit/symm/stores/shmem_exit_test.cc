@@ -15,10 +15,10 @@ namespace {
 
 Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
 
-// The exit status parsed from `said`.
-std::optional<int> status_of(const std::string& said) {
+// The exit status parsed from `value`.
+std::optional<int> status_of(const std::string& value) {
   const std::shared_ptr<symm::Store> store = symm::make_memory_store();
-  EXPECT_TRUE(store->set(shmem_exit_key("job"), said, std::chrono::minutes(1), soon()).ok());
+  EXPECT_TRUE(store->set(shmem_exit_key("job"), value, std::chrono::minutes(1), soon()).ok());
   return shmem_exit_status(*store, "job", soon());
 }
 

@@ -10,8 +10,9 @@
 #include <set>
 #include <thread>
 
+#include "contract/waiting.h"
 #include "mp/child_process.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar::symm {
 namespace {
@@ -24,22 +25,22 @@ using Keys = std::vector<std::string>;
 class StoreContract : public ::testing::TestWithParam<StoreKind> {
  protected:
   void SetUp() override {
-    place_ = GetParam().make();
-    if (place_ == nullptr) GTEST_SKIP() << "redis-server is not installed: run scripts/setup";
-    store_ = place_->open();
+    fixture_ = GetParam().make();
+    if (fixture_ == nullptr) GTEST_SKIP() << "redis-server is not installed: run scripts/setup";
+    store_ = fixture_->open();
   }
-  bool is_there(const std::string& key) {
+  bool exists(const std::string& key) {
     const auto found = store_->try_get(Keys{key}, patience());
     EXPECT_TRUE(found.ok()) << found.status().to_string();
     return found.ok() && found->front().has_value();
   }
   bool set(const std::string& key, const std::string& value) {
-    const Status done = store_->set(key, value, kNoEnd, patience());
+    const Status done = store_->set(key, value, kNoExpiry, patience());
     EXPECT_TRUE(done.ok()) << done.to_string();
     return done.ok();
   }
 
-  std::unique_ptr<StorePlace> place_;
+  std::unique_ptr<StoreFixture> fixture_;
   std::shared_ptr<Store> store_;
 };
 
@@ -71,7 +72,7 @@ TEST_P(StoreContract, AcceptsTheLongestValueOnly) {
   const std::string longest(Store::kMaxValueBytes, 'x');
   set("long", longest);
   EXPECT_EQ(*store_->get("long", patience()), longest);
-  EXPECT_EQ(store_->set("long", longest + "x", kNoEnd, patience()).kind(),
+  EXPECT_EQ(store_->set("long", longest + "x", kNoExpiry, patience()).kind(),
             StatusKind::kInvalidArgument);
 }
 
@@ -88,18 +89,19 @@ TEST_P(StoreContract, RejectsInvalidKeys) {
                       std::string(150, 'a') + "/" + std::string(150, 'b') + "/" +
                           std::string(150, 'c') + "/" + std::string(150, 'd')};
   for (const std::string& key : wrong) {
-    EXPECT_EQ(store_->set(key, "v", kNoEnd, patience()).kind(), StatusKind::kInvalidArgument)
+    EXPECT_EQ(store_->set(key, "v", kNoExpiry, patience()).kind(), StatusKind::kInvalidArgument)
         << key;
     EXPECT_EQ(store_->try_get(Keys{key}, patience()).status().kind(), StatusKind::kInvalidArgument)
         << key;
-    EXPECT_EQ(store_->add(key, 1, kNoEnd, patience()).status().kind(), StatusKind::kInvalidArgument)
+    EXPECT_EQ(store_->add(key, 1, kNoExpiry, patience()).status().kind(),
+              StatusKind::kInvalidArgument)
         << key;
     EXPECT_EQ(store_->erase(key, patience()).status().kind(), StatusKind::kInvalidArgument) << key;
   }
 }
 
 TEST_P(StoreContract, AcceptsUnusualAndLongKeys) {
-  const Keys strange = {"..",
+  const Keys unusual = {"..",
                         "../x",
                         ".",
                         "a.d",
@@ -108,9 +110,9 @@ TEST_P(StoreContract, AcceptsUnusualAndLongKeys) {
                         "being_written",
                         "~!*?[]{}$&'\"\\",
                         std::string(200, 'k') + "/" + std::string(200, 'l')};
-  for (const std::string& key : strange) set(key, "of " + key);
-  for (const std::string& key : strange) EXPECT_EQ(*store_->get(key, patience()), "of " + key);
-  for (const std::string& key : strange) EXPECT_TRUE(*store_->erase(key, patience())) << key;
+  for (const std::string& key : unusual) set(key, "of " + key);
+  for (const std::string& key : unusual) EXPECT_EQ(*store_->get(key, patience()), "of " + key);
+  for (const std::string& key : unusual) EXPECT_TRUE(*store_->erase(key, patience())) << key;
 }
 
 TEST_P(StoreContract, TryGetDoesNotWait) {
@@ -135,19 +137,19 @@ TEST_P(StoreContract, TimeoutNamesTheMissingKeys) {
 TEST_P(StoreContract, TimeoutNamesAtMostEightKeys) {
   Keys keys;
   for (int i = 0; i < 100; ++i) keys.push_back("missing/" + std::to_string(i));
-  const Status late = store_->wait(keys, at_once());
+  const Status late = store_->wait(keys, past_deadline());
   EXPECT_THAT(late.message(), HasSubstr("missing/7 and 92 more"));
 }
 
 TEST_P(StoreContract, ReadsOnceIfTheDeadlineHasPassed) {
   set("there", "1");
-  EXPECT_EQ(*store_->get("there", at_once()), "1");
+  EXPECT_EQ(*store_->get("there", past_deadline()), "1");
 }
 
 TEST_P(StoreContract, EraseReportsWhetherTheKeyExisted) {
   set("a/b/c", "1");
   EXPECT_TRUE(*store_->erase("a/b/c", patience()));
-  EXPECT_FALSE(is_there("a/b/c"));
+  EXPECT_FALSE(exists("a/b/c"));
   EXPECT_FALSE(*store_->erase("a/b/c", patience()));
 }
 
@@ -155,37 +157,40 @@ TEST_P(StoreContract, KeysExpire) {
   ASSERT_TRUE(store_->set("short", "1", milliseconds(20), patience()).ok());
   ASSERT_TRUE(store_->set("long", "1", std::chrono::hours(1), patience()).ok());
   ASSERT_TRUE(store_->add("count", 5, milliseconds(20), patience()).ok());
-  std::this_thread::sleep_for(milliseconds(40));
-  EXPECT_FALSE(is_there("short"));
-  EXPECT_TRUE(is_there("long"));
+  EXPECT_TRUE(contract::eventually([this] { return !exists("short") && !exists("count"); }));
+  EXPECT_TRUE(exists("long"));
   EXPECT_FALSE(*store_->erase("short", patience()));
-  EXPECT_EQ(*store_->add("count", 1, kNoEnd, patience()), 1);
+  EXPECT_EQ(*store_->add("count", 1, kNoExpiry, patience()), 1);
 }
 
 TEST_P(StoreContract, WritesRestartTheTimeToLive) {
   ASSERT_TRUE(store_->set("key", "1", milliseconds(20), patience()).ok());
-  ASSERT_TRUE(store_->set("key", "2", kNoEnd, patience()).ok());
-  ASSERT_TRUE(store_->add("count", 1, milliseconds(20), patience()).ok());
-  ASSERT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
-  std::this_thread::sleep_for(milliseconds(40));
-  EXPECT_TRUE(is_there("key"));
+  ASSERT_TRUE(store_->set("key", "2", kNoExpiry, patience()).ok());
+  // Repeats if the counter expires before the second addition.
+  ASSERT_TRUE(contract::eventually([this] {
+    (void)store_->erase("count", patience()).ok();
+    EXPECT_TRUE(store_->add("count", 1, milliseconds(20), patience()).ok());
+    return *store_->add("count", 1, kNoExpiry, patience()) == 2;
+  }));
+  std::this_thread::sleep_for(milliseconds(40));  // longer than the first time to live
+  EXPECT_TRUE(exists("key"));
   EXPECT_EQ(*store_->get("count", patience()), "2");
 }
 
 TEST_P(StoreContract, AddsUpToTheLimitsOf64Bits) {
   const int64_t most = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(*store_->add("count", 7, kNoEnd, patience()), 7);
-  EXPECT_EQ(*store_->add("count", -10, kNoEnd, patience()), -3);
+  EXPECT_EQ(*store_->add("count", 7, kNoExpiry, patience()), 7);
+  EXPECT_EQ(*store_->add("count", -10, kNoExpiry, patience()), -3);
   EXPECT_EQ(*store_->get("count", patience()), "-3");
-  EXPECT_EQ(*store_->add("count", most, kNoEnd, patience()), most - 3);
-  EXPECT_EQ(store_->add("count", 4, kNoEnd, patience()).status().kind(),
+  EXPECT_EQ(*store_->add("count", most, kNoExpiry, patience()), most - 3);
+  EXPECT_EQ(store_->add("count", 4, kNoExpiry, patience()).status().kind(),
             StatusKind::kInvalidArgument);
-  EXPECT_EQ(*store_->add("count", 3, kNoEnd, patience()), most);
+  EXPECT_EQ(*store_->add("count", 3, kNoExpiry, patience()), most);
 }
 
 TEST_P(StoreContract, AddRejectsValuesThatAreNotNumbers) {
   set("word", "12x");
-  EXPECT_EQ(store_->add("word", 1, kNoEnd, patience()).status().kind(), StatusKind::kFormat);
+  EXPECT_EQ(store_->add("word", 1, kNoExpiry, patience()).status().kind(), StatusKind::kFormat);
   EXPECT_EQ(*store_->get("word", patience()), "12x");
 }
 
@@ -194,31 +199,32 @@ TEST_P(StoreContract, BarrierTimeoutCountsArrivals) {
       store_->barrier("meet", 3, std::chrono::hours(1), Deadline::after(milliseconds(30)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("1 of 3 ranks reached the barrier meet"));
-  EXPECT_EQ(store_->barrier("none", 0, kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(store_->barrier("none", 0, kNoExpiry, patience()).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_P(StoreContract, PrefixesAreIndependent) {
   const std::shared_ptr<Store> one = *try_make_prefix_store(store_, "job/1");
   const std::shared_ptr<Store> two = *try_make_prefix_store(store_, "job/2");
-  ASSERT_TRUE(one->set("key", "one", kNoEnd, patience()).ok());
-  ASSERT_TRUE(two->set("key", "two", kNoEnd, patience()).ok());
+  ASSERT_TRUE(one->set("key", "one", kNoExpiry, patience()).ok());
+  ASSERT_TRUE(two->set("key", "two", kNoExpiry, patience()).ok());
   EXPECT_EQ(*one->get("key", patience()), "one");
   EXPECT_EQ(*store_->get("job/2/key", patience()), "two");
-  EXPECT_EQ(*two->add("count", 2, kNoEnd, patience()), 2);
+  EXPECT_EQ(*two->add("count", 2, kNoExpiry, patience()), 2);
   EXPECT_EQ(*store_->get("job/2/count", patience()), "2");
   EXPECT_TRUE(*two->erase("key", patience()));
-  EXPECT_TRUE(is_there("job/1/key"));
+  EXPECT_TRUE(exists("job/1/key"));
   EXPECT_EQ(try_make_prefix_store(store_, "a//b").status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(try_make_prefix_store(nullptr, "a").status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(one->set("", "v", kNoEnd, patience()).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(one->set("", "v", kNoExpiry, patience()).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_P(StoreConcurrency, WaitersSeeNewValues) {
   std::vector<std::thread> setters;
   for (int i = 0; i < 4; ++i) {
-    setters.emplace_back([i, store = place_->open()] {
+    setters.emplace_back([i, store = fixture_->open()] {
       EXPECT_TRUE(
-          store->set("from/" + std::to_string(i), std::to_string(i * i), kNoEnd, patience()).ok());
+          store->set("from/" + std::to_string(i), std::to_string(i * i), kNoExpiry, patience())
+              .ok());
     });
   }
   const auto got = store_->multi_get(Keys{"from/0", "from/1", "from/2", "from/3"}, patience());
@@ -231,8 +237,8 @@ TEST_P(StoreConcurrency, CountersLoseNoIncrements) {
   std::vector<std::thread> adders;
   std::vector<std::set<int64_t>> seen(4);
   for (int i = 0; i < 4; ++i) {
-    adders.emplace_back([&seen, i, store = i % 2 == 0 ? store_ : place_->open()] {
-      for (int j = 0; j < 50; ++j) seen[i].insert(*store->add("count", 1, kNoEnd, patience()));
+    adders.emplace_back([&seen, i, store = i % 2 == 0 ? store_ : fixture_->open()] {
+      for (int j = 0; j < 50; ++j) seen[i].insert(*store->add("count", 1, kNoExpiry, patience()));
     });
   }
   for (std::thread& each : adders) each.join();
@@ -243,21 +249,21 @@ TEST_P(StoreConcurrency, CountersLoseNoIncrements) {
 }
 
 TEST_P(StoreConcurrency, BarrierReleasesNoThreadEarly) {
-  std::vector<std::thread> comers;
+  std::vector<std::thread> arrivals;
   for (int i = 0; i < 4; ++i) {
-    comers.emplace_back([store = i % 2 == 0 ? store_ : place_->open()] {
+    arrivals.emplace_back([store = i % 2 == 0 ? store_ : fixture_->open()] {
       for (int round = 0; round < 5; ++round) {
         const std::string name = "round/" + std::to_string(round);
-        EXPECT_TRUE(store->add(name + "/before", 1, kNoEnd, patience()).ok());
-        EXPECT_TRUE(store->barrier(name, 4, kNoEnd, patience()).ok());
+        EXPECT_TRUE(store->add(name + "/before", 1, kNoExpiry, patience()).ok());
+        EXPECT_TRUE(store->barrier(name, 4, kNoExpiry, patience()).ok());
         EXPECT_EQ(*store->get(name + "/before", patience()), "4");
       }
     });
   }
-  for (std::thread& each : comers) each.join();
+  for (std::thread& each : arrivals) each.join();
   for (int round = 0; round < 5; ++round) {
-    EXPECT_FALSE(is_there("round/" + std::to_string(round) + "/come"));
-    EXPECT_FALSE(is_there("round/" + std::to_string(round) + "/gone"));
+    EXPECT_FALSE(exists("round/" + std::to_string(round) + "/come"));
+    EXPECT_FALSE(exists("round/" + std::to_string(round) + "/gone"));
   }
 }
 
@@ -265,14 +271,15 @@ TEST_P(StoreProcesses, CountSetWaitAndSynchronize) {
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int i = 0; i < 4; ++i) {
     children.push_back(std::make_unique<ChildProcess>([this, i](int) {
-      const std::shared_ptr<Store> store = place_->open();
+      const std::shared_ptr<Store> store = fixture_->open();
       for (int j = 0; j < 50; ++j) {
-        if (!store->add("count", 1, kNoEnd, patience()).ok()) return 1;
+        if (!store->add("count", 1, kNoExpiry, patience()).ok()) return 1;
       }
-      if (!store->set("value/" + std::to_string(i), std::to_string(i), kNoEnd, patience()).ok()) {
+      if (!store->set("value/" + std::to_string(i), std::to_string(i), kNoExpiry, patience())
+               .ok()) {
         return 2;
       }
-      if (!store->barrier("meet", 4, kNoEnd, patience()).ok()) return 3;
+      if (!store->barrier("meet", 4, kNoExpiry, patience()).ok()) return 3;
       const auto all =
           store->multi_get(Keys{"count", "value/0", "value/1", "value/2", "value/3"}, patience());
       if (!all.ok() || *all != Keys{"200", "0", "1", "2", "3"}) return 4;
@@ -280,19 +287,19 @@ TEST_P(StoreProcesses, CountSetWaitAndSynchronize) {
     }));
   }
   for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
-  EXPECT_FALSE(is_there("meet/come"));
-  EXPECT_FALSE(is_there("meet/gone"));
+  EXPECT_FALSE(exists("meet/come"));
+  EXPECT_FALSE(exists("meet/gone"));
 }
 
 // A writer is killed repeatedly: the other processes continue and read complete values only.
 TEST_P(StoreProcesses, KilledWriterDoesNotBlockOthers) {
   for (int round = 0; round < 10; ++round) {
     ChildProcess writer([this](int socket_fd) {
-      const std::shared_ptr<Store> store = place_->open();
+      const std::shared_ptr<Store> store = fixture_->open();
       for (int i = 0;; ++i) {
-        (void)store->set("big", std::string(100'000, static_cast<char>('a' + i % 26)), kNoEnd,
+        (void)store->set("big", std::string(100'000, static_cast<char>('a' + i % 26)), kNoExpiry,
                          patience());
-        (void)store->add("count", 1, kNoEnd, patience());
+        (void)store->add("count", 1, kNoExpiry, patience());
         if (i == 2) (void)notify(socket_fd);
       }
       return 0;
@@ -302,7 +309,7 @@ TEST_P(StoreProcesses, KilledWriterDoesNotBlockOthers) {
     const Result<std::string> big = store_->get("big", patience());
     ASSERT_TRUE(big.ok()) << big.status().to_string();
     EXPECT_EQ(*big, std::string(100'000, big->front()));
-    EXPECT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
+    EXPECT_TRUE(store_->add("count", 1, kNoExpiry, patience()).ok());
     set("big", "mine");
   }
 }

@@ -17,19 +17,19 @@ namespace ashlar::symm {
 
 class UserStore final : public Store {
  public:
-  using Answers = std::vector<std::optional<std::string>>;
+  using Responses = std::vector<std::optional<std::string>>;
 
   // Hooks; empty functions have no effect.
-  std::function<void(Store&)> before_look{};
-  std::function<void(Answers&)> change_answers{};
-  std::function<bool(std::string_view)> refuses{};  // rejects writes to that key
+  std::function<void(Store&)> before_read{};
+  std::function<void(Responses&)> change_responses{};
+  std::function<bool(std::string_view)> rejects_key{};  // whether writes to the key fail
   // Calls with less time left than this time out.
-  std::chrono::milliseconds answering_time{0};
+  std::chrono::milliseconds response_time{0};
 
   // Returns one value too few.
-  static std::shared_ptr<UserStore> that_answers_too_little() {
+  static std::shared_ptr<UserStore> with_short_responses() {
     auto store = std::make_shared<UserStore>();
-    store->change_answers = [](Answers& answers) { answers.pop_back(); };
+    store->change_responses = [](Responses& responses) { responses.pop_back(); };
     return store;
   }
 
@@ -37,20 +37,20 @@ class UserStore final : public Store {
 
   Status set(std::string_view key, std::string_view value, std::chrono::milliseconds time_to_live,
              Deadline deadline) override {
-    if (deadline.left() < answering_time) return Status::timeout("no answer");
-    if (refuses && refuses(key)) return Status::timeout("no answer");
+    if (deadline.left() < response_time) return Status::timeout("no response");
+    if (rejects_key && rejects_key(key)) return Status::timeout("no response");
     return memory_->set(key, value, time_to_live, deadline);
   }
-  Result<Answers> try_get(std::span<const std::string> keys, Deadline deadline) override {
-    if (deadline.left() < answering_time) return Status::timeout("no answer");
-    if (before_look) before_look(*memory_);
-    Result<Answers> found = memory_->try_get(keys, deadline);
-    if (found.ok() && change_answers) change_answers(*found);
+  Result<Responses> try_get(std::span<const std::string> keys, Deadline deadline) override {
+    if (deadline.left() < response_time) return Status::timeout("no response");
+    if (before_read) before_read(*memory_);
+    Result<Responses> found = memory_->try_get(keys, deadline);
+    if (found.ok() && change_responses) change_responses(*found);
     return found;
   }
   Result<int64_t> add(std::string_view key, int64_t amount, std::chrono::milliseconds time_to_live,
                       Deadline deadline) override {
-    if (refuses && refuses(key)) return Status::timeout("no answer");
+    if (rejects_key && rejects_key(key)) return Status::timeout("no response");
     return memory_->add(key, amount, time_to_live, deadline);
   }
   Result<bool> erase(std::string_view key, Deadline deadline) override {

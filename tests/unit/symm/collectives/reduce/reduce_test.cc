@@ -210,14 +210,14 @@ void check(const Case& c, const ReduceKernels& kernels) {
   const size_t bytes = wanted.size();
   const size_t begin = 64 + c.shift * element_bytes(c.reduction.type);
   const std::byte guard{0x5A};
-  std::vector<std::vector<std::byte>> rooms(c.source_count + 1,
-                                            std::vector<std::byte>(begin + bytes + 64, guard));
+  std::vector<std::vector<std::byte>> buffers(c.source_count + 1,
+                                              std::vector<std::byte>(begin + bytes + 64, guard));
   std::vector<const std::byte*> rows_in;
   for (size_t i = 0; i < c.source_count; ++i) {
-    if (bytes > 0) std::memcpy(rooms[i].data() + begin, sources[i].data(), bytes);
-    rows_in.push_back(rooms[i].data() + begin);
+    if (bytes > 0) std::memcpy(buffers[i].data() + begin, sources[i].data(), bytes);
+    rows_in.push_back(buffers[i].data() + begin);
   }
-  std::vector<std::byte>& out = c.is_in_place ? rooms[c.source_count / 2] : rooms.back();
+  std::vector<std::byte>& out = c.is_in_place ? buffers[c.source_count / 2] : buffers.back();
   reduce(c.reduction, rows_in, out.data() + begin, c.count, kernels);
   expect_same(c.reduction.type, out.data() + begin, wanted);
   for (size_t i = 0; i < begin; ++i) ASSERT_EQ(out[i], guard) << "before";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers of Redis that do not arrive: the store asks again, and nothing is added twice.
+// Lost replies of Redis: the store repeats the command, and no addition is applied twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include "ashlar/unique_fd.h"
 #include "base/mutex.h"
 #include "unit/symm/stores/redis/redis_server.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar::symm {
 namespace {
@@ -38,41 +38,43 @@ sockaddr_un address_of(const std::string& path) {
 
 UniqueFd unix_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
-// Between a store and its server: loses one command, or its answer. One connection at a time.
-class LosingPath {
+// A proxy between a store and its server that drops one command or its reply. Forwards one
+// connection at a time.
+class LossyProxy {
  public:
-  explicit LosingPath(const std::string& server_path)
-      : path_(folder_.path() + "/path"), server_(address_of(server_path)) {
+  explicit LossyProxy(const std::string& server_path)
+      : path_(folder_.path() + "/proxy"), server_(address_of(server_path)) {
     const sockaddr_un own = address_of(path_);
     EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)), 0);
     EXPECT_EQ(::listen(listener_.get(), 8), 0);
     thread_ = std::thread([this] {
-      while (!is_ending_.load()) pass_on_a_connection();
+      while (!is_ending_.load()) forward_connection();
     });
   }
-  ~LosingPath() {
+  ~LossyProxy() {
     is_ending_.store(true);
     thread_.join();
   }
-  LosingPath(const LosingPath&) = delete;
-  LosingPath& operator=(const LosingPath&) = delete;
+  LossyProxy(const LossyProxy&) = delete;
+  LossyProxy& operator=(const LossyProxy&) = delete;
 
   const std::string& path() const { return path_; }
-  enum class Loss { kNothing, kCommand, kAnswer, kAnswerInSilence };
-  // Of the next command that has this word in it. The connection breaks, except in silence.
-  void lose(Loss loss, const std::string& word) {
+  enum class DropMode { kNothing, kCommand, kReply, kReplyKeepConnection };
+  // Applies to the next command that contains `keyword`. Closes the connection, except with
+  // kReplyKeepConnection.
+  void drop_next(DropMode mode, const std::string& keyword) {
     MutexLock lock(mutex_);
-    word_ = word;
-    loss_ = loss;
+    keyword_ = keyword;
+    drop_mode_ = mode;
   }
-  bool has_lost() const {
+  bool has_dropped() const {
     MutexLock lock(mutex_);
-    return word_.empty();
+    return keyword_.empty();
   }
 
  private:
-  // Whether there is something to read, or an end.
-  static bool has_news(const UniqueFd& from) {
+  // Whether data or the end of the stream can be read. Waits up to 2 ms.
+  static bool is_readable(const UniqueFd& from) {
     pollfd wanted{from.get(), POLLIN, 0};
     return ::poll(&wanted, 1, 2) > 0;
   }
@@ -86,31 +88,31 @@ class LosingPath {
     return sent == static_cast<ssize_t>(bytes.size()) && sent > 0;
   }
 
-  void pass_on_a_connection() {
-    if (!has_news(listener_)) return;
+  void forward_connection() {
+    if (!is_readable(listener_)) return;
     const UniqueFd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     const UniqueFd server = unix_socket();
     const auto* address = reinterpret_cast<const sockaddr*>(&server_);
     if (::connect(server.get(), address, sizeof(server_)) != 0) return;
-    Loss loss = Loss::kNothing;
+    DropMode mode = DropMode::kNothing;
     while (!is_ending_.load()) {
-      if (has_news(client)) {
+      if (is_readable(client)) {
         const std::string command = read_from(client);
-        if (loss == Loss::kNothing) loss = loss_of(command);
-        if (loss == Loss::kCommand || !write_to(server, command)) return;
+        if (mode == DropMode::kNothing) mode = drop_mode_for(command);
+        if (mode == DropMode::kCommand || !write_to(server, command)) return;
       }
-      if (has_news(server)) {
-        const std::string answer = read_from(server);
-        if (loss == Loss::kAnswer) return;
-        if (loss == Loss::kNothing && !write_to(client, answer)) return;
+      if (is_readable(server)) {
+        const std::string reply = read_from(server);
+        if (mode == DropMode::kReply) return;
+        if (mode == DropMode::kNothing && !write_to(client, reply)) return;
       }
     }
   }
-  Loss loss_of(const std::string& command) {
+  DropMode drop_mode_for(const std::string& command) {
     MutexLock lock(mutex_);
-    if (word_.empty() || command.find(word_) == std::string::npos) return Loss::kNothing;
-    word_.clear();
-    return loss_;
+    if (keyword_.empty() || command.find(keyword_) == std::string::npos) return DropMode::kNothing;
+    keyword_.clear();
+    return drop_mode_;
   }
 
   const TemporaryFolder folder_;
@@ -119,66 +121,66 @@ class LosingPath {
   const UniqueFd listener_ = unix_socket();
   std::atomic<bool> is_ending_{false};
   mutable Mutex mutex_;
-  std::string word_ ASHLAR_GUARDED_BY(mutex_);  // empty: it happened
-  Loss loss_ ASHLAR_GUARDED_BY(mutex_) = Loss::kNothing;
+  std::string keyword_ ASHLAR_GUARDED_BY(mutex_);  // empty: already dropped
+  DropMode drop_mode_ ASHLAR_GUARDED_BY(mutex_) = DropMode::kNothing;
   std::thread thread_;
 };
 
-using Loss = LosingPath::Loss;
+using DropMode = LossyProxy::DropMode;
 
-class RedisAnswersTest : public ::testing::Test {
+class RedisLostRepliesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!RedisServer::is_installed()) {
       GTEST_SKIP() << "redis-server is not installed: run scripts/setup";
     }
     server_ = std::make_unique<RedisServer>();
-    path_ = std::make_unique<LosingPath>(server_->socket_path());
+    proxy_ = std::make_unique<LossyProxy>(server_->socket_path());
     RedisOptions options;
-    options.unix_socket = path_->path();
+    options.unix_socket = proxy_->path();
     store_ = *try_open_redis_store(options, patience());
   }
-  // How long the one receipt that is left may live; -1: there is none.
-  int64_t seconds_of_the_receipt() const {
-    const std::string ask = "redis-cli -s " + server_->socket_path();
-    const std::string all = ask + " --scan --pattern 'ashlar/receipt/*' | xargs -r " + ask + " ttl";
-    FILE* const answer = ::popen(all.c_str(), "r");
-    int64_t life = -1;
-    if (std::fscanf(answer, "%ld", &life) != 1) life = -1;
-    ::pclose(answer);
-    return life;
+  // The time to live of the only remaining receipt; -1 if there is none.
+  int64_t receipt_ttl_seconds() const {
+    const std::string cli = "redis-cli -s " + server_->socket_path();
+    const std::string all = cli + " --scan --pattern 'ashlar/receipt/*' | xargs -r " + cli + " ttl";
+    FILE* const output = ::popen(all.c_str(), "r");
+    int64_t ttl = -1;
+    if (std::fscanf(output, "%ld", &ttl) != 1) ttl = -1;
+    ::pclose(output);
+    return ttl;
   }
 
   std::unique_ptr<RedisServer> server_;
-  std::unique_ptr<LosingPath> path_;
+  std::unique_ptr<LossyProxy> proxy_;
   std::shared_ptr<Store> store_;
 };
 
-TEST_F(RedisAnswersTest, AnAdditionWhoseAnswerWasLostIsNotMadeTwice) {
-  ASSERT_EQ(*store_->add("count", 3, kNoEnd, patience()), 3);
-  path_->lose(Loss::kAnswer, "EVAL");
-  EXPECT_EQ(*store_->add("count", 4, kNoEnd, patience()), 7);
-  EXPECT_TRUE(path_->has_lost());
-  EXPECT_EQ(*store_->add("count", 0, kNoEnd, patience()), 7);
-  EXPECT_EQ(seconds_of_the_receipt(), -1);
+TEST_F(RedisLostRepliesTest, AddsOnceWhenTheReplyIsLost) {
+  ASSERT_EQ(*store_->add("count", 3, kNoExpiry, patience()), 3);
+  proxy_->drop_next(DropMode::kReply, "EVAL");
+  EXPECT_EQ(*store_->add("count", 4, kNoExpiry, patience()), 7);
+  EXPECT_TRUE(proxy_->has_dropped());
+  EXPECT_EQ(*store_->add("count", 0, kNoExpiry, patience()), 7);
+  EXPECT_EQ(receipt_ttl_seconds(), -1);
 }
 
-TEST_F(RedisAnswersTest, AnErasureWhoseAnswerWasLostSaysThatNothingWasThere) {
-  ASSERT_TRUE(store_->set("key", "1", kNoEnd, patience()).ok());
-  path_->lose(Loss::kAnswer, "DEL");
+TEST_F(RedisLostRepliesTest, EraseReturnsFalseWhenTheReplyIsLost) {
+  ASSERT_TRUE(store_->set("key", "1", kNoExpiry, patience()).ok());
+  proxy_->drop_next(DropMode::kReply, "DEL");
   EXPECT_FALSE(*store_->erase("key", patience()));
-  EXPECT_TRUE(path_->has_lost());
+  EXPECT_TRUE(proxy_->has_dropped());
 }
 
-TEST_F(RedisAnswersTest, NobodyWaitsUntilTheDeadlineForAReceiptToGo) {
-  path_->lose(Loss::kAnswerInSilence, "DEL");
+TEST_F(RedisLostRepliesTest, AddDoesNotWaitForRemovalOfItsReceipt) {
+  proxy_->drop_next(DropMode::kReplyKeepConnection, "DEL");
   const Deadline deadline = patience();
-  EXPECT_EQ(*store_->add("count", 3, kNoEnd, deadline), 3);
+  EXPECT_EQ(*store_->add("count", 3, kNoExpiry, deadline), 3);
   EXPECT_FALSE(deadline.has_passed());
-  EXPECT_TRUE(path_->has_lost());
+  EXPECT_TRUE(proxy_->has_dropped());
 }
 
-TEST_F(RedisAnswersTest, AReceiptLivesAsLongAsItsAdditionMayBeAskedForAgain) {
+TEST_F(RedisLostRepliesTest, ReceiptOutlivesRetriesOfItsAddition) {
   struct Row {
     Deadline deadline;
     seconds least;
@@ -187,10 +189,10 @@ TEST_F(RedisAnswersTest, AReceiptLivesAsLongAsItsAdditionMayBeAskedForAgain) {
   for (const Row& row : {Row{Deadline::after(seconds(30)), seconds(30), seconds(60)},
                          Row{Deadline::after(hours(2)), hours(1), hours(2)},
                          Row{Deadline::never(), hours(23), hours(24)}}) {
-    path_->lose(Loss::kCommand, "DEL");
-    ASSERT_TRUE(store_->add("count", 1, kNoEnd, row.deadline).ok());
-    EXPECT_THAT(seconds_of_the_receipt(), AllOf(Gt(row.least.count()), Le(row.most.count())));
-    server_->stop();  // which forgets it
+    proxy_->drop_next(DropMode::kCommand, "DEL");
+    ASSERT_TRUE(store_->add("count", 1, kNoExpiry, row.deadline).ok());
+    EXPECT_THAT(receipt_ttl_seconds(), AllOf(Gt(row.least.count()), Le(row.most.count())));
+    server_->stop();  // loses all data
     server_->start();
   }
 }

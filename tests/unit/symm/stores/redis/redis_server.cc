@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork, exec, kill, wait.
+// Implemented with fork, exec, kill and waitpid.
 #include "unit/symm/stores/redis/redis_server.h"
 
 #include <fcntl.h>
@@ -86,8 +86,8 @@ void RedisServer::stop() {
   pid_ = -1;
 }
 
-// In the server's own words: no library of a client is needed for one answer.
-std::string RedisServer::keys_that_outlive(std::chrono::milliseconds time) const {
+// Uses the Redis protocol directly, so that the test harness needs no client library.
+std::string RedisServer::keys_living_longer_than(std::chrono::milliseconds time) const {
   const std::string script =
       "EVAL \"local left = '' for _, key in ipairs(redis.call('KEYS', '*')) do "
       "local life = redis.call('PTTL', key) if life == -1 or life > " +
@@ -96,23 +96,23 @@ std::string RedisServer::keys_that_outlive(std::chrono::milliseconds time) const
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socket_path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  const timeval patience{30, 0};
-  ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  const timeval timeout{30, 0};
+  ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
   if (::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
       ::write(client.get(), script.data(), script.size()) != static_cast<ssize_t>(script.size())) {
-    return "the server cannot be asked";
+    return "cannot connect to the server";
   }
-  // A line with "$" and a length, then the names and an end of line.
-  const std::unique_ptr<FILE, int (*)(FILE*)> answer(::fdopen(client.release(), "r"), ::fclose);
+  // The reply is a line with "$" and a length, then the keys and a line end.
+  const std::unique_ptr<FILE, int (*)(FILE*)> reply(::fdopen(client.release(), "r"), ::fclose);
   char head[32] = {};
   size_t bytes = 0;
-  if (std::fgets(head, sizeof(head), answer.get()) == nullptr ||
+  if (std::fgets(head, sizeof(head), reply.get()) == nullptr ||
       std::sscanf(head, "$%zu", &bytes) != 1) {
-    return "no answer";
+    return "no reply";
   }
   std::string names(bytes, ' ');
-  const bool is_whole = std::fread(names.data(), 1, bytes, answer.get()) == bytes;
-  return is_whole ? names : "half an answer";
+  const bool is_complete = std::fread(names.data(), 1, bytes, reply.get()) == bytes;
+  return is_complete ? names : "incomplete reply";
 }
 
 void RedisServer::suspend() { EXPECT_EQ(::kill(pid_, SIGSTOP), 0); }

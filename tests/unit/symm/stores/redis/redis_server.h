@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Redis server of a test's own: in a folder of its own, at a Unix socket, and at a port of this
-// machine if asked for, keeping nothing. It is ended with the test, by its id.
+// A Redis server for one test, in a temporary folder. Listens on a Unix socket and optionally on a
+// port. Nothing is persisted. The destructor kills the server.
 #pragma once
 
 #include <sys/types.h>
@@ -14,16 +14,16 @@ namespace ashlar::symm {
 
 class RedisServer {
  public:
-  // Whether redis-server is installed here.
+  // Whether redis-server is installed on this machine.
   static bool is_installed();
-  // A port of this machine that nobody has, for now.
+  // A port that is currently unused.
   static uint16_t free_port();
 
   struct Options {
     uint16_t port = 0;                  // 0: none
-    std::string password{};             // empty: none is asked for
-    std::string address = "127.0.0.1";  // where the port is
-    std::string network{};              // the network namespace, as a file; empty: this one
+    std::string password{};             // empty: no authentication
+    std::string address = "127.0.0.1";  // the address to bind the port to
+    std::string network{};              // path of the network namespace; empty: the current one
   };
   RedisServer() : RedisServer(Options()) {}
   explicit RedisServer(const Options& options);
@@ -32,14 +32,14 @@ class RedisServer {
   RedisServer& operator=(const RedisServer&) = delete;
 
   const std::string& socket_path() const { return socket_path_; }
-  // For whoever ends it from another process; stop() is to follow here.
+  // For tests in which another process kills the server. Call stop() afterwards to reap it.
   pid_t pid() const { return pid_; }
-  // Names of keys that will still be there after so long.
-  std::string keys_that_outlive(std::chrono::milliseconds time) const;
-  // Starts it, again after stop; whoever connects has to wait for it.
+  // The keys whose remaining time to live exceeds `time`, separated by spaces.
+  std::string keys_living_longer_than(std::chrono::milliseconds time) const;
+  // Starts the server, also after stop(). Returns before the server accepts connections.
   void start();
   void stop();
-  // Stopped in the middle of whatever it does, as SIGSTOP does it; it goes on with resume.
+  // Sends SIGSTOP. resume() sends SIGCONT.
   void suspend();
   void resume();
 

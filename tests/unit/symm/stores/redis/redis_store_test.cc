@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Redis as a store: servers that are not there, that go and come back, that do not answer.
+// The Redis store: unreachable, restarted and unresponsive servers, authentication, databases.
 #include "ashlar/redis_store.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 
 #include "mp/child_process.h"
 #include "unit/symm/stores/redis/redis_server.h"
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 namespace ashlar::symm {
 namespace {
@@ -39,75 +39,75 @@ class RedisStoreTest : public ::testing::Test {
   std::shared_ptr<Store> store_;
 };
 
-// Over one connection they would read each other's answers.
-TEST_F(RedisStoreTest, AChildThatWasForkedOffHasConnectionsOfItsOwn) {
+// On a shared connection, parent and child would read each other's replies.
+TEST_F(RedisStoreTest, ForkedChildOpensItsOwnConnection) {
   const auto count_up = [this](const std::string& key) {
     for (int64_t i = 1; i <= 300; ++i) {
-      const Result<int64_t> sum = store_->add(key, 1, kNoEnd, patience());
+      const Result<int64_t> sum = store_->add(key, 1, kNoExpiry, patience());
       if (!sum.ok() || *sum != i) return 1;
     }
     return 0;
   };
-  ASSERT_TRUE(store_->set("key", "value", kNoEnd, patience()).ok());  // it is connected
+  ASSERT_TRUE(store_->set("key", "value", kNoExpiry, patience()).ok());  // opens the connection
   ChildProcess child([&](int) { return count_up("child"); });
   EXPECT_EQ(count_up("parent"), 0);
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST_F(RedisStoreTest, AWaitOutlivesARestartOfTheServer) {
+TEST_F(RedisStoreTest, WaitSurvivesAServerRestart) {
   ChildProcess waiter([this](int socket_fd) {
     const std::shared_ptr<Store> store = open();
-    if (!store->set("waiting", "1", kNoEnd, patience()).ok() || !notify(socket_fd)) return 1;
+    if (!store->set("waiting", "1", kNoExpiry, patience()).ok() || !notify(socket_fd)) return 1;
     const Result<std::string> got = store->get("key", patience());
     return got.ok() && *got == "after" ? 0 : 2;
   });
   ASSERT_TRUE(wait_for_notification(waiter.socket_fd()));
   server_->stop();
   server_->start();
-  EXPECT_TRUE(store_->set("key", "after", kNoEnd, patience()).ok());  // on a broken connection
+  EXPECT_TRUE(store_->set("key", "after", kNoExpiry, patience()).ok());  // on a broken connection
   EXPECT_EQ(waiter.wait(), 0);
 }
 
-TEST_F(RedisStoreTest, EveryCallOutlivesARestartOfTheServer) {
+TEST_F(RedisStoreTest, CallsSurviveAServerRestart) {
   server_->stop();
   server_->start();
-  EXPECT_EQ(*store_->add("count", 3, kNoEnd, patience()), 3);
+  EXPECT_EQ(*store_->add("count", 3, kNoExpiry, patience()), 3);
   server_->stop();
   server_->start();
   EXPECT_FALSE(*store_->erase("count", patience()));
 }
 
-TEST_F(RedisStoreTest, SaysThatTheServerIsGoneWhenTheDeadlinePasses) {
+TEST_F(RedisStoreTest, TimeoutReportsAnUnreachableServer) {
   server_->stop();
-  const Status late = store_->set("key", "1", kNoEnd, Deadline::after(milliseconds(50)));
+  const Status late = store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(50)));
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("was not reached before the deadline"));
 }
 
-TEST_F(RedisStoreTest, DoesNotWaitLongerForAServerThatDoesNotAnswer) {
+TEST_F(RedisStoreTest, TimesOutOnASuspendedServer) {
   server_->suspend();
-  const Status late = store_->set("key", "1", kNoEnd, Deadline::after(milliseconds(50)));
+  const Status late = store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(50)));
   server_->resume();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
 }
 
-TEST_F(RedisStoreTest, LeavesNoReceiptsOfAdditions) {
-  ASSERT_TRUE(store_->add("count", 1, kNoEnd, patience()).ok());
+TEST_F(RedisStoreTest, AddRemovesItsReceipt) {
+  ASSERT_TRUE(store_->add("count", 1, kNoExpiry, patience()).ok());
   ASSERT_TRUE(*store_->erase("count", patience()));
-  const int answer =
+  const int exit_status =
       std::system(("test \"$(redis-cli -s " + server_->socket_path() + " dbsize)\" = 0").c_str());
-  EXPECT_EQ(answer, 0);
+  EXPECT_EQ(exit_status, 0);
 }
 
-TEST_F(RedisStoreTest, KeepsDatabasesApart) {
+TEST_F(RedisStoreTest, SeparatesDatabases) {
   RedisOptions other = options();
   other.database = 3;
   const std::shared_ptr<Store> third = *try_open_redis_store(other, patience());
-  ASSERT_TRUE(third->set("key", "3", kNoEnd, patience()).ok());
+  ASSERT_TRUE(third->set("key", "3", kNoExpiry, patience()).ok());
   EXPECT_FALSE((*store_->try_get(Keys{"key"}, patience()))[0]);
 }
 
-TEST_F(RedisStoreTest, SaysThatAPasswordIsRefusedAtOnce) {
+TEST_F(RedisStoreTest, ReportsARejectedPasswordImmediately) {
   RedisOptions wrong = options();
   wrong.password = "none was set";
   const Status refused = try_open_redis_store(wrong, Deadline::never()).status();
@@ -115,29 +115,29 @@ TEST_F(RedisStoreTest, SaysThatAPasswordIsRefusedAtOnce) {
   EXPECT_THAT(refused.message(), HasSubstr("refused"));
 }
 
-TEST_F(RedisStoreTest, DoesNotTakeAListForAValue) {
+TEST_F(RedisStoreTest, RejectsListsAsValues) {
   const int pushed =
       std::system(("redis-cli -s " + server_->socket_path() + " rpush list 1 > /dev/null").c_str());
   ASSERT_EQ(pushed, 0);
   EXPECT_FALSE((*store_->try_get(Keys{"list"}, patience()))[0]);
-  EXPECT_FALSE(store_->add("list", 1, kNoEnd, patience()).ok());
+  EXPECT_FALSE(store_->add("list", 1, kNoExpiry, patience()).ok());
 }
 
-TEST_F(RedisStoreTest, IsReachedByHostPortAndPasswordToo) {
+TEST_F(RedisStoreTest, ConnectsByHostPortAndPassword) {
   RedisOptions options;
   options.port = RedisServer::free_port();
   options.password = "open sesame";
   const RedisServer server({options.port, options.password});
   const Result<std::shared_ptr<Store>> store = try_open_redis_store(options, patience());
   ASSERT_TRUE(store.ok()) << store.status().to_string();
-  EXPECT_TRUE((*store)->set("key", "1", kNoEnd, patience()).ok());
+  EXPECT_TRUE((*store)->set("key", "1", kNoExpiry, patience()).ok());
   EXPECT_EQ(*(*store)->get("key", patience()), "1");
 
   options.password = "open barley";
   EXPECT_EQ(try_open_redis_store(options, patience()).status().kind(), StatusKind::kDeviceFault);
 }
 
-TEST_F(RedisStoreTest, SaysWhichHostAndPortWereNotReached) {
+TEST_F(RedisStoreTest, ErrorNamesUnreachableHostAndPort) {
   RedisOptions nowhere;
   nowhere.port = 1;
   const Status late = try_open_redis_store(nowhere, Deadline::after(milliseconds(20))).status();

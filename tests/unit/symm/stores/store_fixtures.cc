@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fixtures for the memory store, the file store and Redis.
-#include "unit/symm/stores/store_places.h"
+#include "unit/symm/stores/store_fixtures.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 namespace ashlar::symm {
 namespace {
 
-class MemoryPlace final : public StorePlace {
+class MemoryStoreFixture final : public StoreFixture {
  public:
   std::shared_ptr<Store> open() override { return store_; }
 
@@ -25,7 +25,7 @@ class MemoryPlace final : public StorePlace {
   std::shared_ptr<Store> store_ = make_memory_store();
 };
 
-class FilePlace final : public StorePlace {
+class FileStoreFixture final : public StoreFixture {
  public:
   std::shared_ptr<Store> open() override { return *try_open_file_store(folder_.path()); }
 
@@ -34,7 +34,7 @@ class FilePlace final : public StorePlace {
 };
 
 #if defined(ASHLAR_HAS_REDIS)
-class RedisPlace final : public StorePlace {
+class RedisStoreFixture final : public StoreFixture {
  public:
   std::shared_ptr<Store> open() override {
     RedisOptions options;
@@ -59,16 +59,18 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::unique_ptr<StorePlace> make_file_place() { return std::make_unique<FilePlace>(); }
+std::unique_ptr<StoreFixture> make_file_store_fixture() {
+  return std::make_unique<FileStoreFixture>();
+}
 
 std::vector<StoreKind> all_store_kinds() {
   std::vector<StoreKind> kinds;
-  kinds.push_back({"Memory", false, [] { return std::make_unique<MemoryPlace>(); }});
-  kinds.push_back({"File", true, [] { return std::make_unique<FilePlace>(); }});
+  kinds.push_back({"Memory", false, [] { return std::make_unique<MemoryStoreFixture>(); }});
+  kinds.push_back({"File", true, [] { return std::make_unique<FileStoreFixture>(); }});
 #if defined(ASHLAR_HAS_REDIS)
-  kinds.push_back({"Redis", true, []() -> std::unique_ptr<StorePlace> {
+  kinds.push_back({"Redis", true, []() -> std::unique_ptr<StoreFixture> {
                      if (!RedisServer::is_installed()) return nullptr;
-                     return std::make_unique<RedisPlace>();
+                     return std::make_unique<RedisStoreFixture>();
                    }});
 #endif
   return kinds;

@@ -12,10 +12,10 @@
 
 namespace ashlar::symm {
 
-// A backing shared by several stores: a value set through one is visible through the others.
-class StorePlace {
+// Opens stores on the same data: a value set through one is visible through the others.
+class StoreFixture {
  public:
-  virtual ~StorePlace() = default;
+  virtual ~StoreFixture() = default;
   virtual std::shared_ptr<Store> open() = 0;
 };
 
@@ -23,7 +23,7 @@ struct StoreKind {
   std::string name;
   bool is_for_processes = false;
   // Returns null if this kind is unavailable; the test should be skipped.
-  std::function<std::unique_ptr<StorePlace>()> make;
+  std::function<std::unique_ptr<StoreFixture>()> make;
 };
 
 std::vector<StoreKind> all_store_kinds();
@@ -43,11 +43,11 @@ class TemporaryFolder {
   std::string path_;
 };
 
-std::unique_ptr<StorePlace> make_file_place();
+std::unique_ptr<StoreFixture> make_file_store_fixture();
 
 // A deadline long enough for a slow machine under a sanitizer.
 inline Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
-inline Deadline at_once() { return Deadline::after(std::chrono::nanoseconds(0)); }
-inline constexpr std::chrono::milliseconds kNoEnd{0};
+inline Deadline past_deadline() { return Deadline::after(std::chrono::nanoseconds(0)); }
+inline constexpr std::chrono::milliseconds kNoExpiry{0};
 
 }  // namespace ashlar::symm
