@@ -62,12 +62,12 @@ struct Block {
 };
 
 #ifdef __CUDACC__
-#define ASHLAR_HERE_AND_THERE __host__ __device__
+#define ASHLAR_HOST_DEVICE __host__ __device__
 #else
-#define ASHLAR_HERE_AND_THERE
+#define ASHLAR_HOST_DEVICE
 #endif
 
-ASHLAR_HERE_AND_THERE inline uint32_t word_of(uint32_t seed, size_t index) {
+ASHLAR_HOST_DEVICE inline uint32_t word_of(uint32_t seed, size_t index) {
   uint32_t word = seed ^ (uint32_t(index) * 0x9e3779b9u);
   word = (word ^ (word >> 16)) * 0x85ebca6bu;
   return word ^ (word >> 13);

@@ -76,8 +76,8 @@ class Bench {
         plan_, "barrier", 5000,
         {{"plain",
           [this] { plain_barrier(memory_.plain_slots, pads_.rank(), is_oversubscribed_); }},
-         {"all to all", [this] { meet(BarrierKind::kAllToAll); }},
-         {"dissemination", [this] { meet(BarrierKind::kDissemination); }}});
+         {"all to all", [this] { run_barrier(BarrierKind::kAllToAll); }},
+         {"dissemination", [this] { run_barrier(BarrierKind::kDissemination); }}});
     for (const size_t bytes : {size_t{64} << 10, size_t{1} << 20, size_t{16} << 20}) put(bytes);
     for (size_t bytes = 1024; bytes <= kBufferBytes; bytes *= 4) all_reduce_of(bytes);
     measure();
@@ -89,7 +89,7 @@ class Bench {
     std::fprintf(stderr, "rank %d: %s\n", pads_.rank(), status.to_string().c_str());
     std::_Exit(1);
   }
-  void meet(BarrierKind kind) { expect(barrier(pads_, 0, kind, limits_)); }
+  void run_barrier(BarrierKind kind) { expect(barrier(pads_, 0, kind, limits_)); }
 
   // Copies into the next rank's buffer, with and without a signal afterwards.
   void put(size_t bytes) {
@@ -130,7 +130,7 @@ class Bench {
   SignalPads pads_;
   bool is_oversubscribed_;
   const ComparisonPlan plan_{.rank = pads_.rank(), .rounds = settings_.rounds, .barrier = [this] {
-                               meet(BarrierKind::kAllToAll);
+                               run_barrier(BarrierKind::kAllToAll);
                              }};
   OrderGuard order_;
   Failure failure_;

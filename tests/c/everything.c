@@ -391,7 +391,7 @@ static void count_entry(const ashlar_trace_entry* entry, void* context) {
 static void count_notice(const ashlar_oom_notice* notice, void* context) {
   if (notice->wanted_bytes > notice->limit_bytes) ++*(int*)context;
 }
-static int count_question(void* context) {
+static int count_callback(void* context) {
   ++*(int*)context;
   return 0;
 }
@@ -401,15 +401,15 @@ static void hooks(ashlar_device* device) {
   ASHLAR_EXPECT_OK(ashlar_allocator_create(device, "", &allocator));
   int entries = 0;
   int notices = 0;
-  int questions = 0;
+  int callbacks = 0;
   ASHLAR_EXPECT_OK(ashlar_add_tracker(allocator, count_entry, &entries));
   ASHLAR_EXPECT_OK(ashlar_add_oom_observer(allocator, count_notice, &notices));
-  ASHLAR_EXPECT_OK(ashlar_add_free_memory_callback(allocator, count_question, &questions));
+  ASHLAR_EXPECT_OK(ashlar_add_free_memory_callback(allocator, count_callback, &callbacks));
   ASHLAR_EXPECT(ashlar_add_tracker(allocator, NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
   void* memory = NULL;
   ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 4321, NULL, &memory));
   ASHLAR_EXPECT(ashlar_allocate(allocator, (size_t)2 << 30, NULL, &memory) == ASHLAR_OUT_OF_MEMORY);
-  ASHLAR_EXPECT(entries == 1 && notices == 1 && questions >= 1);
+  ASHLAR_EXPECT(entries == 1 && notices == 1 && callbacks >= 1);
   ashlar_allocator_destroy(allocator);
 }
 

@@ -75,7 +75,7 @@ std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::blocking_call
       {"synchronize_event", [this] { return device().synchronize_event(unrelated_event_); }},
   };
   if (!properties().has_stream_pool) return calls;
-  const std::vector<NamedCall> of_the_pool = {
+  const std::vector<NamedCall> pool_calls = {
       {"allocate_async",
        [this] {
          const Result<DeviceAddress> made = device().allocate_async(4096, unrelated_stream_);
@@ -94,7 +94,7 @@ std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::blocking_call
       {"set_pool_threshold", [this] { return device().set_pool_threshold(0); }},
       {"trim_pool", [this] { return device().trim_pool(0); }},
   };
-  calls.insert(calls.end(), of_the_pool.begin(), of_the_pool.end());
+  calls.insert(calls.end(), pool_calls.begin(), pool_calls.end());
   return calls;
 }
 

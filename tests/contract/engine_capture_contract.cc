@@ -91,22 +91,22 @@ TEST_P(EngineCaptureContract, KeepsGraphMemoryWhenCachingIsOff) {
 }
 
 TEST_P(EngineCaptureContract, DoesNotWaitForADestroyedStreamDuringACapture) {
-  constexpr PoolId kLetGo{0, 9};
-  const StreamId gone = create_stream();
+  constexpr PoolId kReleased{0, 9};
+  const StreamId destroyed = create_stream();
   const StreamId stream = create_stream();
-  route_to(kLetGo, gone);
-  free(allocate(512, gone));
-  free(allocate(40 * kMiB, gone));
-  end_routing(kLetGo);
-  require_ok(engine().release_pool(kLetGo));
-  require_ok(device().destroy_stream(gone));
+  route_to(kReleased, destroyed);
+  free(allocate(512, destroyed));
+  free(allocate(40 * kMiB, destroyed));
+  end_routing(kReleased);
+  require_ok(engine().release_pool(kReleased));
+  require_ok(device().destroy_stream(destroyed));
   begin_capture(stream);
   require_ok(engine().trim());
-  require_ok(engine().trim(kLetGo));
+  require_ok(engine().trim(kReleased));
   EXPECT_TRUE(is_capturing(stream));
   end_capture();
   require_ok(engine().trim());
-  EXPECT_FALSE(pool_exists(kLetGo));
+  EXPECT_FALSE(pool_exists(kReleased));
 }
 
 TEST_P(EngineCaptureContract, ReusesMemoryFreedDuringTheSameCapture) {

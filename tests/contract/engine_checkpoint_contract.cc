@@ -12,19 +12,19 @@ namespace {
 constexpr PoolId kOtherPool{2, 0};
 
 // The properties of a block that a caller can observe.
-struct Seen {
+struct BlockProperties {
   size_t requested_bytes = 0;
   StreamId stream;
-  bool operator==(const Seen&) const = default;
+  bool operator==(const BlockProperties&) const = default;
 };
-using Sight = std::map<DeviceAddress, Seen>;
+using PropertiesByAddress = std::map<DeviceAddress, BlockProperties>;
 
-Sight sight_of(const std::vector<Block*>& blocks) {
-  Sight sight;
+PropertiesByAddress properties_of(const std::vector<Block*>& blocks) {
+  PropertiesByAddress properties_by_address;
   for (const Block* block : blocks) {
-    sight[block->address] = {block->requested_bytes, block->stream};
+    properties_by_address[block->address] = {block->requested_bytes, block->stream};
   }
-  return sight;
+  return properties_by_address;
 }
 
 std::vector<DeviceAddress> addresses(const std::vector<Block*>& blocks) {
@@ -48,7 +48,7 @@ TEST_P(EngineCheckpointContract, RestoreFreesNewBlocksAndReturnsFreedOnes) {
   Block* kept = allocate(5 * kMiB);
   Block* freed_small = allocate(64 * kKiB);
   Block* freed_large = allocate(3 * kMiB + 1, side);
-  const Sight before = sight_of({kept, freed_small, freed_large});
+  const PropertiesByAddress before = properties_of({kept, freed_small, freed_large});
   const int64_t allocated_bytes = stats().allocated_bytes.all.current;
   const PoolCheckpoint checkpoint = take_checkpoint();
 
@@ -59,7 +59,7 @@ TEST_P(EngineCheckpointContract, RestoreFreesNewBlocksAndReturnsFreedOnes) {
   const std::vector<DeviceAddress> live = addresses(now);
   const RestoreResult change = restore(checkpoint);
   EXPECT_EQ(sorted(change.freed), live);
-  EXPECT_EQ(sight_of(change.allocated), before);
+  EXPECT_EQ(properties_of(change.allocated), before);
   EXPECT_EQ(stats().allocated_bytes.all.current, allocated_bytes);
   EXPECT_EQ(active_count(), 3);
   free_all();
@@ -74,7 +74,7 @@ TEST_P(EngineCheckpointContract, RestoreKeepsTheContentsOfLiveBlocks) {
     kept.push_back(allocate(bytes));
     fill(kept.back(), value_of(kept.size()));
   }
-  const Sight before = sight_of(kept);
+  const PropertiesByAddress before = properties_of(kept);
   const PoolCheckpoint checkpoint = take_checkpoint();
   for (size_t bytes : {size_t{700}, 3 * kMiB, 17 * kMiB, 30 * kMiB}) {
     Block* added = allocate(bytes);
@@ -82,7 +82,7 @@ TEST_P(EngineCheckpointContract, RestoreKeepsTheContentsOfLiveBlocks) {
     if (bytes > kMiB) free(added);
   }
   const RestoreResult change = restore(checkpoint);
-  EXPECT_EQ(sight_of(change.allocated), before);
+  EXPECT_EQ(properties_of(change.allocated), before);
   for (const Block* block : change.allocated) {
     const size_t bytes = block->requested_bytes;
     EXPECT_TRUE(contains(block, value_of(bytes == 700 ? 1 : bytes == 3 * kMiB ? 2 : 3)));
@@ -98,7 +98,7 @@ TEST_P(EngineCheckpointContract, RestoreUndoesSplitsAndMerges) {
   for (size_t i = 0; i < 12; ++i) (i % 2 == 0 ? gaps : left).push_back(allocate(6 * kMiB));
   left.push_back(allocate(512));
   for (Block* gap : gaps) free(gap);
-  const Sight before = sight_of(left);
+  const PropertiesByAddress before = properties_of(left);
   const PoolCheckpoint checkpoint = take_checkpoint();
 
   for (int round = 0; round < 3; ++round) {
@@ -109,7 +109,7 @@ TEST_P(EngineCheckpointContract, RestoreUndoesSplitsAndMerges) {
     }
     const RestoreResult change = restore(checkpoint);
     EXPECT_EQ(change.freed.size(), 6U);
-    ASSERT_EQ(sight_of(change.allocated), before) << "round " << round;
+    ASSERT_EQ(properties_of(change.allocated), before) << "round " << round;
     // Each uses separate memory, and so does the next.
     std::vector<Block*> live = change.allocated;
     for (int i = 0; i < 4; ++i) live.push_back(allocate(6 * kMiB));
@@ -158,7 +158,7 @@ TEST_P(EngineCheckpointContract, RestoreLeavesOtherPoolsAlone) {
 
 TEST_P(EngineCheckpointContract, RestoreFailsWhileABlockIsPinned) {
   Block* block = allocate(kMiB);
-  const Sight before = sight_of({block});
+  const PropertiesByAddress before = properties_of({block});
   const PoolCheckpoint checkpoint = take_checkpoint();
   engine().pin(block);
   expect_no_restore(checkpoint, "shared with other processes");
@@ -168,7 +168,7 @@ TEST_P(EngineCheckpointContract, RestoreFailsWhileABlockIsPinned) {
   expect_no_checkpoint("was freed but is still in use");
   engine().unpin(block);
   mark_finished(held);
-  EXPECT_EQ(sight_of(restore(checkpoint).allocated), before);
+  EXPECT_EQ(properties_of(restore(checkpoint).allocated), before);
   end_routing(kPool);
 }
 

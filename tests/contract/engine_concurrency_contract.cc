@@ -46,7 +46,7 @@ TEST_P(EngineConcurrencyContract, BlocksOfConcurrentThreadsNeverOverlap) {
       uint8_t value;
     };
     std::vector<Tracked> kept;
-    const auto let_go = [&] {
+    const auto free_one = [&] {
       std::swap(kept[random.below(kept.size())], kept.back());
       const Tracked each = kept.back();
       kept.pop_back();
@@ -66,10 +66,10 @@ TEST_P(EngineConcurrencyContract, BlocksOfConcurrentThreadsNeverOverlap) {
         require_ok(engine().record_stream(block, {&device(), reader}));
         EXPECT_TRUE(contains(block, kept.back().value, reader));
       }
-      if (kept.size() > 12) let_go();
+      if (kept.size() > 12) free_one();
       if (step % 61 == 0) require_ok(engine().trim());
     }
-    while (!kept.empty()) let_go();
+    while (!kept.empty()) free_one();
   });
   expect_trims_to_zero();
 }

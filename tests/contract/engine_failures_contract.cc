@@ -80,7 +80,7 @@ TEST_P(EngineFailuresContract, RetriesAFailedFreeWithoutLosingTheBlock) {
   machine_->inject({.count = sim::FaultRule::kForever});
   (void)engine().free(block).ok();
   machine_->clear_faults();
-  EXPECT_EQ(stats().allocation.all.current, 0) << "it is the caller's no more";
+  EXPECT_EQ(stats().allocation.all.current, 0) << "the caller no longer owns it";
   expect_trims_to_zero();
 }
 
@@ -92,7 +92,7 @@ TEST_P(EngineFailuresContract, NextTrimReportsAFailedQuietFree) {
   engine().free_quietly(block);
   resume_stream(used);
   EXPECT_EQ(engine().trim().kind(), StatusKind::kDeviceFault);
-  EXPECT_TRUE(ok(engine().trim())) << "told once";
+  EXPECT_TRUE(ok(engine().trim())) << "must be reported only once";
   EXPECT_EQ(used_bytes(), 0U);
 }
 
@@ -170,15 +170,15 @@ TEST_P(EngineFailuresContract, SurvivesDeviceLossInAnyCall) {
 
 TEST_P(EngineFailuresContract, DestroysAnEngineOnALostDevice) {
   if (!machine_->has_two_devices()) GTEST_SKIP() << "only one device";
-  std::unique_ptr<Engine> doomed = GetParam().make(other(), {});
+  std::unique_ptr<Engine> lost_engine = GetParam().make(other(), {});
   const StreamId used = require_ok(other().create_stream());
-  require_ok(doomed->allocate({512, kDefaultStream}));
-  Block* block = require_ok(doomed->allocate({30 * kMiB, kDefaultStream}));
-  require_ok(doomed->record_stream(block, {&other(), used}));
-  require_ok(doomed->free(block));
+  require_ok(lost_engine->allocate({512, kDefaultStream}));
+  Block* block = require_ok(lost_engine->allocate({30 * kMiB, kDefaultStream}));
+  require_ok(lost_engine->record_stream(block, {&other(), used}));
+  require_ok(lost_engine->free(block));
   machine_->lose(kOther, Status::device_lost("work", 700, "an illegal access"));
-  doomed.reset();  // cannot release its memory
-  allocate(512);   // the other engine still works
+  lost_engine.reset();  // cannot release its memory
+  allocate(512);        // the other engine still works
 }
 
 }  // namespace ashlar::contract

@@ -12,7 +12,7 @@ using enum TraceAction;
 
 namespace {
 
-bool concerns_blocks(TraceAction action) {
+bool is_block_action(TraceAction action) {
   return action == kAlloc || action == kFreeRequested || action == kFreeCompleted;
 }
 
@@ -23,7 +23,7 @@ TEST_P(EngineHooksContract, TrackersSeeEveryBlockEventInOrder) {
   const StreamId busy = busy_stream();
   std::vector<TraceEntry> entries;
   engine().add_tracker([&](const TraceEntry& entry) {
-    if (concerns_blocks(entry.action)) entries.push_back(entry);
+    if (is_block_action(entry.action)) entries.push_back(entry);
   });
   Block* plain = allocate(1000, stream);
   Block* used = allocate(3 * kMiB);
@@ -63,7 +63,7 @@ TEST_P(EngineHooksContract, AddressIsNotReusedBeforeItsFreeCompletes) {
   std::map<DeviceAddress, TraceAction> last;
   int alloc_count = 0;
   engine().add_tracker([&](const TraceEntry& entry) {
-    if (!concerns_blocks(entry.action)) return;
+    if (!is_block_action(entry.action)) return;
     const auto before = last.find(entry.address);
     const TraceAction previous = before == last.end() ? kFreeCompleted : before->second;
     const TraceAction expected = entry.action == kAlloc           ? kFreeCompleted

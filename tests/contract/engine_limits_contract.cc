@@ -82,18 +82,18 @@ TEST_P(EngineLimitsContract, FreeMemoryCallbacksMayFreeBlocks) {
     blocks.pop_back();
     return true;
   });
-  bool asked_too = false;
-  engine().add_free_memory_callback([&] { return asked_too = true, false; });
+  bool second_was_called = false;
+  engine().add_free_memory_callback([&] { return second_was_called = true, false; });
   allocate(kBytes);
   EXPECT_EQ(ask_count, 1);
-  EXPECT_TRUE(asked_too) << "every callback is asked";
+  EXPECT_TRUE(second_was_called) << "every callback must be called";
   EXPECT_EQ(stats().ooms, 1) << "the one that filled the device";
 }
 
 TEST_P(EngineLimitsContract, DoesNotCallFreeMemoryCallbacksOnACacheHit) {
   free(allocate(kBytes));
   engine().add_free_memory_callback([] {
-    ADD_FAILURE() << "asked for nothing";
+    ADD_FAILURE() << "a cache hit called the callback";
     return false;
   });
   free(allocate(kBytes));

@@ -81,7 +81,7 @@ TEST_P(EnginePoolsContract, LatestRouteDeterminesThePool) {
   route_to(kFirst);
   route_to(kSecond, stream);
   EXPECT_EQ(pool_of(allocate(512, stream)), kSecond);
-  EXPECT_EQ(pool_of(allocate(512)), kFirst) << "the last route does not want it";
+  EXPECT_EQ(pool_of(allocate(512)), kFirst) << "the last route's filter rejects it";
   end_routing(kSecond);
   EXPECT_EQ(pool_of(allocate(512, stream)), kFirst);
   end_routing(kFirst);
@@ -262,7 +262,7 @@ TEST_P(EnginePoolsContract, WaitsForSegmentsReturningToTheirSource) {
     is_leaving.notify_all();
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
   };
-  const std::jthread giving_back([&] {
+  const std::jthread releaser([&] {
     EXPECT_TRUE(ok(engine().free(block)));
     EXPECT_TRUE(ok(engine().trim()));
   });

@@ -120,15 +120,15 @@ TEST_P(EngineStreamsContract, RecordingAStreamTwiceHasNoFurtherEffect) {
 
 TEST_P(EngineStreamsContract, WaitsForARecordedStreamOfAnotherDevice) {
   if (!machine_->has_two_devices()) GTEST_SKIP() << "only one device";
-  const StreamId away = require_ok(other().create_stream());
-  pause_stream(away, kOther);
-  require_ok(other().call_host(away, [] {}));
+  const StreamId peer_stream = require_ok(other().create_stream());
+  pause_stream(peer_stream, kOther);
+  require_ok(other().call_host(peer_stream, [] {}));
   Block* block = allocate(kMiB);
-  require_ok(engine().record_stream(block, {&other(), away}));
+  require_ok(engine().record_stream(block, {&other(), peer_stream}));
   const AddressRange range = free_while_used(block);
   allocate(kMiB);
   EXPECT_EQ(active_count(), 2);
-  resume_stream(away, kOther);
+  resume_stream(peer_stream, kOther);
   mark_finished(range);
   free(allocate(512));
   EXPECT_EQ(active_count(), 1);

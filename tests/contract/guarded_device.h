@@ -59,7 +59,8 @@ class GuardedDevice final : public ForwardingDevice {
   }
   Status free(DeviceAddress address) override {
     return intercept(DeviceCall::kFree, [&] {
-      return uncount(address, allocations_, [&] { return ForwardingDevice::free(address); });
+      return release_and_uncount(address, allocations_,
+                                 [&] { return ForwardingDevice::free(address); });
     });
   }
   Result<ExtentId> create(size_t bytes, const CreateOptions& options) override {
@@ -69,7 +70,8 @@ class GuardedDevice final : public ForwardingDevice {
   }
   Status release(ExtentId extent) override {
     return intercept(DeviceCall::kRelease, [&] {
-      return uncount(extent, extents_, [&] { return ForwardingDevice::release(extent); });
+      return release_and_uncount(extent, extents_,
+                                 [&] { return ForwardingDevice::release(extent); });
     });
   }
 
@@ -82,8 +84,8 @@ class GuardedDevice final : public ForwardingDevice {
   }
   Status free_async(DeviceAddress address, StreamId stream) override {
     return intercept(DeviceCall::kFreeAsync, [&] {
-      return uncount(address, pooled_,
-                     [&] { return ForwardingDevice::free_async(address, stream); });
+      return release_and_uncount(address, pooled_,
+                                 [&] { return ForwardingDevice::free_async(address, stream); });
     });
   }
 
@@ -203,7 +205,7 @@ class GuardedDevice final : public ForwardingDevice {
     return made;
   }
   template <typename Id, typename Call>
-  Status uncount(const Id& id, std::map<Id, size_t>& sizes, const Call& call_device)
+  Status release_and_uncount(const Id& id, std::map<Id, size_t>& sizes, const Call& call_device)
       ASHLAR_EXCLUDES(mutex_) {
     // Removed first: once freed, the address may be given to another thread.
     size_t bytes = 0;

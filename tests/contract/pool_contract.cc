@@ -113,7 +113,7 @@ TEST_P(PoolContract, ReusesFreedMemoryInOrderInTheSameStream) {
 TEST_P(PoolContract, OtherStreamsDoNotGetMemoryBeforeItsFreeRuns) {
   const size_t bytes = granule_bytes();
   const StreamId user = create_stream();
-  const StreamId greedy = create_stream();
+  const StreamId busy_stream = create_stream();
   uint8_t* seen = allocate_pinned_bytes(bytes);
   const DeviceAddress address = require_ok(device().allocate_async(bytes, user));
   require_ok(device().fill(address, 1, bytes, user));
@@ -122,14 +122,14 @@ TEST_P(PoolContract, OtherStreamsDoNotGetMemoryBeforeItsFreeRuns) {
   require_ok(device().free_async(address, user));
   std::vector<DeviceAddress> taken;
   for (int i = 0; i < 4; ++i) {
-    taken.push_back(allocate_async(bytes, greedy));
-    require_ok(device().fill(taken.back(), 0xff, bytes, greedy));
+    taken.push_back(allocate_async(bytes, busy_stream));
+    require_ok(device().fill(taken.back(), 0xff, bytes, busy_stream));
   }
   EXPECT_TRUE(stays_busy(user));
   gate.open();
   require_ok(device().synchronize_stream(user));
   EXPECT_EQ(Bytes(seen, seen + bytes), Bytes(bytes, 1)) << "it was reused before the free ran";
-  require_ok(device().synchronize_stream(greedy));
+  require_ok(device().synchronize_stream(busy_stream));
 }
 
 TEST_P(PoolContract, MemoryMayBeFreedInAnotherStream) {

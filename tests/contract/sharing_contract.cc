@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kNoFd[] = "the device does not export file descriptors";
 constexpr char kNoFabric[] = "the device does not export fabric handles";
-constexpr char kNotAgain[] = "the device does not export what was imported";
+constexpr char kCannotExportImported[] = "the device does not export what was imported";
 constexpr char kNoShared[] = "the device does not share allocations";
 constexpr CreateOptions kByFd{.export_fd = true, .export_fabric = false};
 constexpr CreateOptions kByFabric{.export_fd = false, .export_fabric = true};
@@ -108,7 +108,7 @@ TEST_P(SharingContract, TwoImportsAreReleasedIndependently) {
 
 TEST_P(SharingContract, ImportedExtentCanBeExportedAgain) {
   if (!properties().can_export_fd) GTEST_SKIP() << kNoFd;
-  if (!properties().can_export_imported) GTEST_SKIP() << kNotAgain;
+  if (!properties().can_export_imported) GTEST_SKIP() << kCannotExportImported;
   const size_t granule = granule_bytes();
   const DeviceAddress begin = reserve(2 * granule);
   const ExtentId extent = create(granule, kByFd);
@@ -206,7 +206,7 @@ TEST_P(SharingContract, FabricImportOutlivesTheExportersId) {
 
 TEST_P(SharingContract, FabricImportCanBeExportedAgain) {
   if (!properties().can_export_fabric) GTEST_SKIP() << kNoFabric;
-  if (!properties().can_export_imported) GTEST_SKIP() << kNotAgain;
+  if (!properties().can_export_imported) GTEST_SKIP() << kCannotExportImported;
   const ExtentId extent = create(granule_bytes(), kByFabric);
   const FabricHandle handle = require_ok(device().export_fabric(extent));
   const ExtentId imported = require_ok(device().import_fabric(handle, granule_bytes()));

@@ -15,8 +15,8 @@ TEST_P(VirtualMemoryContract, ReservationsAreAlignedAndUseNoMemory) {
   const size_t granule = granule_bytes();
   const MemoryUnchangedCheck unchanged(*this);
   std::vector<AddressRange> ranges;
-  const size_t more_than_there_is = properties().capacity_bytes / granule * granule * 2;
-  for (const size_t bytes : {granule, 3 * granule, 64 * granule, more_than_there_is}) {
+  const size_t above_capacity = properties().capacity_bytes / granule * granule * 2;
+  for (const size_t bytes : {granule, 3 * granule, 64 * granule, above_capacity}) {
     const AddressRange range{reserve(bytes), bytes};
     EXPECT_FALSE(range.begin.is_null());
     EXPECT_EQ(range.begin.value() % granule, 0U);

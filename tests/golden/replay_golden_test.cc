@@ -48,7 +48,7 @@ std::vector<Row> read_truth() {
   return rows;
 }
 
-Row truth_of(const std::string& workload, const std::string& settings) {
+Row pytorch_row(const std::string& workload, const std::string& settings) {
   for (const Row& row : read_truth()) {
     if (row.at("workload") == workload && row.at("settings") == settings) return row;
   }
@@ -124,7 +124,7 @@ TEST_P(ReplayAsRecorded, ReproducesEveryEventAndNumber) {
   EXPECT_EQ(result.fidelity->matched, result.fidelity->recorded);
   EXPECT_GT(result.fidelity->recorded, 0U);
   EXPECT_TRUE(result.ooms.empty());
-  expect_exact(result, truth_of(GetParam().workload, GetParam().settings));
+  expect_exact(result, pytorch_row(GetParam().workload, GetParam().settings));
   // The start addresses of expandable segments are unknown.
   const bool is_expandable = GetParam().settings != std::string("default");
   EXPECT_EQ(result.same_address_count, is_expandable ? 0 : result.alloc_count);
@@ -175,7 +175,7 @@ TEST_P(ReplayPrediction, MatchesThePeakOfPytorch) {
   const std::string name = std::string(wanted.workload) + ".1";
   const ReplayResult result = replay_of(name, wanted.settings, wanted.cap_bytes);
   EXPECT_FALSE(result.fidelity.has_value());
-  const Row truth = truth_of(wanted.workload, wanted.settings);
+  const Row truth = pytorch_row(wanted.workload, wanted.settings);
   const auto reserved = std::stod(truth.at("reserved_bytes.all.peak"));
   const double off_percent =
       100 * std::abs(static_cast<double>(result.stats.reserved_bytes.all.peak) - reserved) /

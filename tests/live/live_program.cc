@@ -56,7 +56,7 @@ void stitch(Work& work) {
   if (!work.machine.resume_stream(index, busy).ok()) std::abort();
 }
 
-void obey(const std::string& word, Work& work) {
+void execute(const std::string& word, Work& work) {
   Allocator& allocator = work.allocator;
   std::vector<Buffer>& held = work.held;
   if (word == "pin") {
@@ -74,7 +74,7 @@ void obey(const std::string& word, Work& work) {
     try {
       held.push_back(allocator.allocate(size_t{1} << 40));
     } catch (const OutOfMemory&) {
-      std::cout << "as it should be\n";
+      std::cout << "out of memory, as expected\n";
     }
   }
 }
@@ -102,7 +102,7 @@ int run(const std::vector<std::string_view>& arguments) {
   Work work{.machine = *machine, .allocator = first};
   work.held.push_back(second.allocate(5 * kMiB));
   for (std::string word; std::getline(std::cin, word);) {
-    obey(word, work);
+    execute(word, work);
     std::cout << "done" << std::endl;
   }
   first.pools().release(pool);

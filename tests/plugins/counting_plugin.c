@@ -23,7 +23,7 @@ int reset_count = 0;
 double last_fraction = 0;
 int record_count = 0;
 int begin_count = 0;
-int filter_says = -1;
+int filter_result = -1;
 int end_count = 0;
 int release_count = 0;
 
@@ -83,7 +83,7 @@ static void on_begin(int device, uint64_t capture, uint64_t user, ashlar_plugin_
   (void)capture;
   (void)user;
   ++begin_count;
-  filter_says = filter(NULL, context);
+  filter_result = filter(NULL, context);
 }
 static void on_end(int device, uint64_t capture, uint64_t user) {
   (void)device;

@@ -87,7 +87,7 @@ static void test_teams(void) {
 }
 
 // Accesses the same remote words from many threads.
-static void* storm(void* given) {
+static void* access_shared_words(void* given) {
   const struct share* own = given;
   const int next = (me + 1) % count;
   shmem_ctx_t context = SHMEM_CTX_INVALID;
@@ -129,7 +129,7 @@ static void test_words(void) {
   signals = shmem_calloc(2 * ASHLAR_THREADS, sizeof(uint64_t));
   lock = shmem_calloc(1, sizeof(long));
   number = shmem_calloc(1, sizeof(long));
-  run(storm, shares);
+  run(access_shared_words, shares);
   shmem_barrier_all();
   ASHLAR_EXPECT(tickets[0] == all);
   for (int at = 0; at < all; ++at) ASHLAR_EXPECT(tickets[1 + at] == 1);

@@ -138,7 +138,7 @@ TEST(LeaksTest, IgnoresGrowingUsesThatAreFreedInBetween) {
 
 TEST(LeaksTest, IgnoresGrowthThatIsFreed) {
   Loop loop;
-  for (size_t season = 0; season < 4; ++season) {
+  for (size_t phase = 0; phase < 4; ++phase) {
     for (uint64_t i = 0; i < kSteps / 4; ++i) loop.trace.alloc(5000 + i, 9000).from(3);
     for (uint64_t i = 0; i < kSteps / 4; ++i) loop.trace.free(5000 + i, 9000);
   }

@@ -138,9 +138,9 @@ TEST(PackingTest, IsNeverWorseWithMoreWork) {
   Random random(3);
   const std::vector<Lifetime> lifetimes =
       draw(random, {.count = 500, .longest = 100, .largest_bytes = 5000});
-  const Packing piled = pack(lifetimes, {.work_limit = 0});
+  const Packing unoptimized = pack(lifetimes, {.work_limit = 0});
   const Packing packed = pack(lifetimes);
-  EXPECT_LT(packed.height_bytes, piled.height_bytes);
+  EXPECT_LT(packed.height_bytes, unoptimized.height_bytes);
   EXPECT_EQ(packed.in_gaps_count, lifetimes.size());
   EXPECT_GT(packed.attempt_count, 1U);
 }

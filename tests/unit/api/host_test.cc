@@ -137,7 +137,7 @@ TEST_F(HostAllocatorTest, RejectsFreeOfUnknownPointerWithoutSideEffects) {
   const auto before = host.stats().flatten();
   EXPECT_THROW(host.free_raw(&foreign), InvalidArgument) << "foreign";
   EXPECT_THROW(host.free_raw(memory + 1), InvalidArgument) << "inside of one";
-  EXPECT_THROW(host.free_raw(buffer.data()), InvalidArgument) << "a buffer owns it";
+  EXPECT_THROW(host.free_raw(buffer.data()), InvalidArgument) << "the address belongs to a Buffer";
   EXPECT_THROW(host.free_raw(freed), InvalidArgument) << "freed twice, and reused by a buffer";
   EXPECT_THROW(other.free_raw(memory), InvalidArgument) << "another allocator's";
   EXPECT_EQ(host.stats().flatten(), before);
@@ -268,9 +268,9 @@ TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
 }
 
 TEST_F(HostAllocatorTest, RejectsInvalidOptions) {
-  const auto refuses = [&](const std::function<void(AllocatorOptions&)>& spoil) {
+  const auto refuses = [&](const std::function<void(AllocatorOptions&)>& change) {
     AllocatorOptions options;
-    spoil(options);
+    change(options);
     EXPECT_THROW(HostAllocator(device(), options), InvalidArgument);
   };
   refuses([](AllocatorOptions& options) { options.pinned.register_thread_count = 0; });

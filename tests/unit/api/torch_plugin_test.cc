@@ -88,15 +88,16 @@ TEST_F(TorchPluginTest, ThrowsOutOfMemoryWithReport) {
 TEST_F(TorchPluginTest, ThrowsPyTorchErrorIfPyTorchIsLoaded) {
   void* library = dlopen(TORCH_STANDIN, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
-  using Catch = const char* (*)(void* (*)(size_t, int, void*), size_t);
-  const auto caught_of = reinterpret_cast<Catch>(dlsym(library, "torch_standin_catch"));
+  using DescribeThrown = const char* (*)(void* (*)(size_t, int, void*), size_t);
+  const auto describe_thrown =
+      reinterpret_cast<DescribeThrown>(dlsym(library, "torch_standin_catch"));
   const auto live_count = reinterpret_cast<int (*)()>(dlsym(library, "torch_standin_error_count"));
-  ASSERT_NE(caught_of, nullptr);
+  ASSERT_NE(describe_thrown, nullptr);
   ASSERT_NE(live_count, nullptr);
-  EXPECT_THAT(caught_of(ashlar_torch_alloc, size_t{2} << 30),
+  EXPECT_THAT(describe_thrown(ashlar_torch_alloc, size_t{2} << 30),
               StartsWith("OutOfMemoryError: CUDA out of memory. Ashlar tried to allocate 2"));
   EXPECT_EQ(live_count(), 0) << "the error was not destroyed";
-  EXPECT_STREQ(caught_of(ashlar_torch_alloc, 0), "nothing");
+  EXPECT_STREQ(describe_thrown(ashlar_torch_alloc, 0), "nothing");
   dlclose(library);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of BiasedMutex: mutual exclusion with owners that change, live and end.
+// Tests of BiasedMutex: mutual exclusion while ownership changes and owner threads exit.
 #include "base/biased_mutex.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using Lock = BiasedMutex<LockRank::kArena>;
 using Guard = BiasedLock<LockRank::kArena>;
 using OwnersGuard = OwnedLock<LockRank::kArena>;
 
-void take_often(Lock& lock) {
+void lock_often(Lock& lock) {
   for (int i = 0; i < 200; ++i) const Guard guard(lock);
 }
 
@@ -25,7 +25,7 @@ bool is_owned(const Lock& lock) { return OwnersGuard(lock).is_held(); }
 class BiasedMutexConcurrency : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: no thread owns a lock here";
+    if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: biased locks are not available";
   }
   Lock lock_;
 };
@@ -51,30 +51,30 @@ TEST(BiasedMutex, ThreadIdsAreUniqueAmongLiveThreads) {
 
 TEST_F(BiasedMutexConcurrency, BiasesToARepeatedOwner) {
   EXPECT_FALSE(is_owned(lock_));
-  take_often(lock_);
+  lock_often(lock_);
   EXPECT_TRUE(is_owned(lock_));
   std::thread([&] {
     EXPECT_FALSE(is_owned(lock_));
     const Guard guard(lock_);
   }).join();
-  EXPECT_FALSE(is_owned(lock_)) << "the other one took it away";
+  EXPECT_FALSE(is_owned(lock_)) << "the other thread has taken it";
 }
 
 // The mutexes of an ended thread pass to at most one thread, which reuses its record.
 TEST_F(BiasedMutexConcurrency, LocksAfterItsOwnerThreadEnded) {
   for (int i = 0; i < 50; ++i) {
-    std::thread([&] { take_often(lock_); }).join();
-    EXPECT_FALSE(is_owned(lock_)) << "by a thread that never had it";
+    std::thread([&] { lock_often(lock_); }).join();
+    EXPECT_FALSE(is_owned(lock_)) << "this thread never locked it";
     std::atomic<int> owner_count{0};
-    std::atomic<int> asked_count{0};
+    std::atomic<int> locked_count{0};
     std::vector<std::thread> threads;
     for (int each = 0; each < 3; ++each) {
       threads.emplace_back([&] {
         Lock another;
-        take_often(another);  // a thread gets its record with its first lock
+        lock_often(another);  // a thread gets its record with its first lock
         owner_count += is_owned(lock_) ? 1 : 0;
-        ++asked_count;
-        while (asked_count < 3) std::this_thread::yield();
+        ++locked_count;
+        while (locked_count < 3) std::this_thread::yield();
       });
     }
     for (std::thread& thread : threads) thread.join();

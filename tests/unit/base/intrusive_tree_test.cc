@@ -98,12 +98,12 @@ TEST(IntrusiveTreeTest, StaysShallowAfterSortedInsertions) {
   }
   int most = 0;
   for (int wanted = 0; wanted < kCount; wanted += 97) {
-    int looked_at = 0;
+    int visit_count = 0;
     tree.first_not([&](const Number& each) {
-      ++looked_at;
+      ++visit_count;
       return each.value < wanted;
     });
-    most = std::max(most, looked_at);
+    most = std::max(most, visit_count);
   }
   EXPECT_LT(most, 60);
 }

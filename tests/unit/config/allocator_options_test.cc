@@ -85,7 +85,8 @@ TEST(AllocatorOptionsTest, CompatSelectsClassicUnlessEngineIsNamed) {
   EXPECT_EQ(parse("compat:none").engine, EngineKind::kPaged);
   EXPECT_EQ(parse("compat:pytorch,engine:paged").engine, EngineKind::kPaged);
   const AllocatorOptions paged = parse("engine:paged,compat:pytorch");
-  EXPECT_EQ(parse("max_split_size_mb:64", paged).engine, EngineKind::kPaged) << "not asked again";
+  EXPECT_EQ(parse("max_split_size_mb:64", paged).engine, EngineKind::kPaged)
+      << "compat is not applied again";
 }
 
 // Consecutive texts.
@@ -127,7 +128,7 @@ TEST(AllocatorOptionsTest, ListReplacesThePreviousList) {
 
 // Option structs.
 
-std::string complaint_after(const std::function<void(AllocatorOptions&)>& change) {
+std::string error_after(const std::function<void(AllocatorOptions&)>& change) {
   AllocatorOptions options;
   change(options);
   const Status status = check_allocator_options(options);
@@ -137,30 +138,30 @@ std::string complaint_after(const std::function<void(AllocatorOptions&)>& change
 
 TEST(AllocatorOptionsTest, ChecksRangesOfOptionStructs) {
   EXPECT_TRUE(check_allocator_options(AllocatorOptions()).ok());
-  EXPECT_EQ(complaint_after([](auto& o) { o.memory_fraction = -0.5; }),
+  EXPECT_EQ(error_after([](auto& o) { o.memory_fraction = -0.5; }),
             "per_process_memory_fraction: \"-0.5\" is out of range (expected 0–1)");
-  EXPECT_THAT(complaint_after([](auto& o) { o.memory_fraction = std::nan(""); }),
+  EXPECT_THAT(error_after([](auto& o) { o.memory_fraction = std::nan(""); }),
               HasSubstr("per_process_memory_fraction: \"nan\" is not a number"));
-  EXPECT_THAT(complaint_after([](auto& o) { o.large_segment_bytes = SIZE_MAX; }),
+  EXPECT_THAT(error_after([](auto& o) { o.large_segment_bytes = SIZE_MAX; }),
               HasSubstr("large_segment_size_mb: "));
-  EXPECT_THAT(complaint_after([](auto& o) { o.max_split_bytes = kMiB; }),
+  EXPECT_THAT(error_after([](auto& o) { o.max_split_bytes = kMiB; }),
               HasSubstr("max_split_size_mb: \"1\" is out of range (expected 20–1048576"));
-  EXPECT_THAT(complaint_after([](auto& o) { o.roundup_power2_divisions[3] = 3; }),
+  EXPECT_THAT(error_after([](auto& o) { o.roundup_power2_divisions[3] = 3; }),
               HasSubstr("roundup_power2_divisions: "));
-  EXPECT_THAT(complaint_after([](auto& o) { o.pinned.register_thread_count = 0; }),
+  EXPECT_THAT(error_after([](auto& o) { o.pinned.register_thread_count = 0; }),
               HasSubstr("pinned_num_register_threads: \"0\""));
-  EXPECT_THAT(complaint_after([](auto& o) { o.expandable_reserve = ReserveSize(); }),
+  EXPECT_THAT(error_after([](auto& o) { o.expandable_reserve = ReserveSize(); }),
               HasSubstr("expandable_segments_reserve: \"0\" is out of range"));
 }
 
 TEST(AllocatorOptionsTest, RejectsUnprintableOptions) {
-  EXPECT_EQ(complaint_after(
+  EXPECT_EQ(error_after(
                 [](auto& o) { o.expandable_reserve = {.capacity_fraction = 0.5, .bytes = kGiB}; }),
             "expandable_segments_reserve: this value cannot be written (expected a fraction above "
             "0, GiB up to 1048576G, or unset)");
   for (const char* name : {"", " a", "a,b", "a:b", "a]", "x:1],expandable_segments:[y"}) {
     EXPECT_THAT(
-        complaint_after([&](auto& o) { o.expandable_reserve_by_class[name] = {.bytes = kGiB}; }),
+        error_after([&](auto& o) { o.expandable_reserve_by_class[name] = {.bytes = kGiB}; }),
         HasSubstr("expandable_segments"))
         << name;
   }

@@ -21,7 +21,7 @@ using cuda::kAttributeVirtualMemory;
 
 // Handles are pointers; integers and structures have the vendor's sizes.
 template <typename Ours, typename Theirs>
-constexpr bool passes_alike() {
+constexpr bool has_same_abi() {
   if constexpr (std::is_pointer_v<Ours>) {
     return std::is_pointer_v<Theirs>;
   } else if constexpr (std::is_class_v<Ours>) {
@@ -36,7 +36,7 @@ constexpr bool alike(const Function<Ours...>&, CUresult (*)(Theirs...)) {
   if constexpr (sizeof...(Ours) != sizeof...(Theirs)) {
     return false;
   } else {
-    return (passes_alike<Ours, Theirs>() && ...);
+    return (has_same_abi<Ours, Theirs>() && ...);
   }
 }
 

@@ -49,7 +49,7 @@ TEST_F(AllocatorTest, TrimToReportsBytesAndWaitsOnlyIfAsked) {
     ASSERT_TRUE(machine_->pause_stream(DeviceIndex(0), stream).ok());
     ASSERT_TRUE(device().fill(buffer.address(), 1, buffer.bytes(), stream).ok());
   }
-  EXPECT_EQ(allocator.trim_to(0), 0U) << "the device is still at work with it";
+  EXPECT_EQ(allocator.trim_to(0), 0U) << "the device still uses it";
   ASSERT_TRUE(machine_->resume_stream(DeviceIndex(0), stream).ok());
   EXPECT_EQ(allocator.trim_to(0, {.wait = TrimWait::kForWork}), 30U << 20);
   EXPECT_EQ(allocator.stats().reserved_bytes.all.current, 0);
@@ -78,7 +78,7 @@ TEST_F(AllocatorTest, MovesBufferWithItsMemory) {
   Buffer third = allocator.allocate(kMiB);
   third = std::move(second);
   EXPECT_EQ(third.address(), address);
-  EXPECT_EQ(allocator.stats().allocation.all.current, 1) << "what it held before is freed";
+  EXPECT_EQ(allocator.stats().allocation.all.current, 1) << "its previous memory must be freed";
   Buffer& same = third;
   third = std::move(same);
   EXPECT_EQ(third.address(), address);
@@ -217,7 +217,8 @@ TEST_F(AllocatorTest, RejectsFreeOfUnknownAddress) {
   const int64_t before = allocator.stats().allocated_bytes.all.current;
   EXPECT_THROW(allocator.free_raw(address + 512), InvalidArgument) << "inside of one";
   EXPECT_THROW(allocator.free_raw(DeviceAddress(4096)), InvalidArgument) << "foreign";
-  EXPECT_THROW(allocator.free_raw(buffer.address()), InvalidArgument) << "a Buffer owns it";
+  EXPECT_THROW(allocator.free_raw(buffer.address()), InvalidArgument)
+      << "the address belongs to a Buffer";
   EXPECT_THROW(allocator.record_stream(address + 512, kDefaultStream), InvalidArgument);
   EXPECT_EQ(allocator.stats().allocated_bytes.all.current, before);
   allocator.free_raw(address);
@@ -337,9 +338,9 @@ TEST_F(AllocatorTest, RejectsInvalidFraction) {
 }
 
 TEST_F(AllocatorTest, RejectsInvalidOptions) {
-  const auto refuses = [&](const std::function<void(AllocatorOptions&)>& spoil) {
+  const auto refuses = [&](const std::function<void(AllocatorOptions&)>& change) {
     AllocatorOptions options;
-    spoil(options);
+    change(options);
     EXPECT_THROW(Allocator(device(), options), InvalidArgument);
   };
   refuses([](AllocatorOptions& options) { options.memory_fraction = -1; });

@@ -31,10 +31,10 @@ class ClassicFixture : public EngineFixture<ClassicEngine> {
   std::vector<TraceAction> device_operations() {
     std::vector<TraceAction> operations;
     for (const TraceEntry& entry : std::exchange(trace_, {})) {
-      const bool concerns_caller = entry.action == TraceAction::kAlloc ||
+      const bool is_block_action = entry.action == TraceAction::kAlloc ||
                                    entry.action == TraceAction::kFreeRequested ||
                                    entry.action == TraceAction::kFreeCompleted;
-      if (!concerns_caller) operations.push_back(entry.action);
+      if (!is_block_action) operations.push_back(entry.action);
     }
     return operations;
   }

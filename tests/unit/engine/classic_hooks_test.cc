@@ -59,7 +59,7 @@ TEST_F(ClassicHooksTest, TrackerMayCallTheEngine) {
   Block* block = allocate(512);
   EXPECT_THAT(seen, ElementsAre(kSegmentAlloc, kAlloc, kAlloc));
   ASSERT_EQ(trace_.size(), 3U);
-  EXPECT_EQ(trace_[1].address, block->address) << "the tracker's own act comes after it";
+  EXPECT_EQ(trace_[1].address, block->address) << "the tracker's own operation comes after it";
   EXPECT_EQ(trace_[2].address, own->address);
 }
 
@@ -105,7 +105,7 @@ TEST_F(ClassicHooksTest, CallbacksMayAllocate) {
     return false;
   });
   allocate(20 * kMiB);
-  EXPECT_THAT(asked, ElementsAre(1, 1, 2, 2)) << "also for the allocation of the first one";
+  EXPECT_THAT(asked, ElementsAre(1, 1, 2, 2)) << "also for the allocation of the first callback";
 }
 
 TEST_F(ClassicHooksTest, CacheHitSkipsCallbacks) {
@@ -142,7 +142,7 @@ TEST_F(ClassicHooksTest, UnpinDoesNotUseEarlierStack) {
   must(engine_->allocate({512, {}, StackId(2)}).status());
   engine_->unpin(block);
   EXPECT_EQ(trace_.back().action, kFreeCompleted);
-  EXPECT_EQ(trace_.back().stack, StackId(1)) << "who allocated it is all that is known";
+  EXPECT_EQ(trace_.back().stack, StackId(1)) << "only the allocating stack is known";
 }
 
 // A user object that calls the engine in its destructor.
@@ -152,21 +152,22 @@ struct CallsEngineInDestructor {
   ClassicEngine& engine;
 };
 
-class LookingSource final : public SegmentSource {
+class EngineCallingSource final : public SegmentSource {
  public:
-  explicit LookingSource(ClassicEngine& engine) : looks_(engine) {}
+  explicit EngineCallingSource(ClassicEngine& engine) : caller_(engine) {}
   Result<DeviceAddress> allocate(size_t, StreamId) override {
     return Status::out_of_memory("the source is empty");
   }
   void free(DeviceAddress, size_t) override {}
 
  private:
-  CallsEngineInDestructor looks_;
+  CallsEngineInDestructor caller_;
 };
 
 TEST_F(ClassicHooksTest, SourceMayCallTheEngineWhenDestroyed) {
   start();
-  must(engine_->create_pool(kUserPool, {.source = std::make_shared<LookingSource>(*engine_)}));
+  must(
+      engine_->create_pool(kUserPool, {.source = std::make_shared<EngineCallingSource>(*engine_)}));
   must(engine_->release_pool(kUserPool));
   trim();
   EXPECT_FALSE(engine_->pool_use_count(kUserPool).ok());
@@ -175,17 +176,17 @@ TEST_F(ClassicHooksTest, SourceMayCallTheEngineWhenDestroyed) {
 // Has room for one segment. During its second call another thread frees that segment.
 class ConcurrentlyFreedSource final : public SegmentSource {
  public:
-  explicit ConcurrentlyFreedSource(std::function<void()> overtake)
-      : overtake_(std::move(overtake)) {}
+  explicit ConcurrentlyFreedSource(std::function<void()> on_second_call)
+      : on_second_call_(std::move(on_second_call)) {}
   Result<DeviceAddress> allocate(size_t, StreamId) override {
     if (!std::exchange(is_taken_, true)) return DeviceAddress(2 * kMiB);
-    if (++refused_count_ == 2) overtake_();
+    if (++refused_count_ == 2) on_second_call_();
     return Status::out_of_memory("the source has one segment");
   }
   void free(DeviceAddress, size_t) override { is_taken_ = false; }
 
  private:
-  const std::function<void()> overtake_;
+  const std::function<void()> on_second_call_;
   bool is_taken_ = false;
   int refused_count_ = 0;
 };
@@ -215,7 +216,8 @@ TEST_F(ClassicHooksTest, ConcurrentFreeServesRetriedRequest) {
 TEST_F(ClassicHooksTest, FilterMayCallTheEngineWhenDestroyed) {
   start();
   const auto filter = [&] {
-    return [looks = std::make_shared<CallsEngineInDestructor>(*engine_)](StreamId) { return true; };
+    return
+        [caller = std::make_shared<CallsEngineInDestructor>(*engine_)](StreamId) { return true; };
   };
   must(engine_->begin_routing(kUserPool, filter()));
   EXPECT_FALSE(engine_->begin_routing(kUserPool, filter()).ok());

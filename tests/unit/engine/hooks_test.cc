@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of Hooks without an engine: who is notified, when, and in which order.
+// Tests of Hooks without an engine: which observers are notified, when, and in which order.
 #include "engine/hooks.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ constexpr DeviceIndex kDevice(3);
 class HooksTest : public ::testing::Test {
  protected:
   void listen() {
-    hooks_.add_tracker([this](const TraceEntry& entry) { heard_.push_back(entry.bytes); });
+    hooks_.add_tracker([this](const TraceEntry& entry) { delivered_.push_back(entry.bytes); });
   }
   void put(size_t bytes) {
     TraceEntry entry;
@@ -45,7 +45,7 @@ class HooksTest : public ::testing::Test {
 
   History history_;
   Hooks hooks_{history_, kDevice};
-  std::vector<size_t> heard_;
+  std::vector<size_t> delivered_;
 };
 
 TEST_F(HooksTest, EntryDescribesBlockAndStack) {
@@ -76,11 +76,11 @@ TEST_F(HooksTest, NotifiesTrackersOnceInOrder) {
   listen();
   put(1);
   put(2);
-  EXPECT_THAT(heard_, IsEmpty()) << "the engine is still locked";
+  EXPECT_THAT(delivered_, IsEmpty()) << "the engine is still locked";
   hooks_.notify();
-  EXPECT_THAT(heard_, ElementsAre(1, 2));
+  EXPECT_THAT(delivered_, ElementsAre(1, 2));
   hooks_.notify();
-  EXPECT_THAT(heard_, ElementsAre(1, 2));
+  EXPECT_THAT(delivered_, ElementsAre(1, 2));
 }
 
 TEST_F(HooksTest, RecordsIntoHistoryImmediately) {
@@ -113,7 +113,7 @@ TEST_F(HooksTest, AnnotationsGoToHistoryOnly) {
   entry.bytes = 1;
   hooks_.record_annotation(entry, "the weights");
   hooks_.notify();
-  EXPECT_THAT(heard_, IsEmpty());
+  EXPECT_THAT(delivered_, IsEmpty());
   const Snapshot snapshot = recorded();
   const std::vector<TraceEntry>& trace = snapshot.device_traces[kDevice.value()];
   ASSERT_EQ(trace.size(), 1U);
@@ -125,7 +125,7 @@ TEST_F(HooksTest, TrackerMissesEarlierEntries) {
   listen();
   put(2);
   hooks_.notify();
-  EXPECT_THAT(heard_, ElementsAre(2));
+  EXPECT_THAT(delivered_, ElementsAre(2));
 }
 
 TEST_F(HooksTest, DiscardedEntriesAreNotDelivered) {
@@ -134,7 +134,7 @@ TEST_F(HooksTest, DiscardedEntriesAreNotDelivered) {
   hooks_.discard_queued();
   put(2);
   hooks_.notify();
-  EXPECT_THAT(heard_, ElementsAre(2));
+  EXPECT_THAT(delivered_, ElementsAre(2));
 }
 
 TEST_F(HooksTest, NestedEntriesAreDeliveredAfterwards) {
@@ -147,7 +147,7 @@ TEST_F(HooksTest, NestedEntriesAreDeliveredAfterwards) {
   put(1);
   put(2);
   hooks_.notify();
-  EXPECT_THAT(heard_, ElementsAre(1, 2, 3));
+  EXPECT_THAT(delivered_, ElementsAre(1, 2, 3));
 }
 
 TEST_F(HooksTest, TrackerMayAddTracker) {
@@ -159,7 +159,7 @@ TEST_F(HooksTest, TrackerMayAddTracker) {
   hooks_.notify();
   put(2);
   hooks_.notify();
-  EXPECT_THAT(heard_, ElementsAre(2));
+  EXPECT_THAT(delivered_, ElementsAre(2));
 }
 
 TEST_F(HooksTest, ConcurrentNotifyDeliversInTurn) {
@@ -176,7 +176,7 @@ TEST_F(HooksTest, ConcurrentNotifyDeliversInTurn) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(heard_.size(), kThreads * kEach);
+  EXPECT_EQ(delivered_.size(), kThreads * kEach);
 }
 
 TEST_F(HooksTest, RejectionsHaveTheirOwnObservers) {

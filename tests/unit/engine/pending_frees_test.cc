@@ -144,7 +144,8 @@ TEST_F(PendingFreesTest, CapturingStreamPollsNoEvent) {
   begin_capture(captured);
   EXPECT_THAT(collect_for_stream(captured), IsEmpty());
   EXPECT_EQ(calls(DeviceCall::kIsDone), 0U);
-  EXPECT_THAT(collect_for_stream(busy), ElementsAre(pending)) << "another stream may have it";
+  EXPECT_THAT(collect_for_stream(busy), ElementsAre(pending))
+      << "a stream outside the capture polls";
   end_capture(captured);
 }
 
@@ -282,7 +283,7 @@ class GraphProofTest : public PendingFreesTest {
 TEST_F(GraphProofTest, FreesBlockOnceAllUsesPrecede) {
   Block* block = freed_by_both(main_, side_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty())
-      << "what it does next runs beside the other's work";
+      << "its next work runs concurrently with the other stream";
   order(side_, main_);
   EXPECT_THAT(collect_for_stream(main_), ElementsAre(block));
   EXPECT_TRUE(block->uses.empty());
@@ -300,13 +301,13 @@ TEST_F(GraphProofTest, IgnoresBlocksOfOtherStreams) {
 TEST_F(GraphProofTest, CachesGraphAncestors) {
   freed_by_both(main_, side_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty());
-  const uint64_t walked = calls(DeviceCall::kNodeDependencies);
-  EXPECT_GT(walked, 0U);
+  const uint64_t query_count = calls(DeviceCall::kNodeDependencies);
+  EXPECT_GT(query_count, 0U);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty());
-  EXPECT_EQ(calls(DeviceCall::kNodeDependencies), walked);
+  EXPECT_EQ(calls(DeviceCall::kNodeDependencies), query_count);
   frees_->clear_graph_cache();
   EXPECT_THAT(collect_for_stream(main_), IsEmpty());
-  EXPECT_EQ(calls(DeviceCall::kNodeDependencies), 2 * walked);
+  EXPECT_EQ(calls(DeviceCall::kNodeDependencies), 2 * query_count);
   order(side_, main_);
 }
 

@@ -125,7 +125,7 @@ TEST_F(PluginTest, NullIsOutOfMemory) {
   }
   EXPECT_EQ(heard, 1);
   EXPECT_EQ(allocator.stats().ooms, 1);
-  EXPECT_GT(counter("reset_count"), 0) << "it was asked to give back what it caches";
+  EXPECT_GT(counter("reset_count"), 0) << "the plug-in must release its cache";
   allocator.allocate(4000);
 }
 
@@ -134,7 +134,7 @@ TEST_F(PluginTest, AllocatorMayEndBeforeProgramFreesBuffers) {
     Allocator allocator(device(), options());
     allocator.allocate_raw(100);
   }
-  EXPECT_EQ(counter("called_dummy_free"), 321) << "its end gives back what is in use, too";
+  EXPECT_EQ(counter("called_dummy_free"), 321) << "the destructor also releases memory in use";
 }
 
 // Hooks.
@@ -153,7 +153,7 @@ TEST_F(PluginTest, CallsEveryHook) {
   const PoolId pool = allocator.pools().create();
   allocator.pools().begin_routing(pool, [](StreamId) { return true; });
   EXPECT_EQ(counter("begin_count"), 1);
-  EXPECT_EQ(counter("filter_says"), 1) << "the plug-in may ask the filter";
+  EXPECT_EQ(counter("filter_result"), 1) << "the plug-in may call the filter";
   allocator.pools().end_routing(pool);
   EXPECT_EQ(counter("end_count"), 1);
   allocator.pools().release(pool);
@@ -284,11 +284,11 @@ TEST_F(PluginTest, ReportsExceptionAsDeviceFault) {
   Allocator allocator(device(), throwing);
   try {
     allocator.allocate(100);
-    ADD_FAILURE() << "nothing was said";
+    ADD_FAILURE() << "nothing was reported";
   } catch (const DeviceError& failure) {
     EXPECT_THAT(failure.what(), AllOf(HasSubstr("threw in alloc"), HasSubstr("no luck today")));
   }
-  EXPECT_EQ(allocator.stats().ooms, 0) << "it is no out of memory";
+  EXPECT_EQ(allocator.stats().ooms, 0) << "must not be reported as out of memory";
 }
 
 TEST_F(PluginTest, NextCallReportsExceptionInFree) {
@@ -310,7 +310,7 @@ TEST_F(PluginTest, UndoesRoutingWhenHookFails) {
   const PoolId pool = allocator.pools().create({});
   const auto all = [](StreamId) { return true; };
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THROW(allocator.pools().begin_routing(pool, all), DeviceError) << "each time";
+    EXPECT_THROW(allocator.pools().begin_routing(pool, all), DeviceError) << "on every attempt";
   }
   EXPECT_EQ(allocator.pools().use_count(pool), 1) << "its creator retains it";
   const Buffer buffer = allocator.allocate(100);

@@ -79,12 +79,13 @@ TEST_F(LadderTest, ReportHasCapacityLimitAndAdvice) {
 
 TEST_F(LadderTest, RunsCallbacksBeforeDeviceCall) {
   start();
-  Block* sacrifice = allocate(20 * kMiB);
-  const DeviceAddress address = sacrifice->address;
+  Block* freed_by_callback = allocate(20 * kMiB);
+  const DeviceAddress address = freed_by_callback->address;
   int asked = 0;
   engine_->add_free_memory_callback([&] {
     ++asked;
-    if (sacrifice != nullptr) must(engine_->free(std::exchange(sacrifice, nullptr)));
+    if (freed_by_callback != nullptr)
+      must(engine_->free(std::exchange(freed_by_callback, nullptr)));
     return true;
   });
   EXPECT_EQ(allocate(20 * kMiB)->address, address);
@@ -94,10 +95,11 @@ TEST_F(LadderTest, RunsCallbacksBeforeDeviceCall) {
 
 TEST_F(LadderTest, UselessCallbackCausesNoSearch) {
   start();
-  Block* sacrifice = allocate(20 * kMiB);
-  const DeviceAddress address = sacrifice->address;
+  Block* freed_by_callback = allocate(20 * kMiB);
+  const DeviceAddress address = freed_by_callback->address;
   engine_->add_free_memory_callback([&] {
-    if (sacrifice != nullptr) must(engine_->free(std::exchange(sacrifice, nullptr)));
+    if (freed_by_callback != nullptr)
+      must(engine_->free(std::exchange(freed_by_callback, nullptr)));
     return false;
   });
   EXPECT_NE(allocate(20 * kMiB)->address, address);
@@ -229,7 +231,7 @@ TEST_F(LadderTest, LimitPreventsDeviceCall) {
   EXPECT_EQ(status.kind(), StatusKind::kOutOfMemory);
   EXPECT_THAT(status.message(), HasSubstr("limit of this process is 50.00 MiB"));
   EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
-  EXPECT_EQ(stats().alloc_retries, 1) << "the limit climbs the same ladder";
+  EXPECT_EQ(stats().alloc_retries, 1) << "the limit triggers the same reclaim steps";
   EXPECT_EQ(allocate(20 * kMiB)->bytes, 20 * kMiB) << "exactly the limit";
   free(kept);
 }
@@ -310,7 +312,7 @@ TEST_F(GarbageCollectionTest, ReleasesOldSegmentsAboveThreshold) {
   ASSERT_EQ(trace_.size(), 3U);
   EXPECT_EQ(trace_[0].action, TraceAction::kSegmentFree);
   EXPECT_EQ(trace_[0].address, old);
-  EXPECT_EQ(trace_[1].action, TraceAction::kSegmentAlloc) << "the young one stays";
+  EXPECT_EQ(trace_[1].action, TraceAction::kSegmentAlloc) << "the recent one must stay";
   EXPECT_EQ(stats().reserved_bytes.small_pool.current, static_cast<int64_t>(2 * kMiB));
   free(split);
   free(kept);

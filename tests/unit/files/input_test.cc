@@ -116,8 +116,8 @@ TEST(InputConcurrency, StopsTheThreadIfTheReaderLeavesEarly) {
         open_input(std::make_unique<MemorySource>(bytes), {});
     ASSERT_TRUE(source.ok());
     std::vector<char> part(10);
-    const bool leaves_before_the_first_byte = i % 2 == 0;
-    if (leaves_before_the_first_byte) continue;
+    const bool stops_before_first_byte = i % 2 == 0;
+    if (stops_before_first_byte) continue;
     EXPECT_TRUE((*source)->read(part).ok());
   }
 }

@@ -20,7 +20,7 @@ Result<Snapshot> read(std::string_view text, const ReadLimits& limits = {}) {
   return read_snapshot_json(source, limits);
 }
 
-std::string problem_of(std::string_view text, const ReadLimits& limits = {}) {
+std::string error_of(std::string_view text, const ReadLimits& limits = {}) {
   const Result<Snapshot> snapshot = read(text, limits);
   EXPECT_TRUE(snapshot.status().is(StatusKind::kFormat));
   return snapshot.status().message();
@@ -39,12 +39,12 @@ TEST(JsonReader, RoundTrips) {
 }
 
 TEST(JsonReader, ReportsSyntaxErrors) {
-  EXPECT_THAT(problem_of(""), HasSubstr("JSON, byte 0: "));
-  EXPECT_THAT(problem_of("{\"segments\": [}"), HasSubstr("JSON, byte 15: "));
-  EXPECT_THAT(problem_of("{\"segments\": 1e999}"), HasSubstr("JSON, byte 1"));
-  EXPECT_THAT(problem_of("{\"segments\": []} x"), HasSubstr("JSON, byte 18"));
-  EXPECT_THAT(problem_of("{\"segments\": \"\xff\"}"), HasSubstr("ill-formed UTF-8"));
-  EXPECT_THAT(problem_of("[1, 2]"), HasSubstr("segments[0]: "));
+  EXPECT_THAT(error_of(""), HasSubstr("JSON, byte 0: "));
+  EXPECT_THAT(error_of("{\"segments\": [}"), HasSubstr("JSON, byte 15: "));
+  EXPECT_THAT(error_of("{\"segments\": 1e999}"), HasSubstr("JSON, byte 1"));
+  EXPECT_THAT(error_of("{\"segments\": []} x"), HasSubstr("JSON, byte 18"));
+  EXPECT_THAT(error_of("{\"segments\": \"\xff\"}"), HasSubstr("ill-formed UTF-8"));
+  EXPECT_THAT(error_of("[1, 2]"), HasSubstr("segments[0]: "));
 }
 
 TEST(JsonReader, RejectsEveryTruncation) {
@@ -52,23 +52,23 @@ TEST(JsonReader, RejectsEveryTruncation) {
   small.device_traces.push_back(sample_snapshot().host_traces[0]);
   const std::string text = written(small);
   for (size_t length = 0; length + 1 < text.size(); ++length) {
-    EXPECT_THAT(problem_of(std::string_view(text).substr(0, length)), HasSubstr("JSON, byte "));
+    EXPECT_THAT(error_of(std::string_view(text).substr(0, length)), HasSubstr("JSON, byte "));
   }
 }
 
 TEST(JsonReader, RejectsDeepNesting) {
-  EXPECT_THAT(problem_of(std::string(100'000, '[')), HasSubstr("nested deeper than 1000"));
-  EXPECT_THAT(problem_of(pickle::repeat("{\"a\":", 10'000)), HasSubstr("nested deeper than 1000"));
+  EXPECT_THAT(error_of(std::string(100'000, '[')), HasSubstr("nested deeper than 1000"));
+  EXPECT_THAT(error_of(pickle::repeat("{\"a\":", 10'000)), HasSubstr("nested deeper than 1000"));
 }
 
 TEST(JsonReader, RejectsValuesBeyondTheLimit) {
   const ReadLimits limits = {.value_bytes = size_t{1} << 20};
-  EXPECT_THAT(problem_of("[" + pickle::repeat("0,", 100'000), limits), HasSubstr("1.00 MiB"));
-  EXPECT_THAT(problem_of("[" + pickle::repeat("[],", 100'000), limits), HasSubstr("1.00 MiB"));
+  EXPECT_THAT(error_of("[" + pickle::repeat("0,", 100'000), limits), HasSubstr("1.00 MiB"));
+  EXPECT_THAT(error_of("[" + pickle::repeat("[],", 100'000), limits), HasSubstr("1.00 MiB"));
 }
 
 TEST(JsonReader, RejectsAnUnterminatedString) {
-  EXPECT_THAT(problem_of("[\"" + std::string(3 << 20, 'x'), {.value_bytes = size_t{1} << 20}),
+  EXPECT_THAT(error_of("[\"" + std::string(3 << 20, 'x'), {.value_bytes = size_t{1} << 20}),
               HasSubstr("a string exceeds the limit"));
 }
 

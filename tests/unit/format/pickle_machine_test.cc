@@ -15,9 +15,9 @@ using ::testing::HasSubstr;
 using namespace std::string_literals;
 
 // The result of running a machine.
-class Ran {
+class MachineRun {
  public:
-  explicit Ran(std::string bytes, const ReadLimits& limits = {})
+  explicit MachineRun(std::string bytes, const ReadLimits& limits = {})
       : bytes_(std::move(bytes)), store_(limits), source_(bytes_), machine_(source_, store_) {
     result_.emplace(machine_.run());
   }
@@ -55,7 +55,7 @@ class Ran {
   std::optional<Result<Value>> result_;
 };
 
-std::string value_of(std::string_view opcodes) { return Ran(pickle::whole(opcodes)).text(); }
+std::string value_of(std::string_view opcodes) { return MachineRun(pickle::whole(opcodes)).text(); }
 
 TEST(PickleMachine, BuildsNoneAndBooleans) {
   EXPECT_EQ(value_of("N"), "None");
@@ -130,15 +130,15 @@ TEST(PickleMachine, IgnoresFrameLengths) {
 }
 
 TEST(PickleMachine, AcceptsProtocols2To5) {
-  EXPECT_EQ(Ran("\x80\x02N.").text(), "None");
-  EXPECT_EQ(Ran("\x80\x05N.").text(), "None");
-  EXPECT_THAT(Ran("\x80\x01N.").text(), HasSubstr("protocol is 1 (expected 2 to 5)"));
-  EXPECT_THAT(Ran("\x80\x06N.").text(), HasSubstr("protocol is 6 (expected 2 to 5)"));
-  EXPECT_THAT(Ran("(lp0\n.").text(), HasSubstr("not a pickle"));
+  EXPECT_EQ(MachineRun("\x80\x02N.").text(), "None");
+  EXPECT_EQ(MachineRun("\x80\x05N.").text(), "None");
+  EXPECT_THAT(MachineRun("\x80\x01N.").text(), HasSubstr("protocol is 1 (expected 2 to 5)"));
+  EXPECT_THAT(MachineRun("\x80\x06N.").text(), HasSubstr("protocol is 6 (expected 2 to 5)"));
+  EXPECT_THAT(MachineRun("(lp0\n.").text(), HasSubstr("not a pickle"));
 }
 
 TEST(PickleMachine, IgnoresBytesAfterStop) {
-  EXPECT_EQ(Ran(pickle::whole("N") + "\xff\xff").text(), "None");
+  EXPECT_EQ(MachineRun(pickle::whole("N") + "\xff\xff").text(), "None");
 }
 
 TEST(PickleMachine, RejectsCallsWithTheirOffset) {
@@ -147,7 +147,7 @@ TEST(PickleMachine, RejectsCallsWithTheirOffset) {
               HasSubstr("byte 3: GLOBAL: importing and calling are not allowed"));
   for (const std::string_view opcode :
        {"c", "\x93", "R", "b", "i", "o", "\x81", "\x92", "\x82", "\x83", "\x84", "P", "Q"}) {
-    const Ran ran(pickle::whole("NN" + std::string(opcode)));
+    const MachineRun ran(pickle::whole("NN" + std::string(opcode)));
     EXPECT_TRUE(ran.status().is(StatusKind::kFormat)) << opcode;
     EXPECT_THAT(ran.text(), HasSubstr("byte 4: ")) << opcode;
     EXPECT_THAT(ran.text(), HasSubstr("importing and calling are not allowed")) << opcode;
@@ -203,7 +203,7 @@ TEST(PickleMachine, AllocatesNothingForAnnouncedLengths) {
   for (const std::string& announced :
        {"\x8d\0\0\0\0\0\x01\0\0"s, "X\xff\xff\xff\xff"s, "\x8e\0\0\0\0\0\x01\0\0"s,
         "B\xff\xff\xff\xff"s, "\x96\xff\xff\xff\xff\xff\xff\xff\xff"s}) {
-    const Ran ran("\x80\x04" + announced + "short");
+    const MachineRun ran("\x80\x04" + announced + "short");
     EXPECT_TRUE(ran.status().is(StatusKind::kFormat));
     EXPECT_THAT(ran.text(), HasSubstr("byte 2: "));
     EXPECT_THAT(ran.text(), HasSubstr("is truncated"));
@@ -213,7 +213,8 @@ TEST(PickleMachine, AllocatesNothingForAnnouncedLengths) {
 TEST(PickleMachine, SurvivesDeepNesting) {
   // Lists nested half a million deep.
   const size_t depth = 500'000;
-  EXPECT_TRUE(Ran(pickle::whole(pickle::repeat("]", depth) + pickle::repeat("a", depth - 1))).ok());
+  EXPECT_TRUE(
+      MachineRun(pickle::whole(pickle::repeat("]", depth) + pickle::repeat("a", depth - 1))).ok());
 }
 
 TEST(PickleMachine, RejectsTooManyOpenContainers) {
@@ -231,7 +232,7 @@ TEST(PickleMachine, SurvivesExponentialSharing) {
     const std::string again(1, static_cast<char>(i));
     bytes += "](" + pickle::repeat("h" + again, 10) + "e\x94";
   }
-  EXPECT_TRUE(Ran(pickle::whole(bytes)).ok());
+  EXPECT_TRUE(MachineRun(pickle::whole(bytes)).ok());
 }
 
 TEST(PickleMachine, RejectsValuesBeyondTheLimit) {
@@ -240,7 +241,7 @@ TEST(PickleMachine, RejectsValuesBeyondTheLimit) {
        {pickle::repeat("N", 1 << 20), pickle::repeat("]", 1 << 20), pickle::repeat("}", 1 << 20),
         "N" + pickle::repeat("\x94", 1 << 20), "N" + pickle::repeat("\x85", 1 << 20),
         pickle::repeat("]Na0", 1 << 20), pickle::string(std::string(2 << 20, 'x'))}) {
-    EXPECT_THAT(Ran(pickle::whole(bomb), limits).text(), HasSubstr("more than 1.00 MiB"));
+    EXPECT_THAT(MachineRun(pickle::whole(bomb), limits).text(), HasSubstr("more than 1.00 MiB"));
   }
 }
 
@@ -249,9 +250,9 @@ TEST(PickleMachine, RejectsEveryTruncation) {
       pickle::dict({{"a", pickle::list({pickle::number(1), pickle::large_number(1ull << 63)})},
                     {"b", pickle::pair(1, 2) + "\x94"},
                     {"c", "G\x3f\xf8\0\0\0\0\0\0"s}}));
-  ASSERT_TRUE(Ran(bytes).ok());
+  ASSERT_TRUE(MachineRun(bytes).ok());
   for (size_t length = 0; length < bytes.size(); ++length) {
-    const Ran ran(bytes.substr(0, length));
+    const MachineRun ran(bytes.substr(0, length));
     EXPECT_TRUE(ran.status().is(StatusKind::kFormat)) << length;
     EXPECT_THAT(ran.text(), HasSubstr("is truncated")) << length;
   }

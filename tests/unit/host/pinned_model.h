@@ -36,7 +36,7 @@ struct ModelStream {
 };
 
 struct ModelPool {
-  bool is_there = false;
+  bool exists = false;
   bool is_routed_to = false;
   int use_count = 0;
 
@@ -87,7 +87,7 @@ class PinnedModel {
     return true;
   }
 
-  void settle(ModelBlock block) {
+  void finish_free(ModelBlock block) {
     if (!block.captures.empty()) {
       in_graph.push_back(std::move(block));
     } else {
@@ -126,7 +126,7 @@ class PinnedModel {
         cached, [&](const ModelBlock& block) { return is_open(block) && !block.is_reserved; });
     for (ModelBlock& block : cached) block.pool = is_open(block) ? 0 : block.pool;
     for (size_t pool = 1; pool < pools.size(); ++pool) {
-      if (pools[pool].is_freeable() && !has_blocks(pool)) pools[pool].is_there = false;
+      if (pools[pool].is_freeable() && !has_blocks(pool)) pools[pool].exists = false;
     }
   }
 

@@ -58,7 +58,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     if (drawn < 94) return begin_capture();
     if (drawn < 96) return end_capture();
     if (drawn < 97) return release_capture();
-    if (drawn < 98) return route_or_not();
+    if (drawn < 98) return toggle_route();
     if (drawn < 99) return let_go();
     EXPECT_TRUE(pinned().trim().ok());
     model_->trim();
@@ -67,9 +67,9 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
   void allocate_some() {
     if (model_->live.size() > 40) return;
     const size_t bytes = 1 + random_.next() % (size_t{1} << (8 + random_.below(13)));
-    const size_t asked_pool = random_.below(model_->pools.size());
-    const size_t pool = model_->pools[asked_pool].is_routed_to ? asked_pool : 0;
-    const Result<PinnedBlock*> got = pinned().allocate(bytes, stream_of(asked_pool));
+    const size_t requested_pool = random_.below(model_->pools.size());
+    const size_t pool = model_->pools[requested_pool].is_routed_to ? requested_pool : 0;
+    const Result<PinnedBlock*> got = pinned().allocate(bytes, stream_of(requested_pool));
     ASSERT_TRUE(got.ok()) << got.status().to_string();
     PinnedBlock* block = *got;
     model_->sweep();
@@ -103,7 +103,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     ASSERT_EQ(freed.begin[0], tag_of(freed)) << "another owner wrote here";
     ASSERT_EQ(freed.begin[freed.requested_bytes - 1], tag_of(freed));
     free(block);
-    model_->settle(freed);
+    model_->finish_free(freed);
     model_->sweep();
   }
 
@@ -175,7 +175,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     before.swap(model_->in_graph);
     for (ModelBlock& block : before) {
       release(block);
-      model_->settle(block);
+      model_->finish_free(block);
     }
     model_->sweep();
   }
@@ -184,7 +184,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
   static StreamId stream_of(size_t pool) { return StreamId(1000 + pool); }
   static PoolId id_of(size_t pool) { return {0, pool}; }
 
-  void route_or_not() {
+  void toggle_route() {
     const size_t index = 1 + random_.below(model_->pools.size() - 1);
     ModelPool& pool = model_->pools[index];
     const auto filter = [index](StreamId stream) { return stream == stream_of(index); };
@@ -192,9 +192,9 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     ASSERT_EQ(ended.ok(), pool.is_routed_to);
     if (std::exchange(pool.is_routed_to, false)) return;
     const Status begun = pinned().begin_routing(id_of(index), filter);
-    ASSERT_EQ(begun.ok(), !pool.is_there || !pool.is_freeable()) << begun.to_string();
+    ASSERT_EQ(begun.ok(), !pool.exists || !pool.is_freeable()) << begun.to_string();
     if (!begun.ok()) return;
-    pool.is_there = pool.is_routed_to = true;
+    pool.exists = pool.is_routed_to = true;
     ++pool.use_count;
   }
 
@@ -202,9 +202,9 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     const size_t index = 1 + random_.below(model_->pools.size() - 1);
     ModelPool& pool = model_->pools[index];
     const Status released = pinned().release_pool(id_of(index));
-    ASSERT_EQ(released.ok(), pool.is_there && pool.use_count > 0);
+    ASSERT_EQ(released.ok(), pool.exists && pool.use_count > 0);
     if (released.ok()) --pool.use_count;
-    ASSERT_EQ(pinned().pool_use_count(id_of(index)).ok(), pool.is_there);
+    ASSERT_EQ(pinned().pool_use_count(id_of(index)).ok(), pool.exists);
   }
 
   // Comparison.

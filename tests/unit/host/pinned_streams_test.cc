@@ -125,8 +125,8 @@ TEST_F(PinnedStreamsTest, IgnoresForeignMemory) {
   PinnedBlock* block = allocate(kPinnedBytes);
   PinnedBlock* freed = allocate(kPinnedBytes);
   free(freed);
-  int on_the_stack = 0;
-  EXPECT_FALSE(*pinned().record_stream(&on_the_stack, use));
+  int foreign = 0;
+  EXPECT_FALSE(*pinned().record_stream(&foreign, use));
   EXPECT_FALSE(*pinned().record_stream(static_cast<const void*>(nullptr), use));
   EXPECT_FALSE(*pinned().record_stream(freed->memory.begin, use));
   EXPECT_FALSE(*pinned().record_stream(block->memory.begin + block->bytes(), use));
@@ -135,7 +135,7 @@ TEST_F(PinnedStreamsTest, IgnoresForeignMemory) {
             StatusKind::kInvalidArgument);
   EXPECT_EQ(pinned().record_stream(block, {}).status().kind(), StatusKind::kInvalidArgument);
   free(block);
-  EXPECT_EQ(pinned().stats().active_requests.current, 0) << "nothing of it was noted";
+  EXPECT_EQ(pinned().stats().active_requests.current, 0) << "nothing was recorded";
 }
 
 TEST_F(PinnedStreamsTest, RejectsPendingBlocks) {

@@ -22,12 +22,13 @@ namespace {
 
 // Allocations that succeed before one fails; negative: all do. Sequentially consistent: set before
 // a request is sent, read after the response.
-std::atomic<int64_t> left_before_failure{-1};
+std::atomic<int64_t> allocations_before_failure{-1};
 // Threads of the test itself are exempt.
-thread_local bool is_spared = false;
+thread_local bool is_exempt = false;
 
 void* taken(size_t bytes) noexcept {
-  if (!is_spared && left_before_failure >= 0 && left_before_failure.fetch_sub(1) == 0) {
+  if (!is_exempt && allocations_before_failure >= 0 &&
+      allocations_before_failure.fetch_sub(1) == 0) {
     return nullptr;
   }
   return std::malloc(bytes == 0 ? 1 : bytes);  // NOLINT(cppcoreguidelines-no-malloc)
@@ -57,8 +58,8 @@ std::string shape_of(const std::string& answer) {
 
 class NoMemoryTest : public ::testing::TestWithParam<const char*> {
  protected:
-  NoMemoryTest() { is_spared = true; }
-  ~NoMemoryTest() override { is_spared = false; }
+  NoMemoryTest() { is_exempt = true; }
+  ~NoMemoryTest() override { is_exempt = false; }
 };
 
 TEST_P(NoMemoryTest, DropsClientAndSurvivesWithoutMemory) {
@@ -81,19 +82,19 @@ TEST_P(NoMemoryTest, DropsClientAndSurvivesWithoutMemory) {
   size_t dropped_count = 0;
   bool was_reached = true;
   for (int64_t n = 0; was_reached; ++n) {
-    left_before_failure = n;
+    allocations_before_failure = n;
     const std::string received = ask();
     dropped_count += received.empty() ? 1 : 0;
     if (code_of(received) == 200) {
       EXPECT_EQ(shape_of(received), shape_of(wanted)) << "a part is missing after failure " << n;
     }
-    was_reached = left_before_failure.exchange(-1) < 0;
+    was_reached = allocations_before_failure.exchange(-1) < 0;
     ASSERT_EQ(code_of(ask()), code_of(wanted)) << "after failure " << n;
   }
-  EXPECT_GT(dropped_count, 3U) << "that is how one notices";
+  EXPECT_GT(dropped_count, 3U) << "failed allocations must drop connections";
 }
 
-INSTANTIATE_TEST_SUITE_P(Questions, NoMemoryTest,
+INSTANTIATE_TEST_SUITE_P(Requests, NoMemoryTest,
                          ::testing::Values("/stats", "/metrics", "/snapshot", "/nothing"));
 
 }  // namespace

@@ -199,10 +199,10 @@ TEST_F(HistoryTest, DropsStringsWithoutEntries) {
 }
 
 // A provider without frames that reads the history in its destructor.
-class LookingProvider final : public FrameProvider {
+class HistoryReadingProvider final : public FrameProvider {
  public:
-  explicit LookingProvider(History& history) : history_(history) {}
-  ~LookingProvider() override {
+  explicit HistoryReadingProvider(History& history) : history_(history) {}
+  ~HistoryReadingProvider() override {
     Snapshot snapshot;
     history_.read_into(snapshot, DeviceIndex(0));
   }
@@ -217,7 +217,7 @@ class LookingProvider final : public FrameProvider {
 TEST_F(HistoryTest, ProviderMayUseTheHistoryWhenDestroyed) {
   HistoryOptions options;
   options.context = RecordContext::kAll;
-  options.provider = std::make_shared<LookingProvider>(history_);
+  options.provider = std::make_shared<HistoryReadingProvider>(history_);
   const std::weak_ptr<FrameProvider> first = options.provider;
   start(std::move(options));
   EXPECT_NE(history_.capture(RecordContext::kState, nullptr), StackId()) << "native frames";
@@ -226,7 +226,7 @@ TEST_F(HistoryTest, ProviderMayUseTheHistoryWhenDestroyed) {
 
   HistoryOptions again;
   again.context = RecordContext::kAll;
-  again.provider = std::make_shared<LookingProvider>(history_);
+  again.provider = std::make_shared<HistoryReadingProvider>(history_);
   const std::weak_ptr<FrameProvider> second = again.provider;
   start(std::move(again));
   history_.stop();

@@ -53,7 +53,7 @@ class ShareServerFixture : public ::testing::TestWithParam<ShareSource> {
   static UniqueFd call(const std::string& handle) {
     return *connect_abstract(socket_name(parse_share_handle(handle)->exporter), kTimeout);
   }
-  static bool is_hung_up(const UniqueFd& connection) {
+  static bool is_disconnected(const UniqueFd& connection) {
     pollfd waiting{connection.get(), POLLIN, 0};
     if (::poll(&waiting, 1, static_cast<int>(kTimeout.count())) <= 0) return false;
     uint8_t byte = 0;
@@ -182,7 +182,7 @@ TEST_P(ExtentsServerTest, RejectsUnshareableMemoryWithAdvice) {
   EXPECT_EQ(refused.kind(), StatusKind::kUnsupported);
   EXPECT_THAT(refused.message(), HasSubstr("expandable_segments_ipc:True"));
   engine_->free_quietly(block);
-  EXPECT_EQ(engine_->stats().active.all.current, 0) << "nothing holds it";
+  EXPECT_EQ(engine_->stats().active.all.current, 0) << "a failed share must not pin the block";
 }
 
 TEST_P(ExtentsServerTest, ReportsExporterDeviceErrors) {
@@ -205,7 +205,7 @@ TEST_P(ExtentsServerTest, ReportsExporterDeviceErrors) {
 TEST_P(ShareServerTest, ClosesSilentConnections) {
   start({.request_timeout = milliseconds(20), .max_connections = 4});
   const std::string handle = share(allocate(kMiB));
-  EXPECT_TRUE(is_hung_up(call(handle)));
+  EXPECT_TRUE(is_disconnected(call(handle)));
 }
 
 TEST_P(ShareServerTest, ClosesConnectionsWithMalformedRequests) {
@@ -219,7 +219,7 @@ TEST_P(ShareServerTest, ClosesConnectionsWithMalformedRequests) {
     ShareResponse answer;
     const Result<ReceivedMessage> said = receive_message(caller.get(), bytes_of(answer), kTimeout);
     EXPECT_TRUE(!said.ok() || answer.code != ShareCode::kGranted);
-    EXPECT_TRUE(is_hung_up(caller)) << bytes;
+    EXPECT_TRUE(is_disconnected(caller)) << bytes;
   }
   EXPECT_TRUE(connect(handle).request(0).ok());
   server_->end_share(block);
@@ -275,7 +275,7 @@ TEST_P(ExtentsServerTest, LeaseCoversOneShare) {
     ASSERT_TRUE(receive_message(caller.get(), bytes_of(answer), kTimeout).ok());
   }
   EXPECT_EQ(answer.code, ShareCode::kNotUnderstood);
-  EXPECT_TRUE(is_hung_up(caller));
+  EXPECT_TRUE(is_disconnected(caller));
   server_->end_share(first);
   server_->end_share(second);
 }
@@ -285,12 +285,12 @@ TEST_P(ExtentsServerTest, UnreadResponsesDoNotBlockOthers) {
   Block* block = allocate(kMiB);
   const std::string handle = share(block);
   const ShareHandle parsed = *parse_share_handle(handle);
-  const UniqueFd deaf = call(handle);
+  const UniqueFd unread = call(handle);
   ShareRequest question;
   question.exporter = parsed.exporter;
   question.share_id = parsed.share_id;
   // Until the server closes the connection, because its responses are not read.
-  while (send_message(deaf.get(), bytes_of(question), -1, milliseconds(1000)).ok()) {
+  while (send_message(unread.get(), bytes_of(question), -1, milliseconds(1000)).ok()) {
   }
   EXPECT_TRUE(connect(handle).request(0).ok());
   server_->end_share(block);

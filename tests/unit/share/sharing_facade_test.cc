@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 template <typename Error>
-std::string complaint(const std::function<void()>& act) {
+std::string error_message(const std::function<void()>& act) {
   try {
     act();
   } catch (const Error& error) {
@@ -55,12 +55,12 @@ TEST_P(SharingFacadeTest, SharesPlainAddress) {
     exporter_.write(address, 5);
     EXPECT_EQ(importer_.read(importer_.allocator->sharing().open(share.handle()).address()), 5U);
   }
-  EXPECT_THAT(complaint<InvalidArgument>(
+  EXPECT_THAT(error_message<InvalidArgument>(
                   [&] { (void)exporter_.allocator->sharing().share(address + 512); }),
               HasSubstr("is not an allocation"));
   exporter_.allocator->free_raw(address);
   EXPECT_THAT(
-      complaint<InvalidArgument>([&] { (void)exporter_.allocator->sharing().share(address); }),
+      error_message<InvalidArgument>([&] { (void)exporter_.allocator->sharing().share(address); }),
       HasSubstr("is not an allocation"));
 }
 
@@ -152,26 +152,27 @@ TEST_P(SharingFacadeTest, TrimContinuesAfterImportError) {
 TEST_P(SharingFacadeTest, ReportsTypedErrorsWithoutChange) {
   Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   EXPECT_THAT(
-      complaint<InvalidArgument>([&] { (void)exporter_.allocator->sharing().share(Buffer()); }),
+      error_message<InvalidArgument>([&] { (void)exporter_.allocator->sharing().share(Buffer()); }),
       HasSubstr("the buffer is empty"));
   EXPECT_THAT(
-      complaint<InvalidArgument>([&] { (void)importer_.allocator->sharing().share(buffer); }),
+      error_message<InvalidArgument>([&] { (void)importer_.allocator->sharing().share(buffer); }),
       HasSubstr("another allocator"));
   Share share = exporter_.allocator->sharing().share(buffer);
-  EXPECT_THAT(complaint<InvalidArgument>(
+  EXPECT_THAT(error_message<InvalidArgument>(
                   [&] { (void)exporter_.allocator->sharing().open(share.handle()); }),
               HasSubstr("was shared by this allocator"));
   EXPECT_THAT(
-      complaint<FormatError>([&] { (void)importer_.allocator->sharing().open("nonsense"); }),
+      error_message<FormatError>([&] { (void)importer_.allocator->sharing().open("nonsense"); }),
       HasSubstr("not the handle"));
   std::string newer = share.handle();
   newer[8] = 9;
-  EXPECT_THAT(complaint<FormatError>([&] { (void)importer_.allocator->sharing().open(newer); }),
+  EXPECT_THAT(error_message<FormatError>([&] { (void)importer_.allocator->sharing().open(newer); }),
               HasSubstr("from a newer version"));
   const std::string handle = share.handle();
   share.reset();
-  EXPECT_THAT(complaint<DeviceError>([&] { (void)importer_.allocator->sharing().open(handle); }),
-              HasSubstr("ended the share"));
+  EXPECT_THAT(
+      error_message<DeviceError>([&] { (void)importer_.allocator->sharing().open(handle); }),
+      HasSubstr("ended the share"));
   SharedBuffer nothing;
   EXPECT_THROW(nothing.record_stream(kDefaultStream), InvalidArgument);
   EXPECT_THROW((void)nothing.is_exporter_alive(), InvalidArgument);
@@ -198,7 +199,7 @@ TEST_P(SharingFacadeTest, BaseAllocationIsTheSegment) {
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const DeviceAddress raw = exporter_.allocator->allocate_raw(3 * kMiB);
   if (is_of_extents(GetParam())) {
-    EXPECT_THAT(complaint<InvalidArgument>(
+    EXPECT_THAT(error_message<InvalidArgument>(
                     [&] { (void)exporter_.allocator->sharing().base_allocation(buffer); }),
                 HasSubstr("expandable_segments:False"));
     EXPECT_THROW((void)exporter_.allocator->sharing().base_allocation(raw), InvalidArgument);

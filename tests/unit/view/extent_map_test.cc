@@ -97,7 +97,7 @@ TEST(ExtentMapTest, KeepsOldMappingsOfAMovedExtent) {
   ASSERT_EQ(after.stretches.size(), 2U);
   ASSERT_EQ(after.stretches[0].size(), 3U);
   EXPECT_TRUE(after.stretches[0][0].is_home);
-  EXPECT_FALSE(after.stretches[0][1].is_home) << "its memory is in use elsewhere";
+  EXPECT_FALSE(after.stretches[0][1].is_home) << "its memory is used by another view";
   EXPECT_EQ(after.stretches[0][1].extent, 1U);
   EXPECT_TRUE(after.stretches[0][2].is_home) << "free, where it was used last";
   ASSERT_EQ(after.stretches[1].size(), 1U);
@@ -156,7 +156,7 @@ TEST(ExtentMapTest, MergesSmallStretches) {
   }
   EXPECT_EQ(bytes, 1000U);
   EXPECT_EQ(home_bytes, 500U);
-  EXPECT_EQ(map.stretches[1][0].extent, 2U) << "it can be seen";
+  EXPECT_EQ(map.stretches[1][0].extent, 2U) << "large enough to be shown";
 }
 
 Snapshot run_of_the_engine(uint64_t seed) {
@@ -195,18 +195,18 @@ uint64_t covered_bytes(const std::vector<Stretch>& stretches, const MapBlock& bl
 TEST(ExtentMapTest, CoversEveryBlockOfARealRunWithMemory) {
   for (const uint64_t seed : {1, 2, 3}) {
     const Document document = document_of(run_of_the_engine(seed));
-    bool has_away = false;
+    bool has_aliased = false;
     for (uint32_t moment = 0; moment < document.entry_count(); ++moment) {
-      const bool is_looked_at = moment % 17 == 0 || moment + 2 >= document.entry_count();
-      if (!is_looked_at) continue;
+      const bool is_sampled = moment % 17 == 0 || moment + 2 >= document.entry_count();
+      if (!is_sampled) continue;
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", moment " << moment);
       const std::vector<MapSegment> segments = find_map(document, moment);
       const ExtentMap map = find_extents(document, moment, segments);
       // Before the last moment, mapped memory that is not traced yet has no home.
       const bool is_last = moment + 1 == document.entry_count();
-      uint64_t told_bytes = 0;
+      uint64_t listed_bytes = 0;
       for (const MapExtent& extent : map.extents) {
-        if (extent.home || is_last) told_bytes += extent.recorded->bytes;
+        if (extent.home || is_last) listed_bytes += extent.recorded->bytes;
       }
       std::set<uint32_t> at_home;
       for (size_t i = 0; i < segments.size(); ++i) {
@@ -214,7 +214,7 @@ TEST(ExtentMapTest, CoversEveryBlockOfARealRunWithMemory) {
         for (const Stretch& each : map.stretches[i]) {
           ASSERT_GE(each.offset, end) << "two extents are at one address";
           end = each.offset + each.bytes;
-          has_away |= !each.is_home;
+          has_aliased |= !each.is_home;
           const bool is_at_home_twice = each.is_home && !at_home.insert(each.extent).second;
           ASSERT_FALSE(is_at_home_twice);
         }
@@ -224,9 +224,9 @@ TEST(ExtentMapTest, CoversEveryBlockOfARealRunWithMemory) {
           ASSERT_EQ(covered_bytes(map.stretches[i], block), has_memory ? block.bytes : 0);
         }
       }
-      ASSERT_EQ(told_bytes, document.reserved_at(moment));
+      ASSERT_EQ(listed_bytes, document.reserved_at(moment));
     }
-    EXPECT_TRUE(has_away) << "nothing was ever stitched";
+    EXPECT_TRUE(has_aliased) << "no request was ever stitched";
   }
 }
 

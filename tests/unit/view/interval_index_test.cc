@@ -13,7 +13,7 @@
 namespace ashlar::view {
 namespace {
 
-std::vector<uint32_t> all_at(const std::vector<EntryInterval>& intervals, uint32_t moment) {
+std::vector<uint32_t> intervals_at(const std::vector<EntryInterval>& intervals, uint32_t moment) {
   std::vector<uint32_t> present;
   for (uint32_t i = 0; i < intervals.size(); ++i) {
     if (intervals[i].contains(moment)) present.push_back(i);
@@ -37,9 +37,9 @@ TEST(IntervalIndexTest, AgreesWithALinearScan) {
       [](const EntryInterval& a, const EntryInterval& b) { return a.begin < b.begin; });
   const IntervalIndex found(intervals, kEntries);
   for (uint32_t moment = 0; moment < kEntries; moment += 97) {
-    ASSERT_EQ(found.at(moment), all_at(intervals, moment)) << moment;
+    ASSERT_EQ(found.at(moment), intervals_at(intervals, moment)) << moment;
   }
-  EXPECT_EQ(found.at(kEntries - 1), all_at(intervals, kEntries - 1));
+  EXPECT_EQ(found.at(kEntries - 1), intervals_at(intervals, kEntries - 1));
   EXPECT_EQ(found.first_after(kEntries), intervals.size());
 }
 

@@ -40,19 +40,19 @@ std::vector<std::vector<uint32_t>> stacks_in(const ColumnsReader& tile) {
   const auto ids = tile.column<uint32_t>("id");
   const auto columns = tile.column<uint16_t>("change_column");
   const auto rows = tile.column<uint32_t>("change_row");
-  const auto comes = tile.column<uint8_t>("change_comes");
+  const auto is_added = tile.column<uint8_t>("change_comes");
   std::vector<uint32_t> now = tile.column<uint32_t>("first");
   std::vector<std::vector<uint32_t>> found;
   size_t next = 0;
   for (size_t column = 0; column < tile.column<uint32_t>("entry").size(); ++column) {
-    bool has_come = false;
+    bool has_added = false;
     for (; next < rows.size() && columns[next] == column; ++next) {
-      if (comes[next] == 1) {
+      if (is_added[next] == 1) {
         now.push_back(rows[next]);
-        has_come = true;
+        has_added = true;
       } else {
-        EXPECT_FALSE(has_come) << "what goes stands before what comes";
-        EXPECT_EQ(std::erase(now, rows[next]), 1U) << "it goes, and was not there";
+        EXPECT_FALSE(has_added) << "removals precede additions";
+        EXPECT_EQ(std::erase(now, rows[next]), 1U) << "removed but was not live";
       }
     }
     std::vector<uint32_t> stack;
@@ -63,7 +63,7 @@ std::vector<std::vector<uint32_t>> stacks_in(const ColumnsReader& tile) {
   return found;
 }
 
-void expect_tile_as_it_was(const Document& document, TileId place, uint32_t detail) {
+void expect_tile_matches_scan(const Document& document, TileId place, uint32_t detail) {
   SCOPED_TRACE(testing::Message() << "level " << place.level << ", index " << place.index
                                   << ", detail " << detail);
   const ColumnsReader tile(tile_by_allocation(document, place, detail));
@@ -90,7 +90,7 @@ TEST(TileTest, ShowsLiveAllocationsInEveryColumn) {
     const uint32_t levels = level_count(document.entry_count());
     for (uint32_t level = 0; level < levels; ++level) {
       for (uint32_t index = 0; index < tile_count(document.entry_count(), level); ++index) {
-        expect_tile_as_it_was(document, {level, index}, level % (kMaxDetail + 1));
+        expect_tile_matches_scan(document, {level, index}, level % (kMaxDetail + 1));
         if (HasFatalFailure()) return;
       }
     }
@@ -127,7 +127,7 @@ TEST(TileTest, ColumnRepresentsItsHighestMoment) {
     differing += most_reserved[column] != reserved[column];
     ASSERT_EQ(times[column], static_cast<double>(document.trace()[highest].time_us));
   }
-  EXPECT_GT(differing, 0U) << "the most is reserved at other moments than the most is requested";
+  EXPECT_GT(differing, 0U) << "the two peaks never differed";
   EXPECT_EQ(document.peak(), timeline.requested_peak.entry);
   EXPECT_EQ(document.reserved_at(document.reserved_peak()), timeline.reserved_peak.bytes);
 }

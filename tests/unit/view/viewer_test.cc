@@ -66,7 +66,7 @@ TEST_F(ViewerTest, SceneDescribesTheDocuments) {
             (json{{"entry", 2}, {"requested", 1024}, {"allocated", 1536}, {"reserved", 4096}}));
   EXPECT_EQ(document["reserved_peak"],
             (json{{"entry", 1}, {"reserved", 4096}, {"requested", 1000}}))
-      << "when it was reached, with the allocation that it was for";
+      << "includes the allocation that grew it";
   EXPECT_EQ(document["lower_bound"], 1024);
   EXPECT_EQ(document["streams"], (json{"0", "0x55"}));
   EXPECT_EQ(document["pools"], (json{"default"}));
@@ -215,12 +215,12 @@ TEST_F(ViewerTest, RespondsWithCausesWhenReady) {
 }
 
 TEST(ViewerConcurrencyTest, ServesRequestsWhileDocumentsAreAdded) {
-  const ComputeCauses until_unwanted = [](const DeviceRecording&,
-                                          const std::function<bool()>& keep_going) {
+  const ComputeCauses run_until_cancelled = [](const DeviceRecording&,
+                                               const std::function<bool()>& keep_going) {
     while (keep_going()) std::this_thread::yield();
     return Result<std::string>(Status::timeout("given up"));
   };
-  Viewer view("ashlar", until_unwanted);
+  Viewer view("ashlar", run_until_cancelled);
   std::vector<std::thread> threads;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     threads.emplace_back([&, seed] {
@@ -287,7 +287,7 @@ TEST_F(PageHandlerTest, ReportsALoadingError) {
 TEST_F(PageHandlerTest, ShowsAnUploadAfterALoadingError) {
   handler_.set_error("run.pickle: byte 0");
   EXPECT_EQ(open("name=bad.pickle", "hello").code, 400);
-  EXPECT_EQ(get("scene.json").code, 400) << "still nothing to show";
+  EXPECT_EQ(get("scene.json").code, 400) << "nothing was shown yet";
   TextSink file;
   ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
   EXPECT_EQ(open("name=good.pickle", file.text).code, 200);

@@ -24,19 +24,18 @@ class OomTest : public testing::Test {
     trace_.free(kBase, 40 * kMiB).free(kBlock2, 40 * kMiB);
     trace_.alloc(kBase, 20 * kMiB).from(3);
     trace_.alloc(kBlock2, 21 * kMiB).from(4);
-    question_.replaying.recorded.engine = EngineKind::kClassic;
-    question_.replaying.recorded.pytorch_compatible = true;
-    question_.replaying.capacity_bytes = 8 * kGiB;
+    options_.replaying.recorded.engine = EngineKind::kClassic;
+    options_.replaying.recorded.pytorch_compatible = true;
+    options_.replaying.capacity_bytes = 8 * kGiB;
   }
 
-  void fail_to_get(size_t bytes, size_t device_free_bytes) {
+  void fail_allocation(size_t bytes, size_t device_free_bytes) {
     trace_.add(TraceAction::kOom, device_free_bytes, bytes).from(5);
   }
 
   std::optional<OomReport> explained() {
     const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
-    Result<std::optional<OomReport>> report =
-        explain_oom(trace_.snapshot(), allocations, question_);
+    Result<std::optional<OomReport>> report = explain_oom(trace_.snapshot(), allocations, options_);
     EXPECT_TRUE(report.ok()) << report.status().to_string();
     return report.ok() ? *std::move(report) : std::nullopt;
   }
@@ -50,11 +49,11 @@ class OomTest : public testing::Test {
   }
 
   TraceBuilder trace_;
-  OomOptions question_;
+  OomOptions options_;
 };
 
 TEST_F(OomTest, ExplainsARecordedFailure) {
-  fail_to_get(30 * kMiB, kPlenty);
+  fail_allocation(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->entry, 10U);
@@ -73,7 +72,7 @@ TEST_F(OomTest, ExplainsARecordedFailure) {
 }
 
 TEST_F(OomTest, ListsPinningBlocksWithStackAndAge) {
-  fail_to_get(30 * kMiB, kPlenty);
+  fail_allocation(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report && report->state);
   ASSERT_EQ(report->state->pinned.size(), 2U);
@@ -90,7 +89,7 @@ TEST_F(OomTest, ListsPinningBlocksWithStackAndAge) {
 }
 
 TEST_F(OomTest, InfersTheLimitFromGrantedAndRefusedBytes) {
-  fail_to_get(30 * kMiB, kPlenty);
+  fail_allocation(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->limit.is_inferred());
@@ -99,7 +98,7 @@ TEST_F(OomTest, InfersTheLimitFromGrantedAndRefusedBytes) {
 }
 
 TEST_F(OomTest, UsesTheFreeMemoryOfAFullDevice) {
-  fail_to_get(30 * kMiB, 5 * kMiB);
+  fail_allocation(30 * kMiB, 5 * kMiB);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->limit.is_device_limit);
@@ -110,7 +109,7 @@ TEST_F(OomTest, UsesTheFreeMemoryOfAFullDevice) {
 }
 
 TEST_F(OomTest, UsesTheLimitAtTheTimeOfTheFailure) {
-  fail_to_get(30 * kMiB, kPlenty);
+  fail_allocation(30 * kMiB, kPlenty);
   trace_.add(TraceAction::kSegmentAlloc, kBlock3, 100 * kMiB).alloc(kBlock3, 100 * kMiB);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
@@ -120,7 +119,7 @@ TEST_F(OomTest, UsesTheLimitAtTheTimeOfTheFailure) {
 }
 
 TEST_F(OomTest, ReplaysSettingsUnderTheSameLimit) {
-  fail_to_get(30 * kMiB, kPlenty);
+  fail_allocation(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_FALSE(fits(*report, ""));
@@ -130,8 +129,8 @@ TEST_F(OomTest, ReplaysSettingsUnderTheSameLimit) {
 TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
   const size_t asked = 30 * kMiB - 100;
   trace_.add(TraceAction::kSegmentAlloc, kBlock3, 30 * kMiB).alloc(kBlock3, asked);
-  question_.is_limit_given = true;
-  question_.replaying.cap_bytes = 100 * kMiB;
+  options_.is_limit_given = true;
+  options_.replaying.cap_bytes = 100 * kMiB;
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->entry, 11U);
@@ -145,17 +144,17 @@ TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
 
 TEST_F(OomTest, ReturnsNothingWithoutAFailure) {
   EXPECT_FALSE(explained());
-  question_.is_limit_given = true;
-  question_.replaying.cap_bytes = 90 * kMiB;
+  options_.is_limit_given = true;
+  options_.replaying.cap_bytes = 90 * kMiB;
   EXPECT_FALSE(explained());
-  fail_to_get(30 * kMiB, kPlenty);
-  question_.replaying.cap_bytes = kGiB;
+  fail_allocation(30 * kMiB, kPlenty);
+  options_.replaying.cap_bytes = kGiB;
   EXPECT_FALSE(explained());
 }
 
 // The file contains a failure for 10 MiB although there are sufficient holes.
 TEST_F(OomTest, OmitsTheStateIfTheReplayDoesNotFail) {
-  fail_to_get(10 * kMiB, kPlenty);
+  fail_allocation(10 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->entry, 10U);

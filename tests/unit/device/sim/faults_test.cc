@@ -49,9 +49,9 @@ TEST_F(FaultsTest, OnlyTheNthCallFails) {
 TEST_F(FaultsTest, RuleAppliesToItsDeviceOnly) {
   machine_->inject({.device = kSecond, .count = FaultRule::kForever});
   EXPECT_TRUE(device().memory_stats().ok());
-  const Status struck = machine_->device(kSecond).memory_stats().status();
-  EXPECT_EQ(struck.kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(struck.call(), "memory_stats");
+  const Status on_second = machine_->device(kSecond).memory_stats().status();
+  EXPECT_EQ(on_second.kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(on_second.call(), "memory_stats");
   machine_->clear_faults();
   EXPECT_TRUE(machine_->device(kSecond).memory_stats().ok());
 }
@@ -83,7 +83,8 @@ TEST_F(FaultsTest, LostDeviceFailsAllCallsWithoutAffectingOthers) {
   EXPECT_EQ(device().memory_stats().status().kind(), StatusKind::kDeviceLost);
   EXPECT_EQ(device().synchronize_device().kind(), StatusKind::kDeviceLost);
   EXPECT_EQ(device().take_last_error().kind(), StatusKind::kDeviceLost);
-  EXPECT_EQ(device().last_error().kind(), StatusKind::kDeviceLost) << "a loss cannot be taken";
+  EXPECT_EQ(device().last_error().kind(), StatusKind::kDeviceLost)
+      << "a device loss cannot be undone";
   EXPECT_TRUE(machine_->device(kSecond).memory_stats().ok());
   machine_->revive(kFirst);
   EXPECT_TRUE(device().free(at).ok());

@@ -188,20 +188,20 @@ TEST(BookkeepingTest, AddressPolicyChoosesFreeAddresses) {
   const std::unique_ptr<Machine> machine = make_machine(options);
   Device& device = machine->device(kFirst);
   const DeviceAddress wish(0x7f0000000000);
-  size_t asked_bytes = 0;
+  size_t requested_bytes = 0;
   machine->set_address_policy(kFirst, [&](size_t bytes) {
-    asked_bytes = bytes;
+    requested_bytes = bytes;
     return wish;
   });
   EXPECT_EQ(*device.allocate(3 * kMiB), wish);
-  EXPECT_EQ(asked_bytes, 4 * kMiB);
+  EXPECT_EQ(requested_bytes, 4 * kMiB);
   EXPECT_NE(*device.allocate(2 * kMiB), wish);
   machine->set_next_address(kFirst, wish + kGiB);
   EXPECT_EQ(*device.allocate(2 * kMiB), wish + kGiB) << "set_next_address takes precedence";
   machine->set_address_policy(kFirst, {});
-  asked_bytes = 0;
+  requested_bytes = 0;
   EXPECT_TRUE(device.allocate(2 * kMiB).ok());
-  EXPECT_EQ(asked_bytes, 0U);
+  EXPECT_EQ(requested_bytes, 0U);
 }
 
 TEST(BookkeepingTest, ReserveHonoursAFreeHint) {

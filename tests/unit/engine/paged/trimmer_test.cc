@@ -18,7 +18,7 @@ class TrimmerTest : public PagedFixture {
            calls(DeviceCall::kSynchronizeDevice);
   }
   // Runs the stream's queued work, and leaves it busy with work that waits for the gate.
-  void pass_up_to(StreamId stream, StreamId gate) {
+  void run_up_to(StreamId stream, StreamId gate) {
     const EventId event = *device().create_event();
     must(device().record_event(event, gate));
     must(device().wait_event(stream, event));
@@ -52,7 +52,7 @@ TEST_F(TrimmerTest, BusyStreamReleasesWhatItPassed) {
   const StreamId stream = busy_stream();
   free(allocate(64 * kMiB, stream));
   EXPECT_EQ(trim_to(0), 0U);
-  pass_up_to(stream, gate);
+  run_up_to(stream, gate);
   EXPECT_EQ(trim_to(0), 64 * kMiB);
   EXPECT_EQ(waits(), 0U);
   finish(gate);
@@ -67,7 +67,7 @@ TEST_F(TrimmerTest, KeepsMemoryUsedSinceItWasSetAside) {
   forget_calls();
   free(allocate(64 * kMiB, stream));
   EXPECT_EQ(calls(DeviceCall::kCreate), 0U) << "it is reused";
-  pass_up_to(stream, gate);
+  run_up_to(stream, gate);
   EXPECT_EQ(trim_to(0), 0U) << "work with the last block may still be queued";
   finish(gate);
 }

@@ -64,7 +64,7 @@ TEST_F(FreeRangesTest, StopsWhenTheVisitorReturnsNone) {
 }
 
 TEST_F(FreeRangesTest, NotLargerVisitsFewOfTheFirstList) {
-  const auto found_behind = [this](int too_small) {
+  const auto is_found_behind = [this](int too_small) {
     ranges_ = {};
     PagedBlock* hidden = insert(kMiB + kMiB / 32);
     for (int i = 0; i < too_small; ++i) insert(kMiB + 512);  // in front of it in the same list
@@ -79,8 +79,8 @@ TEST_F(FreeRangesTest, NotLargerVisitsFewOfTheFirstList) {
     EXPECT_EQ(found.front(), larger);
     return found.size() == 2 && found.back() == hidden;
   };
-  EXPECT_TRUE(found_behind(6));
-  EXPECT_FALSE(found_behind(1000)) << "it visited all blocks that are too small";
+  EXPECT_TRUE(is_found_behind(6));
+  EXPECT_FALSE(is_found_behind(1000)) << "it visited all blocks that are too small";
 }
 
 TEST_F(FreeRangesTest, VisitorMayEraseTheBlock) {
