@@ -9,30 +9,30 @@
 
 namespace ashlar::cuda {
 
-Result<Api> load_api(const DriverLibrary& library) {
-  Api api;
+Result<CudaApi> load_api(const DriverLibrary& library) {
+  CudaApi api;
   gpu::FunctionLoader loader(library, "cu");
   loader.require(api.get_error_name, "cuGetErrorName");
   loader.require(api.get_error_string, "cuGetErrorString");
   loader.require(api.device_get, "cuDeviceGet");
-  loader.require(api.device_primary_ctx_retain, "cuDevicePrimaryCtxRetain");
-  loader.require(api.device_primary_ctx_release, "cuDevicePrimaryCtxRelease_v2");
-  loader.require(api.ctx_get_current, "cuCtxGetCurrent");
-  loader.require(api.ctx_push_current, "cuCtxPushCurrent_v2");
-  loader.require(api.ctx_pop_current, "cuCtxPopCurrent_v2");
-  loader.require(api.ctx_enable_peer_access, "cuCtxEnablePeerAccess");
-  loader.require(api.ctx_disable_peer_access, "cuCtxDisablePeerAccess");
+  loader.require(api.context.retain_primary, "cuDevicePrimaryCtxRetain");
+  loader.require(api.context.release_primary, "cuDevicePrimaryCtxRelease_v2");
+  loader.require(api.context.get_current, "cuCtxGetCurrent");
+  loader.require(api.context.push_current, "cuCtxPushCurrent_v2");
+  loader.require(api.context.pop_current, "cuCtxPopCurrent_v2");
+  loader.require(api.context.enable_peer_access, "cuCtxEnablePeerAccess");
+  loader.require(api.context.disable_peer_access, "cuCtxDisablePeerAccess");
   loader.require(api.memcpy_peer_async, "cuMemcpyPeerAsync");
-  loader.require(api.module_load_data, "cuModuleLoadData");
-  loader.require(api.module_unload, "cuModuleUnload");
-  loader.require(api.module_get_function, "cuModuleGetFunction");
-  loader.optional(api.func_load, {"cuFuncLoad"});
-  loader.require(api.launch_kernel, "cuLaunchKernel");
-  loader.optional(api.multicast_create, {"cuMulticastCreate"});
-  loader.optional(api.multicast_add_device, {"cuMulticastAddDevice"});
-  loader.optional(api.multicast_bind_mem, {"cuMulticastBindMem"});
-  loader.optional(api.multicast_unbind, {"cuMulticastUnbind"});
-  loader.optional(api.multicast_get_granularity, {"cuMulticastGetGranularity"});
+  loader.require(api.module.load_data, "cuModuleLoadData");
+  loader.require(api.module.unload, "cuModuleUnload");
+  loader.require(api.module.get_function, "cuModuleGetFunction");
+  loader.optional(api.module.func_load, {"cuFuncLoad"});
+  loader.require(api.module.launch_kernel, "cuLaunchKernel");
+  loader.optional(api.multicast.create, {"cuMulticastCreate"});
+  loader.optional(api.multicast.add_device, {"cuMulticastAddDevice"});
+  loader.optional(api.multicast.bind_mem, {"cuMulticastBindMem"});
+  loader.optional(api.multicast.unbind, {"cuMulticastUnbind"});
+  loader.optional(api.multicast.get_granularity, {"cuMulticastGetGranularity"});
   load_api(loader, api.shared);
   load_virtual_memory(loader, api.shared);
   if (Status complete = loader.status(); !complete.ok()) return complete;
@@ -66,7 +66,7 @@ gpu::DriverResult CudaDriver::query_device(int device, gpu::DeviceInfo& info) {
 }
 
 std::string CudaDriver::multicast_unavailable_reason(int device) const {
-  if (!cuda_api_.has_multicast()) {
+  if (!cuda_api_.multicast.is_loaded()) {
     return "multicast requires a CUDA driver of version 12.1 or later";
   }
   if (has_attribute(device, kAttributeMulticast)) return {};
@@ -75,25 +75,25 @@ std::string CudaDriver::multicast_unavailable_reason(int device) const {
 }
 
 gpu::DriverResult CudaDriver::retain_context(int device) {
-  return cuda_api_.device_primary_ctx_retain(&contexts_[static_cast<size_t>(device)], device);
+  return cuda_api_.context.retain_primary(&contexts_[static_cast<size_t>(device)], device);
 }
 
-void CudaDriver::release_context(int device) { (void)cuda_api_.device_primary_ctx_release(device); }
+void CudaDriver::release_context(int device) { (void)cuda_api_.context.release_primary(device); }
 
 // If the context is already current, which is the usual case, this is a single driver call.
 gpu::DriverResult CudaDriver::enter_context(int device, gpu::SavedContext& saved) {
   const Context wanted = contexts_[static_cast<size_t>(device)];
   Context current = nullptr;
-  const gpu::DriverResult got = cuda_api_.ctx_get_current(&current);
+  const gpu::DriverResult got = cuda_api_.context.get_current(&current);
   if (got.ok() && current == wanted) return got;
-  const gpu::DriverResult pushed = cuda_api_.ctx_push_current(wanted);
+  const gpu::DriverResult pushed = cuda_api_.context.push_current(wanted);
   saved.is_changed = pushed.ok();
   return pushed;
 }
 
 void CudaDriver::leave_context(const gpu::SavedContext& saved) {
   Context popped = nullptr;
-  if (saved.is_changed) (void)cuda_api_.ctx_pop_current(&popped);
+  if (saved.is_changed) (void)cuda_api_.context.pop_current(&popped);
 }
 
 Result<std::vector<ProcessMemoryUsage>> CudaDriver::processes(const gpu::DeviceInfo& info) {
@@ -128,38 +128,38 @@ MulticastObjectProp properties_for(const gpu::Driver::MulticastRequest& wanted) 
 
 gpu::DriverResult CudaDriver::multicast_granularity(const MulticastRequest& wanted, size_t& bytes) {
   const MulticastObjectProp properties = properties_for(wanted);
-  return cuda_api_.multicast_get_granularity(&bytes, &properties, kMulticastGranularityMinimum);
+  return cuda_api_.multicast.get_granularity(&bytes, &properties, kMulticastGranularityMinimum);
 }
 
 gpu::DriverResult CudaDriver::create_multicast(const MulticastRequest& wanted,
                                                gpu::Handle& object) {
   const MulticastObjectProp properties = properties_for(wanted);
   gpu::abi::MemHandle made = 0;
-  const gpu::DriverResult result = cuda_api_.multicast_create(&made, &properties);
+  const gpu::DriverResult result = cuda_api_.multicast.create(&made, &properties);
   object = made;
   return result;
 }
 
 gpu::DriverResult CudaDriver::add_to_multicast(gpu::Handle object, int device) {
-  return cuda_api_.multicast_add_device(object, device);
+  return cuda_api_.multicast.add_device(object, device);
 }
 
 gpu::DriverResult CudaDriver::bind_multicast(gpu::Handle object, gpu::Handle extent, size_t bytes) {
-  return cuda_api_.multicast_bind_mem(object, 0, extent, 0, bytes, 0);
+  return cuda_api_.multicast.bind_mem(object, 0, extent, 0, bytes, 0);
 }
 
 gpu::DriverResult CudaDriver::unbind_multicast(gpu::Handle object, int device, size_t bytes) {
-  return cuda_api_.multicast_unbind(object, device, 0, bytes);
+  return cuda_api_.multicast.unbind(object, device, 0, bytes);
 }
 
 // --- peers
 
 gpu::DriverResult CudaDriver::enable_peer_access(int peer) {
-  return cuda_api_.ctx_enable_peer_access(contexts_[static_cast<size_t>(peer)], 0);
+  return cuda_api_.context.enable_peer_access(contexts_[static_cast<size_t>(peer)], 0);
 }
 
 gpu::DriverResult CudaDriver::disable_peer_access(int peer) {
-  return cuda_api_.ctx_disable_peer_access(contexts_[static_cast<size_t>(peer)]);
+  return cuda_api_.context.disable_peer_access(contexts_[static_cast<size_t>(peer)]);
 }
 
 gpu::DriverResult CudaDriver::copy_to_peer(const PeerCopy& copy, StreamId stream) {
@@ -171,13 +171,13 @@ gpu::DriverResult CudaDriver::copy_to_peer(const PeerCopy& copy, StreamId stream
 
 gpu::DriverResult CudaDriver::load_kernels(const void* image, gpu::Handle& kernels) {
   Module made = nullptr;
-  const gpu::DriverResult result = cuda_api_.module_load_data(&made, image);
+  const gpu::DriverResult result = cuda_api_.module.load_data(&made, image);
   kernels = gpu::handle_of(made);
   return result;
 }
 
 gpu::DriverResult CudaDriver::unload_kernels(gpu::Handle kernels) {
-  return cuda_api_.module_unload(gpu::native<Module>(kernels));
+  return cuda_api_.module.unload(gpu::native<Module>(kernels));
 }
 
 // Since CUDA 12.2, kernels are loaded lazily at their first launch, which may synchronize the
@@ -187,17 +187,17 @@ gpu::DriverResult CudaDriver::find_kernel(gpu::Handle kernels, const char* name,
                                           gpu::Handle& kernel) {
   Kernel found = nullptr;
   const gpu::DriverResult result =
-      cuda_api_.module_get_function(&found, gpu::native<Module>(kernels), name);
+      cuda_api_.module.get_function(&found, gpu::native<Module>(kernels), name);
   kernel = gpu::handle_of(found);
-  if (!result.ok() || !cuda_api_.func_load.is_loaded()) return result;
-  return cuda_api_.func_load(found);
+  if (!result.ok() || !cuda_api_.module.func_load.is_loaded()) return result;
+  return cuda_api_.module.func_load(found);
 }
 
 gpu::DriverResult CudaDriver::launch(const LaunchRequest& launch, StreamId stream) {
   void* arguments[] = {const_cast<void*>(launch.argument)};
-  return cuda_api_.launch_kernel(gpu::native<Kernel>(launch.kernel), launch.block_count, 1, 1,
-                                 launch.thread_count, 1, 1, 0, gpu::native(stream), arguments,
-                                 nullptr);
+  return cuda_api_.module.launch_kernel(gpu::native<Kernel>(launch.kernel), launch.block_count, 1,
+                                        1, launch.thread_count, 1, 1, 0, gpu::native(stream),
+                                        arguments, nullptr);
 }
 
 }  // namespace ashlar::cuda
@@ -215,7 +215,7 @@ Result<std::unique_ptr<DeviceSet>> try_open_cuda(const DriverOptions& options) {
   if (!library.ok()) {
     return Status::unsupported(text("no CUDA driver: ", library.status().message()));
   }
-  const Result<cuda::Api> api = cuda::load_api(*library);
+  const Result<cuda::CudaApi> api = cuda::load_api(*library);
   if (!api.ok()) return api.status();
   return gpu::open_devices(std::make_unique<cuda::CudaDriver>(
       *std::move(library), *api, cuda::Nvml::open(options.monitor_library)));

@@ -30,55 +30,66 @@ struct MulticastObjectProp {
   unsigned long long flags;
 };
 
-// `shared` has the functions common to both vendors; the others exist only in CUDA, or have
-// different arguments. Names are NVIDIA's without the prefix.
-struct Api {
-  gpu::abi::Api shared;
+// Contexts, one per device, and their access to other devices.
+struct ContextApi {
+  gpu::abi::Function<Context*, int> retain_primary;
+  gpu::abi::Function<int> release_primary;
+  gpu::abi::Function<Context*> get_current;
+  gpu::abi::Function<Context> push_current;
+  gpu::abi::Function<Context*> pop_current;
+  gpu::abi::Function<Context, unsigned> enable_peer_access;
+  gpu::abi::Function<Context> disable_peer_access;
+};
 
-  gpu::abi::Function<int, const char**> get_error_name;
-  gpu::abi::Function<int, const char**> get_error_string;
-  gpu::abi::Function<int*, int> device_get;
-  gpu::abi::Function<Context*, int> device_primary_ctx_retain;
-  gpu::abi::Function<int> device_primary_ctx_release;
-  gpu::abi::Function<Context*> ctx_get_current;
-  gpu::abi::Function<Context> ctx_push_current;
-  gpu::abi::Function<Context*> ctx_pop_current;
-  gpu::abi::Function<Context, unsigned> ctx_enable_peer_access;
-  gpu::abi::Function<Context> ctx_disable_peer_access;
-  gpu::abi::Function<gpu::abi::Pointer, Context, gpu::abi::Pointer, Context, size_t,
-                     gpu::abi::Stream>
-      memcpy_peer_async;
-  gpu::abi::Function<Module*, const void*> module_load_data;
-  gpu::abi::Function<Module> module_unload;
-  gpu::abi::Function<Kernel*, Module, const char*> module_get_function;
+// Modules and the kernels in them.
+struct ModuleApi {
+  gpu::abi::Function<Module*, const void*> load_data;
+  gpu::abi::Function<Module> unload;
+  gpu::abi::Function<Kernel*, Module, const char*> get_function;
   gpu::abi::Function<Kernel> func_load;  // since CUDA 12.4
   gpu::abi::Function<Kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                      gpu::abi::Stream, void**, void**>
       launch_kernel;
+};
 
-  // Since CUDA 12.1.
-  gpu::abi::Function<gpu::abi::MemHandle*, const MulticastObjectProp*> multicast_create;
-  gpu::abi::Function<gpu::abi::MemHandle, int> multicast_add_device;
+// Since CUDA 12.1.
+struct MulticastApi {
+  gpu::abi::Function<gpu::abi::MemHandle*, const MulticastObjectProp*> create;
+  gpu::abi::Function<gpu::abi::MemHandle, int> add_device;
   gpu::abi::Function<gpu::abi::MemHandle, size_t, gpu::abi::MemHandle, size_t, size_t,
                      unsigned long long>
-      multicast_bind_mem;
-  gpu::abi::Function<gpu::abi::MemHandle, int, size_t, size_t> multicast_unbind;
-  gpu::abi::Function<size_t*, const MulticastObjectProp*, int> multicast_get_granularity;
+      bind_mem;
+  gpu::abi::Function<gpu::abi::MemHandle, int, size_t, size_t> unbind;
+  gpu::abi::Function<size_t*, const MulticastObjectProp*, int> get_granularity;
 
-  bool has_multicast() const {
-    return multicast_create.is_loaded() && multicast_add_device.is_loaded() &&
-           multicast_bind_mem.is_loaded() && multicast_unbind.is_loaded() &&
-           multicast_get_granularity.is_loaded();
+  bool is_loaded() const {
+    return create.is_loaded() && add_device.is_loaded() && bind_mem.is_loaded() &&
+           unbind.is_loaded() && get_granularity.is_loaded();
   }
 };
 
+// `shared` has the functions common to both vendors; the others exist only in CUDA, or have
+// different arguments. Names are NVIDIA's without prefix and subject.
+struct CudaApi {
+  gpu::abi::DriverApi shared;
+  ContextApi context;
+  ModuleApi module;
+  MulticastApi multicast;
+  gpu::abi::Function<int, const char**> get_error_name;
+  gpu::abi::Function<int, const char**> get_error_string;
+  gpu::abi::Function<int*, int> device_get;
+  gpu::abi::Function<gpu::abi::Pointer, Context, gpu::abi::Pointer, Context, size_t,
+                     gpu::abi::Stream>
+      memcpy_peer_async;
+};
+
 // kUnsupported: functions are missing; the message names the first ones.
-Result<Api> load_api(const DriverLibrary& library);
+Result<CudaApi> load_api(const DriverLibrary& library);
 
 class CudaDriver final : public gpu::VendorDriver {
  public:
   // If `monitor` is an error, `processes` returns its reason.
-  CudaDriver(DriverLibrary library, const Api& api, Result<Nvml> monitor)
+  CudaDriver(DriverLibrary library, const CudaApi& api, Result<Nvml> monitor)
       : VendorDriver(std::move(library), api.shared),
         cuda_api_(api),
         monitor_(std::move(monitor)) {}
@@ -112,7 +123,7 @@ class CudaDriver final : public gpu::VendorDriver {
  private:
   std::string multicast_unavailable_reason(int device) const;
 
-  const Api cuda_api_;
+  const CudaApi cuda_api_;
   const Result<Nvml> monitor_;
   // By device. Set by retain_context, before any other call on the device.
   std::vector<Context> contexts_;

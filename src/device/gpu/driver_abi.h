@@ -116,90 +116,135 @@ inline constexpr unsigned kGraphUserObjectMove = 1;
 template <typename... Arguments>
 using Function = DriverFunction<int(Arguments...)>;
 
-// The functions that both drivers have, under CUDA's names without the prefix. driver_abi.cc has
-// the full names.
-struct Api {
+// The functions that both drivers have, grouped by subject, under CUDA's names without the prefix
+// and the subject: `event.create` is cuEventCreate. driver_abi.cc has the full names.
+
+// Devices and the current context.
+struct DeviceApi {
   Function<unsigned> init;
-  Function<int*> device_get_count;
-  Function<char*, int, int> device_get_name;
-  Function<Uuid*, int> device_get_uuid;
-  Function<char*, int, int> device_get_pci_bus_id;
-  Function<size_t*, int> device_total_mem;
-  Function<int*, int, int> device_get_attribute;
+  Function<int*> get_count;
+  Function<char*, int, int> get_name;
+  Function<Uuid*, int> get_uuid;
+  Function<char*, int, int> get_pci_bus_id;
+  Function<size_t*, int> total_mem;
+  Function<int*, int, int> get_attribute;
   Function<int*, int*> get_stream_priority_range;
   Function<> synchronize;
-  Function<int*, int, int> device_can_access_peer;
+  Function<int*, int, int> can_access_peer;
+};
 
-  Function<size_t*, size_t*> mem_get_info;
-  Function<Pointer*, size_t> mem_alloc;
-  Function<Pointer> mem_free;
+// Device memory that stays at one address.
+struct MemoryApi {
+  Function<size_t*, size_t*> get_info;
+  Function<Pointer*, size_t> alloc;
+  Function<Pointer> free;
   Function<unsigned, int*, void**, Pointer> pointer_get_attributes;
-  Function<IpcMemHandle*, Pointer> ipc_get_mem_handle;
-  Function<Pointer*, IpcMemHandle, unsigned> ipc_open_mem_handle;
-  Function<Pointer> ipc_close_mem_handle;
-  Function<void**, size_t, unsigned> mem_host_alloc;
-  Function<void*> mem_free_host;
-  Function<void*, size_t, unsigned> mem_host_register;
-  Function<void*> mem_host_unregister;
+};
 
-  Function<size_t*, const MemAllocationProp*, int> mem_get_allocation_granularity;
-  Function<Pointer*, size_t, size_t, Pointer, unsigned long long> mem_address_reserve;
-  Function<Pointer, size_t> mem_address_free;
-  Function<MemHandle*, size_t, const MemAllocationProp*, unsigned long long> mem_create;
-  Function<MemHandle> mem_release;
-  Function<Pointer, size_t, size_t, MemHandle, unsigned long long> mem_map;
-  Function<Pointer, size_t, const MemAccessDesc*, size_t> mem_set_access;
-  Function<Pointer, size_t> mem_unmap;
-  Function<void*, MemHandle, int, unsigned long long> mem_export_to_shareable_handle;
-  Function<MemHandle*, void*, int> mem_import_from_shareable_handle;
+// Device memory shared with other processes.
+struct IpcApi {
+  Function<IpcMemHandle*, Pointer> get_mem_handle;
+  Function<Pointer*, IpcMemHandle, unsigned> open_mem_handle;
+  Function<Pointer> close_mem_handle;
+};
 
-  Function<Stream*, unsigned, int> stream_create_with_priority;
-  Function<Stream> stream_destroy;
-  Function<Stream> stream_query;
-  Function<Stream> stream_synchronize;
-  Function<Stream, Event, unsigned> stream_wait_event;
-  Function<Event*, unsigned> event_create;
-  Function<Event> event_destroy;
-  Function<Event, Stream> event_record;
-  Function<Event> event_query;
-  Function<Event> event_synchronize;
-  Function<float*, Event, Event> event_elapsed_time;
+// Pinned host memory.
+struct HostMemoryApi {
+  Function<void**, size_t, unsigned> alloc;
+  Function<void*> free;
+  Function<void*, size_t, unsigned> register_range;
+  Function<void*> unregister_range;
+};
 
+// Address ranges, physical memory and mappings. Not loaded if the driver does not support them.
+struct VirtualMemoryApi {
+  Function<size_t*, const MemAllocationProp*, int> get_allocation_granularity;
+  Function<Pointer*, size_t, size_t, Pointer, unsigned long long> address_reserve;
+  Function<Pointer, size_t> address_free;
+  Function<MemHandle*, size_t, const MemAllocationProp*, unsigned long long> create;
+  Function<MemHandle> release;
+  Function<Pointer, size_t, size_t, MemHandle, unsigned long long> map;
+  Function<Pointer, size_t, const MemAccessDesc*, size_t> set_access;
+  Function<Pointer, size_t> unmap;
+  Function<void*, MemHandle, int, unsigned long long> export_to_shareable_handle;
+  Function<MemHandle*, void*, int> import_from_shareable_handle;
+};
+
+// Streams and the work in them.
+struct StreamApi {
+  Function<Stream*, unsigned, int> create_with_priority;
+  Function<Stream> destroy;
+  Function<Stream> query;
+  Function<Stream> synchronize;
+  Function<Stream, Event, unsigned> wait_event;
+  Function<Stream, HostFunction, void*> launch_host_func;
   Function<Pointer, const void*, size_t, Stream> memcpy_htod_async;
   Function<void*, Pointer, size_t, Stream> memcpy_dtoh_async;
   Function<Pointer, Pointer, size_t, Stream> memcpy_dtod_async;
   Function<Pointer, unsigned char, size_t, Stream> memset_d8_async;
-  Function<Stream, HostFunction, void*> launch_host_func;
+};
 
-  Function<MemoryPool*, const MemPoolProps*> mem_pool_create;
-  Function<MemoryPool> mem_pool_destroy;
-  Function<Pointer*, size_t, MemoryPool, Stream> mem_alloc_from_pool_async;
-  Function<Pointer, Stream> mem_free_async;
-  Function<MemoryPool, int, void*> mem_pool_get_attribute;
-  Function<MemoryPool, int, void*> mem_pool_set_attribute;
-  Function<MemoryPool, size_t> mem_pool_trim_to;
+struct EventApi {
+  Function<Event*, unsigned> create;
+  Function<Event> destroy;
+  Function<Event, Stream> record;
+  Function<Event> query;
+  Function<Event> synchronize;
+  Function<float*, Event, Event> elapsed_time;
+};
 
-  Function<Stream, int> stream_begin_capture;
-  Function<Stream, Graph*> stream_end_capture;
+// The driver's stream-ordered memory pools.
+struct MemoryPoolApi {
+  Function<MemoryPool*, const MemPoolProps*> create;
+  Function<MemoryPool> destroy;
+  Function<Pointer*, size_t, MemoryPool, Stream> alloc_async;
+  Function<Pointer, Stream> free_async;
+  Function<MemoryPool, int, void*> get_attribute;
+  Function<MemoryPool, int, void*> set_attribute;
+  Function<MemoryPool, size_t> trim_to;
+};
+
+// Stream capture.
+struct CaptureApi {
+  Function<Stream, int> begin;
+  Function<Stream, Graph*> end;
   // CUDA 12.3 added edge data; the older function rejects graphs with non-default edges. Exactly
-  // one of the two is loaded. The same applies to node dependencies.
+  // one of the two is loaded.
   Function<Stream, int*, uint64_t*, Graph*, const GraphNode**, const GraphEdgeData**, size_t*>
-      stream_get_capture_info_v3;
-  Function<Stream, int*, uint64_t*, Graph*, const GraphNode**, size_t*> stream_get_capture_info_v2;
-  Function<GraphNode, GraphNode*, GraphEdgeData*, size_t*> graph_node_get_dependencies_v2;
-  Function<GraphNode, GraphNode*, size_t*> graph_node_get_dependencies;
-  Function<int*> thread_exchange_stream_capture_mode;
+      get_info_v3;
+  Function<Stream, int*, uint64_t*, Graph*, const GraphNode**, size_t*> get_info_v2;
+  Function<int*> exchange_thread_mode;
+};
+
+// Graphs and the user objects that they own.
+struct GraphApi {
+  // Exactly one of the two is loaded, as in `CaptureApi`.
+  Function<GraphNode, GraphNode*, GraphEdgeData*, size_t*> node_get_dependencies_v2;
+  Function<GraphNode, GraphNode*, size_t*> node_get_dependencies;
   Function<UserObject*, void*, HostFunction, unsigned, unsigned> user_object_create;
   Function<UserObject, unsigned> user_object_release;
-  Function<Graph, UserObject, unsigned, unsigned> graph_retain_user_object;
-  Function<GraphExec*, Graph, unsigned long long> graph_instantiate_with_flags;
-  Function<GraphExec, Stream> graph_launch;
-  Function<GraphExec> graph_exec_destroy;
-  Function<Graph> graph_destroy;
+  Function<Graph, UserObject, unsigned, unsigned> retain_user_object;
+  Function<GraphExec*, Graph, unsigned long long> instantiate_with_flags;
+  Function<GraphExec, Stream> launch;
+  Function<GraphExec> exec_destroy;
+  Function<Graph> destroy;
+};
+
+struct DriverApi {
+  DeviceApi device;
+  MemoryApi memory;
+  IpcApi ipc;
+  HostMemoryApi host;
+  VirtualMemoryApi vmm;
+  StreamApi stream;
+  EventApi event;
+  MemoryPoolApi pool;
+  CaptureApi capture;
+  GraphApi graph;
 };
 
 // Load all required functions except virtual memory, and those of virtual memory.
-void load_api(FunctionLoader& loader, Api& api);
-void load_virtual_memory(FunctionLoader& loader, Api& api);
+void load_api(FunctionLoader& loader, DriverApi& api);
+void load_virtual_memory(FunctionLoader& loader, DriverApi& api);
 
 }  // namespace ashlar::gpu::abi

@@ -38,39 +38,39 @@ std::string VendorDriver::format_error(int code, const char* name, const char* e
 
 DriverResult VendorDriver::device_count(int& count) {
   count = 0;
-  const DriverResult started = api_.init(0);
+  const DriverResult started = api_.device.init(0);
   if (started.code == abi::kNoDevice) return {started.call, abi::kSuccess};
   if (!started.ok()) return started;
-  const DriverResult counted = api_.device_get_count(&count);
+  const DriverResult counted = api_.device.get_count(&count);
   return counted.code == abi::kNoDevice ? DriverResult{counted.call, abi::kSuccess} : counted;
 }
 
 DriverResult VendorDriver::query_device(int device, DeviceInfo& info) {
   char name[256] = {};
-  if (const DriverResult got = api_.device_get_name(name, sizeof name, device); !got.ok()) {
+  if (const DriverResult got = api_.device.get_name(name, sizeof name, device); !got.ok()) {
     return got;
   }
   info.name = name;
   abi::Uuid uuid{};
-  if (const DriverResult got = api_.device_get_uuid(&uuid, device); !got.ok()) return got;
+  if (const DriverResult got = api_.device.get_uuid(&uuid, device); !got.ok()) return got;
   std::memcpy(info.uuid.data(), uuid.bytes, info.uuid.size());
   char pci_id[32] = {};
-  if (const DriverResult got = api_.device_get_pci_bus_id(pci_id, sizeof pci_id, device);
+  if (const DriverResult got = api_.device.get_pci_bus_id(pci_id, sizeof pci_id, device);
       !got.ok()) {
     return got;
   }
   info.pci_id = pci_id;
-  return api_.device_total_mem(&info.total_bytes, device);
+  return api_.device.total_mem(&info.total_bytes, device);
 }
 
 bool VendorDriver::has_attribute(int device, int attribute) const {
   int value = 0;
-  return api_.device_get_attribute(&value, attribute, device).ok() && value != 0;
+  return api_.device.get_attribute(&value, attribute, device).ok() && value != 0;
 }
 
 DriverResult VendorDriver::granularity(int device, size_t& bytes) const {
   const abi::MemAllocationProp wanted = properties_for(device);
-  return api_.mem_get_allocation_granularity(&bytes, &wanted, abi::kGranularityMinimum);
+  return api_.vmm.get_allocation_granularity(&bytes, &wanted, abi::kGranularityMinimum);
 }
 
 // Driver priorities are negative: 0 is the default and -5, for example, the most urgent. Priorities
@@ -78,18 +78,18 @@ DriverResult VendorDriver::granularity(int device, size_t& bytes) const {
 DriverResult VendorDriver::greatest_priority(int& priority) {
   int least = 0;
   int greatest = 0;
-  const DriverResult got = api_.get_stream_priority_range(&least, &greatest);
+  const DriverResult got = api_.device.get_stream_priority_range(&least, &greatest);
   priority = got.ok() && greatest < 0 ? -greatest : 0;
   return got;
 }
 
 DriverResult VendorDriver::memory_stats(MemoryStats& use) {
-  return api_.mem_get_info(&use.free_bytes, &use.total_bytes);
+  return api_.memory.get_info(&use.free_bytes, &use.total_bytes);
 }
 
 DriverResult VendorDriver::can_access_peer(int device, int peer, bool& can) {
   int answer = 0;
-  const DriverResult got = api_.device_can_access_peer(&answer, device, peer);
+  const DriverResult got = api_.device.can_access_peer(&answer, device, peer);
   can = answer != 0;
   return got;
 }
@@ -98,12 +98,12 @@ DriverResult VendorDriver::can_access_peer(int device, int peer, bool& can) {
 
 DriverResult VendorDriver::allocate(size_t bytes, DeviceAddress& at) {
   abi::Pointer made = 0;
-  const DriverResult result = api_.mem_alloc(&made, bytes);
+  const DriverResult result = api_.memory.alloc(&made, bytes);
   at = DeviceAddress(made);
   return result;
 }
 
-DriverResult VendorDriver::free(DeviceAddress at) { return api_.mem_free(at.value()); }
+DriverResult VendorDriver::free(DeviceAddress at) { return api_.memory.free(at.value()); }
 
 DriverResult VendorDriver::query_address(DeviceAddress at, AddressInfo& location) {
   unsigned type = 0;
@@ -113,7 +113,7 @@ DriverResult VendorDriver::query_address(DeviceAddress at, AddressInfo& location
   int attributes[] = {abi::kPointerMemoryType, abi::kPointerDeviceOrdinal, abi::kPointerRangeStart,
                       abi::kPointerRangeSize};
   void* answers[] = {&type, &device, &begin, &bytes};
-  const DriverResult got = api_.pointer_get_attributes(4, attributes, answers, at.value());
+  const DriverResult got = api_.memory.pointer_get_attributes(4, attributes, answers, at.value());
   if (!got.ok() || bytes == 0 || (type != abi::kMemoryTypeHost && type != abi::kMemoryTypeDevice)) {
     return got;
   }
@@ -125,7 +125,7 @@ DriverResult VendorDriver::query_address(DeviceAddress at, AddressInfo& location
 
 DriverResult VendorDriver::get_ipc_handle(DeviceAddress at, AllocationHandle& handle) {
   abi::IpcMemHandle made{};
-  const DriverResult result = api_.ipc_get_mem_handle(&made, at.value());
+  const DriverResult result = api_.ipc.get_mem_handle(&made, at.value());
   std::memcpy(handle.data(), made.reserved, handle.size());
   return result;
 }
@@ -135,41 +135,41 @@ DriverResult VendorDriver::open_ipc_handle(const AllocationHandle& handle, Devic
   std::memcpy(wanted.reserved, handle.data(), handle.size());
   abi::Pointer opened = 0;
   const DriverResult result =
-      api_.ipc_open_mem_handle(&opened, wanted, abi::kIpcLazyEnablePeerAccess);
+      api_.ipc.open_mem_handle(&opened, wanted, abi::kIpcLazyEnablePeerAccess);
   at = DeviceAddress(opened);
   return result;
 }
 
 DriverResult VendorDriver::close_ipc_handle(DeviceAddress at) {
-  return api_.ipc_close_mem_handle(at.value());
+  return api_.ipc.close_mem_handle(at.value());
 }
 
 DriverResult VendorDriver::allocate_host(size_t bytes, void*& memory) {
-  return api_.mem_host_alloc(&memory, bytes, abi::kHostPortable);
+  return api_.host.alloc(&memory, bytes, abi::kHostPortable);
 }
 
-DriverResult VendorDriver::free_host(void* memory) { return api_.mem_free_host(memory); }
+DriverResult VendorDriver::free_host(void* memory) { return api_.host.free(memory); }
 
 DriverResult VendorDriver::register_host(void* memory, size_t bytes) {
-  return api_.mem_host_register(memory, bytes, abi::kHostPortable);
+  return api_.host.register_range(memory, bytes, abi::kHostPortable);
 }
 
 DriverResult VendorDriver::unregister_host(void* memory) {
-  return api_.mem_host_unregister(memory);
+  return api_.host.unregister_range(memory);
 }
 
 // --- virtual memory
 
 DriverResult VendorDriver::reserve(const ReserveRequest& wanted, DeviceAddress& at) {
   abi::Pointer begin = 0;
-  const DriverResult result = api_.mem_address_reserve(&begin, wanted.bytes, wanted.alignment_bytes,
+  const DriverResult result = api_.vmm.address_reserve(&begin, wanted.bytes, wanted.alignment_bytes,
                                                        wanted.hint.value(), 0);
   at = DeviceAddress(begin);
   return result;
 }
 
 DriverResult VendorDriver::free_addresses(AddressRange range) {
-  return api_.mem_address_free(range.begin.value(), range.bytes);
+  return api_.vmm.address_free(range.begin.value(), range.bytes);
 }
 
 DriverResult VendorDriver::create(const CreateRequest& wanted, Handle& extent) {
@@ -178,28 +178,28 @@ DriverResult VendorDriver::create(const CreateRequest& wanted, Handle& extent) {
                                       (wanted.export_fabric ? abi::kHandleFabric : 0);
   properties.gpu_direct_rdma_capable = wanted.rdma ? 1 : 0;
   abi::MemHandle made = 0;
-  const DriverResult result = api_.mem_create(&made, wanted.bytes, &properties, 0);
+  const DriverResult result = api_.vmm.create(&made, wanted.bytes, &properties, 0);
   extent = made;
   return result;
 }
 
-DriverResult VendorDriver::release(Handle extent) { return api_.mem_release(extent); }
+DriverResult VendorDriver::release(Handle extent) { return api_.vmm.release(extent); }
 
 DriverResult VendorDriver::map(AddressRange at, Handle extent) {
-  return api_.mem_map(at.begin.value(), at.bytes, 0, extent, 0);
+  return api_.vmm.map(at.begin.value(), at.bytes, 0, extent, 0);
 }
 
 DriverResult VendorDriver::set_access(AddressRange range, int accessor, Access access) {
   const abi::MemAccessDesc wanted{{abi::kLocationDevice, accessor}, access_flags(access)};
-  return api_.mem_set_access(range.begin.value(), range.bytes, &wanted, 1);
+  return api_.vmm.set_access(range.begin.value(), range.bytes, &wanted, 1);
 }
 
 DriverResult VendorDriver::unmap(AddressRange range) {
-  return api_.mem_unmap(range.begin.value(), range.bytes);
+  return api_.vmm.unmap(range.begin.value(), range.bytes);
 }
 
 DriverResult VendorDriver::export_fd(Handle extent, int& fd) {
-  return api_.mem_export_to_shareable_handle(&fd, extent, abi::kHandlePosixFd, 0);
+  return api_.vmm.export_to_shareable_handle(&fd, extent, abi::kHandlePosixFd, 0);
 }
 
 // The driver expects the descriptor itself in place of the pointer.
@@ -211,7 +211,7 @@ DriverResult VendorDriver::import_fd(int fd, Handle& extent) {
 DriverResult VendorDriver::export_fabric(Handle extent, FabricHandle& handle) {
   abi::MemFabricHandle made{};
   const DriverResult result =
-      api_.mem_export_to_shareable_handle(&made, extent, abi::kHandleFabric, 0);
+      api_.vmm.export_to_shareable_handle(&made, extent, abi::kHandleFabric, 0);
   std::memcpy(handle.data(), made.data, handle.size());
   return result;
 }
@@ -224,7 +224,7 @@ DriverResult VendorDriver::import_fabric(const FabricHandle& handle, Handle& ext
 
 DriverResult VendorDriver::import_handle(void* handle, int kind, Handle& extent) const {
   abi::MemHandle made = 0;
-  const DriverResult result = api_.mem_import_from_shareable_handle(&made, handle, kind);
+  const DriverResult result = api_.vmm.import_from_shareable_handle(&made, handle, kind);
   extent = made;
   return result;
 }

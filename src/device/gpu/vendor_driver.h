@@ -31,7 +31,7 @@ Handle handle_of(Tag* handle) {
 
 class VendorDriver : public Driver {
  public:
-  VendorDriver(DriverLibrary library, const abi::Api& api)
+  VendorDriver(DriverLibrary library, const abi::DriverApi& api)
       : library_(std::move(library)), api_(api) {}
 
   DriverResult device_count(int& count) override;
@@ -122,7 +122,7 @@ class VendorDriver : public Driver {
   DriverResult destroy_graph(Handle graph) override;
 
  protected:
-  const abi::Api& api() const { return api_; }
+  const abi::DriverApi& api() const { return api_; }
   // "NAME: text" from the driver's error strings, which may be null.
   static std::string format_error(int code, const char* name, const char* explained);
   bool has_attribute(int device, int attribute) const;
@@ -134,7 +134,7 @@ class VendorDriver : public Driver {
   DriverResult read_dependencies(abi::GraphNode node, std::vector<abi::GraphNode>& nodes) const;
 
   const DriverLibrary library_;
-  const abi::Api api_;
+  const abi::DriverApi api_;
 };
 
 }  // namespace ashlar::gpu

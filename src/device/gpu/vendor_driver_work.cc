@@ -30,79 +30,79 @@ CaptureStatus status_from(int capture_status) {
 DriverResult VendorDriver::create_stream(int priority, StreamId& stream) {
   abi::Stream made = nullptr;
   const DriverResult result =
-      api_.stream_create_with_priority(&made, abi::kStreamNonBlocking, -priority);
+      api_.stream.create_with_priority(&made, abi::kStreamNonBlocking, -priority);
   stream = StreamId(handle_of(made));
   return result;
 }
 
 DriverResult VendorDriver::destroy_stream(StreamId stream) {
-  return api_.stream_destroy(native(stream));
+  return api_.stream.destroy(native(stream));
 }
 
 DriverResult VendorDriver::query_stream(StreamId stream) {
-  return api_.stream_query(native(stream));
+  return api_.stream.query(native(stream));
 }
 
 DriverResult VendorDriver::synchronize_stream(StreamId stream) {
-  return api_.stream_synchronize(native(stream));
+  return api_.stream.synchronize(native(stream));
 }
 
-DriverResult VendorDriver::synchronize_device() { return api_.synchronize(); }
+DriverResult VendorDriver::synchronize_device() { return api_.device.synchronize(); }
 
 DriverResult VendorDriver::create_event(bool timing, Handle& event) {
   abi::Event made = nullptr;
-  const DriverResult result = api_.event_create(&made, timing ? 0 : abi::kEventDisableTiming);
+  const DriverResult result = api_.event.create(&made, timing ? 0 : abi::kEventDisableTiming);
   event = handle_of(made);
   return result;
 }
 
 DriverResult VendorDriver::destroy_event(Handle event) {
-  return api_.event_destroy(native<abi::Event>(event));
+  return api_.event.destroy(native<abi::Event>(event));
 }
 
 DriverResult VendorDriver::record_event(Handle event, StreamId stream) {
-  return api_.event_record(native<abi::Event>(event), native(stream));
+  return api_.event.record(native<abi::Event>(event), native(stream));
 }
 
 DriverResult VendorDriver::query_event(Handle event) {
-  return api_.event_query(native<abi::Event>(event));
+  return api_.event.query(native<abi::Event>(event));
 }
 
 DriverResult VendorDriver::synchronize_event(Handle event) {
-  return api_.event_synchronize(native<abi::Event>(event));
+  return api_.event.synchronize(native<abi::Event>(event));
 }
 
 DriverResult VendorDriver::wait_event(StreamId stream, Handle event) {
-  return api_.stream_wait_event(native(stream), native<abi::Event>(event), 0);
+  return api_.stream.wait_event(native(stream), native<abi::Event>(event), 0);
 }
 
 DriverResult VendorDriver::elapsed_ms(Handle begin, Handle end, float& ms) {
-  return api_.event_elapsed_time(&ms, native<abi::Event>(begin), native<abi::Event>(end));
+  return api_.event.elapsed_time(&ms, native<abi::Event>(begin), native<abi::Event>(end));
 }
 
 // --- work
 
 DriverResult VendorDriver::copy_to_device(DeviceAddress to, const void* from, size_t bytes,
                                           StreamId stream) {
-  return api_.memcpy_htod_async(to.value(), from, bytes, native(stream));
+  return api_.stream.memcpy_htod_async(to.value(), from, bytes, native(stream));
 }
 
 DriverResult VendorDriver::copy_to_host(void* to, DeviceAddress from, size_t bytes,
                                         StreamId stream) {
-  return api_.memcpy_dtoh_async(to, from.value(), bytes, native(stream));
+  return api_.stream.memcpy_dtoh_async(to, from.value(), bytes, native(stream));
 }
 
 DriverResult VendorDriver::copy(DeviceAddress to, DeviceAddress from, size_t bytes,
                                 StreamId stream) {
-  return api_.memcpy_dtod_async(to.value(), from.value(), bytes, native(stream));
+  return api_.stream.memcpy_dtod_async(to.value(), from.value(), bytes, native(stream));
 }
 
 DriverResult VendorDriver::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) {
-  return api_.memset_d8_async(at.value(), value, bytes, native(stream));
+  return api_.stream.memset_d8_async(at.value(), value, bytes, native(stream));
 }
 
 DriverResult VendorDriver::call_host(StreamId stream, void (*function)(void*), void* argument) {
-  return api_.launch_host_func(native(stream), function, argument);
+  return api_.stream.launch_host_func(native(stream), function, argument);
 }
 
 // --- kernels
@@ -131,55 +131,54 @@ DriverResult VendorDriver::create_pool(int device, Handle& pool) {
   wanted.alloc_type = abi::kAllocationPinned;
   wanted.location = {abi::kLocationDevice, device};
   abi::MemoryPool made = nullptr;
-  const DriverResult result = api_.mem_pool_create(&made, &wanted);
+  const DriverResult result = api_.pool.create(&made, &wanted);
   pool = handle_of(made);
   return result;
 }
 
 DriverResult VendorDriver::destroy_pool(Handle pool) {
-  return api_.mem_pool_destroy(native<abi::MemoryPool>(pool));
+  return api_.pool.destroy(native<abi::MemoryPool>(pool));
 }
 
 DriverResult VendorDriver::allocate_async(size_t bytes, Handle pool, StreamId stream,
                                           DeviceAddress& at) {
   abi::Pointer made = 0;
   const DriverResult result =
-      api_.mem_alloc_from_pool_async(&made, bytes, native<abi::MemoryPool>(pool), native(stream));
+      api_.pool.alloc_async(&made, bytes, native<abi::MemoryPool>(pool), native(stream));
   at = DeviceAddress(made);
   return result;
 }
 
 DriverResult VendorDriver::free_async(DeviceAddress at, StreamId stream) {
-  return api_.mem_free_async(at.value(), native(stream));
+  return api_.pool.free_async(at.value(), native(stream));
 }
 
 DriverResult VendorDriver::pool_stat(Handle pool, PoolStat figure, uint64_t& bytes) {
-  return api_.mem_pool_get_attribute(native<abi::MemoryPool>(pool), pool_attribute(figure), &bytes);
+  return api_.pool.get_attribute(native<abi::MemoryPool>(pool), pool_attribute(figure), &bytes);
 }
 
 DriverResult VendorDriver::reset_pool_peak(Handle pool, PoolStat figure) {
   uint64_t zero = 0;
-  return api_.mem_pool_set_attribute(native<abi::MemoryPool>(pool), pool_attribute(figure), &zero);
+  return api_.pool.set_attribute(native<abi::MemoryPool>(pool), pool_attribute(figure), &zero);
 }
 
 DriverResult VendorDriver::set_pool_threshold(Handle pool, uint64_t bytes) {
-  return api_.mem_pool_set_attribute(native<abi::MemoryPool>(pool), abi::kPoolReleaseThreshold,
-                                     &bytes);
+  return api_.pool.set_attribute(native<abi::MemoryPool>(pool), abi::kPoolReleaseThreshold, &bytes);
 }
 
 DriverResult VendorDriver::trim_pool(Handle pool, size_t keep_bytes) {
-  return api_.mem_pool_trim_to(native<abi::MemoryPool>(pool), keep_bytes);
+  return api_.pool.trim_to(native<abi::MemoryPool>(pool), keep_bytes);
 }
 
 // --- captures and graphs
 
 DriverResult VendorDriver::begin_capture(StreamId stream, CaptureMode mode) {
-  return api_.stream_begin_capture(native(stream), static_cast<int>(mode));
+  return api_.capture.begin(native(stream), static_cast<int>(mode));
 }
 
 DriverResult VendorDriver::end_capture(StreamId stream, Handle& graph) {
   abi::Graph ended = nullptr;
-  const DriverResult result = api_.stream_end_capture(native(stream), &ended);
+  const DriverResult result = api_.capture.end(native(stream), &ended);
   graph = handle_of(ended);
   return result;
 }
@@ -190,12 +189,12 @@ DriverResult VendorDriver::capture_info(StreamId stream, CaptureInfo& info) {
   const abi::GraphNode* tail = nullptr;
   const abi::GraphEdgeData* edges = nullptr;
   size_t count = 0;
-  const bool has_edges = api_.stream_get_capture_info_v3.is_loaded();
+  const bool has_edges = api_.capture.get_info_v3.is_loaded();
   const DriverResult result =
-      has_edges ? api_.stream_get_capture_info_v3(native(stream), &status, &info.id, &graph, &tail,
-                                                  &edges, &count)
-                : api_.stream_get_capture_info_v2(native(stream), &status, &info.id, &graph, &tail,
-                                                  &count);
+      has_edges
+          ? api_.capture.get_info_v3(native(stream), &status, &info.id, &graph, &tail, &edges,
+                                     &count)
+          : api_.capture.get_info_v2(native(stream), &status, &info.id, &graph, &tail, &count);
   if (!result.ok()) return result;
   info.status = status_from(status);
   if (info.status == CaptureStatus::kNone) return result;
@@ -220,10 +219,10 @@ DriverResult VendorDriver::node_dependencies(NodeId node, std::vector<NodeId>& b
 }
 
 DriverResult VendorDriver::count_dependencies(abi::GraphNode node, size_t& count) const {
-  if (api_.graph_node_get_dependencies_v2.is_loaded()) {
-    return api_.graph_node_get_dependencies_v2(node, nullptr, nullptr, &count);
+  if (api_.graph.node_get_dependencies_v2.is_loaded()) {
+    return api_.graph.node_get_dependencies_v2(node, nullptr, nullptr, &count);
   }
-  return api_.graph_node_get_dependencies(node, nullptr, &count);
+  return api_.graph.node_get_dependencies(node, nullptr, &count);
 }
 
 // The count stays valid: the dependencies of an existing node do not change.
@@ -232,11 +231,11 @@ DriverResult VendorDriver::read_dependencies(abi::GraphNode node,
   size_t count = nodes.size();
   DriverResult read;
   if (count == 0) return read;
-  if (api_.graph_node_get_dependencies_v2.is_loaded()) {
+  if (api_.graph.node_get_dependencies_v2.is_loaded()) {
     std::vector<abi::GraphEdgeData> edges(count);
-    read = api_.graph_node_get_dependencies_v2(node, nodes.data(), edges.data(), &count);
+    read = api_.graph.node_get_dependencies_v2(node, nodes.data(), edges.data(), &count);
   } else {
-    read = api_.graph_node_get_dependencies(node, nodes.data(), &count);
+    read = api_.graph.node_get_dependencies(node, nodes.data(), &count);
   }
   nodes.resize(read.ok() && count < nodes.size() ? count : nodes.size());
   if (!read.ok()) nodes.clear();
@@ -245,43 +244,43 @@ DriverResult VendorDriver::read_dependencies(abi::GraphNode node,
 
 DriverResult VendorDriver::exchange_capture_mode(CaptureMode& mode) {
   int exchanged = static_cast<int>(mode);
-  const DriverResult result = api_.thread_exchange_stream_capture_mode(&exchanged);
+  const DriverResult result = api_.capture.exchange_thread_mode(&exchanged);
   mode = static_cast<CaptureMode>(exchanged);
   return result;
 }
 
 DriverResult VendorDriver::attach_user_object(Handle graph, const GraphUserObject& owned) {
   abi::UserObject object = nullptr;
-  const DriverResult made = api_.user_object_create(&object, owned.object, owned.destroy, 1,
-                                                    abi::kUserObjectNoDestructorSync);
+  const DriverResult made = api_.graph.user_object_create(&object, owned.object, owned.destroy, 1,
+                                                          abi::kUserObjectNoDestructorSync);
   if (!made.ok()) {
     owned.destroy(owned.object);
     return made;
   }
-  const DriverResult retained = api_.graph_retain_user_object(native<abi::Graph>(graph), object, 1,
+  const DriverResult retained = api_.graph.retain_user_object(native<abi::Graph>(graph), object, 1,
                                                               abi::kGraphUserObjectMove);
-  if (!retained.ok()) (void)api_.user_object_release(object, 1);
+  if (!retained.ok()) (void)api_.graph.user_object_release(object, 1);
   return retained;
 }
 
 DriverResult VendorDriver::instantiate_graph(Handle graph, Handle& exec) {
   abi::GraphExec made = nullptr;
   const DriverResult result =
-      api_.graph_instantiate_with_flags(&made, native<abi::Graph>(graph), 0);
+      api_.graph.instantiate_with_flags(&made, native<abi::Graph>(graph), 0);
   exec = handle_of(made);
   return result;
 }
 
 DriverResult VendorDriver::launch_graph(Handle exec, StreamId stream) {
-  return api_.graph_launch(native<abi::GraphExec>(exec), native(stream));
+  return api_.graph.launch(native<abi::GraphExec>(exec), native(stream));
 }
 
 DriverResult VendorDriver::destroy_graph_exec(Handle exec) {
-  return api_.graph_exec_destroy(native<abi::GraphExec>(exec));
+  return api_.graph.exec_destroy(native<abi::GraphExec>(exec));
 }
 
 DriverResult VendorDriver::destroy_graph(Handle graph) {
-  return api_.graph_destroy(native<abi::Graph>(graph));
+  return api_.graph.destroy(native<abi::Graph>(graph));
 }
 
 }  // namespace ashlar::gpu

@@ -8,8 +8,8 @@
 
 namespace ashlar::hip {
 
-Result<Api> load_api(const DriverLibrary& library) {
-  Api api;
+Result<HipApi> load_api(const DriverLibrary& library) {
+  HipApi api;
   gpu::FunctionLoader loader(library, "hip");
   loader.require(api.get_error_name, "hipGetErrorName");
   loader.require(api.get_error_string, "hipGetErrorString");
@@ -46,7 +46,7 @@ gpu::DriverResult HipDriver::query_device(int device, gpu::DeviceInfo& info) {
   if (const gpu::DriverResult got = VendorDriver::query_device(device, info); !got.ok()) return got;
   info.has_stream_pool = has_attribute(device, kAttributeMemoryPools);
   // A failure means that the device has no virtual memory.
-  const bool has_functions = api().mem_get_allocation_granularity.is_loaded();
+  const bool has_functions = api().vmm.get_allocation_granularity.is_loaded();
   if (!has_functions || !granularity(device, info.granularity_bytes).ok()) {
     info.granularity_bytes = 0;
   }
@@ -116,7 +116,7 @@ Result<std::unique_ptr<DeviceSet>> try_open_hip(const DriverOptions& options) {
   if (!library.ok()) {
     return Status::unsupported(text("no HIP driver: ", library.status().message()));
   }
-  const Result<hip::Api> api = hip::load_api(*library);
+  const Result<hip::HipApi> api = hip::load_api(*library);
   if (!api.ok()) return api.status();
   return gpu::open_devices(std::make_unique<hip::HipDriver>(*std::move(library), *api));
 }

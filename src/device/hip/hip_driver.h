@@ -20,9 +20,9 @@ inline constexpr int kFirstVersionWithFdAsPointer = 70100000;
 
 // `shared` has the functions common to both vendors; the others exist only in HIP, or have
 // different arguments. Names are AMD's without the prefix.
-struct Api {
+struct HipApi {
   // The virtual memory functions are optional.
-  gpu::abi::Api shared;
+  gpu::abi::DriverApi shared;
 
   gpu::DriverFunction<const char*(int)> get_error_name;
   gpu::DriverFunction<const char*(int)> get_error_string;
@@ -37,11 +37,11 @@ struct Api {
 };
 
 // kUnsupported: functions are missing; the message names the first ones.
-Result<Api> load_api(const DriverLibrary& library);
+Result<HipApi> load_api(const DriverLibrary& library);
 
 class HipDriver final : public gpu::VendorDriver {
  public:
-  HipDriver(DriverLibrary library, const Api& api)
+  HipDriver(DriverLibrary library, const HipApi& api)
       : VendorDriver(std::move(library), api.shared), hip_api_(api) {}
 
   std::string_view backend() const override { return "hip"; }
@@ -61,7 +61,7 @@ class HipDriver final : public gpu::VendorDriver {
   gpu::DriverResult copy_to_peer(const PeerCopy& copy, StreamId stream) override;
 
  private:
-  const Api hip_api_;
+  const HipApi hip_api_;
   int version_ = 0;  // of the runtime; set by device_count
 };
 
