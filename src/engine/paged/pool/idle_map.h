@@ -122,7 +122,7 @@ constexpr int64_t visits_of_packed(size_t count) {
   return static_cast<int64_t>(count / kPackedPerVisit) + 1;
 }
 
-// Marks the lenders' extents that no block uses as idle in `pool.idle`, and sets `View::idle_count`
+// Marks the lenders' extents that no block uses as idle in `pool.idle`, and sets `View::idle`
 // and `Arena::is_lending`. Extents of arenas other than `borrower` are marked as borrowed. Returns
 // the number of visits. Considers merged free blocks only: flush arenas first.
 // REQUIRES: the locks of the pool's arenas.

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ashlar/pool.h"
@@ -121,6 +122,19 @@ struct PackedSlot {
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };
 
+// The number of a view's attached slots that a scan found idle. `find_idle` sets it.
+struct IdleCount {
+  uint32_t slots = 0;
+  uint64_t round = 0;  // of the scan, as in `IdleMap::round`
+
+  // Starts over if `scan` is a new one.
+  void begin(uint64_t scan) {
+    if (std::exchange(round, scan) != scan) slots = 0;
+  }
+  // 0 if the scan has not visited the view.
+  uint32_t in(uint64_t scan) const { return round == scan ? slots : 0; }
+};
+
 // The fields that every large request reads come first, on one cache line.
 struct alignas(64) View {
   Arena* arena = nullptr;
@@ -133,11 +147,10 @@ struct alignas(64) View {
   AddressRange reserved{};          // of a plain view: the whole allocation
   size_t mapped_bytes = 0;          // from the beginning
   std::vector<PackedSlot> packed;
-  std::vector<uint32_t> slot_of_unit;  // the slot in which each unit of addresses begins
-  uint32_t id = 0;                     // in its pool; never reused
-  uint32_t attached_count = 0;         // of slots whose extent is attached here
-  uint32_t idle_count = 0;             // of these, idle in scan `idle_round`
-  uint64_t idle_round = 0;
+  std::vector<uint32_t> slot_of_unit;     // the slot in which each unit of addresses begins
+  uint32_t id = 0;                        // in its pool; never reused
+  uint32_t attached_count = 0;            // of slots whose extent is attached here
+  IdleCount idle{};                       // of these, in the last scan
   std::vector<Slot> slots;                // in order, without gaps; none in a plain view
   uint64_t last_placed_at = 0;            // `ExtentMover` time of the last placement by a miss
   std::shared_ptr<SegmentSource> source;  // null: the device
