@@ -104,22 +104,17 @@ struct HeadroomShares {
 
 // If the headroom suffices for all requests, each arena gets its request and a share of the
 // remainder; half of the remainder goes to the requester. Otherwise the requester is served first.
-int64_t share_of(int64_t headroom, int64_t wanted, int64_t all_wanted, int64_t requester_wanted,
-                 int64_t count, bool is_requester) {
-  const int64_t others = std::max<int64_t>(count - 1, 1);
-  if (all_wanted <= headroom) {
-    const int64_t parts = count == 1 ? 1 : is_requester ? 2 : 2 * others;
-    return wanted + (headroom - all_wanted) / parts;
-  }
-  if (is_requester || count == 1) return std::min(wanted, headroom);
-  return std::max<int64_t>(headroom - requester_wanted, 0) / count;
-}
-
 PeakHeadroom share_of(const PeakHeadroom& headroom, const PeakHeadroom& wanted,
                       const HeadroomShares& shares, bool is_requester) {
+  const int64_t count = shares.count;
   const auto share = [&](int64_t PeakHeadroom::*part) {
-    return share_of(headroom.*part, wanted.*part, shares.wanted.*part,
-                    shares.wanted_by_requester.*part, shares.count, is_requester);
+    const int64_t spare = headroom.*part - shares.wanted.*part;
+    if (spare >= 0) {
+      const int64_t parts = count == 1 ? 1 : is_requester ? 2 : 2 * (count - 1);
+      return wanted.*part + spare / parts;
+    }
+    if (is_requester || count == 1) return std::min(wanted.*part, headroom.*part);
+    return std::max<int64_t>(headroom.*part - shares.wanted_by_requester.*part, 0) / count;
   };
   return {share(&PeakHeadroom::count), share(&PeakHeadroom::bytes),
           share(&PeakHeadroom::requested_bytes)};
