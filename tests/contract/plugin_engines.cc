@@ -98,7 +98,7 @@ EngineUnderTest source_of_segments() {
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
             auto source = require_ok(PluginSource::create(plugin_on(device), device));
             return std::make_unique<classic::ClassicEngine>(
-                device, options, classic::MemorySource{.source = std::move(source)});
+                device, options, classic::SourceConfig{.source = std::move(source)});
           },
           .reports_free_errors = false};
 }

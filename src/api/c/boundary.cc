@@ -14,13 +14,13 @@ namespace {
 constexpr size_t kMessageBytes = 4096;
 constexpr size_t kCallBytes = 64;
 
-struct LastError {
+struct ErrorRecord {
   std::array<char, kMessageBytes> message;
   std::array<char, kCallBytes> call;
   int64_t code;
 };
 
-thread_local LastError last_error{};
+thread_local ErrorRecord last_error{};
 
 template <size_t kBytes>
 void copy_truncated(std::string_view text, std::array<char, kBytes>& into) {

@@ -25,7 +25,7 @@ class AliasProbe {
   AliasProbeResult run();
 
  private:
-  enum class Store { kHostCopy, kFill, kDeviceCopy };
+  enum class StoreMethod { kHostCopy, kFill, kDeviceCopy };
   static constexpr int kMappingCount = 2;
 
   // Each returns the failed call, or success.
@@ -33,13 +33,13 @@ class AliasProbe {
   DriverResult map(int mapping);
   // Stores a new pattern through one mapping, and loads it through the other. Adds the bytes that
   // differ to `wrong_bytes`.
-  DriverResult transfer(Store store, int through, size_t& wrong_bytes);
-  DriverResult store_pattern(Store store, DeviceAddress to);
-  DriverResult load(Store store, DeviceAddress from);
+  DriverResult transfer(StoreMethod store, int through, size_t& wrong_bytes);
+  DriverResult store_pattern(StoreMethod store, DeviceAddress to);
+  DriverResult load(StoreMethod store, DeviceAddress from);
 
   // A different word at each position and for each transfer, so that misplaced and stale data is
   // found. A fill has the same byte everywhere.
-  void make_pattern(Store store);
+  void make_pattern(StoreMethod store);
   size_t count_wrong_bytes() const;
   DeviceAddress address(int mapping) const {
     return addresses_ + static_cast<size_t>(mapping) * bytes_;
@@ -76,7 +76,8 @@ AliasProbeResult AliasProbe::run() {
   if (const DriverResult ready = prepare(); !ready.ok()) return failed("not probed", ready);
   if (const DriverResult first = map(0); !first.ok()) return failed("not probed", first);
   if (const DriverResult second = map(1); !second.ok()) return failed("refused", second);
-  for (const Store store : {Store::kHostCopy, Store::kFill, Store::kDeviceCopy}) {
+  for (const StoreMethod store :
+       {StoreMethod::kHostCopy, StoreMethod::kFill, StoreMethod::kDeviceCopy}) {
     for (int through = 0; through < kMappingCount; ++through) {
       size_t wrong_bytes = 0;
       const DriverResult transferred = transfer(store, through, wrong_bytes);
@@ -112,7 +113,7 @@ DriverResult AliasProbe::map(int mapping) {
   return driver_.set_access(range, wanted_.device, Access::kReadWrite);
 }
 
-DriverResult AliasProbe::transfer(Store store, int through, size_t& wrong_bytes) {
+DriverResult AliasProbe::transfer(StoreMethod store, int through, size_t& wrong_bytes) {
   make_pattern(store);
   const DriverResult stored = store_pattern(store, address(through));
   if (!stored.ok()) return stored;
@@ -124,9 +125,9 @@ DriverResult AliasProbe::transfer(Store store, int through, size_t& wrong_bytes)
   return finished;
 }
 
-void AliasProbe::make_pattern(Store store) {
+void AliasProbe::make_pattern(StoreMethod store) {
   ++transfer_count_;
-  if (store == Store::kFill) {
+  if (store == StoreMethod::kFill) {
     std::memset(expected_.data(), static_cast<int>(0xA0U + transfer_count_), bytes_);
     return;
   }
@@ -148,20 +149,21 @@ size_t AliasProbe::count_wrong_bytes() const {
   return count;
 }
 
-DriverResult AliasProbe::store_pattern(Store store, DeviceAddress to) {
+DriverResult AliasProbe::store_pattern(StoreMethod store, DeviceAddress to) {
   switch (store) {
-    case Store::kHostCopy: return driver_.copy_to_device(to, expected_.data(), bytes_, *stream_);
-    case Store::kFill:
+    case StoreMethod::kHostCopy:
+      return driver_.copy_to_device(to, expected_.data(), bytes_, *stream_);
+    case StoreMethod::kFill:
       return driver_.fill(to, static_cast<uint8_t>(expected_.front()), bytes_, *stream_);
-    case Store::kDeviceCopy: break;
+    case StoreMethod::kDeviceCopy: break;
   }
   const DriverResult staged = driver_.copy_to_device(scratch_, expected_.data(), bytes_, *stream_);
   return staged.ok() ? driver_.copy(to, scratch_, bytes_, *stream_) : staged;
 }
 
 // After a device copy, the load is one too. It cannot find the pattern in `scratch_` by accident.
-DriverResult AliasProbe::load(Store store, DeviceAddress from) {
-  if (store == Store::kDeviceCopy) {
+DriverResult AliasProbe::load(StoreMethod store, DeviceAddress from) {
+  if (store == StoreMethod::kDeviceCopy) {
     const DriverResult cleared = driver_.fill(scratch_, 0, bytes_, *stream_);
     if (!cleared.ok()) return cleared;
     const DriverResult copied = driver_.copy(scratch_, from, bytes_, *stream_);

@@ -37,7 +37,7 @@ struct Machine::Impl {
   std::vector<std::unique_ptr<PhysicalMemory>> memories;  // by device
   ExportTable exports;
   AddressSpace addresses;
-  PinnedMemory pinned_memory;
+  SimPinnedMemory pinned_memory;
   Fabric fabric;
   EventTable events;
   CaptureTable captures;

@@ -22,14 +22,14 @@ Status not_allocated(const void* memory, DeviceIndex device) {
 
 }  // namespace
 
-PinnedMemory::~PinnedMemory() {
+SimPinnedMemory::~SimPinnedMemory() {
   MutexLock lock(mutex_);
   for (const auto& [at, range] : ranges_) {
     if (range.allocated) ::munmap(reinterpret_cast<void*>(at.value()), range.bytes);
   }
 }
 
-Result<void*> PinnedMemory::allocate(size_t bytes, DeviceIndex device) {
+Result<void*> SimPinnedMemory::allocate(size_t bytes, DeviceIndex device) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return Status::out_of_memory(text("the host has no ", bytes, " B for pinned memory"));
@@ -39,13 +39,13 @@ Result<void*> PinnedMemory::allocate(size_t bytes, DeviceIndex device) {
   return memory;
 }
 
-Status PinnedMemory::check_allocated(const void* memory, DeviceIndex device) const {
+Status SimPinnedMemory::check_allocated(const void* memory, DeviceIndex device) const {
   MutexLock lock(mutex_);
   if (find_locked(memory, device, true) != ranges_.end()) return {};
   return not_allocated(memory, device);
 }
 
-Result<size_t> PinnedMemory::free(void* memory, DeviceIndex device) {
+Result<size_t> SimPinnedMemory::free(void* memory, DeviceIndex device) {
   MutexLock lock(mutex_);
   const auto found = find_locked(memory, device, true);
   if (found == ranges_.end()) return not_allocated(memory, device);
@@ -55,7 +55,7 @@ Result<size_t> PinnedMemory::free(void* memory, DeviceIndex device) {
   return bytes;
 }
 
-Status PinnedMemory::add(void* memory, size_t bytes, DeviceIndex device) {
+Status SimPinnedMemory::add(void* memory, size_t bytes, DeviceIndex device) {
   const AddressRange range{address_of(memory), bytes};
   if (memory == nullptr || bytes == 0 || range.overflows()) {
     return Status::invalid_argument(
@@ -73,7 +73,7 @@ Status PinnedMemory::add(void* memory, size_t bytes, DeviceIndex device) {
   return {};
 }
 
-Status PinnedMemory::remove(void* memory, DeviceIndex device) {
+Status SimPinnedMemory::remove(void* memory, DeviceIndex device) {
   MutexLock lock(mutex_);
   const auto found = find_locked(memory, device, false);
   if (found == ranges_.end()) {
@@ -84,7 +84,7 @@ Status PinnedMemory::remove(void* memory, DeviceIndex device) {
   return {};
 }
 
-AddressDescription PinnedMemory::describe(DeviceAddress at) const {
+AddressDescription SimPinnedMemory::describe(DeviceAddress at) const {
   MutexLock lock(mutex_);
   const auto after = ranges_.upper_bound(at);
   if (after == ranges_.begin()) return {};
@@ -93,9 +93,9 @@ AddressDescription PinnedMemory::describe(DeviceAddress at) const {
   return {MemoryKind::kHost, range.device, {begin, range.bytes}};
 }
 
-PinnedMemory::Ranges::const_iterator PinnedMemory::find_locked(const void* memory,
-                                                               DeviceIndex device,
-                                                               bool allocated) const {
+SimPinnedMemory::Ranges::const_iterator SimPinnedMemory::find_locked(const void* memory,
+                                                                     DeviceIndex device,
+                                                                     bool allocated) const {
   const auto found = ranges_.find(address_of(memory));
   if (found == ranges_.end() || found->second.device != device ||
       found->second.allocated != allocated) {

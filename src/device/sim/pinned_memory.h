@@ -10,9 +10,9 @@
 
 namespace ashlar::sim {
 
-class PinnedMemory {
+class SimPinnedMemory {
  public:
-  ~PinnedMemory();
+  ~SimPinnedMemory();
 
   // REQUIRES: bytes is not 0.
   Result<void*> allocate(size_t bytes, DeviceIndex device);

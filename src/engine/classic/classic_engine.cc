@@ -20,7 +20,7 @@ AllocatorOptions supported_options(AllocatorOptions options, const DevicePropert
 
 }  // namespace
 
-ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, MemorySource source)
+ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, SourceConfig source)
     : device_(device),
       options_(supported_options(options, device.properties())),
       sizes_(options),

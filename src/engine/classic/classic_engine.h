@@ -35,7 +35,7 @@ namespace ashlar::classic {
 class ClassicEngine : public Engine {
  public:
   // `device` outlives the engine. REQUIRES: options that src/config accepts.
-  ClassicEngine(Device& device, const AllocatorOptions& options, MemorySource source = {});
+  ClassicEngine(Device& device, const AllocatorOptions& options, SourceConfig source = {});
   // Returns all memory to the device, including allocated blocks, whose addresses become invalid.
   ~ClassicEngine() override;
 

@@ -5,7 +5,7 @@
 
 namespace ashlar::classic {
 
-PoolTable::PoolTable(StatsRecorder& stats, MemorySource source)
+PoolTable::PoolTable(StatsRecorder& stats, SourceConfig source)
     : stats_(stats),
       source_(std::move(source)),
       large_(false, nullptr, stats.pool_usage(PoolId{})),

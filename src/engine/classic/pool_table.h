@@ -16,9 +16,9 @@
 
 namespace ashlar::classic {
 
-// An alternative to the device as the source of an engine's memory. Private pools may still have
-// their own sources.
-struct MemorySource {
+// Where an engine's segments come from, if not from the device. Private pools may still have their
+// own sources.
+struct SourceConfig {
   std::shared_ptr<SegmentSource> source{};  // null: the device. Shared with its creator.
   // The default pool caches nothing: each allocation is a separate allocation of the source with
   // exactly the requested size, and is freed while work on its own stream may still be queued.
@@ -52,7 +52,7 @@ struct PrivatePool {
 class PoolTable {
  public:
   // `stats` outlives the table.
-  PoolTable(StatsRecorder& stats, MemorySource source);
+  PoolTable(StatsRecorder& stats, SourceConfig source);
 
   FreePool& small() { return small_; }
   FreePool& large() { return large_; }
@@ -91,7 +91,7 @@ class PoolTable {
   void add(PoolId pool, PoolOptions options);
 
   StatsRecorder& stats_;
-  const MemorySource source_;
+  const SourceConfig source_;
   FreePool large_;
   FreePool small_;
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;

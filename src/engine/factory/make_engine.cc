@@ -51,7 +51,7 @@ MadeEngine make_async(Device& device, const AllocatorOptions& options) {
 }
 
 MadeEngine make_classic(Device& device, const AllocatorOptions& options) {
-  classic::MemorySource source;
+  classic::SourceConfig source;
   if (!options.plugin.library.empty()) {
     Result<std::shared_ptr<const Plugin>> plugin = Plugin::load(options.plugin);
     if (!plugin.ok()) return plugin.status();

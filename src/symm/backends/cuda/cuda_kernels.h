@@ -10,7 +10,7 @@
 
 #include "device/gpu/gpu_device.h"
 #include "symm/backends/cuda/kernels/arguments.h"
-#include "symm/backends/cuda/pinned_pool.h"
+#include "symm/backends/cuda/pinned_slot_pool.h"
 #include "symm/collectives/reduce/element.h"
 
 namespace ashlar::symm {
@@ -24,7 +24,7 @@ class CudaKernels {
   CudaKernels& operator=(const CudaKernels&) = delete;
 
   gpu::GpuDevice& device() const { return device_; }
-  PinnedPool& pinned() { return pinned_; }
+  PinnedSlotPool& pinned() { return pinned_; }
 
   // Kernels that wait use one block, so that all their threads are resident. Others use as many
   // blocks as the size justifies.
@@ -61,7 +61,7 @@ class CudaKernels {
   std::array<gpu::Handle, kElementTypeCount> reduce_{};  // by type
   gpu::Handle multimem_store_ = 0;                       // 0 if not available
   std::array<gpu::Handle, kElementTypeCount> multimem_sum_{};
-  PinnedPool pinned_;
+  PinnedSlotPool pinned_;
 };
 
 }  // namespace ashlar::symm

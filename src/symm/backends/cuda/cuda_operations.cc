@@ -49,7 +49,8 @@ Result<std::unique_ptr<Operations>> CudaOperations::make(const Resources& resour
       SignalPads::make(options.rank_info.rank, options.channel_count, std::move(bases));
   if (!pads.ok()) return pads.status();
   if (Status remote = pads->slots().check_all_reachable(); !remote.ok()) return remote;
-  Result<PinnedPool::Slot<kernels::StatusBoard>> board = resources.kernels.pinned().acquire_board();
+  Result<PinnedSlotPool::Slot<kernels::StatusBoard>> board =
+      resources.kernels.pinned().acquire_board();
   if (!board.ok()) return board.status();
   Result<std::shared_ptr<MappedMemory>> state =
       resources.backend.allocate(sizeof(kernels::DeviceState), sizeof(kernels::DeviceState));
@@ -59,7 +60,7 @@ Result<std::unique_ptr<Operations>> CudaOperations::make(const Resources& resour
 }
 
 CudaOperations::CudaOperations(const Resources& resources, const OperationsOptions& options,
-                               SignalPads pads, PinnedPool::Slot<kernels::StatusBoard> board,
+                               SignalPads pads, PinnedSlotPool::Slot<kernels::StatusBoard> board,
                                std::shared_ptr<MappedMemory> state)
     : DeviceOperations(resources.kernels.device(), options),
       device_(resources.kernels.device()),

@@ -45,10 +45,11 @@ class CudaOperations final : public DeviceOperations {
   bool has_failed_work() override;
 
  private:
-  using Record = PinnedPool::Slot<kernels::CallRecord>;
+  using Record = PinnedSlotPool::Slot<kernels::CallRecord>;
 
   CudaOperations(const Resources& resources, const OperationsOptions& options, SignalPads pads,
-                 PinnedPool::Slot<kernels::StatusBoard> board, std::shared_ptr<MappedMemory> state);
+                 PinnedSlotPool::Slot<kernels::StatusBoard> board,
+                 std::shared_ptr<MappedMemory> state);
 
   CollectiveContext context() {
     return {.pads = pads_, .order = unused_order_, .channel = options_.channel_count - 1};
@@ -94,7 +95,7 @@ class CudaOperations final : public DeviceOperations {
   Backend& backend_;
   const SignalPads pads_;    // device addresses, which the host must not dereference
   OrderGuard unused_order_;  // streams and kernels keep the order instead
-  const PinnedPool::Slot<kernels::StatusBoard> board_;
+  const PinnedSlotPool::Slot<kernels::StatusBoard> board_;
   const std::shared_ptr<MappedMemory> device_state_;  // shared with the back end
 
   Mutex mutex_;

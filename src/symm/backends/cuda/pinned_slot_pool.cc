@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All slots are large enough for either type.
-#include "symm/backends/cuda/pinned_pool.h"
+#include "symm/backends/cuda/pinned_slot_pool.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,12 +19,12 @@ constexpr size_t kSlotsPerSlab = 64;
 }  // namespace
 
 // Freeing fails on a lost device, which is ignored.
-PinnedPool::~PinnedPool() {
+PinnedSlotPool::~PinnedSlotPool() {
   MutexLock lock(mutex_);
   for (void* each : slabs_) (void)device_.free_host(each).ok();
 }
 
-Status PinnedPool::grow() {
+Status PinnedSlotPool::grow() {
   const RelaxedCapture relaxed(device_);
   const Result<void*> slab = device_.allocate_host(kSlotsPerSlab * kSlotBytes);
   if (!slab.ok()) return slab.status();
@@ -37,19 +37,19 @@ Status PinnedPool::grow() {
   return {};
 }
 
-Result<PinnedPool::Slot<kernels::StatusBoard>> PinnedPool::acquire_board() {
+Result<PinnedSlotPool::Slot<kernels::StatusBoard>> PinnedSlotPool::acquire_board() {
   const Result<void*> memory = acquire();
   if (!memory.ok()) return memory.status();
   return Slot<kernels::StatusBoard>(*this, *memory);
 }
 
-Result<PinnedPool::Slot<kernels::CallRecord>> PinnedPool::acquire_record() {
+Result<PinnedSlotPool::Slot<kernels::CallRecord>> PinnedSlotPool::acquire_record() {
   const Result<void*> memory = acquire();
   if (!memory.ok()) return memory.status();
   return Slot<kernels::CallRecord>(*this, *memory);
 }
 
-Result<void*> PinnedPool::acquire() {
+Result<void*> PinnedSlotPool::acquire() {
   for (;;) {
     {
       MutexLock lock(mutex_);
@@ -64,7 +64,7 @@ Result<void*> PinnedPool::acquire() {
   }
 }
 
-void PinnedPool::release(void* memory) {
+void PinnedSlotPool::release(void* memory) {
   MutexLock lock(mutex_);
   idle_.push_back(memory);
 }

@@ -15,20 +15,20 @@
 
 namespace ashlar::symm {
 
-class PinnedPool {
+class PinnedSlotPool {
  public:
   // `device` must outlive this.
-  explicit PinnedPool(Device& device) : device_(device) {}
-  ~PinnedPool();
-  PinnedPool(const PinnedPool&) = delete;
-  PinnedPool& operator=(const PinnedPool&) = delete;
+  explicit PinnedSlotPool(Device& device) : device_(device) {}
+  ~PinnedSlotPool();
+  PinnedSlotPool(const PinnedSlotPool&) = delete;
+  PinnedSlotPool& operator=(const PinnedSlotPool&) = delete;
 
   // Returns its memory on destruction. REQUIRES: the device no longer uses it then.
   template <typename T>
   class Slot {
    public:
     Slot() = default;
-    Slot(PinnedPool& pool, void* memory) : pool_(&pool), memory_(memory) {}
+    Slot(PinnedSlotPool& pool, void* memory) : pool_(&pool), memory_(memory) {}
     ~Slot() {
       if (pool_ != nullptr) pool_->release(memory_);
     }
@@ -44,7 +44,7 @@ class PinnedPool {
     void abandon() { pool_ = nullptr; }
 
    private:
-    PinnedPool* pool_ = nullptr;  // null if moved from or abandoned
+    PinnedSlotPool* pool_ = nullptr;  // null if moved from or abandoned
     void* memory_ = nullptr;
   };
 
