@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests tidy.py: every rule reports what it forbids and accepts what it allows."""
+"""Tests tidy.py: every rule reports what it forbids and accepts what it allows.
+
+Long because every rule has its test here."""
 
 import datetime
 import unittest
 
 import tidy
+import tidy_classes
 import tidy_cpp
 import tidy_text
 import tidy_tree
@@ -48,7 +51,7 @@ class RuleTest(unittest.TestCase):
 
 
 class SplitTest(unittest.TestCase):
-    def test_comments_and_literals_are_told_from_code(self):
+    def test_comments_and_literals_are_separated_from_code(self):
         text = """f("// not a comment"); // a comment "with quotes"
 int n = 1'000; /* two
 lines */ g();"""
@@ -203,12 +206,138 @@ class CppRuleTest(RuleTest):
         self.assertEqual(check("// #7, expires 2030-06-01: flaky"), "")
 
 
+class ClassTest(unittest.TestCase):
+    """What tidy_classes.classes finds in C++ of every shape that the project uses."""
+
+    def describe(self, text):
+        found = tidy_classes.classes(tidy_text.SourceFile("src/a.h", text))
+        return {each.name: (each.private_functions, each.fields) for each in found}
+
+    def test_definitions_are_found_and_other_uses_are_not(self):
+        text = """
+enum class Color { kRed };
+enum struct Shape : int { kRound };
+struct Declared;
+using Tag = struct TagType*;
+template <class T, class U = Other<int>> class Plain final : public Base<T(int)>, Other {};
+template <> struct std::hash<Id<int>> { int x; };
+struct alignas(64) Aligned {};
+class ASHLAR_CAPABILITY("mutex") [[nodiscard]] Annotated {};
+struct Outer::Impl { int y; };
+void f(struct Declared* d) { struct Local { int z; }; }
+"""
+        self.assertEqual(list(self.describe(text)), [
+            "Plain", "std::hash", "Aligned", "Annotated", "Outer::Impl", "Local"])
+
+    def test_private_functions_are_counted(self):
+        text = """class A : B {
+  int implicit();
+ public:
+  A() : a_{1}, b_{2} {}
+  ~A();
+ private:
+  explicit A(int n) : a_{n}, b_(n) { f(); }
+  template <typename T, size_t n = (1 << 3)>
+  bool one(T* t = {}) const ASHLAR_REQUIRES(mutex_) { return t < n; }
+#if ASHLAR_X
+  [[nodiscard]] static int two() noexcept(true) { if (a) { b(); } return 1; }
+#endif
+  std::function<void(int)> three(int (*f)(int));
+  bool operator==(const A&) const = default;
+  auto operator<=>(const A&) const = default;
+  bool operator()(int a) const;
+  explicit operator bool() const { return true; }
+  friend bool g(A& a) { return true; }
+  using Function = void (*)(int);
+  ASHLAR_NO_COPY(A);
+  int a_ = h(1);
+ protected:
+  int four();
+};"""
+        functions, fields = self.describe(text)["A"]
+        self.assertEqual(functions, [
+            "implicit", "A", "one", "two", "three", "operator==", "operator<=>", "operator()",
+            "operator bool"])
+        self.assertEqual(fields, ["a_"])
+
+    def test_fields_are_counted(self):
+        text = """struct A {
+  int a = 0, b{1};
+  std::map<int, std::vector<int>> c ASHLAR_GUARDED_BY(mutex);
+  std::array<std::atomic<int*>, size_t{1} << kBits> d{};
+  void (*e)(int, int) = nullptr;
+  bool (A::*f)() = nullptr;
+  unsigned g : 31 = 0;
+  char h[16][2] = {};
+  const std::function<int(int)> i = [](int n) { return n; };
+  mutable std::mutex j;
+  union { int k; float l; };
+  struct Inner { int x; int y; };
+  Inner m{.x = 1, .y = 2};
+  enum class Kind { kOne, kTwo } n = Kind::kOne;
+  struct { int z; } o;
+  alignas(64) std::atomic<int> p{0};
+  Table q = {{1, f(2)}, {3, 4}};
+  static constexpr int kBits = 6;
+  static inline std::vector<int> shared{};
+  int function() const { return a < b; }
+};"""
+        found = self.describe(text)
+        self.assertEqual(found["A"], ([], list("abcdefghijklmnopq")))
+        self.assertEqual(found["A::Inner"], ([], ["x", "y"]))
+
+
+class ClassRuleTest(RuleTest):
+    def test_class_size(self):
+        def class_with(functions, fields):
+            members = "".join(f"  void f{i}();\n" for i in range(functions))
+            members += "".join(f"  int field{i}_ = 0;\n" for i in range(fields))
+            return f"\nclass Big {{\n{members}}};\n"
+
+        rule = tidy_classes.class_size
+        self.assert_clean(rule, "src/a.h", class_with(40, 20))
+        self.assert_finds(rule, "src/a.h", class_with(41, 0), "a.h:2: Big has 41 private functions")
+        self.assert_finds(rule, "src/a.cc", class_with(0, 21), "a.cc:2: Big has 21 fields")
+        self.assert_clean(rule, "tests/a.h", class_with(41, 21))
+
+    def test_class_files(self):
+        definitions = ["void A::f() {}", "A::A(int n)\n    : n_(n) {}", "A::~A() = default;",
+                       "bool A::operator==(const A& other) const {}"]
+
+        def check(count, folder="src/base", header="src/base/a.h"):
+            sources = {f"{folder}/{i}.cc": definitions[i] for i in range(count)}
+            return find(tidy_classes.class_files, {
+                header: "class A {\n};", "src/base/other.cc": "int n = A::kMax;\nA g(A::B b) {}",
+                **sources})
+
+        self.assertEqual(check(3), "")
+        self.assertIn("src/base/a.h:1: A is implemented in 4 files", check(4))
+        self.assertIn("A is implemented in 4 files", check(4, header="include/ashlar/a.h"))
+        inner = {"src/a.h": "class A { class In {}; };", "src/b.h": "class B { class In {}; };"}
+        sources = {f"src/{i}.cc": f"Map<int, {name}> {name}::In::f() {{}}"
+                   for i, name in enumerate("AABB")}
+        self.assertEqual(find(tidy_classes.class_files, {**inner, **sources}), "")
+
+    def test_folder_size(self):
+        def check(count, folder="src/base", suffix=".h"):
+            files = {f"{folder}/f{i}{suffix}": "" for i in range(count)}
+            return find(tidy_classes.folder_size, {**files, f"{folder}/sub/g.h": ""})
+
+        self.assertEqual(check(40), "")
+        self.assertIn("src/base:1: 41 files", check(41))
+        self.assertEqual(check(41, folder="tests"), "")
+        self.assertEqual(check(41, suffix=".md"), "")
+
+
 class TreeRuleTest(RuleTest):
     def test_layer_table(self):
         upward = dict(TABLE, folders={"src/base": ["src/device"], "src/device": []})
         self.assertIn("src/base lists src/device", find(tidy_tree.layer_table, {}, upward))
         self.assert_finds(tidy_tree.layer_table, "src/attic/a.cc", "", "src/attic has no line")
-        self.assertEqual(find(tidy_tree.layer_table, {"src/base/sub/a.cc": ""}), "")
+        self.assert_finds(tidy_tree.layer_table, "src/base/sub/a.h", "", "src/base/sub has no line")
+        self.assert_finds(tidy_tree.layer_table, "src/gpu/a.cu", "", "src/gpu has no line")
+        for path in ("src/base/a.cc", "tests/unit/a.cc", "include/ashlar/c/a.h", "src/README.md"):
+            self.assert_clean(tidy_tree.layer_table, path, "")
 
     def find_include(self, path, line, rule=tidy_tree.layers):
         others = ("src/base/b.h", "src/device/d.h", "src/config/c.h", "include/ashlar/v.h",
@@ -304,10 +433,15 @@ class TreeRuleTest(RuleTest):
 
 class CommandTest(unittest.TestCase):
     def test_every_rule_has_a_test_and_a_description(self):
-        tests = dir(CppRuleTest) + dir(TreeRuleTest)
+        tests = {name for suite in (CppRuleTest, ClassRuleTest, TreeRuleTest)
+                 for name in dir(suite) if name.startswith("test_")}
         for rule in tidy.RULES:
             self.assertIn(f"test_{rule.__name__}", tests)
             self.assertTrue(rule.__doc__)
+
+    def test_all_modules_take_part(self):
+        rules = tidy_cpp.RULES + tidy_classes.RULES + tidy_tree.RULES
+        self.assertEqual(set(tidy.RULES), set(rules))
 
     def test_findings_are_sorted_and_name_their_rule(self):
         tree = tidy_text.Tree({"src/base/b.h": "throw 1;", "src/base/a.h": "// A."}, TABLE)
@@ -315,7 +449,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(found, sorted(found))
         self.assertIn("exceptions", [rule_name for _, rule_name in found])
 
-    def test_the_table_of_the_house_is_sound(self):
+    def test_layer_table_of_the_project_is_sound(self):
         tree = tidy_text.Tree({}, tidy.read_table())
         self.assertEqual(list(tidy_tree.layer_table(tree)), [])
 

@@ -13,12 +13,13 @@ import pathlib
 import sys
 import tomllib
 
+import tidy_classes
 import tidy_cpp
 import tidy_text
 import tidy_tree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RULES = tidy_cpp.RULES + tidy_tree.RULES
+RULES = tidy_cpp.RULES + tidy_classes.RULES + tidy_tree.RULES
 
 
 def check(tree):

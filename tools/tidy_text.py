@@ -7,8 +7,10 @@ import pathlib
 import re
 
 CPP_SUFFIXES = (".h", ".cc", ".c")  # C is held to the same rules
-TEXT_SUFFIXES = CPP_SUFFIXES + (
-    ".py", ".md", ".cmake", ".toml", ".json", ".txt", ".in", ".ts", ".tsx", ".css")
+SOURCE_SUFFIXES = CPP_SUFFIXES + (".cu", ".cuh")
+TEXT_SUFFIXES = SOURCE_SUFFIXES + (
+    ".py", ".pyi", ".md", ".cmake", ".toml", ".json", ".txt", ".in", ".ts", ".tsx", ".css",
+    ".html", ".yml")
 # Folders without sources of this project.
 SKIPPED_FOLDERS = {".git", "build", "__pycache__", "node_modules", "dist"}
 

@@ -6,7 +6,7 @@ import fnmatch
 import posixpath
 import re
 
-from tidy_text import Finding
+from tidy_text import SOURCE_SUFFIXES, Finding
 
 INCLUDE = r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)'
 # Standard headers allowed in C files.
@@ -51,16 +51,19 @@ def _allowed_folders(tree, folder):
 
 
 def layer_table(tree):
-    """The table has no upward or circular entry, and an entry for every source folder."""
+    """The table has no upward or circular entry, and one for every source folder. In src/ a folder
+    is not covered by the entry of the folder above it."""
     seen = []
     for folder, listed in tree.table["folders"].items():
         for other in listed:
             if other != "*" and other not in seen:
                 yield _table_finding(f"{folder} lists {other}, which is not above it in the table")
         seen.append(folder)
-    files = tree.cpp("src", "include", "examples", "tests")
-    homeless = {posixpath.dirname(f.path) for f in files if not _folder_of(tree, f.path)}
-    for folder in sorted(homeless):
+    missing = {posixpath.dirname(f.path) for f in tree.cpp("include", "examples", "tests")
+               if not _folder_of(tree, f.path)}
+    missing |= {posixpath.dirname(path) for path in tree.paths
+                if path.startswith("src/") and path.endswith(SOURCE_SUFFIXES)} - set(seen)
+    for folder in sorted(missing):
         yield _table_finding(f"{folder} has no line in [folders]")
 
 
