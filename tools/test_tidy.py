@@ -430,6 +430,14 @@ class TreeRuleTest(RuleTest):
             tidy_tree.machine_paths, "a.md", "in /ho" + "me/someone/src", "a path on one machine")
         self.assert_clean(tidy_tree.machine_paths, "a.md", "`build/home/x` and /usr/lib")
 
+    def test_vague_words(self):
+        rule = tidy_tree.vague_words
+        for word in ("who" + "ever", "No" + "body", "some" + "body", "the" + "re: yes"):
+            for path in ("README.md", "src/a.cc", "tests/golden/cli/a.txt", "scripts/a"):
+                self.assert_finds(rule, path, f"// for {word}", f"{path}:1: `")
+        for text in ("some" + "body_else", "bodyguard", "there is one", "there::name"):
+            self.assert_clean(rule, "a.md", text)
+
 
 class CommandTest(unittest.TestCase):
     def test_every_rule_has_a_test_and_a_description(self):

@@ -209,7 +209,20 @@ def machine_paths(tree):
             yield file.finding(number, f"{match.group()}: a path on one machine")
 
 
+# Spelled in two parts, since the rule reads this file too.
+_VAGUE = "|".join([r"\bwho" r"ever\b", r"\bno" r"body\b", r"\bsome" r"body\b",
+                   r"\bthe" r"re:(?!:)"])
+
+
+def vague_words(tree):
+    """Text names the caller, the owner or the component. Four words that hide it are forbidden."""
+    for file in tree.files:
+        for number, match in file.find(rf"(?i){_VAGUE}", file.lines):
+            yield file.finding(number, f"`{match.group()}` (expected: the name of the caller, the"
+                               " owner or the component)")
+
+
 RULES = [
     layer_table, layers, libraries, listed_in_cmake, links, paths_named, quoted_files,
-    machine_paths,
+    machine_paths, vague_words,
 ]
