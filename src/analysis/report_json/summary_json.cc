@@ -10,9 +10,13 @@
 #include "analysis/settings.h"
 
 namespace ashlar {
+namespace {
 
-nlohmann::ordered_json summary_json(const DeviceRecording& run) {
-  using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
+
+}  // namespace
+
+Json summary_json(const DeviceRecording& run) {
   const std::vector<TraceEntry>& trace = run.trace();
   const std::optional<double> seconds = run.seconds();
   const auto ooms = std::count_if(trace.begin(), trace.end(), [](const TraceEntry& entry) {
