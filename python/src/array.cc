@@ -50,7 +50,7 @@ StreamArgument consumer_stream(const py::object& stream, const DeviceRef& device
 void order_after_producer(Memory& memory, const StreamArgument& consumer) {
   if (consumer.id == memory.stream.id || !memory.buffer) return;
   memory.owner->keep_stream(consumer.own);
-  Device& device = memory.device().here();
+  Device& device = memory.device().checked();
   const EventId event = unwrap(device.create_event());
   Status queued = device.record_event(event, memory.stream.id);
   if (queued.ok()) queued = device.wait_event(consumer.id, event);
@@ -62,7 +62,7 @@ void order_after_producer(Memory& memory, const StreamArgument& consumer) {
 py::capsule array_to_dlpack(const ArrayObject& array, const py::object& stream,
                             const DlpackRequest& request) {
   const DeviceRef& device = array.memory->device();
-  require_made_here(device.made_at);
+  require_same_process(device.created_after_forks);
   DlpackTensor tensor;
   tensor.keeper = array.memory;
   // Not dereferenced by the host: the device type tells the consumer so.

@@ -71,7 +71,7 @@ void write_bytes(const BufferObject& user, const py::buffer& data, const py::obj
   if (part.bytes == 0) return;
   wait_for_earlier(memory);
   without_gil([&] {
-    Device& device = memory->device().here();
+    Device& device = memory->device().checked();
     unwrap(device.copy_to_device(part.at, given.data(), part.bytes, memory->stream.id));
     unwrap(device.synchronize_stream(memory->stream.id));  // the caller may reuse the data
   });
@@ -81,7 +81,7 @@ void copy_to_host(const std::shared_ptr<Memory>& memory, const Part& part, void*
   if (part.bytes == 0) return;
   wait_for_earlier(memory);
   without_gil([&] {
-    Device& device = memory->device().here();
+    Device& device = memory->device().checked();
     unwrap(device.copy_to_host(to, part.at, part.bytes, memory->stream.id));
     unwrap(device.synchronize_stream(memory->stream.id));
   });
@@ -103,10 +103,10 @@ py::bytes read_bytes(const BufferObject& user, const py::object& offset, const p
 
 size_t read_into(const BufferObject& user, const py::buffer& into, const py::object& offset) {
   const std::shared_ptr<Memory> memory = user.memory();
-  const PyBufferView taker(into, PyBUF_STRIDED | PyBUF_FORMAT);
-  taker.require_rows("into");
-  const Part part = part_of(*memory, bytes_of(offset, "offset"), taker.bytes());
-  copy_to_host(memory, part, taker.data());
+  const PyBufferView destination(into, PyBUF_STRIDED | PyBUF_FORMAT);
+  destination.require_rows("into");
+  const Part part = part_of(*memory, bytes_of(offset, "offset"), destination.bytes());
+  copy_to_host(memory, part, destination.data());
   return part.bytes;
 }
 
@@ -115,8 +115,8 @@ void fill(const BufferObject& user, const py::object& value) {
   const auto byte = static_cast<uint8_t>(number_of(value, "value", UINT8_MAX));
   if (!memory->buffer) return;
   without_gil([&] {
-    unwrap(memory->device().here().fill(memory->buffer.address(), byte, memory->buffer.bytes(),
-                                        memory->stream.id));
+    unwrap(memory->device().checked().fill(memory->buffer.address(), byte, memory->buffer.bytes(),
+                                           memory->stream.id));
   });
 }
 
@@ -129,9 +129,9 @@ void record_stream(const BufferObject& user, const py::object& stream) {
   });
 }
 
-void annotate(const BufferObject& user, const py::str& said) {
+void annotate(const BufferObject& user, const py::str& annotation) {
   const std::shared_ptr<Memory> memory = user.memory();
-  const std::string note = utf8_of(said);
+  const std::string note = utf8_of(annotation);
   without_gil(
       [&] { memory->owner->allocator().history().annotate(memory->buffer.address(), note); });
 }
@@ -196,12 +196,12 @@ void bind_protocols(BufferClass& buffers) {
 
 std::shared_ptr<Memory> BufferObject::memory() const {
   if (memory_ == nullptr) unwrap(Status::invalid_argument("the buffer was freed"));
-  require_made_here(memory_->device().made_at);
+  require_same_process(memory_->device().created_after_forks);
   return memory_;
 }
 
 bool BufferObject::is_of_this_process() const {
-  return memory_ == nullptr || memory_->device().made_at == fork_count();
+  return memory_ == nullptr || memory_->device().created_after_forks == fork_count();
 }
 
 void BufferObject::free() { std::exchange(memory_, nullptr).reset(); }

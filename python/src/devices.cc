@@ -88,7 +88,7 @@ py::dict properties_of(const DeviceRef& use) {
 }
 
 py::dict memory_stats_of(const DeviceRef& use) {
-  const MemoryStats found = without_gil([&] { return unwrap(use.here().memory_stats()); });
+  const MemoryStats found = without_gil([&] { return unwrap(use.checked().memory_stats()); });
   py::dict all;
   all["free_bytes"] = found.free_bytes;
   all["total_bytes"] = found.total_bytes;
@@ -108,7 +108,7 @@ void bind_device(py::module_& module) {
           "synchronize",
           [](const DeviceRef& use) {
             interruptible(
-                [use](const std::stop_token&) { unwrap(use.here().synchronize_device()); });
+                [use](const std::stop_token&) { unwrap(use.checked().synchronize_device()); });
           },
           "Waits for all work queued on the device.")
       .def("__eq__",
@@ -132,15 +132,15 @@ void bind_device(py::module_& module) {
 // The Python object of a simulated machine.
 struct MachineObject {
   std::shared_ptr<sim::Machine> machine{};  // shared with its devices
-  int made_at = fork_count();
+  int created_after_forks = fork_count();
 
-  sim::Machine& here() const {
-    require_made_here(made_at);
+  sim::Machine& checked() const {
+    require_same_process(created_after_forks);
     return *machine;
   }
   // Throws InvalidArgument for an unknown index.
   DeviceRef device(const py::object& index) const {
-    require_made_here(made_at);
+    require_same_process(created_after_forks);
     return device_of(machine, number_of(index, "index"));
   }
 };
@@ -169,15 +169,15 @@ py::dict costs_of(const MachineObject& user, const py::object& index) {
   return all;
 }
 
-void set_held(const MachineObject& user, const StreamObject& stream, bool is_held) {
-  sim::Machine& machine = user.here();
+void set_paused(const MachineObject& user, const StreamObject& stream, bool is_paused) {
+  sim::Machine& machine = user.checked();
   if (stream.own->device().machine != user.machine) {
     unwrap(Status::invalid_argument("the stream belongs to another machine"));
   }
   const DeviceIndex device = stream.own->device().index();
   without_gil([&] {
-    unwrap(is_held ? machine.pause_stream(device, stream.own->id())
-                   : machine.resume_stream(device, stream.own->id()));
+    unwrap(is_paused ? machine.pause_stream(device, stream.own->id())
+                     : machine.resume_stream(device, stream.own->id()));
   });
 }
 
@@ -196,20 +196,22 @@ void bind_machine(py::module_& module) {
       .def("costs", costs_of, py::arg("index") = 0,
            "Driver calls so far, and their modelled cost on hardware.")
       .def(
-          "hold",
+          "pause_stream",
           [](const MachineObject& user, const StreamObject& stream) {
-            set_held(user, stream, true);
+            set_paused(user, stream, true);
           },
-          py::arg("stream"), "Pauses the stream until resume().")
+          py::arg("stream"), "Pauses the stream until resume_stream().")
       .def(
-          "resume",
+          "resume_stream",
           [](const MachineObject& user, const StreamObject& stream) {
-            set_held(user, stream, false);
+            set_paused(user, stream, false);
           },
           py::arg("stream"), "Resumes a paused stream.")
       .def(
           "step",
-          [](const MachineObject& user) { return without_gil([&] { return user.here().step(); }); },
+          [](const MachineObject& user) {
+            return without_gil([&] { return user.checked().step(); });
+          },
           "With a seed: runs one ready piece of work. Returns whether there was one.")
       .def(
           "lose",

@@ -23,11 +23,11 @@ struct DeviceRef {
   // Null for hardware devices, which live as long as the process.
   std::shared_ptr<sim::Machine> machine{};
   Device* device = nullptr;
-  int made_at = fork_count();
+  int created_after_forks = fork_count();
 
   // Throws InvalidArgument if the device belongs to a parent process.
-  Device& here() const {
-    require_made_here(made_at);
+  Device& checked() const {
+    require_same_process(created_after_forks);
     return *device;
   }
   DeviceIndex index() const { return device->properties().index; }
@@ -65,7 +65,7 @@ class SharedStream {
 struct StreamObject {
   std::shared_ptr<SharedStream> own{};  // shared with allocators that have memory of the stream
 
-  Device& device() const { return own->device().here(); }
+  Device& device() const { return own->device().checked(); }
 };
 
 // A stream argument: the default stream, one created from Python, or a foreign one.

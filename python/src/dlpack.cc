@@ -66,7 +66,7 @@ void delete_tensor(Managed* managed) {
 // Frees the tensor if the capsule was not consumed: consumers rename it.
 template <typename Managed>
 void delete_capsule(PyObject* capsule) {
-  const py::error_scope on_its_way;  // preserve a pending exception
+  const py::error_scope pending_exception;  // preserve a pending exception
   if (PyCapsule_IsValid(capsule, Managed::kName) == 0) return;
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
   managed->deleter(managed);

@@ -31,8 +31,8 @@ void begin_anew() {
 
 int fork_count() { return count(); }
 
-void require_made_here(int made_at) {
-  if (made_at == fork_count()) return;
+void require_same_process(int created_after_forks) {
+  if (created_after_forks == fork_count()) return;
   unwrap(Status::invalid_argument(
       "the object belongs to the parent process; create a new one after the fork"));
 }

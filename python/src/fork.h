@@ -10,8 +10,8 @@ namespace ashlar::python {
 // Number of forks between the process that loaded the module and this one.
 int fork_count();
 
-// Throws InvalidArgument if `made_at` differs from fork_count().
-void require_made_here(int made_at);
+// Throws InvalidArgument if `created_after_forks` differs from fork_count().
+void require_same_process(int created_after_forks);
 
 // Installs the fork handlers.
 void prepare_for_forks();

@@ -53,8 +53,8 @@ class PythonFrames final : public FrameProvider {
 
   // Limits for programs that generate code: the number of places cached by code object, which they
   // keep alive, and of distinct lines. Frames beyond that are omitted.
-  static constexpr size_t kMostPlaces = size_t{1} << 14;
-  static constexpr size_t kMostLines = size_t{1} << 20;
+  static constexpr size_t kMaxPlaces = size_t{1} << 14;
+  static constexpr size_t kMaxLines = size_t{1} << 20;
 
   uint64_t word_of(PyFrameObject* frame) {
     PyCodeObject* const code = PyFrame_GetCode(frame);
@@ -71,12 +71,12 @@ class PythonFrames final : public FrameProvider {
     described.name = utf8_of(held.attr(name));
     described.filename = utf8_of(held.attr("co_filename"));
     described.line = line;
-    std::map<Place, Known>
-        forgotten;  // destroyed without the lock: code objects may run arbitrary destructors
+    std::map<Place, CachedLine>
+        evicted;  // destroyed without the lock: code objects may run arbitrary destructors
     MutexLock lock(mutex_);
     const uint64_t word = word_of_line(std::move(described));
-    if (places_.size() >= kMostPlaces) forgotten.swap(places_);
-    places_.try_emplace(Place(code, line), Known{word, std::move(held)});
+    if (places_.size() >= kMaxPlaces) evicted.swap(places_);
+    places_.try_emplace(Place(code, line), CachedLine{word, std::move(held)});
     return word;
   }
 
@@ -84,14 +84,14 @@ class PythonFrames final : public FrameProvider {
     const Line line(described.filename, described.name, described.line);
     const auto known = words_.find(line);
     if (known != words_.end()) return known->second;
-    if (lines_.size() >= kMostLines) return 0;
+    if (lines_.size() >= kMaxLines) return 0;
     lines_.push_back(std::move(described));
     words_[line] = lines_.size();
     return lines_.size();
   }
 
   // A place and its code object, kept alive so that its address is not reused.
-  struct Known {
+  struct CachedLine {
     uint64_t word = 0;
     py::object code{};
   };
@@ -99,7 +99,7 @@ class PythonFrames final : public FrameProvider {
   Mutex mutex_;
   std::vector<Frame> lines_ ASHLAR_GUARDED_BY(mutex_);
   std::map<Line, uint64_t> words_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<Place, Known> places_ ASHLAR_GUARDED_BY(mutex_);  // modified only with the GIL held
+  std::map<Place, CachedLine> places_ ASHLAR_GUARDED_BY(mutex_);  // modified only with the GIL held
 };
 
 // Never destroyed, since allocators may outlive the interpreter. Guarded by the GIL.

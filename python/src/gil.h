@@ -107,8 +107,8 @@ void drop_without_gil(T value) noexcept {
 // reference. Objects of a parent process are not destroyed in a forked child.
 template <typename T>
 std::shared_ptr<T> share_without_gil(std::unique_ptr<T> value) {
-  return {value.release(), [made_at = fork_count()](T* last) {
-            if (made_at == fork_count()) drop_without_gil(std::unique_ptr<T>(last));
+  return {value.release(), [created_after_forks = fork_count()](T* last) {
+            if (created_after_forks == fork_count()) drop_without_gil(std::unique_ptr<T>(last));
           }};
 }
 template <typename T, typename... Arguments>
@@ -130,7 +130,7 @@ bool with_gil(Work work) noexcept {
   try {
     const PyGILState_STATE state = PyGILState_Ensure();
     {
-      const py::error_scope on_its_way;
+      const py::error_scope pending_exception;
       try {
         work();
         is_done = true;

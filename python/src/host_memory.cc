@@ -26,14 +26,14 @@ namespace {
 class SharedHostAllocator {
  public:
   SharedHostAllocator(DeviceRef device, const AllocatorOptions& options)
-      : device_(std::move(device)), options_(options), allocator_(device_.here(), options) {}
+      : device_(std::move(device)), options_(options), allocator_(device_.checked(), options) {}
 
   const DeviceRef& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
   RetainedStreams& streams() { return streams_; }
   // Throws InvalidArgument in a forked child.
   HostAllocator& allocator() {
-    require_made_here(device_.made_at);
+    require_same_process(device_.created_after_forks);
     return allocator_;
   }
 
@@ -83,7 +83,7 @@ class HostBufferObject {
   // Throws InvalidArgument if it was freed or belongs to a parent process.
   std::shared_ptr<PinnedMemory> memory() const {
     if (memory_ == nullptr) unwrap(Status::invalid_argument("the buffer was freed"));
-    require_made_here(memory_->device().made_at);
+    require_same_process(memory_->device().created_after_forks);
     return memory_;
   }
   void free() { std::exchange(memory_, nullptr).reset(); }

@@ -37,12 +37,12 @@ class HostAccess {
         access_guard_(*memory_->owner),
         guard_(memory_->device().machine->memory(device().index())) {
     // Wait for queued work.
-    unwrap(device().here().synchronize_stream(memory_->stream.id));
+    unwrap(device().checked().synchronize_stream(memory_->stream.id));
     const DeviceAddress at = memory_->buffer.address();
     if (bytes > 0 && is_writable) {
       data_ = unwrap(guard_.try_view<std::byte>(at, bytes)).data();
     } else if (bytes > 0) {
-      // Consumers are told that the memory is read-only.
+      // Exported as read-only memory.
       data_ = const_cast<std::byte*>(unwrap(guard_.try_view<const std::byte>(at, bytes)).data());
     }
   }

@@ -18,14 +18,14 @@ void handle_signals() {
 }
 
 void wait_for_stream(const DeviceRef& device, StreamId stream, std::shared_ptr<const void> keeper) {
-  Device& here = device.here();
+  Device& target = device.checked();
   if (is_main_thread()) {
     // Fast path: usually the stream is idle, and no thread is needed.
-    const Result<bool> is_idle = without_gil([&] { return here.is_idle(stream); });
+    const Result<bool> is_idle = without_gil([&] { return target.is_idle(stream); });
     if (is_idle.ok() && *is_idle) return;
   }
   interruptible([device, stream, keeper = std::move(keeper)](const std::stop_token&) {
-    unwrap(device.here().synchronize_stream(stream));
+    unwrap(device.checked().synchronize_stream(stream));
   });
 }
 

@@ -15,7 +15,7 @@ void RetainedStreams::keep(const std::shared_ptr<SharedStream>& stream) {
 }
 
 void SharedAllocator::begin_host_access() {
-  require_made_here(device_.made_at);
+  require_same_process(device_.created_after_forks);
   MutexLock lock(mutex_);
   if (changing_count_ > 0) {
     unwrap(Status::invalid_argument(
@@ -30,7 +30,7 @@ void SharedAllocator::end_host_access() {
 }
 
 void SharedAllocator::begin_pausing() {
-  require_made_here(device_.made_at);
+  require_same_process(device_.created_after_forks);
   MutexLock lock(mutex_);
   if (host_access_count_ > 0) {
     unwrap(Status::invalid_argument(
@@ -42,7 +42,7 @@ void SharedAllocator::begin_pausing() {
 }
 
 void SharedAllocator::begin_resuming() {
-  require_made_here(device_.made_at);
+  require_same_process(device_.created_after_forks);
   MutexLock lock(mutex_);
   ++changing_count_;
 }

@@ -35,18 +35,18 @@ class RetainedStreams {
 class SharedAllocator {
  public:
   SharedAllocator(DeviceRef device, const AllocatorOptions& options)
-      : device_(std::move(device)), options_(options), allocator_(device_.here(), options) {}
+      : device_(std::move(device)), options_(options), allocator_(device_.checked(), options) {}
 
   const DeviceRef& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
   // Throws InvalidArgument in a forked child.
   Allocator& allocator() {
-    require_made_here(device_.made_at);
+    require_same_process(device_.created_after_forks);
     return allocator_;
   }
 
   void keep_stream(const std::shared_ptr<SharedStream>& stream) {
-    require_made_here(device_.made_at);
+    require_same_process(device_.created_after_forks);
     streams_.keep(stream);
   }
 

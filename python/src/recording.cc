@@ -62,12 +62,12 @@ KeepGoing until(const std::stop_token& stop) {
 }
 
 // Runs an analysis without the GIL. After Ctrl-C it is cancelled; interpreter exit waits for that.
-template <typename Ask>
-py::object answer_of(const RecordingObject& user, Ask ask) {
+template <typename Analysis>
+py::object analysis_result(const RecordingObject& user, Analysis analyze) {
   return as_python(
-      interruptible([run = user.run, ask = std::move(ask)](const std::stop_token& stop) {
+      interruptible([run = user.run, analyze = std::move(analyze)](const std::stop_token& stop) {
         const InterpreterGuard guard;
-        return Json(ask(*run, until(stop)));
+        return Json(analyze(*run, until(stop)));
       }));
 }
 
@@ -80,7 +80,7 @@ void require_file(const std::string& path, const Status& failure) {
 
 // Reads the snapshot that `open` returns.
 template <typename Open>
-RecordingObject run_from(std::string name, const py::object& device, Open open) {
+RecordingObject load_from(std::string name, const py::object& device, Open open) {
   std::optional<uint64_t> index;
   if (!device.is_none()) index = number_of(device, "device");
   return {interruptible(
@@ -94,7 +94,7 @@ RecordingObject run_from(std::string name, const py::object& device, Open open) 
 }
 
 RecordingObject load(const py::object& path, const py::object& device) {
-  return run_from(path_of(path), device, [](const std::string& name, const ReadOptions& options) {
+  return load_from(path_of(path), device, [](const std::string& name, const ReadOptions& options) {
     Result<Snapshot> snapshot = read_snapshot(name, options);
     if (!snapshot.ok()) require_file(name, snapshot.status());
     return snapshot;
@@ -105,14 +105,14 @@ RecordingObject load(const py::object& path, const py::object& device) {
 RecordingObject load_bytes(const py::bytes& given, const py::object& name,
                            const py::object& device) {
   auto bytes = std::make_shared<const std::string>(std::string(given));
-  return run_from(utf8_of(name), device,
-                  [bytes](const std::string& called, const ReadOptions& options) {
-                    return read_snapshot(called, std::make_unique<MemorySource>(*bytes), options);
-                  });
+  return load_from(utf8_of(name), device,
+                   [bytes](const std::string& called, const ReadOptions& options) {
+                     return read_snapshot(called, std::make_unique<MemorySource>(*bytes), options);
+                   });
 }
 
 py::object report(const RecordingObject& user) {
-  return answer_of(user, [](const DeviceRecording& run, const KeepGoing& keep_going) {
+  return analysis_result(user, [](const DeviceRecording& run, const KeepGoing& keep_going) {
     unwrap(require_history(run));
     const Report made = unwrap(report_recording(run, keep_going));
     return report_json(run, made, stacks_at_peak(run, made));
@@ -120,7 +120,7 @@ py::object report(const RecordingObject& user) {
 }
 
 py::object leaks(const RecordingObject& user) {
-  return answer_of(user, [](const DeviceRecording& run, const KeepGoing&) {
+  return analysis_result(user, [](const DeviceRecording& run, const KeepGoing&) {
     const std::vector<uint32_t>& stack_numbers = run.recording().stack_numbers();
     return leaks_json(run, find_leaks(run.trace(), run.allocations(), stack_numbers));
   });
@@ -133,7 +133,7 @@ py::object diff(const RecordingObject& user, const RecordingObject& other, const
   }
   const std::shared_ptr<const DeviceRecording> now = other.run;
   const CompareAt moment = at == "end" ? CompareAt::kEnd : CompareAt::kPeak;
-  return answer_of(user, [now, moment](const DeviceRecording& base, const KeepGoing&) {
+  return analysis_result(user, [now, moment](const DeviceRecording& base, const KeepGoing&) {
     return diff_json(compare_runs(base, *now, moment));
   });
 }
@@ -151,8 +151,8 @@ py::object replay_run(const RecordingObject& user, const ReplaySettings& setting
                       const py::object& capacity, const py::object& cap) {
   const std::optional<size_t> capacity_bytes = limit_of(capacity, "capacity");
   const std::optional<size_t> cap_bytes = limit_of(cap, "cap");
-  return answer_of(user, [settings, capacity_bytes, cap_bytes](const DeviceRecording& run,
-                                                               const KeepGoing& keep_going) {
+  return analysis_result(user, [settings, capacity_bytes, cap_bytes](const DeviceRecording& run,
+                                                                     const KeepGoing& keep_going) {
     unwrap(require_history(run));
     const auto started = std::chrono::steady_clock::now();
     ReplayOptions options = unwrap(replay_options(settings, run));
@@ -190,7 +190,7 @@ TuneOptions tune_options(const DeviceRecording& run, const TuneLimits& wish,
 }
 
 py::object tune_run(const RecordingObject& user, const TuneLimits& wish, bool min_capacity) {
-  return answer_of(
+  return analysis_result(
       user, [wish, min_capacity](const DeviceRecording& run, const KeepGoing& keep_going) {
         TuneOptions options = tune_options(run, wish, keep_going);
         options.find_min_capacity = min_capacity;
@@ -200,7 +200,7 @@ py::object tune_run(const RecordingObject& user, const TuneLimits& wish, bool mi
 }
 
 py::object oom(const RecordingObject& user, const TuneLimits& wish) {
-  return answer_of(user, [wish](const DeviceRecording& run, const KeepGoing& keep_going) {
+  return analysis_result(user, [wish](const DeviceRecording& run, const KeepGoing& keep_going) {
     const OomOptions question = {.replaying = tune_options(run, wish, keep_going),
                                  .is_limit_given = wish.capacity_bytes || wish.cap_bytes};
     return oom_json(run, unwrap(explain_oom(run.snapshot(), run.allocations(), question)));
@@ -265,7 +265,7 @@ void bind_recordings(py::module_& module) {
   py::class_<RecordingObject> runs(module, "RecordedRun", "What ashlar.Recording asks.");
   runs.def("summary",
            [](const RecordingObject& user) {
-             return answer_of(user, [](const DeviceRecording& run, const KeepGoing&) {
+             return analysis_result(user, [](const DeviceRecording& run, const KeepGoing&) {
                return summary_json(run);
              });
            })

@@ -15,7 +15,7 @@ namespace {
 StreamObject make_stream(const py::object& on, int priority) {
   const DeviceRef device = device_argument(on);
   return {without_gil([&] {
-    const StreamId id = unwrap(device.here().create_stream({.priority = priority}));
+    const StreamId id = unwrap(device.checked().create_stream({.priority = priority}));
     return make_shared_without_gil<SharedStream>(device, id);
   })};
 }
@@ -77,7 +77,7 @@ class SharedEvent {
   SharedEvent& operator=(const SharedEvent&) = delete;
 
   const DeviceRef& use() const { return device_; }
-  Device& device() const { return device_.here(); }
+  Device& device() const { return device_.checked(); }
   EventId id() const { return id_; }
 
  private:
@@ -93,7 +93,7 @@ struct EventObject {
 EventObject make_event(const py::object& on, bool timing) {
   const DeviceRef device = device_argument(on);
   return {without_gil([&] {
-    const EventId id = unwrap(device.here().create_event({.timing = timing}));
+    const EventId id = unwrap(device.checked().create_event({.timing = timing}));
     return make_shared_without_gil<SharedEvent>(device, id);
   })};
 }

@@ -117,7 +117,7 @@ def test_rejects_invalid_numbers(machine, allocator):
 
 
 def test_reading_needs_no_extra_memory():
-    told = run_python("""
+    output = run_python("""
 import resource, ashlar
 def most_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -128,7 +128,7 @@ before = most_kib()
 assert len(buffer.read()) == 128 << 20
 print((most_kib() - before) / (128 << 10))
 """)
-    assert 0.5 < float(told.stdout) < 1.5, told.stderr
+    assert 0.5 < float(output.stdout) < 1.5, output.stderr
 
 
 def test_out_of_memory_raises_memory_error_with_report(allocator):
@@ -166,8 +166,8 @@ def test_lost_device_raises_device_error_with_call(machine, allocator):
 def test_errors_can_be_pickled():
     for kind in (ashlar.Error, ashlar.OutOfMemoryError, ashlar.InvalidArgument, ashlar.FormatError,
                  ashlar.FileError, ashlar.DeviceError, ashlar.TimeoutError, ashlar.PeerError):
-        there_and_back = pickle.loads(pickle.dumps(kind("why")))
-        assert type(there_and_back) is kind and str(there_and_back) == "why"
+        unpickled = pickle.loads(pickle.dumps(kind("why")))
+        assert type(unpickled) is kind and str(unpickled) == "why"
     assert issubclass(ashlar.TimeoutError, TimeoutError)
     assert issubclass(ashlar.PeerError, ConnectionError)
 
@@ -224,10 +224,10 @@ def test_work_of_one_stream_runs_in_order(machine, allocator):
     stream = ashlar.Stream(machine.device(0))
     buffer = allocator.allocate(4, stream)
     assert buffer.stream.handle == stream.handle
-    machine.hold(stream)
+    machine.pause_stream(stream)
     buffer.fill(9)
     assert not stream.is_idle()
-    machine.resume(stream)
+    machine.resume_stream(stream)
     stream.synchronize()
     assert stream.is_idle() and buffer.read() == b"\x09" * 4
 
@@ -236,13 +236,13 @@ def test_recorded_stream_delays_reuse(machine, allocator):
     own, other = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
     buffer = allocator.allocate(1 << 20, own)
     address = buffer.address
-    machine.hold(other)
+    machine.pause_stream(other)
     work = allocator.allocate(64, other)
     work.fill(1)
     buffer.record_stream(other)
     buffer.free()
     assert allocator.allocate(1 << 20, own).address != address
-    machine.resume(other)
+    machine.resume_stream(other)
     other.synchronize()
     again = [allocator.allocate(1 << 20, own) for _ in range(3)]
     assert address in [each.address for each in again]
@@ -292,12 +292,12 @@ def test_events_order_streams_and_measure_time(machine):
     first, second = ashlar.Stream(device), ashlar.Stream(device)
     begin, end = ashlar.Event(device, timing=True), ashlar.Event(device, timing=True)
     begin.record(first)
-    machine.hold(first)
+    machine.pause_stream(first)
     allocator.allocate(64, first).fill(1)
     end.record(first)
     end.wait(second)
     assert not end.is_done()
-    machine.resume(first)
+    machine.resume_stream(first)
     end.synchronize()
     assert end.is_done() and begin.elapsed_ms(end) >= 0
     second.synchronize()

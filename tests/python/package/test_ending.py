@@ -122,7 +122,7 @@ interpreters.destroy(other)
 def test_paused_stream_does_not_prevent_exit():
     assert_clean_exit("""
 stream = ashlar.Stream(machine.device(0))
-machine.hold(stream)
+machine.pause_stream(stream)
 buffer = allocator.allocate(64, stream)
 buffer.fill(1)
 threading.Thread(target=stream.synchronize, daemon=True).start()

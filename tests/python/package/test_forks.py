@@ -48,7 +48,7 @@ def work():
                  view.__enter__, stream.synchronize, stream.is_idle, event.record,
                  event.synchronize, lambda: allocator.allocate(8), allocator.stats, allocator.trim,
                  allocator.snapshot, pool.trim, pool.__enter__, machine.step, machine.device,
-                 machine.device, lambda: machine.hold(stream), lambda: allocator.pause("x"),
+                 machine.device, lambda: machine.pause_stream(stream), lambda: allocator.pause("x"),
                  lambda: ashlar.Stream(stream.device), lambda: buffer.record_stream(stream),
                  pinned.stats, lambda: pinned.allocate(8), host.numpy,
                  allocator.device.synchronize):
@@ -65,9 +65,9 @@ print(buffer.read(0, 6))
 
 def test_process_pool_creates_own_objects():
     printed = run_forking("""
-everybodys = ashlar.Allocator("sim:0").allocate(64)
+shared = ashlar.Allocator("sim:0").allocate(64)
 def work(number):
-    assert refused(everybodys.read)
+    assert refused(shared.read)
     own = ashlar.Allocator("sim:0").allocate(8)
     own.write(bytes([number] * 8))
     return own.read()[0]

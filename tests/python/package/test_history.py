@@ -69,7 +69,7 @@ def test_recording_does_not_leak_code_objects(allocator):
     last = weakref.ref(first)
     exec(first, {"allocator": allocator})  # pylint: disable=exec-used
     del first
-    for number in range((1 << 14) + 10):  # so many places are known by their code, and a few more
+    for number in range((1 << 14) + 10):  # slightly more than the cache of code positions holds
         code = compile("allocator.allocate(8)", f"<made {number % 50}>", "exec")
         exec(code, {"allocator": allocator})  # pylint: disable=exec-used
     assert last() is None
@@ -111,9 +111,9 @@ def test_regions_appear_as_annotations(allocator):
     allocator.start_history()
     with allocator.region("step 7"):
         allocator.annotate(loss=0.5)
-    told = allocator.snapshot()["external_annotations"]
-    assert [each.get("stage") for each in told] == ["START", None, "END"]
-    assert told[0]["name"] == "step 7" and told[1]["loss"] == "0.5"
+    annotations = allocator.snapshot()["external_annotations"]
+    assert [each.get("stage") for each in annotations] == ["START", None, "END"]
+    assert annotations[0]["name"] == "step 7" and annotations[1]["loss"] == "0.5"
 
 
 def test_a_saved_snapshot_can_be_loaded(allocator, tmp_path):
@@ -132,9 +132,9 @@ def test_a_saved_snapshot_can_be_loaded(allocator, tmp_path):
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(missing))
     with pytest.raises(ashlar.InvalidArgument, match="without NUL"):
         allocator.save_snapshot(str(path) + "\0.txt")
-    strange = tmp_path / "\udcff.pickle"
-    allocator.save_snapshot(strange)
-    assert ashlar.load(strange).summary()["live_bytes_at_end"] == 0
+    non_utf8 = tmp_path / "\udcff.pickle"
+    allocator.save_snapshot(non_utf8)
+    assert ashlar.load(non_utf8).summary()["live_bytes_at_end"] == 0
 
 
 def test_oom_observers_run_before_exception(allocator):
@@ -177,14 +177,14 @@ def test_trackers_see_operations_of_all_threads(allocator):
         thread.start()
     for thread in threads:
         thread.join()
-    told = [entry["action"] for entry in seen]
-    assert told.count("alloc") == 4 and told.count("free_completed") == 4
+    actions = [entry["action"] for entry in seen]
+    assert actions.count("alloc") == 4 and actions.count("free_completed") == 4
     assert all(abs(entry["time_us"] * 1e-6 - time.time()) < 60 for entry in seen)
 
 
 def test_exception_in_hook_goes_to_unraisablehook(allocator, monkeypatch):
     reported = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda told: reported.append(told.exc_type))
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: reported.append(args.exc_type))
 
     def fails(_):
         raise KeyError("of the observer")

@@ -86,14 +86,14 @@ def test_freed_buffer_rejects_everything_but_free(host):
 def test_recorded_stream_delays_reuse(host, machine, allocator):
     stream = ashlar.Stream(machine.device(0))
     busy = allocator.allocate(8, stream)
-    machine.hold(stream)
+    machine.pause_stream(stream)
     busy.fill(1)
     buffer = host.allocate(1000)
     address = buffer.address
     buffer.record_stream(stream)
     buffer.free()
     assert host.allocate(1000).address != address, "the stream may still use it"
-    machine.resume(stream)
+    machine.resume_stream(stream)
     stream.synchronize()
     again = [host.allocate(1000) for _ in range(4)]
     assert address in [each.address for each in again]

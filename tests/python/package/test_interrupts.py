@@ -16,16 +16,16 @@ allocator = ashlar.Allocator(device)
 stream = ashlar.Stream(device)
 buffer = allocator.allocate(64, stream)
 
-def soon():
+def interrupt_soon():
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
 
-def stuck():
-    machine.hold(stream)
+def block_stream():
+    machine.pause_stream(stream)
     buffer.fill(1)
 
 def interrupted(work):
-    soon()
     try:
+        interrupt_soon()
         work()
     except KeyboardInterrupt:
         print("interrupted")
@@ -47,7 +47,7 @@ def interrupted(code):
 def test_ctrl_c_interrupts_wait_for_stream(wait):
     assert interrupted(f"""
 event = ashlar.Event(device)
-stuck()
+block_stream()
 event.record(stream)
 interrupted({wait})
 """)
@@ -55,9 +55,9 @@ interrupted({wait})
 
 def test_objects_work_after_interrupt():
     assert interrupted("""
-stuck()
+block_stream()
 interrupted(buffer.read)
-machine.resume(stream)
+machine.resume_stream(stream)
 assert buffer.read() == b"\\x01" * 64
 stream.synchronize()
 """)
@@ -110,9 +110,9 @@ interrupted(work)
 def test_signal_handler_without_exception_is_harmless():
     assert interrupted("""
 seen = []
-signal.signal(signal.SIGINT, lambda *_: (seen.append(1), machine.resume(stream)))
-stuck()
-soon()
+signal.signal(signal.SIGINT, lambda *_: (seen.append(1), machine.resume_stream(stream)))
+block_stream()
+interrupt_soon()
 stream.synchronize()
 assert seen == [1] and stream.is_idle()
 print("interrupted")
@@ -121,10 +121,10 @@ print("interrupted")
 
 def test_other_threads_are_not_interrupted():
     assert interrupted("""
-stuck()
+block_stream()
 thread = threading.Thread(target=stream.synchronize)
 thread.start()
 interrupted(thread.join)
-machine.resume(stream)
+machine.resume_stream(stream)
 thread.join()
 """)

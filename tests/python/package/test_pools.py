@@ -107,11 +107,11 @@ def test_host_view_is_rejected_during_pause(machine, allocator):
     with allocator.make_pool(tag="weights"):
         buffer = allocator.allocate(4 << 20, stream)
     other = allocator.allocate(8)
-    machine.hold(stream)
+    machine.pause_stream(stream)
     buffer.fill(1)
     paused = threading.Event()
 
-    def pause():  # takes until the stream has got past its work
+    def pause():  # blocks until the stream has finished its work
         while not paused.is_set():
             try:
                 allocator.pause("weights", backup="host")
@@ -130,7 +130,7 @@ def test_host_view_is_rejected_during_pause(machine, allocator):
         except ashlar.InvalidArgument as failure:
             assert "being paused" in str(failure)
             refused += 1
-    machine.resume(stream)
+    machine.resume_stream(stream)
     thread.join()
     assert refused == 1
     with other.host_view():

@@ -16,7 +16,7 @@ OOM = TRACES / "oom.1.pickle.xz"
 LEAKY = TRACES / "leaky.pickle.xz"
 
 
-def told_by_the_tool(*arguments):
+def tool_json(*arguments):
     answer = run_cli(*arguments, "--json")
     assert answer.returncode in (0, 1), answer.stderr
     return json.loads(answer.stdout)
@@ -29,12 +29,12 @@ def without(answer, *names):
 @pytest.mark.parametrize("command", ["report", "leaks", "tune", "oom"])
 def test_results_match_command_line(command):
     for path in (OOM, LEAKY):
-        assert getattr(ashlar.load(path), command)() == told_by_the_tool(command, path)
+        assert getattr(ashlar.load(path), command)() == tool_json(command, path)
 
 
 def test_replay_matches_command_line():
     recording = ashlar.load(OOM)
-    told = told_by_the_tool("replay", OOM, "--engine", "paged", "--conf", "policy:lean",
+    told = tool_json("replay", OOM, "--engine", "paged", "--conf", "policy:lean",
                             "--capacity", "80GiB")
     found = recording.replay(engine="paged", conf="policy:lean", capacity=80 << 30)
     assert without(found, "seconds") == without(told, "seconds")
@@ -44,8 +44,8 @@ def test_replay_matches_command_line():
 
 def test_diff_matches_command_line():
     base, now = ashlar.load(OOM), ashlar.load(LEAKY)
-    assert base.diff(now) == told_by_the_tool("diff", OOM, LEAKY)
-    assert base.diff(now, at="peak") == told_by_the_tool("diff", OOM, LEAKY, "--at", "peak")
+    assert base.diff(now) == tool_json("diff", OOM, LEAKY)
+    assert base.diff(now, at="peak") == tool_json("diff", OOM, LEAKY, "--at", "peak")
     with pytest.raises(ashlar.InvalidArgument, match="expected .end. or .peak."):
         base.diff(now, at="lunch")
 

@@ -70,7 +70,7 @@ class Calls:
             numpy.from_dlpack(buffer)
         self.host.stats()
 
-    def looking(self):
+    def inspecting(self):
         self.allocator.stats()._repr_html_()
         self.allocator.snapshot()
         repr(self.allocator), repr(self.device), repr(self.buffer), self.device.properties

@@ -12,7 +12,7 @@ from ashlar import _ashlar
 STUBS = ast.parse((pathlib.Path(ashlar.__file__).parent / "_ashlar.pyi").read_text())
 # Members of every class.
 GOES_WITHOUT_SAYING = {"__doc__", "__module__", "__repr__", "__str__", "__new__",
-                       "__slotnames__"}  # the last: noted there by copy and pickle
+                       "__slotnames__"}  # the last one is created by copy and pickle
 # Type aliases that exist only in the stubs.
 PROTOCOLS = {"_Contiguous", "_CudaStream", "_CupyStream", "_TorchStream"}
 
@@ -32,7 +32,7 @@ def parameters(function):
             for name, kind, default in found if name not in ("self", "arg0")]
 
 
-def told_by_the_module(function):
+def signature_of_module(function):
     """The same, from the first line of pybind11's docstring."""
     line = function.__doc__.splitlines()[0]
     assert not line.startswith("__init__(*args"), f"{function} is overloaded"
@@ -58,7 +58,7 @@ def test_stubs_list_every_member():
         variables = {each.target.id for each in stub.body if isinstance(each, ast.AnnAssign)}
         told = set(stubs_of(stub.body)) | variables
         if "__init__" not in told:
-            members.discard("__init__")  # made by others, never by their name
+            members.discard("__init__")  # created by functions, never by their constructor
         assert told == members, name
 
 
@@ -75,7 +75,7 @@ def test_stub_parameters_match():
                 continue
             if name in ("__eq__", "__hash__", "__enter__", "__exit__"):
                 continue  # Python calls them
-            assert parameters(member) == told_by_the_module(found), f"{stub.name}.{name}"
+            assert parameters(member) == signature_of_module(found), f"{stub.name}.{name}"
             count += 1
     assert count > 60
 
@@ -110,9 +110,9 @@ def test_every_function_is_annotated():
         for each in ast.walk(ast.parse(path.read_text())):
             if isinstance(each, ast.FunctionDef):
                 assert each.returns is not None, f"{path.name}: {each.name}"
-                untold = [argument.arg for argument in each.args.args + each.args.kwonlyargs
+                unannotated = [argument.arg for argument in each.args.args + each.args.kwonlyargs
                           if argument.annotation is None and argument.arg not in ("self", "cls")]
-                assert untold == [], f"{path.name}: {each.name}"
+                assert unannotated == [], f"{path.name}: {each.name}"
 
 
 def test_package_has_py_typed():

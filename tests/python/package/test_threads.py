@@ -36,7 +36,7 @@ def test_waiting_calls_release_the_gil(machine, allocator):
     stream = ashlar.Stream(machine.device(0))
     event = ashlar.Event(machine.device(0))
     buffer = allocator.allocate(8, stream)
-    machine.hold(stream)
+    machine.pause_stream(stream)
     buffer.fill(1)
     event.record(stream)
     waits = [stream.synchronize, event.synchronize, machine.device(0).synchronize, buffer.read,
@@ -46,7 +46,7 @@ def test_waiting_calls_release_the_gil(machine, allocator):
         thread.start()
     # If a call held the GIL, this line would not be reached.
     assert sum(range(10000)) and all(thread.is_alive() for thread in threads)
-    machine.resume(stream)
+    machine.resume_stream(stream)
     for thread in threads:
         thread.join()
 
@@ -54,7 +54,7 @@ def test_waiting_calls_release_the_gil(machine, allocator):
 @pytest.mark.parametrize("question", ["report", "tune", "replay"])
 def test_analysis_releases_the_gil(question):
     ask = getattr(ashlar.load(TRACES / "leaky.pickle.xz"), question)
-    asked = 0  # odd while an answer is waited for
+    asked = 0  # odd during a call
     is_over = threading.Event()
 
     def asks():
@@ -100,7 +100,7 @@ class Worker:
                     assert taken[0] == mark and taken[-1] == mark
                 freed.free()
                 if self.random.random() < 0.5:
-                    del taken  # otherwise the next one replaces it, or the end of the function
+                    del taken  # instead of by the next assignment or the end of the function
         for buffer, mark in live:
             assert buffer.read(0, 1) == bytes([mark])
 

@@ -11,7 +11,7 @@ import pytest
 import ashlar
 from conftest import live_bytes
 
-EXTENSION_DEVICE = 12  # of DLPack: what the host cannot read as it stands
+EXTENSION_DEVICE = 12  # DLPack's device type for memory that the host cannot access
 
 
 class Holder:
@@ -44,7 +44,7 @@ def test_host_view_waits_for_stream(machine, allocator):
     stream = ashlar.Stream(machine.device(0))
     buffer = allocator.allocate(4, stream)
     buffer.fill(1)
-    machine.hold(stream)
+    machine.pause_stream(stream)
     buffer.fill(2)
     threading.Timer(0.05, machine.resume, [stream]).start()
     with buffer.host_view() as view:
@@ -109,7 +109,7 @@ def test_numpy_types_round_trip(allocator):
             array = view.numpy()
             assert array.dtype == name and array.nbytes == 64
             array[:] = 1
-            if name != "bool":  # which numpy 1.24 does not take by DLPack
+            if name != "bool":  # not supported by DLPack in numpy 1.24
                 assert numpy.from_dlpack(view).dtype == name
         assert allocator.allocate(64).array(numpy.float32).dtype == "float32"
     with allocator.allocate(64).host_view("bfloat16") as view:
@@ -266,14 +266,14 @@ def test_exported_memory_synchronizes_streams(machine, allocator):
     own, taker = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
     buffer = allocator.allocate(1 << 20, own)
     address = buffer.address
-    machine.hold(taker)
+    machine.pause_stream(taker)
     busy = allocator.allocate(64, taker)
     busy.fill(1)
     capsule = buffer.array().__dlpack__(stream=taker.handle)
     buffer.free()
     del capsule
     assert allocator.allocate(1 << 20, own).address != address, "the taker may still use it"
-    machine.resume(taker)
+    machine.resume_stream(taker)
 
 
 def test_exported_memory_keeps_stream_alive(machine, allocator):
@@ -283,7 +283,7 @@ def test_exported_memory_keeps_stream_alive(machine, allocator):
     handle = taker.handle
     del taker
     gc.collect()
-    ashlar.Event(machine.device(0)).record(handle)  # which refuses a stream that is gone
+    ashlar.Event(machine.device(0)).record(handle)  # rejects a destroyed stream
     buffer.free()
     del capsule
     ashlar.Event(machine.device(0)).record(handle)
