@@ -90,7 +90,8 @@ TEST_F(ApiTest, MovedStreamsAndEventsAreDestroyedOnce) {
   assigned = std::move(moved);
   EXPECT_EQ(assigned.id(), id);
   Event begin(device(), {.timing = true});
-  Event end(std::move(Event(device(), {.timing = true})));
+  Event source(device(), {.timing = true});
+  Event end(std::move(source));
   begin.record(assigned);
   end.record(assigned);
   end.synchronize();
