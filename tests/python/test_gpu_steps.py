@@ -102,6 +102,10 @@ class RunTest(unittest.TestCase):
         self.addCleanup(setattr, steps, "LOGS", steps.LOGS)
         steps.LOGS = pathlib.Path(folder.name)
 
+    def test_message_about_missing_tests_is_that_of_cmake(self):
+        message = (steps.ROOT / "cmake" / "AshlarOptional.cmake").read_text()
+        self.assertIn(steps.TESTS_LEFT_OUT, message)
+
     def test_failed_program_keeps_output(self):
         sad = [sys.executable, "-c", "import sys; sys.exit('no memory')"]
         done = quietly(steps.run, "sad", sad, 60)

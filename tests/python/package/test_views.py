@@ -46,7 +46,7 @@ def test_host_view_waits_for_stream(machine, allocator):
     buffer.fill(1)
     machine.pause_stream(stream)
     buffer.fill(2)
-    threading.Timer(0.05, machine.resume, [stream]).start()
+    threading.Timer(0.05, machine.resume_stream, [stream]).start()
     with buffer.host_view() as view:
         assert view.numpy().tolist() == [2, 2, 2, 2]
 
