@@ -28,9 +28,10 @@ struct OomNotice {
 // library) that must be made after a mapping and undone before it is removed.
 //
 // Calls are serialized and ordered, with no lock held. A callback may allocate and free, but not
-// pause or resume, and must not throw. Every range passed to before_unmap was passed to after_map
-// before, exactly. Segments that never move (of a pool's own source, of pools that do not split, of
-// devices without virtual memory) are not reported: use a tracker for these.
+// pause or resume, and must not throw. before_unmap receives exactly the ranges that after_map
+// received; they are never split or merged. Segments that never move (of a pool's own source, of
+// pools that do not split, of devices without virtual memory) are not reported: use a tracker for
+// these.
 struct RemapObserver {
   // All work on the range is done. The memory stays mapped until the callback returns.
   std::function<void(AddressRange range)> before_unmap{};

@@ -120,7 +120,7 @@ TEST(CliManPageTest, HasNoRoffWarnings) {
               IsEmpty());
 }
 
-// Sources the script and prints the completions of `line`, one per line.
+// Sources the script and returns the completions of word `index` of `words`, one per line.
 std::string complete_in_bash(const std::string& words, int index) {
   return run_shell("source $FILE; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(index) +
                        "; _ashlar; printf \"%s\\n\" \"${COMPREPLY[@]}\"",

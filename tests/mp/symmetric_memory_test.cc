@@ -93,7 +93,7 @@ TEST(SymmetricMemory, ExchangesMemoryWithoutLeakingDescriptors) {
     own.group.leave(kTestTimeout);
     return {};
   });
-  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // includes leaked descriptors
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // a result lists leaked descriptors
 }
 
 TEST_P(SymmetricMemory, OwnerMayFreeFirst) {
@@ -109,7 +109,7 @@ TEST_P(SymmetricMemory, OwnerMayFreeFirst) {
                         if (rank == 0 && own.heap.live_count() != 0) return "not freed";
                         return {};
                       }));
-  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // includes leaked mappings
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // a result lists leaked mappings
 }
 
 // put_signal is a release and wait_signal an acquire, so data written before the signal arrives.
@@ -341,7 +341,7 @@ TEST_P(SymmetricMemory, CleanExitLeaksNothing) {
     if (symmetric_mapping_count() != 0) return "leaked mappings";
     return {};
   });
-  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // includes leaked descriptors
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // a result lists leaked descriptors
   EXPECT_THAT(ranks.store_keys(), IsEmpty());
 }
 

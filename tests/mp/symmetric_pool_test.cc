@@ -96,7 +96,7 @@ TEST_P(SymmetricPoolTest, HonoursOffsetsOfInteriorPointers) {
     own.group.leave(kTestTimeout);
     return {};
   });
-  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // includes leaked mappings
+  EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // a result lists leaked mappings
 }
 
 TEST(SymmetricPoolTest, ExchangesEachSegmentOnce) {

@@ -39,7 +39,7 @@ def filtered(text):
 
 
 def escaped(text):
-    """Characters that Doxygen would take for commands or tags."""
+    """Escapes the characters that Doxygen would take for commands or tags."""
     return re.sub(r"([@\\<>])", r"\\\1", text)
 
 

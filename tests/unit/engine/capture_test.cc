@@ -251,7 +251,7 @@ TEST_F(CaptureTest, RejectsUnmatchedCaptureEnd) {
   EXPECT_TRUE(engine_->capture_ended().ok());
 }
 
-// The engine tracks only captures of its own device.
+// The engine does not count captures of other devices; the free queries the stream instead.
 TEST_F(CaptureTest, DefersFreeForCaptureOnAnotherDevice) {
   start();
   Device& other = machine_->device(DeviceIndex(1));

@@ -143,7 +143,7 @@ function drawSteps(
 
 function drawMarks(pen: Pen): void {
   const { context, options, height } = pen;
-  let free = -Infinity; // right end of the previous text
+  let free = -Infinity; // labels that begin before this x are skipped
   context.textAlign = "left";
   context.textBaseline = "middle";
   for (const annotation of options.document.annotations) {

@@ -144,8 +144,9 @@ class Arena {
   // Guarded by the engine's lock, like all of the following. No event can be recorded on a
   // destroyed stream.
   bool is_stream_destroyed = false;
-  // `use_count` when the device was last synchronized. Stream ids are reused, so work queued after
-  // that may be running again.
+  // Set while MissHandler::retry_with_destroyed_streams runs: `use_count` before it synchronized
+  // the device. If the count has changed since, the stream's id was reused, and new work may use
+  // the memory.
   std::optional<int64_t> quiescent_use_count;
   bool is_lending = false;  // scratch of `find_idle`: its idle memory may be used
   // An event in the stream, and the number of such events so far. Extents that a trim set aside in

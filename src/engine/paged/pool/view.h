@@ -180,7 +180,7 @@ struct alignas(64) View {
     while (slot_end(slot) <= offset) ++slot;
     return slot;
   }
-  // Call before adding `count` slots of `bytes` in all, which cannot fail then.
+  // Reserves room for `count` slots that total `bytes`. Adding them afterwards cannot fail.
   void reserve_slots(size_t count, size_t bytes) {
     grow_capacity(slots, slots.size() + count);
     grow_capacity(packed, packed.size() + count);

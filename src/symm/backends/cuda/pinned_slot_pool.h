@@ -23,7 +23,7 @@ class PinnedSlotPool {
   PinnedSlotPool(const PinnedSlotPool&) = delete;
   PinnedSlotPool& operator=(const PinnedSlotPool&) = delete;
 
-  // Returns its memory on destruction. REQUIRES: the device no longer uses it then.
+  // Returns its memory on destruction. REQUIRES: the device no longer uses it.
   template <typename T>
   class Slot {
    public:

@@ -228,7 +228,7 @@ TEST_F(BudgetedProgramTest, SlowDriverIsCalledLess) {
   EXPECT_LT(slow, quick / 2);
 }
 
-// The device does not wait for the host then.
+// A device with queued work does not wait for the host.
 TEST_F(BudgetedProgramTest, BusyStreamIsChargedLess) {
   const auto stitched = [this](bool is_busy) {
     start_with_clock();
@@ -244,7 +244,8 @@ TEST_F(BudgetedProgramTest, BusyStreamIsChargedLess) {
   EXPECT_GT(busy, 2 * idle);
 }
 
-// No time passes, and credit is granted per part of a GiB.
+// No time passes, so no budget accrues. Credit is proportional to the saved part of at least 1 GiB
+// (kMinCreditBase), so a small program gets little.
 TEST_F(BudgetedProgramTest, SmallProgramGetsLittleCredit) {
   start_with_clock();
   churn(0);
