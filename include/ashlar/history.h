@@ -60,6 +60,9 @@ struct HistoryOptions {
 // The history of one allocator: `allocator.history()`. Thread safe.
 class ASHLAR_EXPORT AllocatorHistory {
  public:
+  AllocatorHistory(const AllocatorHistory&) = delete;
+  AllocatorHistory& operator=(const AllocatorHistory&) = delete;
+
   // Starts recording, or continues with other options. Throws InvalidArgument if stacks are wanted
   // but not available.
   void start(HistoryOptions options = {});
@@ -75,8 +78,6 @@ class ASHLAR_EXPORT AllocatorHistory {
  private:
   friend class Allocator;
   explicit AllocatorHistory(Engine& engine) : engine_(engine) {}
-  AllocatorHistory(const AllocatorHistory&) = delete;
-  AllocatorHistory& operator=(const AllocatorHistory&) = delete;
 
   Engine& engine_;
 };

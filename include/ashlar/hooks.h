@@ -43,6 +43,9 @@ struct RemapObserver {
 // the allocator, must not throw, and stay registered until the allocator is destroyed. Thread safe.
 class ASHLAR_EXPORT AllocatorHooks {
  public:
+  AllocatorHooks(const AllocatorHooks&) = delete;
+  AllocatorHooks& operator=(const AllocatorHooks&) = delete;
+
   void add_tracker(TraceTracker tracker);
   // Called when an allocation fails after every attempt to reclaim memory.
   void add_oom_observer(std::function<void(const OomNotice&)> observer);
@@ -57,8 +60,6 @@ class ASHLAR_EXPORT AllocatorHooks {
  private:
   friend class Allocator;
   explicit AllocatorHooks(Engine& engine) : engine_(engine) {}
-  AllocatorHooks(const AllocatorHooks&) = delete;
-  AllocatorHooks& operator=(const AllocatorHooks&) = delete;
 
   Engine& engine_;
 };

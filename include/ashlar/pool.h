@@ -63,6 +63,8 @@ struct RestoredPool {
 // the pool does not exist.
 class ASHLAR_EXPORT AllocatorPools {
  public:
+  AllocatorPools(const AllocatorPools&) = delete;
+  AllocatorPools& operator=(const AllocatorPools&) = delete;
   ~AllocatorPools();
 
   // Creates a pool with one reference, held by the caller. User pools are numbered {0, n}, capture
@@ -110,8 +112,6 @@ class ASHLAR_EXPORT AllocatorPools {
   friend class Allocator;
   struct LastIds;
   AllocatorPools(Engine& engine, const AllocatorLiveness& liveness);
-  AllocatorPools(const AllocatorPools&) = delete;
-  AllocatorPools& operator=(const AllocatorPools&) = delete;
 
   Engine& engine_;
   const AllocatorLiveness& liveness_;

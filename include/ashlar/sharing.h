@@ -99,6 +99,8 @@ struct CopyRequest {
 // Sharing of one allocator's memory: `allocator.sharing()`. Thread safe.
 class ASHLAR_EXPORT AllocatorSharing {
  public:
+  AllocatorSharing(const AllocatorSharing&) = delete;
+  AllocatorSharing& operator=(const AllocatorSharing&) = delete;
   ~AllocatorSharing();
 
   // Shares the whole block of a buffer, or of an address from allocate_raw. Throws InvalidArgument
@@ -125,8 +127,6 @@ class ASHLAR_EXPORT AllocatorSharing {
   friend class Allocator;
   struct Impl;
   explicit AllocatorSharing(Engine& engine);
-  AllocatorSharing(const AllocatorSharing&) = delete;
-  AllocatorSharing& operator=(const AllocatorSharing&) = delete;
   Status trim_imports();
   Block* block_of(const Buffer& buffer) const;
   AddressRange base_of(const Block* block) const;

@@ -114,6 +114,9 @@ struct ExpandableSegmentStats {
 // Thread safe.
 class ASHLAR_EXPORT AllocatorStatistics {
  public:
+  AllocatorStatistics(const AllocatorStatistics&) = delete;
+  AllocatorStatistics& operator=(const AllocatorStatistics&) = delete;
+
   // Sets every peak to the current value.
   void reset_peaks();
   // Sets every total and counter to 0.
@@ -126,8 +129,6 @@ class ASHLAR_EXPORT AllocatorStatistics {
  private:
   friend class Allocator;
   explicit AllocatorStatistics(Engine& engine) : engine_(engine) {}
-  AllocatorStatistics(const AllocatorStatistics&) = delete;
-  AllocatorStatistics& operator=(const AllocatorStatistics&) = delete;
 
   Engine& engine_;
 };

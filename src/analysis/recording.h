@@ -27,6 +27,9 @@ namespace ashlar {
 
 class Recording {
  public:
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
   // Reads a snapshot file; "-" is standard input. The path becomes the recording's name.
   // kFormat: the file cannot be opened or is not a snapshot. kTimeout: `options.input.watch` gave
   // up.
@@ -59,8 +62,6 @@ class Recording {
 
  private:
   Recording(std::string name, Snapshot snapshot);
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
 
   std::string name_;
   Snapshot snapshot_;
