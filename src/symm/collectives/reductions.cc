@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "symm/collectives/reductions.h"
 
 namespace ashlar::symm {
 namespace {
