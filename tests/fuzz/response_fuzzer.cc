@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "http/listener.h"
 #include "http/request.h"
 #include "http/response.h"
 #include "http/tokens.h"
