@@ -67,6 +67,31 @@ std::string to_hex(const Token& token) {
   return hex;
 }
 
+Status peer_lost_error(const PeerConnection& connection) {
+  return Status::peer_lost(text("rank ", connection.peer, " of group ", connection.group, " died"));
+}
+
+Status disconnect_reason(PeerConnection& connection) {
+  std::array<uint8_t, kMaxMessageBytes> buffer{};
+  for (int failure_count = 0; failure_count < 2;) {
+    const Result<ReceivedDescriptors> got =
+        receive_descriptors(connection.socket.get(), buffer, kMaxAttachedFds, kNoWait);
+    // If the peer closed its end with unread data, only the first call fails.
+    if (!got.ok()) {
+      ++failure_count;
+      continue;
+    }
+    if (got->bytes == 0) break;
+    const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
+    const std::optional<ChannelMessage> message = parse_message(bytes);
+    if (message && message->kind == ChannelMessageKind::kClosing) return {};
+    if (const Status reason = message ? failure_reason(*message) : Status(); !reason.ok()) {
+      return reason;
+    }
+  }
+  return peer_lost_error(connection);
+}
+
 Result<std::unique_ptr<Channel>> Channel::open(const Limits& limits) {
   const Result<Token> name = generate_token();
   const Result<Token> token = generate_token();
@@ -242,7 +267,6 @@ void Channel::drop_closed_pending() {
   });
 }
 
-// The unread messages decide whether the peer closed the connection, failed, or died.
 void Channel::handle_disconnect(const std::shared_ptr<PeerConnection>& connection) {
   {
     MutexLock lock(mutex_);
@@ -250,25 +274,9 @@ void Channel::handle_disconnect(const std::shared_ptr<PeerConnection>& connectio
     if (found == connections_.end()) return;  // unwatched in the meantime
     connections_.erase(found);
   }
-  std::array<uint8_t, kMaxMessageBytes> buffer{};
-  for (int failure_count = 0; failure_count < 2;) {
-    const Result<ReceivedDescriptors> got =
-        receive_descriptors(connection->socket.get(), buffer, kMaxAttachedFds, kNoWait);
-    // If the peer closed its end with unread data, only the first call fails.
-    if (!got.ok()) {
-      ++failure_count;
-      continue;
-    }
-    if (got->bytes == 0) break;
-    const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
-    const std::optional<ChannelMessage> message = parse_message(bytes);
-    if (message && message->kind == ChannelMessageKind::kClosing) return;
-    if (const Status reason = message ? failure_reason(*message) : Status(); !reason.ok()) {
-      connection->failure->report(reason);
-      return;
-    }
-  }
-  connection->failure->report(disconnect_error(*connection));
+  MutexLock lock(connection->receive_mutex);
+  const Status reason = disconnect_reason(*connection);
+  if (!reason.ok()) connection->failure->report(reason);
 }
 
 }  // namespace ashlar::symm

@@ -27,7 +27,6 @@
 #include "ashlar/status.h"
 #include "ashlar/unique_fd.h"
 #include "base/mutex.h"
-#include "base/text.h"
 #include "symm/core/failure.h"
 
 namespace ashlar::symm {
@@ -58,11 +57,16 @@ struct PeerConnection {
   int peer = 0;
   std::string group{};                 // for messages
   std::shared_ptr<Failure> failure{};  // also owned by the group; connections may break at any time
+  // Held from receiving a message until it is handled. Both owners receive after a disconnect:
+  // without the lock, one could report a dead peer while the other holds the peer's reason.
+  Mutex receive_mutex{};
 };
 
-inline Status disconnect_error(const PeerConnection& connection) {
-  return Status::peer_lost(text("rank ", connection.peer, " of group ", connection.group, " died"));
-}
+Status peer_lost_error(const PeerConnection& connection);
+
+// Receives the remaining messages of a connection that has ended. Returns the reason that the peer
+// sent, peer_lost_error() if it sent none, and ok if it left the group normally.
+Status disconnect_reason(PeerConnection& connection) ASHLAR_REQUIRES(connection.receive_mutex);
 
 class Channel {
  public:

@@ -98,7 +98,9 @@ Status PeerConnections::send(int rank, uint64_t sequence, int fd, Deadline deadl
     return Status::timeout(text("rank ", rank, " of group ", options_.group_name,
                                 " did not receive before the deadline"));
   }
-  return sent.code() == EPIPE || sent.code() == ECONNRESET ? report_lost(rank) : sent;
+  if (sent.code() != EPIPE && sent.code() != ECONNRESET) return sent;
+  MutexLock lock(connections_[rank]->receive_mutex);
+  return report_lost(*connections_[rank]);
 }
 
 Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline deadline) {
@@ -114,9 +116,10 @@ Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline 
       return Status::timeout(text("rank ", rank, " of group ", options_.group_name,
                                   " sent nothing before the deadline"));
     }
+    MutexLock lock(connections_[rank]->receive_mutex);
     Result<ReceivedMessage> got = receive_message(socket, buffer, std::chrono::milliseconds(0));
     if (!got.ok() && got.status().code() == EMFILE) return got.status();
-    if (!got.ok()) return report_lost(rank);
+    if (!got.ok()) return report_lost(*connections_[rank]);
     const std::optional<ChannelMessage> message =
         parse_message({reinterpret_cast<const char*>(buffer.data()), got->bytes});
     if (!message || message->group != options_.group || message->from != rank ||
@@ -128,7 +131,7 @@ Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline 
       failure_->report(reason);
       return failure_->reason();
     }
-    if (message->kind != ChannelMessageKind::kMemory) return report_lost(rank);
+    if (message->kind != ChannelMessageKind::kMemory) return report_lost(*connections_[rank]);
     if (message->sequence < sequence) continue;
     if (message->sequence > sequence) {
       return Status::format(text("rank ", rank, " of group ", options_.group_name,
@@ -156,8 +159,10 @@ void PeerConnections::close_all(const Status& reason) {
   }
 }
 
-Status PeerConnections::report_lost(int rank) const {
-  failure_->report(disconnect_error(*connections_[rank]));
+// A peer that left the group normally is lost, too: this rank still needs it.
+Status PeerConnections::report_lost(PeerConnection& connection) const {
+  const Status reason = disconnect_reason(connection);
+  failure_->report(reason.ok() ? peer_lost_error(connection) : reason);
   return failure_->reason();
 }
 

@@ -50,7 +50,7 @@ class PeerConnections {
   Result<UniqueFd> open_connection(int rank, const ChannelAddress& address, Deadline deadline);
   void add(int rank, UniqueFd socket);
   void accept_pending();
-  Status report_lost(int rank) const;
+  Status report_lost(PeerConnection& connection) const ASHLAR_REQUIRES(connection.receive_mutex);
 
   Channel& channel_;
   const Options options_;

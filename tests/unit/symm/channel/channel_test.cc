@@ -135,12 +135,28 @@ TEST(ChannelConcurrency, CloseAllSendsTheReason) {
   EXPECT_EQ(ranks.failure(0).reason().message(), "rank 5 of group test died");
 }
 
+// The channel's thread and this one race to receive the reason. Repeated, because one attempt
+// rarely interleaves them.
 TEST(ChannelConcurrency, ReceiveReturnsTheReasonOfAClosingPeer) {
-  TwoRanks ranks = TwoRanks::connected();
-  ranks.connections(1).close_all(Status::timeout("rank 1 of group test has no time"));
-  const Status received = ranks.connections(0).receive(1, 0, patience()).status();
-  EXPECT_EQ(received.kind(), StatusKind::kTimeout);
-  EXPECT_EQ(received.message(), "rank 1 of group test has no time");
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    TwoRanks ranks = TwoRanks::connected();
+    ranks.connections(1).close_all(Status::timeout("rank 1 of group test has no time"));
+    const Status received = ranks.connections(0).receive(1, 0, patience()).status();
+    ASSERT_EQ(received.kind(), StatusKind::kTimeout) << "attempt " << attempt;
+    ASSERT_EQ(received.message(), "rank 1 of group test has no time");
+  }
+}
+
+// Sending to a peer that has failed reports the peer's reason, not its death.
+TEST(ChannelConcurrency, SendReturnsTheReasonOfAClosingPeer) {
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    TwoRanks ranks = TwoRanks::connected();
+    ranks.connections(1).close_all(Status::timeout("rank 1 of group test has no time"));
+    ranks.drop_connections(1);
+    Status sent;
+    while (sent.ok()) sent = ranks.connections(0).send(1, 0, -1, patience());
+    ASSERT_EQ(sent.message(), "rank 1 of group test has no time") << "attempt " << attempt;
+  }
 }
 
 // Rank 1 connects, and rank 0 closes before it accepts.
