@@ -68,14 +68,14 @@ struct DeviceProperties {
   std::string alias_probe;
   size_t max_mappings = 0;  // simultaneous mappings; 0: no known limit
 
-  bool can_export_fd = false;          // supports export_fd and import_fd
-  bool can_export_fabric = false;      // supports export_fabric and import_fabric
-  bool can_export_imported = false;    // imported extents can be exported again
-  bool can_share_allocations = false;  // supports share_allocation and open_allocation
-  bool has_stream_pool = false;        // supports allocate_async, free_async, ...
-  bool has_capture = false;            // supports begin_capture, end_capture, ...
-  bool checks_stream_ids = false;      // unknown stream ids return kInvalidArgument
-  int greatest_priority = 0;           // stream priorities are 0 to this
+  bool can_export_fd = false;            // supports export_fd and import_fd
+  bool can_export_fabric = false;        // supports export_fabric and import_fabric
+  bool can_export_imported = false;      // imported extents can be exported again
+  bool can_share_allocations = false;    // supports share_allocation and open_allocation
+  bool has_stream_ordered_pool = false;  // supports allocate_async, free_async, ...
+  bool has_capture = false;              // supports begin_capture, end_capture, ...
+  bool checks_stream_ids = false;        // unknown stream ids return kInvalidArgument
+  int greatest_priority = 0;             // stream priorities are 0 to this
 };
 
 struct MemoryStats {

@@ -81,7 +81,7 @@ py::dict properties_of(const DeviceRef& use) {
   all["has_virtual_memory"] = found.has_virtual_memory;
   all["can_alias"] = found.can_alias;
   all["alias_probe"] = found.alias_probe;
-  all["has_stream_pool"] = found.has_stream_pool;
+  all["has_stream_ordered_pool"] = found.has_stream_ordered_pool;
   all["has_capture"] = found.has_capture;
   all["greatest_priority"] = found.greatest_priority;
   return all;

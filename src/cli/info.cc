@@ -104,7 +104,7 @@ Json device_as_json(Device& device) {
       {"can_export_fabric", properties.can_export_fabric},
       {"can_export_imported", properties.can_export_imported},
       {"can_share_allocations", properties.can_share_allocations},
-      {"has_stream_pool", properties.has_stream_pool},
+      {"has_stream_ordered_pool", properties.has_stream_ordered_pool},
       {"has_capture", properties.has_capture},
       {"checks_stream_ids", properties.checks_stream_ids},
       {"greatest_priority", properties.greatest_priority},
@@ -186,7 +186,7 @@ std::string capabilities_as_text(const DeviceProperties& properties) {
   table.add({"plain memory",
              fmt::format("aligned to {}", format_bytes(properties.allocation_alignment_bytes))});
   table.add({"sharing", sharing_text(properties)});
-  table.add({"stream-ordered pool", properties.has_stream_pool ? "yes" : "no"});
+  table.add({"stream-ordered pool", properties.has_stream_ordered_pool ? "yes" : "no"});
   table.add({"graph capture", properties.has_capture ? "yes" : "no"});
   table.add({"stream priorities", fmt::format("0 to {}", properties.greatest_priority)});
   return table.to_text();

@@ -124,7 +124,7 @@ TEST(CliInfoTest, JsonDescribesDeviceCapabilities) {
   const Json& device = answer["devices"][0];
   for (const char* capability :
        {"has_virtual_memory", "can_alias", "can_export_fd", "can_export_fabric",
-        "can_export_imported", "can_share_allocations", "has_stream_pool", "has_capture",
+        "can_export_imported", "can_share_allocations", "has_stream_ordered_pool", "has_capture",
         "checks_stream_ids"}) {
     EXPECT_TRUE(device[capability].is_boolean()) << capability;
   }

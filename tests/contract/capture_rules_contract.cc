@@ -24,7 +24,7 @@ void CaptureRulesContract::SetUp() {
   unrelated_stream_ = create_stream();
   unrelated_event_ = create_event();
   unrelated_memory_ = require_ok(device().allocate(granule_bytes()));
-  if (properties().has_stream_pool) {
+  if (properties().has_stream_ordered_pool) {
     unrelated_pool_memory_ = require_ok(device().allocate_async(4096, unrelated_stream_));
   }
   unrelated_host_memory_ = require_ok(device().allocate_host(granule_bytes()));
@@ -35,7 +35,7 @@ void CaptureRulesContract::TearDown() {
     if (capture_state_of(stream_).status != CaptureStatus::kNone)
       (void)device().end_capture(stream_);
     EXPECT_TRUE(ok(device().free(unrelated_memory_)));
-    if (properties().has_stream_pool) {
+    if (properties().has_stream_ordered_pool) {
       EXPECT_TRUE(ok(device().free_async(unrelated_pool_memory_, unrelated_stream_)));
     }
     EXPECT_TRUE(ok(device().free_host(unrelated_host_memory_)));
@@ -74,7 +74,7 @@ std::vector<CaptureRulesContract::NamedCall> CaptureRulesContract::blocking_call
       {"synchronize_stream", [this] { return device().synchronize_stream(unrelated_stream_); }},
       {"synchronize_event", [this] { return device().synchronize_event(unrelated_event_); }},
   };
-  if (!properties().has_stream_pool) return calls;
+  if (!properties().has_stream_ordered_pool) return calls;
   const std::vector<NamedCall> pool_calls = {
       {"allocate_async",
        [this] {
@@ -314,7 +314,9 @@ TEST_P(CaptureRulesContract, InvalidArgumentsAreCheckedBeforeCaptureRules) {
 }
 
 TEST_P(CaptureRulesContract, PoolIsUnsupportedInACapturingStream) {
-  if (!properties().has_stream_pool) GTEST_SKIP() << "the device has no stream-ordered pool";
+  if (!properties().has_stream_ordered_pool) {
+    GTEST_SKIP() << "the device has no stream-ordered pool";
+  }
   const DeviceAddress address = require_ok(device().allocate_async(4096, unrelated_stream_));
   require_ok(device().begin_capture(stream_, CaptureMode::kGlobal));
   expect_error(StatusKind::kUnsupported, device(), device().allocate_async(4096, stream_));

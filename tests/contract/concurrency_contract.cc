@@ -207,7 +207,9 @@ TEST_P(ConcurrencyContract, LastErrorIsPerThread) {
 }
 
 TEST_P(ConcurrencyContract, ThreadsShareTheStreamOrderedPool) {
-  if (!properties().has_stream_pool) GTEST_SKIP() << "the device has no stream-ordered pool";
+  if (!properties().has_stream_ordered_pool) {
+    GTEST_SKIP() << "the device has no stream-ordered pool";
+  }
   on_threads([this](size_t thread) {
     const StreamId stream = require_ok(device().create_stream());
     for (size_t round = 0; round < kRoundCount; ++round) {

@@ -20,7 +20,9 @@ void PeersContract::SetUp() {
 void PoolContract::SetUp() {
   DeviceContract::SetUp();
   if (IsSkipped() || HasFatalFailure()) return;
-  if (!properties().has_stream_pool) GTEST_SKIP() << "the device has no stream-ordered pool";
+  if (!properties().has_stream_ordered_pool) {
+    GTEST_SKIP() << "the device has no stream-ordered pool";
+  }
 }
 
 DeviceAddress PoolContract::allocate_async(size_t bytes, StreamId stream) {

@@ -64,7 +64,7 @@ void DeviceContract::TearDown() {
   synchronize_devices();
   for (size_t i = 0; i < device_count(); ++i) {
     Device& one = device_at(i);
-    if (one.properties().has_stream_pool) {
+    if (one.properties().has_stream_ordered_pool) {
       EXPECT_TRUE(ok(one.set_pool_threshold(0)));
       EXPECT_TRUE(ok(one.trim_pool(0)));
     }

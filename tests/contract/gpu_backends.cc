@@ -74,8 +74,8 @@ std::vector<BackendUnderTest> backends() {
   }
   standin::Features minimal;
   minimal.alias = standin::AliasBehavior::kRefused;
-  minimal.export_fd = minimal.export_fabric = minimal.share_allocations = minimal.stream_pool =
-      minimal.reserve_alignment = minimal.read_only_access = false;
+  minimal.export_fd = minimal.export_fabric = minimal.share_allocations =
+      minimal.stream_ordered_pool = minimal.reserve_alignment = minimal.read_only_access = false;
   standin::Features plain = minimal;
   plain.virtual_memory = false;
   const size_t coarse = size_t{2} << 20;

@@ -135,7 +135,7 @@ TEST_P(IdentityContract, MissingCapabilitiesAreUnsupported) {
     expect_error(StatusKind::kUnsupported, device(), status, __FILE__, line);
   };
   if (has.has_virtual_memory && has.can_export_fd && has.can_export_fabric &&
-      has.can_export_imported && has.can_share_allocations && has.has_stream_pool &&
+      has.can_export_imported && has.can_share_allocations && has.has_stream_ordered_pool &&
       has.has_capture) {
     GTEST_SKIP() << "the device can do everything";
   }
@@ -166,7 +166,7 @@ TEST_P(IdentityContract, MissingCapabilitiesAreUnsupported) {
   if (!has.can_share_allocations) {
     expect_unsupported(device().share_allocation(allocate(bytes)).status());
   }
-  if (!has.has_stream_pool) {
+  if (!has.has_stream_ordered_pool) {
     expect_unsupported(device().allocate_async(bytes, create_stream()).status());
     expect_unsupported(device().driver_pool_stats().status());
   }

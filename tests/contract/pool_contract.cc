@@ -159,7 +159,7 @@ TEST_P(PoolContract, FreeAsyncRejectsOtherAddresses) {
     expect_invalid_argument(device().free_async(address + 1, stream));
     expect_invalid_argument(device().free_async(plain, stream));
     expect_invalid_argument(device().free_async(unknown_id<DeviceAddress>(), stream));
-    if (has_other() && other().properties().has_stream_pool) {
+    if (has_other() && other().properties().has_stream_ordered_pool) {
       expect_error(StatusKind::kInvalidArgument, other(),
                    other().free_async(address, kDefaultStream));
     }

@@ -185,7 +185,7 @@ void expect_stream_is_refused(Device& device, StreamId stream, DeviceAddress add
   expect(device.copy(address, address + 64, 16, stream));
   expect(device.fill(address, 1, 16, stream));
   expect(device.call_host(stream, [] { ADD_FAILURE() << "a rejected function ran"; }));
-  if (device.properties().has_stream_pool) {
+  if (device.properties().has_stream_ordered_pool) {
     expect(device.allocate_async(4096, stream).status());
   }
   if (device.properties().has_capture) {

@@ -57,7 +57,7 @@ struct Features {
   bool export_fabric = true;
   bool export_both = true;  // of one extent
   bool share_allocations = true;
-  bool stream_pool = true;
+  bool stream_ordered_pool = true;
   bool reserve_alignment = true;  // larger than the granularity
   bool read_only_access = true;   // Access::kRead
   bool multicast = true;

@@ -67,9 +67,10 @@ ASHLAR_STANDIN int cuDeviceGetName(char* name, int bytes, int) {
 
 // Claims features that calls may then reject; see Features.
 ASHLAR_STANDIN int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == cuda::kAttributeVirtualMemory ||
-           (attribute == cuda::kAttributeMemoryPools && Core::get().features().stream_pool) ||
-           (attribute == cuda::kAttributeMulticast && Core::get().features().multicast);
+  *value =
+      attribute == cuda::kAttributeVirtualMemory ||
+      (attribute == cuda::kAttributeMemoryPools && Core::get().features().stream_ordered_pool) ||
+      (attribute == cuda::kAttributeMulticast && Core::get().features().multicast);
   return kDone;
 }
 

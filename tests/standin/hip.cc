@@ -73,7 +73,7 @@ ASHLAR_STANDIN int hipDeviceGetName(char* name, int bytes, int) {
 }
 
 ASHLAR_STANDIN int hipDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == hip::kAttributeMemoryPools && Core::get().features().stream_pool;
+  *value = attribute == hip::kAttributeMemoryPools && Core::get().features().stream_ordered_pool;
   return kDone;
 }
 

@@ -157,7 +157,7 @@ ASHLAR_STANDIN_FOR(cuLaunchHostFunc, hipLaunchHostFunc)
 
 ASHLAR_STANDIN_FOR(cuMemPoolCreate, hipMemPoolCreate)
 (MemoryPool* pool, const abi::MemPoolProps* properties) {
-  if (!Core::get().features().stream_pool) return kNotSupported;
+  if (!Core::get().features().stream_ordered_pool) return kNotSupported;
   *pool = handle_for<MemoryPool>(static_cast<uint64_t>(properties->location.id) + 1);
   return kDone;
 }

@@ -111,7 +111,7 @@ typedef struct ashlar_device_properties {
   uint64_t capacity_bytes;
   uint64_t granularity_bytes;  // of virtual memory
   int32_t has_virtual_memory;
-  int32_t has_stream_pool;
+  int32_t has_stream_ordered_pool;
   int32_t has_capture;
   int32_t greatest_priority;  // stream priorities run from 0 up to this
 } ashlar_device_properties;

@@ -57,7 +57,7 @@ ashlar_status ashlar_device_describe(const ashlar_device* device,
     described.capacity_bytes = found.capacity_bytes;
     described.granularity_bytes = found.granularity_bytes;
     described.has_virtual_memory = found.has_virtual_memory ? 1 : 0;
-    described.has_stream_pool = found.has_stream_pool ? 1 : 0;
+    described.has_stream_ordered_pool = found.has_stream_ordered_pool ? 1 : 0;
     described.has_capture = found.has_capture ? 1 : 0;
     described.greatest_priority = found.greatest_priority;
     write_struct(described, properties);

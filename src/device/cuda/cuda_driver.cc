@@ -58,7 +58,7 @@ gpu::DriverResult CudaDriver::query_device(int device, gpu::DeviceInfo& info) {
   int handle = 0;
   if (const gpu::DriverResult got = cuda_api_.device_get(&handle, device); !got.ok()) return got;
   if (const gpu::DriverResult got = VendorDriver::query_device(handle, info); !got.ok()) return got;
-  info.has_stream_pool = has_attribute(handle, kAttributeMemoryPools);
+  info.has_stream_ordered_pool = has_attribute(handle, kAttributeMemoryPools);
   info.has_rdma = has_attribute(handle, kAttributeRdmaWithVirtualMemory);
   info.multicast_unavailable_reason = multicast_unavailable_reason(handle);
   if (!has_attribute(handle, kAttributeVirtualMemory)) return {};

@@ -39,7 +39,7 @@ struct DeviceInfo {
   std::string pci_id;
   size_t total_bytes = 0;
   size_t granularity_bytes = 0;  // 0: no virtual memory
-  bool has_stream_pool = false;
+  bool has_stream_ordered_pool = false;
   bool has_rdma = false;  // extents can be created for access by network cards
   // Empty: the device has multicast.
   std::string multicast_unavailable_reason = "this vendor's driver has no multicast";

@@ -71,7 +71,7 @@ Status GpuDevice::initialize() {
   properties_.can_export_fd = found.can_export_fd;
   properties_.can_export_fabric = found.can_export_fabric;
   properties_.can_share_allocations = found.can_share_allocations;
-  properties_.has_stream_pool = info_.has_stream_pool;
+  properties_.has_stream_ordered_pool = info_.has_stream_ordered_pool;
   return to_status(prioritized);
 }
 
@@ -237,7 +237,7 @@ Status GpuDevice::unregister_host(void* memory) {
 
 // A separate pool, so that statistics and thresholds are not shared with other libraries.
 Result<Handle> GpuDevice::pool() {
-  if (!properties_.has_stream_pool) {
+  if (!properties_.has_stream_ordered_pool) {
     return Status::unsupported("this device has no stream-ordered pool");
   }
   MutexLock lock(mutex_);

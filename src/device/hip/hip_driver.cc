@@ -44,7 +44,7 @@ gpu::DriverResult HipDriver::device_count(int& count) {
 
 gpu::DriverResult HipDriver::query_device(int device, gpu::DeviceInfo& info) {
   if (const gpu::DriverResult got = VendorDriver::query_device(device, info); !got.ok()) return got;
-  info.has_stream_pool = has_attribute(device, kAttributeMemoryPools);
+  info.has_stream_ordered_pool = has_attribute(device, kAttributeMemoryPools);
   // A failure means that the device has no virtual memory.
   const bool has_functions = api().vmm.get_allocation_granularity.is_loaded();
   if (!has_functions || !granularity(device, info.granularity_bytes).ok()) {

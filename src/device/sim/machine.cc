@@ -86,7 +86,7 @@ DeviceProperties describe_device(const Options& options, size_t index, size_t ma
   properties.can_export_fabric = has_bytes;
   properties.can_export_imported = has_bytes;
   properties.can_share_allocations = has_bytes;
-  properties.has_stream_pool = true;
+  properties.has_stream_ordered_pool = true;
   properties.has_capture = true;
   properties.checks_stream_ids = true;
   properties.greatest_priority = 1;

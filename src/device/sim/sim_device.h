@@ -17,7 +17,7 @@
 #include "device/sim/call_interceptor.h"
 #include "device/sim/machine_impl.h"
 #include "device/sim/physical_memory.h"
-#include "device/sim/stream_pool.h"
+#include "device/sim/stream_ordered_pool.h"
 
 namespace ashlar::sim {
 
@@ -138,7 +138,7 @@ class SimDevice final : public Device {
   PhysicalMemory& memory_;
   CallInterceptor interceptor_;
   LastError last_error_;
-  StreamPool pool_;
+  StreamOrderedPool pool_;
 
   mutable Mutex extents_mutex_;
   std::unordered_map<ExtentId, std::shared_ptr<Extent>> extents_ ASHLAR_GUARDED_BY(extents_mutex_);

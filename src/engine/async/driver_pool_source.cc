@@ -14,7 +14,7 @@ namespace ashlar {
 // The threshold keeps all memory in the pool, as PyTorch does. A pool that returned memory at every
 // host synchronization would be as slow as no pool.
 Result<std::shared_ptr<DriverPoolSource>> DriverPoolSource::create(Device& device) {
-  if (!device.properties().has_stream_pool) {
+  if (!device.properties().has_stream_ordered_pool) {
     return Status::unsupported(
         text("engine:async needs a driver with a stream-ordered pool, which device ",
              device.properties().index, " (", device.properties().name,

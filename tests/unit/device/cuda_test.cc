@@ -53,7 +53,7 @@ TEST_F(CudaTest, FullDriverHasAllCapabilities) {
   EXPECT_TRUE(properties.can_export_fd);
   EXPECT_TRUE(properties.can_export_fabric);
   EXPECT_TRUE(properties.can_share_allocations);
-  EXPECT_TRUE(properties.has_stream_pool);
+  EXPECT_TRUE(properties.has_stream_ordered_pool);
   EXPECT_EQ(device().memory_stats()->free_bytes, kGiB) << "a probe leaked memory";
 }
 

@@ -340,7 +340,7 @@ TEST_F(AsyncEngineTest, RejectsPlugin) {
 class AsyncOnCudaTest : public CudaTest {};
 
 TEST_F(AsyncOnCudaTest, CreateFailsWithoutDriverPool) {
-  restart({.stream_pool = false});
+  restart({.stream_ordered_pool = false});
   try {
     const Allocator allocator(device(), parse_options("engine:async"));
     ADD_FAILURE() << "it was created";

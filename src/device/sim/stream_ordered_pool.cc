@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Allocation, reuse and trimming of pool blocks.
-#include "device/sim/stream_pool.h"
+#include "device/sim/stream_ordered_pool.h"
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ constexpr size_t kBlockAlignment = 64 * kKiB;
 
 }  // namespace
 
-Result<DeviceAddress> StreamPool::allocate(size_t bytes, StreamId stream) {
+Result<DeviceAddress> StreamOrderedPool::allocate(size_t bytes, StreamId stream) {
   const auto rounded = try_align_up(bytes, kBlockAlignment);
   if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (!rounded) return Status::out_of_memory(text("no device has ", bytes, " B"));
@@ -37,7 +37,7 @@ Result<DeviceAddress> StreamPool::allocate(size_t bytes, StreamId stream) {
 
 // Best fit, wasting at most half of a block. Blocks freed on this stream are reusable immediately,
 // because its later work runs after the free; blocks freed on others once the free is done.
-DeviceAddress StreamPool::take_reusable_locked(size_t bytes, StreamId stream) {
+DeviceAddress StreamOrderedPool::take_reusable_locked(size_t bytes, StreamId stream) {
   for (auto it = free_.lower_bound({bytes, {}}); it != free_.end() && it->first <= 2 * bytes;
        ++it) {
     const PoolBlock& block = blocks_.at(it->second.value());
@@ -49,7 +49,7 @@ DeviceAddress StreamPool::take_reusable_locked(size_t bytes, StreamId stream) {
   return {};
 }
 
-Result<DeviceAddress> StreamPool::grow_locked(size_t bytes) {
+Result<DeviceAddress> StreamOrderedPool::grow_locked(size_t bytes) {
   Result<std::shared_ptr<Extent>> extent = memory_.create_extent(bytes, {});
   if (!extent.ok() && extent.status().is_out_of_memory()) {
     trim_locked(0);
@@ -63,15 +63,15 @@ Result<DeviceAddress> StreamPool::grow_locked(size_t bytes) {
   return at;
 }
 
-Status StreamPool::check_allocated(DeviceAddress at) const {
+Status StreamOrderedPool::check_allocated(DeviceAddress at) const {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(at.value());
   if (found != blocks_.end() && found->second.in_use) return {};
   return Status::invalid_argument(text(at, " is not allocated from the pool of device ", device_));
 }
 
-Status StreamPool::free(DeviceAddress at, StreamId stream,
-                        std::shared_ptr<const Completion> completion) {
+Status StreamOrderedPool::free(DeviceAddress at, StreamId stream,
+                               std::shared_ptr<const Completion> completion) {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(at.value());
   if (found == blocks_.end() || !found->second.in_use) {
@@ -86,33 +86,33 @@ Status StreamPool::free(DeviceAddress at, StreamId stream,
   return {};
 }
 
-DriverPoolStats StreamPool::stats() const {
+DriverPoolStats StreamOrderedPool::stats() const {
   MutexLock lock(mutex_);
   return use_;
 }
 
-void StreamPool::reset_peaks() {
+void StreamOrderedPool::reset_peaks() {
   MutexLock lock(mutex_);
   use_.reserved_peak_bytes = use_.reserved_bytes;
   use_.used_peak_bytes = use_.used_bytes;
 }
 
-void StreamPool::set_threshold(size_t keep_bytes) {
+void StreamOrderedPool::set_threshold(size_t keep_bytes) {
   MutexLock lock(mutex_);
   threshold_bytes_ = keep_bytes;
 }
 
-void StreamPool::trim(size_t keep_bytes) {
+void StreamOrderedPool::trim(size_t keep_bytes) {
   MutexLock lock(mutex_);
   trim_locked(keep_bytes);
 }
 
-void StreamPool::trim_to_threshold() {
+void StreamOrderedPool::trim_to_threshold() {
   MutexLock lock(mutex_);
   trim_locked(threshold_bytes_);
 }
 
-void StreamPool::trim_locked(size_t keep_bytes) {
+void StreamOrderedPool::trim_locked(size_t keep_bytes) {
   for (auto it = free_.begin(); it != free_.end() && use_.reserved_bytes > keep_bytes;) {
     const auto [bytes, at] = *it;
     const bool unused = blocks_.at(at.value()).freed->is_done();
@@ -126,7 +126,7 @@ void StreamPool::trim_locked(size_t keep_bytes) {
   }
 }
 
-void StreamPool::note_peaks_locked() {
+void StreamOrderedPool::note_peaks_locked() {
   use_.reserved_peak_bytes = std::max(use_.reserved_peak_bytes, use_.reserved_bytes);
   use_.used_peak_bytes = std::max(use_.used_peak_bytes, use_.used_bytes);
 }

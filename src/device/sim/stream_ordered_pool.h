@@ -18,9 +18,9 @@
 
 namespace ashlar::sim {
 
-class StreamPool {
+class StreamOrderedPool {
  public:
-  StreamPool(DeviceIndex device, PhysicalMemory& memory, AddressSpace& addresses)
+  StreamOrderedPool(DeviceIndex device, PhysicalMemory& memory, AddressSpace& addresses)
       : device_(device), memory_(memory), addresses_(addresses) {}
 
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream);
