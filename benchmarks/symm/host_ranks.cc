@@ -110,7 +110,7 @@ class Bench {
   void all_reduce_of(size_t bytes) {
     const AllReduce request{.range = {.bases = memory_.buffers, .buffer_bytes = kBufferBytes},
                             .count = static_cast<int64_t>(bytes / sizeof(float))};
-    const CollectiveContext context{.pads = pads_, .order = order_, .channel = 0};
+    const CollectiveContext context{.pads = pads_, .runner = runner_, .channel = 0};
     const int iterations = static_cast<int>(std::clamp<size_t>((size_t{8} << 20) / bytes, 2, 2000));
     run_comparison(plan_, "all-reduce " + std::to_string(bytes), iterations,
                    {{"one-shot", [&] { expect(one_shot_all_reduce(context, request, limits_)); }},
@@ -118,7 +118,7 @@ class Bench {
   }
 
   void measure() {
-    const CollectiveContext context{.pads = pads_, .order = order_, .channel = 0};
+    const CollectiveContext context{.pads = pads_, .runner = runner_, .channel = 0};
     const SymmetricRange range{.bases = memory_.buffers, .buffer_bytes = kBufferBytes};
     const Result<Thresholds> found = measure_thresholds(context, range, 5, limits_);
     expect(found.status());
@@ -132,7 +132,7 @@ class Bench {
   const ComparisonPlan plan_{.rank = pads_.rank(), .rounds = settings_.rounds, .barrier = [this] {
                                run_barrier(BarrierKind::kAllToAll);
                              }};
-  OrderGuard order_;
+  CollectiveRunner runner_;
   Failure failure_;
   Limits limits_{failure_, Deadline::after(std::chrono::minutes(10))};
 };

@@ -148,18 +148,18 @@ Status all_to_all_v(const CollectiveContext& context, const AllToAllV& request,
   const CallSignature call = call_for(request, shares->back().begin_bytes + shares->back().bytes);
   std::vector<CallSignature> incoming(
       shares->size());  // allocated before other ranks depend on this one
-  const auto announce_and_compare = [&](OrderGuard::Progress& progress) -> Status {
+  const auto announce_and_compare = [&](CollectiveRunner::Progress& progress) -> Status {
     if (Status sent = announce(context, request, *shares, limits); !sent.ok()) return sent;
     if (Status met = barrier(context.pads, context.channel, limits); !met.ok()) return met;
     progress.outcome = compare(context, request);
     return {};
   };
-  const auto work = [&](OrderGuard::Progress& progress) -> Status {
+  const auto work = [&](CollectiveRunner::Progress& progress) -> Status {
     if (progress.outcome.ok()) progress.outcome = plan_output(context, request, incoming);
     return progress.outcome.ok() ? receive(context, request, incoming, limits) : Status();
   };
-  return context.order.run(call, limits.deadline,
-                           {announce_and_compare, work, barrier_step(context, limits)});
+  return context.runner.run(call, limits.deadline,
+                            {announce_and_compare, work, barrier_step(context, limits)});
 }
 
 }  // namespace ashlar::symm

@@ -136,9 +136,9 @@ Status send_signature(const CollectiveContext& context, int peer, const CallSign
   return {};
 }
 
-OrderGuard::Step announce_step(const CollectiveContext& context, const CallSignature& call,
-                               const Limits& limits) {
-  return [&context, &call, &limits](OrderGuard::Progress& progress) -> Status {
+CollectiveRunner::Step announce_step(const CollectiveContext& context, const CallSignature& call,
+                                     const Limits& limits) {
+  return [&context, &call, &limits](CollectiveRunner::Progress& progress) -> Status {
     if (Status sent = announce(context, call, limits); !sent.ok()) return sent;
     if (Status met = barrier(context.pads, context.channel, limits); !met.ok()) return met;
     progress.outcome = compare(context);
@@ -146,8 +146,8 @@ OrderGuard::Step announce_step(const CollectiveContext& context, const CallSigna
   };
 }
 
-OrderGuard::Step barrier_step(const CollectiveContext& context, const Limits& limits) {
-  return [&context, &limits](OrderGuard::Progress& progress) -> Status {
+CollectiveRunner::Step barrier_step(const CollectiveContext& context, const Limits& limits) {
+  return [&context, &limits](CollectiveRunner::Progress& progress) -> Status {
     if (progress.has_left) return {};
     Status met = barrier(context.pads, context.channel, limits);
     progress.has_left = met.ok() && !progress.outcome.ok();

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "ashlar/status.h"
-#include "symm/collectives/order_guard.h"
+#include "symm/collectives/collective_runner.h"
 #include "symm/signals/barrier.h"
 #include "symm/signals/signal_pad.h"
 #include "symm/transports/remote_memory.h"
@@ -20,7 +20,7 @@ namespace ashlar::symm {
 // One rank's view of a group for collectives.
 struct CollectiveContext {
   const SignalPads& pads;
-  OrderGuard& order;
+  CollectiveRunner& runner;
   int channel = 0;  // reserved for collectives
 
   int rank() const { return pads.rank(); }
@@ -80,20 +80,20 @@ inline CallSignature make_signature(const SymmetricRange& range, uint64_t code, 
 
 // The first step of a collective: sends this rank's signature to all, waits for theirs and compares
 // them. If they differ, all ranks get the same outcome.
-OrderGuard::Step announce_step(const CollectiveContext& context, const CallSignature& call,
-                               const Limits& limits);
+CollectiveRunner::Step announce_step(const CollectiveContext& context, const CallSignature& call,
+                                     const Limits& limits);
 // Writes the signature to the pad of `peer`, which reads it after the barrier. For a rank on
 // another machine it has arrived after RemotePads::quiet.
 Status send_signature(const CollectiveContext& context, int peer, const CallSignature& call,
                       const Limits& limits);
 // A barrier. After a mismatch, every rank passes exactly one such barrier, regardless of how many
 // its call would have passed; then the next collective can start.
-OrderGuard::Step barrier_step(const CollectiveContext& context, const Limits& limits);
+CollectiveRunner::Step barrier_step(const CollectiveContext& context, const Limits& limits);
 // Runs `work(scratch)` unless the calls did not match. Work that accesses other machines may time
 // out and be repeated, so it must not overwrite its input.
 template <typename Work>
-OrderGuard::Step work_step(const Work& work) {
-  return [&work](OrderGuard::Progress& progress) -> Status {
+CollectiveRunner::Step work_step(const Work& work) {
+  return [&work](CollectiveRunner::Progress& progress) -> Status {
     return progress.outcome.ok() ? work(progress.scratch) : Status();
   };
 }

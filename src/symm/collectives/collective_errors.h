@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "ashlar/status.h"
-#include "symm/collectives/order_guard.h"
+#include "symm/collectives/collective_runner.h"
 
 namespace ashlar::symm {
 

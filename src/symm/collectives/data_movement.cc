@@ -72,7 +72,7 @@ Status gather(CollectiveKind operation, const CollectiveContext& context, const 
     });
     return sent.ok() ? request.range.flush(limits.deadline) : sent;
   };
-  return context.order.run(
+  return context.runner.run(
       call, limits.deadline,
       {announce_step(context, call, limits), work_step(work), barrier_step(context, limits)});
 }
@@ -108,7 +108,7 @@ Status broadcast(const CollectiveContext& context, const Broadcast& request, con
     std::byte* to = request.out == nullptr ? request.range.of(context.rank()) : request.out;
     return request.range.read(request.root, 0, {to, *bytes}, limits.deadline);
   };
-  return context.order.run(
+  return context.runner.run(
       call, limits.deadline,
       {announce_step(context, call, limits), work_step(work), barrier_step(context, limits)});
 }
@@ -126,7 +126,7 @@ Status all_to_all(const CollectiveContext& context, const AllToAll& request, con
       return request.range.read(peer, begin, {to, bytes}, limits.deadline);
     });
   };
-  return context.order.run(
+  return context.runner.run(
       call, limits.deadline,
       {announce_step(context, call, limits), work_step(work), barrier_step(context, limits)});
 }

@@ -81,8 +81,8 @@ class RankInputs {
 
 // Allocates scratch memory. Runs as the first step, so that a rank that runs out of memory fails
 // before the others depend on it.
-OrderGuard::Step scratch_step(size_t bytes) {
-  return [bytes](OrderGuard::Progress& progress) -> Status {
+CollectiveRunner::Step scratch_step(size_t bytes) {
+  return [bytes](CollectiveRunner::Progress& progress) -> Status {
     if (progress.scratch.size() < bytes) progress.scratch.resize(bytes);
     return {};
   };
@@ -142,9 +142,9 @@ Status run_two_shot_remote(const CollectiveContext& context, RankInputs& inputs,
     }
     return request.range.flush(limits.deadline);
   };
-  return context.order.run(call, limits.deadline,
-                           {scratch_step(part.bytes), announce_step(context, call, limits),
-                            work_step(work), work_step(send_part), barrier_step(context, limits)});
+  return context.runner.run(call, limits.deadline,
+                            {scratch_step(part.bytes), announce_step(context, call, limits),
+                             work_step(work), work_step(send_part), barrier_step(context, limits)});
 }
 
 // Reduces all elements to `out` on the ranks that have one.
@@ -156,7 +156,7 @@ Status run_to_out(const CollectiveContext& context, const AllReduce& request,
     if (request.out == nullptr) return {};
     return inputs.reduce_to(request.out, request.reduction, whole, limits.deadline);
   };
-  return context.order.run(
+  return context.runner.run(
       call, limits.deadline,
       {announce_step(context, call, limits), work_step(work), barrier_step(context, limits)});
 }
@@ -176,7 +176,7 @@ Status run_one_shot(const CollectiveContext& context, const AllReduce& request, 
     copy_bytes(request.range.of(context.rank()), scratch.data(), bytes);
     return {};
   };
-  return context.order.run(
+  return context.runner.run(
       call, limits.deadline,
       {scratch_step(bytes), announce_step(context, call, limits), work_step(work),
        barrier_step(context, limits), work_step(restore), barrier_step(context, limits)});
@@ -191,7 +191,7 @@ Status run_two_shot(const CollectiveContext& context, const AllReduce& request, 
   }
   if (request.out == nullptr) {
     const auto work = [&](Scratch&) { return reduce_and_send(context, inputs, request, bytes); };
-    return context.order.run(
+    return context.runner.run(
         call, limits.deadline,
         {announce_step(context, call, limits), work_step(work), barrier_step(context, limits)});
   }
@@ -224,7 +224,7 @@ Status run_two_shot(const CollectiveContext& context, const AllReduce& request, 
     copy_bytes(own, scratch.data(), part.bytes);
     return {};
   };
-  return context.order.run(
+  return context.runner.run(
       call, limits.deadline,
       {scratch_step(is_remote ? 2 * part.bytes : part.bytes), announce_step(context, call, limits),
        work_step(work), barrier_step(context, limits), work_step(collect),
@@ -323,7 +323,7 @@ Status multimem_all_reduce(const CollectiveContext& context, const AllReduce& re
   if (request.out != nullptr) return run_to_out(context, request, call, limits);
   RankInputs inputs(context, request.range, part_of_rank(0, context.world_size(), *bytes).bytes);
   const auto work = [&](Scratch&) { return reduce_and_send(context, inputs, request, *bytes); };
-  return context.order.run(
+  return context.runner.run(
       call, limits.deadline,
       {announce_step(context, call, limits), work_step(work), barrier_step(context, limits)});
 }
@@ -362,7 +362,7 @@ Status reduce_scatter(const CollectiveContext& context, const ReduceScatter& req
     if (reduced.ok()) copy_bytes(request.out, result, bytes);
     return reduced;
   };
-  return context.order.run(
+  return context.runner.run(
       call, limits.deadline,
       {scratch_step(is_remote ? bytes : 0), announce_step(context, call, limits), work_step(work),
        barrier_step(context, limits)});

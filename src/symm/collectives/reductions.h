@@ -6,7 +6,7 @@
 // so all ranks get bitwise equal results. When a call returns, it is complete on all ranks, so
 // peers' memory can be read. Arguments are checked before any communication. All ranks must make
 // the same call with the same arguments except `out`; otherwise all get kInvalidArgument with both
-// calls. A call that returned kTimeout can be repeated (order_guard.h).
+// calls. A call that returned kTimeout can be repeated (collective_runner.h).
 #pragma once
 
 #include <algorithm>

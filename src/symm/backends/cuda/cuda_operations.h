@@ -52,7 +52,7 @@ class CudaOperations final : public DeviceOperations {
                  std::shared_ptr<MappedMemory> state);
 
   CollectiveContext context() {
-    return {.pads = pads_, .order = unused_order_, .channel = options_.channel_count - 1};
+    return {.pads = pads_, .runner = unused_runner_, .channel = options_.channel_count - 1};
   }
   // kInvalidArgument if the device cannot read and write the buffer.
   Status check_usable(const ExternalBuffer& other);
@@ -93,8 +93,8 @@ class CudaOperations final : public DeviceOperations {
   gpu::GpuDevice& device_;
   CudaKernels& kernels_;
   Backend& backend_;
-  const SignalPads pads_;    // device addresses, which the host must not dereference
-  OrderGuard unused_order_;  // streams and kernels keep the order instead
+  const SignalPads pads_;           // device addresses, which the host must not dereference
+  CollectiveRunner unused_runner_;  // streams and kernels keep the order instead
   const PinnedSlotPool::Slot<kernels::StatusBoard> board_;
   const std::shared_ptr<MappedMemory> device_state_;  // shared with the back end
 

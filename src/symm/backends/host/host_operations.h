@@ -39,7 +39,7 @@ class HostOperations final : public Operations {
   explicit HostOperations(const OperationsOptions& options);
 
   CollectiveContext context() {
-    return {.pads = *pads_, .order = order_, .channel = options_.channel_count - 1};
+    return {.pads = *pads_, .runner = runner_, .channel = options_.channel_count - 1};
   }
   Status barrier(int channel, const Limits& limits);
   static Status check_no_stream(const RunOptions& run_options);
@@ -47,7 +47,7 @@ class HostOperations final : public Operations {
   const OperationsOptions options_;
   std::unique_ptr<RemotePads> remote_pads_;  // null if all ranks are on this machine
   std::unique_ptr<SignalPads> pads_;         // never null after `make`
-  OrderGuard order_;
+  CollectiveRunner runner_;
   std::vector<TimedMutex> channel_mutexes_;  // held during a barrier of the channel
 };
 

@@ -41,7 +41,7 @@ class SimOperations final : public DeviceOperations {
       : DeviceOperations(device, options), device_(device) {}
 
   CollectiveContext context() {
-    return {.pads = *pads_, .order = steps_, .channel = options_.channel_count - 1};
+    return {.pads = *pads_, .runner = runner_, .channel = options_.channel_count - 1};
   }
   struct Submission {
     Kernel kernel{};
@@ -60,7 +60,7 @@ class SimOperations final : public DeviceOperations {
 
   sim::SimDevice& device_;
   std::unique_ptr<SignalPads> pads_;  // the device's view; accessed by kernels only
-  OrderGuard steps_;
+  CollectiveRunner runner_;
 
   mutable Mutex mutex_;
   Status pending_error_ ASHLAR_GUARDED_BY(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group for tests of collectives: pads, guarded buffers, and an OrderGuard for each rank.
+// A group for tests of collectives: pads, guarded buffers, and an CollectiveRunner for each rank.
 #pragma once
 
 #include <cstring>
@@ -24,14 +24,14 @@ class TestGroup {
       : pads_(world_size), buffers_(world_size, buffer_bytes), bases_(buffers_.bases()) {
     for (int rank = 0; rank < world_size; ++rank) {
       views_.push_back(pads_.of(rank));
-      orders_.push_back(std::make_unique<OrderGuard>());
+      runners_.push_back(std::make_unique<CollectiveRunner>());
     }
   }
 
   int size() const { return static_cast<int>(views_.size()); }
   CollectiveContext context(int rank) const {
     return {.pads = views_[static_cast<size_t>(rank)],
-            .order = *orders_[static_cast<size_t>(rank)],
+            .runner = *runners_[static_cast<size_t>(rank)],
             .channel = 1};
   }
   SymmetricRange range(int64_t offset_bytes = 0, uint32_t memory = 0) const {
@@ -62,7 +62,7 @@ class TestGroup {
   RankMemory buffers_;
   std::vector<std::byte*> bases_;
   std::vector<SignalPads> views_;
-  std::vector<std::unique_ptr<OrderGuard>> orders_;
+  std::vector<std::unique_ptr<CollectiveRunner>> runners_;
 };
 
 }  // namespace ashlar::symm::testing

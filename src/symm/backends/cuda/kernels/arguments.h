@@ -31,7 +31,7 @@ inline constexpr uint32_t kWaitingThreads = kMaxRanks;
 inline constexpr uint32_t kWorkingThreads = 256;
 inline constexpr uint32_t kMaxBlocks = 128;
 
-// A CallSignature (symm/collectives/order_guard.h), as in the notes of a pad line.
+// A CallSignature (symm/collectives/collective_runner.h), as in the notes of a pad line.
 struct CallWords {
   uint64_t code;
   uint64_t bytes;
@@ -108,7 +108,7 @@ struct DeviceState {
   uint32_t arrived_count;  // threads of the current barrier that are done
   uint32_t missing[kMaxRanks];
 
-  // The counterpart of OrderGuard on the host.
+  // The counterpart of CollectiveRunner on the host.
   uint32_t is_running;
   uint32_t is_unfinished;  // timed out; the same call continues it
   uint32_t completed_barriers;

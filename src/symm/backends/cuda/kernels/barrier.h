@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers: on their own, or as part of a collective. The latter do what OrderGuard does on the
-// host: a collective that timed out is continued by the same call, and no other call may start.
+// Barriers: on their own, or as part of a collective. The latter do what CollectiveRunner does on
+// the host: a collective that timed out is continued by the same call, and no other call may start.
 //
 // Runs in one block with one thread per rank, which signals that rank and waits for it. All threads
 // make the same decision from the state that the previous kernel left. Only the presence of an

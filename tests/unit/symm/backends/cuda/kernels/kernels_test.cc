@@ -83,7 +83,8 @@ class KernelsTest : public ::testing::Test {
 
   KernelPlan plan(int rank, const Collective& what) {
     const SignalPads pads = *SignalPads::make(rank, kChannels, pads_);
-    const CollectiveContext context{.pads = pads, .order = unused_order_, .channel = kChannels - 1};
+    const CollectiveContext context{
+        .pads = pads, .runner = unused_runner_, .channel = kChannels - 1};
     EXPECT_EQ(check(context, what).message(), "");
     return *plan_for(context, what);
   }
@@ -150,7 +151,7 @@ class KernelsTest : public ::testing::Test {
   std::vector<std::unique_ptr<Own>> own_;
   std::vector<std::byte*> pads_;
   std::vector<std::byte*> buffers_;
-  OrderGuard unused_order_;
+  CollectiveRunner unused_runner_;
 };
 
 // Rank 0 has reduced and times out at the last barrier. Rank 1 passes it, because rank 0 has

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serializes the collectives of one group on one rank, since they share the group's pad.
+// Runs the collectives of one group on one rank, one at a time, since they share the group's pad.
 //
 // A collective is a sequence of steps. A step that waits may time out. Completed steps stay
 // completed: repeating the same call continues with the step that timed out. Any other call is
@@ -51,7 +51,7 @@ struct CallSignature {
   bool operator==(const CallSignature&) const = default;
 };
 
-class OrderGuard {
+class CollectiveRunner {
  public:
   // State that a collective keeps between steps, including across a timeout.
   struct Progress {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs the steps of collectives, and serializes call signatures.
-#include "symm/collectives/order_guard.h"
+#include "symm/collectives/collective_runner.h"
 
 #include <array>
 #include <string_view>
@@ -72,8 +72,8 @@ CallSignature CallSignature::read_from(const PadLine& line) {
           .memory = SharedWords::load(&line.noted_memory, std::memory_order_relaxed)};
 }
 
-Status OrderGuard::run(const CallSignature& call, Deadline deadline,
-                       std::initializer_list<Step> steps) {
+Status CollectiveRunner::run(const CallSignature& call, Deadline deadline,
+                             std::initializer_list<Step> steps) {
   if (!mutex_.try_lock_until(deadline)) return TimedMutex::timeout_error("a collective");
   const TimedLock lock(mutex_);
   if (!is_unfinished_) {
