@@ -4,7 +4,7 @@
 #include "api/torch/torch_plugin.h"
 
 #include "api/block_allocation.h"
-#include "api/torch/torch_devices.h"
+#include "api/torch/torch_allocators.h"
 #include "api/torch/torch_error.h"
 #include "api/unwrap.h"
 #include "base/text.h"
@@ -12,7 +12,7 @@
 
 using namespace ashlar;
 using namespace ashlar::c_api;
-using ashlar::torch::TorchDevices;
+using ashlar::torch::TorchAllocators;
 
 namespace {
 
@@ -48,7 +48,7 @@ class UnannouncedCapture {
 // Returns null for 0 bytes. Throws like Allocator::allocate.
 void* allocate(size_t bytes, int device, void* stream, const void* caller) {
   if (bytes == 0) return nullptr;
-  ashlar_allocator& allocator = TorchDevices::instance().allocator(device);
+  ashlar_allocator& allocator = TorchAllocators::instance().allocator(device);
   Engine& engine = allocator.engine;
   Block* block = allocate_block(engine, bytes, stream_id(stream), caller);
   register_address(engine, block);
@@ -59,7 +59,7 @@ void* allocate(size_t bytes, int device, void* stream, const void* caller) {
 std::string pytorch_message(const OutOfMemory& failure, int device) {
   const char* vendor = "CUDA";
   (void)guarded([&] {  // fails if opening the device ran out of memory
-    const Device& full = TorchDevices::instance().allocator(device).allocator.device();
+    const Device& full = TorchAllocators::instance().allocator(device).allocator.device();
     if (full.properties().backend == "hip") vendor = "HIP";
   });
   return text(vendor, " out of memory. Ashlar ", failure.what());
@@ -70,13 +70,13 @@ std::string pytorch_message(const OutOfMemory& failure, int device) {
 ashlar_status ashlar_torch_configure(const char* backend, const char* options) noexcept {
   return guarded([&] {
     if (options != nullptr) (void)parse_options(options);
-    unwrap(TorchDevices::instance().configure(optional_text(backend), optional_text(options)));
+    unwrap(TorchAllocators::instance().configure(optional_text(backend), optional_text(options)));
   });
 }
 
 ashlar_allocator* ashlar_torch_allocator(int device) noexcept {
   ashlar_allocator* found = nullptr;
-  (void)guarded([&] { found = &TorchDevices::instance().allocator(device); });
+  (void)guarded([&] { found = &TorchAllocators::instance().allocator(device); });
   return found;
 }
 
@@ -94,7 +94,7 @@ void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept {
   void* memory = nullptr;
   const void* caller = __builtin_return_address(0);
   (void)guarded([&] {
-    const UnannouncedCapture capture(TorchDevices::instance().allocator(device).engine,
+    const UnannouncedCapture capture(TorchAllocators::instance().allocator(device).engine,
                                      stream_id(stream));
     memory = allocate(bytes, device, stream, caller);
   });
@@ -107,7 +107,7 @@ void ashlar_torch_free(void* memory, size_t, int device, void*) noexcept {
   if (memory == nullptr) return;
   const void* caller = __builtin_return_address(0);
   (void)guarded([&] {
-    ashlar_allocator& allocator = TorchDevices::instance().allocator(device);
+    ashlar_allocator& allocator = TorchAllocators::instance().allocator(device);
     Engine& engine = allocator.engine;
     Block* block = engine.addresses().find(DeviceAddress::of(memory));
     if (block == nullptr) return;
@@ -119,18 +119,18 @@ void ashlar_torch_free(void* memory, size_t, int device, void*) noexcept {
 void ashlar_torch_init(int) noexcept {}
 
 void ashlar_torch_reset() {
-  TorchDevices::instance().for_each([](ashlar_allocator& each) { each.allocator.trim(); });
+  TorchAllocators::instance().for_each([](ashlar_allocator& each) { each.allocator.trim(); });
 }
 
 void ashlar_torch_memory_fraction(double fraction, int device) {
-  TorchDevices::instance().allocator(device).allocator.set_memory_fraction(fraction);
+  TorchAllocators::instance().allocator(device).allocator.set_memory_fraction(fraction);
 }
 
 // Returns the block itself if it is not part of a device allocation.
 void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept {
   void* base = memory;
   (void)guarded([&] {
-    ashlar_allocator* owner = TorchDevices::instance().owner_of(memory);
+    ashlar_allocator* owner = TorchAllocators::instance().owner_of(memory);
     if (owner == nullptr) return;
     if (bytes != nullptr) *bytes = owner->engine.addresses().find(DeviceAddress::of(memory))->bytes;
     const AddressRange range =
@@ -144,7 +144,7 @@ void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept {
 // PyTorch calls this for every tensor. Memory of other libraries is ignored.
 void ashlar_torch_record_stream(void* memory, void* stream) {
   if (memory == nullptr) return;
-  ashlar_allocator* owner = TorchDevices::instance().owner_of(memory);
+  ashlar_allocator* owner = TorchAllocators::instance().owner_of(memory);
   if (owner == nullptr) return;
   owner->allocator.record_stream(DeviceAddress::of(memory), stream_id(stream));
 }
@@ -153,7 +153,7 @@ void ashlar_torch_record_stream(void* memory, void* stream) {
 void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
                                          std::function<bool(void*)> filter) {
   if (!filter) unwrap(Status::invalid_argument("the route filter is empty"));
-  AllocatorPools& pools = TorchDevices::instance().allocator(device).allocator.pools();
+  AllocatorPools& pools = TorchAllocators::instance().allocator(device).allocator.pools();
   pools.begin_routing(pool_of(pool), [filter = std::move(filter)](StreamId stream) {
     return filter(stream_handle(stream));
   });
@@ -161,11 +161,11 @@ void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
 }
 
 void ashlar_torch_end_allocate_to_pool(int device, TorchPoolId pool) {
-  AllocatorPools& pools = TorchDevices::instance().allocator(device).allocator.pools();
+  AllocatorPools& pools = TorchAllocators::instance().allocator(device).allocator.pools();
   pools.end_routing(pool_of(pool));
   pools.notify_capture_end();
 }
 
 void ashlar_torch_release_pool(int device, TorchPoolId pool) {
-  TorchDevices::instance().allocator(device).allocator.pools().release(pool_of(pool));
+  TorchAllocators::instance().allocator(device).allocator.pools().release(pool_of(pool));
 }

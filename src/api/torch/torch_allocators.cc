@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Creates the allocators behind PyTorch's device numbers.
-#include "api/torch/torch_devices.h"
+#include "api/torch/torch_allocators.h"
 
 #include <memory>
 
@@ -12,13 +12,13 @@
 
 namespace ashlar::torch {
 
-TorchDevices& TorchDevices::instance() {
-  static TorchDevices* const devices = std::make_unique<TorchDevices>().release();
-  return *devices;
+TorchAllocators& TorchAllocators::instance() {
+  static TorchAllocators* const allocators = std::make_unique<TorchAllocators>().release();
+  return *allocators;
 }
 
-Status TorchDevices::configure(std::optional<std::string> backend,
-                               std::optional<std::string> options) {
+Status TorchAllocators::configure(std::optional<std::string> backend,
+                                  std::optional<std::string> options) {
   MutexLock lock(mutex_);
   if (is_used_) {
     return Status::invalid_argument(
@@ -29,7 +29,7 @@ Status TorchDevices::configure(std::optional<std::string> backend,
   return {};
 }
 
-ashlar_allocator& TorchDevices::make(int device) {
+ashlar_allocator& TorchAllocators::make(int device) {
   if (device < 0 || static_cast<size_t>(device) >= kMaxDevices) {
     unwrap(Status::invalid_argument(
         text("device ", device, " (expected 0 to ", kMaxDevices - 1, ")")));
@@ -49,7 +49,7 @@ ashlar_allocator& TorchDevices::make(int device) {
   return *existing;
 }
 
-ashlar_allocator* TorchDevices::owner_of(const void* memory) const {
+ashlar_allocator* TorchAllocators::owner_of(const void* memory) const {
   for (const std::atomic<ashlar_allocator*>& slot : allocators_) {
     ashlar_allocator* existing = slot.load(std::memory_order_acquire);
     if (existing == nullptr) continue;

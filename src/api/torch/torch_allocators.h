@@ -15,11 +15,11 @@
 
 namespace ashlar::torch {
 
-class TorchDevices {
+class TorchAllocators {
  public:
   static constexpr size_t kMaxDevices = 64;  // more than PyTorch supports
 
-  static TorchDevices& instance();
+  static TorchAllocators& instance();
 
   // kInvalidArgument: an allocator exists already.
   Status configure(std::optional<std::string> backend, std::optional<std::string> options);
