@@ -9,14 +9,15 @@ set(ASHLAR_VIEWER_PAGE ${PROJECT_SOURCE_DIR}/viewer/dist/index.html CACHE FILEPA
   "The viewer's page, as one HTML file")
 
 # Checked in every build, so that a page built in the meantime is found.
-set(page_source ${CMAKE_CURRENT_BINARY_DIR}/page_bytes.cc)
-add_custom_target(ashlar_page_bytes
-  COMMAND ashlar_embed_page ${ASHLAR_VIEWER_PAGE} ${page_source} ${PROJECT_SOURCE_DIR}/viewer/src
-  BYPRODUCTS ${page_source}
+set(viewer_page_source ${CMAKE_CURRENT_BINARY_DIR}/viewer_page_bytes.cc)
+add_custom_target(ashlar_viewer_page_bytes
+  COMMAND ashlar_embed_page
+    ${ASHLAR_VIEWER_PAGE} ${viewer_page_source} ${PROJECT_SOURCE_DIR}/viewer/src
+  BYPRODUCTS ${viewer_page_source}
   COMMENT "Looking for the viewer's page")
-target_sources(ashlar_view PRIVATE ${page_source})
-set_source_files_properties(${page_source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-add_dependencies(ashlar_view ashlar_page_bytes)
+target_sources(ashlar_view PRIVATE ${viewer_page_source})
+set_source_files_properties(${viewer_page_source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+add_dependencies(ashlar_view ashlar_viewer_page_bytes)
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/viewer/package.json)
   find_program(ASHLAR_NODE node)

@@ -40,9 +40,9 @@
 #include "interrupt.h"
 #include "sizes.h"
 #include "texts.h"
-#include "view/page.h"
 #include "view/self_contained_page.h"
 #include "view/viewer.h"
+#include "view/viewer_page.h"
 
 namespace ashlar::python {
 namespace {
@@ -213,8 +213,8 @@ py::str page_of(const std::vector<RecordingObject>& users) {
   for (const RecordingObject& user : users) runs.push_back(user.run);
   return text_of(interruptible([runs = std::move(runs)](const std::stop_token& stop) {
     const InterpreterGuard guard;
-    const std::string page = view::built_in_page();
-    if (page.empty()) unwrap(Status::unsupported(view::kNoPage));
+    const std::string page = view::embedded_viewer_page();
+    if (page.empty()) unwrap(Status::unsupported(view::kNoViewerPage));
     const view::ComputeCauses explain = [stop](const DeviceRecording& recording,
                                                const KeepGoing& keep_going) {
       return causes_json(recording, [&] { return keep_going() && !stop.stop_requested(); });

@@ -37,7 +37,7 @@
 #include "live/live_handler.h"
 #include "unit/live/status_sample.h"
 #include "unit/view/random_run.h"
-#include "view/page_handler.h"
+#include "view/viewer_handler.h"
 
 namespace ashlar {
 namespace {
@@ -79,12 +79,12 @@ class Page final : public http::Handler {
     if (view_->documents().size() > 1) reset();
   }
 
-  http::Response handle(const http::Request& request) override { return page_->handle(request); }
+  http::Response handle(const http::Request& request) override { return handler_->handle(request); }
   uint64_t max_body_bytes(const http::Request& request) const override {
-    return page_->max_body_bytes(request);
+    return handler_->max_body_bytes(request);
   }
   http::Response handle(const http::Request& request, std::unique_ptr<ByteSource> body) override {
-    return page_->handle(request, std::move(body));
+    return handler_->handle(request, std::move(body));
   }
 
  private:
@@ -94,13 +94,13 @@ class Page final : public http::Handler {
     };
     view_ = std::make_unique<view::Viewer>("ashlar", explain, "a process");
     ASHLAR_CHECK(view_->add(small_recording()).ok());
-    page_ = std::make_unique<view::PageHandler>(*view_, "<!doctype html>", &process_);
-    page_->finish_loading();
+    handler_ = std::make_unique<view::ViewerHandler>(*view_, "<!doctype html>", &process_);
+    handler_->finish_loading();
   }
 
   SampleProcess process_{};
   std::unique_ptr<view::Viewer> view_{};
-  std::unique_ptr<view::PageHandler> page_{};
+  std::unique_ptr<view::ViewerHandler> handler_{};
 };
 
 struct Served {

@@ -91,7 +91,7 @@ std::string file_name(const std::string& path) {
   return name.empty() ? path : name;
 }
 
-Result<std::string> read_page(const std::string& path) {
+Result<std::string> read_viewer_page(const std::string& path) {
   InputOptions options;
   options.max_bytes = uint64_t{64} << 20;
   Result<std::unique_ptr<ByteSource>> source = open_input(path, options);

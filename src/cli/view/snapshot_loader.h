@@ -10,15 +10,15 @@
 #include "base/mutex.h"
 #include "cli/view/stop_signals.h"
 #include "view/live_process.h"
-#include "view/page_handler.h"
 #include "view/viewer.h"
+#include "view/viewer_handler.h"
 
 namespace ashlar {
 
 class SnapshotLoader {
  public:
   // All must outlive the loader. `live` is the monitored process, or null.
-  SnapshotLoader(view::Viewer& view, view::PageHandler& handler, view::LiveProcess* live)
+  SnapshotLoader(view::Viewer& view, view::ViewerHandler& handler, view::LiveProcess* live)
       : view_(view), handler_(handler), live_(live) {}
 
   // Takes a snapshot of the monitored process, then reads the files in order, and reports progress
@@ -33,7 +33,7 @@ class SnapshotLoader {
   void stop();
 
   view::Viewer& view_;
-  view::PageHandler& handler_;
+  view::ViewerHandler& handler_;
   view::LiveProcess* const live_;
   mutable Mutex mutex_;
   bool is_running_ ASHLAR_GUARDED_BY(mutex_) = true;
@@ -44,6 +44,6 @@ std::string file_name(const std::string& path);
 
 // Reads a whole file of at most 64 MiB. kFormat: it cannot be read; the message starts with the
 // path.
-Result<std::string> read_page(const std::string& path);
+Result<std::string> read_viewer_page(const std::string& path);
 
 }  // namespace ashlar

@@ -22,9 +22,9 @@
 #include "format/file_sink.h"
 #include "http/server.h"
 #include "http/tokens.h"
-#include "view/page.h"
-#include "view/page_handler.h"
 #include "view/self_contained_page.h"
+#include "view/viewer_handler.h"
+#include "view/viewer_page.h"
 
 namespace ashlar {
 namespace {
@@ -83,18 +83,18 @@ ExitCode run_view(const ViewArguments& arguments, const Session& session) {
     session.console.print_message("FILE or --live PID is required; see ashlar help view");
     return ExitCode::kInvalidArgument;
   }
-  std::string page = view::built_in_page();
+  std::string page = view::embedded_viewer_page();
   if (!arguments.page.empty()) {
-    Result<std::string> other = read_page(arguments.page);
+    Result<std::string> other = read_viewer_page(arguments.page);
     if (!other.ok()) return print_failure(other.status(), session);
     page = *std::move(other);
   }
   if (!arguments.output.empty() && page.empty()) {
-    session.console.print_message(view::kNoPage);
+    session.console.print_message(view::kNoViewerPage);
     return ExitCode::kFailure;
   }
   if (!arguments.output.empty()) return write_file(arguments, page, session);
-  if (page.empty()) session.console.print_message(view::kNoPage);
+  if (page.empty()) session.console.print_message(view::kNoViewerPage);
   return serve(arguments, std::move(page), session);
 }
 
@@ -115,7 +115,7 @@ ExitCode serve(const ViewArguments& arguments, std::string page, const Session& 
   }
   view::LiveProcess* const live_source = live ? &*live : nullptr;
   view::Viewer view(program(), causes_json, live_name);
-  view::PageHandler handler(view, std::move(page), live_source);
+  view::ViewerHandler handler(view, std::move(page), live_source);
   http::ServerOptions options;
   options.port = arguments.port;
   options.token = *token;

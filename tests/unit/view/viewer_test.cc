@@ -15,7 +15,7 @@
 #include "unit/analysis/trace_builder.h"
 #include "unit/view/columns_reader.h"
 #include "unit/view/random_run.h"
-#include "view/page_handler.h"
+#include "view/viewer_handler.h"
 
 namespace ashlar::view {
 namespace {
@@ -251,7 +251,7 @@ class TextSink final : public ByteSink {
   std::string text;
 };
 
-class PageHandlerTest : public ViewerTest {
+class ViewerHandlerTest : public ViewerTest {
  protected:
   http::Response get(std::string_view path) {
     return handler_.handle({.method = http::Method::kGet, .path = path});
@@ -261,10 +261,10 @@ class PageHandlerTest : public ViewerTest {
                            std::make_unique<MemorySource>(body));
   }
 
-  PageHandler handler_{viewer_, "<html></html>"};
+  ViewerHandler handler_{viewer_, "<html></html>"};
 };
 
-TEST_F(PageHandlerTest, ReportsLoadingProgress) {
+TEST_F(ViewerHandlerTest, ReportsLoadingProgress) {
   EXPECT_FALSE(handler_.has_been_requested());
   EXPECT_EQ(get("").body, "<html></html>");
   EXPECT_EQ(get("").type, "text/html; charset=utf-8");
@@ -277,14 +277,14 @@ TEST_F(PageHandlerTest, ReportsLoadingProgress) {
   EXPECT_EQ(get("scene.json").code, 200);
 }
 
-TEST_F(PageHandlerTest, ReportsALoadingError) {
+TEST_F(ViewerHandlerTest, ReportsALoadingError) {
   handler_.set_error("run.pickle: \"byte\" 0");
   EXPECT_EQ(get("scene.json").code, 400);
   EXPECT_EQ(json::parse(get("scene.json").body), (json{{"error", "run.pickle: \"byte\" 0"}}));
   EXPECT_FALSE(handler_.has_content());
 }
 
-TEST_F(PageHandlerTest, ShowsAnUploadAfterALoadingError) {
+TEST_F(ViewerHandlerTest, ShowsAnUploadAfterALoadingError) {
   handler_.set_error("run.pickle: byte 0");
   EXPECT_EQ(open("name=bad.pickle", "hello").code, 400);
   EXPECT_EQ(get("scene.json").code, 400) << "nothing was shown yet";
@@ -295,14 +295,14 @@ TEST_F(PageHandlerTest, ShowsAnUploadAfterALoadingError) {
   EXPECT_TRUE(handler_.has_content());
 }
 
-TEST_F(PageHandlerTest, KeepsLoadingDuringAnUpload) {
+TEST_F(ViewerHandlerTest, KeepsLoadingDuringAnUpload) {
   TextSink file;
   ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
   EXPECT_EQ(open("name=good.pickle", file.text).code, 200);
   EXPECT_EQ(get("scene.json").code, 202);
 }
 
-TEST_F(PageHandlerTest, OpensAnUploadAsADocument) {
+TEST_F(ViewerHandlerTest, OpensAnUploadAsADocument) {
   TextSink file;
   ASSERT_TRUE(write_snapshot_pickle(random_snapshot({.seed = 3, .entry_count = 70}), file).ok());
   const http::Response response = open("name=sent%20file.pickle", file.text);
@@ -312,7 +312,7 @@ TEST_F(PageHandlerTest, OpensAnUploadAsADocument) {
   EXPECT_GT(handler_.max_body_bytes({.path = "open"}), uint64_t{1} << 30);
 }
 
-TEST_F(PageHandlerTest, RejectsAnInvalidUploadWithTheReadersMessage) {
+TEST_F(ViewerHandlerTest, RejectsAnInvalidUploadWithTheReadersMessage) {
   const http::Response response = open("name=bad.pickle", "hello");
   EXPECT_EQ(response.code, 400);
   EXPECT_THAT(response.body, HasSubstr("bad.pickle: byte 0: neither a pickle nor JSON"));

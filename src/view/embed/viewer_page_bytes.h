@@ -7,12 +7,12 @@
 
 namespace ashlar::view {
 
-struct PageBytes {
+struct ViewerPageBytes {
   const unsigned char* bytes = nullptr;
   size_t compressed_bytes = 0;  // 0: this build has no page
-  size_t page_bytes = 0;
+  size_t html_bytes = 0;        // after decompression
 };
 
-PageBytes page_bytes();
+ViewerPageBytes viewer_page_bytes();
 
 }  // namespace ashlar::view

@@ -17,12 +17,12 @@
 
 namespace ashlar::view {
 
-class PageHandler final : public http::Handler {
+class ViewerHandler final : public http::Handler {
  public:
   // `page` is the HTML of the page; empty if the build has none. `live` is the monitored process or
   // null.
   // REQUIRES: `viewer` and `live` outlive the handler.
-  PageHandler(Viewer& viewer, std::string page, LiveProcess* live = nullptr)
+  ViewerHandler(Viewer& viewer, std::string page, LiveProcess* live = nullptr)
       : viewer_(viewer), page_(std::move(page)), live_(live) {}
 
   // Sets the loading state, such as "reading run.pickle".

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The page, the loading state, uploads and live requests.
-#include "view/page_handler.h"
+#include "view/viewer_handler.h"
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -31,33 +31,33 @@ int code_for(const Status& failure) { return failure.is(StatusKind::kPeerLost) ?
 
 }  // namespace
 
-void PageHandler::set_progress(std::string what, double fraction) {
+void ViewerHandler::set_progress(std::string what, double fraction) {
   MutexLock lock(mutex_);
   loading_text_ = std::move(what);
   loading_fraction_ = fraction;
 }
 
-void PageHandler::finish_loading() {
+void ViewerHandler::finish_loading() {
   MutexLock lock(mutex_);
   is_loading_ = false;
 }
 
-void PageHandler::set_error(std::string message) {
+void ViewerHandler::set_error(std::string message) {
   MutexLock lock(mutex_);
   failure_ = std::move(message);
 }
 
-bool PageHandler::has_been_requested() const {
+bool ViewerHandler::has_been_requested() const {
   MutexLock lock(mutex_);
   return has_been_requested_;
 }
 
-bool PageHandler::has_content() const {
+bool ViewerHandler::has_content() const {
   MutexLock lock(mutex_);
   return !is_loading_;
 }
 
-Response PageHandler::handle(const Request& request) {
+Response ViewerHandler::handle(const Request& request) {
   bool is_loading = false;
   {
     MutexLock lock(mutex_);
@@ -74,13 +74,13 @@ Response PageHandler::handle(const Request& request) {
   return viewer_.respond(request.path, request.query);
 }
 
-Response PageHandler::loading_response() {
+Response ViewerHandler::loading_response() {
   MutexLock lock(mutex_);
   if (failure_.empty()) return json(202, {{"loading", loading_text_}, {"done", loading_fraction_}});
   return error_response(400, failure_);
 }
 
-Response PageHandler::live_response() {
+Response ViewerHandler::live_response() {
   Result<std::string> numbers = live_->stats();
   if (!numbers.ok()) return error_response(code_for(numbers.status()), numbers.status().message());
   Response response;
@@ -88,7 +88,7 @@ Response PageHandler::live_response() {
   return response;
 }
 
-Response PageHandler::take_snapshots() {
+Response ViewerHandler::take_snapshots() {
   const auto taken = live_->take_snapshots();
   if (!taken.ok()) return error_response(code_for(taken.status()), taken.status().message());
   std::vector<uint32_t> numbers;
@@ -100,16 +100,16 @@ Response PageHandler::take_snapshots() {
   return json(200, {{"documents", numbers}});
 }
 
-uint64_t PageHandler::max_body_bytes(const Request& request) const {
+uint64_t ViewerHandler::max_body_bytes(const Request& request) const {
   if (live_ != nullptr && request.path == "live/snapshot") return 1;  // the body is ignored
   return request.path == "open" ? kMaxUploadBytes : 0;
 }
 
-Response PageHandler::handle(const Request& request, std::unique_ptr<ByteSource> body) {
+Response ViewerHandler::handle(const Request& request, std::unique_ptr<ByteSource> body) {
   return request.path == "open" ? open_upload(request, std::move(body)) : take_snapshots();
 }
 
-Response PageHandler::open_upload(const Request& request, std::unique_ptr<ByteSource> body) {
+Response ViewerHandler::open_upload(const Request& request, std::unique_ptr<ByteSource> body) {
   const std::optional<std::string_view> name = http::argument(request.query, "name");
   const std::optional<std::string> plain = name ? http::percent_decoded(*name) : std::nullopt;
   if (!plain || plain->empty())

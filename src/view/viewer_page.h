@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The viewer's page that is embedded in the tool.
+// The page of the viewer that is embedded in the program.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace ashlar::view {
 
 // The HTML of the page; empty if the build has none.
-std::string built_in_page();
+std::string embedded_viewer_page();
 
 // The error message if the build has no page.
-inline constexpr const char* kNoPage =
+inline constexpr const char* kNoViewerPage =
     "this build has no viewer page: install Node and npm (scripts/setup), then build the target "
     "viewer_page and the tool again";
 
