@@ -10,7 +10,9 @@ namespace {
 
 class Pass {
  public:
-  explicit Pass(size_t entry_count) { found_.by_entry.assign(entry_count, Allocation::kNever); }
+  explicit Pass(size_t entry_count) {
+    found_.by_entry.assign(entry_count, Allocations::kNoAllocation);
+  }
 
   void visit(uint32_t index, const TraceEntry& entry) {
     switch (entry.action) {
@@ -45,7 +47,7 @@ class Pass {
     const uint32_t id = add(entry);
     if (const auto before = live_.find(entry.address.value()); before != live_.end()) {
       Allocation& ended = found_.all[before->second];
-      if (ended.free_entry == Allocation::kNever) ended.free_entry = index;
+      if (ended.free_entry == Allocation::kNoEntry) ended.free_entry = index;
       ended.completed_entry = index;
       found_.displaced.push_back({index, before->second});
     }
@@ -64,7 +66,7 @@ class Pass {
     const uint32_t id = at(entry);
     Allocation& allocation = found_.all[id];
     allocation.completed_entry = index;
-    if (allocation.free_entry == Allocation::kNever) allocation.free_entry = index;
+    if (allocation.free_entry == Allocation::kNoEntry) allocation.free_entry = index;
     found_.by_entry[index] = id;
     live_.erase(entry.address.value());
   }

@@ -16,18 +16,18 @@ namespace ashlar {
 // An allocation with the trace entries that concern it. Entries are indexes into the device's
 // trace.
 struct Allocation {
-  static constexpr uint32_t kNever = UINT32_MAX;
+  static constexpr uint32_t kNoEntry = UINT32_MAX;  // greater than every entry
 
-  uint32_t alloc_entry = kNever;      // kNever: it predates the trace
-  uint32_t free_entry = kNever;       // of free_requested; kNever: it was not freed
-  uint32_t completed_entry = kNever;  // of free_completed: its memory could be reused
+  uint32_t alloc_entry = kNoEntry;      // kNoEntry: it predates the trace
+  uint32_t free_entry = kNoEntry;       // of free_requested; kNoEntry: it was not freed
+  uint32_t completed_entry = kNoEntry;  // of free_completed: its memory could be reused
   DeviceAddress address{};
   size_t bytes = 0;  // requested size
   StreamId stream{};
   PoolId pool{};
   StackId stack{};
 
-  bool predates_trace() const { return alloc_entry == kNever; }
+  bool predates_trace() const { return alloc_entry == kNoEntry; }
 };
 
 // An allocation whose address was allocated again without a recorded free. It ends with that alloc
@@ -40,8 +40,10 @@ struct DisplacedAllocation {
 // The allocations of one device.
 struct Allocations {
   std::vector<Allocation> all;  // in the order of their first entries; those without entries last
-  // By entry: index in `all` of the allocation that it begins, frees or completes. kNever: another
-  // action, or an entry that is inconsistent with the others.
+  static constexpr uint32_t kNoAllocation = UINT32_MAX;
+
+  // For each entry, the index in `all` of the allocation that it begins, frees or completes.
+  // kNoAllocation: the entry has another action.
   std::vector<uint32_t> by_entry;
   std::vector<DisplacedAllocation> displaced;  // in the order of entries, at most one per entry
   uint32_t preexisting_count = 0;              // allocations that predate the trace
@@ -57,7 +59,7 @@ void for_each_change(const Allocations& allocations, Visit visit) {
       visit(entry, allocations.all[(displaced++)->allocation]);
     }
     const uint32_t id = allocations.by_entry[entry];
-    if (id != Allocation::kNever) visit(entry, allocations.all[id]);
+    if (id != Allocations::kNoAllocation) visit(entry, allocations.all[id]);
   }
 }
 

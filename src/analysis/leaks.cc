@@ -98,7 +98,7 @@ std::map<LeakGroup, GroupHistory> group_histories(const Allocations& allocations
     } else {
       history.changes.push_back({allocation.alloc_entry, allocation.bytes});
     }
-    if (allocation.free_entry == Allocation::kNever) {
+    if (allocation.free_entry == Allocation::kNoEntry) {
       history.live_bytes += allocation.bytes;
       ++history.live_count;
     } else {

@@ -51,7 +51,7 @@ std::vector<Lifetime> lifetimes_of(const Allocations& allocations) {
   std::vector<Lifetime> lifetimes;
   for (const Allocation& allocation : allocations.all) {
     if (allocation.bytes == 0) continue;
-    const bool is_completed = allocation.completed_entry != Allocation::kNever;
+    const bool is_completed = allocation.completed_entry != Allocation::kNoEntry;
     lifetimes.push_back({.begin = allocation.predates_trace() ? 0 : allocation.alloc_entry + 1,
                          .end = is_completed ? allocation.completed_entry + 1 : end_of_trace,
                          .bytes = rounded_bytes_of(allocation)});

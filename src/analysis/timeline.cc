@@ -181,7 +181,7 @@ std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<u
   for (uint32_t id = 0; id < allocations.all.size(); ++id) {
     const Allocation& allocation = allocations.all[id];
     const bool is_made = allocation.predates_trace() || (entry && allocation.alloc_entry <= *entry);
-    const bool is_freed = entry && allocation.completed_entry != Allocation::kNever &&
+    const bool is_freed = entry && allocation.completed_entry != Allocation::kNoEntry &&
                           allocation.completed_entry <= *entry;
     if (is_made && !is_freed) found.push_back(id);
   }

@@ -32,8 +32,8 @@ std::vector<SegmentDraft> drafts_of(const std::vector<SegmentPiece>& pieces) {
   std::map<uint32_t, size_t> draft_indexes;  // by SegmentPiece::owner
   for (const SegmentPiece& piece : pieces) {
     const auto [known, is_new] = draft_indexes.try_emplace(piece.owner, drafts.size());
-    if (piece.owner == kNever || is_new) {
-      if (piece.owner == kNever) draft_indexes.erase(known);
+    if (piece.owner == kNoIndex || is_new) {
+      if (piece.owner == kNoIndex) draft_indexes.erase(known);
       drafts.push_back({.segment = {.range = piece.range,
                                     .stream = piece.stream,
                                     .pool = piece.pool,
@@ -78,7 +78,7 @@ std::vector<PlacedBlock> placed_at(const Document& document, uint32_t moment) {
     const Allocation& allocation = document.allocation(rank);
     if (allocation.bytes == 0) continue;
     uint64_t bytes = document.block_bytes(allocation.bytes);
-    if (allocation.free_entry == kNever) {
+    if (allocation.free_entry == Allocation::kNoEntry) {
       const auto known = at_end.find(allocation.address.value());
       if (known != at_end.end()) bytes = known->second;
     }
@@ -136,7 +136,7 @@ class SegmentFiller {
     std::vector<MapBlock>& blocks = draft_.segment.blocks;
     const bool is_large = draft_.segment.range.bytes != kSmallSegmentBytes;
     const bool can_keep = !draft_.segment.is_expandable && !blocks.empty() &&
-                          blocks.back().allocation != kNever &&
+                          blocks.back().allocation != kNoIndex &&
                           gap <= (is_large ? kSmallLimitBytes : kMinBlockBytes - 1);
     if (can_keep) {
       blocks.back().bytes += gap;
@@ -204,7 +204,7 @@ void merge_below(uint64_t min_bytes, std::vector<MapBlock>& blocks) {
     last.bytes += block.bytes;
     last.requested_bytes += block.requested_bytes;
     last.state = BlockState::kMerged;
-    last.allocation = kNever;
+    last.allocation = kNoIndex;
   }
   blocks = std::move(merged);
 }
@@ -255,7 +255,7 @@ namespace {
 
 // The allocation in a block, or null.
 const Allocation* allocation_in(const Document& document, const MapBlock& block) {
-  return block.allocation == kNever ? nullptr : &document.allocations().all[block.allocation];
+  return block.allocation == kNoIndex ? nullptr : &document.allocations().all[block.allocation];
 }
 
 void add_segments(const Document& document, const std::vector<MapSegment>& segments,
@@ -284,11 +284,11 @@ void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, C
   response.add("block_allocation", blocks, [](Block each) { return each.allocation; });
   response.add("block_stack", blocks, [&](Block each) {
     const Allocation* one = allocation_in(document, each);
-    return one == nullptr ? kNever : document.stack_of(*one);
+    return one == nullptr ? kNoIndex : document.stack_of(*one);
   });
   response.add("block_made", blocks, [&](Block each) {
     const Allocation* one = allocation_in(document, each);
-    return one == nullptr ? kNever : one->alloc_entry;
+    return one == nullptr ? Allocation::kNoEntry : one->alloc_entry;
   });
 }
 

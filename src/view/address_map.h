@@ -19,7 +19,7 @@ struct MapBlock {
   uint64_t bytes = 0;
   BlockState state = BlockState::kFree;
   uint64_t requested_bytes = 0;
-  uint32_t allocation = kNever;  // id of the allocation in the block
+  uint32_t allocation = kNoIndex;  // id of the allocation in the block
 };
 
 // The blocks tile the segment in order: sum(block.bytes) == range.bytes.

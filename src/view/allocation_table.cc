@@ -124,8 +124,9 @@ void AllocationTable::sort(SortKey key, Order& ids) const {
   const auto value = [&](uint32_t id) -> uint64_t {
     const Allocation& each = document_.allocations().all[id];
     const uint64_t made = each.predates_trace() ? 0 : each.alloc_entry + uint64_t{1};
-    const uint64_t freed = each.completed_entry == kNever ? document_.entry_count() + uint64_t{1}
-                                                          : each.completed_entry + uint64_t{1};
+    const uint64_t freed = each.completed_entry == Allocation::kNoEntry
+                               ? document_.entry_count() + uint64_t{1}
+                               : each.completed_entry + uint64_t{1};
     switch (key) {
       case SortKey::kBytes: return each.bytes;
       case SortKey::kMade: return made;

@@ -56,6 +56,7 @@ void Document::rank_by_age() {
   intervals.reserve(all.size());
   bytes_.reserve(all.size());
   for (const uint32_t id : ids_) {
+    static_assert(Allocation::kNoEntry == kNever);
     const uint32_t begin = all[id].predates_trace() ? 0 : all[id].alloc_entry;
     intervals.push_back({.begin = begin, .end = all[id].completed_entry});
     bytes_.push_back(all[id].bytes);

@@ -105,7 +105,7 @@ void merge_below(uint64_t min_bytes, std::vector<Stretch>& stretches) {
       continue;
     }
     last->bytes += stretch.bytes;
-    last->extent = kNever;
+    last->extent = kNoIndex;
   }
   stretches = std::move(merged);
 }

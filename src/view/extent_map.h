@@ -31,8 +31,8 @@ struct MapExtent {
 struct Stretch {
   uint64_t offset = 0;  // within the segment
   uint64_t bytes = 0;
-  uint32_t extent = kNever;  // index in ExtentMap::extents; kNever: several, merged
-  bool is_home = false;      // the memory is handed out here
+  uint32_t extent = kNoIndex;  // index in ExtentMap::extents; kNoIndex: several, merged
+  bool is_home = false;        // the memory is handed out here
 };
 
 struct ExtentMap {

@@ -12,7 +12,8 @@
 
 namespace ashlar::view {
 
-inline constexpr uint32_t kNever = UINT32_MAX;  // no entry, or no index
+inline constexpr uint32_t kNever = UINT32_MAX;    // later than every moment
+inline constexpr uint32_t kNoIndex = UINT32_MAX;  // not an index or id
 
 // The moments [begin, end).
 struct EntryInterval {

@@ -128,17 +128,17 @@ std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceInd
   return found;
 }
 
-// The index of the view that contains the address, or kNever.
+// The index of the view that contains the address, or kNoIndex.
 // REQUIRES: `views` is sorted by address.
 uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
   const auto begins_after = [](DeviceAddress address, const SnapshotView& view) {
     return address < view.address;
   };
   const auto after = std::upper_bound(views.begin(), views.end(), at, begins_after);
-  if (after == views.begin()) return kNever;
+  if (after == views.begin()) return kNoIndex;
   const SnapshotView& view = *std::prev(after);
   const bool contains_address = AddressRange{view.address, view.reserved_bytes}.contains(at);
-  return contains_address ? static_cast<uint32_t>(&view - views.data()) : kNever;
+  return contains_address ? static_cast<uint32_t>(&view - views.data()) : kNoIndex;
 }
 
 // Pieces of one view belong together. Without views, pieces of the same stream and pool that were
@@ -148,7 +148,7 @@ void find_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiec
   for (uint32_t id = 0; id < pieces.size(); ++id) {
     if (!pieces[id].is_expandable) continue;
     pieces[id].owner = find_view(views, pieces[id].range.begin);
-    if (pieces[id].owner == kNever) order.push_back(id);
+    if (pieces[id].owner == kNoIndex) order.push_back(id);
   }
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     const auto key = [&](uint32_t id) {

@@ -21,7 +21,7 @@ struct SegmentPiece {
   StreamId stream{};
   PoolId pool{};
   bool is_expandable = false;
-  uint32_t owner = kNever;  // equal for parts of one segment or view; kNever for plain segments
+  uint32_t owner = kNoIndex;  // equal for parts of one segment or view; kNoIndex for plain segments
 };
 
 class SegmentHistory {

@@ -197,7 +197,7 @@ std::string tile_by_group(const Document& document, TileId tile, Grouping groupi
   const std::vector<uint32_t> moments = moments_of(columns);
   const GroupRanking& groups = document.groups(grouping);
   std::vector<uint32_t> rows = groups.shown();
-  if (groups.has_others()) rows.push_back(kNever);
+  if (groups.has_others()) rows.push_back(kNoIndex);
   // Collects changes per row, with one extra column for allocations that outlive the tile, then
   // sums them up.
   const size_t stride = columns.size() + 1;

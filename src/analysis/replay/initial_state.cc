@@ -123,7 +123,7 @@ InitialState reconstruct_initial_state(const Snapshot& snapshot, DeviceIndex dev
       SnapshotBlock block{allocation.address, sizes.block_bytes(requested), requested,
                           SnapshotBlockState::kAllocated, allocation.stack};
       const auto known = final_bytes.find(allocation.address.value());
-      const bool was_never_freed = allocation.free_entry == Allocation::kNever;
+      const bool was_never_freed = allocation.free_entry == Allocation::kNoEntry;
       if (was_never_freed && known != final_bytes.end()) block.bytes = known->second;
       const bool overlaps =
           !used.empty() && used.back().address + used.back().bytes > block.address;

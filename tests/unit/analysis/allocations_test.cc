@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-constexpr uint32_t kNever = Allocation::kNever;
+constexpr uint32_t kNoEntry = Allocation::kNoEntry;
 
 TEST(AllocationsTest, AssemblesAnAllocationFromItsEntries) {
   TraceBuilder trace;
@@ -23,7 +23,7 @@ TEST(AllocationsTest, AssemblesAnAllocationFromItsEntries) {
   EXPECT_EQ(first.free_entry, 1U);
   EXPECT_EQ(first.completed_entry, 3U);
   EXPECT_EQ(first.stream, StreamId(7));
-  EXPECT_EQ(found.all[1].free_entry, kNever);
+  EXPECT_EQ(found.all[1].free_entry, kNoEntry);
   EXPECT_EQ(found.by_entry, (std::vector<uint32_t>{0, 0, 1, 0}));
   EXPECT_EQ(found.preexisting_count, 0U);
 }
@@ -43,7 +43,7 @@ TEST(AllocationsTest, EndsADisplacedAllocation) {
   const Allocations found = find_allocations(trace.snapshot(), kTraceDevice);
   ASSERT_EQ(found.all.size(), 2U);
   EXPECT_EQ(found.all[0].completed_entry, 1U);
-  EXPECT_EQ(found.all[1].free_entry, kNever);
+  EXPECT_EQ(found.all[1].free_entry, kNoEntry);
   EXPECT_EQ(found.by_entry, (std::vector<uint32_t>{0, 1}));
   ASSERT_EQ(found.displaced.size(), 1U);
   EXPECT_EQ(found.displaced[0].entry, 1U);

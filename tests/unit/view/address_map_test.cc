@@ -128,10 +128,10 @@ TEST(AddressMapTest, ReportsTheAllocEntryOfLiveBlocks) {
   const Document document = document_of(trace.snapshot());
   const ColumnsReader map(map_at(document, 1));
   const Allocation& one = document.allocations().all[0];
-  EXPECT_EQ(map.column<uint32_t>("block_allocation"), (std::vector<uint32_t>{0, kNever}));
-  EXPECT_EQ(map.column<uint32_t>("block_made"), (std::vector<uint32_t>{1, kNever}));
+  EXPECT_EQ(map.column<uint32_t>("block_allocation"), (std::vector<uint32_t>{0, kNoIndex}));
+  EXPECT_EQ(map.column<uint32_t>("block_made"), (std::vector<uint32_t>{1, Allocation::kNoEntry}));
   EXPECT_EQ(map.column<uint32_t>("block_stack"),
-            (std::vector<uint32_t>{document.stack_of(one), kNever}));
+            (std::vector<uint32_t>{document.stack_of(one), kNoIndex}));
 }
 
 TEST(AddressMapTest, TilesSegmentsOnRandomRuns) {
@@ -149,7 +149,7 @@ TEST(AddressMapTest, TilesSegmentsOnRandomRuns) {
           ASSERT_EQ(block.offset, offset);
           ASSERT_GT(block.bytes, 0U);
           offset += block.bytes;
-          if (block.allocation != kNever) {
+          if (block.allocation != kNoIndex) {
             found[segment.range.begin.value() + block.offset] = block.allocation;
           }
         }

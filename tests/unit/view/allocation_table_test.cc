@@ -46,10 +46,10 @@ TEST_F(AllocationTableTest, SortsExtremesToTheEnds) {
   const std::vector<uint32_t> made = ids({.sort = SortKey::kMade, .count = 1});
   EXPECT_TRUE(allocation(made[0]).predates_trace());
   const std::vector<uint32_t> freed = ids({.sort = SortKey::kFreed, .descends = true, .count = 1});
-  EXPECT_EQ(allocation(freed[0]).completed_entry, kNever);
+  EXPECT_EQ(allocation(freed[0]).completed_entry, Allocation::kNoEntry);
   const std::vector<uint32_t> age = ids({.sort = SortKey::kAge, .descends = true, .count = 1});
   EXPECT_TRUE(allocation(age[0]).predates_trace());
-  EXPECT_EQ(allocation(age[0]).completed_entry, kNever);
+  EXPECT_EQ(allocation(age[0]).completed_entry, Allocation::kNoEntry);
 }
 
 TEST_F(AllocationTableTest, FiltersByMoment) {

@@ -180,7 +180,7 @@ TEST(TileTest, ShowsOnlyTheLargestGroups) {
   const auto groups = tile.column<uint32_t>("group");
   ASSERT_EQ(groups.size(), kMaxGroups + 1);
   EXPECT_EQ(groups.front(), document.stack_of(document.allocations().all.back()));
-  EXPECT_EQ(groups.back(), kNever);
+  EXPECT_EQ(groups.back(), kNoIndex);
   const auto bytes = tile.column<double>("bytes");
   EXPECT_EQ(bytes.back(), 1024.0 * (12 * 13 / 2)) << "the twelve smallest, at the end";
 }
