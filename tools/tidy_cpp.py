@@ -171,7 +171,7 @@ _NOUNS = ("bytes", "count", "id", "index", "size", "range", "address")
 
 
 def side_effects_in_checks(tree):
-    """A check may be compiled out, so it has no side effects."""
+    """A check must not have side effects, because ASHLAR_DCHECK may be compiled out."""
     for file in tree.cpp(*SHIPPED):
         text = "\n".join(file.code)
         for match in re.finditer(r"(?<!define )\bASHLAR_D?CHECK\(", text):

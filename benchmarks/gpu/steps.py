@@ -277,8 +277,8 @@ def train_one(workload, args):
     outcome.lines = [
         f"## Training with PyTorch: {workload}", "",
         "Losses are compared step by step with those of PyTorch's allocator with its defaults. Ways"
-        f" took turns, {args.rounds} rounds each: the fastest round's speed, with all of them"
-        " beside it, and the highest peak.", "",
+        f" took turns, {args.rounds} rounds each: the speed of the fastest round, the speeds of all"
+        " rounds, and the highest peak.", "",
         "| workload | allocator | steps | losses | steps/s | each round | of native | peak"
         " requested | peak reserved | reserved ÷ requested |",
         "|---|---|--:|---|--:|---|--:|--:|--:|--:|"]

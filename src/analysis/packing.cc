@@ -79,8 +79,8 @@ class BestFitRegion {
   uint64_t end_;
 };
 
-// The beginnings (odd keys) and ends (even keys) of all lifetimes in order, with their indexes. At
-// equal times, ends come first.
+// The begin and end events of all lifetimes in time order, with the index of the lifetime. Keys are
+// 2 * begin + 1 and 2 * end, so that at equal times ends come first.
 std::vector<std::pair<uint64_t, uint32_t>> moments_of(const std::vector<Lifetime>& lifetimes) {
   std::vector<std::pair<uint64_t, uint32_t>> moments;
   moments.reserve(2 * lifetimes.size());
@@ -114,9 +114,9 @@ class Packer {
 
   const PackingOptions options_;
   std::vector<uint32_t> input_of_rank_;
-  std::vector<Lifetime> lifetimes_;  // by rank, which is the order of beginnings
-  // By rank: how many lifetimes begin before this one ends. If two lifetimes overlap, the rank of
-  // the later one lies in [rank, begun_before_[rank]) of the earlier one.
+  std::vector<Lifetime> lifetimes_;  // sorted by begin; a lifetime's index here is its rank
+  // For each rank, how many lifetimes begin before this one ends. If two lifetimes overlap, the
+  // rank of the later one lies in [rank, begun_before_[rank]) of the earlier one.
   std::vector<uint32_t> begun_before_;
   Order important_;                // ranks that are placed individually
   uint64_t negligible_bytes_ = 0;  // maximum size of the others
@@ -181,8 +181,8 @@ Packing Packer::run() {
   return std::move(best_);
 }
 
-// The peak of the lifetimes of at most `largest_bytes`. `moments` has the beginnings and ends of
-// all lifetimes in order: pairs of a rank and whether it begins.
+// The peak of the lifetimes of at most `largest_bytes`. `moments` has the begin and end events of
+// all lifetimes in time order: pairs of a rank and whether it begins.
 uint64_t peak_bytes(const std::vector<Lifetime>& lifetimes, uint64_t largest_bytes,
                     const std::vector<std::pair<uint32_t, bool>>& moments) {
   uint64_t now = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two segment trees over lifetimes that packing.cc uses to index what it has placed. Leaves are the
-// lifetimes in the order of their beginnings (ranks). Trees are stored as arrays: the children of
-// node n are 2n and 2n + 1.
+// lifetimes sorted by begin; a lifetime's position in that order is its rank. Trees are stored as
+// arrays: the children of node n are 2n and 2n + 1.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that take or return device indices.
+// Translates device indices, and keeps the errors of calls that it rejects itself.
 #include "device/presented_device.h"
 
 #include "base/text.h"

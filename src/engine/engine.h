@@ -57,7 +57,7 @@ struct BlockMemory {
   bool can_export_fd = false;  // the extents were created as exportable
 };
 
-// The state of an engine at one point of its history, in the types of a snapshot.
+// The state of an engine at one point in its history, expressed in the Snapshot* types.
 struct EngineSnapshot {
   std::vector<SnapshotSegment> segments{};  // in address order
   // Empty for engines without views. Mapping times are in ticks; see History::convert_times.

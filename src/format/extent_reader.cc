@@ -80,7 +80,7 @@ template <typename Each, typename Read>
 bool ExtentReader::read_list(Key key, Value list, std::vector<Each>& all, const Read& read_field) {
   std::span<const Value> items;
   if (!fields_.list(key, list, items)) return false;
-  all.clear();  // if the key is duplicated, the last value counts
+  all.clear();  // if the key is duplicated, the last value wins
   for (size_t i = 0; i < items.size(); ++i) {
     Each each;
     std::span<const Value> parts;

@@ -65,8 +65,8 @@ class PickleWriter final : public ValueWriter {
   uint32_t memo_count_ = 0;
   std::unordered_map<std::string, uint32_t> strings_;
   std::array<uint32_t, static_cast<size_t>(Key::kCount)> key_memo_{};
-  std::array<std::vector<uint32_t>, 3> shared_;  // by kind and index
-  std::optional<SharedId> next_shared_;          // identity of the next container
+  std::array<std::vector<uint32_t>, 3> shared_;  // memo indexes by SharedKind, then by index
+  std::optional<SharedId> next_shared_;          // the shared value that the next container is
 };
 
 }  // namespace ashlar

@@ -11,7 +11,7 @@ namespace ashlar {
 bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegment>& segments) {
   std::span<const Value> items;
   if (!fields_.list(key, list, items)) return false;
-  segments.clear();  // if the key is duplicated, the last value counts
+  segments.clear();  // if the key is duplicated, the last value wins
   for (size_t i = 0; i < items.size(); ++i) {
     SnapshotSegment segment;
     if (!read_segment(items[i], segment)) {

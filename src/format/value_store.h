@@ -123,9 +123,10 @@ class ValueStore {
   bool add_dict(Value& made) { return add_object(ValueKind::kDict, made); }
   bool add_tuple(std::span<const Value> items, Value& made);
 
-  // The items of a dict alternate keys and values. If a key is duplicated, the last value counts.
-  // REQUIRES: `list` is a list; `dict` is a dict and items.size() is even.
+  // Appends to a list. REQUIRES: `list` is a list.
   bool append(Value list, std::span<const Value> items);
+  // Adds to a dict. `items` alternates keys and values. If a key is duplicated, the last value
+  // wins. REQUIRES: `dict` is a dict, and items.size() is even.
   bool set_items(Value dict, std::span<const Value> items);
 
   std::string_view string_at(uint32_t index) const { return strings_[index]; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Status texts, header fields and the response parser.
+// Formats the head of a response, with its reason phrase and security headers, and parses heads.
 #include "http/response.h"
 
 #include <algorithm>

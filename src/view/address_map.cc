@@ -231,7 +231,7 @@ std::vector<MapSegment> find_map(const Document& document, uint32_t moment) {
   };
   DeviceAddress end{};
   for (SegmentDraft& draft : drafts) {
-    // Expandable segments may overlap in inconsistent files; the first one counts.
+    // Expandable segments may overlap in inconsistent files; the first one wins.
     if (draft.segment.range.begin < end) continue;
     add_unowned_before(draft.segment.range.begin);
     end = draft.segment.range.end();

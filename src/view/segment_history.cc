@@ -97,7 +97,8 @@ std::vector<SnapshotView> views_of(const Snapshot& snapshot, DeviceIndex device)
   return views;
 }
 
-// With views, the pieces where the trace left them; otherwise, the segments of the snapshot.
+// The pieces after the last trace entry. Those of views are at the addresses according to the
+// trace; all others are the segments of the snapshot.
 std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex device) {
   const bool has_views = !views_of(snapshot, device).empty();
   std::vector<SegmentPiece> pieces;

@@ -29,9 +29,11 @@ uint32_t level_count(uint32_t entry_count);
 // REQUIRES: level < level_count(entry_count).
 uint32_t tile_count(uint32_t entry_count, uint32_t level);
 
-// As columns.
+// The allocations of a tile, in the binary format of columns.h.
 // REQUIRES: the tile exists, and detail <= kMaxDetail.
 std::string tile_by_allocation(const Document& document, TileId tile, uint32_t detail);
+// The bytes of each group in each column of a tile, in the binary format of columns.h.
+// REQUIRES: the tile exists.
 std::string tile_by_group(const Document& document, TileId tile, Grouping grouping);
 
 // The moments that the columns of a tile represent, ascending.

@@ -39,10 +39,10 @@ class Viewer {
   // with {"error": "one sentence"}.
   http::Response respond(std::string_view path, std::string_view query) const;
 
-  // The same, but waits for responses that are computed in the background.
+  // Like respond, but waits for responses that are computed in the background.
   http::Response wait_for_response(std::string_view path, std::string_view query) const;
 
-  // By number.
+  // All documents, in the order of their numbers.
   std::vector<const Document*> documents() const;
   const std::string& program() const { return program_; }
 

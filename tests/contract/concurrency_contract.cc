@@ -46,7 +46,7 @@ TEST_P(ConcurrencyContract, SharedStreamRunsOneHostFunctionAtATime) {
   EXPECT_EQ(count, kThreadCount * kRoundCount * 5);
 }
 
-TEST_P(ConcurrencyContract, SharedStreamKeepsTheOrderOfEachThread) {
+TEST_P(ConcurrencyContract, SharedStreamPreservesTheOrderOfEachThread) {
   const StreamId stream = create_stream();
   std::vector<std::vector<size_t>> seen(kThreadCount);
   on_threads([&](size_t thread) {

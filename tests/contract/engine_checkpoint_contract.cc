@@ -68,7 +68,7 @@ TEST_P(EngineCheckpointContract, RestoreFreesNewBlocksAndReturnsFreedOnes) {
 }
 
 // The next graph reads what the previous one wrote.
-TEST_P(EngineCheckpointContract, RestoreKeepsTheContentsOfLiveBlocks) {
+TEST_P(EngineCheckpointContract, RestorePreservesTheContentsOfLiveBlocks) {
   std::vector<Block*> kept;
   for (size_t bytes : {size_t{700}, 3 * kMiB, 17 * kMiB}) {
     kept.push_back(allocate(bytes));

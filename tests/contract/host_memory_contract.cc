@@ -136,7 +136,7 @@ TEST_P(HostMemoryContract, DescribeReportsPinnedMemoryAndItsDevice) {
   EXPECT_EQ(require_ok(device().describe(address_of(own.begin()))).kind, MemoryKind::kUnknown);
 }
 
-TEST_P(HostMemoryContract, RegisteringKeepsTheMemorysContents) {
+TEST_P(HostMemoryContract, RegisteringPreservesContents) {
   OwnPages own(4);
   const size_t bytes = 4 * own.page_bytes();
   const Bytes wanted = pattern(bytes, 50);

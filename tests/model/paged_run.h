@@ -111,7 +111,7 @@ class PagedRun {
   std::vector<Live> live_;
   std::map<DeviceAddress, Active> active_;
   std::map<DeviceAddress, size_t> shown_;  // mapped, according to trackers
-  // By extent and start: the end, and the block.
+  // The parts of extents that active blocks use: (extent, begin offset) to (end offset, block).
   std::map<std::pair<ExtentId, size_t>, std::pair<size_t, DeviceAddress>> owned_;
   AllocatorStats account_;
   stress::Mismatches mismatches_;

@@ -16,8 +16,10 @@ namespace ashlar::standin {
 
 namespace abi = gpu::abi;
 
-// Vendor-specific: the thread's current device, and recording of the last error.
+// The thread's current device. Each vendor's stand-in defines it.
 std::optional<size_t> current_device();
+// Records an error as the thread's last one, if the vendor has such a thing, and returns `code`.
+// Each vendor's stand-in defines it.
 int record_error(int code);
 
 // Runs `call` with the current device. Fails without one.

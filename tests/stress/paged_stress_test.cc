@@ -118,7 +118,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-TEST_P(PagedConcurrencyStress, KeepsAllContentsIntact) {
+TEST_P(PagedConcurrencyStress, PreservesAllContents) {
   run();
   expect_nothing_lost();
   std::cout << stitched_count_ << " stitched\n";

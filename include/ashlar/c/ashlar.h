@@ -67,7 +67,7 @@ enum {
   ASHLAR_DEVICE_LOST = 5,         // the device failed permanently
   ASHLAR_FORMAT = 6,              // malformed input
   ASHLAR_HOST_OUT_OF_MEMORY = 7,  // the library could not allocate host memory for itself
-  ASHLAR_INTERNAL = 8,            // a defect of the library, or a callback that threw
+  ASHLAR_INTERNAL = 8,            // a bug in the library, or a callback that threw
   ASHLAR_TIMEOUT = 9,             // a deadline passed
   ASHLAR_PEER_LOST = 10           // another rank died or aborted
 };

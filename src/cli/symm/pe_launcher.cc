@@ -35,7 +35,8 @@ namespace fs = std::filesystem;
 constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 // Termination signals. A PE that ends because such a signal was forwarded to it needs no message.
 constexpr std::array kTerminating = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-constexpr const char* kJob = "shmem";      // constant: each run has its own folder
+// Need not be unique, because each run has its own rendezvous folder.
+constexpr const char* kJob = "shmem";
 constexpr std::chrono::seconds kGrace{2};  // from SIGTERM to SIGKILL
 
 // The handled signals as a file descriptor. They stay blocked for the rest of the process, so that

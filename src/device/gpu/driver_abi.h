@@ -243,8 +243,9 @@ struct DriverApi {
   GraphApi graph;
 };
 
-// Load all required functions except virtual memory, and those of virtual memory.
+// Loads all functions except those of virtual memory.
 void load_api(FunctionLoader& loader, DriverApi& api);
+// Loads the functions of virtual memory.
 void load_virtual_memory(FunctionLoader& loader, DriverApi& api);
 
 }  // namespace ashlar::gpu::abi

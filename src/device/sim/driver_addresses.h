@@ -79,11 +79,11 @@ class DriverAddresses {
   Chunks::const_iterator chunk_at(uint64_t at) const;
   Range free_around(Chunks::const_iterator chunk, const Range& range) const;
 
-  std::map<uint64_t, uint64_t> gaps_;  // ends, by beginning; no two touch
+  std::map<uint64_t, uint64_t> gaps_;  // begin address to end address; not adjacent
   Chunks chunks_;
   std::map<Age, Chunk*, std::greater<>> with_holes_;
   uint64_t last_number_ = 0;
-  std::map<uint64_t, size_t> taken_;  // bytes, by address
+  std::map<uint64_t, size_t> taken_;  // address to size
 };
 
 }  // namespace ashlar::sim

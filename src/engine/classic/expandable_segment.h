@@ -36,10 +36,11 @@ class ExpandableSegment {
   size_t mapped_bytes() const { return mapped_bytes_; }
   bool can_export_fd() const { return can_export_fd_; }
 
-  // The granules that `range` overlaps, the granules entirely inside it, and the extents of
-  // granules. REQUIRES: the range is inside the segment; for extents_in, all of it is mapped.
+  // The granules that `range` overlaps. REQUIRES: the range is inside the segment.
   AddressRange granules_around(AddressRange range) const;
-  AddressRange granules_inside(AddressRange range) const;  // empty if none
+  // The granules entirely inside `range`; empty if there are none. REQUIRES: as above.
+  AddressRange granules_inside(AddressRange range) const;
+  // The extents of the granules, in address order. REQUIRES: all of them are mapped.
   std::vector<ExtentId> extents_in(AddressRange granules) const;
 
   // Maps granules from `begin` until `bytes` are covered, and returns the size mapped. All or

@@ -42,7 +42,7 @@ Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes,
   Result<std::vector<std::string>> records = gather(writer.take(), key_ttl, deadline);
   if (!records.ok()) {
     return failure_record_.publish(records.status(),
-                                   has_lost_store_ ? kLostStoreTimeout : kPublishTimeout);
+                                   has_lost_store_ ? kTimeoutAfterStoreLoss : kPublishTimeout);
   }
   for (int rank = 0; rank < rank_info.world_size; ++rank) {
     Result<std::string> value = parse_record(rank, (*records)[rank]);
@@ -128,7 +128,7 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
   };
   for (;;) {
     if (!is_set) {
-      if (Status set = set_own(); !set.ok()) return lose_store(set);
+      if (Status set = set_own(); !set.ok()) return handle_store_loss(set);
     }
     // Checked before reading the store: a rank that entered and failed afterwards still counts.
     const bool has_failed = failure_record_.failure().has_happened();
@@ -137,7 +137,7 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     for (int rank : missing) keys.push_back(key(sequence_, rank));
     Result<std::vector<std::optional<std::string>>> found =
         checked_try_get(*store_, keys, allow_final_attempt(deadline));
-    if (!found.ok()) return lose_store(found.status());
+    if (!found.ok()) return handle_store_loss(found.status());
     is_set = (*found)[0].has_value();
     std::vector<int> still_missing;
     for (size_t i = 0; i < missing.size(); ++i) {
@@ -153,7 +153,7 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
       // If this rank's record was just lost, or is about to expire, other ranks may not have read
       // it.
       const bool is_stable = is_set && key_ttl == options_.key_ttl;
-      if (Status set = is_stable ? Status() : set_own(); !set.ok()) return lose_store(set);
+      if (Status set = is_stable ? Status() : set_own(); !set.ok()) return handle_store_loss(set);
       return records;
     }
     if (failure_record) return failure_record_.adopt(*failure_record);
@@ -187,8 +187,8 @@ Result<std::string> Exchange::parse_record(int rank, std::string_view record) co
   return std::string(value);
 }
 
-// The other ranks may read this message, so it names this rank.
-Status Exchange::lose_store(const Status& status) {
+// Remembers the loss. Other ranks may read the message, so it names this rank.
+Status Exchange::handle_store_loss(const Status& status) {
   has_lost_store_ = true;
   return make_status(status.kind(), text("rank ", options_.rank_info.rank, " of group ",
                                          options_.group, " lost the store: ", status.message()));

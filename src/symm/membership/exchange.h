@@ -64,7 +64,7 @@ class Exchange {
   Result<std::vector<std::string>> gather(const std::string& own_record,
                                           std::chrono::milliseconds key_ttl, Deadline deadline);
   Result<std::string> parse_record(int rank, std::string_view record) const;
-  Status lose_store(const Status& status);
+  Status handle_store_loss(const Status& status);
   Status missing_ranks(const std::vector<int>& ranks) const;
 
   const std::shared_ptr<Store> store_;

@@ -19,10 +19,11 @@
 
 namespace ashlar::symm {
 
-// Time limits for publishing a failure: normally, and after the store itself has timed out, since
-// the caller has already waited for it.
+// The time limit for publishing a failure.
 inline constexpr std::chrono::milliseconds kPublishTimeout{2000};
-inline constexpr std::chrono::milliseconds kLostStoreTimeout{250};
+// The time limit for all calls to the store after one has failed. Short, because the caller has
+// already waited for the store.
+inline constexpr std::chrono::milliseconds kTimeoutAfterStoreLoss{250};
 
 class FailureRecord {
  public:
@@ -38,12 +39,12 @@ class FailureRecord {
   // `timeout`. Returns the reason in the store, or the local one if the store does not respond.
   Status publish(const Status& reason, std::chrono::milliseconds timeout = kPublishTimeout)
       ASHLAR_EXCLUDES(mutex_);
-  // One attempt to publish, for callers that retry.
   enum class PublishResult {
     kPublished,
-    kAwaitingWriter,
-    kStoreUnavailable
-  };  // kAwaitingWriter: another rank was elected to write
+    kAwaitingWriter,  // another rank was elected to write
+    kStoreUnavailable,
+  };
+  // One attempt to publish, for callers that retry.
   PublishResult try_publish(const Status& reason, Deadline deadline) ASHLAR_EXCLUDES(mutex_);
   // Whether this rank was elected to write the record.
   bool is_writer() const ASHLAR_EXCLUDES(mutex_) {

@@ -103,10 +103,10 @@ class MemberGathering {
       std::vector<int> missing;
       const bool is_late = deadline.has_passed();
       const Deadline look = allow_final_attempt(deadline);
-      if (Status read = read_records(missing, look); !read.ok()) return lose_store(read);
+      if (Status read = read_records(missing, look); !read.ok()) return handle_store_loss(read);
       if (missing.empty()) {
         if (Status confirmed = confirm(missing, look); !confirmed.ok())
-          return lose_store(confirmed);
+          return handle_store_loss(confirmed);
       }
       if (missing.empty()) return member_list();
       if (is_late) return give_up(missing);
@@ -231,8 +231,9 @@ class MemberGathering {
     return reason;
   }
 
-  Status lose_store(const Status& reason) {
-    const Deadline deadline = Deadline::after(kLostStoreTimeout);
+  // Tries to erase this rank's keys, and returns `reason`.
+  Status handle_store_loss(const Status& reason) {
+    const Deadline deadline = Deadline::after(kTimeoutAfterStoreLoss);
     erase_presence(deadline);
     (void)store_.erase(join_key(options_, rank_info_.rank), deadline).ok();
     return reason;

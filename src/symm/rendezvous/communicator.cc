@@ -336,7 +336,7 @@ void Communicator::disconnect(const Status& reason) {
   connections_.reset();
   remotes_.reset();
   const Deadline deadline =
-      Deadline::after(exchange_.has_lost_store() ? kLostStoreTimeout : kLeaveTimeout);
+      Deadline::after(exchange_.has_lost_store() ? kTimeoutAfterStoreLoss : kLeaveTimeout);
   if (!reason.ok()) expire_keys(deadline);
   heap_.process().heartbeat_thread().remove(lease_monitor_);
   lease_monitor_.erase_heartbeat(deadline);

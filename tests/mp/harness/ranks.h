@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs ranks of symmetric memory as processes. Each rank runs a function and reports a result
-// string.
+// Runs the ranks of a symmetric-memory group as processes. Each rank runs a function and reports a
+// result string.
 #pragma once
 
 #include <functional>

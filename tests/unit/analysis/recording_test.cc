@@ -96,7 +96,7 @@ TEST(RecordingTest, RequiresAHistoryForReplay) {
   EXPECT_TRUE(require_history(*select_device(Recording::create("run", trace.snapshot()), 0)).ok());
 }
 
-TEST(RecordingTest, KeepsTheTraceOfADeviceWithoutHistoryEmpty) {
+TEST(RecordingTest, LeavesTheTraceOfADeviceWithoutHistoryEmpty) {
   TraceBuilder trace;
   trace.ends_with(4096, 512, SnapshotBlockState::kAllocated);
   const Result<DeviceRecording> run = select_device(Recording::create("run", trace.snapshot()), 0);

@@ -189,7 +189,7 @@ TEST_F(LiveServerTest, ForkedChildIgnoresLocksHeldInParent) {
   reader.join();
 }
 
-TEST_F(LiveServerTest, ExitOfChildKeepsServerOfParent) {
+TEST_F(LiveServerTest, ExitOfChildDoesNotStopParentServer) {
   auto live = std::make_unique<LiveServer>(LiveOptions{.port = 0, .token = kToken});
   ChildProcess child([&](int) {
     abort_if_hanging();

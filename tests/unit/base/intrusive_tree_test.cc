@@ -54,7 +54,7 @@ TEST(IntrusiveTreeTest, ReinsertsErasedMemberUnderAnotherKey) {
 }
 
 // Compares with std::set, searching from every value.
-TEST(IntrusiveTreeTest, KeepsOrderUnderRandomOperations) {
+TEST(IntrusiveTreeTest, StaysSortedUnderRandomOperations) {
   Random random(7);
   std::vector<Number> numbers(300);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i].value = static_cast<int>(2 * i);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of several options in one text, of consecutive texts, and of option structs.
+// Tests of several options in one string, of strings applied one after another, and of option
+// structs.
 // allocator_option_table_test.cc tests each option.
 #include "config/allocator_options.h"
 
@@ -89,7 +90,7 @@ TEST(AllocatorOptionsTest, CompatSelectsClassicUnlessEngineIsNamed) {
       << "compat is not applied again";
 }
 
-// Consecutive texts.
+// Strings applied one after another.
 
 constexpr const char* kResetByPytorch =
     "max_split_size_mb:64,max_non_split_rounding_mb:32,roundup_power2_divisions:4,"

@@ -29,7 +29,7 @@ TEST(OptionTextTest, BlankTextHasNoOptions) {
   EXPECT_THAT(read(" \t\n\v\f\r "), SizeIs(0));
 }
 
-TEST(OptionTextTest, KeepsTheOrderOfOptions) {
+TEST(OptionTextTest, PreservesTheOrderOfOptions) {
   const std::vector<OptionAssignment> found = read("one:1,two:2");
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].name, "one");

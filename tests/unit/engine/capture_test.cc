@@ -63,7 +63,7 @@ TEST_F(CaptureTest, DefersFreeUntilCaptureEnds) {
   EXPECT_EQ(calls(DeviceCall::kIsDone), 0u);
 }
 
-TEST_F(CaptureTest, OutsideAllocationKeepsDeferredFrees) {
+TEST_F(CaptureTest, OutsideAllocationLeavesFreesDeferred) {
   start_capture(false);
   const DeviceAddress at = free_block_used_on_both();
   order(side_, main_);

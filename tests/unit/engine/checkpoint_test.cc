@@ -70,7 +70,7 @@ TEST_F(CheckpointTest, RestoresFreeBlocksBetweenLiveOnes) {
   EXPECT_EQ(allocate(kKiB)->address, hole_at);
 }
 
-TEST_F(CheckpointTest, KeepsNewSegmentsFree) {
+TEST_F(CheckpointTest, LeavesNewSegmentsFree) {
   start_pool();
   allocate(kKiB);
   const PoolCheckpoint checkpoint = take();

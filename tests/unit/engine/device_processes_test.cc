@@ -77,7 +77,7 @@ TEST_F(DeviceProcessesTest, AddsNothingWhenOwnPidIsUnknown) {
   EXPECT_EQ(describe_device_processes(device_, 0), "");
 }
 
-TEST_F(DeviceProcessesTest, KeepsTheAllocationError) {
+TEST_F(DeviceProcessesTest, PreservesTheAllocationError) {
   machine_->inject({.call = DeviceCall::kProcesses, .count = sim::FaultRule::kForever});
   paged::PagedEngine engine(machine_->device(kDevice), {});
   EXPECT_FALSE(engine.allocate({.bytes = kGiB - 4 * kMiB}).status().is_out_of_memory());

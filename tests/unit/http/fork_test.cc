@@ -15,7 +15,7 @@ using HttpForkTest = ServerTest;
 // Ends a child that hangs.
 void end_in_time() { ::alarm(30); }
 
-TEST_F(HttpForkTest, ChildDestructorKeepsParentServer) {
+TEST_F(HttpForkTest, ChildDestructorDoesNotStopParentServer) {
   SocketClient before(server_->port());
   before.send(request("GET /0123456789abcdef/before"));
   EXPECT_EQ(body_of(before.read_answer()), "before|");

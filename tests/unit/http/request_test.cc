@@ -8,7 +8,7 @@
 namespace ashlar::http {
 namespace {
 
-// Adds line ends and a Host field.
+// Adds CRLF line endings and a Host header.
 std::string head(const std::string& request_line, const std::string& fields = "") {
   return request_line + "\r\nHost: localhost:80\r\n" + fields + "\r\n";
 }

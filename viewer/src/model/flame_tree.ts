@@ -10,7 +10,7 @@ export interface FlameNode {
   now: number; // bytes, including callees
   before: number; // the same at the other moment; 0 without one
   width: number; // width of the rectangle: the larger of both, summed over the leaves
-  stacks: number[]; // stacks that end here, largest first
+  stacks: number[]; // stacks that end here
   children: FlameNode[];
 }
 
@@ -90,7 +90,7 @@ function insert(
     node = child;
     add(node, bytes);
   }
-  node.stacks.push(bytes.stack); // sorted, largest first
+  node.stacks.push(bytes.stack);
 }
 
 function add(node: FlameNode, bytes: Bytes): void {

@@ -94,7 +94,7 @@ TEST(InitialStateTest, IgnoresEmptyBlocksAndSegments) {
   trace.snapshot().segments = {segment, large_segment(40 * kMiB, 0)};
   const InitialState start = start_of(trace.snapshot());
   ASSERT_EQ(start.segments.size(), 1U);
-  ASSERT_EQ(start.allocations.size(), 2U) << "of two at one address, the first counts";
+  ASSERT_EQ(start.allocations.size(), 2U) << "of two at one address, the first wins";
   size_t bytes = 0;
   for (const SnapshotBlock& block : start.segments[0].blocks) {
     EXPECT_GT(block.bytes, 0U) << block.address.value();

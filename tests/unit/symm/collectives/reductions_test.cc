@@ -326,7 +326,7 @@ void reduce_to_every_root(TestGroup& world, int rank, const Shape& shape, ToRoot
   }
 }
 
-TEST(ReduceConcurrency, EqualsAllReduceAndKeepsInput) {
+TEST(ReduceConcurrency, EqualsAllReduceAndPreservesInput) {
   for (const ToRoot algorithm : {reduce_to_root, multimem_reduce}) {
     for (const int world_size : {1, 2, 3, 5}) {
       for (const size_t count : {0, 1, 333}) {

@@ -102,7 +102,7 @@ std::string RedisServer::keys_living_longer_than(std::chrono::milliseconds time)
       ::write(client.get(), script.data(), script.size()) != static_cast<ssize_t>(script.size())) {
     return "cannot connect to the server";
   }
-  // The reply is a line with "$" and a length, then the keys and a line end.
+  // The reply is a line with "$" and the length of the keys, then the keys and CRLF.
   const std::unique_ptr<FILE, int (*)(FILE*)> reply(::fdopen(client.release(), "r"), ::fclose);
   char head[32] = {};
   size_t bytes = 0;
