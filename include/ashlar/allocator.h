@@ -36,9 +36,10 @@ namespace ashlar {
 // Thread safe.
 class ASHLAR_EXPORT Allocator {
  public:
-  // The device must outlive the allocator. Without options, uses options_from_environment(). Throws
-  // InvalidArgument if options contradict each other or the device does not support them.
+  // Uses options_from_environment(). Throws like the other constructor.
   explicit Allocator(Device& device);
+  // The device must outlive the allocator. Throws InvalidArgument if options contradict each other
+  // or the device does not support them.
   Allocator(Device& device, const AllocatorOptions& options);
   // Returns all memory to the device, including blocks that are still allocated.
   ~Allocator();
@@ -51,12 +52,15 @@ class ASHLAR_EXPORT Allocator {
   // Throws OutOfMemory or DeviceError.
   Buffer allocate(size_t bytes, StreamId stream = kDefaultStream);
 
-  // For code that cannot keep a Buffer. 0 bytes yield the null address, which free_raw ignores.
-  // The other functions throw InvalidArgument, and change nothing, if the address is not an
-  // allocation of allocate_raw.
+  // Like allocate, for code that cannot keep a Buffer. 0 bytes yield the null address.
   DeviceAddress allocate_raw(size_t bytes, StreamId stream = kDefaultStream);
+  // Frees memory from allocate_raw. Ignores the null address. Throws InvalidArgument, and changes
+  // nothing, if the address is not allocated.
   void free_raw(DeviceAddress address);
+  // Like Buffer::record_stream, for memory from allocate_raw. Throws InvalidArgument if the address
+  // is not allocated.
   void record_stream(DeviceAddress address, StreamId stream);
+  // Like Buffer::record_stream, for a stream of another device.
   void record_stream(DeviceAddress address, Device& device, StreamId stream);
 
   // Returns all cached memory to the device. Waits for pending frees.
@@ -75,10 +79,11 @@ class ASHLAR_EXPORT Allocator {
   // still use cached memory.
   void set_caching(bool caching);
   bool is_caching() const;
-  // The stream's class, if set, determines how much address space its expandable segments reserve.
-  // An empty name clears it. The default of a class applies if the options do not set it.
+  // The stream's class, if set, determines how much address space its expandable segments reserve
+  // (AllocatorOptions::expandable_reserve_by_class). An empty name clears it.
   void set_stream_class(StreamId stream, std::string name);
   std::string stream_class(StreamId stream) const;
+  // Sets how much a class reserves if the options do not list the class.
   void set_default_class_fraction(const std::string& name, double capacity_fraction);
 
   AllocatorStats stats() const;

@@ -33,9 +33,10 @@ class ASHLAR_EXPORT Buffer {
   explicit operator bool() const { return !address_.is_null(); }
 
   // Declares that work queued on `stream`, other than the stream of the allocation, uses the
-  // buffer: after the free, the memory is not reused before that work is done. The second form is
-  // for a stream of another device. Throws InvalidArgument if the buffer is empty.
+  // buffer: after the free, the memory is not reused before that work is done. Throws
+  // InvalidArgument if the buffer is empty.
   void record_stream(StreamId stream);
+  // Like the above, for a stream of another device.
   void record_stream(Device& device, StreamId stream);
 
   // Frees the memory. Device errors are reported by the allocator's next call.

@@ -157,8 +157,9 @@ class ASHLAR_EXPORT Device {
   virtual Result<std::vector<ProcessMemoryUsage>> processes() = 0;
 
   // The status of this thread's last failed call on this device; ok if no call failed since
-  // take_last_error. take_last_error clears it, unless the device is lost.
+  // take_last_error.
   virtual Status last_error() = 0;
+  // Returns last_error and clears it, unless the device is lost.
   virtual Status take_last_error() = 0;
 
   // --- plain memory

@@ -12,7 +12,7 @@
 
 namespace ashlar {
 
-// In the order of `Device`. name() returns the name of the function.
+// The functions of `Device`, in the order of its declaration.
 enum class DeviceCall {
   kMemoryStats,
   kProcesses,
@@ -76,7 +76,7 @@ enum class DeviceCall {
 
 inline constexpr size_t kDeviceCallCount = static_cast<size_t>(DeviceCall::kLaunch) + 1;
 
-ASHLAR_EXPORT std::string_view name(DeviceCall call);
+ASHLAR_EXPORT std::string_view name(DeviceCall call);  // "allocate_async"
 ASHLAR_EXPORT std::optional<DeviceCall> device_call_from_name(std::string_view name);
 
 }  // namespace ashlar

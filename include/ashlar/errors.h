@@ -66,7 +66,7 @@ class ASHLAR_EXPORT FormatError : public Error {
   using Error::Error;
 };
 
-// kTimeout. A deadline passed. The operation was rolled back and may be retried.
+// kTimeout. A deadline passed. The call may be repeated.
 class ASHLAR_EXPORT TimeoutError : public Error {
  public:
   using Error::Error;

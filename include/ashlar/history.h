@@ -72,7 +72,7 @@ class ASHLAR_EXPORT AllocatorHistory {
 
   // Marks this moment in the history, if recording. See also `Region`.
   void annotate(std::vector<std::pair<std::string, std::string>> fields);
-  // Attaches a text to a live block. Throws InvalidArgument if no block starts at the address.
+  // Attaches a string to a live block. Throws InvalidArgument if no block starts at the address.
   void annotate(DeviceAddress address, const std::string& text);
 
  private:
@@ -95,11 +95,15 @@ class ASHLAR_EXPORT Region {
   std::string name_;
 };
 
-// Text that is attached to everything the calling thread records, in every allocator: the innermost
-// of a stack of compiled regions, and free text.
+// Enters a compiled region. Its name is attached to everything the calling thread records, in every
+// allocator, until pop_compile_context. Regions nest; the innermost one is recorded.
 ASHLAR_EXPORT void push_compile_context(std::string name);
-ASHLAR_EXPORT void pop_compile_context();  // does nothing if the stack is empty
+// Leaves the innermost compiled region. Does nothing if there is none.
+ASHLAR_EXPORT void pop_compile_context();
+// Sets a string that is attached to everything the calling thread records, in every allocator.
+// Empty: none.
 ASHLAR_EXPORT void set_user_metadata(std::string text);
+// The string that the calling thread has set.
 ASHLAR_EXPORT std::string user_metadata();
 
 }  // namespace ashlar

@@ -94,10 +94,10 @@ class ASHLAR_EXPORT HostAllocator {
   // recorded.
   HostBuffer allocate(size_t bytes, StreamId stream = kDefaultStream);
 
-  // For code that cannot keep a HostBuffer. 0 bytes yield null, which free_raw ignores. free_raw
-  // throws InvalidArgument, and changes nothing, if the pointer is not an allocation of
-  // allocate_raw.
+  // Like allocate, for code that cannot keep a HostBuffer. 0 bytes yield null.
   void* allocate_raw(size_t bytes, StreamId stream = kDefaultStream);
+  // Frees memory from allocate_raw. Ignores null. Throws InvalidArgument, and changes nothing, if
+  // the pointer is not allocated.
   void free_raw(void* memory);
 
   // Declares that work queued on the stream uses the allocation that contains `memory`, which may
@@ -112,14 +112,16 @@ class ASHLAR_EXPORT HostAllocator {
   // changes nothing, if an entry has no device.
   void release_capture(CaptureId capture, std::span<const DeviceStream> launched_on = {});
 
-  // Pools keep their memory separate: memory of a pool is reused only by that pool. Between begin
-  // and end, allocations that the filter accepts come from the pool; if several pools qualify, the
-  // last one begun wins. begin_routing creates the pool if it does not exist, under any id but the
-  // default's (for example the id of a pool of an Allocator), and retains it. After the last
-  // release, the next trim frees the pool's memory. Throws InvalidArgument if the pool does not
-  // exist or is not in the required state.
+  // Pools. Memory of a pool is reused only by that pool. Functions throw InvalidArgument if the
+  // pool does not exist or is not in the required state.
+
+  // Routes allocations that the filter accepts to the pool, until end_routing; if several pools
+  // qualify, the last one begun wins. Creates the pool if it does not exist, under any id but the
+  // default's (for example the id of a pool of an Allocator), and retains it.
   void begin_routing(PoolId pool, RouteFilter filter);
+  // Ends the routing. Does not release the pool.
   void end_routing(PoolId pool);
+  // Drops a reference. The next trim after the last release frees the pool's memory.
   void release_pool(PoolId pool);
   int pool_use_count(PoolId pool) const;
 

@@ -42,9 +42,8 @@ struct PinnedOptions {
   bool use_host_register = false;       // malloc and register_host instead of allocate_host
   size_t register_thread_count = 1;     // threads that fault in pages first; a power of two
   size_t reserve_segment_bytes = 0;     // size of a segment that is pinned at construction and kept
-  // Larger requests are not rounded; larger blocks are freed instead of cached.
-  std::optional<size_t> max_round_bytes{};
-  std::optional<size_t> max_cached_bytes{};
+  std::optional<size_t> max_round_bytes{};   // larger requests are not rounded
+  std::optional<size_t> max_cached_bytes{};  // larger blocks are freed instead of cached
   friend bool operator==(const PinnedOptions&, const PinnedOptions&) = default;
 };
 
@@ -74,8 +73,8 @@ struct AllocatorOptions {
   // Segments.
   size_t large_segment_bytes = size_t{20} << 20;  // from 11 MiB; also the expandable granule
   std::optional<size_t> max_split_bytes{};        // larger blocks are never split
-  // For requests above max_split_bytes: how much larger their block may be. Unset: one large
-  // segment.
+  // How much larger than the request the block for a request above max_split_bytes may be. Unset:
+  // one large segment.
   std::optional<size_t> max_non_split_rounding_bytes{};
   std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: off
   bool expandable_segments = false;

@@ -13,8 +13,8 @@
 
 namespace ashlar {
 
-// For PoolOptions::source. Throws InvalidArgument if the library cannot be loaded, lacks a symbol,
-// or has hooks of another version; DeviceError if the plug-in threw.
+// Loads a plug-in as a value for PoolOptions::source. Throws InvalidArgument if the library cannot
+// be loaded, lacks a symbol, or has hooks of another version; DeviceError if the plug-in threw.
 ASHLAR_EXPORT std::shared_ptr<SegmentSource> load_plugin(const Device& device,
                                                          const PluginOptions& options);
 

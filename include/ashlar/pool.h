@@ -67,9 +67,9 @@ class ASHLAR_EXPORT AllocatorPools {
   AllocatorPools& operator=(const AllocatorPools&) = delete;
   ~AllocatorPools();
 
-  // Creates a pool with one reference, held by the caller. User pools are numbered {0, n}, capture
-  // pools {n, 0}. See also `Pool`.
+  // Creates a user pool, {0, n}, with one reference, held by the caller. See also `Pool`.
   PoolId create(PoolOptions options = {});
+  // Creates a pool for the capture of a graph, {n, 0}, with one reference, held by the caller.
   PoolId create_for_capture();
   void retain(PoolId pool);
   // Drops a reference. The next trim after the last release returns the pool's memory to the
@@ -80,32 +80,40 @@ class ASHLAR_EXPORT AllocatorPools {
   void trim(PoolId pool);
 
   // Routes allocations that `filter` accepts to the pool, until end_routing. If several pools
-  // qualify, the last one begun wins. Creates the pool if it does not exist, and retains it;
-  // end_routing does not release. See also `PoolScope`.
+  // qualify, the last one begun wins. Creates the pool if it does not exist, and retains it. See
+  // also `PoolScope`.
   void begin_routing(PoolId pool, RouteFilter filter);
+  // Ends the routing. Does not release the pool.
   void end_routing(PoolId pool);
 
-  // Brackets the time in which a stream of the device captures. See also `CaptureScope`.
+  // Call before a stream of the device begins to capture. See also `CaptureScope`.
   void notify_capture_begin();
+  // Call after the capture has ended.
   void notify_capture_end();
 
   // The addresses of the pool's allocated blocks, sorted.
   std::vector<DeviceAddress> live_addresses(PoolId pool) const;
-  // Saves the state of a pool, and restores it: blocks that were allocated then are allocated again
-  // at the same addresses, all others are free. Throws InvalidArgument, and changes nothing, if a
-  // block is pending free or a segment was returned to the device since.
+  // Saves the state of a pool. Throws InvalidArgument if a block is pending free or was allocated
+  // while caching was off.
   PoolCheckpoint checkpoint(PoolId pool);
+  // Restores the state of a pool: blocks that were allocated at the checkpoint are allocated again
+  // at the same addresses, all others are free. Throws InvalidArgument, and changes nothing, if
+  // memory of the checkpoint was returned to the device since, or if a block of the pool is pending
+  // free, is shared with another process, is used by a second stream, or was allocated while
+  // caching was off.
   RestoredPool restore(const PoolCheckpoint& checkpoint);
 
   // Returns the memory of all pools with the tag to the device, while their blocks keep their
   // addresses (docs/how-to/sleep.md). Waits only for work on these blocks. While paused, the pools
   // cannot allocate and no work may use the blocks, but they can be freed. Pausing twice has no
   // further effect. After an error partway, the pools count as paused, no contents are lost, and
-  // either function may be called again.
+  // `pause` or `resume` may be called again.
   // Throws InvalidArgument if no pool has the tag, a block is shared with another process, or the
-  // engine cannot pause the pool; OutOfMemory if the host lacks memory for the backup, or the
-  // device for resuming.
+  // engine cannot pause the pool; OutOfMemory if the host lacks memory for the backup.
   void pause(std::string_view tag, const PauseOptions& options = {});
+  // Obtains memory for paused pools again, and restores the contents if they were backed up. After
+  // an error, the pools stay paused. Throws InvalidArgument if no pool has the tag; OutOfMemory if
+  // the device lacks memory.
   void resume(std::string_view tag);
 
  private:

@@ -160,12 +160,13 @@ class ASHLAR_EXPORT Machine {
   // --- scheduling
 
   // Starts no more work in the stream until resume_stream; running work finishes. With a seed, a
-  // call that waits for a paused stream returns kDeviceFault instead of blocking forever. These
-  // three functions return kInvalidArgument if the device or the stream does not exist.
+  // call that waits for a paused stream returns kDeviceFault instead of blocking forever.
+  // kInvalidArgument: the device or the stream does not exist.
   Status pause_stream(DeviceIndex device, StreamId stream);
   // With a seed: pauses the stream until a call has to wait for work, which then resumes all
-  // streams that were paused with this function.
+  // streams that were paused with this function. kInvalidArgument: as above.
   Status pause_stream_until_waited(DeviceIndex device, StreamId stream);
+  // Resumes a paused stream. kInvalidArgument: as above.
   Status resume_stream(DeviceIndex device, StreamId stream);
   // With a seed: runs one ready piece of work. Returns false if there is none.
   bool step();
@@ -176,9 +177,9 @@ class ASHLAR_EXPORT Machine {
   void clear_faults();
   void release_hung_calls();
   size_t hung_call_count() const;
-  // `lose` marks the device as lost; `revive` makes it usable again, as a restart of the process
-  // would.
+  // Marks the device as lost.
   void lose(DeviceIndex device, Status reason);
+  // Makes a lost device usable again, as a restart of the process would.
   void revive(DeviceIndex device);
 
   // --- modelled cost

@@ -49,12 +49,14 @@ class ASHLAR_EXPORT Store {
   // a number. kInvalidArgument: the result overflows 64 bits.
   virtual Result<int64_t> add(std::string_view key, int64_t amount,
                               std::chrono::milliseconds time_to_live, Deadline deadline) = 0;
-  // Returns whether the key existed.
+  // Erases a key and returns whether it existed.
   virtual Result<bool> erase(std::string_view key, Deadline deadline) = 0;
 
   // Waits until all keys exist, and returns their values. kTimeout names the missing keys.
   Result<std::vector<std::string>> multi_get(std::span<const std::string> keys, Deadline deadline);
+  // Waits until the key exists, and returns its value.
   Result<std::string> get(std::string_view key, Deadline deadline);
+  // Waits until all keys exist.
   Status wait(std::span<const std::string> keys, Deadline deadline);
   // Waits until `count` callers have arrived with this key. A key can be used once. When all have
   // passed, nothing is left in the store; if a caller never arrives, entries expire after
@@ -62,8 +64,9 @@ class ASHLAR_EXPORT Store {
   Status barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                  Deadline deadline);
 
-  // kInvalidArgument if it is not a valid key, or value.
+  // kInvalidArgument if `key` violates the rules above.
   static Status check_key(std::string_view key);
+  // kInvalidArgument if `value` violates the rules above.
   static Status check_value(std::string_view value);
 
  protected:

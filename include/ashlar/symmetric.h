@@ -98,9 +98,10 @@ class Handle;
 // independent of each other. Kept alive by its handles. Thread safe.
 class ASHLAR_EXPORT Group {
  public:
-  // Collective.
+  // Creates a group of `world_size` ranks. Collective.
   static Group join(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options);
-  // Collective among `options.ranks`. Inherits all other options.
+  // Creates a group of some ranks of this one, with the options of this one otherwise. Collective
+  // among `options.ranks`.
   Group sub_group(const SubGroupOptions& options) const;
   Group(Group&& other) noexcept;
   Group& operator=(Group&& other) noexcept;
@@ -117,8 +118,9 @@ class ASHLAR_EXPORT Group {
   int global_rank(int rank) const;
   // Ok, or why the group has failed.
   Status failure() const;
-  // The largest all-reduce that uses the one-shot algorithm, and the table of measurements.
+  // The largest all-reduce that uses the one-shot algorithm.
   size_t one_shot_bytes() const;
+  // The measurements behind one_shot_bytes, as a table.
   std::string thresholds() const;
   GroupStats stats() const;
 
@@ -135,7 +137,8 @@ class ASHLAR_EXPORT Group {
   Handle rendezvous(const void* address, Timeout timeout = kNoTimeout);
   Handle rendezvous(const SymmetricBuffer& buffer, Timeout timeout = kNoTimeout);
 
-  // Collective. Throws if a rank failed or was late; the group has ended in any case.
+  // Leaves the group. Collective. Throws if a rank failed or was late; the group has ended in any
+  // case.
   void leave(Timeout timeout = kNoTimeout);
 
  private:
@@ -191,13 +194,16 @@ class ASHLAR_EXPORT Handle {
   bool all_direct() const;
   int global_rank(int rank) const;
 
-  // Addresses by rank, without the handle's offset; null for host memory on another machine.
+  // The address of each rank's buffer, without the handle's offset; null for host memory on another
+  // machine.
   const std::vector<std::byte*>& buffer_ptrs() const;
+  // The address of each rank's signal pad; null for host memory on another machine.
   const std::vector<std::byte*>& signal_pad_ptrs() const;
-  // The same arrays in the memory of the heap's device, for user kernels; for host memory, the
-  // arrays above. Created by the first call. Valid as long as the handle. Throw OutOfMemory or
-  // DeviceError.
+  // The array of buffer_ptrs in the memory of the heap's device, for user kernels; for host memory,
+  // the array of buffer_ptrs itself. Created by the first call. Valid as long as the handle. Throws
+  // OutOfMemory or DeviceError.
   std::byte* const* buffer_ptrs_on_device() const;
+  // Like buffer_ptrs_on_device, for signal_pad_ptrs.
   std::byte* const* signal_pad_ptrs_on_device() const;
   size_t buffer_bytes() const;  // as requested; for a pool's buffer, of its segment
   size_t signal_pad_bytes() const;
@@ -225,12 +231,14 @@ class ASHLAR_EXPORT Handle {
     return {static_cast<T*>(checked_pad<T>(rank, count, offset)), static_cast<size_t>(count)};
   }
 
-  // One-sided, blocking: the bytes are copied when these return, also on another machine.
+  // Copies `from` to a rank's memory. One-sided, blocking: the bytes have arrived when it returns,
+  // also on another machine.
   void put(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
+  // Copies a rank's memory to `to`. One-sided, blocking.
   void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
 
-  // One-sided, non-blocking. `from` may be reused when `post` returns; the bytes have arrived when
-  // `quiet` returns. Several posts can be in flight.
+  // Like put, but non-blocking: `from` may be reused when `post` returns; the bytes have arrived
+  // when `quiet` returns. Several posts can be in flight.
   void post(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
   // An atomic operation that has been applied when `quiet` returns. Swaps, which return a value,
   // are not allowed. Throws InvalidArgument for device memory, like `fetch`.
@@ -242,8 +250,8 @@ class ASHLAR_EXPORT Handle {
   // Waits until all earlier posts of this process have arrived.
   void quiet() const;
 
-  // One-sided, optionally queued in a stream of the heap's device. Involves no other rank, and runs
-  // even after the group has failed, like a user kernel.
+  // Stores words in a rank's memory. One-sided, optionally queued in a stream of the heap's device.
+  // Involves no other rank, and runs even after the group has failed, like a user kernel.
   // A rank that acquires one of the words sees everything that the stream, or the caller, did
   // before; on another machine, what the caller did to that rank's memory.
   void store_words(int to, const WordFill& fill, std::optional<StreamId> stream = {}) const;
@@ -253,20 +261,25 @@ class ASHLAR_EXPORT Handle {
   void multimem_put(std::span<const std::byte> from, int64_t offset_bytes = 0,
                     std::optional<StreamId> stream = {}) const;
 
-  // Two-sided. Memory written before a signal is visible after the wait for it. With a stream of
-  // the heap's device, the operation is queued (CollectiveOptions::stream). A one-slot mailbox per
-  // channel: put_signal waits while the previous signal was not consumed.
+  // Signals, between pairs of ranks. Memory written before a signal is visible after the wait for
+  // it. With a stream of the heap's device, the operation is queued (CollectiveOptions::stream).
+
+  // Sends a signal to a rank. Each channel holds one signal: waits until the previous one has been
+  // consumed.
   void put_signal(int to, int channel = 0, Timeout timeout = kNoTimeout,
                   std::optional<StreamId> stream = {}) const;
+  // Waits for a signal from a rank, and consumes it.
   void wait_signal(int from, int channel = 0, Timeout timeout = kNoTimeout,
                    std::optional<StreamId> stream = {}) const;
-  // Monotonic counters per pair of ranks and channel.
+  // Adds to a counter at a rank. There is one monotonic counter per pair of ranks and channel.
   void add_signal(int to, uint64_t amount = 1, int channel = 0,
                   std::optional<StreamId> stream = {}) const;
+  // Waits until the counter of signals from a rank is at least `value`.
   void wait_for_value(int from, uint64_t value, int channel = 0, Timeout timeout = kNoTimeout,
                       std::optional<StreamId> stream = {}) const;
+  // The current value of that counter.
   uint64_t counter_value(int from, int channel = 0) const;
-  // The barrier of the group.
+  // Group::barrier.
   void barrier(int channel = 0, Timeout timeout = kNoTimeout,
                std::optional<StreamId> stream = {}) const;
 

@@ -30,14 +30,14 @@ struct HeapOptions {
   // Use the memory of this device instead. It must outlive the heap and everything made from it.
   // The host must not dereference addresses of its buffers; use put and get.
   Device* device = nullptr;
-  size_t pad_bytes =
-      9216;  // size of the user's signal pad in front of each buffer; same on all ranks
+  // The size of the user's signal pad in front of each buffer. Same on all ranks.
+  size_t pad_bytes = 9216;
   std::chrono::milliseconds heartbeat{1000};  // interval of heartbeats in the store
   // A rank without a heartbeat for this long counts as lost. At least 3 heartbeats; same on all
   // ranks.
   std::chrono::milliseconds lease{5000};
-  // Ranks with different values here treat each other as if they were on different machines: for
-  // tests. Up to 64 bytes.
+  // For tests: ranks with different values treat each other as if they were on different machines.
+  // Up to 64 bytes.
   std::string machine{};
 };
 
@@ -61,13 +61,15 @@ class ASHLAR_EXPORT Heap {
   // cannot share memory.
   explicit Heap(const HeapOptions& options = {});
 
-  // Not collective. Aligned to 128 bytes. The signal pad in front of it is zero, except that a
-  // reused persistent id keeps its pad; the contents are uninitialized. Throws OutOfMemory;
+  // Allocates this rank's buffer, aligned to 128 bytes. Not collective. The signal pad in front of
+  // it is zero, except that a reused persistent id keeps its pad; the contents are uninitialized.
+  // Throws OutOfMemory;
   // InvalidArgument if the persistent id is in use or had another size, or the group name is
   // invalid.
   SymmetricBuffer allocate(size_t bytes, const AllocateOptions& options = {});
   // The number of live buffers.
   size_t live_count() const;
+  // The back ends of host memory that HeapOptions::backend accepts.
   std::vector<std::string> backends() const;
 
  private:
@@ -139,7 +141,7 @@ class ASHLAR_EXPORT SymmetricPool {
   // Throws InvalidArgument if the heap has a pool of that name, or an option is out of range.
   explicit SymmetricPool(const Heap& heap, const SymmetricPoolOptions& options = {});
 
-  // Not collective. Aligned to 128 bytes, uninitialized. Throws OutOfMemory.
+  // Allocates a buffer, aligned to 128 bytes and uninitialized. Not collective. Throws OutOfMemory.
   SymmetricBuffer allocate(size_t bytes);
   // Frees segments without live buffers.
   void trim();

@@ -27,9 +27,8 @@ enum class TraceAction : uint8_t {
   kAnnotate,       // the user annotated a live block; user_metadata: the text
 };
 
-// Indexes into the tables of a snapshot (SnapshotTables).
-using StackId = SmallId<struct StackTag>;
-using StringId = SmallId<struct StringTag>;
+using StackId = SmallId<struct StackTag>;    // index into SnapshotTables::stacks
+using StringId = SmallId<struct StringTag>;  // index into SnapshotTables::strings
 
 // PyTorch's names: "alloc", "free_requested", and so on.
 ASHLAR_EXPORT std::string_view name(TraceAction action);

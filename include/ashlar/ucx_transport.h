@@ -20,9 +20,11 @@ namespace ashlar::symm {
 class Transport;
 
 struct UcxOptions {
-  // As in UCX_TLS and UCX_NET_DEVICES, for example "tcp,self" and "eth0". Empty: the variables, or
-  // UCX's choice. Must be the same on all ranks.
+  // The transports that UCX may use, in the format of UCX_TLS: "tcp,self". Empty: the variable
+  // UCX_TLS, or UCX's choice. Must be the same on all ranks.
   std::string transports{};
+  // The network devices that UCX may use, in the format of UCX_NET_DEVICES: "eth0". Empty: the
+  // variable UCX_NET_DEVICES, or UCX's choice. Must be the same on all ranks.
   std::string devices{};
   // How long the progress thread keeps polling after activity before it sleeps.
   std::chrono::microseconds busy_poll{50};

@@ -71,20 +71,23 @@ enum {
   ASHLAR_TIMEOUT = 9,             // a deadline passed
   ASHLAR_PEER_LOST = 10           // another rank died or aborted
 };
-// "ok", "out of memory", …; never null.
+// The name of a status: "ok", "out of memory", …; never null.
 ASHLAR_C_API const char* ashlar_status_name(ashlar_status status) ASHLAR_C_NOEXCEPT;
 // The message of the last failed call of this thread. Valid until the next failure. Never null;
 // empty if no call has failed yet. Very long messages are truncated.
 ASHLAR_C_API const char* ashlar_last_message(void) ASHLAR_C_NOEXCEPT;
-// The driver or system function that failed (or empty), and its error number.
+// The driver or system function that made the last failed call of this thread fail; empty if there
+// was none. Valid until the next failure.
 ASHLAR_C_API const char* ashlar_last_call(void) ASHLAR_C_NOEXCEPT;
+// The error number of ashlar_last_call.
 ASHLAR_C_API int64_t ashlar_last_code(void) ASHLAR_C_NOEXCEPT;
 
 // Byte strings owned by the library.
 
 typedef struct ashlar_bytes ashlar_bytes;
-// Followed by a null byte that the size does not include. Valid until destroyed.
+// The bytes, followed by a null byte. Valid until ashlar_bytes_destroy.
 ASHLAR_C_API const char* ashlar_bytes_data(const ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
+// The number of bytes, without the null byte.
 ASHLAR_C_API size_t ashlar_bytes_size(const ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API void ashlar_bytes_destroy(ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 
@@ -93,17 +96,17 @@ ASHLAR_C_API void ashlar_bytes_destroy(ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 
 typedef struct ashlar_device ashlar_device;
 
-// `backend` is "sim", "cuda" or "hip". ASHLAR_UNSUPPORTED, with the reason, if this machine does
-// not have it.
+// The number of devices of a back end: "sim", "cuda" or "hip". ASHLAR_UNSUPPORTED, with the reason,
+// if this machine does not have the back end.
 ASHLAR_C_API ashlar_status ashlar_device_count(const char* backend,
                                                size_t* count) ASHLAR_C_NOEXCEPT;
-// Returns the same device each time.
+// Opens a device. Repeated calls return the same handle.
 ASHLAR_C_API ashlar_status ashlar_device_open(const char* backend, size_t index,
                                               ashlar_device** device) ASHLAR_C_NOEXCEPT;
 
 typedef struct ashlar_device_properties {
   size_t struct_size;
-  const char* backend;  // text is valid forever
+  const char* backend;  // strings are valid until the process exits
   const char* name;
   const char* pci_id;  // empty if the device has none
   uint8_t uuid[16];
@@ -151,15 +154,19 @@ ASHLAR_C_API ashlar_status ashlar_event_wait(ashlar_device* device, ashlar_event
 ASHLAR_C_API ashlar_status ashlar_event_synchronize(ashlar_device* device,
                                                     ashlar_event event) ASHLAR_C_NOEXCEPT;
 
-// Queue work on the stream. Host memory must stay valid until the work is done.
+// Copies. The functions queue work on the stream. Host memory must stay valid until the work is
+// done.
+
 ASHLAR_C_API ashlar_status ashlar_copy_to_device(ashlar_device* device, void* to, const void* from,
                                                  size_t bytes,
                                                  ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_copy_to_host(ashlar_device* device, void* to, const void* from,
                                                size_t bytes,
                                                ashlar_stream stream) ASHLAR_C_NOEXCEPT;
+// Copies from device memory to device memory.
 ASHLAR_C_API ashlar_status ashlar_copy(ashlar_device* device, void* to, const void* from,
                                        size_t bytes, ashlar_stream stream) ASHLAR_C_NOEXCEPT;
+// Sets every byte to `value`.
 ASHLAR_C_API ashlar_status ashlar_fill(ashlar_device* device, void* at, uint8_t value, size_t bytes,
                                        ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 
@@ -168,34 +175,38 @@ ASHLAR_C_API ashlar_status ashlar_fill(ashlar_device* device, void* at, uint8_t 
 typedef struct ashlar_allocator ashlar_allocator;
 typedef struct ashlar_block ashlar_block;
 
-// `options` is a text as in docs/reference/options.md: "engine:paged,max_split_size_mb:512". Null:
-// the options of the environment. Empty: the defaults.
+// Creates an allocator. docs/reference/options.md describes the `options` string, for example
+// "engine:paged,max_split_size_mb:512". Null: the options of the environment. Empty: the defaults.
 ASHLAR_C_API ashlar_status ashlar_allocator_create(ashlar_device* device, const char* options,
                                                    ashlar_allocator** allocator) ASHLAR_C_NOEXCEPT;
 // Returns all memory to the device, including blocks that are still allocated.
 ASHLAR_C_API void ashlar_allocator_destroy(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
-// Allocates memory for work on the stream. 0 bytes yield null, which ashlar_free ignores.
-// ASHLAR_INVALID_ARGUMENT for an address that is not allocated.
+// Allocates memory for work on the stream. 0 bytes yield null.
 ASHLAR_C_API ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes,
                                            ashlar_stream stream, void** memory) ASHLAR_C_NOEXCEPT;
+// Frees memory from ashlar_allocate. Ignores null. ASHLAR_INVALID_ARGUMENT if the address is not
+// allocated.
 ASHLAR_C_API ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) ASHLAR_C_NOEXCEPT;
 // Declares that work on another stream uses the memory: after the free, the memory is not reused
 // before the work queued on that stream at that time is done. Not needed for the stream of the
 // allocation.
 ASHLAR_C_API ashlar_status ashlar_record_stream(ashlar_allocator* allocator, void* memory,
                                                 ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// As above, for a stream of another device.
+// Like ashlar_record_stream, for a stream of another device.
 ASHLAR_C_API ashlar_status ashlar_record_stream_of(ashlar_allocator* allocator, void* memory,
                                                    ashlar_device* device,
                                                    ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// The device allocation that contains the block, and its size. Either out parameter may be null.
+// The start and the size of the device allocation that contains the block. Either out parameter may
+// be null.
 ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, void* memory,
                                                   void** base, size_t* bytes) ASHLAR_C_NOEXCEPT;
 
-// Allocation by handle, which saves the lookup of the address. A block must be freed by its handle.
-// 0 bytes: ASHLAR_INVALID_ARGUMENT. Using a freed block is an error that is detected on a best
-// effort (ASHLAR_INVALID_ARGUMENT).
+// Allocation by handle, which saves the lookup of the address. Use of a freed block is detected on
+// a best-effort basis (ASHLAR_INVALID_ARGUMENT).
+
+// Like ashlar_allocate, but the block must be freed by its handle, and 0 bytes are
+// ASHLAR_INVALID_ARGUMENT.
 ASHLAR_C_API ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes,
                                                  ashlar_stream stream,
                                                  ashlar_block** block) ASHLAR_C_NOEXCEPT;
@@ -204,8 +215,9 @@ ASHLAR_C_API ashlar_status ashlar_free_block(ashlar_allocator* allocator,
 ASHLAR_C_API ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator,
                                                       ashlar_block* block,
                                                       ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// Null and 0 for a null block.
+// The address of the block; null for a null block.
 ASHLAR_C_API void* ashlar_block_address(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
+// The size of the block; 0 for a null block.
 ASHLAR_C_API size_t ashlar_block_bytes(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
 
 // Returns all cached memory to the device. Waits for pending frees.
@@ -218,15 +230,15 @@ ASHLAR_C_API ashlar_status ashlar_memory_fraction(const ashlar_allocator* alloca
 
 // Options.
 
-// Validates a text of options.
+// Validates an options string.
 ASHLAR_C_API ashlar_status ashlar_check_options(const char* options) ASHLAR_C_NOEXCEPT;
-// The allocator's non-default options, as text.
+// The allocator's non-default options, as an options string.
 ASHLAR_C_API ashlar_status ashlar_allocator_options(const ashlar_allocator* allocator,
                                                     ashlar_bytes** options) ASHLAR_C_NOEXCEPT;
 
 typedef struct ashlar_option {
   size_t struct_size;
-  const char* name;  // text is valid forever
+  const char* name;  // strings are valid until the process exits
   const char* type;
   const char* unit;  // empty if the option has none
   const char* default_text;
@@ -245,18 +257,20 @@ typedef struct ashlar_pool {
   uint64_t user;
 } ashlar_pool;
 
-// User-supplied allocation functions, from a shared object or given as pointers, as the source of a
-// pool's memory. To use them for all allocations, select engine:plugin in the options.
+// User-supplied allocation functions, as the source of a pool's memory. To use them for all
+// allocations, select engine:plugin in the options.
 typedef struct ashlar_plugin ashlar_plugin;
+// Loads the functions from a shared object.
 ASHLAR_C_API ashlar_status ashlar_plugin_load(ashlar_device* device, const char* library,
                                               const char* alloc_symbol, const char* free_symbol,
                                               ashlar_plugin** plugin) ASHLAR_C_NOEXCEPT;
-// `hooks` may be null. The functions and the table must stay valid forever.
+// Wraps functions of the caller. `hooks` may be null. The functions and the table must stay valid
+// until the process exits.
 ASHLAR_C_API ashlar_status ashlar_plugin_wrap(ashlar_device* device, ashlar_plugin_alloc alloc,
                                               ashlar_plugin_free free,
                                               const struct ashlar_plugin_hooks* hooks,
                                               ashlar_plugin** plugin) ASHLAR_C_NOEXCEPT;
-// Pools created with the plug-in keep what they need.
+// Destroys the handle. Pools created with the plug-in stay valid.
 ASHLAR_C_API void ashlar_plugin_destroy(ashlar_plugin* plugin) ASHLAR_C_NOEXCEPT;
 
 typedef struct ashlar_pool_options {
@@ -272,6 +286,7 @@ typedef struct ashlar_pool_options {
 ASHLAR_C_API ashlar_status ashlar_pool_create(ashlar_allocator* allocator,
                                               const ashlar_pool_options* options,
                                               ashlar_pool* pool) ASHLAR_C_NOEXCEPT;
+// Creates a pool for the capture of a graph, with one reference, held by the caller.
 ASHLAR_C_API ashlar_status ashlar_capture_pool_create(ashlar_allocator* allocator,
                                                       ashlar_pool* pool) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_pool_retain(ashlar_allocator* allocator,
@@ -293,17 +308,20 @@ typedef int (*ashlar_route_filter)(ashlar_stream stream, void* context);
 ASHLAR_C_API ashlar_status ashlar_pool_begin(ashlar_allocator* allocator, ashlar_pool pool,
                                              ashlar_route_filter filter,
                                              void* context) ASHLAR_C_NOEXCEPT;
-// Does not release the pool.
+// Ends the routing. Does not release the pool.
 ASHLAR_C_API ashlar_status ashlar_pool_end(ashlar_allocator* allocator,
                                            ashlar_pool pool) ASHLAR_C_NOEXCEPT;
-// Bracket the time in which streams of the device capture.
+// Call before a stream of the device begins to capture.
 ASHLAR_C_API ashlar_status ashlar_capture_began(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
+// Call after the capture has ended.
 ASHLAR_C_API ashlar_status ashlar_capture_ended(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
 // Returns the memory of all pools with the tag to the device, while their blocks keep their
-// addresses, and obtains memory for them again: docs/how-to/sleep.md.
+// addresses: docs/how-to/sleep.md. If `keep_contents` is nonzero, the contents are copied to host
+// memory.
 ASHLAR_C_API ashlar_status ashlar_pause(ashlar_allocator* allocator, const char* tag,
                                         int32_t keep_contents) ASHLAR_C_NOEXCEPT;
+// Obtains memory for paused pools again, and restores the contents if they were kept.
 ASHLAR_C_API ashlar_status ashlar_resume(ashlar_allocator* allocator,
                                          const char* tag) ASHLAR_C_NOEXCEPT;
 
@@ -334,9 +352,9 @@ typedef struct ashlar_stats {
 ASHLAR_C_API ashlar_status ashlar_get_stats(const ashlar_allocator* allocator,
                                             ashlar_stats* stats) ASHLAR_C_NOEXCEPT;
 
-// Visits all statistics under PyTorch's names ("allocated_bytes.all.peak"), in a fixed order. The
-// name is valid during the call only.
+// `name` is valid during the call only.
 typedef void (*ashlar_stat_visitor)(const char* name, int64_t value, void* context);
+// Visits all statistics under PyTorch's names ("allocated_bytes.all.peak"), in a fixed order.
 ASHLAR_C_API ashlar_status ashlar_visit_stats(const ashlar_allocator* allocator,
                                               ashlar_stat_visitor visitor,
                                               void* context) ASHLAR_C_NOEXCEPT;
@@ -372,9 +390,10 @@ enum {
   ASHLAR_FORMAT_PICKLE = 0,  // the format of torch.cuda.memory._dump_snapshot
   ASHLAR_FORMAT_JSON = 1     // the same keys
 };
-// The current state and the recorded history.
+// Serializes the current state and the recorded history.
 ASHLAR_C_API ashlar_status ashlar_snapshot(ashlar_allocator* allocator, ashlar_format format,
                                            ashlar_bytes** snapshot) ASHLAR_C_NOEXCEPT;
+// Writes the current state and the recorded history to a file, as a pickle.
 ASHLAR_C_API ashlar_status ashlar_save_snapshot(ashlar_allocator* allocator,
                                                 const char* path) ASHLAR_C_NOEXCEPT;
 
@@ -388,10 +407,10 @@ typedef struct ashlar_live_options {
   uint16_t port;      // of 127.0.0.1; 0: any free port
   const char* token;  // 16 to 128 letters, digits, - and _; null: a random token
 } ashlar_live_options;
-// Null options: the defaults. ASHLAR_DEVICE_FAULT if the port is in use.
+// Starts the server. Null options: the defaults. ASHLAR_DEVICE_FAULT if the port is in use.
 ASHLAR_C_API ashlar_status ashlar_live_start(const ashlar_live_options* options,
                                              ashlar_live** live) ASHLAR_C_NOEXCEPT;
-// "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
+// The URL of the server, "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
 ASHLAR_C_API ashlar_status ashlar_live_address(const ashlar_live* live,
                                                ashlar_bytes** address) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API void ashlar_live_stop(ashlar_live* live) ASHLAR_C_NOEXCEPT;
@@ -420,8 +439,8 @@ typedef struct ashlar_trace_entry {
   ashlar_stream stream;
   ashlar_pool pool;
 } ashlar_trace_entry;
-typedef void (*ashlar_tracker)(const ashlar_trace_entry* entry, void* context);
 // Receives every operation, in order; see TraceTracker in ashlar/trace.h.
+typedef void (*ashlar_tracker)(const ashlar_trace_entry* entry, void* context);
 ASHLAR_C_API ashlar_status ashlar_add_tracker(ashlar_allocator* allocator, ashlar_tracker tracker,
                                               void* context) ASHLAR_C_NOEXCEPT;
 
@@ -431,6 +450,7 @@ typedef struct ashlar_oom_notice {
   size_t limit_bytes;   // the allocator's limit, or the device's capacity
   size_t device_free_bytes;
 } ashlar_oom_notice;
+// Called when an allocation fails after every attempt to reclaim memory.
 typedef void (*ashlar_oom_observer)(const ashlar_oom_notice* notice, void* context);
 ASHLAR_C_API ashlar_status ashlar_add_oom_observer(ashlar_allocator* allocator,
                                                    ashlar_oom_observer observer,
