@@ -34,7 +34,7 @@ ashlar_add_install(find_package ${PROJECT_BINARY_DIR})
 
 ashlar_add_consumer(add_subdirectory
   -DASHLAR_SOURCE_DIR=${PROJECT_SOURCE_DIR} -DASHLAR_INSTALL=ON -DBUILD_SHARED_LIBS=ON
-  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32)
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 -DASHLAR_CUDA_KERNELS=OFF)
 
 ashlar_add_consumer(shared -DCMAKE_PREFIX_PATH=${consumer_binary}/shared_prefix)
 ashlar_add_install(shared ${consumer_binary}/add_subdirectory)
