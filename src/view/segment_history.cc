@@ -71,7 +71,7 @@ bool is_part(TraceAction action) {
 bool maps_memory(TraceAction action) {
   return action == TraceAction::kSegmentAlloc || action == TraceAction::kSegmentMap;
 }
-bool takes(TraceAction action) {
+bool unmaps_memory(TraceAction action) {
   return action == TraceAction::kSegmentFree || action == TraceAction::kSegmentUnmap;
 }
 
@@ -122,7 +122,7 @@ std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceInd
   for (const SegmentPiece& piece : after_last_entry(snapshot, device)) present.add(piece, 0);
   for (auto entry = trace.rbegin(); entry != trace.rend(); ++entry) {
     if (maps_memory(entry->action)) present.remove(piece_of(*entry).range, 0);
-    if (takes(entry->action)) present.add(piece_of(*entry), 0);
+    if (unmaps_memory(entry->action)) present.add(piece_of(*entry), 0);
   }
   std::vector<SegmentPiece> found;
   for (const auto& [address, id] : present.pieces()) found.push_back(present.all[id]);
@@ -180,7 +180,7 @@ SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
     present.add(piece, 0);
   for (uint32_t i = 0; i < trace.size(); ++i) {
     if (maps_memory(trace[i].action)) present.add(piece_of(trace[i]), i);
-    if (takes(trace[i].action)) present.remove(piece_of(trace[i]).range, i);
+    if (unmaps_memory(trace[i].action)) present.remove(piece_of(trace[i]).range, i);
   }
   const std::vector<SnapshotView> views = views_of(snapshot, device);
   if (!views.empty() && !trace.empty()) {

@@ -18,25 +18,25 @@ constexpr std::array<double, kSizeCount> kSizes = {
 
 // Microseconds by size.
 using Row = std::array<double, kSizeCount>;
-constexpr Row kAllocate = {49, 63, 79, 96, 435};
-constexpr Row kFree = {47, 59, 141, 546, 3827};
-constexpr Row kReserve = {1.0, 4.0, 2.0, 2.0, 2.0};
-constexpr Row kCreate = {11.8, 12.6, 10.4, 28, 130};
-constexpr Row kMap = {1.3, 1.3, 0.9, 1.7, 2.3};
-constexpr Row kSetAccess = {27, 33, 62, 85, 316};
-constexpr Row kUnmap = {23, 20, 24, 38, 95};
-constexpr Row kRelease = {15, 19, 81, 552, 5369};
-constexpr Row kExportFd = {1100, 1100, 1100, 1500, 1500};
-constexpr Row kFreeAddresses = {0.8, 2.2, 2.3, 2.3, 2.2};
+constexpr Row kAllocateUs = {49, 63, 79, 96, 435};
+constexpr Row kFreeUs = {47, 59, 141, 546, 3827};
+constexpr Row kReserveUs = {1.0, 4.0, 2.0, 2.0, 2.0};
+constexpr Row kCreateUs = {11.8, 12.6, 10.4, 28, 130};
+constexpr Row kMapUs = {1.3, 1.3, 0.9, 1.7, 2.3};
+constexpr Row kSetAccessUs = {27, 33, 62, 85, 316};
+constexpr Row kUnmapUs = {23, 20, 24, 38, 95};
+constexpr Row kReleaseUs = {15, 19, 81, 552, 5369};
+constexpr Row kExportFdUs = {1100, 1100, 1100, 1500, 1500};
+constexpr Row kFreeAddressesUs = {0.8, 2.2, 2.3, 2.3, 2.2};
 
 // The cost grows with the number of extents in the range: set_access on 512 extents of 2 MiB took
 // 17.6 ms.
-constexpr double kSetAccessPerExtent = 34.4;
-constexpr double kUnmapPerExtent = 23;
+constexpr double kSetAccessUsPerExtent = 34.4;
+constexpr double kUnmapUsPerExtent = 23;
 
 // The cost of pinning and unpinning is proportional to the size.
-constexpr double kAllocateHostPerMiB = 350;
-constexpr double kFreeHostPerMiB = 93;
+constexpr double kAllocateHostUsPerMiB = 350;
+constexpr double kFreeHostUsPerMiB = 93;
 
 // Interpolates linearly in the logarithm of the size. Constant below the smallest measured size,
 // proportional to the size above the largest.
@@ -63,19 +63,19 @@ double per_mib(double us, size_t bytes) {
 
 double modelled_us(DeviceCall call, const CallSize& size) {
   switch (call) {
-    case DeviceCall::kAllocate: return between(kAllocate, size.bytes);
-    case DeviceCall::kFree: return between(kFree, size.bytes);
-    case DeviceCall::kReserve: return between(kReserve, size.bytes);
-    case DeviceCall::kCreate: return between(kCreate, size.bytes);
-    case DeviceCall::kMap: return between(kMap, size.bytes);
-    case DeviceCall::kSetAccess: return by_extent(kSetAccess, kSetAccessPerExtent, size);
-    case DeviceCall::kUnmap: return by_extent(kUnmap, kUnmapPerExtent, size);
-    case DeviceCall::kRelease: return between(kRelease, size.bytes);
-    case DeviceCall::kExportFd: return between(kExportFd, size.bytes);
-    case DeviceCall::kFreeAddresses: return between(kFreeAddresses, size.bytes);
+    case DeviceCall::kAllocate: return between(kAllocateUs, size.bytes);
+    case DeviceCall::kFree: return between(kFreeUs, size.bytes);
+    case DeviceCall::kReserve: return between(kReserveUs, size.bytes);
+    case DeviceCall::kCreate: return between(kCreateUs, size.bytes);
+    case DeviceCall::kMap: return between(kMapUs, size.bytes);
+    case DeviceCall::kSetAccess: return by_extent(kSetAccessUs, kSetAccessUsPerExtent, size);
+    case DeviceCall::kUnmap: return by_extent(kUnmapUs, kUnmapUsPerExtent, size);
+    case DeviceCall::kRelease: return between(kReleaseUs, size.bytes);
+    case DeviceCall::kExportFd: return between(kExportFdUs, size.bytes);
+    case DeviceCall::kFreeAddresses: return between(kFreeAddressesUs, size.bytes);
     case DeviceCall::kImportFd: return 18.8;
-    case DeviceCall::kAllocateHost: return per_mib(kAllocateHostPerMiB, size.bytes);
-    case DeviceCall::kFreeHost: return per_mib(kFreeHostPerMiB, size.bytes);
+    case DeviceCall::kAllocateHost: return per_mib(kAllocateHostUsPerMiB, size.bytes);
+    case DeviceCall::kFreeHost: return per_mib(kFreeHostUsPerMiB, size.bytes);
     case DeviceCall::kMemoryStats: return 5.0;
     case DeviceCall::kCreateStream: return 2.7;
     case DeviceCall::kSynchronizeStream: return 0.55;

@@ -143,7 +143,7 @@ function drawSteps(
 
 function drawMarks(pen: Pen): void {
   const { context, options, height } = pen;
-  let free = -Infinity; // labels that begin before this x are skipped
+  let previousLabelEnd = -Infinity; // labels that begin before this x are skipped
   context.textAlign = "left";
   context.textBaseline = "middle";
   for (const annotation of options.document.annotations) {
@@ -152,14 +152,14 @@ function drawMarks(pen: Pen): void {
     context.strokeStyle = pen.color("--mark");
     context.lineWidth = 1;
     line(context, Math.round(x) + 0.5, -6, Math.round(x) + 0.5, 4);
-    if (x < free) continue;
+    if (x < previousLabelEnd) continue;
     context.fillStyle = pen.color("--ink-soft");
     const text = clipMiddle(
       annotation.text,
       (part) => context.measureText(part).width <= kMarkText,
     );
     context.fillText(text, x + 4, -12);
-    free = x + Math.max(kMarkRoom, context.measureText(text).width + 12);
+    previousLabelEnd = x + Math.max(kMarkRoom, context.measureText(text).width + 12);
   }
   context.fillStyle = context.strokeStyle = pen.color("--oom");
   for (const oom of options.document.ooms) {
