@@ -28,7 +28,9 @@ using ::testing::StartsWith;
 constexpr size_t kSharedBytes = 100'000;
 
 // A collective operation without side effects.
-Status synchronize(Communicator& group) { return group.allocate_internal(64, patience()).status(); }
+Status synchronize(Communicator& group) {
+  return group.allocate_internal(64, long_deadline()).status();
+}
 
 // Every rank fills its buffer with its number and reads the buffers of all others.
 std::string write_and_read(Communicator& group, const PeerHandle& handle) {
@@ -61,10 +63,10 @@ TEST_P(SymmetricProcesses, ShareMemoryWithoutLeaks) {
     const std::unique_ptr<Communicator> group = parts.join(options);
     if (group->pads()->pad(parts.world_size - 1)[999] != std::byte{0}) return "no pad";
     std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
-    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
+    const Result<PeerHandle> handle = group->rendezvous(buffer, long_deadline());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
-    return group->leave(patience()).message();
+    return group->leave(long_deadline()).message();
   });
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
   EXPECT_THAT(ranks.store_keys(), IsEmpty());
@@ -74,11 +76,11 @@ TEST_P(SymmetricProcesses, KeepPeerMemoryAfterOwnerFreesIt) {
   RankProcesses ranks(GetParam(), [](RankContext& parts) -> std::string {
     const std::unique_ptr<Communicator> group = parts.join();
     std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
-    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
+    const Result<PeerHandle> handle = group->rendezvous(buffer, long_deadline());
     if (!handle.ok()) return handle.status().to_string();
     if (parts.rank == 0 && !parts.heap.free(buffer).ok()) return "not freed";
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
-    return group->leave(patience()).message();
+    return group->leave(long_deadline()).message();
   });
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
@@ -99,24 +101,24 @@ TEST(SymmetricProcesses, UseOneBlockInSeveralSubGroups) {
     };
     const std::unique_ptr<Communicator> pair =
         parts.rank < 2 ? sub_group("pair", {0, 1}) : sub_group("pair", {3, 2});
-    const Result<PeerHandle> paired = pair->rendezvous(buffer, patience());
+    const Result<PeerHandle> paired = pair->rendezvous(buffer, long_deadline());
     if (!paired.ok()) return paired.status().to_string();
     std::unique_ptr<Communicator> middle;
     if (parts.rank == 1 || parts.rank == 2) {
       middle = sub_group("middle", {1, 2});
-      const Result<PeerHandle> synchronized = middle->rendezvous(buffer, patience());
+      const Result<PeerHandle> synchronized = middle->rendezvous(buffer, long_deadline());
       if (!synchronized.ok()) return synchronized.status().to_string();
     }
     const std::unique_ptr<Communicator> world = parts.join();
-    const Result<PeerHandle> handle = world->rendezvous(buffer, patience());
+    const Result<PeerHandle> handle = world->rendezvous(buffer, long_deadline());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*world, *handle); !wrong.empty()) return wrong;
     const int partner = 1 - pair->rank_info().rank;
     const auto seen = static_cast<uint64_t>((*paired->at(partner, 5, 1))[0]);
     if (seen != pair->member(partner) + 1) return "wrong pair";
-    if (middle != nullptr && !middle->leave(patience()).ok()) return "middle";
-    if (!pair->leave(patience()).ok()) return "pair";
-    return world->leave(patience()).message();
+    if (middle != nullptr && !middle->leave(long_deadline()).ok()) return "middle";
+    if (!pair->leave(long_deadline()).ok()) return "pair";
+    return world->leave(long_deadline()).message();
   });
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
   EXPECT_THAT(ranks.store_keys(), IsEmpty());
@@ -126,11 +128,11 @@ TEST(SymmetricProcesses, ReportSameErrorWhenSizesDiffer) {
   RankProcesses ranks(3, [](RankContext& parts) -> std::string {
     const std::unique_ptr<Communicator> group = parts.join();
     std::byte* wrong = *parts.heap.allocate(parts.rank == 1 ? 32 : 16, {{"wrong"}, {}});
-    const Status refused = group->rendezvous(wrong, patience()).status();
+    const Status refused = group->rendezvous(wrong, long_deadline()).status();
     std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
-    const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
+    const Result<PeerHandle> handle = group->rendezvous(buffer, long_deadline());
     if (!handle.ok()) return handle.status().to_string();
-    if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
+    if (Status left = group->leave(long_deadline()); !left.ok()) return left.to_string();
     return refused.to_string();
   });
   EXPECT_THAT(
@@ -145,8 +147,9 @@ TEST(SymmetricProcesses, ReportErrorWhenAllocationOrderDiffers) {
     const std::unique_ptr<Communicator> group = parts.join();
     std::byte* first = *parts.heap.allocate(64, {});
     std::byte* second = *parts.heap.allocate(64, {});
-    const Status refused = group->rendezvous(parts.rank == 0 ? first : second, patience()).status();
-    if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
+    const Status refused =
+        group->rendezvous(parts.rank == 0 ? first : second, long_deadline()).status();
+    if (Status left = group->leave(long_deadline()); !left.ok()) return left.to_string();
     return refused.to_string();
   });
   EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 0: 0, rank 1: 1")));
@@ -163,7 +166,7 @@ TEST(SymmetricProcesses, ReportErrorWhenOneRankRunsOutOfDescriptors) {
     };
     const std::unique_ptr<Communicator> group = parts.join(options);
     std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
-    const Status refused = group->rendezvous(buffer, patience()).status();
+    const Status refused = group->rendezvous(buffer, long_deadline()).status();
     const rlimit many{1024, 4096};
     ::setrlimit(RLIMIT_NOFILE, &many);
     if (symmetric_mapping_count() != 1) return "leaked mappings";
@@ -177,15 +180,15 @@ TEST(SymmetricProcesses, NameMissingRankAndReportSameErrorToIt) {
     const std::unique_ptr<Communicator> group = parts.join();
     std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
     if (parts.rank == 2) {  // waits until the others have given up
-      const Deadline end = patience();
+      const Deadline end = long_deadline();
       while (!group->failure()->has_happened()) {
         if (end.has_passed()) return "the others do not give up";
         std::this_thread::sleep_for(milliseconds(5));
       }
-      return group->rendezvous(buffer, patience()).status().to_string();
+      return group->rendezvous(buffer, long_deadline()).status().to_string();
     }
     // Both enter at the same time, so that only rank 2 is missing at the deadline.
-    if (!parts.store->barrier("both", 2, kNoExpiry, patience()).ok()) return "no barrier";
+    if (!parts.store->barrier("both", 2, kNoExpiry, long_deadline()).ok()) return "no barrier";
     return group->rendezvous(buffer, Deadline::after(seconds(1))).status().to_string();
   });
   EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 2 of group world did not reach")));
@@ -198,7 +201,7 @@ TEST(SymmetricProcesses, FailWhenARankDropsItsGroup) {
       group.reset();
       return "gone";
     }
-    return group->leave(patience()).message();
+    return group->leave(long_deadline()).message();
   });
   EXPECT_THAT(ranks.results()[1],
               HasSubstr("rank 0 of group world destroyed its group without calling leave"));
@@ -210,9 +213,9 @@ TEST(SymmetricProcesses, JoinAgainAfterACrash) {
       const std::unique_ptr<Communicator> group = parts.join();
       if (round == 0) continue;  // drops the group as after a crash
       std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
-      const Result<PeerHandle> handle = group->rendezvous(buffer, patience());
+      const Result<PeerHandle> handle = group->rendezvous(buffer, long_deadline());
       if (!handle.ok()) return handle.status().to_string();
-      if (Status left = group->leave(patience()); !left.ok()) return left.to_string();
+      if (Status left = group->leave(long_deadline()); !left.ok()) return left.to_string();
     }
     return {};
   });
@@ -258,12 +261,12 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
       if (parts.rank != 1 || phase != fault.phase) return;
       // Do not stop while another thread of this process writes to the store: the others would
       // block on its lock and report that instead.
-      if (fault.signal == SIGSTOP) (void)parts.store->erase("absent", patience()).ok();
+      if (fault.signal == SIGSTOP) (void)parts.store->erase("absent", long_deadline()).ok();
       ::raise(fault.signal);
     };
     // Before ranks have connected, only the deadline reveals a missing rank. The ranks start
     // together, so that only the victim misses a short one.
-    if (!parts.store->barrier("start", 3, kNoExpiry, patience()).ok()) return "no barrier";
+    if (!parts.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
     const bool is_alone = fault.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(is_alone ? seconds(1) : seconds(20));
     const auto late = [&] { return deadline.has_passed() && !is_alone ? " [late]" : ""; };

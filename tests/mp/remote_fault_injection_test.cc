@@ -31,7 +31,7 @@ struct RemoteParts {
   RemoteParts(const RankSpec& rank, const RedisServer& server, const char* job) {
     RedisOptions redis;
     redis.unix_socket = server.socket_path();
-    store = check_ok(try_open_redis_store(redis, patience()));
+    store = check_ok(try_open_redis_store(redis, long_deadline()));
     options.job = job;
     options.rank = rank.rank;
     options.world_size = rank.world_size;

@@ -54,7 +54,7 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
     if (parts.rank == 1) parts.store = std::make_shared<KillingStore>(parts.store, key_end);
     // Before ranks have connected, only the deadline reveals a missing rank. The ranks start
     // together, so that only the victim misses a short one.
-    if (!parts.store->barrier("start", 3, kNoExpiry, patience()).ok()) return "no barrier";
+    if (!parts.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
     const Deadline deadline = Deadline::after(key_end == "/join/1" ? seconds(1) : seconds(20));
     CommunicatorOptions options = parts.options();
     options.pad_bytes = 64;
@@ -75,7 +75,7 @@ TEST(StoreKeys, ExpireAfterRankIsKilledWhileLeaving) {
   RankProcesses ranks(3, [](RankContext& parts) -> std::string {
     // Exchanges 0 and 1 belong to joining.
     if (parts.rank == 1) parts.store = std::make_shared<KillingStore>(parts.store, "/2/1");
-    return parts.join()->leave(patience()).message();
+    return parts.join()->leave(long_deadline()).message();
   });
   const std::vector<std::string> results = ranks.results();
   EXPECT_EQ(results[1], "killed");

@@ -165,10 +165,11 @@ TEST_F(SymmetricGpuKernelErrors, HandlesAndGroupsWaitForStreamWork) {
                           // their groups.
                           if (rank.rank == 0) {
                             own.handle.wait_signal(1, 4, Timeout(0), stream);
-                            if (!rank.store->set("waits", "", kNoExpiry, patience()).ok())
+                            if (!rank.store->set("waits", "", kNoExpiry, long_deadline()).ok())
                               return "cannot set the key";
                           }
-                          if (!rank.store->get("waits", patience()).ok()) return "key is missing";
+                          if (!rank.store->get("waits", long_deadline()).ok())
+                            return "key is missing";
                         }
                         const Result<bool> idle = device.is_idle(stream);
                         if (!idle.ok() || !*idle) return "still running";

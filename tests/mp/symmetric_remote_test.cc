@@ -64,7 +64,7 @@ std::string run_until_last_rank_fails(SymmetricRank& own, Store& store, const Gr
   const int last = own.handle.world_size() - 1;
   std::string message =
       run_with_rank_failure(act, {.victim = last, .signal = signal, .late_rank = 1}, own);
-  check_ok(store.barrier("all-know", last, kNoExpiry, patience()));
+  check_ok(store.barrier("all-know", last, kNoExpiry, long_deadline()));
   return message;
 }
 
@@ -99,7 +99,7 @@ class SymmetricMachines : public ::testing::Test {
       redis.host = TwoMachines::address(0);
       redis.password = "between machines";
       const RankSpec own{rank.rank, rank.world_size,
-                         check_ok(try_open_redis_store(redis, patience()))};
+                         check_ok(try_open_redis_store(redis, long_deadline()))};
       SymmetricRank with(own, kProgramBytes, heap_options(),
                          with_transport(own, TwoMachines::cable(side)));
       if (std::string wrong = check_access(with, rank); !wrong.empty()) return wrong;
@@ -207,7 +207,7 @@ TEST(SymmetricMemory, TimeoutNamesStoppedRemoteRank) {
         message = late.what();
       }
       if (soon.has_passed()) message += " [too late]";
-      check_ok(store.barrier("all-know", 3, kNoExpiry, patience()));
+      check_ok(store.barrier("all-know", 3, kNoExpiry, long_deadline()));
       return message;
     };
     EXPECT_THAT(
@@ -233,7 +233,7 @@ std::vector<std::string> results_of_death_at(Phase phase) {
         if (at == phase) ::raise(SIGKILL);
       };
     }
-    return Communicator::join(heap, rank.store, options, patience()).status().to_string();
+    return Communicator::join(heap, rank.store, options, long_deadline()).status().to_string();
   });
   return ranks.results();
 }

@@ -27,12 +27,12 @@ TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
     const size_t part = kSharedBytes / 4;
     const std::vector<std::byte> sent(part - 8, std::byte(10 + parts.rank));
     for (int rank = 0; rank < 4; ++rank) {
-      check_ok(self.at(rank).put(part * parts.rank + 8, sent, patience()));
-      check_ok(self.endpoint(rank).fence(patience()));
-      check_ok(self.at(rank).post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, patience()));
+      check_ok(self.at(rank).put(part * parts.rank + 8, sent, long_deadline()));
+      check_ok(self.endpoint(rank).fence(long_deadline()));
+      check_ok(self.at(rank).post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, long_deadline()));
     }
     // All ranks have signaled, so their data has arrived.
-    const Deadline end = patience();
+    const Deadline end = long_deadline();
     while (self.own_word(0) < 4) {
       self.transport->progress();
       if (end.has_passed()) return "no signal";
@@ -45,10 +45,10 @@ TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
     }
     self.barrier();
     std::vector<std::byte> got(part);
-    check_ok(self.at((parts.rank + 1) % 4).get(part * 2, got, patience()));
+    check_ok(self.at((parts.rank + 1) % 4).get(part * 2, got, long_deadline()));
     if (got[part - 1] != std::byte{12}) return "get";
     const AtomicOp swap{AtomicKind::kCompareAndSwap, WordBytes::k8, 0, 100, 4};
-    if (parts.rank == 3 && check_ok(self.at(0).fetch(swap, patience())) != 4) return "swap";
+    if (parts.rank == 3 && check_ok(self.at(0).fetch(swap, long_deadline())) != 4) return "swap";
     self.barrier();
     if (parts.rank == 0 && self.own_word(0) != 100) return "swapped";
     self.leave();
@@ -64,7 +64,7 @@ TEST(TwoMachinesTest, NamesDeadRemoteRank) {
     machines.enter(parts.rank);
     UcxRank self(parts, "tcp", TwoMachines::cable(parts.rank));
     if (parts.rank == 1) ::raise(SIGKILL);
-    const Deadline end = patience();
+    const Deadline end = long_deadline();
     while (!self.failure->has_happened() && !end.has_passed()) ::usleep(1000);
     return self.failure->reason().to_string();
   });

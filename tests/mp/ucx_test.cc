@@ -51,17 +51,17 @@ TEST_P(UcxProcesses, PutAndGetAllSizes) {
       std::vector<std::byte> sent(part, std::byte(10 + parts.rank));
       size_t offset = part * parts.rank;
       for (size_t bytes : {size_t{1}, size_t{7}, size_t{8}, size_t{4096}, size_t{100'000}}) {
-        check_ok(self.at(rank).put(offset, {sent.data(), bytes}, patience()));
+        check_ok(self.at(rank).put(offset, {sent.data(), bytes}, long_deadline()));
         offset += bytes;
       }
       std::fill(sent.begin(), sent.end(), std::byte{99});  // the source may be reused after put
     }
-    check_ok(self.transport->quiet(patience()));
+    check_ok(self.transport->quiet(long_deadline()));
     self.barrier();
     const size_t written = 1 + 7 + 8 + 4096 + 100'000;
     for (int rank = 0; rank < parts.world_size; ++rank) {
       std::vector<std::byte> got(kSharedBytes);
-      check_ok(self.at(rank).get(0, got, patience()));
+      check_ok(self.at(rank).get(0, got, long_deadline()));
       for (size_t i = 0; i < got.size(); ++i) {
         const bool is_written = i < 3 * part && i % part < written;
         const auto expected = std::byte(is_written ? 10 + i / part : 0);
@@ -80,21 +80,21 @@ TEST_P(UcxProcesses, AddAndSwapAtomically) {
     UcxRank self(parts, GetParam());
     RemoteRegion& zero = self.at(0);
     for (int i = 0; i < kTimes; ++i) {
-      check_ok(zero.post(add(0, 3), patience()));
-      check_ok(zero.post(add(8, 5, WordBytes::k4), patience()));
-      check_ok(zero.fetch(add(16, 1), patience()));
+      check_ok(zero.post(add(0, 3), long_deadline()));
+      check_ok(zero.post(add(8, 5, WordBytes::k4), long_deadline()));
+      check_ok(zero.fetch(add(16, 1), long_deadline()));
       // Increments by compare-and-swap, with 64 and 32 bits.
       for (WordBytes word : {WordBytes::k8, WordBytes::k4}) {
         AtomicOp call{AtomicKind::kCompareAndSwap, word, word == WordBytes::k8 ? 24U : 32U, 1, 0};
         for (;;) {
-          const uint64_t found = check_ok(zero.fetch(call, patience()));
+          const uint64_t found = check_ok(zero.fetch(call, long_deadline()));
           if (found == call.expected) break;
           call.expected = found;
           call.operand = found + 1;
         }
       }
     }
-    check_ok(self.endpoint(0).quiet(patience()));
+    check_ok(self.endpoint(0).quiet(long_deadline()));
     self.barrier();
     if (parts.rank == 0) {
       const uint64_t all = uint64_t{3} * kTimes;
@@ -120,10 +120,10 @@ TEST_P(UcxProcesses, OrderDataBeforeSignalByFence) {
     const int other = 1 - parts.rank;
     for (uint64_t round = 1; round <= kRounds; ++round) {
       const std::vector<std::byte> sent(kPayloadBytes, std::byte(round));
-      check_ok(self.at(other).put(kPayload, sent, patience()));
-      check_ok(self.endpoint(other).fence(patience()));
-      check_ok(self.at(other).post(add(kWord, 1), patience()));
-      const Deadline end = patience();
+      check_ok(self.at(other).put(kPayload, sent, long_deadline()));
+      check_ok(self.endpoint(other).fence(long_deadline()));
+      check_ok(self.at(other).post(add(kWord, 1), long_deadline()));
+      const Deadline end = long_deadline();
       while (self.own_word(kWord) < 2 * round - 1) {
         self.transport->progress();
         if (end.has_passed()) return text("no signal in round ", round);
@@ -132,7 +132,7 @@ TEST_P(UcxProcesses, OrderDataBeforeSignalByFence) {
         return text("signal before data in round ", round);
       }
       // Allow the other side to write again.
-      check_ok(self.at(other).post(add(kWord, 1), patience()));
+      check_ok(self.at(other).post(add(kWord, 1), long_deadline()));
       while (self.own_word(kWord) < 2 * round) {
         if (end.has_passed()) return text("no response in round ", round);
         std::this_thread::yield();  // the transport's thread makes progress
@@ -153,30 +153,30 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
     // One operation waits for a signal that never comes, the others for the dead rank.
     std::vector<std::string> results(3);
     const auto repeat_until_failure = [&](auto act, std::string& into) {
-      const Deadline end = patience();
+      const Deadline end = long_deadline();
       Status status;
       while (status.ok() && !end.has_passed()) status = act();
       into = status.to_string();
     };
     std::vector<std::thread> waiters;
     waiters.emplace_back([&] {
-      repeat_until_failure([&] { return self.at(1).fetch(add(0, 1), patience()).status(); },
+      repeat_until_failure([&] { return self.at(1).fetch(add(0, 1), long_deadline()).status(); },
                            results[0]);
     });
     waiters.emplace_back([&] {
       std::vector<std::byte> got(kSharedBytes);
-      repeat_until_failure([&] { return self.at(1).get(0, got, patience()); }, results[1]);
+      repeat_until_failure([&] { return self.at(1).get(0, got, long_deadline()); }, results[1]);
     });
     waiters.emplace_back(
         [&] { repeat_until_failure([&] { return self.failure->reason(); }, results[2]); });
     for (std::thread& each : waiters) each.join();
     // A rank that exits before its peer has detected the failure would count as lost, too.
-    check_ok(parts.store->barrier("both-know", 2, kNoExpiry, patience()));
+    check_ok(parts.store->barrier("both-know", 2, kNoExpiry, long_deadline()));
     for (const std::string& each : results) {
       if (each.find("peer lost: rank 1 of group tested") != 0) return text("results: ", each);
     }
     // After the failure, operations on all ranks fail.
-    const Status other = self.at(2 - parts.rank).put(0, bytes_of(1), patience());
+    const Status other = self.at(2 - parts.rank).put(0, bytes_of(1), long_deadline());
     if (other.message().find("rank 1") == std::string::npos) return other.to_string();
     return "lost";
   });
@@ -194,21 +194,21 @@ TEST(UcxProcessDeaths, DoNotHarmSurvivorsUnderLoad) {
       busy.emplace_back([&, t] {
         std::vector<std::byte> own(kSharedBytes);
         RemoteRegion& other = self.at(t % 3);
-        const Deadline end = patience();
+        const Deadline end = long_deadline();
         while (ends[t].ok() && !end.has_passed()) {
-          ends[t] = t < 3 ? other.get(0, own, patience()) : other.put(0, own, patience());
+          ends[t] = t < 3 ? other.get(0, own, long_deadline()) : other.put(0, own, long_deadline());
           count.fetch_add(1);
         }
       });
     }
     if (parts.rank == 1) {
-      const Deadline end = patience();
+      const Deadline end = long_deadline();
       while (count.load() < 12 && !end.has_passed()) std::this_thread::yield();
       if (count.load() >= 12) ::raise(SIGKILL);
     }
     for (std::thread& each : busy) each.join();
     // A rank that exits earlier would count as lost, too.
-    check_ok(parts.store->barrier("gone", 2, kNoExpiry, patience()));
+    check_ok(parts.store->barrier("gone", 2, kNoExpiry, long_deadline()));
     for (const Status& each : ends) {
       if (each.message().find("rank 1 of group tested") != 0) return each.to_string();
     }
@@ -228,9 +228,9 @@ TEST_P(UcxProcesses, StopWaitingForStoppedPeerWhenGroupFails) {
     // Depending on the transport, an operation blocks because the peer must answer, or succeeds
     // until the group fails.
     Status status;
-    const Deadline end = patience();
+    const Deadline end = long_deadline();
     std::vector<std::byte> got(kSharedBytes);
-    while (status.ok() && !end.has_passed()) status = self.at(1).get(0, got, patience());
+    while (status.ok() && !end.has_passed()) status = self.at(1).get(0, got, long_deadline());
     lease.join();
     return status.to_string();
   });
@@ -244,7 +244,7 @@ TEST(UcxProcesses, TimeOutWhenPeerIsStopped) {
     const auto soon = [] { return Deadline::after(milliseconds(100)); };
     // The peer may still answer until it is stopped.
     Result<uint64_t> fetched = uint64_t{0};
-    const Deadline end = patience();
+    const Deadline end = long_deadline();
     while (fetched.ok() && !end.has_passed()) fetched = self.at(1).fetch(add(0, 1), soon());
     if (!fetched.status().is(StatusKind::kTimeout)) return fetched.status().to_string();
     check_ok(self.at(1).post(add(0, 1), soon()));
@@ -268,7 +268,7 @@ TEST(UcxProcesses, AreLostWhenExitingWithoutFarewell) {
   RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
     UcxRank self(parts, kTcp);
     if (parts.rank == 1) return {};  // exits without a farewell
-    const Deadline end = patience();
+    const Deadline end = long_deadline();
     while (!self.failure->has_happened() && !end.has_passed()) std::this_thread::yield();
     return self.failure->reason().to_string();
   });
@@ -328,7 +328,7 @@ TEST(UcxProcesses, RejectAllCallsInForkedChild) {
       if (ended != 0) wrong = text("the child exited with ", ended);
     }
     self.barrier();
-    check_ok(self.at(1 - parts.rank).post(add(0, 1), patience()));
+    check_ok(self.at(1 - parts.rank).post(add(0, 1), long_deadline()));
     self.leave();
     return wrong;
   });
@@ -340,9 +340,10 @@ TEST(UcxProcesses, MayExitAfterFarewell) {
     UcxRank self(parts, kTcp);
     self.leave();
     if (parts.rank == 1) return {};
-    const Deadline end = patience();
+    const Deadline end = long_deadline();
     Status status;
-    while (status.ok() && !end.has_passed()) status = self.at(1).put(0, bytes_of(1), patience());
+    while (status.ok() && !end.has_passed())
+      status = self.at(1).put(0, bytes_of(1), long_deadline());
     return self.failure->has_happened() ? "a farewell must not fail the group" : status.to_string();
   });
   EXPECT_THAT(ranks.results()[0], HasSubstr("peer lost: rank 1"));

@@ -10,7 +10,6 @@
 namespace ashlar::symm {
 namespace {
 
-const Reduction kDeviceSum{ElementType::kI32, ReduceOp::kSum};
 constexpr int kGuardWord = 0x5A5A5A5A;
 constexpr size_t kWords = 100;
 constexpr int64_t kBegin = 256;  // offset at which collectives work
@@ -69,23 +68,23 @@ struct Program {
     std::string wrong;
     for (const bool out : {false, true}) {
       prepare(own, kWords, handle.rank() + 1);
-      handle.one_shot_all_reduce(kWords, kDeviceSum, options(out));
+      handle.one_shot_all_reduce(kWords, kSumOfInt, options(out));
       if (!is_all(result(out, kWords), sum)) wrong += "one-shot; ";
       wrong += check_around(own, "one-shot", kWords);
       prepare(own, kWords, handle.rank() + 1);
-      handle.two_shot_all_reduce(kWords, kDeviceSum, options(out));
+      handle.two_shot_all_reduce(kWords, kSumOfInt, options(out));
       if (!is_all(result(out, kWords), sum)) wrong += "two-shot; ";
       wrong += check_around(own, "two-shot", kWords);
     }
     prepare(own, kWords, handle.rank() + 1);
-    handle.reduce(kWords, count - 1, kDeviceSum, options(true));
+    handle.reduce(kWords, count - 1, kSumOfInt, options(true));
     if (!is_all(result(true, kWords), handle.rank() == count - 1 ? sum : kGuardWord)) {
       wrong += "reduce; ";
     }
     if (!is_all(own.read<int>(kWords, kBegin), handle.rank() + 1)) wrong += "reduced in place; ";
     wrong += check_around(own, "reduce", kWords);
     prepare(own, 5 * ranks, handle.rank() + 1);
-    handle.reduce_scatter(5, kDeviceSum, options(true));
+    handle.reduce_scatter(5, kSumOfInt, options(true));
     if (!is_all(result(true, 5), sum)) wrong += "reduce-scatter; ";
     return wrong + check_around(own, "reduce-scatter", 5 * ranks);
   }

@@ -30,7 +30,7 @@ struct RankContext {
     return made;
   }
   std::unique_ptr<Communicator> join(const CommunicatorOptions& with) {
-    return *Communicator::join(heap, store, with, patience());
+    return *Communicator::join(heap, store, with, long_deadline());
   }
   std::unique_ptr<Communicator> join() { return join(options()); }
 

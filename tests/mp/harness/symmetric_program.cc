@@ -8,11 +8,12 @@
 #include <random>
 #include <thread>
 
+#include "symm/collectives/collective_context.h"
+
 namespace ashlar::symm {
 namespace {
 
 constexpr uint8_t kGuardByte = 0xA5;
-const Reduction kSumOfInt{ElementType::kI32, ReduceOp::kSum};
 
 bool is_guard(std::span<const std::byte> bytes) {
   static const std::vector<std::byte> guard(kProgramBytes, std::byte{kGuardByte});
@@ -165,11 +166,6 @@ void fill_with_numbers(std::span<std::byte> bytes, ElementType type, int rank) {
   }
 }
 
-struct OffsetAndCount {
-  size_t offset = 0;
-  size_t bytes = 0;
-};
-
 // The expected result: elements added one after the other, in rank order.
 void add_in_order(std::span<float> sums, int world_size) {
   std::vector<float> theirs(sums.size());
@@ -181,15 +177,15 @@ void add_in_order(std::span<float> sums, int world_size) {
   }
 }
 
-std::string reduce_and_compare(SymmetricRank& own, ElementType type, const OffsetAndCount& reach,
+std::string reduce_and_compare(SymmetricRank& own, ElementType type, const ByteRange& range,
                                bool is_one_shot) {
   const auto all = own.buffer.as<std::byte>();
-  const auto reduced = all.subspan(reach.offset, reach.bytes);
+  const auto reduced = all.subspan(range.begin_bytes, range.bytes);
   std::memset(all.data(), int{kGuardByte}, all.size());
   fill_with_numbers(reduced, type, own.handle.rank());
   own.handle.barrier(0, kTestTimeout);
-  const auto count = static_cast<int64_t>(reach.bytes / element_bytes(type));
-  const CollectiveOptions at{static_cast<int64_t>(reach.offset), nullptr, kTestTimeout};
+  const auto count = static_cast<int64_t>(range.bytes / element_bytes(type));
+  const CollectiveOptions at{static_cast<int64_t>(range.begin_bytes), nullptr, kTestTimeout};
   if (is_one_shot) own.handle.one_shot_all_reduce(count, {type, ReduceOp::kSum}, at);
   if (!is_one_shot) own.handle.two_shot_all_reduce(count, {type, ReduceOp::kSum}, at);
   own.handle.barrier(0, kTestTimeout);
@@ -200,13 +196,14 @@ std::string reduce_and_compare(SymmetricRank& own, ElementType type, const Offse
       return text("rank ", rank, " has different bits");
     }
   }
-  if (!is_guard(all.first(reach.offset)) || !is_guard(all.subspan(reach.offset + reach.bytes))) {
+  if (!is_guard(all.first(range.begin_bytes)) ||
+      !is_guard(all.subspan(range.begin_bytes + range.bytes))) {
     return "wrote guard bytes";
   }
   if (type == ElementType::kF32) {
-    std::vector<float> expected(reach.bytes / sizeof(float));
+    std::vector<float> expected(range.bytes / sizeof(float));
     add_in_order(expected, own.handle.world_size());
-    if (std::memcmp(reduced.data(), expected.data(), reach.bytes) != 0) return "wrong order";
+    if (std::memcmp(reduced.data(), expected.data(), range.bytes) != 0) return "wrong order";
   }
   own.handle.barrier(0, kTestTimeout);
   return {};
@@ -223,9 +220,9 @@ std::string check_collectives(SymmetricRank& own, const Handle& handle) {
 
 std::string check_reduction_bits(SymmetricRank& own) {
   for (const ElementType type : {ElementType::kF32, ElementType::kBf16, ElementType::kF16}) {
-    for (const OffsetAndCount reach : {OffsetAndCount{4, 4}, {8, 100}, {16, 4096}, {4, 60'000}}) {
+    for (const ByteRange range : {ByteRange{4, 4}, {8, 100}, {16, 4096}, {4, 60'000}}) {
       for (const bool is_one_shot : {true, false}) {
-        const std::string wrong = reduce_and_compare(own, type, reach, is_one_shot);
+        const std::string wrong = reduce_and_compare(own, type, range, is_one_shot);
         if (!wrong.empty()) return text(name(type), ": ", wrong);
       }
     }

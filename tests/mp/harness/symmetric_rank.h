@@ -27,6 +27,7 @@ using ::testing::Not;
 
 // Long enough never to expire in a passing test.
 inline constexpr std::chrono::seconds kTestTimeout{60};
+inline constexpr Reduction kSumOfInt{ElementType::kI32, ReduceOp::kSum};
 
 struct SymmetricRank {
   SymmetricRank(const RankSpec& own, size_t bytes, const HeapOptions& options = heap_options())

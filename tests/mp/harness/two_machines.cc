@@ -34,7 +34,7 @@ TwoMachines::TwoMachines() {
                     run(inside + " link set " + cable(side) + " up");
   }
   // The link takes a moment to come up, and UCX ignores links that are down.
-  const Deadline end = patience();
+  const Deadline end = long_deadline();
   for (int side = 0; is_available_ && side < 2; ++side) {
     const std::string look = "-n " + name(side) + " link show dev " + cable(side);
     while (!run(look + " | grep -q 'state UP'")) {

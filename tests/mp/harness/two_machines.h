@@ -20,7 +20,7 @@ class TwoMachines {
   TwoMachines(const TwoMachines&) = delete;
   TwoMachines& operator=(const TwoMachines&) = delete;
 
-  bool is_made() const { return is_available_; }
+  bool is_available() const { return is_available_; }
   static std::string cable(int side) { return side == 0 ? "cable0" : "cable1"; }
   static std::string address(int side) { return "10.91.7." + std::to_string(side + 1); }
   // The path of the side's network namespace.
@@ -42,7 +42,7 @@ class TwoMachines {
 };
 
 #define ASHLAR_NEED(machines)                                                         \
-  if (!(machines).is_made()) {                                                        \
+  if (!(machines).is_available()) {                                                   \
     GTEST_SKIP() << "NOT TESTED: ranks on two machines. Creating namespaces failed: " \
                     "needs root, and ip of iproute2";                                 \
   }

@@ -20,13 +20,14 @@ UcxRank::UcxRank(RankContext& parts, const std::string& transports, const std::s
   transport = check_ok(try_open_ucx_transport(options));
   region_ = check_ok(transport->share(memory_));
   Store& store = *parts.store;
-  check_ok(store.set(text("address/", parts.rank), transport->address(), kNoExpiry, patience()));
-  check_ok(store.set(text("key/", parts.rank), region_->key(), kNoExpiry, patience()));
+  check_ok(
+      store.set(text("address/", parts.rank), transport->address(), kNoExpiry, long_deadline()));
+  check_ok(store.set(text("key/", parts.rank), region_->key(), kNoExpiry, long_deadline()));
   for (int rank = 0; rank < parts.world_size; ++rank) {
-    const std::string address = check_ok(store.get(text("address/", rank), patience()));
-    const std::string key = check_ok(store.get(text("key/", rank), patience()));
+    const std::string address = check_ok(store.get(text("address/", rank), long_deadline()));
+    const std::string key = check_ok(store.get(text("key/", rank), long_deadline()));
     endpoints_.push_back(
-        check_ok(transport->connect(address, {rank, "tested", failure}, patience())));
+        check_ok(transport->connect(address, {rank, "tested", failure}, long_deadline())));
     regions_.push_back(check_ok(endpoints_.back()->open(key)));
   }
   barrier();
@@ -34,11 +35,11 @@ UcxRank::UcxRank(RankContext& parts, const std::string& transports, const std::s
 
 void UcxRank::barrier() {
   const std::string key = text("barrier/", barrier_count_++);
-  check_ok(parts_.store->barrier(key, parts_.world_size, kNoExpiry, patience()));
+  check_ok(parts_.store->barrier(key, parts_.world_size, kNoExpiry, long_deadline()));
 }
 
 void UcxRank::leave() {
-  check_ok(transport->quiet(patience()));
+  check_ok(transport->quiet(long_deadline()));
   for (const auto& endpoint : endpoints_) endpoint->announce_close();
   barrier();
 }

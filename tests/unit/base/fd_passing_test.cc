@@ -101,10 +101,10 @@ TEST(FdPassingTest, ReceivesDescriptorsInOrderUpToTheLimit) {
     ASSERT_EQ(::write(files.back().get(), &name, 1), 1);
   }
   const std::array<uint8_t, 2> sent = {7, 8};
-  const milliseconds patience(1000);
-  ASSERT_TRUE(send_descriptors(pair.near.get(), sent, files, patience).ok());
+  const milliseconds timeout(1000);
+  ASSERT_TRUE(send_descriptors(pair.near.get(), sent, files, timeout).ok());
   std::array<uint8_t, 8> buffer{};
-  Result<ReceivedDescriptors> got = receive_descriptors(pair.far.get(), buffer, 3, patience);
+  Result<ReceivedDescriptors> got = receive_descriptors(pair.far.get(), buffer, 3, timeout);
   ASSERT_TRUE(got.ok()) << got.status().to_string();
   EXPECT_EQ(got->bytes, 2U);
   ASSERT_EQ(got->fds.size(), 3U);
@@ -113,19 +113,19 @@ TEST(FdPassingTest, ReceivesDescriptorsInOrderUpToTheLimit) {
     EXPECT_EQ(::pread(got->fds[i].get(), &name, 1, 0), 1);
     EXPECT_EQ(name, "abc"[i]);
   }
-  ASSERT_TRUE(send_descriptors(pair.near.get(), sent, files, patience).ok());
-  EXPECT_EQ(receive_descriptors(pair.far.get(), buffer, 2, patience).status().kind(),
+  ASSERT_TRUE(send_descriptors(pair.near.get(), sent, files, timeout).ok());
+  EXPECT_EQ(receive_descriptors(pair.far.get(), buffer, 2, timeout).status().kind(),
             StatusKind::kFormat);
   pair.near.reset();
-  EXPECT_EQ(receive_descriptors(pair.far.get(), buffer, 2, patience)->bytes, 0U);
+  EXPECT_EQ(receive_descriptors(pair.far.get(), buffer, 2, timeout)->bytes, 0U);
 }
 
 TEST(FdPassingTest, FailsWhenTheKernelDropsDescriptors) {
   Pair pair = connected();
   std::vector<UniqueFd> files;
   for (int i = 0; i < 4; ++i) files.emplace_back(::memfd_create("test", MFD_CLOEXEC));
-  const milliseconds patience(1000);
-  ASSERT_TRUE(send_descriptors(pair.near.get(), std::array<uint8_t, 1>{1}, files, patience).ok());
+  const milliseconds timeout(1000);
+  ASSERT_TRUE(send_descriptors(pair.near.get(), std::array<uint8_t, 1>{1}, files, timeout).ok());
   const UniqueFd next(::dup(pair.near.get()));
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -134,7 +134,7 @@ TEST(FdPassingTest, FailsWhenTheKernelDropsDescriptors) {
   tight.rlim_cur = static_cast<rlim_t>(next.get()) + 4;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
   std::array<uint8_t, 8> buffer{};
-  const Result<ReceivedDescriptors> got = receive_descriptors(pair.far.get(), buffer, 4, patience);
+  const Result<ReceivedDescriptors> got = receive_descriptors(pair.far.get(), buffer, 4, timeout);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(got.status().kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(got.status().code(), EMFILE);

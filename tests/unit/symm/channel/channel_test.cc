@@ -70,7 +70,7 @@ class TwoRanks {
     return ranks;
   }
   void connect(int rank) {
-    const Status linked = connections_[rank]->connect(patience());
+    const Status linked = connections_[rank]->connect(long_deadline());
     EXPECT_TRUE(linked.ok()) << linked.to_string();
   }
   PeerConnections::Options options(int rank) const {
@@ -98,14 +98,14 @@ TEST(ChannelConcurrency, DeliversDescriptorsBySequenceNumber) {
   TwoRanks ranks = TwoRanks::connected();
   const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
-  ASSERT_TRUE(ranks.connections(0).send(1, 3, memory.get(), patience()).ok());
-  ASSERT_TRUE(ranks.connections(0).send(1, 4, memory.get(), patience()).ok());
-  const auto got = ranks.connections(1).receive(0, 4, patience());
+  ASSERT_TRUE(ranks.connections(0).send(1, 3, memory.get(), long_deadline()).ok());
+  ASSERT_TRUE(ranks.connections(0).send(1, 4, memory.get(), long_deadline()).ok());
+  const auto got = ranks.connections(1).receive(0, 4, long_deadline());
   ASSERT_TRUE(got.ok()) << got.status().to_string();
   EXPECT_EQ(::lseek(got->get(), 0, SEEK_END), 4096);
   EXPECT_EQ(::fcntl(got->get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-  ASSERT_TRUE(ranks.connections(0).send(1, 9, -1, patience()).ok());
-  EXPECT_THAT(ranks.connections(1).receive(0, 5, patience()).status().message(),
+  ASSERT_TRUE(ranks.connections(0).send(1, 9, -1, long_deadline()).ok());
+  EXPECT_THAT(ranks.connections(1).receive(0, 5, long_deadline()).status().message(),
               HasSubstr("is ahead"));
 }
 
@@ -115,13 +115,13 @@ TEST(ChannelConcurrency, ReportsPeerDeathOnDisconnectWithoutClosing) {
   ASSERT_TRUE(eventually([&] { return ranks.failure(0).has_happened(); }));
   EXPECT_EQ(ranks.failure(0).reason().kind(), StatusKind::kPeerLost);
   EXPECT_EQ(ranks.failure(0).reason().message(), "rank 1 of group test died");
-  EXPECT_EQ(ranks.connections(0).receive(1, 0, patience()).status().message(),
+  EXPECT_EQ(ranks.connections(0).receive(1, 0, long_deadline()).status().message(),
             "rank 1 of group test died");
 }
 
 TEST(ChannelConcurrency, IgnoresDisconnectAfterClosing) {
   TwoRanks ranks = TwoRanks::connected();
-  ASSERT_TRUE(ranks.connections(0).send(1, 0, -1, patience()).ok());
+  ASSERT_TRUE(ranks.connections(0).send(1, 0, -1, long_deadline()).ok());
   ranks.connections(1).close_all({});
   ranks.drop_connections(1);
   EXPECT_TRUE(contract::consistently([&] { return !ranks.failure(0).has_happened(); }));
@@ -141,7 +141,7 @@ TEST(ChannelConcurrency, ReceiveReturnsTheReasonOfAClosingPeer) {
   for (int attempt = 0; attempt < 200; ++attempt) {
     TwoRanks ranks = TwoRanks::connected();
     ranks.connections(1).close_all(Status::timeout("rank 1 of group test has no time"));
-    const Status received = ranks.connections(0).receive(1, 0, patience()).status();
+    const Status received = ranks.connections(0).receive(1, 0, long_deadline()).status();
     ASSERT_EQ(received.kind(), StatusKind::kTimeout) << "attempt " << attempt;
     ASSERT_EQ(received.message(), "rank 1 of group test has no time");
   }
@@ -154,7 +154,7 @@ TEST(ChannelConcurrency, SendReturnsTheReasonOfAClosingPeer) {
     ranks.connections(1).close_all(Status::timeout("rank 1 of group test has no time"));
     ranks.drop_connections(1);
     Status sent;
-    while (sent.ok()) sent = ranks.connections(0).send(1, 0, -1, patience());
+    while (sent.ok()) sent = ranks.connections(0).send(1, 0, -1, long_deadline());
     ASSERT_EQ(sent.message(), "rank 1 of group test has no time") << "attempt " << attempt;
   }
 }
@@ -205,13 +205,13 @@ TEST(ChannelConcurrency, RejectsConnectionsWithoutTheToken) {
   ChannelAddress wrong = channel->address();
   wrong.token[3] ^= 1;
   const ConnectionId name{Token{7}, 1, 0};
-  const Result<UniqueFd> wrong_token_socket = Channel::connect(wrong, name, patience());
+  const Result<UniqueFd> wrong_token_socket = Channel::connect(wrong, name, long_deadline());
   ASSERT_TRUE(wrong_token_socket.ok());
   EXPECT_TRUE(is_disconnected(wrong_token_socket->get()));
   const Failure none;
   EXPECT_EQ(channel->accept(name, none, past_deadline()).status().kind(), StatusKind::kTimeout);
-  const Result<UniqueFd> known = Channel::connect(channel->address(), name, patience());
-  EXPECT_TRUE(channel->accept(name, none, patience()).ok());
+  const Result<UniqueFd> known = Channel::connect(channel->address(), name, long_deadline());
+  EXPECT_TRUE(channel->accept(name, none, long_deadline()).ok());
 }
 
 TEST(ChannelConcurrency, DropsMalformedAndSilentConnections) {
@@ -236,7 +236,7 @@ TEST(ChannelConcurrency, ConnectReturnsPeerLostWhenTheListenerHasEnded) {
     const std::unique_ptr<Channel> channel = *Channel::open();
     address = channel->address();
   }
-  const Status lost = Channel::connect(address, {Token{7}, 1, 0}, patience()).status();
+  const Status lost = Channel::connect(address, {Token{7}, 1, 0}, long_deadline()).status();
   EXPECT_EQ(lost.kind(), StatusKind::kPeerLost);
   EXPECT_THAT(lost.message(), HasSubstr("rank 0 died"));
 }
@@ -262,7 +262,7 @@ TEST(Channel, ConnectDoesNotReportPeerLostWhenOutOfDescriptors) {
   const rlimit none{3, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const Status failed =
-      Channel::connect({"ashlar-test-no-listener", {}}, {Token{7}, 1, 0}, patience()).status();
+      Channel::connect({"ashlar-test-no-listener", {}}, {Token{7}, 1, 0}, long_deadline()).status();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(failed.kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(failed.code(), EMFILE);
@@ -273,9 +273,9 @@ TEST(ChannelConcurrency, LeaksNoDescriptors) {
   for (int i = 0; i < 3; ++i) {
     TwoRanks ranks = TwoRanks::connected();
     const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
-    ASSERT_TRUE(ranks.connections(0).send(1, 0, memory.get(), patience()).ok());
+    ASSERT_TRUE(ranks.connections(0).send(1, 0, memory.get(), long_deadline()).ok());
     const Result<UniqueFd> unfetched =
-        Channel::connect(ranks.channel(0).address(), {Token{9}, 1, 0}, patience());
+        Channel::connect(ranks.channel(0).address(), {Token{9}, 1, 0}, long_deadline());
     ASSERT_TRUE(unfetched.ok());
   }
   EXPECT_EQ(open_fd_count(), before);
@@ -291,7 +291,7 @@ TEST(Channel, DetectsAKilledProcess) {
     ChannelAddress address{std::string(44, '\0'), {}};
     if (::read(from.get(), address.name.data(), 44) != 44) return 1;
     if (::read(from.get(), address.token.data(), 16) != 16) return 2;
-    const Result<UniqueFd> link = Channel::connect(address, {Token{7}, 1, 0}, patience());
+    const Result<UniqueFd> link = Channel::connect(address, {Token{7}, 1, 0}, long_deadline());
     return link.ok() && notify(socket_fd) && wait_for_notification(socket_fd) ? 0 : 3;
   });
   const std::unique_ptr<Channel> channel = *Channel::open();
@@ -300,7 +300,7 @@ TEST(Channel, DetectsAKilledProcess) {
   ASSERT_EQ(::write(to.get(), channel->address().token.data(), 16), 16);
   const auto failure = std::make_shared<Failure>();
   auto link = std::make_shared<PeerConnection>();
-  link->socket = *channel->accept({Token{7}, 1, 0}, *failure, patience());
+  link->socket = *channel->accept({Token{7}, 1, 0}, *failure, long_deadline());
   link->peer = 1;
   link->group = "test";
   link->failure = failure;

@@ -76,10 +76,10 @@ std::vector<int> spins_of(size_t first, size_t second) {
       CommunicatorOptions options;
       options.rank = rank;
       options.world_size = 2;
-      const auto joined = Communicator::join(heap, store, options, patience());
+      const auto joined = Communicator::join(heap, store, options, long_deadline());
       ASSERT_TRUE(joined.ok()) << joined.status().to_string();
       spins[static_cast<size_t>(rank)] = (*joined)->spin_policy().spin_count;
-      EXPECT_TRUE((*joined)->leave(patience()).ok());
+      EXPECT_TRUE((*joined)->leave(long_deadline()).ok());
     });
   }
   for (std::thread& each : threads) each.join();

@@ -57,14 +57,15 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, ExchangeConcurrency, ::testing::Values(1, 2
 TEST_P(ExchangeConcurrency, AllGatherReturnsAllValuesAndErasesItsKeys) {
   on_all_ranks([](Member& member, int rank) {
     for (int round = 0; round < 5; ++round) {
-      const auto all = member.exchange.all_gather(text("of ", rank, " in ", round), patience());
+      const auto all =
+          member.exchange.all_gather(text("of ", rank, " in ", round), long_deadline());
       ASSERT_TRUE(all.ok()) << all.status().to_string();
       for (int other = 0; other < GetParam(); ++other) {
         EXPECT_EQ((*all)[other], text("of ", other, " in ", round));
       }
     }
     EXPECT_EQ(member.exchange.sequence(), 5U);
-    EXPECT_TRUE(member.exchange.finish(patience()).ok());
+    EXPECT_TRUE(member.exchange.finish(long_deadline()).ok());
   });
   std::vector<std::string> left;
   for (const auto& each : fs::recursive_directory_iterator(folder_.path())) {
@@ -75,13 +76,13 @@ TEST_P(ExchangeConcurrency, AllGatherReturnsAllValuesAndErasesItsKeys) {
 
 TEST_P(ExchangeConcurrency, AgreeReturnsAllErrorsAndKeepsTheGroupUsable) {
   on_all_ranks([](Member& member, int rank) {
-    EXPECT_TRUE(member.exchange.agree({}, patience()).ok());
+    EXPECT_TRUE(member.exchange.agree({}, long_deadline()).ok());
     const bool is_last = rank == GetParam() - 1;
     const Status own = is_last ? Status::out_of_memory("no room") : Status();
-    const Status agreed = member.exchange.agree(own, patience());
+    const Status agreed = member.exchange.agree(own, long_deadline());
     EXPECT_EQ(agreed.kind(), StatusKind::kOutOfMemory);
     EXPECT_EQ(agreed.message(), text("rank ", GetParam() - 1, ": no room"));
-    EXPECT_TRUE(member.exchange.barrier(patience()).ok());
+    EXPECT_TRUE(member.exchange.barrier(long_deadline()).ok());
   });
 }
 
@@ -104,15 +105,15 @@ TEST_F(ExchangeTest, FinishResetsItsKeyForRanksThatReadLater) {
   const auto store = std::make_shared<UserStore>();
   store->change_responses = [&](UserStore::Responses& responses) {
     const bool has_all = responses.size() == 3 && responses[0] && responses[2];
-    if (has_all) (void)store->memory().erase("g/0/0", patience()).ok();
+    if (has_all) (void)store->memory().erase("g/0/0", long_deadline()).ok();
   };
   const std::shared_ptr<Store> memory(store, &store->memory());
   Member other(memory, {1, 2}, "h");  // its failure is not published
   EXPECT_FALSE(other.exchange.barrier(past_deadline()).ok());
   Member own(store, {0, 2});
-  EXPECT_TRUE(own.exchange.finish(patience()).ok());
+  EXPECT_TRUE(own.exchange.finish(long_deadline()).ok());
   const std::string keys[] = {"g/0/0"};
-  EXPECT_TRUE((*memory->try_get(keys, patience()))[0]);
+  EXPECT_TRUE((*memory->try_get(keys, long_deadline()))[0]);
 }
 
 TEST_F(ExchangeTest, TimeoutNamesAllMissingRanks) {
@@ -132,27 +133,27 @@ TEST_F(ExchangeTest, LateRankReturnsTheSameError) {
   Member early(store_, {0, 2});
   const Status late = early.exchange.barrier(Deadline::after(milliseconds(20)));
   Member late_rank(store_, {1, 2});
-  const Status received = late_rank.exchange.barrier(patience());
+  const Status received = late_rank.exchange.barrier(long_deadline());
   EXPECT_EQ(received.kind(), StatusKind::kTimeout);
   EXPECT_EQ(received.message(), late.message());
-  EXPECT_EQ(early.exchange.barrier(patience()).message(), late.message());
+  EXPECT_EQ(early.exchange.barrier(long_deadline()).message(), late.message());
 }
 
 TEST_F(ExchangeTest, FailureAfterAnExchangeDoesNotUndoIt) {
   Member quick(store_, {0, 2});
   Member slow(store_, {1, 2});
-  std::thread other([&] { EXPECT_TRUE(slow.exchange.barrier(patience()).ok()); });
-  EXPECT_TRUE(quick.exchange.barrier(patience()).ok());
+  std::thread other([&] { EXPECT_TRUE(slow.exchange.barrier(long_deadline()).ok()); });
+  EXPECT_TRUE(quick.exchange.barrier(long_deadline()).ok());
   (void)quick.failure_record.publish(Status::peer_lost("rank 0 of group test gave up")).ok();
   other.join();
-  EXPECT_EQ(slow.exchange.barrier(patience()).message(), "rank 0 of group test gave up");
+  EXPECT_EQ(slow.exchange.barrier(long_deadline()).message(), "rank 0 of group test gave up");
 }
 
 TEST_F(ExchangeTest, FailureEndsTheWait) {
   Member member(store_, {0, 2});
   std::thread killer(
       [&] { member.failure->report(Status::peer_lost("rank 1 of group test died")); });
-  const Status lost = member.exchange.barrier(patience());
+  const Status lost = member.exchange.barrier(long_deadline());
   killer.join();
   EXPECT_EQ(lost.kind(), StatusKind::kPeerLost);
   EXPECT_EQ(lost.message(), "rank 1 of group test died");
@@ -163,31 +164,31 @@ TEST_F(ExchangeTest, RejectsMalformedRecords) {
                                  std::string("ashx\x01\0", 6)};
   for (const std::string& record : records) {
     const std::shared_ptr<Store> store = make_memory_store();
-    ASSERT_TRUE(store->set("g/0/1", record, kNoExpiry, patience()).ok());
+    ASSERT_TRUE(store->set("g/0/1", record, kNoExpiry, long_deadline()).ok());
     Member member(store, {0, 2});
-    const Status bad = member.exchange.barrier(patience());
+    const Status bad = member.exchange.barrier(long_deadline());
     EXPECT_EQ(bad.kind(), StatusKind::kFormat);
     EXPECT_THAT(bad.message(), HasSubstr("rank 1 of group test"));
   }
 }
 
 TEST_F(ExchangeTest, ReportsAVersionMismatch) {
-  ASSERT_TRUE(store_->set("g/0/1", std::string("ashx\x07\0", 6), kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store_->set("g/0/1", std::string("ashx\x07\0", 6), kNoExpiry, long_deadline()).ok());
   Member member(store_, {0, 2});
-  EXPECT_THAT(member.exchange.barrier(patience()).message(), HasSubstr("uses version 7"));
+  EXPECT_THAT(member.exchange.barrier(long_deadline()).message(), HasSubstr("uses version 7"));
 }
 
 TEST_F(ExchangeTest, RepublishesItsRecordWhenTheStoreLosesIt) {
   Member member(store_, {0, 2});
   std::thread other([this] {
-    while (!store_->get("g/0/0", patience()).ok()) {
+    while (!store_->get("g/0/0", long_deadline()).ok()) {
     }
-    EXPECT_TRUE(*store_->erase("g/0/0", patience()));  // as a restart of the store would
-    EXPECT_TRUE(store_->get("g/0/0", patience()).ok());
+    EXPECT_TRUE(*store_->erase("g/0/0", long_deadline()));  // as a restart of the store would
+    EXPECT_TRUE(store_->get("g/0/0", long_deadline()).ok());
     Member late(store_, {1, 2});
-    EXPECT_TRUE(late.exchange.barrier(patience()).ok());
+    EXPECT_TRUE(late.exchange.barrier(long_deadline()).ok());
   });
-  EXPECT_TRUE(member.exchange.barrier(patience()).ok());
+  EXPECT_TRUE(member.exchange.barrier(long_deadline()).ok());
   other.join();
 }
 
@@ -196,23 +197,26 @@ TEST_F(ExchangeTest, RepublishesItsRecordAfterAllOthersHaveArrived) {
   EXPECT_FALSE(early.exchange.barrier(past_deadline()).ok());
   const auto losing_store = std::make_shared<UserStore>();
   ASSERT_TRUE(
-      losing_store->set("g/0/1", *store_->get("g/0/1", patience()), kNoExpiry, patience()).ok());
-  losing_store->before_read = [](Store& store) { (void)store.erase("g/0/0", patience()).ok(); };
+      losing_store->set("g/0/1", *store_->get("g/0/1", long_deadline()), kNoExpiry, long_deadline())
+          .ok());
+  losing_store->before_read = [](Store& store) {
+    (void)store.erase("g/0/0", long_deadline()).ok();
+  };
   Member member(losing_store, {0, 2});
-  EXPECT_TRUE(member.exchange.barrier(patience()).ok());
+  EXPECT_TRUE(member.exchange.barrier(long_deadline()).ok());
   EXPECT_TRUE(losing_store->memory().get("g/0/0", past_deadline()).ok());
 }
 
 TEST_F(ExchangeTest, RejectsShortStoreResponses) {
   Member member(UserStore::with_short_responses(), {0, 2});
-  const Status bad = member.exchange.barrier(patience());
+  const Status bad = member.exchange.barrier(long_deadline());
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
   EXPECT_THAT(bad.message(), HasSubstr("returned 2 values for 3 keys"));
 }
 
 TEST_F(ExchangeTest, WorksWithOneRank) {
   Member member(store_, {0, 1});
-  EXPECT_THAT(*member.exchange.all_gather("mine", patience()), ElementsAre("mine"));
+  EXPECT_THAT(*member.exchange.all_gather("mine", long_deadline()), ElementsAre("mine"));
 }
 
 TEST(FailureRecord, StatusRoundTrips) {

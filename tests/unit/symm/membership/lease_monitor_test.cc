@@ -26,7 +26,7 @@ struct MonitoredRank {
       : failure_record(store, "g", failure, std::chrono::minutes(1)),
         leases(store, failure_record,
                {"g", "test", rank_info, std::move(watched), lease, milliseconds(60000)}) {}
-  void run() { leases.run(patience()); }
+  void run() { leases.run(long_deadline()); }
 
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
   FailureRecord failure_record;
@@ -67,10 +67,10 @@ TEST(LeaseMonitor, ReportsNoRankWhileHeartbeatsArrive) {
     rank_1.run();
   }
   EXPECT_FALSE(rank_0.failure->has_happened());
-  rank_0.leases.erase_heartbeat(patience());
-  rank_1.leases.erase_heartbeat(patience());
+  rank_0.leases.erase_heartbeat(long_deadline());
+  rank_1.leases.erase_heartbeat(long_deadline());
   const std::string keys[] = {"g/lives/0", "g/lives/1"};
-  const auto left = store->try_get(keys, patience());
+  const auto left = store->try_get(keys, long_deadline());
   EXPECT_FALSE((*left)[0]);
   EXPECT_FALSE((*left)[1]);
 }
@@ -129,16 +129,17 @@ TEST(FailureRecord, RetriesAfterAFailedWrite) {
   FailureRecord failure_record(store, "p", failure, std::chrono::seconds(60));
   const Status lost = Status::peer_lost("rank 1 died");
   store->rejects_key = [](std::string_view key) { return key.ends_with("/failing"); };
-  EXPECT_EQ(failure_record.try_publish(lost, patience()),
+  EXPECT_EQ(failure_record.try_publish(lost, long_deadline()),
             FailureRecord::PublishResult::kStoreUnavailable);
   EXPECT_EQ(failure->reason().message(), "rank 1 died");
   store->rejects_key = [](std::string_view key) { return key.ends_with("/failed"); };
-  EXPECT_EQ(failure_record.try_publish(lost, patience()),
+  EXPECT_EQ(failure_record.try_publish(lost, long_deadline()),
             FailureRecord::PublishResult::kStoreUnavailable);
   store->rejects_key = {};
-  EXPECT_EQ(failure_record.try_publish(lost, patience()), FailureRecord::PublishResult::kPublished);
-  EXPECT_TRUE(store->memory().get(failure_record.key(), patience()).ok());
-  EXPECT_EQ(*store->memory().get("p/failing", patience()), "1") << "must be elected only once";
+  EXPECT_EQ(failure_record.try_publish(lost, long_deadline()),
+            FailureRecord::PublishResult::kPublished);
+  EXPECT_TRUE(store->memory().get(failure_record.key(), long_deadline()).ok());
+  EXPECT_EQ(*store->memory().get("p/failing", long_deadline()), "1") << "must be elected only once";
   EXPECT_EQ(failure_record.publish(Status::timeout("another")).message(), "rank 1 died");
 }
 

@@ -53,7 +53,7 @@ TEST(MemberList, JoinRecordRoundTrips) {
 TEST(MemberList, RejectsShortStoreResponses) {
   const auto store = UserStore::with_short_responses();
   const Status bad =
-      gather_members(*store, kMemberListOptions, record_of(0, 1), patience()).status();
+      gather_members(*store, kMemberListOptions, record_of(0, 1), long_deadline()).status();
   EXPECT_EQ(bad.kind(), StatusKind::kFormat);
   EXPECT_THAT(bad.message(), HasSubstr("returned 0 values for 1 keys"));
 }
@@ -65,21 +65,22 @@ TEST(MemberList, RejectsShortStoreResponsesWhileConfirming) {
   store.change_responses = [&](UserStore::Responses& responses) {
     if (++read_count == 2) responses.clear();
   };
-  EXPECT_EQ(gather_members(store, kMemberListOptions, record_of(0, 1), patience()).status().kind(),
-            StatusKind::kFormat);
+  EXPECT_EQ(
+      gather_members(store, kMemberListOptions, record_of(0, 1), long_deadline()).status().kind(),
+      StatusKind::kFormat);
 }
 
 TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
   const std::shared_ptr<Store> store = make_memory_store();
-  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 3)), kNoExpiry, patience()).ok());
-  ASSERT_TRUE(store->set("p/join/1", "nonsense", kNoExpiry, patience()).ok());
-  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 3)), kNoExpiry, long_deadline()).ok());
+  ASSERT_TRUE(store->set("p/join/1", "nonsense", kNoExpiry, long_deadline()).ok());
+  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoExpiry, long_deadline()).ok());
   std::vector<Token> tokens(3);
   std::vector<std::thread> ranks;
   for (int rank = 2; rank >= 0; --rank) {
     ranks.emplace_back([&, rank] {
       const auto member_list =
-          gather_members(*store, kMemberListOptions, record_of(rank, 3), patience());
+          gather_members(*store, kMemberListOptions, record_of(rank, 3), long_deadline());
       ASSERT_TRUE(member_list.ok()) << member_list.status().to_string();
       EXPECT_EQ(member_list->records[1].member, 41U);
       tokens[rank] = member_list->token;
@@ -94,16 +95,16 @@ TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
 
 TEST(MemberList, StaleRecordDoesNotCountAsJoined) {
   const std::shared_ptr<Store> store = make_memory_store();
-  ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoExpiry, long_deadline()).ok());
   const Status late =
       gather_members(*store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
   EXPECT_EQ(late.kind(), StatusKind::kTimeout);
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not join"));
   const std::string own[] = {"p/join/0"};
-  EXPECT_FALSE((*store->try_get(own, patience()))[0]);  // it erases its own record
+  EXPECT_FALSE((*store->try_get(own, long_deadline()))[0]);  // it erases its own record
   const std::string old[] = {"p/join/1"};
-  EXPECT_FALSE((*store->try_get(old, patience()))[0]);  // and the stale one
+  EXPECT_FALSE((*store->try_get(old, long_deadline()))[0]);  // and the stale one
 }
 
 // The error of a rank that joins a group of three and times out.
@@ -115,10 +116,10 @@ Status try_to_join(Store& store, int rank, milliseconds time) {
 // Rank 2 published its record and died. The last rank to time out no longer finds the first.
 TEST(MemberListConcurrency, AllRanksNameTheSameMissingRank) {
   const std::shared_ptr<Store> store = make_memory_store();
-  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoExpiry, long_deadline()).ok());
   Status last;
   std::thread last_rank([&] { last = try_to_join(*store, 1, milliseconds(3000)); });
-  ASSERT_TRUE(store->get("p/join/1", patience()).ok());
+  ASSERT_TRUE(store->get("p/join/1", long_deadline()).ok());
   const Status first = try_to_join(*store, 0, milliseconds(1000));
   last_rank.join();
   EXPECT_EQ(first.kind(), StatusKind::kTimeout);
@@ -131,7 +132,7 @@ TEST(MemberListConcurrency, RemainingRankReportsTheReasonOfTheFirst) {
   const std::shared_ptr<Store> store = make_memory_store();
   Status remaining;
   std::thread last_rank([&] { remaining = try_to_join(*store, 1, milliseconds(3000)); });
-  ASSERT_TRUE(store->get("p/join/1", patience()).ok());
+  ASSERT_TRUE(store->get("p/join/1", long_deadline()).ok());
   const Status first = try_to_join(*store, 0, milliseconds(1000));
   const Status late = try_to_join(*store, 2, milliseconds(100));
   last_rank.join();
@@ -151,7 +152,7 @@ TEST(MemberList, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
 TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
   UserStore store;
   store.before_read = [](Store& memory) {  // the other process, before every read
-    ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, patience()).ok());
+    ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, long_deadline()).ok());
   };
   const Status late =
       gather_members(store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
@@ -164,7 +165,7 @@ TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
 
 TEST(MemberList, OwnRecordLeftByACrashIsNotARankConflict) {
   const std::shared_ptr<Store> store = make_memory_store();
-  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, long_deadline()).ok());
   const Status late =
       gather_members(*store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
@@ -207,9 +208,9 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorO
       CommunicatorOptions own = rank == 0 ? options : options_of_second;
       own.rank = rank;
       own.world_size = 2;
-      auto joined = Communicator::join(heap, store, own, patience());
+      auto joined = Communicator::join(heap, store, own, long_deadline());
       statuses[rank] = joined.status();
-      if (joined.ok()) statuses[rank] = (*joined)->leave(patience());
+      if (joined.ok()) statuses[rank] = (*joined)->leave(long_deadline());
     });
   }
   for (std::thread& each : ranks) each.join();
@@ -282,7 +283,7 @@ TEST(MemberListConcurrency, ConfirmedRankReportsTheReasonOfAWithdrawal) {
         if (rank == 1 && phase == Phase::kJoining) rank_1_joining.count_down();
       };
       if (rank == 0) rank_1_joining.wait();
-      const Deadline deadline = rank == 0 ? Deadline::after(milliseconds(1000)) : patience();
+      const Deadline deadline = rank == 0 ? Deadline::after(milliseconds(1000)) : long_deadline();
       statuses[rank] = Communicator::join(heap, stores[rank], options, deadline).status();
     });
   }

@@ -50,12 +50,12 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, CommunicatorConcurrency, ::testing::Values(
 TEST_P(CommunicatorConcurrency, RanksOfOneProcessShareTheMapping) {
   std::vector<std::byte*> buffers(GetParam());
   on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
-    auto joined = Communicator::join(heap, store_, options, patience());
+    auto joined = Communicator::join(heap, store_, options, long_deadline());
     ASSERT_TRUE(joined.ok()) << joined.status().to_string();
     Communicator& group = **joined;
     buffers[options.rank] = *heap.allocate(64, {});
     buffers[options.rank][3] = std::byte(options.rank);
-    const Result<PeerHandle> handle = group.rendezvous(buffers[options.rank], patience());
+    const Result<PeerHandle> handle = group.rendezvous(buffers[options.rank], long_deadline());
     ASSERT_TRUE(handle.ok()) << handle.status().to_string();
     for (int rank = 0; rank < GetParam(); ++rank) {
       EXPECT_EQ(handle->peers().buffer(rank), buffers[rank]);
@@ -63,17 +63,17 @@ TEST_P(CommunicatorConcurrency, RanksOfOneProcessShareTheMapping) {
       EXPECT_EQ(group.peer_access(rank), PeerAccess::kDirect);
     }
     EXPECT_EQ(group.pads()->pad_bytes(), 256U);
-    EXPECT_TRUE(group.leave(patience()).ok());
-    EXPECT_EQ(group.leave(patience()).kind(), StatusKind::kInvalidArgument);
+    EXPECT_TRUE(group.leave(long_deadline()).ok());
+    EXPECT_EQ(group.leave(long_deadline()).kind(), StatusKind::kInvalidArgument);
   });
 }
 
 TEST_P(CommunicatorConcurrency, SecondRendezvousIsLocal) {
   on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
     const std::unique_ptr<Communicator> group =
-        *Communicator::join(heap, store_, options, patience());
+        *Communicator::join(heap, store_, options, long_deadline());
     std::byte* buffer = *heap.allocate(64, {});
-    const Result<PeerHandle> first = group->rendezvous(buffer, patience());
+    const Result<PeerHandle> first = group->rendezvous(buffer, long_deadline());
     ASSERT_TRUE(first.ok());
     if (options.rank == 0) {
       const Result<PeerHandle> again = group->rendezvous(buffer + 16, past_deadline());
@@ -82,22 +82,22 @@ TEST_P(CommunicatorConcurrency, SecondRendezvousIsLocal) {
       EXPECT_EQ(again->offset(), 16U);
       EXPECT_EQ(*again->at(0, 4, 4), buffer + 20);
     }
-    EXPECT_TRUE(group->leave(patience()).ok());
+    EXPECT_TRUE(group->leave(long_deadline()).ok());
   });
 }
 
 TEST_P(CommunicatorConcurrency, PersistentBlockKeepsItsPeerTable) {
   on_all_ranks([&](RankHeap& heap, const CommunicatorOptions& options) {
     const std::unique_ptr<Communicator> group =
-        *Communicator::join(heap, store_, options, patience());
+        *Communicator::join(heap, store_, options, long_deadline());
     std::byte* buffer = *heap.allocate(64, {{}, 1});
-    ASSERT_TRUE(group->rendezvous(buffer, patience()).ok());
+    ASSERT_TRUE(group->rendezvous(buffer, long_deadline()).ok());
     ASSERT_TRUE(heap.free(buffer).ok());
     EXPECT_EQ(group->rendezvous(buffer, past_deadline()).status().kind(),
               StatusKind::kInvalidArgument);
     ASSERT_EQ(*heap.allocate(64, {{}, 1}), buffer);
     EXPECT_TRUE(group->rendezvous(buffer, past_deadline()).ok());
-    EXPECT_TRUE(group->leave(patience()).ok());
+    EXPECT_TRUE(group->leave(long_deadline()).ok());
   });
 }
 
@@ -128,7 +128,7 @@ TEST_P(CommunicatorConcurrency, RejectsMixedDeviceUuidsOnAllRanks) {
     on_all_ranks([&](RankHeap&, const CommunicatorOptions& options) {
       WithUuid backend(options.rank == odd ? 0 : static_cast<uint8_t>(options.rank + 1));
       RankHeap heap(*process_, backend, {});
-      const Status joined = Communicator::join(heap, store_, options, patience()).status();
+      const Status joined = Communicator::join(heap, store_, options, long_deadline()).status();
       if (GetParam() == 1) {
         EXPECT_TRUE(joined.ok()) << "no rank differs: " << joined.to_string();
         return;
@@ -167,7 +167,7 @@ class RendezvousLockConcurrency : public ::testing::Test {
         record_count_ += phase == Phase::kExchangingRecords;
       };
     }
-    return *Communicator::join(heaps_[rank], store_, options, patience());
+    return *Communicator::join(heaps_[rank], store_, options, long_deadline());
   }
 
   std::unique_ptr<Process> process_ = *Process::start({});
@@ -187,7 +187,7 @@ TEST_F(RendezvousLockConcurrency, SecondThreadTimesOutWithoutFailingTheGroup) {
   std::atomic<bool> is_late{false};
   std::thread other([&] {
     EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
-    EXPECT_TRUE(rendezvous(1, patience()).ok());
+    EXPECT_TRUE(rendezvous(1, long_deadline()).ok());
   });
   const Status late = rendezvous(0, Deadline::after(milliseconds(50)));
   is_late = true;
@@ -197,8 +197,8 @@ TEST_F(RendezvousLockConcurrency, SecondThreadTimesOutWithoutFailingTheGroup) {
   waiting_.join();
   EXPECT_TRUE(ended_.ok()) << ended_.to_string();
   EXPECT_TRUE(rendezvous(0, past_deadline()).ok());
-  std::thread leaving([&] { EXPECT_TRUE(groups_[1]->leave(patience()).ok()); });
-  EXPECT_TRUE(groups_[0]->leave(patience()).ok());
+  std::thread leaving([&] { EXPECT_TRUE(groups_[1]->leave(long_deadline()).ok()); });
+  EXPECT_TRUE(groups_[0]->leave(long_deadline()).ok());
   leaving.join();
 }
 
@@ -208,7 +208,7 @@ TEST_F(RendezvousLockConcurrency, LeaveFailsTheGroupWhileAnotherThreadWaits) {
   EXPECT_THAT(late.message(), HasSubstr("rank 0 of group world could not leave"));
   waiting_.join();
   EXPECT_EQ(ended_.message(), late.message());
-  EXPECT_EQ(rendezvous(1, patience()).message(), late.message());
+  EXPECT_EQ(rendezvous(1, long_deadline()).message(), late.message());
 }
 
 class CommunicatorTest : public ::testing::Test {
@@ -244,7 +244,7 @@ TEST_F(CommunicatorTest, RejectsInvalidOptions) {
   EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.job = std::string(65, 'x'); }));
   EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.members = {1, 2}; }));
   EXPECT_TRUE(refused([](CommunicatorOptions& o) { o.world_size = 2, o.members = {1, 1}; }));
-  EXPECT_EQ(Communicator::join(heap_, nullptr, {}, patience()).status().kind(),
+  EXPECT_EQ(Communicator::join(heap_, nullptr, {}, long_deadline()).status().kind(),
             StatusKind::kInvalidArgument);
   EXPECT_EQ(Process::start({milliseconds(10), milliseconds(10)}).status().kind(),
             StatusKind::kInvalidArgument);
@@ -260,9 +260,10 @@ TEST(ProcessOptions, RejectsLeasesShorterThanThreeHeartbeats) {
 }
 
 TEST_F(CommunicatorTest, HandleRejectsRangesOutsideItsBuffer) {
-  const std::unique_ptr<Communicator> group = *Communicator::join(heap_, store_, {}, patience());
+  const std::unique_ptr<Communicator> group =
+      *Communicator::join(heap_, store_, {}, long_deadline());
   std::byte* buffer = *heap_.allocate(100, {});
-  const PeerHandle handle = *group->rendezvous(buffer + 10, patience());
+  const PeerHandle handle = *group->rendezvous(buffer + 10, long_deadline());
   EXPECT_EQ(*handle.at(0, 90, 0), buffer + 100);
   EXPECT_EQ(*handle.at(0, 0, 90), buffer + 10);
   const std::tuple<int, int64_t, size_t> wrong[] = {
@@ -271,8 +272,9 @@ TEST_F(CommunicatorTest, HandleRejectsRangesOutsideItsBuffer) {
   for (const auto& [rank, offset, bytes] : wrong) {
     EXPECT_EQ(handle.at(rank, offset, bytes).status().kind(), StatusKind::kInvalidArgument);
   }
-  EXPECT_EQ(group->rendezvous(&handle, patience()).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_TRUE(group->leave(patience()).ok());
+  EXPECT_EQ(group->rendezvous(&handle, long_deadline()).status().kind(),
+            StatusKind::kInvalidArgument);
+  EXPECT_TRUE(group->leave(long_deadline()).ok());
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class SeenKeys {
   std::vector<std::string> remaining_in(Store& store) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const std::vector<std::string> all(keys_.begin(), keys_.end());
-    const auto found = store.try_get(all, patience());
+    const auto found = store.try_get(all, long_deadline());
     if (!found.ok()) return {found.status().to_string()};
     std::vector<std::string> remaining_keys;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -102,7 +102,7 @@ class LeaveConcurrency : public ::testing::TestWithParam<StoreKind> {
     CommunicatorOptions options;
     options.rank = rank;
     options.world_size = 3;
-    auto group = Communicator::join(heap, store, options, patience());
+    auto group = Communicator::join(heap, store, options, long_deadline());
     ASSERT_TRUE(group.ok()) << group.status().to_string();
     body(*std::move(group), *store, *heap.allocate(64, {}));
   }
@@ -127,7 +127,7 @@ class LeaveConcurrency : public ::testing::TestWithParam<StoreKind> {
       return 0;
     });
     on_ranks({0, 2}, [](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
-      EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
+      EXPECT_THAT(group->rendezvous(buffer, long_deadline()).status().to_string(),
                   AllOf(HasSubstr("peer lost"), HasSubstr("rank 1 of group world")));
     });
     rank_1.kill();
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LeaveConcurrency, ::testing::ValuesIn(all_store_
 TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankDropsTheGroup) {
   on_three_ranks([](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
     if (group->rank_info().rank == 1) return;
-    EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
+    EXPECT_THAT(group->rendezvous(buffer, long_deadline()).status().to_string(),
                 HasSubstr("rank 1 of group world destroyed its group without calling leave"));
   });
   EXPECT_THAT(remaining_keys(), IsEmpty());
@@ -164,10 +164,10 @@ TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankLosesTheStore) {
         if (group->rank_info().rank == 1) {
           store.disconnect();
           others.wait();
-          EXPECT_FALSE(group->rendezvous(buffer, patience()).ok());
+          EXPECT_FALSE(group->rendezvous(buffer, long_deadline()).ok());
           return;
         }
-        EXPECT_THAT(group->rendezvous(buffer, patience()).status().to_string(),
+        EXPECT_THAT(group->rendezvous(buffer, long_deadline()).status().to_string(),
                     AllOf(HasSubstr("peer lost"), HasSubstr("rank 1 of group world")));
         group.reset();
         others.count_down();
@@ -177,8 +177,8 @@ TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankLosesTheStore) {
 
 TEST_P(LeaveConcurrency, LeavesNoKeysWhenAllRanksLeave) {
   on_three_ranks([](std::unique_ptr<Communicator> group, Store&, std::byte* buffer) {
-    EXPECT_TRUE(group->rendezvous(buffer, patience()).ok());
-    EXPECT_TRUE(group->leave(patience()).ok());
+    EXPECT_TRUE(group->rendezvous(buffer, long_deadline()).ok());
+    EXPECT_TRUE(group->leave(long_deadline()).ok());
   });
   EXPECT_THAT(seen_.remaining_in(*fixture_->open()), IsEmpty());
 }

@@ -15,11 +15,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::long_deadline;
 using ::testing::Not;
 using testing::RankMemory;
 using testing::RankPads;
-using testing::short_deadline;
 
 constexpr std::array kKinds{BarrierKind::kAllToAll, BarrierKind::kDissemination};
 

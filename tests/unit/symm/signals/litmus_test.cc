@@ -16,7 +16,6 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::long_deadline;
 using testing::RankMemory;
 using testing::RankPads;
 

@@ -90,7 +90,4 @@ void run_as_processes(int world_size, const std::function<void(int rank)>& act) 
   }
 }
 
-Deadline long_deadline() { return Deadline::after(std::chrono::seconds(50)); }
-Deadline short_deadline() { return Deadline::after(std::chrono::milliseconds(2)); }
-
 }  // namespace ashlar::symm::testing

@@ -10,6 +10,7 @@
 
 #include "symm/core/failure.h"
 #include "symm/signals/signal_pad.h"
+#include "unit/symm/deadlines.h"
 
 namespace ashlar::symm::testing {
 
@@ -51,9 +52,5 @@ class RankPads {
 // minute or has failed assertions fails the test.
 void run_as_threads(int world_size, const std::function<void(int rank)>& act);
 void run_as_processes(int world_size, const std::function<void(int rank)>& act);
-
-// Deadlines for tests: long for waits that must succeed, short for waits that must time out.
-Deadline long_deadline();
-Deadline short_deadline();
 
 }  // namespace ashlar::symm::testing

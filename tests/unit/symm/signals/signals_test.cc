@@ -13,10 +13,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::long_deadline;
 using testing::RankMemory;
 using testing::RankPads;
-using testing::short_deadline;
 
 TEST(Signals, FillTheSlotOfTheSourceAndAreTakenOnce) {
   const RankPads memory(3);

@@ -12,8 +12,6 @@
 namespace ashlar::symm {
 namespace {
 
-using testing::long_deadline;
-
 // Real memory that counts its system calls.
 struct CountingMemory : SharedWords {
   void wake_all(const uint32_t* word) {

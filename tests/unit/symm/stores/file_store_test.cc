@@ -42,22 +42,25 @@ class FileStoreTest : public ::testing::Test {
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(fs::path(folder_.path()) / name) << bytes;
   }
-  Status look(const std::string& key) { return store_->try_get(Keys{key}, patience()).status(); }
+  Status look(const std::string& key) {
+    return store_->try_get(Keys{key}, long_deadline()).status();
+  }
 
   TemporaryFolder folder_;
   std::shared_ptr<Store> store_ = *try_open_file_store(folder_.path());
 };
 
 TEST_F(FileStoreTest, LeavesOnlyItsLockFile) {
-  ASSERT_TRUE(store_->set("a/b/c", "1", kNoExpiry, patience()).ok());
-  ASSERT_TRUE(store_->set("a/d", "1", kNoExpiry, patience()).ok());
-  ASSERT_TRUE(store_->add("count", 1, kNoExpiry, patience()).ok());
-  for (const char* key : {"a/b/c", "a/d", "count"}) ASSERT_TRUE(*store_->erase(key, patience()));
+  ASSERT_TRUE(store_->set("a/b/c", "1", kNoExpiry, long_deadline()).ok());
+  ASSERT_TRUE(store_->set("a/d", "1", kNoExpiry, long_deadline()).ok());
+  ASSERT_TRUE(store_->add("count", 1, kNoExpiry, long_deadline()).ok());
+  for (const char* key : {"a/b/c", "a/d", "count"})
+    ASSERT_TRUE(*store_->erase(key, long_deadline()));
   EXPECT_THAT(left(), ElementsAre("lock"));
 }
 
 TEST_F(FileStoreTest, RemovesExpiredRecordsOnOpen) {
-  ASSERT_TRUE(store_->set("dead/group/key", "1", milliseconds(1), patience()).ok());
+  ASSERT_TRUE(store_->set("dead/group/key", "1", milliseconds(1), long_deadline()).ok());
   std::this_thread::sleep_for(milliseconds(10));
   const std::shared_ptr<Store> another = *try_open_file_store(folder_.path());
   EXPECT_THAT(left(), ElementsAre("lock"));
@@ -66,34 +69,34 @@ TEST_F(FileStoreTest, RemovesExpiredRecordsOnOpen) {
 // Machines whose clocks differ.
 
 TEST_F(FileStoreTest, ClockAheadDoesNotExpireRecordsOfOthers) {
-  ASSERT_TRUE(store_->set("key", "1", std::chrono::minutes(1), patience()).ok());
-  ASSERT_TRUE(store_->add("count", 5, std::chrono::minutes(1), patience()).ok());
+  ASSERT_TRUE(store_->set("key", "1", std::chrono::minutes(1), long_deadline()).ok());
+  ASSERT_TRUE(store_->add("count", 5, std::chrono::minutes(1), long_deadline()).ok());
   const auto before = std::chrono::system_clock::now();
   const WallClockAhead ahead(std::chrono::hours(1));
   ASSERT_GE(std::chrono::system_clock::now() - before, std::chrono::hours(1));
   const std::shared_ptr<Store> there = *try_open_file_store(folder_.path());
-  EXPECT_TRUE((*there->try_get(Keys{"key"}, patience()))[0]);
-  EXPECT_EQ(*there->add("count", 1, std::chrono::minutes(1), patience()), 6);
-  EXPECT_TRUE(*there->erase("key", patience()));
+  EXPECT_TRUE((*there->try_get(Keys{"key"}, long_deadline()))[0]);
+  EXPECT_EQ(*there->add("count", 1, std::chrono::minutes(1), long_deadline()), 6);
+  EXPECT_TRUE(*there->erase("key", long_deadline()));
 }
 
 TEST_F(FileStoreTest, RecordsOfAMachineWithClockAheadExpireInTime) {
   {
     const WallClockAhead ahead(std::chrono::hours(1));
-    ASSERT_TRUE(store_->set("key", "1", milliseconds(20), patience()).ok());
+    ASSERT_TRUE(store_->set("key", "1", milliseconds(20), long_deadline()).ok());
   }
   std::this_thread::sleep_for(milliseconds(60));
-  EXPECT_FALSE((*store_->try_get(Keys{"key"}, patience()))[0]);
+  EXPECT_FALSE((*store_->try_get(Keys{"key"}, long_deadline()))[0]);
 }
 
 // Any user with write access can set modification times, within the limits of the file system.
 TEST_F(FileStoreTest, HandlesExtremeModificationTimes) {
   const std::string path = folder_.path() + "/key.v";
   const auto exists_with_mtime = [&](time_t seconds) {
-    EXPECT_TRUE(store_->set("key", "1", std::chrono::minutes(1), patience()).ok());
+    EXPECT_TRUE(store_->set("key", "1", std::chrono::minutes(1), long_deadline()).ok());
     const timespec times[2] = {{seconds, 0}, {seconds, 0}};
     EXPECT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
-    return (*store_->try_get(Keys{"key"}, patience()))[0].has_value();
+    return (*store_->try_get(Keys{"key"}, long_deadline()))[0].has_value();
   };
   EXPECT_FALSE(exists_with_mtime(-9'300'000'000));
   EXPECT_TRUE(exists_with_mtime(15'000'000'000));
@@ -111,8 +114,8 @@ TEST_F(FileStoreTest, RejectsForeignFiles) {
     EXPECT_EQ(look(key).kind(), StatusKind::kFormat) << key;
   }
   EXPECT_FALSE(look("link").ok());
-  EXPECT_TRUE(store_->set("short", "good now", kNoExpiry, patience()).ok());
-  EXPECT_EQ(*store_->get("short", patience()), "good now");
+  EXPECT_TRUE(store_->set("short", "good now", kNoExpiry, long_deadline()).ok());
+  EXPECT_EQ(*store_->get("short", long_deadline()), "good now");
 }
 
 TEST_F(FileStoreTest, RejectsOversizedFilesWithoutReading) {
@@ -131,8 +134,8 @@ TEST_F(FileStoreTest, ReportsALockHeldByAnotherProcess) {
 
 TEST_F(FileStoreTest, OverwritesThePartialFileOfAKilledWriter) {
   write("being_written", "half a rec");
-  ASSERT_TRUE(store_->set("key", "whole", kNoExpiry, patience()).ok());
-  EXPECT_EQ(*store_->get("key", patience()), "whole");
+  ASSERT_TRUE(store_->set("key", "whole", kNoExpiry, long_deadline()).ok());
+  EXPECT_EQ(*store_->get("key", long_deadline()), "whole");
 }
 
 TEST_F(FileStoreTest, ReportsWhyADirectoryCannotBeUsed) {
@@ -147,7 +150,7 @@ TEST_F(FileStoreTest, ReportsWhyADirectoryCannotBeUsed) {
 TEST_F(FileStoreTest, ForkedChildrenDoNotHoldTheLock) {
   std::atomic<bool> is_over{false};
   std::thread writing([&] {
-    while (!is_over) (void)store_->set("key", "value", kNoExpiry, patience()).ok();
+    while (!is_over) (void)store_->set("key", "value", kNoExpiry, long_deadline()).ok();
   });
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int i = 0; i < 20; ++i) {
@@ -155,7 +158,7 @@ TEST_F(FileStoreTest, ForkedChildrenDoNotHoldTheLock) {
   }
   is_over = true;
   writing.join();
-  EXPECT_TRUE(store_->set("key", "value", kNoExpiry, patience()).ok());
+  EXPECT_TRUE(store_->set("key", "value", kNoExpiry, long_deadline()).ok());
   for (const auto& child : children) child->kill();
 }
 
@@ -165,9 +168,9 @@ TEST(StoreLifetimes, LongerThanTheClockRangeNeverExpire) {
        {make_memory_store(), *try_open_file_store(folder.path())}) {
     for (const milliseconds life :
          {milliseconds::max(), milliseconds(std::chrono::hours(2'600'000))}) {
-      ASSERT_TRUE(store->set("key", "value", life, patience()).ok());
+      ASSERT_TRUE(store->set("key", "value", life, long_deadline()).ok());
       const std::string keys[] = {"key"};
-      EXPECT_TRUE((*store->try_get(keys, patience()))[0]);
+      EXPECT_TRUE((*store->try_get(keys, long_deadline()))[0]);
     }
   }
 }

@@ -39,7 +39,7 @@ class RedisStoreFixture final : public StoreFixture {
   std::shared_ptr<Store> open() override {
     RedisOptions options;
     options.unix_socket = server_.socket_path();
-    return *try_open_redis_store(options, patience());
+    return *try_open_redis_store(options, long_deadline());
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ashlar/store.h"
+#include "unit/symm/deadlines.h"
 
 namespace ashlar::symm {
 
@@ -45,9 +46,6 @@ class TemporaryFolder {
 
 std::unique_ptr<StoreFixture> make_file_store_fixture();
 
-// A deadline long enough for a slow machine under a sanitizer.
-inline Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
-inline Deadline past_deadline() { return Deadline::after(std::chrono::nanoseconds(0)); }
 inline constexpr std::chrono::milliseconds kNoExpiry{0};
 
 }  // namespace ashlar::symm

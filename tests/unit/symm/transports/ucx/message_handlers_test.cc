@@ -11,7 +11,7 @@
 
 #include "symm/transports/transport.h"
 #include "symm/transports/ucx/ucx_connection.h"
-#include "unit/symm/transports/ucx/test_deadline.h"
+#include "unit/symm/deadlines.h"
 
 namespace ashlar::symm {
 namespace {
@@ -30,16 +30,16 @@ class UcxMessageHandlersTest : public ::testing::Test {
   // These bypass the checks that RemoteRegion makes before it sends.
   Status put(uint64_t offset, size_t bytes) {
     const std::vector<std::byte> sent(bytes, std::byte{1});
-    if (Status done = attacker_->put({token_, offset}, sent, test_deadline()); !done.ok())
+    if (Status done = attacker_->put({token_, offset}, sent, long_deadline()); !done.ok())
       return done;
-    return attacker_->quiet(test_deadline());
+    return attacker_->quiet(long_deadline());
   }
   Status get(uint64_t offset, size_t bytes) {
     std::vector<std::byte> got(bytes);
-    return attacker_->get({token_, offset}, got, test_deadline());
+    return attacker_->get({token_, offset}, got, long_deadline());
   }
   Status change(uint64_t offset, AtomicKind kind, WordBytes word) {
-    return attacker_->fetch(token_, {kind, word, offset, 1, 0}, test_deadline()).status();
+    return attacker_->fetch(token_, {kind, word, offset, 1, 0}, long_deadline()).status();
   }
 
   // The region is in the middle; the bytes around it must not change.
@@ -49,7 +49,7 @@ class UcxMessageHandlersTest : public ::testing::Test {
   RegionToken token_ = *victim_->share(std::span(memory_).subspan(32, 32));
   std::shared_ptr<UcxConnection> attacker_ = *UcxConnection::open(
       attacker_worker_, *open_envelope(EnvelopeKind::kAddress, victim_->address()),
-      {4, "attacked", std::make_shared<Failure>()}, test_deadline());
+      {4, "attacked", std::make_shared<Failure>()}, long_deadline());
 };
 
 TEST_F(UcxMessageHandlersTest, RejectsCallsOutsideTheRegion) {
@@ -82,11 +82,11 @@ TEST_F(UcxMessageHandlersTest, RejectsOnlyInvalidCallsOfABatch) {
     MutexLock held(victim_->mutex);  // so that the calls are handled as one batch
     const std::array<std::byte, 1> sent = {std::byte{1}};
     for (uint64_t offset = 0; offset < 40; ++offset) {  // offsets from 32 are outside
-      ASSERT_TRUE(attacker_->put({token_, offset}, sent, test_deadline()).ok());
+      ASSERT_TRUE(attacker_->put({token_, offset}, sent, long_deadline()).ok());
     }
   }
-  EXPECT_THAT(attacker_->quiet(test_deadline()).to_string(), HasSubstr("rejected"));
-  EXPECT_TRUE(attacker_->quiet(test_deadline()).ok()) << "an error is reported once";
+  EXPECT_THAT(attacker_->quiet(long_deadline()).to_string(), HasSubstr("rejected"));
+  EXPECT_TRUE(attacker_->quiet(long_deadline()).ok()) << "an error is reported once";
   EXPECT_THAT(std::span(memory_).subspan(32, 32), Each(std::byte{1}));
   EXPECT_THAT(std::span(memory_).subspan(64), Each(std::byte{0}));
 }
@@ -109,7 +109,7 @@ void send_false_completions(UcxWorker& attacker, const UcxConnection& to,
 TEST_F(UcxMessageHandlersTest, IgnoresFalseCompletionsOfAGet) {
   const auto back = *UcxConnection::open(
       victim_, *open_envelope(EnvelopeKind::kAddress, attacker_worker_->address()),
-      {7, "told", std::make_shared<Failure>()}, test_deadline());
+      {7, "told", std::make_shared<Failure>()}, long_deadline());
   std::array<std::byte, 8> remote{};
   remote.fill(std::byte{5});
   const RegionToken region = *attacker_worker_->share(remote);
@@ -124,7 +124,7 @@ TEST_F(UcxMessageHandlersTest, IgnoresFalseCompletionsOfAGet) {
   Status found;
   std::thread asking;
   send_false_completions(*attacker_worker_, *attacker_, std::as_bytes(std::span(calls)), [&] {
-    asking = std::thread([&] { found = back->get({region, 0}, got, test_deadline()); });
+    asking = std::thread([&] { found = back->get({region, 0}, got, long_deadline()); });
   });
   asking.join();
   EXPECT_TRUE(found.ok()) << found.to_string();
@@ -162,7 +162,7 @@ size_t max_queued_bytes(UcxWorker& victim, UcxWorker& asking, const UcxConnectio
   for (int call = 0; call < 4000; ++call) {
     EXPECT_EQ(asking.send_locked(by.endpoint_locked(), ask, {}), UCS_OK);
   }
-  for (const Deadline soon = test_deadline(); !is_over() && !soon.has_passed();) {
+  for (const Deadline soon = long_deadline(); !is_over() && !soon.has_passed();) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     MutexLock lock(victim.mutex);
     most_bytes = std::max(most_bytes, victim.queued_bytes_locked());
@@ -194,7 +194,7 @@ TEST_F(UcxMessageHandlersTest, ReportsToTheGroupWhyItDisconnected) {
   const auto failure = std::make_shared<Failure>();
   const auto back = *UcxConnection::open(
       victim_, *open_envelope(EnvelopeKind::kAddress, attacker_worker_->address()),
-      {7, "asked", failure}, test_deadline());
+      {7, "asked", failure}, long_deadline());
   EXPECT_LT(max_queued_bytes(*victim_, *attacker_worker_, *attacker_,
                              [&] { return failure->has_happened(); }),
             size_t{40} << 20);

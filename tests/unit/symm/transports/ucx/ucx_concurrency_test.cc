@@ -12,7 +12,7 @@
 #include "ashlar/ucx_transport.h"
 #include "contract/waiting.h"
 #include "symm/transports/transport.h"
-#include "unit/symm/transports/ucx/test_deadline.h"
+#include "unit/symm/deadlines.h"
 
 namespace ashlar::symm {
 namespace {
@@ -28,7 +28,7 @@ struct Side {
   }
   void connect_to(const Side& other) {
     endpoint =
-        *transport->connect(other.transport->address(), {1, "pair", failure}, test_deadline());
+        *transport->connect(other.transport->address(), {1, "pair", failure}, long_deadline());
     remote = *endpoint->open(other.region->key());
   }
 
@@ -56,20 +56,20 @@ TEST(UcxTransportConcurrencyTest, ManyThreadsShareOneEndpoint) {
       for (uint64_t i = 1; i <= kTimes; ++i) {
         uint64_t got = 0;
         const bool is_good =
-            local.remote->put(own, std::as_bytes(std::span(&i, 1)), test_deadline()).ok() &&
-            local.endpoint->fence(test_deadline()).ok() &&
-            local.remote->get(own, std::as_writable_bytes(std::span(&got, 1)), test_deadline())
+            local.remote->put(own, std::as_bytes(std::span(&i, 1)), long_deadline()).ok() &&
+            local.endpoint->fence(long_deadline()).ok() &&
+            local.remote->get(own, std::as_writable_bytes(std::span(&got, 1)), long_deadline())
                 .ok() &&
             got == i &&
-            local.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, test_deadline()).ok();
+            local.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, long_deadline()).ok();
         if (!is_good) failures.fetch_add(1);
       }
     });
   }
   for (std::thread& each : threads) each.join();
   EXPECT_EQ(failures.load(), 0);
-  EXPECT_TRUE(local.transport->quiet(test_deadline()).ok());
-  EXPECT_EQ(*local.remote->fetch({AtomicKind::kAdd, WordBytes::k8, 0, 0, 0}, test_deadline()),
+  EXPECT_TRUE(local.transport->quiet(long_deadline()).ok());
+  EXPECT_EQ(*local.remote->fetch({AtomicKind::kAdd, WordBytes::k8, 0, 0, 0}, long_deadline()),
             kThreads * kTimes);
 }
 
@@ -82,11 +82,11 @@ TEST(UcxTransportConcurrencyTest, RespondsToPeersAfterPolling) {
   const AtomicOp add_one{AtomicKind::kAdd, WordBytes::k8, 0, 1, 0};
   for (uint64_t round = 0; round < kRounds; ++round) {
     for (uint64_t i = 0; i < kTimes; ++i) {
-      const Result<uint64_t> before = local.remote->fetch(add_one, test_deadline());
+      const Result<uint64_t> before = local.remote->fetch(add_one, long_deadline());
       ASSERT_TRUE(before.ok()) << before.status().to_string();
       ASSERT_EQ(*before, round * kTimes + i);
     }
-    const Result<uint64_t> before = peer.remote->fetch(add_one, test_deadline());
+    const Result<uint64_t> before = peer.remote->fetch(add_one, long_deadline());
     ASSERT_TRUE(before.ok()) << before.status().to_string();
     ASSERT_EQ(*before, round);
   }
@@ -98,7 +98,7 @@ class LoopingThreads {
   explicit LoopingThreads(const std::function<Status(int thread)>& call) {
     for (int t = 0; t < kThreads; ++t) {
       threads_.emplace_back([this, call, t] {
-        const Deadline end = test_deadline();
+        const Deadline end = long_deadline();
         Status status;
         while (status.ok() && !end.has_passed()) {
           status = call(t);
@@ -133,8 +133,8 @@ TEST(UcxTransportConcurrencyTest, EndsWhileThreadsUseIt) {
   local.connect_to(peer);
   LoopingThreads callers([&](int thread) {
     std::array<std::byte, 512> own{};
-    if (thread % 2 == 0) return local.remote->get(0, own, test_deadline());
-    return local.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, test_deadline());
+    if (thread % 2 == 0) return local.remote->get(0, own, long_deadline());
+    return local.remote->post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, long_deadline());
   });
   EXPECT_TRUE(contract::eventually([&] { return callers.are_running(); }));
   std::thread second([&] { local.transport->end(); });
@@ -162,7 +162,7 @@ TEST(UcxTransportConcurrencyTest, EndsWhileThreadsCloseItsObjects) {
       std::atomic<int> ready{0};
       const auto all_are_ready = [&] {
         ready.fetch_add(1);
-        const Deadline end = test_deadline();
+        const Deadline end = long_deadline();
         while (ready.load() <= kThreads && !end.has_passed()) {
         }
       };
@@ -188,7 +188,7 @@ TEST(UcxTransportConcurrencyTest, PeerEndFailsEveryWaiter) {
   local.connect_to(peer);
   LoopingThreads callers([&](int) {
     std::array<std::byte, 512> own{};
-    return local.remote->get(0, own, test_deadline());
+    return local.remote->get(0, own, long_deadline());
   });
   EXPECT_TRUE(contract::eventually([&] { return callers.are_running(); }));
   peer.transport->end();

@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "symm/transports/transport.h"
-#include "unit/symm/transports/ucx/test_deadline.h"
+#include "unit/symm/deadlines.h"
 
 namespace ashlar::symm {
 namespace {
@@ -32,17 +32,17 @@ class UcxTransportTest : public ::testing::Test {
   std::shared_ptr<Transport> transport_ = *try_open_ucx_transport(over_tcp_and_self());
   std::unique_ptr<Region> region_ = *transport_->share(memory_);
   std::unique_ptr<Endpoint> endpoint_ =
-      *transport_->connect(transport_->address(), {5, "lonely", failure_}, test_deadline());
+      *transport_->connect(transport_->address(), {5, "lonely", failure_}, long_deadline());
   std::unique_ptr<RemoteRegion> remote_ = *endpoint_->open(region_->key());
 };
 
 TEST_F(UcxTransportTest, ReachesItself) {
   const std::array<std::byte, 3> sent{std::byte{1}, std::byte{2}, std::byte{3}};
-  ASSERT_TRUE(remote_->put(100, sent, test_deadline()).ok());
-  ASSERT_TRUE(transport_->quiet(test_deadline()).ok());
+  ASSERT_TRUE(remote_->put(100, sent, long_deadline()).ok());
+  ASSERT_TRUE(transport_->quiet(long_deadline()).ok());
   EXPECT_EQ(memory_[102], std::byte{3});
   std::array<std::byte, 4> got{};
-  ASSERT_TRUE(remote_->get(100, got, test_deadline()).ok());
+  ASSERT_TRUE(remote_->get(100, got, long_deadline()).ok());
   EXPECT_EQ(got[2], std::byte{3});
   EXPECT_EQ(got[3], std::byte{0});
 }
@@ -54,17 +54,17 @@ TEST_F(UcxTransportTest, TransfersMoreThanFitsInFlight) {
   const std::unique_ptr<RemoteRegion> remote = *endpoint_->open(region->key());
   std::vector<uint32_t> sent(memory.size());
   std::iota(sent.begin(), sent.end(), 7U);
-  ASSERT_TRUE(remote->put(0, std::as_bytes(std::span(sent)), test_deadline()).ok());
-  ASSERT_TRUE(transport_->quiet(test_deadline()).ok());
+  ASSERT_TRUE(remote->put(0, std::as_bytes(std::span(sent)), long_deadline()).ok());
+  ASSERT_TRUE(transport_->quiet(long_deadline()).ok());
   EXPECT_TRUE(memory == sent);
   std::vector<uint32_t> got(memory.size());
-  ASSERT_TRUE(remote->get(0, std::as_writable_bytes(std::span(got)), test_deadline()).ok());
+  ASSERT_TRUE(remote->get(0, std::as_writable_bytes(std::span(got)), long_deadline()).ok());
   EXPECT_TRUE(got == sent);
 }
 
 TEST_F(UcxTransportTest, SupportsAllAtomics) {
   const auto fetch = [&](AtomicKind kind, uint64_t operand, uint64_t expected = 0) {
-    return *remote_->fetch({kind, WordBytes::k8, 8, operand, expected}, test_deadline());
+    return *remote_->fetch({kind, WordBytes::k8, 8, operand, expected}, long_deadline());
   };
   EXPECT_EQ(fetch(AtomicKind::kSwap, 0x1'0000'00f0), 0);
   EXPECT_EQ(fetch(AtomicKind::kAdd, 0xf), 0x1'0000'00f0);
@@ -79,8 +79,8 @@ TEST_F(UcxTransportTest, SupportsAllAtomics) {
 TEST_F(UcxTransportTest, FourByteAtomicsChangeFourBytes) {
   memory_.fill(std::byte{0xff});
   const AtomicOp one{AtomicKind::kAdd, WordBytes::k4, 4, 1, 0};
-  EXPECT_EQ(*remote_->fetch(one, test_deadline()), 0xffff'ffff);
-  EXPECT_EQ(*remote_->fetch(one, test_deadline()), 0);
+  EXPECT_EQ(*remote_->fetch(one, long_deadline()), 0xffff'ffff);
+  EXPECT_EQ(*remote_->fetch(one, long_deadline()), 0);
   EXPECT_EQ(memory_[3], std::byte{0xff});
   EXPECT_EQ(memory_[8], std::byte{0xff});
 }
@@ -89,40 +89,40 @@ TEST_F(UcxTransportTest, RejectsCallsOutsideTheRegion) {
   std::array<std::byte, 16> bytes{};
   EXPECT_EQ(remote_->bytes(), memory_.size());
   for (uint64_t offset : {uint64_t{241}, uint64_t{257}, UINT64_MAX, UINT64_MAX - 7}) {
-    EXPECT_EQ(remote_->put(offset, bytes, test_deadline()).kind(), StatusKind::kInvalidArgument)
+    EXPECT_EQ(remote_->put(offset, bytes, long_deadline()).kind(), StatusKind::kInvalidArgument)
         << offset;
-    EXPECT_EQ(remote_->get(offset, bytes, test_deadline()).kind(), StatusKind::kInvalidArgument)
+    EXPECT_EQ(remote_->get(offset, bytes, long_deadline()).kind(), StatusKind::kInvalidArgument)
         << offset;
   }
   const auto add_at = [&](uint64_t offset) {
     const AtomicOp call{AtomicKind::kAdd, WordBytes::k8, offset, 1, 0};
-    EXPECT_EQ(remote_->post(call, test_deadline()).kind(),
-              remote_->fetch(call, test_deadline()).status().kind());
-    return remote_->post(call, test_deadline()).to_string();
+    EXPECT_EQ(remote_->post(call, long_deadline()).kind(),
+              remote_->fetch(call, long_deadline()).status().kind());
+    return remote_->post(call, long_deadline()).to_string();
   };
   EXPECT_THAT(add_at(4), HasSubstr("not aligned"));
   EXPECT_THAT(add_at(256), HasSubstr("8 bytes at offset 256: the region has 256"));
   EXPECT_THAT(add_at(UINT64_MAX - 7), HasSubstr("the region has 256"));
-  EXPECT_EQ(remote_->post({AtomicKind::kSwap, WordBytes::k8, 0, 1, 0}, test_deadline()).kind(),
+  EXPECT_EQ(remote_->post({AtomicKind::kSwap, WordBytes::k8, 0, 1, 0}, long_deadline()).kind(),
             StatusKind::kInvalidArgument);
-  EXPECT_TRUE(remote_->put(256, {}, test_deadline()).ok());
+  EXPECT_TRUE(remote_->put(256, {}, long_deadline()).ok());
 }
 
 TEST_F(UcxTransportTest, ReportsRegionsThatAreNoLongerShared) {
   region_.reset();
   std::array<std::byte, 8> bytes{std::byte{1}};
-  EXPECT_THAT(remote_->get(0, bytes, test_deadline()).to_string(),
+  EXPECT_THAT(remote_->get(0, bytes, long_deadline()).to_string(),
               HasSubstr("invalid argument: rank 5 of group lonely no longer shares this region"));
-  EXPECT_TRUE(remote_->put(0, bytes, test_deadline()).ok());
-  EXPECT_EQ(endpoint_->quiet(test_deadline()).kind(), StatusKind::kInvalidArgument);
-  EXPECT_TRUE(endpoint_->quiet(test_deadline()).ok());  // an error is reported once
+  EXPECT_TRUE(remote_->put(0, bytes, long_deadline()).ok());
+  EXPECT_EQ(endpoint_->quiet(long_deadline()).kind(), StatusKind::kInvalidArgument);
+  EXPECT_TRUE(endpoint_->quiet(long_deadline()).ok());  // an error is reported once
   EXPECT_EQ(memory_[0], std::byte{0});
 }
 
 TEST_F(UcxTransportTest, RejectsInvalidAddressesAndKeys) {
   const RemotePeer peer{5, "lonely", failure_};
   for (const std::string& bytes : {std::string(), std::string(100, 'x'), region_->key()}) {
-    EXPECT_EQ(transport_->connect(bytes, peer, test_deadline()).status().kind(),
+    EXPECT_EQ(transport_->connect(bytes, peer, long_deadline()).status().kind(),
               StatusKind::kFormat);
   }
   EXPECT_EQ(endpoint_->open(transport_->address()).status().kind(), StatusKind::kFormat);
@@ -133,12 +133,12 @@ TEST_F(UcxTransportTest, RejectsCallsAfterEnd) {
   transport_->end();
   transport_->end();
   transport_->progress();
-  const Status refused = remote_->put(0, std::span(memory_).first(1), test_deadline());
+  const Status refused = remote_->put(0, std::span(memory_).first(1), long_deadline());
   EXPECT_EQ(refused.to_string(), "invalid argument: the UCX transport has ended");
-  EXPECT_EQ(endpoint_->quiet(test_deadline()).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(endpoint_->quiet(long_deadline()).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(transport_->share(memory_).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(endpoint_->open(region_->key()).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(transport_->connect(transport_->address(), {5, "lonely", failure_}, test_deadline())
+  EXPECT_EQ(transport_->connect(transport_->address(), {5, "lonely", failure_}, long_deadline())
                 .status()
                 .kind(),
             StatusKind::kInvalidArgument);
@@ -147,8 +147,8 @@ TEST_F(UcxTransportTest, RejectsCallsAfterEnd) {
 
 TEST_F(UcxTransportTest, FailsImmediatelyAfterTheGroupFailed) {
   failure_->report(Status::peer_lost("rank 3 died"));
-  EXPECT_EQ(remote_->put(0, std::span(memory_).first(1), test_deadline()).message(), "rank 3 died");
-  EXPECT_EQ(endpoint_->quiet(test_deadline()).message(), "rank 3 died");
+  EXPECT_EQ(remote_->put(0, std::span(memory_).first(1), long_deadline()).message(), "rank 3 died");
+  EXPECT_EQ(endpoint_->quiet(long_deadline()).message(), "rank 3 died");
 }
 
 TEST(UcxTransportOptionsTest, RejectsOptionsThatUcxRejects) {
@@ -176,7 +176,7 @@ TEST(UcxTransportTeardownTest, LeaksNoDescriptors) {
     const std::shared_ptr<Transport> transport = *try_open_ucx_transport(over_tcp_and_self());
     const std::unique_ptr<Region> region = *transport->share(memory);
     const std::unique_ptr<Endpoint> endpoint = *transport->connect(
-        transport->address(), {0, "lonely", std::make_shared<Failure>()}, test_deadline());
+        transport->address(), {0, "lonely", std::make_shared<Failure>()}, long_deadline());
   };
   once();  // UCX keeps some descriptors per process
   const size_t before = count_fds();

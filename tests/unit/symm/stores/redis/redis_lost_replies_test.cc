@@ -138,7 +138,7 @@ class RedisLostRepliesTest : public ::testing::Test {
     proxy_ = std::make_unique<LossyProxy>(server_->socket_path());
     RedisOptions options;
     options.unix_socket = proxy_->path();
-    store_ = *try_open_redis_store(options, patience());
+    store_ = *try_open_redis_store(options, long_deadline());
   }
   // The time to live of the only remaining receipt; -1 if there is none.
   int64_t receipt_ttl_seconds() const {
@@ -157,24 +157,24 @@ class RedisLostRepliesTest : public ::testing::Test {
 };
 
 TEST_F(RedisLostRepliesTest, AddsOnceWhenTheReplyIsLost) {
-  ASSERT_EQ(*store_->add("count", 3, kNoExpiry, patience()), 3);
+  ASSERT_EQ(*store_->add("count", 3, kNoExpiry, long_deadline()), 3);
   proxy_->drop_next(DropMode::kReply, "EVAL");
-  EXPECT_EQ(*store_->add("count", 4, kNoExpiry, patience()), 7);
+  EXPECT_EQ(*store_->add("count", 4, kNoExpiry, long_deadline()), 7);
   EXPECT_TRUE(proxy_->has_dropped());
-  EXPECT_EQ(*store_->add("count", 0, kNoExpiry, patience()), 7);
+  EXPECT_EQ(*store_->add("count", 0, kNoExpiry, long_deadline()), 7);
   EXPECT_EQ(receipt_ttl_seconds(), -1);
 }
 
 TEST_F(RedisLostRepliesTest, EraseReturnsFalseWhenTheReplyIsLost) {
-  ASSERT_TRUE(store_->set("key", "1", kNoExpiry, patience()).ok());
+  ASSERT_TRUE(store_->set("key", "1", kNoExpiry, long_deadline()).ok());
   proxy_->drop_next(DropMode::kReply, "DEL");
-  EXPECT_FALSE(*store_->erase("key", patience()));
+  EXPECT_FALSE(*store_->erase("key", long_deadline()));
   EXPECT_TRUE(proxy_->has_dropped());
 }
 
 TEST_F(RedisLostRepliesTest, AddDoesNotWaitForRemovalOfItsReceipt) {
   proxy_->drop_next(DropMode::kReplyKeepConnection, "DEL");
-  const Deadline deadline = patience();
+  const Deadline deadline = long_deadline();
   EXPECT_EQ(*store_->add("count", 3, kNoExpiry, deadline), 3);
   EXPECT_FALSE(deadline.has_passed());
   EXPECT_TRUE(proxy_->has_dropped());
