@@ -83,7 +83,7 @@ class ASHLAR_EXPORT Allocator {
   // (AllocatorOptions::expandable_reserve_by_class). An empty name clears it.
   void set_stream_class(StreamId stream, std::string name);
   std::string stream_class(StreamId stream) const;
-  // Sets how much a class reserves if the options do not list the class.
+  // Sets how much a class reserves if the options set a size neither for it nor for all streams.
   void set_default_class_fraction(const std::string& name, double capacity_fraction);
 
   AllocatorStats stats() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parsing of limits, and the comparisons.
+// Parses limits such as "+2%" and "+100MiB", and compares each metric with the baseline.
 #include "analysis/gate.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preparation of a snapshot for analysis, and the choice of a device.
+// Opens a snapshot: infers missing pools, parses the settings, and numbers the stacks.
 #include "analysis/recording.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of candidate settings, and conversions between settings and text.
+// Lists the candidate settings in tables, and converts settings from and to text.
 #include "analysis/settings.h"
 
 #include <algorithm>

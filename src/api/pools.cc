@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools of the public allocator.
+// Implements ashlar/pool.h: numbers new pools, calls the engine, and turns errors into exceptions.
 #include "ashlar/pool.h"
 
 #include <atomic>

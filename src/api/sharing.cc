@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharing of the public allocator's memory: with other processes, and with other devices.
+// Implements ashlar/sharing.h: shares memory with other processes and with other devices.
 #include "ashlar/sharing.h"
 
 #include <algorithm>

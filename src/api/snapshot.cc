@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// History and snapshots of the public allocator.
+// Implements the history and the snapshots of the public allocator. Resolves stacks to names only
+// when a snapshot is taken.
 #include "ashlar/snapshot.h"
 
 #include "api/allocator_impl.h"

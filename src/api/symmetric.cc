@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles: properties, views, one-sided operations and signals. Collectives are in
-// symmetric_collectives.cc. Arguments are checked here or by the callee, before any other rank is
-// involved.
+// Implements the handles of symmetric memory, except collectives (symmetric_collectives.cc).
+// Arguments are checked here or by the callee, before any other rank is involved.
 #include "ashlar/symmetric.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles: collectives. Arguments are checked here or by the callee, before any other rank is
-// involved.
+// Implements the collectives of handles. Arguments are checked here or by the callee, before any
+// other rank is involved.
 #include "api/symmetric_impl.h"
 #include "api/unwrap.h"
 #include "ashlar/symmetric.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups: join, sub-groups, measurement of thresholds, rendezvous, leave.
+// Implements groups: checks the options, joins, measures thresholds, and delegates to the
+// communicator.
 #include <algorithm>
 #include <utility>
 

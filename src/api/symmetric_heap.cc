@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heaps, pools and their buffers, and the state that heaps of one process share.
+// Implements heaps, pools and their buffers, and owns the state that the heaps of one process
+// share.
 #include <pthread.h>
 
 #include <map>

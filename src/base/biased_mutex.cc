@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Thread records and the process-wide barrier.
+// Gives every thread a record, which is reused after the thread exits, and wraps membarrier(2).
 #include "base/biased_mutex.h"
 
 #include <linux/membarrier.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failure of an invariant.
+// Reports a broken invariant to the failure handler, then aborts.
 #include "base/check.h"
 
 #include <atomic>

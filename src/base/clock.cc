@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's clock.
+// Implements SteadyClock on the host's monotonic clock.
 #include "ashlar/clock.h"
 
 #include <chrono>

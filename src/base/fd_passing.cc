@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unix sockets with SCM_RIGHTS.
+// Implements the functions on Unix sockets, with descriptors as SCM_RIGHTS messages.
 #include "base/fd_passing.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Use counts and routing.
+// Counts the references of each pool, and finds the pool that a stream is routed to.
 #include "base/routes.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Output operators of Ashlar's types.
+// Defines the output operators of Ashlar's types.
 #include "base/text.h"
 
 namespace ashlar {

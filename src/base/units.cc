@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parsing and formatting of sizes.
+// Parses and formats sizes and counts.
 #include "base/units.h"
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parsing and formatting, row by row.
+// Parses, formats and checks the options by the rows of the table.
 #include "config/allocator_options.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Value kinds in the order of the header.
+// Implements one pair of functions per kind of value, in the order of the header.
 #include "config/option_values.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launcher detection and parsing of the values.
+// Detects the launcher by its environment variables, and parses their values.
 #include "config/shmem_settings.h"
 
 #include <array>

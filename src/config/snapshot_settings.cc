@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversion in both directions. Applies the settings text first and the single values last,
-// because those are the values that were in effect.
+// Converts in both directions. Applies the settings text first and the single values last, because
+// those are the values that were in effect.
 #include "config/snapshot_settings.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of the functions of `Device`.
+// Lists the names of the functions of `Device`.
 #include "ashlar/device_call.h"
 
 #include <algorithm>

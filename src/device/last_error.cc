@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Thread-local failures by device.
+// Stores the errors in thread-local memory, by the serial number of the device.
 #include "device/last_error.h"
 
 #include <atomic>

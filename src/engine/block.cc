@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors about the state of a block.
+// Formats errors about the state of a block, and checks whether a checkpoint can contain it.
 #include "engine/block.h"
 
 #include "base/text.h"

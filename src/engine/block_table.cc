@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Insertion, removal and growth of the table.
+// Implements the slow paths of insertion and removal, and growth.
 #include "engine/block_table.h"
 
 #include "base/check.h"

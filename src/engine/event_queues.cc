@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording and polling of events.
+// Records, polls and recycles events.
 #include "engine/event_queues.h"
 
 namespace ashlar {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deferring frees, finding finished uses by graph ancestry, and waiting.
+// Defers frees during captures, finds finished uses by graph ancestry, and waits for the others.
 #include "engine/pending_frees.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ByteReader: buffer management.
+// Refills the buffer, and moves the bytes that are not consumed yet to its front.
 #include "format/byte_reader.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Type and range checks.
+// Checks the type and range of each value, and formats the mismatch.
 #include "format/field_reader.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// open(2), write(2) and close(2) with error reporting.
+// Calls open(2), write(2) and close(2), and reports their errors with the path.
 #include "format/file_sink.h"
 
 #include <fcntl.h>

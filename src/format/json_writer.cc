@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Separators, quoting and escaping.
+// Adds separators, and quotes and escapes strings.
 #include "format/json_writer.h"
 
 #include <cmath>

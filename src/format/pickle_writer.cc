@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PickleWriter: opcodes and the memo.
+// Writes the opcodes, and keeps the memo of strings and shared values.
 #include "format/pickle_writer.h"
 
 #include <bit>

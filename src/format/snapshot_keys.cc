@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The texts of the keys, in the order of Key.
+// Lists the strings of the keys, in the order of Key.
 #include "format/snapshot_keys.h"
 
 #include <array>

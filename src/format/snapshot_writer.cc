@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schema, top down.
+// Writes the schema top down, one function per level.
 #include "format/snapshot_writer.h"
 
 #include <variant>

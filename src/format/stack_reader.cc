@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interning of stacks: first by identity of the list, which is cheap, then by content.
+// Interns stacks first by identity of the list, which is cheap, then by content.
 #include "format/stack_reader.h"
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocation, freeing and stream use. Start reading at `allocate`.
+// Implements allocation, freeing and stream use. Start reading at `allocate`.
 #include "host/pinned_allocator.h"
 
 #include <algorithm>

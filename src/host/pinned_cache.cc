@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Best fit over size classes.
+// Searches the size classes for the best fit.
 #include "host/pinned_cache.h"
 
 #include <algorithm>

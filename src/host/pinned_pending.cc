@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording and polling of events.
+// Records and polls events, without the lock held during device calls.
 #include "host/pinned_pending.h"
 
 #include <set>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Routing, and release of pools.
+// Routes requests to pools, and collects the blocks of released pools.
 #include "host/pinned_pools.h"
 
 namespace ashlar {

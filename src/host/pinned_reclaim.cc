@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The states of a freed block: kept for a graph, pending, cached, or released to the host. Updates
-// the statistics accordingly.
+// Moves a freed block through its states: kept for a graph, pending, cached, or released to the
+// host. Updates the statistics accordingly.
 #include "base/text.h"
 #include "host/pinned_allocator.h"
 

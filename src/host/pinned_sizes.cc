@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rounding and size classes.
+// Rounds requests, and numbers the size classes.
 #include "host/pinned_sizes.h"
 
 #include <algorithm>

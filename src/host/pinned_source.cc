@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocation, registration and release of pinned memory.
+// Allocates, registers and releases pinned memory. Several threads touch the pages of large
+// allocations.
 #include "host/pinned_source.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The polling thread.
+// Runs the polling thread.
 #include "host/poller.h"
 
 #include "base/thread.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bind(2), listen(2), and peer identification.
+// Calls bind(2) and listen(2), and identifies the user of a peer by SO_PEERCRED or /proc/net/tcp.
 #include "http/listener.h"
 
 #include <fcntl.h>

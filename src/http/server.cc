@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The listening thread and the connections' threads.
+// Runs the listening thread and one thread per connection.
 #include "http/server.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Token generation, comparison and expiry.
+// Generates, compares and expires tokens.
 #include "http/tokens.h"
 
 #include <sys/random.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Routes the three requests.
+// Routes requests to metrics, statistics and snapshots, and allows one snapshot at a time.
 #include "live/live_handler.h"
 
 #include <cstdint>

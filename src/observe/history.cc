@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording into the ring and reading from it.
+// Records into the ring, and converts entries and their times when a snapshot reads them.
 #include "observe/history.h"
 
 #include <algorithm>

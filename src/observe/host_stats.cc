@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned-memory statistics under PyTorch's names.
+// Lists pinned-memory statistics under PyTorch's names, and resets them.
 #include "ashlar/host_stats.h"
 
 #include "observe/named_stats.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interning and symbolization.
+// Interns stacks by their words, and resolves them to frames with names.
 #include "observe/stack_table.h"
 
 #include <algorithm>

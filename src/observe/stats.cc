@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocator statistics under PyTorch's names.
+// Lists allocator statistics under PyTorch's names, and resets them.
 #include "ashlar/stats.h"
 
 #include "ashlar/trace.h"

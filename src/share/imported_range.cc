@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Importing, mapping and closing.
+// Reserves addresses, imports and maps granules into them, and undoes this in reverse order.
 #include "share/imported_range.h"
 
 #include <algorithm>

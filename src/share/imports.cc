@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening imports, and releasing closed ones.
+// Opens imports, and releases closed ones once their streams are done.
 #include "share/imports.h"
 
 #include <algorithm>

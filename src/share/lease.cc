@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connection and requests.
+// Connects to the exporter's socket, and requests the block's descriptors.
 #include "share/lease.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharing, and the server's thread.
+// Shares blocks, and serves importers on a thread.
 #include "share/share_server.h"
 
 #include <poll.h>

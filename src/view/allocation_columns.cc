@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds the columns one by one.
+// Adds one column per property of an allocation, for lists and for a single row.
 #include "view/allocation_columns.h"
 
 namespace ashlar::view {

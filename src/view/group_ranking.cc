@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks the groups by two sums.
+// Sums the bytes of each group at the peak and over the trace, and ranks the groups by both.
 #include "view/group_ranking.h"
 
 #include <algorithm>

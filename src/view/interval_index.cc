@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints, and queries that start at the nearest checkpoint.
+// Builds the checkpoints, and starts each query at the nearest one.
 #include "view/interval_index.h"
 
 #include <algorithm>

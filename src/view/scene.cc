@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scene.json: one object per document.
+// Describes each document in one object, with bounded lists of annotations and failures.
 #include "view/scene.h"
 
 #include <algorithm>

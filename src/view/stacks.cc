@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serialization of stacks.
+// Serializes stacks as JSON and their live bytes as columns.
 #include "view/stacks.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page, the loading state, uploads and live requests.
+// Serves the page and the loading state, opens uploads as documents, and forwards live requests.
 #include "view/viewer_handler.h"
 
 #include <nlohmann/json.hpp>

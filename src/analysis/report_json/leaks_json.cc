@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object per leak.
+// Converts each leak to one object. A leak without stacks is identified by size class and stream.
 #include "analysis/report_json/leaks_json.h"
 
 #include <nlohmann/json.hpp>

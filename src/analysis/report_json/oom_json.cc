@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The failed request, the state of the allocator, and the settings under which the run completes.
+// Converts an explained failure to JSON: the failed request, the state of the allocator, and the
+// settings under which the run completes.
 #include "analysis/report_json/oom_json.h"
 
 #include <nlohmann/json.hpp>

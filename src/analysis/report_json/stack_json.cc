@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames with unabbreviated names and paths.
+// Converts the frames of a stack. Names and paths are not abbreviated.
 #include "analysis/report_json/stack_json.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Properties of the recording and its timeline.
+// Converts the metadata and the timeline of a recording.
 #include "analysis/report_json/summary_json.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object per setting.
+// Converts every trial to one object, and formats the best setting as a shell assignment.
 #include "analysis/report_json/tune_json.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Declares and parses the arguments.
+// Declares the options for CLI11, and converts the strings that CLI11 has parsed to sizes and
+// limits.
 #include "cli/recording/replay_arguments.h"
 
 #include <fmt/format.h>

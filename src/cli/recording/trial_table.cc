@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One row per trial.
+// Formats one table row per trial.
 #include "cli/recording/trial_table.h"
 
 #include <fmt/format.h>

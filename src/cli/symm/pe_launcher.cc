@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork and exec, then one loop that waits for signals, including SIGCHLD.
+// Starts each PE with fork and exec, then waits for signals, including SIGCHLD, in one loop.
 #include "cli/symm/pe_launcher.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The --json flag and JSON serialization.
+// Declares the --json flag, and serializes JSON with indentation.
 #include "cli/terminal/json_output.h"
 
 #include <CLI/CLI.hpp>

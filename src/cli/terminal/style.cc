@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Select Graphic Rendition sequences: ESC [ <number> m.
+// Wraps text in Select Graphic Rendition sequences (ESC [ <number> m), and strips them.
 #include "cli/terminal/style.h"
 
 #include <unistd.h>

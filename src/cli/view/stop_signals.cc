@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses signalfd(2).
+// Reads the signals from a signalfd(2).
 #include "cli/view/stop_signals.h"
 
 #include <poll.h>

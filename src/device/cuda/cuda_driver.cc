@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contexts, peers, multicast, kernels and error text of CUDA.
+// Implements contexts, peer access, multicast, kernels and error messages with the CUDA driver API.
 #include "device/cuda/cuda_driver.h"
 
 #include "ashlar/devices.h"

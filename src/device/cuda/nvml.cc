@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading NVML and querying processes.
+// Loads NVML at run time, and queries the processes of a device by its UUID.
 #include "device/cuda/nvml.h"
 
 #include <algorithm>

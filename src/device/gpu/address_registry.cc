@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ordered maps of ranges and reservations.
+// Keeps allocations, reservations and mappings in maps that are ordered by address.
 #include "device/gpu/address_registry.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mapping from error codes to StatusKind.
+// Maps driver error codes to StatusKind, and adds the driver's own error message.
 #include "device/gpu/driver_errors.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table from ids to handles.
+// Maps the ids of events to the driver's handles.
 #include "device/gpu/event_registry.h"
 
 #include "base/text.h"

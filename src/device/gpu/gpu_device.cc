@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Initialization, identity, plain memory, pinned host memory, the stream-ordered pool, kernels.
+// Implements initialization, plain memory, pinned host memory, the stream-ordered pool and kernels.
+// gpu_memory.cc implements virtual memory, gpu_work.cc streams.
 #include "device/gpu/gpu_device.h"
 
 #include "base/align.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The set of devices of one driver.
+// Opens all devices of one driver as a set.
 #include <vector>
 
 #include "base/check.h"

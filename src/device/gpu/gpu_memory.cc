@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual memory, sharing between processes, and peers.
+// Implements the parts of GpuDevice for virtual memory, sharing between processes, and peers.
 #include <fcntl.h>
 
 #include <algorithm>

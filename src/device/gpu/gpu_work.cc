@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events, work and capture.
+// Implements the parts of GpuDevice for streams, events, work and captures.
 #include "base/text.h"
 #include "device/gpu/driver_errors.h"
 #include "device/gpu/gpu_device.h"

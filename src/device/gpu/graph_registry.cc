@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of graphs, nodes and captures.
+// Keeps the captured graphs, and forgets the nodes of a graph with it.
 #include "device/gpu/graph_registry.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ordered map of ranges.
+// Keeps the pinned ranges in a map that is ordered by address.
 #include "device/gpu/pinned_memory_registry.h"
 
 #include "base/text.h"

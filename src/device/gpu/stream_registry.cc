@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creation, retirement and reuse of streams.
+// Tracks which streams exist, and which destroyed ones can be reused.
 #include "device/gpu/stream_registry.h"
 
 namespace ashlar::gpu {

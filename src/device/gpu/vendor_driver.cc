@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices and memory.
+// Calls the driver functions for devices and memory.
 #include "device/gpu/vendor_driver.h"
 
 #include <cstring>

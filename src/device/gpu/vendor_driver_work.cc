@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events, work, the stream-ordered pool, captures and graphs.
+// Calls the driver functions for streams, events, work, the stream-ordered pool, captures and
+// graphs.
 #include "device/gpu/driver_errors.h"
 #include "device/gpu/vendor_driver.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The current device, peers and error text of HIP.
+// Implements the current device, peer access and error messages with the HIP runtime.
 #include "device/hip/hip_driver.h"
 
 #include "ashlar/devices.h"

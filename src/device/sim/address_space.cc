@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reservations, mappings and access rights. address_space_shadow.cc changes the kernel's mappings,
-// address_space_transfer.cc transfers data.
+// Implements reservations, mappings and access rights. address_space_shadow.cc changes the kernel's
+// mappings, address_space_transfer.cc transfers data.
 #include "device/sim/address_space.h"
 
 #include <sys/mman.h>

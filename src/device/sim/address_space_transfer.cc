@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Queries, access checks and data transfers of AddressSpace.
+// Implements the queries, access checks and data transfers of AddressSpace.
 #include <sys/mman.h>
 
 #include <algorithm>

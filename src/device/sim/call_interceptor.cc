@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fault injection and cost accounting.
+// Fails calls by the rules of the FaultInjector, and adds up their modelled cost.
 #include "device/sim/call_interceptor.h"
 
 namespace ashlar::sim {

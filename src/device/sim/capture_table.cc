@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Capture of work into graphs, and the rules for calls during a capture.
+// Records work as nodes of graphs, and applies the rules for calls during a capture.
 #include "device/sim/capture_table.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hole search, chunk creation and bookkeeping of gaps.
+// Searches holes, creates chunks, and keeps track of the gaps between chunks.
 #include "device/sim/driver_addresses.h"
 
 #include <algorithm>

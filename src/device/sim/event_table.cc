@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creation, lookup and recording of events.
+// Implements the table. An unknown id is an error.
 #include "device/sim/event_table.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The handle format, the server socket and the import protocol.
+// Defines the handle format and the import protocol, and serves importers on a thread.
 #include "device/sim/fabric.h"
 
 #include <sys/eventfd.h>

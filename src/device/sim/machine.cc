@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Construction of a machine from its options, and the functions beyond `Device`.
+// Constructs a machine from its options, and implements the functions that only a simulation has.
 #include <unistd.h>
 
 #include <algorithm>

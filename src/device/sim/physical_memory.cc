@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creation, sealing and release of memfd ranges.
+// Creates, seals and releases ranges of memfd files.
 #include "device/sim/physical_memory.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random choice of the next stream.
+// Chooses the next stream at random among those with a ready task.
 #include "device/sim/scheduler.h"
 
 #include "device/sim/sim_stream.h"

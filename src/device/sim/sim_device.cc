@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of the simulated device: plain, virtual, shared, peer, pinned host and pool memory.
+// Implements the memory of a simulated device: plain, virtual, shared, peer, pinned host and pool
+// memory.
 #include "device/sim/sim_device.h"
 
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulated device's work: streams, events, copies, host calls, captures and graphs.
+// Implements the work of a simulated device: streams, events, copies, host calls, captures and
+// graphs.
 #include <exception>
 
 #include "base/text.h"

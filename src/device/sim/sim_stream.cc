@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The task queue and its worker thread.
+// Implements the task queue and its worker thread.
 #include "device/sim/sim_stream.h"
 
 #include "base/thread.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creation, lookup and destruction of streams.
+// Creates, finds and destroys streams.
 #include "device/sim/stream_table.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits, trimming and statistics of the driver's pool.
+// Adds the memory that the driver's pool caches to limits, trimming and statistics.
 #include "engine/async/async_engine.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream-ordered allocation, frees and retries.
+// Allocates and frees on the stream of each block, and retries frees that the driver rejected.
 #include "engine/async/driver_pool_source.h"
 
 #include <utility>

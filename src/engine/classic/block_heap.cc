@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// State changes, splitting and merging.
+// Changes the states of blocks, splits and merges them.
 #include "engine/classic/block_heap.h"
 
 #include <algorithm>

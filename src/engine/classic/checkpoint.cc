@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording and restoring.
+// Restores in two steps: checks that all recorded memory is still mapped, then splits the free
+// blocks as recorded.
 #include "engine/classic/checkpoint.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mapping and unmapping of granules.
+// Creates one extent per granule, and maps or unmaps contiguous runs of granules.
 #include "engine/classic/expandable_segment.h"
 
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mapping, unmapping and destruction of expandable segments.
+// Finds or creates a segment for a request, maps its front part, and unmaps and destroys segments.
 #include "engine/classic/expandable_segments.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Best-fit search.
+// Searches the indexes, and decides whether the best fit may serve the request.
 #include "engine/classic/free_pool.h"
 
 #include <tuple>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots and validation.
+// Copies blocks to snapshots, and checks the invariants of blocks, pools and counters.
 #include "engine/classic/heap_inspection.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creation, lookup and destruction of pools.
+// Creates, finds and destroys pools.
 #include "engine/classic/pool_table.h"
 
 namespace ashlar::classic {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reclaim ladder that an allocation climbs when the device is full, trimming, and the
-// out-of-memory report.
+// Implements the reclaim ladder that an allocation climbs when the device is full, trimming, and
+// the out-of-memory report.
 #include <algorithm>
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Selection and release of cached memory.
+// Selects cached blocks, waits for their streams if allowed, and releases them.
 #include "engine/classic/reclaimer.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Precedence of the settings.
+// Applies the settings in order of precedence: class, all streams, default of the class.
 #include "engine/classic/reserve_policy.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counter updates, for the engine, the pool and the stream.
+// Updates the counters of the engine, and those of the block's pool and stream.
 #include "engine/classic/stats_recorder.h"
 
 #include "engine/classic/free_pool.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading, version checks and calls.
+// Loads the shared object, checks the version of its hooks, and converts exceptions to errors.
 #include "engine/plugin/plugin.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connecting, sending and receiving descriptors, closing.
+// Opens one connection per peer, in rank order, transfers descriptors, and closes the connections.
 #include "symm/channel/peer_connections.h"
 
 #include <poll.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Argument checks, memory access, and the synchronizing steps.
+// Checks arguments, accesses the memory of local and remote ranks, and makes the steps that
+// synchronize.
 #include "symm/collectives/collective_context.h"
 
 #include <algorithm>

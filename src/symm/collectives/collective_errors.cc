@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats the messages.
+// Formats errors that name the ranks and describe their calls.
 #include "symm/collectives/collective_errors.h"
 
 #include "base/text.h"

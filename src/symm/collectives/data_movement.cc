@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-gather, broadcast and all-to-all.
+// Implements all-gather, broadcast and all-to-all. all_to_all_v.cc implements unequal shares.
 #include "symm/collectives/data_movement.h"
 
 #include "base/text.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-reduce, reduce and reduce-scatter.
+// Implements all-reduce, reduce and reduce-scatter, with a variant for remote ranks where it
+// differs.
 #include "symm/collectives/reductions.h"
 
 #include <algorithm>

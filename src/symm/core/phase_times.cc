@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names and accumulation of phases.
+// Names the phases, and accumulates their times.
 #include "symm/core/phase_times.h"
 
 namespace ashlar::symm {

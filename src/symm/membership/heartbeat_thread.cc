@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs all tasks once per interval.
+// Runs all tasks once per interval on one thread.
 #include "symm/membership/heartbeat_thread.h"
 
 #include <algorithm>

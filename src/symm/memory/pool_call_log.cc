@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording, serializing and comparing calls.
+// Records, serializes and compares calls.
 #include "symm/memory/pool_call_log.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocation, lookup and deallocation of heap blocks.
+// Allocates, finds and frees heap blocks, and caches the peer tables of their rendezvous.
 #include "symm/memory/rank_heap.h"
 
 #include <algorithm>

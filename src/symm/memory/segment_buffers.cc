@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lookup by offset. Freeing a buffer drops its rendezvous records.
+// Finds buffers by offset. Freeing a buffer drops its rendezvous records.
 #include "symm/memory/segment_buffers.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Best-fit allocation; release with coalescing.
+// Allocates by best fit, and coalesces released ranges.
 #include "symm/memory/segment_free_list.h"
 
 #include <iterator>

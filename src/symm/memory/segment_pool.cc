@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sub-allocation from segments.
+// Allocates buffers from the free list, adds a segment if none fits, and logs every call.
 #include "symm/memory/segment_pool.h"
 
 #include <algorithm>

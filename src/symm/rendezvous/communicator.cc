@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joining and leaving. The rendezvous is in rendezvous.cc.
+// Implements joining and leaving. rendezvous.cc implements the rendezvous.
 #include "symm/rendezvous/communicator.h"
 
 #include <algorithm>

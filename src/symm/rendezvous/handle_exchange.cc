@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exchange of memory as fabric handles, descriptors and transport keys.
+// Exchanges memory as fabric handles, file descriptors or transport keys.
 #include "symm/rendezvous/handle_exchange.h"
 
 #include <algorithm>

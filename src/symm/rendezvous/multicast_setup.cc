@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The five phases of multicast setup.
+// Runs the five phases, and undoes them if a rank fails.
 #include "symm/rendezvous/multicast_setup.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serialization and comparison of rendezvous records.
+// Serializes records, and compares those of all ranks field by field.
 #include "symm/rendezvous/rendezvous_record.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Argument checks, and the algorithms of signal_steps.h on real memory.
+// Checks arguments, and runs the algorithms of signal_steps.h on real memory. Combines them with a
+// barrier between machines.
 #include "symm/signals/barrier.h"
 
 #include <algorithm>

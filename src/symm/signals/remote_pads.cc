@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes and reads of pad lines through the transport.
+// Writes and reads pad lines through the transport.
 #include "symm/signals/remote_pads.h"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Size, argument checks and textual description of signal pads.
+// Computes sizes and addresses, checks arguments, and describes pads for timeout messages.
 #include "symm/signals/signal_pad.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Argument checks, and the algorithms of signal_steps.h on real memory.
+// Checks arguments, and runs the algorithms of signal_steps.h on real memory or through the
+// transport.
 #include "symm/signals/signals.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats the messages.
+// Formats the messages from the values in the pad.
 #include "symm/signals/timeout_errors.h"
 
 #include "base/text.h"

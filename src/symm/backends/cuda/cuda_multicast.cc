@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps objects to driver handles.
+// Maps the ids of multicast objects to driver handles and shapes.
 #include "symm/backends/cuda/cuda_multicast.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One function per collective.
+// Plans each collective in its own function.
 #include "symm/backends/cuda/kernel_plan.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One overload per collective, since their fields differ.
+// Finds the external buffer of each collective. Has one overload per collective, since their fields
+// differ.
 #include "symm/backends/device/external_buffer.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One event marks the last work of the group.
+// Marks the last work of the group with one event, which the next stream waits for.
 #include "symm/backends/device/stream_order.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One overload per collective where the fields differ.
+// Translates each collective. Has one overload per collective whose fields differ.
 #include "symm/backends/sim/translated_collective.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names and sizes of element types, and the operations that each supports.
+// Lists the names and sizes of element types, and the operations that each supports.
 #include "symm/collectives/reduce/element.h"
 
 #include <array>

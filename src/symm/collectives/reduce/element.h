@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of element types and reductions, which ashlar/reduction.h declares.
+// Checks of element types and reductions, which ashlar/symmetric_types.h declares.
 #pragma once
 
 #include "ashlar/status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reduces in rows that fit the L1 cache.
+// Reduces row by row, with rows that fit the L1 cache.
 #include "symm/collectives/reduce/reduce.h"
 
 #include <algorithm>

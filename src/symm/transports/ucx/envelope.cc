@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serialization and validating deserialization.
+// Wraps bytes in an envelope, and validates an envelope before it unwraps it.
 #include "symm/transports/ucx/envelope.h"
 
 #include <ucp/api/ucp.h>

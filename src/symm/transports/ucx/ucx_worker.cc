@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Initialization, shutdown, the progress thread and sending. Incoming messages:
-// message_handlers.cc.
+// Implements initialization, shutdown, the progress thread and sending. message_handlers.cc handles
+// incoming messages.
 #include "symm/transports/ucx/ucx_worker.h"
 
 #include <poll.h>
