@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fixtures of the suites: when they skip, and the objects that only they use.
+// Implements the fixtures of the suites: when they skip, and the objects that only they use.
 #include "device_contract.h"
 
 namespace ashlar::contract {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Simulated machines, stand-in drivers, and the real device.
+// Creates simulated machines, machines on stand-in drivers, and one on the real device.
 #include "engine_machine.h"
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Polling with a deadline, and the gate.
+// Polls conditions with a deadline, and implements the gate with a host function in the stream.
 #include "waiting.h"
 
 #include <condition_variable>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Linear search, splitting, merging and growth.
+// Implements allocation and freeing by linear search, and growth.
 #include "classic_model.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model's reclaim ladder, trim and garbage collection.
+// Implements the model's reclaim ladder, trim and garbage collection.
 #include <algorithm>
 
 #include "classic_model.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations of a run; paged_account.cc does the accounting.
+// Performs the operations of a run; paged_account.cc does the accounting.
 #include "paged_run.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control functions of a stand-in driver.
+// Exports the functions by which a test controls a stand-in driver.
 #include "standin/control.h"
 #include "standin/exported.h"
 

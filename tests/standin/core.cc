@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices and memory. core_work.cc implements streams and graphs.
+// Implements devices and memory. core_work.cc implements streams and graphs.
 #include "standin/core.h"
 
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events, captures and graphs.
+// Implements streams, events, captures and graphs.
 #include "standin/core.h"
 #include "standin/handle_lookup.h"
 

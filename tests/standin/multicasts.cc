@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shared page, and the rules for multicast objects.
+// Keeps the state of each object in the shared page, and enforces the rules for multicast objects.
 #include "standin/multicasts.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of both vendors: devices and memory.
+// Exports the functions for devices and memory that CUDA and HIP share.
 #include <cstring>
 #include <string>
 

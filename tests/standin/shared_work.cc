@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of both vendors: streams, events, work, the pool, captures and graphs.
+// Exports the functions for streams, events, work, the pool, captures and graphs that CUDA and HIP
+// share.
 #include <algorithm>
 #include <vector>
 

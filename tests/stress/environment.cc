@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, streams and engines of the stress test, and the thread that pauses streams.
+// Creates the devices, streams and engines, and runs the thread that pauses streams.
 #include "environment.h"
 
 #include <gtest/gtest.h>

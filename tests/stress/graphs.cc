@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures and replays. A capture is one operation: other threads run meanwhile and must not break
-// it.
+// Captures and replays graphs. A capture is one operation: other threads run meanwhile and must not
+// break it.
 #include "graphs.h"
 
 #include <gtest/gtest.h>

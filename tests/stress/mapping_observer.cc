@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The observer and its checks.
+// Tracks the reported ranges, and checks allocations against them.
 #include "mapping_observer.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pausing and resuming. Only this thread uses the blocks, so no work accesses paused memory.
+// Pauses and resumes the pool. Only this thread uses the blocks, so no work accesses paused memory.
 #include "paused_pool.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creation and release of the pool.
+// Creates the pool, routes allocations to it, and releases it.
 #include "session.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creation and destruction of streams with live and freed blocks.
+// Creates streams, and destroys them while they have live and freed blocks.
 #include "transient_streams.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations of a stress thread.
+// Performs the operations of a stress thread.
 #include "worker.h"
 
 #include <gtest/gtest.h>

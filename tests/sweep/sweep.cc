@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common part of the workload, and the checks; see sweep.h.
+// Performs the operations that all workloads share, and checks that no memory is lost.
 #include "sweep/sweep.h"
 
 #include <chrono>

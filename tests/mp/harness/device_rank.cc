@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program is the same for ranks in processes and in threads.
+// Implements a program that is the same for ranks in processes and in threads.
 #include "mp/harness/device_rank.h"
 
 #include <algorithm>

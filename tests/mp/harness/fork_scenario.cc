@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls that the child makes, and the operations of the parent afterwards.
+// Lists the calls that the child makes, and runs operations of the parent afterwards.
 #include "mp/harness/fork_scenario.h"
 
 #include <unistd.h>

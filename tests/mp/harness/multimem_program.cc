@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program is the same for simulated devices and for those of the stand-in driver.
+// Implements checks that are the same for simulated devices and for those of the stand-in driver.
 #include "mp/harness/multimem_program.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implementation of the checks.
+// Implements the checks, between guard bytes that show writes outside of the expected range.
 #include "mp/harness/symmetric_program.h"
 
 #include <algorithm>

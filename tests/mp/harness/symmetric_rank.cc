@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Default options and the join-run-leave sequence of the tests.
+// Sets the default options, joins a group, runs the test and leaves.
 #include "mp/harness/symmetric_rank.h"
 
 namespace ashlar::symm {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Address exchange and shutdown.
+// Exchanges the addresses of the ranks through a store, and shuts the transport down.
 #include "mp/harness/ucx_ranks.h"
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compression by the libraries' one-shot functions.
+// Calls the one-shot functions of the compression libraries.
 #include "unit/files/compressed.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses every field at least once.
+// Sets every field at least once.
 #include "unit/format/sample_snapshot.h"
 
 namespace ashlar {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight segments with sixteen slots each. Each step picks a slot and a possible operation on it.
+// Builds eight segments with sixteen slots each. Each step picks a slot and a possible operation on
+// it.
 #include "unit/view/random_run.h"
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The depth-first search over interleavings, and the fibers it schedules.
+// Searches the interleavings depth first, and schedules the fibers.
 #include "unit/symm/signals/explorer.h"
 
 #include "base/check.h"

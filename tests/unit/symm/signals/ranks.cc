@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks for tests: memory from memfd_create, threads, and forked processes.
+// Creates the memory with memfd_create, and starts the threads and processes.
 #include "unit/symm/signals/ranks.h"
 
 #include <sys/mman.h>

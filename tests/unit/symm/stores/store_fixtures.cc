@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fixtures for the memory store, the file store and Redis.
+// Implements the fixtures for the memory store, the file store and Redis.
 #include "unit/symm/stores/store_fixtures.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces clock_gettime of the C library.
+// Replaces clock_gettime of the C library by a function that adds an offset.
 #include "unit/symm/stores/wall_clock.h"
 
 #include <sys/syscall.h>
