@@ -19,7 +19,7 @@ struct RequestClass {
   PoolId pool{};
 };
 
-// For an alloc or oom entry.
+// The properties of the request that an alloc or oom entry records.
 RequestClass request_class_of(const TraceEntry& entry);
 // Whether the segment's pool, stream and size class match, regardless of how much is free.
 bool can_serve(const SnapshotSegment& segment, const RequestClass& request);

@@ -18,7 +18,7 @@ namespace ashlar {
 struct GateMetrics {
   size_t peak_requested_bytes = 0;
   size_t peak_reserved_bytes = 0;
-  // 1 - requested / reserved, at Timeline::reserved.
+  // 1 - requested / reserved, at Timeline::reserved_peak.
   double fragmentation = 0;
 };
 
@@ -37,8 +37,8 @@ Result<GateLimit> parse_gate_limit(std::string_view text);
 // Metrics without a limit are not checked.
 struct GateLimits {
   std::optional<GateLimit> peak{};  // applies to requested and to reserved bytes
-  std::optional<double>
-      fragmentation_fraction{};  // of reserved memory: 0.01 is one percentage point
+  // The allowed increase of GateMetrics::fragmentation: 0.01 is one percentage point.
+  std::optional<double> fragmentation_fraction{};
 };
 
 enum class GateUnit { kBytes, kFraction };

@@ -47,13 +47,14 @@ class Recording {
   // Recorded settings that are unknown or malformed, as text. Empty if all were understood.
   const std::string& ignored_settings() const { return ignored_settings_; }
 
-  // All stacks of the snapshot, numbered by content. `stack_numbers` is indexed by StackId.
+  // All stacks of the snapshot, numbered by content.
   const StackIndex& stacks() const { return stacks_; }
+  // The number of each stack in stacks(), indexed by StackId.
   const std::vector<uint32_t>& stack_numbers() const { return stack_numbers_; }
-  // Innermost frame first. Empty if there is no such stack.
+  // The frames of a stack, innermost first. Empty if there is no such stack.
   std::vector<const Frame*> frames(StackId stack) const;
 
-  // See devices_in(). Never empty.
+  // The devices of the snapshot; see devices_in(). Never empty.
   const std::vector<DeviceIndex>& devices() const { return devices_; }
   bool has_device(DeviceIndex device) const;
   // The device with the longest trace; without any trace, the device of the first segment; without
@@ -89,7 +90,7 @@ class DeviceRecording {
   const AllocatorOptions& options() const { return recording_->options(); }
   DeviceIndex device() const { return device_; }
 
-  // Empty if the file has only the final state of the device.
+  // The trace of the device. Empty if the file has only the final state.
   const std::vector<TraceEntry>& trace() const { return trace_of(snapshot(), device_); }
   bool has_history() const { return !trace().empty(); }
   const Allocations& allocations() const { return allocations_; }

@@ -33,9 +33,9 @@ struct Timeline {
   TimelinePoint initial{};              // before the first entry
   std::vector<TimelinePoint> points{};  // after each entry
 
-  // requested_peak is the first entry at the peak. Reserved memory often stays at its peak for many
-  // entries; reserved_peak is the first of those with the most requested bytes.
-  Peak requested_peak{};
+  Peak requested_peak{};  // the first entry at the peak
+  // Reserved memory often stays at its peak for many entries. This is the first of those with the
+  // most requested bytes.
   Peak reserved_peak{};
 
   const TimelinePoint& at(std::optional<uint32_t> entry) const {

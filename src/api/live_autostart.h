@@ -7,8 +7,8 @@
 namespace ashlar {
 
 // Called by every constructor of an allocator; acts once per process. An endpoint that cannot be
-// opened, because the port is in use, is reported to observers and does not fail the program.
-// Throws InvalidArgument if the variable is malformed.
+// opened, for example because the port is in use, is reported to observers and does not fail the
+// program. Throws InvalidArgument if the variable is malformed.
 void start_live_endpoint_if_configured();
 
 }  // namespace ashlar

@@ -23,10 +23,10 @@ class LiveEndpoint {
                                                     std::string warning = {});
 
   const std::string& socket_name() const { return socket_name_; }
-  // Empty without a port.
+  // The URL of the endpoint; empty without a port.
   std::string address() const { return loopback_ == nullptr ? "" : loopback_->address(); }
 
-  // For open() only.
+  // Use open().
   explicit LiveEndpoint(std::string warning);
 
  private:

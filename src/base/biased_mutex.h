@@ -41,8 +41,8 @@ enum class LockRank : uint8_t { kArena, kHistory };
 // the record of one that has ended, including the mutexes biased to it. Written on every lock, so
 // it has its own cache lines.
 struct alignas(128) ThreadRecord {
-  std::array<std::atomic<bool>, 2>
-      is_inside{};                      // inside a critical section of a biased mutex, by rank
+  // Whether the thread is inside a critical section of a biased mutex, for each LockRank.
+  std::array<std::atomic<bool>, 2> is_inside{};
   std::atomic<uintptr_t> thread_id{0};  // id of the thread; 0 if unused
   ThreadRecord* next = nullptr;         // in the list of unused records
 

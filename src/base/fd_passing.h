@@ -25,8 +25,10 @@ struct PeerCredentials {
   pid_t pid = 0;  // of the peer that connected or listens; 0: outside this pid namespace
 };
 
-// Message-oriented or byte stream.
-enum class LocalSocket { kPackets, kStream };
+enum class LocalSocket {
+  kPackets,  // sequenced packets: one message per packet
+  kStream,   // a byte stream
+};
 
 struct ReceivedMessage {
   size_t bytes = 0;  // received into the buffer
@@ -40,8 +42,8 @@ struct ReceivedDescriptors {
 
 // Creates a listening socket. REQUIRES: `name` has at most 100 characters.
 Result<UniqueFd> listen_abstract(std::string_view name, LocalSocket kind = LocalSocket::kPackets);
-// kDeviceFault with errno ECONNREFUSED: no listener; EAGAIN: not accepted within the timeout, which
-// is at least one millisecond.
+// Connects. kDeviceFault with errno ECONNREFUSED: no listener; EAGAIN: not accepted within the
+// timeout, which is at least one millisecond.
 Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout,
                                   LocalSocket kind = LocalSocket::kPackets);
 
@@ -55,21 +57,22 @@ Result<UniqueFd> accept_pending(int listening_fd);
 // The peer's credentials, as reported by the kernel.
 Result<PeerCredentials> peer_credentials(int socket_fd);
 
-// `attached_fd` of -1 attaches nothing. Does not take ownership of the descriptor.
+// Sends one message. An `attached_fd` of -1 attaches nothing. Does not take ownership of the
+// descriptor.
 Status send_message(int socket_fd, std::span<const uint8_t> bytes, int attached_fd,
                     std::chrono::milliseconds timeout);
-// kFormat: the message is longer than the buffer, has more than one descriptor, or the peer closed
-// the connection.
+// Receives one message. kFormat: the message is longer than the buffer, has more than one
+// descriptor, or the peer closed the connection.
 Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer,
                                         std::chrono::milliseconds timeout);
 
-// The same with several descriptors. The kernel attaches at most 253 to one message.
-inline constexpr size_t kMaxAttachedFds = 253;
+inline constexpr size_t kMaxAttachedFds = 253;  // the kernel's limit for one message
+// Sends one message with up to kMaxAttachedFds descriptors. Does not take ownership of them.
 Status send_descriptors(int socket_fd, std::span<const uint8_t> bytes,
                         std::span<const UniqueFd> fds, std::chrono::milliseconds timeout);
-// kFormat: the message is longer than the buffer or has more than `max_fds` descriptors.
-// kDeviceFault: the kernel could not deliver all descriptors, usually because of the open-file
-// limit.
+// Receives one message with several descriptors. kFormat: the message is longer than the buffer or
+// has more than `max_fds` descriptors. kDeviceFault: the kernel could not deliver all descriptors,
+// usually because of the open-file limit.
 Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t> buffer,
                                                 size_t max_fds, std::chrono::milliseconds timeout);
 

@@ -40,7 +40,7 @@ class IntrusiveTree {
   // REQUIRES: `item` is in this tree.
   void erase(T* item);
 
-  // Null if there is none.
+  // The first and last members, and the neighbours of a member, in order. Null if there is none.
   T* first() const { return item_of(leftmost(root_)); }
   T* last() const { return item_of(rightmost(root_)); }
   static T* next(const T* item);

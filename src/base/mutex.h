@@ -49,7 +49,7 @@ class ASHLAR_SCOPED_CAPABILITY MutexLock {
 
   // Callers loop, `while (!ready_) lock.wait(changed_);`, so that the analysis sees the lock held.
   void wait(std::condition_variable& changed) { changed.wait(lock_); }
-  // False on timeout.
+  // Returns false on timeout.
   bool wait_until(std::condition_variable& changed, std::chrono::steady_clock::time_point end) {
     return changed.wait_until(lock_, end) == std::cv_status::no_timeout;
   }

@@ -28,10 +28,10 @@ class Routes {
   // stream, the latest wins. Creates the pool if necessary and retains it. Moves from `filter` only
   // on success.
   Status begin(PoolId pool, RouteFilter&& filter);
-  // Does not release the pool.
+  // Ends the routing and returns the filter. Does not release the pool.
   Result<RouteFilter> end(PoolId pool);
 
-  // The default pool if no filter accepts the stream.
+  // The pool that the stream is routed to; the default pool if no filter accepts the stream.
   PoolId pool_for(StreamId stream) const;
 
   bool has(PoolId pool) const { return use_counts_.contains(pool); }

@@ -31,7 +31,8 @@ std::ostream& operator<<(std::ostream& out, Id<Tag> id) {
   return out << id.value();
 }
 
-// Removes and returns the next line of `text`, without its end. The last line may have no end.
+// Removes and returns the next line of `text`, without its line ending, which the last line may
+// lack.
 inline std::string_view take_line(std::string_view& text, std::string_view line_end = "\n") {
   const std::string_view line = text.substr(0, text.find(line_end));
   text.remove_prefix(std::min(line.size() + line_end.size(), text.size()));

@@ -23,12 +23,12 @@ class WireWriter {
     }
     return *this;
   }
-  // Without a length prefix.
+  // Appends bytes without a length prefix.
   WireWriter& raw(std::string_view bytes) {
     bytes_.append(bytes);
     return *this;
   }
-  // With a length prefix.
+  // Appends bytes with a length prefix.
   WireWriter& text(std::string_view bytes) {
     return number(static_cast<uint32_t>(bytes.size())).raw(bytes);
   }

@@ -16,7 +16,7 @@
 
 namespace ashlar {
 
-// One option. The texts appear in messages, `ashlar config` and docs/reference/options.md.
+// One option. Its strings appear in messages, `ashlar config` and docs/reference/options.md.
 struct OptionRow {
   std::string_view name;
   std::string_view alias = {};    // another name for the option; empty if none

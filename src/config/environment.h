@@ -45,17 +45,17 @@ enum class VariableScope {
   kSimulatedMachine,
   // The library of a vendor's driver.
   kDriver,
-  // All allocator options in one text. Only the first set variable of this scope is read.
+  // All allocator options in one string. Only the first set variable of this scope is read.
   kAllocator,
-  // One allocator option, named by `option`, as a switch: 1, 0, True or False. A text that sets the
-  // option takes precedence.
+  // One allocator option, named by `option`, as a switch: 1, 0, True or False. A kAllocator
+  // variable that sets the option takes precedence.
   kAllocatorSwitch,
   kShmem,  // programs of ashlar::shmem; see shmem_settings.h
   kLive,   // live monitoring; see live_options_from
   kTorch,  // the PyTorch plug-in; see torch_backend_from and python/ashlar
 };
 
-// One row of the table. The texts appear in messages, `ashlar info`, `ashlar config` and `ashlar
+// One row of the table. Its strings appear in messages, `ashlar info`, `ashlar config` and `ashlar
 // --help`.
 struct EnvironmentVariable {
   std::string_view name;
@@ -67,9 +67,9 @@ struct EnvironmentVariable {
   // Sets the option; null unless the scope is kSimulatedMachine. kInvalidArgument: the value is
   // wrong; `options` is unchanged.
   Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);
-  std::string_view option = {};  // kAllocatorSwitch only: the option it sets
-  std::string_view when_on =
-      "True";  // kAllocatorSwitch only: the option's value when the switch is on
+  // kAllocatorSwitch only: the option that the switch sets, and its value when the switch is on.
+  std::string_view option = {};
+  std::string_view when_on = "True";
 };
 
 std::span<const EnvironmentVariable> environment_variables();

@@ -13,9 +13,9 @@ namespace ashlar {
 // Parses a decimal integer; empty if `word` is anything else or overflows.
 std::optional<uint64_t> parse_whole_number(std::string_view word);
 
+enum class DecimalForm { kPlain, kExponentAllowed };
 // Parses "0.5", "-2" and, with kExponentAllowed, "1e-3". Rejects infinity and NaN. Empty if `word`
 // is not a number; infinite if it overflows.
-enum class DecimalForm { kPlain, kExponentAllowed };
 std::optional<double> parse_decimal(std::string_view word, DecimalForm form);
 
 // The shortest text that parse_decimal converts back to `number`. REQUIRES with kPlain: 0, or a

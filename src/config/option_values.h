@@ -38,14 +38,14 @@ Result<T> parse_entry(const OptionInput& list, const ListEntry& entry,
 Result<bool> parse_boolean(const OptionInput& input);
 std::string boolean_text(bool value);
 
-// Sizes are in MiB. Decimals are accepted if they denote a whole number of bytes.
 inline constexpr size_t kMaxSizeMib = size_t{1} << 20;
+// Parses a size in MiB. Decimals are accepted if they denote a whole number of bytes.
 Result<size_t> parse_size_from(const OptionInput& input, size_t min_bytes);
 template <size_t kMinMib>
 Result<size_t> parse_size(const OptionInput& input) {
   return parse_size_from(input, kMinMib << 20);
 }
-// At least large_segment_bytes. Messages state that bound as a number.
+// Parses a size of at least large_segment_bytes. Messages state that bound as a number.
 Result<size_t> parse_size_from_large_segment(const OptionInput& input);
 std::string size_text(size_t bytes);
 
@@ -53,16 +53,16 @@ Result<double> parse_fraction(const OptionInput& input);            // [0, 1]
 Result<double> parse_fraction_exclusive(const OptionInput& input);  // (0, 1)
 std::string fraction_text(double fraction);
 
-// A path and a symbol name, taken literally.
+// Paths and symbol names are taken literally.
 Result<std::string> parse_path(const OptionInput& input);
 Result<std::string> parse_symbol(const OptionInput& input);
 std::string plain_text(const std::string& value);
 
-// A power of two up to 128.
+// Parses a power of two up to 128.
 Result<size_t> parse_register_thread_count(const OptionInput& input);
 std::string count_text(size_t count);
 
-// "0.5" of the device's capacity, or "8G" for 8 GiB.
+// Parses a fraction of the device's capacity ("0.5") or a size ("8G" for 8 GiB).
 Result<ReserveSize> parse_reserve(const OptionInput& input);
 std::string reserve_text(const ReserveSize& reserve);
 

@@ -27,9 +27,10 @@ struct ShmemSettings {
   std::chrono::milliseconds timeout{0};  // for shmem_init; 0 means none
 };
 
-// kInvalidArgument: a value is wrong, or one that another requires is missing.
+// Parses the settings. kInvalidArgument: a value is wrong, or one that another requires is missing.
 Result<ShmemSettings> shmem_settings_from(const Environment& environment);
-// From the environment of this process. Exported for libashlar_shmem, a separate library.
+// The settings in the environment of this process. Exported for libashlar_shmem, a separate
+// library.
 ASHLAR_EXPORT Result<ShmemSettings> shmem_settings_of_process();
 
 }  // namespace ashlar

@@ -28,7 +28,7 @@ class DelayedFrees {
   sim::Machine& machine_;
   Engine& engine_;
   std::unordered_map<uint32_t, StreamId> users_;  // by allocation: the stream that blocks its free
-  std::vector<StreamId> spare_streams_;           // unused
+  std::vector<StreamId> spare_streams_;           // idle, for reuse
 };
 
 }  // namespace ashlar

@@ -37,7 +37,7 @@ struct ReplayedOom {
   std::optional<uint32_t> entry{};
   size_t bytes = 0;           // requested; for a recorded failure, the rounded size
   bool was_recorded = false;  // the recorded run failed here, too
-  StreamId stream{};          // as recorded, like the following
+  StreamId stream{};          // stream, pool and stack are those of the recording
   PoolId pool{};
   StackId stack{};
   std::string message{};

@@ -25,7 +25,7 @@ class ReplayPools {
 
   // Releases pools and trims them. Pools that were never used are ignored.
   Status release(const std::vector<PoolId>& recorded);
-  // The same, and also trims the default pool.
+  // Like release, and also trims the default pool.
   Status release_with_default(const std::vector<PoolId>& recorded);
 
   // The recorded id of a pool of the engine.

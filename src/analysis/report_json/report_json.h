@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON of `ashlar report`, and the texts that it shares with the printed report.
+// The JSON of `ashlar report`, and the strings that it shares with the printed report.
 #pragma once
 
 #include <functional>

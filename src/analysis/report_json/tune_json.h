@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON of `ashlar tune`, and texts about settings that other reports share.
+// The JSON of `ashlar tune`, and strings about settings that other reports share.
 #pragma once
 
 #include <string>

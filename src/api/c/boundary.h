@@ -17,10 +17,11 @@
 
 namespace ashlar::c_api {
 
-// Store the error as this thread's last error and return its code. Do not allocate.
+// Stores the error as this thread's last error and returns its code. Does not allocate.
 ashlar_status fail(const Status& status) noexcept;
+// Like fail, for ASHLAR_INVALID_ARGUMENT with this message.
 ashlar_status fail_invalid_argument(const char* message) noexcept;
-// For the exception that is being handled.
+// Like fail, for the exception that is being handled.
 ashlar_status fail_with_current_exception() noexcept;
 
 inline ashlar_status code_of(const Status& status) noexcept {

@@ -21,9 +21,11 @@ class TorchAllocators {
 
   static TorchAllocators& instance();
 
+  // Sets the back end and the options of all allocators; unset: as in the environment.
   // kInvalidArgument: an allocator exists already.
   Status configure(std::optional<std::string> backend, std::optional<std::string> options);
-  // Throws like the constructor of Allocator, and InvalidArgument for an unknown device.
+  // The allocator of a device, created on first use. Throws like the constructor of Allocator, and
+  // InvalidArgument for an unknown device.
   ashlar_allocator& allocator(int device) {
     const auto index = static_cast<size_t>(device);
     if (index < kMaxDevices) {

@@ -44,7 +44,7 @@ ASHLAR_C_API void ashlar_torch_memory_fraction(double fraction, int device);
 ASHLAR_C_API void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept;
 // Ignores memory of other libraries: PyTorch calls this for every tensor.
 ASHLAR_C_API void ashlar_torch_record_stream(void* memory, void* stream);
-// These take C++ types, and require the same std::function as PyTorch's compiler.
+// The following take C++ types, and require the same std::function as PyTorch's compiler.
 ASHLAR_C_API void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
                                                       std::function<bool(void*)> filter);
 ASHLAR_C_API void ashlar_torch_end_allocate_to_pool(int device, TorchPoolId pool);

@@ -18,12 +18,13 @@ namespace ashlar {
 // for threads it is the fastest round, in which each thread had a core to itself. Samples taken
 // while the core was slowed down are discarded if enough others exist (calibration.h).
 struct BenchResult {
-  std::string name;       // "pair": allocate and free;
-                          // "churn": free one of many blocks, allocate another;
-                          // "churn16k": the same with blocks of up to 16 KiB;
-                          // "holes": pairs in the presence of free holes;
-                          // "threads": pairs on several threads, each with its own stream;
-                          // "history": pairs that are recorded, without stacks
+  // "pair": allocate and free.
+  // "churn": free one of many blocks, allocate another.
+  // "churn16k": like "churn", with blocks of up to 16 KiB.
+  // "holes": pairs in the presence of free holes.
+  // "threads": pairs on several threads, each with its own stream.
+  // "history": pairs that are recorded, without stacks.
+  std::string name;
   std::string allocator;  // "mimalloc", "classic.buffer", "paged.raw", …
   size_t bytes = 0;       // block size; 0: 512 B to 16 MiB, log-uniform
   size_t live = 0;        // number of live blocks, or of holes

@@ -30,7 +30,8 @@ class LiveClient {
   // succeeded, but the process has ended or stopped live monitoring. kTimeout: no response.
   // kFormat: the response is malformed.
   Result<LiveStats> get_stats();
-  // Fails like get_stats(). Also kInvalidArgument: no such allocator.
+  // Takes a snapshot of one allocator. Fails like get_stats(). Also kInvalidArgument: no such
+  // allocator.
   Result<Snapshot> take_snapshot(uint64_t allocator);
 
  private:
@@ -44,7 +45,7 @@ class LiveClient {
   bool was_connected_before_ = false;
 };
 
-// kPeerLost, for a process that was monitored before.
+// The kPeerLost error for a process that was monitored before.
 Status process_ended_error(pid_t pid);
 
 // A process with live monitoring on.

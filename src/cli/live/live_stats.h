@@ -15,7 +15,7 @@
 
 namespace ashlar {
 
-// Common to device and host allocators.
+// The statistics that device and host allocators have in common.
 struct LiveMemoryStats {
   uint64_t number = 0;
   std::string backend{};
@@ -60,7 +60,7 @@ struct LiveStats {
 // kFormat: the response is malformed; the message names the field.
 Result<LiveStats> parse_live_stats(std::string_view stats_json);
 
-// For `--json` and the page of `ashlar view --live`.
+// The statistics as JSON, for `--json` and the page of `ashlar view --live`.
 nlohmann::ordered_json live_stats_json(const LiveStats& stats, int64_t pid);
 
 }  // namespace ashlar

@@ -12,7 +12,7 @@
 
 namespace ashlar {
 
-// Oldest first; never empty.
+// The samples so far, oldest first; never empty.
 using LiveSamples = std::deque<LiveStats>;
 
 struct TopPage {

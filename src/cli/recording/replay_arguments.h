@@ -15,7 +15,7 @@
 
 namespace ashlar {
 
-// As typed on the command line.
+// The memory limits as typed on the command line.
 struct LimitArguments {
   std::optional<std::string> capacity{};
   std::optional<std::string> cap{};
@@ -38,7 +38,7 @@ struct TuneArguments {
 // Declares --capacity and --cap. `arguments` must outlive the parser.
 void add_limit_options(CLI::App& parser, LimitArguments& arguments);
 
-// Without --capacity, infers the capacity from the recording.
+// Parses the limits. Without --capacity, infers the capacity from the recording.
 // kInvalidArgument: an argument is not a size.
 Result<ReplayLimits> parse_limits(const LimitArguments& arguments,
                                   const DeviceRecording& recording);
