@@ -15,12 +15,10 @@ namespace {
 
 // Measurements behind the constants: docs/internals/experiments/paged_engine.md.
 
-// The number of wasteful ranges that an arena accepts before the next plan: normally, and while the
-// budget is used up. With kWastefulFits anywhere from 0 to 1,000, ten recorded runs reserved 1.026
-// to 1.029 times their peak of live bytes, without a trend; with 0, a training run with random
-// sequence lengths made 21,000 plans instead of 2,200.
+// The number of wasteful ranges that an arena accepts before the next plan. With anything from 0 to
+// 1,000, ten recorded runs reserved 1.026 to 1.029 times their peak of live bytes, without a trend;
+// with 0, a training run with random sequence lengths made 21,000 plans instead of 2,200.
 constexpr int64_t kWastefulFits = 16;
-constexpr int64_t kWastefulFitsOverBudget = 1024;
 
 // A merged block has to be split again for the next request of its size. Without a charge for it,
 // and with packed slots charged at a quarter of their cost (kPackedPerVisit), churn with 100 live
@@ -64,7 +62,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
     request.pool->budget.spend_visits(kVisitsPerMerge * request.pool->flush());
     mover_.return_displaced(arena);
     SubArena& sub = arena.sub_arena(request.is_small);
-    if (request.is_over_budget) sub.wasteful_fits_left = kWastefulFitsOverBudget;
+    if (request.is_over_budget) sub.wasteful_fits_left = kWastefulFits;
     // Search again: a block may have become free since, after a wait or by another thread.
     if (PagedBlock* block = arena.take(request.bytes, config_.max_waste); block != nullptr) {
       Arena::mark_allocated(sub, block, request.request.bytes, request.request.stack);
@@ -72,9 +70,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
       return block;
     }
     plan = make_plan(request, lenders);
-    if (!request.is_over_budget && config_.options.policy != PagedPolicy::kLean) {
-      sub.wasteful_fits_left = kWastefulFits;
-    }
+    if (config_.options.policy != PagedPolicy::kLean) sub.wasteful_fits_left = kWastefulFits;
     request.device_bytes = plan.new_bytes;
     if (plan.new_bytes > 0) {
       Status allowed = extents_.check_limit(request, plan.new_bytes);

@@ -2,8 +2,8 @@
 //
 // The time that a pool may spend on saving memory: driver time for stitching, and host time for
 // planning. Both are a fixed share of the elapsed time, so that saving memory slows a program down
-// by at most that share. Unspent time is kept, up to a bound; requests that save much may go into
-// debt.
+// by at most that share. Unspent time is kept, up to a bound. Requests that save much may spend
+// driver time in advance.
 //
 // Planning also has a burst limit: a loop that only allocates and pauses now and then must not
 // spend the budget that accrued during a pause on one burst of allocations. Large requests are
@@ -41,30 +41,23 @@ class StitchBudget {
     for (Account& account : accounts_) {
       account.visits = std::max(account.visits - visits, -kMaxDebtVisits);
     }
-    burst_visits_ = std::max(burst_visits_ - visits, -2 * max_burst_visits());
+    burst_visits_ = std::max(burst_visits_ - visits, -2 * kMaxBurstVisits);
   }
   // Accrues budget for the time since the last call. Returns whether the budget, including credit,
   // allows a plan that may save `saved_fraction` of the held memory.
   bool can_spend(Urgency urgency, double saved_fraction, int64_t now_ns) {
     accrue(now_ns);
-    const double min_burst = urgency == Urgency::kUrgent ? -max_burst_visits() : 0;
+    const double min_burst = urgency == Urgency::kUrgent ? -kMaxBurstVisits : 0;
     if (saved_fraction < kLargeFraction && burst_visits_ < min_burst) return false;
     const Account& account = accounts_[static_cast<size_t>(urgency)];
-    return account.visits > -kCreditVisits * saved_fraction &&
-           account.driver_us > -kCreditUs * saved_fraction;
+    return account.visits > 0 && account.driver_us > -kCreditUs * saved_fraction;
   }
-  // Less than half of the highest planning balance is left: plans should stop early.
-  bool is_planning_scarce() const { return accounts_[0].visits < accounts_[0].highest_visits / 2; }
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
   // Factors by which the accounts accrue faster, by urgency.
   static constexpr std::array<double, 2> kDriverFactors = {1, 4};
   static constexpr std::array<double, 2> kPlanningFactors = {1, 2};
-  // Programs request most of their sizes for the first time in their first seconds. The recorded
-  // runs reserve the same amount of memory with factors of 1, 2 and 5.
-  static constexpr double kStartupFactor = 2;
-  static constexpr double kStartupNs = 3e9;
   // 1 % of the time for the driver and 0.75 % for planning. The recorded runs reserve the same
   // amount of memory with 0.75 % as with 1.5 %, since they exhaust neither. A visit is one block or
   // slot that a plan reads, about 5 ns. Visits are counted instead of timed so that replays are
@@ -74,21 +67,19 @@ class StitchBudget {
   // allocations spent both within half a second, at 5 us per allocation.
   static constexpr double kFirstUs = 5'000;
   static constexpr double kMaxUs = 1'000'000;
-  static constexpr double kCreditUs = 1'000'000;  // for a saved fraction of 1
+  // Driver time that may be spent in advance to save all of the held memory. Without it,
+  // gnn_sampling reserved 1.485 instead of 1.005 times its peak of live bytes (section "Ablation").
+  static constexpr double kCreditUs = 1'000'000;
   static constexpr double kVisitsPerMs = 200'000;
   static constexpr double kVisitsPerNs = 0.0075 * kVisitsPerMs / 1e6;
   // With 2 % of the time, the recorded runs map as often and reserve as much memory as with 10 %.
   static constexpr double kBurstVisitsPerNs = 0.02 * kVisitsPerMs / 1e6;
-  // With 0.5 ms, and 20 ms of driver time, programs that begin with many sizes reserved a quarter
-  // more memory (`ashlar demo`).
-  static constexpr double kMaxStartupBurstVisits = 5 * kVisitsPerMs;
   // Twice the 0.8 ms that the recorded runs needed. With 0.4 ms, moe_streams reserved 1.048 times
   // its peak of live bytes instead of 1.015 times.
   static constexpr double kMaxBurstVisits = 1.6 * kVisitsPerMs;
   static constexpr double kFirstVisits = 5 * kVisitsPerMs;
   static constexpr double kMaxVisits = 100 * kVisitsPerMs;
   static constexpr double kMaxDebtVisits = 32 * kVisitsPerMs;
-  static constexpr double kCreditVisits = 100 * kVisitsPerMs;  // for a saved fraction of 1
   // Requests above this fraction of the held memory are exempt from the burst limit; without the
   // exemption, a step with many plans reserved a tenth to a third more memory. Greater than the
   // 1/64 by which an over-budget request grows the pool (Stitcher::generous_bytes).
@@ -97,36 +88,25 @@ class StitchBudget {
   struct Account {
     double driver_us = kFirstUs;
     double visits = kFirstVisits;
-    double highest_visits = kFirstVisits;
 
     void accrue(double driver_ns, double planning_ns) {
       driver_us = std::min(driver_us + kDriverUsPerNs * driver_ns, kMaxUs);
       visits = std::min(visits + kVisitsPerNs * planning_ns, kMaxVisits);
-      highest_visits = std::max(highest_visits, visits);
     }
   };
 
   void accrue(int64_t now_ns) {
     const auto elapsed_ns = last_ns_ == kNever ? 0 : static_cast<double>(now_ns - last_ns_);
     last_ns_ = now_ns;
-    const double startup_ns = std::min(elapsed_ns, startup_left_ns_);
-    startup_left_ns_ -= startup_ns;
-    burst_visits_ = std::min(burst_visits_ + kBurstVisitsPerNs * elapsed_ns, max_burst_visits());
-    const auto weighted = [&](double factor) {
-      return std::max(factor, kStartupFactor) * startup_ns + factor * (elapsed_ns - startup_ns);
-    };
+    burst_visits_ = std::min(burst_visits_ + kBurstVisitsPerNs * elapsed_ns, kMaxBurstVisits);
     for (size_t i = 0; i < accounts_.size(); ++i) {
-      accounts_[i].accrue(weighted(kDriverFactors[i]), weighted(kPlanningFactors[i]));
+      accounts_[i].accrue(kDriverFactors[i] * elapsed_ns, kPlanningFactors[i] * elapsed_ns);
     }
-  }
-  double max_burst_visits() const {
-    return startup_left_ns_ > 0 ? kMaxStartupBurstVisits : kMaxBurstVisits;
   }
 
   std::array<Account, 2> accounts_;  // by urgency
-  double burst_visits_ = kMaxStartupBurstVisits;
+  double burst_visits_ = kMaxBurstVisits;
   int64_t last_ns_ = kNever;
-  double startup_left_ns_ = kStartupNs;
 };
 
 }  // namespace ashlar::paged

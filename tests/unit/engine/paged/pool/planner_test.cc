@@ -124,9 +124,12 @@ TEST_F(PlannerTest, ChangesNeitherBlocksNorExtents) {
 
 TEST_F(PlannerTest, ChargesItsVisitsToTheBudget) {
   made_.add_view(own_, std::vector<size_t>(256, 2 * kMiB));
-  EXPECT_FALSE(made_.pool.budget.is_planning_scarce());
+  const auto can_spend = [&] {
+    return made_.pool.budget.can_spend(StitchBudget::Urgency::kNormal, 0, 0);
+  };
+  EXPECT_TRUE(can_spend());
   for (int i = 0; i < 10'000; ++i) plan(kGiB);
-  EXPECT_TRUE(made_.pool.budget.is_planning_scarce());
+  EXPECT_FALSE(can_spend());
 }
 
 }  // namespace
