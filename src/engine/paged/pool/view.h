@@ -124,15 +124,15 @@ struct PackedSlot {
 
 // The number of a view's attached slots that a scan found idle. `find_idle` sets it.
 struct IdleCount {
-  uint32_t slots = 0;
-  uint64_t round = 0;  // of the scan, as in `IdleMap::round`
+  uint32_t count = 0;
+  uint64_t round = 0;  // the scan that counted, as in `IdleMap::round`
 
-  // Starts over if `scan` is a new one.
-  void begin(uint64_t scan) {
-    if (std::exchange(round, scan) != scan) slots = 0;
+  // Resets the count if it belongs to an earlier scan.
+  void begin_scan(uint64_t scan_round) {
+    if (std::exchange(round, scan_round) != scan_round) count = 0;
   }
   // 0 if the scan has not visited the view.
-  uint32_t in(uint64_t scan) const { return round == scan ? slots : 0; }
+  uint32_t count_in_scan(uint64_t scan_round) const { return round == scan_round ? count : 0; }
 };
 
 // The fields that every large request reads come first, on one cache line.
