@@ -36,7 +36,7 @@ class ASHLAR_EXPORT Buffer {
   // buffer: after the free, the memory is not reused before that work is done. Throws
   // InvalidArgument if the buffer is empty.
   void record_stream(StreamId stream);
-  // Like the above, for a stream of another device.
+  // Like the function above, for a stream of another device.
   void record_stream(Device& device, StreamId stream);
 
   // Frees the memory. Device errors are reported by the allocator's next call.

@@ -32,7 +32,7 @@ class DriverLibrary {
 
   // The name it was loaded by.
   std::string_view name() const { return name_; }
-  // Null if there is no such function.
+  // The address of an exported function; null if there is none.
   void* find(const char* function) const;
 
  private:

@@ -21,8 +21,8 @@ class LastError {
   Status take();
 
  private:
-  uint64_t
-      serial_;  // unique in the process, so that stale entries of destroyed devices do not match
+  // Unique in the process, so that stale entries of destroyed devices do not match.
+  uint64_t serial_;
 };
 
 // Saves the calling thread's last errors on all devices. Code that tries a call and has a fallback

@@ -34,7 +34,7 @@ class Backend {
   // Ok, or why the back end is not available.
   const Status& availability() const { return availability_; }
   bool is_available() const { return availability_.ok(); }
-  // By index; empty if not available. Owned by the registry.
+  // The devices by index; empty if the back end is not available. Owned by the registry.
   const std::vector<Device*>& devices() const { return devices_; }
 
  private:
@@ -50,9 +50,9 @@ class Registry {
   // kInvalidArgument: an option is invalid.
   static Result<Registry> create(const BackendOptions& options);
 
-  // In the order sim, cuda, hip.
+  // All back ends, in the order sim, cuda, hip.
   const std::vector<Backend>& backends() const { return backends_; }
-  // Null if this build has no such back end.
+  // The back end of that name; null if this build has none.
   const Backend* find(std::string_view name) const;
   // The devices of all back ends, in the order of backends().
   std::vector<Device*> devices() const;

@@ -99,10 +99,11 @@ class Engine {
   // A pinned block that is freed stays pending and keeps its memory until the last unpin, which
   // then completes the free. REQUIRES: the block is allocated or already pinned.
   virtual void pin(Block* block) = 0;
-  // May be called from any thread. REQUIRES: pinned. The next allocate or trim reports a device
-  // failure.
+  // Undoes one pin. May be called from any thread. REQUIRES: pinned. The next allocate or trim
+  // reports a device failure.
   virtual void unpin(Block* block) = 0;
-  // The result stays valid while the block is pinned, or allocated in a pool that is not paused.
+  // The memory behind a block. The result stays valid while the block is pinned, or allocated in a
+  // pool that is not paused.
   virtual BlockMemory block_memory(const Block* block) const = 0;
   // Grants another device access to all present and future memory of this one.
   virtual Status add_accessor(DeviceIndex accessor) = 0;
@@ -122,14 +123,17 @@ class Engine {
 
   // Pausing.
   //
-  // `pause` returns the memory of all pools with this tag to the device while their blocks keep
-  // their addresses; `resume` restores memory behind them. With `keep_contents` the contents are
-  // saved in host memory; otherwise they are undefined after resume. Both wait only for work that
-  // uses those blocks, and both are idempotent. If the device fails partway, the pools count as
-  // paused, saved contents are kept, and either function may be called again. kInvalidArgument: no
-  // pool has the tag, a block is pinned, a stream is capturing, or the caller is a remap observer.
-  // kUnsupported: the engine, or a pool with a custom segment source, cannot pause.
+  // `pause` and `resume` wait only for work that uses the pools' blocks, and are idempotent. If the
+  // device fails partway, the pools count as paused, saved contents are kept, and either function
+  // may be called again. kInvalidArgument: no pool has the tag, a block is pinned, a stream is
+  // capturing, or the caller is a remap observer. kUnsupported: the engine, or a pool with a custom
+  // segment source, cannot pause.
+
+  // Returns the memory of all pools with this tag to the device while their blocks keep their
+  // addresses. With `keep_contents` the contents are saved in host memory; otherwise they are
+  // undefined after resume.
   virtual Status pause(std::string_view tag, bool keep_contents);
+  // Restores the memory behind the blocks of all pools with this tag.
   virtual Status resume(std::string_view tag);
 
   // Limits.
@@ -143,10 +147,10 @@ class Engine {
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
   // The stream's class, if set, determines how much address space its expandable segments reserve
-  // (expandable_segments_reserve_by_class). An empty name clears the class. The default fraction of
-  // a class applies where the options set none.
+  // (expandable_segments_reserve_by_class). An empty name clears the class.
   virtual void set_stream_class(StreamId stream, std::string name) = 0;
   virtual std::string stream_class(StreamId stream) const = 0;
+  // Sets how much a class reserves if the options set a size neither for it nor for all streams.
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
   // Pools. All of these return kInvalidArgument if there is no such pool or it is in the wrong
@@ -157,19 +161,22 @@ class Engine {
   virtual Status release_pool(PoolId pool) = 0;
   virtual Result<int> pool_use_count(PoolId pool) const = 0;
   // Routes allocations on streams that `filter` accepts to the pool; if several filters accept a
-  // stream, the latest wins. Creates the pool if necessary and retains it; end_routing does not
-  // release it.
+  // stream, the latest wins. Creates the pool if necessary and retains it.
   virtual Status begin_routing(PoolId pool, RouteFilter filter) = 0;
+  // Ends the routing. Does not release the pool.
   virtual Status end_routing(PoolId pool) = 0;
-  // Streams of this device may be capturing between capture_began and capture_ended.
-  // kInvalidArgument: capture_ended without a matching capture_began.
+  // Streams of this device may be capturing from now on, until capture_ended.
   virtual void capture_began() = 0;
+  // kInvalidArgument: there was no matching capture_began.
   virtual Status capture_ended() = 0;
   // The addresses of the pool's allocated blocks, in ascending order.
   virtual Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const = 0;
-  // Records the state of a pool; restore returns the pool to that state. kInvalidArgument: no such
-  // pool, a block is still pending, or a segment was released since. A failed call changes nothing.
+  // Records the state of a pool. kInvalidArgument: no such pool, or a block cannot be recorded
+  // (check_recordable).
   virtual Result<PoolCheckpoint> checkpoint(PoolId pool) = 0;
+  // Returns the pool to the recorded state. kInvalidArgument: no such pool, a block cannot be
+  // restored (check_restorable), or memory of the checkpoint was released since. A failed call
+  // changes nothing.
   virtual Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) = 0;
 
   // Introspection.
@@ -182,7 +189,8 @@ class Engine {
   std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) {
     return take_snapshot(pool).segments;
   }
-  // Records a user's text about a live block. kInvalidArgument: no live block starts at `address`.
+  // Records a user's annotation of a live block. kInvalidArgument: no live block starts at
+  // `address`.
   virtual Status annotate(DeviceAddress address, const std::string& text) = 0;
   virtual AllocatorStats stats() const = 0;
   virtual void reset_peak_stats() = 0;

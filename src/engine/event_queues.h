@@ -22,10 +22,11 @@ class EventQueues {
   // uses stay in place.
   Status add(Block* block);
 
-  // Both append blocks whose last event completed to `finished`, even if they fail partway.
-  // collect_finished never waits.
+  // Appends blocks whose last event has completed to `finished`, even if it fails partway. Never
+  // waits.
   Status collect_finished(std::vector<Block*>& finished);
-  // Waits for every event, or only for those of blocks that `wanted` accepts.
+  // Like collect_finished, but waits for every event, or only for those of blocks that `wanted`
+  // accepts.
   Status wait_for_all(std::vector<Block*>& finished,
                       const std::function<bool(const Block&)>& wanted = {});
 

@@ -44,7 +44,7 @@ class Hooks {
     history_.record(entry);
     if (has_trackers()) queue(entry);
   }
-  // The same from the compact form, which avoids building a TraceEntry without trackers.
+  // Like the function above, from a compact form: builds a TraceEntry only if there are trackers.
   void record(const History::Operation& operation) {
     history_.record(operation);
     if (has_trackers()) queue(operation);

@@ -19,7 +19,8 @@ namespace ashlar {
 
 class ReturnQueue {
  public:
-  // Without a range, only drops the reference to `source`, whose pool was destroyed.
+  // Queues a segment. With an empty range, only drops the reference to `source`, whose pool was
+  // destroyed.
   void add(std::shared_ptr<SegmentSource> source, AddressRange range = {});
   // Lock-free, because every engine operation ends with this check.
   bool empty() const { return is_empty_.load(std::memory_order_acquire); }

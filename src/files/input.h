@@ -31,7 +31,7 @@ struct InputOptions {
 Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,
                                                const InputOptions& options = {});
 
-// The same for bytes from another source.
+// Like open_input, for bytes from another source.
 Result<std::unique_ptr<ByteSource>> open_input(std::unique_ptr<ByteSource> bytes,
                                                const InputOptions& options = {});
 

@@ -23,7 +23,7 @@ struct ReadOptions {
 // path.
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options = {});
 
-// The same for bytes from another source. Messages start with `name`.
+// Like the function above, for bytes from another source. Messages start with `name`.
 Result<Snapshot> read_snapshot(const std::string& name, std::unique_ptr<ByteSource> bytes,
                                const ReadOptions& options = {});
 

@@ -25,7 +25,7 @@ class ByteWriter {
     buffer_.append(bytes);
     if (buffer_.size() >= kFlushBytes) flush();
   }
-  // Decimal.
+  // Writes the number in decimal.
   template <std::integral Number>
   void put_number(Number number) {
     char digits[24];

@@ -34,7 +34,7 @@ class FieldReader {
 
   std::string_view text_of(Value string) const { return store_.string_at(string.index()); }
 
-  // Set problem() and return false.
+  // Sets problem() from what was found and expected, and returns false.
   bool fail(Key key, Value found, std::string_view expected);
   bool fail(std::string problem);
   const std::string& problem() const { return problem_; }

@@ -22,7 +22,7 @@ class Connection {
   // `stop_fd` becomes readable to cancel all operations.
   Connection(UniqueFd socket, int stop_fd) : socket_(std::move(socket)), stop_fd_(stop_fd) {}
 
-  // For peer credentials; -1 after `close`.
+  // The socket, for peer credentials; -1 after `close`.
   int socket_fd() const { return socket_.get(); }
   // Shuts the socket down before closing it, because forked processes may have copies.
   void close();

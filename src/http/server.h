@@ -96,7 +96,7 @@ class Server {
   };
 
  public:
-  // For start() only: Sockets is private.
+  // Use start().
   Server(Handler& handler, ServerOptions options, Sockets sockets);
 
  private:

@@ -34,7 +34,7 @@ class CausesWorker {
   // Returns the response; 202 until it is ready.
   // REQUIRES: `document` outlives this object.
   http::Response poll(const Document& document);
-  // The same, but waits until it is ready.
+  // Like poll, but waits until the response is ready.
   http::Response wait(const Document& document);
 
  private:

@@ -40,16 +40,18 @@ class Document {
   const std::vector<TraceEntry>& trace() const { return *trace_; }
   uint32_t entry_count() const { return static_cast<uint32_t>(trace_->size()); }
 
-  // Allocations. `intervals`, `bytes` and `ids` are indexed by age rank: the moments at which the
-  // allocation occupies memory, including pending frees; its requested size; its id.
   const Allocations& allocations() const { return recording_.allocations(); }
+  // By age rank: the moments at which the allocation occupies memory, including pending frees.
   const IntervalIndex& intervals() const { return intervals_; }
+  // By age rank: the requested size of the allocation.
   const std::vector<uint64_t>& bytes() const { return bytes_; }
+  // By age rank: the id of the allocation.
   const std::vector<uint32_t>& ids() const { return ids_; }
   const Allocation& allocation(uint32_t rank) const { return allocations().all[ids_[rank]]; }
   uint32_t stack_of(const Allocation& allocation) const;
-  // Indexes in streams() and pools().
+  // The index of the stream in streams().
   uint32_t stream_of(StreamId stream) const { return stream_indexes_.at(stream); }
+  // The index of the pool in pools().
   uint32_t pool_of(PoolId pool) const { return pool_indexes_.at(pool); }
   // The size of the block for a request, according to the recorded options.
   uint64_t block_bytes(uint64_t requested_bytes) const;
@@ -74,7 +76,7 @@ class Document {
   }
   const std::vector<StreamId>& streams() const { return streams_; }
   const std::vector<PoolId>& pools() const { return pools_; }
-  // Microseconds; NaN if the entry has no time.
+  // The time of an entry in microseconds; NaN if it has none.
   double time_us(uint32_t entry) const;
 
  private:

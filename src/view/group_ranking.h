@@ -32,7 +32,7 @@ class GroupRanking {
   const std::vector<uint32_t>& shown() const { return shown_; }
   // Whether there are other groups, which are shown as one row after them.
   bool has_others() const { return has_others_; }
-  // By allocation: index of its group in shown(), or shown().size() for other groups.
+  // For each allocation, the index of its group in shown(), or shown().size() for other groups.
   const std::vector<uint8_t>& row_of() const { return row_of_; }
 
  private:

@@ -15,7 +15,7 @@ namespace ashlar::view {
 
 struct SceneDocument {
   const Document* document = nullptr;
-  // In a self-contained file: the moments for which it has responses.
+  // Self-contained files only: the moments for which the file has responses.
   std::optional<std::vector<uint32_t>> moments{};
 };
 

@@ -27,9 +27,9 @@ class ViewerHandler final : public http::Handler {
 
   // Sets the loading state, such as "reading run.pickle".
   void set_progress(std::string what, double fraction);
-  // End the loading state: from now on, scene.json is the scene or the error message. After an
-  // error, a successful upload enables the scene.
+  // Ends the loading state: from now on, scene.json is the scene.
   void finish_loading();
+  // Ends the loading state: from now on, scene.json is the error message, until an upload succeeds.
   void set_error(std::string message);
   // Whether any request has arrived.
   bool has_been_requested() const;

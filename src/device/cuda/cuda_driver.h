@@ -52,7 +52,7 @@ struct ModuleApi {
       launch_kernel;
 };
 
-// Since CUDA 12.1.
+// Multicast objects. Available since CUDA 12.1.
 struct MulticastApi {
   gpu::abi::Function<gpu::abi::MemHandle*, const MulticastObjectProp*> create;
   gpu::abi::Function<gpu::abi::MemHandle, int> add_device;
@@ -125,7 +125,7 @@ class CudaDriver final : public gpu::VendorDriver {
 
   const CudaApi cuda_api_;
   const Result<Nvml> monitor_;
-  // By device. Set by retain_context, before any other call on the device.
+  // The primary context of each device. Set by retain_context, before any other call on the device.
   std::vector<Context> contexts_;
 };
 

@@ -43,7 +43,8 @@ class AddressRegistry {
     DeviceIndex owner;
   };
   void add(const Reservation& reservation);
-  // kInvalidArgument: not exactly one reservation of the owner, or not empty.
+  // The reservation that is exactly `range`. kInvalidArgument: there is none of the owner, or it
+  // has mappings.
   Result<Reservation> find_empty_reservation(AddressRange range, DeviceIndex owner) const;
   void remove_reservation(DeviceAddress begin);
 
@@ -62,7 +63,8 @@ class AddressRegistry {
   // --- queries
 
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
-  // Empty: the address is not in the registry. kUnknown for reserved, unmapped addresses.
+  // Describes the memory at an address: kUnknown for reserved, unmapped addresses; empty if the
+  // address is not in the registry.
   std::optional<AddressDescription> describe(DeviceAddress at) const;
   // kInvalidArgument: part of the range is not accessible in this way. Empty: the start of the
   // range is not in the registry, so other code of the process may have allocated it.

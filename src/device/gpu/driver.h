@@ -41,7 +41,7 @@ struct DeviceInfo {
   size_t granularity_bytes = 0;  // 0: no virtual memory
   bool has_stream_ordered_pool = false;
   bool has_rdma = false;  // extents can be created for access by network cards
-  // Empty: the device has multicast.
+  // Why the device has no multicast; empty if it has.
   std::string multicast_unavailable_reason = "this vendor's driver has no multicast";
 };
 

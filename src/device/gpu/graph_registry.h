@@ -48,8 +48,8 @@ class GraphRegistry {
   // Shared with concurrent launches of a graph that is being destroyed.
   std::unordered_map<GraphId, std::shared_ptr<CapturedGraph>> graphs_ ASHLAR_GUARDED_BY(mutex_);
   std::unordered_map<NodeId, GraphId> nodes_ ASHLAR_GUARDED_BY(mutex_);
-  std::unordered_map<StreamId, GraphId> captures_
-      ASHLAR_GUARDED_BY(mutex_);  // the last known, by stream
+  // The graph of the last known capture of each stream.
+  std::unordered_map<StreamId, GraphId> captures_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::gpu

@@ -38,8 +38,8 @@ class StreamRegistry {
   std::unordered_set<StreamId> retired_ ASHLAR_GUARDED_BY(mutex_);
   // The streams of `retired_` that no reuse_retired call is checking, oldest first.
   std::map<int, std::deque<StreamId>> by_priority_ ASHLAR_GUARDED_BY(mutex_);
-  std::atomic<bool> any_retired_{
-      false};  // a stream was ever retired; lets most calls skip the lock
+  // Whether a stream was ever retired. Lets most calls skip the lock.
+  std::atomic<bool> any_retired_{false};
 };
 
 }  // namespace ashlar::gpu

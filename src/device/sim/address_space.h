@@ -47,12 +47,13 @@ class AddressSpace {
   Result<DeviceAddress> reserve(size_t bytes, const ReserveOptions& options, DeviceIndex owner);
   Status free_addresses(AddressRange range, DeviceIndex owner);
   Status map(DeviceAddress at, std::shared_ptr<Extent> extent, DeviceIndex owner);
-  // Both return the number of extents in the range.
   struct AccessGrant {
     DeviceIndex accessor;
     Access access = Access::kNone;
   };
+  // Returns the number of extents in the range.
   Result<size_t> set_access(AddressRange range, const AccessGrant& grant, DeviceIndex owner);
+  // Returns the number of extents in the range.
   Result<size_t> unmap(AddressRange range, DeviceIndex owner);
 
   // --- allocations: extents with a reservation of their own

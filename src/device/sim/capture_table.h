@@ -50,10 +50,14 @@ class CaptureTable {
   // Invalidates the stream's capture because it would wait for work outside the capture.
   Status reject_outside_work(const SimStream& stream);
 
-  // These return kInvalidArgument and invalidate the capture if the call is not allowed during it:
-  // queries and waits on a capturing stream or a captured event, and calls that may synchronize.
+  // The checks return kInvalidArgument and invalidate the capture if the call is not allowed during
+  // it. `call` is the name of the call, for the message.
+
+  // Checks a query of a stream, or a wait for it.
   Status check_query(const SimStream& stream, std::string_view call);
+  // Checks a query of an event, or a wait for it.
   Status check_query(const SimEvent& event, std::string_view call);
+  // Checks a call that may synchronize.
   Status check_unsafe_call(std::string_view call);
 
   Result<std::shared_ptr<const SimGraph>> find_graph(DeviceIndex device, GraphId id) const;

@@ -57,7 +57,7 @@ class PhysicalMemory {
  public:
   static Result<std::unique_ptr<PhysicalMemory>> create(const Options& options);
 
-  // kOutOfMemory: less than `bytes` is free.
+  // Creates an extent. kOutOfMemory: less than `bytes` is free.
   Result<std::shared_ptr<Extent>> create_extent(size_t bytes, const CreateOptions& exportable);
 
   // Imports another process's exportable extent by its file, which is duplicated. Uses no capacity.
@@ -90,7 +90,7 @@ class PhysicalMemory {
 class ExportTable {
  public:
   void add(const std::shared_ptr<Extent>& extent);
-  // Null: not a file of an extent that this machine exported.
+  // The exported extent whose file this is; null if there is none.
   std::shared_ptr<Extent> find(int fd);
 
  private:

@@ -18,7 +18,7 @@ class SimPinnedMemory {
   Result<void*> allocate(size_t bytes, DeviceIndex device);
   // kInvalidArgument: not the start of memory that the device allocated.
   Status check_allocated(const void* memory, DeviceIndex device) const;
-  // Returns the size.
+  // Frees memory from allocate and returns its size.
   Result<size_t> free(void* memory, DeviceIndex device);
   Status add(void* memory, size_t bytes, DeviceIndex device);
   Status remove(void* memory, DeviceIndex device);

@@ -88,8 +88,9 @@ class SimStream {
   // Waits for the worker to end. REQUIRES: stopped; not called from the worker itself.
   void join();
 
-  // For the scheduler. Whether the first task could start now; and runs it if it can.
+  // Whether the first task could start now. For the scheduler.
   bool is_ready() const;
+  // Runs the first task if it can start now. For the scheduler.
   bool run_one();
 
  private:

@@ -49,12 +49,12 @@ class BlockHeap {
                                  ClassicBlock* previous, ClassicBlock* next);
   void destroy(ClassicBlock* block) { blocks_.destroy(block); }
 
-  // Hands out the front of a free block. The remainder, if the rule splits it off, returns to the
-  // pool. REQUIRES: `block` is free and in no index.
   enum class SplitRule {
     kPolicy,  // split as the options specify
     kExact,   // split at params.block_bytes
   };
+  // Hands out the front of a free block. The remainder, if the rule splits it off, returns to the
+  // pool. REQUIRES: `block` is free and in no index.
   ClassicBlock* allocate(ClassicBlock* block, const AllocParams& params,
                          SplitRule rule = SplitRule::kPolicy);
   // Changes the state from allocated to pending.
@@ -62,7 +62,7 @@ class BlockHeap {
   // Changes the state from pending to free, merges the block with its free neighbours, and adds it
   // to its pool.
   void complete_free(ClassicBlock* block);
-  // Both steps, for a block that no stream uses.
+  // request_free and complete_free, for a block that no other stream uses.
   void free(ClassicBlock* block) {
     request_free(block);
     complete_free(block);

@@ -35,17 +35,18 @@ class FreePool {
   // address. Null if there is none.
   ClassicBlock* take_best_fit(const FitQuery& query, const SizePolicy& sizes);
 
-  // For free, mapped blocks. `insert` stamps them with search_count, for their age.
+  // Adds a free, mapped block, and stamps it with search_count, for its age.
   void insert(ClassicBlock* block);
   void erase(ClassicBlock* block);
+  // Adds an unmapped block.
   void insert_unmapped(ClassicBlock* block);
   void erase_unmapped(ClassicBlock* block);
 
-  // By stream, then by size, then by address.
+  // Orders blocks by stream, then by size, then by address.
   struct BySize {
     bool operator()(const ClassicBlock* a, const ClassicBlock* b) const;
   };
-  // By stream, then by address.
+  // Orders blocks by stream, then by address.
   struct ByAddress {
     bool operator()(const ClassicBlock* a, const ClassicBlock* b) const;
   };

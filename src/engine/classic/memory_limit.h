@@ -29,8 +29,9 @@ class MemoryLimit {
     return is_set() && stats_.reserved_bytes() + in_flight_bytes_ + more_bytes > bytes();
   }
 
-  // Count memory that is being requested from the device while the engine's lock is released.
+  // Counts memory that is being requested from the device while the engine's lock is released.
   void begin_request(size_t bytes) { in_flight_bytes_ += bytes; }
+  // Ends the request, whether it succeeded or not.
   void end_request(size_t bytes) { in_flight_bytes_ -= bytes; }
 
  private:

@@ -26,7 +26,7 @@ class ReservePolicy {
     default_fractions_[class_name] = capacity_fraction;
   }
 
-  // A multiple of the granule.
+  // The address space that a segment of the stream reserves: a multiple of the granule.
   size_t reserve_bytes(StreamId stream, size_t granule_bytes) const;
 
  private:

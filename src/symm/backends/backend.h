@@ -28,7 +28,7 @@ class MappedMemory {
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
 
-  // For device memory, a device address: the CPU must not access it.
+  // The start of the range. A device address for device memory: the CPU must not access it.
   std::byte* base() const { return base_; }
   size_t bytes() const { return bytes_; }
 
@@ -58,15 +58,16 @@ class Backend {
   virtual Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) = 0;
   // Exports a descriptor for other processes of this machine. REQUIRES: allocated by this back end.
   virtual Result<UniqueFd> export_fd(const MappedMemory& memory) = 0;
-  // Ok, or why memory cannot be exported as a descriptor or as a fabric handle. Processes on other
-  // machines can import fabric handles.
+  // Ok, or why memory cannot be exported as a descriptor.
   virtual Status fd_availability() const { return {}; }
+  // Ok, or why memory cannot be exported as a fabric handle, which processes on other machines can
+  // import.
   virtual Status fabric_availability() const;
   // A fabric handle is valid while the memory lives. REQUIRES: allocated by this back end.
   virtual Result<FabricHandle> export_fabric(const MappedMemory& memory);
   virtual Result<std::shared_ptr<MappedMemory>> import_fabric(const FabricHandle& handle,
                                                               size_t bytes);
-  // Null if the back end has no multicast.
+  // The back end's multicast; null if it has none.
   virtual MulticastDriver* multicast() { return nullptr; }
   // Makes memory that another rank of this process has allocated usable by this rank.
   virtual Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> memory) {

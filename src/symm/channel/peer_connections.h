@@ -21,7 +21,7 @@ class PeerConnections {
     Token group{};
     std::string group_name{};  // for messages
     RankInfo rank_info{};
-    // By rank. Empty for ranks of this process and of other machines.
+    // The address of each rank. Empty for ranks of this process and of other machines.
     std::vector<std::optional<ChannelAddress>> peers{};
   };
 
@@ -55,7 +55,7 @@ class PeerConnections {
   Channel& channel_;
   const Options options_;
   const std::shared_ptr<Failure> failure_;
-  // By rank. Also owned by the channel's thread.
+  // The connection to each rank; null if there is none. Also owned by the channel's thread.
   std::vector<std::shared_ptr<PeerConnection>> connections_;
 };
 

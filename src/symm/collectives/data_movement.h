@@ -21,7 +21,7 @@ struct AllGather {
   const std::byte* in = nullptr;
 };
 Status all_gather(const CollectiveContext& context, const AllGather& request, const Limits& limits);
-// The same through multicast: each rank stores its share once.
+// Like all_gather, through multicast: each rank stores its share once.
 Status multimem_all_gather(const CollectiveContext& context, const AllGather& request,
                            const Limits& limits);
 Status check_request(const CollectiveContext& context, const AllGather& request);

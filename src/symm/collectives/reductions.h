@@ -57,7 +57,7 @@ struct Reduce {
 
 Status reduce_to_root(const CollectiveContext& context, const Reduce& request,
                       const Limits& limits);
-// The same through multicast: the root loads the combined elements.
+// Like reduce_to_root, through multicast: the root loads the combined elements.
 Status multimem_reduce(const CollectiveContext& context, const Reduce& request,
                        const Limits& limits);
 Status check_request(const CollectiveContext& context, const Reduce& request);

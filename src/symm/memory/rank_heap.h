@@ -62,8 +62,8 @@ class RankHeap {
   struct Found {
     std::shared_ptr<HeapBlock> block{};
     size_t offset = 0;  // within its buffer
-    std::shared_ptr<const PoolBuffer>
-        pool_buffer{};  // the buffer of the pool, if a pool owns the block
+    // The buffer of the pool, if a pool owns the block; otherwise null.
+    std::shared_ptr<const PoolBuffer> pool_buffer{};
   };
 
   // REQUIRES: `process` and `backend` outlive this.

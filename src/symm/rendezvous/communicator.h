@@ -51,11 +51,11 @@ struct CommunicatorOptions {
   std::vector<uint64_t> members{};  // indexes in the job, by rank; empty means 0, 1, 2, ...
   size_t pad_bytes = 0;             // of the group's signal pad; the same on all ranks
   bool may_share_device = false;    // several ranks may use one device
-  bool measures_thresholds =
-      false;                  // the group measures thresholds after joining; the same on all ranks
+  // Whether the group measures thresholds after joining. The same on all ranks.
+  bool measures_thresholds = false;
   bool use_multicast = true;  // if the devices of all ranks support it
   bool use_fabric = false;    // prefer fabric handles even on one machine
-  // For ranks on other machines; null if there are none. Also owned by the user.
+  // The transport to ranks on other machines; null if there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
   std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of keys that a crash leaves
   std::function<void(Phase)> on_phase{};                         // called when a phase begins
@@ -80,7 +80,7 @@ class Communicator {
   const std::shared_ptr<Failure>& failure() const { return failure_; }
   // How this rank reaches the memory of `rank`. REQUIRES: 0 <= rank < world size.
   PeerAccess peer_access(int rank) const { return member_list_.access(rank_info_.rank, rank); }
-  // For waits for ranks on this machine, given the cores that all of them may use.
+  // How to wait for ranks on this machine, given the cores that all of them may use.
   SpinPolicy spin_policy() const;
   // Time spent in joining and in all rendezvous.
   const PhaseTimes& times() const { return times_; }

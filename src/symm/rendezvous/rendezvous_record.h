@@ -24,15 +24,16 @@ struct RendezvousRecord {
   uint64_t buffer_offset = 0;
   uint64_t buffer_bytes = 0;
   uint64_t block_bytes = 0;
-  // For a buffer of a pool: its PoolBuffer. Otherwise 0.
+  // The PoolBuffer, if a pool owns the buffer; otherwise 0.
   uint64_t is_pooled = 0;
   uint64_t pooled_ordinal = 0;
   uint64_t pooled_call = 0;
   uint64_t pooled_hash = 0;
   uint64_t pooled_offset = 0;
   uint64_t pooled_bytes = 0;
-  uint64_t is_mapped =
-      0;  // by an earlier rendezvous for another buffer of the block; no handles are exchanged
+  // Whether an earlier rendezvous, for another buffer of the block, has mapped the block. Then no
+  // handles are exchanged.
+  uint64_t is_mapped = 0;
   uint64_t registry_id = 0;    // see Process::find_memory
   std::string key{};           // of the transport; empty if no rank is remote
   std::string no_multicast{};  // why this rank cannot use multicast; empty if it can

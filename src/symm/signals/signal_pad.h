@@ -110,10 +110,10 @@ class SignalPads {
   SignalSlots slots_;
 };
 
-// For timeout messages: the contents of this rank's pad. One line per channel that is not all zero,
-// `channel` first, with a limited number of lines.
+// Describes the contents of this rank's pad, for timeout messages: one line per channel that is not
+// all zero, `channel` first, with a limited number of lines.
 std::string describe_pad(const SignalPads& pads, int channel);
-// The same for slots only: the sources whose slots are full.
+// Lists the sources whose slots are full, for timeout messages.
 std::string describe_slots(const SignalSlots& slots, int channel);
 
 // "0.250 s".

@@ -30,9 +30,9 @@ Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& l
 // Waits until slot (channel, `from`) in this rank's pad is full, and empties it.
 Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits);
 
-// The same without waiting, for mapped pads only. Returns false if the slot is still full, or still
-// empty.
+// Like put_signal without waiting, for mapped pads only. Returns false if the slot is still full.
 Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel);
+// Like wait_signal without waiting, for mapped pads only. Returns false if the slot is still empty.
 Result<bool> try_wait_signal(const SignalSlots& slots, int from, int channel);
 
 // Adds to counter (channel, this rank) in the pad of `to`. Blocks only while the transport's send

@@ -95,8 +95,8 @@ WaitResult wait_asleep(Words& memory, WaitWord<T> word, Attempt attempt, WaitLim
   return end;
 }
 
-// As above, but spins and yields first. Succeeds if the first attempt does, even if the limits have
-// been reached.
+// Like wait_asleep, but spins and yields first. Succeeds if the first attempt does, even if the
+// limits have been reached.
 template <typename Words, typename T, typename Attempt>
 WaitResult wait_until(Words& memory, WaitWord<T> word, Attempt attempt, WaitLimits& limits) {
   T seen{};

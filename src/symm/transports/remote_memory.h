@@ -74,8 +74,8 @@ class RemoteMemory {
     return {};
   }
 
-  const std::shared_ptr<const RemoteRanks>
-      remotes_;  // also owned by the communicator and by the memory of other blocks
+  // Also owned by the communicator and by the memory of other blocks.
+  const std::shared_ptr<const RemoteRanks> remotes_;
   const LocalRegion local_;
   const std::vector<std::unique_ptr<RemoteRegion>> regions_;
 };

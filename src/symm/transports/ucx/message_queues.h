@@ -67,7 +67,7 @@ class PendingCalls {
  public:
   // Returns the number that identifies the call in messages.
   uint64_t add(const PendingCall& call);
-  // Null if there is no such call.
+  // The call of that number; null if there is none.
   const PendingCall* find(uint64_t call) const;
   void erase(uint64_t call) { calls_.erase(call); }
   // The responses to these calls will be discarded.

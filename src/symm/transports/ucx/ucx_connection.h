@@ -74,8 +74,7 @@ class UcxConnection {
   Status response_status(ResponseCode code) const;
   std::string peer_name() const;
 
-  const std::shared_ptr<UcxWorker>
-      worker_owner_;  // shared with the transport and other connections
+  const std::shared_ptr<UcxWorker> worker_owner_;  // shared with the transport and others
   UcxWorker& worker_;
   const RemotePeer peer_;
   bool supports_forced_close_ = false;  // constant after `open`

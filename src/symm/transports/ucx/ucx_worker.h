@@ -83,7 +83,7 @@ class UcxWorker {
   // kInvalidArgument after `end`.
   Status check_locked() const ASHLAR_REQUIRES(mutex);
   ucp_worker_h worker() const ASHLAR_REQUIRES(mutex) { return worker_; }
-  // For threads that wait. Repeated calls keep the worker's thread idle.
+  // Makes progress on behalf of a thread that waits. Repeated calls keep the worker's thread idle.
   void progress_locked() ASHLAR_REQUIRES(mutex);
   // Copies the message and passes it to UCX.
   ucs_status_t send_locked(ucp_ep_h to, const Message& message, std::span<const std::byte> data)
@@ -150,8 +150,8 @@ class UcxWorker {
   // one poll or nap.
   struct PollingHints {
     std::atomic<uint64_t> poll_count{0};  // progress calls by other threads
-    std::atomic<uint64_t> polls_before_sleep{
-        0};                              // poll_count when the worker's thread went to sleep
+    // The value of poll_count when the worker's thread went to sleep.
+    std::atomic<uint64_t> polls_before_sleep{0};
     std::atomic<bool> is_asleep{false};  // the worker's thread waits for a UCX event
   };
 

@@ -61,8 +61,8 @@ enum class ResultKind : uint32_t {
 };
 
 struct KernelResult {
-  uint32_t state;  // stored last, with release order. 1 in a record; DeviceState::error_claim on a
-                   // board.
+  // Stored last, with release order: 1 in a CallRecord, DeviceState::error_claim on a StatusBoard.
+  uint32_t state;
   ResultKind kind;
   KernelAction action;
   uint32_t rank;  // the peer, if there is one
@@ -75,13 +75,13 @@ struct KernelResult {
   uint32_t missing[kMaxRanks / 32];  // one bit per rank that had not arrived
 };
 
-// In pinned host memory, one per group and rank.
+// The errors of a group on one rank, in pinned host memory.
 struct StatusBoard {
   uint32_t has_failed;      // set by the host; ends the waits of all kernels of the group
   uint32_t reported_count;  // number of errors that were reported to the user
-  uint32_t
-      has_incomplete_collective;  // a collective ended early, so other ranks may still be inside it
-  KernelResult result;            // the first unreported error of stream work
+  // A collective ended early, so other ranks may still be inside it.
+  uint32_t has_incomplete_collective;
+  KernelResult result;  // the first unreported error of stream work
 };
 
 // A share of an all-to-all-v, relative to the sender's range or buffer.
@@ -90,7 +90,7 @@ struct RowShare {
   uint64_t bytes;
 };
 
-// In pinned host memory, one per call that waits.
+// The results of one call that waits, in pinned host memory.
 struct CallRecord {
   KernelResult result;
   uint64_t value;  // of a counter that was read
@@ -100,7 +100,7 @@ struct CallRecord {
   int64_t out_offsets[kMaxRanks];
 };
 
-// In device memory, one per group and rank, initially zero: the state of the current collective.
+// The state of the current collective of a group on one rank, in device memory. Initially zero.
 // Kernels of collectives and barriers of a group run one after the other (stream_order.h), so only
 // `error_claim` is accessed concurrently.
 struct DeviceState {
