@@ -6,12 +6,12 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{256} << 10;
+constexpr size_t kDecodedBufferBytes = size_t{256} << 10;
 
 }  // namespace
 
 DecodedSource::DecodedSource(std::unique_ptr<ByteSource> input, std::unique_ptr<Decoder> decoder)
-    : input_(std::move(input)), decoder_(std::move(decoder)), buffer_(kBufferBytes) {}
+    : input_(std::move(input)), decoder_(std::move(decoder)), buffer_(kDecodedBufferBytes) {}
 
 Result<size_t> DecodedSource::read(std::span<char> into) {
   while (true) {

@@ -8,7 +8,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr size_t kReadAheadBytes = size_t{1} << 20;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ Result<std::unique_ptr<ByteSource>> ReadAhead::start(std::unique_ptr<ByteSource>
 }
 
 ReadAhead::ReadAhead(std::unique_ptr<ByteSource> input) : input_(std::move(input)) {
-  for (std::vector<char>& buffer : buffers_) buffer.resize(kBufferBytes);
+  for (std::vector<char>& buffer : buffers_) buffer.resize(kReadAheadBytes);
 }
 
 ReadAhead::~ReadAhead() {

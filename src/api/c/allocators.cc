@@ -188,7 +188,7 @@ ashlar_status ashlar_pool_begin(ashlar_allocator* allocator, ashlar_pool pool,
     RouteFilter route;
     if (filter != nullptr) {
       route = [filter, context](StreamId stream) {
-        return filter(stream_handle(stream), context) != 0;
+        return filter(to_stream_handle<ashlar_stream>(stream), context) != 0;
       };
     } else {
       route = [thread = std::this_thread::get_id()](StreamId) {

@@ -42,9 +42,6 @@ ashlar_status guarded(const Function& function) noexcept {
 inline StreamId stream_id(ashlar_stream stream) {
   return StreamId(reinterpret_cast<uint64_t>(stream));
 }
-inline ashlar_stream stream_handle(StreamId stream) {
-  return reinterpret_cast<ashlar_stream>(stream.value());
-}
 inline PoolId pool_id(ashlar_pool pool) { return {pool.capture, pool.user}; }
 
 // The size that the caller set. Throws InvalidArgument if it is not plausible.

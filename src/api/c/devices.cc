@@ -83,7 +83,8 @@ ashlar_status ashlar_stream_create(ashlar_device* device, int32_t priority,
   return guarded([&] {
     require(device, "device");
     require(stream, "stream");
-    *stream = stream_handle(unwrap(device_of(device).create_stream({.priority = priority})));
+    *stream = to_stream_handle<ashlar_stream>(
+        unwrap(device_of(device).create_stream({.priority = priority})));
   });
 }
 

@@ -140,7 +140,7 @@ ashlar_status ashlar_add_tracker(ashlar_allocator* allocator, ashlar_tracker tra
       c_entry.action = static_cast<ashlar_action>(entry.action);
       c_entry.memory = entry.address.as();
       c_entry.bytes = entry.bytes;
-      c_entry.stream = stream_handle(entry.stream);
+      c_entry.stream = to_stream_handle<ashlar_stream>(entry.stream);
       c_entry.pool = {.capture = entry.pool.capture, .user = entry.pool.user};
       tracker(&c_entry, context);
     });

@@ -155,7 +155,7 @@ void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
   if (!filter) unwrap(Status::invalid_argument("the route filter is empty"));
   AllocatorPools& pools = TorchAllocators::instance().allocator(device).allocator.pools();
   pools.begin_routing(pool_of(pool), [filter = std::move(filter)](StreamId stream) {
-    return filter(stream_handle(stream));
+    return filter(to_stream_handle(stream));
   });
   pools.notify_capture_begin();
 }

@@ -39,7 +39,6 @@ Function as_function(void* symbol) {
 }
 
 int device_number(DeviceIndex device) { return static_cast<int>(device.value()); }
-void* stream_handle(StreamId stream) { return reinterpret_cast<void*>(stream.value()); }
 void* memory_at(DeviceAddress address) { return reinterpret_cast<void*>(address.value()); }
 
 // Copies the part of the table that both versions have.
@@ -111,7 +110,7 @@ Status Plugin::call(const char* what, const Call& function) const {
 Result<DeviceAddress> Plugin::allocate(size_t bytes, DeviceIndex device, StreamId stream) const {
   void* memory = nullptr;
   const auto allocate = [&] {
-    memory = functions_.alloc(bytes, device_number(device), stream_handle(stream));
+    memory = functions_.alloc(bytes, device_number(device), to_stream_handle(stream));
   };
   if (Status called = call("alloc", allocate); !called.ok()) return called;
   if (memory == nullptr && hooks_.reset != nullptr) {
@@ -127,7 +126,7 @@ Result<DeviceAddress> Plugin::allocate(size_t bytes, DeviceIndex device, StreamI
 Status Plugin::free(AddressRange range, DeviceIndex device, StreamId stream) const {
   return call("free", [&] {
     functions_.free(memory_at(range.begin), range.bytes, device_number(device),
-                    stream_handle(stream));
+                    to_stream_handle(stream));
   });
 }
 
@@ -160,7 +159,7 @@ Result<AddressRange> Plugin::base_of(AddressRange range) const {
 Status Plugin::record_stream(DeviceAddress address, StreamId stream) const {
   if (hooks_.record_stream == nullptr) return {};
   return call("record_stream",
-              [&] { hooks_.record_stream(memory_at(address), stream_handle(stream)); });
+              [&] { hooks_.record_stream(memory_at(address), to_stream_handle(stream)); });
 }
 
 Status Plugin::begin_routing(DeviceIndex device, PoolId pool, const Route& route) const {
