@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocator: construction, allocation, limits.
+// Binds the class Allocator, except its statistics, history and snapshots (allocator_stats.cc).
 #include "allocator.h"
 
 #include <pybind11/stl.h>
@@ -100,7 +100,7 @@ void bind_allocators(py::module_& module) {
            "options: settings of docs/reference/options.md, such as \"engine:paged,policy:lean\"; "
            "default: from the environment.")
       .def("allocate", allocate, py::arg("size"), py::arg("stream") = py::none(),
-           "size: bytes, or a text such as \"64MiB\". stream: a Stream, a driver handle, or a "
+           "size: bytes, or a string such as \"64MiB\". stream: a Stream, a driver handle, or a "
            "stream of PyTorch or CuPy; default: the default stream.")
       .def_property_readonly("device",
                              [](const AllocatorObject& user) { return user.own->device(); })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics, history and snapshots of an allocator.
+// Binds the statistics, history and snapshots of an allocator.
 #include <pybind11/stl.h>
 
 #include <optional>

@@ -170,7 +170,7 @@ void bind_moving(BufferClass& buffers) {
       .def("fill", fill, py::arg("value"), "Sets every byte. Queued on the buffer's stream.")
       .def("record_stream", record_stream, py::arg("stream"),
            "Marks the memory as used by another stream: reuse waits for work queued on it.")
-      .def("annotate", annotate, py::arg("text"), "Adds a text about the buffer to the trace.");
+      .def("annotate", annotate, py::arg("text"), "Attaches a string to the buffer, in the trace.");
 }
 
 void bind_protocols(BufferClass& buffers) {

@@ -158,7 +158,7 @@ void bind_allocator(py::module_& module) {
       .def(py::init(&make_allocator), py::arg("device") = "sim:0", py::arg("options") = py::none(),
            "options: like Allocator's; only those for pinned memory apply.")
       .def("allocate", allocate, py::arg("size"),
-           "size: bytes, or a text such as \"64MiB\"; aligned to pages of 4 KiB.")
+           "size: bytes, or a string such as \"64MiB\"; aligned to pages of 4 KiB.")
       .def(
           "trim",
           [](const HostAllocatorObject& user) { without_gil([&] { user.allocator().trim(); }); },

@@ -41,9 +41,9 @@ size_t bytes_of(const py::object& size, const char* argument) {
   }
   const std::optional<uint64_t> bytes = try_number_of(size);
   if (!bytes) {
-    unwrap(
-        Status::invalid_argument(text(argument, ": ", repr_of(size),
-                                      " is not a size (expected bytes, or a text such as 80GiB)")));
+    unwrap(Status::invalid_argument(
+        text(argument, ": ", repr_of(size),
+             " is not a size (expected bytes, or a string such as 80GiB)")));
   }
   return *bytes;
 }

@@ -83,8 +83,9 @@ class Server {
   // no random bytes.
   Result<std::string> one_time_address();
 
-  // For pthread_atfork(3) handlers. In the child, closes its copies of all sockets; otherwise a
-  // child that outlives its parent would keep the port open and clients waiting. Optional.
+  // Call these from pthread_atfork(3) handlers. In the child, closes its copies of all sockets;
+  // otherwise a child that outlives its parent would keep the port open and clients waiting.
+  // Optional.
   void before_fork();
   void after_fork_in_parent();
   void after_fork_in_child();
@@ -123,7 +124,7 @@ class Server {
     std::list<ClientConnection> connections ASHLAR_GUARDED_BY(mutex){};
   };
 
-  // On the listening thread.
+  // Functions of the listening thread.
   void listen();
   // Throws std::bad_alloc if host memory runs out; then the connection is dropped.
   void accept_connection(UniqueFd socket);
@@ -132,7 +133,7 @@ class Server {
   // False if there is none.
   bool make_room();
 
-  // On a connection's thread.
+  // Functions of a connection's thread.
   void serve_connection(ClientConnection& client) noexcept;
   void serve_requests(ClientConnection& client);
   // False if that was the last response.

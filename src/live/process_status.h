@@ -52,7 +52,7 @@ class StatusSource {
  public:
   virtual ~StatusSource() = default;
   virtual ProcessStatus status() = 0;
-  // In ascending order.
+  // The numbers of all device allocators, in ascending order.
   virtual std::vector<uint64_t> allocator_numbers() = 0;
   struct SnapshotRequest {
     uint64_t allocator = 0;

@@ -14,7 +14,8 @@ struct ThreadContext {
 
   // The calling thread's context; created on first use.
   static ThreadContext& current();
-  // Null if the thread has no context, which is the common case and must be cheap to detect.
+  // The calling thread's context; null if it has none, which is the common case and must be cheap
+  // to detect.
   static const ThreadContext* current_or_null() { return own; }
 
  private:

@@ -75,7 +75,7 @@ class ShareServer {
   // Ends one share or lease. Unpins the block after the last.
   void release(uint64_t id, size_t Shared::*count);
 
-  // On the server's thread.
+  // Functions of the server's thread.
   void serve(int listening_fd, int stop_fd);
   bool serve_once(int listening_fd, int stop_fd, std::vector<ImporterConnection>& importers);
   void accept_importer(int listening_fd, std::vector<ImporterConnection>& importers);

@@ -32,9 +32,9 @@ Status one_shot_all_reduce(const CollectiveContext& context, const AllReduce& re
 // Every rank reduces a part, then all collect the parts. For large sizes.
 Status two_shot_all_reduce(const CollectiveContext& context, const AllReduce& request,
                            const Limits& limits);
-// Through multicast. In place it is two-shot: each rank loads its part combined and stores it to
-// all. With an `out` it is one-shot. Without multicast hardware, ranks access each other's memory
-// directly, with equal results.
+// Reduces through multicast. In place it is two-shot: each rank loads its part combined and stores
+// it to all. With an `out` it is one-shot. Without multicast hardware, ranks access each other's
+// memory directly, with equal results.
 Status multimem_all_reduce(const CollectiveContext& context, const AllReduce& request,
                            const Limits& limits);
 // One-shot up to `one_shot_bytes` (thresholds.h), two-shot above.

@@ -25,8 +25,8 @@ struct Thresholds {
   std::string to_string() const;  // a table and the resulting threshold
 };
 
-// Collective. All ranks get the same figures, the best of `rounds` per size. Overwrites up to 4 MiB
-// of the range. REQUIRES: at least 4 KiB.
+// Measures both algorithms. Collective. All ranks get the same figures, the best of `rounds` per
+// size. Overwrites up to 4 MiB of the range. REQUIRES: at least 4 KiB.
 Result<Thresholds> measure_thresholds(const CollectiveContext& context, const SymmetricRange& range,
                                       int rounds, const Limits& limits);
 

@@ -20,7 +20,7 @@ class CpuSet {
   // Adds the cores of `others` (set union).
   void add(const CpuSet& others);
   int count() const;
-  // At most kMaxBytes.
+  // The set as a bit string of at most kMaxBytes.
   const std::string& bytes() const { return bits_; }
   static constexpr size_t kMaxBytes = 128;
 

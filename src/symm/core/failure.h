@@ -17,7 +17,8 @@ namespace ashlar::symm {
 
 class Failure {
  public:
-  // Keeps the first report only: later failures are its consequences.
+  // Reports that the group has failed. Keeps the first report only: later failures are its
+  // consequences.
   void report(Status reason) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (has_happened()) return;
@@ -27,7 +28,7 @@ class Failure {
   }
 
   bool has_happened() const { return has_happened_.load(std::memory_order_acquire); }
-  // Ok if the group has not failed.
+  // Why the group has failed; ok if it has not.
   Status reason() const ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return reason_;

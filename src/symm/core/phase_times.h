@@ -42,7 +42,7 @@ class PhaseTimes {
   // Ends the current phase and begins `phase`. `since` backdates a phase that began earlier.
   void begin(Phase phase, Clock::time_point since = Clock::now()) ASHLAR_EXCLUDES(mutex_);
   void end() ASHLAR_EXCLUDES(mutex_);
-  // Indexed by phase.
+  // The total time of each phase, indexed by Phase.
   std::array<Total, kPhaseCount> totals() const ASHLAR_EXCLUDES(mutex_);
 
  private:

@@ -27,9 +27,10 @@ class Exchange {
     std::string prefix{};  // of all keys
     std::string group{};   // for messages
     RankInfo rank_info{};
-    std::chrono::milliseconds key_ttl =
-        std::chrono::minutes(10);  // of keys that a crash leaves behind
-    // For keys that remain when a rank leaves a failed group, because peers may still read them.
+    // The time to live of keys that a crash leaves behind.
+    std::chrono::milliseconds key_ttl = std::chrono::minutes(10);
+    // The time to live of keys that remain when a rank leaves a failed group, because peers may
+    // still read them.
     std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);
   };
 

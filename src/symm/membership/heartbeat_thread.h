@@ -32,7 +32,7 @@ class HeartbeatThread {
   // Runs the task as soon as possible and then once per interval. REQUIRES: `task` stays valid
   // until `remove`.
   void add(HeartbeatTask& task);
-  // On return, the task is not running and will not run again.
+  // Removes the task. On return, the task is not running and will not run again.
   void remove(HeartbeatTask& task);
 
  private:

@@ -21,8 +21,8 @@ namespace ashlar::symm {
 
 struct ProcessOptions {
   std::chrono::milliseconds heartbeat{1000};  // interval between heartbeats
-  std::chrono::milliseconds lease{
-      5000};              // a rank without heartbeat for this long is lost; at least 3 heartbeats
+  // A rank without a heartbeat for this long is lost. At least 3 heartbeats.
+  std::chrono::milliseconds lease{5000};
   std::string machine{};  // processes with different values are treated as on different machines
 };
 
@@ -46,8 +46,9 @@ class Process {
   uint64_t register_memory(const std::shared_ptr<MappedMemory>& memory);
   // Returns null if the memory has been destroyed.
   std::shared_ptr<MappedMemory> find_memory(uint64_t id);
-  // The same for descriptors.
+  // Registers a descriptor for other ranks of this process. Returns an id for `find_fd`.
   uint64_t register_fd(const std::shared_ptr<const UniqueFd>& fd);
+  // Returns null if the descriptor has been closed.
   std::shared_ptr<const UniqueFd> find_fd(uint64_t id);
 
  private:

@@ -116,9 +116,9 @@ class PeerHandle {
       : peers_(std::move(peers)), part_(part) {}
 
   const PeerTable& peers() const { return *peers_; }
-  // From the beginning of the buffer to the pointer passed to the rendezvous.
+  // The offset in the buffer of the pointer passed to the rendezvous.
   size_t offset() const { return part_.offset; }
-  // From the beginning of the buffer to its end, or to the end of the pool's buffer.
+  // The offset in the buffer at which the buffer, or the pool's buffer, ends.
   size_t end() const { return part_.end; }
   uint32_t memory_id() const { return part_.memory_id; }
 

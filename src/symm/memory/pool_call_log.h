@@ -19,7 +19,7 @@ namespace ashlar::symm {
 struct PoolCall {
   enum class Kind : uint8_t {
     kAllocate,  // `argument` is the size
-    kRefuse,    // the same, but out of memory
+    kRefuse,    // like kAllocate, but out of memory
     kFree,      // `argument` is the number of the buffer, in allocation order
     kTrim,
   };

@@ -28,9 +28,9 @@ class SegmentFreeList {
 
   // REQUIRES: the number is new.
   void add_segment(uint64_t segment, size_t bytes);
-  // Returns nothing if no range is large enough. REQUIRES: bytes > 0.
+  // Allocates by best fit. Returns nothing if no range is large enough. REQUIRES: bytes > 0.
   std::optional<Position> allocate(size_t bytes);
-  // REQUIRES: allocated with this size.
+  // Frees an allocated range. REQUIRES: it was allocated with this size.
   void release(Position position, size_t bytes);
   // Removes the segments without allocations and returns their numbers, in order.
   std::vector<uint64_t> remove_empty_segments();

@@ -45,11 +45,12 @@ class SegmentPool {
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
 
-  // Aligned to 128 bytes; 0 bytes are treated as 1. Returns kOutOfMemory if no free range is large
-  // enough and the heap cannot allocate another segment; the failure is logged, too.
+  // Allocates a buffer, aligned to 128 bytes; 0 bytes are treated as 1. Returns kOutOfMemory if no
+  // free range is large enough and the heap cannot allocate another segment; the failure is logged,
+  // too.
   Result<std::byte*> allocate(size_t bytes) ASHLAR_EXCLUDES(mutex_);
-  // The memory may be reused immediately, even if handles to it exist. Returns kInvalidArgument if
-  // `pointer` is not the beginning of a buffer of this pool.
+  // Frees a buffer. The memory may be reused immediately, even if handles to it exist. Returns
+  // kInvalidArgument if `pointer` is not the beginning of a buffer of this pool.
   Status free(const void* pointer) ASHLAR_EXCLUDES(mutex_);
   // Frees the segments that contain no buffer.
   void trim() ASHLAR_EXCLUDES(mutex_);

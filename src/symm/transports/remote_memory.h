@@ -44,7 +44,7 @@ class RemoteMemory {
   Status post(int rank, const AtomicOp& op, Deadline deadline) const {
     return regions_[rank]->post(op, deadline);
   }
-  // Returns the previous value.
+  // Applies an atomic operation and returns the previous value.
   Result<uint64_t> fetch(int rank, const AtomicOp& op, Deadline deadline) const {
     return regions_[rank]->fetch(op, deadline);
   }
@@ -56,7 +56,7 @@ class RemoteMemory {
   Status quiet(int rank, Deadline deadline) const {
     return remotes_->endpoint(rank).quiet(deadline);
   }
-  // The same for all remote ranks.
+  // fence and quiet for all remote ranks.
   Status fence(Deadline deadline) const {
     return for_each([&](int rank) { return fence(rank, deadline); });
   }

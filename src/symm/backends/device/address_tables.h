@@ -41,7 +41,7 @@ class AddressTables {
   AddressTables(const AddressTables&) = delete;
   AddressTables& operator=(const AddressTables&) = delete;
 
-  // REQUIRES: entries.size() == entry_count.
+  // Creates a table of `entries`. REQUIRES: entries.size() == entry_count.
   Result<std::unique_ptr<Table>> make(std::span<std::byte* const> entries);
 
  private:

@@ -10,7 +10,7 @@
 
 namespace ashlar::symm {
 
-// No buffer if the address is null or the size is 0.
+// A buffer, or none if the address is null or the size is 0.
 struct ExternalBuffer {
   const char* name = "";
   std::byte* address = nullptr;

@@ -21,10 +21,10 @@ inline constexpr const char* kCopyName = "ashlar_symm_copy";
 inline constexpr const char* kStoreName = "ashlar_symm_store";
 inline constexpr const char* kReduceBitsName = "ashlar_symm_reduce_bits";  // and, or, xor
 inline constexpr const char* kReducePrefix = "ashlar_symm_reduce_";        // followed by the type
-// Not in every image.
+// Multimem kernels are not in every image.
 inline constexpr const char* kMultimemStoreName = "ashlar_symm_multimem_store";
-inline constexpr const char* kMultimemSumPrefix =
-    "ashlar_symm_multimem_sum_";  // followed by the type
+// The prefix of the names of kernels that sum; the element type follows.
+inline constexpr const char* kMultimemSumPrefix = "ashlar_symm_multimem_sum_";
 
 // Kernels that wait use one block, so that all threads are resident, with one thread per rank.
 inline constexpr uint32_t kWaitingThreads = kMaxRanks;
