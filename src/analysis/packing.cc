@@ -287,7 +287,7 @@ void Packer::add_negligible() {
   best_.height_bytes = region.end();
 }
 
-// By key, largest first, then by rank.
+// The important lifetimes, sorted by key, largest first, then by rank.
 template <typename Key>
 Packer::Order Packer::ordered_by(Key key) const {
   Order order = important_;

@@ -114,8 +114,8 @@ uint64_t AllocationTable::age_of(const Allocation& allocation, bool has_times) c
   return lived + older + (is_freed ? 0 : kForever);
 }
 
-// By alloc entry, allocations that predate the trace come first. By free entry, those that were
-// never freed come last. Ties are broken by id.
+// Sorts by the key, then by id. Allocations that predate the trace come before all alloc entries,
+// and those that were never freed after all free entries.
 void AllocationTable::sort(SortKey key, Order& ids) const {
   const std::vector<TraceEntry>& trace = document_.trace();
   const bool has_times =

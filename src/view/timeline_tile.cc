@@ -104,7 +104,7 @@ void add_sums(const Document& document, const std::vector<Column>& columns, Colu
                [](const Column& each) { return static_cast<double>(each.extremes.lowest); });
 }
 
-// By column: bytes of the allocations that are not shown individually.
+// For each column, the bytes of the allocations that are not shown individually.
 std::vector<double> hidden_bytes(const Document& document, const std::vector<uint32_t>& moments,
                                  const std::vector<ShownAllocation>& shown) {
   std::vector<uint64_t> changes(moments.size() + 1);

@@ -73,7 +73,7 @@ bool ClassicModel::is_above_limit(size_t more_bytes) const {
   return fraction_ < 1 && held_bytes_ + more_bytes > limit;
 }
 
-// By stream, size and address.
+// The free blocks, sorted by stream, size and address.
 std::vector<ClassicModel::BlockRef> ClassicModel::free_blocks_in_order(
     const List& list, std::optional<StreamId> stream) const {
   std::vector<BlockRef> places;

@@ -39,7 +39,7 @@ Environment::~Environment() { stop_disturbances(); }
 // Memory.
 
 Result<LiveBlock> Environment::allocate(size_t device, const AllocationRequest& request) {
-  // As the public facades do.
+  // Tries the fast path first, as the public API does.
   Block* fast_block = engine(device).allocate_fast(request.bytes, request.stream);
   const Result<Block*> block =
       fast_block != nullptr ? Result<Block*>(fast_block) : engine(device).allocate(request);

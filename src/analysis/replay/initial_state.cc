@@ -11,8 +11,7 @@
 namespace ashlar {
 namespace {
 
-// By address.
-using Segments = std::map<uint64_t, SnapshotSegment>;
+using Segments = std::map<uint64_t, SnapshotSegment>;  // by address
 
 void undo(const TraceEntry& entry, Segments& segments, InitialState& start) {
   switch (entry.action) {

@@ -59,7 +59,7 @@ MemberListOptions member_list_options(const CommunicatorOptions& options, const 
           options.key_ttl, failure_ttl(heap)};
 }
 
-// By rank: the lowest rank on the same machine.
+// For each rank, the lowest rank on the same machine.
 std::vector<int> leaders_of(const MemberList& member_list) {
   std::map<std::string_view, int> lowest;
   std::vector<int> leaders;

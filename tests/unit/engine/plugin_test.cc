@@ -192,7 +192,7 @@ TEST_F(PluginTest, DefersFreeWithoutRecordStreamHook) {
   EXPECT_EQ(counter("called_dummy_free"), 321);
 }
 
-// As a source.
+// Plug-ins as segment sources.
 
 TEST_F(PluginTest, ProvidesSegmentsForClassicEngine) {
   AllocatorOptions classic = options();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where data comes from. A source transports requests and responses of
-// docs/reference/formats/view.md without interpreting them.
+// A source of data: transports requests and responses of docs/reference/formats/view.md without
+// interpreting them.
 
 export interface Source {
   // "file": a self-contained file, limited to the embedded responses.

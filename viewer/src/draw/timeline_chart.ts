@@ -203,7 +203,7 @@ export class TimelineChart {
     drawn.painted.setColors(colors);
   }
 
-  // For tests and measurements.
+  // Tells tests and measurements that a frame was drawn.
   private announceFrame(settled: boolean): void {
     this.host.dataset.settled = String(settled);
     this.host.dispatchEvent(new CustomEvent("ashlar:drawn", { detail: { settled } }));

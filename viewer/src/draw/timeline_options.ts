@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a timeline shows, and the margins of its plot.
+// The options of a timeline, and the margins of its plot.
 import type { ViewClient } from "../api/client.ts";
 import type { DocumentScene, Grouping, Tile } from "../api/scene.ts";
 import type { Rgb } from "../model/colors.ts";

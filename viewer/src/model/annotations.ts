@@ -23,7 +23,7 @@ export function isAfterTruncation(
   return annotations.length < annotation_count && at >= (annotations.at(-1)?.entry ?? 0);
 }
 
-// Null: nothing was truncated.
+// A note about lists that were truncated; null if none was.
 export function truncationNote(document: Marked): string | null {
   const cut = [
     part(document.annotations.length, document.annotation_count, "annotation"),

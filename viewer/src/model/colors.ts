@@ -28,7 +28,7 @@ export const kPalette: readonly Rgb[] = [
   ...kOkabeIto.map((color) => mix(color, kBlack, 0.35)),
 ];
 
-// For merged items: small allocations, and groups that are not shown.
+// The colour of merged items: small allocations, and groups that are not shown.
 export const kNeutral: Record<Theme, Rgb> = { light: [190, 194, 200], dark: [92, 97, 106] };
 const kBackgroundColor: Record<Theme, Rgb> = { light: [255, 255, 255], dark: [24, 26, 30] };
 

@@ -34,7 +34,7 @@ export function hasStacks(stacks: Stacks | null): boolean {
 }
 
 // Whether a frame, as "name:file:line", contains the text. ASCII letters match case-insensitively.
-// The same rule as the server's.
+// The server applies the same rule.
 export function hasFrame(stacks: Stacks | null, stack: number, text: string): boolean {
   const wanted = lower(text);
   return framesOf(stacks, stack).some((frame) => lower(frame.join(":")).includes(wanted));

@@ -130,7 +130,7 @@ class LiveRows {
   }
 }
 
-// Null if the limit is exceeded.
+// The quads of a tile's allocations; null if the limit is exceeded.
 function quadsOfAllocations(
   tile: AllocationTile,
   options: QuadOptions,

@@ -9,7 +9,7 @@ import { client, moveCursor, shown } from "../session.ts";
 import { documentNumber, view } from "../state.ts";
 import { useRequest } from "./use_request.ts";
 
-// In the order of `ashlar report`, which also provides the descriptions.
+// The causes, in the order of `ashlar report`, which also provides the descriptions.
 const kCauses: [name: string, title: string][] = [
   ["rounding", "rounding"],
   ["other_pool", "another pool"],

@@ -34,7 +34,7 @@ export function ExtentDetails({ map, extent }: ExtentProps) {
   );
 }
 
-// The same as rows of a description list.
+// The details of an extent, as rows of a description list.
 export function ExtentFigures({ map, extent }: ExtentProps) {
   const others = otherMappings(map, extent);
   return (
