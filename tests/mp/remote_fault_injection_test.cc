@@ -28,10 +28,11 @@ constexpr Step kSteps[] = {
 
 // One rank of three. The victim shares a machine with rank 0 but not with rank 2.
 struct RemoteParts {
-  RemoteParts(const RankSpec& rank, const RedisServer& server, const char* job) {
+  RemoteParts(const RankSpec& rank, const RedisServer& server, const char* job,
+              Deadline deadline = long_deadline()) {
     RedisOptions redis;
     redis.unix_socket = server.socket_path();
-    store = check_ok(try_open_redis_store(redis, long_deadline()));
+    store = check_ok(try_open_redis_store(redis, deadline));
     options.job = job;
     options.rank = rank.rank;
     options.world_size = rank.world_size;
@@ -131,7 +132,8 @@ TEST_P(StoreFaultInjection, KilledStoreFailsAllRanksBeforeDeadline) {
                         const std::unique_ptr<Process> process =
                             check_ok(Process::start(RankContext::quick()));
                         RankHeap heap(*process, process->backends().activate(), {});
-                        RemoteParts own(rank, server, step.name);
+                        // The store may be killed before this rank connects to it.
+                        RemoteParts own(rank, server, step.name, Deadline::after(kTime));
                         own.options.on_phase = [&](Phase phase) {
                           if (rank.rank == kVictim && phase == step.phase)
                             ::kill(server.pid(), SIGKILL);
