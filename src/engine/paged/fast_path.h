@@ -35,6 +35,8 @@ class ArenaCache {
   }
 
  private:
+  // 64 entries: twice the 32 streams of PyTorch's pool for a priority (kStreamsPerPool in
+  // c10/cuda/CUDAStream.cpp).
   static constexpr int kBits = 6;
 
   // Stream handles are addresses or small integers, so they are hashed.

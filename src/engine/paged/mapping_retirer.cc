@@ -16,11 +16,12 @@ constexpr size_t kUnusedMappingsPerExtent = 8;
 // 4,096 were too few for a network with 48 input resolutions
 // (docs/internals/experiments/paged_engine.md).
 constexpr size_t kMinUnusedMappings = 16384;
-// At most a quarter of the device's mappings: other code of the process needs some as well.
+// At most a quarter of the device's mappings: other code of the process needs some as well. Not
+// measured: replays have no limit on mappings.
 constexpr size_t kShareOfDeviceMappings = 4;
 
 // Once a bound is exceeded, usage is reduced to 7/8 of it, so that mappings are scanned only
-// rarely.
+// rarely. Half or twice the reduction changes no recorded run.
 size_t target_below(size_t bound) { return bound - bound / 8; }
 
 bool is_unused(const View& view, size_t index) {

@@ -21,18 +21,19 @@ namespace {
 constexpr int64_t kWastefulFits = 16;
 
 // A merged block has to be split again for the next request of its size. Without a charge for it,
-// and with packed slots charged at a quarter of their cost (kPackedPerVisit), churn with 100 live
+// and with eight instead of two packed slots per visit (kPackedPerVisit), churn with 100 live
 // blocks took 170 to 230 ns per step instead of 110 ns.
 constexpr int64_t kVisitsPerMerge = 12;
 
 // Ratios of held memory to peak live memory. Above the first, saving is urgent: with 1.25 instead
 // of 1.04, a program that exceeds its budget reserved a quarter more memory. Above the second, the
-// cost of saving is ignored; no recorded run comes near it.
+// cost of saving is ignored; no recorded run comes near it. With 1.25 or 2 instead of 1.5, and with
+// 1.5 or 3 instead of 2, the recorded runs reserve the same (section "Sensitivity of constants").
 double urgent_ratio(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.04; }
 constexpr double kUnlimitedRatio = 2;
 
 // The saved fraction is computed as if at least this much were held: small programs get little
-// credit.
+// credit. Half or twice changes no recorded run by more than 0.2 %.
 constexpr double kMinCreditBase = double(kGiB);
 
 // The part of the mapping time that is charged while the stream has queued work or waits for the
@@ -40,6 +41,14 @@ constexpr double kMinCreditBase = double(kGiB);
 // resolutions reserved 1.11 to 1.16 times its peak of live bytes on an H200; charged at a quarter,
 // 1.04 times.
 constexpr double kHiddenMappingCost = 0.25;
+
+// The part of the held memory that a request over budget takes at least. With 1/32 or 1/128, no
+// recorded run changes by more than 0.5 %.
+constexpr size_t kGrowthsOfHeldMemory = 64;
+
+// Bound on the measured time that is charged, as a multiple of the usual cost. Not measured:
+// replays always take the usual time.
+constexpr double kMaxCostFactor = 10;
 
 }  // namespace
 
@@ -126,7 +135,8 @@ bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
 // The size of new memory for a request over budget. Large blocks get more than requested, so that
 // fewer later requests exceed the budget.
 size_t Stitcher::generous_bytes(const SlowRequest& request) const {
-  return request.is_small ? request.bytes : std::max(request.bytes, extents_.held_bytes() / 64);
+  return request.is_small ? request.bytes
+                          : std::max(request.bytes, extents_.held_bytes() / kGrowthsOfHeldMemory);
 }
 
 // REQUIRES: the locks of the pool's arenas.
@@ -217,7 +227,7 @@ Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borro
 }
 
 // Charges the usual cost of stitching, or the measured time if it was longer, since drivers differ.
-// The host may be preempted meanwhile, so the measured time counts up to ten times the usual cost.
+// The host may be preempted meanwhile, so the measured time counts up to a bound.
 // Mapping new memory is free of charge.
 void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count, size_t all_count,
                               int64_t begin_ns) {
@@ -228,7 +238,8 @@ void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count,
   const double usual_us = kMapUs * stitched;
   const Result<bool> idle = streams_.query_idle(request.arena->stream);
   const double charged_part = idle.ok() && !*idle ? kHiddenMappingCost : 1;
-  request.pool->budget.spend_driver_us(charged_part * std::clamp(took_us, usual_us, 10 * usual_us));
+  request.pool->budget.spend_driver_us(charged_part *
+                                       std::clamp(took_us, usual_us, kMaxCostFactor * usual_us));
 }
 
 // Frees the memory before and after the block, and allocates the block. REQUIRES: the whole

@@ -16,6 +16,11 @@ namespace {
 // to 19; a 47-bit address space is more than 900 times the memory of an H200.
 constexpr size_t kMaxAddressSpace = 32;
 
+// Parts of the device's memory for which the first view of large blocks, and any other view,
+// reserves addresses. Half or twice changes no recorded run.
+constexpr size_t kFirstViewPart = 4;
+constexpr size_t kOtherViewPart = 16;
+
 }  // namespace
 
 size_t ViewTable::max_address_bytes() const { return kMaxAddressSpace * config_.capacity_bytes; }
@@ -27,7 +32,8 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   });
   const size_t granule = config_.granule_bytes;
   const size_t growth = config_.sizing.max_growth_bytes(request.bytes, request.is_small);
-  const size_t room = config_.capacity_bytes / (is_first && !request.is_small ? 4 : 16);
+  const size_t room =
+      config_.capacity_bytes / (is_first && !request.is_small ? kFirstViewPart : kOtherViewPart);
   const size_t min_bytes = align_up_to(std::max(growth, bytes), granule);
   const size_t growable_bytes = align_up_to(std::max(room, 2 * bytes), granule);
   const bool is_scarce = usage_.address_bytes + growable_bytes > max_address_bytes();

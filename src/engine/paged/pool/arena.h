@@ -168,8 +168,8 @@ class Arena {
   PeakLevel level_;        // for both halves together
   PeakLevel highest_;      // for both halves together
 
-  std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;
-  PagedBlock* unused_blocks_ = nullptr;  // linked by `list_next`
+  std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;  // of 8 KiB, two pages each
+  PagedBlock* unused_blocks_ = nullptr;                              // linked by `list_next`
 };
 
 // The bytes that a block at the beginning or at the end of a free range would strand: the bytes of

@@ -79,8 +79,11 @@ class FreeRanges {
     return Next::kAny;
   }
 
-  static constexpr size_t kParts = 16;       // lists per power of two
+  // Lists per power of two. With 8, the recorded runs reserve 0.17 % more, with 32 0.04 %
+  // (docs/internals/experiments/paged_engine.md).
+  static constexpr size_t kParts = 16;
   static constexpr size_t kListCount = 640;  // for ranges below 4 PiB, larger than any device
+  // With 2, the recorded runs reserve 0.04 % less; with 8, the same.
   static constexpr int kMaxTooSmall = 4;
 
   static size_t list_of(size_t bytes) {

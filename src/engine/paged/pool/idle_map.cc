@@ -8,7 +8,7 @@
 namespace ashlar::paged {
 namespace {
 
-constexpr int64_t kVisitsPerRange = 2;
+constexpr int64_t kVisitsPerRange = 2;  // the block and its view
 
 void mark_slots_of(PagedBlock* block, IdleMap& idle, bool is_borrowed) {
   View& view = *block->view;

@@ -114,9 +114,9 @@ class IdleMap {
   uint64_t round_ = 0;
 };
 
-// Visits are the unit of planning cost (StitchBudget), about one cache miss each. 2 packed slots
-// per visit instead of 8, with the charge for merges (kVisitsPerMerge), made churn with 100 live
-// blocks 170 to 230 -> 110 ns a step (docs/internals/experiments/paged_engine.md).
+// Visits are the unit of planning cost (StitchBudget), about one cache miss each. Eight packed
+// slots share a cache line, but scanning them also costs time. Measured with kVisitsPerMerge
+// (stitcher.cc).
 constexpr size_t kPackedPerVisit = 2;
 constexpr int64_t visits_of_packed(size_t count) {
   return static_cast<int64_t>(count / kPackedPerVisit) + 1;

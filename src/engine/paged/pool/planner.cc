@@ -22,9 +22,11 @@ constexpr double kBorrowCost = 0.25;
 // host time.
 constexpr int64_t kEnoughVisits = 200;
 
-constexpr int64_t kVisitsPerPlace = 4;  // to read the blocks at both ends of a range
+// The blocks at both ends of a range and their neighbours (Planner::range_around).
+constexpr int64_t kVisitsPerPlace = 4;
 
-// Exchange rate between driver time and memory: one millisecond for one MiB.
+// Exchange rate between driver time and memory: one millisecond for one MiB. Half or twice changes
+// no recorded run; with 0, they reserve 0.1 % more (docs/internals/experiments/paged_engine.md).
 constexpr double kBytesPerUs = double(kMiB) / 1000;
 
 }  // namespace
@@ -63,6 +65,7 @@ class Planner::BestPlace {
     const auto stranded = static_cast<int64_t>(std::min(beside_bytes, wanted_bytes_));
     return static_cast<int64_t>(rest / 2) - stranded < cost_;
   }
+  // The cost includes half of the remainder, as in Arena::best_range.
   void consider(View& view, const UsableRange& range) {
     const size_t range_bytes = range.end - range.begin;
     if (range_bytes < wanted_bytes_) return;
