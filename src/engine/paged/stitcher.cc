@@ -19,8 +19,8 @@ namespace {
 // 1,000, ten recorded runs reserved 1.026 to 1.029 times their peak of live bytes, without a trend;
 // with 0, a training run with random sequence lengths made 21,000 plans instead of 2,200.
 constexpr int64_t kWastefulFits = 16;
-// The same while the budget is used up. With 16, llm_generate_long reserved 0.26 % more, and churn
-// of `ashlar bench` took 5 to 27 % more CPU time (section "Ablation").
+// The same while the budget is used up. With 16, llm_generate_long reserved 0.26 % more (section
+// "Ablation").
 constexpr int64_t kWastefulFitsOverBudget = 1024;
 
 // A merged block has to be split again for the next request of its size. Without a charge for it,
