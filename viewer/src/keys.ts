@@ -26,7 +26,7 @@ export interface Key {
 
 export const helpShown = signal(false);
 
-const kShare = 100; // a large step of the cursor is 1/100 of the document
+const kLargeStepsPerDocument = 100;
 
 export const kGlobalKeys: Key[] = [
   {
@@ -101,7 +101,8 @@ export function isCommand(event: Press): boolean {
 }
 
 export function largeStep(): number {
-  return Math.max(1, Math.round((shown.value?.entries ?? kShare) / kShare));
+  const entries = shown.value?.entries ?? 0;
+  return Math.max(1, Math.round(entries / kLargeStepsPerDocument));
 }
 
 function isTyping(event: KeyboardEvent): boolean {

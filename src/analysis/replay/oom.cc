@@ -30,8 +30,8 @@ class OomAnalysis {
   Status find_failure();
   void describe_request();
   OomState state_of(const ReplayResult& replayed) const;
-  PinnedSegment pinned_segment(const SnapshotSegment& segment) const;
-  PinningBlock pinning_block(const SnapshotBlock& block) const;
+  OccupiedSegment occupied_segment(const SnapshotSegment& segment) const;
+  OccupyingBlock occupying_block(const SnapshotBlock& block) const;
 
   const Snapshot& snapshot_;
   const std::vector<TraceEntry>& trace_;
@@ -195,68 +195,69 @@ OomState OomAnalysis::state_of(const ReplayResult& replayed) const {
   for (const SnapshotSegment& segment : replayed.inspected_segments) {
     state.reserved_bytes += segment.total_bytes;
     state.allocated_bytes += segment.allocated_bytes;
-    PinnedSegment pinned = pinned_segment(segment);
-    state.free_bytes += pinned.free_bytes;
-    state.largest_hole_bytes = std::max(state.largest_hole_bytes, pinned.largest_hole_bytes);
-    if (pinned.is_usable) {
-      state.usable_free_bytes += pinned.free_bytes;
+    OccupiedSegment occupied = occupied_segment(segment);
+    state.free_bytes += occupied.free_bytes;
+    state.largest_hole_bytes = std::max(state.largest_hole_bytes, occupied.largest_hole_bytes);
+    if (occupied.is_usable) {
+      state.usable_free_bytes += occupied.free_bytes;
       state.largest_usable_hole_bytes =
-          std::max(state.largest_usable_hole_bytes, pinned.largest_hole_bytes);
+          std::max(state.largest_usable_hole_bytes, occupied.largest_hole_bytes);
     }
-    if (pinned.free_bytes > 0 && pinned.live_count > 0) state.pinned.push_back(std::move(pinned));
+    if (occupied.free_bytes > 0 && occupied.live_count > 0)
+      state.occupied_segments.push_back(std::move(occupied));
   }
-  std::stable_sort(state.pinned.begin(), state.pinned.end(),
+  std::stable_sort(state.occupied_segments.begin(), state.occupied_segments.end(),
                    [](const auto& a, const auto& b) { return a.free_bytes > b.free_bytes; });
-  if (state.pinned.size() > kMaxSegments) state.pinned.resize(kMaxSegments);
+  if (state.occupied_segments.size() > kMaxSegments) state.occupied_segments.resize(kMaxSegments);
   return state;
 }
 
-PinnedSegment OomAnalysis::pinned_segment(const SnapshotSegment& segment) const {
-  PinnedSegment pinned;
-  pinned.address = segment.address;
-  pinned.total_bytes = segment.total_bytes;
-  pinned.stream = segment.stream;
-  pinned.is_usable = can_serve(segment, request_class_);
+OccupiedSegment OomAnalysis::occupied_segment(const SnapshotSegment& segment) const {
+  OccupiedSegment occupied;
+  occupied.address = segment.address;
+  occupied.total_bytes = segment.total_bytes;
+  occupied.stream = segment.stream;
+  occupied.is_usable = can_serve(segment, request_class_);
   std::vector<const SnapshotBlock*> live;
   for (const SnapshotBlock& block : segment.blocks) {
     if (!is_free(block)) {
       live.push_back(&block);
       continue;
     }
-    pinned.free_bytes += block.bytes;
-    pinned.largest_hole_bytes = std::max(pinned.largest_hole_bytes, block.bytes);
+    occupied.free_bytes += block.bytes;
+    occupied.largest_hole_bytes = std::max(occupied.largest_hole_bytes, block.bytes);
   }
-  pinned.live_count = live.size();
+  occupied.live_count = live.size();
   std::stable_sort(live.begin(), live.end(),
                    [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
   for (size_t i = 0; i < std::min(live.size(), kMaxBlocks); ++i) {
-    pinned.largest.push_back(pinning_block(*live[i]));
+    occupied.largest.push_back(occupying_block(*live[i]));
   }
-  return pinned;
+  return occupied;
 }
 
-PinningBlock OomAnalysis::pinning_block(const SnapshotBlock& block) const {
-  PinningBlock pinning;
-  pinning.address = block.address;
-  pinning.bytes = block.bytes;
-  pinning.requested_bytes = block.requested_bytes;
+OccupyingBlock OomAnalysis::occupying_block(const SnapshotBlock& block) const {
+  OccupyingBlock occupying;
+  occupying.address = block.address;
+  occupying.bytes = block.bytes;
+  occupying.requested_bytes = block.requested_bytes;
   const auto& placed = replayed_->inspected_allocations;
   const auto found = std::lower_bound(
       placed.begin(), placed.end(), block.address,
       [](const PlacedAllocation& each, DeviceAddress at) { return each.address < at; });
-  if (found == placed.end() || found->address != block.address) return pinning;
+  if (found == placed.end() || found->address != block.address) return occupying;
   const Allocation& allocation = allocations_.all[found->allocation];
-  pinning.stack = allocation.stack;
-  if (allocation.predates_trace()) return pinning;
-  pinning.alloc_entry = allocation.alloc_entry;
+  occupying.stack = allocation.stack;
+  if (allocation.predates_trace()) return occupying;
+  occupying.alloc_entry = allocation.alloc_entry;
   const TraceEntry& made = trace_[allocation.alloc_entry];
   const TraceEntry& failed = trace_[*report_.entry];
   if (made.has_time && failed.has_time) {
     const uint64_t age_us =
         static_cast<uint64_t>(failed.time_us) - static_cast<uint64_t>(made.time_us);
-    pinning.age_us = static_cast<int64_t>(age_us);  // may wrap for inconsistent times
+    occupying.age_us = static_cast<int64_t>(age_us);  // may wrap for inconsistent times
   }
-  return pinning;
+  return occupying;
 }
 
 }  // namespace

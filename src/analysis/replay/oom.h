@@ -30,7 +30,7 @@ struct OomLimit {
 };
 
 // A block in use that keeps its segment from being freed.
-struct PinningBlock {
+struct OccupyingBlock {
   DeviceAddress address{};
   size_t bytes = 0;
   size_t requested_bytes = 0;
@@ -40,15 +40,15 @@ struct PinningBlock {
 };
 
 // A segment with free memory that cannot be returned to the device because of its live blocks.
-struct PinnedSegment {
+struct OccupiedSegment {
   DeviceAddress address{};
   size_t total_bytes = 0;
   size_t free_bytes = 0;
   size_t largest_hole_bytes = 0;
   StreamId stream{};
-  bool is_usable = false;               // matches the stream and pool of the failed request
-  size_t live_count = 0;                // blocks in use
-  std::vector<PinningBlock> largest{};  // the largest of them
+  bool is_usable = false;                 // matches the stream and pool of the failed request
+  size_t live_count = 0;                  // blocks in use
+  std::vector<OccupyingBlock> largest{};  // the largest of them
 };
 
 // The state of the allocator at the failure, after it returned all it could to the device.
@@ -59,7 +59,8 @@ struct OomState {
   size_t usable_free_bytes = 0;  // the part that matches the stream and pool of the request
   size_t largest_hole_bytes = 0;
   size_t largest_usable_hole_bytes = 0;
-  std::vector<PinnedSegment> pinned{};  // the segments with the most free bytes, largest first
+  // Those with the most free bytes, in descending order of free bytes.
+  std::vector<OccupiedSegment> occupied_segments{};
 };
 
 struct OomReport {

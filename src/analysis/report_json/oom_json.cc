@@ -14,9 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json pinned_as_json(const Recording& recording, const PinnedSegment& segment) {
+Json occupied_segment_json(const Recording& recording, const OccupiedSegment& segment) {
   Json blocks = Json::array();
-  for (const PinningBlock& block : segment.largest) {
+  for (const OccupyingBlock& block : segment.largest) {
     blocks.push_back({{"address", block.address.value()},
                       {"bytes", block.bytes},
                       {"requested_bytes", block.requested_bytes},
@@ -32,9 +32,9 @@ Json pinned_as_json(const Recording& recording, const PinnedSegment& segment) {
 
 Json state_as_json(const Recording& recording, const std::optional<OomState>& state) {
   if (!state) return {};
-  Json pinned = Json::array();
-  for (const PinnedSegment& segment : state->pinned) {
-    pinned.push_back(pinned_as_json(recording, segment));
+  Json occupied = Json::array();
+  for (const OccupiedSegment& segment : state->occupied_segments) {
+    occupied.push_back(occupied_segment_json(recording, segment));
   }
   return {{"reserved_bytes", state->reserved_bytes},
           {"allocated_bytes", state->allocated_bytes},
@@ -42,7 +42,7 @@ Json state_as_json(const Recording& recording, const std::optional<OomState>& st
           {"usable_free_bytes", state->usable_free_bytes},
           {"largest_hole_bytes", state->largest_hole_bytes},
           {"largest_usable_hole_bytes", state->largest_usable_hole_bytes},
-          {"pinned_segments", pinned}};
+          {"pinned_segments", occupied}};
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ Run prepare_oom(CLI::App& parser) {
   return [arguments](const Session& session) { return run_oom(*arguments, session); };
 }
 
-std::string age_text(const PinningBlock& block) {
+std::string age_text(const OccupyingBlock& block) {
   if (!block.alloc_entry) return "allocated before the trace";
   if (!block.age_us) return fmt::format("allocated at entry {}", group_digits(*block.alloc_entry));
   const auto age_us = static_cast<double>(*block.age_us);
@@ -94,16 +94,16 @@ std::string facts_as_text(const Recording& recording, const OomReport& report) {
   return table.to_text();
 }
 
-std::string pinned_as_text(const Recording& recording, const OomState& state) {
+std::string occupied_segments_as_text(const Recording& recording, const OomState& state) {
   Table table({{"segment", Align::kRight},
                {"free", Align::kRight},
                {"hole", Align::kRight},
                {"pinned by", Align::kRight},
                {},
                {}});
-  for (const PinnedSegment& segment : state.pinned) {
+  for (const OccupiedSegment& segment : state.occupied_segments) {
     bool is_first = true;
-    for (const PinningBlock& block : segment.largest) {
+    for (const OccupyingBlock& block : segment.largest) {
       const std::vector<std::string> lines =
           stack_lines(recording.frames(block.stack), kFramesShown);
       table.add({is_first ? format_bytes(segment.total_bytes) : "",
@@ -160,9 +160,9 @@ std::string oom_as_text(const DeviceRecording& recording, const std::optional<Oo
     text +=
         "\nThe replay did not reproduce the failure, so the memory state at that time is "
         "unknown.\n";
-  } else if (!report->state->pinned.empty()) {
+  } else if (!report->state->occupied_segments.empty()) {
     text += "\nSegments with the most stranded memory, and the blocks that pin them:\n";
-    text += pinned_as_text(recording.recording(), *report->state);
+    text += occupied_segments_as_text(recording.recording(), *report->state);
   }
   return text + "\n" + fitting_as_text(*report);
 }

@@ -12,7 +12,7 @@ interface Wanted {
   window: readonly [top: number, bottom: number]; // only this range is drawn
 }
 
-const kRail = 4; // pixels high
+const kBarHeight = 4; // pixels
 
 export function drawExtents(context: CanvasRenderingContext2D, wanted: Wanted): void {
   const { map, layout, style } = wanted;
@@ -20,14 +20,14 @@ export function drawExtents(context: CanvasRenderingContext2D, wanted: Wanted): 
   const ink = style.getPropertyValue("--ink");
   const paper = style.getPropertyValue("--paper");
   for (const box of layout.stretches) {
-    if (isSeen(box)) drawRail(context, box, map.stretch_is_home[box.of] !== 0, ink, paper);
+    if (isSeen(box)) drawExtentBar(context, box, map.stretch_is_home[box.of] !== 0, ink, paper);
   }
   context.lineWidth = 1;
   context.strokeStyle = style.getPropertyValue("--ink-soft");
   context.setLineDash([3, 2]);
   for (const box of layout.idle) if (isSeen(box)) outlineBox(context, box);
   context.setLineDash([]);
-  for (const box of layout.idle) if (isSeen(box)) drawRail(context, box, true, ink, paper);
+  for (const box of layout.idle) if (isSeen(box)) drawExtentBar(context, box, true, ink, paper);
 }
 
 // All mappings of an extent.
@@ -49,9 +49,10 @@ function isWithin(box: MapBox, [top, bottom]: Wanted["window"]): boolean {
   return box.y >= top && box.y <= bottom;
 }
 
-// A one-pixel gap separates the bar from the blocks and, if wide enough, from the next extent.
-// Hollow bars have only an upper and a lower edge, so that narrow ones in a row still look hollow.
-function drawRail(
+// A one-pixel gap separates the bar from the blocks and, if the bar is wider than 4 pixels, from the
+// next extent. Narrow hollow bars have no left and right edges, so that a row of them still looks
+// hollow.
+function drawExtentBar(
   context: CanvasRenderingContext2D,
   box: MapBox,
   isHome: boolean,
@@ -59,20 +60,20 @@ function drawRail(
   paper: string,
 ): void {
   const width = box.right - box.left;
-  const y = box.y + kLine - kRail;
+  const y = box.y + kLine - kBarHeight;
   const wide = width > 4 ? width - 1 : width;
   context.fillStyle = paper;
-  context.fillRect(box.left, y - 1, width, kRail + 1);
+  context.fillRect(box.left, y - 1, width, kBarHeight + 1);
   context.fillStyle = ink;
   if (isHome) {
-    context.fillRect(box.left, y, wide, kRail);
+    context.fillRect(box.left, y, wide, kBarHeight);
     return;
   }
   context.fillRect(box.left, y, wide, 1);
-  context.fillRect(box.left, y + kRail - 1, wide, 1);
+  context.fillRect(box.left, y + kBarHeight - 1, wide, 1);
   if (width <= 4) return;
-  context.fillRect(box.left, y, 1, kRail);
-  context.fillRect(box.left + wide - 1, y, 1, kRail);
+  context.fillRect(box.left, y, 1, kBarHeight);
+  context.fillRect(box.left + wide - 1, y, 1, kBarHeight);
 }
 
 function outlineBox(context: CanvasRenderingContext2D, box: MapBox): void {

@@ -22,7 +22,7 @@ export function Details() {
   );
 }
 
-interface MomentFigures {
+interface MomentValues {
   requested: number;
   allocated: number;
   reserved: number;
@@ -32,11 +32,11 @@ interface MomentFigures {
 
 // Values of one entry, from the deepest level. A self-contained file may lack that level; then from
 // the deepest one available.
-async function figuresAt(
+async function valuesAt(
   document: DocumentScene,
   number: number,
   at: number,
-): Promise<MomentFigures> {
+): Promise<MomentValues> {
   const ask = client.peek()!;
   for (let level = document.levels - 1; ; --level) {
     const column = Math.floor(at / entriesPerColumn(document, level));
@@ -51,7 +51,7 @@ async function figuresAt(
   }
 }
 
-function pick(tile: TileColumns, column: number): Omit<MomentFigures, "exact"> {
+function pick(tile: TileColumns, column: number): Omit<MomentValues, "exact"> {
   return {
     requested: tile.requested[column],
     allocated: tile.allocated[column],
@@ -64,9 +64,9 @@ function Moment() {
   const document = shown.value!;
   const number = documentNumber.value;
   const at = moment.value;
-  const figures = useRequest(() => figuresAt(document, number, at), `${number} ${at}`).value;
+  const values = useRequest(() => valuesAt(document, number, at), `${number} ${at}`).value;
   const isPeak = at === document.peak.entry;
-  const since = figures && document.first_us !== null ? figures.time_us - document.first_us : NaN;
+  const since = values && document.first_us !== null ? values.time_us - document.first_us : NaN;
   return (
     <section class="moment" data-moment={at}>
       <h2>
@@ -76,22 +76,22 @@ function Moment() {
           <span class="badge oom">out of memory</span>
         )}
       </h2>
-      {figures && (
+      {values && (
         <dl class="figures">
           <dt>requested</dt>
           <dd>
-            {figures.exact ? "" : "≈ "}
-            {formatBytes(figures.requested)}
+            {values.exact ? "" : "≈ "}
+            {formatBytes(values.requested)}
           </dd>
           <dt>reserved</dt>
           <dd>
-            {figures.exact ? "" : "≈ "}
-            {formatBytes(figures.reserved)}
+            {values.exact ? "" : "≈ "}
+            {formatBytes(values.reserved)}
           </dd>
           <dt>unused</dt>
           <dd>
-            {formatBytes(figures.reserved - figures.requested)}{" "}
-            <small>{formatShare(figures.reserved - figures.requested, figures.reserved)}</small>
+            {formatBytes(values.reserved - values.requested)}{" "}
+            <small>{formatShare(values.reserved - values.requested, values.reserved)}</small>
           </dd>
           {Number.isFinite(since) && (
             <>

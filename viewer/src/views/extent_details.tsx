@@ -5,7 +5,7 @@ import type { AddressMap } from "../api/scene.ts";
 import { extentSummary, extentUse, otherMappings } from "../model/extents.ts";
 import { formatAddress, formatBytes, formatCount } from "../model/format.ts";
 import { shown } from "../session.ts";
-import { PinningBlocks } from "./pinning_blocks.tsx";
+import { OccupyingBlocks } from "./occupying_blocks.tsx";
 
 const kPlaces = 3; // addresses shown; the others are counted
 
@@ -29,13 +29,13 @@ export function ExtentDetails({ map, extent }: ExtentProps) {
       <p class="soft" data-places>
         {mappingsSentence(map, extent)}
       </p>
-      {use.liveBlocks.length > 0 && <PinningBlocks map={map} blocks={use.liveBlocks} />}
+      {use.liveBlocks.length > 0 && <OccupyingBlocks map={map} blocks={use.liveBlocks} />}
     </div>
   );
 }
 
 // The details of an extent, as rows of a description list.
-export function ExtentFigures({ map, extent }: ExtentProps) {
+export function ExtentValues({ map, extent }: ExtentProps) {
   const others = otherMappings(map, extent);
   return (
     <>

@@ -9,8 +9,8 @@ import { capitalize, formatAddress, formatBytes, formatShare } from "../model/fo
 import { stackTitle } from "../model/frames.ts";
 import { segmentSummary, segmentUse, segmentNoun } from "../model/segment_use.ts";
 import { shown, stacks, stacksRecorded } from "../session.ts";
-import { ExtentFigures } from "./extent_details.tsx";
-import { PinningBlocks } from "./pinning_blocks.tsx";
+import { ExtentValues } from "./extent_details.tsx";
+import { OccupyingBlocks } from "./occupying_blocks.tsx";
 import { besidePointer } from "./use_chart.ts";
 
 const kStates = ["free", "live", "pending free", "not mapped", "small blocks, merged"];
@@ -50,7 +50,7 @@ export function SegmentDetails({ map, segment, children }: Props) {
           </small>
         </h3>
         <p data-pinned>{segmentSummary(use, map.segment_kind[segment], holder)}</p>
-        {use.liveBlocks.length > 1 && <PinningBlocks map={map} blocks={use.liveBlocks} />}
+        {use.liveBlocks.length > 1 && <OccupyingBlocks map={map} blocks={use.liveBlocks} />}
       </div>
       {children}
     </div>
@@ -81,7 +81,7 @@ export function MapHover({ map, x, y, block, segment, extent }: Place) {
           {formatBytes(map.extent_bytes[extent])} <small>idle extent</small>
         </p>
         <dl>
-          <ExtentFigures map={map} extent={extent} />
+          <ExtentValues map={map} extent={extent} />
         </dl>
       </div>
     );
@@ -119,7 +119,7 @@ export function MapHover({ map, x, y, block, segment, extent }: Place) {
         <dd class="code">
           {formatAddress(map.segment_address[segment] + BigInt(map.block_offset[block]))}
         </dd>
-        {extent !== kNone && <ExtentFigures map={map} extent={extent} />}
+        {extent !== kNone && <ExtentValues map={map} extent={extent} />}
       </dl>
     </div>
   );

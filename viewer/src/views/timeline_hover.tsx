@@ -26,12 +26,12 @@ export function TimelineHover({ x, y, found, mark }: HoverTarget) {
   return (
     <div class="hover" style={{ left: `${left}px`, top: `${top}px`, maxWidth: `${kWide}px` }}>
       {mark !== null && <p data-mark>{mark}</p>}
-      {found && <Figures found={found} />}
+      {found && <HoverValues found={found} />}
     </div>
   );
 }
 
-function Figures({ found }: { found: HitResult }) {
+function HoverValues({ found }: { found: HitResult }) {
   const document = shown.value!;
   const since = document.first_us === null ? null : found.time_us - document.first_us;
   return (

@@ -29,7 +29,7 @@ inline Amount amount_of(const Block& block) {
 }
 
 // The small or the large blocks of an arena. They are kept in separate views so that a small block
-// never pins a large extent.
+// never prevents a large extent from being released.
 struct SubArena {
   bool is_small = false;
   FreeRanges ranges;

@@ -71,12 +71,12 @@ TEST_F(OomTest, ExplainsARecordedFailure) {
   EXPECT_EQ(report->state->largest_usable_hole_bytes, 20 * kMiB);
 }
 
-TEST_F(OomTest, ListsPinningBlocksWithStackAndAge) {
+TEST_F(OomTest, ListsOccupyingBlocksWithStackAndAge) {
   fail_allocation(30 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report && report->state);
-  ASSERT_EQ(report->state->pinned.size(), 2U);
-  const PinnedSegment& most = report->state->pinned[0];
+  ASSERT_EQ(report->state->occupied_segments.size(), 2U);
+  const OccupiedSegment& most = report->state->occupied_segments[0];
   EXPECT_EQ(most.total_bytes, 40 * kMiB);
   EXPECT_EQ(most.free_bytes, 20 * kMiB);
   EXPECT_TRUE(most.is_usable);
@@ -85,7 +85,7 @@ TEST_F(OomTest, ListsPinningBlocksWithStackAndAge) {
   EXPECT_EQ(most.largest[0].stack, StackId(3));
   EXPECT_EQ(most.largest[0].alloc_entry, 8U);
   EXPECT_EQ(most.largest[0].age_us, 2);
-  EXPECT_EQ(report->state->pinned[1].largest[0].stack, StackId(4));
+  EXPECT_EQ(report->state->occupied_segments[1].largest[0].stack, StackId(4));
 }
 
 TEST_F(OomTest, InfersTheLimitFromGrantedAndRefusedBytes) {

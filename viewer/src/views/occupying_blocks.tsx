@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The live blocks that pin a segment or extent, largest first. A click selects the allocation.
+// The live blocks in a segment or extent, largest first. A click selects the allocation.
 import type { AddressMap } from "../api/scene.ts";
 import { ageText } from "../model/age.ts";
 import { formatBytes, formatCount } from "../model/format.ts";
@@ -10,7 +10,7 @@ import { select } from "../state.ts";
 
 const kListed = 6;
 
-export function PinningBlocks({ map, blocks }: { map: AddressMap; blocks: number[] }) {
+export function OccupyingBlocks({ map, blocks }: { map: AddressMap; blocks: number[] }) {
   return (
     <ul class="pins">
       {blocks.slice(0, kListed).map((block) => (
