@@ -75,7 +75,7 @@ class MultiMachineBarrier {
     for (const int other : other_leaders()) {
       const Status told = remote_.announce(other, channel_, number_, limits_.deadline);
       if (told.is(StatusKind::kTimeout))
-        return barrier_timeout(pads_, channel_, {&other, 1}, waiting_.waited());
+        return barrier_timeout_error(pads_, channel_, {&other, 1}, waiting_.waited());
       if (!told.ok()) return told;
     }
     for (const int other : other_leaders()) {
@@ -91,7 +91,7 @@ class MultiMachineBarrier {
       case WaitResult::kFailed: return limits_.failure.reason();
       case WaitResult::kTimeout: break;
     }
-    return barrier_timeout(pads_, channel_, find_missing(), waiting_.waited());
+    return barrier_timeout_error(pads_, channel_, find_missing(), waiting_.waited());
   }
 
   // The leader of each machine has the arrivals of its ranks. Reads those of remote leaders, as far
@@ -188,8 +188,8 @@ Status barrier(const SignalPads& pads, int channel, BarrierKind kind, const Limi
     case WaitResult::kTimeout: break;
   }
   const uint64_t number = next_barrier_number(pads, channel);
-  return barrier_timeout(pads, channel, find_missing(pads, channel, kind, number),
-                         waiting.waited());
+  return barrier_timeout_error(pads, channel, find_missing(pads, channel, kind, number),
+                               waiting.waited());
 }
 
 }  // namespace ashlar::symm

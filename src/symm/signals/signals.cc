@@ -74,7 +74,8 @@ Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& l
   WaitLimits waiting = wait_limits(limits, slots.spin_policy());
   if (RemotePads* remote = remote_to(slots, to)) {
     const Status put = put_remote(*remote, to, channel, waiting);
-    return put.is(StatusKind::kTimeout) ? put_timeout(slots, to, channel, waiting.waited()) : put;
+    return put.is(StatusKind::kTimeout) ? put_timeout_error(slots, to, channel, waiting.waited())
+                                        : put;
   }
   if (Status wrong = slots.check_reachable(to); !wrong.ok()) return wrong;
   SharedWords memory;
@@ -83,7 +84,7 @@ Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& l
     case WaitResult::kFailed: return limits.failure.reason();
     case WaitResult::kTimeout: break;
   }
-  return put_timeout(slots, to, channel, waiting.waited());
+  return put_timeout_error(slots, to, channel, waiting.waited());
 }
 
 Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits) {
@@ -96,7 +97,7 @@ Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits
     case WaitResult::kFailed: return limits.failure.reason();
     case WaitResult::kTimeout: break;
   }
-  return wait_timeout(slots, from, channel, waiting.waited());
+  return wait_timeout_error(slots, from, channel, waiting.waited());
 }
 
 Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel) {
@@ -136,7 +137,7 @@ Status wait_for_value(const SignalPads& pads, int from, int channel, uint64_t va
     case WaitResult::kFailed: return limits.failure.reason();
     case WaitResult::kTimeout: break;
   }
-  return counter_timeout(pads, from, channel, value, waiting.waited());
+  return counter_timeout_error(pads, from, channel, value, waiting.waited());
 }
 
 Result<uint64_t> counter_value(const SignalPads& pads, int from, int channel) {

@@ -7,22 +7,23 @@
 
 namespace ashlar::symm {
 
-Status put_timeout(const SignalSlots& slots, int to, int channel, std::chrono::nanoseconds waited) {
+Status put_timeout_error(const SignalSlots& slots, int to, int channel,
+                         std::chrono::nanoseconds waited) {
   return Status::timeout(text("rank ", slots.rank(), " waited ", seconds_text(waited),
                               " to signal rank ", to, " on channel ", channel,
                               ", which has not taken the previous signal; ",
                               describe_slots(slots, channel)));
 }
 
-Status wait_timeout(const SignalSlots& slots, int from, int channel,
-                    std::chrono::nanoseconds waited) {
+Status wait_timeout_error(const SignalSlots& slots, int from, int channel,
+                          std::chrono::nanoseconds waited) {
   return Status::timeout(text("rank ", slots.rank(), " waited ", seconds_text(waited),
                               " for a signal from rank ", from, " on channel ", channel, "; ",
                               describe_slots(slots, channel)));
 }
 
-Status counter_timeout(const SignalPads& pads, int from, int channel, uint64_t value,
-                       std::chrono::nanoseconds waited) {
+Status counter_timeout_error(const SignalPads& pads, int from, int channel, uint64_t value,
+                             std::chrono::nanoseconds waited) {
   const uint64_t* counter = pads.counter(pads.rank(), channel, from).value;
   return Status::timeout(text(
       "rank ", pads.rank(), " waited ", seconds_text(waited), " for rank ", from, " to count to ",
@@ -30,8 +31,8 @@ Status counter_timeout(const SignalPads& pads, int from, int channel, uint64_t v
       SharedWords::load(counter, std::memory_order_relaxed), "; ", describe_pad(pads, channel)));
 }
 
-Status barrier_timeout(const SignalPads& pads, int channel, std::span<const int> missing,
-                       std::chrono::nanoseconds waited) {
+Status barrier_timeout_error(const SignalPads& pads, int channel, std::span<const int> missing,
+                             std::chrono::nanoseconds waited) {
   const std::string awaited =
       missing.empty() ? "ranks that have arrived in the meantime" : name_ranks(missing);
   return Status::timeout(text("rank ", pads.rank(), " waited ", seconds_text(waited),

@@ -13,14 +13,15 @@
 
 namespace ashlar::symm {
 
-Status put_timeout(const SignalSlots& slots, int to, int channel, std::chrono::nanoseconds waited);
-Status wait_timeout(const SignalSlots& slots, int from, int channel,
-                    std::chrono::nanoseconds waited);
-Status counter_timeout(const SignalPads& pads, int from, int channel, uint64_t value,
-                       std::chrono::nanoseconds waited);
+Status put_timeout_error(const SignalSlots& slots, int to, int channel,
+                         std::chrono::nanoseconds waited);
+Status wait_timeout_error(const SignalSlots& slots, int from, int channel,
+                          std::chrono::nanoseconds waited);
+Status counter_timeout_error(const SignalPads& pads, int from, int channel, uint64_t value,
+                             std::chrono::nanoseconds waited);
 // `missing` are the ranks that have not arrived. Empty if the last one arrived after the timeout.
-Status barrier_timeout(const SignalPads& pads, int channel, std::span<const int> missing,
-                       std::chrono::nanoseconds waited);
+Status barrier_timeout_error(const SignalPads& pads, int channel, std::span<const int> missing,
+                             std::chrono::nanoseconds waited);
 
 // The number of the barrier on this channel that this rank is in or reaches next.
 uint64_t next_barrier_number(const SignalPads& pads, int channel);

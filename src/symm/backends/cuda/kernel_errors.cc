@@ -34,13 +34,15 @@ Status timeout_status(const kernels::KernelResult& result, const SignalPads& pad
   const int peer = static_cast<int>(result.rank);
   const int channel = static_cast<int>(result.channel);
   switch (result.action) {
-    case kernels::KernelAction::kPut: return put_timeout(pads.slots(), peer, channel, waited);
-    case kernels::KernelAction::kWait: return wait_timeout(pads.slots(), peer, channel, waited);
+    case kernels::KernelAction::kPut: return put_timeout_error(pads.slots(), peer, channel, waited);
+    case kernels::KernelAction::kWait:
+      return wait_timeout_error(pads.slots(), peer, channel, waited);
     case kernels::KernelAction::kWaitForValue:
-      return counter_timeout(pads, peer, channel, result.value, waited);
+      return counter_timeout_error(pads, peer, channel, result.value, waited);
     default: break;
   }
-  return barrier_timeout(pads, channel, decode_missing_ranks(result, pads.world_size()), waited);
+  return barrier_timeout_error(pads, channel, decode_missing_ranks(result, pads.world_size()),
+                               waited);
 }
 
 Status mismatch_status(const kernels::KernelResult& result, int rank) {
