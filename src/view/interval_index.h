@@ -30,20 +30,21 @@ class IntervalIndex {
   IntervalIndex(std::vector<EntryInterval> all, uint32_t entry_count);
 
   const std::vector<EntryInterval>& all() const { return all_; }
-  // Indexes in all() of the intervals that contain the moment, ascending.
+  // Indexes into all() of the intervals that contain the moment, ascending.
   std::vector<uint32_t> at(uint32_t moment) const;
-  // The first index in all() of an interval that begins after the moment.
+  // The first index into all() of an interval that begins after the moment.
   uint32_t first_after(uint32_t moment) const;
 
  private:
-  struct List {
+  struct Checkpoint {
     uint32_t moment = 0;
-    size_t begin = 0;  // index in listed_; the end is the next list's begin
+    // The intervals are checkpoint_intervals_[begin, begin of the next checkpoint).
+    size_t begin = 0;
   };
 
   std::vector<EntryInterval> all_{};
-  std::vector<List> lists_{};  // the last one is an empty sentinel
-  std::vector<uint32_t> listed_{};
+  std::vector<Checkpoint> checkpoints_{};         // the last one is an empty sentinel
+  std::vector<uint32_t> checkpoint_intervals_{};  // indexes into all_
 };
 
 }  // namespace ashlar::view
