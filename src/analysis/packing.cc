@@ -123,8 +123,8 @@ class Packer {
   OverlapIndex overlaps_;
   Skyline skyline_;
   std::vector<uint64_t> addresses_;  // by rank, in the current attempt
-  std::vector<uint32_t> found_;
-  std::vector<std::pair<uint64_t, uint64_t>> taken_;
+  std::vector<uint32_t> overlapping_;
+  std::vector<std::pair<uint64_t, uint64_t>> occupied_ranges_;
   uint64_t height_bytes_ = 0;
   uint64_t work_left_;
 
@@ -222,8 +222,8 @@ void Packer::attempt(const Order& order, uint64_t work) {
   for (; placed < order.size() && left > 0; ++placed) {
     const uint32_t rank = order[placed];
     const Lifetime& own = lifetimes_[rank];
-    if (!overlaps_.find(begun_before_[rank], own.begin, left, found_)) break;
-    left -= std::min<uint64_t>(left, found_.size() + kPlacementWork);
+    if (!overlaps_.find(begun_before_[rank], own.begin, left, overlapping_)) break;
+    left -= std::min<uint64_t>(left, overlapping_.size() + kPlacementWork);
     place_at(rank, lowest_gap(own.bytes));
     overlaps_.place(rank, own.end);
   }
@@ -240,15 +240,16 @@ void Packer::attempt(const Order& order, uint64_t work) {
   best_addresses_ = addresses_;
 }
 
-// The lowest gap of the given size between the allocations in `found_`, or the end of the highest.
+// The lowest gap of the given size between the allocations in `overlapping_`, or the end of the
+// highest.
 uint64_t Packer::lowest_gap(uint64_t bytes) {
-  taken_.clear();
-  for (uint32_t rank : found_) {
-    taken_.emplace_back(addresses_[rank], addresses_[rank] + lifetimes_[rank].bytes);
+  occupied_ranges_.clear();
+  for (uint32_t rank : overlapping_) {
+    occupied_ranges_.emplace_back(addresses_[rank], addresses_[rank] + lifetimes_[rank].bytes);
   }
-  std::sort(taken_.begin(), taken_.end());
+  std::sort(occupied_ranges_.begin(), occupied_ranges_.end());
   uint64_t address = 0;
-  for (const auto& [begin, end] : taken_) {
+  for (const auto& [begin, end] : occupied_ranges_) {
     if (begin > address && begin - address >= bytes) break;
     address = std::max(address, end);
   }

@@ -28,12 +28,12 @@ class RetainedLiveness {
   }
   void add(std::unique_ptr<AllocatorLiveness> liveness) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    kept_.push_back(std::move(liveness));
+    kept_liveness_.push_back(std::move(liveness));
   }
 
  private:
   Mutex mutex_;
-  std::vector<std::unique_ptr<AllocatorLiveness>> kept_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<AllocatorLiveness>> kept_liveness_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -35,14 +35,14 @@ void PagedRun::listen(const TraceEntry& entry) {
     }
     case TraceAction::kSegmentMap:
     case TraceAction::kSegmentAlloc:
-      if (!shown_.emplace(entry.address, entry.bytes).second) disagree("mapped twice");
+      if (!reported_mappings_.emplace(entry.address, entry.bytes).second) disagree("mapped twice");
       break;
     case TraceAction::kSegmentUnmap:
     case TraceAction::kSegmentFree: {
-      const auto found = shown_.find(entry.address);
-      const bool is_known = found != shown_.end() && found->second == entry.bytes;
+      const auto found = reported_mappings_.find(entry.address);
+      const bool is_known = found != reported_mappings_.end() && found->second == entry.bytes;
       if (!is_known) return disagree("unmapped what was not mapped");
-      shown_.erase(found);
+      reported_mappings_.erase(found);
       break;
     }
     default: break;
@@ -163,7 +163,7 @@ void PagedRun::check_sums() {
 void PagedRun::check_shown() {
   size_t shown_bytes = 0;
   DeviceAddress end;
-  for (const auto& [begin, bytes] : shown_) {
+  for (const auto& [begin, bytes] : reported_mappings_) {
     if (begin < end) disagree("trackers see two mappings at one address");
     end = begin + bytes;
     shown_bytes += bytes;
@@ -174,12 +174,12 @@ void PagedRun::check_shown() {
   }
   for (const auto& [address, active] : active_) {
     DeviceAddress at = address;
-    for (auto it = shown_.upper_bound(at); it != shown_.begin() && at < address + active.bytes;
-         ++it) {
+    for (auto it = reported_mappings_.upper_bound(at);
+         it != reported_mappings_.begin() && at < address + active.bytes; ++it) {
       const auto& [begin, bytes] = *std::prev(it);
       if (at < begin || at >= begin + bytes) break;
       at = begin + bytes;
-      if (it == shown_.end()) break;
+      if (it == reported_mappings_.end()) break;
     }
     if (at < address + active.bytes) disagree(text("nothing is mapped under ", address));
   }

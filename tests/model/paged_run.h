@@ -110,7 +110,7 @@ class PagedRun {
   uint64_t last_name_ = 0;
   std::vector<Live> live_;
   std::map<DeviceAddress, Active> active_;
-  std::map<DeviceAddress, size_t> shown_;  // mapped, according to trackers
+  std::map<DeviceAddress, size_t> reported_mappings_;  // mapped, according to trackers
   // The parts of extents that active blocks use: (extent, begin offset) to (end offset, block).
   std::map<std::pair<ExtentId, size_t>, std::pair<size_t, DeviceAddress>> owned_;
   AllocatorStats account_;

@@ -103,21 +103,22 @@ void Environment::must_order(const DeviceStream& first, const DeviceStream& then
 
 void Environment::leave(const LiveBlock& held) {
   const std::lock_guard lock(mutex_);
-  left_.push_back(held);
+  remaining_blocks_.push_back(held);
 }
 
 std::optional<LiveBlock> Environment::take() {
   const std::lock_guard lock(mutex_);
-  if (left_.empty()) return std::nullopt;
-  const LiveBlock held = left_.front();
-  left_.erase(left_.begin());
+  if (remaining_blocks_.empty()) return std::nullopt;
+  const LiveBlock held = remaining_blocks_.front();
+  remaining_blocks_.erase(remaining_blocks_.begin());
   return held;
 }
 
-size_t Environment::left_count(size_t device) const {
+size_t Environment::remaining_block_count(size_t device) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<size_t>(std::count_if(
-      left_.begin(), left_.end(), [&](const LiveBlock& held) { return held.device == device; }));
+  return static_cast<size_t>(
+      std::count_if(remaining_blocks_.begin(), remaining_blocks_.end(),
+                    [&](const LiveBlock& held) { return held.device == device; }));
 }
 
 void Environment::stop_disturbances() {

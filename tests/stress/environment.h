@@ -75,7 +75,7 @@ class Environment {
 
   void leave(const LiveBlock& held);
   std::optional<LiveBlock> take();
-  size_t left_count(size_t device) const;
+  size_t remaining_block_count(size_t device) const;
 
   // Stops holding streams back and injecting faults.
   void stop_disturbances();
@@ -91,7 +91,7 @@ class Environment {
   std::atomic<uint64_t> last_pool_{0};
   Mismatches mismatches_;
   mutable std::mutex mutex_;
-  std::vector<LiveBlock> left_;
+  std::vector<LiveBlock> remaining_blocks_;
   std::condition_variable stopping_;
   bool is_stopped_ = false;
   std::thread pauser_;

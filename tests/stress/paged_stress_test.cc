@@ -79,7 +79,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
     for (size_t device = 0; device < kDeviceCount; ++device) {
       const Status valid = environment_->engine(device).validate();
       EXPECT_TRUE(valid.ok()) << "device " << device << ": " << valid.to_string();
-      size_t live_count = environment_->left_count(device);
+      size_t live_count = environment_->remaining_block_count(device);
       for (const auto& worker : workers_) live_count += worker->live_count(device);
       const AllocatorStats stats = environment_->engine(device).stats();
       EXPECT_EQ(stats.allocation.all.current, static_cast<int64_t>(live_count));

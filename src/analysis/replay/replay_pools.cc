@@ -38,8 +38,8 @@ Status ReplayPools::release_with_default(const std::vector<PoolId>& recorded) {
 }
 
 PoolId ReplayPools::recorded_id(PoolId pool) const {
-  const auto found = recorded_.find(pool);
-  return found == recorded_.end() ? pool : found->second;
+  const auto found = recorded_ids_.find(pool);
+  return found == recorded_ids_.end() ? pool : found->second;
 }
 
 Result<std::vector<PoolId>> ReplayPools::retire(const std::vector<PoolId>& recorded) {
@@ -65,7 +65,7 @@ Status ReplayPools::stop_routing() {
 // The recorded id, unless an earlier pool had it.
 PoolId ReplayPools::new_id(PoolId recorded) {
   PoolId id = recorded;
-  while (!recorded_.try_emplace(id, recorded).second) id = {--last_capture_, 0};
+  while (!recorded_ids_.try_emplace(id, recorded).second) id = {--last_capture_, 0};
   engine_ids_[recorded] = id;
   return id;
 }

@@ -33,20 +33,20 @@ class ReplayStreams {
 
   // The stream of the replay for a recorded stream. Creates it on first use.
   StreamId replayed(StreamId recorded) {
-    const auto [place, is_new] = replayed_.try_emplace(recorded, kDefaultStream);
+    const auto [place, is_new] = replayed_by_recorded_.try_emplace(recorded, kDefaultStream);
     if (is_new && recorded != kDefaultStream) place->second = *device_.create_stream();
-    if (is_new) recorded_[place->second] = recorded;
+    if (is_new) recorded_by_replayed_[place->second] = recorded;
     return place->second;
   }
   StreamId recorded(StreamId replayed) const {
-    const auto found = recorded_.find(replayed);
-    return found == recorded_.end() ? StreamId() : found->second;
+    const auto found = recorded_by_replayed_.find(replayed);
+    return found == recorded_by_replayed_.end() ? StreamId() : found->second;
   }
 
  private:
   Device& device_;
-  std::unordered_map<StreamId, StreamId> replayed_;  // by recorded stream
-  std::unordered_map<StreamId, StreamId> recorded_;  // by replayed stream
+  std::unordered_map<StreamId, StreamId> replayed_by_recorded_;
+  std::unordered_map<StreamId, StreamId> recorded_by_replayed_;
 };
 
 }  // namespace ashlar

@@ -24,10 +24,10 @@ uint64_t DriverAddresses::allocate(size_t bytes) {
 }
 
 void DriverAddresses::free(uint64_t at) {
-  const auto taken = taken_.find(at);
-  if (taken == taken_.end()) return;
+  const auto taken = taken_ranges_.find(at);
+  if (taken == taken_ranges_.end()) return;
   const Range range{at, at + taken->second};
-  taken_.erase(taken);
+  taken_ranges_.erase(taken);
   const auto place = chunks_.find(chunk_at(at)->first);
   Chunk& chunk = place->second;
   const Range hole = free_around(place, range);
@@ -110,9 +110,9 @@ DriverAddresses::Chunks::const_iterator DriverAddresses::chunk_at(uint64_t at) c
 DriverAddresses::Range DriverAddresses::free_around(Chunks::const_iterator chunk,
                                                     const Range& range) const {
   Range hole{chunk->first, chunk->first + chunk->second.bytes};
-  const auto after = taken_.upper_bound(range.begin);
-  if (after != taken_.end()) hole.end = std::min(hole.end, after->first);
-  if (after != taken_.begin()) {
+  const auto after = taken_ranges_.upper_bound(range.begin);
+  if (after != taken_ranges_.end()) hole.end = std::min(hole.end, after->first);
+  if (after != taken_ranges_.begin()) {
     const auto before = std::prev(after);
     hole.begin = std::max(hole.begin, before->first + before->second);
   }
@@ -128,7 +128,7 @@ void DriverAddresses::allocate_in_hole(const Range& range) {
   if (hole.begin < range.begin) chunk.holes.emplace(range.begin - hole.begin, hole.begin);
   if (range.end < hole.end) chunk.holes.emplace(hole.end - range.end, range.end);
   if (chunk.holes.empty()) with_holes_.erase(chunk.age);
-  taken_[range.begin] = range.bytes();
+  taken_ranges_[range.begin] = range.bytes();
 }
 
 void DriverAddresses::add_chunk(const Range& range, size_t bytes) {

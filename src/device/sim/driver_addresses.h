@@ -65,7 +65,7 @@ class DriverAddresses {
  private:
   using Age = std::pair<uint64_t, uint64_t>;  // larger is newer
 
-  // Invariant: `holes`, as (bytes, address), and the allocations in `taken_` tile the chunk.
+  // Invariant: `holes`, as (bytes, address), and the allocations in `taken_ranges_` tile the chunk.
   struct Chunk {
     size_t bytes = 0;
     Age age{};
@@ -83,7 +83,7 @@ class DriverAddresses {
   Chunks chunks_;
   std::map<Age, Chunk*, std::greater<>> with_holes_;
   uint64_t last_number_ = 0;
-  std::map<uint64_t, size_t> taken_;  // address to size
+  std::map<uint64_t, size_t> taken_ranges_;  // address to size
 };
 
 }  // namespace ashlar::sim

@@ -138,7 +138,7 @@ void PeakTracker::remove_arenas(const PagedPool& pool) {
   MutexLock lock(mutex_);
   for (const auto& [stream, arena] : pool.arenas) {
     for (const SubArena& sub : arena->sub_arenas) {
-      Counters& kept = removed_[stream][sub.is_small ? 1 : 0];
+      Counters& kept = removed_arena_counters_[stream][sub.is_small ? 1 : 0];
       kept.total_allocated.add(sub.counters.total_allocated);
       kept.total_freed.add(sub.counters.total_freed);
       kept.allocated_at_reset.add(sub.counters.allocated_at_reset);
@@ -216,7 +216,7 @@ void PeakTracker::update_peaks_locked(const Arena* requester) {
       add({stats_, arena->pool_usage, arena->stream_usage, sub.is_small}, sub.counters);
     }
   }
-  for (const auto& [stream, counters] : removed_) {
+  for (const auto& [stream, counters] : removed_arena_counters_) {
     for (const bool is_small : {false, true}) {
       const auto found = stats_.streams.find(stream);
       UsageStats* usage = found == stats_.streams.end() ? nullptr : &found->second;
@@ -290,7 +290,7 @@ void PeakTracker::reset_totals() {
   MutexLock lock(mutex_);
   update_peaks_locked(nullptr);
   stats_.reset_totals();
-  removed_.clear();
+  removed_arena_counters_.clear();
   ArenaLocks all(arenas_);
   for (Arena* arena : arenas_) {
     for (SubArena& sub : arena->sub_arenas) sub.counters.reset_totals();

@@ -87,7 +87,7 @@ class PeakTracker {
   AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
   int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
   // Counters of the arenas of destroyed pools.
-  std::map<StreamId, std::array<Counters, 2>> removed_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<StreamId, std::array<Counters, 2>> removed_arena_counters_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::paged

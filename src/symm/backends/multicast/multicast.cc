@@ -50,14 +50,14 @@ void MulticastReleaser::defer_releases() {
 
 void MulticastReleaser::release(Entry entry) {
   MutexLock lock(mutex_);
-  if (mode_ == Mode::kKeep) kept_.push_back(std::move(entry));
+  if (mode_ == Mode::kKeep) kept_entries_.push_back(std::move(entry));
 }
 
 void MulticastReleaser::release_all() {
   std::vector<Entry> released;  // destroyed after the lock is released, since it calls the driver
   MutexLock lock(mutex_);
   mode_ = Mode::kReleaseFinally;
-  released.swap(kept_);
+  released.swap(kept_entries_);
 }
 
 }  // namespace ashlar::symm

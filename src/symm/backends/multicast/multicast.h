@@ -118,7 +118,7 @@ class MulticastReleaser {
 
   Mutex mutex_;
   Mode mode_ ASHLAR_GUARDED_BY(mutex_) = Mode::kRelease;
-  std::vector<Entry> kept_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<Entry> kept_entries_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::symm
