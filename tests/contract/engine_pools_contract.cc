@@ -321,7 +321,7 @@ TEST_P(EnginePoolsContract, FallbackPoolServesWhenNothingElseIsLeft) {
   }
 }
 
-TEST_P(EnginePoolsContract, ReleasedPoolIsNoFallback) {
+TEST_P(EnginePoolsContract, ReleasedPoolIsNotAFallback) {
   const auto source = std::make_shared<CountingSource>(device());
   require_ok(engine().create_pool(kFirst, {.source = source, .use_on_oom = true}));
   route_to(kFirst);

@@ -24,17 +24,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The output of tests/golden/snapshot_figures.py.
-std::string figures_by_python(const std::string& arguments) {
+// The output of tests/golden/snapshot_summary.py.
+std::string summary_from_python(const std::string& arguments) {
   const std::string command =
-      text(ASHLAR_PYTHON_PATH, " ", ASHLAR_GOLDEN_FOLDER, "/snapshot_figures.py ", arguments);
+      text(ASHLAR_PYTHON_PATH, " ", ASHLAR_GOLDEN_FOLDER, "/snapshot_summary.py ", arguments);
   const std::unique_ptr<FILE, int (*)(FILE*)> output(::popen(command.c_str(), "r"), ::pclose);
   std::string line(1000, '\0');
   line.resize(std::fread(line.data(), 1, line.size(), output.get()));
   return line;
 }
 
-std::string figures_of(const Snapshot& snapshot) {
+std::string summary_of(const Snapshot& snapshot) {
   size_t total_bytes = 0;
   size_t block_count = 0;
   size_t requested_bytes = 0;
@@ -90,7 +90,7 @@ TEST(RecordedSnapshots, HaveTheNumbersThatPythonReads) {
   for (const std::string& file : recorded_files()) {
     const Result<Snapshot> snapshot = read_snapshot(file);
     ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
-    EXPECT_EQ(figures_of(*snapshot), figures_by_python(file)) << file;
+    EXPECT_EQ(summary_of(*snapshot), summary_from_python(file)) << file;
   }
 }
 
@@ -103,7 +103,7 @@ TEST(RecordedSnapshots, AreEqualForPythonAfterRewriting) {
     ASSERT_TRUE(sink.ok()) << sink.status().message();
     ASSERT_TRUE(write_snapshot_pickle(*snapshot, *sink).ok());
     ASSERT_TRUE(sink->close().ok());
-    EXPECT_EQ(figures_by_python(file + " " + ours.path()), "equal\n") << file;
+    EXPECT_EQ(summary_from_python(file + " " + ours.path()), "equal\n") << file;
   }
 }
 

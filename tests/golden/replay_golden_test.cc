@@ -88,7 +88,7 @@ struct Named {
   int64_t value;
 };
 
-std::vector<Named> figures_of(const AllocatorStats& stats) {
+std::vector<Named> summary_of(const AllocatorStats& stats) {
   return {{"allocated_bytes.all.peak", stats.allocated_bytes.all.peak},
           {"reserved_bytes.all.peak", stats.reserved_bytes.all.peak},
           {"requested_bytes.all.peak", stats.requested_bytes.all.peak},
@@ -102,8 +102,8 @@ std::vector<Named> figures_of(const AllocatorStats& stats) {
 }
 
 void expect_exact(const ReplayResult& result, const Row& truth) {
-  for (const Named& figure : figures_of(result.stats)) {
-    EXPECT_EQ(figure.value, std::stoll(truth.at(figure.column))) << figure.column;
+  for (const Named& stat : summary_of(result.stats)) {
+    EXPECT_EQ(stat.value, std::stoll(truth.at(stat.column))) << stat.column;
   }
 }
 
@@ -155,9 +155,9 @@ TEST(ReplayOfAFailure, FailsAtTheRecordedEntry) {
   EXPECT_TRUE(result.ooms[0].was_recorded);
   EXPECT_FALSE(result.fidelity->first_divergence);
   // The numbers of PyTorch's own error message.
-  for (const char* figure : {"limit of this process is 2.80 GiB", "2.64 GiB are allocated",
-                             "142.44 MiB are reserved", "a segment of 26.00 MiB"}) {
-    EXPECT_NE(result.ooms[0].message.find(figure), std::string::npos) << result.ooms[0].message;
+  for (const char* part : {"limit of this process is 2.80 GiB", "2.64 GiB are allocated",
+                           "142.44 MiB are reserved", "a segment of 26.00 MiB"}) {
+    EXPECT_NE(result.ooms[0].message.find(part), std::string::npos) << result.ooms[0].message;
   }
 }
 

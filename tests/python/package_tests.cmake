@@ -67,7 +67,7 @@ if(NOT ASHLAR_SANITIZE)
     COMMAND ${CMAKE_COMMAND}
       -DPYTHON=${Python_EXECUTABLE} -DSOURCE=${PROJECT_SOURCE_DIR}/python
       -DFOLDER=${CMAKE_CURRENT_BINARY_DIR}/pip
-      -P ${CMAKE_CURRENT_SOURCE_DIR}/python/install_by_pip.cmake)
+      -P ${CMAKE_CURRENT_SOURCE_DIR}/python/install_with_pip.cmake)
   set_tests_properties(install.pip PROPERTIES
     LABELS install TIMEOUT 1200 SKIP_REGULAR_EXPRESSION "left out: not found"
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")

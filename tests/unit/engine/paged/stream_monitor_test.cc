@@ -23,7 +23,7 @@ TEST_F(StreamMonitorTest, ReusesEvents) {
   parts_->streams.destroy_events();
 }
 
-TEST_F(StreamMonitorTest, DestroyedStreamIsNoError) {
+TEST_F(StreamMonitorTest, DestroyedStreamCausesNoDeferredError) {
   EngineLock lock(parts_->mutex);
   const StreamId stream = new_stream();
   must(device().destroy_stream(stream));

@@ -2,7 +2,7 @@
 #
 # Installs the Python package with pip into a virtual environment, as the guide describes, and
 # uses it. pip is the system's, which Debian packages separately from venv.
-#   cmake -DPYTHON=... -DSOURCE=... -DFOLDER=... -P install_by_pip.cmake
+#   cmake -DPYTHON=... -DSOURCE=... -DFOLDER=... -P install_with_pip.cmake
 execute_process(
   COMMAND ${PYTHON} -c "import setuptools, wheel, pip"
   RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
