@@ -178,9 +178,9 @@ export interface AddressMap {
   extent_is_large: Uint8Array;
   extent_has_home: Uint8Array; // otherwise idle
   extent_home: BigUint64Array;
-  place_first: Uint32Array; // by extent, plus an end
+  place_first: Uint32Array; // one per extent, plus an end
   place_address: BigUint64Array; // a mapping of the extent
-  stretch_first: Uint32Array; // by segment, plus an end
+  stretch_first: Uint32Array; // one per segment, plus an end
   stretch_offset: Float64Array;
   stretch_bytes: Float64Array;
   stretch_extent: Uint32Array; // kNone: several, merged

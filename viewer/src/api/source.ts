@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A source of data: transports requests and responses of docs/reference/formats/view.md without
+// A source of data: transports the requests and responses in docs/reference/formats/view.md without
 // interpreting them.
 
 export interface Source {

@@ -49,9 +49,9 @@ function isWithin(box: MapBox, [top, bottom]: Wanted["window"]): boolean {
   return box.y >= top && box.y <= bottom;
 }
 
-// A one-pixel gap separates the bar from the blocks and, if the bar is wider than 4 pixels, from the
-// next extent. Narrow hollow bars have no left and right edges, so that a row of them still looks
-// hollow.
+// A one-pixel gap separates the bar from the blocks and, if the bar is wider than 4 pixels, from
+// the next extent. Narrow hollow bars have no left and right edges, so that a row of them still
+// looks hollow.
 function drawExtentBar(
   context: CanvasRenderingContext2D,
   box: MapBox,

@@ -26,7 +26,7 @@ export interface HitResult {
 
 // Callbacks of the chart.
 export interface TimelineCallbacks {
-  // Error message of a failed tile; null: recovered.
+  // Error message for a failed tile; null: recovered.
   onError: (message: string | null) => void;
   // Whether a coarser level is drawn because no finer one exists.
   onCoarse: (isCoarse: boolean) => void;

@@ -9,7 +9,7 @@ export interface FlameNode {
   name: string;
   now: number; // bytes, including callees
   before: number; // the same at the other moment; 0 without one
-  width: number; // width of the rectangle: the larger of both, summed over the leaves
+  width: number; // width of the rectangle: the larger of the two, summed over the leaves
   stacks: number[]; // stacks that end here
   children: FlameNode[];
 }

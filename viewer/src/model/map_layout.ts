@@ -9,10 +9,10 @@ import type { Quads } from "./tile_quads.ts";
 
 export interface MapLayout {
   quads: Quads; // in pixels, y downwards; the row of a quad is its block
-  segmentOf: Uint32Array; // by quad
+  segmentOf: Uint32Array; // one per quad, in the same order
   pieces: SegmentPiece[]; // outlines: one piece of a segment per line
   headings: MapHeading[];
-  origins: MapOrigin[]; // by segment: its start
+  origins: MapOrigin[]; // the start of each segment, in the same order
   stretches: MapBox[]; // boxes of stretches
   idle: MapBox[]; // boxes of idle extents
   height: number;

@@ -92,7 +92,7 @@ function Title(props: { at: number; other: number | null; tree: FlameNode }) {
   return (
     <span>
       {formatChange(tree.now - tree.before)} from entry {formatCount(other)} (B) to entry{" "}
-      {formatCount(at)} (A); widths are the greater of both
+      {formatCount(at)} (A); widths are the larger of the two
     </span>
   );
 }

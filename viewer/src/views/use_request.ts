@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hook for requests of a view. The previous response stays until the next one arrives, so that
+// A hook for requests from a view. The previous response stays until the next one arrives, so that
 // views do not flicker while the cursor moves; it is dropped when the document changes.
 import { useEffect, useState } from "preact/hooks";
 import { type StackUse, stackUse } from "../model/stack_use.ts";

@@ -38,9 +38,9 @@ afterAll(async () => {
 
 // After it has started a browser, the tool waits for it even if the file was rejected. A script
 // that does nothing replaces the browser; the test opens the page at the printed address.
-test("shows the error of a bad file and accepts another", async () => {
+test("shows the error for a bad file and accepts another", async () => {
   const bad = path.join(folder, "bad.pickle");
-  writeFileSync(bad, "this is no pickle");
+  writeFileSync(bad, "this is not a pickle");
   writeFileSync(path.join(folder, "xdg-open"), "#!/bin/sh\n", { mode: 0o755 });
   const served = await serve([bad], {
     ...process.env,

@@ -76,12 +76,12 @@ test("reports progress while a file is loading", async () => {
   expect(session.shown.value?.entries).toBe(1000);
 });
 
-test("reports the error message of a bad file", async () => {
+test("reports the error message for a bad file", async () => {
   const bad = () => {
-    throw new RequestError("run.pickle is no snapshot");
+    throw new RequestError("run.pickle is not a snapshot");
   };
   await session.start(sourceOf([bad]));
-  expect(session.failure.value).toBe("run.pickle is no snapshot");
+  expect(session.failure.value).toBe("run.pickle is not a snapshot");
 });
 
 test("shows the first document for an unknown number", async () => {
@@ -119,7 +119,7 @@ test("opens files in order and skips bad ones", async () => {
 test("opens another file after a bad one, with progress", async () => {
   let isThere = false;
   const scene = () => {
-    if (!isThere) throw new RequestError("run.pickle is no snapshot");
+    if (!isThere) throw new RequestError("run.pickle is not a snapshot");
     return sceneOf([document(null)]);
   };
   const source: Source = {
