@@ -43,7 +43,7 @@ def main():
         '<text x="16" y="24" font-size="16" font-weight="bold">Peak reserved / peak requested'
         " memory</text>\n"
         '<text x="16" y="42" font-size="12" fill="#57606a">geometric mean of eight recorded PyTorch'
-        " workloads; 1.00 is no overhead</text>\n"
+        " workloads; 1.00 means no overhead</text>\n"
         f'{bars}\n<line x1="{LEFT}" y1="{TOP - 2}" x2="{LEFT}" y2="{height - 10}" '
         'stroke="#57606a"/>\n</svg>\n', encoding="utf-8")
     print(f"reserved_chart: wrote {CHART.relative_to(ROOT)}")

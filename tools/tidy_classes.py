@@ -97,7 +97,7 @@ def _skip_template(text, position):
 
 def _head(text, position):
     """The name of the class whose head goes on at `position`, and the position of its opening
-    brace. The name is None if this is no definition or the class is anonymous."""
+    brace. The name is None if this is not a definition or the class is anonymous."""
     position = _skip_attributes(text, position)
     name = re.compile(r"\s*((?:\w+\s*::\s*)*\w+)").match(text, position)
     if not name or name.group(1) == "final":

@@ -51,7 +51,7 @@ def compile_command(library, target, torch):
                 f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     command += [f"-isystem{home / 'include'}"]
     command += [f"-isystem{folder}" for folder in cuda_includes(torch)]
-    # libc10_cuda is linked to the CUDA runtime that PyTorch uses.
+    # No -lcudart: libc10_cuda is linked to PyTorch's CUDA runtime.
     command += [f"-L{home / 'lib'}", f"-Wl,-rpath,{home / 'lib'}", "-Wl,--no-as-needed", "-lc10",
                 "-lc10_cuda"]
     return command

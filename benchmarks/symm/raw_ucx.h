@@ -40,7 +40,7 @@ class RawUcx {
   void post_put(std::span<const std::byte> from);
   void post_add(uint64_t amount);
   void flush();
-  // Handles requests of the other rank, which TCP needs.
+  // Handles requests from the other rank, which TCP needs.
   void progress() { ucp_worker_progress(worker_); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python bindings of Allocator.
+// Binds the Python class Allocator and its parts: statistics, history, hooks, pools and snapshots.
 #pragma once
 
 #include <pybind11/pybind11.h>

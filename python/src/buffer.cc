@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffer: properties, freeing, and copies.
+// Binds the Python class Buffer: properties, freeing and copies.
 #include "buffer.h"
 
 #include <string>

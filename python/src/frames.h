@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python stacks for recorded traces.
+// Provides the Python stack of the calling thread for recorded traces.
 #pragma once
 
 #include <memory>

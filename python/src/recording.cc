@@ -143,7 +143,8 @@ std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
   if (limit.is_none()) return std::nullopt;
   const size_t bytes = bytes_of(limit, argument);
   if (bytes == 0)
-    unwrap(Status::invalid_argument(text(argument, ": 0 is no limit (expected more)")));
+    unwrap(
+        Status::invalid_argument(text(argument, ": 0 is not a valid limit (expected at least 1)")));
   return bytes;
 }
 

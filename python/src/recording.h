@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python bindings of recordings.
+// Binds the Python class Recording and its analyses.
 #pragma once
 
 #include <pybind11/pybind11.h>

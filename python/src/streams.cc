@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream and Event.
+// Binds the Python classes Stream and Event.
 #include "api/unwrap.h"
 #include "base/text.h"
 #include "devices.h"
