@@ -75,7 +75,8 @@ struct DeviceProperties {
   bool has_stream_ordered_pool = false;  // supports allocate_async, free_async, ...
   bool has_capture = false;              // supports begin_capture, end_capture, ...
   bool checks_stream_ids = false;        // unknown stream ids return kInvalidArgument
-  int greatest_priority = 0;             // stream priorities are 0 to this
+  // Stream priorities run from 0 up to this; unlike in CUDA, higher is more urgent.
+  int greatest_priority = 0;
 };
 
 struct MemoryStats {

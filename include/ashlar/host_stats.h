@@ -59,14 +59,14 @@ struct HostStats {
 
   DurationStat host_alloc_time;
   DurationStat host_free_time;
-  int64_t host_allocs = 0;    // calls that obtained memory from the host
-  int64_t host_frees = 0;     // calls that returned memory to the host
-  int64_t alloc_retries = 0;  // allocations that had to flush the cache first
-  int64_t ooms = 0;           // out-of-memory errors reported to the caller
-  int64_t late_errors = 0;    // errors of destructors and background work, reported by a later call
-  size_t reserve_bytes = 0;   // the reserve segment
+  int64_t host_allocs = 0;        // calls that obtained memory from the host
+  int64_t host_frees = 0;         // calls that returned memory to the host
+  int64_t alloc_retries = 0;      // allocations that had to flush the cache first
+  int64_t ooms = 0;               // out-of-memory errors reported to the caller
+  int64_t late_errors = 0;        // from destructors and background work, reported by a later call
+  size_t reserve_bytes = 0;       // the reserve segment
   size_t reserve_used_bytes = 0;  // part of it that was split into blocks; never decreases
-  std::vector<SizeClassCount> size_classes;  // classes with a count above 0, by size
+  std::vector<SizeClassCount> size_classes;  // classes with a count above 0, sorted by size
 
   ASHLAR_EXPORT void reset_peaks();
   ASHLAR_EXPORT void reset_totals();

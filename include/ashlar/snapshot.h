@@ -83,7 +83,7 @@ struct SnapshotSegment {
 // A mapping of a whole extent: [address, address + extent.bytes).
 struct SnapshotMapping {
   DeviceAddress address;
-  int64_t made_us = 0;  // since the Unix epoch, by the clock of the trace
+  int64_t made_us = 0;  // since the Unix epoch, on the trace's clock
   friend bool operator==(const SnapshotMapping&, const SnapshotMapping&) = default;
 };
 
@@ -134,11 +134,11 @@ using SettingValue =
     std::variant<bool, int64_t, double, std::string, std::vector<std::pair<std::string, int64_t>>>;
 
 struct Snapshot {
-  std::vector<SnapshotSegment> segments{};  // by device, then by address
+  std::vector<SnapshotSegment> segments{};  // sorted by device, then by address
   // The views and extents behind expandable segments, for engines that map extents.
-  std::vector<SnapshotView> views{};                     // by device, then by address
-  std::vector<SnapshotExtent> extents{};                 // by device, then by id
-  std::vector<std::vector<TraceEntry>> device_traces{};  // by device; oldest entry first
+  std::vector<SnapshotView> views{};                     // sorted by device, then by address
+  std::vector<SnapshotExtent> extents{};                 // sorted by device, then by id
+  std::vector<std::vector<TraceEntry>> device_traces{};  // indexed by device; oldest entry first
   std::vector<Annotation> annotations{};
   std::vector<std::pair<std::string, SettingValue>> settings{};
   // Pinned host memory, if it was recorded.

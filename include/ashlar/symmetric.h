@@ -128,7 +128,7 @@ class ASHLAR_EXPORT Group {
   // TimeoutError, call it again to complete it. Channels are independent.
   void barrier(int channel = 0, Timeout timeout = kNoTimeout, std::optional<StreamId> stream = {});
 
-  // Waits for the stream, and throws the error of the group's work in it, if any. After an error,
+  // Waits for the stream, and throws the error from the group's work in it, if any. After an error,
   // the group queues no work until the error was thrown, here or by the next call.
   void finish(StreamId stream);
 

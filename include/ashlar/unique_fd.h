@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. Owns a file descriptor and closes it. Errors of close(2) are ignored: the
+// Errors: none. Owns a file descriptor and closes it. Errors from close(2) are ignored: the
 // descriptor is closed in any case.
 #pragma once
 

@@ -93,7 +93,7 @@ class Pass {
   }
 
   Allocations found_;
-  std::unordered_map<uint64_t, uint32_t> live_;  // by address
+  std::unordered_map<uint64_t, uint32_t> live_;  // keyed by address
 };
 
 }  // namespace

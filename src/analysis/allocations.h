@@ -34,7 +34,7 @@ struct Allocation {
 // entry, which Allocations::by_entry assigns to the new allocation.
 struct DisplacedAllocation {
   uint32_t entry = 0;
-  uint32_t allocation = 0;  // index in Allocations::all
+  uint32_t allocation = 0;  // index into Allocations::all
 };
 
 // The allocations of one device.
@@ -42,7 +42,7 @@ struct Allocations {
   std::vector<Allocation> all;  // in the order of their first entries; those without entries last
   static constexpr uint32_t kNoAllocation = UINT32_MAX;
 
-  // For each entry, the index in `all` of the allocation that it begins, frees or completes.
+  // For each entry, the index into `all` of the allocation that it begins, frees or completes.
   // kNoAllocation: the entry has another action.
   std::vector<uint32_t> by_entry;
   std::vector<DisplacedAllocation> displaced;  // in the order of entries, at most one per entry

@@ -16,7 +16,7 @@ namespace ashlar {
 struct DiffSide {
   const Allocations& allocations;
   const std::vector<uint32_t>& stack_numbers;  // by StackId, from one StackIndex for both sides
-  const std::vector<uint32_t>& selected;       // indexes in allocations.all
+  const std::vector<uint32_t>& selected;       // indexes into allocations.all
 };
 
 struct DiffRow {

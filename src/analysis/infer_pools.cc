@@ -39,7 +39,7 @@ class PoolInference {
   void change_live(PastSegment& segment, int64_t difference);
 
   std::vector<TraceEntry>& trace_;
-  std::map<uint64_t, PastSegment> segments_;  // by address
+  std::map<uint64_t, PastSegment> segments_;  // keyed by address
   size_t cached_count_ = 0;                   // segments with is_cached(), counted incrementally
   uint64_t inferred_count_ = 0;               // inferred pools
 };

@@ -24,7 +24,7 @@ struct GroupHistory {
   size_t before_bytes = 0;
   size_t live_bytes = 0;  // at the end of the trace
   size_t live_count = 0;
-  std::vector<Change> changes{};  // by entry
+  std::vector<Change> changes{};  // sorted by entry
 };
 
 class LeakDetector {

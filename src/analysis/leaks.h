@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leak detection: finds groups of allocations, by stack, whose live bytes grow over the whole
-// trace. The trace is divided into parts of equal length, and the floor of a group in a part is the
-// minimum of its live bytes. A leak is a rising floor, which excludes steady use, one-time setup
-// and periodic peaks. Pure functions.
+// Leak detection: finds groups of allocations, such as those with the same stack, whose live bytes
+// grow over the whole trace. The trace is divided into parts of equal length, and the floor of a
+// group in a part is the minimum of its live bytes. A leak is a rising floor, which excludes steady
+// use, one-time setup and periodic peaks. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ struct Leak {
   double bytes_per_1000_entries = 0;
   double r_squared = 0;          // coefficient of determination; 1 is a perfect line
   double rising_fraction = 0;    // fraction of the parts in which the floor rose
-  std::vector<size_t> floors{};  // by part
+  std::vector<size_t> floors{};  // one per part, in order
 };
 
 struct LeakReport {
   bool has_stacks = false;
   size_t group_count = 0;     // examined groups
-  std::vector<Leak> leaks{};  // by growth, largest first
+  std::vector<Leak> leaks{};  // sorted by growth, largest first
 };
 
 struct LeakOptions {

@@ -122,7 +122,7 @@ class Packer {
   uint64_t negligible_bytes_ = 0;  // maximum size of the others
   OverlapIndex overlaps_;
   Skyline skyline_;
-  std::vector<uint64_t> addresses_;  // by rank, in the current attempt
+  std::vector<uint64_t> addresses_;  // indexed by rank; of the current attempt
   std::vector<uint32_t> overlapping_;
   std::vector<std::pair<uint64_t, uint64_t>> occupied_ranges_;
   uint64_t height_bytes_ = 0;
@@ -130,7 +130,7 @@ class Packer {
 
   Packing best_;
   Order best_order_;
-  std::vector<uint64_t> best_addresses_;  // by rank
+  std::vector<uint64_t> best_addresses_;  // indexed by rank
 };
 
 Packer::Packer(const std::vector<Lifetime>& given, const PackingOptions& options)

@@ -28,7 +28,7 @@ struct PackingOptions {
 };
 
 struct Packing {
-  std::vector<uint64_t> addresses{};  // by lifetime
+  std::vector<uint64_t> addresses{};  // one per lifetime, in the same order
   uint64_t height_bytes = 0;          // the highest end address
   // Allocations that were placed in the lowest gap. The others are negligible ones in the region on
   // top, or were placed after the budget was exhausted, above everything that overlaps them.

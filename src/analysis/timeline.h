@@ -83,7 +83,7 @@ size_t column_of(const Timeline& timeline, std::optional<uint32_t> entry, size_t
 
 // Allocations at a moment
 
-// Indexes in `allocations.all` of those that occupy memory after the entry, including pending
+// Indexes into `allocations.all` of those that occupy memory after the entry, including pending
 // frees. Without `entry`: before the first entry.
 std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<uint32_t> entry);
 

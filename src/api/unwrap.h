@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns the errors of internal functions into exceptions, at the edge of the public API.
+// Turns the errors from internal functions into exceptions, at the edge of the public API.
 #pragma once
 
 #include <utility>

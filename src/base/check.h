@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of internal invariants. Errors of callers are reported as Status instead.
+// Checks of internal invariants. Errors by callers are reported as Status instead.
 //
 //   ASHLAR_CHECK    always on; for invariants whose violation would corrupt memory.
 //   ASHLAR_DCHECK   on in builds with ASHLAR_INVARIANTS (preset dev); for costly checks.

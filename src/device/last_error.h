@@ -35,7 +35,7 @@ class SavedLastErrors {
   void restore() const;
 
  private:
-  std::unordered_map<uint64_t, Status> failures_;  // by device
+  std::unordered_map<uint64_t, Status> failures_;  // keyed by device
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Translates device indices, and keeps the errors of calls that it rejects itself.
+// Translates device indices, and keeps the errors from calls that it rejects itself.
 #include "device/presented_device.h"
 
 #include "base/text.h"

@@ -31,7 +31,7 @@ class JsonBytes final : public std::streambuf {
   uint64_t offset() const { return base_ + static_cast<uint64_t>(gptr() - eback()); }
   void note_call() { last_call_ = offset(); }
   bool is_too_long() const { return offset() - last_call_ > limits_.value_bytes; }
-  // The error of the source; ok at the end of input.
+  // The error from the source; ok at the end of input.
   const Status& failure() const { return failure_; }
 
  protected:

@@ -35,7 +35,7 @@ class ByteReader {
   // REQUIRES: max_bytes > 0.
   std::string_view take_some(uint64_t max_bytes);
 
-  // The error of the source; ok at the end of input.
+  // The error from the source; ok at the end of input.
   const Status& failure() const { return failure_; }
 
   static constexpr size_t kMaxTakeBytes = 4096;

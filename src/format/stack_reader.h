@@ -43,13 +43,13 @@ class StackReader {
 
   FieldReader& fields_;
   SnapshotTables& tables_;
-  std::unordered_map<std::string, uint32_t, SeededHash> frame_index_;  // by content
+  std::unordered_map<std::string, uint32_t, SeededHash> frame_index_;  // keyed by content
   std::unordered_map<std::string, uint32_t, SeededHash> stack_index_;
   std::vector<std::vector<std::string>> forwards_;
   std::unordered_map<uint64_t, uint32_t> pair_index_;  // (stack, forward stack) to the combined one
   std::vector<uint32_t> frames_;  // of the stack being read; a member to reuse its capacity
   std::string key_;               // index key of the stack being read; a member for the same reason
-  std::vector<uint32_t> string_ids_;  // by position in the store; 0: not in the tables yet
+  std::vector<uint32_t> string_ids_;  // indexed by position in the store; 0: not in the tables yet
 };
 
 }  // namespace ashlar

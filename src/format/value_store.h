@@ -114,7 +114,7 @@ class ValueStore {
   ValueStore(const ValueStore&) = delete;
   ValueStore& operator=(const ValueStore&) = delete;
 
-  // REQUIRES: the adopter outlives the last call of set_items().
+  // REQUIRES: the adopter outlives the last call to set_items().
   void set_adopter(DictAdopter& adopter) { adopter_ = &adopter; }
 
   // Equal strings have equal indexes. Indexes count distinct strings from 0.
@@ -165,7 +165,7 @@ class ValueStore {
   enum class State : uint8_t { kPlain, kAdopted, kConverted };
 
   // `place` is, for a tuple, the index of its first item in tuple_items_; for a plain list or dict
-  // with items, an index in item_lists_; for an adopted or converted container, its number.
+  // with items, an index into item_lists_; for an adopted or converted container, its number.
   struct Object {
     ValueKind kind = ValueKind::kNone;
     State state = State::kPlain;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Block sizes for requests of pinned memory, and which cached blocks may serve them.
+// Block sizes for requests for pinned memory, and which cached blocks may serve them.
 //
 // Ashlar: up to 32 KiB, multiples of 4 KiB; above, eight steps per power of two.
 //   new memory      block - request  <  max(request / 8, 4 KiB)

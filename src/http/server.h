@@ -53,7 +53,7 @@ struct ServerLimits {
   // closed instead.
   size_t max_connections = 32;
   std::chrono::milliseconds timeout{10'000};  // for a head, and for each further part of a body
-  std::chrono::milliseconds idle_timeout{60'000};  // between requests of an authenticated client
+  std::chrono::milliseconds idle_timeout{60'000};  // between requests from an authenticated client
 };
 
 struct ServerOptions {

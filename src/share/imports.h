@@ -46,7 +46,7 @@ class Imports {
   Result<std::shared_ptr<Import>> open(std::string_view handle);
   // Releases the import once the work queued so far on the streams has finished. Never waits.
   void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses);
-  // Releases imports whose streams have finished. Returns the first error of a release since the
+  // Releases imports whose streams have finished. Returns the first error from a release since the
   // last call.
   Status collect();
   // Like collect, but first waits for the devices of destroyed streams, because only such a wait
@@ -91,8 +91,8 @@ class Imports {
 
   Device& device_;
   const std::chrono::milliseconds timeout_;
-  SharedTable<ImportedRange> allocations_;  // by allocation handle
-  SharedTable<Import> imports_;             // by share handle
+  SharedTable<ImportedRange> allocations_;  // keyed by allocation handle
+  SharedTable<Import> imports_;             // keyed by share handle
 
   Mutex mutex_;
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);

@@ -43,7 +43,7 @@ class RangeAllocator {
 
   const size_t origin_;
   std::map<size_t, size_t> free_;     // offset to bytes
-  std::map<size_t, LiveRange> live_;  // by offset
+  std::map<size_t, LiveRange> live_;  // keyed by offset
 };
 
 }  // namespace ashlar::shmem

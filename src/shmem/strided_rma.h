@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strided put and get.
+// Puts and gets of elements at regular distances, such as shmem_iput and shmem_iget.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C functions: teams.
+// C functions for teams: queries, splitting, synchronization and destruction.
 #include <algorithm>
 
 #include "ashlar/shmem/shmem.h"

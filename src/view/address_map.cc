@@ -24,7 +24,7 @@ constexpr uint64_t kNearBytes = kSmallSegmentBytes;
 // A segment under construction.
 struct SegmentDraft {
   MapSegment segment{};
-  std::vector<AddressRange> mapped{};  // by address; not adjacent
+  std::vector<AddressRange> mapped{};  // sorted by address; not adjacent
 };
 
 std::vector<SegmentDraft> drafts_of(const std::vector<SegmentPiece>& pieces) {
@@ -56,7 +56,7 @@ struct PlacedBlock {
   AddressRange range{};
 };
 
-// The sizes of the blocks that are live in the snapshot, by address.
+// The sizes of the blocks that are live in the snapshot, keyed by address.
 std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document) {
   std::unordered_map<uint64_t, size_t> bytes;
   for (const SnapshotSegment& segment : document.recording().snapshot().segments) {
@@ -70,7 +70,7 @@ std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document)
   return bytes;
 }
 
-// The allocations at a moment, by address, without overlaps.
+// The allocations at a moment, sorted by address, without overlaps.
 std::vector<PlacedBlock> placed_at(const Document& document, uint32_t moment) {
   const std::unordered_map<uint64_t, size_t> at_end = final_block_bytes(document);
   std::vector<PlacedBlock> placed;

@@ -109,7 +109,7 @@ uint64_t AllocationTable::age_of(const Allocation& allocation, bool has_times) c
   const uint64_t begin = allocation.predates_trace() ? at(0) : at(allocation.alloc_entry);
   const uint64_t end = at(is_freed ? allocation.completed_entry : document_.entry_count() - 1);
   const uint64_t older = allocation.predates_trace() ? 1 : 0;
-  // Times may decrease.
+  // Timestamps may go backwards; the difference then wraps around, and the age counts as 0.
   const uint64_t lived = end - begin >= kForever ? 0 : std::min(end - begin, kForever - 2);
   return lived + older + (is_freed ? 0 : kForever);
 }

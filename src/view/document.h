@@ -23,7 +23,7 @@ namespace ashlar::view {
 
 enum class Grouping { kStack, kStream, kPool };
 
-// Allocations have two numbers. The id, used in responses, is the index in Allocations::all. The
+// Allocations have two numbers. The id, used in responses, is the index into Allocations::all. The
 // age rank counts from the oldest: first the allocations that predate the trace, then the others in
 // the order of their alloc entries.
 class Document {

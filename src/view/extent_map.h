@@ -31,13 +31,13 @@ struct MapExtent {
 struct Stretch {
   uint64_t offset = 0;  // within the segment
   uint64_t bytes = 0;
-  uint32_t extent = kNoIndex;  // index in ExtentMap::extents; kNoIndex: several, merged
+  uint32_t extent = kNoIndex;  // index into ExtentMap::extents; kNoIndex: several, merged
   bool is_home = false;        // the memory is handed out here
 };
 
 struct ExtentMap {
-  std::vector<MapExtent> extents{};             // by id
-  std::vector<std::vector<Stretch>> stretches;  // by segment; in order, without overlaps
+  std::vector<MapExtent> extents{};             // sorted by id
+  std::vector<std::vector<Stretch>> stretches;  // indexed by segment; in order, without overlaps
 };
 
 // REQUIRES: `segments` is the result of find_map() for this moment.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serialization of JSON responses.
+// Serializes JSON responses, replacing invalid UTF-8.
 #pragma once
 
 #include <string>

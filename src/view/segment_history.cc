@@ -15,7 +15,7 @@ namespace {
 // The mapped pieces during a pass over the trace, without overlaps.
 class PieceTracker {
  public:
-  using Pieces = std::map<uint64_t, uint32_t>;  // begin address to index in `all`
+  using Pieces = std::map<uint64_t, uint32_t>;  // begin address to index into `all`
 
   std::vector<SegmentPiece> all{};
   std::vector<EntryInterval> intervals{};

@@ -104,7 +104,7 @@ Requests tables_of(size_t number) {
   return requests;
 }
 
-// The responses of one document.
+// The responses for one document.
 class DocumentArchive {
  public:
   DocumentArchive(const Document& document, size_t number, ResponseArchive& archive)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The open documents and the responses to all requests of docs/reference/formats/view.md, for the
+// The open documents and the responses to all requests in docs/reference/formats/view.md, for the
 // HTTP server and for self-contained files. Documents are added and never removed. Thread safe.
 #pragma once
 

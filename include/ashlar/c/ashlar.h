@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions return a status code. The C API of Ashlar's stream-ordered, caching allocator
+// Errors: functions return a status code. The C API for Ashlar's stream-ordered, caching allocator
 // of device memory, for C11, C++ and languages that bind to C. It mirrors ashlar/allocator.h;
 // docs/reference/c_api.md shows how to use it. Long because other languages bind to one header.
 //
@@ -73,10 +73,10 @@ enum {
 };
 // The name of a status: "ok", "out of memory", …; never null.
 ASHLAR_C_API const char* ashlar_status_name(ashlar_status status) ASHLAR_C_NOEXCEPT;
-// The message of the last failed call of this thread. Valid until the next failure. Never null;
+// The message of the last failed call on this thread. Valid until the next failure. Never null;
 // empty if no call has failed yet. Very long messages are truncated.
 ASHLAR_C_API const char* ashlar_last_message(void) ASHLAR_C_NOEXCEPT;
-// The driver or system function that made the last failed call of this thread fail; empty if there
+// The driver or system function that made the last failed call on this thread fail; empty if there
 // was none. Valid until the next failure.
 ASHLAR_C_API const char* ashlar_last_call(void) ASHLAR_C_NOEXCEPT;
 // The error number of ashlar_last_call.
@@ -116,7 +116,8 @@ typedef struct ashlar_device_properties {
   int32_t has_virtual_memory;
   int32_t has_stream_ordered_pool;
   int32_t has_capture;
-  int32_t greatest_priority;  // stream priorities run from 0 up to this
+  // Stream priorities run from 0 up to this; unlike in CUDA, higher is more urgent.
+  int32_t greatest_priority;
 } ashlar_device_properties;
 ASHLAR_C_API ashlar_status ashlar_device_describe(
     const ashlar_device* device, ashlar_device_properties* properties) ASHLAR_C_NOEXCEPT;

@@ -37,7 +37,8 @@ class AddressPredictor {
   const InferredAllocations inferred_;
   size_t next_ = 0;
   sim::DriverAddresses addresses_;
-  std::map<uint64_t, Moved> moved_;  // ranges at other addresses than recorded, by recorded address
+  // Ranges at other addresses than recorded, keyed by recorded address.
+  std::map<uint64_t, Moved> moved_;
 };
 
 }  // namespace ashlar

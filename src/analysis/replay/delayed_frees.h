@@ -27,7 +27,7 @@ class DelayedFrees {
  private:
   sim::Machine& machine_;
   Engine& engine_;
-  std::unordered_map<uint32_t, StreamId> users_;  // by allocation: the stream that blocks its free
+  std::unordered_map<uint32_t, StreamId> users_;  // allocation to the stream that blocks its free
   std::vector<StreamId> spare_streams_;           // idle, for reuse
 };
 

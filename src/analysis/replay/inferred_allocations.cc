@@ -54,7 +54,7 @@ class Inference {
   std::optional<Range> next_segment_at(uint64_t at) const;
 
   const std::vector<TraceEntry>& trace_;
-  std::map<uint64_t, std::vector<uint32_t>> entries_;  // segment_alloc entries, by address
+  std::map<uint64_t, std::vector<uint32_t>> entries_;  // segment_alloc entries, keyed by address
   DriverAddresses addresses_{0, 0};                    // model of the recorded process
   uint32_t entry_ = 0;
   InferredAllocations inferred_;

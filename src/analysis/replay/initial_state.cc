@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-using Segments = std::map<uint64_t, SnapshotSegment>;  // by address
+using Segments = std::map<uint64_t, SnapshotSegment>;  // keyed by address
 
 void undo(const TraceEntry& entry, Segments& segments, InitialState& start) {
   switch (entry.action) {

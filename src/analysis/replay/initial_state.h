@@ -13,17 +13,17 @@
 namespace ashlar {
 
 struct InitialState {
-  // Plain segments by address, with their blocks. Blocks that are freed later have the minimum size
-  // for their request, plus any remainder that is too small to split off.
+  // Plain segments sorted by address, with their blocks. Blocks that are freed later have the
+  // minimum size for their request, plus any remainder that is too small to split off.
   std::vector<SnapshotSegment> segments{};
-  // For each block in use, by segment and address: index in Allocations::all.
+  // For each block in use, in order of segment and address: index into Allocations::all.
   std::vector<uint32_t> allocations{};
   size_t expandable_bytes = 0;  // mapped in expandable segments; their addresses are unknown
 };
 
-// Indexes in `allocations.all` of those that predate the trace, by address, without empty ones. If
-// several have the same address, only the first is included; the others were allocated later
-// without an entry.
+// Indexes into `allocations.all` of those that predate the trace, sorted by address, without empty
+// ones. If several have the same address, only the first is included; the others were allocated
+// later without an entry.
 std::vector<uint32_t> preexisting_allocations(const Allocations& allocations);
 
 InitialState reconstruct_initial_state(const Snapshot& snapshot, DeviceIndex device,

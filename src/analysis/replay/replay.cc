@@ -68,7 +68,7 @@ class Replayer {
   size_t next_flush_ = 0;
   size_t next_displaced_ = 0;
 
-  std::vector<Block*> live_;  // by allocation
+  std::vector<Block*> live_;  // indexed by allocation; null: not live
   SegmentTracker segments_;
   ReplayResult result_;
 };

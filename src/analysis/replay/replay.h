@@ -46,7 +46,7 @@ struct ReplayedOom {
 // A live allocation with its address in the replay.
 struct PlacedAllocation {
   DeviceAddress address{};
-  uint32_t allocation = 0;  // index in Allocations::all
+  uint32_t allocation = 0;  // index into Allocations::all
 };
 
 struct ReplayResult {
@@ -63,7 +63,7 @@ struct ReplayResult {
   uint32_t peak_entry = 0;  // the first entry with the peak of reserved bytes
   // State after `inspect_after` or at the first failure.
   std::vector<SnapshotSegment> inspected_segments{};      // with recorded streams and pools
-  std::vector<PlacedAllocation> inspected_allocations{};  // by address
+  std::vector<PlacedAllocation> inspected_allocations{};  // sorted by address
 };
 
 // The capacity to assume if none is given: that of the device of the cost model, or twice the

@@ -26,9 +26,9 @@ struct Alternative {
 struct Report {
   ReplayResult replayed{};          // under the recorded settings
   GapCauses causes{};               // at the peak of reserved memory
-  std::vector<uint32_t> at_peak{};  // indexes in Allocations::all, including pending frees
+  std::vector<uint32_t> at_peak{};  // indexes into Allocations::all, including pending frees
   LowerBound bound{};
-  std::vector<Alternative> alternatives{};  // by failures, then by reserved bytes; best first
+  std::vector<Alternative> alternatives{};  // sorted by failures, then by reserved bytes
   size_t initial_reserved_bytes = 0;        // not 0: the beginning of the history is missing
   bool has_stacks = false;
 };

@@ -59,7 +59,7 @@ class TaskProgress {
  private:
   Mutex mutex_;
   std::condition_variable changed_;
-  std::vector<double> fractions_ ASHLAR_GUARDED_BY(mutex_);  // by task
+  std::vector<double> fractions_ ASHLAR_GUARDED_BY(mutex_);  // indexed by task
   size_t next_ ASHLAR_GUARDED_BY(mutex_) = 0;
   size_t finished_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   bool has_progress_ ASHLAR_GUARDED_BY(mutex_) = false;

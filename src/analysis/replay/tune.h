@@ -44,7 +44,7 @@ struct Trial {
 struct TuneResult {
   std::vector<Trial> trials{};         // in the order of candidate_settings()
   RecordedAllocator allocator_kind{};  // of the recording
-  // Indexes in `trials`; unset: none completes.
+  // Indexes into `trials`; unset: none completes.
   std::optional<size_t> best{};   // see best_trial()
   std::optional<size_t> paged{};  // see best_paged_trial()
   size_t lower_bound_bytes = 0;   // peak of the requested bytes, which no setting can undercut

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks as JSON.
+// Converts call stacks to JSON for reports.
 #pragma once
 
 #include <vector>

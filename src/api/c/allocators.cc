@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C API of allocators, except allocation itself: creation, options, limits, pools, plug-ins.
+// The C API for allocators, except allocation itself: creation, options, limits, pools, plug-ins.
 #include <thread>
 
 #include "api/c/handles.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last error of each thread: plain bytes, so that storing it does not allocate and a thread's
+// The last error on each thread: plain bytes, so that storing it does not allocate and a thread's
 // exit runs no destructor.
 #include "api/c/boundary.h"
 
@@ -10,7 +10,7 @@
 namespace ashlar::c_api {
 namespace {
 
-// Longer than any message of an engine.
+// Longer than any message from an engine.
 constexpr size_t kMessageBytes = 4096;
 constexpr size_t kCallBytes = 64;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C API of devices, streams, events and copies.
+// The C API for devices, streams, events and copies.
 #include "api/c/handles.h"
 #include "api/process_devices.h"
 #include "api/unwrap.h"

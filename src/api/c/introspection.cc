@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C API of statistics, history, snapshots, hooks and live observation.
+// The C API for statistics, history, snapshots, hooks and live observation.
 #include "api/c/handles.h"
 #include "api/unwrap.h"
 #include "ashlar/live.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Completion scripts for shells.
+// Generates completion scripts for bash, zsh and fish from the list of commands.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The man page ashlar(1).
+// Generates the man page ashlar(1) from the list of commands.
 #pragma once
 
 #include <string>

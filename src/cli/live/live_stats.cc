@@ -143,7 +143,7 @@ uint64_t LiveStats::total(uint64_t LiveAllocatorStats::*quantity) const {
 
 Result<LiveStats> parse_live_stats(std::string_view stats_json) {
   const Json response = Json::parse(stats_json, nullptr, false);
-  if (!response.is_object()) return Status::format("the response of the process is not JSON");
+  if (!response.is_object()) return Status::format("the process's response is not JSON");
   std::string invalid_field;
   Fields fields(response, invalid_field);
   if (const uint64_t version = fields.unsigned_integer("version");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The response of a monitored process to GET /stats (docs/reference/formats/live.md). The process
+// The response from a monitored process to GET /stats (docs/reference/formats/live.md). The process
 // is not trusted: the response is validated. Pure functions.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Call stacks as text.
+// Formats call stacks, which may come from untrusted files, for a terminal.
 #pragma once
 
 #include <cstddef>

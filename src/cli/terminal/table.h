@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text tables.
+// Formats tables with aligned columns for a terminal.
 #pragma once
 
 #include <cstddef>

@@ -67,7 +67,7 @@ class AddressRegistry {
   // address is not in the registry.
   std::optional<AddressDescription> describe(DeviceAddress at) const;
   // kInvalidArgument: part of the range is not accessible in this way. Empty: the start of the
-  // range is not in the registry, so other code of the process may have allocated it.
+  // range is not in the registry, so other code in the process may have allocated it.
   std::optional<Status> check(DeviceIndex accessor, AddressRange range, Access wanted) const;
 
  private:
@@ -76,7 +76,7 @@ class AddressRegistry {
     DeviceIndex owner;
     RangeKind kind = RangeKind::kAllocated;
     ExtentId extent;             // for kMapped
-    std::vector<Access> grants;  // for kMapped, by device
+    std::vector<Access> grants;  // for kMapped, indexed by device
   };
   using ByAddress = std::map<DeviceAddress, Range>;
 

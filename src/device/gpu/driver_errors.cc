@@ -15,7 +15,7 @@ namespace {
 constexpr std::array kLost = {
     4,    // deinitialized: the driver is shutting down
     214,  // uncorrectable memory error
-    220,  // uncorrectable error of a link
+    220,  // uncorrectable error on a link
     226,  // contained error
     700,  // illegal address
     702,  // launch timeout

@@ -44,7 +44,7 @@ struct BackendState {
   PinnedMemoryRegistry pinned;
   EventRegistry events;
   std::atomic<uint64_t> last_extent{0};  // relaxed: only uniqueness matters
-  std::vector<GpuDevice*> devices;       // by index; constant after construction
+  std::vector<GpuDevice*> devices;       // indexed by device; constant after construction
 };
 
 class GpuDevice final : public Device {

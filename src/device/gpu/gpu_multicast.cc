@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the driver calls of multicast objects in the context of the device.
+// Makes the driver calls for multicast objects in the context of the device.
 #include "device/gpu/gpu_multicast.h"
 
 #include "base/text.h"

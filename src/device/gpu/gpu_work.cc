@@ -163,7 +163,7 @@ Result<double> GpuDevice::elapsed_ms(EventId begin, EventId end) {
 
 // --- work
 
-// Queries the driver about memory that other code of the process allocated.
+// Queries the driver about memory that other code in the process allocated.
 Status GpuDevice::check_memory(DeviceIndex accessor, AddressRange range, Access wanted) {
   if (std::optional<Status> known = backend_.addresses.check(accessor, range, wanted))
     return *known;

@@ -14,8 +14,8 @@ Result<HipApi> load_api(const DriverLibrary& library) {
   loader.require(api.get_error_name, "hipGetErrorName");
   loader.require(api.get_error_string, "hipGetErrorString");
   loader.require(api.get_last_error, "hipGetLastError");
-  // The runtime keeps the last error of each thread for hipGetLastError. Our failures must not
-  // surface in other code of the process, so they are cleared.
+  // The runtime keeps the last error on each thread for hipGetLastError. Our failures must not
+  // surface in code outside the library, so they are cleared.
   loader.call_after_failures(api.get_last_error);
   loader.require(api.runtime_get_version, "hipRuntimeGetVersion");
   loader.require(api.get_device, "hipGetDevice");

@@ -109,7 +109,7 @@ class AddressSpace {
     std::shared_ptr<Extent> extent;
     DeviceIndex owner;
     MappingKind kind = MappingKind::kMapped;
-    std::vector<Access> grants;  // by device index; unused by allocations
+    std::vector<Access> grants;  // indexed by device; unused by allocations
     int protection = 0;          // current protection of the shadow
     bool in_shadow = false;      // the kernel has it mapped, since access was first granted
   };

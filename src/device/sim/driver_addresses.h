@@ -51,7 +51,7 @@ class DriverAddresses {
   bool touches_chunk(const Range& range) const;
   bool touches_gap(const Range& range) const;
 
-  // --- inferred allocations by other code of the process
+  // --- inferred allocations by other code in the process
 
   // REQUIRES: a hole contains the range.
   void allocate_in_hole(const Range& range);

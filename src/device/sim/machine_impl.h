@@ -34,7 +34,7 @@ struct Machine::Impl {
   const std::unique_ptr<Clock> own_clock;  // null if Options::clock is set
   Clock& clock;
   FaultInjector faults;
-  std::vector<std::unique_ptr<PhysicalMemory>> memories;  // by device
+  std::vector<std::unique_ptr<PhysicalMemory>> memories;  // indexed by device
   ExportTable exports;
   AddressSpace addresses;
   SimPinnedMemory pinned_memory;

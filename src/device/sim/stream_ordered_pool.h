@@ -54,8 +54,8 @@ class StreamOrderedPool {
   AddressSpace& addresses_;
 
   mutable Mutex mutex_;
-  std::unordered_map<uint64_t, PoolBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);   // by address
-  std::set<std::pair<size_t, DeviceAddress>> free_ ASHLAR_GUARDED_BY(mutex_);  // by size
+  std::unordered_map<uint64_t, PoolBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);   // keyed by address
+  std::set<std::pair<size_t, DeviceAddress>> free_ ASHLAR_GUARDED_BY(mutex_);  // sorted by size
   DriverPoolStats use_ ASHLAR_GUARDED_BY(mutex_);
   size_t threshold_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The streams of a machine by device and id, including destroyed ones that still have work. Thread
-// safe.
+// The streams of a machine, keyed by device and id, including destroyed ones that still have work.
+// Thread safe.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ class StreamTable {
 
   Clock& clock_;
   const std::unique_ptr<Scheduler> scheduler_;
-  std::vector<std::shared_ptr<SimStream>> defaults_;  // by device; constant after construction
+  std::vector<std::shared_ptr<SimStream>> defaults_;  // indexed by device; constant
 
   mutable SharedMutex mutex_;
   std::unordered_map<StreamId, std::shared_ptr<SimStream>> streams_ ASHLAR_GUARDED_BY(mutex_);

@@ -36,7 +36,7 @@ class DriverPoolSource final : public SegmentSource {
   void free(DeviceAddress address, size_t bytes) override;
 
   // Waits for all frees so far, except on capturing streams, and returns unused memory to the
-  // device. Reports deferred errors of frees.
+  // device. Reports deferred errors from frees.
   Status trim();
   // Returns unused memory until at most `keep_bytes` are reserved. Does not wait.
   Status trim_to(size_t keep_bytes);

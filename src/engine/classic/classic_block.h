@@ -20,7 +20,7 @@ class ExpandableSegment;
 struct ClassicBlock : Block, TreeNode {
   FreePool* pool = nullptr;
   ExpandableSegment* expandable = nullptr;  // null: part of a plain segment
-  ClassicBlock* previous = nullptr;         // neighbours in the same segment, by address
+  ClassicBlock* previous = nullptr;         // neighbours in the same segment, in address order
   ClassicBlock* next = nullptr;
   uint64_t free_since = 0;             // the pool's search_count when the block became free
   uint64_t serial = 0;                 // in order of creation; 0 while in the store's free list

@@ -80,7 +80,7 @@ class ExpandableSegment {
   const bool can_export_fd_;
   const AddressRange range_;
   const std::vector<DeviceIndex>& accessors_;
-  std::vector<std::optional<ExtentId>> extents_;  // by granule; ends with the last mapped one
+  std::vector<std::optional<ExtentId>> extents_;  // indexed by granule, up to the last mapped one
   std::vector<AddressRange> leftover_ranges_;  // mapped by a failed `map` that could not be undone
   std::vector<ExtentId> leftover_extents_;     // unmapped extents that the device has not released
   size_t mapped_bytes_ = 0;

@@ -77,9 +77,9 @@ class PoolTable {
   }
   bool source_caches() const { return source_.caches; }
 
-  // All private pools, by id.
+  // All private pools, sorted by id.
   std::vector<PrivatePool*> private_pools() const;
-  // The private pools that are freeable (Routes::is_freeable), by id.
+  // The private pools that are freeable (Routes::is_freeable), sorted by id.
   std::vector<PrivatePool*> freeable_pools() const;
   // Both free lists of every pool.
   std::vector<const FreePool*> all_free_pools() const;

@@ -35,7 +35,7 @@ class ReservePolicy {
   const AllocatorOptions& options_;
   const size_t capacity_bytes_;
   std::map<StreamId, std::string> stream_classes_;
-  std::map<std::string, double> default_fractions_;  // by class
+  std::map<std::string, double> default_fractions_;  // keyed by class
 };
 
 }  // namespace ashlar::classic

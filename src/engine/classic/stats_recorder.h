@@ -18,7 +18,7 @@ class StatsRecorder {
   // The counters themselves, for events that concern no block.
   AllocatorStats& stats() { return stats_; }
   const AllocatorStats& stats() const { return stats_; }
-  // Memory obtained from the device, in segments of both kinds.
+  // Memory obtained from the device, in plain and expandable segments.
   size_t reserved_bytes() const { return static_cast<size_t>(stats_.reserved_bytes.all.current); }
   // The part of the reserved memory that is in the default pool.
   size_t default_pool_bytes() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creates engines from options.
+// Creates the engine that the options select.
 #pragma once
 
 #include <memory>

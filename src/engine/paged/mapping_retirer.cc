@@ -16,7 +16,7 @@ constexpr size_t kUnusedMappingsPerExtent = 8;
 // 4,096 were too few for a network with 48 input resolutions
 // (docs/internals/experiments/paged_engine.md).
 constexpr size_t kMinUnusedMappings = 16384;
-// At most a quarter of the device's mappings: other code of the process needs some as well. Not
+// At most a quarter of the device's mappings: other code in the process needs some as well. Not
 // measured: replays have no limit on mappings.
 constexpr size_t kShareOfDeviceMappings = 4;
 

@@ -82,7 +82,7 @@ class PeakTracker {
   void divide_headroom(Arena& arena, const Arena* requester) const ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(mutex_);  // by serial
+  std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(mutex_);  // sorted by serial
   uint64_t last_serial_ ASHLAR_GUARDED_BY(mutex_) = 0;
   AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
   int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of private pools.
+// Takes checkpoints of private pools, and restores blocks at their recorded addresses.
 #include "engine/paged/pool_checkpointer.h"
 
 #include <utility>

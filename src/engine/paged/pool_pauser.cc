@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pausing and resuming pools.
+// Pauses and resumes pools: backs up live extents, releases their memory, and restores it.
 #include "engine/paged/pool_pauser.h"
 
 #include <algorithm>

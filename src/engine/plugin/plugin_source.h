@@ -26,7 +26,7 @@ class PluginSource final : public SegmentSource {
   // kDeviceFault: the plug-in threw, now or in an earlier free, or returned memory that is in use.
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
-  // The first error of a free since the last call.
+  // The first error from a free since the last call.
   Status take_deferred_error();
 
  private:

@@ -43,7 +43,7 @@ class PeerConnections {
   Result<UniqueFd> receive(int rank, uint64_t sequence, Deadline deadline);
 
   // Closes all connections and sends the peers the reason: ok if the group is left normally. Also
-  // answers peers that have connected but were not accepted yet. Later calls do nothing.
+  // answers peers that have connected but have not been accepted yet. Later calls do nothing.
   void close_all(const Status& reason);
 
  private:

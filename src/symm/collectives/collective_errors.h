@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of collectives whose ranks make different calls or cannot continue. The host and the
+// Errors in collectives whose ranks make different calls or cannot continue. The host and the
 // kernels report the same messages.
 #pragma once
 

@@ -62,8 +62,8 @@ class CollectiveRunner {
   using Step = std::function<Status(Progress&)>;
 
   // Runs the steps in order and returns their outcome. kTimeout: repeat the call to continue. Any
-  // other error of a step, such as a failure of the group, ends the collective. kInvalidArgument if
-  // another collective is unfinished.
+  // other error from a step, such as a failure of the group, ends the collective. kInvalidArgument
+  // if another collective is unfinished.
   Status run(const CallSignature& call, Deadline deadline, std::initializer_list<Step> steps)
       ASHLAR_EXCLUDES(mutex_);
 

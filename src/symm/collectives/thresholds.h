@@ -20,7 +20,7 @@ struct Thresholds {
     double one_shot_us = 0;  // per all-reduce, mean over all ranks
     double two_shot_us = 0;
   };
-  std::vector<Row> rows{};  // measurements, by increasing size
+  std::vector<Row> rows{};  // measurements, in order of increasing size
 
   std::string to_string() const;  // a table and the resulting threshold
 };

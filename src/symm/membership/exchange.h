@@ -43,12 +43,12 @@ class Exchange {
   // Whether the store has failed to respond. Callers should not wait for it again.
   bool has_lost_store() const { return has_lost_store_; }
 
-  // Returns the values of all ranks, by rank. kTimeout names the missing ranks, kPeerLost the rank
-  // that died.
+  // Returns the values of all ranks, indexed by rank. kTimeout names the missing ranks, kPeerLost
+  // the rank that died.
   Result<std::vector<std::string>> all_gather(std::string_view bytes, Deadline deadline);
   Status barrier(Deadline deadline);
-  // Returns ok if all ranks pass ok. Otherwise returns the errors of all ranks, as the same status
-  // everywhere. The group stays usable.
+  // Returns ok if all ranks pass ok. Otherwise returns the errors from all ranks, as the same
+  // status everywhere. The group stays usable.
   Status agree(const Status& own, Deadline deadline);
   // A final barrier that erases all keys of the group's exchanges.
   Status finish(Deadline deadline);

@@ -86,7 +86,8 @@ Token token_of(const std::vector<std::string>& records) {
   return token;
 }
 
-// One attempt to join. `records_` holds the latest record of each rank; empty if none was read yet.
+// One attempt to join. `records_` holds the latest record of each rank; empty if none has been read
+// yet.
 class MemberGathering {
  public:
   MemberGathering(Store& store, const MemberListOptions& options, const JoinRecord& own)

@@ -46,7 +46,7 @@ std::string to_bytes(const JoinRecord& record);
 // Returns kFormat if `bytes` is not a record of this version.
 Result<JoinRecord> parse_join_record(std::string_view bytes);
 
-// The join records of all ranks, by rank. The same on all ranks.
+// The join records of all ranks, indexed by rank. The same on all ranks.
 struct MemberList {
   Token token{};  // identifies this instance of the group
   std::vector<JoinRecord> records{};

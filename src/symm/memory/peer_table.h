@@ -38,7 +38,7 @@ class PeerTable {
 
   // The result of exchanging memory handles.
   struct Mappings {
-    std::vector<Peer> peers{};                     // by rank
+    std::vector<Peer> peers{};                     // indexed by rank
     std::unique_ptr<const RemoteMemory> remote{};  // null if no rank is remote
     std::string no_fabric{};  // why fabric handles were not used; empty if they were
   };
@@ -84,7 +84,7 @@ class PeerTable {
   const std::string& no_fabric_reason() const { return no_fabric_; }
   // The offset of the buffer in a rank's block.
   size_t buffer_offset() const { return layout_.buffer_offset; }
-  // The buffers of all ranks, by rank.
+  // The buffers of all ranks, indexed by rank.
   std::vector<std::byte*> buffers() const {
     std::vector<std::byte*> all;
     for (int rank = 0; rank < rank_info_.world_size; ++rank) all.push_back(buffer(rank));

@@ -42,7 +42,8 @@ struct HeapBlock {
   std::shared_ptr<SegmentBuffers> segment_buffers{};
   bool is_internal = false;  // memory of a group, invisible to the user
   bool is_live = true;       // false: freed, kept for its persistent id. Guarded by the heap.
-  std::map<Token, std::shared_ptr<const PeerTable>> peers{};  // by group. Guarded by the heap.
+  // Keyed by group. Guarded by the heap.
+  std::map<Token, std::shared_ptr<const PeerTable>> peers{};
 
   std::byte* buffer() const { return memory->base() + layout.buffer_offset; }
 };

@@ -54,7 +54,7 @@ class SegmentBuffers {
   const std::shared_ptr<const PoolCallLog> log_;  // also owned by the pool and its other segments
 
   mutable Mutex mutex_;
-  std::map<size_t, Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // by offset
+  std::map<size_t, Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // keyed by offset
 };
 
 }  // namespace ashlar::symm

@@ -74,7 +74,7 @@ class SegmentPool {
 
   TimedMutex mutex_;  // timed, because growing the pool may wait for a device
   SegmentFreeList free_list_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<uint64_t, Segment> segments_ ASHLAR_GUARDED_BY(mutex_);  // by number
+  std::map<uint64_t, Segment> segments_ ASHLAR_GUARDED_BY(mutex_);  // keyed by number
   uint64_t next_segment_ ASHLAR_GUARDED_BY(mutex_) = 0;
   uint64_t next_ordinal_ ASHLAR_GUARDED_BY(mutex_) = 0;
   size_t buffer_count_ ASHLAR_GUARDED_BY(mutex_) = 0;

@@ -48,7 +48,7 @@ struct CommunicatorOptions {
   std::string name = "world";  // separates groups of one job, as do different members
   int rank = 0;
   int world_size = 1;
-  std::vector<uint64_t> members{};  // indexes in the job, by rank; empty means 0, 1, 2, ...
+  std::vector<uint64_t> members{};  // each rank's index in the job; empty means 0, 1, 2, ...
   size_t pad_bytes = 0;             // of the group's signal pad; the same on all ranks
   bool may_share_device = false;    // several ranks may use one device
   // Whether the group measures thresholds after joining. The same on all ranks.
@@ -57,7 +57,7 @@ struct CommunicatorOptions {
   bool use_fabric = false;    // prefer fabric handles even on one machine
   // The transport to ranks on other machines; null if there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
-  std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of keys that a crash leaves
+  std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of keys left behind by a crash
   std::function<void(Phase)> on_phase{};                         // called when a phase begins
 };
 

@@ -129,7 +129,7 @@ Result<std::shared_ptr<const PeerTable>> Communicator::exchange_memory(
   if (!mappings.ok()) return mappings.status();
   Result<MulticastSetupResult> multicast = MulticastSetup(borrowed).run(block, all, deadline);
   if (!multicast.ok()) return multicast.status();
-  before.restore();  // errors of unavailable features are in the reasons
+  before.restore();  // errors from unavailable features are in the reasons
   return std::shared_ptr<const PeerTable>(std::make_shared<PeerTable>(
       rank_info_, block.layout, *std::move(mappings), *std::move(multicast), multicast_releaser_));
 }

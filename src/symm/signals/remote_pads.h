@@ -62,7 +62,7 @@ class RemotePads {
 
   const RemoteMemory& pads_;
   const RankInfo rank_info_;
-  std::vector<uint64_t> announced_;  // by channel and rank: the last announced barrier
+  std::vector<uint64_t> announced_;  // the last barrier, per channel and rank
   TimedMutex slot_mutex_;            // held from reading a slot to filling it
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Error messages of waits that timed out: the ranks involved, the time waited and the contents of
+// Error messages for waits that timed out: the ranks involved, the time waited and the contents of
 // the pad. Shared by host threads and device kernels.
 #pragma once
 

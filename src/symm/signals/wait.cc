@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System calls of waiting: futexes, which work across processes, yielding, and CPU affinity.
+// System calls for waiting: futexes, which work across processes, yielding, and CPU affinity.
 #include "symm/signals/wait.h"
 
 #include <linux/futex.h>

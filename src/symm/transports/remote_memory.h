@@ -24,7 +24,7 @@ class RemoteMemory {
     std::unique_ptr<Region> region{};        // destroyed first
   };
 
-  // `regions` is indexed by rank, with null for ranks of this machine.
+  // `regions` is indexed by rank, with null for ranks on this machine.
   RemoteMemory(std::shared_ptr<const RemoteRanks> remotes, LocalRegion local,
                std::vector<std::unique_ptr<RemoteRegion>> regions)
       : remotes_(std::move(remotes)), local_(std::move(local)), regions_(std::move(regions)) {}

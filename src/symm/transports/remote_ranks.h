@@ -18,8 +18,8 @@ class RemoteRanks {
     std::string group{};                 // for messages
     std::shared_ptr<Failure> failure{};  // also owned by the group and by connections
     int rank = 0;
-    std::vector<int> leaders{};            // by rank: the lowest rank on its machine
-    std::vector<std::string> addresses{};  // by rank, of the transports
+    std::vector<int> leaders{};            // indexed by rank: the lowest rank on its machine
+    std::vector<std::string> addresses{};  // indexed by rank: of its transport
   };
 
   // Connects to every rank that has a different leader. REQUIRES: `transport` is not null.
@@ -46,7 +46,7 @@ class RemoteRanks {
 
   const std::shared_ptr<Transport> transport_;  // also owned by the user and by other groups
   const std::vector<int> leaders_;
-  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by rank; null for ranks of this machine
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // indexed by rank; null: on this machine
 };
 
 }  // namespace ashlar::symm

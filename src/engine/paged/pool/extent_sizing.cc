@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extent sizes by policy.
+// Computes extent sizes from the policy, the memory held and the typical block size.
 #include "engine/paged/pool/extent_sizing.h"
 
 #include <algorithm>

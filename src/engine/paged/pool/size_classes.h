@@ -18,10 +18,10 @@ namespace ashlar::paged {
 
 class SizeClasses {
   // Sizes per power of two. With 16, the recorded runs reserve from 0.4 % less to 1.4 % more memory
-  // than with exact sizes; with 8 0.02 % less than with 16, with 32 0.15 % more
-  // (docs/internals/experiments/paged_engine.md).
+  // than with exact sizes. Compared with 16, they reserve 0.02 % less with 8 and 0.15 % more with
+  // 32 (docs/internals/experiments/paged_engine.md).
   static constexpr size_t kParts = 16;
-  // Up to 2^5 == 2 * kParts units, kParts sizes per power of two are all multiples of a unit.
+  // Up to 2^5 == 2 * kParts units, every multiple of a unit is a size.
   static constexpr size_t kExactBits = 5;
   static constexpr size_t kSmallUnits = kSmallLimitBytes / kMinBlockBytes;
   static constexpr size_t kMaxShift = std::bit_width(kSmallUnits - 1) - kExactBits;
@@ -43,7 +43,7 @@ class SizeClasses {
 
  private:
   static constexpr size_t last_unit(size_t bytes) { return (bytes - 1) / kMinBlockBytes; }
-  // The sizes around `last` are multiples of 2^shift units.
+  // Requests whose last unit is `last` are rounded up to a multiple of 2^shift units.
   static constexpr size_t shift_of(size_t last) {
     constexpr size_t kExact = (size_t{1} << kExactBits) - 1;
     return static_cast<size_t>(std::bit_width(last | kExact)) - kExactBits;

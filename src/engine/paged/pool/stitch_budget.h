@@ -56,7 +56,7 @@ class StitchBudget {
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
-  // Factors by which the accounts accrue faster, by urgency. Without them and three other
+  // Factors by which the accounts accrue faster, indexed by urgency. Without them and three other
   // mechanisms, two trainings on an H200 reserve 8 to 12 % more (section "Ablation"). Half or twice
   // the factors change one recorded run, by 0.5 %.
   static constexpr std::array<double, 2> kDriverFactors = {1, 4};
@@ -113,7 +113,7 @@ class StitchBudget {
     }
   }
 
-  std::array<Account, 2> accounts_;  // by urgency
+  std::array<Account, 2> accounts_;  // indexed by urgency
   double burst_visits_ = kMaxBurstVisits;
   int64_t last_ns_ = kNever;
 };

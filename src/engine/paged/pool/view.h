@@ -59,7 +59,7 @@ struct Extent {
   HostBackup backup{};
   std::vector<Mapping> mappings;
 
-  // Its number in `IdleMap` and `PackedSlot`; 0 is no extent.
+  // Its number in `IdleMap` and `PackedSlot`; 0 means no extent.
   uint32_t number() const { return static_cast<uint32_t>(index + 1); }
   bool is_attached_to(const View& view, size_t slot) const {
     return attached_view == &view && attached_slot == slot;
@@ -74,7 +74,7 @@ struct Extent {
 struct alignas(64) PagedBlock : Block {
   Arena* arena = nullptr;
   View* view = nullptr;
-  PagedBlock* previous = nullptr;  // neighbours in the view, by address
+  PagedBlock* previous = nullptr;  // neighbours in the view, in address order
   PagedBlock* next = nullptr;
   PagedBlock* list_previous = nullptr;  // neighbours in a free list
   PagedBlock* list_next = nullptr;

@@ -58,9 +58,9 @@ class CudaKernels {
   gpu::Handle copy_ = 0;
   gpu::Handle store_ = 0;
   gpu::Handle reduce_bits_ = 0;
-  std::array<gpu::Handle, kElementTypeCount> reduce_{};  // by type
-  gpu::Handle multimem_store_ = 0;                       // 0 if not available
-  std::array<gpu::Handle, kElementTypeCount> multimem_sum_{};
+  std::array<gpu::Handle, kElementTypeCount> reduce_{};        // indexed by type
+  gpu::Handle multimem_store_ = 0;                             // 0 if not available
+  std::array<gpu::Handle, kElementTypeCount> multimem_sum_{};  // indexed by type
   PinnedSlotPool pinned_;
 };
 

@@ -83,7 +83,7 @@ class CudaOperations final : public DeviceOperations {
   Status run_unordered(const std::function<Status(StreamId stream)>& launch,
                        const RunOptions& run_options);
 
-  // Returns and clears the error of stream work that was not reported yet.
+  // Returns and clears an error from stream work that has not been reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
   Status status_of(const kernels::KernelResult& result);
   // The number of the unreported error on the board. Storing it in StatusBoard::reported_count

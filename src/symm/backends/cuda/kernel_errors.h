@@ -12,7 +12,7 @@ namespace ashlar::symm {
 
 // `pads` contains a host copy of this rank's pad. REQUIRES: the kernel timed out.
 Status timeout_status(const kernels::KernelResult& result, const SignalPads& pads);
-// `rank` is this rank. REQUIRES: the calls of a collective did not match, or could not continue.
+// `rank` is this rank. REQUIRES: the calls to a collective did not match, or could not continue.
 Status mismatch_status(const kernels::KernelResult& result, int rank);
 
 }  // namespace ashlar::symm

@@ -37,7 +37,7 @@ struct KernelPlan {
   std::vector<Step> steps;
   bool is_ordered = false;
   size_t scratch_bytes = 0;
-  std::vector<ByteRange> shares;  // of an all-to-all-v, by rank
+  std::vector<ByteRange> shares;  // of an all-to-all-v, indexed by rank
 };
 
 // REQUIRES: `check` (operations.h) returned ok; addresses are device addresses.

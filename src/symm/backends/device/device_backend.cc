@@ -23,7 +23,7 @@ class MappedExtent final : public MappedMemory {
         extent_(extent),
         range_(range),
         no_fabric_(std::move(no_fabric)) {}
-  // Errors of a lost device are ignored; it keeps its memory until the process exits.
+  // Errors from a lost device are ignored; it keeps its memory until the process exits.
   ~MappedExtent() override {
     (void)device_.unmap(range_).ok();
     (void)device_.free_addresses(range_).ok();

@@ -44,7 +44,7 @@ class DeviceBackend final : public Backend {
     Status no_fabric{};  // see MappedExtent::no_fabric
   };
   Result<Created> create(size_t bytes);
-  // Maps an imported extent, or returns the error of the import.
+  // Maps an imported extent, or returns the error from the import.
   Result<std::shared_ptr<MappedMemory>> map_imported(const Result<ExtentId>& extent, size_t bytes);
   Status unsupported_error(std::string_view what) const;
   // Maps an extent at newly reserved addresses. Takes ownership of the extent, even on failure.

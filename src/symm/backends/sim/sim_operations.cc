@@ -125,7 +125,7 @@ Status SimOperations::submit(const Submission& work, const RunOptions& run_optio
     };
     return launch(work, *run_options.stream, kernel);
   }
-  // Errors of other work after this point are reported by the next call.
+  // Errors from other work after this point are reported by the next call.
   const auto outcome = std::make_shared<Status>();  // written by the kernel
   const auto kernel = [this, outcome, run = work.kernel, timeout = run_options.timeout,
                        running = run_options.in_flight->begin()]() -> Status {

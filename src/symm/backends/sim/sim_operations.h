@@ -51,7 +51,7 @@ class SimOperations final : public DeviceOperations {
   // Runs work that is not part of the group's order.
   Status submit_alone(const std::function<void()>& work, const RunOptions& run_options);
   Status launch(const Submission& work, StreamId stream, const std::function<Status()>& kernel);
-  // Returns and clears the error of stream work that was not reported yet.
+  // Returns and clears an error from stream work that has not been reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
   void set_pending_error(const Status& ended) ASHLAR_EXCLUDES(mutex_);
   // Returns `ended`, and remembers it if the ranks may disagree about the outcome.

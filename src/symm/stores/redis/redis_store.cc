@@ -129,7 +129,7 @@ class RedisStore final : public Store {
   };
   Attempt<Context> connect(Deadline deadline) const;
   Attempt<Context> authenticate(Context context, Deadline deadline) const;
-  // One attempt. An error reply of the server counts as a value.
+  // One attempt. An error reply from the server counts as a value.
   Attempt<Reply> try_run(const CommandArguments& arguments, Deadline deadline);
   std::string address() const;
 

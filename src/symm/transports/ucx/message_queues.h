@@ -67,7 +67,7 @@ class PendingCalls {
  public:
   // Returns the number that identifies the call in messages.
   uint64_t add(const PendingCall& call);
-  // The call of that number; null if there is none.
+  // The call with that number; null if there is none.
   const PendingCall* find(uint64_t call) const;
   void erase(uint64_t call) { calls_.erase(call); }
   // The responses to these calls will be discarded.
@@ -90,8 +90,8 @@ class ResponseQueue {
   void add_unsent(ucp_ep_h reply_to, size_t bytes);
   void remove_unsent(ucp_ep_h reply_to, size_t bytes);
 
-  // Posted calls that were executed but not yet reported. Endpoints without calls stay in the map,
-  // which keeps the capacity of their vectors.
+  // Posted calls that have been executed but not yet reported. Endpoints without calls stay in the
+  // map, which keeps the capacity of their vectors.
   std::map<ucp_ep_h, std::vector<uint64_t>>& completed_calls() { return completed_calls_; }
   std::vector<ucp_ep_h> take_endpoints_to_disconnect() { return std::exchange(to_disconnect_, {}); }
 

@@ -53,7 +53,7 @@ enum class ResultKind : uint32_t {
   kNone,
   kTimeout,
   kFailed,          // the group has failed
-  kSkipped,         // an earlier error of the group has not been reported yet
+  kSkipped,         // an earlier error in the group has not been reported yet
   kUnfinished,      // another collective timed out and must be called again first
   kMismatch,        // the ranks made different calls
   kOutputTooSmall,  // `out` is too small
@@ -81,7 +81,7 @@ struct StatusBoard {
   uint32_t reported_count;  // number of errors that were reported to the user
   // A collective ended early, so other ranks may still be inside it.
   uint32_t has_incomplete_collective;
-  KernelResult result;  // the first unreported error of stream work
+  KernelResult result;  // the first unreported error from stream work
 };
 
 // A share of an all-to-all-v, relative to the sender's range or buffer.

@@ -29,7 +29,7 @@ enum class BarrierAction : uint32_t {
   kRun,
   kPass,    // already completed
   kRefuse,  // another collective is unfinished
-  kSkip     // an earlier error was not reported yet
+  kSkip     // an earlier error has not been reported yet
 };
 
 ASHLAR_ON_DEVICE BarrierAction decide(const BarrierArguments& args) {

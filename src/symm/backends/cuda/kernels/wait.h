@@ -43,7 +43,7 @@ ASHLAR_ON_DEVICE DeviceState* state_of(const CommonArguments& common) {
   return device_memory<DeviceState>(common.state);
 }
 
-// Whether stream work of the group has failed and the error was not reported yet. Reads
+// Whether stream work of the group has failed and the error has not been reported yet. Reads
 // `reported_count` first: an older `error_claim` with a newer `reported_count` would look like an
 // error.
 ASHLAR_ON_DEVICE bool has_unreported_error(const CommonArguments& common) {
