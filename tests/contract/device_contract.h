@@ -231,7 +231,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   std::unique_ptr<MachineUnderTest> machine_;
   std::vector<size_t> free_bytes_at_start_;
   std::vector<Tracked> tracked_;
-  std::vector<StreamId> transfer_streams_;  // by device index; default stream: not created yet
+  // Indexed by device. The default stream means that none has been created yet.
+  std::vector<StreamId> transfer_streams_;
   std::vector<std::unique_ptr<StreamGate>> gates_;
 };
 

@@ -60,7 +60,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
 
   void SetUp() override;
   void TearDown() override;
-  // Replaces the engine. REQUIRES: nothing was allocated yet.
+  // Replaces the engine. REQUIRES: nothing has been allocated yet.
   void restart_with(const AllocatorOptions& options);
 
   Engine& engine() { return *engine_; }
@@ -72,7 +72,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
 
   // Also checks that the block is large enough, aligned, and disjoint from all blocks in use.
   Block* allocate(size_t bytes, StreamId stream = kDefaultStream);
-  // The error of an allocation that must fail.
+  // The error from an allocation that must fail.
   Status allocation_error(size_t bytes, StreamId stream = kDefaultStream);
   void free(Block* block);
   // Frees a block that other streams still use. No new block may overlap it until `mark_finished`.
@@ -122,7 +122,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
 
   AllocatorStats stats() { return engine().stats(); }
   int64_t active_count() { return stats().active.all.current; }
-  // Frees everything, trims, and expects that no memory is left. Ignores errors of earlier frees.
+  // Frees everything, trims, and expects that no memory is left. Ignores errors from earlier frees.
   void expect_trims_to_zero();
 
   bool stays_lost() const { return machine_->stays_lost(); }

@@ -97,7 +97,7 @@ TEST_P(EngineFailuresContract, NextTrimReportsAFailedQuietFree) {
 }
 
 TEST_P(EngineFailuresContract, ReportsAFailedReleaseAndReusesTheMemory) {
-  if (!GetParam().reports_free_errors) GTEST_SKIP() << "the engine does not see errors of the free";
+  if (!GetParam().reports_free_errors) GTEST_SKIP() << "the engine does not see free errors";
   free(allocate(5 * kMiB));
   free(allocate(30 * kMiB));
   for (DeviceCall call : {DeviceCall::kFree, DeviceCall::kUnmap, DeviceCall::kTrimPool}) {

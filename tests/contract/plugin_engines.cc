@@ -35,7 +35,7 @@ struct UsersAllocator {
   Device* device = nullptr;
   std::vector<Freed> freed;
 };
-UsersAllocator users[2];  // by device index
+UsersAllocator users[2];  // indexed by device
 
 void* plugin_alloc(size_t bytes, int device, void*) {
   UsersAllocator& its = users[device];

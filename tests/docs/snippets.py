@@ -196,7 +196,7 @@ TABLE
 
 
 def cpp_functions(is_run):
-    """(blocks, C++ text with a function for each). Messages of the compiler name the page."""
+    """(blocks, C++ text with a function for each). Compiler messages name the page."""
     blocks = [block for block in of_language("cpp") if ("not run" not in block.notes) == is_run]
     includes, functions = [], []
     for number, block in enumerate(blocks):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints counts and sums of a snapshot as Python's pickle module reads it, for comparison in the
 golden tests. With two files, prints whether Python finds them equal instead.
-Use it only on files of this repository: unpickling executes code from the file."""
+Use it only on files from this repository: unpickling executes code from the file."""
 
 import lzma
 import pickle

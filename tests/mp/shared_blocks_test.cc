@@ -230,8 +230,8 @@ TEST_P(SharedBlocksTest, ReleasesLeasesOfImportersKilledWhileOpening) {
 constexpr uid_t kNobodyUid = 65534;
 constexpr int kNotAllowed = 77;
 
-// A well-formed request of another user is disconnected without a response.
-TEST_P(SharedBlocksTest, IgnoresRequestsOfOtherUsers) {
+// A well-formed request from another user gets no response; the connection is closed.
+TEST_P(SharedBlocksTest, IgnoresRequestsFromOtherUsers) {
   ChildProcess child([](int socket_fd) {
     const Result<ShareHandle> handle = parse_share_handle(receive_handle(socket_fd));
     if (!handle.ok()) return 1;

@@ -14,7 +14,7 @@ const ControlTable& control_of(const std::string& library) {
   if (handle == nullptr) throw std::runtime_error(dlerror());
   using GetTable = const ControlTable* (*)();
   const auto get_table = reinterpret_cast<GetTable>(dlsym(handle, "ashlar_standin_control"));
-  if (get_table == nullptr) throw std::runtime_error(library + " is no stand-in driver");
+  if (get_table == nullptr) throw std::runtime_error(library + " is not a stand-in driver");
   return *get_table();
 }
 

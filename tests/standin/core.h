@@ -76,7 +76,7 @@ class Core {
   size_t device_count() { return machine().device_count(); }
   Device& device(size_t index) { return machine().device(DeviceIndex(index)); }
 
-  // Makes calls of that name fail with `code`; kDone restores them. Calls that also take extents
+  // Makes calls with that name fail with `code`; kDone restores them. Calls that also take extents
   // fail only for multicast objects and fabric handles.
   void set_result(const std::string& call, Code code);
   Code result_of(std::string_view call);
@@ -181,7 +181,7 @@ class Core {
   std::map<uint64_t, size_t> streams_;  // owner by handle; the same for events
   std::map<uint64_t, size_t> events_;
   std::map<uint64_t, ExtentRecord> extents_;
-  std::map<uint64_t, Mapping> mappings_;  // by first address
+  std::map<uint64_t, Mapping> mappings_;  // keyed by first address
   std::map<std::string, Code, std::less<>> results_;
   MulticastTable multicasts_;
   std::atomic<size_t> multimem_count_{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fault injection for the stress.
+// Draws random faults for the stress tests.
 #pragma once
 
 #include "ashlar/sim.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kills or stops a rank inside an operation and collects the errors of the others.
+// Kills or stops a rank inside an operation and collects the errors from the others.
 #pragma once
 
 #include <signal.h>

@@ -58,8 +58,8 @@ class RankProcesses {
   RankProcesses(int world_size, const RankBody& body);
   RankProcesses(int world_size, const RankMain& body);
 
-  // Waits for all ranks and returns their results by rank; "killed" if a signal ended the rank.
-  // `killed_last` is a stopped rank to kill after the others have exited.
+  // Waits for all ranks and returns their results, indexed by rank; "killed" if a signal ended the
+  // rank. `killed_last` is a stopped rank to kill after the others have exited.
   std::vector<std::string> results(int killed_last = -1);
   // Like `results`, but resumes the stopped rank after the others have exited and waits for it.
   std::vector<std::string> results_resuming(int stopped);

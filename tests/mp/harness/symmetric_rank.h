@@ -55,8 +55,8 @@ class SymmetricMemory : public ::testing::TestWithParam<int> {};
 // The message of the Error that `act` throws, or "nothing" if it throws none.
 std::string error_message(const std::function<void()>& act);
 // Repeats `act` until its error message contains `expected`, and returns the last message. For
-// timeouts that name the missing ranks: on a loaded machine, a rank that is not late by intention
-// may miss the first ones.
+// timeouts that name the missing ranks: on a loaded machine, the first messages may also name ranks
+// that are not delayed on purpose.
 std::string error_message_naming(std::string_view expected, const std::function<void()>& act);
 // True if `act` throws InvalidArgument.
 bool throws_invalid_argument(const std::function<void()>& act);

@@ -330,7 +330,8 @@ TEST_F(LiveConcurrencyTest, SlowReaderDoesNotBlockOthers) {
   allocator->history().start();
   std::vector<Buffer> held;
   for (int i = 0; i < 20000; ++i) held.push_back(allocator->allocate(512));
-  // Exceeds the socket buffer, so the response is being written when the allocator is destroyed.
+  // The response exceeds the socket buffer, so the server is still writing it when the allocator is
+  // destroyed.
   SocketClient lazy(port_of(*live));
   lazy.send(
       text("GET /", kToken, "/snapshot HTTP/1.1\r\nHost: 127.0.0.1:", port_of(*live), "\r\n\r\n"));
@@ -350,7 +351,7 @@ TEST_F(LiveConcurrencyTest, HoldsOneSnapshotAtATimeForSlowReaders) {
   const std::string question = "GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ASSERT_EQ(::send(lazy.get(), question.data(), question.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(question.size()));
-  // Sending has begun and exceeds the socket buffer.
+  // The server has begun to send the response, which exceeds the socket buffer.
   char first = 0;
   ASSERT_EQ(::recv(lazy.get(), &first, 1, MSG_WAITALL), 1);
   EXPECT_EQ(get(live, "/snapshot").code, 503);

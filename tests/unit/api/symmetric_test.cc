@@ -50,7 +50,7 @@ struct Rank {
   Handle handle;
 };
 
-// Runs each rank on its own thread. Returns the error of each rank; empty if there was none.
+// Runs each rank on its own thread. Returns the error from each rank; empty if there was none.
 std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&)>& body) {
   std::vector<std::string> ended(world_size);
   const std::shared_ptr<Store> store = make_memory_store();
@@ -203,7 +203,7 @@ TEST(SymmetricApiConcurrency, SerializesOperationsOfThreadsOfOneRank) {
 }
 
 // One thread of rank 0 is blocked in `act` without a timeout because rank 1 is late; returns the
-// timeout error of a second thread that calls `act`. Repeats if the second thread entered first.
+// timeout error from a second thread that calls `act`. Repeats if the second thread entered first.
 std::string timeout_while_another_thread_waits(const std::function<void(Rank&, Timeout)>& act) {
   std::string message;
   std::atomic<bool> is_late{false};

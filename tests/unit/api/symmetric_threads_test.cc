@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Runs each rank on its own thread. Returns the error of each rank; empty if there was none.
+// Runs each rank on its own thread. Returns the error from each rank; empty if there was none.
 std::vector<std::string> on_threads(int world_size,
                                     const std::function<void(const RankSpec&)>& body) {
   std::vector<std::string> ended(static_cast<size_t>(world_size));

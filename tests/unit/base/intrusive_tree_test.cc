@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of IntrusiveTree.
+// Tests that IntrusiveTree stays sorted and shallow.
 #include "base/intrusive_tree.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of Random.
+// Tests that Random is deterministic and stays within bounds.
 #include "base/random.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of WireWriter and WireReader.
+// Round trips from WireWriter to WireReader, and malformed input.
 #include "base/wire.h"
 
 #include <gtest/gtest.h>

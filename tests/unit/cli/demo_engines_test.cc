@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of demo_engines.h.
+// Tests that the demo serves the same requests with every engine, and of the order of the results.
 #include "cli/demo/demo_engines.h"
 
 #include <gtest/gtest.h>

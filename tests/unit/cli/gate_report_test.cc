@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of gate_report.h.
+// Tests of gate results as text, Markdown and JUnit XML, including escaping.
 #include "cli/recording/gate_report.h"
 
 #include <gmock/gmock.h>

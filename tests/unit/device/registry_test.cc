@@ -62,7 +62,7 @@ TEST(RegistryTest, ReportsWhyAVendorBackEndIsUnavailable) {
   options.cuda.library = "libashlar_no_such_driver.so.1";
   options.hip.library = "libashlar_no_such_driver.so.2";
   const Result<Registry> registry = Registry::create(options);
-  ASSERT_TRUE(registry.ok()) << "a missing driver is no error";
+  ASSERT_TRUE(registry.ok()) << "a missing driver is not an error";
   for (const char* name : {"cuda", "hip"}) {
     const Backend* backend = registry->find(name);
     ASSERT_NE(backend, nullptr);

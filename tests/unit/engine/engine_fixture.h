@@ -48,7 +48,7 @@ class EngineFixture : public SimFixture {
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     return block.ok() ? *block : nullptr;
   }
-  // The error of an allocation that must fail.
+  // The error from an allocation that must fail.
   Status refused(size_t bytes, StreamId stream = kDefaultStream) {
     const Result<Block*> block = engine_->allocate({bytes, stream});
     EXPECT_FALSE(block.ok()) << "an allocation that should fail succeeded";

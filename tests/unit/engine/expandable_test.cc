@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of expandable segments.
+// Tests of growing, reusing and unmapping expandable segments, and of failed driver calls.
 #include <gmock/gmock.h>
 
 #include "classic_fixture.h"

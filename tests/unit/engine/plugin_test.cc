@@ -54,7 +54,7 @@ class PluginTest : public testing::Test {
     parsed.plugin.library = kCounting;
     return parsed;
   }
-  // The error of creating an allocator with these options.
+  // The error from creating an allocator with these options.
   std::string error_for(const AllocatorOptions& wrong) {
     try {
       const Allocator allocator(device(), wrong);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of select_for_trim.
+// Tests of which pieces select_for_trim takes and in which order.
 #include "engine/trim_selection.h"
 
 #include <gtest/gtest.h>

@@ -26,7 +26,7 @@ struct ModelBlock {
   size_t pool = 0;          // 0 is the default pool
   std::set<size_t> uses{};  // streams without a recorded event
   std::set<uint64_t> captures{};
-  std::map<size_t, int> wait_until{};  // by stream: work that must finish
+  std::map<size_t, int> wait_until{};  // keyed by stream: work that must finish
 };
 
 struct ModelStream {

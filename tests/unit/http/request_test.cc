@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the request parser.
+// Tests of parsing requests, including malformed ones.
 #include "http/request.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the response parser.
+// Tests of parsing responses, including malformed ones.
 #include "http/response.h"
 
 #include <gtest/gtest.h>

@@ -241,7 +241,7 @@ TEST_P(ImportsTest, FailingStreamDelaysNoOther) {
   importer_.machine->inject({.call = DeviceCall::kRecordEvent});
   imports.close(std::move(import), {{&device(), first}, {&device(), second}});
   EXPECT_EQ(importer_.calls(DeviceCall::kRecordEvent), 1U) << "of the second stream";
-  EXPECT_FALSE(imports.collect().ok()) << "the error of the close";
+  EXPECT_FALSE(imports.collect().ok()) << "the error from the close";
   EXPECT_TRUE(must(imports.collect()));
 }
 

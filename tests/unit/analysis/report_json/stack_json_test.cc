@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks as JSON.
+// Tests that paths in JSON stacks are not shortened.
 #include "analysis/report_json/stack_json.h"
 
 #include <gtest/gtest.h>

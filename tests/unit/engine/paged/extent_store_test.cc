@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Physical memory and its limit.
+// Tests of creating, dropping and releasing physical memory within its limit.
 #include "engine/paged/extent_store.h"
 
 #include "unit/engine/paged/parts_fixture.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of extents in host memory.
+// Tests that backups restore the contents of extents and live until their copies finish.
 #include "engine/paged/host_backups.h"
 
 #include "unit/engine/paged/parts_fixture.h"

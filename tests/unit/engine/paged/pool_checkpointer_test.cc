@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of private pools.
+// Tests of restoring checkpoints of private pools, and of refused checkpoints.
 #include "engine/paged/pool_checkpointer.h"
 
 #include "unit/engine/paged/paged_fixture.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plain segments.
+// Tests of splitting and releasing plain segments, including segments that cannot be freed.
 #include "engine/paged/segment_store.h"
 
 #include "unit/engine/paged/parts_fixture.h"

@@ -23,7 +23,7 @@ class PagedSnapshotTest : public PagedFixture {
   void check(const EngineSnapshot& held) {
     size_t extent_bytes = 0;
     size_t attached_bytes = 0;
-    std::map<uint64_t, size_t> mapped;  // by address
+    std::map<uint64_t, size_t> mapped;  // keyed by address
     std::set<ExtentId> ids;
     for (const SnapshotExtent& extent : held.extents) {
       extent_bytes += extent.bytes;
@@ -131,7 +131,7 @@ TEST_F(PagedSnapshotTest, ExtentNamesItsLastStream) {
 
 // The trace determines the address of each extent, except for idle ones.
 TEST_F(PagedSnapshotTest, ExtentHasItsTracedAddress) {
-  std::map<uint64_t, size_t> traced_ranges;  // by address
+  std::map<uint64_t, size_t> traced_ranges;  // keyed by address
   engine_->add_tracker([&](const TraceEntry& entry) {
     if (entry.action == TraceAction::kSegmentUnmap) traced_ranges.erase(entry.address.value());
     if (entry.action == TraceAction::kSegmentMap)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses and mappings.
+// Tests of mapping, retiring and unmapping slots, and of their counts.
 #include "engine/paged/view_table.h"
 
 #include "unit/engine/paged/parts_fixture.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The failure state of a group.
+// Tests that a group's failure keeps the first reported reason.
 #include "symm/core/failure.h"
 
 #include <gtest/gtest.h>

@@ -107,7 +107,7 @@ TEST(MemberList, StaleRecordDoesNotCountAsJoined) {
   EXPECT_FALSE((*store->try_get(old, long_deadline()))[0]);  // and the stale one
 }
 
-// The error of a rank that joins a group of three and times out.
+// The error from a rank that joins a group of three and times out.
 Status try_to_join(Store& store, int rank, milliseconds time) {
   return gather_members(store, kMemberListOptions, record_of(rank, 3), Deadline::after(time))
       .status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes of new extents.
+// Tests of the sizes of new extents under each policy, and of which extents may be reused.
 #include "engine/paged/pool/extent_sizing.h"
 
 #include <gtest/gtest.h>

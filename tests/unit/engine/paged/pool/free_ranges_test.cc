@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Free lists by size.
+// Tests that a search of the free lists visits only blocks that are large enough.
 #include "engine/paged/pool/free_ranges.h"
 
 #include <gtest/gtest.h>

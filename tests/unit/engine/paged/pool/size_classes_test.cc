@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Block sizes.
+// Tests of the rounding of block sizes and of the classes of small blocks.
 #include "engine/paged/pool/size_classes.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(SizeClassesTest, BlockSizeIsAFixedPoint) {
 }
 
 TEST(SizeClassesTest, EachSmallSizeHasItsOwnClass) {
-  std::map<size_t, size_t> sizes;  // by class
+  std::map<size_t, size_t> sizes;  // keyed by class
   for (size_t bytes = 1; bytes <= kMiB; bytes += 511) {
     const size_t block = SizeClasses::block_bytes(bytes);
     const size_t number = SizeClasses::class_of(block);

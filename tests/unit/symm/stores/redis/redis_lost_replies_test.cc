@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lost replies of Redis: the store repeats the command, and no addition is applied twice.
+// Lost replies from Redis: the store repeats the command, and no addition is applied twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -73,7 +73,7 @@ TEST(UcxTransportConcurrencyTest, ManyThreadsShareOneEndpoint) {
             kThreads * kTimes);
 }
 
-// The worker's thread stays idle while a caller polls, and must resume for calls of peers.
+// The worker's thread stays idle while a caller polls, and must resume for calls from peers.
 TEST(UcxTransportConcurrencyTest, RespondsToPeersAfterPolling) {
   Side local;
   Side peer;

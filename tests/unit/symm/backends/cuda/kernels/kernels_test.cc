@@ -197,7 +197,7 @@ TEST_F(KernelsTest, RejectsOtherCallsUntilUnfinishedOneIsRepeated) {
   EXPECT_EQ(result_of(0), ResultKind::kNone);
 }
 
-// The first error of stream work stays on the board and blocks later work until it is reported.
+// The first error from stream work stays on the board and blocks later work until it is reported.
 TEST_F(KernelsTest, FirstErrorBlocksLaterWorkUntilReported) {
   is_in_stream = true;
   const SignalPads pads = *SignalPads::make(0, kChannels, {own(0).pad.bytes, own(1).pad.bytes});
