@@ -5,7 +5,7 @@
 // together.
 //
 //   Pool pool(allocator, {.tag = "weights"});
-//   PoolScope scope(allocator, pool.id());           // allocations of this thread use the pool …
+//   PoolScope scope(allocator, pool.id());           // allocations on this thread use the pool …
 //   weights = allocator.allocate(size_t{8} << 30);   // … until the end of the scope
 #pragma once
 
@@ -147,7 +147,7 @@ class ASHLAR_EXPORT Pool {
   PoolId id_;
 };
 
-// Routes allocations to a pool while it exists: those of the calling thread, or those that `filter`
+// Routes allocations to a pool while it exists: those on the calling thread, or those that `filter`
 // accepts. The allocator must outlive it.
 class ASHLAR_EXPORT PoolScope {
  public:

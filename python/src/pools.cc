@@ -44,7 +44,7 @@ struct PoolObject {
   // The thread inside the with statement; guarded by the GIL.
   std::optional<std::thread::id> routed_by{};
 
-  // Routes allocations of this thread to the pool.
+  // Routes allocations on this thread to the pool.
   void enter() {
     if (routed_by) {
       unwrap(Status::invalid_argument(text("pool ", own->id(), " is already in a with statement")));
@@ -109,7 +109,7 @@ void pause(const AllocatorObject& user, const std::string& tag,
 void bind_pool(py::module_& module) {
   py::class_<PoolObject>(
       module, "Pool",
-      "An isolated pool of memory. In a with statement, allocations of the thread "
+      "An isolated pool of memory. In a with statement, allocations on the thread "
       "come from it. After its release, trim() returns its memory.")
       .def_property_readonly("id",
                              [](const PoolObject& pool) {

@@ -218,7 +218,7 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
   return true;
 }
 
-// Closes connections of other users without a response.
+// Closes connections from other users without a response.
 void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnection>& importers) {
   Result<UniqueFd> socket = accept_pending(listening_fd);
   if (!socket.ok()) {

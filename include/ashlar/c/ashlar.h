@@ -305,7 +305,7 @@ ASHLAR_C_API ashlar_status ashlar_pool_trim(ashlar_allocator* allocator,
 // held: it must not call the allocator.
 typedef int (*ashlar_route_filter)(ashlar_stream stream, void* context);
 // Routes allocations to the pool until ashlar_pool_end: those that the filter accepts, or without a
-// filter those of the calling thread. Creates the pool if it does not exist, and retains it.
+// filter those on the calling thread. Creates the pool if it does not exist, and retains it.
 ASHLAR_C_API ashlar_status ashlar_pool_begin(ashlar_allocator* allocator, ashlar_pool pool,
                                              ashlar_route_filter filter,
                                              void* context) ASHLAR_C_NOEXCEPT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar symm-bench`: measures symmetric memory between processes of this machine.
+// `ashlar symm-bench`: measures symmetric memory between processes on this machine.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -193,7 +193,7 @@ void Fabric::serve() {
   }
 }
 
-// Closes connections of other users and malformed requests without a response.
+// Closes connections from other users and malformed requests without a response.
 void Fabric::handle_connection(int connection_fd) {
   Result<PeerCredentials> peer = peer_credentials(connection_fd);
   if (!peer.ok() || peer->uid != ::getuid()) return;

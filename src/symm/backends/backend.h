@@ -56,7 +56,7 @@ class Backend {
 
   // Allocates at least `bytes`, aligned to 128. The first `zero_bytes` are zero on return.
   virtual Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) = 0;
-  // Exports a descriptor for other processes of this machine. REQUIRES: allocated by this back end.
+  // Exports a descriptor for other processes on this machine. REQUIRES: allocated by this back end.
   virtual Result<UniqueFd> export_fd(const MappedMemory& memory) = 0;
   // Ok, or why memory cannot be exported as a descriptor.
   virtual Status fd_availability() const { return {}; }

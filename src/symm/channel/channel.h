@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Local connections between the processes of one machine.
+// Local connections between the processes on one machine.
 //
 // Every process listens on one abstract Unix socket with a random name and a random token, which it
 // publishes to its peers. A connection belongs to two ranks of one group: messages of different

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Atomic operations on words that several ranks share, and waiting until a word changes. Ranks are
-// threads or processes of one machine.
+// threads or processes on one machine.
 //
 // The signal and barrier algorithms take this class as a template parameter, so that a test can
 // substitute one that explores every interleaving.

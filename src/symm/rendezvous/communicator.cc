@@ -197,7 +197,7 @@ Status Communicator::connect_all(Deadline deadline) {
   return status;
 }
 
-// Only the ranks of this machine compete for its cores.
+// Only the ranks on this machine compete for its cores.
 SpinPolicy Communicator::spin_policy() const {
   int ranks = 0;
   CpuSet cores;

@@ -83,7 +83,7 @@ class PolledWords : public SharedWords {
     transport_.progress();
     SharedWords::sleep(word, seen, std::min(at_most, kMaxPolledSleep));
   }
-  // Orders earlier writes of the transport's thread before later reads of this thread.
+  // Orders earlier writes by the transport's thread before later reads by this thread.
   void synchronize() const { transport_.progress(); }
 
  private:

@@ -96,7 +96,7 @@ Result<size_t> pad_bytes(int world_size, int channel_count) {
   return sizeof(PadLine) * static_cast<size_t>(world_size) * static_cast<size_t>(channel_count);
 }
 
-// Only the ranks of this machine, whose pads are mapped, compete for its cores.
+// Only the ranks on this machine, whose pads are mapped, compete for its cores.
 SignalSlots::SignalSlots(int rank, int channel_count, std::vector<std::byte*> bases,
                          RemotePads* remote)
     : rank_(rank),

@@ -19,7 +19,7 @@ DATA = bytearray(24)
 
 
 class Foreign:
-    """A stream of another library."""
+    """A stream from another library."""
 
     cuda_stream = 0
 
