@@ -138,7 +138,7 @@ struct SymmetricPoolStats {
 // (with a barrier) before any rank frees it. Kept alive by its buffers. Thread safe.
 class ASHLAR_EXPORT SymmetricPool {
  public:
-  // Throws InvalidArgument if the heap has a pool of that name, or an option is out of range.
+  // Throws InvalidArgument if the heap has a pool with that name, or an option is out of range.
   explicit SymmetricPool(const Heap& heap, const SymmetricPoolOptions& options = {});
 
   // Allocates a buffer, aligned to 128 bytes and uninitialized. Not collective. Throws OutOfMemory.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the visits of each allocator; removal waits until the count is 0.
+// Counts the visits to each allocator; removal waits until the count is 0.
 #include "api/allocator_registry.h"
 
 #include <pthread.h>

@@ -14,8 +14,8 @@ namespace ashlar {
 // before static destructors run. kInvalidArgument: a variable is malformed.
 Result<const Registry*> process_registry();
 
-// kInvalidArgument: no back end of that name, or no device of that index. kUnsupported: the back
-// end is not available on this machine; the message gives the reason.
+// kInvalidArgument: no back end with that name, or no device with that index. kUnsupported: the
+// back end is not available on this machine; the message gives the reason.
 Result<Device*> process_device(std::string_view backend, size_t index);
 
 }  // namespace ashlar

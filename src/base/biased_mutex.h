@@ -59,7 +59,7 @@ namespace bias {
 
 // False if the system has no membarrier, or under ThreadSanitizer, which cannot model it.
 bool is_supported();
-// Makes all stores of all threads of this process visible.
+// Makes all stores by all threads in this process visible.
 void barrier_all_threads();
 
 }  // namespace bias

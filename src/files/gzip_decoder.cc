@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gzip decoder over zlib.
+// Decodes gzip with zlib.
 #include <zlib.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// xz decoder over liblzma.
+// Decodes xz with liblzma.
 #include <lzma.h>
 
 #include "base/text.h"

@@ -32,7 +32,7 @@ struct AllocatorStatus {
 struct HostAllocatorStatus {
   uint64_t number = 0;  // in order of creation, counted separately
   std::string backend{};
-  uint64_t device = 0;  // that it pins memory for
+  uint64_t device = 0;  // the device for which it pins memory
   std::string device_name{};
   HostStats stats{};
 };

@@ -58,7 +58,7 @@ struct ReplayResult {
   std::vector<ReplayedOom> ooms{};
   sim::CallCosts driver{};
   std::optional<double> recorded_us{};  // as duration_us()
-  std::optional<Fidelity> fidelity{};   // unset: replayed under other than the recorded settings
+  std::optional<Fidelity> fidelity{};   // unset: the settings differ from the recorded ones
   std::vector<ReservedChange> reserved{};
   uint32_t peak_entry = 0;  // the first entry with the peak of reserved bytes
   // State after `inspect_after` or at the first failure.

@@ -85,8 +85,8 @@ class PhysicalMemory {
   std::atomic<uint64_t> next_offset_{0};
 };
 
-// The exported extents of one machine by file. An import of the machine's own memory then yields
-// the same extent, so that capacity is counted once. Thread safe.
+// The exported extents of one machine, keyed by file. An import of the machine's own memory then
+// yields the same extent, so that capacity is counted once. Thread safe.
 class ExportTable {
  public:
   void add(const std::shared_ptr<Extent>& extent);

@@ -36,7 +36,7 @@ std::vector<int> find_missing(const SignalPads& pads, int channel, BarrierKind k
 }
 
 // One barrier of a group on several machines. The leader of each machine, its lowest rank, waits
-// for the ranks of its machine, exchanges announcements with the other leaders, and releases its
+// for the ranks on its machine, exchanges announcements with the other leaders, and releases its
 // machine.
 class MultiMachineBarrier {
  public:

@@ -291,7 +291,7 @@ Status FileStore::put(const std::string& path, std::string_view value, milliseco
     if (Status written = write_all(file.get(), record.take(), kTemporaryName); !written.ok()) {
       return written;
     }
-    // Sets the time by the same clock as `now_ns`: a plain write may use this machine's clock.
+    // Sets the time from the same clock as `now_ns`: a plain write may use this machine's clock.
     if (::futimens(file.get(), nullptr) != 0) return file_error("futimens", kTemporaryName);
   }
   if (Status made = make_directories(path); !made.ok()) return made;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank whose symmetric memory is on a device. The host accesses it by put and get.
+// One rank whose symmetric memory is on a device. The host accesses it with put and get.
 #pragma once
 
 #include <cstring>

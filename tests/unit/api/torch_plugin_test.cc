@@ -212,7 +212,8 @@ TEST_F(TorchPluginTest, ThrowsForInvalidPoolCalls) {
   EXPECT_THROW(ashlar_torch_begin_allocate_to_pool(0, kGraphPool, {}), std::exception);
 }
 
-// Like the backward pass: several threads, each with its own stream, free memory of other threads.
+// Like the backward pass: several threads, each with its own stream, free memory that other threads
+// allocated.
 TEST_F(TorchPluginTest, ConcurrencyOfThreadsOnManyStreamsLeaksNothing) {
   constexpr int kThreadCount = 4;
   std::vector<std::atomic<void*>> shared(64);

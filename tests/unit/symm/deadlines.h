@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deadlines for tests of symmetric memory.
+// Short and long deadlines for tests of symmetric memory.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extents: which extent is mapped at an address, where else it is mapped, and which blocks pin it.
+// Extents: the extent mapped at an address, its other mappings, and the blocks that occupy it.
 import { type AddressMap, BlockState, kNone } from "../api/scene.ts";
 import { capitalize, formatBytes, plural } from "./format.ts";
 

@@ -30,8 +30,8 @@ interface MomentValues {
   exact: boolean;
 }
 
-// Values of one entry, from the deepest level. A self-contained file may lack that level; then from
-// the deepest one available.
+// Values of one entry, from the deepest level. If a self-contained file lacks that level, the
+// deepest one available is used.
 async function valuesAt(
   document: DocumentScene,
   number: number,

@@ -76,8 +76,8 @@ void UcxWorker::handle_call_locked(const Message& call, std::span<const std::byt
       response.code = ResponseCode::kOk;
     }
   }
-  // Batch only for endpoints of this side: one that the peer created may be closed when UCX
-  // returns.
+  // Batch only for endpoints that this side created: one that the peer created may be closed when
+  // UCX returns.
   if (call.is_posted != 0 && response.code == ResponseCode::kOk && endpoints_.contains(reply_to)) {
     return add_completed_locked(reply_to, call.call);
   }

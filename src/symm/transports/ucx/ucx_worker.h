@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The UCX context and worker of one process, and the thread that drives it. The thread that calls
-// progress executes the puts of peers. One mutex serializes all UCX calls. A thread that waits for
-// a response calls progress itself, and the worker's thread stays idle meanwhile.
+// progress executes the puts from peers. One mutex serializes all UCX calls. A thread that waits
+// for a response calls progress itself, and the worker's thread stays idle meanwhile.
 #pragma once
 
 #include <pthread.h>
