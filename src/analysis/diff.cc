@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums up both sides under common keys.
+// Totals each side by key, then pairs the totals of equal keys.
 #include "analysis/diff.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations) {
   return numbers;
 }
 
-// Sums up one side in the base fields; compare() moves the sums of the new side to the new fields.
+// Totals one side in the base fields; compare() moves the totals of the new side to the new fields.
 template <typename Key>
 Rows add_up(const DiffSide& side, Key key) {
   Rows rows;

@@ -4,7 +4,7 @@
 // between two powers of two. Pure functions.
 //
 //   "8"                       8 steps for every size
-//   "[256:1,512:2,>:8]"       by request size in MiB: one step for sizes below 512, two for
+//   "[256:1,512:2,>:8]"       by request size in MiB: no rounding below 512, two steps for
 //                             [512, 1024), eight above
 //
 // The first entry also applies to all smaller sizes. Sizes that no entry covers are not rounded:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A first program of another project, with the public headers only: copies numbers to a simulated
-// device and back, and compares.
+// A minimal program that uses the installed library and only its public headers: copies numbers to
+// a simulated device and back, and compares.
 #include <ashlar/ashlar.h>
 
 #include <cstdio>

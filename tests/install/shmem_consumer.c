@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenSHMEM in another project: one PE, with the standard name of the header.
+// A minimal OpenSHMEM program that uses the installed library: one PE, with the standard name of
+// the header.
 #include <shmem.h>
 
 int main(void) {

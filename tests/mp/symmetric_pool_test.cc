@@ -83,7 +83,7 @@ TEST_P(SymmetricPoolTest, HonoursOffsetsOfInteriorPointers) {
       return std::ranges::all_of(each.as<char>(), [mark](char byte) { return byte == mark; });
     };
     if (!is_all(before, 'b') || !is_all(after, 'a')) return "a neighbouring buffer was written";
-    // Memory behind the buffer belongs to another buffer.
+    // The memory just past the end of the buffer belongs to another buffer.
     std::byte one{};
     const std::string outside = error_message([&] {
       handle.put(0, {&one, 1}, static_cast<int64_t>(kProgramBytes));

@@ -102,7 +102,7 @@ class RunTest(unittest.TestCase):
         self.addCleanup(setattr, steps, "LOGS", steps.LOGS)
         steps.LOGS = pathlib.Path(folder.name)
 
-    def test_message_about_missing_tests_is_that_of_cmake(self):
+    def test_missing_tests_message_matches_cmake(self):
         message = (steps.ROOT / "cmake" / "AshlarOptional.cmake").read_text()
         self.assertIn(steps.TESTS_LEFT_OUT, message)
 

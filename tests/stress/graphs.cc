@@ -27,18 +27,18 @@ bool overlap(AddressRange a, AddressRange b) { return a.begin < b.end() && b.beg
 void Graphs::act() {
   const uint64_t point = random_.below(100);
   if (graphs_.size() < kMostGraphs && point < 15) return capture();
-  if (place_ && point < 40) return use_outside();
+  if (site_ && point < 40) return use_outside();
   if (graphs_.empty()) return;
   if (point < 80) return replay();
   if (point < 93) return look();
   free_all();
 }
 
-bool Graphs::make_place() {
-  CaptureSite place;
-  place.device = random_.below(kDeviceCount);
-  place.pool = PoolId{environment_.next_pool(), 0};
-  Device& device = environment_.device(place.device);
+bool Graphs::create_site() {
+  CaptureSite site;
+  site.device = random_.below(kDeviceCount);
+  site.pool = PoolId{environment_.next_pool(), 0};
+  Device& device = environment_.device(site.device);
   const Result<StreamId> main = device.create_stream();
   if (!main.ok()) return false;
   const Result<StreamId> side = device.create_stream();
@@ -46,25 +46,25 @@ bool Graphs::make_place() {
     expect_clear(device.destroy_stream(*main));
     return false;
   }
-  place.main = {&device, *main};
-  place.side = {&device, *side};
-  place_ = place;
+  site.main = {&device, *main};
+  site.side = {&device, *side};
+  site_ = site;
   return true;
 }
 
 // Captures.
 
 void Graphs::capture() {
-  if (!place_ && !make_place()) return;
-  paged::PagedEngine& engine = environment_.engine(place_->device);
+  if (!site_ && !create_site()) return;
+  paged::PagedEngine& engine = environment_.engine(site_->device);
   expect_clear(engine.begin_routing(
-      place_->pool, [main = place_->main.stream, side = place_->side.stream](StreamId stream) {
+      site_->pool, [main = site_->main.stream, side = site_->side.stream](StreamId stream) {
         return stream == main || stream == side;
       }));
   engine.capture_began();
   const CaptureMode mode =
       random_.below(2) == 0 ? CaptureMode::kThreadLocal : CaptureMode::kRelaxed;
-  const Status began = place_->main.device->begin_capture(place_->main.stream, mode);
+  const Status began = site_->main.device->begin_capture(site_->main.stream, mode);
   expect_clear(began);
   if (began.ok()) {
     Graph graph;
@@ -72,13 +72,13 @@ void Graphs::capture() {
     end_capture(std::move(graph));
   }
   expect_clear(engine.capture_ended());
-  expect_clear(engine.end_routing(place_->pool));
+  expect_clear(engine.end_routing(site_->pool));
 }
 
 void Graphs::work_in_capture(Graph& graph) {
   for (uint64_t left = 3 + random_.below(8); left > 0; --left) {
     const Result<LiveBlock> held =
-        environment_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
+        environment_.allocate(site_->device, {draw_bytes(random_), site_->main.stream});
     if (held.ok()) graph.results.add(*held);
     if (random_.below(4) == 0) fork(graph);
     while (!graph.results.empty() && random_.below(2) == 0) {
@@ -88,7 +88,7 @@ void Graphs::work_in_capture(Graph& graph) {
   for (const LiveBlock& held : graph.results) environment_.check(held);
   // Blocks from before the capture are freed as usual, but cannot be checked any more.
   if (!outside_.empty()) {
-    expect_clear(environment_.engine(place_->device).free(outside_.take_any(random_).block));
+    expect_clear(environment_.engine(site_->device).free(outside_.take_any(random_).block));
   }
 }
 
@@ -96,25 +96,25 @@ void Graphs::work_in_capture(Graph& graph) {
 // must not be reused.
 void Graphs::fork(Graph& graph) {
   if (graph.results.empty()) return;
-  paged::PagedEngine& engine = environment_.engine(place_->device);
+  paged::PagedEngine& engine = environment_.engine(site_->device);
   const LiveBlock used = graph.results.take_any(random_);
-  Environment::must_order(place_->main, place_->side);
-  environment_.check_on(used, place_->side);
-  expect_clear(engine.record_stream(used.block, place_->side));
+  Environment::must_order(site_->main, site_->side);
+  environment_.check_on(used, site_->side);
+  expect_clear(engine.record_stream(used.block, site_->side));
   expect_clear(engine.free(used.block));
   const Result<LiveBlock> beside =
-      environment_.allocate(place_->device, {used.stamp.bytes, place_->main.stream});
+      environment_.allocate(site_->device, {used.stamp.bytes, site_->main.stream});
   if (beside.ok()) {
     graph.results.add(*beside);
     EXPECT_FALSE(
         overlap({used.stamp.at, used.stamp.bytes}, {beside->stamp.at, beside->stamp.bytes}))
         << "a block serves two streams of a capture";
   }
-  Environment::must_order(place_->side, place_->main);
+  Environment::must_order(site_->side, site_->main);
 }
 
 void Graphs::end_capture(Graph graph) {
-  const Result<GraphId> ended = place_->main.device->end_capture(place_->main.stream);
+  const Result<GraphId> ended = site_->main.device->end_capture(site_->main.stream);
   EXPECT_TRUE(ended.ok()) << "the capture was broken: " << ended.status().to_string();
   if (!ended.ok()) return;
   graph.id = *ended;
@@ -123,17 +123,18 @@ void Graphs::end_capture(Graph graph) {
 
 // Replays.
 
-// On the stream of the capture or on another one; sometimes behind a stream that may be held back.
+// Replays on the stream of the capture or on another one, sometimes after a stream that may be held
+// back.
 void Graphs::replay() {
   const size_t which = random_.below(graphs_.size());
-  const DeviceStream other{place_->main.device, environment_.any_stream(place_->device, random_)};
+  const DeviceStream other{site_->main.device, environment_.any_stream(site_->device, random_)};
   const bool is_elsewhere = random_.below(3) == 0;
-  if (is_elsewhere) Environment::must_order(place_->main, other);
-  if (!is_elsewhere && random_.below(2) == 0) Environment::order(other, place_->main);
-  const DeviceStream& on = is_elsewhere ? other : place_->main;
+  if (is_elsewhere) Environment::must_order(site_->main, other);
+  if (!is_elsewhere && random_.below(2) == 0) Environment::order(other, site_->main);
+  const DeviceStream& on = is_elsewhere ? other : site_->main;
   const Status launched = on.device->launch_graph(graphs_[which].id, on.stream);
   expect_clear(launched);
-  if (is_elsewhere) Environment::must_order(other, place_->main);
+  if (is_elsewhere) Environment::must_order(other, site_->main);
   if (!launched.ok()) return;
   graphs_[which].has_run = true;
   for (size_t i = which + 1; i < graphs_.size(); ++i) graphs_[i].has_run = false;
@@ -152,33 +153,33 @@ void Graphs::look() {
   Graph& graph = graphs_[random_.below(graphs_.size())];
   if (!graph.has_run || graph.results.empty()) return;
   const std::optional<DeviceStream> user = environment_.look(graph.results.any(random_), random_);
-  if (user) Environment::must_order(*user, place_->main);
+  if (user) Environment::must_order(*user, site_->main);
 }
 
 // Others may borrow that memory, except while the stream captures.
 void Graphs::use_outside() {
   if (outside_.size() >= 4) return environment_.free(outside_.take_any(random_));
   const Result<LiveBlock> held =
-      environment_.allocate(place_->device, {draw_bytes(random_), place_->main.stream});
+      environment_.allocate(site_->device, {draw_bytes(random_), site_->main.stream});
   if (held.ok()) outside_.add(*held);
 }
 
 // Queued launches still run, and so does the work of destroyed streams.
 void Graphs::free_all() {
-  if (!place_) return;
+  if (!site_) return;
   check_results();
   while (!outside_.empty()) environment_.free(outside_.take_any(random_));
-  paged::PagedEngine& engine = environment_.engine(place_->device);
+  paged::PagedEngine& engine = environment_.engine(site_->device);
   for (Graph& graph : std::exchange(graphs_, {})) {
     while (!graph.results.empty()) {
       expect_clear(engine.free(graph.results.take_any(random_).block));
     }
-    expect_clear(place_->main.device->destroy_graph(graph.id));
+    expect_clear(site_->main.device->destroy_graph(graph.id));
   }
-  release_pool_fully(engine, place_->pool);
-  expect_clear(place_->main.device->destroy_stream(place_->main.stream));
-  expect_clear(place_->side.device->destroy_stream(place_->side.stream));
-  place_.reset();
+  release_pool_fully(engine, site_->pool);
+  expect_clear(site_->main.device->destroy_stream(site_->main.stream));
+  expect_clear(site_->side.device->destroy_stream(site_->side.stream));
+  site_.reset();
 }
 
 size_t Graphs::live_count(size_t device) const {

@@ -34,7 +34,7 @@ class Graphs {
     DeviceStream main;
     DeviceStream side;
   };
-  bool make_place();
+  bool create_site();
   void capture();
   void work_in_capture(Graph& graph);
   void fork(Graph& graph);
@@ -46,7 +46,7 @@ class Graphs {
 
   Environment& environment_;
   Random& random_;
-  std::optional<CaptureSite> place_;
+  std::optional<CaptureSite> site_;
   std::vector<Graph> graphs_;  // in order of capture
   LiveBlocks outside_;         // on the same stream, outside captures
 };

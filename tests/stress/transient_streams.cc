@@ -33,7 +33,8 @@ void TransientStreams::make_stream() {
   if (made.ok()) stream_ = {&environment_.device(device_), *made};
 }
 
-// Often behind a stream that may be held back, so that work is left when the stream is destroyed.
+// Often makes the stream wait for one that may be held back, so that work is left when the stream
+// is destroyed.
 void TransientStreams::allocate() {
   const auto bytes = static_cast<size_t>(std::exp2(9 + 13.5 * random_.fraction()));
   while (!live_.empty() && live_.bytes() + bytes > kMaxBlockBytes) {

@@ -37,7 +37,7 @@ class PagedWorkload final : public sweep::Workload {
     expect_valid();
     restore_checkpoints();
     expect_valid();
-    if (has_views_) sleep_and_wake();
+    if (has_views_) pause_and_resume();
     expect_valid();
     expect_clear(engine_.add_accessor(kPeer));  // for all later mappings
   }
@@ -51,7 +51,7 @@ class PagedWorkload final : public sweep::Workload {
   void lend();
   void trim_by_size();
   void restore_checkpoints();
-  void sleep_and_wake();
+  void pause_and_resume();
   void route(PoolId pool) {
     expect_clear(engine_.begin_routing(pool, [](StreamId) { return true; }));
   }
@@ -120,8 +120,9 @@ void PagedWorkload::restore_checkpoints() {
   expect_clear(engine_.release_pool(kCheckedPool));
 }
 
-// With and without contents. Blocks that fail to resume can still be freed.
-void PagedWorkload::sleep_and_wake() {
+// Pauses and resumes a pool, once keeping its contents and once discarding them. If a resume fails,
+// the blocks can still be freed.
+void PagedWorkload::pause_and_resume() {
   PoolOptions options;
   options.tag = "sleeper";
   expect_clear(engine_.create_pool(kSleeper, options));

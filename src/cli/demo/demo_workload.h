@@ -6,7 +6,7 @@
 //   sim:0  left     L1 L2 L3 L4   each writes the numbers of one extent, lower half of the view
 //          right    R1 R2 R3 R4   the same for the upper half
 //          join     A C           after left and right: adds one via the alias; copies to sim:1
-//   sim:1  reduce   Z S H         zeroes the sum; after the copy: sums up, copies the sum to host
+//   sim:1  reduce   Z S H         zeroes the sum; after the copy: sums, copies the sum to host
 #pragma once
 
 #include <array>

@@ -57,7 +57,7 @@ class AliasProbe {
   DeviceAddress addresses_;  // two granules, one for each mapping
   int mapped_count_ = 0;
   uint32_t transfer_count_ = 0;
-  std::vector<uint64_t> expected_;  // words, because a device may be opened for every test
+  std::vector<uint64_t> expected_;  // 64-bit words are faster to compare than bytes
   std::vector<uint64_t> loaded_;
 };
 

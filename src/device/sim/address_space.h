@@ -150,7 +150,7 @@ class AddressSpace {
   Status sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
       ASHLAR_REQUIRES(mutex_);
   Status too_many_mappings() const;
-  // The number of runs that start in the range or directly behind it.
+  // The number of runs that start in the range or directly after it.
   size_t runs_in_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   void unmap_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
 

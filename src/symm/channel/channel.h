@@ -55,7 +55,7 @@ struct ConnectionId {
 struct PeerConnection {
   UniqueFd socket{};
   int peer = 0;
-  std::string group{};                 // for messages
+  std::string group{};                 // for error messages
   std::shared_ptr<Failure> failure{};  // also owned by the group; connections may break at any time
   // Held from receiving a message until it is handled. Both owners receive after a disconnect:
   // without the lock, one could report a dead peer while the other holds the peer's reason.

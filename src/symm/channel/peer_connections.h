@@ -19,7 +19,7 @@ class PeerConnections {
  public:
   struct Options {
     Token group{};
-    std::string group_name{};  // for messages
+    std::string group_name{};  // for error messages
     RankInfo rank_info{};
     // The address of each rank. Empty for ranks of this process and of other machines.
     std::vector<std::optional<ChannelAddress>> peers{};

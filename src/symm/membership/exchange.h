@@ -25,7 +25,7 @@ class Exchange {
  public:
   struct Options {
     std::string prefix{};  // of all keys
-    std::string group{};   // for messages
+    std::string group{};   // for error messages
     RankInfo rank_info{};
     // The time to live of keys that a crash leaves behind.
     std::chrono::milliseconds key_ttl = std::chrono::minutes(10);

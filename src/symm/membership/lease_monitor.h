@@ -22,7 +22,7 @@ class LeaseMonitor final : public HeartbeatTask {
  public:
   struct Options {
     std::string prefix{};  // of the keys
-    std::string group{};   // for messages
+    std::string group{};   // for error messages
     RankInfo rank_info{};
     std::vector<int> watched{};  // ranks of other processes
     std::chrono::milliseconds lease{5000};

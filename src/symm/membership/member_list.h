@@ -59,7 +59,7 @@ struct MemberList {
 
 struct MemberListOptions {
   std::string prefix{};  // of all keys of groups with this name and these members
-  std::string group{};   // for messages
+  std::string group{};   // for error messages
   std::chrono::milliseconds key_ttl{};
   std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);  // see Exchange::Options
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicator: the rendezvous, from a heap block of this rank to a table of all ranks' memory. The
-// steps are: look into the cache, gather a record of every rank, check that the records match,
+// steps are: check the cache, gather a record from every rank, check that the records match,
 // exchange handles and map the memory (handle_exchange.h), set up multicast (multicast_setup.h),
-// cache the table. The table consists of shared owners, so nothing stays mapped after an error.
+// cache the table. The table owns its mappings, so nothing stays mapped after an error.
 #include <algorithm>
 
 #include "base/text.h"

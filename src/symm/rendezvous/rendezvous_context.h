@@ -21,7 +21,7 @@ namespace ashlar::symm {
 // Borrowed from the communicator. Valid while its collective mutex is held.
 struct RendezvousContext {
   RankHeap& heap;
-  const std::string& group;  // for messages
+  const std::string& group;  // for error messages
   RankInfo rank_info;
   const MemberList& members;
   const Failure& failure;

@@ -15,9 +15,9 @@ namespace ashlar::symm {
 
 namespace {
 
-// A yield between ranks that alternate takes about a microsecond. If another program occupies the
-// core, it takes a whole time slice. After such a yield the thread sleeps instead for its next
-// waits.
+// A yield takes about a microsecond if ranks take turns on a core, but a whole time slice if
+// another program occupies it. After such a slow yield, the next kWaitsWithoutYield waits of the
+// thread sleep instead.
 constexpr std::chrono::microseconds kSlowYieldTime(200);
 constexpr int kWaitsWithoutYield = 200;
 

@@ -49,7 +49,8 @@ struct WaitLimits {
   const Failure& failure;
   Deadline deadline;
   SpinPolicy spin_policy{};
-  // When spinning ended, for messages. Waits that succeed while spinning never read the clock.
+  // When spinning ended, for error messages. Waits that succeed while spinning never read the
+  // clock.
   Deadline::Clock::time_point began{};
 
   std::chrono::nanoseconds waited() const { return Deadline::Clock::now() - began; }

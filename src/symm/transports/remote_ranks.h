@@ -15,7 +15,7 @@ namespace ashlar::symm {
 class RemoteRanks {
  public:
   struct Options {
-    std::string group{};                 // for messages
+    std::string group{};                 // for error messages
     std::shared_ptr<Failure> failure{};  // also owned by the group and by connections
     int rank = 0;
     std::vector<int> leaders{};            // indexed by rank: the lowest rank on its machine

@@ -82,7 +82,7 @@ class ASHLAR_EXPORT Endpoint {
 
 struct RemotePeer {
   int rank = 0;
-  std::string group{};                 // for messages
+  std::string group{};                 // for error messages
   std::shared_ptr<Failure> failure{};  // also owned by the group. REQUIRES: not null
 };
 

@@ -352,7 +352,7 @@ TEST_F(AllocatorTest, RejectsInvalidOptions) {
 
 // Pools.
 
-TEST_F(AllocatorTest, CountsUserAndCapturePoolsSeparately) {
+TEST_F(AllocatorTest, NumbersUserAndCapturePoolsSeparately) {
   Allocator allocator(device());
   EXPECT_EQ(allocator.pools().create(), (PoolId{0, 1}));
   EXPECT_EQ(allocator.pools().create(), (PoolId{0, 2}));

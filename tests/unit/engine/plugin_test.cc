@@ -317,7 +317,7 @@ TEST_F(PluginTest, UndoesRoutingWhenHookFails) {
   EXPECT_EQ(allocator.snapshot({.pool = pool}).segments.size(), 0U);
 }
 
-TEST_F(PluginTest, RejectsMemoryReturnedTwice) {
+TEST_F(PluginTest, RejectsAddressThatIsStillInUse) {
   AllocatorOptions throwing = options();
   throwing.plugin = {kThrowing, "plain_alloc", "throwing_free", {}};
   Allocator allocator(device(), throwing);

@@ -12,7 +12,7 @@ import {
   layOutMap,
   type MapHeading,
   type MapLayout,
-  type MapPage,
+  type MapScale,
   offsetAt,
   quadAt,
 } from "../model/map_layout.ts";
@@ -43,7 +43,7 @@ const kInset = 16; // margin on both sides
 export class MapChart {
   private readonly painter: QuadPainter;
   private layout: MapLayout | null = null;
-  private page: MapPage = { width: 0, bytesPerPixel: 1 };
+  private scale: MapScale = { width: 0, bytesPerPixel: 1 };
   private painted: PaintedQuads | null = null;
   private laidOutFor = "";
   private coloredAs: unknown = null;
@@ -87,7 +87,7 @@ export class MapChart {
       return idle ? { block: kNone, segment: kNone, stretch: kNone, extent: idle.of } : null;
     }
     const segment = layout.segmentOf[quad];
-    const offset = offsetAt(this.page, layout.origins[segment], x, y);
+    const offset = offsetAt(this.scale, layout.origins[segment], x, y);
     const stretch = stretchAt(options.map, segment, offset);
     const extent = stretch === kNone ? kNone : options.map.stretch_extent[stretch];
     return { block: layout.quads.row[quad], segment, stretch, extent };
@@ -122,8 +122,8 @@ export class MapChart {
     if (name === this.laidOutFor) return;
     this.laidOutFor = name;
     const fitting = fittingBytesPerPixel(options.map, width, height);
-    this.page = { width, bytesPerPixel: fitting / options.zoom };
-    this.layout = layOutMap(options.map, this.page);
+    this.scale = { width, bytesPerPixel: fitting / options.zoom };
+    this.layout = layOutMap(options.map, this.scale);
     this.spacer.style.height = `${this.layout.height + 12}px`;
     this.painted?.release();
     this.painted = this.painter.add(this.layout.quads);

@@ -47,7 +47,7 @@ export interface SegmentPiece {
   y: number;
 }
 
-export interface MapPage {
+export interface MapScale {
   width: number;
   bytesPerPixel: number;
 }
@@ -81,8 +81,8 @@ function memoryIn(map: AddressMap, segment: number): number {
   return bytes;
 }
 
-export function layOutMap(map: AddressMap, page: MapPage): MapLayout {
-  const writer = new LineWriter(page);
+export function layOutMap(map: AddressMap, scale: MapScale): MapLayout {
+  const writer = new LineWriter(scale);
   const headings: MapHeading[] = [];
   const origins: MapOrigin[] = [];
   for (const [pool, segments] of byPool([...map.segment_pool.keys()], map.segment_pool)) {
@@ -113,13 +113,13 @@ export function layOutMap(map: AddressMap, page: MapPage): MapLayout {
     headings.push({ pool, y, bytes, segments: 0, views: 0, idle: extents.length });
     for (const extent of extents) writer.writeIdle(map.extent_bytes[extent], extent);
   }
-  return { ...writer.take(), headings, origins, stretches: stretchBoxes(map, page, origins) };
+  return { ...writer.take(), headings, origins, stretches: stretchBoxes(map, scale, origins) };
 }
 
 // The offset in the segment of a point on the page.
-export function offsetAt(page: MapPage, origin: MapOrigin, x: number, y: number): number {
+export function offsetAt(scale: MapScale, origin: MapOrigin, x: number, y: number): number {
   const line = Math.floor((y - origin.y) / (kLine + kLineGap));
-  return (line * page.width + x - origin.x) * page.bytesPerPixel;
+  return (line * scale.width + x - origin.x) * scale.bytesPerPixel;
 }
 
 export function boxAt(boxes: MapBox[], x: number, y: number): MapBox | undefined {
@@ -127,17 +127,17 @@ export function boxAt(boxes: MapBox[], x: number, y: number): MapBox | undefined
 }
 
 // Stretches are placed on their segments, which must have been laid out.
-function stretchBoxes(map: AddressMap, page: MapPage, origins: MapOrigin[]): MapBox[] {
+function stretchBoxes(map: AddressMap, scale: MapScale, origins: MapOrigin[]): MapBox[] {
   const boxes: MapBox[] = [];
   origins.forEach((origin, segment) => {
     for (let of = map.stretch_first[segment]; of < map.stretch_first[segment + 1]; ++of) {
-      let from = origin.x + map.stretch_offset[of] / page.bytesPerPixel;
-      const to = from + map.stretch_bytes[of] / page.bytesPerPixel;
+      let from = origin.x + map.stretch_offset[of] / scale.bytesPerPixel;
+      const to = from + map.stretch_bytes[of] / scale.bytesPerPixel;
       while (to - from > 0.01) {
-        const line = Math.floor((from + 0.01) / page.width);
-        const end = Math.min(to, (line + 1) * page.width);
+        const line = Math.floor((from + 0.01) / scale.width);
+        const end = Math.min(to, (line + 1) * scale.width);
         const y = origin.y + line * (kLine + kLineGap);
-        boxes.push({ of, left: from - line * page.width, right: end - line * page.width, y });
+        boxes.push({ of, left: from - line * scale.width, right: end - line * scale.width, y });
         from = end;
       }
     }
@@ -174,7 +174,7 @@ class LineWriter {
   private y = 0;
   private pieceLeft = 0;
 
-  constructor(private readonly page: MapPage) {}
+  constructor(private readonly scale: MapScale) {}
 
   startParagraph(): number {
     if (this.x > 0) this.breakLine();
@@ -185,16 +185,16 @@ class LineWriter {
 
   startWord(): MapOrigin {
     if (this.x > 0) this.x += kWordGap;
-    if (this.x >= this.page.width - 2) this.breakLine();
+    if (this.x >= this.scale.width - 2) this.breakLine();
     this.pieceLeft = this.x;
     return { x: this.x, y: this.y };
   }
 
   write(bytes: number, of: { segment: number; block: number }): void {
-    let left = bytes / this.page.bytesPerPixel;
+    let left = bytes / this.scale.bytesPerPixel;
     while (left > 0) {
-      if (this.x >= this.page.width - 0.01) this.breakWord(of.segment);
-      const part = Math.min(left, this.page.width - this.x);
+      if (this.x >= this.scale.width - 0.01) this.breakWord(of.segment);
+      const part = Math.min(left, this.scale.width - this.x);
       this.box.push(this.x, this.x + part, this.y, this.y + kLine);
       this.row.push(of.block);
       this.segmentOf.push(of.segment);
@@ -206,10 +206,10 @@ class LineWriter {
 
   writeIdle(bytes: number, extent: number): void {
     this.startWord();
-    let left = Math.max(2, bytes / this.page.bytesPerPixel);
+    let left = Math.max(2, bytes / this.scale.bytesPerPixel);
     while (left > 0.01) {
-      if (this.x >= this.page.width - 0.01) this.breakLine();
-      const right = this.x + Math.min(left, this.page.width - this.x);
+      if (this.x >= this.scale.width - 0.01) this.breakLine();
+      const right = this.x + Math.min(left, this.scale.width - this.x);
       this.idle.push({ of: extent, left: this.x, right, y: this.y });
       left -= right - this.x;
       this.x = right;

@@ -38,7 +38,7 @@ struct Plan {
   PagedBlock* from = nullptr;     // the existing block that contains `offset`; null: none
   size_t offset = 0;              // of the block to be allocated, in the view
   std::vector<Extent*> pieces{};  // idle extents to be mapped at the end of the view
-  size_t new_bytes = 0;           // new memory to be mapped behind them
+  size_t new_bytes = 0;           // new memory to be mapped after them
   bool exists = false;
 };
 

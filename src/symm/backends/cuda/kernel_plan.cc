@@ -108,13 +108,13 @@ class KernelPlanBuilder {
     copy(one);
   }
 
-  // Adds a multimem step for as many whole packs as possible. Returns their bytes, 0 if none.
   struct Through {
     std::optional<ElementType> sum_of{};
     const std::byte* multicast = nullptr;  // null if not available
     const std::byte* from = nullptr;       // source of a store
     const std::byte* to = nullptr;         // destination of a sum; null for all ranks
   };
+  // Adds a multimem step for as many whole packs as possible. Returns their bytes, 0 if none.
   size_t multimem(const Through& path, size_t bytes) {
     const size_t whole = bytes / kPackBytes * kPackBytes;
     const uint64_t all = address_of(path.multicast) | address_of(path.from) | address_of(path.to);

@@ -27,12 +27,12 @@ inline Options small_options() {
 inline constexpr DeviceIndex kFirst{0};
 inline constexpr DeviceIndex kSecond{1};
 
-// Reserves `count` granules and maps one accessible extent in each.
 struct MappedRange {
   AddressRange range;
   std::vector<ExtentId> extents;
 };
 
+// Reserves `count` granules and maps one accessible extent in each.
 inline MappedRange map_extents(Device& device, size_t count) {
   const size_t granule = device.properties().granularity_bytes;
   MappedRange made;

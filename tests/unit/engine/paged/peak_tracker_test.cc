@@ -148,7 +148,7 @@ TEST_F(PeakTrackerTest, FreePartsOfUsedExtentsAreInactive) {
   Block* last = allocate(512);
   free(between);
   const AllocatorStats found = stats();
-  EXPECT_EQ(found.inactive_split.all.current, 2) << "between the two blocks, and behind them";
+  EXPECT_EQ(found.inactive_split.all.current, 2) << "between the two blocks, and after them";
   EXPECT_EQ(found.inactive_split.small_pool.current, 2);
   EXPECT_EQ(found.inactive_split_bytes.all.current, static_cast<int64_t>(2 * kMiB - 1024));
   free(first);

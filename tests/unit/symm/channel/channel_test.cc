@@ -163,7 +163,8 @@ TEST(ChannelConcurrency, SendReturnsTheReasonOfAClosingPeer) {
 TEST(ChannelConcurrency, CloseAllReachesConnectionsNotYetAccepted) {
   TwoRanks ranks;
   ranks.connect(1);
-  ASSERT_TRUE(eventually([&] {  // until the connection is pending
+  // Repeated, because the connection may not have reached rank 0 yet.
+  ASSERT_TRUE(eventually([&] {
     ranks.connections(0).close_all(Status::timeout("rank 0 of group test lost the store"));
     return ranks.failure(1).has_happened();
   }));

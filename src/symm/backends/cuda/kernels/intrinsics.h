@@ -61,7 +61,8 @@ ASHLAR_ON_DEVICE uint64_t now_ns() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
   return now;
 }
-// The start time of this thread. The threads of one block start together.
+// The start time of the kernel in this thread, if called before anything else. The threads of one
+// block start together.
 ASHLAR_ON_DEVICE uint64_t began_ns() { return now_ns(); }
 // Called between polls of a word. Yields to other kernels for 32 ns to 2 us.
 ASHLAR_ON_DEVICE void back_off(uint32_t turn) {
