@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats errors about the state of a block, and checks whether a checkpoint can contain it.
+// Checks whether checkpoints can contain and restore a block, and formats errors about its state.
 #include "engine/block.h"
 
 #include "base/text.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A contiguous range of device memory and its state: the part that all engines share. Each engine
-// derives its own block type. "Active" means allocated or pending.
+// The base of every engine's block type: a contiguous range of device memory and its state. A block
+// is active while it is allocated or pending.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ enum class BlockState : uint8_t {
   kAllocated,  // owned by the caller
   kPending,    // freed by the caller, but work on another stream may still be using it
   kFree,       // available to its stream
-  kQuick,      // free and unmerged, in a list of equal sizes (paged)
+  kQuick,      // free and not merged with its neighbours, on a quick list (paged engine only)
   kUnmapped,   // address space without memory
 };
 
 struct Block {
   BlockState state = BlockState::kFree;
-  bool is_uncached = false;     // a segment of its own; returns to the device when freed
+  bool is_uncached = false;     // is a whole segment that returns to the device when freed
   bool in_block_table = false;  // in Engine::addresses()
   uint32_t pin_count = 0;       // while positive, a freed block stays pending
   uint32_t event_count = 0;     // pending blocks only: events that must complete first
-  StackId stack{};              // of the allocating call; active blocks only
+  StackId stack{};              // call stack of the allocation; active blocks only
   DeviceAddress address;
   size_t bytes = 0;
   size_t requested_bytes = 0;  // as passed to allocate; 0 unless active
@@ -45,15 +45,14 @@ struct Block {
   }
 };
 
-// The error for freeing `block` a second time.
-//
+// Returns the error for freeing `block` a second time.
 Status double_free_error(const Block& block);
 
-// Rules for checkpoints, shared by all engines that have them.
-// kInvalidArgument: the block is pending or uncached, which a checkpoint cannot represent.
+// Checks that a checkpoint can contain the block. kInvalidArgument: the block is pending or
+// uncached.
 Status check_recordable(const Block& block, PoolId pool);
-// kInvalidArgument: a restore cannot take the block from its owner, because it is not recordable,
-// is pinned, or other streams use it.
+// Checks that a restore may free the block. kInvalidArgument: the block is not recordable, is
+// pinned, or other streams use it.
 Status check_restorable(const Block& block, PoolId pool);
 
 }  // namespace ashlar

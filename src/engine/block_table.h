@@ -25,17 +25,17 @@ class BlockTable {
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
-  // Does nothing if the block is already present. REQUIRES: the caller owns the block.
+  // Inserts a block unless it is already present. REQUIRES: the caller owns the block.
   void insert(Block* block) {
     if (!block->in_block_table) [[unlikely]]
       insert_slow(block);
   }
-  // The block that starts at `address`, whether allocated or not; null if none.
+  // Returns the block that starts at `address`, whether allocated or not; null if there is none.
   Block* find(DeviceAddress address) const {
     const Entry* entry = entry_of(address);
     return entry == nullptr ? nullptr : entry->block.load(std::memory_order_acquire);
   }
-  // Does nothing if the block is absent. REQUIRES: no concurrent insert or remove of this block.
+  // Removes a block if it is present. REQUIRES: no concurrent insert or remove of this block.
   void remove(Block* block) {
     if (block->in_block_table) [[unlikely]]
       remove_slow(block);
@@ -43,7 +43,7 @@ class BlockTable {
 
  private:
   struct Entry {
-    std::atomic<uint64_t> key{0};  // the address; 0 if empty. Claiming the key claims `block`
+    std::atomic<uint64_t> key{0};  // the address; 0 if empty. A thread that sets it owns `block`
     std::atomic<Block*> block{nullptr};
   };
   struct alignas(64) Line {
@@ -60,7 +60,7 @@ class BlockTable {
     const Line& line(uint64_t hash) const { return lines[hash >> shift]; }
   };
 
-  // Only the upper bits are used.
+  // The two candidate buckets of a key. `Table::line` uses only the upper bits of a hash.
   static uint64_t first_hash(uint64_t key) { return hash_mix(key); }
   static uint64_t second_hash(uint64_t key) { return (key ^ key >> 21) * 0xD1B54A32D192ED03; }
 

@@ -16,10 +16,10 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kMaxNamed = 4;
+constexpr size_t kMaxListedProcesses = 4;
 
 std::string format_others(const std::vector<ProcessMemoryUsage>& others) {
-  const size_t named = std::min(others.size(), kMaxNamed);
+  const size_t named = std::min(others.size(), kMaxListedProcesses);
   std::string list;
   for (size_t i = 0; i < named; ++i) {
     list += text(i == 0 ? "" : ", ", "process ", others[i].pid, " has ",

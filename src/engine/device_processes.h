@@ -11,10 +11,10 @@
 
 namespace ashlar {
 
-// Sentences to append to a message, each with a leading space: this process's use, if it exceeds
-// `reserved_bytes`, and the other processes' use, largest first. Empty if the device does not list
-// processes, or does not list this one by its own pid, as in some containers. Takes up to a
-// millisecond; call it with no lock held.
+// Returns sentences to append to a message, each with a leading space: the memory that this process
+// uses, if it exceeds `reserved_bytes`, and the memory that other processes use, largest first.
+// Empty if the device does not list processes, or does not list this process under its own pid, as
+// in some containers. Takes up to a millisecond; call it with no lock held.
 std::string describe_device_processes(Device& device, size_t reserved_bytes);
 
 }  // namespace ashlar

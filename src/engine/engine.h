@@ -36,7 +36,7 @@ struct AllocationRequest {
 };
 
 // The result of restoring a checkpoint. An address may appear in both lists: it was freed and then
-// allocated again, so its previous owner no longer has it.
+// allocated again, so its previous owner no longer owns it.
 struct RestoreResult {
   std::vector<DeviceAddress> freed;  // were allocated; the caller no longer owns them
   std::vector<Block*> allocated;     // are allocated now; the caller must free them
@@ -48,7 +48,7 @@ struct BlockMemory {
     kAllocation,  // one plain device allocation, which `range` covers
     kExtents,     // consecutive extents; `range` covers those that the block overlaps
     kSource,      // a pool's custom SegmentSource; the engine has no further details
-    kPaused,      // none, because the block's pool is paused
+    kPaused,      // no memory, because the block's pool is paused
   };
   Origin origin = Origin::kAllocation;
   AddressRange range{};             // contains the block
@@ -74,21 +74,22 @@ class Engine {
   virtual ~Engine() = default;
 
   virtual Device& device() const = 0;
-  // Blocks whose addresses were handed out as plain pointers. The code that hands one out inserts
-  // it; the engine removes it before merging the block. An entry may refer to a freed block.
+  // Blocks whose addresses were handed out as plain pointers. Code that hands out a pointer inserts
+  // the block; the engine removes it before it merges the block with a neighbour. An entry may
+  // refer to a freed block.
   BlockTable& addresses() { return addresses_; }
 
   // Returns a block aligned to 256 bytes, as drivers guarantee and kernels rely on. kOutOfMemory:
   // all reclaim steps failed; the message is a full report. kInvalidArgument: `bytes` is 0.
   virtual Result<Block*> allocate(const AllocationRequest& request) = 0;
-  // Fast path, for callers that record no stack. Returns null if the request needs any other work;
-  // then call `allocate`. Arguments and result stay in registers.
+  // Fast path, for callers that record no stack. Returns null if it cannot serve the request; the
+  // caller then calls `allocate`. Arguments and result stay in registers.
   virtual Block* allocate_fast(size_t bytes, StreamId stream) noexcept;
   // REQUIRES: `block` came from allocate and was not handed out again after an earlier free. May be
   // called from any thread. kInvalidArgument: the block is already free. If the device fails, the
   // block stays pending and the next allocation retries.
   virtual Status free(Block* block, StackId stack = {}) = 0;
-  // Like free, for destructors: the next allocate or trim reports a failure.
+  // Like free, but returns no error, for use in destructors. The next allocate or trim reports it.
   virtual void free_quietly(Block* block, StackId stack = {}) = 0;
   // Declares that work queued so far on `use` also accesses the block, so that the block is not
   // reused before that work finishes. Not needed for the block's own stream.
@@ -102,8 +103,8 @@ class Engine {
   // Undoes one pin. May be called from any thread. REQUIRES: pinned. The next allocate or trim
   // reports a device failure.
   virtual void unpin(Block* block) = 0;
-  // The memory behind a block. The result stays valid while the block is pinned, or allocated in a
-  // pool that is not paused.
+  // Returns the memory behind a block. The result stays valid while the block is pinned, or
+  // allocated in a pool that is not paused.
   virtual BlockMemory block_memory(const Block* block) const = 0;
   // Grants another device access to all present and future memory of this one.
   virtual Status add_accessor(DeviceIndex accessor) = 0;
@@ -112,9 +113,9 @@ class Engine {
 
   // Releasing memory.
   //
-  // Returns cached memory to the device: all of it, or one pool's. Waits for pending frees. Does
-  // nothing, successfully, while the pool is retained, so that each of several owners may trim
-  // after its release. kInvalidArgument: no such pool.
+  // Returns cached memory to the device: that of one pool, or all of it if `pool` is the default
+  // one. Waits for pending frees. Succeeds without effect while the pool is retained, so that each
+  // of several owners may call trim after its own release_pool. kInvalidArgument: no such pool.
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
   // Returns whole extents or segments until at most `target.reserved_bytes` are reserved, and
   // reports the number of bytes returned. Without TrimWait::kForWork it never waits: memory that
@@ -143,7 +144,7 @@ class Engine {
   virtual double memory_fraction() const = 0;
   // With caching off, each allocation is a separate device allocation that returns to the device
   // when freed, as memory-access checkers need. Memory that is already cached stays cached.
-  // Captures always use cached memory, because it belongs to their graph.
+  // Captures always use cached memory, because the graph needs it at every launch.
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
   // The stream's class, if set, determines how much address space its expandable segments reserve
@@ -153,8 +154,8 @@ class Engine {
   // Sets how much a class reserves if the options set a size neither for it nor for all streams.
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
-  // Pools. All of these return kInvalidArgument if there is no such pool or it is in the wrong
-  // state.
+  // Pools. The functions that take a pool return kInvalidArgument if it does not exist or is in the
+  // wrong state.
   virtual Status create_pool(PoolId pool, PoolOptions options) = 0;
   virtual Status retain_pool(PoolId pool) = 0;
   // After the last release the pool is freeable: the next trim returns its memory.
@@ -169,7 +170,7 @@ class Engine {
   virtual void capture_began() = 0;
   // kInvalidArgument: there was no matching capture_began.
   virtual Status capture_ended() = 0;
-  // The addresses of the pool's allocated blocks, in ascending order.
+  // Returns the addresses of the pool's allocated blocks, in ascending order.
   virtual Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const = 0;
   // Records the state of a pool. kInvalidArgument: no such pool, or a block cannot be recorded
   // (check_recordable).
@@ -183,8 +184,8 @@ class Engine {
   //
   // The engine records into the history; callers start it, capture stacks and read it.
   History& history() { return history_; }
-  // The state of one pool, or of all. Stack ids refer to the engine's history. Recorded in the
-  // history as TraceAction::kSnapshot.
+  // Returns the state of one pool, or of all pools. Stack ids refer to the engine's history. The
+  // call is recorded in the history as TraceAction::kSnapshot.
   virtual EngineSnapshot take_snapshot(std::optional<PoolId> pool = {}) = 0;
   std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) {
     return take_snapshot(pool).segments;
@@ -195,8 +196,8 @@ class Engine {
   virtual AllocatorStats stats() const = 0;
   virtual void reset_peak_stats() = 0;
   virtual void reset_total_stats() = 0;
-  // The largest block that can be allocated without calling the device, given the right stream and
-  // pool. 0 if nothing is cached.
+  // Returns the size of the largest cached block: the largest request that needs no device call on
+  // the stream and pool of that block. 0 if nothing is cached.
   virtual size_t largest_cached_bytes() const = 0;
   virtual std::vector<ExpandableSegmentStats> expandable_segments() const = 0;
 
@@ -207,8 +208,8 @@ class Engine {
   // Called after a cache miss. A callback returns true if it freed memory, so that the engine
   // searches again.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
-  // Reports the ranges mapped so far to the observer before it returns. kUnsupported: the engine
-  // does not report mappings.
+  // Adds an observer, and reports all ranges that are mapped already to it before returning.
+  // kUnsupported: the engine does not report mappings.
   virtual Status add_remap_observer(RemapObserver observer);
 
  protected:

@@ -44,7 +44,7 @@ Status EventQueues::collect_finished(std::vector<Block*>& finished) {
       if (!*done) break;
       queue.events.pop_front();
       recycle_event(*queue.device, first.event);
-      finish_one(first.block, finished);
+      complete_event(first.block, finished);
     }
     it = queue.events.empty() ? queues_.erase(it) : std::next(it);
   }
@@ -69,7 +69,7 @@ Status EventQueues::wait_for_all(std::vector<Block*>& finished,
       }
       queue.events.pop_front();
       recycle_event(*queue.device, first.event);
-      finish_one(first.block, finished);
+      complete_event(first.block, finished);
     }
     queue.events = std::move(left);
     it = queue.events.empty() ? queues_.erase(it) : std::next(it);
@@ -77,8 +77,8 @@ Status EventQueues::wait_for_all(std::vector<Block*>& finished,
   return {};
 }
 
-// Remaining uses are those for which no event could be recorded yet.
-void EventQueues::finish_one(Block* block, std::vector<Block*>& finished) {
+// A block with remaining uses is not finished: no event could be recorded yet for these uses.
+void EventQueues::complete_event(Block* block, std::vector<Block*>& finished) {
   if (--block->event_count == 0 && block->uses.empty()) finished.push_back(block);
 }
 

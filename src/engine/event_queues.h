@@ -25,8 +25,8 @@ class EventQueues {
   // Appends blocks whose last event has completed to `finished`, even if it fails partway. Never
   // waits.
   Status collect_finished(std::vector<Block*>& finished);
-  // Like collect_finished, but waits for every event, or only for those of blocks that `wanted`
-  // accepts.
+  // Like collect_finished, but waits: for every event, or only for the events of blocks that
+  // `wanted` accepts.
   Status wait_for_all(std::vector<Block*>& finished,
                       const std::function<bool(const Block&)>& wanted = {});
 
@@ -43,7 +43,7 @@ class EventQueues {
     std::deque<PendingEvent> events;
   };
 
-  static void finish_one(Block* block, std::vector<Block*>& finished);
+  static void complete_event(Block* block, std::vector<Block*>& finished);
   Result<EventId> acquire_event(Device& device);
   void recycle_event(Device& device, EventId event);
 

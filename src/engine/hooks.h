@@ -2,7 +2,7 @@
 //
 // Dispatches an engine's operations to the history, trackers, observers and callbacks. The engine
 // records entries under the lock that orders its operations. Trackers are called later, without any
-// lock, by one thread at a time; that thread also delivers entries that others (trackers included)
+// lock, by one thread at a time; that thread also delivers entries that trackers or other threads
 // record meanwhile. Thread safe.
 #pragma once
 
@@ -20,15 +20,15 @@
 
 namespace ashlar {
 
-// An entry for an operation on a block, with the stack that allocated the block. The engine adds
-// the pool, and the stack of the operation itself where it is known.
+// Returns an entry for an operation on a block, with the stack that allocated the block. The engine
+// adds the pool and, if it has one, the stack of the operation itself.
 TraceEntry make_entry(TraceAction action, const Block& block, size_t bytes);
 
 class Hooks {
  public:
   using OomObserver = std::function<void(const OomNotice&)>;
 
-  // `history` outlives this object. Entries carry `device`.
+  // `history` outlives this object. Entries for trackers name `device`.
   Hooks(History& history, DeviceIndex device) : history_(history), device_(device) {}
 
   void add_tracker(TraceTracker tracker);
@@ -44,7 +44,7 @@ class Hooks {
     history_.record(entry);
     if (has_trackers()) queue(entry);
   }
-  // Like the function above, from a compact form: builds a TraceEntry only if there are trackers.
+  // Records an operation in compact form. Builds a TraceEntry only if there are trackers.
   void record(const History::Operation& operation) {
     history_.record(operation);
     if (has_trackers()) queue(operation);
@@ -53,10 +53,13 @@ class Hooks {
   void record_annotation(const TraceEntry& entry, const std::string& text);
   // Drops the entries that trackers have not received yet.
   void discard_queued();
-  // Without callbacks an engine need not unlock to run them.
+  // Whether there are free-memory callbacks. If not, the engine need not release its lock to run
+  // them.
   bool has_callbacks() const;
 
-  // The following call user code. REQUIRES: the caller holds no lock.
+  // The functions below call user code. REQUIRES: the caller holds no lock.
+
+  // Delivers queued entries to the trackers.
   void notify() {
     if (has_trackers()) notify_trackers();
   }

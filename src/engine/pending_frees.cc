@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Defers frees during captures, finds finished uses by graph ancestry, and waits for the others.
+// Defers frees during captures, completes them by graph ancestry, and waits for pending frees.
 #include "engine/pending_frees.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ void PendingFrees::record_use(Block* block, const DeviceStream& use) {
   if (use.device == &device_ && use.stream == block->stream) return;
   const bool is_new = std::find(block->uses.begin(), block->uses.end(), use) == block->uses.end();
   if (is_new) block->uses.push_back(use);
-  // Also used outside captures: the stream has work that needs an event.
+  // The stream now also uses the block outside of a capture, and that work needs an event.
   if (!is_capturing(use)) {
     const auto captured = capture_uses_.find(block);
     if (captured != capture_uses_.end()) std::erase(captured->second, use);
@@ -106,8 +106,8 @@ bool PendingFrees::involves_capture(const Block& block) const {
   return involved;
 }
 
-// The last nodes so far of every stream that uses the block. Empty if a stream is not part of the
-// capture, because then the graph proves nothing.
+// Returns the last nodes so far of every stream that uses the block. Empty if any of the streams is
+// not part of the capture, because then the graph proves nothing.
 std::vector<NodeId> PendingFrees::free_markers(const Block& block) const {
   std::vector<DeviceStream> streams = block.uses;
   streams.push_back({&device_, block.stream});
@@ -145,7 +145,7 @@ void PendingFrees::collect_within_capture(StreamId stream, std::vector<Block*>& 
   });
 }
 
-// All nodes that precede the stream's next node. Nodes found earlier are cached.
+// Returns all nodes that precede the stream's next node. Caches nodes between calls.
 const std::unordered_set<NodeId>& PendingFrees::ancestors_of(StreamId stream,
                                                              const CaptureState& state) {
   std::unordered_set<NodeId>& ancestors = ancestors_[{state.capture, stream}];
@@ -160,7 +160,7 @@ const std::unordered_set<NodeId>& PendingFrees::ancestors_of(StreamId stream,
   return ancestors;
 }
 
-// Uses declared during the capture belong to the graph and end with it.
+// Removes the block's uses that were declared during the capture: they belong to the graph.
 void PendingFrees::drop_captured_uses(Block* block) {
   const auto captured = capture_uses_.find(block);
   if (captured == capture_uses_.end()) return;

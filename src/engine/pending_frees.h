@@ -28,21 +28,23 @@ class PendingFrees {
   // Adds a freed block. REQUIRES: block->uses is not empty. If the device fails, the free is
   // deferred and retried by the next collection.
   Status add(Block* block);
-  // The collecting functions append blocks that became free to `finished`, in that order, even if
+  // The functions below append blocks to `finished` in the order in which they became free, even if
   // they fail partway.
+
+  // Collects all finished frees: calls collect_deferred, then polls the events.
   Status collect(std::vector<Block*>& finished);
   // Collects before an allocation on `stream`. If the stream is capturing, polls no event and
   // collects only what the graph proves finished.
   Status collect_for_stream(StreamId stream, std::vector<Block*>& finished);
-  // Collects deferred frees that nothing uses any more and records events for the others. Polls no
-  // event.
+  // Collects deferred frees whose blocks are no longer in use, and records events for those whose
+  // captures have ended. Polls no event.
   Status collect_deferred(std::vector<Block*>& finished);
   // Waits for all pending frees, or for those that `wanted` accepts, except frees that a capture
   // still defers.
   Status wait(std::vector<Block*>& finished, const std::function<bool(const Block&)>& wanted = {});
 
   bool empty() const { return deferred_.empty() && pending_.empty(); }
-  // Whether some free is deferred: by a capture, or because an event could not be recorded.
+  // Whether any free is deferred, by a capture or because an event could not be recorded.
   bool has_deferred() const { return !deferred_.empty(); }
 
   // Captures.
@@ -50,17 +52,17 @@ class PendingFrees {
   Status capture_ended();
   int capture_count() const { return capture_count_; }
   bool is_capturing(const DeviceStream& use) const;
-  // Whether waiting for the stream breaks no capture. A destroyed stream can only be waited for by
-  // synchronizing its whole device.
+  // Whether the caller can wait for the stream without invalidating a capture. A destroyed stream
+  // can only be waited for by synchronizing its whole device.
   bool is_waitable(const DeviceStream& use) const;
   // REQUIRES: waitable. kDeviceFault: the stream was destroyed meanwhile; retry after the capture.
   Status wait_for_stream(const DeviceStream& use) const;
-  // Drops cached graph ancestry, because captures may have ended.
+  // Empties the cache of graph ancestors. Called when captures may have ended.
   void clear_graph_cache() { ancestors_.clear(); }
 
  private:
-  // A free deferred by a capture. `markers` are the graph nodes that use the block; empty if
-  // unknown.
+  // A free without events so far. `markers` are the last nodes, at the time of the free, of the
+  // captured streams that use the block; empty if unknown.
   struct DeferredFree {
     Block* block = nullptr;
     std::vector<NodeId> markers;
@@ -77,7 +79,7 @@ class PendingFrees {
   const bool reuse_within_captures_;
   EventQueues pending_;
   std::vector<DeferredFree> deferred_;
-  // Nodes known to precede the next node of a capturing stream.
+  // Nodes known to precede the next node of a capturing stream, keyed by capture and stream.
   std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> ancestors_;
   // Uses declared during a capture. They belong to the graph and need no event afterwards. Only for
   // allocated blocks and deferred frees.

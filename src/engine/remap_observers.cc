@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One thread delivers at a time. An observer that calls the engine may deliver recursively: the
-// other observers then receive their remaining notices first, each in order.
+// nested call delivers all remaining notices, to each observer in queue order.
 #include "engine/remap_observers.h"
 
 namespace ashlar {

@@ -21,13 +21,14 @@ class RemapObservers {
   // Adds an observer that first receives `mapped`. REQUIRES: the caller's lock excludes concurrent
   // queueing, so that `mapped` is current.
   void add(RemapObserver observer, const std::vector<AddressRange>& mapped);
-  // If false, there is nothing to queue or to deliver.
+  // Whether any observer was added. If not, callers may skip `queue_*` and `notify`.
   bool any() const { return has_any_.load(std::memory_order_relaxed); }
 
   void queue_mapped(AddressRange range) { queue({true, range}); }
   void queue_unmapping(AddressRange range) { queue({false, range}); }
-  // Calls user code; hold no lock. On return, all notices queued before have been delivered by some
-  // thread. Exception: a call from inside an observer does not wait for the notice being delivered.
+  // Delivers all notices that were queued before the call, or waits until another thread has. A
+  // call from inside an observer does not wait for the notice that the observer is handling.
+  // REQUIRES: the caller holds no lock, because this calls user code.
   void notify() {
     if (any()) deliver();
   }

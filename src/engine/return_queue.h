@@ -19,8 +19,8 @@ namespace ashlar {
 
 class ReturnQueue {
  public:
-  // Queues a segment. With an empty range, only drops the reference to `source`, whose pool was
-  // destroyed.
+  // Queues a segment of `source`. With an empty range, queues only the release of the reference,
+  // because the pool of `source` was destroyed.
   void add(std::shared_ptr<SegmentSource> source, AddressRange range = {});
   // Lock-free, because every engine operation ends with this check.
   bool empty() const { return is_empty_.load(std::memory_order_acquire); }
@@ -30,6 +30,7 @@ class ReturnQueue {
   // Waits until other threads have flushed, for at most one second: a source may be blocked on
   // something that the caller holds. Returns immediately on a thread that is flushing.
   void wait_for_others();
+  // Whether `wait_for_others` would wait.
   bool is_flushed_elsewhere() const;
 
  private:

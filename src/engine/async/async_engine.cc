@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adds the memory that the driver's pool caches to limits, trimming and statistics.
+// Includes the memory that the driver's pool caches in limits, trimming and statistics.
 #include "engine/async/async_engine.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ size_t AsyncEngine::reserved_bytes() const {
   return now.total + source_cached_bytes(now.default_pool);
 }
 
-// Trims private pools first, because released ones are not requested again.
+// Trims private pools first, because memory of released pools is not requested again.
 Result<size_t> AsyncEngine::trim_to(const TrimTarget& target) {
   const auto excess_bytes = [&](size_t reserved) {
     return reserved - std::min(reserved, target.reserved_bytes);

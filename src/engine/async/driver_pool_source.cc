@@ -11,8 +11,8 @@
 
 namespace ashlar {
 
-// The threshold keeps all memory in the pool, as PyTorch does. A pool that returned memory at every
-// host synchronization would be as slow as no pool.
+// Sets the release threshold so that all memory stays in the pool, as PyTorch does. A pool that
+// returned memory at every host synchronization would be as slow as no pool.
 Result<std::shared_ptr<DriverPoolSource>> DriverPoolSource::create(Device& device) {
   if (!device.properties().has_stream_ordered_pool) {
     return Status::unsupported(
@@ -48,11 +48,11 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
   Status below = enforce_limit(max_bytes);
   if (below.ok()) return at;
   free(*at, bytes);
-  (void)device_.trim_pool(max_bytes).ok();  // otherwise the driver keeps what it obtained
+  (void)device_.trim_pool(max_bytes).ok();  // or else the driver keeps the new memory
   return below;
 }
 
-// The driver reports the pool's size only after the allocation.
+// Called after the allocation, because only then does the driver report the pool's new size.
 Status DriverPoolSource::enforce_limit(size_t max_bytes) {
   if (max_bytes == SIZE_MAX) return {};
   Result<DriverPoolStats> use = device_.driver_pool_stats();
@@ -67,58 +67,59 @@ Status DriverPoolSource::enforce_limit(size_t max_bytes) {
 }
 
 void DriverPoolSource::free(DeviceAddress address, size_t) {
-  Freed freed{address, {}};
+  FreeRequest request{address, {}};
   {
     MutexLock lock(mutex_);
     const auto found = live_.find(address.value());
     if (found == live_.end()) return;  // not from this source
-    freed.stream = found->second;
+    request.stream = found->second;
     live_.erase(found);
   }
-  Status done = free_on(freed, freed.stream);
+  Status done = free_on(request, request.stream);
   if (done.ok()) return;
   const bool is_retried =
       done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
   MutexLock lock(mutex_);
-  unfreed_.push_back(freed);
+  queued_frees_.push_back(request);
   if (!is_retried && deferred_error_.ok()) deferred_error_ = std::move(done);
 }
 
-// kUnsupported: the stream is capturing. kInvalidArgument: it was destroyed.
-Status DriverPoolSource::free_on(const Freed& freed, StreamId stream) {
-  Status done = device_.free_async(freed.address, stream);
+// kUnsupported: the stream is capturing. kInvalidArgument: the stream was destroyed.
+Status DriverPoolSource::free_on(const FreeRequest& request, StreamId stream) {
+  Status done = device_.free_async(request.address, stream);
   if (!done.ok()) return done;
   MutexLock lock(mutex_);
-  ++freed_on_[stream];
+  ++free_counts_[stream];
   return {};
 }
 
 Status DriverPoolSource::retry_frees(Wait wait) {
-  std::vector<Freed> unfreed;
+  std::vector<FreeRequest> queued;
   {
     MutexLock lock(mutex_);
-    unfreed = std::exchange(unfreed_, {});
+    queued = std::exchange(queued_frees_, {});
   }
   Status first;
-  for (const Freed& each : unfreed) {
+  for (const FreeRequest& each : queued) {
     Status done = free_on(each, each.stream);
     if (done.is(StatusKind::kInvalidArgument) && wait == Wait::kForDevice)
-      done = free_of_destroyed_stream(each);
+      done = free_after_device_wait(each);
     if (done.ok()) continue;
     const bool is_retried =
         done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
     if (!is_retried && first.ok()) first = std::move(done);
     MutexLock lock(mutex_);
-    unfreed_.push_back(each);
+    queued_frees_.push_back(each);
   }
   return first;
 }
 
-// A device-wide wait covers the stream's remaining work. It would break a capture.
-Status DriverPoolSource::free_of_destroyed_stream(const Freed& freed) {
+// Waits for the whole device, which covers the remaining work of the destroyed stream but would
+// invalidate a capture.
+Status DriverPoolSource::free_after_device_wait(const FreeRequest& request) {
   if (has_captures()) return Status::unsupported("a capture is in progress");
   if (Status waited = device_.synchronize_device(); !waited.ok()) return waited;
-  return free_on(freed, kDefaultStream);
+  return free_on(request, kDefaultStream);
 }
 
 Status DriverPoolSource::trim() {
@@ -143,7 +144,7 @@ Status DriverPoolSource::wait_for_frees() {
   std::map<StreamId, uint64_t> waited_for;
   {
     MutexLock lock(mutex_);
-    waited_for = freed_on_;
+    waited_for = free_counts_;
   }
   const bool has_captures = this->has_captures();
   for (const auto& [stream, count] : waited_for) {
@@ -153,14 +154,15 @@ Status DriverPoolSource::wait_for_frees() {
     if (waited.is(StatusKind::kInvalidArgument)) continue;  // destroyed: retried after the capture
     if (!waited.ok()) return waited;
     MutexLock lock(mutex_);
-    const auto found = freed_on_.find(stream);
-    const bool covers_all = found != freed_on_.end() && found->second == count;
-    if (covers_all) freed_on_.erase(found);
+    const auto found = free_counts_.find(stream);
+    const bool covers_all = found != free_counts_.end() && found->second == count;
+    if (covers_all) free_counts_.erase(found);
   }
   return {};
 }
 
-// Even a query of statistics would invalidate a capture, in any thread.
+// Without relaxed capture mode, even a query of statistics would invalidate a capture on any
+// thread.
 DriverPoolStats DriverPoolSource::stats() const {
   const RelaxedCapture relaxed(device_);
   if (!relaxed.status().ok()) return {};

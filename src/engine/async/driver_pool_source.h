@@ -23,11 +23,11 @@ class DriverPoolSource final : public SegmentSource {
  public:
   // `device` outlives the source. kUnsupported: the device has no stream-ordered pool.
   static Result<std::shared_ptr<DriverPoolSource>> create(Device& device);
-  // Waits for frees and trims the pool.
+  // Waits for all frees and trims the pool.
   ~DriverPoolSource() override;
 
-  // Sets a function that returns the maximum size of the pool, called after each allocation;
-  // SIZE_MAX means no limit. REQUIRES: called before the first allocation.
+  // Sets the function that returns the maximum size of the pool; SIZE_MAX means no limit. It is
+  // called after each allocation. REQUIRES: nothing has been allocated yet.
   void set_limit(std::function<size_t()> max_bytes) { max_bytes_ = std::move(max_bytes); }
 
   // kInvalidArgument: the stream is capturing. kDeviceFault: the device failed, possibly in an
@@ -50,17 +50,18 @@ class DriverPoolSource final : public SegmentSource {
   void capture_ended();
 
  private:
-  struct Freed {
+  // A free that the driver has not accepted yet.
+  struct FreeRequest {
     DeviceAddress address{};
     StreamId stream{};
   };
   explicit DriverPoolSource(Device& device) : device_(device) {}
   Status enforce_limit(size_t max_bytes);
-  Status free_on(const Freed& freed, StreamId stream);
-  // Retries queued frees. Frees on destroyed streams require a device-wide wait.
+  Status free_on(const FreeRequest& request, StreamId stream);
   enum class Wait { kNever, kForDevice };
+  // Retries queued frees. Frees on destroyed streams succeed only with Wait::kForDevice.
   Status retry_frees(Wait wait);
-  Status free_of_destroyed_stream(const Freed& freed);
+  Status free_after_device_wait(const FreeRequest& request);
   bool is_capturing(StreamId stream) const;
   bool has_captures() const;
   Status take_deferred_error();
@@ -70,8 +71,8 @@ class DriverPoolSource final : public SegmentSource {
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, StreamId> live_ ASHLAR_GUARDED_BY(mutex_);  // stream by address
   // Number of frees on each stream that no wait has covered yet.
-  std::map<StreamId, uint64_t> freed_on_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<Freed> unfreed_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<StreamId, uint64_t> free_counts_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<FreeRequest> queued_frees_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes the states of blocks, splits and merges them.
+// Splits and merges blocks, and changes their states.
 #include "engine/classic/block_heap.h"
 
 #include <algorithm>
@@ -15,30 +15,30 @@ ClassicBlock* BlockHeap::create(const AllocParams& params, AddressRange range) {
   block->bytes = range.bytes;
   block->stream = params.request.stream;
   block->pool = params.pool;
-  block->stream_usage = &parts_.stats.stream_usage(params.request.stream);
+  block->stream_usage = &deps_.stats.stream_usage(params.request.stream);
   if (PrivatePool* owner = params.pool->owner()) ++owner->segment_count;
   return block;
 }
 
 ClassicBlock* BlockHeap::create_neighbour(const ClassicBlock& like, AddressRange range,
                                           ClassicBlock* previous, ClassicBlock* next) {
-  ClassicBlock* part = blocks_.create();
-  part->address = range.begin;
-  part->bytes = range.bytes;
-  part->stream = like.stream;
-  part->pool = like.pool;
-  part->expandable = like.expandable;
-  part->stream_usage = like.stream_usage;
-  part->segment_stack = like.segment_stack;
-  part->previous = previous;
-  part->next = next;
-  if (previous != nullptr) previous->next = part;
-  if (next != nullptr) next->previous = part;
-  return part;
+  ClassicBlock* block = blocks_.create();
+  block->address = range.begin;
+  block->bytes = range.bytes;
+  block->stream = like.stream;
+  block->pool = like.pool;
+  block->expandable = like.expandable;
+  block->stream_usage = like.stream_usage;
+  block->segment_stack = like.segment_stack;
+  block->previous = previous;
+  block->next = next;
+  if (previous != nullptr) previous->next = block;
+  if (next != nullptr) next->previous = block;
+  return block;
 }
 
 ClassicBlock* BlockHeap::allocate(ClassicBlock* block, const AllocParams& params, SplitRule rule) {
-  StatsRecorder& stats = parts_.stats;
+  StatsRecorder& stats = deps_.stats;
   const bool was_split = block->is_split();
   const bool is_small = block->pool->is_small();
   const bool is_plain = block->expandable == nullptr;
@@ -57,7 +57,7 @@ ClassicBlock* BlockHeap::allocate(ClassicBlock* block, const AllocParams& params
   block->state = BlockState::kAllocated;
   block->requested_bytes = params.request.bytes;
   block->stack = params.request.stack;
-  parts_.tracer.record(TraceAction::kAlloc, *block, params.request.bytes);
+  deps_.tracer.record(TraceAction::kAlloc, *block, params.request.bytes);
   stats.count_allocated(*block);
   return block;
 }
@@ -66,8 +66,8 @@ bool BlockHeap::should_split(const ClassicBlock& block, const AllocParams& param
   const PrivatePool* owner = block.pool->owner();
   if (owner != nullptr && owner->options.no_split) return false;
   const size_t rest = block.bytes - params.block_bytes;
-  if (block.pool->is_small() || parts_.options.expandable_segments) return rest >= kMinBlockBytes;
-  return params.block_bytes < parts_.sizes.max_split_bytes() && rest > kSmallLimitBytes;
+  if (block.pool->is_small() || deps_.options.expandable_segments) return rest >= kMinBlockBytes;
+  return params.block_bytes < deps_.sizes.max_split_bytes() && rest > kSmallLimitBytes;
 }
 
 // The remainder keeps the block object and returns to its pool; the front is a new block.
@@ -81,17 +81,17 @@ ClassicBlock* BlockHeap::split_front(ClassicBlock* rest, size_t bytes) {
 
 void BlockHeap::request_free(ClassicBlock* block) {
   block->state = BlockState::kPending;
-  parts_.stats.count_free_requested(*block);
-  parts_.tracer.record(TraceAction::kFreeRequested, *block, block->requested_bytes);
+  deps_.stats.count_free_requested(*block);
+  deps_.tracer.record(TraceAction::kFreeRequested, *block, block->requested_bytes);
 }
 
 void BlockHeap::complete_free(ClassicBlock* block) {
-  parts_.tracer.record(TraceAction::kFreeCompleted, *block, block->requested_bytes);
-  parts_.stats.count_free_completed(*block);
+  deps_.tracer.record(TraceAction::kFreeCompleted, *block, block->requested_bytes);
+  deps_.stats.count_free_completed(*block);
   block->requested_bytes = 0;
   block->stack = {};
   block->state = BlockState::kFree;
-  parts_.addresses.remove(block);
+  deps_.addresses.remove(block);
 
   int64_t split_count = 0;
   int64_t split_bytes = 0;
@@ -107,7 +107,7 @@ void BlockHeap::complete_free(ClassicBlock* block) {
     ++split_count;
     split_bytes += static_cast<int64_t>(block->bytes);
   }
-  parts_.stats.count_inactive_split(block->pool->is_small(), split_count, split_bytes);
+  deps_.stats.count_inactive_split(block->pool->is_small(), split_count, split_bytes);
 }
 
 size_t BlockHeap::merge(ClassicBlock* into, ClassicBlock* neighbour) {

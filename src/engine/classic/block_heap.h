@@ -32,19 +32,20 @@ struct AllocParams {
 
 class BlockHeap {
  public:
-  // All references outlive the heap.
-  struct Parts {
+  // The objects that the heap uses. They outlive it.
+  struct Dependencies {
     const AllocatorOptions& options;
     const SizePolicy& sizes;
     StatsRecorder& stats;
     Tracer& tracer;
     BlockTable& addresses;
   };
-  explicit BlockHeap(const Parts& parts) : parts_(parts) {}
+  explicit BlockHeap(const Dependencies& deps) : deps_(deps) {}
 
   // Creates the only block of a new segment. The block is free and in no index.
   ClassicBlock* create(const AllocParams& params, AddressRange range);
-  // Creates a block of the same segment between two neighbours. The block is in no index.
+  // Creates a block in the segment of `like`, between two neighbours, each of which may be null.
+  // The block is in no index.
   ClassicBlock* create_neighbour(const ClassicBlock& like, AddressRange range,
                                  ClassicBlock* previous, ClassicBlock* next);
   void destroy(ClassicBlock* block) { blocks_.destroy(block); }
@@ -57,18 +58,18 @@ class BlockHeap {
   // pool. REQUIRES: `block` is free and in no index.
   ClassicBlock* allocate(ClassicBlock* block, const AllocParams& params,
                          SplitRule rule = SplitRule::kPolicy);
-  // Changes the state from allocated to pending.
+  // Changes the block's state from allocated to pending.
   void request_free(ClassicBlock* block);
-  // Changes the state from pending to free, merges the block with its free neighbours, and adds it
+  // Changes the block's state from pending to free, merges it with its free neighbours, and adds it
   // to its pool.
   void complete_free(ClassicBlock* block);
-  // request_free and complete_free, for a block that no other stream uses.
+  // Calls request_free and complete_free. REQUIRES: no other stream uses the block.
   void free(ClassicBlock* block) {
     request_free(block);
     complete_free(block);
   }
-  // Merges a neighbour in the same state into `into`, and returns the neighbour's size; 0 if it
-  // cannot be merged. REQUIRES: `into` is free or unmapped, and in no index.
+  // Merges `neighbour` into `into` and returns the neighbour's size. Returns 0 without effect if
+  // `neighbour` is null or in another state. REQUIRES: `into` is free or unmapped, and in no index.
   size_t merge(ClassicBlock* into, ClassicBlock* neighbour);
 
   // Visits every block, in no particular order.
@@ -80,14 +81,14 @@ class BlockHeap {
   void for_each(const Visit& visit) const {
     blocks_.for_each(visit);
   }
-  // The first block of each segment of a pool, in address order.
+  // Returns the first block of each segment of a pool, in address order.
   std::vector<ClassicBlock*> first_blocks(const PrivatePool& pool);
 
  private:
   bool should_split(const ClassicBlock& block, const AllocParams& params) const;
   ClassicBlock* split_front(ClassicBlock* rest, size_t bytes);
 
-  const Parts parts_;
+  const Dependencies deps_;
   BlockStore blocks_;
 };
 

@@ -22,7 +22,7 @@ BlockRecord::State recorded_state(const ClassicBlock& block) {
   return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
 }
 
-// The contiguous mapped ranges of a segment.
+// Returns the contiguous mapped ranges of a segment.
 std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
   std::vector<AddressRange> runs;
   for (const BlockRecord& block : segment.blocks) {
@@ -36,7 +36,7 @@ std::vector<AddressRange> mapped_runs(const SegmentRecord& segment) {
   return runs;
 }
 
-// The present state of a pool, as far as a restore needs it.
+// The part of a pool's current state that a restore needs.
 struct PoolState {
   std::vector<AddressRange> mapped;
   std::vector<ClassicBlock*> allocated;
@@ -57,7 +57,8 @@ Result<PoolState> restorable_state(const PrivatePool& pool, BlockHeap& heap) {
   return state;
 }
 
-// An expandable segment may have grown since the checkpoint: its new part stays free.
+// Checks that all recorded memory is still mapped. An expandable segment may have grown since the
+// checkpoint; its new part stays free.
 Status check_mapped(const PoolCheckpoint& checkpoint, const PoolState& state) {
   for (const SegmentRecord& segment : checkpoint.segments) {
     for (const AddressRange& run : mapped_runs(segment)) {
@@ -71,8 +72,9 @@ Status check_mapped(const PoolCheckpoint& checkpoint, const PoolState& state) {
   return {};
 }
 
-// A free block starts at the beginning of each recorded run and is at least as long. Splits it as
-// recorded, regardless of the current split rules, and frees the parts that were free.
+// Splits the free memory of a segment as recorded, regardless of the current split rules, and frees
+// the blocks that were free. REQUIRES: a free block that is at least as long starts at the
+// beginning of each recorded run.
 void restore_segment(const PrivatePool& pool, const SegmentRecord& segment, BlockHeap& heap,
                      RestoreResult& result) {
   const FreePool& free = segment.is_small ? pool.small : pool.large;

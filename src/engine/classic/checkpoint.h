@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of a private pool: records the state of its blocks, and restores it. Called with the
+// Records the state of a private pool's blocks in a checkpoint, and restores it. Called with the
 // engine's lock held.
 #pragma once
 
@@ -13,9 +13,9 @@ namespace ashlar::classic {
 // kInvalidArgument: a block cannot be recorded (check_recordable).
 Result<PoolCheckpoint> take_checkpoint(const PrivatePool& pool, BlockHeap& heap);
 
-// Frees all blocks of the pool and allocates the recorded ones. REQUIRES: `checkpoint` is of this
-// pool. kInvalidArgument: a block cannot be restored (check_restorable), or a segment was released
-// since; then nothing has changed.
+// Frees all blocks of the pool and allocates the recorded ones. REQUIRES: `checkpoint` was taken of
+// this pool. kInvalidArgument: a block cannot be restored (check_restorable), or a segment was
+// released since the checkpoint; the pool is then unchanged.
 Result<RestoreResult> restore_checkpoint(const PoolCheckpoint& checkpoint, const PrivatePool& pool,
                                          BlockHeap& heap);
 

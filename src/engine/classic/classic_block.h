@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classic engine's blocks: their type, and the store that owns them. A block is part of one
-// segment and of that segment's stream for its whole life. Guarded by the engine's lock.
+// The classic engine's blocks: their type, and the store that owns them. A block belongs to one
+// segment, and to that segment's stream, for its whole life. Guarded by the engine's lock.
 #pragma once
 
 #include <deque>
@@ -23,9 +23,9 @@ struct ClassicBlock : Block, TreeNode {
   ClassicBlock* previous = nullptr;         // neighbours in the same segment, in address order
   ClassicBlock* next = nullptr;
   uint64_t free_since = 0;             // the pool's search_count when the block became free
-  uint64_t serial = 0;                 // in order of creation; 0 while in the store's free list
+  uint64_t serial = 0;                 // counts creations; 0 while in the store's free list
   UsageStats* stream_usage = nullptr;  // the stream's entry in the engine's statistics
-  StackId segment_stack{};             // of the call that obtained the segment's memory
+  StackId segment_stack{};             // call stack that obtained the segment's memory
 
   bool is_split() const { return previous != nullptr || next != nullptr; }
 };

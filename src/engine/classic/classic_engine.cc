@@ -104,7 +104,7 @@ Result<ClassicBlock*> ClassicEngine::find_or_grow(AllocParams& params) {
   return heap_.allocate(*grown, params);
 }
 
-// Allocates a segment for this block alone, which is released with it.
+// Allocates a segment that contains only this block and is released when the block is freed.
 Result<ClassicBlock*> ClassicEngine::allocate_uncached(AllocParams& params) {
   const bool is_pass_through = pools_.is_pass_through(*params.pool);
   params.expandable = false;
@@ -139,7 +139,8 @@ ClassicBlock* ClassicEngine::take_cached(const AllocParams& params) {
 }
 
 Result<ClassicBlock*> ClassicEngine::grow(AllocParams& params) {
-  // Memory that the source caches can serve only allocations from the source.
+  // Memory that the source caches cannot serve a private pool that takes its memory from the
+  // device, but counts towards the limit.
   const bool counts_source_cache =
       pools_.source_caches() && limit_.is_set() && !pools_.is_pass_through(*params.pool);
   const size_t cached_bytes =
@@ -163,9 +164,9 @@ Result<ClassicBlock*> ClassicEngine::grow_plain(const AllocParams& params) {
   return block;
 }
 
-// Releases the lock for sources, which are user code, and for the device, which may be slow.
-// PyTorch keeps it unless an option says otherwise. Captures allow the device call, because private
-// pools keep the addresses in a graph valid.
+// Releases the lock to call a source, which is user code, or the device, which may be slow. PyTorch
+// keeps the lock during device calls unless unlock_during_device_allocate is set. During a capture,
+// relaxed capture mode permits the call; private pools keep the addresses in a graph valid.
 Result<DeviceAddress> ClassicEngine::allocate_segment(const AllocParams& params) {
   const std::shared_ptr<SegmentSource> source = pools_.source_of(*params.pool);
   const auto allocate = [&]() -> Result<DeviceAddress> {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PyTorch's caching allocator policy as an engine. One lock guards all of it, as in PyTorch.
+// PyTorch's caching allocator policy as an engine. One lock guards the whole engine, as in PyTorch.
 //
-// The engine makes the decisions and releases the lock where needed; its parts hold the state:
+// The engine makes the decisions and releases the lock where needed. Its components hold the state:
 //   PoolTable           pools, routing, and where each pool's memory comes from
 //   BlockHeap           blocks: splitting, merging, state changes
 //   ExpandableSegments  address ranges that grow in place
 //   Reclaimer           returning cached memory to the device
-//   PendingFrees        frees that wait for other streams or captures
+//   PendingFrees        frees that are deferred until other streams or captures finish
 //   StatsRecorder, Tracer, MemoryLimit
 //
 // classic_engine.cc   allocate, grow, free
 // reclaim.cc          the reclaim ladder for a full device, trim, the out-of-memory report
-// forwarding.cc       operations that one part implements
+// forwarding.cc       operations that one component implements
 #pragma once
 
 #include <memory>
@@ -81,9 +81,9 @@ class ClassicEngine : public Engine {
   void add_rejection_observer(std::function<void(const OomNotice&)> observer) override;
   void add_free_memory_callback(std::function<bool()> callback) override;
 
-  // Recreates a segment of a recorded run, for replays: obtains the memory and allocates the same
-  // blocks, which it returns in address order. Trackers are not notified. kInvalidArgument: the
-  // segment is expandable, or its blocks do not tile it.
+  // Recreates a segment of a recorded run, for replays: obtains memory, divides it into the same
+  // blocks, and returns the active blocks in address order. Trackers are not notified.
+  // kInvalidArgument: the segment is expandable, or its blocks do not tile it.
   Result<std::vector<ClassicBlock*>> adopt(const SnapshotSegment& segment);
 
   // Checks all invariants and returns the first violation.
@@ -98,8 +98,8 @@ class ClassicEngine : public Engine {
   ReservedBytes reserved() const;
 
  private:
-  // For sources that cache device memory: how much they hold beyond the `in_use_bytes` that they
-  // handed out. Called with the lock held.
+  // Returns how many bytes a source that caches device memory holds in addition to `in_use_bytes`,
+  // which it handed out. Called with the lock held.
   virtual size_t source_cached_bytes(size_t /*in_use_bytes*/) const { return 0; }
   // Returns the source's cached memory to the device. May wait. Called without the lock, in relaxed
   // capture mode.
@@ -137,7 +137,8 @@ class ClassicEngine : public Engine {
   Status wait_for_pending(PoolId pool) ASHLAR_REQUIRES(mutex_);
   Status collect_finished() ASHLAR_REQUIRES(mutex_);
   Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
-  // Releases pass-through blocks that a capture kept from being released when they were freed.
+  // Releases pass-through blocks that could not be released when they were freed, because of a
+  // capture.
   void release_leftovers() ASHLAR_REQUIRES(mutex_);
   // Returns queued segments to their sources, without the lock.
   void flush_returns() ASHLAR_REQUIRES(mutex_);

@@ -8,7 +8,7 @@
 
 namespace ashlar::classic {
 
-// Holds the engine's lock for a public operation, which is recorded under the caller's stack. On
+// Holds the engine's lock for a public operation, which is recorded with the caller's stack. On
 // destruction, returns segments to their sources and notifies trackers, both without the lock.
 class ASHLAR_SCOPED_CAPABILITY ClassicEngine::OperationLock {
  public:

@@ -10,20 +10,21 @@
 namespace ashlar::classic {
 
 Result<std::unique_ptr<ExpandableSegment>> ExpandableSegment::create(
-    Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors) {
-  Result<DeviceAddress> base = device.reserve(shape.reserve_bytes);
+    Device& device, const Options& options, const std::vector<DeviceIndex>& accessors) {
+  Result<DeviceAddress> base = device.reserve(options.reserve_bytes);
   if (!base.ok()) return base.status();
-  return std::unique_ptr<ExpandableSegment>(new ExpandableSegment(device, shape, *base, accessors));
+  return std::unique_ptr<ExpandableSegment>(
+      new ExpandableSegment(device, options, *base, accessors));
 }
 
-ExpandableSegment::ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base,
+ExpandableSegment::ExpandableSegment(Device& device, const Options& options, DeviceAddress base,
                                      const std::vector<DeviceIndex>& accessors)
     : device_(device),
-      stream_(shape.stream),
-      is_small_(shape.is_small),
-      granule_bytes_(shape.granule_bytes),
-      can_export_fd_(shape.can_export_fd),
-      range_{base, shape.reserve_bytes},
+      stream_(options.stream),
+      is_small_(options.is_small),
+      granule_bytes_(options.granule_bytes),
+      can_export_fd_(options.can_export_fd),
+      range_{base, options.reserve_bytes},
       accessors_(accessors) {}
 
 ExpandableSegment::~ExpandableSegment() {
@@ -91,7 +92,7 @@ Status ExpandableSegment::map_extents(size_t first_granule, const std::vector<Ex
     if (!status.ok()) break;
     ++mapped_count;
   }
-  if (status.ok()) status = open({begin, extents.size() * granule_bytes_});
+  if (status.ok()) status = grant_access({begin, extents.size() * granule_bytes_});
   if (!status.ok() && mapped_count > 0) {
     const AddressRange mapped{begin, mapped_count * granule_bytes_};
     if (!device_.unmap(mapped).ok()) leftover_ranges_.push_back(mapped);
@@ -99,7 +100,7 @@ Status ExpandableSegment::map_extents(size_t first_granule, const std::vector<Ex
   return status;
 }
 
-Status ExpandableSegment::open(AddressRange range) {
+Status ExpandableSegment::grant_access(AddressRange range) {
   for (DeviceIndex accessor : accessors_) {
     Status opened = device_.set_access(range, accessor, Access::kReadWrite);
     if (!opened.ok()) return opened;
@@ -162,7 +163,7 @@ void ExpandableSegment::release_leftovers(Status& deferred_error) {
   for (ExtentId extent : std::exchange(leftover_extents_, {})) release(extent, deferred_error);
 }
 
-Status ExpandableSegment::open_to(DeviceIndex accessor) {
+Status ExpandableSegment::grant_access_to(DeviceIndex accessor) {
   return for_each_run(
       [&](AddressRange run) { return device_.set_access(run, accessor, Access::kReadWrite); });
 }

@@ -15,7 +15,7 @@ namespace ashlar::classic {
 
 class ExpandableSegment {
  public:
-  struct Shape {
+  struct Options {
     StreamId stream;
     bool is_small = false;
     size_t granule_bytes = 0;
@@ -25,7 +25,7 @@ class ExpandableSegment {
   // `device` and `accessors` outlive the segment. Memory is mapped with access for all devices that
   // `accessors` contains at that time, including `device` itself.
   static Result<std::unique_ptr<ExpandableSegment>> create(
-      Device& device, const Shape& shape, const std::vector<DeviceIndex>& accessors);
+      Device& device, const Options& options, const std::vector<DeviceIndex>& accessors);
   // Unmaps all memory without waiting, and frees the addresses. Device errors are ignored.
   ~ExpandableSegment();
 
@@ -36,36 +36,38 @@ class ExpandableSegment {
   size_t mapped_bytes() const { return mapped_bytes_; }
   bool can_export_fd() const { return can_export_fd_; }
 
-  // The granules that `range` overlaps. REQUIRES: the range is inside the segment.
+  // Returns the granules that `range` overlaps. REQUIRES: the range is inside the segment.
   AddressRange granules_around(AddressRange range) const;
-  // The granules entirely inside `range`; empty if there are none. REQUIRES: as above.
+  // Returns the granules entirely inside `range`; empty if there are none. REQUIRES: the range is
+  // inside the segment.
   AddressRange granules_inside(AddressRange range) const;
-  // The extents of the granules, in address order. REQUIRES: all of them are mapped.
+  // Returns the extents of the granules, in address order. REQUIRES: all of them are mapped.
   std::vector<ExtentId> extents_in(AddressRange granules) const;
 
-  // Maps granules from `begin` until `bytes` are covered, and returns the size mapped. All or
-  // nothing. REQUIRES: `begin` is granule-aligned and nothing in the range is mapped.
+  // Maps whole granules from `begin` until `bytes` are covered, and returns their size. On failure
+  // nothing is mapped. REQUIRES: `begin` is granule-aligned and nothing in the range is mapped.
   Result<size_t> map(DeviceAddress begin, size_t bytes);
-  // Unmaps whole granules. If the device then fails to release their memory, a later call retries,
-  // and `deferred_error` receives the error. REQUIRES: all granules are mapped, and no work uses
-  // them.
+  // Unmaps whole granules and releases their memory. If the device fails to release it,
+  // `deferred_error` receives the error, and a later call retries. REQUIRES: all granules are
+  // mapped, and no work uses them.
   Status unmap(AddressRange granules, Status& deferred_error);
 
   // Frees the addresses; afterwards only the destructor may be called. On failure the segment is
   // unchanged. REQUIRES: nothing is mapped.
   Status free_addresses();
 
-  // Gives another device access to all mapped memory.
-  Status open_to(DeviceIndex accessor);
+  // Grants another device access to all mapped memory.
+  Status grant_access_to(DeviceIndex accessor);
 
  private:
-  ExpandableSegment(Device& device, const Shape& shape, DeviceAddress base,
+  ExpandableSegment(Device& device, const Options& options, DeviceAddress base,
                     const std::vector<DeviceIndex>& accessors);
   size_t granule_of(DeviceAddress at) const { return (at - range_.begin) / granule_bytes_; }
   DeviceAddress address_of(size_t granule) const { return range_.begin + granule * granule_bytes_; }
   Result<std::vector<ExtentId>> create_extents(size_t count);
   Status map_extents(size_t first_granule, const std::vector<ExtentId>& extents);
-  Status open(AddressRange range);
+  // Grants all accessors access to newly mapped memory.
+  Status grant_access(AddressRange range);
   // Calls `visit` for each contiguous run of mapped granules, until one call fails.
   Status for_each_run(const std::function<Status(AddressRange)>& visit) const;
   void release_extents(AddressRange range, Status& deferred_error);

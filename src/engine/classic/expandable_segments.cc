@@ -13,10 +13,10 @@ namespace ashlar::classic {
 
 Status limit_exceeded() { return Status::out_of_memory("above the limit of this process"); }
 
-ExpandableSegments::ExpandableSegments(const Parts& parts)
-    : parts_(parts),
-      reserve_policy_(parts.options, parts.limit.capacity_bytes()),
-      accessors_{parts.device.properties().index} {}
+ExpandableSegments::ExpandableSegments(const Dependencies& deps)
+    : deps_(deps),
+      reserve_policy_(deps.options, deps.limit.capacity_bytes()),
+      accessors_{deps.device.properties().index} {}
 
 std::vector<ExpandableSegmentStats> ExpandableSegments::usage() const {
   std::vector<ExpandableSegmentStats> uses;
@@ -28,14 +28,15 @@ std::vector<ExpandableSegmentStats> ExpandableSegments::usage() const {
 }
 
 Result<ClassicBlock*> ExpandableSegments::grow(const AllocParams& params) {
-  Result<ClassicBlock*> found = find_room(params);
+  Result<ClassicBlock*> found = find_or_create_room(params);
   if (!found.ok()) return found;
   ClassicBlock* block = *found;
   if (!block->is_mapped()) {
     Status mapped = map_front(block, std::min(block->bytes, params.block_bytes));
     if (!mapped.ok()) return mapped;
   }
-  // Map more of the following blocks; each newly mapped part merges with the block before it.
+  // Map as much of the following blocks as is missing. Each newly mapped part merges with the free
+  // block before it.
   while (block->bytes < params.block_bytes) {
     ClassicBlock* next = block->next;
     Status mapped = map_front(next, std::min(next->bytes, params.block_bytes - block->bytes));
@@ -46,9 +47,9 @@ Result<ClassicBlock*> ExpandableSegments::grow(const AllocParams& params) {
   return block;
 }
 
-// The lowest run of free and unmapped blocks that is large enough, so that holes are refilled
-// first; or a new segment.
-Result<ClassicBlock*> ExpandableSegments::find_room(const AllocParams& params) {
+// Returns the first block of the lowest run of free and unmapped blocks that is large enough, so
+// that holes are refilled first. Creates a segment if there is no such run.
+Result<ClassicBlock*> ExpandableSegments::find_or_create_room(const AllocParams& params) {
   const auto is_usable = [](const ClassicBlock* block) {
     return block != nullptr && !block->is_active();
   };
@@ -75,13 +76,13 @@ Result<ClassicBlock*> ExpandableSegments::create_segment(const AllocParams& para
   if (reserve < params.block_bytes) {
     return Status::out_of_memory(text("larger than an expandable segment, ", reserve, " B"));
   }
-  Device& device = parts_.device;
+  Device& device = deps_.device;
   const bool can_export =
-      parts_.options.shareable_expandable_segments && device.properties().can_export_fd;
+      deps_.options.shareable_expandable_segments && device.properties().can_export_fd;
   Result<std::unique_ptr<ExpandableSegment>> segment = ExpandableSegment::create(
       device, {stream, is_small, granule, reserve, can_export}, accessors_);
   if (!segment.ok()) return segment.status();
-  ClassicBlock* block = parts_.heap.create(params, (*segment)->range());
+  ClassicBlock* block = deps_.heap.create(params, (*segment)->range());
   block->expandable = segment->get();
   block->state = BlockState::kUnmapped;
   params.pool->insert_unmapped(block);
@@ -95,16 +96,16 @@ Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   const DeviceAddress mapped_from = block->address;
   const size_t mapped_bytes = align_up_to(bytes, block->expandable->granule_bytes());
   // PyTorch checks its limit against the size of a plain segment instead.
-  if (!parts_.options.pytorch_compatible && parts_.limit.is_exceeded_by(mapped_bytes)) {
+  if (!deps_.options.pytorch_compatible && deps_.limit.is_exceeded_by(mapped_bytes)) {
     return limit_exceeded();
   }
   Result<size_t> mapped = block->expandable->map(mapped_from, bytes);
   if (!mapped.ok()) return mapped.status();
-  BlockHeap& heap = parts_.heap;
+  BlockHeap& heap = deps_.heap;
   FreePool& pool = *block->pool;
   pool.erase_unmapped(block);
   block->state = BlockState::kFree;
-  block->segment_stack = parts_.tracer.caller_stack();
+  block->segment_stack = deps_.tracer.caller_stack();
   if (*mapped < block->bytes) {
     ClassicBlock* rest = heap.create_neighbour(
         *block, {block->address + *mapped, block->bytes - *mapped}, block, block->next);
@@ -115,10 +116,10 @@ Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   heap.merge(block, block->previous);
   heap.merge(block, block->next);
   pool.insert(block);
-  parts_.stats.count_reserved(*block, *mapped);
+  deps_.stats.count_reserved(*block, *mapped);
   ClassicBlock part = *block;
   part.address = mapped_from;
-  parts_.tracer.record(TraceAction::kSegmentMap, part, *mapped);
+  deps_.tracer.record(TraceAction::kSegmentMap, part, *mapped);
   return {};
 }
 
@@ -126,7 +127,7 @@ Status ExpandableSegments::unmap(ClassicBlock* block, AddressRange granules,
                                  Status& deferred_error) {
   Status unmapped = block->expandable->unmap(granules, deferred_error);
   if (!unmapped.ok()) return unmapped;
-  BlockHeap& heap = parts_.heap;
+  BlockHeap& heap = deps_.heap;
   FreePool& pool = *block->pool;
   pool.erase(block);
   const DeviceAddress begin = granules.begin;
@@ -145,10 +146,10 @@ Status ExpandableSegments::unmap(ClassicBlock* block, AddressRange granules,
   heap.merge(block, block->previous);
   heap.merge(block, block->next);
   pool.insert_unmapped(block);
-  parts_.stats.count_released(*block, granules.bytes);
+  deps_.stats.count_released(*block, granules.bytes);
   ClassicBlock part = *block;
   part.address = begin;
-  parts_.tracer.record(TraceAction::kSegmentUnmap, part, granules.bytes);
+  deps_.tracer.record(TraceAction::kSegmentUnmap, part, granules.bytes);
   return {};
 }
 
@@ -164,7 +165,7 @@ void ExpandableSegments::destroy_empty(FreePool& pool, Status& deferred_error) {
     }
     pool.erase_unmapped(block);
     if (PrivatePool* owner = pool.owner()) --owner->segment_count;
-    parts_.heap.destroy(block);
+    deps_.heap.destroy(block);
     std::erase_if(segments_, [&](const auto& each) { return each.get() == segment; });
   }
 }
@@ -172,7 +173,7 @@ void ExpandableSegments::destroy_empty(FreePool& pool, Status& deferred_error) {
 Status ExpandableSegments::add_accessor(DeviceIndex accessor) {
   if (is_accessor(accessor)) return {};
   for (const auto& segment : segments_) {
-    if (Status opened = segment->open_to(accessor); !opened.ok()) return opened;
+    if (Status opened = segment->grant_access_to(accessor); !opened.ok()) return opened;
   }
   accessors_.push_back(accessor);
   return {};
@@ -182,14 +183,14 @@ bool ExpandableSegments::is_accessor(DeviceIndex device) const {
   return std::find(accessors_.begin(), accessors_.end(), device) != accessors_.end();
 }
 
-// A multiple of the device's mapping granularity.
+// Returns the policy's granule size, rounded up to the device's mapping granularity.
 size_t ExpandableSegments::granule_bytes(bool is_small) const {
-  return align_up_to(parts_.sizes.expandable_granule_bytes(is_small),
-                     parts_.device.properties().granularity_bytes);
+  return align_up_to(deps_.sizes.expandable_granule_bytes(is_small),
+                     deps_.device.properties().granularity_bytes);
 }
 
 std::string ExpandableSegments::reserve_hint(const AllocParams& params) const {
-  if (!params.expandable || params.block_bytes > parts_.limit.capacity_bytes()) return {};
+  if (!params.expandable || params.block_bytes > deps_.limit.capacity_bytes()) return {};
   const size_t granule = granule_bytes(params.pool->is_small());
   const size_t reserve = reserve_policy_.reserve_bytes(params.request.stream, granule);
   if (params.block_bytes <= reserve) return {};

@@ -18,8 +18,8 @@ namespace ashlar::classic {
 
 class ExpandableSegments {
  public:
-  // All references outlive the object.
-  struct Parts {
+  // The objects that this class uses. They outlive it.
+  struct Dependencies {
     Device& device;
     const AllocatorOptions& options;
     const SizePolicy& sizes;
@@ -28,44 +28,46 @@ class ExpandableSegments {
     StatsRecorder& stats;
     Tracer& tracer;
   };
-  explicit ExpandableSegments(const Parts& parts);
+  explicit ExpandableSegments(const Dependencies& deps);
 
   ReservePolicy& reserve_policy() { return reserve_policy_; }
   const ReservePolicy& reserve_policy() const { return reserve_policy_; }
   std::vector<ExpandableSegmentStats> usage() const;
 
-  // Maps memory until some block has params.block_bytes, and returns it free and in no index.
-  // kOutOfMemory: no memory, above the limit, or larger than a segment.
+  // Maps memory until there is a free block of at least params.block_bytes, removes the block from
+  // its index and returns it. kOutOfMemory: the device has no memory left, the request exceeds the
+  // limit, or it is larger than a segment.
   Result<ClassicBlock*> grow(const AllocParams& params);
-  // Unmaps `granules` of a free block. The remaining ends of the block stay free. `deferred_error`
-  // receives the error if the device keeps the memory for now. REQUIRES: no queued work uses the
-  // memory, and `granules` came from granules_inside.
+  // Unmaps `granules` of a free block. The remaining ends of the block stay free. If the device
+  // fails to release the memory, `deferred_error` receives the error, and a later call retries.
+  // REQUIRES: no queued work uses the memory, and `granules` came from granules_inside.
   Status unmap(ClassicBlock* block, AddressRange granules, Status& deferred_error);
-  // Destroys the segments of a pool that have nothing mapped. If the device keeps the addresses,
-  // the segment stays, and the error goes to `deferred_error`.
+  // Destroys the segments of a pool that have nothing mapped. If the device fails to free the
+  // addresses, the segment stays, and `deferred_error` receives the error.
   void destroy_empty(FreePool& pool, Status& deferred_error);
 
-  // Devices that may access the memory; initially the engine's own.
+  // Grants another device access to all present and future segments. Initially only the engine's
+  // own device has access.
   Status add_accessor(DeviceIndex accessor);
   bool is_accessor(DeviceIndex device) const;
 
-  // A hint for the out-of-memory message if the request fits the device but not the address space
-  // that its stream reserves; else empty.
+  // Returns a hint for the out-of-memory message if the request fits the device but not the address
+  // space that an expandable segment of its stream reserves; otherwise an empty string.
   std::string reserve_hint(const AllocParams& params) const;
 
  private:
-  Result<ClassicBlock*> find_room(const AllocParams& params);
+  Result<ClassicBlock*> find_or_create_room(const AllocParams& params);
   Result<ClassicBlock*> create_segment(const AllocParams& params);
   Status map_front(ClassicBlock* block, size_t bytes);
   size_t granule_bytes(bool is_small) const;
 
-  const Parts parts_;
+  const Dependencies deps_;
   ReservePolicy reserve_policy_;
-  std::vector<DeviceIndex> accessors_;  // the segments refer to it
+  std::vector<DeviceIndex> accessors_;  // the segments hold references to it
   std::vector<std::unique_ptr<ExpandableSegment>> segments_;
 };
 
-// The error for exceeding the memory limit.
+// Returns the error for exceeding the memory limit.
 Status limit_exceeded();
 
 }  // namespace ashlar::classic

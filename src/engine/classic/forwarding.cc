@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations of the engine that one of its parts implements: pools, captures, checkpoints, sharing,
-// statistics, snapshots and hooks.
+// Operations of the engine that one of its components implements: pools, captures, checkpoints,
+// sharing, statistics, snapshots and hooks.
 #include <algorithm>
 
 #include "base/text.h"

@@ -8,13 +8,13 @@
 namespace ashlar::classic {
 namespace {
 
-// The block if it belongs to the stream, else null.
+// Returns the block if it belongs to the stream, else null.
 ClassicBlock* of_stream(ClassicBlock* block, StreamId stream) {
   return block != nullptr && block->stream == stream ? block : nullptr;
 }
 
-// The block's size including the unmapped space it could grow into. The search prefers blocks that
-// cannot grow, to keep the growable tail of a segment intact.
+// Returns the block's size including the unmapped space that it could grow into. The search prefers
+// blocks that cannot grow, to keep the growable tail of a segment intact.
 size_t expandable_bytes(const ClassicBlock& block) {
   const ClassicBlock* next = block.next;
   return block.bytes + (next != nullptr && !next->is_mapped() ? next->bytes : 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Index of the free blocks of one size class (small or large) of one pool, by stream and size, and
-// of the unmapped blocks, by stream and address. Does not own the blocks. Guarded by the engine's
-// lock.
+// An index of one pool's free blocks of one size class (small or large), ordered by stream and
+// size, and of its unmapped blocks, ordered by stream and address. Does not own the blocks. Guarded
+// by the engine's lock.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct PrivatePool;
 struct FitQuery {
   StreamId stream;
   size_t bytes = 0;
-  bool expandable = false;  // blocks of expandable segments qualify
+  bool expandable = false;  // whether blocks of expandable segments qualify
 };
 
 class FreePool {
@@ -35,7 +35,7 @@ class FreePool {
   // address. Null if there is none.
   ClassicBlock* take_best_fit(const FitQuery& query, const SizePolicy& sizes);
 
-  // Adds a free, mapped block, and stamps it with search_count, for its age.
+  // Adds a free, mapped block, and stores search_count in it, from which its age is computed.
   void insert(ClassicBlock* block);
   void erase(ClassicBlock* block);
   // Adds an unmapped block.
@@ -55,7 +55,7 @@ class FreePool {
 
   const Blocks& blocks() const { return blocks_; }
   const UnmappedBlocks& unmapped() const { return unmapped_; }
-  // These search among one stream's blocks. Null if there is none.
+  // The functions below search the blocks of one stream, and return null if none qualifies.
   ClassicBlock* first_unmapped(StreamId stream) const;
   static ClassicBlock* next_unmapped(const ClassicBlock* block);
   ClassicBlock* largest(StreamId stream) const;

@@ -10,7 +10,7 @@
 namespace ashlar::classic {
 namespace {
 
-// The contiguous mapped blocks from `first` on.
+// Returns a snapshot of the contiguous mapped blocks that begin with `first`.
 SnapshotSegment segment_from(const ClassicBlock& first, DeviceIndex device) {
   SnapshotSegment segment;
   segment.device = device;
@@ -58,35 +58,35 @@ Status check_pool(const FreePool& pool, size_t& free_bytes) {
 // Compares counters with sums over the blocks. The reserved bytes of pools, and those of streams,
 // must add up to the total.
 Status check_counters(const AllocatorStats& sums, const AllocatorStats& counted) {
-  const auto differ = [](const StatTriple& a, const StatTriple& b) {
+  const auto differs = [](const StatTriple& a, const StatTriple& b) {
     return a.all.current != b.all.current;
   };
-  if (differ(sums.active_bytes, counted.active_bytes)) return violation("active_bytes is off");
-  if (differ(sums.allocated_bytes, counted.allocated_bytes)) {
+  if (differs(sums.active_bytes, counted.active_bytes)) return violation("active_bytes is off");
+  if (differs(sums.allocated_bytes, counted.allocated_bytes)) {
     return violation("allocated_bytes is off");
   }
-  if (differ(sums.requested_bytes, counted.requested_bytes)) {
+  if (differs(sums.requested_bytes, counted.requested_bytes)) {
     return violation("requested_bytes is off");
   }
-  if (differ(sums.reserved_bytes, counted.reserved_bytes))
+  if (differs(sums.reserved_bytes, counted.reserved_bytes))
     return violation("reserved_bytes is off");
-  const auto check_parts = [&](auto summed, const auto& parts) -> Status {
+  const auto check_usage = [&](auto sums_by_id, const auto& counted_by_id) -> Status {
     int64_t reserved = 0;
-    for (const auto& [id, part] : parts) {
-      const UsageStats& sum = summed[id];
-      if (sum.active_bytes.current != part.active_bytes.current ||
-          sum.allocated_bytes.current != part.allocated_bytes.current ||
-          sum.requested_bytes.current != part.requested_bytes.current) {
+    for (const auto& [id, usage] : counted_by_id) {
+      const UsageStats& sum = sums_by_id[id];
+      if (sum.active_bytes.current != usage.active_bytes.current ||
+          sum.allocated_bytes.current != usage.allocated_bytes.current ||
+          sum.requested_bytes.current != usage.requested_bytes.current) {
         return violation("the counters of a pool or a stream are off");
       }
-      reserved += part.reserved_bytes.all.current;
+      reserved += usage.reserved_bytes.all.current;
     }
     return reserved == counted.reserved_bytes.all.current
                ? Status()
                : violation("the reserved bytes of pools or streams do not add up");
   };
-  if (Status checked = check_parts(sums.pools, counted.pools); !checked.ok()) return checked;
-  return check_parts(sums.streams, counted.streams);
+  if (Status checked = check_usage(sums.pools, counted.pools); !checked.ok()) return checked;
+  return check_usage(sums.streams, counted.streams);
 }
 
 }  // namespace

@@ -13,13 +13,14 @@
 
 namespace ashlar::classic {
 
-// The segments of one pool, or of all, in address order. The mapped parts of an expandable segment
-// appear as separate segments.
+// Returns the segments of one pool, or of all pools, in address order. Each contiguous mapped part
+// of an expandable segment appears as a separate segment.
 std::vector<SnapshotSegment> snapshot_segments(const BlockHeap& heap, DeviceIndex device,
                                                std::optional<PoolId> pool);
-// The addresses of a pool's allocated blocks, in order. Null: the default pool.
+// Returns the addresses of a pool's allocated blocks, in ascending order. A null `pool` means the
+// default pool.
 std::vector<DeviceAddress> live_addresses(const BlockHeap& heap, const PrivatePool* pool);
-// The plain segment that contains the block.
+// Returns the range of the plain segment that contains the block.
 AddressRange segment_range(const ClassicBlock& block);
 
 // Checks the invariants of BlockHeap and that the counters equal sums over the blocks. Returns the

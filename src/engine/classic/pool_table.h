@@ -19,7 +19,7 @@ namespace ashlar::classic {
 // Where an engine's segments come from, if not from the device. Private pools may still have their
 // own sources.
 struct SourceConfig {
-  std::shared_ptr<SegmentSource> source{};  // null: the device. Shared with its creator.
+  std::shared_ptr<SegmentSource> source{};  // null: the device. Shared with the engine's creator.
   // The default pool caches nothing: each allocation is a separate allocation of the source with
   // exactly the requested size, and is freed while work on its own stream may still be queued.
   // Private pools always cache whole segments, because captures rely on their addresses.
@@ -57,9 +57,9 @@ class PoolTable {
   FreePool& small() { return small_; }
   FreePool& large() { return large_; }
   FreePool& pool_for(size_t block_bytes, StreamId stream);
-  PrivatePool* find(PoolId pool) const;  // null: none
+  PrivatePool* find(PoolId pool) const;  // null if there is none
 
-  // See Routes for the following.
+  // The functions below work as in Routes.
   Status create(PoolId pool, PoolOptions options);
   Status retain(PoolId pool) { return routes_.retain(pool); }
   Status release(PoolId pool) { return routes_.release(pool); }
@@ -68,7 +68,7 @@ class PoolTable {
   Result<RouteFilter> end_routing(PoolId pool) { return routes_.end(pool); }
   bool is_freeable(PoolId pool) const { return routes_.is_freeable(pool); }
 
-  // Where the memory of a pool comes from. Null: the device.
+  // Returns the source of a pool's memory. Null means the device.
   const std::shared_ptr<SegmentSource>& source_of(const FreePool& pool) const {
     return pool.owner() == nullptr ? source_.source : pool.owner()->options.source;
   }
@@ -81,11 +81,11 @@ class PoolTable {
   std::vector<PrivatePool*> private_pools() const;
   // The private pools that are freeable (Routes::is_freeable), sorted by id.
   std::vector<PrivatePool*> freeable_pools() const;
-  // Both free lists of every pool.
+  // The small and the large FreePool of every pool.
   std::vector<const FreePool*> all_free_pools() const;
-  // Destroys `pool` if it is freeable, empty and unused. The default pool stands for all private
-  // pools. Drops the references to custom sources through `returns`, because that may run user
-  // code.
+  // Destroys `pool`, or every private pool if it is the default one, if the pool is freeable, has
+  // no segment and serves no allocation in progress. References to custom sources are released
+  // through `returns`, because releasing them may run user code.
   void erase_empty(PoolId pool, ReturnQueue& returns);
 
  private:
@@ -96,7 +96,7 @@ class PoolTable {
   FreePool large_;
   FreePool small_;
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
-  Routes routes_;  // has the same pools
+  Routes routes_;  // the same private pools as `pools_`
 };
 
 }  // namespace ashlar::classic

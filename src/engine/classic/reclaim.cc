@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the reclaim ladder that an allocation climbs when the device is full, trimming, and
-// the out-of-memory report.
+// Implements the reclaim ladder (the steps that an allocation tries when the device is full),
+// trimming, and the out-of-memory report.
 #include <algorithm>
 
 #include "base/text.h"
@@ -30,9 +30,9 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
   return release_all_and_retry(params);
 }
 
-// Whenever the lock is not held, other threads may free blocks into the cache after it was
-// released, so this repeats until nothing more is released. With the lock held throughout, as in
-// PyTorch, it runs once.
+// While the lock is released, other threads may free more blocks into the cache. Therefore repeats
+// until the device is full although no block was freed meanwhile. If the lock is held throughout,
+// as in PyTorch, it runs once.
 Result<ClassicBlock*> ClassicEngine::release_all_and_retry(AllocParams& params) {
   while (true) {
     const int64_t frees_before = stats_.stats().allocation.all.fallen;
@@ -44,7 +44,7 @@ Result<ClassicBlock*> ClassicEngine::release_all_and_retry(AllocParams& params) 
   }
 }
 
-// Takes a cached block from a retained pool with use_on_oom. The pool does not grow for it.
+// Takes a cached block from a retained pool with use_on_oom. Never grows that pool.
 ClassicBlock* ClassicEngine::borrow_from_overflow_pools(const AllocParams& params) {
   if (params.pool->owner() != nullptr) return nullptr;
   for (PrivatePool* pool : pools_.private_pools()) {
@@ -82,7 +82,7 @@ Status ClassicEngine::collect_finished() {
   return complete_frees(std::move(collected), finished);
 }
 
-// Waits for the pending frees of one pool, or of all.
+// Waits for the pending frees of one pool, or of all pools if `pool` is the default one.
 Status ClassicEngine::wait_for_pending(PoolId pool) {
   ++stats_.stats().sync_all_streams;
   std::function<bool(const Block&)> wanted;
@@ -97,7 +97,8 @@ Status ClassicEngine::wait_for_pending(PoolId pool) {
   return complete_frees(std::move(waited), finished);
 }
 
-// Releases the default pool and all freeable pools, or one freeable pool.
+// Releases the cached memory of one freeable pool or, if `pool` is the default one, of the default
+// pool and all freeable pools.
 Status ClassicEngine::release_cached(PoolId pool) {
   if (pool.is_default() && pending_.capture_count() == 0) {
     if (Status waited = wait_for_pending({}); !waited.ok()) return waited;

@@ -10,33 +10,34 @@
 
 namespace ashlar::classic {
 
-// Waits first, because freeing a segment need not wait for queued work that uses it.
+// Waits first, because Device::free does not necessarily wait for queued work that uses the
+// segment.
 bool Reclaimer::release_segment(ClassicBlock* block, TrimWait wait) {
-  if (!parts_.pending.is_waitable({&parts_.device, block->stream})) return false;
+  if (!deps_.pending.is_waitable({&deps_.device, block->stream})) return false;
   FreePool& pool = *block->pool;
   PrivatePool* owner = pool.owner();
-  const std::shared_ptr<SegmentSource>& source = parts_.pools.source_of(pool);
-  const RelaxedCapture relaxed(parts_.device, parts_.pending.capture_count());
+  const std::shared_ptr<SegmentSource>& source = deps_.pools.source_of(pool);
+  const RelaxedCapture relaxed(deps_.device, deps_.pending.capture_count());
   Status freed = relaxed.status();
-  const TrimWait allowed = parts_.pools.is_pass_through(pool) ? TrimWait::kNever : wait;
+  const TrimWait allowed = deps_.pools.is_pass_through(pool) ? TrimWait::kNever : wait;
   if (freed.ok()) freed = wait_for_stream(block->stream, allowed);
-  if (freed.ok() && source == nullptr) freed = parts_.device.free(block->address);
+  if (freed.ok() && source == nullptr) freed = deps_.device.free(block->address);
   if (!freed.ok()) {
     defer_error(freed);
     return false;
   }
-  if (source != nullptr) parts_.returns.add(source, {block->address, block->bytes});
+  if (source != nullptr) deps_.returns.add(source, {block->address, block->bytes});
   pool.erase(block);
-  parts_.tracer.record(TraceAction::kSegmentFree, *block, block->bytes);
+  deps_.tracer.record(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
-  parts_.stats.count_released(*block, block->bytes);
-  parts_.heap.destroy(block);
+  deps_.stats.count_released(*block, block->bytes);
+  deps_.heap.destroy(block);
   return true;
 }
 
 Status Reclaimer::wait_for_stream(StreamId stream, TrimWait wait) const {
   if (wait == TrimWait::kNever) return {};
-  return parts_.pending.wait_for_stream({&parts_.device, stream});
+  return deps_.pending.wait_for_stream({&deps_.device, stream});
 }
 
 void Reclaimer::release_free_blocks(FreePool& pool) {
@@ -53,25 +54,25 @@ void Reclaimer::release_free_blocks(FreePool& pool) {
   for (ClassicBlock* block : to_unmap) {
     unmap_inside(block, {block->address, block->bytes}, TrimWait::kForWork);
   }
-  parts_.expandables.destroy_empty(pool, deferred_error_);
+  deps_.expandables.destroy_empty(pool, deferred_error_);
 }
 
 // Unmaps the whole granules of a range of a free block, and returns their size.
 size_t Reclaimer::unmap_inside(ClassicBlock* block, AddressRange range, TrimWait wait) {
-  if (!parts_.pending.is_waitable({&parts_.device, block->stream})) return 0;
+  if (!deps_.pending.is_waitable({&deps_.device, block->stream})) return 0;
   const AddressRange granules = block->expandable->granules_inside(range);
   if (granules.bytes == 0) return 0;
-  const RelaxedCapture relaxed(parts_.device, parts_.pending.capture_count());
+  const RelaxedCapture relaxed(deps_.device, deps_.pending.capture_count());
   Status unmapped = relaxed.status();
   if (unmapped.ok()) unmapped = wait_for_stream(block->stream, wait);
-  if (unmapped.ok()) unmapped = parts_.expandables.unmap(block, granules, deferred_error_);
+  if (unmapped.ok()) unmapped = deps_.expandables.unmap(block, granules, deferred_error_);
   if (unmapped.ok()) return granules.bytes;
   defer_error(unmapped);
   return 0;
 }
 
 bool Reclaimer::release_oversize(const AllocParams& params) {
-  const size_t max_split_bytes = parts_.sizes.max_split_bytes();
+  const size_t max_split_bytes = deps_.sizes.max_split_bytes();
   if (max_split_bytes == SIZE_MAX) return false;
   FreePool& pool = *params.pool;
   const StreamId stream = params.request.stream;
@@ -84,7 +85,7 @@ bool Reclaimer::release_oversize(const AllocParams& params) {
   while (released_bytes < wanted_bytes) {
     ClassicBlock* block = pool.largest(stream);
     if (block == nullptr) return false;
-    // Blocks of this size are never split under the limit; checked nevertheless.
+    // Plain blocks of this size are never split, but the check guards against it.
     if (block->bytes < max_split_bytes || block->expandable != nullptr || block->is_split()) {
       return false;
     }
@@ -95,20 +96,20 @@ bool Reclaimer::release_oversize(const AllocParams& params) {
 }
 
 void Reclaimer::release_by_age() {
-  const double threshold = parts_.options.garbage_collection_threshold;
-  if (!parts_.limit.is_set() || threshold <= 0) return;
-  const auto target = static_cast<size_t>(threshold * static_cast<double>(parts_.limit.bytes()));
-  const size_t reserved_bytes = parts_.stats.reserved_bytes();
+  const double threshold = deps_.options.garbage_collection_threshold;
+  if (!deps_.limit.is_set() || threshold <= 0) return;
+  const auto target = static_cast<size_t>(threshold * static_cast<double>(deps_.limit.bytes()));
+  const size_t reserved_bytes = deps_.stats.reserved_bytes();
   if (reserved_bytes <= target) return;
   const size_t wanted_bytes = reserved_bytes - target;
   size_t released_bytes = 0;
-  while (released_bytes < wanted_bytes && release_older_half(released_bytes)) {
+  while (released_bytes < wanted_bytes && release_oldest(released_bytes)) {
   }
 }
 
-// Releases the segments that are at least as old as the average. Returns whether any was.
-bool Reclaimer::release_older_half(size_t& released_bytes) {
-  const FreePool& large = parts_.pools.large();
+// Releases the segments that are at least as old as the average. Returns whether any was released.
+bool Reclaimer::release_oldest(size_t& released_bytes) {
+  const FreePool& large = deps_.pools.large();
   uint64_t total_age = 0;
   uint64_t count = 0;
   for (const ClassicBlock* block : large.blocks()) {
@@ -136,7 +137,7 @@ size_t Reclaimer::release_to(const TrimTarget& target) {
   const std::vector<Candidate> candidates = trim_candidates(target.wait);
   std::vector<size_t> sizes;
   for (const Candidate& candidate : candidates) sizes.push_back(candidate.bytes);
-  const size_t reserved_bytes = parts_.stats.reserved_bytes();
+  const size_t reserved_bytes = deps_.stats.reserved_bytes();
   const size_t wanted_bytes = reserved_bytes - std::min(reserved_bytes, target.reserved_bytes);
   std::map<ClassicBlock*, size_t> selected;
   std::vector<ClassicBlock*> in_order;
@@ -151,16 +152,16 @@ size_t Reclaimer::release_to(const TrimTarget& target) {
   return released_bytes;
 }
 
-// In order of preference: memory of released pools, which will not be requested again; memory that
-// has been free for longest, where ages are counted (garbage collection); the largest, because a
-// device call costs about the same for any size.
+// Returns the candidates in order of preference: memory of released pools, which will not be
+// requested again; then memory that has been free for longest, if garbage collection counts ages;
+// then the largest blocks, because a device call costs about the same for any size.
 std::vector<Reclaimer::Candidate> Reclaimer::trim_candidates(TrimWait wait) {
   std::vector<FreePool*> from;
-  for (PrivatePool* pool : parts_.pools.freeable_pools()) {
+  for (PrivatePool* pool : deps_.pools.freeable_pools()) {
     from.insert(from.end(), {&pool->small, &pool->large});
   }
-  if (parts_.pending.capture_count() == 0) {
-    from.insert(from.end(), {&parts_.pools.small(), &parts_.pools.large()});
+  if (deps_.pending.capture_count() == 0) {
+    from.insert(from.end(), {&deps_.pools.small(), &deps_.pools.large()});
   }
   std::vector<ClassicBlock*> blocks;
   for (const FreePool* pool : from) {
@@ -168,7 +169,7 @@ std::vector<Reclaimer::Candidate> Reclaimer::trim_candidates(TrimWait wait) {
       if (block->expandable != nullptr || !block->is_split()) blocks.push_back(block);
     }
   }
-  if (wait == TrimWait::kNever) drop_busy(blocks);
+  if (wait == TrimWait::kNever) remove_busy(blocks);
   const auto age = [](const ClassicBlock* block) {
     return block->pool->search_count - block->free_since;
   };
@@ -192,13 +193,14 @@ std::vector<Reclaimer::Candidate> Reclaimer::trim_candidates(TrimWait wait) {
   return candidates;
 }
 
-// Work that used a free block was queued on its stream. A driver may synchronize the whole device
-// to free a plain segment, so plain segments qualify only while every known stream is idle.
-void Reclaimer::drop_busy(std::vector<ClassicBlock*>& blocks) const {
+// Removes blocks that queued work may still use. Only the block's own stream can have such work. A
+// driver may synchronize the whole device to free a plain segment, so plain segments qualify only
+// while every known stream is idle.
+void Reclaimer::remove_busy(std::vector<ClassicBlock*>& blocks) const {
   std::map<StreamId, bool> is_idle;
   bool are_all_idle = true;
-  for (const auto& [stream, usage] : parts_.stats.stats().streams) {
-    const Result<bool> idle = parts_.device.is_idle(stream);
+  for (const auto& [stream, usage] : deps_.stats.stats().streams) {
+    const Result<bool> idle = deps_.device.is_idle(stream);
     is_idle[stream] = idle.ok() && *idle;  // a destroyed stream may still have work queued
     are_all_idle = are_all_idle && is_idle[stream];
   }
@@ -207,7 +209,8 @@ void Reclaimer::drop_busy(std::vector<ClassicBlock*>& blocks) const {
   });
 }
 
-// An expandable block loses its last granules, because allocations take its front.
+// Releases a segment, or the last granules of an expandable block, because allocations take its
+// front. Returns the number of bytes released.
 size_t Reclaimer::release(const Candidate& candidate, TrimWait wait) {
   ClassicBlock* block = candidate.block;
   if (block->expandable == nullptr) return release_segment(block, wait) ? candidate.bytes : 0;
@@ -215,7 +218,7 @@ size_t Reclaimer::release(const Candidate& candidate, TrimWait wait) {
   const AddressRange last{whole.begin + (whole.bytes - candidate.bytes), candidate.bytes};
   FreePool& pool = *block->pool;
   const size_t released_bytes = unmap_inside(block, last, wait);
-  parts_.expandables.destroy_empty(pool, deferred_error_);
+  deps_.expandables.destroy_empty(pool, deferred_error_);
   return released_bytes;
 }
 

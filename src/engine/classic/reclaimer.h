@@ -17,8 +17,8 @@ namespace ashlar::classic {
 
 class Reclaimer {
  public:
-  // All references outlive the object.
-  struct Parts {
+  // The objects that this class uses. They outlive it.
+  struct Dependencies {
     Device& device;
     const AllocatorOptions& options;
     const SizePolicy& sizes;
@@ -31,19 +31,20 @@ class Reclaimer {
     StatsRecorder& stats;
     Tracer& tracer;
   };
-  explicit Reclaimer(const Parts& parts) : parts_(parts) {}
+  explicit Reclaimer(const Dependencies& deps) : deps_(deps) {}
 
-  // Releases the segment of a free block that is its only one. Returns false if the segment stays
+  // Releases the segment that consists of one free block. Returns false if the segment stays
   // cached, because its stream cannot be waited for now or because the device failed; a device
   // error is deferred. REQUIRES: the segment is plain; with TrimWait::kNever, its stream is idle.
   bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork);
   // Releases all free memory of a pool.
   void release_free_blocks(FreePool& pool);
-  // With a split limit, blocks above it serve few requests. Releases one that is large enough, or
-  // several of the largest that add up to the request. Returns whether it released enough.
+  // Releases one oversize block that is large enough for the request, or several of the largest
+  // that add up to it, because oversize blocks serve few requests. Does nothing without a split
+  // limit. Returns whether it released enough.
   bool release_oversize(const AllocParams& params);
-  // Garbage collection: releases the older half of the unused large segments, repeatedly, until
-  // reserved memory is below the threshold.
+  // Garbage collection: releases the unused large segments that are at least as old as the average,
+  // repeatedly, until reserved memory is at most the threshold.
   void release_by_age();
   // Releases memory until at most `target.reserved_bytes` are reserved, and returns the number of
   // bytes released.
@@ -57,20 +58,22 @@ class Reclaimer {
   Status take_deferred_error() { return std::exchange(deferred_error_, {}); }
 
  private:
-  // Free memory that the device could get back: a segment, or granules of an expandable block.
+  // Free memory that could be returned to the device: a segment, or granules of an expandable
+  // block.
   struct Candidate {
     ClassicBlock* block = nullptr;
     size_t bytes = 0;
   };
   std::vector<Candidate> trim_candidates(TrimWait wait);
-  void drop_busy(std::vector<ClassicBlock*>& blocks) const;
+  void remove_busy(std::vector<ClassicBlock*>& blocks) const;
   size_t release(const Candidate& candidate, TrimWait wait);
   size_t unmap_inside(ClassicBlock* block, AddressRange range, TrimWait wait);
-  // Waits for the stream, if allowed, so that no queued work uses its memory.
+  // Waits for the stream so that no queued work uses its memory. Does nothing with
+  // TrimWait::kNever.
   Status wait_for_stream(StreamId stream, TrimWait wait) const;
-  bool release_older_half(size_t& released_bytes);
+  bool release_oldest(size_t& released_bytes);
 
-  const Parts parts_;
+  const Dependencies deps_;
   Status deferred_error_;
 };
 

@@ -22,8 +22,8 @@ std::string ReservePolicy::stream_class(StreamId stream) const {
   return found == stream_classes_.end() ? std::string() : found->second;
 }
 
-// The default and maximum of 9/8 of the capacity, which is PyTorch's, leaves room to move holes to
-// the end of the segment.
+// The default and the maximum are 9/8 of the capacity, as in PyTorch, so that memory unmapped from
+// holes in the segment can be mapped again at its end.
 size_t ReservePolicy::reserve_bytes(StreamId stream, size_t granule_bytes) const {
   const size_t max_bytes = capacity_bytes_ + capacity_bytes_ / 8;
   size_t wanted_bytes = max_bytes;
@@ -37,7 +37,8 @@ size_t ReservePolicy::reserve_bytes(StreamId stream, size_t granule_bytes) const
   return align_up_to(std::clamp<size_t>(wanted_bytes, 1, max_bytes), granule_bytes);
 }
 
-// In order: the option for the class, the option for all streams, the default of the class.
+// Returns the first that is set: the option for the class, the option for all streams, the default
+// of the class.
 std::optional<ReserveSize> ReservePolicy::setting_for(StreamId stream) const {
   const auto tagged = stream_classes_.find(stream);
   if (tagged != stream_classes_.end()) {

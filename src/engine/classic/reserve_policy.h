@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much address space an expandable segment reserves: set by the options for all streams, or by
-// the class of the stream. Guarded by the engine's lock.
+// Determines how much address space an expandable segment reserves: the options set it for all
+// streams or for a class of streams. Guarded by the engine's lock.
 #pragma once
 
 #include <map>
@@ -21,12 +21,13 @@ class ReservePolicy {
 
   // An empty name clears the class.
   void set_stream_class(StreamId stream, std::string name);
-  std::string stream_class(StreamId stream) const;  // empty: none
+  std::string stream_class(StreamId stream) const;  // empty if the stream has no class
   void set_default_fraction(const std::string& class_name, double capacity_fraction) {
     default_fractions_[class_name] = capacity_fraction;
   }
 
-  // The address space that a segment of the stream reserves: a multiple of the granule.
+  // Returns the number of bytes of address space that a segment of the stream reserves: a multiple
+  // of `granule_bytes`.
   size_t reserve_bytes(StreamId stream, size_t granule_bytes) const;
 
  private:

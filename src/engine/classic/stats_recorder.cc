@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates the counters of the engine, and those of the block's pool and stream.
+// Updates the counters of the engine, of the block's pool and of its stream.
 #include "engine/classic/stats_recorder.h"
 
 #include "engine/classic/free_pool.h"

@@ -33,11 +33,12 @@ class StatsRecorder {
   void count_allocated(const ClassicBlock& block);
   void count_free_requested(const ClassicBlock& block);
   void count_free_completed(const ClassicBlock& block);
-  // `bytes` of a plain or expandable segment were obtained from the device.
+  // Counts `bytes` of a plain or expandable segment that were obtained from the device.
   void count_reserved(const ClassicBlock& block, size_t bytes);
-  // `bytes` of a plain or expandable segment were returned to the device.
+  // Counts `bytes` of a plain or expandable segment that were returned to the device.
   void count_released(const ClassicBlock& block, size_t bytes);
-  // Changes the number and bytes of free blocks in plain segments that are split.
+  // Adds the changes, which may be negative, to the number and the bytes of free blocks in plain
+  // segments that are split.
   void count_inactive_split(bool is_small, int64_t count_change, int64_t bytes_change);
 
  private:

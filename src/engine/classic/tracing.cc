@@ -16,7 +16,7 @@ TraceEntry entry_with_pool(TraceAction action, const ClassicBlock& block, size_t
 
 }  // namespace
 
-// The stack that allocated the memory stands in for a caller without a stack.
+// If the caller has no stack, records the stack that allocated the block or its segment.
 void Tracer::record(TraceAction action, const ClassicBlock& block, size_t bytes) {
   if (!hooks_.is_observed()) return;
   const bool is_free =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trace entries of the classic engine: the action, the block, and the stack of the call that caused
-// it. Guarded by the engine's lock.
+// Records trace entries of the classic engine: the action, the block, and the call stack that
+// caused the action. Guarded by the engine's lock.
 #pragma once
 
 #include "engine/classic/classic_block.h"
@@ -14,12 +14,12 @@ class Tracer {
   // `hooks` outlives the tracer.
   explicit Tracer(Hooks& hooks) : hooks_(hooks) {}
 
-  // The stack of the call that holds the lock. Entries are recorded under it.
+  // The stack of the call that holds the lock. Entries are recorded with this stack.
   void set_caller_stack(StackId stack) { caller_stack_ = stack; }
   StackId caller_stack() const { return caller_stack_; }
 
   void record(TraceAction action, const ClassicBlock& block, size_t bytes);
-  // Records a user's annotation of a block, under the stack that allocated the block.
+  // Records a user's annotation of a block, with the stack that allocated the block.
   void record_annotation(const ClassicBlock& block, const std::string& text);
 
  private:

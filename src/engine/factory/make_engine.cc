@@ -11,9 +11,9 @@
 namespace ashlar {
 namespace {
 
-using MadeEngine = Result<std::unique_ptr<Engine>>;
+using EngineResult = Result<std::unique_ptr<Engine>>;
 
-// A plug-in library requires its two function names and an engine that supports plug-ins.
+// Checks that a plug-in library comes with its two function names and an engine that supports it.
 Status check_plugin(const AllocatorOptions& options) {
   const PluginOptions& plugin = options.plugin;
   if (options.engine == EngineKind::kPlugin && plugin.library.empty()) {
@@ -35,7 +35,7 @@ Status check_plugin(const AllocatorOptions& options) {
       "plugin_library needs plugin_alloc and plugin_free, the names of its two functions");
 }
 
-MadeEngine make_plugin(Device& device, const AllocatorOptions& options) {
+EngineResult make_plugin(Device& device, const AllocatorOptions& options) {
   Result<std::shared_ptr<const Plugin>> plugin = Plugin::load(options.plugin);
   if (!plugin.ok()) return plugin.status();
   Result<std::unique_ptr<PluginEngine>> engine =
@@ -44,13 +44,13 @@ MadeEngine make_plugin(Device& device, const AllocatorOptions& options) {
   return std::unique_ptr<Engine>(*std::move(engine));
 }
 
-MadeEngine make_async(Device& device, const AllocatorOptions& options) {
+EngineResult make_async(Device& device, const AllocatorOptions& options) {
   Result<std::unique_ptr<AsyncEngine>> engine = AsyncEngine::create(device, options);
   if (!engine.ok()) return engine.status();
   return std::unique_ptr<Engine>(*std::move(engine));
 }
 
-MadeEngine make_classic(Device& device, const AllocatorOptions& options) {
+EngineResult make_classic(Device& device, const AllocatorOptions& options) {
   classic::SourceConfig source;
   if (!options.plugin.library.empty()) {
     Result<std::shared_ptr<const Plugin>> plugin = Plugin::load(options.plugin);
@@ -66,7 +66,7 @@ MadeEngine make_classic(Device& device, const AllocatorOptions& options) {
 
 }  // namespace
 
-MadeEngine make_engine(Device& device, const AllocatorOptions& options, Clock* clock) {
+EngineResult make_engine(Device& device, const AllocatorOptions& options, Clock* clock) {
   if (Status checked = check_plugin(options); !checked.ok()) return checked;
   switch (options.engine) {
     case EngineKind::kClassic: break;

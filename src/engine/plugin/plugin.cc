@@ -41,7 +41,7 @@ Function as_function(void* symbol) {
 int device_number(DeviceIndex device) { return static_cast<int>(device.value()); }
 void* memory_at(DeviceAddress address) { return reinterpret_cast<void*>(address.value()); }
 
-// Copies the part of the table that both versions have.
+// Copies the hook table, as far as both the plug-in and this library define it.
 Result<ashlar_plugin_hooks> copy_hooks(const ashlar_plugin_hooks* given, const std::string& name) {
   ashlar_plugin_hooks hooks{};
   if (given == nullptr) return hooks;
@@ -130,7 +130,7 @@ Status Plugin::free(AddressRange range, DeviceIndex device, StreamId stream) con
   });
 }
 
-Status Plugin::begin(DeviceIndex device) const {
+Status Plugin::init(DeviceIndex device) const {
   if (hooks_.init == nullptr) return {};
   return call("init", [&] { hooks_.init(device_number(device)); });
 }

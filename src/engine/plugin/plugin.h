@@ -15,7 +15,7 @@
 
 namespace ashlar {
 
-// `name` identifies the plug-in in messages.
+// The functions that make up a plug-in. `name` identifies it in messages.
 struct PluginFunctions {
   std::string name = "the plug-in";
   ashlar_plugin_alloc alloc = nullptr;
@@ -25,28 +25,33 @@ struct PluginFunctions {
 
 class Plugin {
  public:
-  // The library is never unloaded, because a plug-in may have started threads. kInvalidArgument:
-  // the library cannot be loaded, a symbol is missing, or the hook table has another version.
+  // Loads a shared object, which is never unloaded, because the plug-in may have started threads.
+  // kInvalidArgument: the library cannot be loaded, a symbol is missing, or the hook table has
+  // another version.
   static Result<std::shared_ptr<const Plugin>> load(const PluginOptions& options);
+  // kInvalidArgument: `alloc` or `free` is null, or the hook table has another version.
   static Result<std::shared_ptr<const Plugin>> wrap(PluginFunctions functions);
 
   const std::string& name() const { return functions_.name; }
 
-  // kOutOfMemory: the plug-in returned null, even after `reset`. kDeviceFault (all functions): it
-  // threw.
+  // All functions below return kDeviceFault if the plug-in throws.
+
+  // kOutOfMemory: the plug-in returned null, even after `reset`.
   Result<DeviceAddress> allocate(size_t bytes, DeviceIndex device, StreamId stream) const;
   Status free(AddressRange range, DeviceIndex device, StreamId stream) const;
 
   // Hooks. A missing hook does nothing.
-  Status begin(DeviceIndex device) const;
+  Status init(DeviceIndex device) const;
   Status reset() const;
   Status set_memory_fraction(double fraction, DeviceIndex device) const;
-  // The allocation that contains `range`. Without a hook or a valid result, `range` itself.
+  // Returns the allocation that contains `range`, or `range` itself if there is no base_alloc hook
+  // or its result does not contain `range`.
   Result<AddressRange> base_of(AddressRange range) const;
+  // Whether the plug-in itself waits for the streams that `record_stream` reports.
   bool waits_for_streams() const { return hooks_.record_stream != nullptr; }
   Status record_stream(DeviceAddress address, StreamId stream) const;
   bool has_pools() const { return hooks_.begin_allocate_to_pool != nullptr; }
-  // `context` must stay valid until end_routing.
+  // A stream filter. `context` must stay valid until end_routing.
   struct Route {
     ashlar_plugin_filter filter = nullptr;
     void* context = nullptr;

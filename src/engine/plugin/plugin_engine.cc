@@ -26,14 +26,15 @@ Result<std::unique_ptr<PluginEngine>> PluginEngine::create(Device& device,
   if (!source.ok()) return source.status();
   std::unique_ptr<PluginEngine> engine(new PluginEngine(device, options, *source));
   if (options.memory_fraction < 1) {
-    Status set = engine->plugin().set_memory_fraction(options.memory_fraction, engine->index());
+    Status set =
+        engine->plugin().set_memory_fraction(options.memory_fraction, engine->device_index());
     if (!set.ok()) return set;
   }
   return engine;
 }
 
-// A plug-in that waits for streams itself must receive the free immediately; otherwise the engine
-// defers it. Private pools are cached by the engine, so their frees are always deferred.
+// If the plug-in waits for streams itself, it must receive the free immediately; otherwise the
+// engine defers the free. The engine caches private pools, so it always defers their frees.
 Status PluginEngine::record_stream(Block* block, const DeviceStream& use) {
   const bool plugin_waits =
       classic::as_classic(block)->pool->owner() == nullptr && plugin().waits_for_streams();
@@ -51,7 +52,7 @@ Status PluginEngine::trim(PoolId pool, StackId stack) {
 
 Status PluginEngine::set_memory_fraction(double fraction) {
   Status set = ClassicEngine::set_memory_fraction(fraction);
-  return set.ok() ? plugin().set_memory_fraction(fraction, index()) : set;
+  return set.ok() ? plugin().set_memory_fraction(fraction, device_index()) : set;
 }
 
 BlockMemory PluginEngine::block_memory(const Block* block) const {
@@ -72,7 +73,7 @@ Status PluginEngine::begin_routing(PoolId pool, RouteFilter filter) {
     MutexLock lock(filters_mutex_);
     filters_[pool] = std::move(copy);
   }
-  Status plugin_begun = plugin().begin_routing(index(), pool, {call_filter, passed});
+  Status plugin_begun = plugin().begin_routing(device_index(), pool, {call_filter, passed});
   if (!plugin_begun.ok()) undo_routing(pool);
   return plugin_begun;
 }
@@ -88,7 +89,7 @@ void PluginEngine::undo_routing(PoolId pool) {
 Status PluginEngine::end_routing(PoolId pool) {
   Status ended = ClassicEngine::end_routing(pool);
   if (!ended.ok()) return ended;
-  ended = plugin().end_routing(index(), pool);
+  ended = plugin().end_routing(device_index(), pool);
   MutexLock lock(filters_mutex_);
   filters_.erase(pool);
   return ended;
@@ -99,7 +100,7 @@ Status PluginEngine::release_pool(PoolId pool) {
   if (!released.ok()) return released;
   const Result<int> left = pool_use_count(pool);
   if (left.ok() && *left > 0) return {};
-  return plugin().release_pool(index(), pool);
+  return plugin().release_pool(device_index(), pool);
 }
 
 }  // namespace ashlar

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in as an engine: it receives every allocation and free, as under PyTorch. Adds statistics,
-// history, snapshots, limits and private pools. ClassicEngine does the bookkeeping and takes its
-// memory from the plug-in; this class calls the plug-in's hooks.
+// A plug-in as an engine: the plug-in receives every allocation and free, as in PyTorch. The engine
+// adds statistics, history, snapshots, limits and private pools. ClassicEngine does the bookkeeping
+// and takes its memory from the plug-in; this class calls the plug-in's hooks.
 //
 // Private pools get whole segments from the plug-in and keep them until they are released, because
 // graphs rely on stable addresses.
@@ -38,7 +38,7 @@ class PluginEngine final : public classic::ClassicEngine {
       : ClassicEngine(device, options, {.source = source, .is_pass_through = true}),
         plugin_source_(source) {}
   const Plugin& plugin() const { return plugin_source_->plugin(); }
-  DeviceIndex index() const { return device().properties().index; }
+  DeviceIndex device_index() const { return device().properties().index; }
   void undo_routing(PoolId pool);
 
   const std::shared_ptr<PluginSource> plugin_source_;  // shared with the base class and its pools

@@ -13,7 +13,7 @@ namespace ashlar {
 Result<std::shared_ptr<PluginSource>> PluginSource::create(std::shared_ptr<const Plugin> plugin,
                                                            const Device& device) {
   const DeviceIndex index = device.properties().index;
-  if (Status begun = plugin->begin(index); !begun.ok()) return begun;
+  if (Status initialized = plugin->init(index); !initialized.ok()) return initialized;
   return std::shared_ptr<PluginSource>(new PluginSource(std::move(plugin), index));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in as the source of segments for an engine or a pool. Remembers size and stream of each
-// allocation, because the plug-in's free expects them. Thread safe; calls the plug-in with no lock
-// held.
+// A plug-in as the source of segments for an engine or a pool. Remembers the size and the stream of
+// each allocation, because the plug-in's free function expects them. Thread safe; calls the plug-in
+// with no lock held.
 #pragma once
 
 #include <memory>
@@ -23,10 +23,11 @@ class PluginSource final : public SegmentSource {
 
   const Plugin& plugin() const { return *plugin_; }
 
-  // kDeviceFault: the plug-in threw, now or in an earlier free, or returned memory that is in use.
+  // kDeviceFault: the plug-in threw, now or in an earlier free, or returned memory that is already
+  // in use.
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
-  // The first error from a free since the last call.
+  // Returns the first error from `free` since the last call.
   Status take_deferred_error();
 
  private:
