@@ -31,7 +31,7 @@ Result<std::vector<PagedPool*>> PoolTable::find_tagged(std::string_view tag) con
   return pools;
 }
 
-std::vector<PoolId> PoolTable::trimmable() const {
+std::vector<PoolId> PoolTable::trimmable_pools() const {
   std::vector<PoolId> ids;
   for (const auto& [id, pool] : pools_) {
     if (!id.is_default() && routes_.is_freeable(id)) ids.push_back(id);

@@ -41,7 +41,7 @@ class PoolTable {
       ASHLAR_REQUIRES(engine_lock);
   // Pools whose memory may be trimmed; freeable pools first. Ids instead of pointers, since pools
   // may be destroyed while the lock is released.
-  std::vector<PoolId> trimmable() const ASHLAR_REQUIRES(engine_lock);
+  std::vector<PoolId> trimmable_pools() const ASHLAR_REQUIRES(engine_lock);
   bool is_freeable(PoolId pool) const ASHLAR_REQUIRES(engine_lock) {
     return routes_.is_freeable(pool);
   }

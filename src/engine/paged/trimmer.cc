@@ -15,7 +15,7 @@ Status Trimmer::trim(PoolId pool) {
   if (pool.is_default() && streams_.capture_count() == 0) {
     if (Status waited = pending_.wait({}); !waited.ok()) return waited;
   }
-  for (const PoolId id : pools_.trimmable()) {
+  for (const PoolId id : pools_.trimmable_pools()) {
     if (!pool.is_default() && id != pool) continue;
     if (!pool.is_default()) {
       if (Status waited = pending_.wait(pool); !waited.ok()) return waited;
@@ -34,7 +34,7 @@ Result<size_t> Trimmer::trim_to(const TrimTarget& target) {
   Status collected = may_wait ? pending_.wait({}) : pending_.collect();
   if (!collected.ok()) return collected;
   size_t released_bytes = 0;
-  for (const PoolId id : pools_.trimmable()) {
+  for (const PoolId id : pools_.trimmable_pools()) {
     if (extents_.held_bytes() <= target.reserved_bytes) break;
     released_bytes += trim_pool(id, extents_.held_bytes() - target.reserved_bytes, target.wait);
   }

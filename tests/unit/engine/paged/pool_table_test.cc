@@ -34,7 +34,7 @@ TEST_F(PoolTableTest, ErasesOnlyUnusedFreeablePools) {
   pool.in_flight_count = 1;
   EXPECT_FALSE(pools.erase_if_unused(kPool)) << "an allocation is in flight";
   pool.in_flight_count = 0;
-  EXPECT_EQ(pools.trimmable(), (std::vector<PoolId>{kPool, {}}));
+  EXPECT_EQ(pools.trimmable_pools(), (std::vector<PoolId>{kPool, {}}));
   EXPECT_TRUE(pools.erase_if_unused(kPool));
   EXPECT_EQ(pools.find(kPool), nullptr);
   EXPECT_FALSE(pools.erase_if_unused({})) << "the default pool stays";
