@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Choosing the free range in which a block strands the fewest bytes, splitting it, and merging
-// freed blocks.
+// Chooses the free range in which a block strands the fewest bytes, splits it, and merges freed
+// blocks.
 #include "engine/paged/pool/arena.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 // Number of ranges that are compared. A prototype that compared all of them saved at most 0.3 % of
 // the memory (docs/internals/experiments/paged_engine.md).
 constexpr int kCandidates = 4;
-// In addition, if the first ones are wasteful. Without them, the recorded runs reserve 0.1 % more;
-// with 6 or 24, the same.
+// Number of further ranges that are compared if those are wasteful. With 0, the recorded runs
+// reserve 0.1 % more; with 6 or 24, the same amount.
 constexpr int kMoreCandidates = 12;
 
 }  // namespace
@@ -244,7 +244,7 @@ PagedBlock* Arena::split(PagedBlock* block, size_t offset) {
   return second;
 }
 
-// REQUIRES: both are free and on no list.
+// Merges the block with its successor. REQUIRES: both are free and on no list.
 void Arena::merge_next(PagedBlock* block) {
   block->bytes += block->next->bytes;
   remove_block(block->next);
@@ -276,7 +276,7 @@ void Arena::add_free(PagedBlock* block) {
 }
 
 // Whether freeing the range `freed` makes a whole displaced extent in the free block idle. Reads
-// the flag that was set on attach, since the extent's origin is guarded by the engine's lock.
+// `Slot::has_displaced` instead of the extent's origin, which the engine's lock guards.
 bool Arena::frees_displaced_extent(const PagedBlock& block, AddressRange freed) {
   const View& view = *block.view;
   const size_t begin = view.offset_of(block);

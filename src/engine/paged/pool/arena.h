@@ -35,9 +35,9 @@ struct SubArena {
   FreeRanges ranges;
   QuickLists quick;
   Counters counters;
-  PeakLevel level;       // this half's share of the arena's level
+  PeakLevel level;       // the share of the arena's level that this sub-arena may use
   PeakLevel size_level;  // bound for the sums over all small, or all large, blocks
-  PeakLevel highest;     // the highest `net` that an update of the peaks has seen
+  PeakLevel highest;     // the highest `net` that an update of the peaks has observed
   // The number of further wasteful ranges that are accepted before the planner searches all views
   // again.
   int64_t wasteful_fits_left = 0;
@@ -58,15 +58,16 @@ class Arena {
   SubArena& sub_arena(bool is_small) { return sub_arenas[is_small ? 1 : 0]; }
   const SubArena& sub_arena(bool is_small) const { return sub_arenas[is_small ? 1 : 0]; }
 
-  // Takes a free block of `bytes`, or a small one that is at most an eighth larger, off its list.
-  // Returns null if there is none, or if the best one would strand more than `max_waste` of `bytes`
-  // in partly used extents.
+  // Removes a free block of `bytes`, or a small one that is at most an eighth larger, from its list
+  // and returns it. Returns null if there is none, if `return_queue` must be processed first, or if
+  // the best block would strand more than the fraction `max_waste` of `bytes` in partly used
+  // extents and no wasteful fit is left.
   PagedBlock* take(size_t bytes, double max_waste) {
     SubArena& sub = sub_arena(SizePolicy::is_small(bytes));
     PagedBlock* block = sub.quick.take(bytes);
     return block != nullptr ? block : take_range(sub, bytes, max_waste);
   }
-  // Makes the block free. The block is merged with its neighbours later.
+  // Makes the block free. If a quick list accepts it, it is merged with its neighbours later.
   void put(PagedBlock* block) {
     if (!sub_arena(block->is_small).quick.put(block)) add_free(block);
   }
@@ -75,7 +76,7 @@ class Arena {
     sub_arena(block->is_small).counters.total_freed.add(amount_of(*block));
     put(block);
   }
-  // Merges the blocks of the quick lists with their neighbours; returns how many there were.
+  // Merges the blocks of the quick lists with their neighbours. Returns the number of such blocks.
   int64_t flush();
   // Removes the view from `return_queue`.
   void unqueue_return(View& view);
@@ -89,7 +90,7 @@ class Arena {
     sub.counters.total_allocated.add(amount_of(*block));
   }
 
-  // Number of allocations and frees since the totals were reset.
+  // Returns the number of allocations and frees since the totals were reset.
   int64_t use_count() const;
   // Whether the device was synchronized after the last use. Meaningful for destroyed streams.
   bool is_quiescent() const { return quiescent_use_count == use_count(); }
@@ -107,23 +108,25 @@ class Arena {
   }
   PeakHeadroom wanted_headroom() const { return highest_.shortfall(net()); }
   void set_levels(const PeakLevel& both, const std::array<PeakLevel, 2>& by_size);
-  // From now on, every allocation updates the peaks.
+  // Clears all levels, so that every allocation updates the peaks.
   void clear_levels();
-  // `freed` no longer counts as allocated but still as active, so it must not add headroom.
+  // Lowers the levels by `freed`, which no longer counts as allocated but still as active, so that
+  // it adds no headroom.
   void lower_levels(SubArena& sub, const Amount& freed);
-  // Returns false if the peaks must be updated. If only this half's share is used up, redistributes
-  // the arena's headroom between both halves. `more` is not counted yet.
+  // Whether the levels allow `more`, which is not counted yet. If not, the peaks must be updated.
+  // If only this sub-arena's share is used up, redistributes the arena's headroom.
   [[gnu::always_inline]] bool may_rise(SubArena& sub, const Amount& more) {
     Amount net = sub.counters.net();
     net.add(more);
     return sub.level.allows(net) || rebalance_levels(sub, more);
   }
 
-  // Inserts a block before `next`, or at the end of the view if that is null. Its state is
-  // kPending.
+  // Inserts a block before `next`, or at the end of the view if `next` is null. The state of the
+  // new block is kPending.
   PagedBlock* insert_block(View& view, AddressRange range, PagedBlock* next);
   void remove_block(PagedBlock* block);
-  // Splits the block at `offset` of its view and returns the second part. Neither is on a list.
+  // Splits a block that is on no list at `offset` of its view. Returns the second part, which is on
+  // no list either.
   PagedBlock* split(PagedBlock* block, size_t offset);
   // Makes a block that is on no list free and merges it immediately.
   void add_free(PagedBlock* block);
@@ -135,27 +138,27 @@ class Arena {
   const StreamId stream;
   const uint64_t serial;
   BiasedMutex<LockRank::kArena> lock;
-  std::array<SubArena, 2> sub_arenas;  // large, small
+  std::array<SubArena, 2> sub_arenas;  // indexed by `is_small`
   // Views in which a displaced extent has become free. Before a large block is split off a free
   // range, ExtentMover::return_displaced returns these extents to their origin.
   std::vector<View*> return_queue;
   UsageStats* pool_usage = nullptr;    // PeakTracker's sums that the counters are part of
   UsageStats* stream_usage = nullptr;  // the same for the stream
-  // Guarded by the engine's lock, like all of the following. No event can be recorded on a
-  // destroyed stream.
+  // The engine's lock guards this field and those below. No event can be recorded on a destroyed
+  // stream.
   bool is_stream_destroyed = false;
   // Set while MissHandler::retry_with_destroyed_streams runs: `use_count` before it synchronized
   // the device. If the count has changed since, the stream's id was reused, and new work may use
   // the memory.
   std::optional<int64_t> quiescent_use_count;
-  bool is_lending = false;  // scratch of `find_idle`: its idle memory may be used
-  // An event in the stream, and the number of such events so far. Extents that a trim set aside in
-  // this round are unused once the event is done.
+  bool is_lending = false;  // set by `find_idle`: the caller may use this arena's idle memory
+  // The last event that a trim recorded on the stream, and the number of such events so far.
+  // Extents that the trim set aside in this round are unused once the event is done.
   std::optional<EventId> marker;
   uint64_t marker_round = 0;
 
  private:
-  // Out of line: a fast path that stays within its share pays nothing for it.
+  // Out of line, so that the fast path pays nothing while it stays within its share.
   [[gnu::noinline]] bool rebalance_levels(SubArena& sub, const Amount& more);
   int64_t flush(SubArena& sub);
   PagedBlock* take_range(SubArena& sub, size_t bytes, double max_waste);
@@ -165,15 +168,15 @@ class Arena {
   void merge_next(PagedBlock* block);
 
   BlockTable& addresses_;  // the engine's
-  PeakLevel level_;        // for both halves together
-  PeakLevel highest_;      // for both halves together
+  PeakLevel level_;        // for both sub-arenas together
+  PeakLevel highest_;      // for both sub-arenas together
 
-  std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;  // of 8 KiB, two pages each
+  std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;  // 8 KiB each: two pages
   PagedBlock* unused_blocks_ = nullptr;                              // linked by `list_next`
 };
 
 // The bytes that a block at the beginning or at the end of a free range would strand: the bytes of
-// whole free extents that it would touch, minus its own.
+// the whole free extents that the block would touch, minus the size of the block.
 struct EndCosts {
   int64_t at_begin = 0;
   int64_t at_end = 0;

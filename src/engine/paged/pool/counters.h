@@ -11,6 +11,7 @@
 
 namespace ashlar::paged {
 
+// A number of blocks, their size, and the size that was requested for them.
 struct Amount {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -112,7 +113,7 @@ struct PeakLevel {
   PeakHeadroom headroom_above(const Amount& net) const {
     return {count - net.count, bytes - net.bytes, requested_bytes - net.requested_bytes};
   }
-  // The headroom that `net` needs to reach this level again; not negative.
+  // Returns the headroom that `net` needs to reach this level again; 0 where it is above the level.
   PeakHeadroom shortfall(const Amount& net) const {
     return {std::max<int64_t>(count - net.count, 0), std::max<int64_t>(bytes - net.bytes, 0),
             std::max<int64_t>(requested_bytes - net.requested_bytes, 0)};

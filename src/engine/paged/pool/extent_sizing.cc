@@ -11,11 +11,11 @@
 namespace ashlar::paged {
 namespace {
 
-// Bounds on the number of extents that all memory is divided into. With those of
-// `balanced`, the recorded runs reserve 1.023 times their peak of live bytes for 1.0 % of driver
-// time; with 160 extents 1.027 times for 0.8 %, with 256 1.024 times for 1.0 %. Twice as many save
-// 0.3 % under `fast` and 0.1 % under `lean`, for 25 % and 31 % more driver time; half as many
-// reserve 0.7 % and 0.3 % more (docs/internals/experiments/paged_engine.md).
+// Bounds on the number of extents that all memory is divided into. With the bounds of `balanced`,
+// the recorded runs reserve 1.023 times their peak of live bytes for 1.0 % of driver time; with
+// always 160 extents, 1.027 times for 0.8 %; with always 256, 1.024 times for 1.0 %. With twice as
+// many extents, `fast` saves 0.3 % and `lean` 0.1 %, for 25 % and 31 % more driver time; with half
+// as many, they reserve 0.7 % and 0.3 % more (docs/internals/experiments/paged_engine.md).
 struct ExtentCountBounds {
   size_t min = 0;
   size_t max = 0;
@@ -30,17 +30,18 @@ ExtentCountBounds extent_count_bounds(PagedPolicy policy) {
   return {160, 320};
 }
 
-// Within these bounds, a block of the typical size consists of this many extents. Measured together
-// with the bounds of `balanced`.
+// Number of extents that a block of the typical size consists of, as far as the bounds allow.
+// Measured together with the bounds of `balanced`.
 constexpr size_t kExtentsPerBlock = 8;
 
-// With 32 MiB, the recorded runs reserve the same for 2 % more driver time; with 128 MiB, 0.06 %
-// more.
+// With 32 MiB, the recorded runs reserve the same amount of memory for 2 % more driver time; with
+// 128 MiB, they reserve 0.06 % more.
 constexpr size_t kMaxExtentBytes = 64 * kMiB;
 
-// Bounds on the overshoot, of which the larger applies. Without overshoot the recorded runs reserve
-// 1.2 % more; half or twice of either bound changes their mean by 0.01 % at most.
-constexpr size_t kOvershootPart = 4;
+// The maximum overshoot is a quarter of the request or 4 MiB, whichever is larger. Without
+// overshoot the recorded runs reserve 1.2 % more; halving or doubling either bound changes their
+// mean by at most 0.01 %.
+constexpr size_t kOvershootDivisor = 4;
 constexpr size_t kMinOvershootBytes = 4 * kMiB;
 
 }  // namespace
@@ -61,11 +62,11 @@ size_t ExtentSizing::max_growth_bytes(size_t bytes, bool is_small) const {
 }
 
 size_t ExtentSizing::max_overshoot_bytes(size_t bytes) {
-  return std::max(bytes / kOvershootPart, kMinOvershootBytes);
+  return std::max(bytes / kOvershootDivisor, kMinOvershootBytes);
 }
 
-// Rounds to the nearest number: a remainder of less than half an extent is added to the last
-// extent.
+// Rounds to the nearest number. If the remainder is less than half an extent, the last extent
+// includes it.
 size_t ExtentSizing::extent_count(const GrowthRequest& request, size_t new_bytes) const {
   const size_t each = extent_bytes(request);
   return new_bytes == 0 ? 0 : std::max(size_t{1}, (new_bytes + each / 2) / each);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sizes of new extents. Few large extents are mapped quickly; many small ones waste less memory
-// when partly used. Extent sizes are a fraction of the held memory, which bounds both the number of
-// extents and the waste per extent. Pure functions of their arguments; thread safe.
+// Determines the sizes of new extents. Few large extents are mapped quickly; many small ones waste
+// less memory when partly used. Extent sizes are a fraction of the held memory, which bounds both
+// the number of extents and the waste per extent. Immutable and thread safe.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ namespace ashlar::paged {
 
 // The inputs that determine the size of new extents.
 struct GrowthRequest {
-  size_t bytes = 0;  // of the block
+  size_t bytes = 0;  // size of the block
   bool is_small = false;
-  size_t held_bytes = 0;           // by the engine
-  size_t typical_block_bytes = 0;  // of the pool's large blocks
+  size_t held_bytes = 0;           // memory that the engine holds
+  size_t typical_block_bytes = 0;  // typical size of the pool's large blocks
 };
 
 class ExtentSizing {
@@ -33,16 +33,16 @@ class ExtentSizing {
 
   size_t granule_bytes() const { return granule_bytes_; }
   bool is_shareable() const { return is_shareable_; }
-  // Whether an idle extent of that size may be mapped for a request.
+  // Whether an idle extent of this size may be mapped for a request.
   bool can_reuse(size_t extent_bytes, bool is_small) const;
-  // New memory comes in multiples of this.
+  // New memory is created in multiples of this size.
   size_t growth_step_bytes(bool is_small) const;
   // The maximum growth of a view for one request.
   size_t max_growth_bytes(size_t bytes, bool is_small) const;
-  // By how much the last reused extent may exceed the missing bytes.
+  // How many bytes larger than the missing memory the last reused extent may be.
   static size_t max_overshoot_bytes(size_t bytes);
 
-  // The sizes of the extents for `new_bytes` of new memory.
+  // The number of extents for `new_bytes` of new memory, and their sizes.
   size_t extent_count(const GrowthRequest& request, size_t new_bytes) const;
   std::vector<size_t> extent_sizes(const GrowthRequest& request, size_t new_bytes) const;
 

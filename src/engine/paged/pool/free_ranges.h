@@ -15,7 +15,7 @@ namespace ashlar::paged {
 
 class FreeRanges {
  public:
-  // The blocks that a visitor accepts next: any, only those of the first list, or none.
+  // The blocks that a visitor accepts next: any, only blocks of the first list, or none.
   enum class Next { kAny, kNotLarger, kNone };
 
   void insert(PagedBlock* block) {
@@ -26,7 +26,7 @@ class FreeRanges {
     heads_[list] = block;
     occupied_[list / 64] |= uint64_t{1} << (list % 64);
   }
-  // REQUIRES: inserted, and its size has not changed since.
+  // REQUIRES: the block was inserted, and its size has not changed since.
   void erase(PagedBlock* block) {
     if (block->list_next != nullptr) block->list_next->list_previous = block->list_previous;
     if (block->list_previous != nullptr) {
@@ -79,18 +79,18 @@ class FreeRanges {
     return Next::kAny;
   }
 
-  // Lists per power of two. With 8, the recorded runs reserve 0.17 % more, with 32 0.04 %
+  // With 8, the recorded runs reserve 0.17 % more; with 32, 0.04 % more
   // (docs/internals/experiments/paged_engine.md).
-  static constexpr size_t kParts = 16;
+  static constexpr size_t kListsPerPowerOfTwo = 16;
   static constexpr size_t kListCount = 640;  // for ranges below 4 PiB, larger than any device
-  // With 2, the recorded runs reserve 0.04 % less; with 8, the same.
+  // With 2, the recorded runs reserve 0.04 % less; with 8, the same amount.
   static constexpr int kMaxTooSmall = 4;
 
   static size_t list_of(size_t bytes) {
     const size_t units = bytes / kMinBlockBytes;
-    if (units < kParts) return units;
+    if (units < kListsPerPowerOfTwo) return units;
     const auto shift = static_cast<size_t>(std::bit_width(units)) - 5;
-    return (shift + 1) * kParts + ((units >> shift) - kParts);
+    return (shift + 1) * kListsPerPowerOfTwo + ((units >> shift) - kListsPerPowerOfTwo);
   }
   size_t next_occupied(size_t list) const {
     for (size_t word = list / 64; word < occupied_.size(); ++word) {

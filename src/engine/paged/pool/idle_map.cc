@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scan for idle extents: those inside free blocks, and those that are detached.
+// Scans for idle extents: those inside free blocks, and those that are detached.
 #include "engine/paged/pool/idle_map.h"
 
 #include "engine/paged/pool/paged_pool.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The idle extents of a pool: those that no block uses. Packed like PackedSlot, since plans scan
-// it. Indexed by `Extent::number`.
+// Records which extents of a pool are idle, that is, used by no block. Packed like PackedSlot,
+// because plans scan it. Indexed by `Extent::number`.
 //
 // Invariant: attached_view_id(extent) == extent.attached_view->id, or 0 if it is detached. The idle
 // state is valid from `find_idle` until the arenas of the pool are unlocked.
@@ -48,7 +48,7 @@ class IdleMap {
     free_ends_.pop_back();
   }
 
-  // 0: detached.
+  // A `view_id` of 0 means that the extent is detached.
   void set_attached_view(const Extent& extent, uint32_t view_id) {
     attached_ids_[extent.number()] = view_id;
   }
@@ -64,14 +64,14 @@ class IdleMap {
     ++round_;
   }
   uint64_t round() const { return round_; }
-  // `block` is the free block that contains the extent; null if it is detached.
+  // `block` is the free block that contains the extent; null if the extent is detached.
   void set_idle(uint32_t number, PagedBlock* block, bool is_borrowed) {
     uses_[number] = is_borrowed ? Use::kBorrowed : Use::kOwn;
     blocks_[number] = block;
   }
   void set_block(uint32_t number, PagedBlock* block) { blocks_[number] = block; }
   void set_active(const Extent& extent) { uses_[extent.number()] = Use::kActive; }
-  // Only the beginning, or only the end, of the extent is free.
+  // Record that only the beginning, or only the end, of the extent is free.
   void set_free_begin(uint32_t number, size_t bytes) { free_ends_[number].begin = in_units(bytes); }
   void set_free_end(uint32_t number, size_t bytes) { free_ends_[number].end = in_units(bytes); }
 
@@ -80,7 +80,8 @@ class IdleMap {
   // Whether the extent is idle and was last used by a stream other than the requesting one.
   bool is_borrowed(uint32_t number) const { return uses_[number] == Use::kBorrowed; }
   PagedBlock* block_of(uint32_t number) const { return blocks_[number]; }
-  // Also 0 if the free range is smaller than a granule, since scans skip such ranges.
+  // The free bytes at the beginning and at the end of the extent. 0 if the free range that contains
+  // them is smaller than a granule, because scans skip such ranges.
   size_t free_begin_bytes(uint32_t number) const {
     return free_ends_[number].begin * kMinBlockBytes;
   }
@@ -114,8 +115,8 @@ class IdleMap {
   uint64_t round_ = 0;
 };
 
-// Visits are the unit of planning cost (StitchBudget), about one cache miss each. Eight packed
-// slots share a cache line, but scanning them also costs time. Measured with kVisitsPerMerge
+// A visit is the unit of planning cost (StitchBudget): about one cache miss. Eight packed slots
+// share a cache line, but scanning them also costs time. Measured together with kVisitsPerMerge
 // (stitcher.cc).
 constexpr size_t kPackedPerVisit = 2;
 constexpr int64_t visits_of_packed(size_t count) {

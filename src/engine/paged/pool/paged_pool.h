@@ -42,9 +42,9 @@ struct PagedPool {
 
   const PoolId id;
   const PoolOptions options;
-  const bool is_plain;       // made of whole segments: a source, no_split, or no virtual memory
+  const bool is_plain;       // uses whole segments: has a source or no_split, or cannot map memory
   bool is_paused = false;    // lacks some or all of its memory; allocations fail
-  bool is_changing = false;  // being paused or resumed; the lock may be released in between
+  bool is_changing = false;  // being paused or resumed; the lock may be released meanwhile
   bool has_recorded_addresses = false;  // a graph or a checkpoint refers to its addresses
   int trim_count = 0;                   // trims in progress, which may have released the lock
   int in_flight_count = 0;              // allocations in progress, which may have released the lock
@@ -66,12 +66,13 @@ struct PagedPool {
     views.erase(std::find_if(views.begin(), views.end(),
                              [&](const auto& each) { return each.get() == &view; }));
   }
-  // REQUIRES: the locks of its arenas.
+  // REQUIRES: the locks of the pool's arenas.
   bool has_active_block() const {
     return std::any_of(views.begin(), views.end(),
                        [](const auto& view) { return view->has_active_block(); });
   }
-  // Merges the blocks of all quick lists; returns how many. REQUIRES: the locks of its arenas.
+  // Merges the blocks of all quick lists with their neighbours. Returns the number of such blocks.
+  // REQUIRES: the locks of the pool's arenas.
   int64_t flush() {
     int64_t merged = 0;
     for (const auto& [stream, arena] : arenas) merged += arena->flush();
@@ -95,8 +96,8 @@ class ArenaLocks {
     arenas_ = sorted_;
     lock();
   }
-  // REQUIRES: sorted by serial, and outlives this. Not copied, because hits that reach a peak use
-  // this class and must not allocate.
+  // REQUIRES: `arenas` is sorted by serial and outlives this object. The vector is not copied,
+  // because hits that reach a peak use this class and must not allocate host memory.
   explicit ArenaLocks(const std::vector<Arena*>& arenas) : arenas_(arenas) { lock(); }
   ~ArenaLocks() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     for (Arena* arena : arenas_) arena->lock.unlock_unbiased();

@@ -22,16 +22,18 @@ constexpr double kBorrowCost = 0.25;
 // host time.
 constexpr int64_t kEnoughVisits = 200;
 
-// The blocks at both ends of a range and their neighbours (Planner::range_around).
+// Visits per place: the blocks at both ends of a range, and their neighbours
+// (Planner::range_around).
 constexpr int64_t kVisitsPerPlace = 4;
 
-// Exchange rate between driver time and memory: one millisecond for one MiB. Half or twice changes
-// no recorded run; with 0, they reserve 0.1 % more (docs/internals/experiments/paged_engine.md).
+// Exchange rate between driver time and memory: one millisecond for one MiB. Halving or doubling it
+// changes no recorded run; with 0, they reserve 0.1 % more
+// (docs/internals/experiments/paged_engine.md).
 constexpr double kBytesPerUs = double(kMiB) / 1000;
 
 }  // namespace
 
-// A range of a view whose memory is free there, or idle and could be attached there.
+// A range of a view whose memory is free in that view, or is idle and can be attached to it.
 struct Planner::UsableRange {
   PagedBlock* first = nullptr;
   size_t begin = 0;
@@ -57,7 +59,7 @@ class Planner::BestPlace {
   // Whether the place strands no more bytes than the request uses.
   bool is_good() const { return cost_ <= static_cast<int64_t>(wanted_bytes_); }
 
-  // Whether a range with that many idle bytes, and at most `beside_bytes` free bytes next to them,
+  // Whether a range with `idle_bytes`, and at most `beside_bytes` of free memory next to them,
   // could be cheaper.
   bool could_improve(size_t idle_bytes, size_t beside_bytes) const {
     if (idle_bytes + beside_bytes < wanted_bytes_) return false;
@@ -109,7 +111,7 @@ Plan Planner::plan_new_memory(const PlanRequest& request, size_t new_bytes) cons
 // mostly map the same idle memory at other addresses, so the search may end early.
 Plan Planner::plan_in_place(const PlanRequest& request) {
   BestPlace best(request.bytes);
-  const int64_t enough = searches_all_ ? INT64_MAX : visit_count_ + kEnoughVisits;
+  const int64_t enough = searches_all_views_ ? INT64_MAX : visit_count_ + kEnoughVisits;
   for (const auto& view : request.pool.views) {
     if (visit_count_ >= enough && best.is_good()) break;
     ++visit_count_;
@@ -131,8 +133,8 @@ bool Planner::may_use(const View& view, const PlanRequest& request) {
   return view.arena->is_lending && view.attached_count == idle_count;
 }
 
-// Considers ranges with at least one whole idle slot. A free range without one covers at most parts
-// of two slots, and the arena has already been searched for such ranges.
+// Considers ranges with at least one whole idle slot. All other free ranges cover only parts of at
+// most two slots, and the arena has already been searched for such ranges.
 void Planner::consider_ranges(View& view, const IdleMap& idle, BestPlace& best) {
   const std::vector<PackedSlot>& slots = view.packed;
   const size_t granule_bytes = view.granule_bytes;
@@ -159,7 +161,8 @@ void Planner::consider_ranges(View& view, const IdleMap& idle, BestPlace& best) 
   }
 }
 
-// REQUIRES: the slots [first, end) are usable for the request, and their neighbours are not.
+// Returns the usable range that contains the slots [first, end), including free memory next to
+// them. REQUIRES: these slots are usable for the request, and their neighbours are not.
 Planner::UsableRange Planner::range_around(const View& view, size_t first, size_t end,
                                            const IdleMap& idle) {
   const auto block_at = [&](size_t slot) {
@@ -211,7 +214,8 @@ Plan Planner::plan_growth(const PlanRequest& request) {
   return best;
 }
 
-// Sorted by size, largest first; among equal sizes, by number of mappings, fewest first.
+// Returns the idle extents that the request may use, sorted by size, largest first; among equal
+// sizes, by number of mappings, fewest first.
 std::vector<Extent*> Planner::reusable_extents(const PlanRequest& request) const {
   std::vector<Extent*> idle;
   if (request.pool.options.never_remap) return idle;
@@ -227,7 +231,7 @@ std::vector<Extent*> Planner::reusable_extents(const PlanRequest& request) const
   return idle;
 }
 
-// Sorted by length, longest first, since a plan there maps the least.
+// Returns the usable ends of views, longest first, because growing the longest maps the least.
 std::vector<Planner::Tail> Planner::growable_tails(const PlanRequest& request) {
   const size_t max_growth = sizing_.max_growth_bytes(request.bytes, request.is_small);
   std::vector<Tail> tails;
@@ -273,7 +277,7 @@ Plan Planner::choose_pieces(const PlanRequest& request, View* view, size_t have_
     }
   }
   const auto is_in_view = [round](const Extent* extent) { return extent->planner_round == round; };
-  Extent* larger = nullptr;  // the smallest of those skipped because they exceeded `missing`
+  Extent* larger = nullptr;  // the smallest extent skipped because it exceeded `missing`
   for (auto next = idle.begin(); missing > 0 && next != idle.end();) {
     const auto passed = next;
     next = std::partition_point(next, idle.end(),

@@ -25,32 +25,32 @@ namespace ashlar::paged {
 
 struct PlanRequest {
   PagedPool& pool;
-  Arena& arena;      // of the requesting stream
-  size_t bytes = 0;  // of the block
+  Arena& arena;      // the requesting stream's arena in `pool`
+  size_t bytes = 0;  // size of the block
   bool is_small = false;
-  size_t held_bytes = 0;  // by the engine
+  size_t held_bytes = 0;  // memory that the engine holds
 
   GrowthRequest growth() const { return {bytes, is_small, held_bytes, pool.typical_block.bytes()}; }
 };
 
 struct Plan {
   View* view = nullptr;           // null: a new view
-  PagedBlock* from = nullptr;     // the existing block that contains `offset`; null: none
-  size_t offset = 0;              // of the block to be allocated, in the view
+  PagedBlock* from = nullptr;     // the existing block that contains `offset`; null if none
+  size_t offset = 0;              // where in the view the block will begin
   std::vector<Extent*> pieces{};  // idle extents to be mapped at the end of the view
-  size_t new_bytes = 0;           // new memory to be mapped after them
-  bool exists = false;
+  size_t new_bytes = 0;           // new memory to be mapped after `pieces`
+  bool exists = false;            // false: no plan was found
 };
 
 class Planner {
  public:
   Planner(const ExtentSizing& sizing, PagedPolicy policy)
-      : sizing_(sizing), searches_all_(policy == PagedPolicy::kLean) {}
+      : sizing_(sizing), searches_all_views_(policy == PagedPolicy::kLean) {}
 
-  // The best plan that uses only idle memory of the lenders. Charges its visits to the budget of
-  // the pool.
+  // Returns the best plan. It takes idle memory only from the lenders. Charges the visits to the
+  // budget of the pool.
   Plan plan(const PlanRequest& request, const std::set<const Arena*>& lenders);
-  // A plan that takes `new_bytes` of new memory, without searching for idle memory.
+  // Returns a plan that takes `new_bytes` of new memory, without searching for idle memory.
   Plan plan_new_memory(const PlanRequest& request, size_t new_bytes) const;
 
  private:
@@ -73,9 +73,9 @@ class Planner {
   void place_new_memory(const PlanRequest& request, Plan& plan) const;
 
   const ExtentSizing& sizing_;
-  const bool searches_all_;
-  int64_t visit_count_ = 0;  // of the current plan
-  uint64_t round_ = 0;       // of `Extent::planner_round`
+  const bool searches_all_views_;
+  int64_t visit_count_ = 0;  // visits of the current plan so far
+  uint64_t round_ = 0;       // the last value given to `Extent::planner_round`
 };
 
 }  // namespace ashlar::paged

@@ -18,21 +18,23 @@ namespace ashlar::paged {
 
 class QuickLists {
  public:
-  // The head of the list that serves `bytes`, the size of a request or of a block; null if empty. A
-  // caller that takes the block stores its successor in the returned reference.
+  // Returns the head of the list that serves `bytes`, the size of a request or of a block; the head
+  // is null if the list is empty. A caller that takes the block stores its successor in the
+  // returned reference.
   PagedBlock*& head_for(size_t bytes) {
     List& own = lists_[index_of(bytes)];
     if (is_small(bytes)) return own.first != nullptr ? own.first : larger_for(bytes);
     return own.bytes == SizeClasses::block_bytes(bytes) ? own.first : none_;
   }
-  // Returns null if no list has a fitting block. The block keeps the state kQuick.
+  // Removes and returns a fitting block; null if there is none. The block keeps the state kQuick.
   PagedBlock* take(size_t bytes) {
     PagedBlock*& head = head_for(bytes);
     PagedBlock* block = head;
     if (block != nullptr) head = block->list_next;
     return block;
   }
-  // Returns false if the size has no list, or another size occupies it: merge the block instead.
+  // Adds a free block. Returns false if its size has no list or another size occupies that list;
+  // the caller then merges the block.
   bool put(PagedBlock* block) {
     List& list = lists_[index_of(block->bytes)];
     if (list.bytes != block->bytes && !claim_list(list, block->bytes)) return false;
@@ -60,14 +62,14 @@ class QuickLists {
  private:
   struct List {
     PagedBlock* first = nullptr;
-    // The size of each block; 0: empty since the last flush. Kept here because the blocks
-    // themselves are rarely in a CPU cache.
+    // The size of each block; 0 if the list has been empty since the last flush. Kept here because
+    // the blocks themselves are rarely in a CPU cache.
     size_t bytes = 0;
   };
-  // Lists shared by all large sizes. With 32, the recorded runs reserve 0.07 % more, with 128 0.07
-  // % less (docs/internals/experiments/paged_engine.md).
-  static constexpr size_t kLargeCount = 64;
-  static constexpr size_t kListCount = align_up(kLargeCount + SizeClasses::kCount, 64);
+  // Number of lists that all large sizes share. With 32, the recorded runs reserve 0.07 % more;
+  // with 128, 0.07 % less (docs/internals/experiments/paged_engine.md).
+  static constexpr size_t kLargeListCount = 64;
+  static constexpr size_t kListCount = align_up(kLargeListCount + SizeClasses::kCount, 64);
   static size_t index_of(size_t bytes) {
     if (is_small(bytes)) return SizeClasses::class_of(bytes);
     const size_t units = (bytes - 1) / kMinBlockBytes + 1;
@@ -82,7 +84,7 @@ class QuickLists {
     if (next < SizeClasses::kCount && lists_[next].first != nullptr) return lists_[next].first;
     return next + 1 < SizeClasses::kCount ? lists_[next + 1].first : none_;
   }
-  // Each small size has its own list, so sizes need not be compared. 0 is not small.
+  // Each small size has its own list, so sizes need not be compared. Returns false for 0.
   static bool is_small(size_t bytes) { return bytes - 1 < kSmallLimitBytes; }
   bool claim_list(List& list, size_t bytes) {
     if (list.first != nullptr || bytes != SizeClasses::block_bytes(bytes)) return false;
@@ -93,8 +95,8 @@ class QuickLists {
   }
 
   std::array<List, kListCount> lists_{};
-  std::array<uint64_t, kListCount / 64> marked_{};  // lists in use, a bit each
-  PagedBlock* none_ = nullptr;                      // always null
+  std::array<uint64_t, kListCount / 64> marked_{};  // one bit per list: whether it is in use
+  PagedBlock* none_ = nullptr;                      // always null: the head if there is no list
 };
 
 }  // namespace ashlar::paged

@@ -23,7 +23,8 @@
 
 namespace ashlar::paged {
 
-// Host time per extent of a driver call on an H200 (the figures of src/device/sim/cost_model.cc).
+// Host time per extent, in microseconds, of driver calls on an H200 (the figures of
+// src/device/sim/cost_model.cc).
 inline constexpr double kMapUs = 34;  // map and set_access
 inline constexpr double kUnmapUs = 23;
 inline constexpr double kCreateUs = 13;
@@ -36,7 +37,7 @@ class StitchBudget {
   void spend_driver_us(double us) {
     for (Account& account : accounts_) account.driver_us -= us;
   }
-  // Debt is bounded, so that it is paid off within seconds.
+  // Charges visits. Planning debt is bounded, so that it is paid off within seconds.
   void spend_visits(int64_t count) {
     const auto visits = static_cast<double>(count);
     for (Account& account : accounts_) {
@@ -57,8 +58,8 @@ class StitchBudget {
  private:
   static constexpr int64_t kNever = INT64_MIN;
   // Factors by which the accounts accrue faster, indexed by urgency. Without them and three other
-  // mechanisms, two trainings on an H200 reserve 8 to 12 % more (section "Ablation"). Half or twice
-  // the factors change one recorded run, by 0.5 %.
+  // mechanisms, two trainings on an H200 reserve 8 to 12 % more (section "Ablation"). Halving or
+  // doubling the factors changes one recorded run, by 0.5 %.
   static constexpr std::array<double, 2> kDriverFactors = {1, 4};
   static constexpr std::array<double, 2> kPlanningFactors = {1, 2};
   // 1 % of the time for the driver and 0.75 % for planning. The recorded runs reserve the same
@@ -66,11 +67,11 @@ class StitchBudget {
   // slot that a plan reads, about 5 ns. Visits are counted instead of timed so that replays are
   // reproducible.
   static constexpr double kDriverUsPerNs = 0.01 / 1000;
-  // With initial balances of 50 ms of driver time and 100 ms of planning (kFirstVisits), a loop of
-  // allocations spent both within half a second, at 5 us per allocation.
-  static constexpr double kFirstUs = 5'000;
-  // The most that is kept. Half or twice of this bound or of kMaxVisits changes no recorded run.
-  static constexpr double kMaxUs = 1'000'000;
+  // With initial balances of 50 ms of driver time and 100 ms of planning (kInitialVisits), a loop
+  // of allocations spent both within half a second, at 5 us per allocation.
+  static constexpr double kInitialDriverUs = 5'000;
+  // Maximum balance. Halving or doubling this bound or kMaxVisits changes no recorded run.
+  static constexpr double kMaxDriverUs = 1'000'000;
   // Driver time that may be spent in advance to save all of the held memory. Without it,
   // gnn_sampling reserved 1.485 instead of 1.005 times its peak of live bytes (section "Ablation").
   static constexpr double kCreditUs = 1'000'000;
@@ -81,25 +82,25 @@ class StitchBudget {
   // Twice the 0.8 ms that the recorded runs needed. With 0.4 ms, moe_streams reserved 1.048 times
   // its peak of live bytes instead of 1.015 times.
   static constexpr double kMaxBurstVisits = 1.6 * kVisitsPerMs;
-  // The lowest balance at which urgent requests may plan, and the lowest balance at all, so that
-  // all requests may plan again after 160 ms. Half or twice changes no recorded run.
+  // The lowest balance at which urgent requests may plan, and the lowest possible balance, which
+  // lets all requests plan again after 160 ms. Halving or doubling them changes no recorded run.
   static constexpr double kMinUrgentBurstVisits = -kMaxBurstVisits;
   static constexpr double kMinBurstVisits = -2 * kMaxBurstVisits;
-  static constexpr double kFirstVisits = 5 * kVisitsPerMs;
+  static constexpr double kInitialVisits = 5 * kVisitsPerMs;
   static constexpr double kMaxVisits = 100 * kVisitsPerMs;
-  // Accrues in 4.3 s. Half or twice changes no recorded run.
+  // Accrues in 4.3 s. Halving or doubling it changes no recorded run.
   static constexpr double kMaxDebtVisits = 32 * kVisitsPerMs;
   // Requests above this fraction of the held memory are exempt from the burst limit; without the
   // exemption, a step with many plans reserved a tenth to a third more memory. Greater than the
-  // 1/64 by which an over-budget request grows the pool (Stitcher::generous_bytes).
+  // 1/64 by which an over-budget request grows the pool (Stitcher::over_budget_growth_bytes).
   static constexpr double kLargeFraction = 1.0 / 50;
 
   struct Account {
-    double driver_us = kFirstUs;
-    double visits = kFirstVisits;
+    double driver_us = kInitialDriverUs;
+    double visits = kInitialVisits;
 
     void accrue(double driver_ns, double planning_ns) {
-      driver_us = std::min(driver_us + kDriverUsPerNs * driver_ns, kMaxUs);
+      driver_us = std::min(driver_us + kDriverUsPerNs * driver_ns, kMaxDriverUs);
       visits = std::min(visits + kVisitsPerNs * planning_ns, kMaxVisits);
     }
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The three things that the paged engine manages.
+// The three kinds of objects that the paged engine manages.
 //
 //   Extent       physical memory from one create call
 //   View         a contiguous address range with extents mapped into its slots
@@ -46,12 +46,12 @@ struct Extent {
   ExtentId id;
   size_t bytes = 0;
   size_t index = 0;               // in `PagedPool::extents`
-  Mapping origin{};               // the first mapping; no view: it has been unmapped
+  Mapping origin{};               // the first mapping; its view is null once it is unmapped
   View* attached_view = nullptr;  // null: detached, part of no view's blocks, and idle
   size_t attached_slot = 0;
   Arena* arena = nullptr;      // the arena whose stream used it last
   bool is_small = false;       // counted as memory of small blocks
-  AddressRange traced{};       // the address that trackers have last been given; empty: none
+  AddressRange traced{};       // the range last reported to trackers; empty if none
   uint64_t marker_round = 0;   // `Arena::marker_round` when a trim set it aside; 0: not set aside
   uint64_t planner_round = 0;  // scratch of the planner
   bool is_releasing = false;   // being returned to the device; must not be used
@@ -59,7 +59,7 @@ struct Extent {
   HostBackup backup{};
   std::vector<Mapping> mappings;
 
-  // Its number in `IdleMap` and `PackedSlot`; 0 means no extent.
+  // The number of the extent in `IdleMap` and `PackedSlot`, where 0 means no extent.
   uint32_t number() const { return static_cast<uint32_t>(index + 1); }
   bool is_attached_to(const View& view, size_t slot) const {
     return attached_view == &view && attached_slot == slot;
@@ -70,7 +70,8 @@ struct Extent {
   }
 };
 
-// Two cache lines. With thousands of blocks, the cost of a request is the number of lines touched.
+// Fills two cache lines. With thousands of blocks, the number of cache lines touched determines the
+// cost of a request.
 struct alignas(64) PagedBlock : Block {
   Arena* arena = nullptr;
   View* view = nullptr;
@@ -93,10 +94,10 @@ struct Slot {
   size_t bytes = 0;
   Extent* extent = nullptr;         // null: the extent has been released
   bool is_mapped = true;            // false only while the pool is paused or being resumed
-  bool is_accessible = true;        // false: not all accessors have access; only to be unmapped
+  bool is_accessible = true;        // false: some accessors lack access, so it must not be used
   bool is_unmap_announced = false;  // retired, and the unmapping is queued for observers
   uint64_t retirement = 0;          // serial of its retirement; 0: not retired
-  uint64_t detached_at = 0;         // `ExtentMover` time of the last detach
+  uint64_t detached_at = 0;         // `ExtentMover::tick` of the last detach
   PagedBlock* detached_block = nullptr;  // its block, while the extent is not attached here
   bool has_displaced = false;            // the attached extent was displaced when it was attached
   uint64_t mapped_ticks = 0;             // `ticks_now` at the time of mapping; unchanged by a pause
@@ -105,19 +106,20 @@ struct Slot {
   bool is_retired() const { return retirement != 0; }
 };
 
-// Reserves capacity for `count` elements in all, so that adding them cannot fail. Doubles the
-// capacity so that repeated calls stay amortized.
+// Reserves capacity for `count` elements in total, so that adding them cannot fail. Reserves twice
+// as much, so that repeated calls take amortized constant time per element.
 template <typename Each>
 void grow_capacity(std::vector<Each>& list, size_t count) {
   if (list.capacity() < count) list.reserve(2 * count);
 }
 
-// The part of a slot that the planner reads. Plans scan the slots of most views while the caches
-// hold the program's own data, so the cost of a plan is the number of lines touched.
+// The part of a slot that the planner reads. Plans scan the slots of most views while the CPU
+// caches hold the program's own data, so the number of cache lines touched determines the cost of a
+// plan.
 struct PackedSlot {
   uint32_t extent : 31 = 0;    // number in `IdleMap`; 0: released
   uint32_t is_usable : 1 = 0;  // mapped, accessible and not retired
-  uint32_t end = 0;            // in granules of the device; never changes, since hits read it
+  uint32_t end = 0;            // in granules of the device; constant, because hits read it
 
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };
@@ -125,13 +127,13 @@ struct PackedSlot {
 // The number of a view's attached slots that a scan found idle. `find_idle` sets it.
 struct IdleCount {
   uint32_t count = 0;
-  uint64_t round = 0;  // the scan that counted, as in `IdleMap::round`
+  uint64_t round = 0;  // the `IdleMap::round` of that scan
 
   // Resets the count if it belongs to an earlier scan.
   void begin_scan(uint64_t scan_round) {
     if (std::exchange(round, scan_round) != scan_round) count = 0;
   }
-  // 0 if the scan has not visited the view.
+  // Returns the count, or 0 if the scan has not visited the view.
   uint32_t count_in_scan(uint64_t scan_round) const { return round == scan_round ? count : 0; }
 };
 
@@ -142,19 +144,19 @@ struct alignas(64) View {
   bool is_plain = false;            // one allocation of the device or of a segment source
   bool is_in_return_queue = false;  // in `Arena::return_queue`
   bool is_retired = false;          // all slots are retired; the addresses are freed with them
-  uint32_t displaced_count = 0;     // of slots with a displaced extent
-  size_t granule_bytes = 1;         // of the device: slots end at multiples of it
-  AddressRange reserved{};          // of a plain view: the whole allocation
-  size_t mapped_bytes = 0;          // from the beginning
+  uint32_t displaced_count = 0;     // slots with a displaced extent
+  size_t granule_bytes = 1;         // the device's granule; slots end at multiples of it
+  AddressRange reserved{};          // the view's addresses; if plain, the whole allocation
+  size_t mapped_bytes = 0;          // length of the beginning of `reserved` that blocks tile
   std::vector<PackedSlot> packed;
   std::vector<uint32_t> slot_of_unit;     // the slot in which each unit of addresses begins
-  uint32_t id = 0;                        // in its pool; never reused
-  uint32_t attached_count = 0;            // of slots whose extent is attached here
-  IdleCount idle{};                       // of these, in the last scan
+  uint32_t id = 0;                        // unique in its pool; never reused
+  uint32_t attached_count = 0;            // slots whose extent is attached here
+  IdleCount idle{};                       // attached slots that the last scan found idle
   std::vector<Slot> slots;                // in order, without gaps; none in a plain view
-  uint64_t last_placed_at = 0;            // `ExtentMover` time of the last placement by a miss
+  uint64_t last_placed_at = 0;            // `ExtentMover::tick` of the last placement by a miss
   std::shared_ptr<SegmentSource> source;  // null: the device
-  StackId stack{};                        // of the call that created it
+  StackId stack{};                        // call stack that created the view
   PagedBlock* first = nullptr;
   PagedBlock* last = nullptr;
 
@@ -173,14 +175,14 @@ struct alignas(64) View {
   }
   size_t slot_begin(size_t slot) const { return slot == 0 ? 0 : slot_end(slot - 1); }
   size_t slot_end(size_t slot) const { return packed[slot].end * granule_bytes; }
-  // Few slots are smaller than a unit, so the loop is short. REQUIRES: offset < mapped_bytes, not
-  // plain.
+  // Returns the slot that contains `offset`. Few slots are smaller than a unit, so the loop is
+  // short. REQUIRES: offset < mapped_bytes, not plain.
   size_t slot_at(size_t offset) const {
     size_t slot = slot_of_unit[offset >> kUnitBits];
     while (slot_end(slot) <= offset) ++slot;
     return slot;
   }
-  // Reserves room for `count` slots that total `bytes`. Adding them afterwards cannot fail.
+  // Reserves capacity for `count` more slots that total `bytes`, so that adding them cannot fail.
   void reserve_slots(size_t count, size_t bytes) {
     grow_capacity(slots, slots.size() + count);
     grow_capacity(packed, packed.size() + count);
@@ -193,7 +195,8 @@ struct alignas(64) View {
     mapped_bytes += slot.bytes;
     while (slot_of_unit.size() << kUnitBits < mapped_bytes) slot_of_unit.push_back(number);
   }
-  // Copies the slot's state into the packed array that plans read. Call after every change of it.
+  // Copies the slot's state into the packed array that plans read. Call after every change of the
+  // slot.
   void repack(size_t slot) {
     const PackedSlot now = packed_state(slot);
     packed[slot].extent = now.extent;
@@ -205,7 +208,7 @@ struct alignas(64) View {
     const uint32_t number = slot.extent != nullptr ? slot.extent->number() : 0;
     return {number & INT32_MAX, is_usable, static_cast<uint32_t>(slot.end() / granule_bytes)};
   }
-  // REQUIRES: the lock of its arena.
+  // REQUIRES: the lock of the view's arena.
   bool has_active_block() const {
     const PagedBlock* block = first;
     while (block != nullptr && !block->is_active()) block = block->next;
@@ -219,13 +222,14 @@ struct alignas(64) View {
   static constexpr int kUnitBits = 21;  // 2 MiB, the granule of current devices
 };
 
-// Mappings of one view whose extents are attached elsewhere: consecutive slots, or all of the view.
+// Mappings of one view whose extents are not attached to it: in the consecutive slots [first, end),
+// or in the whole view.
 struct UnusedMappings {
   View* view = nullptr;
   size_t first = 0;
   size_t end = 0;
-  size_t count = 0;
-  uint64_t detached_at = 0;    // the latest of their slots'
+  size_t count = 0;            // number of these mappings
+  uint64_t detached_at = 0;    // the latest `Slot::detached_at` of their slots
   bool is_whole_view = false;  // the view has no other mappings
 
   DeviceAddress begin() const { return view->at(view->slots[first].offset); }
