@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The constants of a paged engine: its device, its options, and values derived from both. Immutable
-// after construction, so parts read it without a lock.
+// after construction, so the engine's components read it without a lock.
 #pragma once
 
 #include "ashlar/clock.h"
@@ -23,7 +23,8 @@ struct PagedConfig {
   // 0: the device cannot map one extent at several addresses, so all pools are plain.
   const size_t granule_bytes;
   const ExtentSizing sizing;
-  // The part of a request that a free range may strand before the planner searches other views.
+  // The fraction of a request's size that a free range may strand before the planner searches other
+  // views.
   const double max_waste;
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lock of a paged engine, shared by all of its parts.
+// The lock of a paged engine, shared by all of its components.
 //
-// Clang's analysis cannot tell that the mutex of an engine and a reference to it in one of its
-// parts are the same lock. `engine_lock` is a role that stands for it: EngineLock acquires the
-// role, parts guard their fields with it (`ASHLAR_GUARDED_BY`) and their functions require it
-// (`ASHLAR_REQUIRES`). A part belongs to one engine, so the role is never ambiguous.
+// Clang's analysis cannot tell that the mutex of an engine and a component's reference to it are
+// the same lock. `engine_lock` is a role that represents the lock: EngineLock acquires the role,
+// fields of components are guarded by it (`ASHLAR_GUARDED_BY`), and their functions require it
+// (`ASHLAR_REQUIRES`). A component belongs to one engine, so the role is never ambiguous.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +26,7 @@ class EngineMutex {
   Mutex mutex_;
 };
 
-// Holds the lock for a scope, and can wait on a condition variable.
+// Holds the engine's lock for a scope, and can wait on a condition variable.
 class ASHLAR_SCOPED_CAPABILITY EngineLock {
  public:
   explicit EngineLock(EngineMutex& mutex) ASHLAR_ACQUIRE(engine_lock) : lock_(mutex.mutex_) {}

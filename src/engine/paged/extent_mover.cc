@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attaching and detaching extents, and splitting blocks for it.
+// Attaches and detaches extents, and splits blocks as needed.
 #include "engine/paged/extent_mover.h"
 
 #include <algorithm>

@@ -52,7 +52,7 @@ class ExtentMover {
   // Returns the displaced extents in the arena's `return_queue` to their origins.
   void return_displaced(Arena& arena) ASHLAR_REQUIRES(engine_lock);
 
-  // Advances the clock that orders detaches and placements.
+  // Advances and returns the counter that orders detaches and placements.
   uint64_t tick() ASHLAR_REQUIRES(engine_lock) { return ++now_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creating and releasing physical memory.
+// Creates and releases physical memory.
 #include "engine/paged/extent_store.h"
 
 #include <utility>

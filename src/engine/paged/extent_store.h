@@ -23,13 +23,13 @@ namespace ashlar::paged {
 // A request on the slow path, and the state of its attempts so far.
 struct SlowRequest {
   AllocationRequest request;
-  size_t bytes = 0;  // of the block
+  size_t bytes = 0;  // size of the block
   bool is_small = false;
   PagedPool* pool = nullptr;
   Arena* arena = nullptr;
   size_t device_bytes = 0;      // size of the last or next request to the device
   bool is_over_budget = false;  // the last plan took new memory because the budget was used up
-  bool ignores_budget = false;  // set after that failed: plan without regard to the cost
+  bool ignores_budget = false;  // set after such a plan failed: plan regardless of the budget
   bool is_rejected = false;     // refused by the memory limit, without a device call
   bool lacks_mappings = false;  // the device ran out of mappings or addresses
 };
@@ -52,15 +52,15 @@ class ExtentStore {
   }
   size_t limit_bytes() const ASHLAR_REQUIRES(engine_lock);
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
-  // Fails with kOutOfMemory if the request would exceed the limit, and with
-  // reject_before_device_oom sets `request.is_rejected`.
+  // kOutOfMemory: the request would exceed the limit. If reject_before_device_oom is set, also sets
+  // `request.is_rejected`.
   Status check_limit(SlowRequest& request, size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
 
-  // Creates extents of these sizes in the request's pool: all of them, or none.
+  // Creates extents of these sizes in the request's pool. On failure creates none.
   Result<std::vector<Extent*>> create(const SlowRequest& request, const std::vector<size_t>& sizes)
       ASHLAR_REQUIRES(engine_lock);
-  // Releases an extent that has no mappings, and removes it from its pool. On failure it stays, and
-  // the error is deferred.
+  // Releases an extent that has no mappings, and removes it from its pool. On failure returns
+  // false, keeps the extent and defers the error.
   bool release(PagedPool& pool, Extent* extent) ASHLAR_REQUIRES(engine_lock);
   // Releases the physical memory of an extent that is currently unmapped, but keeps the extent and
   // its slots. Does nothing if the extent is already dropped.
@@ -68,8 +68,8 @@ class ExtentStore {
   // Creates new memory for a dropped extent. REQUIRES: dropped.
   Status recreate(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
-  // Plain segments count towards the limit too. Between `begin_growth` and `end_growth` the lock
-  // may be released.
+  // Count memory that is being obtained for a plain segment towards the limit. Between
+  // `begin_growth` and `end_growth` the lock may be released.
   void begin_growth(size_t bytes) ASHLAR_REQUIRES(engine_lock) { growing_bytes_ += bytes; }
   void end_growth(size_t bytes) ASHLAR_REQUIRES(engine_lock) { growing_bytes_ -= bytes; }
   void add_segment(const View& view) ASHLAR_REQUIRES(engine_lock);
@@ -85,7 +85,7 @@ class ExtentStore {
   DeferredError& error_;
   double memory_fraction_ ASHLAR_GUARDED_BY(engine_lock);
   size_t held_bytes_ ASHLAR_GUARDED_BY(engine_lock) = 0;
-  size_t growing_bytes_ ASHLAR_GUARDED_BY(engine_lock) = 0;  // being obtained without the lock
+  size_t growing_bytes_ ASHLAR_GUARDED_BY(engine_lock) = 0;  // requested while the lock is released
 };
 
 }  // namespace ashlar::paged

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fast path of allocate and free, which serves nearly every request: a stream of the default
-// pool that only this thread uses, a recently freed block of about the requested size, no trackers.
+// The fast path of allocate and free, which serves nearly every request. It requires a stream of
+// the default pool that only this thread uses, a recently freed block of about the requested size,
+// and no trackers.
 //
 // It makes no function call, except to record history or to redistribute peak headroom, so that no
-// registers need to be saved. It takes the arena's lock only if this thread owns it already, which
-// costs two plain stores. Everything else is left to the slower paths of PagedEngine.
+// registers need to be saved. It takes the arena's lock only if the lock is biased to this thread,
+// which costs two plain stores. The slower paths of PagedEngine serve all other requests.
 //
 // Thread safe. `set_enabled` is called under the engine's lock.
 #pragma once
@@ -24,7 +25,7 @@ namespace ashlar::paged {
 // if two streams share an entry, one of them takes the slow path.
 class ArenaCache {
  public:
-  // Null: not cached.
+  // Returns null if the arena is not cached.
   Arena* find(StreamId stream) const {
     Arena* arena = entries_[index_of(stream)].load(std::memory_order_acquire);
     return arena != nullptr && arena->stream == stream ? arena : nullptr;
@@ -35,8 +36,8 @@ class ArenaCache {
   }
 
  private:
-  // 64 entries: twice the 32 streams of PyTorch's pool for a priority (kStreamsPerPool in
-  // c10/cuda/CUDAStream.cpp).
+  // 64 entries: twice the number of streams that PyTorch creates per priority (kStreamsPerPool ==
+  // 32 in c10/cuda/CUDAStream.cpp).
   static constexpr int kBits = 6;
 
   // Stream handles are addresses or small integers, so they are hashed.
@@ -45,15 +46,15 @@ class ArenaCache {
   std::array<std::atomic<Arena*>, size_t{1} << kBits> entries_{};
 };
 
-// Whether the free needs no further work: no other stream uses the block, it is not pinned, and it
-// is cached. REQUIRES: the lock of its arena.
+// Whether the block can be freed without further work: no other stream uses it, it is not pinned,
+// and it is cached. REQUIRES: the lock of its arena.
 inline bool can_free_immediately(const PagedBlock& block) {
   return block.is_allocated() && block.uses.empty() && block.pin_count == 0 && !block.is_uncached;
 }
 
 class FastPath {
  public:
-  // Returns null if the request needs any other work.
+  // Returns null if the fast path cannot serve the request.
   [[gnu::always_inline]] PagedBlock* allocate(const AllocationRequest& request,
                                               const RequestTracer& tracer, History& history) {
     Arena* arena = arenas_.find(request.stream);
@@ -73,7 +74,7 @@ class FastPath {
     return block;
   }
 
-  // Returns false if the free needs any other work.
+  // Returns false, without effect, if the fast path cannot free the block.
   [[gnu::always_inline]] static bool free(PagedBlock* block, StackId stack,
                                           const RequestTracer& tracer, History& history) {
     if (tracer.has_trackers()) return false;

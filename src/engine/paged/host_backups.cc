@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copying extents to the host and back.
+// Copies extents to the host and back.
 #include "engine/paged/host_backups.h"
 
 #include <utility>

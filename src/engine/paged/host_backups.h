@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of the contents of extents in pinned host memory, for pools that are paused. Owns the
-// stream on which they are copied, and the host memory that is no longer needed but not freed yet.
+// Copies the contents of paused pools to pinned host memory and back. Owns the stream for the
+// copies, and the host memory that is no longer needed but not freed yet.
 //
-// Needs the engine's lock except where stated otherwise.
+// All functions need the engine's lock except where stated otherwise.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ class HostBackups {
   HostBackups(Device& device, EngineMutex& mutex, DeferredError& error)
       : device_(device), mutex_(mutex), error_(error) {}
 
-  // The stream for copies: a separate one, so that no other work delays them.
+  // Returns the stream for copies, which is separate so that no other work delays them.
   Result<StreamId> copy_stream() ASHLAR_REQUIRES(engine_lock);
   // Allocates host memory for each extent's `backup.range`. The extents must not change during the
   // call.
@@ -30,7 +30,7 @@ class HostBackups {
   // Queues all copies, then waits for them.
   Status copy(const std::vector<Extent*>& extents, Direction direction, StreamId stream)
       ASHLAR_EXCLUDES(engine_lock);
-  // The backup of the extent is not needed any more. `free_discarded` frees its memory.
+  // Marks the extent's backup as no longer needed. `free_discarded` frees its memory.
   void discard(Extent& extent) ASHLAR_REQUIRES(engine_lock);
   // Frees discarded memory, unless a copy may still use it. Memory that the device fails to free is
   // kept for the next call. May release the lock.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Choosing, retiring and unmapping unused mappings.
+// Chooses, retires and unmaps unused mappings.
 #include "engine/paged/mapping_retirer.h"
 
 #include <algorithm>
@@ -12,16 +12,16 @@ namespace {
 // Mappings per extent in addition to the one in use. The recorded runs have at most nine mappings
 // per extent.
 constexpr size_t kUnusedMappingsPerExtent = 8;
-// This many are always allowed. Displaced extents return to their origins through old mappings:
-// 4,096 were too few for a network with 48 input resolutions
+// Number of unused mappings that are always allowed. Displaced extents return to their origins
+// through old mappings: 4,096 were too few for a network with 48 input resolutions
 // (docs/internals/experiments/paged_engine.md).
 constexpr size_t kMinUnusedMappings = 16384;
-// At most a quarter of the device's mappings: other code in the process needs some as well. Not
-// measured: replays have no limit on mappings.
-constexpr size_t kShareOfDeviceMappings = 4;
+// Unused mappings take at most a quarter of the device's mappings, because other code in the
+// process needs some as well. Not measured: replays have no limit on mappings.
+constexpr size_t kDeviceMappingsDivisor = 4;
 
 // Once a bound is exceeded, usage is reduced to 7/8 of it, so that mappings are scanned only
-// rarely. Half or twice the reduction changes no recorded run.
+// rarely. Halving or doubling the reduction changes no recorded run.
 size_t target_below(size_t bound) { return bound - bound / 8; }
 
 bool is_unused(const View& view, size_t index) {
@@ -34,8 +34,9 @@ bool is_unused(const View& view, size_t index) {
          !(is_origin && slot.extent->attached_view != nullptr);
 }
 
-// Consecutive unused slots are retired together, since the remaining part of such a range would be
-// of little use. A view without any mapping in use is retired as a whole, with its addresses.
+// Appends the unused mappings of a view to `unused`. Consecutive unused slots are retired together,
+// since the remaining part of such a range would be of little use. A view without any mapping in
+// use is retired as a whole, with its addresses.
 void find_unused_mappings(View& view, std::vector<UnusedMappings>& unused) {
   UnusedMappings all{&view, 0, view.slots.size()};
   all.is_whole_view = true;
@@ -109,7 +110,7 @@ MappingUsage MappingRetirer::bounds() const {
 size_t MappingRetirer::max_unused_mappings(size_t extent_count) const {
   const size_t max = std::max(kMinUnusedMappings, kUnusedMappingsPerExtent * extent_count);
   const size_t limit = config_.device.properties().max_mappings;
-  return limit == 0 ? max : std::min(max, limit / kShareOfDeviceMappings);
+  return limit == 0 ? max : std::min(max, limit / kDeviceMappingsDivisor);
 }
 
 void MappingRetirer::retire_down_to(const MappingUsage& target) {
@@ -147,7 +148,7 @@ void MappingRetirer::retire_down_to(const MappingUsage& target) {
   }
 }
 
-// Detaches all extents of the view. Returns false if the view is in use by now.
+// Detaches all extents of the view. Returns false if a block of the view is in use by now.
 bool MappingRetirer::vacate(View& view) {
   ArenaLocks lock(view.arena->pool);
   view.arena->flush();
@@ -192,7 +193,8 @@ void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const Map
   }
 }
 
-// Records one event per stream that used the mappings' extents. Returns false if one is destroyed.
+// Records one event per stream that used the mappings' extents. Returns false if one of these
+// streams is destroyed.
 bool MappingRetirer::record_events(const UnusedMappings& unused, Events& events) {
   bool are_all_recorded = true;
   for (size_t i = unused.first; i < unused.end; ++i) {
@@ -210,7 +212,7 @@ bool MappingRetirer::record_events(const UnusedMappings& unused, Events& events)
 
 void MappingRetirer::unmap_retired() {
   RemapObservers& observers = views_.observers();
-  // Called by an observer: the announcement that it is handling is not complete yet.
+  // If an observer called the engine, the announcement that it is handling is not complete yet.
   if (observers.any() && observers.is_notifying_thread()) return;
   if (!announce_finished()) return;
   const uint64_t last = last_announcement_;
@@ -238,7 +240,8 @@ void MappingRetirer::unmap_retired() {
   }
 }
 
-// Announces the retirements whose events are done. Returns whether any is announced.
+// Announces the retirements whose events are done. Returns whether any retirement is announced and
+// can be unmapped.
 bool MappingRetirer::announce_finished() {
   bool is_any_announced = false;
   for (const auto& [id, pool] : pools_.all()) {
@@ -263,7 +266,7 @@ void MappingRetirer::announce(Retirement& retirement) {
   for (const UnusedMappings& unused : retirement.mappings) {
     for (size_t i = unused.first; i < unused.end; ++i) {
       Slot& slot = unused.view->slots[i];
-      // The release of an extent announces its mappings.
+      // If the extent is being released, ViewTable::announce_release has announced its mappings.
       const bool is_due = slot.retirement == retirement.serial && slot.is_mapped;
       if (!is_due || slot.extent->is_releasing) continue;
       slot.is_unmap_announced = true;

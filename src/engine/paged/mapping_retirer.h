@@ -38,8 +38,8 @@ class MappingRetirer {
 
   // Unmaps retired mappings whose events are done, and retires more if a bound is exceeded.
   void enforce_bounds() ASHLAR_REQUIRES(engine_lock);
-  // Unmaps all unused mappings, waiting for work that may use them. For a device that runs out of
-  // mappings or addresses even within the bounds.
+  // Unmaps all unused mappings, waiting for work that may use them. Called when the device runs out
+  // of mappings or addresses even within the bounds.
   Status retire_all() ASHLAR_REQUIRES(engine_lock);
 
  private:
@@ -48,7 +48,7 @@ class MappingRetirer {
   void retire_down_to(const MappingUsage& target) ASHLAR_REQUIRES(engine_lock);
   void retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target)
       ASHLAR_REQUIRES(engine_lock);
-  using Events = std::map<Arena*, std::optional<EventId>>;  // none: the stream is destroyed
+  using Events = std::map<Arena*, std::optional<EventId>>;  // no id: the stream is destroyed
   bool record_events(const UnusedMappings& unused, Events& events) ASHLAR_REQUIRES(engine_lock);
   bool vacate(View& view) ASHLAR_REQUIRES(engine_lock);
 

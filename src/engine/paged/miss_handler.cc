@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps of a miss, in the order in which they are tried.
+// Implements the steps of a miss, in the order in which they are tried.
 #include "engine/paged/miss_handler.h"
 
 #include <string>
@@ -19,7 +19,7 @@ bool is_oom(const Result<Block*>& result) {
   return !result.ok() && result.status().is_out_of_memory();
 }
 
-// The use counts of arenas whose streams are destroyed.
+// Returns the use counts of the arenas whose streams are destroyed.
 std::map<Arena*, int64_t> uses_of_destroyed_streams(const PagedPool& pool) {
   std::map<Arena*, int64_t> uses;
   const ArenaLocks lock(pool);
@@ -33,15 +33,15 @@ std::map<Arena*, int64_t> uses_of_destroyed_streams(const PagedPool& pool) {
 
 Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
   const StreamId stream = request.stream;
-  if (Status polled = parts_.pending.poll(stream); !polled.ok()) return polled;
+  if (Status polled = deps_.pending.poll(stream); !polled.ok()) return polled;
   SlowRequest slow;
   slow.request = request;
   slow.bytes = SizeClasses::block_bytes(request.bytes);
   slow.is_small = SizePolicy::is_small(slow.bytes);
-  slow.pool = &parts_.pools.pool_for(stream);
+  slow.pool = &deps_.pools.pool_for(stream);
   if (slow.pool->is_paused) return pool_is_paused(*slow.pool);
-  slow.arena = &parts_.pools.arena_of(*slow.pool, stream);
-  const bool is_capturing = parts_.streams.is_capturing(stream);
+  slow.arena = &deps_.pools.arena_of(*slow.pool, stream);
+  const bool is_capturing = deps_.streams.is_capturing(stream);
   if (is_capturing) slow.pool->has_recorded_addresses = true;
 
   // The pool must not be destroyed while the lock is released.
@@ -64,12 +64,12 @@ Result<Block*> MissHandler::find_or_grow(SlowRequest& request) {
   return is_oom(grown) ? reclaim_and_retry(request, grown.status()) : std::move(grown);
 }
 
-// Allocates a segment for this block alone, which is released with it.
+// Allocates a segment that contains only this block and is released when the block is freed.
 Result<Block*> MissHandler::allocate_uncached(SlowRequest& request) {
   Result<Block*> grown = grow_plain(request, request.bytes);
   if (is_oom(grown) && !request.is_rejected) {
-    if (Status trimmed = parts_.trimmer.trim({}); !trimmed.ok()) return trimmed;
-    parts_.peaks.count_retry();
+    if (Status trimmed = deps_.trimmer.trim({}); !trimmed.ok()) return trimmed;
+    deps_.peaks.count_retry();
     grown = grow_plain(request, request.bytes);
   }
   if (grown.ok()) (*grown)->is_uncached = true;
@@ -81,20 +81,20 @@ Block* MissHandler::take_cached(const SlowRequest& request, double max_waste) {
   BiasedLock lock(arena.lock);
   PagedBlock* block = arena.take(request.bytes, max_waste);
   if (block == nullptr && !arena.return_queue.empty()) {
-    parts_.mover.return_displaced(arena);
+    deps_.mover.return_displaced(arena);
     block = arena.take(request.bytes, max_waste);
   }
   if (block == nullptr) return nullptr;
   Arena::mark_allocated(arena.sub_arena(block->is_small), block, request.request.bytes,
                         request.request.stack);
-  parts_.tracer.trace_alloc(*block);
+  deps_.tracer.trace_alloc(*block);
   return block;
 }
 
 bool MissHandler::call_free_memory_callbacks() {
-  if (!parts_.tracer.hooks().has_callbacks()) return false;
-  EngineUnlock unlocked(parts_.mutex);
-  return parts_.tracer.hooks().run_free_memory_callbacks();
+  if (!deps_.tracer.hooks().has_callbacks()) return false;
+  EngineUnlock unlocked(deps_.mutex);
+  return deps_.tracer.hooks().run_free_memory_callbacks();
 }
 
 Result<Block*> MissHandler::grow(SlowRequest& request) {
@@ -103,33 +103,33 @@ Result<Block*> MissHandler::grow(SlowRequest& request) {
     if (Block* block = take_cached(request, kAnyWaste)) return block;
     return grow_plain(request, segment_sizes_.segment_bytes(request.bytes));
   }
-  // Refused before planning: the extents of an absurd size would exhaust the host's memory.
+  // Refused before planning, because the list of extents for a huge size would exhaust host memory.
   if (request.bytes > config_.capacity_bytes) {
     request.device_bytes = request.bytes;
     return Status::out_of_memory("more than the device has");
   }
-  Result<Block*> stitched = parts_.stitcher.allocate(request);
+  Result<Block*> stitched = deps_.stitcher.allocate(request);
   if (!is_oom(stitched) || !request.is_over_budget) return stitched;
   request.ignores_budget = true;
-  return parts_.stitcher.allocate(request);
+  return deps_.stitcher.allocate(request);
 }
 
 Result<Block*> MissHandler::grow_plain(SlowRequest& request, size_t segment_bytes) {
-  Status allowed = parts_.extents.check_limit(request, segment_bytes);
+  Status allowed = deps_.extents.check_limit(request, segment_bytes);
   if (!allowed.ok()) return allowed;
-  return parts_.segments.allocate(request, segment_bytes);
+  return deps_.segments.allocate(request, segment_bytes);
 }
 
 Result<Block*> MissHandler::reclaim_and_retry(SlowRequest& request, Status reason) {
   if (request.is_rejected) return reason;
   if (Block* borrowed = borrow_from_overflow_pools(request)) return borrowed;
-  if (parts_.streams.is_capturing(request.request.stream)) return reason;
-  if (Status waited = parts_.pending.wait({}); !waited.ok()) return waited;
+  if (deps_.streams.is_capturing(request.request.stream)) return reason;
+  if (Status waited = deps_.pending.wait({}); !waited.ok()) return waited;
   Result<Block*> grown = grow(request);
   if (!is_oom(grown)) return grown;
 
   if (request.lacks_mappings) {
-    if (Status retired = parts_.retirer.retire_all(); !retired.ok()) return retired;
+    if (Status retired = deps_.retirer.retire_all(); !retired.ok()) return retired;
     grown = grow(request);
     if (!is_oom(grown)) return grown;
   }
@@ -138,16 +138,17 @@ Result<Block*> MissHandler::reclaim_and_retry(SlowRequest& request, Status reaso
 
   // Releases memory that this request cannot use: segments, freeable pools, and extents of other
   // sizes.
-  if (Status trimmed = parts_.trimmer.trim({}); !trimmed.ok()) return trimmed;
-  parts_.peaks.count_retry();
+  if (Status trimmed = deps_.trimmer.trim({}); !trimmed.ok()) return trimmed;
+  deps_.peaks.count_retry();
   return grow(request);
 }
 
-// Plans have already considered all idle memory of this pool, except that of destroyed streams.
-// Tries twice, since other threads may use some of it while the device is synchronized.
+// Synchronizes the device and grows again with the idle memory of destroyed streams, the only idle
+// memory of the pool that earlier plans did not consider. Tries twice, because other threads may
+// use some of it while the device is synchronized.
 Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
                                                          Result<Block*> grown) {
-  for (int i = 0; i < 2 && parts_.streams.capture_count() == 0; ++i) {
+  for (int i = 0; i < 2 && deps_.streams.capture_count() == 0; ++i) {
     const std::map<Arena*, int64_t> destroyed = uses_of_destroyed_streams(*request.pool);
     if (destroyed.empty()) break;
     if (Status waited = config_.device.synchronize_device(); !waited.ok()) return waited;
@@ -159,11 +160,11 @@ Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
   return grown;
 }
 
-// Takes a cached block from a retained pool with `use_on_oom`. The pool does not grow for it.
+// Takes a cached block from a retained pool with `use_on_oom`. Never grows that pool.
 Block* MissHandler::borrow_from_overflow_pools(const SlowRequest& request) {
   if (!request.pool->id.is_default()) return nullptr;
-  for (const auto& [id, pool] : parts_.pools.all()) {
-    if (!pool->options.use_on_oom || pool->is_paused || parts_.pools.is_freeable(id)) continue;
+  for (const auto& [id, pool] : deps_.pools.all()) {
+    if (!pool->options.use_on_oom || pool->is_paused || deps_.pools.is_freeable(id)) continue;
     const auto arena = pool->arenas.find(request.request.stream);
     if (arena == pool->arenas.end()) continue;
     SlowRequest borrowed = request;
@@ -176,14 +177,14 @@ Block* MissHandler::borrow_from_overflow_pools(const SlowRequest& request) {
 Status MissHandler::report_oom(const SlowRequest& request) {
   const Result<MemoryStats> use = config_.device.memory_stats();
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
-  const PeakTracker::Usage usage = parts_.peaks.count_oom(request.is_rejected);
-  const size_t limit_bytes = parts_.extents.limit_bytes();
+  const PeakTracker::Usage usage = deps_.peaks.count_oom(request.is_rejected);
+  const size_t limit_bytes = deps_.extents.limit_bytes();
   std::string message =
       text("tried to allocate ", format_bytes(request.request.bytes), " (",
            format_bytes(request.device_bytes), " more from the device) on device ", config_.index,
            ", which has ", format_bytes(config_.capacity_bytes), " in total and ",
            format_bytes(device_free_bytes), " free. ");
-  if (parts_.extents.memory_fraction() < 1) {
+  if (deps_.extents.memory_fraction() < 1) {
     message += text("The memory limit of this process is ", format_bytes(limit_bytes), ". ");
   }
   message += text(format_bytes(usage.allocated_bytes), " are allocated; ",
@@ -191,7 +192,7 @@ Status MissHandler::report_oom(const SlowRequest& request) {
                   " are reserved but not allocated.");
   if (request.lacks_mappings) {
     message += text(" The device has no mappings or addresses left; this allocator uses ",
-                    parts_.views.usage().mappings, " mappings.");
+                    deps_.views.usage().mappings, " mappings.");
   }
   if (config_.granule_bytes == 0) {
     message += " The device cannot map memory at several addresses, so plain segments are used.";
@@ -203,12 +204,12 @@ Status MissHandler::report_oom(const SlowRequest& request) {
     entry.bytes = request.bytes;
     entry.stream = request.request.stream;
     entry.pool = request.pool->id;
-    entry.stack = parts_.tracer.stack();
-    parts_.tracer.hooks().record(entry);
+    entry.stack = deps_.tracer.stack();
+    deps_.tracer.hooks().record(entry);
   }
   const OomNotice notice{config_.index, request.device_bytes, limit_bytes, device_free_bytes};
-  EngineUnlock unlocked(parts_.mutex);
-  parts_.tracer.hooks().notify_oom(notice, request.is_rejected);
+  EngineUnlock unlocked(deps_.mutex);
+  deps_.tracer.hooks().notify_oom(notice, request.is_rejected);
   // Names other processes only if the device was full, not if the limit refused the request.
   if (device_free_bytes < request.device_bytes) {
     message += describe_device_processes(config_.device, usage.reserved_bytes);

@@ -2,7 +2,7 @@
 //
 // The slow path of an allocation, under the engine's lock:
 //
-//   1. poll pending frees, and look in the arena again
+//   1. poll pending frees, and search the arena again
 //   2. call the user's free-memory callbacks
 //   3. grow: stitch idle and new memory (`Stitcher`), or obtain a segment (`SegmentStore`)
 //   4. out of memory: borrow from overflow pools, wait for pending frees, unmap unused mappings,
@@ -32,8 +32,8 @@ namespace ashlar::paged {
 
 class MissHandler {
  public:
-  // The parts of the engine that the slow path uses.
-  struct Parts {
+  // The components of the engine that the slow path uses. They outlive this object.
+  struct Dependencies {
     EngineMutex& mutex;
     PoolTable& pools;
     ExtentStore& extents;
@@ -49,9 +49,9 @@ class MissHandler {
     RequestTracer& tracer;
   };
 
-  MissHandler(const PagedConfig& config, const Parts& parts)
+  MissHandler(const PagedConfig& config, const Dependencies& deps)
       : config_(config),
-        parts_(parts),
+        deps_(deps),
         segment_sizes_(AllocatorOptions{}),
         is_caching_(config.options.caching) {}
 
@@ -77,7 +77,7 @@ class MissHandler {
   Status report_oom(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
-  const Parts parts_;
+  const Dependencies deps_;
   const SizePolicy segment_sizes_;
   bool is_caching_ ASHLAR_GUARDED_BY(engine_lock);
 };

@@ -166,7 +166,7 @@ Status PagedEngine::free_to_arena(PagedBlock* block, StackId stack) {
   return {};
 }
 
-// For blocks that other streams use, that are pinned, or that are not cached.
+// Frees a block that other streams use, that is pinned, or that is not cached.
 Status PagedEngine::free_slow(PagedBlock* block, StackId stack) {
   const Status freed = [&]() -> Status {
     EngineLock lock(mutex_);
@@ -243,7 +243,7 @@ Result<size_t> PagedEngine::trim_to(const TrimTarget& target) {
   return released;
 }
 
-// Returns `status`, or else a deferred error.
+// Completes a trim that ended with `status`. Returns that error, or else a deferred error.
 Status PagedEngine::finish_trim(Status status) {
   retirer_.enforce_bounds();
   backups_.free_discarded();

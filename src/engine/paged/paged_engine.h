@@ -4,25 +4,26 @@
 // between live blocks is mapped into another view, where a request needs it, instead of fragmenting
 // the memory. docs/internals/paged_engine.md describes the design.
 //
-// This class only dispatches; its parts own the state:
+// This class only dispatches; its components own the state:
 //
 //   FastPath         allocate and free on the fast path
 //   MissHandler      the slow path of an allocation, up to the out-of-memory report
 //     Stitcher       plans with the Planner (pool/planner.h) and carries plans out
-//     SegmentStore   plain segments, for pools without views
+//     SegmentStore   plain segments, for pools and blocks that do not use extents
 //     Trimmer        returns cached memory to the device
 //     MappingRetirer bounds the number of old mappings
-//   PendingBlocks    frees that wait for other streams
-//   PoolPauser       pause and resume (HostBackups: contents of paused pools)
+//   PendingBlocks    frees that are deferred until other streams finish
+//   PoolPauser       pause and resume; HostBackups copies the contents of paused pools
 //   PoolTable        pools and routing; pool/ has the data structures of a pool
 //   ExtentStore      physical memory and limits
-//   ViewTable        addresses and mappings; ExtentMover: which view an extent serves
+//   ViewTable        addresses and mappings; ExtentMover moves extents between views
 //   PeakTracker      statistics
 //   RequestTracer    history and trackers
 //   StreamMonitor    captures, idle queries and events of streams
 //
-// Locks, in this order: EngineMutex (all slow paths), PeakTracker's, those of the arenas by serial.
-// A hit takes the lock of its arena and no other. User code is called with no lock held.
+// Locks are taken in this order: EngineMutex (all slow paths), PeakTracker's lock, the locks of the
+// arenas by serial. A hit takes only the lock of its arena, unless it reaches a new peak. User code
+// is called with no lock held.
 #pragma once
 
 #include <map>
@@ -42,8 +43,8 @@ namespace ashlar::paged {
 
 class PagedEngine final : public Engine {
  public:
-  // `device` and `clock` outlive the engine; a null clock is the host's. REQUIRES: options that
-  // src/config would accept.
+  // `device` and `clock` outlive the engine; a null clock means the host's clock. REQUIRES: options
+  // that src/config accepts.
   PagedEngine(Device& device, const AllocatorOptions& options, Clock* clock = nullptr);
   // Releases all memory, including blocks in use, whose addresses become invalid.
   ~PagedEngine() override;
@@ -94,7 +95,7 @@ class PagedEngine final : public Engine {
   void add_free_memory_callback(std::function<bool()> callback) override;
   Status add_remap_observer(RemapObserver observer) override;
 
-  // Checks the invariants of all parts; the message names the first one that does not hold.
+  // Checks the invariants of all components. The message names the first one that does not hold.
   Status validate() const;
 
  private:

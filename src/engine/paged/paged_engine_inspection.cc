@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics, snapshots, sharing, and observers of a paged engine.
+// Implements statistics, snapshots, sharing and observers of a paged engine.
 #include <algorithm>
 #include <utility>
 
@@ -68,25 +68,25 @@ SnapshotExtent describe_extent(const Extent& extent, DeviceIndex device) {
 }
 
 // Extents of a paused pool have no memory and are omitted.
-void describe_pool(PagedPool& pool, DeviceIndex device, EngineSnapshot& held) {
+void describe_pool(PagedPool& pool, DeviceIndex device, EngineSnapshot& snapshot) {
   pool.flush();
   for (const auto& view : pool.views) {
-    describe_segments(*view, device, held.segments);
-    if (!view->is_plain) held.views.push_back(describe_view(*view, device));
+    describe_segments(*view, device, snapshot.segments);
+    if (!view->is_plain) snapshot.views.push_back(describe_view(*view, device));
   }
   for (const auto& extent : pool.extents) {
-    if (!extent->is_dropped) held.extents.push_back(describe_extent(*extent, device));
+    if (!extent->is_dropped) snapshot.extents.push_back(describe_extent(*extent, device));
   }
 }
 
-void sort_holdings(EngineSnapshot& held) {
+void sort_snapshot(EngineSnapshot& snapshot) {
   const auto by_address = [](const auto& a, const auto& b) { return a.address < b.address; };
-  for (SnapshotExtent& each : held.extents) {
+  for (SnapshotExtent& each : snapshot.extents) {
     std::sort(each.mappings.begin(), each.mappings.end(), by_address);
   }
-  std::sort(held.segments.begin(), held.segments.end(), by_address);
-  std::sort(held.views.begin(), held.views.end(), by_address);
-  std::sort(held.extents.begin(), held.extents.end(),
+  std::sort(snapshot.segments.begin(), snapshot.segments.end(), by_address);
+  std::sort(snapshot.views.begin(), snapshot.views.end(), by_address);
+  std::sort(snapshot.extents.begin(), snapshot.extents.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
 }
 
@@ -148,23 +148,23 @@ void PagedEngine::reset_total_stats() { peaks_.reset_totals(); }
 
 // Holds all locks, to copy a consistent state.
 EngineSnapshot PagedEngine::take_snapshot(std::optional<PoolId> wanted) {
-  EngineSnapshot held;
+  EngineSnapshot snapshot;
   {
     EngineLock lock(mutex_);
     peaks_.with_arenas_locked([&](int64_t active_bytes) ASHLAR_REQUIRES(engine_lock) {
       for (const auto& [id, pool] : pools_.all()) {
-        if (!wanted || id == *wanted) describe_pool(*pool, config_.index, held);
+        if (!wanted || id == *wanted) describe_pool(*pool, config_.index, snapshot);
       }
       TraceEntry entry;
       entry.action = TraceAction::kSnapshot;
       entry.bytes = static_cast<size_t>(active_bytes);
       tracer_.hooks().record(entry);
-      held.position = history_.position();
+      snapshot.position = history_.position();
     });
   }
-  sort_holdings(held);
+  sort_snapshot(snapshot);
   tracer_.notify();
-  return held;
+  return snapshot;
 }
 
 template <typename Visit>
@@ -262,9 +262,9 @@ void PagedEngine::unpin(Block* pinned) {
   tracer_.notify();
 }
 
-BlockMemory PagedEngine::block_memory(const Block* of) const {
+BlockMemory PagedEngine::block_memory(const Block* base_block) const {
   EngineLock lock(mutex_);
-  const auto& block = static_cast<const PagedBlock&>(*of);
+  const auto& block = static_cast<const PagedBlock&>(*base_block);
   const View& view = *block.view;
   BlockMemory memory;
   if (view.is_plain) {
@@ -293,9 +293,9 @@ Status PagedEngine::add_accessor(DeviceIndex accessor) {
   EngineLock lock(mutex_);
   if (views_.is_accessor(accessor)) return {};
   for (const auto& [id, pool] : pools_.all()) {
-    if (Status added = views_.add_accessor(accessor, *pool); !added.ok()) return added;
+    if (Status added = views_.grant_access_to(accessor, *pool); !added.ok()) return added;
   }
-  views_.remember_accessor(accessor);
+  views_.add_accessor(accessor);
   return {};
 }
 

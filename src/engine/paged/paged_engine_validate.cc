@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The invariants of the parts, as code.
+// Checks the invariants of the engine's components.
 #include <algorithm>
 #include <map>
 
@@ -12,7 +12,7 @@ namespace {
 
 Status violated(std::string what) { return Status::device_fault("validate", 0, std::move(what)); }
 
-// Blocks tile their view, and free neighbours are merged.
+// Checks that blocks tile their view and that free neighbours are merged.
 Status check_blocks(const View& view) {
   size_t offset = 0;
   const PagedBlock* before = nullptr;
@@ -36,7 +36,8 @@ Status check_blocks(const View& view) {
   return offset == view.mapped_bytes ? Status() : violated("blocks do not tile their view");
 }
 
-// Slots tile their view, and the counts of attached and displaced extents are correct.
+// Checks that slots tile their view and that the counts of attached and displaced extents are
+// correct.
 Status check_slots(const View& view) {
   size_t end = 0;
   size_t attached_count = 0;
@@ -56,7 +57,7 @@ Status check_slots(const View& view) {
   return {};
 }
 
-// Detached blocks cover exactly the slots whose extents are not attached here.
+// Checks that detached blocks cover exactly the slots whose extents are not attached to the view.
 Status check_detached_blocks(const View& view) {
   for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
     const size_t begin = view.offset_of(*block);
@@ -76,7 +77,7 @@ Status check_detached_blocks(const View& view) {
   return {};
 }
 
-// Slots and extents refer to each other, and retired slots are not in use.
+// Checks that slots and extents refer to each other and that retired slots are not in use.
 Status check_mappings(const View& view) {
   for (size_t i = 0; i < view.slots.size(); ++i) {
     const Slot& slot = view.slots[i];
@@ -127,7 +128,7 @@ Status check_extent(const Extent& extent, const PagedPool& pool) {
   return {};
 }
 
-// The counters of each arena equal the sums over its blocks.
+// Checks that the counters of each arena equal the sums over its blocks.
 Status check_counters(const PagedPool& pool) {
   std::map<const Arena*, Counters> sums;
   for (const auto& view : pool.views) {
@@ -151,7 +152,7 @@ Status check_counters(const PagedPool& pool) {
   return {};
 }
 
-// All invariants of one pool. REQUIRES: the engine's lock.
+// Checks all invariants of one pool. REQUIRES: the engine's lock.
 Status check_pool(const PagedPool& pool) {
   ArenaLocks arenas(pool);
   for (const auto& extent : pool.extents) {

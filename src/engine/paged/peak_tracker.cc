@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Summing counters and dividing headroom.
+// Sums counters and divides headroom.
 #include "engine/paged/peak_tracker.h"
 
 #include <algorithm>
@@ -89,7 +89,7 @@ PeakHeadroom headroom_of(const AllocatorStats& all, Stat StatTriple::*part) {
           headroom(all.requested_bytes.*part)};
 }
 
-// The arenas that share the headroom of one sum, and how much of it they request.
+// The number of arenas that share the headroom of one sum, and how much of it they request.
 struct HeadroomShares {
   PeakHeadroom wanted{};               // by all arenas
   PeakHeadroom wanted_by_requester{};  // the part of `wanted` for the requester
@@ -229,8 +229,8 @@ void PeakTracker::update_peaks_locked(const Arena* requester) {
   for (Arena* arena : arenas_) divide_headroom(*arena, requester);
 }
 
-// Each sum is shared by a different set of arenas. Usually only one arena contributes to the sum of
-// a stream.
+// Sets the arena's levels from its shares of the headroom of each sum. A different set of arenas
+// shares each sum; usually only one arena contributes to the sum of a stream.
 void PeakTracker::divide_headroom(Arena& arena, const Arena* requester) const {
   HeadroomShares all;
   HeadroomShares of_pool;

@@ -2,8 +2,8 @@
 //
 // The statistics of an engine: sums over the counters of its arenas, and the peaks of these sums.
 //
-// Arenas count for themselves (counters.h). Each has a level, and as long as every arena stays at
-// or below its level no sum has a new peak. A request that passes the level calls `update_peaks`,
+// Each arena has its own counters (counters.h) and a level. As long as every arena stays at or
+// below its level, no sum reaches a new peak. A request that passes the level calls `update_peaks`,
 // which sums all counters, raises the peaks, and redistributes the headroom below the peaks:
 //
 //   sum over arenas of (level - net) <= peak - current, for every sum
@@ -12,7 +12,8 @@
 // with repeating allocation patterns thus soon needs no more updates. Peaks are exact if one thread
 // allocates at a time.
 //
-// Thread safe: has its own lock, which is taken after the engine's and before those of the arenas.
+// Thread safe: has its own lock, which is taken after the engine's lock and before the arenas'
+// locks.
 #pragma once
 
 #include <array>
@@ -25,26 +26,26 @@
 
 namespace ashlar::paged {
 
-// Free parts of extents or segments that are otherwise in use.
+// The free parts of extents or segments that are otherwise in use: their number and size.
 struct InactiveSplit {
   int64_t count = 0;
   int64_t bytes = 0;
 };
-using InactiveSplits = std::array<InactiveSplit, 2>;  // large, small
+using InactiveSplits = std::array<InactiveSplit, 2>;  // indexed by `is_small`
 
 class PeakTracker {
  public:
-  // The arena of the stream; created on first use.
+  // Returns the arena of the stream, and creates it on first use.
   Arena& arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses)
       ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
   // Call when the pool is being destroyed. The counts of its arenas stay in the sums.
   void remove_arenas(const PagedPool& pool) ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
 
-  // Memory obtained from (positive) or returned to (negative) the device.
+  // Counts memory that was obtained from the device (positive) or returned to it (negative).
   void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_EXCLUDES(mutex_);
-  // The memory stays reserved but belongs to another arena.
+  // Counts the extent's memory for arena `to`. The memory stays reserved.
   void move_reserved(const Extent& extent, const Arena& to, bool is_small) ASHLAR_EXCLUDES(mutex_);
-  // Plain segments only.
+  // Adds `more`, which may be negative, to the number of plain segments.
   void count_segments(bool is_small, int64_t more) ASHLAR_EXCLUDES(mutex_);
   void count_stitch() ASHLAR_EXCLUDES(mutex_);
   void count_retry() ASHLAR_EXCLUDES(mutex_);
@@ -53,15 +54,16 @@ class PeakTracker {
     size_t allocated_bytes = 0;
     size_t reserved_bytes = 0;
   };
-  // Returns the sums at the time of the failure.
+  // Counts an out-of-memory error, and returns the sums at that time.
   Usage count_oom(bool is_rejection) ASHLAR_EXCLUDES(mutex_);
 
-  // `requester` is the arena that passed its level; it gets half of the spare headroom.
+  // Sums the counters, raises the peaks and redistributes the headroom. `requester`, the arena that
+  // passed its level, gets half of the spare headroom.
   void update_peaks(const Arena* requester = nullptr) ASHLAR_EXCLUDES(mutex_);
   AllocatorStats stats(const InactiveSplits& inactive) ASHLAR_EXCLUDES(mutex_);
   void reset_peaks() ASHLAR_EXCLUDES(mutex_);
   void reset_totals() ASHLAR_EXCLUDES(mutex_);
-  // The highest sum that an update has observed.
+  // The highest sum of allocated bytes that an update has observed.
   int64_t highest_allocated_bytes() const ASHLAR_EXCLUDES(mutex_);
   int64_t reserved_bytes() const ASHLAR_EXCLUDES(mutex_);
 
@@ -86,7 +88,7 @@ class PeakTracker {
   uint64_t last_serial_ ASHLAR_GUARDED_BY(mutex_) = 0;
   AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
   int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  // Counters of the arenas of destroyed pools.
+  // Counters of the arenas of destroyed pools, by stream and `is_small`.
   std::map<StreamId, std::array<Counters, 2>> removed_arena_counters_ ASHLAR_GUARDED_BY(mutex_);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Completing deferred frees.
+// Polls pending frees and completes them.
 #include "engine/paged/pending_blocks.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // Blocks that were freed while other streams may still use them, and the schedule for polling these
 // streams. A poll queries an event of every such stream, and while the host runs ahead of the
-// device it finds none done. Therefore the interval between polls on the fast path doubles with
+// device, none of these events is done. Therefore the interval between polls by hits doubles with
 // every unsuccessful poll. Misses always poll.
 //
 // All functions need the engine's lock except where stated otherwise.
@@ -30,13 +30,13 @@ class PendingBlocks {
     return has_pending_.load(std::memory_order_relaxed) &&
            hits_before_poll_.fetch_sub(1, std::memory_order_relaxed) <= 0;
   }
-  // Publishes for `is_poll_due` whether any block is pending.
+  // Updates the flag that `is_poll_due` reads: whether any block is pending.
   void publish() ASHLAR_REQUIRES(engine_lock);
 
-  // Makes a freed block in state kPending free: now, or when the streams that use it are done.
+  // Makes a freed block in state kPending free, now or once the streams that use it are done.
   Status add(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
-  // Makes blocks free whose streams are done. `poll` does so for an allocation on a stream, and
-  // adapts the interval.
+  // Make blocks free whose streams are done. `poll` is for an allocation on `stream`, and adapts
+  // the polling interval.
   Status poll(StreamId stream) ASHLAR_REQUIRES(engine_lock);
   Status collect() ASHLAR_REQUIRES(engine_lock);
   // Waits for the blocks of one pool, or of all pools if it is the default one.
@@ -53,7 +53,7 @@ class PendingBlocks {
   SegmentStore& segments_;
   PeakTracker& peaks_;
   RequestTracer& tracer_;
-  int empty_poll_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;  // in a row
+  int empty_poll_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;  // consecutive polls that found nothing
 };
 
 }  // namespace ashlar::paged

@@ -22,7 +22,7 @@ BlockRecord::State recorded_state(const PagedBlock& block) {
   return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
 }
 
-// Null: part of the range no longer has memory.
+// Returns the view that contains the range; null if part of the range no longer has memory.
 View* find_view(const PagedPool& pool, AddressRange range) {
   for (const auto& view : pool.views) {
     if (!AddressRange{view->reserved.begin, view->mapped_bytes}.contains(range)) continue;

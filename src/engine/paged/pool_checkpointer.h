@@ -22,7 +22,7 @@ class PoolCheckpointer {
                    DeferredError& error)
       : pools_(pools), stitcher_(stitcher), tracer_(tracer), error_(error) {}
 
-  // kInvalidArgument: a block cannot be described by a range (check_recordable).
+  // kInvalidArgument: a block cannot be recorded (check_recordable).
   static Result<PoolCheckpoint> take(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
   // Checks everything before it changes anything: on failure the pool is unchanged.
   Result<RestoreResult> restore(PagedPool& pool, const PoolCheckpoint& checkpoint)

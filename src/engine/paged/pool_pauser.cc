@@ -81,7 +81,7 @@ Status PoolPauser::change(std::string_view tag, PoolTransition transition, Engin
   return changed;
 }
 
-// Until the first extent is dropped, a failure leaves the pools as they were.
+// A failure before the first extent is dropped leaves the pools unchanged.
 Status PoolPauser::pause(const Pools& pools, bool keeps_contents) {
   Pools running;
   for (PagedPool* pool : pools) {
@@ -128,7 +128,7 @@ Status PoolPauser::check_pausable(const PagedPool& pool) {
   return {};
 }
 
-// The streams that last used the pools' memory, and the streams recorded by record_stream.
+// Returns the streams that last used the pools' memory, and those declared by record_stream.
 std::vector<DeviceStream> PoolPauser::uses_of(const Pools& pools) {
   std::vector<DeviceStream> uses;
   const auto add = [&](const DeviceStream& use) {
@@ -151,7 +151,7 @@ Status PoolPauser::wait_for_users(const Pools& pools) {
   const std::vector<DeviceStream> uses = uses_of(pools);
   bool is_any_destroyed = false;
   for (const DeviceStream& use : uses) {
-    if (!streams_.frees().is_waitable(use)) {  // captures may begin while others are waited for
+    if (!streams_.frees().is_waitable(use)) {  // a capture may begin during an earlier wait
       return Status::invalid_argument(
           text("stream ", use.stream.value(),
                ", which uses the pool, is capturing, or was destroyed while another stream "

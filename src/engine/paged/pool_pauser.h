@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pauses and resumes pools by tag. A paused pool has no physical memory but keeps its addresses:
-// its views, slots and blocks stay, only the extents are dropped and created again. Each step is
-// recorded where it was made (Extent, Slot), so a call that failed partway is completed by the next
-// one, in either direction.
+// its views, slots and blocks stay; only the extents are dropped and created again. Extents and
+// slots record their progress, so that after a failure partway the next call, in either direction,
+// completes the transition.
 //
 // While a pool `is_paused`, nothing is allocated from it; while it `is_changing`, nothing is
-// released from it. So waits, copies and observers run without the lock. A backup is kept until the
-// whole pool is resumed.
+// released from it. Therefore waits, copies and observers can run without the lock. A backup is
+// kept until the whole pool is resumed.
 //
 // All functions need the engine's lock except where stated otherwise.
 #pragma once
@@ -47,9 +47,10 @@ class PoolPauser {
         streams_(streams),
         tracer_(tracer) {}
 
-  // Changes all pools with the tag. One transition runs at a time; others wait for it, and for
-  // trims of the pools. `lock` is the held engine lock. kInvalidArgument: called from a remap
-  // observer.
+  // Pauses or resumes all pools with the tag. First waits for a transition in progress, and for
+  // trims of these pools. `lock` is the held engine lock. kInvalidArgument: no pool has the tag, a
+  // block is pinned, a stream is capturing, or the caller is a remap observer. kUnsupported: a pool
+  // consists of plain segments.
   Status change(std::string_view tag, PoolTransition transition, EngineLock& lock)
       ASHLAR_REQUIRES(engine_lock);
 
@@ -77,7 +78,7 @@ class PoolPauser {
   PendingBlocks& pending_;
   StreamMonitor& streams_;
   RequestTracer& tracer_;
-  std::thread::id active_thread_ ASHLAR_GUARDED_BY(engine_lock);  // of the running transition
+  std::thread::id active_thread_ ASHLAR_GUARDED_BY(engine_lock);  // runs a transition, if any
 };
 
 }  // namespace ashlar::paged

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creating, finding and destroying pools.
+// Creates, finds and destroys pools.
 #include "engine/paged/pool_table.h"
 
 #include <utility>

@@ -18,20 +18,20 @@
 
 namespace ashlar::paged {
 
-// The error for an allocation from a paused pool.
+// Returns the error for an allocation from a paused pool.
 Status pool_is_paused(const PagedPool& pool);
 
 class PoolTable {
  public:
   using Map = std::map<PoolId, std::unique_ptr<PagedPool>>;
 
-  // With `are_all_plain` no pool has views.
+  // If `are_all_plain`, all pools consist of plain segments.
   PoolTable(bool are_all_plain, PeakTracker& peaks, StreamMonitor& streams, BlockTable& addresses)
       : are_all_plain_(are_all_plain), peaks_(peaks), streams_(streams), addresses_(addresses) {}
 
   const Map& all() const ASHLAR_REQUIRES(engine_lock) { return pools_; }
   PagedPool& default_pool() const ASHLAR_REQUIRES(engine_lock) { return *pools_.at({}); }
-  // Null: there is no such pool.
+  // Returns null if there is no such pool.
   PagedPool* find(PoolId pool) const ASHLAR_REQUIRES(engine_lock);
   PagedPool& pool_for(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
     return *pools_.at(routes_.pool_for(stream));
@@ -39,16 +39,16 @@ class PoolTable {
   // kInvalidArgument: the tag is empty, or no pool has it.
   Result<std::vector<PagedPool*>> find_tagged(std::string_view tag) const
       ASHLAR_REQUIRES(engine_lock);
-  // Pools whose memory may be trimmed; freeable pools first. Ids instead of pointers, since pools
-  // may be destroyed while the lock is released.
+  // Returns the pools whose memory may be trimmed, freeable pools first. Returns ids instead of
+  // pointers, because pools may be destroyed while the lock is released.
   std::vector<PoolId> trimmable_pools() const ASHLAR_REQUIRES(engine_lock);
   bool is_freeable(PoolId pool) const ASHLAR_REQUIRES(engine_lock) {
     return routes_.is_freeable(pool);
   }
 
   PagedPool& add(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(engine_lock);
-  // Destroys a freeable pool that has no memory and no operation in flight. Returns false
-  // otherwise.
+  // Destroys the pool if it is freeable and has no memory and no operation in flight. Returns
+  // whether it did.
   bool erase_if_unused(PoolId pool) ASHLAR_REQUIRES(engine_lock);
   Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(engine_lock) {
     return peaks_.arena_of(pool, stream, addresses_);

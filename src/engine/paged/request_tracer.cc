@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries for the history and for trackers.
+// Builds the entries for the history and for trackers.
 #include "engine/paged/request_tracer.h"
 
 namespace ashlar::paged {
@@ -10,15 +10,15 @@ void RequestTracer::record_alloc_fast(History& history, const PagedBlock& block)
 }
 
 void RequestTracer::record_free_fast(History& history, const PagedBlock& block, StackId stack) {
-  history.record_fast([&] { return free_operation(block, stack); });
+  history.record_fast([&] { return make_free_operation(block, stack); });
 }
 
 void RequestTracer::trace(TraceAction action, const PagedBlock& block, StackId stack) {
   hooks_.record(make_operation(action, block, stack));
 }
 
-void RequestTracer::trace_whole_free(const PagedBlock& block, StackId stack) {
-  hooks_.record(free_operation(block, stack));
+void RequestTracer::trace_immediate_free(const PagedBlock& block, StackId stack) {
+  hooks_.record(make_free_operation(block, stack));
 }
 
 void RequestTracer::trace_memory(TraceAction action, const Arena& arena, AddressRange range) {

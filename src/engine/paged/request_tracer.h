@@ -22,17 +22,17 @@ class RequestTracer {
   // Calls the trackers. REQUIRES: no lock is held.
   void notify() { hooks_.notify(); }
 
-  // The call stack for entries about memory: that of the current request.
+  // The call stack of the current request, for entries about extents and segments.
   void set_stack(StackId stack) ASHLAR_REQUIRES(engine_lock) { stack_ = stack; }
   StackId stack() const ASHLAR_REQUIRES(engine_lock) { return stack_; }
 
-  // All of these need the lock of the block's arena.
+  // The functions that take a block need the lock of its arena.
   void trace_alloc(const PagedBlock& block) {
     if (is_on()) trace(TraceAction::kAlloc, block, block.stack);
   }
-  // A free that is requested and completed in one step.
+  // Records a free that is requested and completed in one step.
   void trace_free(const PagedBlock& block, StackId stack) {
-    if (is_on()) trace_whole_free(block, stack);
+    if (is_on()) trace_immediate_free(block, stack);
   }
   void trace_free_requested(const PagedBlock& block, StackId stack) {
     if (is_on()) trace(TraceAction::kFreeRequested, block, stack);
@@ -40,18 +40,18 @@ class RequestTracer {
   void trace_free_completed(const PagedBlock& block) ASHLAR_REQUIRES(engine_lock) {
     if (is_on()) trace(TraceAction::kFreeCompleted, block, stack_);
   }
-  // For the fast path: records to the history only. REQUIRES: no trackers. Out of line and hot: if
-  // it were inlined, the compiler would optimize the unlikely branch for size and copy the entry
+  // For the fast path: record into the history only. REQUIRES: no trackers. Out of line and hot: if
+  // they were inlined, the compiler would optimize the unlikely branch for size and copy the entry
   // with a string instruction, which takes as long as the whole request.
   [[gnu::noinline, gnu::hot]] static void record_alloc_fast(History& history,
                                                             const PagedBlock& block);
   [[gnu::noinline, gnu::hot]] static void record_free_fast(History& history,
                                                            const PagedBlock& block, StackId stack);
 
-  // A segment or an extent appears at, or disappears from, these addresses.
+  // Records that a segment or an extent appears at, or disappears from, these addresses.
   void trace_memory(TraceAction action, const Arena& arena, AddressRange range)
       ASHLAR_REQUIRES(engine_lock);
-  // The extent moves to `range`, which belongs to a view of the arena.
+  // Records that the extent moves to `range`, which belongs to a view of the arena.
   void trace_move(Extent& extent, AddressRange range, const Arena& arena)
       ASHLAR_REQUIRES(engine_lock);
 
@@ -67,14 +67,14 @@ class RequestTracer {
             block.stream,
             block.arena->pool.id};
   }
-  static History::Operation free_operation(const PagedBlock& block, StackId stack) {
+  static History::Operation make_free_operation(const PagedBlock& block, StackId stack) {
     History::Operation operation = make_operation(TraceAction::kFreeRequested, block, stack);
     operation.is_immediate_free = true;
     return operation;
   }
   // Out of line, so that callers pay nothing while nothing is traced.
   void trace(TraceAction action, const PagedBlock& block, StackId stack);
-  void trace_whole_free(const PagedBlock& block, StackId stack);
+  void trace_immediate_free(const PagedBlock& block, StackId stack);
 
   Hooks hooks_;
   History& history_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Obtaining and releasing plain segments.
+// Obtains and releases plain segments.
 #include "engine/paged/segment_store.h"
 
 #include <utility>

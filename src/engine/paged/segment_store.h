@@ -29,15 +29,17 @@ class SegmentStore {
         tracer_(tracer),
         error_(error) {}
 
-  // Obtains a segment and allocates the request's block from it. REQUIRES: the limit allows it.
+  // Obtains a segment and allocates the request's block from it. REQUIRES: the memory limit permits
+  // the segment (ExtentStore::check_limit).
   Result<Block*> allocate(SlowRequest& request, size_t segment_bytes) ASHLAR_REQUIRES(engine_lock);
-  // Returns the segment if no block of it is in use. Waits for work that may use it; with kNever,
-  // does nothing if there is such work. Returns false if it stays; device errors are deferred.
+  // Returns the segment to the device or its source if none of its blocks is in use. Waits for work
+  // that may use it; with kNever, does nothing if there is such work. Returns false if the segment
+  // stays; device errors are deferred.
   bool release(View& view, TrimWait wait = TrimWait::kForWork) ASHLAR_REQUIRES(engine_lock);
 
   // Returns released segments to their sources. Call before an operation ends.
   void return_to_sources() ASHLAR_REQUIRES(engine_lock);
-  // Waits for segments that other threads are returning: until then their memory is in use.
+  // Waits for other threads that are returning segments: until they finish, the memory is in use.
   void wait_for_sources() ASHLAR_REQUIRES(engine_lock);
   // For the engine's destructor: frees a view's segment or returns it to its source. Best effort.
   void destroy(const View& view);

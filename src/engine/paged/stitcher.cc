@@ -19,35 +19,36 @@ namespace {
 // 1,000, ten recorded runs reserved 1.026 to 1.029 times their peak of live bytes, without a trend;
 // with 0, a training run with random sequence lengths made 21,000 plans instead of 2,200.
 constexpr int64_t kWastefulFits = 16;
-// The same while the budget is used up. With 16, llm_generate_long reserved 0.26 % more (section
-// "Ablation").
+// The number that it accepts while the budget is used up. With 16, llm_generate_long reserved 0.26
+// % more (section "Ablation").
 constexpr int64_t kWastefulFitsOverBudget = 1024;
 
-// A merged block has to be split again for the next request of its size. Without a charge for it,
-// and with eight instead of two packed slots per visit (kPackedPerVisit), churn with 100 live
-// blocks took 170 to 230 ns per step instead of 110 ns.
+// A merged block has to be split again for the next request of its size. Without a charge for
+// merging, and with eight instead of two packed slots per visit (kPackedPerVisit), churn with 100
+// live blocks took 170 to 230 ns per step instead of 110 ns.
 constexpr int64_t kVisitsPerMerge = 12;
 
 // Ratios of held memory to peak live memory. Above the first, saving is urgent: with 1.25 instead
 // of 1.04, a program that exceeds its budget reserved a quarter more memory. Above the second, the
 // cost of saving is ignored; no recorded run comes near it. With 1.25 or 2 instead of 1.5, and with
-// 1.5 or 3 instead of 2, the recorded runs reserve the same (section "Sensitivity of constants").
+// 1.5 or 3 instead of 2, the recorded runs reserve the same amount (section "Sensitivity of
+// constants").
 double urgent_ratio(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.04; }
 constexpr double kUnlimitedRatio = 2;
 
-// The saved fraction is computed as if at least this much were held: small programs get little
-// credit. Half or twice changes no recorded run by more than 0.2 %.
+// The saved fraction is computed as if at least this much memory were held, so that small programs
+// get little credit. Halving or doubling it changes no recorded run by more than 0.2 %.
 constexpr double kMinCreditBase = double(kGiB);
 
-// The part of the mapping time that is charged while the stream has queued work or waits for the
-// work of a lender: the device stays busy in the meantime. Charged in full, a network with 48 input
-// resolutions reserved 1.11 to 1.16 times its peak of live bytes on an H200; charged at a quarter,
-// 1.04 times.
+// The fraction of the mapping time that is charged if the stream has queued work or waits for the
+// work of a lender, because the device stays busy in the meantime. With the full charge, a network
+// with 48 input resolutions reserved 1.11 to 1.16 times its peak of live bytes on an H200; with a
+// quarter, 1.04 times.
 constexpr double kHiddenMappingCost = 0.25;
 
-// The part of the held memory that a request over budget takes at least. With 1/32 or 1/128, no
-// recorded run changes by more than 0.5 %.
-constexpr size_t kGrowthsOfHeldMemory = 64;
+// A large request over budget takes at least this part (1/64) of the held memory. With 1/32 or
+// 1/128, no recorded run changes by more than 0.5 %.
+constexpr size_t kOverBudgetDivisor = 64;
 
 // Bound on the measured time that is charged, as a multiple of the usual cost. Not measured:
 // replays always take the usual time.
@@ -103,12 +104,12 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   return commit(placement, request.bytes, request.request);
 }
 
-// The arenas whose idle memory may be used: the stream's own, and those whose work can be waited
-// for. Under `fast` only idle streams lend, so that nothing waits.
+// Returns the arenas whose idle memory may be used: the stream's own arena, and those of streams
+// that can be waited for. Under `fast` only idle streams lend, so that nothing waits.
 std::set<const Arena*> Stitcher::find_lenders(const SlowRequest& request) {
   std::set<const Arena*> lenders = {request.arena};
   if (request.pool->options.never_remap) return lenders;
-  // Work of another stream is waited for by an event, which would become part of a capture.
+  // Waiting for another stream requires an event, which would become part of the capture.
   if (streams_.is_capturing(request.arena->stream)) return lenders;
   for (const auto& [stream, arena] : request.pool->arenas) {
     const bool is_waitable = (!arena->is_stream_destroyed || arena->quiescent_use_count) &&
@@ -133,15 +134,15 @@ bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
   const bool is_urgent = held > urgent_ratio(policy) * live;
   return request.pool->budget.can_spend(
       is_urgent ? StitchBudget::Urgency::kUrgent : StitchBudget::Urgency::kNormal,
-      static_cast<double>(generous_bytes(request)) / std::max(held, kMinCreditBase),
+      static_cast<double>(over_budget_growth_bytes(request)) / std::max(held, kMinCreditBase),
       config_.clock.now_ns());
 }
 
-// The size of new memory for a request over budget. Large blocks get more than requested, so that
-// fewer later requests exceed the budget.
-size_t Stitcher::generous_bytes(const SlowRequest& request) const {
+// Returns how much new memory a request over budget takes. Large requests take more than requested,
+// so that fewer later requests exceed the budget.
+size_t Stitcher::over_budget_growth_bytes(const SlowRequest& request) const {
   return request.is_small ? request.bytes
-                          : std::max(request.bytes, extents_.held_bytes() / kGrowthsOfHeldMemory);
+                          : std::max(request.bytes, extents_.held_bytes() / kOverBudgetDivisor);
 }
 
 // REQUIRES: the locks of the pool's arenas.
@@ -153,8 +154,8 @@ Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& len
     lenders.erase(arena.get());
   }
   if (request.is_over_budget) {
-    const size_t new_bytes =
-        align_up_to(generous_bytes(request), config_.sizing.growth_step_bytes(request.is_small));
+    const size_t new_bytes = align_up_to(over_budget_growth_bytes(request),
+                                         config_.sizing.growth_step_bytes(request.is_small));
     if (!extents_.is_above_limit(new_bytes)) {
       return planner_.plan_new_memory(plan_request(request), new_bytes);
     }
@@ -162,7 +163,8 @@ Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& len
   return planner_.plan(plan_request(request), lenders);
 }
 
-// REQUIRES: the locks of the pool's arenas, and the plan was made under them.
+// Takes the memory that the plan uses. REQUIRES: the locks of the pool's arenas have been held
+// since the plan was made.
 Stitcher::Placement Stitcher::take(const Plan& plan, const SlowRequest& request) {
   Placement placement{plan.view, nullptr, plan.offset, plan.pieces};
   if (plan.from != nullptr) {
@@ -214,7 +216,7 @@ Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& r
 // destroyed stream; its memory can be used only after the device was synchronized.
 Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borrower) {
   for (Arena* lender : lenders) {
-    Status ordered = streams_.record_order(lender->stream);
+    Status ordered = streams_.record_order_event(lender->stream);
     if (ordered.ok()) lender->mark_stream_alive();
     if (ordered.is(StatusKind::kInvalidArgument)) {
       lender->is_stream_destroyed = true;
@@ -225,15 +227,15 @@ Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borro
     if (ordered.ok() && streams_.is_capturing(lender->stream)) {
       return Status::out_of_memory("the idle memory belongs to a stream that began to capture");
     }
-    if (ordered.ok()) ordered = streams_.wait_order(borrower.stream);
+    if (ordered.ok()) ordered = streams_.wait_for_order_event(borrower.stream);
     if (!ordered.ok()) return ordered;
   }
   return {};
 }
 
-// Charges the usual cost of stitching, or the measured time if it was longer, since drivers differ.
-// The host may be preempted meanwhile, so the measured time counts up to a bound.
-// Mapping new memory is free of charge.
+// Charges the usual cost of stitching, or the measured time if it was longer, because drivers
+// differ. The measured time counts only up to a bound, because the host may have been preempted.
+// Mapping new memory is not charged.
 void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count, size_t all_count,
                               int64_t begin_ns) {
   if (stitched_count == 0) return;
@@ -271,7 +273,7 @@ Block* Stitcher::commit(const Placement& placement, size_t bytes,
   return block;
 }
 
-// The extents of the placement belong to its arena from now on.
+// Assigns the extents of the placement to the arena of its view.
 void Stitcher::assign_extents(const Placement& placement) {
   View& view = *placement.view;
   Arena& arena = *view.arena;
@@ -290,7 +292,7 @@ void Stitcher::assign_extents(const Placement& placement) {
   }
 }
 
-// Whole extents become idle and detached; all other memory becomes free again.
+// Undoes a placement: whole extents become idle and detached, and all other memory becomes free.
 void Stitcher::roll_back(const Placement& placement) {
   if (placement.view == nullptr) return;
   if (placement.block != nullptr) {

@@ -40,27 +40,28 @@ class Stitcher {
         planner_(config.sizing, config.options.policy) {}
 
   // REQUIRES: the request's pool is not plain. kOutOfMemory: the limit or the device refused new
-  // memory, or the memory of a lender cannot be ordered.
+  // memory, or the borrower's stream cannot wait for a lender's stream.
   Result<Block*> allocate(SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
 
-  // An exact range of a view, for restoring a checkpoint. The view is moved to the arena if no
-  // block of it is in use. REQUIRES: no block is in use there, nor through other mappings of its
-  // extents.
+  // An exact range of a view, for restoring a checkpoint. The view is moved to `arena` if no block
+  // of the view is in use. REQUIRES: no block in the range is in use, and no block that uses the
+  // same extents in another view.
   struct ExactRange {
     View& view;
     Arena& arena;
     AddressRange range;
     size_t requested_bytes = 0;
   };
-  // Cannot fail: where no event can order the streams, the host waits, and errors are deferred.
+  // Allocates the block that covers an exact range. Cannot fail: if events cannot order the
+  // streams, the host waits for the device, and errors are deferred.
   Block* allocate_at(const ExactRange& exact, DeferredError& error) ASHLAR_REQUIRES(engine_lock);
 
  private:
-  // The memory taken for a request: a block in state kPending, and extents to be mapped behind it.
+  // The memory taken for a request: a block in state kPending, and extents to be mapped after it.
   struct Placement {
     View* view = nullptr;         // null: a new view
     PagedBlock* block = nullptr;  // null: no existing part of the view
-    size_t offset = 0;            // of the block to be allocated
+    size_t offset = 0;            // where in the view the allocated block will begin
     std::vector<Extent*> pieces{};
     std::set<Arena*> lenders{};
   };
@@ -68,7 +69,7 @@ class Stitcher {
   PlanRequest plan_request(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
   std::set<const Arena*> find_lenders(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
   bool can_afford_to_stitch(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  size_t generous_bytes(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
+  size_t over_budget_growth_bytes(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
   Plan make_plan(const SlowRequest& request, std::set<const Arena*>& lenders)
       ASHLAR_REQUIRES(engine_lock);
   Placement take(const Plan& plan, const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);

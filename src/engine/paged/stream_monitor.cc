@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Queries and events of streams.
+// Queries streams, and records and recycles events.
 #include "engine/paged/stream_monitor.h"
 
 #include <utility>
@@ -68,7 +68,7 @@ void StreamMonitor::recycle_events_of(PagedPool& pool) {
   }
 }
 
-Status StreamMonitor::record_order(StreamId source) {
+Status StreamMonitor::record_order_event(StreamId source) {
   if (!order_event_) {
     const Result<EventId> event = device_.create_event();
     if (!event.ok()) return event.status();
@@ -77,7 +77,7 @@ Status StreamMonitor::record_order(StreamId source) {
   return device_.record_event(*order_event_, source);
 }
 
-Status StreamMonitor::wait_order(StreamId waiter) {
+Status StreamMonitor::wait_for_order_event(StreamId waiter) {
   return device_.wait_event(waiter, *order_event_);
 }
 

@@ -29,7 +29,7 @@ class StreamMonitor {
   bool is_capturing(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
     return frees_.is_capturing({&device_, stream});
   }
-  // Whether waiting for the stream would break no capture.
+  // Whether the engine can wait for the stream without invalidating a capture.
   bool is_waitable(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
     return frees_.is_waitable({&device_, stream});
   }
@@ -44,19 +44,19 @@ class StreamMonitor {
   // Like query_idle, but returns false on errors, which are deferred.
   bool is_idle(StreamId stream) ASHLAR_REQUIRES(engine_lock);
 
-  // Records an event after the work queued so far. kInvalidArgument: the stream has been destroyed.
-  // The caller returns the event with `recycle`. Other errors are deferred as well.
+  // Records an event after the work queued so far. The caller returns the event with `recycle`.
+  // kInvalidArgument: the stream has been destroyed. Other errors are returned and also deferred.
   Result<EventId> record_event(StreamId stream) ASHLAR_REQUIRES(engine_lock);
   void recycle(EventId event) ASHLAR_REQUIRES(engine_lock) { unused_events_.push_back(event); }
   // Returns whether the event is done, and recycles it in that case. Errors are deferred.
   bool recycle_if_done(EventId event) ASHLAR_REQUIRES(engine_lock);
   // Recycles the events of a pool that is being destroyed.
   void recycle_events_of(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
-  // The two halves of a stream-ordered wait: work queued on `waiter` from now on runs after the
-  // work queued on `source` so far. One event serves all of them, since a wait refers to its last
-  // record.
-  Status record_order(StreamId source) ASHLAR_REQUIRES(engine_lock);
-  Status wait_order(StreamId waiter) ASHLAR_REQUIRES(engine_lock);
+  // The two steps of a stream-ordered wait: work queued on `waiter` after both calls runs after the
+  // work queued on `source` before them. One event serves all such waits, because a wait refers to
+  // the last record of the event.
+  Status record_order_event(StreamId source) ASHLAR_REQUIRES(engine_lock);
+  Status wait_for_order_event(StreamId waiter) ASHLAR_REQUIRES(engine_lock);
 
   // For the engine's destructor. Best effort: errors are ignored.
   void destroy_events() ASHLAR_REQUIRES(engine_lock);

@@ -84,7 +84,8 @@ size_t Trimmer::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait w
   return release(pool, taken);
 }
 
-// Whether the arena's stream is idle, and whether it has passed the marker of an earlier trim.
+// Records whether the arena's stream is idle, and whether it has passed the marker of an earlier
+// trim.
 void Trimmer::query_progress(Arena& arena, Progress& progress) {
   if (streams_.is_idle(arena.stream)) progress.idle.insert(&arena);
   if (!arena.marker || !streams_.recycle_if_done(*arena.marker)) return;
@@ -92,8 +93,9 @@ void Trimmer::query_progress(Arena& arena, Progress& progress) {
   arena.marker.reset();
 }
 
-// Detaches idle extents: first unused ones, then busy ones. Only misses could use a detached
-// extent, and none runs while the engine is locked. REQUIRES: the locks of the pool's arenas.
+// Detaches idle extents: first those that no queued work uses, then the others. Only a miss could
+// use a detached extent, and none runs while the engine is locked. REQUIRES: the locks of the
+// pool's arenas.
 std::vector<Extent*> Trimmer::take_idle(PagedPool& pool, size_t wanted_bytes, TrimWait wait,
                                         const Progress& progress) {
   if (pool.options.never_remap && pool.has_active_block()) return {};
@@ -115,9 +117,9 @@ std::vector<Extent*> Trimmer::take_idle(PagedPool& pool, size_t wanted_bytes, Tr
   return taken;
 }
 
-// First the extents that an earlier trim set aside and no request has used since. Then those that
-// are cheapest to obtain again: the cost of creating an extent and of each mapping hardly depends
-// on its size, so those with the most bytes per mapping come first.
+// Detaches first the extents that an earlier trim set aside and no request has used since, then
+// those that are cheapest to obtain again. The cost of creating or mapping an extent hardly depends
+// on its size, so extents with the most bytes per mapping are the cheapest.
 std::vector<Extent*> Trimmer::detach_cheapest(std::vector<Extent*>& extents, size_t wanted_bytes,
                                               const Progress& progress) {
   std::sort(extents.begin(), extents.end(), [&](const Extent* a, const Extent* b) {
@@ -136,8 +138,8 @@ std::vector<Extent*> Trimmer::detach_cheapest(std::vector<Extent*>& extents, siz
   return taken;
 }
 
-// Removes from `taken` the extents that may still be in use, and records a marker in their streams:
-// a busy stream is never idle, but it passes its markers.
+// Removes from `taken` the extents that may still be in use, and records a marker on their streams:
+// a busy stream may never be idle, but it passes its markers.
 void Trimmer::set_aside_busy(std::vector<Extent*>& taken, Progress& progress) {
   // Queried again, since work may have been queued before the arenas were locked.
   std::erase_if(progress.idle, [&](const Arena* arena) ASHLAR_REQUIRES(engine_lock) {
@@ -178,9 +180,9 @@ size_t Trimmer::release(PagedPool& pool, const std::vector<Extent*>& unused) {
   return released_bytes;
 }
 
-// A driver may synchronize the device when it frees a segment. So unless the caller may wait,
-// segments are released only while all streams are idle. The largest come first, for the fewest
-// calls.
+// A driver may synchronize the device when it frees a segment. Therefore, unless the caller may
+// wait, segments are released only while all streams are idle. The largest segments come first, so
+// that the fewest calls are needed.
 size_t Trimmer::release_segments(PagedPool& pool, size_t wanted_bytes, TrimWait wait) {
   std::vector<View*> whole;
   {

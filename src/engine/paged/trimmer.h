@@ -4,9 +4,10 @@
 //
 //   detach idle extents -> wait for, or query, the streams that used them -> announce -> release
 //
-// A trim that must not wait releases only memory of idle streams, and a busy program's streams are
-// never idle. Memory that may still be in use is therefore set aside, with an event in its stream.
-// The next trim releases it if the event is done. Requests may still use it in between.
+// A trim that must not wait releases only memory of idle streams, but the streams of a busy program
+// may never be idle. Therefore it sets aside memory that may still be in use, and records an event
+// on the memory's stream. The next trim releases the memory if the event is done. Requests may
+// still use it in between.
 //
 // All functions need the engine's lock, and may release it to call observers and sources.
 #pragma once
@@ -51,8 +52,8 @@ class Trimmer {
  private:
   // How far the streams of a pool have progressed.
   struct Progress {
-    std::set<const Arena*> lenders{};           // whose memory may be released
-    std::set<const Arena*> idle{};              // of these, with idle streams
+    std::set<const Arena*> lenders{};           // arenas whose memory may be released
+    std::set<const Arena*> idle{};              // lenders whose streams are idle
     std::map<const Arena*, uint64_t> passed{};  // the round of the marker that the stream passed
 
     bool has_passed(const Extent& extent) const {
@@ -64,7 +65,8 @@ class Trimmer {
     }
   };
 
-  // These return the number of bytes released: about `wanted_bytes`, or all that can be released.
+  // The functions below release about `wanted_bytes`, or as much as possible if there is less, and
+  // return the number of bytes released.
   size_t trim_pool(PoolId pool, size_t wanted_bytes, TrimWait wait) ASHLAR_REQUIRES(engine_lock);
   size_t release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait wait)
       ASHLAR_REQUIRES(engine_lock);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Driver calls for addresses and mappings.
+// Reserves addresses, maps extents, and counts both.
 #include "engine/paged/view_table.h"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 // to 19; a 47-bit address space is more than 900 times the memory of an H200.
 constexpr size_t kMaxAddressSpace = 32;
 
-// Parts of the device's memory for which the first view of large blocks, and any other view,
-// reserves addresses. Half or twice changes no recorded run.
-constexpr size_t kFirstViewPart = 4;
-constexpr size_t kOtherViewPart = 16;
+// A stream's first view of large blocks reserves addresses for a quarter of the device's memory,
+// any other view for a sixteenth. Halving or doubling these changes no recorded run.
+constexpr size_t kFirstViewDivisor = 4;
+constexpr size_t kOtherViewDivisor = 16;
 
 }  // namespace
 
@@ -32,8 +32,8 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   });
   const size_t granule = config_.granule_bytes;
   const size_t growth = config_.sizing.max_growth_bytes(request.bytes, request.is_small);
-  const size_t room =
-      config_.capacity_bytes / (is_first && !request.is_small ? kFirstViewPart : kOtherViewPart);
+  const size_t room = config_.capacity_bytes /
+                      (is_first && !request.is_small ? kFirstViewDivisor : kOtherViewDivisor);
   const size_t min_bytes = align_up_to(std::max(growth, bytes), granule);
   const size_t growable_bytes = align_up_to(std::max(room, 2 * bytes), granule);
   const bool is_scarce = usage_.address_bytes + growable_bytes > max_address_bytes();
@@ -77,8 +77,8 @@ bool ViewTable::release(View& view) {
   return true;
 }
 
-// Idle memory is traced at the address where it was last used. Once these addresses are free, other
-// memory may be mapped there.
+// Idle memory is traced at the address where it was last used. Traces it at another address before
+// the view's addresses are freed, because other memory may then be mapped there.
 void ViewTable::trace_other_mappings(const View& view) {
   for (const auto& extent : view.arena->pool.extents) {
     if (extent->traced.bytes == 0 || !view.reserved.contains(extent->traced.begin)) continue;
@@ -133,7 +133,8 @@ Result<PagedBlock*> ViewTable::map_at_end(View& view, const std::vector<Extent*>
   return status;
 }
 
-// On failure `mapped` is empty, unless unmapping fails too.
+// Maps the extents one after another and grants access. Appends to `mapped` those that are mapped
+// on return: on failure none, unless unmapping fails too.
 Status ViewTable::map_extents(const View& view, const std::vector<Extent*>& extents,
                               std::vector<Extent*>& mapped, SlowRequest& request) {
   const DeviceAddress begin = view.at(view.mapped_bytes);
@@ -288,7 +289,7 @@ void ViewTable::forget_mapping(View& view, size_t index) {
   view.repack(index);
 }
 
-Status ViewTable::add_accessor(DeviceIndex accessor, const PagedPool& pool) {
+Status ViewTable::grant_access_to(DeviceIndex accessor, const PagedPool& pool) {
   for (const auto& view : pool.views) {
     for (const Slot& slot : view->slots) {
       if (slot.extent == nullptr || !slot.is_mapped) continue;

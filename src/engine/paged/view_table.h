@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The views of an engine on the device: reserves addresses, maps and unmaps extents, grants access,
-// and informs remap observers. Counts mappings and addresses:
+// Makes the driver calls for an engine's views: reserves addresses, maps and unmaps extents, grants
+// access. Notifies remap observers, and counts mappings and addresses:
 //
 //   usage().mappings      == sum over extents of their mappings
 //   usage().address_bytes == sum over views of their reserved bytes
@@ -47,7 +47,7 @@ class ViewTable {
   MappingUsage unretired() const ASHLAR_REQUIRES(engine_lock) {
     return {usage_.mappings - retired_.mappings, usage_.address_bytes - retired_.address_bytes};
   }
-  // Above this, views are retired and new ones get no addresses to grow into.
+  // Above this bound, views are retired, and new views get no addresses to grow into.
   size_t max_address_bytes() const;
 
   // Reserves addresses for a view of at least `bytes`, with addresses to grow into if there are
@@ -56,11 +56,12 @@ class ViewTable {
   Result<View*> create(SlowRequest& request, size_t bytes) ASHLAR_REQUIRES(engine_lock);
   // Frees the addresses and the view. REQUIRES: no slot has an extent. Returns false on failure.
   bool release(View& view) ASHLAR_REQUIRES(engine_lock);
+  // Releases all views of the pool in which no slot has an extent.
   void release_empty(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
 
   // Maps the extents at the end of the view, attaches them, and appends a block in state kPending
   // for them. On failure nothing is mapped; if even unmapping fails, the new slots are detached and
-  // not accessible. REQUIRES: the view has the addresses.
+  // not accessible. REQUIRES: the view has reserved enough addresses.
   Result<PagedBlock*> map_at_end(View& view, const std::vector<Extent*>& extents,
                                  SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
   // Permanently unmaps the extent from all of its slots. REQUIRES: detached, and its release is
@@ -71,22 +72,24 @@ class ViewTable {
   Status unmap_for_pause(Extent& extent) ASHLAR_REQUIRES(engine_lock);
   Status map_again(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
-  // Informs observers that these extents will be unmapped, which may release the lock. From here on
-  // the extents must not be used until they are released, or `cancel_release` is called.
+  // Notifies observers that these extents will be unmapped; this may release the lock. The extents
+  // must not be used until they are released or `cancel_release` is called.
   void announce_release(const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock);
   void cancel_release(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
-  // A retired slot must not be used. It is unmapped once work that may use it is done.
+  // Marks a slot as retired: it must not be used, and is unmapped once work that may use it is
+  // done.
   void retire_slot(View& view, size_t slot, uint64_t serial) ASHLAR_REQUIRES(engine_lock);
   void retire_view(View& view) ASHLAR_REQUIRES(engine_lock);
   void unretire_view(View& view) ASHLAR_REQUIRES(engine_lock);
   // Unmaps a retired slot. If unmapping fails, the slot is no longer retired.
   void unmap_retired_slot(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
 
-  // Grants another device access to all mappings. On failure some of them are granted, which is
-  // harmless: the next attempt grants them again.
-  Status add_accessor(DeviceIndex accessor, const PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
-  void remember_accessor(DeviceIndex accessor) ASHLAR_REQUIRES(engine_lock) {
+  // Grants another device access to all mappings of the pool. On failure it may have access to some
+  // of them, which is harmless: the next attempt grants access again.
+  Status grant_access_to(DeviceIndex accessor, const PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+  // Grants the device access to all later mappings.
+  void add_accessor(DeviceIndex accessor) ASHLAR_REQUIRES(engine_lock) {
     accessors_.push_back(accessor);
   }
   bool is_accessor(DeviceIndex device) const ASHLAR_REQUIRES(engine_lock);
