@@ -13,11 +13,11 @@
 namespace ashlar {
 namespace {
 
-// Returns whether `one` was absent.
+// Appends `value` unless it is present. Returns whether it was absent.
 template <typename T>
-bool add_once(std::vector<T>& all, const T& one) {
-  if (std::find(all.begin(), all.end(), one) != all.end()) return false;
-  all.push_back(one);
+bool add_once(std::vector<T>& all, const T& value) {
+  if (std::find(all.begin(), all.end(), value) != all.end()) return false;
+  all.push_back(value);
   return true;
 }
 
@@ -48,8 +48,8 @@ PinnedAllocator::PinnedAllocator(Device& device, const AllocatorOptions& options
   poller_ = std::make_unique<Poller>(clock, [this] { return collect_finished(IfBusy::kReturn); });
 }
 
-// Allocated blocks have no events, so wait for the devices of their streams. Retries failures once,
-// because no later call can retry or report them.
+// Allocated blocks have no events, so this waits for the devices of their streams. Retries failures
+// once, because no later call can retry or report them.
 PinnedAllocator::~PinnedAllocator() {
   poller_.reset();
   pending_.wait_for_all();

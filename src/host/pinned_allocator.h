@@ -3,8 +3,8 @@
 // A caching allocator for pinned host memory of one device, and the entry point of this folder. A
 // request searches the cache of its pool (pinned_pools.h, pinned_cache.h) and on a miss allocates
 // from the host (pinned_source.h). A freed block that streams may still use is pending
-// (pinned_pending.h); every allocate and free, or a background thread (poller.h), collects finished
-// ones.
+// (pinned_pending.h); every allocate and free, or a background thread (poller.h), collects the
+// blocks whose streams have finished.
 //
 // Thread safe, except that a block belongs to its caller between allocate and free. The lock is
 // never held during a call to the device or the host.
@@ -57,8 +57,8 @@ class PinnedAllocator {
   Result<PinnedBlock*> allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // Returns the block to the allocator, which reuses or releases it once the work queued so far on
-  // all recorded streams has finished. The next allocate or trim reports a failure to determine
-  // that. kInvalidArgument: not an allocated block of this allocator; nothing changed.
+  // all recorded streams has finished. The next allocate or trim reports device errors.
+  // kInvalidArgument: not an allocated block of this allocator; nothing changed.
   Status free(PinnedBlock* block);
 
   // Declares that work queued on `use` accesses the block. Returns false if the block is not this
@@ -104,7 +104,7 @@ class PinnedAllocator {
   PinnedBlock* create_block(PinnedPool& pool, const PinnedMemory& memory) ASHLAR_REQUIRES(mutex_);
   PinnedBlock* hand_out(PinnedBlock* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
   Status out_of_memory(size_t bytes, const Status& why) ASHLAR_EXCLUDES(mutex_);
-  // The block that contains the address; null if none.
+  // Returns the block that contains the address; null if there is none.
   PinnedBlock* find(const void* memory) const ASHLAR_REQUIRES(mutex_);
 
   // pinned_reclaim.cc
@@ -113,17 +113,20 @@ class PinnedAllocator {
   bool finish_free(PinnedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_free(PinnedBlock* block) ASHLAR_REQUIRES(mutex_);
   void add_pending(const std::vector<PinnedBlock*>& pending) ASHLAR_EXCLUDES(mutex_);
-  // Whether this thread must poll pending blocks, because there are some and no poller.
+  // Whether this thread must poll, because there are pending blocks but no poller.
   bool must_poll_pending() const ASHLAR_REQUIRES(mutex_) {
     return poller_ == nullptr && stats_.pending_blocks.current > 0;
   }
   // Frees blocks whose work has finished. Returns whether another call may find more.
   bool collect_finished(IfBusy if_busy) ASHLAR_EXCLUDES(mutex_);
+  // Frees blocks that destroyed streams used, after a wait for the devices of these streams.
   void collect_stranded() ASHLAR_EXCLUDES(mutex_);
   bool begin_collecting(IfBusy if_busy) ASHLAR_EXCLUDES(mutex_);
   void end_collecting(const std::vector<PinnedBlock*>& finished, const Status& failure)
       ASHLAR_EXCLUDES(mutex_);
+  // Releases all free blocks that can be released to the host.
   void release_cached() ASHLAR_EXCLUDES(mutex_);
+  // Releases the blocks in `to_release_`.
   void release_queued() ASHLAR_EXCLUDES(mutex_);
   void defer_error(const Status& failure) ASHLAR_REQUIRES(mutex_);
 
@@ -141,12 +144,13 @@ class PinnedAllocator {
   std::map<const std::byte*, PinnedBlock*, std::less<>> by_address_ ASHLAR_GUARDED_BY(mutex_);
   PinnedPools pools_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<PinnedBlock*> to_release_ ASHLAR_GUARDED_BY(mutex_);  // to be released to the host
+  // The blocks that each capture used.
   std::map<CaptureId, std::vector<PinnedBlock*>> captured_ ASHLAR_GUARDED_BY(mutex_);
-  HostStats stats_ ASHLAR_GUARDED_BY(mutex_);  // without the counts by size class
-  std::vector<int64_t> class_counts_ ASHLAR_GUARDED_BY(mutex_);
-  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);  // for the next allocate or trim
+  HostStats stats_ ASHLAR_GUARDED_BY(mutex_);                    // without HostStats::size_classes
+  std::vector<int64_t> class_counts_ ASHLAR_GUARDED_BY(mutex_);  // blocks created, by size class
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);              // for the next allocate or trim
 
-  // Declared last, so that its thread ends before anything it uses is destroyed.
+  // Declared last, so that the poller's thread ends before anything that it uses is destroyed.
   std::unique_ptr<Poller> poller_;  // null: allocate and free poll pending blocks
 };
 

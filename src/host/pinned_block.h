@@ -19,7 +19,7 @@ struct PinnedPool;
 // How memory was obtained, which determines how it is released.
 enum class PinnedOrigin {
   kAllocated,   // Device::allocate_host
-  kRegistered,  // host heap, touched, then Device::register_host
+  kRegistered,  // allocated on the host heap, pages touched, then Device::register_host
   kReserved,    // part of the reserve segment; kept until the allocator is destroyed
 };
 
@@ -43,11 +43,11 @@ struct PinnedBlock {
   PinnedState state = PinnedState::kNone;
   const PinnedAllocator* owner = nullptr;
   PinnedMemory memory;
-  PinnedPool* pool = nullptr;       // whose cache it returns to; null without memory
+  PinnedPool* pool = nullptr;       // its cache receives the freed block; null without memory
   size_t requested_bytes = 0;       // as passed to allocate; 0 unless active
   std::vector<DeviceStream> uses;   // streams whose queued work needs the block
   std::vector<CaptureId> captures;  // captures that used it and whose graphs may still run
-  uint32_t event_count = 0;         // events that must complete before it is free
+  uint32_t event_count = 0;         // events that must complete before the block is free
 
   size_t bytes() const { return memory.bytes; }
   bool is_active() const {

@@ -11,11 +11,11 @@ void PinnedCache::insert(PinnedBlock* block) {
   classes_[sizes_.class_of(block->bytes())].push_back(block);
 }
 
-// At most three classes lie between the two sizes. The first class with a fit has the best one.
+// The sizes that fit belong to at most three classes. The first class with a fit has the best one.
 PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
   const size_t last = sizes_.class_of(fit.max_bytes);
   for (size_t index = sizes_.class_of(fit.block_bytes); index <= last; ++index) {
-    Class& blocks = classes_[index];
+    FreeList& blocks = classes_[index];
     const auto best = best_of(blocks, fit);
     if (best == blocks.end()) continue;
     PinnedBlock* block = *best;
@@ -27,7 +27,7 @@ PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
 
 // Sizes within a class differ only if requests were not rounded. Usually the last block fits
 // exactly and ends the search.
-PinnedCache::Class::iterator PinnedCache::best_of(Class& blocks, const PinnedFit& fit) {
+PinnedCache::FreeList::iterator PinnedCache::best_of(FreeList& blocks, const PinnedFit& fit) {
   auto best = blocks.end();
   for (auto it = blocks.end(); it != blocks.begin();) {
     --it;
@@ -41,7 +41,7 @@ PinnedCache::Class::iterator PinnedCache::best_of(Class& blocks, const PinnedFit
 
 std::vector<PinnedBlock*> PinnedCache::take_releasable() {
   std::vector<PinnedBlock*> taken;
-  for (Class& blocks : classes_) {
+  for (FreeList& blocks : classes_) {
     const auto releasable = std::stable_partition(
         blocks.begin(), blocks.end(),
         [](const PinnedBlock* block) { return block->memory.origin == PinnedOrigin::kReserved; });
@@ -53,7 +53,7 @@ std::vector<PinnedBlock*> PinnedCache::take_releasable() {
 
 std::vector<PinnedBlock*> PinnedCache::take_all() {
   std::vector<PinnedBlock*> taken;
-  for (Class& blocks : classes_) {
+  for (FreeList& blocks : classes_) {
     taken.insert(taken.end(), blocks.begin(), blocks.end());
     blocks.clear();
   }
@@ -62,7 +62,7 @@ std::vector<PinnedBlock*> PinnedCache::take_all() {
 
 size_t PinnedCache::block_count() const {
   size_t count = 0;
-  for (const Class& blocks : classes_) count += blocks.size();
+  for (const FreeList& blocks : classes_) count += blocks.size();
   return count;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Free blocks by size class: constant-time lookup, most recently freed first, because their pages
-// are most likely in a processor cache. Does not own blocks. Guarded by the allocator's lock.
+// The free blocks of a pool, by size class. Among equal blocks, the most recently freed is reused
+// first, because its pages are most likely in a processor cache. Does not own blocks. Guarded by
+// the allocator's lock.
 #pragma once
 
 #include <vector>
@@ -16,8 +17,8 @@ class PinnedCache {
   explicit PinnedCache(const PinnedSizes& sizes) : sizes_(sizes), classes_(sizes.class_count()) {}
 
   void insert(PinnedBlock* block);
-  // Removes and returns the smallest block that fits; among equals, the last inserted. Null if none
-  // fits.
+  // Removes and returns the smallest block that fits; among equal sizes, the last inserted. Returns
+  // null if no block fits.
   PinnedBlock* take(const PinnedFit& fit);
   // Removes and returns all blocks that can be released to the host: all but parts of the reserve
   // segment.
@@ -27,13 +28,13 @@ class PinnedCache {
   size_t block_count() const;
 
  private:
-  using Class = std::vector<PinnedBlock*>;  // in order of insertion
+  using FreeList = std::vector<PinnedBlock*>;  // in order of insertion
 
-  // The best fit in one class; the end if none fits.
-  static Class::iterator best_of(Class& blocks, const PinnedFit& fit);
+  // Returns the best fit in one class; the end iterator if no block fits.
+  static FreeList::iterator best_of(FreeList& blocks, const PinnedFit& fit);
 
   const PinnedSizes& sizes_;
-  std::vector<Class> classes_;
+  std::vector<FreeList> classes_;
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records and polls events, without the lock held during device calls.
+// Records and polls events. Releases the lock during device calls.
 #include "host/pinned_pending.h"
 
 #include <set>
@@ -33,8 +33,8 @@ PinnedPending::~PinnedPending() {
   }
 }
 
-// All events of a block are queued together. Otherwise the first could complete before the second
-// is queued, and the block would seem finished.
+// Queues all events of a block together. If they were queued one by one, the first could complete
+// before the second is queued, and the block would seem finished.
 Status PinnedPending::add(PinnedBlock* block) {
   const RecordedUses recorded = record_uses(*block);
   MutexLock lock(mutex_);
@@ -73,8 +73,8 @@ PinnedPending::RecordedUses PinnedPending::record_uses(PinnedBlock& block) {
   return recorded;
 }
 
-// Checks again afterwards: another thread may have begun a capture meanwhile, and polling a
-// captured event would invalidate the capture.
+// Checks for a capture again after recording: another thread may have begun one meanwhile, and
+// polling a captured event would invalidate the capture.
 Result<bool> PinnedPending::record_use(const DeviceStream& use, EventId event) {
   const auto is_capturing = [&]() -> Result<bool> {
     const Result<CaptureState> state = capture_state(use);
@@ -122,7 +122,7 @@ Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
   Round round;
   {
     MutexLock lock(mutex_);
-    in_round_ = true;
+    is_collecting_ = true;
     round.unrecorded.swap(unrecorded_);
   }
   for (PinnedBlock* block : round.unrecorded) keep_first(round.failure, add(block));
@@ -135,7 +135,8 @@ Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
   return round.failure;
 }
 
-// An event that is invalid on the device, or that was captured after all, will never complete.
+// An event that is invalid on the device, or that was captured despite the check in record_use,
+// will never complete. Its block becomes stranded.
 void PinnedPending::collect_queue(const Key& key, std::deque<PendingEvent>& queue, Round& round,
                                   std::vector<PinnedBlock*>& finished) {
   const RelaxedCapture relaxed(*key.device);
@@ -155,11 +156,11 @@ void PinnedPending::collect_queue(const Key& key, std::deque<PendingEvent>& queu
   }
 }
 
-// Uses added meanwhile were recorded later and go to the back.
+// Events that were queued meanwhile were recorded later, so they go to the back.
 void PinnedPending::put_back(Round& round) {
   std::erase_if(round.queues, [](const auto& entry) { return entry.second.empty(); });
   MutexLock lock(mutex_);
-  in_round_ = false;
+  is_collecting_ = false;
   round.queues.swap(queues_);
   for (const auto& [key, added] : round.queues) {
     std::deque<PendingEvent>& queue = queues_[key];
@@ -222,7 +223,7 @@ void PinnedPending::wait_for_all() {
 
 bool PinnedPending::empty() const {
   MutexLock lock(mutex_);
-  return !in_round_ && queues_.empty() && unrecorded_.empty();
+  return !is_collecting_ && queues_.empty() && unrecorded_.empty();
 }
 
 }  // namespace ashlar

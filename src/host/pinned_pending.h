@@ -33,17 +33,19 @@ class PinnedPending {
   // it returns an error. REQUIRES: the block has uses.
   Status add(PinnedBlock* block);
 
-  // Appends blocks whose work has finished to `finished`, even on failure: returns the first error
-  // but polls all queues.
+  // Appends the blocks whose work has finished to `finished`. Polls all queues even on failure, and
+  // returns the first error.
   Status collect(std::vector<PinnedBlock*>& finished);
 
-  // Waits for the devices of stranded blocks, because only they track work of destroyed streams.
+  // Waits for the devices of stranded blocks, because only a wait for the whole device covers work
+  // of destroyed streams. Appends the blocks that are then finished to `finished`.
   Status wait_for_stranded(std::vector<PinnedBlock*>& finished);
-  // Waits for everything, before the allocator is destroyed. Retries a failed wait once.
+  // Waits for the work of all pending blocks, before the allocator is destroyed. Retries a failed
+  // wait once.
   void wait_for_all();
 
-  // Whether `collect` could find nothing. Ignores stranded blocks. False while another thread
-  // collects, because it holds the queues.
+  // Whether there is nothing for `collect` to poll. Ignores stranded blocks. Returns false while
+  // another thread collects, because that thread holds the queues.
   bool empty() const;
 
  private:
@@ -59,6 +61,8 @@ class PinnedPending {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   using Queues = std::map<Key, std::deque<PendingEvent>>;  // never contains an empty queue
+  // A block with work on `device` that no event covers, because the stream was destroyed or the
+  // event became invalid.
   struct Stranded {
     Device* device = nullptr;
     PinnedBlock* block = nullptr;
@@ -79,22 +83,24 @@ class PinnedPending {
   };
 
   static Key key_of(const DeviceStream& use);
-  // Removes uses that were recorded or stranded from the block.
+  // Records an event for each use of the block. Removes the uses that were recorded or stranded.
   RecordedUses record_uses(PinnedBlock& block);
-  // False if the stream is capturing, where an event would not represent its work.
+  // Returns false if the stream is capturing, because then an event does not represent its work.
   Result<bool> record_use(const DeviceStream& use, EventId event);
   Result<EventId> acquire_event(Device& device) ASHLAR_EXCLUDES(mutex_);
   void enqueue(PinnedBlock* block, const RecordedUses& recorded) ASHLAR_REQUIRES(mutex_);
   // Collects one stream's blocks from the front of its queue.
   static void collect_queue(const Key& key, std::deque<PendingEvent>& queue, Round& round,
                             std::vector<PinnedBlock*>& finished);
+  // Returns the round's state to the fields below.
   void put_back(Round& round) ASHLAR_EXCLUDES(mutex_);
 
   mutable Mutex mutex_;
-  bool in_round_ ASHLAR_GUARDED_BY(mutex_) = false;  // `collect` holds the queues
+  bool is_collecting_ ASHLAR_GUARDED_BY(mutex_) = false;  // `collect` holds the queues
   Queues queues_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<PinnedBlock*> unrecorded_ ASHLAR_GUARDED_BY(mutex_);  // with uses left to record
-  std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);        // each counts as one event
+  std::vector<PinnedBlock*> unrecorded_
+      ASHLAR_GUARDED_BY(mutex_);                              // blocks with uses left to record
+  std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);  // each counts as one event
   std::map<Device*, std::vector<EventId>> idle_events_ ASHLAR_GUARDED_BY(mutex_);  // for reuse
 };
 

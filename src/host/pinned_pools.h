@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pools of a pinned allocator: separate caches, and which requests use which. A block stays in
-// the pool that it was obtained for until that pool is destroyed. Guarded by the allocator's lock.
+// The pools of a pinned allocator, each with a separate cache, and the routing of requests to them.
+// A block stays in the pool that it was obtained for until that pool is destroyed. Guarded by the
+// allocator's lock.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace ashlar {
 
-// Destroyed once it is freeable, has no blocks, and no allocation is in progress.
+// A pool is destroyed once it is freeable and has no blocks and no allocation in progress.
 struct PinnedPool {
   PinnedPool(PoolId pool_id, const PinnedSizes& sizes) : id(pool_id), cache(sizes) {}
 
@@ -30,7 +31,7 @@ class PinnedPools {
  public:
   explicit PinnedPools(const PinnedSizes& sizes) : sizes_(sizes), default_({}, sizes) {}
 
-  // See Routes for the following.
+  // The functions below work as in Routes.
   PinnedPool& pool_for(StreamId stream);
   Status begin_routing(PoolId pool, RouteFilter&& filter);
   Result<RouteFilter> end_routing(PoolId pool) { return routes_.end(pool); }
@@ -43,13 +44,13 @@ class PinnedPools {
   std::vector<PinnedBlock*> take_releasable();
   void erase_empty_pools();
 
-  size_t cached_count() const;  // of all pools
+  size_t cached_count() const;  // free blocks in all pools
 
  private:
   const PinnedSizes& sizes_;
   PinnedPool default_;
   Routes routes_;
-  std::map<PoolId, std::unique_ptr<PinnedPool>> pools_;  // the same as in routes_
+  std::map<PoolId, std::unique_ptr<PinnedPool>> pools_;  // the same pools as in `routes_`
 };
 
 }  // namespace ashlar

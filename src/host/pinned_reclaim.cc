@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves a freed block through its states: kept for a graph, pending, cached, or released to the
+// Moves freed blocks through their states: kept for a graph, pending, cached, or released to the
 // host. Updates the statistics accordingly.
 #include "base/text.h"
 #include "host/pinned_allocator.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Block sizes for requests for pinned memory, and which cached blocks may serve them.
+// Determines the block sizes for requests for pinned memory, and which cached blocks may serve
+// them.
 //
 // Ashlar: up to 32 KiB, multiples of 4 KiB; above, eight steps per power of two.
 //   new memory      block - request  <  max(request / 8, 4 KiB)
@@ -26,7 +27,7 @@ struct PinnedFit {
 class PinnedSizes {
  public:
   static constexpr size_t kPageBytes = 4096;
-  // Larger than any host; below it no sum here overflows.
+  // More than any host has. Sums of smaller sizes do not overflow here.
   static constexpr size_t kUnreasonableBytes = size_t{1} << 60;
 
   explicit PinnedSizes(const AllocatorOptions& options);
@@ -36,8 +37,8 @@ class PinnedSizes {
   // Larger blocks are released to the host instead of cached.
   bool is_cacheable(size_t block_bytes) const { return block_bytes <= max_cached_bytes_; }
 
-  // Size classes partition all sizes: class i has the sizes in (class_bytes(i - 1),
-  // class_bytes(i)]. REQUIRES: a size from 1 to twice kUnreasonableBytes.
+  // Size classes partition all sizes: class i contains the sizes in (class_bytes(i - 1),
+  // class_bytes(i)]. REQUIRES: 1 <= bytes <= 2 * kUnreasonableBytes.
   size_t class_of(size_t bytes) const;
   size_t class_bytes(size_t index) const;
   size_t class_count() const;

@@ -21,12 +21,12 @@
 namespace ashlar {
 namespace {
 
-// Volatile, because nothing reads these writes.
+// Writes to each page, so that the host provides it. Volatile, because nothing reads these writes.
 void touch(std::byte* begin, std::byte* end) {
   for (volatile std::byte* at = begin; at < end; at += PinnedSizes::kPageBytes) *at = std::byte{0};
 }
 
-// Below 1 MiB per thread, starting threads costs more than the page faults.
+// Uses at most one thread per MiB: below that, starting a thread costs more than the page faults.
 void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   const size_t parts = std::clamp<size_t>(bytes / kMiB, 1, std::max<size_t>(thread_count, 1));
   const size_t part_bytes = align_up(bytes / parts, PinnedSizes::kPageBytes);
@@ -41,7 +41,7 @@ void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   try {
     for (; started + 1 < parts; ++started) threads.emplace_back(touch_part, started);
   } catch (const std::system_error&) {
-    // No more threads: this one touches the remaining parts.
+    // No more threads can be started: this thread touches the remaining parts.
   }
   for (size_t part = started; part < parts; ++part) touch_part(part);
   for (std::thread& thread : threads) thread.join();

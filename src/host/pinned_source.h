@@ -25,18 +25,18 @@ class PinnedSource {
   // Allocates the reserve segment if the options request one. Call once, before `obtain`.
   Status reserve();
 
-  // REQUIRES: `bytes` is below PinnedSizes::kUnreasonableBytes. kOutOfMemory: the host has no
-  // memory.
+  // REQUIRES: `bytes` is below PinnedSizes::kUnreasonableBytes. kOutOfMemory: the host has not
+  // enough memory left.
   Result<PinnedMemory> obtain(size_t bytes);
   // On failure the memory stays pinned and usable. REQUIRES: not part of the reserve segment.
   Status release(const PinnedMemory& memory);
 
-  // The part of the reserve segment handed out so far. It is never handed out twice.
+  // How much of the reserve segment has been handed out. No part is ever handed out twice.
   size_t reserve_used_bytes() const;
   size_t reserve_bytes() const;
 
  private:
-  // Bypasses the reserve segment.
+  // Obtains memory without using the reserve segment.
   Result<PinnedMemory> obtain_fresh(size_t bytes);
   Result<PinnedMemory> obtain_registered(size_t bytes);
   std::optional<PinnedMemory> take_reserved(size_t bytes);

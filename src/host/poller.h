@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A thread that polls every 0.1 ms while there is something to poll for, and otherwise sleeps on a
-// condition variable. Starts on the first wake; ends with the object. Thread safe.
+// condition variable. The thread starts on the first `wake` and ends with the object. Thread safe.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +26,7 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // Requests polling. False if the system refused a thread, so nothing is polled.
+  // Requests polling. Returns false if the system refused a thread; nothing is polled then.
   [[nodiscard]] bool wake();
 
  private:
