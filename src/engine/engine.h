@@ -205,8 +205,8 @@ class Engine {
   virtual void add_tracker(TraceTracker tracker) = 0;
   virtual void add_oom_observer(std::function<void(const OomNotice&)> observer) = 0;
   virtual void add_rejection_observer(std::function<void(const OomNotice&)> observer) = 0;
-  // Called after a cache miss. A callback returns true if it freed memory, so that the engine
-  // searches again.
+  // Adds a callback that the engine calls after a cache miss. It returns true if it freed memory;
+  // the engine then searches the cache again.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
   // Adds an observer, and reports all ranges that are mapped already to it before returning.
   // kUnsupported: the engine does not report mappings.

@@ -86,7 +86,8 @@ bool PendingFrees::is_capturing(const DeviceStream& use) const {
 bool PendingFrees::is_waitable(const DeviceStream& use) const {
   if (capture_count_ == 0 && use.device == &device_) return true;
   const Result<CaptureState> state = capture_state(use);
-  if (state.status().is(StatusKind::kInvalidArgument)) return use.device != &device_;  // destroyed
+  if (state.status().is(StatusKind::kInvalidArgument))
+    return use.device != &device_;  // destroyed stream
   return state.ok() && state->status == CaptureStatus::kNone;
 }
 

@@ -32,7 +32,7 @@ void ReturnQueue::flush(Device& device) {
     for (const Entry& each : entries) {
       if (each.range.bytes != 0) each.source->free(each.range.begin, each.range.bytes);
     }
-    entries.clear();  // may destroy the last reference to a source
+    entries.clear();  // may release the last reference to a source
   }
   MutexLock lock(mutex_);
   flushers_.erase(std::find(flushers_.begin(), flushers_.end(), self));

@@ -10,9 +10,10 @@
 
 namespace ashlar {
 
-inline constexpr size_t kMinBlockBytes = 512;                  // block sizes are multiples of it
-inline constexpr size_t kSmallLimitBytes = size_t{1} << 20;    // larger blocks use the large pool
-inline constexpr size_t kSmallSegmentBytes = size_t{2} << 20;  // also the small expandable granule
+inline constexpr size_t kMinBlockBytes = 512;                // block sizes are multiples of it
+inline constexpr size_t kSmallLimitBytes = size_t{1} << 20;  // larger blocks use the large pool
+// The size of plain segments in the small pool, and of granules in its expandable segments.
+inline constexpr size_t kSmallSegmentBytes = size_t{2} << 20;
 inline constexpr size_t kOwnSegmentBytes = size_t{10} << 20;  // from here on, one segment per block
 inline constexpr size_t kSegmentRoundingBytes = size_t{2} << 20;
 inline constexpr size_t kUnreasonableBytes = size_t{1} << 60;  // requests of this size or more fail

@@ -71,7 +71,7 @@ void DriverPoolSource::free(DeviceAddress address, size_t) {
   {
     MutexLock lock(mutex_);
     const auto found = live_.find(address.value());
-    if (found == live_.end()) return;  // not from this source
+    if (found == live_.end()) return;  // the address is not from this source
     request.stream = found->second;
     live_.erase(found);
   }
@@ -151,7 +151,8 @@ Status DriverPoolSource::wait_for_frees() {
     if (has_captures && is_capturing(stream)) continue;
     Status waited =
         has_captures ? device_.synchronize_stream(stream) : wait_for({&device_, stream});
-    if (waited.is(StatusKind::kInvalidArgument)) continue;  // destroyed: retried after the capture
+    // The stream was destroyed. A call after the capture waits for its device instead.
+    if (waited.is(StatusKind::kInvalidArgument)) continue;
     if (!waited.ok()) return waited;
     MutexLock lock(mutex_);
     const auto found = free_counts_.find(stream);

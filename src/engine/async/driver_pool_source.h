@@ -69,7 +69,8 @@ class DriverPoolSource final : public SegmentSource {
   Device& device_;
   std::function<size_t()> max_bytes_;
   mutable Mutex mutex_;
-  std::unordered_map<uint64_t, StreamId> live_ ASHLAR_GUARDED_BY(mutex_);  // stream by address
+  std::unordered_map<uint64_t, StreamId> live_
+      ASHLAR_GUARDED_BY(mutex_);  // streams of blocks, by address
   // Number of frees on each stream that no wait has covered yet.
   std::map<StreamId, uint64_t> free_counts_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<FreeRequest> queued_frees_ ASHLAR_GUARDED_BY(mutex_);

@@ -41,7 +41,7 @@ struct PrivatePool {
 
   const PoolId id;
   const PoolOptions options;
-  int64_t segment_count = 0;  // plain and expandable
+  int64_t segment_count = 0;  // plain and expandable segments
   int search_count = 0;       // allocations in progress, which may have released the lock
   FreePool large;
   FreePool small;
@@ -79,7 +79,7 @@ class PoolTable {
 
   // All private pools, sorted by id.
   std::vector<PrivatePool*> private_pools() const;
-  // The private pools that are freeable (Routes::is_freeable), sorted by id.
+  // All private pools that are freeable (Routes::is_freeable), sorted by id.
   std::vector<PrivatePool*> freeable_pools() const;
   // The small and the large FreePool of every pool.
   std::vector<const FreePool*> all_free_pools() const;

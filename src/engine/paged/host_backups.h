@@ -36,7 +36,7 @@ class HostBackups {
   // kept for the next call. May release the lock.
   void free_discarded() ASHLAR_REQUIRES(engine_lock);
 
-  // For the engine's destructor. Best effort: errors are ignored.
+  // Destroys the stream and frees discarded memory, for the engine's destructor. Ignores errors.
   void destroy() ASHLAR_REQUIRES(engine_lock);
 
  private:

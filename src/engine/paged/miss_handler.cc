@@ -13,7 +13,7 @@
 namespace ashlar::paged {
 namespace {
 
-constexpr double kAnyWaste = 1e9;  // times the request: more than any device has
+constexpr double kAnyWaste = 1e9;  // as a multiple of the request: accepts any block
 
 bool is_oom(const Result<Block*>& result) {
   return !result.ok() && result.status().is_out_of_memory();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocate and free, from the fast path to the slow ones; then trimming, pausing, pools and
-// settings.
+// Implements allocate and free, from the fast path to the slow paths; then trimming, pausing, pools
+// and settings.
 #include "engine/paged/paged_engine.h"
 
 #include <utility>

@@ -82,7 +82,7 @@ PeakHeadroom headroom_of(const UsageStats& usage) {
           headroom(usage.requested_bytes)};
 }
 
-// The headroom of all blocks, of small blocks, or of large blocks, as selected by `part`.
+// Returns the headroom of all blocks, of small blocks or of large blocks, as `part` selects.
 PeakHeadroom headroom_of(const AllocatorStats& all, Stat StatTriple::*part) {
   return {std::min(headroom(all.allocation.*part), headroom(all.active.*part)),
           std::min(headroom(all.allocated_bytes.*part), headroom(all.active_bytes.*part)),
@@ -91,7 +91,7 @@ PeakHeadroom headroom_of(const AllocatorStats& all, Stat StatTriple::*part) {
 
 // The number of arenas that share the headroom of one sum, and how much of it they request.
 struct HeadroomShares {
-  PeakHeadroom wanted{};               // by all arenas
+  PeakHeadroom wanted{};               // by all arenas together
   PeakHeadroom wanted_by_requester{};  // the part of `wanted` for the requester
   int64_t count = 0;
 

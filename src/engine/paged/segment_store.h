@@ -41,7 +41,8 @@ class SegmentStore {
   void return_to_sources() ASHLAR_REQUIRES(engine_lock);
   // Waits for other threads that are returning segments: until they finish, the memory is in use.
   void wait_for_sources() ASHLAR_REQUIRES(engine_lock);
-  // For the engine's destructor: frees a view's segment or returns it to its source. Best effort.
+  // For the engine's destructor: frees a view's segment or queues it for its source, then returns
+  // the queued segments to their sources. Errors are ignored.
   void destroy(const View& view);
   void destroy_returned() { return_queue_.flush(config_.device); }
 

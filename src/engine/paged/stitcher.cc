@@ -128,8 +128,8 @@ bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
   const PagedPolicy policy = config_.options.policy;
   if (request.ignores_budget || policy == PagedPolicy::kLean) return true;
   const auto live = static_cast<double>(peaks_.highest_allocated_bytes());
-  const auto held =
-      static_cast<double>(extents_.held_bytes() + request.bytes);  // if all of it is new
+  const auto held = static_cast<double>(extents_.held_bytes() +
+                                        request.bytes);  // if the whole block is new memory
   if (held > kUnlimitedRatio * live) return true;
   const bool is_urgent = held > urgent_ratio(policy) * live;
   return request.pool->budget.can_spend(

@@ -58,7 +58,7 @@ class StreamMonitor {
   Status record_order_event(StreamId source) ASHLAR_REQUIRES(engine_lock);
   Status wait_for_order_event(StreamId waiter) ASHLAR_REQUIRES(engine_lock);
 
-  // For the engine's destructor. Best effort: errors are ignored.
+  // Destroys all events, for the engine's destructor. Ignores errors.
   void destroy_events() ASHLAR_REQUIRES(engine_lock);
 
  private:

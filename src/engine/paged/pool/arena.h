@@ -142,8 +142,8 @@ class Arena {
   // Views in which a displaced extent has become free. Before a large block is split off a free
   // range, ExtentMover::return_displaced returns these extents to their origin.
   std::vector<View*> return_queue;
-  UsageStats* pool_usage = nullptr;    // PeakTracker's sums that the counters are part of
-  UsageStats* stream_usage = nullptr;  // the same for the stream
+  UsageStats* pool_usage = nullptr;    // PeakTracker's sums over the arenas of the pool
+  UsageStats* stream_usage = nullptr;  // PeakTracker's sums over the arenas of the stream
   // The engine's lock guards this field and those below. No event can be recorded on a destroyed
   // stream.
   bool is_stream_destroyed = false;
@@ -167,7 +167,7 @@ class Arena {
   PagedBlock* new_block();
   void merge_next(PagedBlock* block);
 
-  BlockTable& addresses_;  // the engine's
+  BlockTable& addresses_;  // the engine's table
   PeakLevel level_;        // for both sub-arenas together
   PeakLevel highest_;      // for both sub-arenas together
 

@@ -67,7 +67,8 @@ class Planner::BestPlace {
     const auto stranded = static_cast<int64_t>(std::min(beside_bytes, wanted_bytes_));
     return static_cast<int64_t>(rest / 2) - stranded < cost_;
   }
-  // The cost includes half of the remainder, as in Arena::best_range.
+  // Keeps the cheapest place in the range if it is cheaper than the best one so far. The cost
+  // includes half of the remainder, as in Arena::best_range.
   void consider(View& view, const UsableRange& range) {
     const size_t range_bytes = range.end - range.begin;
     if (range_bytes < wanted_bytes_) return;

@@ -5,7 +5,7 @@
 // so it can be tested without a device. `Stitcher` carries the plan out.
 //
 // Plans in order of preference:
-//   1. in place: a range of a view whose memory is free there or idle elsewhere. No driver call.
+//   1. in place: a range of a view whose memory is free in that view or idle. No driver call.
 //   2. growth: idle extents, then new ones, mapped at the end of a view.
 //
 // The cost of a place, in bytes, is the memory that it strands (idle extents that it touches, minus

@@ -35,7 +35,7 @@ struct View;
 // A copy of an extent's contents in pinned host memory, made when its pool is paused.
 struct HostBackup {
   void* memory = nullptr;
-  AddressRange range{};  // source and destination: the allocated part, in the attached view
+  AddressRange range{};  // the device memory that is copied: the part that blocks use
 };
 
 struct Extent {
@@ -119,7 +119,7 @@ void grow_capacity(std::vector<Each>& list, size_t count) {
 struct PackedSlot {
   uint32_t extent : 31 = 0;    // number in `IdleMap`; 0: released
   uint32_t is_usable : 1 = 0;  // mapped, accessible and not retired
-  uint32_t end = 0;            // in granules of the device; constant, because hits read it
+  uint32_t end = 0;  // in granules of the device; constant: hits read it without the engine's lock
 
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };
@@ -147,7 +147,7 @@ struct alignas(64) View {
   uint32_t displaced_count = 0;     // slots with a displaced extent
   size_t granule_bytes = 1;         // the device's granule; slots end at multiples of it
   AddressRange reserved{};          // the view's addresses; if plain, the whole allocation
-  size_t mapped_bytes = 0;          // length of the beginning of `reserved` that blocks tile
+  size_t mapped_bytes = 0;          // how many bytes of `reserved`, from its begin, blocks tile
   std::vector<PackedSlot> packed;
   std::vector<uint32_t> slot_of_unit;     // the slot in which each unit of addresses begins
   uint32_t id = 0;                        // unique in its pool; never reused
