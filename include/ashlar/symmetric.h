@@ -16,7 +16,7 @@
 // fails: every blocked and every later call throws PeerError with the same message. A suspended
 // rank receives the PeerError when it resumes, after completing at most one barrier that its peers
 // had already entered. Invalid arguments throw InvalidArgument before any memory is accessed.
-// See docs/how-to/symmetric.md.
+// See docs/how-to/symmetric_groups.md.
 #pragma once
 
 #include <chrono>
