@@ -206,11 +206,11 @@ def bench(args):
     outcome.add("side by side", f"FAILED ({failed} figures)" if failed else
                 goal_state(missed_speed_goals(results)), headline(results))
     outcome.lines = ["## Allocation and free", "",
-                     "One process, taking turns, medians; for others in brackets how many times as"
-                     " fast Ashlar's plain address is, by the median of what each round says."
-                     " Threads: all together, each on its own stream.", "",
+                     "Medians; the allocators alternate in one process. In brackets: how many times"
+                     " as fast Ashlar is by address, as the median over the rounds. Rates of"
+                     " several threads are totals; each thread has its own stream.", "",
                      *side_by_side.markdown(results), "",
-                     "What churn holds from the device in the end, by the most that was ever live:",
+                     "Reserved memory at the end of churn, divided by the peak of live memory:",
                      "",
                      *side_by_side.reserved_markdown(results)]
     return outcome
@@ -247,7 +247,7 @@ def headline(results):
         least[row["pattern"]] = min(ratio, least.get(row["pattern"], ratio))
     if not least:
         return "PyTorch was not measured"
-    return "of PyTorch's speed, at the least: " + ", ".join(
+    return "minimum speedup over PyTorch: " + ", ".join(
         f"{pattern} {ratio:.1f}×" for pattern, ratio in least.items())
 
 
@@ -276,9 +276,9 @@ def train_one(workload, args):
         return outcome
     outcome.lines = [
         f"## Training with PyTorch: {workload}", "",
-        "Losses are compared step by step with those of PyTorch's allocator with its defaults. Ways"
-        f" took turns, {args.rounds} rounds each: the speed of the fastest round, the speeds of all"
-        " rounds, and the highest peak.", "",
+        "Losses are compared step by step with those of PyTorch's allocator with its defaults. The"
+        f" allocators alternate for {args.rounds} rounds. The table shows the speed of the fastest"
+        " round, the speeds of all rounds, and the highest peak.", "",
         "| workload | allocator | steps | losses | steps/s | each round | of native | peak"
         " requested | peak reserved | reserved ÷ requested |",
         "|---|---|--:|---|--:|---|--:|--:|--:|--:|"]
@@ -334,7 +334,7 @@ def add_training(outcome, workload, runs):
         missed.append(f"reserved {reserved_ratio(ours):.3f} > {MAX_RESERVED_RATIO}")
     outcome.add(
         f"training: {workload}", goal_state(missed) if is_right else "FAILED (losses)",
-        f"losses {difference(ours, native)}; {speed:.3f} of native's speed; reserved ÷ requested"
+        f"losses {difference(ours, native)}; {speed:.3f} × native speed; reserved ÷ requested"
         f" {reserved_ratio(ours):.3f} (native {reserved_ratio(native):.3f})")
 
 

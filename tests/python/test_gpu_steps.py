@@ -62,7 +62,7 @@ class TrainingTest(unittest.TestCase):
         native = trained([3.0, 2.0], reserved=170)
         row = self.row(native=native, expandable=trained([3.0, 2.0]), ashlar=trained([3.0, 2.0]))
         self.assertEqual(row[1], "passed")
-        self.assertIn("losses equal; 1.000 of native's speed", row[2])
+        self.assertIn("losses equal; 1.000 × native speed", row[2])
         self.assertIn("1.050 (native 1.700)", row[2])
 
     def test_different_losses_fail(self):
@@ -87,7 +87,7 @@ class TrainingTest(unittest.TestCase):
         outcome = steps.Outcome()
         quietly(steps.add_training, outcome, "transformer", {"native": native, "ashlar": ours})
         self.assertEqual(outcome.rows[0][1], "passed")
-        self.assertIn("1.250 of native's speed; reserved ÷ requested 1.040", outcome.rows[0][2])
+        self.assertIn("1.250 × native speed; reserved ÷ requested 1.040", outcome.rows[0][2])
         self.assertIn("| 5.00 | 3.00, 5.00, 2.00 | 1.250 |", outcome.lines[-1])
 
     def test_missed_goal_fails(self):
