@@ -132,7 +132,7 @@ py::object diff(const RecordingObject& user, const RecordingObject& other, const
         text("at: \"", at, "\" is unknown (expected \"end\" or \"peak\")")));
   }
   const std::shared_ptr<const DeviceRecording> now = other.run;
-  const CompareAt moment = at == "end" ? CompareAt::kEnd : CompareAt::kPeak;
+  const ComparisonPoint moment = at == "end" ? ComparisonPoint::kEnd : ComparisonPoint::kPeak;
   return analysis_result(user, [now, moment](const DeviceRecording& base, const KeepGoing&) {
     return diff_json(compare_runs(base, *now, moment));
   });
@@ -202,7 +202,7 @@ py::object tune_run(const RecordingObject& user, const TuneLimits& wish, bool mi
 
 py::object oom(const RecordingObject& user, const TuneLimits& wish) {
   return analysis_result(user, [wish](const DeviceRecording& run, const KeepGoing& keep_going) {
-    const OomOptions question = {.replaying = tune_options(run, wish, keep_going),
+    const OomOptions question = {.tuning = tune_options(run, wish, keep_going),
                                  .is_limit_given = wish.capacity_bytes || wish.cap_bytes};
     return oom_json(run, unwrap(explain_oom(run.snapshot(), run.allocations(), question)));
   });

@@ -121,8 +121,8 @@ TEST_P(ReplayAsRecorded, ReproducesEveryEventAndNumber) {
   ASSERT_TRUE(result.fidelity.has_value());
   EXPECT_FALSE(result.fidelity->first_divergence)
       << describe(*result.fidelity->first_divergence->recorded);
-  EXPECT_EQ(result.fidelity->matched, result.fidelity->recorded);
-  EXPECT_GT(result.fidelity->recorded, 0U);
+  EXPECT_EQ(result.fidelity->matched_count, result.fidelity->recorded_count);
+  EXPECT_GT(result.fidelity->recorded_count, 0U);
   EXPECT_TRUE(result.ooms.empty());
   expect_exact(result, pytorch_row(GetParam().workload, GetParam().settings));
   // The start addresses of expandable segments are unknown.

@@ -33,14 +33,14 @@ std::vector<SegmentEvent> segment_events_of(const std::vector<TraceEntry>& trace
 Fidelity compare(const std::vector<SegmentEvent>& recorded,
                  const std::vector<SegmentEvent>& replayed) {
   Fidelity fidelity;
-  fidelity.recorded = recorded.size();
+  fidelity.recorded_count = recorded.size();
   for (size_t i = 0; i < std::max(recorded.size(), replayed.size()); ++i) {
     Divergence here;
     here.index = i;
     if (i < recorded.size()) here.recorded = recorded[i];
     if (i < replayed.size()) here.replayed = replayed[i];
     if (here.recorded == here.replayed) {
-      ++fidelity.matched;
+      ++fidelity.matched_count;
     } else if (!fidelity.first_divergence) {
       fidelity.first_divergence = here;
     }

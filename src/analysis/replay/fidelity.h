@@ -33,8 +33,8 @@ struct Divergence {
 // Events match if they have the same index, action, size, stream and position among the
 // allocations. Events after the first divergence are compared as well.
 struct Fidelity {
-  uint64_t recorded = 0;
-  uint64_t matched = 0;
+  uint64_t recorded_count = 0;
+  uint64_t matched_count = 0;
   std::optional<Divergence> first_divergence{};
 };
 

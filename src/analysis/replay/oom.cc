@@ -39,7 +39,7 @@ class OomAnalysis {
   const OomOptions& options_;
   const RecordedSizePolicy sizes_;
   const std::optional<uint32_t> recorded_;  // entry of the first recorded failure
-  TuneOptions replaying_;                   // with the inferred limit
+  TuneOptions tuning_;                      // with the inferred limit
   std::optional<ReplayResult> replayed_;    // until the failure
   OomReport report_;
   RequestClass request_class_;  // of the failed request
@@ -48,12 +48,12 @@ class OomAnalysis {
 OomAnalysis::OomAnalysis(const Snapshot& snapshot, const Allocations& allocations,
                          const OomOptions& options)
     : snapshot_(snapshot),
-      trace_(snapshot.device_traces[options.replaying.device.value()]),
+      trace_(snapshot.device_traces[options.tuning.device.value()]),
       allocations_(allocations),
       options_(options),
-      sizes_(options.replaying.recorded),
+      sizes_(options.tuning.recorded),
       recorded_(recorded_failure()),
-      replaying_(options.replaying) {}
+      tuning_(options.tuning) {}
 
 Result<std::optional<OomReport>> OomAnalysis::explain() {
   if (Status found = find_failure(); !found.ok()) return found;
@@ -64,10 +64,9 @@ Result<std::optional<OomReport>> OomAnalysis::explain() {
   if (has_failed) report_.state = state_of(*replayed_);
   if (!report_.was_recorded) {
     const size_t reserved = report_.state ? report_.state->reserved_bytes : 0;
-    report_.device_free_bytes =
-        replaying_.capacity_bytes - std::min(replaying_.capacity_bytes, reserved);
+    report_.device_free_bytes = tuning_.capacity_bytes - std::min(tuning_.capacity_bytes, reserved);
   }
-  Result<TuneResult> settings = tune(snapshot_, allocations_, replaying_);
+  Result<TuneResult> settings = tune(snapshot_, allocations_, tuning_);
   if (!settings.ok()) return settings.status();
   report_.settings = *std::move(settings);
   return std::optional<OomReport>(std::move(report_));
@@ -85,9 +84,9 @@ std::optional<uint32_t> OomAnalysis::recorded_failure() const {
 // complete under it complete under any limit in the range.
 Status OomAnalysis::find_failure() {
   if (options_.is_limit_given || !recorded_) {
-    const size_t limit = std::min(replaying_.capacity_bytes,
-                                  replaying_.cap_bytes.value_or(replaying_.capacity_bytes));
-    report_.limit = {limit, limit, limit, !replaying_.cap_bytes};
+    const size_t limit =
+        std::min(tuning_.capacity_bytes, tuning_.cap_bytes.value_or(tuning_.capacity_bytes));
+    report_.limit = {limit, limit, limit, !tuning_.cap_bytes};
     return fails_under(limit).status();
   }
   report_.limit = infer_limit();
@@ -109,16 +108,16 @@ void OomAnalysis::set_limit(size_t limit_bytes) {
   report_.limit.replayed_bytes = limit_bytes;
   if (!report_.limit.is_inferred()) return;
   if (report_.limit.is_device_limit) {
-    replaying_.capacity_bytes = limit_bytes;
+    tuning_.capacity_bytes = limit_bytes;
   } else {
-    replaying_.cap_bytes = limit_bytes;
+    tuning_.cap_bytes = limit_bytes;
   }
 }
 
 // The limit is at least the memory that was ever reserved, and below the amounts that were refused.
 // If the device was full, the free memory that it reported raises the lower bound.
 OomLimit OomAnalysis::infer_limit() const {
-  size_t held = initial_reserved_bytes(snapshot_, replaying_.device);
+  size_t held = initial_reserved_bytes(snapshot_, tuning_.device);
   OomLimit limit{held, SIZE_MAX, 0, false};
   size_t held_at_refusal = 0;
   for (const TraceEntry& entry : trace_) {
@@ -147,10 +146,10 @@ OomLimit OomAnalysis::infer_limit() const {
 Result<bool> OomAnalysis::fails_under(size_t limit_bytes) {
   set_limit(limit_bytes);
   ReplayOptions options;
-  options.allocator = options.recorded = replaying_.recorded;
-  options.device = replaying_.device;
-  options.capacity_bytes = replaying_.capacity_bytes;
-  options.cap_bytes = replaying_.cap_bytes;
+  options.allocator = options.recorded = tuning_.recorded;
+  options.device = tuning_.device;
+  options.capacity_bytes = tuning_.capacity_bytes;
+  options.cap_bytes = tuning_.cap_bytes;
   options.stop_at_oom = true;
   Result<ReplayResult> replayed = replay(snapshot_, allocations_, options);
   if (!replayed.ok()) return replayed.status();
@@ -265,7 +264,7 @@ OccupyingBlock OomAnalysis::occupying_block(const SnapshotBlock& block) const {
 Result<std::optional<OomReport>> explain_oom(const Snapshot& snapshot,
                                              const Allocations& allocations,
                                              const OomOptions& options) {
-  const DeviceIndex device = options.replaying.device;
+  const DeviceIndex device = options.tuning.device;
   const bool exists = device.value() < snapshot.device_traces.size() &&
                       !snapshot.device_traces[device.value()].empty();
   if (!exists) return std::optional<OomReport>();

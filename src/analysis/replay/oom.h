@@ -14,7 +14,7 @@ namespace ashlar {
 struct OomOptions {
   // Capacity, cap and replay options. Without a given limit, the limit of the process is inferred
   // from the recorded failure.
-  TuneOptions replaying{};
+  TuneOptions tuning{};
   bool is_limit_given = false;
 };
 

@@ -14,9 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<uint32_t> present_in(const DeviceRecording& run, CompareAt at) {
+std::vector<uint32_t> present_in(const DeviceRecording& run, ComparisonPoint at) {
   std::optional<uint32_t> entry = run.timeline().requested_peak.entry;
-  if (at == CompareAt::kEnd) {
+  if (at == ComparisonPoint::kEnd) {
     const size_t count = run.trace().size();
     entry = count == 0 ? std::nullopt : std::optional(static_cast<uint32_t>(count - 1));
   }
@@ -47,7 +47,8 @@ size_t ComparedSide::bytes() const {
   return sum;
 }
 
-ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now, CompareAt at) {
+ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now,
+                          ComparisonPoint at) {
   ComparedRuns compared{.at = at,
                         .base = {.run = base, .selected = present_in(base, at)},
                         .now = {.run = now, .selected = present_in(now, at)}};
@@ -74,7 +75,7 @@ Json diff_json(const ComparedRuns& compared) {
     by_stream.push_back(row_as_json(row));
     by_stream.back()["stream"] = row.key;
   }
-  return {{"at", compared.at == CompareAt::kEnd ? "end" : "peak"},
+  return {{"at", compared.at == ComparisonPoint::kEnd ? "end" : "peak"},
           {"base", side_as_json(compared.base)},
           {"new", side_as_json(compared.now)},
           {"difference_bytes", static_cast<int64_t>(compared.now.bytes() - compared.base.bytes())},

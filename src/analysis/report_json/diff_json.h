@@ -14,7 +14,7 @@
 
 namespace ashlar {
 
-enum class CompareAt {
+enum class ComparisonPoint {
   kEnd,
   kPeak,  // the peak of requested bytes of each recording
 };
@@ -30,7 +30,7 @@ struct ComparedSide {
 };
 
 struct ComparedRuns {
-  CompareAt at{};
+  ComparisonPoint at{};
   ComparedSide base;
   ComparedSide now;
   StackIndex stacks{};
@@ -38,7 +38,8 @@ struct ComparedRuns {
 };
 
 // REQUIRES: the recordings outlive the result.
-ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now, CompareAt at);
+ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now,
+                          ComparisonPoint at);
 
 nlohmann::ordered_json diff_json(const ComparedRuns& compared);
 

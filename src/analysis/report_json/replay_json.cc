@@ -26,8 +26,8 @@ Json fidelity_as_json(const std::optional<Fidelity>& fidelity) {
                   {"recorded", event_as_json(first->recorded)},
                   {"replayed", event_as_json(first->replayed)}};
   }
-  return {{"recorded", fidelity->recorded},
-          {"matched", fidelity->matched},
+  return {{"recorded", fidelity->recorded_count},
+          {"matched", fidelity->matched_count},
           {"first_divergence", divergence}};
 }
 

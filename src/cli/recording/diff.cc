@@ -68,7 +68,7 @@ ExitCode run_diff(const DiffArguments& arguments, const Session& session) {
   if (!base.ok()) return print_failure(base.status(), session);
   const Result<DeviceRecording> now = read_run(arguments.now, arguments.device);
   if (!now.ok()) return print_failure(now.status(), session);
-  const CompareAt at = arguments.at == "end" ? CompareAt::kEnd : CompareAt::kPeak;
+  const ComparisonPoint at = arguments.at == "end" ? ComparisonPoint::kEnd : ComparisonPoint::kPeak;
   const ComparedRuns compared = compare_runs(*base, *now, at);
   session.console.print(arguments.json ? format_json(diff_json(compared))
                                        : diff_as_text(compared, arguments));

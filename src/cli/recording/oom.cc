@@ -173,7 +173,7 @@ ExitCode run_oom(const OomArguments& arguments, const Session& session) {
   if (!recording.ok()) return print_failure(recording.status(), session);
   const Result<TuneOptions> options = parse_tune_options(tuning, *recording, session);
   if (!options.ok()) return print_failure(options.status(), session);
-  const OomOptions question = {.replaying = *options, .is_limit_given = tuning.limits.any()};
+  const OomOptions question = {.tuning = *options, .is_limit_given = tuning.limits.any()};
   const Result<std::optional<OomReport>> report =
       explain_oom(recording->snapshot(), recording->allocations(), question);
   session.console.clear_progress();

@@ -71,13 +71,13 @@ Result<ReplayOptions> options_for(const ReplayArguments& arguments,
 }
 
 std::string fidelity_as_text(const Fidelity& fidelity) {
-  if (!fidelity.first_divergence && fidelity.recorded == fidelity.matched) {
+  if (!fidelity.first_divergence && fidelity.recorded_count == fidelity.matched_count) {
     return fmt::format("all {} segment operations match the recording",
-                       group_digits(fidelity.recorded));
+                       group_digits(fidelity.recorded_count));
   }
   const Divergence& first = *fidelity.first_divergence;
   return fmt::format("{} of {} segment operations match; first difference: {}, recorded: {}",
-                     group_digits(fidelity.matched), group_digits(fidelity.recorded),
+                     group_digits(fidelity.matched_count), group_digits(fidelity.recorded_count),
                      first.replayed ? describe(*first.replayed) : "nothing",
                      first.recorded ? describe(*first.recorded) : "nothing");
 }

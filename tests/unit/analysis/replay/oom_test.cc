@@ -24,9 +24,9 @@ class OomTest : public testing::Test {
     trace_.free(kBase, 40 * kMiB).free(kBlock2, 40 * kMiB);
     trace_.alloc(kBase, 20 * kMiB).from(3);
     trace_.alloc(kBlock2, 21 * kMiB).from(4);
-    options_.replaying.recorded.engine = EngineKind::kClassic;
-    options_.replaying.recorded.pytorch_compatible = true;
-    options_.replaying.capacity_bytes = 8 * kGiB;
+    options_.tuning.recorded.engine = EngineKind::kClassic;
+    options_.tuning.recorded.pytorch_compatible = true;
+    options_.tuning.capacity_bytes = 8 * kGiB;
   }
 
   void fail_allocation(size_t bytes, size_t device_free_bytes) {
@@ -130,7 +130,7 @@ TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
   const size_t asked = 30 * kMiB - 100;
   trace_.add(TraceAction::kSegmentAlloc, kBlock3, 30 * kMiB).alloc(kBlock3, asked);
   options_.is_limit_given = true;
-  options_.replaying.cap_bytes = 100 * kMiB;
+  options_.tuning.cap_bytes = 100 * kMiB;
   const std::optional<OomReport> report = explained();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->entry, 11U);
@@ -145,10 +145,10 @@ TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
 TEST_F(OomTest, ReturnsNothingWithoutAFailure) {
   EXPECT_FALSE(explained());
   options_.is_limit_given = true;
-  options_.replaying.cap_bytes = 90 * kMiB;
+  options_.tuning.cap_bytes = 90 * kMiB;
   EXPECT_FALSE(explained());
   fail_allocation(30 * kMiB, kPlenty);
-  options_.replaying.cap_bytes = kGiB;
+  options_.tuning.cap_bytes = kGiB;
   EXPECT_FALSE(explained());
 }
 

@@ -127,7 +127,7 @@ TEST_F(ReplayTest, KeepsOtherCachesWhenAPoolIsReleased) {
   trace_.alloc(kSegment2, 20 * kMiB).free(kSegment2, 20 * kMiB);
   trace_.add(TraceAction::kSegmentFree, kSegment2, 20 * kMiB);
   const ReplayResult result = replayed();
-  EXPECT_EQ(result.fidelity->matched, 3U);
+  EXPECT_EQ(result.fidelity->matched_count, 3U);
   EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
 }
 
@@ -138,7 +138,7 @@ TEST_F(ReplayTest, ReleasesPoolsThatWereUsedAlternately) {
   trace_.in_pool({0, 1}).alloc(kSegment2, 20 * kMiB).free(kSegment2, 20 * kMiB);
   trace_.add(TraceAction::kSegmentFree, kSegment2, 20 * kMiB);
   const ReplayResult result = replayed();
-  EXPECT_EQ(result.fidelity->matched, 3U);
+  EXPECT_EQ(result.fidelity->matched_count, 3U);
   EXPECT_EQ(result.same_address_count, 3U);
   EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
 }
