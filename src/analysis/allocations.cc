@@ -8,15 +8,15 @@
 namespace ashlar {
 namespace {
 
-class Pass {
+class AllocationFinder {
  public:
-  explicit Pass(size_t entry_count) {
+  explicit AllocationFinder(size_t entry_count) {
     found_.by_entry.assign(entry_count, Allocations::kNoAllocation);
   }
 
   void visit(uint32_t index, const TraceEntry& entry) {
     switch (entry.action) {
-      case TraceAction::kAlloc: make(index, entry); break;
+      case TraceAction::kAlloc: begin(index, entry); break;
       case TraceAction::kFreeRequested: free(index, entry); break;
       case TraceAction::kFreeCompleted: complete(index, entry); break;
       default: break;
@@ -41,9 +41,9 @@ class Pass {
   Allocations result() { return std::move(found_); }
 
  private:
-  // An earlier allocation at the address must have ended, although the trace does not contain its
-  // free.
-  void make(uint32_t index, const TraceEntry& entry) {
+  // Begins an allocation. An earlier allocation at the same address must have ended, although the
+  // trace does not contain its free.
+  void begin(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = add(entry);
     if (const auto before = live_.find(entry.address.value()); before != live_.end()) {
       Allocation& ended = found_.all[before->second];
@@ -57,13 +57,13 @@ class Pass {
   }
 
   void free(uint32_t index, const TraceEntry& entry) {
-    const uint32_t id = at(entry);
+    const uint32_t id = find_or_add(entry);
     found_.all[id].free_entry = index;
     found_.by_entry[index] = id;
   }
 
   void complete(uint32_t index, const TraceEntry& entry) {
-    const uint32_t id = at(entry);
+    const uint32_t id = find_or_add(entry);
     Allocation& allocation = found_.all[id];
     allocation.completed_entry = index;
     if (allocation.free_entry == Allocation::kNoEntry) allocation.free_entry = index;
@@ -71,8 +71,9 @@ class Pass {
     live_.erase(entry.address.value());
   }
 
-  // The allocation that is being freed. Without an alloc entry it predates the trace.
-  uint32_t at(const TraceEntry& entry) {
+  // Returns the index of the allocation that the entry frees. If none is live at the address, adds
+  // one that predates the trace.
+  uint32_t find_or_add(const TraceEntry& entry) {
     const auto [place, is_new] = live_.try_emplace(entry.address.value(), 0);
     if (is_new) {
       place->second = add(entry);
@@ -103,13 +104,13 @@ Allocations find_allocations(const Snapshot& snapshot, DeviceIndex device) {
   const bool has_trace = device.value() < snapshot.device_traces.size();
   const std::vector<TraceEntry>& trace =
       has_trace ? snapshot.device_traces[device.value()] : no_trace;
-  Pass pass(trace.size());
-  for (uint32_t i = 0; i < trace.size(); ++i) pass.visit(i, trace[i]);
+  AllocationFinder finder(trace.size());
+  for (uint32_t i = 0; i < trace.size(); ++i) finder.visit(i, trace[i]);
   for (const SnapshotSegment& segment : snapshot.segments) {
     if (segment.device != device) continue;
-    for (const SnapshotBlock& block : segment.blocks) pass.add_untraced(segment, block);
+    for (const SnapshotBlock& block : segment.blocks) finder.add_untraced(segment, block);
   }
-  return pass.result();
+  return finder.result();
 }
 
 }  // namespace ashlar

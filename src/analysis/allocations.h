@@ -18,9 +18,9 @@ namespace ashlar {
 struct Allocation {
   static constexpr uint32_t kNoEntry = UINT32_MAX;  // greater than every entry
 
-  uint32_t alloc_entry = kNoEntry;      // kNoEntry: it predates the trace
-  uint32_t free_entry = kNoEntry;       // of free_requested; kNoEntry: it was not freed
-  uint32_t completed_entry = kNoEntry;  // of free_completed: its memory could be reused
+  uint32_t alloc_entry = kNoEntry;      // kNoEntry: the allocation predates the trace
+  uint32_t free_entry = kNoEntry;       // free_requested; kNoEntry: never freed
+  uint32_t completed_entry = kNoEntry;  // free_completed, after which the memory can be reused
   DeviceAddress address{};
   size_t bytes = 0;  // requested size
   StreamId stream{};
@@ -39,7 +39,7 @@ struct DisplacedAllocation {
 
 // The allocations of one device.
 struct Allocations {
-  std::vector<Allocation> all;  // in the order of their first entries; those without entries last
+  std::vector<Allocation> all;  // sorted by first entry; allocations without entries last
   static constexpr uint32_t kNoAllocation = UINT32_MAX;
 
   // For each entry, the index into `all` of the allocation that it begins, frees or completes.
@@ -63,14 +63,15 @@ void for_each_change(const Allocations& allocations, Visit visit) {
   }
 }
 
-// The size class of an allocation in tables: n with 2^n <= bytes < 2^(n + 1), and 0 for 0 bytes.
+// Returns the size class by which reports group allocations: n with 2^n <= bytes < 2^(n + 1), and 0
+// for 0 bytes.
 constexpr uint32_t size_class_of(size_t bytes) {
   return bytes == 0 ? 0 : static_cast<uint32_t>(std::bit_width(bytes)) - 1;
 }
 
-// Accepts incomplete traces: without a beginning, or without some kinds of entries. Blocks that are
-// live at the end and have no entry count as allocations, too.
-// REQUIRES: fewer than 2^32 entries.
+// Returns the allocations of a device. The trace may be incomplete: its beginning or some kinds of
+// entries may be missing. Blocks that are live at the end and have no entry count as allocations,
+// too. REQUIRES: fewer than 2^32 entries.
 Allocations find_allocations(const Snapshot& snapshot, DeviceIndex device);
 
 }  // namespace ashlar

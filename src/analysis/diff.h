@@ -15,7 +15,7 @@ namespace ashlar {
 // One side of a comparison: the allocations that occupy memory at one moment of one snapshot.
 struct DiffSide {
   const Allocations& allocations;
-  const std::vector<uint32_t>& stack_numbers;  // by StackId, from one StackIndex for both sides
+  const std::vector<uint32_t>& stack_numbers;  // by StackId; both sides use one StackIndex
   const std::vector<uint32_t>& selected;       // indexes into allocations.all
 };
 
@@ -36,8 +36,8 @@ struct DiffRow {
 struct Diff {
   std::vector<DiffRow> by_stack{};       // key: stack number
   std::vector<DiffRow> by_size_class{};  // key: see size_class_of()
-  // Key: 0 is the default stream. Others are numbered from 1 in the order of first appearance,
-  // because stream ids differ from run to run.
+  // Key: 0 is the default stream. Other streams are numbered from 1 in the order of first
+  // appearance, because stream ids differ from run to run.
   std::vector<DiffRow> by_stream{};
 };
 

@@ -19,9 +19,10 @@ struct RequestClass {
   PoolId pool{};
 };
 
-// The properties of the request that an alloc or oom entry records.
+// Returns the class of the request that an alloc or oom entry records.
 RequestClass request_class_of(const TraceEntry& entry);
-// Whether the segment's pool, stream and size class match, regardless of how much is free.
+// Returns whether the segment has the request's pool, stream and size pool. Ignores how much of it
+// is free.
 bool can_serve(const SnapshotSegment& segment, const RequestClass& request);
 
 struct GapCauses {

@@ -44,7 +44,7 @@ struct GateLimits {
 enum class GateUnit { kBytes, kFraction };
 
 struct GateCheck {
-  std::string_view name;  // "peak requested"
+  std::string_view name;  // such as "peak requested"
   GateUnit unit = GateUnit::kBytes;
   double base = 0;
   double now = 0;

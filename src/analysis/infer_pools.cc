@@ -19,7 +19,7 @@ struct PastSegment {
   bool is_expandable = false;  // its memory may be unmapped while its addresses remain
   int64_t live_count = 0;      // allocations, including pending frees
 
-  // Emptying the cache would free it.
+  // Whether emptying the cache would free the segment.
   bool is_cached() const { return pool.is_default() && !is_expandable && live_count == 0; }
 };
 
@@ -41,7 +41,7 @@ class PoolInference {
   std::vector<TraceEntry>& trace_;
   std::map<uint64_t, PastSegment> segments_;  // keyed by address
   size_t cached_count_ = 0;                   // segments with is_cached(), counted incrementally
-  uint64_t inferred_count_ = 0;               // inferred pools
+  uint64_t inferred_count_ = 0;               // pools inferred so far
 };
 
 PoolInference::PoolInference(const std::vector<SnapshotSegment>& segments, DeviceIndex device,
@@ -90,8 +90,8 @@ void PoolInference::undo(TraceEntry& entry) {
 }
 
 // Undoes a run of consecutive segment frees that ends at `end`, and returns its first entry. A pool
-// frees small segments first, then by stream, size and address, so a break in that order means that
-// another pool was released.
+// frees its small segments before its large ones, each in the order of stream, size and address, so
+// a break in that order means that another pool was released.
 size_t PoolInference::undo_segment_frees(size_t end) {
   const auto order = [](const TraceEntry& entry) {
     return std::tuple(is_large_segment(entry.bytes), entry.stream, entry.bytes, entry.address);

@@ -11,8 +11,9 @@ namespace ashlar {
 // Sets the pools of a device's entries that have none:
 //  - Entries within a segment that exists at the end belong to the pool of that segment.
 //  - Segments that were freed while the default pool kept free segments were not freed by emptying
-//    the cache, which would have freed those as well. If no allocation followed, they were not
-//    freed for lack of memory either. Then a pool was released; it gets an id of its own.
+//    the cache, which frees all free segments of the default pool. If the next entry is neither a
+//    segment allocation nor an oom entry, they were not freed for lack of memory either. In that
+//    case a pool was released, and these segments get the id of a new pool.
 //  - All other entries belong to the default pool. A pool whose segments were freed together with
 //    the rest of the cache cannot be recognized. If a pool freed only some of its segments, these
 //    count as a separate pool.

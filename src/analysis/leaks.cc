@@ -21,8 +21,8 @@ struct Change {
 
 // The live bytes of a group over the trace.
 struct GroupHistory {
-  size_t before_bytes = 0;
-  size_t live_bytes = 0;  // at the end of the trace
+  size_t before_bytes = 0;  // before the first entry
+  size_t live_bytes = 0;    // at the end of the trace
   size_t live_count = 0;
   std::vector<Change> changes{};  // sorted by entry
 };
@@ -32,7 +32,7 @@ class LeakDetector {
   LeakDetector(const std::vector<TraceEntry>& trace, const LeakOptions& options)
       : trace_(trace), options_(options) {}
 
-  // Unset: not a leak.
+  // Returns nothing if the group does not leak.
   std::optional<Leak> examine(const GroupHistory& history, size_t min_growth_bytes) const;
 
  private:

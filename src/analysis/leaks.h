@@ -32,7 +32,7 @@ struct Leak {
   std::optional<double> bytes_per_second{};  // unset: the trace has no times
   double bytes_per_1000_entries = 0;
   double r_squared = 0;          // coefficient of determination; 1 is a perfect line
-  double rising_fraction = 0;    // fraction of the parts in which the floor rose
+  double rising_fraction = 0;    // fraction of the parts with a floor above all earlier ones
   std::vector<size_t> floors{};  // one per part, in order
 };
 

@@ -16,14 +16,15 @@ namespace ashlar {
 // that are multiples of 512 B needs between rounded_bytes and packed_bytes.
 struct LowerBound {
   size_t requested_bytes = 0;  // peak of the requested bytes
-  size_t rounded_bytes = 0;    // the same, with each request rounded up to a multiple of 512 B
+  size_t rounded_bytes = 0;    // peak with each request rounded up to a multiple of 512 B
   size_t packed_bytes = 0;     // size of the best layout found
 };
 
 LowerBound find_lower_bound(const Allocations& allocations);
 
-// The input for pack(): sizes rounded up to 512 B, lifetimes including pending frees, without empty
-// allocations. Time is the entry index plus one; 0 is before the first entry.
+// Returns the input for pack(): sizes are rounded up to multiples of 512 B, a lifetime ends when
+// the free completes, and empty allocations are left out. Time is the entry index plus one; 0 is
+// before the first entry.
 std::vector<Lifetime> lifetimes_of(const Allocations& allocations);
 
 }  // namespace ashlar

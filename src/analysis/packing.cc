@@ -79,17 +79,17 @@ class BestFitRegion {
   uint64_t end_;
 };
 
-// The begin and end events of all lifetimes in time order, with the index of the lifetime. Keys are
-// 2 * begin + 1 and 2 * end, so that at equal times ends come first.
-std::vector<std::pair<uint64_t, uint32_t>> moments_of(const std::vector<Lifetime>& lifetimes) {
-  std::vector<std::pair<uint64_t, uint32_t>> moments;
-  moments.reserve(2 * lifetimes.size());
+// Returns the begin and end events of all lifetimes in time order, as pairs of a key and the index
+// of the lifetime. Keys are 2 * begin + 1 and 2 * end, so that at equal times ends come first.
+std::vector<std::pair<uint64_t, uint32_t>> sorted_events(const std::vector<Lifetime>& lifetimes) {
+  std::vector<std::pair<uint64_t, uint32_t>> events;
+  events.reserve(2 * lifetimes.size());
   for (uint32_t i = 0; i < lifetimes.size(); ++i) {
-    moments.emplace_back(uint64_t{lifetimes[i].begin} * 2 + 1, i);
-    moments.emplace_back(uint64_t{lifetimes[i].end} * 2, i);
+    events.emplace_back(uint64_t{lifetimes[i].begin} * 2 + 1, i);
+    events.emplace_back(uint64_t{lifetimes[i].end} * 2, i);
   }
-  std::sort(moments.begin(), moments.end());
-  return moments;
+  std::sort(events.begin(), events.end());
+  return events;
 }
 
 class Packer {
@@ -119,7 +119,7 @@ class Packer {
   // rank of the later one lies in [rank, begun_before_[rank]) of the earlier one.
   std::vector<uint32_t> begun_before_;
   Order important_;                // ranks that are placed individually
-  uint64_t negligible_bytes_ = 0;  // maximum size of the others
+  uint64_t negligible_bytes_ = 0;  // size limit of the other lifetimes
   OverlapIndex overlaps_;
   Skyline skyline_;
   std::vector<uint64_t> addresses_;  // indexed by rank; of the current attempt
@@ -181,13 +181,14 @@ Packing Packer::run() {
   return std::move(best_);
 }
 
-// The peak of the lifetimes of at most `largest_bytes`. `moments` has the begin and end events of
-// all lifetimes in time order: pairs of a rank and whether it begins.
+// Returns the peak of the bytes in use, counting only lifetimes of at most `largest_bytes`.
+// `events` has the begin and end events of all lifetimes in time order: pairs of a rank and whether
+// it begins.
 uint64_t peak_bytes(const std::vector<Lifetime>& lifetimes, uint64_t largest_bytes,
-                    const std::vector<std::pair<uint32_t, bool>>& moments) {
+                    const std::vector<std::pair<uint32_t, bool>>& events) {
   uint64_t now = 0;
   uint64_t peak = 0;
-  for (const auto& [rank, begins] : moments) {
+  for (const auto& [rank, begins] : events) {
     const uint64_t bytes = lifetimes[rank].bytes;
     if (bytes > largest_bytes) continue;
     now += begins ? bytes : -bytes;
@@ -198,14 +199,14 @@ uint64_t peak_bytes(const std::vector<Lifetime>& lifetimes, uint64_t largest_byt
 
 void Packer::choose_important() {
   if (lifetimes_.size() > kFewAllocations) {
-    std::vector<std::pair<uint32_t, bool>> moments;
-    for (const auto& [moment, rank] : moments_of(lifetimes_)) {
-      moments.emplace_back(rank, moment % 2 == 1);
+    std::vector<std::pair<uint32_t, bool>> events;
+    for (const auto& [event_key, rank] : sorted_events(lifetimes_)) {
+      events.emplace_back(rank, event_key % 2 == 1);
     }
     const auto most = static_cast<uint64_t>(
-        kNegligibleFraction * static_cast<double>(peak_bytes(lifetimes_, UINT64_MAX, moments)));
+        kNegligibleFraction * static_cast<double>(peak_bytes(lifetimes_, UINT64_MAX, events)));
     for (uint64_t bytes = 512; bytes <= most; bytes *= 2) {
-      if (peak_bytes(lifetimes_, bytes, moments) > most) break;
+      if (peak_bytes(lifetimes_, bytes, events) > most) break;
       negligible_bytes_ = bytes;
     }
   }
@@ -240,8 +241,8 @@ void Packer::attempt(const Order& order, uint64_t work) {
   best_addresses_ = addresses_;
 }
 
-// The lowest gap of the given size between the allocations in `overlapping_`, or the end of the
-// highest.
+// Returns the address of the lowest gap of at least `bytes` between the allocations in
+// `overlapping_`, or the end of the highest of them.
 uint64_t Packer::lowest_gap(uint64_t bytes) {
   occupied_ranges_.clear();
   for (uint32_t rank : overlapping_) {
@@ -276,10 +277,10 @@ void Packer::place_on_top(const Order& order, size_t first) {
 void Packer::add_negligible() {
   if (important_.size() == lifetimes_.size()) return;
   BestFitRegion region(best_.height_bytes);
-  for (const auto& [moment, rank] : moments_of(lifetimes_)) {
+  for (const auto& [event_key, rank] : sorted_events(lifetimes_)) {
     const uint64_t bytes = lifetimes_[rank].bytes;
     if (bytes > negligible_bytes_) continue;
-    if (moment % 2 == 1) {
+    if (event_key % 2 == 1) {
       best_addresses_[rank] = region.allocate(bytes);
     } else {
       region.free(best_addresses_[rank], bytes);
@@ -288,7 +289,7 @@ void Packer::add_negligible() {
   best_.height_bytes = region.end();
 }
 
-// The important lifetimes, sorted by key, largest first, then by rank.
+// Returns the important lifetimes, sorted by key (largest first), then by rank.
 template <typename Key>
 Packer::Order Packer::ordered_by(Key key) const {
   Order order = important_;
@@ -298,7 +299,8 @@ Packer::Order Packer::ordered_by(Key key) const {
   return order;
 }
 
-// Moves the allocations that determined the height of the last attempt to the front.
+// Returns the order with the allocations that determined the height of the last attempt moved to
+// the front.
 Packer::Order Packer::with_topmost_first(const Order& order) const {
   Order next = order;
   std::stable_partition(next.begin(), next.end(), [&](uint32_t rank) {
@@ -317,10 +319,10 @@ bool is_valid_packing(const std::vector<Lifetime>& lifetimes, const Packing& pac
   if (packing.addresses.size() != lifetimes.size()) return false;
   std::map<uint64_t, uint64_t> taken;  // begin to end
   uint64_t height_bytes = 0;
-  for (const auto& [moment, i] : moments_of(lifetimes)) {
+  for (const auto& [event_key, i] : sorted_events(lifetimes)) {
     const uint64_t begin = packing.addresses[i];
     const uint64_t end = begin + lifetimes[i].bytes;
-    if (moment % 2 == 0) {
+    if (event_key % 2 == 0) {
       taken.erase(begin);
       continue;
     }

@@ -23,15 +23,16 @@ struct PackingOptions {
   // Budget for all attempts, in visits of overlapping allocations (about 50 ns each). The first
   // attempt is always completed.
   uint64_t work_limit = 12'000'000;
-  // Stop when the height is at most this.
+  // Stop when the height is at most this value.
   uint64_t goal_bytes = 0;
 };
 
 struct Packing {
   std::vector<uint64_t> addresses{};  // one per lifetime, in the same order
   uint64_t height_bytes = 0;          // the highest end address
-  // Allocations that were placed in the lowest gap. The others are negligible ones in the region on
-  // top, or were placed after the budget was exhausted, above everything that overlaps them.
+  // Number of allocations that were placed in the lowest gap. The other allocations are tiny and
+  // share a region on top, or were placed after the budget was exhausted, above everything that
+  // overlaps them in time.
   size_t in_gaps_count = 0;
   uint32_t attempt_count = 0;
 };

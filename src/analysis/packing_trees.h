@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two segment trees over lifetimes that packing.cc uses to index what it has placed. Leaves are the
-// lifetimes sorted by begin; a lifetime's position in that order is its rank. Trees are stored as
-// arrays: the children of node n are 2n and 2n + 1.
+// Two segment trees over lifetimes with which packing.cc indexes the lifetimes that it has placed.
+// Leaves are the lifetimes sorted by begin; a lifetime's position in that order is its rank. Trees
+// are stored as arrays: the children of node n are 2n and 2n + 1.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@ class OverlapIndex {
     }
   }
 
-  // Finds the placed lifetimes of rank below `rank_count` that end after `begin`. False: there are
-  // more than `limit`.
+  // Finds the placed lifetimes of rank below `rank_count` that end after `begin`. Returns false if
+  // there are more than `limit`.
   bool find(size_t rank_count, uint32_t begin, size_t limit, std::vector<uint32_t>& found) const {
     found.clear();
     return descend(1, 0, leaf_count_, {rank_count, begin, limit}, found);
@@ -74,7 +74,7 @@ class Skyline {
     std::fill(raised_.begin(), raised_.end(), 0);
   }
 
-  // The maximum over the ranks [first, last).
+  // Returns the highest address in use over the ranks [first, last).
   uint64_t highest(size_t first, size_t last) const {
     uint64_t found = 0;
     size_t left = first + leaf_count_;

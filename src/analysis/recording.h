@@ -119,7 +119,7 @@ class DeviceRecording {
 Result<DeviceRecording> select_device(std::shared_ptr<const Recording> recording,
                                       std::optional<uint64_t> device);
 
-// Ok if the device has a trace, which replay needs. kFormat otherwise.
+// Returns OK if the device has a trace, which a replay needs, and kFormat otherwise.
 Status require_history(const DeviceRecording& recording);
 
 }  // namespace ashlar

@@ -13,40 +13,40 @@
 namespace ashlar {
 namespace {
 
-struct Row {
+struct Candidate {
   std::string_view conf;
   bool needs_cap = false;  // has no effect without a memory limit
 };
 
 // Common recommendations for PyTorch, and useful combinations.
-constexpr std::array kClassicRows = {
-    Row{""},
-    Row{"expandable_segments:True"},
-    Row{"max_split_size_mb:64"},
-    Row{"max_split_size_mb:128"},
-    Row{"max_split_size_mb:256"},
-    Row{"max_split_size_mb:512"},
-    Row{"roundup_power2_divisions:4"},
-    Row{"roundup_power2_divisions:8"},
-    Row{"roundup_power2_divisions:[256:1,512:2,1024:4,>:8]"},
-    Row{"large_segment_size_mb:64"},
-    Row{"large_segment_size_mb:64,expandable_segments:True"},
-    Row{"roundup_power2_divisions:8,expandable_segments:True"},
-    Row{"max_split_size_mb:128,roundup_power2_divisions:8"},
-    Row{"large_segment_size_mb:64,max_split_size_mb:256"},
-    Row{"garbage_collection_threshold:0.6", true},
-    Row{"garbage_collection_threshold:0.8", true},
-    Row{"max_split_size_mb:128,garbage_collection_threshold:0.8", true},
+constexpr std::array kClassicCandidates = {
+    Candidate{""},
+    Candidate{"expandable_segments:True"},
+    Candidate{"max_split_size_mb:64"},
+    Candidate{"max_split_size_mb:128"},
+    Candidate{"max_split_size_mb:256"},
+    Candidate{"max_split_size_mb:512"},
+    Candidate{"roundup_power2_divisions:4"},
+    Candidate{"roundup_power2_divisions:8"},
+    Candidate{"roundup_power2_divisions:[256:1,512:2,1024:4,>:8]"},
+    Candidate{"large_segment_size_mb:64"},
+    Candidate{"large_segment_size_mb:64,expandable_segments:True"},
+    Candidate{"roundup_power2_divisions:8,expandable_segments:True"},
+    Candidate{"max_split_size_mb:128,roundup_power2_divisions:8"},
+    Candidate{"large_segment_size_mb:64,max_split_size_mb:256"},
+    Candidate{"garbage_collection_threshold:0.6", true},
+    Candidate{"garbage_collection_threshold:0.8", true},
+    Candidate{"max_split_size_mb:128,garbage_collection_threshold:0.8", true},
 };
 
 // The default policy comes first.
-constexpr std::array kPagedRows = {
-    Row{""},
-    Row{"policy:lean"},
-    Row{"policy:fast"},
+constexpr std::array kPagedCandidates = {
+    Candidate{""},
+    Candidate{"policy:lean"},
+    Candidate{"policy:fast"},
 };
 
-// The options that influence where the engine places blocks; the others are reset.
+// Resets the options that do not influence where the engine places blocks.
 AllocatorOptions placement_options(const AllocatorOptions& options) {
   AllocatorOptions kept = options;
   if (options.engine == EngineKind::kPaged) {
@@ -128,16 +128,16 @@ std::vector<Setting> candidate_settings(const CandidateOptions& options) {
   const bool is_capped = options.is_capped || recorded.memory_fraction < 1;
   std::vector<Setting> settings;
   settings.push_back({recorded, format_conf(recorded), true});
-  const auto add = [&](EngineKind engine, const Row& row) {
-    if (row.needs_cap && !is_capped) return;
+  const auto add = [&](EngineKind engine, const Candidate& candidate) {
+    if (candidate.needs_cap && !is_capped) return;
     AllocatorOptions base = recorded;
     base.engine = engine;
-    Result<Setting> setting = parse_setting(row.conf, base);
+    Result<Setting> setting = parse_setting(candidate.conf, base);
     ASHLAR_CHECK(setting.ok());
     if (!has_policy(settings, setting->options)) settings.push_back(*std::move(setting));
   };
-  for (const Row& row : kClassicRows) add(EngineKind::kClassic, row);
-  for (const Row& row : kPagedRows) add(EngineKind::kPaged, row);
+  for (const Candidate& candidate : kClassicCandidates) add(EngineKind::kClassic, candidate);
+  for (const Candidate& candidate : kPagedCandidates) add(EngineKind::kPaged, candidate);
   return settings;
 }
 

@@ -14,7 +14,7 @@ namespace ashlar {
 
 // The allocator that made a recording. It determines which settings are available.
 enum class RecordedAllocator {
-  kPytorch,  // PyTorch's, or one that is compatible with it: classic engine only
+  kPytorch,  // PyTorch's allocator or a compatible one: classic engine only
   kAshlar,
 };
 RecordedAllocator recorded_allocator_of(const AllocatorOptions& recorded);
@@ -25,12 +25,12 @@ struct Setting {
   bool is_recorded = false;
 };
 
-// The non-default options as text, without engine and PyTorch compatibility.
+// Formats the non-default options, except for the engine and PyTorch compatibility.
 std::string format_conf(AllocatorOptions options);
 std::string engine_name(const AllocatorOptions& options);
 
-// The complete option text for an allocator of this kind. It includes the engine, except for
-// PyTorch's own.
+// Returns the complete option text for an allocator of this kind. The text names the engine, unless
+// the allocator is PyTorch's.
 std::string format_setting(const Setting& setting, RecordedAllocator allocator_kind);
 
 // Whether an allocator of this kind supports the setting. PyTorch has only the classic engine.
@@ -50,8 +50,8 @@ struct CandidateOptions {
   bool is_capped = false;  // the process is limited to part of the device
 };
 
-// The recorded setting, then those of the classic engine, then those of the paged engine, in table
-// order without duplicates. All have the recorded memory limit.
+// Returns the recorded setting, then candidates for the classic engine, then candidates for the
+// paged engine, without duplicates. All have the recorded memory limit.
 std::vector<Setting> candidate_settings(const CandidateOptions& options);
 
 }  // namespace ashlar

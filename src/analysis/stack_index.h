@@ -22,13 +22,13 @@ class StackIndex {
  public:
   static constexpr uint32_t kNoStack = 0;
 
-  // Adds the stacks of a snapshot and returns their numbers, by StackId. Equal stacks have equal
-  // numbers. A stack that consists of boilerplate frames only keeps them.
-  // REQUIRES: the tables outlive the index.
+  // Adds the stacks of a snapshot and returns their numbers, indexed by StackId. Equal stacks have
+  // equal numbers. A stack that consists of boilerplate frames only keeps them. REQUIRES: the
+  // tables outlive the index.
   std::vector<uint32_t> add(const SnapshotTables& tables);
 
   size_t size() const { return stacks_.size(); }
-  // Innermost first. REQUIRES: number < size().
+  // The frames of a stack, innermost first. REQUIRES: number < size().
   std::vector<const Frame*> frames(uint32_t number) const;
 
  private:

@@ -12,7 +12,7 @@ namespace ashlar {
 namespace {
 
 TimelinePoint before_first_entry(const Allocations& allocations);
-void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now);
+void apply_entry(const Allocation& allocation, uint32_t entry, TimelinePoint& now);
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline);
 
 }  // namespace
@@ -33,7 +33,7 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
   };
   for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
     add_points_until(entry);
-    step(allocation, entry, now);
+    apply_entry(allocation, entry, now);
   });
   add_points_until(trace.size());
   find_peaks(trace, timeline);
@@ -105,7 +105,7 @@ TimelinePoint before_first_entry(const Allocations& allocations) {
   return before;
 }
 
-void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now) {
+void apply_entry(const Allocation& allocation, uint32_t entry, TimelinePoint& now) {
   if (allocation.alloc_entry == entry) now.live_bytes += allocation.bytes;
   if (allocation.free_entry == entry) {
     now.live_bytes -= allocation.bytes;
@@ -114,11 +114,11 @@ void step(const Allocation& allocation, uint32_t entry, TimelinePoint& now) {
   if (allocation.completed_entry == entry) now.pending_bytes -= allocation.bytes;
 }
 
-Peak at_least(size_t bytes) { return {.bytes = bytes}; }
+Peak initial_peak(size_t bytes) { return {.bytes = bytes}; }
 
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
-  timeline.requested_peak = at_least(timeline.initial.requested_bytes());
-  timeline.reserved_peak = at_least(timeline.initial.reserved_bytes);
+  timeline.requested_peak = initial_peak(timeline.initial.requested_bytes());
+  timeline.reserved_peak = initial_peak(timeline.initial.reserved_bytes);
   size_t requested_at_reserved = timeline.initial.requested_bytes();
 
   for (uint32_t i = 0; i < trace.size(); ++i) {
@@ -189,10 +189,10 @@ std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<u
 }
 
 std::vector<StackTotal> group_by_stack(const Allocations& allocations,
-                                       const std::vector<uint32_t>& which,
+                                       const std::vector<uint32_t>& selected,
                                        const std::vector<uint32_t>& stack_numbers) {
   std::map<uint32_t, StackTotal> by_stack;
-  for (uint32_t id : which) {
+  for (uint32_t id : selected) {
     const Allocation& allocation = allocations.all[id];
     const uint32_t stack = stack_number(stack_numbers, allocation.stack);
     StackTotal& use = by_stack[stack];

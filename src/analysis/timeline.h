@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of a device over the entries of its trace, and its peaks. Sizes are requested sizes; block
-// sizes are known only after a replay. Pure functions.
+// The memory use of a device after each entry of its trace, and the peaks. Sizes are requested
+// sizes; block sizes are known only after a replay. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct Timeline {
   std::vector<TimelinePoint> points{};  // after each entry
 
   Peak requested_peak{};  // the first entry at the peak
-  // Reserved memory often stays at its peak for many entries. This is the first of those with the
-  // most requested bytes.
+  // Reserved memory often stays at its peak for many entries. This is the one with the most
+  // requested bytes, the first if several are equal.
   Peak reserved_peak{};
 
   const TimelinePoint& at(std::optional<uint32_t> entry) const {
@@ -51,12 +51,12 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
 // The trace of a device; empty if it has none.
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device);
 
-// The change of the reserved bytes by an entry, modulo 2^64.
+// Returns the change of the reserved bytes by an entry, modulo 2^64.
 size_t reserved_delta(const TraceEntry& entry);
-// Reserved bytes before the first entry: those at the end minus all changes. Incomplete files may
-// give a negative value; the result is then the minimum for which no later value is negative.
+// Returns the reserved bytes before the first entry: the bytes at the end minus all changes. If an
+// incomplete file gives a negative value, returns the minimum for which no later value is negative.
 size_t initial_reserved_bytes(const Snapshot& snapshot, DeviceIndex device);
-// The maximum over the whole trace.
+// Returns the maximum of the reserved bytes over the whole trace.
 size_t peak_reserved_bytes_of(const Snapshot& snapshot, DeviceIndex device);
 
 // Microseconds from the first entry to the last. Unset: the trace has no times.
@@ -83,8 +83,8 @@ size_t column_of(const Timeline& timeline, std::optional<uint32_t> entry, size_t
 
 // Allocations at a moment
 
-// Indexes into `allocations.all` of those that occupy memory after the entry, including pending
-// frees. Without `entry`: before the first entry.
+// Returns the indexes into `allocations.all` of the allocations that occupy memory after the entry,
+// including pending frees. Without `entry`: before the first entry.
 std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<uint32_t> entry);
 
 struct StackTotal {
@@ -94,9 +94,10 @@ struct StackTotal {
   friend bool operator==(const StackTotal&, const StackTotal&) = default;
 };
 
-// Sums by stack, largest first. `stack_numbers` is the result of StackIndex::add().
+// Sums up the selected allocations by stack, largest first. `stack_numbers` is the result of
+// StackIndex::add().
 std::vector<StackTotal> group_by_stack(const Allocations& allocations,
-                                       const std::vector<uint32_t>& which,
+                                       const std::vector<uint32_t>& selected,
                                        const std::vector<uint32_t>& stack_numbers);
 
 }  // namespace ashlar

@@ -22,7 +22,7 @@ void AddressPredictor::advance_to(uint32_t entry) {
 }
 
 void AddressPredictor::apply(const InferredEvent& event) {
-  const Range range = current_range(event.at);
+  const Range range = current_range(event.range);
   const bool is_free = !addresses_.touches_chunk(range);
   switch (event.kind) {
     case InferredEvent::Kind::kAllocated: {
@@ -56,7 +56,7 @@ AddressPredictor::Range AddressPredictor::current_range(const Range& recorded) c
   if (after == moved_.begin()) return recorded;
   const auto& [begin, moved] = *std::prev(after);
   if (recorded.end > begin + moved.bytes) return recorded;
-  const uint64_t at = moved.to + (recorded.begin - begin);
+  const uint64_t at = moved.new_begin + (recorded.begin - begin);
   return {at, at + recorded.bytes()};
 }
 

@@ -27,9 +27,9 @@ class AddressPredictor {
 
  private:
   using Range = sim::DriverAddresses::Range;
-  struct Moved {
+  struct MovedRange {
     size_t bytes = 0;
-    uint64_t to = 0;
+    uint64_t new_begin = 0;
   };
   void apply(const InferredEvent& event);
   Range current_range(const Range& recorded) const;
@@ -38,7 +38,7 @@ class AddressPredictor {
   size_t next_ = 0;
   sim::DriverAddresses addresses_;
   // Ranges at other addresses than recorded, keyed by recorded address.
-  std::map<uint64_t, Moved> moved_;
+  std::map<uint64_t, MovedRange> moved_;
 };
 
 }  // namespace ashlar

@@ -13,7 +13,7 @@
 
 namespace ashlar {
 
-// The trace entries [begin, end) free segments.
+// A cache flush: the trace entries [begin, end), which free segments.
 struct CacheFlush {
   uint32_t begin = 0;
   uint32_t end = 0;

@@ -17,7 +17,7 @@ struct SegmentEvent {
   TraceAction action = TraceAction::kSegmentAlloc;
   size_t bytes = 0;
   StreamId stream{};               // as recorded
-  uint64_t after_alloc_count = 0;  // number of allocations before it
+  uint64_t after_alloc_count = 0;  // number of allocations before the event
   friend bool operator==(const SegmentEvent&, const SegmentEvent&) = default;
 };
 

@@ -27,7 +27,7 @@ Range range_of(const TraceEntry& entry) {
   return {entry.address.value(), entry.address.value() + entry.bytes};
 }
 
-// The chunk that the segment would need if it got a new one.
+// Returns the chunk that the driver would create for the segment if no existing chunk had space.
 Range chunk_of(const Range& segment) { return {segment.begin, align_up(segment.end, kChunkBytes)}; }
 
 bool is_plausible(const TraceEntry& entry) {
@@ -79,8 +79,8 @@ Inference::Inference(const std::vector<TraceEntry>& trace) : trace_(trace) {
 InferredAllocations Inference::run() {
   for (entry_ = 0; entry_ < trace_.size() && inferred_.events.size() < kMaxEvents; ++entry_) {
     const TraceEntry& entry = trace_[entry_];
-    const bool takes = entry.action == TraceAction::kSegmentAlloc && is_plausible(entry);
-    if (takes) explain(entry_);
+    const bool is_segment = entry.action == TraceAction::kSegmentAlloc && is_plausible(entry);
+    if (is_segment) explain(entry_);
     if (entry.action == TraceAction::kSegmentFree) addresses_.free(entry.address.value());
   }
   return std::move(inferred_);
@@ -162,8 +162,9 @@ void Inference::close_gap_above(const Range& segment, uint64_t expected) {
   add_event(InferredEvent::Kind::kGapClosed, closed);
 }
 
-// If the run of adjacent later segments extends beyond the chunk that this segment would need, they
-// are in a larger chunk, which is not new.
+// Returns whether the segment begins a new chunk. If the run of adjacent later segments extends
+// beyond the chunk that this segment would need, the segments are in a larger chunk, which is not
+// new.
 bool Inference::is_new_chunk(const Range& segment) const {
   const Range chunk = chunk_of(segment);
   const Range run{segment.begin, end_of_run(segment)};

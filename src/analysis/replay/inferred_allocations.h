@@ -24,12 +24,12 @@ struct InferredEvent {
   };
   uint32_t entry = 0;  // the event happened before this trace entry
   Kind kind = Kind::kAllocated;
-  sim::DriverAddresses::Range at;
+  sim::DriverAddresses::Range range;
   size_t bytes = 0;  // kFoundSpace: size of the segment that was placed there
 };
 
 struct InferredAllocations {
-  // The first new chunk ends here. Arbitrary if there are no chunks.
+  // The end address of the first new chunk. Arbitrary if there are no chunks.
   uint64_t end = uint64_t{1} << 47;
   std::vector<InferredEvent> events;
 };

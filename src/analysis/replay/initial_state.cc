@@ -35,7 +35,7 @@ void undo(const TraceEntry& entry, Segments& segments, InitialState& start) {
   }
 }
 
-// The sizes of the final blocks, for allocations that are never freed.
+// Returns the sizes of the final blocks by address, for allocations that are never freed.
 std::unordered_map<uint64_t, size_t> final_block_bytes(const Snapshot& snapshot,
                                                        DeviceIndex device) {
   std::unordered_map<uint64_t, size_t> bytes;
@@ -62,11 +62,12 @@ void fill_segment(SnapshotSegment& segment, std::vector<SnapshotBlock> used) {
     }
     if (i == used.size()) break;
     const uint64_t limit = i + 1 < used.size() ? used[i + 1].address.value() : end;
-    const size_t room = limit - next;
-    const size_t rest = room - std::min(room, used[i].bytes);
+    const size_t available = limit - next;
+    const size_t remainder = available - std::min(available, used[i].bytes);
     // A block keeps a remainder that is too small to split off.
-    const bool fills = segment.is_large ? rest <= kSmallLimitBytes : rest < kMinBlockBytes;
-    if (fills) used[i].bytes = room;
+    const bool fills =
+        segment.is_large ? remainder <= kSmallLimitBytes : remainder < kMinBlockBytes;
+    if (fills) used[i].bytes = available;
     segment.blocks.push_back(used[i]);
     at = next + used[i].bytes;
   }

@@ -21,9 +21,9 @@ struct InitialState {
   size_t expandable_bytes = 0;  // mapped in expandable segments; their addresses are unknown
 };
 
-// Indexes into `allocations.all` of those that predate the trace, sorted by address, without empty
-// ones. If several have the same address, only the first is included; the others were allocated
-// later without an entry.
+// Returns the indexes into `allocations.all` of the allocations that predate the trace, sorted by
+// address, without empty ones. If several have the same address, only the first is included; the
+// others were allocated later without an entry.
 std::vector<uint32_t> preexisting_allocations(const Allocations& allocations);
 
 InitialState reconstruct_initial_state(const Snapshot& snapshot, DeviceIndex device,

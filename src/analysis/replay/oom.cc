@@ -23,7 +23,7 @@ class OomAnalysis {
   Result<std::optional<OomReport>> explain();
 
  private:
-  std::optional<uint32_t> recorded_failure() const;
+  std::optional<uint32_t> find_recorded_failure() const;
   OomLimit infer_limit() const;
   Result<bool> fails_under(size_t limit_bytes);
   void set_limit(size_t limit_bytes);
@@ -38,9 +38,9 @@ class OomAnalysis {
   const Allocations& allocations_;
   const OomOptions& options_;
   const RecordedSizePolicy sizes_;
-  const std::optional<uint32_t> recorded_;  // entry of the first recorded failure
-  TuneOptions tuning_;                      // with the inferred limit
-  std::optional<ReplayResult> replayed_;    // until the failure
+  const std::optional<uint32_t> recorded_failure_;  // entry index
+  TuneOptions tuning_;                              // options_.tuning with the inferred limit
+  std::optional<ReplayResult> replayed_;            // the last replay, stopped at its first failure
   OomReport report_;
   RequestClass request_class_;  // of the failed request
 };
@@ -52,13 +52,13 @@ OomAnalysis::OomAnalysis(const Snapshot& snapshot, const Allocations& allocation
       allocations_(allocations),
       options_(options),
       sizes_(options.tuning.recorded),
-      recorded_(recorded_failure()),
+      recorded_failure_(find_recorded_failure()),
       tuning_(options.tuning) {}
 
 Result<std::optional<OomReport>> OomAnalysis::explain() {
   if (Status found = find_failure(); !found.ok()) return found;
   const bool has_failed = replayed_ && !replayed_->ooms.empty();
-  const bool is_known = has_failed || (recorded_ && !options_.is_limit_given);
+  const bool is_known = has_failed || (recorded_failure_ && !options_.is_limit_given);
   if (!is_known) return std::optional<OomReport>();
   describe_request();
   if (has_failed) report_.state = state_of(*replayed_);
@@ -72,7 +72,7 @@ Result<std::optional<OomReport>> OomAnalysis::explain() {
   return std::optional<OomReport>(std::move(report_));
 }
 
-std::optional<uint32_t> OomAnalysis::recorded_failure() const {
+std::optional<uint32_t> OomAnalysis::find_recorded_failure() const {
   const auto found = std::find_if(trace_.begin(), trace_.end(), [](const TraceEntry& entry) {
     return entry.action == TraceAction::kOom;
   });
@@ -83,7 +83,7 @@ std::optional<uint32_t> OomAnalysis::recorded_failure() const {
 // An inferred limit lies between two bounds. The lower bound is tried first, because settings that
 // complete under it complete under any limit in the range.
 Status OomAnalysis::find_failure() {
-  if (options_.is_limit_given || !recorded_) {
+  if (options_.is_limit_given || !recorded_failure_) {
     const size_t limit =
         std::min(tuning_.capacity_bytes, tuning_.cap_bytes.value_or(tuning_.capacity_bytes));
     report_.limit = {limit, limit, limit, !tuning_.cap_bytes};
@@ -130,6 +130,7 @@ OomLimit OomAnalysis::infer_limit() const {
       limit.below_bytes = held + segment_bytes;
       held_at_refusal = held;
     }
+    // Oom entries store the free memory of the device in place of an address.
     const size_t device_free = entry.address.value();
     if (device_free < segment_bytes) {
       limit.at_least_bytes = std::max(limit.at_least_bytes, held + device_free);
@@ -155,7 +156,7 @@ Result<bool> OomAnalysis::fails_under(size_t limit_bytes) {
   if (!replayed.ok()) return replayed.status();
   replayed_ = *std::move(replayed);
   if (replayed_->ooms.empty()) return false;
-  return !report_.limit.is_inferred() || replayed_->ooms.front().entry == recorded_;
+  return !report_.limit.is_inferred() || replayed_->ooms.front().entry == recorded_failure_;
 }
 
 void OomAnalysis::describe_request() {
@@ -163,8 +164,8 @@ void OomAnalysis::describe_request() {
   if (replayed_) {
     failed = replayed_->ooms.front();
   } else {
-    const TraceEntry& entry = trace_[*recorded_];
-    failed = {.entry = recorded_,
+    const TraceEntry& entry = trace_[*recorded_failure_];
+    failed = {.entry = recorded_failure_,
               .bytes = entry.bytes,
               .was_recorded = true,
               .stream = entry.stream,
@@ -230,7 +231,7 @@ OccupiedSegment OomAnalysis::occupied_segment(const SnapshotSegment& segment) co
   std::stable_sort(live.begin(), live.end(),
                    [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
   for (size_t i = 0; i < std::min(live.size(), kMaxBlocks); ++i) {
-    occupied.largest.push_back(occupying_block(*live[i]));
+    occupied.largest_blocks.push_back(occupying_block(*live[i]));
   }
   return occupied;
 }

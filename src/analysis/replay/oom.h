@@ -12,8 +12,8 @@
 namespace ashlar {
 
 struct OomOptions {
-  // Capacity, cap and replay options. Without a given limit, the limit of the process is inferred
-  // from the recorded failure.
+  // Device, capacity and cap for all replays. If no limit is given, the limit of the process is
+  // inferred from the recorded failure.
   TuneOptions tuning{};
   bool is_limit_given = false;
 };
@@ -46,9 +46,9 @@ struct OccupiedSegment {
   size_t free_bytes = 0;
   size_t largest_hole_bytes = 0;
   StreamId stream{};
-  bool is_usable = false;                 // matches the stream and pool of the failed request
-  size_t live_count = 0;                  // blocks in use
-  std::vector<OccupyingBlock> largest{};  // the largest of them
+  bool is_usable = false;  // matches the stream and pool of the failed request
+  size_t live_count = 0;   // blocks in use
+  std::vector<OccupyingBlock> largest_blocks{};  // in descending order of size
 };
 
 // The state of the allocator at the failure, after it returned all it could to the device.
@@ -59,7 +59,7 @@ struct OomState {
   size_t usable_free_bytes = 0;  // the part that matches the stream and pool of the request
   size_t largest_hole_bytes = 0;
   size_t largest_usable_hole_bytes = 0;
-  // Those with the most free bytes, in descending order of free bytes.
+  // The segments with the most free bytes, in descending order of free bytes.
   std::vector<OccupiedSegment> occupied_segments{};
 };
 

@@ -24,7 +24,8 @@ namespace ashlar {
 namespace {
 
 constexpr DeviceIndex kReplayed{0};
-constexpr size_t kModelledCapacity = 150109880320;  // of the H200 that the cost model is based on
+constexpr size_t kModelledCapacityBytes =
+    150109880320;  // of the H200 that the cost model is based on
 
 class Replayer {
  public:
@@ -107,7 +108,7 @@ Status Replayer::set_up() {
   const RecordedSizePolicy sizes(options_.recorded);
   const InitialState start =
       reconstruct_initial_state(snapshot_, options_.device, allocations_, sizes);
-  // The limit of the recorded run is unknown, but at least the memory that it had.
+  // The limit of the recorded run is unknown, but was at least the peak of its reserved memory.
   const size_t recorded_limit =
       std::max(limit_bytes_, peak_reserved_bytes_of(snapshot_, options_.device));
   flushes_ = find_cache_flushes(trace_, {initial_reserved_bytes(snapshot_, options_.device),
@@ -178,7 +179,8 @@ Status Replayer::adopt_initial_state(const InitialState& start) {
   return allocate_initial(in_pools);
 }
 
-// `allocations` are those of the segment's blocks in use, in order.
+// Adopts one segment. `allocations` points to the indexes of the allocations in the segment's used
+// blocks, in address order.
 Status Replayer::adopt(SnapshotSegment segment, const uint32_t* allocations) {
   machine_->set_next_address(kReplayed, segment.address);
   const StreamId recorded = std::exchange(segment.stream, streams_->replayed(segment.stream));
@@ -376,7 +378,7 @@ ReplayResult Replayer::result() {
 }  // namespace
 
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device) {
-  return std::max(kModelledCapacity, 2 * peak_reserved_bytes_of(snapshot, device));
+  return std::max(kModelledCapacityBytes, 2 * peak_reserved_bytes_of(snapshot, device));
 }
 
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,

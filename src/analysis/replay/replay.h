@@ -66,8 +66,8 @@ struct ReplayResult {
   std::vector<PlacedAllocation> inspected_allocations{};  // sorted by address
 };
 
-// The capacity to assume if none is given: that of the device of the cost model, or twice the
-// recorded peak if that is more.
+// Returns the capacity to assume if none is given: the capacity of the device that the cost model
+// describes, or twice the recorded peak if that is larger.
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device);
 
 // kInvalidArgument: the options are invalid, or the snapshot does not have the device.

@@ -62,7 +62,7 @@ Status ReplayPools::stop_routing() {
   return pool.is_default() ? Status() : engine_.end_routing(pool);
 }
 
-// The recorded id, unless an earlier pool had it.
+// Returns the recorded id, or an unused id if an earlier pool had the recorded one.
 PoolId ReplayPools::new_id(PoolId recorded) {
   PoolId id = recorded;
   while (!recorded_ids_.try_emplace(id, recorded).second) id = {--last_capture_, 0};

@@ -31,7 +31,7 @@ class ReplayStreams {
     for (const StreamId handle : handles) replayed(handle);
   }
 
-  // The stream of the replay for a recorded stream. Creates it on first use.
+  // Returns the replay's stream for a recorded stream, and creates it on first use.
   StreamId replayed(StreamId recorded) {
     const auto [place, is_new] = replayed_by_recorded_.try_emplace(recorded, kDefaultStream);
     if (is_new && recorded != kDefaultStream) place->second = *device_.create_stream();

@@ -18,7 +18,7 @@
 namespace ashlar {
 namespace {
 
-constexpr double kFirstReplayFraction = 0.15;  // of the work to find the minimum capacity
+constexpr double kFirstReplayFraction = 0.15;  // of the work left; for progress only
 
 // The task counter and the progress of all tasks. Thread safe.
 class TaskProgress {
@@ -261,10 +261,10 @@ std::optional<size_t> best_paged_trial(const std::vector<Trial>& trials) {
   return by_default ? by_default : best_where(trials, is_paged);
 }
 
-size_t capacity_step_bytes(size_t enough_bytes) {
+size_t capacity_step_bytes(size_t peak_bytes) {
   constexpr size_t kFinest = 2 * kMiB;
   constexpr size_t kCoarsest = 64 * kMiB;
-  return std::clamp(enough_bytes / 256 / kFinest * kFinest, kFinest, kCoarsest);
+  return std::clamp(peak_bytes / 256 / kFinest * kFinest, kFinest, kCoarsest);
 }
 
 }  // namespace ashlar

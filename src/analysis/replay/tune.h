@@ -55,16 +55,18 @@ struct TuneResult {
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
                         const TuneOptions& options);
 
-// The best trial that completes and that an allocator of this kind supports: by peak reserved
-// bytes, driver time, length of the text, and position.
+// Returns the index of the best trial that completes and whose setting an allocator of this kind
+// supports. The lowest peak of reserved bytes wins, then driver time, length of the option text,
+// and position.
 std::optional<size_t> best_trial(const std::vector<Trial>& trials,
                                  RecordedAllocator allocator_kind);
 
-// The trial that represents the paged engine: its default policy if that completes, otherwise the
-// best of its other policies.
+// Returns the index of the trial that represents the paged engine: its default policy if that
+// completes, or else the best of its other policies.
 std::optional<size_t> best_paged_trial(const std::vector<Trial>& trials);
 
-// The resolution of the minimum capacity: up to 64 MiB, finer for small runs.
-size_t capacity_step_bytes(size_t enough_bytes);
+// Returns the resolution of Trial::min_capacity_bytes for a run with this peak of reserved bytes:
+// about 1/256 of the peak, from 2 MiB to 64 MiB.
+size_t capacity_step_bytes(size_t peak_bytes);
 
 }  // namespace ashlar

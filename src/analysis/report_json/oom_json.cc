@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 Json occupied_segment_json(const Recording& recording, const OccupiedSegment& segment) {
   Json blocks = Json::array();
-  for (const OccupyingBlock& block : segment.largest) {
+  for (const OccupyingBlock& block : segment.largest_blocks) {
     blocks.push_back({{"address", block.address.value()},
                       {"bytes", block.bytes},
                       {"requested_bytes", block.requested_bytes},

@@ -67,7 +67,7 @@ Json peaks_json(const Report& report) {
 }
 
 Json report_json(const DeviceRecording& run, const Report& report,
-                 const std::vector<StackTotal>& users) {
+                 const std::vector<StackTotal>& stack_totals) {
   Json alternatives = Json::array();
   for (const Alternative& other : report.alternatives) {
     alternatives.push_back({{"engine", engine_name(other.setting.options)},
@@ -76,7 +76,7 @@ Json report_json(const DeviceRecording& run, const Report& report,
                             {"ooms", other.oom_count}});
   }
   Json at_peak = Json::array();
-  for (const StackTotal& use : users) {
+  for (const StackTotal& use : stack_totals) {
     at_peak.push_back({{"bytes", use.bytes},
                        {"count", use.count},
                        {"stack", stack_json(run.recording().stacks().frames(use.stack))}});

@@ -24,14 +24,14 @@ Result<Report> report_recording(const DeviceRecording& run, std::function<bool()
 std::vector<StackTotal> stacks_at_peak(const DeviceRecording& run, const Report& report);
 
 nlohmann::ordered_json report_json(const DeviceRecording& run, const Report& report,
-                                   const std::vector<StackTotal>& users);
+                                   const std::vector<StackTotal>& stack_totals);
 
 // The peaks, and the causes of the gap at the peak.
 nlohmann::ordered_json peaks_json(const Report& report);
 
 struct CauseRow {
   const char* key;
-  const char* words;
+  const char* description;
   size_t bytes;
 };
 

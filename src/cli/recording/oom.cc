@@ -103,7 +103,7 @@ std::string occupied_segments_as_text(const Recording& recording, const OomState
                {}});
   for (const OccupiedSegment& segment : state.occupied_segments) {
     bool is_first = true;
-    for (const OccupyingBlock& block : segment.largest) {
+    for (const OccupyingBlock& block : segment.largest_blocks) {
       const std::vector<std::string> lines =
           stack_lines(recording.frames(block.stack), kFramesShown);
       table.add({is_first ? format_bytes(segment.total_bytes) : "",
@@ -113,8 +113,9 @@ std::string occupied_segments_as_text(const Recording& recording, const OomState
       for (size_t i = 1; i < lines.size(); ++i) table.add({"", "", "", "", "", lines[i]});
       is_first = false;
     }
-    if (segment.live_count > segment.largest.size()) {
-      table.add({"", "", "", fmt::format("+ {}", segment.live_count - segment.largest.size()),
+    if (segment.live_count > segment.largest_blocks.size()) {
+      table.add({"", "", "",
+                 fmt::format("+ {}", segment.live_count - segment.largest_blocks.size()),
                  "smaller blocks", ""});
     }
   }

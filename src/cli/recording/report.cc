@@ -73,7 +73,8 @@ std::string causes_as_text(const Report& report) {
   Table table({{{}, Align::kRight}, {{}, Align::kRight}, {}});
   for (const CauseRow& row : cause_rows(causes)) {
     if (row.bytes == 0) continue;
-    table.add({format_bytes(row.bytes), format_percent(row.bytes, causes.gap_bytes()), row.words});
+    table.add(
+        {format_bytes(row.bytes), format_percent(row.bytes, causes.gap_bytes()), row.description});
   }
   const std::string heading =
       fmt::format("Reserved but unused at the peak: {} ({} reserved, {} requested)",

@@ -80,12 +80,12 @@ TEST_F(OomTest, ListsOccupyingBlocksWithStackAndAge) {
   EXPECT_EQ(most.total_bytes, 40 * kMiB);
   EXPECT_EQ(most.free_bytes, 20 * kMiB);
   EXPECT_TRUE(most.is_usable);
-  ASSERT_EQ(most.largest.size(), 1U);
-  EXPECT_EQ(most.largest[0].bytes, 20 * kMiB);
-  EXPECT_EQ(most.largest[0].stack, StackId(3));
-  EXPECT_EQ(most.largest[0].alloc_entry, 8U);
-  EXPECT_EQ(most.largest[0].age_us, 2);
-  EXPECT_EQ(report->state->occupied_segments[1].largest[0].stack, StackId(4));
+  ASSERT_EQ(most.largest_blocks.size(), 1U);
+  EXPECT_EQ(most.largest_blocks[0].bytes, 20 * kMiB);
+  EXPECT_EQ(most.largest_blocks[0].stack, StackId(3));
+  EXPECT_EQ(most.largest_blocks[0].alloc_entry, 8U);
+  EXPECT_EQ(most.largest_blocks[0].age_us, 2);
+  EXPECT_EQ(report->state->occupied_segments[1].largest_blocks[0].stack, StackId(4));
 }
 
 TEST_F(OomTest, InfersTheLimitFromGrantedAndRefusedBytes) {
