@@ -71,7 +71,8 @@ constexpr uint32_t size_class_of(size_t bytes) {
 
 // Returns the allocations of a device. The trace may be incomplete: its beginning or some kinds of
 // entries may be missing. Blocks that are live at the end and have no entry count as allocations,
-// too. REQUIRES: fewer than 2^32 entries.
+// too.
+// REQUIRES: fewer than 2^32 entries.
 Allocations find_allocations(const Snapshot& snapshot, DeviceIndex device);
 
 }  // namespace ashlar

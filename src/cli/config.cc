@@ -27,13 +27,13 @@ struct ConfigArguments {
   std::optional<std::string> check{};
 };
 
-// The settings according to the environment.
+// The allocator options that the environment selects.
 struct CurrentSettings {
   AllocatorOptions options;
-  const EnvironmentVariable* variable = nullptr;  // null: no variable is set
+  const EnvironmentVariable* variable = nullptr;  // that set them; null: none is set
 };
 
-Run prepare_config(CLI::App& parser);
+CommandFunction prepare_config(CLI::App& parser);
 ExitCode run_config(const ConfigArguments& arguments, const Session& session);
 ExitCode run_check(const ConfigArguments& arguments, const Session& session);
 std::string table_as_json(const CurrentSettings& current, const Environment& environment);
@@ -51,7 +51,7 @@ const Subcommand kConfig = {
 
 namespace {
 
-Run prepare_config(CLI::App& parser) {
+CommandFunction prepare_config(CLI::App& parser) {
   auto arguments = std::make_shared<ConfigArguments>();
   add_json_flag(parser, arguments->json);
   parser

@@ -27,8 +27,8 @@ struct HelpArguments {
   bool man = false;
 };
 
-Run prepare_help(CLI::App& parser);
-Run prepare_completion(CLI::App& parser);
+CommandFunction prepare_help(CLI::App& parser);
+CommandFunction prepare_completion(CLI::App& parser);
 
 }  // namespace
 
@@ -78,7 +78,7 @@ ExitCode run_help(const HelpArguments& arguments, const CLI::App& root, Console&
   return ExitCode::kInvalidArgument;
 }
 
-Run prepare_help(CLI::App& parser) {
+CommandFunction prepare_help(CLI::App& parser) {
   auto arguments = std::make_shared<HelpArguments>();
   parser.add_option("TOPIC", arguments->topic, "A command, or \"environment\"");
   parser.add_flag("--man", arguments->man, "Print the man page, in roff")->disable_flag_override();
@@ -87,7 +87,7 @@ Run prepare_help(CLI::App& parser) {
   };
 }
 
-Run prepare_completion(CLI::App& parser) {
+CommandFunction prepare_completion(CLI::App& parser) {
   auto shell = std::make_shared<std::string>();
   parser.add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()

@@ -31,7 +31,7 @@ struct InfoArguments {
   bool json = false;
 };
 
-Run prepare_info(CLI::App& parser);
+CommandFunction prepare_info(CLI::App& parser);
 ExitCode run_info(const InfoArguments& arguments, const Session& session);
 Json info_as_json(const Registry& registry);
 std::string info_as_text(const Registry& registry, const Environment& environment);
@@ -46,7 +46,7 @@ const Subcommand kInfo = {
 
 namespace {
 
-Run prepare_info(CLI::App& parser) {
+CommandFunction prepare_info(CLI::App& parser) {
   auto arguments = std::make_shared<InfoArguments>();
   add_json_flag(parser, arguments->json);
   return [arguments](const Session& session) { return run_info(*arguments, session); };
@@ -75,7 +75,7 @@ std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
   return digits;
 }
 
-// Empty if the device does not report it.
+// Returns nothing if the device does not report its free memory.
 std::optional<size_t> free_bytes_of(Device& device) {
   const Result<MemoryStats> use = device.memory_stats();
   if (!use.ok()) return std::nullopt;
@@ -151,8 +151,8 @@ std::string devices_as_text(const std::vector<Device*>& devices) {
   return table.to_text();
 }
 
-std::string join_or(const std::vector<std::string>& parts, std::string_view otherwise) {
-  return parts.empty() ? std::string(otherwise) : fmt::format("{}", fmt::join(parts, ", "));
+std::string join_or(const std::vector<std::string>& parts, std::string_view fallback) {
+  return parts.empty() ? std::string(fallback) : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string virtual_memory_text(const DeviceProperties& properties) {

@@ -44,7 +44,7 @@ const std::vector<CommandGroup>& command_groups() {
 struct PreparedCommand {
   const Subcommand* command;
   CLI::App* parser;
-  Run run;
+  CommandFunction run;
 };
 
 std::vector<PreparedCommand> prepare_all(CLI::App& parser);

@@ -49,16 +49,16 @@ inline ExitCode print_failure(const Status& failure, const Session& session) {
   return exit_code_for(failure);
 }
 
-using Run = std::function<ExitCode(const Session& session)>;
+using CommandFunction = std::function<ExitCode(const Session& session)>;
 
 struct Subcommand {
   std::string_view name;
   std::string_view summary;  // one line, for `ashlar --help`
   // Declares the command's options on `parser` and returns the function to run after parsing.
   // The function shares ownership of the parsed arguments.
-  Run (*prepare)(CLI::App& parser);
-  // The command runs even if an environment variable is invalid; `Session::sim_options` has the
-  // defaults.
+  CommandFunction (*prepare)(CLI::App& parser);
+  // Whether the command runs even if an environment variable is invalid. `Session::sim_options`
+  // then has the defaults.
   bool ignores_environment = false;
 };
 

@@ -22,7 +22,7 @@ struct BenchArguments {
   BenchOptions options;
 };
 
-Run prepare_bench(CLI::App& parser);
+CommandFunction prepare_bench(CLI::App& parser);
 ExitCode run_bench_command(const Session& session, const BenchArguments& arguments);
 std::string bench_as_json(const BenchOutcome& outcome);
 std::string bench_as_text(const BenchOutcome& outcome);
@@ -37,7 +37,7 @@ const Subcommand kBench = {
 
 namespace {
 
-Run prepare_bench(CLI::App& parser) {
+CommandFunction prepare_bench(CLI::App& parser) {
   auto arguments = std::make_shared<BenchArguments>();
   add_json_flag(parser, arguments->json);
   parser.add_option("--rounds", arguments->options.rounds, "Rounds per pattern")
@@ -73,7 +73,8 @@ ExitCode run_bench_command(const Session& session, const BenchArguments& argumen
     session.console.print_message("bench: " + outcome.status().message());
     return ExitCode::kFailure;
   }
-  if (!outcome->missing.empty()) session.console.print_message("bench: " + outcome->missing);
+  if (!outcome->missing_reference.empty())
+    session.console.print_message("bench: " + outcome->missing_reference);
   session.console.print(arguments.json ? bench_as_json(*outcome) : bench_as_text(*outcome));
   return ExitCode::kSuccess;
 }
@@ -91,7 +92,7 @@ std::string bench_as_json(const BenchOutcome& outcome) {
   return format_json({{"results", results}});
 }
 
-// mimalloc's result for the same pattern, or 0.
+// Returns mimalloc's result for the same pattern, or 0 if mimalloc was not measured.
 double reference_ns(const BenchOutcome& outcome, const BenchResult& result) {
   for (const BenchResult& each : outcome.results) {
     const bool same = each.name == result.name && each.bytes == result.bytes &&

@@ -28,7 +28,7 @@ namespace {
 struct Mimalloc {
   void* (*allocate)(size_t bytes) = nullptr;
   void (*free)(void* memory) = nullptr;
-  std::string missing;
+  std::string load_error;  // empty if the library was loaded
 
   static Mimalloc load() {
     Mimalloc found;
@@ -38,7 +38,7 @@ struct Mimalloc {
       found.free = reinterpret_cast<void (*)(void*)>(::dlsym(library, "mi_free"));
     }
     if (found.allocate == nullptr || found.free == nullptr) {
-      found.missing = "no reference: libmimalloc.so.2 is not installed (Debian: libmimalloc2.0)";
+      found.load_error = "no reference: libmimalloc.so.2 is not installed (Debian: libmimalloc2.0)";
     }
     return found;
   }
@@ -76,8 +76,9 @@ using Nanoseconds = std::chrono::duration<double, std::nano>;
 // Untimed pairs before each measurement: the first may have to reclaim memory cached by other
 // patterns.
 constexpr size_t kWarmUpCount = 100;
-// Threads run this many times more operations, so that their start-up skew does not matter.
-constexpr size_t kThreadCountFactor = 10;
+// Measurements with several threads run this many times more operations, so that differences in the
+// start of the threads do not matter.
+constexpr size_t kThreadOperationsFactor = 10;
 
 template <typename Target>
 void run_pairs(const Target& target, size_t bytes, size_t count) {
@@ -87,7 +88,7 @@ void run_pairs(const Target& target, size_t bytes, size_t count) {
   }
 }
 
-// Time per operation of `function`, which performs `count` of them.
+// Returns the time per operation of `function`, which performs `count` operations.
 template <typename Function>
 Sample time(size_t count, const Function& function) {
   const double before = measure_calibration_loop();
@@ -134,7 +135,7 @@ Sample time_churn(const Target& target, size_t live, size_t max_bytes, size_t co
   return sample;
 }
 
-// The slowest thread's sample.
+// Returns the slowest thread's sample.
 template <typename Target>
 Sample time_threads(const std::vector<Target>& targets, size_t bytes, size_t count) {
   std::latch start(static_cast<ptrdiff_t>(targets.size()));
@@ -183,7 +184,7 @@ double fastest_calibration(const std::vector<Measurement>& measurements) {
   return fastest;
 }
 
-// The samples taken while the core ran at the calibrated speed.
+// Returns the samples taken while the core ran at the calibrated speed.
 std::vector<double> undisturbed(const Measurement& measurement, double calibration_ns) {
   std::vector<double> good;
   for (const Sample& each : measurement.samples) {
@@ -286,27 +287,28 @@ void add_patterns(std::vector<Measurement>& measurements, const std::string& nam
   for (size_t threads = 1; threads <= targets.size(); ++threads) {
     const std::vector<Target> subset(targets.begin(),
                                      targets.begin() + static_cast<ptrdiff_t>(threads));
-    measurements.push_back({{"threads", name, 512, 0, threads, 0},
-                            [=] { return time_threads(subset, 512, kThreadCountFactor * count); },
-                            fastest});
+    measurements.push_back(
+        {{"threads", name, 512, 0, threads, 0},
+         [=] { return time_threads(subset, 512, kThreadOperationsFactor * count); },
+         fastest});
   }
 }
 
-// Pairs in the presence of `holes` free blocks that are all too small.
+// Times pairs in the presence of `holes` free blocks that are too small for them.
 Sample time_holes(const BufferTarget& target, size_t holes, size_t count) {
-  constexpr size_t kHole = 512;
-  constexpr size_t kPair = 4096;
+  constexpr size_t kHoleBytes = 512;
+  constexpr size_t kPairBytes = 4096;
   std::vector<Buffer> kept;
   std::vector<Buffer> freed;
   for (size_t i = 0; i < holes; ++i) {
-    kept.push_back(target.allocate(kHole));
-    freed.push_back(target.allocate(kHole));
+    kept.push_back(target.allocate(kHoleBytes));
+    freed.push_back(target.allocate(kHoleBytes));
   }
   freed.clear();
-  return time_pairs(target, kPair, count);
+  return time_pairs(target, kPairBytes, count);
 }
 
-// Pairs while the allocator records a trace without stacks into a full ring buffer.
+// Times pairs while the allocator records a trace without stacks into a full ring buffer.
 Sample time_history(const BufferTarget& target, size_t bytes, size_t count) {
   HistoryOptions options;
   options.max_entries = 4096;
@@ -337,7 +339,7 @@ Result<BenchOutcome> run_bench(const BenchOptions& options, const BenchProgress&
   const Mimalloc mimalloc = Mimalloc::load();
   const size_t count = options.operations;
   std::vector<Measurement> measurements;
-  if (mimalloc.missing.empty()) {
+  if (mimalloc.load_error.empty()) {
     const std::vector<MimallocTarget> targets(2, MimallocTarget{mimalloc});
     add_patterns(measurements, "mimalloc", targets, count);
     measurements.push_back({{"churn16k", "mimalloc", 0, 10000, 1, 0},
@@ -360,7 +362,7 @@ Result<BenchOutcome> run_bench(const BenchOptions& options, const BenchProgress&
 
   measure_round_robin(measurements, options.rounds, progress);
   const double calibration_ns = fastest_calibration(measurements);
-  BenchOutcome outcome{{}, mimalloc.missing};
+  BenchOutcome outcome{{}, mimalloc.load_error};
   for (Measurement& measurement : measurements) {
     measurement.result.ns = summarize_good(measurement, calibration_ns);
     outcome.results.push_back(measurement.result);

@@ -34,7 +34,7 @@ struct BenchResult {
 
 struct BenchOutcome {
   std::vector<BenchResult> results;
-  std::string missing;  // why there is no mimalloc reference; empty if there is one
+  std::string missing_reference;  // why mimalloc was not measured; empty if it was
 };
 
 struct BenchOptions {

@@ -26,7 +26,7 @@ constexpr uint64_t kDefaultSeed = 7;
 constexpr size_t kCallsShown = 8;
 constexpr double kMaxPagedRatio = 1.08;  // peak reserved / peak requested
 
-Run prepare_demo(CLI::App& parser);
+CommandFunction prepare_demo(CLI::App& parser);
 ExitCode run_demo(const Session& session);
 ExitCode fail_demo(const Session& session, const Status& failure);
 Result<bool> show_engines(const Session& session);
@@ -43,7 +43,7 @@ const Subcommand kDemo = {
 
 namespace {
 
-Run prepare_demo(CLI::App& parser) {
+CommandFunction prepare_demo(CLI::App& parser) {
   parser.footer(
       "The demo creates its own simulated machine. Of the environment variables, only\n"
       "ASHLAR_SIM_SEED has an effect. Exit code 1: a check failed.");
@@ -166,11 +166,11 @@ std::string operations_as_text(const WorkloadRecord& record) {
 }
 
 // One line per stream and one column per piece of work, in the order in which they finished.
-std::string lanes_as_text(const std::vector<Finished>& finished) {
+std::string lanes_as_text(const std::vector<FinishedPiece>& finished) {
   Table table({{}, {}});
   for (Lane lane : {Lane::kLeft, Lane::kRight, Lane::kJoin, Lane::kReduce}) {
     std::string line;
-    for (const Finished& each : finished) {
+    for (const FinishedPiece& each : finished) {
       line += fmt::format("{:<3}", each.lane == lane ? each.piece : "·");
     }
     table.add({std::string(name(lane)), line});
@@ -241,7 +241,7 @@ Result<bool> show_threads(Console& console) {
 
 std::string order_as_text(const WorkloadRecord& record) {
   std::string line;
-  for (const Finished& each : record.finished) line += fmt::format("{:<3}", each.piece);
+  for (const FinishedPiece& each : record.finished) line += fmt::format("{:<3}", each.piece);
   return line;
 }
 

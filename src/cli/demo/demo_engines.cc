@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program makes the same requests in the same order with every allocator: they do not depend on
-// addresses.
+// The program makes the same requests in the same order with every allocator, because the requests
+// do not depend on addresses.
 #include "cli/demo/demo_engines.h"
 
 #include <array>
@@ -42,7 +42,7 @@ class Training {
   Timeline run();
 
  private:
-  // One per layer.
+  // One buffer per layer.
   using Tensors = std::vector<Buffer>;
 
   void train(size_t pixels);

@@ -31,27 +31,27 @@ uint64_t weight_at(uint64_t index) { return index % 1021 + 1; }
 
 DeviceIndex device_of(Lane lane) { return lane == Lane::kReduce ? kSecond : kFirst; }
 
-// Finished pieces of work, in order. Thread safe: stream threads append to it.
+// The finished pieces of work, in order. Thread safe: stream threads append to it.
 class FinishLog {
  public:
   void append(Lane lane, std::string piece) {
     MutexLock lock(mutex_);
     finished_.push_back({lane, std::move(piece)});
   }
-  std::vector<Finished> all() const {
+  std::vector<FinishedPiece> all() const {
     MutexLock lock(mutex_);
     return finished_;
   }
   size_t count(std::initializer_list<Lane> lanes) const {
     size_t count = 0;
-    for (const Finished& each : all())
+    for (const FinishedPiece& each : all())
       count += static_cast<size_t>(std::ranges::count(lanes, each.lane));
     return count;
   }
 
  private:
   mutable Mutex mutex_;
-  std::vector<Finished> finished_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<FinishedPiece> finished_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 class Workload {
@@ -106,7 +106,7 @@ class Workload {
   DeviceAddress sum_;      // second device, from its stream-ordered pool
   uint64_t* host_sum_ = nullptr;
   std::array<StreamId, kLaneCount> streams_;
-  std::array<EventId, kLaneCount> done_;  // the end of each lane's work
+  std::array<EventId, kLaneCount> done_;  // recorded at the end of each lane's work
 
   // Last, so that it is destroyed first: its threads use the members above.
   std::unique_ptr<sim::Machine> machine_;
@@ -142,7 +142,7 @@ namespace {
 Result<WorkloadRecord> Workload::run() {
   struct Step {
     std::string_view purpose;
-    Status (Workload::*act)();
+    Status (Workload::*function)();
   };
   static constexpr Step kSteps[] = {
       {"build the view", &Workload::build_view},
@@ -157,7 +157,7 @@ Result<WorkloadRecord> Workload::run() {
       {"release everything", &Workload::release_all},
   };
   for (const Step& step : kSteps) {
-    if (Status status = (this->*step.act)(); !status.ok()) {
+    if (Status status = (this->*step.function)(); !status.ok()) {
       return Status::device_fault(status.call(), status.code(),
                                   text("could not ", step.purpose, ": ", status.to_string()));
     }

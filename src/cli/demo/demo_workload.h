@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The second workload of `ashlar demo`: two simulated devices, four streams, one result. It uses
-// every device operation that a memory system needs, and records what happened.
+// The second workload of `ashlar demo`: four streams on two simulated devices compute one sum. The
+// workload maps extents and an alias, copies between devices, synchronizes streams, and records the
+// order of completion.
 //
 //   sim:0  left     L1 L2 L3 L4   each writes the numbers of one extent, lower half of the view
 //          right    R1 R2 R3 R4   the same for the upper half
@@ -22,15 +23,16 @@
 
 namespace ashlar {
 
+// The streams of the workload.
 enum class Lane { kLeft, kRight, kJoin, kReduce };
 inline constexpr size_t kLaneCount = 4;
 std::string_view name(Lane lane);  // "sim:0 left"
 
-// One finished piece of work.
-struct Finished {
+// A piece of work that has finished.
+struct FinishedPiece {
   Lane lane;
   std::string piece;  // "L1"
-  friend bool operator==(const Finished&, const Finished&) = default;
+  friend bool operator==(const FinishedPiece&, const FinishedPiece&) = default;
 };
 
 // A condition on the run, and whether it held.
@@ -41,9 +43,9 @@ struct Check {
 
 struct WorkloadRecord {
   std::vector<std::array<std::string, 2>> operations;  // device or stream, and description
-  std::vector<Finished> finished;                      // in order of completion
+  std::vector<FinishedPiece> finished;                 // in order of completion
   std::vector<Check> checks;
-  uint64_t sum = 0;                     // the result
+  uint64_t sum = 0;                     // computed on sim:1
   std::array<sim::CallCosts, 2> costs;  // per device
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The commands and options that are declared with CLI11, as plain data. The help texts, the man
-// page and the shell completions are generated from it.
+// page and the shell completions are generated from this data.
 #pragma once
 
 #include <string>

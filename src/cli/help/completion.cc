@@ -16,7 +16,7 @@ std::string joined_names(const std::vector<CommandInfo>& commands) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-// In single quotes, for the shells' common quoting rules.
+// Puts text in single quotes, in a form that bash, zsh and fish all accept.
 std::string shell_quoted(std::string_view text) {
   std::string result = "'";
   for (const char c : text) {
@@ -36,7 +36,7 @@ bool takes_file_argument(const CommandInfo& command) {
   return command.runs_program;
 }
 
-// Words that may stand as a positional argument: "bash zsh fish".
+// Returns the words that are accepted as a positional argument, such as "bash zsh fish".
 std::string argument_choices(const CommandInfo& command) {
   std::string words;
   for (const OptionInfo& argument : command.arguments) {
@@ -45,7 +45,7 @@ std::string argument_choices(const CommandInfo& command) {
   return words;
 }
 
-// The branches of `case "$command $previous"`: completions of an option's value.
+// Returns the branches of `case "$command $previous"`, which complete an option's value.
 std::string bash_value_cases(const CommandInfo& command) {
   std::string cases;
   for (const OptionInfo& option : command.options) {
@@ -74,7 +74,7 @@ std::string option_names(const CommandInfo& command) {
   return names;
 }
 
-// _arguments treats colons and brackets specially.
+// Escapes colons and brackets, which are special in the arguments of zsh's _arguments.
 std::string zsh_escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

@@ -31,7 +31,7 @@ std::string escape(std::string_view text) {
   return escaped;
 }
 
-// A tagged paragraph: the tag in bold, what follows it in italics, and the text below.
+// Formats a tagged paragraph: the tag in bold, the value in italics, and the text below.
 std::string tagged(std::string_view tag, std::string_view value, std::string_view text) {
   const std::string in_italics =
       value.empty() ? std::string() : fmt::format(" \\fI{}\\fR", escape(value));
@@ -45,7 +45,7 @@ std::string option_text(const OptionInfo& option) {
                 option.is_positional ? "" : value_text(option), text + ".");
 }
 
-// Line breaks are kept.
+// Formats the notes of a command and keeps their line breaks.
 std::string notes_text(std::string_view notes) {
   if (notes.empty()) return {};
   std::string text = ".PP\n.nf\n";

@@ -11,11 +11,11 @@
 
 namespace ashlar {
 
-// One line; part of `ashlar --help` and of the man page.
+// The exit codes in one line, for `ashlar --help` and the man page.
 inline constexpr const char* kExitCodes =
     "0 success, 1 error or failed check, 2 usage error, 3 unreadable input";
 
-// The man page in the roff language, with the man macros. `version` is Ashlar's.
+// Returns the man page in the roff language, with the man macros. `version` is Ashlar's.
 std::string man_page(const std::vector<CommandInfo>& commands, std::string_view version);
 
 }  // namespace ashlar

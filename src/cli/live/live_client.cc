@@ -86,7 +86,7 @@ Result<http::ClientResponse> LiveClient::request_once(const std::string& target,
     client_.emplace(std::move(found->socket), stop_fd_);
   }
   Result<http::ClientResponse> reply = client_->get(target, limits);
-  // The remainder of an abandoned response would be taken for the next one.
+  // The remainder of an abandoned response would be read as the next response.
   if (!reply.ok() || !reply->keeps_alive) client_.reset();
   return reply;
 }

@@ -26,12 +26,13 @@ class LiveClient {
 
   pid_t pid() const { return pid_; }
 
+  // Requests the current statistics.
   // kInvalidArgument: no such process, or it has live monitoring off. kPeerLost: an earlier request
   // succeeded, but the process has ended or stopped live monitoring. kTimeout: no response.
   // kFormat: the response is malformed.
   Result<LiveStats> get_stats();
-  // Takes a snapshot of one allocator. Fails like get_stats(). Also kInvalidArgument: no such
-  // allocator.
+  // Takes a snapshot of one allocator. Fails like get_stats(), and with kInvalidArgument if the
+  // process has no such allocator.
   Result<Snapshot> take_snapshot(uint64_t allocator);
 
  private:
@@ -48,13 +49,13 @@ class LiveClient {
 // The kPeerLost error for a process that was monitored before.
 Status process_ended_error(pid_t pid);
 
-// A process with live monitoring on.
+// The statistics of a process that has live monitoring on, or the error of the request.
 struct LiveProcessStats {
   pid_t pid = 0;
   Result<LiveStats> stats;
 };
-// All processes of this user with live monitoring on, by PID. kDeviceFault: sockets cannot be
-// listed.
+// Returns the statistics of all processes of this user that have live monitoring on, by PID.
+// kDeviceFault: sockets cannot be listed.
 Result<std::vector<LiveProcessStats>> find_live_processes();
 
 }  // namespace ashlar

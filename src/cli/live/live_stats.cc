@@ -18,9 +18,9 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMaxAllocators = 10'000;
 
 // Reads fields of one object and records the first that is missing or has the wrong type.
-class Fields {
+class JsonFields {
  public:
-  Fields(const Json& object, std::string& invalid_field)
+  JsonFields(const Json& object, std::string& invalid_field)
       : object_(object), invalid_field_(invalid_field) {}
 
   uint64_t unsigned_integer(const char* name) {
@@ -29,13 +29,13 @@ class Fields {
     if (value->is_number_unsigned()) return value->get<uint64_t>();
     return static_cast<uint64_t>(std::max<int64_t>(0, value->get<int64_t>()));
   }
-  double real(const char* name) {
+  double number(const char* name) {
     const Json* value = find(name);
     if (value == nullptr || !value->is_number()) return record_error(name), 0.0;
-    const double number = value->get<double>();
-    return std::isfinite(number) ? number : 0;
+    const auto parsed = value->get<double>();
+    return std::isfinite(parsed) ? parsed : 0;
   }
-  bool flag(const char* name) {
+  bool boolean(const char* name) {
     const Json* value = find(name);
     if (value == nullptr || !value->is_boolean()) return record_error(name), false;
     return value->get<bool>();
@@ -65,7 +65,7 @@ class Fields {
   std::string& invalid_field_;
 };
 
-void parse_device(Fields& fields, LiveMemoryStats& parsed) {
+void parse_device(JsonFields& fields, LiveMemoryStats& parsed) {
   parsed.number = fields.unsigned_integer("number");
   parsed.backend = fields.string("backend");
   parsed.device = fields.unsigned_integer("device");
@@ -73,13 +73,13 @@ void parse_device(Fields& fields, LiveMemoryStats& parsed) {
 }
 
 LiveAllocatorStats parse_allocator(const Json& object, std::string& invalid_field) {
-  Fields fields(object, invalid_field);
+  JsonFields fields(object, invalid_field);
   LiveAllocatorStats parsed;
   parse_device(fields, parsed);
   parsed.engine = fields.string("engine");
   parsed.capacity_bytes = fields.unsigned_integer("capacity_bytes");
-  parsed.is_history_on = fields.flag("is_history_on");
-  Fields stats(fields.object("stats"), invalid_field);
+  parsed.is_history_on = fields.boolean("is_history_on");
+  JsonFields stats(fields.object("stats"), invalid_field);
   parsed.reserved_bytes = stats.unsigned_integer("reserved_bytes.all.current");
   parsed.reserved_peak_bytes = stats.unsigned_integer("reserved_bytes.all.peak");
   parsed.active_bytes = stats.unsigned_integer("active_bytes.all.current");
@@ -95,10 +95,10 @@ LiveAllocatorStats parse_allocator(const Json& object, std::string& invalid_fiel
 }
 
 LiveHostStats parse_host_allocator(const Json& object, std::string& invalid_field) {
-  Fields fields(object, invalid_field);
+  JsonFields fields(object, invalid_field);
   LiveHostStats parsed;
   parse_device(fields, parsed);
-  Fields stats(fields.object("stats"), invalid_field);
+  JsonFields stats(fields.object("stats"), invalid_field);
   parsed.reserved_bytes = stats.unsigned_integer("allocated_bytes.current");
   parsed.reserved_peak_bytes = stats.unsigned_integer("allocated_bytes.peak");
   parsed.active_bytes = stats.unsigned_integer("active_bytes.current");
@@ -117,20 +117,20 @@ LiveHostStats parse_host_allocator(const Json& object, std::string& invalid_fiel
   return parsed;
 }
 
-Json memory_stats_json(const LiveMemoryStats& of) {
-  return {{"number", of.number},
-          {"backend", of.backend},
-          {"device", of.device},
-          {"device_name", of.device_name},
-          {"reserved_bytes", of.reserved_bytes},
-          {"reserved_peak_bytes", of.reserved_peak_bytes},
-          {"active_bytes", of.active_bytes},
-          {"allocated_bytes", of.allocated_bytes},
-          {"requested_bytes", of.requested_bytes},
-          {"blocks", of.blocks},
-          {"allocations", of.allocations},
-          {"retries", of.retries},
-          {"ooms", of.ooms}};
+Json memory_stats_json(const LiveMemoryStats& stats) {
+  return {{"number", stats.number},
+          {"backend", stats.backend},
+          {"device", stats.device},
+          {"device_name", stats.device_name},
+          {"reserved_bytes", stats.reserved_bytes},
+          {"reserved_peak_bytes", stats.reserved_peak_bytes},
+          {"active_bytes", stats.active_bytes},
+          {"allocated_bytes", stats.allocated_bytes},
+          {"requested_bytes", stats.requested_bytes},
+          {"blocks", stats.blocks},
+          {"allocations", stats.allocations},
+          {"retries", stats.retries},
+          {"ooms", stats.ooms}};
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ Result<LiveStats> parse_live_stats(std::string_view stats_json) {
   const Json response = Json::parse(stats_json, nullptr, false);
   if (!response.is_object()) return Status::format("the process's response is not JSON");
   std::string invalid_field;
-  Fields fields(response, invalid_field);
+  JsonFields fields(response, invalid_field);
   if (const uint64_t version = fields.unsigned_integer("version");
       invalid_field.empty() && version != 1) {
     return Status::format(text("the process uses protocol version ", version,
@@ -154,7 +154,7 @@ Result<LiveStats> parse_live_stats(std::string_view stats_json) {
   LiveStats parsed;
   parsed.program = fields.string("program");
   parsed.version = fields.string("ashlar");
-  parsed.shown_seconds = fields.real("shown_seconds");
+  parsed.shown_seconds = fields.number("shown_seconds");
   parsed.trouble = fields.string("trouble");
   const auto list = response.find("allocators");
   if (list == response.end() || !list->is_array() || list->size() > kMaxAllocators) {

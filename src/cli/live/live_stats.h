@@ -17,7 +17,7 @@ namespace ashlar {
 
 // The statistics that device and host allocators have in common.
 struct LiveMemoryStats {
-  uint64_t number = 0;
+  uint64_t number = 0;  // of the allocator, in the order of creation
   std::string backend{};
   uint64_t device = 0;
   std::string device_name{};
@@ -28,7 +28,7 @@ struct LiveMemoryStats {
   uint64_t allocated_bytes = 0;
   uint64_t requested_bytes = 0;
   uint64_t blocks = 0;
-  uint64_t allocations = 0;  // this and the counters below: since the start
+  uint64_t allocations = 0;  // this and the counters below: since creation of the allocator
   uint64_t retries = 0;
   uint64_t ooms = 0;
 };
@@ -48,9 +48,9 @@ struct LiveHostStats : LiveMemoryStats {
 
 struct LiveStats {
   std::string program{};
-  std::string version{};  // of Ashlar
-  double shown_seconds = 0;
-  std::string trouble{};
+  std::string version{};     // of Ashlar
+  double shown_seconds = 0;  // since monitoring began
+  std::string trouble{};     // error from the setup that ASHLAR_LIVE requested; empty: none
   std::vector<LiveAllocatorStats> allocators{};
   std::vector<LiveHostStats> host_allocators{};
 

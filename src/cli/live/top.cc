@@ -35,7 +35,7 @@ struct TopArguments {
   bool json = false;
 };
 
-Run prepare_top(CLI::App& parser);
+CommandFunction prepare_top(CLI::App& parser);
 ExitCode run_top(const TopArguments& arguments, const Session& session);
 
 }  // namespace
@@ -48,7 +48,7 @@ const Subcommand kTop = {
 
 namespace {
 
-Run prepare_top(CLI::App& parser) {
+CommandFunction prepare_top(CLI::App& parser) {
   auto arguments = std::make_shared<TopArguments>();
   parser.add_option("PID", arguments->pid, "PID of a process with live monitoring; omit to list")
       ->check(CLI::Range(1, 1 << 30));
@@ -64,7 +64,8 @@ Run prepare_top(CLI::App& parser) {
 ExitCode list_processes(const TopArguments& arguments, const Session& session);
 ExitCode print_json(LiveClient& process, const Session& session);
 ExitCode print_lines(LiveClient& process, const TopArguments& arguments, const Session& session);
-ExitCode fill_screen(LiveClient& process, const TopArguments& arguments, const Session& session);
+ExitCode run_full_screen(LiveClient& process, const TopArguments& arguments,
+                         const Session& session);
 
 ExitCode run_top(const TopArguments& arguments, const Session& session) {
   if (arguments.pid == 0) return list_processes(arguments, session);
@@ -72,7 +73,7 @@ ExitCode run_top(const TopArguments& arguments, const Session& session) {
   if (arguments.json) return print_json(process, session);
   const bool uses_screen =
       !arguments.once && Screen::is_supported(session.environment.value("TERM").value_or(""));
-  return uses_screen ? fill_screen(process, arguments, session)
+  return uses_screen ? run_full_screen(process, arguments, session)
                      : print_lines(process, arguments, session);
 }
 
@@ -126,7 +127,7 @@ steady_clock::duration interval_of(const TopArguments& arguments) {
       std::chrono::duration<double>(arguments.interval_seconds));
 }
 
-// The end of the monitored process is not a failure.
+// Prints the message. The end of the monitored process is not a failure of the command.
 ExitCode finish(const Status& failure, const Session& session) {
   session.console.print_message(failure.message());
   return failure.is(StatusKind::kPeerLost) ? ExitCode::kSuccess : exit_code_for(failure);
@@ -186,7 +187,8 @@ Status watch(LiveClient& process, const TopArguments& arguments, const Session& 
   }
 }
 
-ExitCode fill_screen(LiveClient& process, const TopArguments& arguments, const Session& session) {
+ExitCode run_full_screen(LiveClient& process, const TopArguments& arguments,
+                         const Session& session) {
   Result<LiveStats> first = process.get_stats();
   if (!first.ok()) return finish(first.status(), session);
   const Status result = watch(process, arguments, session, *std::move(first));

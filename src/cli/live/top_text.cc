@@ -23,18 +23,18 @@ constexpr size_t kMaxPlotHeight = 16;
 constexpr size_t kPlotFrameHeight = 3;  // lines of a plot besides its height
 
 // "12.5": increase per second since the previous sample; "-" if unknown.
-template <typename Numbers>
-std::string rate(const LiveSamples& samples, std::vector<Numbers> LiveStats::*list,
-                 const Numbers& of, uint64_t Numbers::*counter) {
+template <typename Stats>
+std::string rate(const LiveSamples& samples, std::vector<Stats> LiveStats::*list,
+                 const Stats& stats, uint64_t Stats::*counter) {
   if (samples.size() < 2) return "-";
   const LiveStats& now = samples.back();
   const LiveStats& previous = samples[samples.size() - 2];
   const double seconds = now.shown_seconds - previous.shown_seconds;
   const auto then = std::find_if((previous.*list).begin(), (previous.*list).end(),
-                                 [&](const Numbers& each) { return each.number == of.number; });
+                                 [&](const Stats& each) { return each.number == stats.number; });
   // The counter was reset, or the PID was reused.
-  if (then == (previous.*list).end() || seconds <= 0 || of.*counter < *then.*counter) return "-";
-  const double per_second = static_cast<double>(of.*counter - *then.*counter) / seconds;
+  if (then == (previous.*list).end() || seconds <= 0 || stats.*counter < *then.*counter) return "-";
+  const double per_second = static_cast<double>(stats.*counter - *then.*counter) / seconds;
   return per_second < 1000 ? fmt::format("{:.1f}", per_second)
                            : group_digits(static_cast<uint64_t>(std::min(per_second, 1e18)));
 }
@@ -43,41 +43,42 @@ std::string rate(const LiveSamples& samples, std::vector<Numbers> LiveStats::*li
 constexpr const char* kColumns =
     "{:>3} {:<8} {:<7} {:>11} {:>11} {:>11} {:>11} {:>5} {:>5} {:>9} {:>8} {:>9}\n";
 
-struct RowParts {
+struct RowCells {
   std::string number{};
   std::string engine{};
   std::string allocations_rate{};
   std::string calls_rate{};
 };
 
-std::string row(const LiveMemoryStats& of, const RowParts& parts) {
-  return fmt::format(fmt::runtime(kColumns), parts.number,
-                     fmt::format("{}:{}", printable(of.backend), of.device), parts.engine,
-                     format_bytes(of.reserved_bytes), format_bytes(of.reserved_peak_bytes),
-                     format_bytes(of.allocated_bytes), format_bytes(of.requested_bytes), of.ooms,
-                     of.retries, parts.allocations_rate, parts.calls_rate, group_digits(of.blocks));
+std::string row_text(const LiveMemoryStats& stats, const RowCells& cells) {
+  return fmt::format(fmt::runtime(kColumns), cells.number,
+                     fmt::format("{}:{}", printable(stats.backend), stats.device), cells.engine,
+                     format_bytes(stats.reserved_bytes), format_bytes(stats.reserved_peak_bytes),
+                     format_bytes(stats.allocated_bytes), format_bytes(stats.requested_bytes),
+                     stats.ooms, stats.retries, cells.allocations_rate, cells.calls_rate,
+                     group_digits(stats.blocks));
 }
 
-std::string row(const LiveAllocatorStats& of, const LiveSamples& samples) {
+std::string row_text(const LiveAllocatorStats& stats, const LiveSamples& samples) {
   const auto per_second = [&](uint64_t LiveAllocatorStats::*counter) {
-    return rate(samples, &LiveStats::allocators, of, counter);
+    return rate(samples, &LiveStats::allocators, stats, counter);
   };
-  return row(of, RowParts{std::to_string(of.number), printable(of.engine),
-                          per_second(&LiveAllocatorStats::allocations),
-                          per_second(&LiveAllocatorStats::device_calls)});
+  return row_text(stats, RowCells{std::to_string(stats.number), printable(stats.engine),
+                                  per_second(&LiveAllocatorStats::allocations),
+                                  per_second(&LiveAllocatorStats::device_calls)});
 }
 
-// Host allocators are numbered separately, with prefix "h".
-std::string row(const LiveHostStats& of, const LiveSamples& samples) {
+// Host allocators are numbered separately, with the prefix "h".
+std::string row_text(const LiveHostStats& stats, const LiveSamples& samples) {
   const auto per_second = [&](uint64_t LiveHostStats::*counter) {
-    return rate(samples, &LiveStats::host_allocators, of, counter);
+    return rate(samples, &LiveStats::host_allocators, stats, counter);
   };
-  return row(
-      of, RowParts{fmt::format("h{}", of.number), "pinned", per_second(&LiveHostStats::allocations),
-                   per_second(&LiveHostStats::host_calls)});
+  return row_text(stats, RowCells{fmt::format("h{}", stats.number), "pinned",
+                                  per_second(&LiveHostStats::allocations),
+                                  per_second(&LiveHostStats::host_calls)});
 }
 
-// The first `width` columns of `line`. REQUIRES: no wide characters.
+// Returns the first `width` columns of `line`. REQUIRES: no wide characters.
 std::string clipped(std::string_view line, size_t width) {
   size_t end = 0;
   for (size_t columns = 0; end < line.size(); ++end) {
@@ -104,7 +105,7 @@ PlotSeries series(const LiveSamples& samples, std::string name,
   return made;
 }
 
-// The newest samples, one per column, right-aligned.
+// Plots the newest samples, one per column, right-aligned.
 std::string plot_text(const LiveSamples& samples, const Terminal& terminal, size_t height) {
   Plot plot;
   plot.height = height;
@@ -137,9 +138,9 @@ std::string top_headings() {
 std::string top_lines(const LiveSamples& samples) {
   std::string lines;
   for (const LiveAllocatorStats& each : samples.back().allocators) {
-    lines += row(each, samples);
+    lines += row_text(each, samples);
   }
-  for (const LiveHostStats& each : samples.back().host_allocators) lines += row(each, samples);
+  for (const LiveHostStats& each : samples.back().host_allocators) lines += row_text(each, samples);
   return lines;
 }
 

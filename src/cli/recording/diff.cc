@@ -33,7 +33,7 @@ struct DiffArguments {
   bool json = false;
 };
 
-Run prepare_diff(CLI::App& parser);
+CommandFunction prepare_diff(CLI::App& parser);
 ExitCode run_diff(const DiffArguments& arguments, const Session& session);
 std::string diff_as_text(const ComparedRuns& compared, const DiffArguments& arguments);
 
@@ -47,7 +47,7 @@ const Subcommand kDiff = {
 
 namespace {
 
-Run prepare_diff(CLI::App& parser) {
+CommandFunction prepare_diff(CLI::App& parser) {
   auto arguments = std::make_shared<DiffArguments>();
   parser.add_option("BASE", arguments->base, kSnapshotHelp)->type_name("FILE")->required();
   parser.add_option("NEW", arguments->now, "Snapshot to compare with it")

@@ -20,7 +20,7 @@
 namespace ashlar {
 namespace {
 
-using Write = Status (*)(const Snapshot& snapshot, ByteSink& sink);
+using Writer = Status (*)(const Snapshot& snapshot, ByteSink& sink);
 
 struct ExportArguments {
   std::string file{};
@@ -28,14 +28,14 @@ struct ExportArguments {
   std::string output{};
 };
 
-Run prepare_export(CLI::App& parser);
+CommandFunction prepare_export(CLI::App& parser);
 ExitCode run_export(const ExportArguments& arguments, const Session& session);
 
-const std::map<std::string, Write>& writers() {
-  static const std::map<std::string, Write> by_name = {{"pickle", write_snapshot_pickle},
-                                                       {"json", write_snapshot_json},
-                                                       {"perfetto", write_perfetto},
-                                                       {"csv", write_trace_csv}};
+const std::map<std::string, Writer>& writers() {
+  static const std::map<std::string, Writer> by_name = {{"pickle", write_snapshot_pickle},
+                                                        {"json", write_snapshot_json},
+                                                        {"perfetto", write_perfetto},
+                                                        {"csv", write_trace_csv}};
   return by_name;
 }
 
@@ -49,7 +49,7 @@ const Subcommand kExport = {
 
 namespace {
 
-Run prepare_export(CLI::App& parser) {
+CommandFunction prepare_export(CLI::App& parser) {
   auto arguments = std::make_shared<ExportArguments>();
   parser.add_option("FILE", arguments->file, kSnapshotHelp)->type_name("FILE")->required();
   parser.add_option("--to", arguments->to, "pickle, json, perfetto or csv")
@@ -61,8 +61,8 @@ Run prepare_export(CLI::App& parser) {
   return [arguments](const Session& session) { return run_export(*arguments, session); };
 }
 
-// Streams to standard output without the console, which would hold the whole text in memory. A
-// closed pipe is not an error.
+// Writes to standard output without Console, which would need the whole text in memory. A closed
+// pipe is not an error.
 ExitCode run_export(const ExportArguments& arguments, const Session& session) {
   const Result<Snapshot> snapshot = read_snapshot(arguments.file);
   if (!snapshot.ok()) return print_failure(snapshot.status(), session);

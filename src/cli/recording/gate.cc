@@ -32,7 +32,7 @@ struct GateArguments {
   bool json = false;
 };
 
-Run prepare_gate(CLI::App& parser);
+CommandFunction prepare_gate(CLI::App& parser);
 ExitCode run_gate(const GateArguments& arguments, const Session& session);
 Result<GateLimits> parse_gate_limits(const GateArguments& arguments);
 Status write_file(const std::string& path, const std::string& text);
@@ -48,7 +48,7 @@ const Subcommand kGate = {
 
 namespace {
 
-Run prepare_gate(CLI::App& parser) {
+CommandFunction prepare_gate(CLI::App& parser) {
   auto arguments = std::make_shared<GateArguments>();
   parser.add_option("BASE", arguments->base, kSnapshotHelp)->type_name("FILE")->required();
   parser.add_option("NEW", arguments->now, "Snapshot to check")->type_name("FILE")->required();

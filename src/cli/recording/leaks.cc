@@ -30,7 +30,7 @@ struct LeaksArguments {
   bool json = false;
 };
 
-Run prepare_leaks(CLI::App& parser);
+CommandFunction prepare_leaks(CLI::App& parser);
 ExitCode run_leaks(const LeaksArguments& arguments, const Session& session);
 std::string leaks_as_text(const LeakReport& leaks, const StackIndex& stacks, size_t top);
 
@@ -44,7 +44,7 @@ const Subcommand kLeaks = {
 
 namespace {
 
-Run prepare_leaks(CLI::App& parser) {
+CommandFunction prepare_leaks(CLI::App& parser) {
   auto arguments = std::make_shared<LeaksArguments>();
   parser.add_option("FILE", arguments->file, kSnapshotHelp)->type_name("FILE")->required();
   parser.add_option("--device", arguments->device, kDeviceHelp);

@@ -30,7 +30,7 @@ struct OomArguments {
   bool json = false;
 };
 
-Run prepare_oom(CLI::App& parser);
+CommandFunction prepare_oom(CLI::App& parser);
 ExitCode run_oom(const OomArguments& arguments, const Session& session);
 
 }  // namespace
@@ -43,7 +43,7 @@ const Subcommand kExplainOom = {
 
 namespace {
 
-Run prepare_oom(CLI::App& parser) {
+CommandFunction prepare_oom(CLI::App& parser) {
   auto arguments = std::make_shared<OomArguments>();
   add_tune_arguments(parser, arguments->tuning);
   add_json_flag(parser, arguments->json);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the commands that analyze a recording: argument help, loading, title and plot.
+// Code that the commands for recordings share: argument help, loading, title and plot.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ inline constexpr const char* kDeviceHelp = "Device index; default: that of the l
 // Opens a recording and selects a device. Error messages name the command-line option.
 Result<DeviceRecording> read_run(const std::string& file, std::optional<uint64_t> device);
 
-// For commands that replay the run: like read_run(), but also requires a trace and prints the
-// settings that are ignored. kFormat: the device has no trace.
+// Like read_run(), for commands that replay the run: requires a trace, and prints a message about
+// recorded settings that are ignored. kFormat: the device has no trace.
 Result<DeviceRecording> read_history(const std::string& file, std::optional<uint64_t> device,
                                      const Session& session);
 

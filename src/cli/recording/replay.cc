@@ -31,7 +31,7 @@ struct ReplayArguments {
   bool json = false;
 };
 
-Run prepare_replay(CLI::App& parser);
+CommandFunction prepare_replay(CLI::App& parser);
 ExitCode run_replay(const ReplayArguments& arguments, const Session& session);
 
 }  // namespace
@@ -44,7 +44,7 @@ const Subcommand kReplay = {
 
 namespace {
 
-Run prepare_replay(CLI::App& parser) {
+CommandFunction prepare_replay(CLI::App& parser) {
   auto arguments = std::make_shared<ReplayArguments>();
   parser.add_option("FILE", arguments->file, kSnapshotHelp)->type_name("FILE")->required();
   parser.add_option("--engine", arguments->engine,

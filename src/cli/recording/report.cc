@@ -31,7 +31,7 @@ struct ReportArguments {
   bool json = false;
 };
 
-Run prepare_report(CLI::App& parser);
+CommandFunction prepare_report(CLI::App& parser);
 ExitCode run_report(const ReportArguments& arguments, const Session& session);
 
 }  // namespace
@@ -44,7 +44,7 @@ const Subcommand kReport = {
 
 namespace {
 
-Run prepare_report(CLI::App& parser) {
+CommandFunction prepare_report(CLI::App& parser) {
   auto arguments = std::make_shared<ReportArguments>();
   parser.add_option("FILE", arguments->file, kSnapshotHelp)->type_name("FILE")->required();
   parser.add_option("--device", arguments->device, kDeviceHelp);

@@ -19,7 +19,7 @@ std::string setting_text(const Setting& setting, RecordedAllocator allocator_kin
   return (text.empty() ? "(defaults)" : text) + (setting.is_recorded ? ", as recorded" : "");
 }
 
-std::vector<std::string> trial_cells(const Trial& trial, const TrialTable& table) {
+std::vector<std::string> trial_cells(const Trial& trial, const TrialTableOptions& table) {
   const auto bound = static_cast<double>(std::max<size_t>(table.lower_bound_bytes, 1));
   std::vector<std::string> cells = {
       setting_text(trial.setting, table.allocator_kind), format_bytes(trial.peak_reserved_bytes),
@@ -33,7 +33,7 @@ std::vector<std::string> trial_cells(const Trial& trial, const TrialTable& table
 
 }  // namespace
 
-std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& table) {
+std::string trials_as_text(const std::vector<Trial>& trials, const TrialTableOptions& table) {
   std::vector<std::vector<std::string>> settable;
   std::vector<std::vector<std::string>> others;
   for (const Trial& trial : trials) {

@@ -10,18 +10,19 @@
 
 namespace ashlar {
 
-struct TrialTable {
+struct TrialTableOptions {
   RecordedAllocator allocator_kind{};  // of the recording
-  size_t lower_bound_bytes = 0;        // peaks are shown relative to it
+  size_t lower_bound_bytes = 0;        // peaks are shown relative to this value
   bool has_min_capacity = false;
 };
 
-// Settings available in the recorded allocator come first; the others follow under their own
-// heading.
-std::string trials_as_text(const std::vector<Trial>& trials, const TrialTable& table);
+// Formats one row per trial. Settings that the recorded allocator supports come first; other
+// settings follow under their own heading.
+std::string trials_as_text(const std::vector<Trial>& trials, const TrialTableOptions& table);
 
-// Compares the paged engine with the recorded setting of a PyTorch run, and states how to use it.
-// Ends in a line feed. Empty for Ashlar's own recordings, whose trial table includes it.
+// Compares the paged engine with the recorded setting of a PyTorch run, and states how to use the
+// engine. Ends in a line feed. Empty for Ashlar's own recordings, whose trial table includes the
+// paged engine.
 std::string paged_as_text(const TuneResult& result);
 
 }  // namespace ashlar

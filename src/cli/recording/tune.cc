@@ -29,7 +29,7 @@ struct TuneCommandArguments {
   bool json = false;
 };
 
-Run prepare_tune(CLI::App& parser);
+CommandFunction prepare_tune(CLI::App& parser);
 ExitCode run_tune(const TuneCommandArguments& arguments, const Session& session);
 
 }  // namespace
@@ -42,7 +42,7 @@ const Subcommand kTune = {
 
 namespace {
 
-Run prepare_tune(CLI::App& parser) {
+CommandFunction prepare_tune(CLI::App& parser) {
   auto arguments = std::make_shared<TuneCommandArguments>();
   add_tune_arguments(parser, arguments->tuning);
   parser.add_flag("--min-capacity", arguments->min_capacity,

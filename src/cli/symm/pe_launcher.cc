@@ -32,22 +32,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+constexpr std::array kForwardedSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 // Termination signals. A PE that ends because such a signal was forwarded to it needs no message.
-constexpr std::array kTerminating = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr std::array kTerminationSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 // Need not be unique, because each run has its own rendezvous folder.
 constexpr const char* kJob = "shmem";
-constexpr std::chrono::seconds kGrace{2};  // from SIGTERM to SIGKILL
+constexpr std::chrono::seconds kGracePeriod{2};  // from SIGTERM to SIGKILL
 
-// The handled signals as a file descriptor. They stay blocked for the rest of the process, so that
-// none can end it before the rendezvous folder is removed.
+// The handled signals as a file descriptor. The signals stay blocked until the process ends, so
+// that none can terminate it before the rendezvous folder is removed.
 class Signals {
  public:
   static Result<Signals> take() {
     sigset_t wanted;
     ::sigemptyset(&wanted);
     ::sigaddset(&wanted, SIGCHLD);
-    for (const int each : kForwarded) ::sigaddset(&wanted, each);
+    for (const int each : kForwardedSignals) ::sigaddset(&wanted, each);
     Signals taken;
     ::pthread_sigmask(SIG_BLOCK, &wanted, &taken.original_mask_);
     taken.fd_.reset(::signalfd(-1, &wanted, SFD_CLOEXEC));
@@ -95,7 +95,7 @@ class RendezvousFolder {
   std::optional<int> exit_status() const {
     const Result<std::shared_ptr<symm::Store>> store = symm::try_open_file_store(path_);
     if (!store.ok()) return std::nullopt;
-    return shmem_exit_status(**store, kJob, Deadline::after(kGrace));
+    return shmem_exit_status(**store, kJob, Deadline::after(kGracePeriod));
   }
 
  private:
@@ -159,10 +159,10 @@ class PeLauncher {
         kill_all(SIGKILL);
         kill_at = Deadline::never();
       } else if (signal == SIGCHLD) {
-        collect();
+        reap();
         if (is_over_ && kill_at.is_never()) {
           kill_all(SIGTERM);
-          kill_at = Deadline::after(kGrace);
+          kill_at = Deadline::after(kGracePeriod);
         }
       } else if (signal > 0) {
         forward(signal);
@@ -172,7 +172,7 @@ class PeLauncher {
   }
 
  private:
-  struct Ended {
+  struct EndedPe {
     int rank = 0;
     int status = 0;  // of waitpid
   };
@@ -215,10 +215,10 @@ class PeLauncher {
     return {};
   }
 
-  // Reaps all PEs that have ended. Records those killed by a signal first, because the others may
-  // have failed as a consequence.
-  void collect() {
-    std::vector<Ended> all;
+  // Reaps all PEs that have ended. Records the PEs that were killed by a signal first, because
+  // other PEs may have failed as a consequence.
+  void reap() {
+    std::vector<EndedPe> all;
     int status = 0;
     for (pid_t child = 0; (child = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       const auto found = ranks_.find(child);
@@ -227,12 +227,12 @@ class PeLauncher {
       ranks_.erase(found);
     }
     std::stable_partition(all.begin(), all.end(),
-                          [](const Ended& each) { return WIFSIGNALED(each.status); });
-    for (const Ended& each : all) record_end(each.rank, each.status);
+                          [](const EndedPe& each) { return WIFSIGNALED(each.status); });
+    for (const EndedPe& each : all) record_end(each.rank, each.status);
   }
 
   // A PE that notices the failure of a peer may end before that peer does. Therefore a PE that was
-  // killed by a signal from elsewhere replaces an earlier cause.
+  // killed by a signal that the launcher did not send replaces an earlier cause.
   void record_end(int rank, int wait_status) {
     const bool is_original_cause =
         WIFSIGNALED(wait_status) && !sent_.contains(WTERMSIG(wait_status));
@@ -256,7 +256,7 @@ class PeLauncher {
   }
 
   void forward(int signal) {
-    for (const int each : kTerminating) was_terminated_ |= each == signal;
+    for (const int each : kTerminationSignals) was_terminated_ |= each == signal;
     kill_all(signal);
   }
 
@@ -272,7 +272,7 @@ class PeLauncher {
   std::map<pid_t, int> ranks_;   // of the running PEs
   std::set<int> sent_;           // signals sent to the PEs
   bool is_over_ = false;         // a PE has failed, or called shmem_global_exit
-  bool is_cause_known_ = false;  // a PE was killed by a signal from elsewhere
+  bool is_cause_known_ = false;  // a PE was killed by a signal that the launcher did not send
   bool was_terminated_ = false;
   PeResult result_;
 };

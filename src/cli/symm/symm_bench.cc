@@ -22,7 +22,7 @@ struct SymmBenchArguments {
   SymmBenchOptions options;
 };
 
-Run prepare_symm_bench(CLI::App& parser);
+CommandFunction prepare_symm_bench(CLI::App& parser);
 ExitCode run_symm_bench_command(const Session& session, const SymmBenchArguments& arguments);
 const char* name_of(SymmBenchTransport transport);
 std::string symm_bench_as_json(const SymmBenchOptions& options, const SymmBenchOutcome& outcome);
@@ -38,7 +38,7 @@ const Subcommand kSymmBench = {
 
 namespace {
 
-Run prepare_symm_bench(CLI::App& parser) {
+CommandFunction prepare_symm_bench(CLI::App& parser) {
   auto arguments = std::make_shared<SymmBenchArguments>();
   add_json_flag(parser, arguments->json);
   parser.add_option("--ranks", arguments->options.ranks, "Number of processes")

@@ -38,7 +38,7 @@ constexpr size_t kMaxBytes = 16 * kMiB;
 constexpr size_t kSizes[] = {kKiB, 16 * kKiB, 256 * kKiB, 4 * kMiB, kMaxBytes};
 constexpr int kMaxIterations = 100;
 
-// About 4 MiB per sample.
+// Returns how many operations of this size transfer about 4 MiB, at most kMaxIterations.
 int iterations_for(size_t bytes) {
   return static_cast<int>(std::clamp<size_t>(4 * kMiB / bytes, 1, kMaxIterations));
 }
@@ -110,7 +110,7 @@ class RankBench {
     add_result(name, bytes, std::move(samples));
   }
 
-  // The other ranks wait in the barrier.
+  // Measures on rank 0 while the other ranks wait in the barrier.
   void measure_on_rank_0(const char* name, size_t bytes, const Operation& operation) {
     handle_.barrier(1, kTimeout);
     std::vector<double> samples;
@@ -121,7 +121,7 @@ class RankBench {
     if (!samples.empty()) add_result(name, bytes, std::move(samples));
   }
 
-  // Microseconds per iteration.
+  // Returns microseconds per iteration.
   static double time(int iterations, const Operation& operation) {
     const auto begin = std::chrono::steady_clock::now();
     for (int iteration = 0; iteration < iterations; ++iteration) operation();
@@ -178,7 +178,7 @@ bool run_rank(const std::string& folder, int rank, const SymmBenchOptions& optio
   }
 }
 
-std::string read_rest(std::istream& in) {
+std::string read_remaining(std::istream& in) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
@@ -196,7 +196,7 @@ Result<SymmBenchOutcome> read_outcome(const std::string& folder) {
     return Status::format(
         text("rank 0 succeeded, but ", outcome_file(folder), " does not have ", count, " results"));
   }
-  outcome.thresholds = read_rest(file);
+  outcome.thresholds = read_remaining(file);
   return outcome;
 }
 
@@ -216,7 +216,8 @@ Result<SymmBenchOutcome> run_in(const std::string& folder, const SymmBenchOption
     if (child == 0) ::_exit(run_rank(folder, rank, options) ? 0 : 1);
     if (child < 0) {
       const int error = errno;
-      for (const pid_t each : children) ::kill(each, SIGKILL);  // they wait for this one
+      for (const pid_t each : children)
+        ::kill(each, SIGKILL);  // they wait for the rank that did not start
       for (const pid_t each : children) wait_for(each);
       return Status::device_fault(
           "fork", error,
@@ -230,7 +231,7 @@ Result<SymmBenchOutcome> run_in(const std::string& folder, const SymmBenchOption
     const int status = wait_for(children[rank]);
     if (status == 0 || !failure.ok()) continue;
     std::ifstream file(failure_file(folder, static_cast<int>(rank)));
-    const std::string why = read_rest(file);
+    const std::string why = read_remaining(file);
     failure =
         Status::peer_lost(why.empty() ? text("rank ", rank, " ended without a message") : why);
   }

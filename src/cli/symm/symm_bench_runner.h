@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The measurements of `ashlar symm-bench`. Each rank is a process; a folder is the store.
+// The measurements of `ashlar symm-bench`. Each rank is a process, and a temporary folder serves as
+// the store.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +30,10 @@ struct SymmBenchResult {
 
 struct SymmBenchOutcome {
   std::vector<SymmBenchResult> results{};
-  std::string thresholds{};
+  std::string thresholds{};  // as Group::thresholds()
 };
 
-// Forks. REQUIRES: no other threads.
+// Forks one process per rank. REQUIRES: no other threads.
 Result<SymmBenchOutcome> run_symm_bench(const SymmBenchOptions& options);
 
 }  // namespace ashlar

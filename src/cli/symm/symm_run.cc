@@ -15,7 +15,7 @@
 namespace ashlar {
 namespace {
 
-Run prepare_symm_run(CLI::App& parser);
+CommandFunction prepare_symm_run(CLI::App& parser);
 ExitCode run_symm_run(const Session& session, const PeOptions& options);
 
 }  // namespace
@@ -28,7 +28,7 @@ const Subcommand kSymmRun = {
 
 namespace {
 
-Run prepare_symm_run(CLI::App& parser) {
+CommandFunction prepare_symm_run(CLI::App& parser) {
   auto options = std::make_shared<PeOptions>();
   parser.add_option("-n,--pes", options->pe_count, "Number of processes")
       ->check(CLI::Range(1, 1024))

@@ -29,7 +29,8 @@ class Console {
   void set_progress(double share);
   void clear_progress();
 
-  // False once standard output has failed or its reader has closed the pipe.
+  // Whether output still has a reader: no write to standard output has failed, and the pipe is not
+  // closed.
   bool has_reader() const { return !is_pipe_closed_ && output_error_ == 0; }
   // The errno of the first failed write to standard output, or 0. A closed pipe is not a failure.
   int output_error() const { return output_error_; }

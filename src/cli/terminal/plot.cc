@@ -146,7 +146,7 @@ std::string Canvas::to_text() const {
   return text;
 }
 
-// The text is right of the mark if it fits there, otherwise left of it.
+// The text is to the right of the mark if it fits there, and else to the left.
 std::string Canvas::mark_text() const {
   const size_t column = std::min(plot_.mark->column, width_ - 1);
   const size_t needed = text_width(plot_.mark->text) + 1;
@@ -159,7 +159,7 @@ std::string Canvas::mark_text() const {
   return fmt::format("{}{} {}", line, plot_.mark->text, glyphs_.mark);
 }
 
-// Labels are at the top and at half the height.
+// Returns the label of the row: rows at the top and at half the height have one.
 std::string Canvas::label_of(size_t row) const {
   if (row + 1 == rows_.size()) return format_bytes(highest_bytes_);
   if ((row + 1) * 2 == rows_.size()) return format_bytes(highest_bytes_ / 2);

@@ -31,7 +31,7 @@ struct PlotMark {
 };
 
 struct Plot {
-  // Drawn in this order, later ones on top. All have the same number of columns.
+  // Drawn in this order, later series on top. All have the same number of columns.
   std::vector<PlotSeries> series{};
   std::optional<PlotMark> mark{};
   // Labels of the two ends of the time axis.
@@ -40,11 +40,11 @@ struct Plot {
   size_t height = 10;
 };
 
-// Number of columns that fit the terminal.
+// Returns the number of plot columns that fit the terminal.
 size_t plot_columns(const Terminal& terminal);
 
-// Ends in a line feed. The axis goes from 0 to the maximum of all series. Uses block elements on a
-// UTF-8 terminal, ASCII otherwise.
+// Draws the plot as text that ends in a line feed. The axis goes from 0 to the maximum of all
+// series. Uses block elements on a UTF-8 terminal and ASCII on any other.
 // REQUIRES: at least one series with at least one column.
 std::string draw(const Plot& plot, const Terminal& terminal);
 

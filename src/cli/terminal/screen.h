@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Full-screen use of the terminal: the alternate screen and unbuffered key presses. The destructor
-// restores the terminal; SIGINT, SIGTERM and SIGHUP arrive as events, and Ctrl-Z restores it while
-// the process is suspended.
+// restores the terminal; SIGINT, SIGTERM and SIGHUP arrive as events, and Ctrl-Z restores the
+// terminal while the process is suspended.
 //
 // Use from the main thread, before other threads start: signals are blocked for the process.
 #pragma once
@@ -39,10 +39,11 @@ class Screen {
     kKey,     // see key()
     kEnd,     // a termination signal, or the terminal was closed
   };
+  // Waits for a key, a signal, or the given time.
   Event wait(std::chrono::steady_clock::time_point until);
   char key() const { return key_; }  // the key of the last kKey event
 
-  // Use open().
+  // Public for std::make_unique. Call open() instead.
   Screen(UniqueFd signals, const termios& original)
       : signals_(std::move(signals)), original_(original) {}
 

@@ -24,7 +24,7 @@ std::vector<size_t> column_widths(const std::vector<std::vector<std::string>>& l
   return widths;
 }
 
-// Breaks at spaces. A line is wider than `width` only if it is a single word.
+// Breaks text at spaces. A line is wider than `width` only if it is a single word.
 std::vector<std::string> wrap(std::string_view words, size_t width) {
   std::vector<std::string> lines;
   while (text_width(words) > width) {

@@ -14,7 +14,7 @@ namespace ashlar {
 enum class Align { kLeft, kRight };
 
 struct Column {
-  std::string heading;  // if all are empty, the table has no heading line
+  std::string heading;  // if every heading is empty, the table has no heading line
   Align align = Align::kLeft;
 };
 
@@ -25,7 +25,8 @@ class Table {
 
   // REQUIRES: one cell per column.
   void add(std::vector<std::string> cells);
-  // Indented by two spaces; ends in a line feed. Headings are bold (style.h).
+  // Formats the table, indented by two spaces. The text ends in a line feed. Headings are bold
+  // (style.h).
   std::string to_text() const;
 
  private:
@@ -33,7 +34,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Terminal columns of UTF-8 text without wide characters. The sequences of style.h take none.
+// Returns the number of terminal columns that UTF-8 text occupies. Escape sequences of style.h
+// occupy none. REQUIRES: no wide characters.
 size_t text_width(std::string_view utf8);
 
 }  // namespace ashlar

@@ -15,8 +15,9 @@ struct Terminal {
   bool is_utf8 = false;
 };
 
-// The width is clamped to 60 to 160 columns. Without a terminal, the size is the default. The
-// encoding comes from LC_ALL, LC_CTYPE or LANG.
+// Detects the size and the encoding. The width is clamped to between 60 and 160 columns. If
+// standard output is not a terminal, the size is the default. The encoding comes from LC_ALL,
+// LC_CTYPE or LANG.
 Terminal detect_terminal(const Environment& environment);
 
 }  // namespace ashlar

@@ -16,8 +16,8 @@ class LiveSource final : public view::LiveProcess {
   // Requests are cancelled when `stop_fd` becomes readable.
   LiveSource(pid_t pid, int stop_fd) : pid_(pid), stop_fd_(stop_fd) {}
 
-  // "train, process 4711". kInvalidArgument: no such process, live monitoring is off, or it has no
-  // allocator; kTimeout: no response.
+  // Returns a title such as "train, process 4711". kInvalidArgument: no such process, live
+  // monitoring is off, or the process has no allocator; kTimeout: no response.
   Result<std::string> name() const;
 
   Result<std::string> stats() override;

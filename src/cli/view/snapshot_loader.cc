@@ -45,7 +45,7 @@ Status SnapshotLoader::load(const std::vector<std::string>& files) {
     if (Status status = load_live(); !status.ok()) return status;
   }
   for (const std::string& file : files) {
-    if (Status status = load_one(file); !status.ok()) return status;
+    if (Status status = load_file(file); !status.ok()) return status;
     if (!is_running()) break;
   }
   return {};
@@ -61,7 +61,7 @@ Status SnapshotLoader::load_live() {
   return {};
 }
 
-Status SnapshotLoader::load_one(const std::string& file) {
+Status SnapshotLoader::load_file(const std::string& file) {
   const std::string name = file_name(file);
   ReadOptions options;
   options.input.on_progress = [&](double share) {

@@ -17,7 +17,7 @@ namespace ashlar {
 
 class SnapshotLoader {
  public:
-  // All must outlive the loader. `live` is the monitored process, or null.
+  // All arguments must outlive the loader. `live` is the monitored process, or null.
   SnapshotLoader(view::Viewer& view, view::ViewerHandler& handler, view::LiveProcess* live)
       : view_(view), handler_(handler), live_(live) {}
 
@@ -28,7 +28,7 @@ class SnapshotLoader {
  private:
   Status load(const std::vector<std::string>& files);
   Status load_live();
-  Status load_one(const std::string& file);
+  Status load_file(const std::string& file);
   bool is_running() const;
   void stop();
 
@@ -42,8 +42,8 @@ class SnapshotLoader {
 // The file name without its folders; "standard input" for "-".
 std::string file_name(const std::string& path);
 
-// Reads a whole file of at most 64 MiB. kFormat: it cannot be read; the message starts with the
-// path.
+// Reads a whole file of at most 64 MiB. kFormat: the file cannot be read; the message starts with
+// the path.
 Result<std::string> read_viewer_page(const std::string& path);
 
 }  // namespace ashlar

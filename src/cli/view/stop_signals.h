@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGINT and SIGTERM as a file descriptor, so that a server can shut down in order. The signals
-// stay blocked for the whole process. Use from the main thread.
+// SIGINT and SIGTERM as a file descriptor, so that a server can shut down cleanly. The signals stay
+// blocked for the whole process. Use from the main thread.
 #pragma once
 
 #include <signal.h>
@@ -18,7 +18,7 @@ class StopSignals {
   // REQUIRES: no other threads. kDeviceFault: a system call failed.
   static Result<StopSignals> take();
 
-  // Readable once a signal has arrived, and from then on.
+  // A descriptor that becomes readable when a signal arrives, and then stays readable.
   int fd() const { return signals_.get(); }
   // Waits for a signal. Returns immediately if one has arrived before.
   void wait() const;

@@ -40,7 +40,7 @@ struct ViewArguments {
   std::string page{};    // path of a page to serve instead of the built-in one; empty: built-in
 };
 
-Run prepare_view(CLI::App& parser);
+CommandFunction prepare_view(CLI::App& parser);
 ExitCode run_view(const ViewArguments& arguments, const Session& session);
 
 }  // namespace
@@ -53,7 +53,7 @@ const Subcommand kView = {
 
 namespace {
 
-Run prepare_view(CLI::App& parser) {
+CommandFunction prepare_view(CLI::App& parser) {
   auto arguments = std::make_shared<ViewArguments>();
   parser.add_option("FILE", arguments->files, kSnapshotHelp)->type_name("FILE");
   CLI::Option* live =
