@@ -74,7 +74,7 @@ class JsonValues final : public nlohmann::json_sax<Json> {
     return push(Value::unsigned_integer(value));
   }
   bool number_float(number_float_t value, const string_t& /*spelling*/) override {
-    return push(Value::real(value));
+    return push(Value::floating_point(value));
   }
   bool string(string_t& value) override {
     Value made;

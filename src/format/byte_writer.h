@@ -33,7 +33,7 @@ class ByteWriter {
     put(std::string_view(digits, static_cast<size_t>(end.ptr - digits)));
   }
   // The shortest decimal text that reads back as the same number, with a fraction or exponent.
-  void put_real(double number) {
+  void put_double(double number) {
     char digits[32];
     const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), number);
     const std::string_view all(digits, static_cast<size_t>(end.ptr - digits));

@@ -51,10 +51,10 @@ void JsonWriter::unsigned_integer(uint64_t value) {
   out_.put_number(value);
 }
 
-void JsonWriter::real(double value) {
+void JsonWriter::floating_point(double value) {
   begin_value();
   if (!std::isfinite(value)) return out_.put("null");
-  out_.put_real(value);
+  out_.put_double(value);
 }
 
 void JsonWriter::boolean(bool value) {

@@ -98,7 +98,7 @@ void PickleWriter::put_number(int64_t value) {
   }
 }
 
-void PickleWriter::real(double value) {
+void PickleWriter::floating_point(double value) {
   begin_value();
   out_.put('G');
   const uint64_t bits = std::bit_cast<uint64_t>(value);

@@ -28,7 +28,7 @@ class PickleWriter final : public ValueWriter {
 
   void integer(int64_t value) override;
   void unsigned_integer(uint64_t value) override;
-  void real(double value) override;
+  void floating_point(double value) override;
   void boolean(bool value) override;
   void string(std::string_view value) override;
   void string(Key word) override;

@@ -116,7 +116,7 @@ bool SnapshotBuilder::read_settings(Value dict) {
     } else if (value.is_integer()) {
       setting = static_cast<int64_t>(value.bits);
     } else if (value.kind == ValueKind::kFloat) {
-      setting = value.as_real();
+      setting = value.as_double();
     } else if (value.kind == ValueKind::kString) {
       setting = std::string(fields_.text_of(value));
     } else if (value.kind == ValueKind::kDict) {

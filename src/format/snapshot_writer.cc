@@ -289,7 +289,7 @@ void SnapshotWriter::write_settings() {
 void SnapshotWriter::write_setting(const SettingValue& value) {
   if (const bool* flag = std::get_if<bool>(&value)) return writer_.boolean(*flag);
   if (const int64_t* number = std::get_if<int64_t>(&value)) return writer_.integer(*number);
-  if (const double* number = std::get_if<double>(&value)) return writer_.real(*number);
+  if (const double* number = std::get_if<double>(&value)) return writer_.floating_point(*number);
   if (const std::string* words = std::get_if<std::string>(&value)) return writer_.string(*words);
   writer_.begin_dict();
   for (const auto& [name, number] : std::get<4>(value)) {

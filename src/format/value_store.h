@@ -84,7 +84,9 @@ struct Value {
   static Value unsigned_integer(uint64_t value) {
     return {value >> 63 != 0 ? ValueKind::kLargeInteger : ValueKind::kInteger, value};
   }
-  static Value real(double value) { return {ValueKind::kFloat, std::bit_cast<uint64_t>(value)}; }
+  static Value floating_point(double value) {
+    return {ValueKind::kFloat, std::bit_cast<uint64_t>(value)};
+  }
   static Value string(uint32_t index) { return {ValueKind::kString, index}; }
 
   bool is_integer() const {
@@ -92,7 +94,7 @@ struct Value {
   }
   bool is_container() const { return kind >= ValueKind::kTuple; }
   uint32_t index() const { return static_cast<uint32_t>(bits); }  // of a string or container
-  double as_real() const { return std::bit_cast<double>(bits); }
+  double as_double() const { return std::bit_cast<double>(bits); }
   friend bool operator==(const Value&, const Value&) = default;
 };
 

@@ -34,7 +34,7 @@ class ValueWriter {
 
   virtual void integer(int64_t value) = 0;
   virtual void unsigned_integer(uint64_t value) = 0;
-  virtual void real(double value) = 0;
+  virtual void floating_point(double value) = 0;
   virtual void boolean(bool value) = 0;
   virtual void string(std::string_view value) = 0;
   virtual void string(Key word) = 0;

@@ -69,7 +69,7 @@ std::string stats_json(const ProcessStatus& process) {
   json.key("ashlar");
   json.string(process.version);
   json.key("shown_seconds");
-  json.real(process.monitored_seconds);
+  json.floating_point(process.monitored_seconds);
   json.key("trouble");
   json.string(process.problem);
   json.key("allocators");

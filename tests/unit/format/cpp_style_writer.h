@@ -36,7 +36,7 @@ class CppStyleWriter final : public ValueWriter {
     }
   }
   void unsigned_integer(uint64_t value) override { integer(static_cast<int64_t>(value)); }
-  void real(double value) override {
+  void floating_point(double value) override {
     const std::string bytes = pickle::little_endian(value);
     out_.put("G" + std::string(bytes.rbegin(), bytes.rend()));
   }

@@ -35,7 +35,7 @@ class MachineRun {
       case ValueKind::kBool: return value.bits != 0 ? "True" : "False";
       case ValueKind::kInteger: return std::to_string(static_cast<int64_t>(value.bits));
       case ValueKind::kLargeInteger: return std::to_string(value.bits);
-      case ValueKind::kFloat: return std::to_string(value.as_real());
+      case ValueKind::kFloat: return std::to_string(value.as_double());
       case ValueKind::kString: return "'" + std::string(store_.string_at(value.index())) + "'";
       case ValueKind::kBytes: return "bytes";
       default: break;

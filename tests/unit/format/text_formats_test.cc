@@ -47,10 +47,10 @@ TEST(JsonWriter, PreservesIntegersAndFloats) {
   StringSink sink;
   JsonWriter writer(sink);
   writer.begin_list();
-  writer.real(0.0);
-  writer.real(0.1);
-  writer.real(-1e300);
-  writer.real(std::numeric_limits<double>::infinity());
+  writer.floating_point(0.0);
+  writer.floating_point(0.1);
+  writer.floating_point(-1e300);
+  writer.floating_point(std::numeric_limits<double>::infinity());
   writer.unsigned_integer(~uint64_t{0});
   writer.integer(-1);
   writer.boolean(true);
