@@ -31,7 +31,7 @@ class Decoder {
   virtual Result<Progress> decode(const Input& input, std::span<char> output) = 0;
 };
 
-// Concatenated streams decode to one, as in the command-line tools.
+// Like the command-line tools, these decoders decompress concatenated streams as one.
 std::unique_ptr<Decoder> make_xz_decoder();
 std::unique_ptr<Decoder> make_zstd_decoder();
 std::unique_ptr<Decoder> make_gzip_decoder();
@@ -46,8 +46,8 @@ class DecodedSource final : public ByteSource {
   std::unique_ptr<ByteSource> input_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<char> buffer_;
-  std::span<const char> rest_;  // unread part of buffer_
-  bool has_ended_ = false;      // input_ is exhausted
+  std::span<const char> unread_;  // part of buffer_
+  bool has_ended_ = false;        // input_ is exhausted
 };
 
 }  // namespace ashlar

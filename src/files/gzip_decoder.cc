@@ -11,18 +11,18 @@
 namespace ashlar {
 namespace {
 
-constexpr int kGzipWithLargestWindow = 16 + MAX_WBITS;
+constexpr int kGzipMaxWindowBits = 16 + MAX_WBITS;
 constexpr size_t kMaxCallBytes = size_t{1} << 30;  // zlib's counters have 32 bits
 
 class GzipDecoder final : public Decoder {
  public:
-  GzipDecoder() : started_(inflateInit2(&stream_, kGzipWithLargestWindow)) {}
+  GzipDecoder() : init_result_(inflateInit2(&stream_, kGzipMaxWindowBits)) {}
   ~GzipDecoder() override { inflateEnd(&stream_); }
   GzipDecoder(const GzipDecoder&) = delete;
   GzipDecoder& operator=(const GzipDecoder&) = delete;
 
   Result<Progress> decode(const Input& input, std::span<char> output) override {
-    if (started_ != Z_OK) return Status::format("gzip: out of memory");
+    if (init_result_ != Z_OK) return Status::format("gzip: out of memory");
     if (input.bytes.empty()) return Progress{.is_complete = is_complete_};
     if (is_complete_) inflateReset(&stream_);  // next member of a concatenated file
     // zlib does not write to its input, although the type is not const.
@@ -44,7 +44,7 @@ class GzipDecoder final : public Decoder {
 
  private:
   z_stream stream_{};
-  int started_;
+  int init_result_;
   bool is_complete_ = false;
 };
 

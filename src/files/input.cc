@@ -50,7 +50,8 @@ class DescriptorSource final : public ByteSource {
  private:
   int descriptor() const { return own_.valid() ? own_.get() : STDIN_FILENO; }
 
-  // Polls the callback while waiting, because a pipe can block forever. False: cancelled.
+  // Polls the callback while waiting, because a pipe can block forever. Returns false if the
+  // callback cancels.
   bool wait_until_readable() const {
     constexpr int kPollIntervalMs = 200;
     const double whole = static_cast<double>(file_bytes_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens files and standard input, plain or compressed by xz, zstd or gzip. The compression is
+// Opens files and standard input, plain or compressed with xz, zstd or gzip. The compression is
 // detected from the first bytes, not from the name. The result is a stream; no input is ever held
 // in memory as a whole.
 #pragma once
@@ -16,7 +16,7 @@
 namespace ashlar {
 
 struct InputOptions {
-  // Limit after decompression. Reading fails with kFormat when it is exceeded.
+  // Limit on the decompressed size. Reading fails with kFormat when the limit is exceeded.
   uint64_t max_bytes = uint64_t{64} << 30;
   // Decompress in a separate thread, ahead of the reader.
   bool decompress_ahead = true;
@@ -25,7 +25,7 @@ struct InputOptions {
   std::function<bool(double fraction)> on_progress{};
 };
 
-// "-" is standard input.
+// Opens a file; "-" is standard input.
 // kFormat: the file cannot be opened; or, from read() of the result: it cannot be read, is corrupt,
 // truncated or too long. Messages do not contain the path.
 Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,

@@ -89,7 +89,7 @@ class JsonValues final : public nlohmann::json_sax<Json> {
     const size_t first = open_.back();
     const Value dict = stack_[first - 1];
     if (!check_store(store_.set_items(dict, items_from(first)))) return false;
-    // JSON shares no values, so nothing else refers to the parts of an adopted dict.
+    // JSON shares no values, so nothing else refers to the values inside an adopted dict.
     if (store_.adopted(dict)) store_.forget_since(dict.index() + 1);
     return close();
   }
@@ -112,8 +112,8 @@ class JsonValues final : public nlohmann::json_sax<Json> {
       return fail(text("values are nested deeper than ", kMaxDepth, " (expected less)"));
     }
     Value made;
-    const bool has_room = kind == ValueKind::kDict ? store_.add_dict(made) : store_.add_list(made);
-    if (!check_store(has_room) || !push(made)) return false;
+    const bool is_added = kind == ValueKind::kDict ? store_.add_dict(made) : store_.add_list(made);
+    if (!check_store(is_added) || !push(made)) return false;
     open_.push_back(stack_.size());
     return true;
   }

@@ -19,7 +19,7 @@ class ReadAhead final : public ByteSource {
  public:
   // kDeviceFault: no thread could be created.
   static Result<std::unique_ptr<ByteSource>> start(std::unique_ptr<ByteSource> input);
-  // Waits for a read of the input that is in progress.
+  // Waits for the read of the input that is in progress, if any.
   ~ReadAhead() override;
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;

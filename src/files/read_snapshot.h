@@ -18,7 +18,7 @@ struct ReadOptions {
   ReadLimits limits{};
 };
 
-// "-" is standard input.
+// Reads a file; "-" is standard input.
 // kFormat: the file cannot be opened or read, or is not a snapshot. The message starts with the
 // path.
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options = {});

@@ -14,13 +14,13 @@ constexpr uint64_t kMaxMemoryBytes = uint64_t{256} << 20;
 
 class XzDecoder final : public Decoder {
  public:
-  XzDecoder() : started_(lzma_stream_decoder(&stream_, kMaxMemoryBytes, LZMA_CONCATENATED)) {}
+  XzDecoder() : init_result_(lzma_stream_decoder(&stream_, kMaxMemoryBytes, LZMA_CONCATENATED)) {}
   ~XzDecoder() override { lzma_end(&stream_); }
   XzDecoder(const XzDecoder&) = delete;
   XzDecoder& operator=(const XzDecoder&) = delete;
 
   Result<Progress> decode(const Input& input, std::span<char> output) override {
-    if (started_ != LZMA_OK) return failure(started_);
+    if (init_result_ != LZMA_OK) return failure(init_result_);
     stream_.next_in = reinterpret_cast<const uint8_t*>(input.bytes.data());
     stream_.avail_in = input.bytes.size();
     stream_.next_out = reinterpret_cast<uint8_t*>(output.data());
@@ -45,7 +45,7 @@ class XzDecoder final : public Decoder {
   }
 
   lzma_stream stream_ = LZMA_STREAM_INIT;
-  lzma_ret started_;
+  lzma_ret init_result_;
 };
 
 }  // namespace

@@ -83,11 +83,11 @@ bool ExtentReader::read_list(Key key, Value list, std::vector<Each>& all, const 
   all.clear();  // if the key is duplicated, the last value wins
   for (size_t i = 0; i < items.size(); ++i) {
     Each each;
-    std::span<const Value> parts;
-    bool is_valid = fields_.dict(key, items[i], parts);
-    for (size_t j = 0; is_valid && j < parts.size(); j += 2) {
-      if (parts[j].kind != ValueKind::kString) continue;
-      is_valid = (this->*read_field)(key_of(parts[j]), parts[j + 1], each);
+    std::span<const Value> fields;
+    bool is_valid = fields_.dict(key, items[i], fields);
+    for (size_t j = 0; is_valid && j < fields.size(); j += 2) {
+      if (fields[j].kind != ValueKind::kString) continue;
+      is_valid = (this->*read_field)(key_of(fields[j]), fields[j + 1], each);
     }
     if (!is_valid) return fields_.fail(text(key_text(key), "[", i, "]: ", fields_.problem()));
     if (!fields_.store().charge(sizeof(each))) return fields_.fail(fields_.store().problem());

@@ -21,7 +21,8 @@ class FieldReader {
   explicit FieldReader(ValueStore& store) : store_(store) {}
 
   bool bytes(Key key, Value value, size_t& out);  // 0 to 2^63 - 1
-  // Any 64 bits. Dumps written by C++ contain addresses of 2^63 and above as negative numbers.
+  // Reads any 64-bit integer. Dumps written by C++ contain addresses of 2^63 and above as negative
+  // numbers.
   bool bits(Key key, Value value, uint64_t& out);
   bool integer(Key key, Value value, int64_t& out);
   bool boolean(Key key, Value value, bool& out);
@@ -42,6 +43,7 @@ class FieldReader {
   // Limits the number of values that list() and dict() return in total. Shared values are read
   // once per reference, so without a limit a small file could take exponential time.
   void set_allowance(uint64_t visits) { allowance_ = visits; }
+  // Counts the values against the allowance. Fails if it is exhausted.
   bool visit(std::span<const Value> items);
 
   ValueStore& store() const { return store_; }

@@ -14,7 +14,7 @@
 namespace ashlar {
 namespace {
 
-constexpr mode_t kReadableByAll = 0666;  // restricted by the umask
+constexpr mode_t kCreateMode = 0666;  // restricted by the umask
 
 Status failure(std::string_view call, const std::string& path) {
   const int code = errno;
@@ -25,7 +25,7 @@ Status failure(std::string_view call, const std::string& path) {
 
 Result<FileSink> FileSink::open(const std::string& path) {
   if (path == "-") return FileSink("standard output", UniqueFd());
-  UniqueFd own(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kReadableByAll));
+  UniqueFd own(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kCreateMode));
   if (!own.valid()) return failure("open", path);
   return FileSink(path, std::move(own));
 }

@@ -15,16 +15,15 @@
 namespace ashlar {
 namespace {
 
-// Bytes of one device according to the trace: requested and not freed; requested and not reusable
-// yet; obtained from the device.
+// Bytes of one device, according to the trace.
 struct Counters {
-  int64_t allocated = 0;
-  int64_t active = 0;
-  int64_t reserved = 0;
+  int64_t allocated = 0;  // requested and not freed
+  int64_t active = 0;     // requested and not yet reusable
+  int64_t reserved = 0;   // obtained from the device
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 
-void count(const TraceEntry& entry, Counters& counters) {
+void apply(const TraceEntry& entry, Counters& counters) {
   const int64_t bytes = static_cast<int64_t>(entry.bytes);
   switch (entry.action) {
     case TraceAction::kAlloc:
@@ -41,8 +40,8 @@ void count(const TraceEntry& entry, Counters& counters) {
   }
 }
 
-// The counters before the first entry. The trace may lack its beginning; the segments have the
-// values after its end.
+// Returns the counters before the first entry: the final values, which the segments have, minus all
+// changes in the trace. They are not zero if the beginning of the trace is missing.
 Counters initial_counters(const Snapshot& snapshot, size_t device) {
   Counters counters;
   for (const SnapshotSegment& segment : snapshot.segments) {
@@ -55,13 +54,13 @@ Counters initial_counters(const Snapshot& snapshot, size_t device) {
     }
   }
   Counters change;
-  for (const TraceEntry& entry : snapshot.device_traces[device]) count(entry, change);
+  for (const TraceEntry& entry : snapshot.device_traces[device]) apply(entry, change);
   return {.allocated = std::max<int64_t>(0, counters.allocated - change.allocated),
           .active = std::max<int64_t>(0, counters.active - change.active),
           .reserved = std::max<int64_t>(0, counters.reserved - change.reserved)};
 }
 
-// The earliest time in the snapshot, which is the origin of the exported times.
+// Returns the earliest time in the snapshot, which is the origin of the exported times.
 int64_t first_time(const Snapshot& snapshot) {
   int64_t first = std::numeric_limits<int64_t>::max();
   for (const std::vector<TraceEntry>& trace : snapshot.device_traces) {
@@ -144,7 +143,7 @@ class PerfettoWriter {
       // Without times, entries are one microsecond apart.
       const int64_t time =
           trace[i].has_time ? trace[i].time_us : first_time_ + static_cast<int64_t>(i);
-      count(trace[i], counters);
+      apply(trace[i], counters);
       if (counters != shown) write_counters({"memory", 'C', device, time}, counters, shown);
       shown = counters;
       if (trace[i].action == TraceAction::kOom) {
@@ -156,7 +155,7 @@ class PerfettoWriter {
     }
   }
 
-  // Writes only the counters that changed; the others keep their values.
+  // Writes only the counters that changed; the viewer keeps the previous values of the others.
   void write_counters(const Event& event, const Counters& now, const Counters& shown) {
     begin_event(event);
     std::string_view before = ", \"args\": {";

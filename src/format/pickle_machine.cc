@@ -23,19 +23,19 @@ constexpr size_t kMaxMarks = 1 << 20;
 constexpr int kFirstProtocol = 2;
 constexpr int kLastProtocol = 5;
 
-// An unused memo entry. No real value equals it.
+// An unused memo entry. No value on the stack equals it.
 constexpr Value kUnset = {.kind = ValueKind::kNone, .bits = 1};
 
-constexpr std::string_view kCalls =
+constexpr std::string_view kRefusedCall =
     "importing and calling are not allowed (expected only dicts, lists, tuples, strings and "
     "numbers)";
-constexpr std::string_view kTextual =
+constexpr std::string_view kRefusedTextual =
     "an opcode of the textual protocols 0 and 1 (expected protocol 2 to 5)";
-constexpr std::string_view kOther = "snapshots do not contain such values";
+constexpr std::string_view kRefusedValue = "snapshots do not contain such values";
 
 }  // namespace
 
-// The opcodes by their byte. Undefined ones have no name.
+// The opcodes, indexed by their byte. Undefined opcodes have no name.
 struct PickleOpcodes {
   using Machine = PickleMachine;
   static constexpr std::array<Machine::Opcode, 256> make();
@@ -82,7 +82,7 @@ bool PickleMachine::start() {
   return true;
 }
 
-// Frame lengths only help readers that prefetch.
+// Ignores the length of a frame, which only helps readers that prefetch.
 bool PickleMachine::skip_frame() {
   uint64_t length = 0;
   return read(length);
@@ -114,7 +114,7 @@ bool PickleMachine::push_long() {
   return bytes != nullptr ? push_number({bytes, static_cast<size_t>(length)}) : fail_at_end();
 }
 
-// Two's complement of any length. Bytes beyond the eighth may only extend the sign.
+// Pushes a two's complement number of any length. Bytes beyond the eighth may only extend the sign.
 bool PickleMachine::push_number(std::string_view little_endian) {
   const bool is_negative = !little_endian.empty() && (little_endian.back() & '\x80') != 0;
   uint64_t bits = is_negative ? ~uint64_t{0} : 0;
@@ -156,7 +156,8 @@ bool PickleMachine::push_string() {
   return check_store(store_.add_string(text_, made)) && push(made);
 }
 
-// Grows with the bytes that arrive, not with the announced length, and within the store's limit.
+// Reads into text_, which grows with the bytes that arrive, not with the announced length, and
+// within the store's limit.
 bool PickleMachine::read_text(uint64_t length) {
   text_.clear();
   while (text_.size() < length) {
@@ -430,32 +431,32 @@ constexpr void PickleOpcodes::add_refused(std::array<Machine::Opcode, 256>& tabl
   const auto refuse = [&table](uint8_t byte, std::string_view name, std::string_view why) {
     table[byte] = {.name = name, .handler = nullptr, .refusal = why};
   };
-  refuse('c', "GLOBAL", kCalls);
-  refuse(0x93, "STACK_GLOBAL", kCalls);
-  refuse('R', "REDUCE", kCalls);
-  refuse('b', "BUILD", kCalls);
-  refuse('i', "INST", kCalls);
-  refuse('o', "OBJ", kCalls);
-  refuse(0x81, "NEWOBJ", kCalls);
-  refuse(0x92, "NEWOBJ_EX", kCalls);
-  refuse(0x82, "EXT1", kCalls);
-  refuse(0x83, "EXT2", kCalls);
-  refuse(0x84, "EXT4", kCalls);
-  refuse('P', "PERSID", kCalls);
-  refuse('Q', "BINPERSID", kCalls);
-  refuse(0x97, "NEXT_BUFFER", kOther);
-  refuse(0x98, "READONLY_BUFFER", kOther);
-  refuse(0x8f, "EMPTY_SET", kOther);
-  refuse(0x90, "ADDITEMS", kOther);
-  refuse(0x91, "FROZENSET", kOther);
+  refuse('c', "GLOBAL", kRefusedCall);
+  refuse(0x93, "STACK_GLOBAL", kRefusedCall);
+  refuse('R', "REDUCE", kRefusedCall);
+  refuse('b', "BUILD", kRefusedCall);
+  refuse('i', "INST", kRefusedCall);
+  refuse('o', "OBJ", kRefusedCall);
+  refuse(0x81, "NEWOBJ", kRefusedCall);
+  refuse(0x92, "NEWOBJ_EX", kRefusedCall);
+  refuse(0x82, "EXT1", kRefusedCall);
+  refuse(0x83, "EXT2", kRefusedCall);
+  refuse(0x84, "EXT4", kRefusedCall);
+  refuse('P', "PERSID", kRefusedCall);
+  refuse('Q', "BINPERSID", kRefusedCall);
+  refuse(0x97, "NEXT_BUFFER", kRefusedValue);
+  refuse(0x98, "READONLY_BUFFER", kRefusedValue);
+  refuse(0x8f, "EMPTY_SET", kRefusedValue);
+  refuse(0x90, "ADDITEMS", kRefusedValue);
+  refuse(0x91, "FROZENSET", kRefusedValue);
   refuse(0x80, "PROTO", "not at the beginning (expected at the beginning only)");
-  refuse('I', "INT", kTextual);
-  refuse('L', "LONG", kTextual);
-  refuse('F', "FLOAT", kTextual);
-  refuse('S', "STRING", kTextual);
-  refuse('V', "UNICODE", kTextual);
-  refuse('g', "GET", kTextual);
-  refuse('p', "PUT", kTextual);
+  refuse('I', "INT", kRefusedTextual);
+  refuse('L', "LONG", kRefusedTextual);
+  refuse('F', "FLOAT", kRefusedTextual);
+  refuse('S', "STRING", kRefusedTextual);
+  refuse('V', "UNICODE", kRefusedTextual);
+  refuse('g', "GET", kRefusedTextual);
+  refuse('p', "PUT", kRefusedTextual);
 }
 
 constinit const std::array<PickleMachine::Opcode, 256> PickleOpcodes::kTable = make();

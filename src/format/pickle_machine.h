@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Interprets the opcodes of pickle protocols 2 to 5 that build plain values. Opcodes that import or
-// call something are rejected, so reading a file executes no code. The values go to a ValueStore;
-// snapshot_builder.cc gives them a meaning.
+// call something are rejected, so reading a file executes no code. The values are stored in a
+// ValueStore, from which snapshot_builder.cc builds a Snapshot.
 //
 // Time and memory are linear in the number of bytes that arrive, and memory is bounded by the
 // store's limits. A machine reads one pickle. Not thread safe.
@@ -28,11 +28,11 @@ class PickleStack {
   size_t size() const { return values_.size(); }
   const Value& back() const { return values_.back(); }
   const Value& operator[](size_t index) const { return values_[index]; }
-  // The values from index `first` on.
+  // The values from index `first` upwards.
   std::span<const Value> from(size_t first) const {
     return std::span<const Value>(values_).subspan(first);
   }
-  // False: the store has no memory left.
+  // Returns false if the memory limit of the store is reached.
   bool push(Value value) {
     if (values_.size() == charged_count_ && !charge()) return false;
     values_.push_back(value);
@@ -60,7 +60,8 @@ class PickleMachine {
 
   uint64_t bytes_read() const { return input_.offset(); }
 
-  // Without a handler, `refusal` is the reason for rejecting the opcode.
+  // An entry of the opcode table. If `handler` is null, `refusal` is the reason for rejecting the
+  // opcode.
   struct Opcode {
     std::string_view name{};
     bool (PickleMachine::*handler)() = nullptr;
@@ -113,9 +114,10 @@ class PickleMachine {
   bool push(Value value) { return check_store(stack_.push(value)); }
   bool push_number(std::string_view little_endian);
   bool put_at(uint64_t index);
-  // Removes the newest mark; `first` is the index of the first value above it. False: no mark.
+  // Removes the newest mark and sets `first` to the index of the first value above it. Fails if
+  // there is no mark.
   bool pop_mark(size_t& first);
-  // Whether there are `count` values above the newest mark.
+  // Checks that there are at least `count` values above the newest mark.
   bool has_values(size_t count);
   bool append_to_list_below(size_t first);
   bool set_in_dict_below(size_t first);

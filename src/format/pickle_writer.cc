@@ -10,7 +10,7 @@ namespace ashlar {
 namespace {
 
 // Items per batch, as in Python's pickler. PyTorch's viewer fails on batches of 120,000.
-constexpr uint32_t kBatch = 1000;
+constexpr uint32_t kBatchItems = 1000;
 
 template <typename Number>
 void put_little_endian(ByteWriter& out, Number number) {
@@ -43,7 +43,7 @@ void PickleWriter::end() {
 
 void PickleWriter::begin_item() {
   Container& container = open_.back();
-  if (container.item_count == kBatch) {
+  if (container.item_count == kBatchItems) {
     out_.put(container.close);
     container.item_count = 0;
   }
@@ -77,7 +77,7 @@ void PickleWriter::unsigned_integer(uint64_t value) {
   out_.put('\0');
 }
 
-// The shortest encoding, as Python's pickler writes it.
+// Writes the shortest encoding, like Python's pickler.
 void PickleWriter::put_number(int64_t value) {
   if (value >= 0 && value <= UINT8_MAX) {
     out_.put('K');

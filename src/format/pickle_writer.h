@@ -66,7 +66,7 @@ class PickleWriter final : public ValueWriter {
   std::unordered_map<std::string, uint32_t> strings_;
   std::array<uint32_t, static_cast<size_t>(Key::kCount)> key_memo_{};
   std::array<std::vector<uint32_t>, 3> shared_;  // memo indexes by SharedKind, then by index
-  std::optional<SharedId> next_shared_;          // the shared value that the next container is
+  std::optional<SharedId> next_shared_;          // set if the next container is a shared value
 };
 
 }  // namespace ashlar

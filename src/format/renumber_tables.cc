@@ -9,11 +9,11 @@ namespace ashlar {
 namespace {
 
 // Rebuilds a table with the used elements only, in the order of first use.
-template <typename SharedId>
+template <typename Element>
 class TableCompactor {
  public:
-  explicit TableCompactor(std::vector<SharedId>& table) : table_(table), old_(std::move(table)) {
-    table_.assign(1, SharedId());
+  explicit TableCompactor(std::vector<Element>& table) : table_(table), old_(std::move(table)) {
+    table_.assign(1, Element());
     new_positions_.resize(old_.size());
   }
 
@@ -31,9 +31,9 @@ class TableCompactor {
   }
 
  private:
-  std::vector<SharedId>& table_;
-  std::vector<SharedId> old_;
-  std::vector<uint32_t> new_positions_;  // 0: not yet
+  std::vector<Element>& table_;
+  std::vector<Element> old_;
+  std::vector<uint32_t> new_positions_;  // 0: not used yet
 };
 
 class TableRenumbering {

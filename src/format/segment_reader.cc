@@ -26,8 +26,8 @@ bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegme
 bool SegmentReader::read_segment(Value dict, SnapshotSegment& segment) {
   std::span<const Value> items;
   if (!fields_.dict(Key::kSegments, dict, items)) return fields_.fail(": " + fields_.problem());
-  Present present;
-  stack_parts_ = {};
+  PresentKeys present;
+  stack_values_ = {};
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != ValueKind::kString) continue;
     if (!read_segment_field(key_of(items[i]), items[i + 1], segment, present)) {
@@ -57,7 +57,7 @@ bool SegmentReader::read_segment(Value dict, SnapshotSegment& segment) {
 }
 
 bool SegmentReader::read_segment_field(Key key, Value value, SnapshotSegment& segment,
-                                       Present& present) {
+                                       PresentKeys& present) {
   uint64_t bits = 0;
   switch (key) {
     case Key::kDevice: return fields_.device(key, value, segment.device);
@@ -86,8 +86,8 @@ bool SegmentReader::read_segment_field(Key key, Value value, SnapshotSegment& se
     case Key::kIsExpandable: return fields_.boolean(key, value, segment.is_expandable);
     case Key::kIsPaused: return fields_.boolean(key, value, segment.is_paused);
     case Key::kSegmentPoolId: return fields_.pool(key, value, segment.pool);
-    case Key::kFrames: stack_parts_.frames = value; return true;
-    case Key::kForwardFrames: stack_parts_.forward = value; return true;
+    case Key::kFrames: stack_values_.frames = value; return true;
+    case Key::kForwardFrames: stack_values_.forward = value; return true;
     case Key::kBlocks: present.blocks = value; return true;
     default: return true;
   }
@@ -103,7 +103,7 @@ bool SegmentReader::read_blocks(Value list, SnapshotSegment& segment) {
   DeviceAddress next = segment.address;
   for (size_t i = 0; i < items.size(); ++i) {
     SnapshotBlock block;
-    block.address = next;  // default
+    block.address = next;  // unless the file has an address
     if (!read_block(items[i], block)) {
       return fields_.fail(text(".blocks[", i, "]: ", fields_.problem()));
     }
@@ -116,9 +116,9 @@ bool SegmentReader::read_blocks(Value list, SnapshotSegment& segment) {
 bool SegmentReader::read_block(Value dict, SnapshotBlock& block) {
   std::span<const Value> items;
   if (!fields_.dict(Key::kBlocks, dict, items)) return false;
-  Present present;
+  PresentKeys present;
   Value history{};
-  stack_parts_ = {};
+  stack_values_ = {};
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != ValueKind::kString) continue;
     if (key_of(items[i]) == Key::kHistory) history = items[i + 1];
@@ -132,7 +132,8 @@ bool SegmentReader::read_block(Value dict, SnapshotBlock& block) {
   return read_stack(block.stack);
 }
 
-bool SegmentReader::read_block_field(Key key, Value value, SnapshotBlock& block, Present& present) {
+bool SegmentReader::read_block_field(Key key, Value value, SnapshotBlock& block,
+                                     PresentKeys& present) {
   uint64_t bits = 0;
   switch (key) {
     case Key::kAddress:
@@ -144,8 +145,8 @@ bool SegmentReader::read_block_field(Key key, Value value, SnapshotBlock& block,
       present.requested = true;
       return fields_.bytes(key, value, block.requested_bytes);
     case Key::kState: return read_state(value, block);
-    case Key::kFrames: stack_parts_.frames = value; return true;
-    case Key::kForwardFrames: stack_parts_.forward = value; return true;
+    case Key::kFrames: stack_values_.frames = value; return true;
+    case Key::kForwardFrames: stack_values_.forward = value; return true;
     default: return true;
   }
 }
@@ -164,8 +165,9 @@ bool SegmentReader::read_state(Value value, SnapshotBlock& block) {
   }
 }
 
-// Until 2023 a block had a list of the allocations that had been in it, newest first.
-bool SegmentReader::read_history(Value list, SnapshotBlock& block, Present& present) {
+// Until 2023, PyTorch wrote for each block a list of the allocations that had occupied it, newest
+// first.
+bool SegmentReader::read_history(Value list, SnapshotBlock& block, PresentKeys& present) {
   std::span<const Value> all;
   std::span<const Value> newest;
   if (!fields_.list(Key::kHistory, list, all)) return false;
@@ -178,8 +180,8 @@ bool SegmentReader::read_history(Value list, SnapshotBlock& block, Present& pres
       if (!fields_.bytes(key, newest[i + 1], block.requested_bytes)) return false;
       present.requested = true;
     }
-    if (key == Key::kFrames && stack_parts_.frames.kind == ValueKind::kNone) {
-      stack_parts_.frames = newest[i + 1];
+    if (key == Key::kFrames && stack_values_.frames.kind == ValueKind::kNone) {
+      stack_values_.frames = newest[i + 1];
     }
   }
   return true;
@@ -187,12 +189,12 @@ bool SegmentReader::read_history(Value list, SnapshotBlock& block, Present& pres
 
 // Segments and blocks always have the key "frames"; an empty list means that no stack was captured.
 bool SegmentReader::read_stack(StackId& stack) {
-  const Value frames = stack_parts_.frames;
+  const Value frames = stack_values_.frames;
   if (frames.kind == ValueKind::kList && !fields_.store().converted(frames) &&
       fields_.store().items(frames).empty()) {
-    stack_parts_.frames = {};
+    stack_values_.frames = {};
   }
-  return stacks_.read(stack_parts_, stack);
+  return stacks_.read(stack_values_, stack);
 }
 
 bool SegmentReader::check_tiling(const SnapshotSegment& segment) {

@@ -20,8 +20,8 @@ class SegmentReader {
   bool read_segments(Key key, Value list, std::vector<SnapshotSegment>& segments);
 
  private:
-  // Which optional keys a dict has. The values of the others are computed.
-  struct Present {
+  // The optional keys that a dict has. The values of missing keys are computed.
+  struct PresentKeys {
     bool address = false;
     bool allocated = false;
     bool active = false;
@@ -30,18 +30,18 @@ class SegmentReader {
   };
 
   bool read_segment(Value dict, SnapshotSegment& segment);
-  bool read_segment_field(Key key, Value value, SnapshotSegment& segment, Present& present);
+  bool read_segment_field(Key key, Value value, SnapshotSegment& segment, PresentKeys& present);
   bool read_blocks(Value list, SnapshotSegment& segment);
   bool read_block(Value dict, SnapshotBlock& block);
-  bool read_block_field(Key key, Value value, SnapshotBlock& block, Present& present);
+  bool read_block_field(Key key, Value value, SnapshotBlock& block, PresentKeys& present);
   bool read_state(Value value, SnapshotBlock& block);
-  bool read_history(Value list, SnapshotBlock& block, Present& present);
+  bool read_history(Value list, SnapshotBlock& block, PresentKeys& present);
   bool read_stack(StackId& stack);
   bool check_tiling(const SnapshotSegment& segment);
 
   FieldReader& fields_;
   StackReader& stacks_;
-  StackReader::Parts stack_parts_{};
+  StackReader::StackValues stack_values_{};
 };
 
 }  // namespace ashlar

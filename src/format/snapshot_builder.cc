@@ -49,20 +49,20 @@ bool SnapshotBuilder::read_root(Value root) {
     if (items[i].kind != ValueKind::kString) continue;
     const Key key = key_of(items[i]);
     const Value value = items[i + 1];
-    bool is_right = true;
+    bool is_valid = true;
     is_snapshot |= key == Key::kSegments || key == Key::kDeviceTraces;
-    if (key == Key::kSegments) is_right = segments_.read_segments(key, value, snapshot_.segments);
+    if (key == Key::kSegments) is_valid = segments_.read_segments(key, value, snapshot_.segments);
     if (key == Key::kDeviceTraces) {
-      is_right = traces_.read_traces(key, value, snapshot_.device_traces);
+      is_valid = traces_.read_traces(key, value, snapshot_.device_traces);
     }
-    if (key == Key::kExternalAnnotations) is_right = read_annotations(value);
-    if (key == Key::kAllocatorSettings) is_right = read_settings(value);
+    if (key == Key::kExternalAnnotations) is_valid = read_annotations(value);
+    if (key == Key::kAllocatorSettings) is_valid = read_settings(value);
     if (key == Key::kHostSegments) {
-      is_right = segments_.read_segments(key, value, snapshot_.host_segments);
+      is_valid = segments_.read_segments(key, value, snapshot_.host_segments);
     }
-    if (key == Key::kAshlar) is_right = extents_.read(value, snapshot_);
-    if (key == Key::kHostTraces) is_right = traces_.read_traces(key, value, snapshot_.host_traces);
-    if (!is_right) return false;
+    if (key == Key::kAshlar) is_valid = extents_.read(value, snapshot_);
+    if (key == Key::kHostTraces) is_valid = traces_.read_traces(key, value, snapshot_.host_traces);
+    if (!is_valid) return false;
   }
   if (!is_snapshot) {
     return fields_.fail("the file has neither \"segments\" nor \"device_traces\" (expected both)");

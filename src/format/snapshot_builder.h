@@ -26,7 +26,7 @@ class SnapshotBuilder {
   SnapshotBuilder& operator=(const SnapshotBuilder&) = delete;
 
   // `bytes_read` is the length of the input that the values come from.
-  // kFormat: a key has a value of the wrong type. The message says where.
+  // kFormat: a key has a value of the wrong type. The message names the location.
   // REQUIRES: called once.
   Result<Snapshot> build(Value root, uint64_t bytes_read);
 

@@ -79,8 +79,8 @@ enum class Key : uint32_t {
   kSnapshot,
   kOom,
   kAnnotate,
-  kFree,         // in files from before frees had two actions
-  kUserDefined,  // in files from before annotations
+  kFree,         // in old files, which have one action for a free
+  kUserDefined,  // in old files, instead of annotations
   kCount,
 };
 
@@ -90,7 +90,8 @@ std::string_view key_text(Key key);
 // REQUIRES: the store is empty and its limit is at least a few KiB.
 void add_key_texts(ValueStore& store);
 
-// Values of Key::kCount and above are strings that are not keys.
+// Returns the key with this text. A result of Key::kCount or above means that the string is not a
+// key.
 // REQUIRES: a string of a store that add_key_texts() filled.
 inline Key key_of(Value string) { return static_cast<Key>(string.index()); }
 

@@ -131,7 +131,7 @@ void SnapshotWriter::write_block(const SnapshotBlock& block) {
   writer_.end_dict();
 }
 
-// The keys that views and extents have in common.
+// Writes the keys that views and extents have in common.
 template <typename Owned>
 void SnapshotWriter::write_owner(const Owned& owned) {
   writer_.key(Key::kDevice);

@@ -27,10 +27,10 @@ void append_text(std::string& key, std::string_view part) {
 
 }  // namespace
 
-bool StackReader::read(const Parts& parts, StackId& stack) {
+bool StackReader::read(const StackValues& values, StackId& stack) {
   stack = StackId();
-  if (parts.forward.kind != ValueKind::kNone) return read_with_forward(parts, stack);
-  return parts.frames.kind == ValueKind::kNone || read_frames(parts.frames, stack);
+  if (values.forward.kind != ValueKind::kNone) return read_with_forward(values, stack);
+  return values.frames.kind == ValueKind::kNone || read_frames(values.frames, stack);
 }
 
 bool StackReader::read_frames(Value list, StackId& stack) {
@@ -52,16 +52,16 @@ bool StackReader::read_frames(Value list, StackId& stack) {
   return true;
 }
 
-bool StackReader::read_with_forward(const Parts& parts, StackId& stack) {
+bool StackReader::read_with_forward(const StackValues& values, StackId& stack) {
   StackId backward;
   uint32_t forward = 0;
-  if (parts.frames.kind != ValueKind::kNone && !read_frames(parts.frames, backward)) return false;
-  if (!read_forward(parts.forward, forward)) return false;
+  if (values.frames.kind != ValueKind::kNone && !read_frames(values.frames, backward)) return false;
+  if (!read_forward(values.forward, forward)) return false;
   const auto [place, is_new] =
       pair_index_.try_emplace(uint64_t{backward.value()} << 32 | forward, uint32_t{0});
   if (is_new) {
     frames_ = tables_.stacks[backward.value()].frames;
-    if (!intern(frames_, forwards_[forward], stack)) return false;
+    if (!intern(frames_, forward_stacks_[forward], stack)) return false;
     place->second = stack.value();
   }
   stack = StackId(place->second);
@@ -83,8 +83,8 @@ bool StackReader::read_forward(Value list, uint32_t& forward) {
     made.emplace_back(fields_.text_of(line));
     if (!charge(kTableEntryBytes + 2 * made.back().size())) return false;
   }
-  forward = static_cast<uint32_t>(forwards_.size());
-  forwards_.push_back(std::move(made));
+  forward = static_cast<uint32_t>(forward_stacks_.size());
+  forward_stacks_.push_back(std::move(made));
   if (!lines.empty()) fields_.store().convert(list, forward | kForwardBit);
   return charge(kTableEntryBytes);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the stacks of a file and interns them in the tables of a snapshot. Most trace entries share
-// their stack with others, as the same list or as an equal one. Not thread safe.
+// Reads the stacks of a file and interns them in the tables of a snapshot. Most trace entries have
+// the same stack as other entries: the same list, or an equal list. Not thread safe.
 #pragma once
 
 #include <span>
@@ -20,20 +20,21 @@ class StackReader {
   StackReader(FieldReader& fields, SnapshotTables& tables) : fields_(fields), tables_(tables) {}
 
   // The values of a dict that form a stack: "frames" and "forward_frames", both optional.
-  struct Parts {
+  struct StackValues {
     Value frames{};   // kNone: missing
     Value forward{};  // kNone: missing
   };
 
-  // Missing parts give stack 0. False: the FieldReader has the message.
-  bool read(const Parts& parts, StackId& stack);
+  // Reads and interns a stack; StackId(0) if both values are missing. Returns false on errors; the
+  // FieldReader then has the message.
+  bool read(const StackValues& values, StackId& stack);
 
-  // Interns a string. `none` is the text that stands for "no string", which is position 0.
+  // Interns a string. If its text is `none`, which means "no string", returns StringId(0).
   StringId string(Value string, Key none);
 
  private:
   bool read_frames(Value list, StackId& stack);
-  bool read_with_forward(const Parts& parts, StackId& stack);
+  bool read_with_forward(const StackValues& values, StackId& stack);
   bool read_frame(Value dict, uint32_t& frame);
   bool make_frame(std::span<const Value> items, uint32_t& frame);
   bool read_forward(Value list, uint32_t& forward);
@@ -45,10 +46,11 @@ class StackReader {
   SnapshotTables& tables_;
   std::unordered_map<std::string, uint32_t, SeededHash> frame_index_;  // keyed by content
   std::unordered_map<std::string, uint32_t, SeededHash> stack_index_;
-  std::vector<std::vector<std::string>> forwards_;
-  std::unordered_map<uint64_t, uint32_t> pair_index_;  // (stack, forward stack) to the combined one
-  std::vector<uint32_t> frames_;  // of the stack being read; a member to reuse its capacity
-  std::string key_;               // index key of the stack being read; a member for the same reason
+  std::vector<std::vector<std::string>> forward_stacks_;
+  std::unordered_map<uint64_t, uint32_t>
+      pair_index_;                    // (stack, forward stack) to the combined stack
+  std::vector<uint32_t> frames_;      // of the stack being read; a member to reuse its capacity
+  std::string key_;                   // of the stack being read, in stack_index_; a member likewise
   std::vector<uint32_t> string_ids_;  // indexed by position in the store; 0: not in the tables yet
 };
 

@@ -8,7 +8,7 @@
 namespace ashlar {
 namespace {
 
-// The number of adopted entries that are ignored.
+// The number that adopt() gives to entries that are not kept.
 constexpr uint32_t kNotKept = UINT32_MAX;
 
 bool has_key(std::span<const Value> items, Key key) {
@@ -70,8 +70,8 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
       continue;
     }
     Entry made;
-    std::span<const Value> parts;
-    if (!fields_.dict(Key::kDeviceTraces, items[i], parts) || !read(parts, made)) {
+    std::span<const Value> fields;
+    if (!fields_.dict(Key::kDeviceTraces, items[i], fields) || !read(fields, made)) {
       return fields_.fail(text("[", i, "]: ", fields_.problem()));
     }
     if (made.is_kept) trace.push_back(made.entry);
@@ -94,7 +94,7 @@ bool TraceReader::take_whole(std::span<const Value> items, std::vector<TraceEntr
 bool TraceReader::read(std::span<const Value> items, Entry& made) {
   TraceEntry& entry = made.entry;
   entry.has_pool = entry.has_time = entry.has_compile_context = entry.has_user_metadata = false;
-  stack_parts_ = {};
+  stack_values_ = {};
   bool has_action = false;
   bool has_size = false;
   for (size_t i = 0; i < items.size(); i += 2) {
@@ -106,7 +106,7 @@ bool TraceReader::read(std::span<const Value> items, Entry& made) {
   }
   if (!has_action) return fields_.fail("\"action\" is missing (expected a string)");
   if (!has_size && made.is_kept) return fields_.fail("\"size\" is missing (expected a number)");
-  return stacks_.read(stack_parts_, entry.stack);
+  return stacks_.read(stack_values_, entry.stack);
 }
 
 bool TraceReader::read_field(Key key, Value value, Entry& made) {
@@ -136,8 +136,8 @@ bool TraceReader::read_field(Key key, Value value, Entry& made) {
       entry.user_metadata = stacks_.string(value, Key::kNothing);
       return true;
     case Key::kPoolId: entry.has_pool = true; return fields_.pool(key, value, entry.pool);
-    case Key::kFrames: stack_parts_.frames = value; return true;
-    case Key::kForwardFrames: stack_parts_.forward = value; return true;
+    case Key::kFrames: stack_values_.frames = value; return true;
+    case Key::kForwardFrames: stack_values_.forward = value; return true;
     default: return true;
   }
 }

@@ -25,7 +25,7 @@ class TraceReader final : public DictAdopter {
   bool read_traces(Key key, Value lists, std::vector<std::vector<TraceEntry>>& traces);
 
  private:
-  // An entry. Legacy "user_defined" entries are not kept.
+  // A parsed entry. Legacy "user_defined" entries are not kept.
   struct Entry {
     TraceEntry entry{};
     bool is_kept = true;
@@ -39,7 +39,7 @@ class TraceReader final : public DictAdopter {
 
   FieldReader& fields_;
   StackReader& stacks_;
-  StackReader::Parts stack_parts_{};
+  StackReader::StackValues stack_values_{};
   std::vector<TraceEntry> adopted_;
   bool is_taken_ = false;  // take_whole() moved adopted_ into a trace
 };

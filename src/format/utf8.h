@@ -8,11 +8,11 @@
 
 namespace ashlar {
 
-// Accepts what Python's pickler writes, including lone surrogates, which represent undecodable
-// bytes of file names.
+// Whether the bytes are UTF-8 as Python's pickler writes it, including lone surrogates, which
+// represent undecodable bytes of file names.
 bool is_utf8(std::string_view bytes);
 
-// The length of the first character in bytes; 0 if it is invalid.
+// Returns the length in bytes of the first character, or 0 if the character is invalid.
 // REQUIRES: `bytes` is not empty.
 size_t utf8_character_bytes(std::string_view bytes);
 

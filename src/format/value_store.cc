@@ -14,9 +14,9 @@ namespace ashlar {
 namespace {
 
 // Estimated overhead of a distinct string: its table entry and index node.
-constexpr size_t kStringBytes = 96;
+constexpr size_t kStringOverheadBytes = 96;
 // Estimated overhead of an item list: its vector and heap block.
-constexpr size_t kItemListBytes = 48;
+constexpr size_t kItemListOverheadBytes = 48;
 constexpr size_t kMaxObjects = UINT32_MAX;
 
 }  // namespace
@@ -35,15 +35,15 @@ bool ValueStore::add_string(std::string_view bytes, Value& made) {
     made = Value::string(known->second);
     return true;
   }
-  if (!charge(bytes.size() + kStringBytes)) return false;
+  if (!charge(bytes.size() + kStringOverheadBytes)) return false;
   const uint32_t index = static_cast<uint32_t>(strings_.size());
   string_index_.emplace(strings_.emplace_back(bytes), index);
   made = Value::string(index);
   return true;
 }
 
-// Tuples are immutable, so equal tuples may share storage. Pool ids, one per trace entry, rarely
-// differ from the previous one.
+// Tuples are immutable, so equal tuples may share storage. Every trace entry has a tuple for its
+// pool id, which is usually equal to the previous one.
 bool ValueStore::add_tuple(std::span<const Value> items, Value& made) {
   if (last_tuple_.kind == ValueKind::kTuple) {
     const std::span<const Value> last = this->items(last_tuple_);
@@ -140,7 +140,7 @@ bool ValueStore::add_items(Object& object, std::span<const Value> items) {
     return false;
   }
   if (items.empty()) return true;
-  const size_t bytes = items.size_bytes() + (object.count == 0 ? kItemListBytes : 0);
+  const size_t bytes = items.size_bytes() + (object.count == 0 ? kItemListOverheadBytes : 0);
   if (!charge(bytes)) return false;
   if (object.count == 0) {
     if (free_item_lists_.empty()) {
@@ -156,12 +156,12 @@ bool ValueStore::add_items(Object& object, std::span<const Value> items) {
   return true;
 }
 
-// The vector is reused by a later list, unless it is large.
+// A later list reuses the memory of the vector, unless it is large.
 void ValueStore::drop_items(Object& object) {
   if (object.state != State::kPlain || object.count == 0) return;
   constexpr size_t kMaxKeptCapacity = 1024;
   std::vector<Value>& own = item_lists_[object.place];
-  charged_bytes_ -= own.size() * sizeof(Value) + kItemListBytes;
+  charged_bytes_ -= own.size() * sizeof(Value) + kItemListOverheadBytes;
   own.clear();
   if (own.capacity() > kMaxKeptCapacity) own = {};
   free_item_lists_.push_back(object.place);

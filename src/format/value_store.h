@@ -24,7 +24,7 @@
 namespace ashlar {
 
 // Bounds on the work that a file can cause. A history of three million entries with stacks needs
-// about a quarter of them.
+// about a quarter of this memory.
 struct ReadLimits {
   // Memory for the values of one file while it is read. Excess capacity of tables is not counted.
   size_t value_bytes = size_t{2} << 30;
@@ -98,13 +98,13 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// Called with every complete dict. It may convert the dict to a representation of its own, so that
-// millions of dicts need not be stored as values.
+// Receives every complete dict, and may convert it to a representation of its own, so that millions
+// of dicts need not be stored as values.
 class DictAdopter {
  public:
   enum class Outcome { kDeclined, kAdopted, kInvalid };
   virtual ~DictAdopter() = default;
-  // `items` alternates keys and values. kAdopted: `number` identifies the dict from now on.
+  // `items` alternates keys and values. kAdopted: the store keeps `number` instead of the items.
   // kInvalid: problem() has the message.
   virtual Outcome adopt(std::span<const Value> items, uint32_t& number) = 0;
   virtual const std::string& problem() const = 0;
@@ -138,7 +138,7 @@ class ValueStore {
   // REQUIRES: a container.
   std::span<const Value> items(Value container) const;
 
-  // The number that the adopter gave to a dict.
+  // The number that the adopter gave to a dict. Empty if the dict was not adopted.
   std::optional<uint32_t> adopted(Value dict) const {
     const Object& object = objects_[dict.index()];
     return object.state == State::kAdopted ? std::optional(object.place) : std::nullopt;
@@ -147,17 +147,18 @@ class ValueStore {
   // Replaces the items of a container by a number, after a reader converted them to its own
   // representation. The container can no longer be modified.
   void convert(Value container, uint32_t number);
+  // The number that convert() gave to a container. Empty if the container was not converted.
   std::optional<uint32_t> converted(Value container) const {
     const Object& object = objects_[container.index()];
     return object.state == State::kConverted ? std::optional(object.place) : std::nullopt;
   }
 
+  size_t object_count() const { return objects_.size(); }
   // Removes the containers that were added since object_count() was `count`.
   // REQUIRES: no other value refers to them.
-  size_t object_count() const { return objects_.size(); }
   void forget_since(size_t count);
 
-  // Counts memory that readers allocate for these values.
+  // Counts memory that readers allocate for the values. Fails if the limit would be exceeded.
   bool charge(size_t bytes);
   // Whether charge() would succeed.
   bool can_hold(size_t bytes);
