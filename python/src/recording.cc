@@ -216,8 +216,8 @@ py::str page_of(const std::vector<RecordingObject>& users) {
     const InterpreterGuard guard;
     const std::string page = view::embedded_viewer_page();
     if (page.empty()) unwrap(Status::unsupported(view::kNoViewerPage));
-    const view::ComputeCauses explain = [stop](const DeviceRecording& recording,
-                                               const KeepGoing& keep_going) {
+    const view::CausesFunction explain = [stop](const DeviceRecording& recording,
+                                                const KeepGoing& keep_going) {
       return causes_json(recording, [&] { return keep_going() && !stop.stop_requested(); });
     };
     view::Viewer shown(text("ashlar ", ASHLAR_VERSION), explain);

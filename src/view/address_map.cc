@@ -211,7 +211,7 @@ void merge_below(uint64_t min_bytes, std::vector<MapBlock>& blocks) {
 
 }  // namespace
 
-std::vector<MapSegment> find_map(const Document& document, uint32_t moment) {
+std::vector<MapSegment> build_map(const Document& document, uint32_t moment) {
   const std::vector<PlacedBlock> placed = placed_at(document, moment);
   std::vector<SegmentDraft> drafts = drafts_of(document.segments().at(moment));
   std::vector<MapSegment> segments;
@@ -295,7 +295,7 @@ void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, C
 }  // namespace
 
 std::string map_at(const Document& document, uint32_t moment) {
-  std::vector<MapSegment> segments = find_map(document, moment);
+  std::vector<MapSegment> segments = build_map(document, moment);
   ExtentMap extents = find_extents(document, moment, segments);
   merge_small_blocks(segments, kMaxBlocks);
   merge_small_stretches(extents, kMaxStretches);

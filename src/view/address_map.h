@@ -32,7 +32,7 @@ struct MapSegment {
 };
 
 // Segments by address. Allocations outside of all recorded segments get segments of their own.
-std::vector<MapSegment> find_map(const Document& document, uint32_t moment);
+std::vector<MapSegment> build_map(const Document& document, uint32_t moment);
 
 // Merges adjacent small blocks until at most `max_blocks` remain, or nothing can be merged.
 void merge_small_blocks(std::vector<MapSegment>& segments, size_t max_blocks);

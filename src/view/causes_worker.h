@@ -20,12 +20,12 @@ namespace ashlar::view {
 
 // Explains the gap between reserved and requested bytes, as JSON text. It polls `keep_going` from
 // any thread and returns early if that is false.
-using ComputeCauses = std::function<Result<std::string>(const DeviceRecording& recording,
-                                                        const std::function<bool()>& keep_going)>;
+using CausesFunction = std::function<Result<std::string>(const DeviceRecording& recording,
+                                                         const std::function<bool()>& keep_going)>;
 
 class CausesWorker {
  public:
-  explicit CausesWorker(ComputeCauses compute) : compute_(std::move(compute)) {}
+  explicit CausesWorker(CausesFunction compute) : compute_(std::move(compute)) {}
   // Cancels the computation in progress and waits for it.
   ~CausesWorker();
   CausesWorker(const CausesWorker&) = delete;
@@ -48,7 +48,7 @@ class CausesWorker {
   http::Response compute(const Document& document) const;
   bool keep_going() const;
 
-  const ComputeCauses compute_;
+  const CausesFunction compute_;
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::map<const Document*, Job> jobs_ ASHLAR_GUARDED_BY(mutex_);

@@ -40,7 +40,7 @@ struct ExtentMap {
   std::vector<std::vector<Stretch>> stretches;  // indexed by segment; in order, without overlaps
 };
 
-// REQUIRES: `segments` is the result of find_map() for this moment.
+// REQUIRES: `segments` is the result of build_map() for this moment.
 ExtentMap find_extents(const Document& document, uint32_t moment,
                        const std::vector<MapSegment>& segments);
 

@@ -27,7 +27,7 @@ class Viewer {
  public:
   // `program` is the name and version of the tool. `live` is the name of the monitored process;
   // empty: none.
-  Viewer(std::string program, ComputeCauses compute_causes, std::string live = {})
+  Viewer(std::string program, CausesFunction compute_causes, std::string live = {})
       : program_(std::move(program)), live_(std::move(live)), causes_(std::move(compute_causes)) {}
 
   // Adds one document per device and returns their numbers.

@@ -40,13 +40,13 @@ TEST(AddressMapTest, ShowsLivePendingAndFreeBlocks) {
       .add(TraceAction::kFreeCompleted, kAt, 4 * kMiB);
   const Document document = document_of(trace.snapshot());
   using enum BlockState;
-  const auto states_at = [&](uint32_t moment) { return states_of(find_map(document, moment)[0]); };
+  const auto states_at = [&](uint32_t moment) { return states_of(build_map(document, moment)[0]); };
   EXPECT_EQ(states_at(0), (std::vector{kFree}));
   EXPECT_EQ(states_at(1), (std::vector{kLive, kFree}));
   EXPECT_EQ(states_at(2), (std::vector{kLive, kFree, kLive, kFree}));
   EXPECT_EQ(states_at(3), (std::vector{kPending, kFree, kLive, kFree}));
   EXPECT_EQ(states_at(4), (std::vector{kFree, kLive, kFree}));
-  EXPECT_EQ(sizes_of(find_map(document, 3)[0]),
+  EXPECT_EQ(sizes_of(build_map(document, 3)[0]),
             (std::vector{4 * kMiB, 4 * kMiB, 4 * kMiB, 8 * kMiB}));
 }
 
@@ -54,7 +54,7 @@ TEST(AddressMapTest, KeepsRemaindersTooSmallToSplit) {
   TraceBuilder trace;
   trace.add(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 19 * kMiB + 1);
   const Document document = document_of(trace.snapshot());
-  const MapSegment segment = find_map(document, 1)[0];
+  const MapSegment segment = build_map(document, 1)[0];
   ASSERT_EQ(sizes_of(segment), (std::vector{20 * kMiB}));
   EXPECT_EQ(segment.blocks[0].requested_bytes, 19 * kMiB + 1);
 }
@@ -66,9 +66,9 @@ TEST(AddressMapTest, ShowsUnmappedParts) {
       .add(TraceAction::kSegmentMap, kAt + 8 * kMiB, 4 * kMiB)
       .add(TraceAction::kSegmentUnmap, kAt + 2 * kMiB, 4 * kMiB);
   const Document document = document_of(trace.snapshot());
-  ASSERT_EQ(find_map(document, 2).size(), 1U);
-  EXPECT_EQ(sizes_of(find_map(document, 2)[0]), (std::vector{12 * kMiB}));
-  const std::vector<MapSegment> segments = find_map(document, 3);
+  ASSERT_EQ(build_map(document, 2).size(), 1U);
+  EXPECT_EQ(sizes_of(build_map(document, 2)[0]), (std::vector{12 * kMiB}));
+  const std::vector<MapSegment> segments = build_map(document, 3);
   ASSERT_EQ(segments.size(), 1U) << "parts of one segment";
   EXPECT_TRUE(segments[0].is_expandable);
   using enum BlockState;
@@ -95,7 +95,7 @@ TEST(AddressMapTest, MakesSegmentsForUnownedAllocations) {
   TraceBuilder trace;
   trace.alloc(kAt, kMiB).alloc(kAt + kMiB, kMiB).alloc(kAt + 100 * kMiB, kMiB);
   const Document document = document_of(trace.snapshot());
-  const std::vector<MapSegment> segments = find_map(document, 2);
+  const std::vector<MapSegment> segments = build_map(document, 2);
   ASSERT_EQ(segments.size(), 2U);
   EXPECT_EQ(sizes_of(segments[0]), (std::vector{kMiB, kMiB}));
   EXPECT_EQ(segments[1].range.begin.value(), kAt + 100 * kMiB);
@@ -112,7 +112,7 @@ TEST(AddressMapTest, ShowsTheSegmentsOfTheMoment) {
   const Document document = document_of(trace.snapshot());
   const auto bytes_at = [&](uint32_t moment) {
     std::vector<uint64_t> bytes;
-    for (const MapSegment& segment : find_map(document, moment)) {
+    for (const MapSegment& segment : build_map(document, moment)) {
       bytes.push_back(segment.range.bytes);
     }
     return bytes;
@@ -141,7 +141,7 @@ TEST(AddressMapTest, TilesSegmentsOnRandomRuns) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", moment " << moment);
       std::map<uint64_t, uint32_t> found;  // address to allocation
       uint64_t last_end = 0;
-      for (const MapSegment& segment : find_map(document, moment)) {
+      for (const MapSegment& segment : build_map(document, moment)) {
         ASSERT_GE(segment.range.begin.value(), last_end);
         last_end = segment.range.end().value();
         uint64_t offset = 0;

@@ -70,7 +70,7 @@ Snapshot moving_snapshot() {
 }
 
 ExtentMap extents_at(const Document& document, uint32_t moment) {
-  return find_extents(document, moment, find_map(document, moment));
+  return find_extents(document, moment, build_map(document, moment));
 }
 
 std::vector<uint64_t> ids_of(const ExtentMap& map) {
@@ -108,8 +108,8 @@ TEST(ExtentMapTest, MatchesTheSnapshotAtTheLastMoment) {
   const Document document = document_of(moving_snapshot());
   const ExtentMap map = extents_at(document, 7);
   EXPECT_EQ(map.extents[2].home, std::nullopt);
-  ASSERT_EQ(find_map(document, 7).size(), 2U);
-  EXPECT_EQ(find_map(document, 7)[0].range.bytes, 2 * kMiB) << "idle memory is in no segment";
+  ASSERT_EQ(build_map(document, 7).size(), 2U);
+  EXPECT_EQ(build_map(document, 7)[0].range.bytes, 2 * kMiB) << "idle memory is in no segment";
   EXPECT_EQ(map.stretches[0].size(), 1U);
 }
 
@@ -200,7 +200,7 @@ TEST(ExtentMapTest, CoversEveryBlockOfARealRunWithMemory) {
       const bool is_sampled = moment % 17 == 0 || moment + 2 >= document.entry_count();
       if (!is_sampled) continue;
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", moment " << moment);
-      const std::vector<MapSegment> segments = find_map(document, moment);
+      const std::vector<MapSegment> segments = build_map(document, moment);
       const ExtentMap map = find_extents(document, moment, segments);
       // Before the last moment, mapped memory that is not traced yet has no home.
       const bool is_last = moment + 1 == document.entry_count();

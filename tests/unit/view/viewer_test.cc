@@ -215,8 +215,8 @@ TEST_F(ViewerTest, RespondsWithCausesWhenReady) {
 }
 
 TEST(ViewerConcurrencyTest, ServesRequestsWhileDocumentsAreAdded) {
-  const ComputeCauses run_until_cancelled = [](const DeviceRecording&,
-                                               const std::function<bool()>& keep_going) {
+  const CausesFunction run_until_cancelled = [](const DeviceRecording&,
+                                                const std::function<bool()>& keep_going) {
     while (keep_going()) std::this_thread::yield();
     return Result<std::string>(Status::timeout("given up"));
   };
