@@ -29,7 +29,7 @@ struct SegmentDraft {
 
 std::vector<SegmentDraft> drafts_of(const std::vector<SegmentPiece>& pieces) {
   std::vector<SegmentDraft> drafts;
-  std::map<uint32_t, size_t> draft_indexes;  // by SegmentPiece::owner
+  std::map<uint32_t, size_t> draft_indexes;  // keyed by SegmentPiece::owner
   for (const SegmentPiece& piece : pieces) {
     const auto [known, is_new] = draft_indexes.try_emplace(piece.owner, drafts.size());
     if (piece.owner == kNoIndex || is_new) {
@@ -56,7 +56,7 @@ struct PlacedBlock {
   AddressRange range{};
 };
 
-// The sizes of the blocks that are live in the snapshot, keyed by address.
+// Returns the sizes of the blocks that are live in the snapshot, keyed by address.
 std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document) {
   std::unordered_map<uint64_t, size_t> bytes;
   for (const SnapshotSegment& segment : document.recording().snapshot().segments) {
@@ -70,7 +70,7 @@ std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document)
   return bytes;
 }
 
-// The allocations at a moment, sorted by address, without overlaps.
+// Returns the allocations at a moment, sorted by address, without overlaps.
 std::vector<PlacedBlock> placed_at(const Document& document, uint32_t moment) {
   const std::unordered_map<uint64_t, size_t> at_end = final_block_bytes(document);
   std::vector<PlacedBlock> placed;
@@ -98,8 +98,8 @@ std::vector<PlacedBlock> placed_at(const Document& document, uint32_t moment) {
   };
   placed.erase(std::unique(placed.begin(), placed.end(), same), placed.end());
   for (size_t i = 0; i + 1 < placed.size(); ++i) {
-    const uint64_t room = placed[i + 1].range.begin - placed[i].range.begin;
-    placed[i].range.bytes = std::min(placed[i].range.bytes, room);
+    const uint64_t available_bytes = placed[i + 1].range.begin - placed[i].range.begin;
+    placed[i].range.bytes = std::min(placed[i].range.bytes, available_bytes);
   }
   return placed;
 }
@@ -116,8 +116,8 @@ class SegmentFiller {
     fill_up_to(placed.range.begin);
     const Allocation& allocation = document_.allocations().all[placed.id];
     const bool is_pending = allocation.free_entry <= moment_;
-    const uint64_t room = draft_.segment.range.end() - placed.range.begin;
-    const uint64_t bytes = std::min(placed.range.bytes, room);
+    const uint64_t available_bytes = draft_.segment.range.end() - placed.range.begin;
+    const uint64_t bytes = std::min(placed.range.bytes, available_bytes);
     put({.bytes = bytes,
          .state = is_pending ? BlockState::kPending : BlockState::kLive,
          .requested_bytes = std::min<uint64_t>(allocation.bytes, bytes),
@@ -130,7 +130,8 @@ class SegmentFiller {
   }
 
  private:
-  // The block before the gap keeps a remainder that is too small to split off.
+  // Fills the gap up to `end`. The block before the gap keeps it as a remainder if it is too small
+  // to split off.
   void fill_up_to(DeviceAddress end) {
     const uint64_t gap = end - at_;
     std::vector<MapBlock>& blocks = draft_.segment.blocks;
@@ -231,7 +232,7 @@ std::vector<MapSegment> build_map(const Document& document, uint32_t moment) {
   };
   DeviceAddress end{};
   for (SegmentDraft& draft : drafts) {
-    // Expandable segments may overlap in inconsistent files; the first one wins.
+    // Expandable segments may overlap in inconsistent files; the first of them wins.
     if (draft.segment.range.begin < end) continue;
     add_unowned_before(draft.segment.range.begin);
     end = draft.segment.range.end();
@@ -253,7 +254,7 @@ void merge_small_blocks(std::vector<MapSegment>& segments, size_t max_blocks) {
 
 namespace {
 
-// The allocation in a block, or null.
+// Returns the allocation in a block, or null.
 const Allocation* allocation_in(const Document& document, const MapBlock& block) {
   return block.allocation == kNoIndex ? nullptr : &document.allocations().all[block.allocation];
 }
@@ -283,12 +284,12 @@ void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, C
                [](Block each) { return static_cast<double>(each.requested_bytes); });
   response.add("block_allocation", blocks, [](Block each) { return each.allocation; });
   response.add("block_stack", blocks, [&](Block each) {
-    const Allocation* one = allocation_in(document, each);
-    return one == nullptr ? kNoIndex : document.stack_of(*one);
+    const Allocation* allocation = allocation_in(document, each);
+    return allocation == nullptr ? kNoIndex : document.stack_of(*allocation);
   });
   response.add("block_made", blocks, [&](Block each) {
-    const Allocation* one = allocation_in(document, each);
-    return one == nullptr ? Allocation::kNoEntry : one->alloc_entry;
+    const Allocation* allocation = allocation_in(document, each);
+    return allocation == nullptr ? Allocation::kNoEntry : allocation->alloc_entry;
   });
 }
 

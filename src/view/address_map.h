@@ -12,7 +12,13 @@
 
 namespace ashlar::view {
 
-enum class BlockState : uint8_t { kFree, kLive, kPending, kNotMapped, kMerged };
+enum class BlockState : uint8_t {
+  kFree,
+  kLive,
+  kPending,    // freed, but another stream may still use it
+  kNotMapped,  // addresses without memory
+  kMerged,     // several small blocks
+};
 
 struct MapBlock {
   uint64_t offset = 0;  // within the segment
@@ -31,14 +37,16 @@ struct MapSegment {
   std::vector<MapBlock> blocks{};
 };
 
-// Segments by address. Allocations outside of all recorded segments get segments of their own.
+// Returns the segments at a moment, sorted by address. Allocations outside of all recorded segments
+// get segments of their own.
 std::vector<MapSegment> build_map(const Document& document, uint32_t moment);
 
 // Merges adjacent small blocks until at most `max_blocks` remain, or nothing can be merged.
 void merge_small_blocks(std::vector<MapSegment>& segments, size_t max_blocks);
 
-// The map as columns (docs/reference/formats/view.md), including extents (extent_map.h), with small
-// blocks merged. REQUIRES: moment < document.entry_count().
+// Returns the map as columns (docs/reference/formats/view.md), including extents (extent_map.h),
+// with small blocks merged.
+// REQUIRES: moment < document.entry_count().
 std::string map_at(const Document& document, uint32_t moment);
 
 }  // namespace ashlar::view

@@ -16,10 +16,10 @@ namespace {
 
 constexpr size_t kMaxOrders = 8;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-bool has(std::string_view text, std::string_view wanted) {
-  const auto same = [](char a, char b) { return lower(a) == lower(b); };
+bool contains_ignoring_case(std::string_view text, std::string_view wanted) {
+  const auto same = [](char a, char b) { return to_lower(a) == to_lower(b); };
   return std::search(text.begin(), text.end(), wanted.begin(), wanted.end(), same) != text.end();
 }
 
@@ -91,14 +91,16 @@ std::vector<bool> AllocationTable::stacks_with(std::string_view search) const {
   for (uint32_t stack = 0; stack < stacks.size(); ++stack) {
     const std::vector<const Frame*> frames = stacks.frames(stack);
     wanted[stack] = std::any_of(frames.begin(), frames.end(), [&](const Frame* frame) {
-      return has(text(frame->name, ":", frame->filename, ":", frame->line), search);
+      return contains_ignoring_case(text(frame->name, ":", frame->filename, ":", frame->line),
+                                    search);
     });
   }
   return wanted;
 }
 
-// The lifetime, in microseconds if the trace has times, else in entries. Allocations that were
-// never freed sort after all others. Those that predate the trace are at least as old as the trace.
+// Returns the lifetime, in microseconds if the trace has times, else in entries. Allocations that
+// were never freed sort after all others. Allocations that predate the trace count as one unit
+// older than the trace.
 uint64_t AllocationTable::age_of(const Allocation& allocation, bool has_times) const {
   constexpr uint64_t kForever = uint64_t{1} << 63;
   const std::vector<TraceEntry>& trace = document_.trace();
@@ -115,7 +117,7 @@ uint64_t AllocationTable::age_of(const Allocation& allocation, bool has_times) c
 }
 
 // Sorts by the key, then by id. Allocations that predate the trace come before all alloc entries,
-// and those that were never freed after all free entries.
+// and allocations that were never freed come after all free entries.
 void AllocationTable::sort(SortKey key, Order& ids) const {
   const std::vector<TraceEntry>& trace = document_.trace();
   const bool has_times =

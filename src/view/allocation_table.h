@@ -36,10 +36,10 @@ class AllocationTable {
   // REQUIRES: `document` outlives the table.
   explicit AllocationTable(const Document& document) : document_(document) {}
 
-  // The requested rows, in the binary format of columns.h.
+  // Returns the requested rows, in the binary format of columns.h.
   // REQUIRES: count <= kMaxTableRows, and the moment is below document.entry_count().
   std::string rows(const TableQuery& query) const;
-  // The row of one allocation, in the same format.
+  // Returns the row of one allocation, in the same format.
   // REQUIRES: `id` is an allocation of the document.
   std::string row(uint32_t id) const;
 

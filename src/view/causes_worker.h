@@ -18,8 +18,8 @@
 
 namespace ashlar::view {
 
-// Explains the gap between reserved and requested bytes, as JSON text. It polls `keep_going` from
-// any thread and returns early if that is false.
+// Explains the gap between reserved and requested bytes, as JSON text. Polls `keep_going`, possibly
+// from several threads, and returns early if the result is false.
 using CausesFunction = std::function<Result<std::string>(const DeviceRecording& recording,
                                                          const std::function<bool()>& keep_going)>;
 
@@ -31,7 +31,7 @@ class CausesWorker {
   CausesWorker(const CausesWorker&) = delete;
   CausesWorker& operator=(const CausesWorker&) = delete;
 
-  // Returns the response; 202 until it is ready.
+  // Returns the response. Until it is ready, returns one with HTTP status 202.
   // REQUIRES: `document` outlives this object.
   http::Response poll(const Document& document);
   // Like poll, but waits until the response is ready.

@@ -56,7 +56,7 @@ class Columns {
   };
   void add(const Kind& kind, std::string_view bytes);
 
-  std::string table_{};
+  std::string table_{};              // a row per column: name, type and count
   std::string values_{};             // all columns, each aligned to eight bytes
   std::vector<uint64_t> offsets_{};  // offsets of the columns in values_
 };

@@ -40,7 +40,7 @@ Document::Document(std::shared_ptr<const Recording> recording, DeviceIndex devic
   number_streams_and_pools();
   compute_sums();
   compute_reserved();
-  group();
+  rank_groups();
 }
 
 void Document::rank_by_age() {
@@ -134,7 +134,7 @@ void Document::compute_reserved() {
   if (is_for_next) reserved_peak_ = next;
 }
 
-void Document::group() {
+void Document::rank_groups() {
   const GroupRanking::Members members{
       .intervals = intervals_, .bytes = bytes_, .entry_count = entry_count(), .peak = peak_};
   std::vector<uint32_t> group_of(ids_.size());
@@ -151,10 +151,10 @@ uint32_t Document::stack_of(const Allocation& allocation) const {
   return stack_number(recording().stack_numbers(), allocation.stack);
 }
 
-std::vector<Document::Step>::const_iterator Document::reserved_step(uint32_t moment) const {
+std::vector<Document::ReservedStep>::const_iterator Document::reserved_step(uint32_t moment) const {
   const auto after =
       std::partition_point(reserved_.begin(), reserved_.end(),
-                           [moment](const Step& step) { return step.entry <= moment; });
+                           [moment](const ReservedStep& step) { return step.entry <= moment; });
   return std::prev(after);
 }
 

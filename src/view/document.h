@@ -41,33 +41,34 @@ class Document {
   uint32_t entry_count() const { return static_cast<uint32_t>(trace_->size()); }
 
   const Allocations& allocations() const { return recording_.allocations(); }
-  // By age rank: the moments at which the allocation occupies memory, including pending frees.
+  // Indexed by age rank: the moments at which the allocation occupies memory, including pending
+  // frees.
   const IntervalIndex& intervals() const { return intervals_; }
-  // By age rank: the requested size of the allocation.
+  // Indexed by age rank: the requested size of the allocation.
   const std::vector<uint64_t>& bytes() const { return bytes_; }
-  // By age rank: the id of the allocation.
+  // Indexed by age rank: the id of the allocation.
   const std::vector<uint32_t>& ids() const { return ids_; }
   const Allocation& allocation(uint32_t rank) const { return allocations().all[ids_[rank]]; }
   uint32_t stack_of(const Allocation& allocation) const;
-  // The index of the stream in streams().
+  // Returns the index of the stream in streams().
   uint32_t stream_of(StreamId stream) const { return stream_indexes_.at(stream); }
-  // The index of the pool in pools().
+  // Returns the index of the pool in pools().
   uint32_t pool_of(PoolId pool) const { return pool_indexes_.at(pool); }
-  // The size of the block for a request, according to the recorded options.
+  // Returns the size of the block for a request, according to the recorded options.
   uint64_t block_bytes(uint64_t requested_bytes) const;
 
-  // Bytes at a moment.
+  // Requested, allocated and reserved bytes at each moment.
   const TimeSeries& requested() const { return requested_; }
   uint64_t allocated_at(uint32_t moment) const { return allocated_[moment]; }
   uint64_t reserved_at(uint32_t moment) const;
-  // The maximum over a range.
+  // Returns the maximum of the reserved bytes over a range.
   // REQUIRES: the range is not empty.
   uint64_t max_reserved(EntryRange range) const;
   // The first moment with the peak of requested bytes.
   uint32_t peak() const { return peak_; }
-  // The moment whose gap a report explains: the first moment with the peak of reserved bytes, after
-  // the allocation that needed them. If the peak was before the trace, the moment with that many
-  // reserved bytes and the most requested bytes.
+  // The moment whose gap a report explains: the state after the allocation for which the reserved
+  // bytes first rose to their peak. If they never exceed their value before the trace, the moment
+  // with that value and the most requested bytes.
   uint32_t reserved_peak() const { return reserved_peak_; }
 
   const SegmentHistory& segments() const { return segments_; }
@@ -76,21 +77,21 @@ class Document {
   }
   const std::vector<StreamId>& streams() const { return streams_; }
   const std::vector<PoolId>& pools() const { return pools_; }
-  // The time of an entry in microseconds; NaN if it has none.
+  // Returns the time of an entry in microseconds, or NaN if it has none.
   double time_us(uint32_t entry) const;
 
  private:
-  struct Step {
+  struct ReservedStep {
     uint32_t entry = 0;
     uint64_t bytes = 0;  // from this entry on
   };
 
-  std::vector<Step>::const_iterator reserved_step(uint32_t moment) const;
+  std::vector<ReservedStep>::const_iterator reserved_step(uint32_t moment) const;
   void rank_by_age();
   void number_streams_and_pools();
   void compute_sums();
   void compute_reserved();
-  void group();
+  void rank_groups();
 
   DeviceRecording recording_;
   std::unique_ptr<const std::vector<TraceEntry>> placeholder_;  // null: there is a history
@@ -100,7 +101,7 @@ class Document {
   std::vector<uint32_t> ids_{};
   TimeSeries requested_{};
   std::vector<uint64_t> allocated_{};
-  std::vector<Step> reserved_{};
+  std::vector<ReservedStep> reserved_{};
   uint32_t peak_ = 0;
   uint32_t reserved_peak_ = 0;
   SegmentHistory segments_;

@@ -37,7 +37,8 @@ class ExtentLocator {
         time_us_(document.time_us(moment)),
         pieces_(document.segments().at(moment)) {}
 
-  // An extent without mappings did not exist yet, as far as known.
+  // Returns the mappings and the home of an extent. Without mappings, it did not exist yet, as far
+  // as known.
   MapExtent locate(const SnapshotExtent& recorded) const {
     MapExtent extent{.recorded = &recorded};
     for (const SnapshotMapping& mapping : recorded.mappings) {
@@ -55,8 +56,9 @@ class ExtentLocator {
       ++covered_count;
       extent.home = address;
     }
-    // If the trace is incomplete and several mappings are covered, the home is unknown. Idle memory
-    // is traced where it was used last. If no mapping is covered, a pause had released the memory.
+    // If the trace is incomplete and several mappings are covered, the home is unknown. The trace
+    // has idle memory at the addresses where it was used last. If no mapping is covered, the pool
+    // was paused and the memory released.
     if (covered_count != 1) extent.home = {};
     if (covered_count == 0) extent.addresses.clear();
     return extent;
@@ -70,7 +72,7 @@ class ExtentLocator {
   std::vector<SegmentPiece> pieces_;
 };
 
-// Adds the intersections of the range with the segments.
+// Adds a stretch for each intersection of the range with a segment.
 void add_stretches(const std::vector<MapSegment>& segments, AddressRange range,
                    const Stretch& stretch, ExtentMap& map) {
   const auto ends_before = [](const MapSegment& segment, DeviceAddress at) {

@@ -5,9 +5,9 @@
 //
 // An extent's home is the mapping at which its memory is handed out. At the last moment, mappings
 // and homes are those of the snapshot. At earlier moments they follow from the trace: a mapping of
-// the snapshot exists since its creation time, and the home is the mapping that the trace has
-// mapped for the program. Free memory stays where it was used last. Extents and mappings that were
-// removed before the snapshot are unknown.
+// the snapshot exists since its creation time, and the home is the mapping whose addresses are
+// mapped according to the trace. Free memory stays where it was used last. Extents and mappings
+// that were removed before the snapshot are unknown.
 #pragma once
 
 #include <cstddef>

@@ -50,7 +50,7 @@ std::vector<uint32_t> IntervalIndex::at(uint32_t moment) const {
 uint32_t IntervalIndex::first_after(uint32_t moment) const {
   const auto found =
       std::partition_point(all_.begin(), all_.end(),
-                           [moment](const EntryInterval& life) { return life.begin <= moment; });
+                           [moment](const EntryInterval& each) { return each.begin <= moment; });
   return static_cast<uint32_t>(found - all_.begin());
 }
 

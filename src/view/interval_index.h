@@ -13,7 +13,7 @@
 namespace ashlar::view {
 
 inline constexpr uint32_t kNever = UINT32_MAX;    // later than every moment
-inline constexpr uint32_t kNoIndex = UINT32_MAX;  // not an index or id
+inline constexpr uint32_t kNoIndex = UINT32_MAX;  // no index or id
 
 // The moments [begin, end).
 struct EntryInterval {
@@ -30,9 +30,9 @@ class IntervalIndex {
   IntervalIndex(std::vector<EntryInterval> all, uint32_t entry_count);
 
   const std::vector<EntryInterval>& all() const { return all_; }
-  // Indexes into all() of the intervals that contain the moment, ascending.
+  // Returns the indexes into all() of the intervals that contain the moment, ascending.
   std::vector<uint32_t> at(uint32_t moment) const;
-  // The first index into all() of an interval that begins after the moment.
+  // Returns the first index into all() of an interval that begins after the moment.
   uint32_t first_after(uint32_t moment) const;
 
  private:

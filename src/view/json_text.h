@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serializes JSON responses, replacing invalid UTF-8.
+// Serializes JSON responses.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ashlar::view {
 
-// Strings from files may contain any bytes; invalid UTF-8 is replaced.
+// Returns compact JSON. Strings from files may contain any bytes; invalid UTF-8 becomes U+FFFD.
 inline std::string json_text(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -16,7 +16,7 @@ namespace ashlar::view {
 class LiveProcess {
  public:
   virtual ~LiveProcess() = default;
-  // The current statistics as JSON text (docs/reference/formats/view.md).
+  // Returns the current statistics as JSON text (docs/reference/formats/view.md).
   // kPeerLost: the process has exited. kTimeout: it does not respond.
   virtual Result<std::string> stats() = 0;
   // Takes a snapshot of each allocator. Errors as for stats().

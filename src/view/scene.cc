@@ -18,12 +18,13 @@ using Json = nlohmann::ordered_json;
 // Maximum number of annotations, and of OOMs. The full counts are separate values.
 constexpr size_t kMaxMarks = 10'000;
 
+// An annotation at an entry of the trace.
 struct Mark {
   uint32_t entry = 0;
   const Annotation* annotation = nullptr;  // null: the entry is an annotation
 };
 
-// The last entry that is not later than the time. Assumes ascending times.
+// Returns the last entry that is not later than the time. Assumes ascending times.
 uint32_t entry_at(const Document& document, int64_t time_us) {
   const std::vector<TraceEntry>& trace = document.trace();
   const auto after =
@@ -33,7 +34,7 @@ uint32_t entry_at(const Document& document, int64_t time_us) {
 }
 
 // "forward START", followed by other fields.
-std::string words_of(const Annotation& annotation) {
+std::string annotation_text(const Annotation& annotation) {
   std::string name;
   std::string others;
   for (const auto& [key, value] : annotation.fields) {
@@ -46,7 +47,7 @@ std::string words_of(const Annotation& annotation) {
   return name + others;
 }
 
-// All annotations, from both sources, in the order of entries.
+// Returns all annotations, from the snapshot and from the trace, in the order of entries.
 std::vector<Mark> marks_of(const Document& document) {
   const Snapshot& snapshot = document.recording().snapshot();
   std::vector<Mark> marks;
@@ -63,14 +64,14 @@ std::vector<Mark> marks_of(const Document& document) {
   return marks;
 }
 
-std::string words_of(const Document& document, const Mark& mark) {
-  if (mark.annotation != nullptr) return words_of(*mark.annotation);
+std::string annotation_text(const Document& document, const Mark& mark) {
+  if (mark.annotation != nullptr) return annotation_text(*mark.annotation);
   const std::vector<std::string>& texts = document.recording().snapshot().tables.strings;
   const uint32_t words = document.trace()[mark.entry].user_metadata.value();
   return words < texts.size() ? texts[words] : "";
 }
 
-// The first elements of a list, and its full length.
+// The first elements of a list, and the length of the whole list.
 struct TruncatedList {
   Json first = Json::array();
   size_t count = 0;
@@ -81,7 +82,7 @@ TruncatedList annotations_of(const Document& document) {
   TruncatedList annotations{.count = marks.size()};
   for (const Mark& mark : marks) {
     if (annotations.first.size() == kMaxMarks) break;
-    annotations.first.push_back({{"entry", mark.entry}, {"text", words_of(document, mark)}});
+    annotations.first.push_back({{"entry", mark.entry}, {"text", annotation_text(document, mark)}});
   }
   return annotations;
 }
@@ -156,12 +157,12 @@ Json document_json(const SceneDocument& shown) {
 
 }  // namespace
 
-std::string scene_json(const std::vector<SceneDocument>& documents, const SceneHeader& frame) {
+std::string scene_json(const std::vector<SceneDocument>& documents, const SceneHeader& header) {
   Json all = Json::array();
   for (const SceneDocument& each : documents) all.push_back(document_json(each));
-  const Json live = frame.live.empty() ? Json() : Json(frame.live);
+  const Json live = header.live.empty() ? Json() : Json(header.live);
   return json_text(
-      {{"version", 1}, {"program", frame.program}, {"live", live}, {"documents", all}});
+      {{"version", 1}, {"program", header.program}, {"live", live}, {"documents", all}});
 }
 
 }  // namespace ashlar::view

@@ -24,6 +24,6 @@ struct SceneHeader {
   std::string_view program{};  // name and version of the tool
   std::string_view live{};     // name of the monitored process; empty: none
 };
-std::string scene_json(const std::vector<SceneDocument>& documents, const SceneHeader& frame);
+std::string scene_json(const std::vector<SceneDocument>& documents, const SceneHeader& header);
 
 }  // namespace ashlar::view

@@ -30,7 +30,7 @@ class PieceTracker {
     intervals.push_back({.begin = entry});
   }
 
-  // Pieces that overlap the range in part are cut.
+  // Ends the pieces in the range. Pieces that are only partly in the range are cut.
   void remove(AddressRange range, uint32_t entry) {
     const uint64_t begin = range.begin.value();
     const uint64_t end = begin + std::min(range.bytes, UINT64_MAX - begin);
@@ -54,10 +54,10 @@ class PieceTracker {
   const Pieces& pieces() const { return pieces_; }
 
  private:
-  void keep(uint32_t id, AddressRange rest, uint32_t entry) {
+  void keep(uint32_t id, AddressRange remaining, uint32_t entry) {
     SegmentPiece piece = all[id];
-    piece.range = rest;
-    pieces_[rest.begin.value()] = static_cast<uint32_t>(all.size());
+    piece.range = remaining;
+    pieces_[remaining.begin.value()] = static_cast<uint32_t>(all.size());
     all.push_back(piece);
     intervals.push_back({.begin = entry});
   }
@@ -65,7 +65,7 @@ class PieceTracker {
   Pieces pieces_;
 };
 
-bool is_part(TraceAction action) {
+bool is_expandable_event(TraceAction action) {
   return action == TraceAction::kSegmentMap || action == TraceAction::kSegmentUnmap;
 }
 bool maps_memory(TraceAction action) {
@@ -79,7 +79,7 @@ SegmentPiece piece_of(const TraceEntry& entry) {
   return {.range = {entry.address, entry.bytes},
           .stream = entry.stream,
           .pool = entry.pool,
-          .is_expandable = is_part(entry.action)};
+          .is_expandable = is_expandable_event(entry.action)};
 }
 
 SegmentPiece piece_of(const SnapshotSegment& segment) {
@@ -97,8 +97,8 @@ std::vector<SnapshotView> views_of(const Snapshot& snapshot, DeviceIndex device)
   return views;
 }
 
-// The pieces after the last trace entry. Those of views are at the addresses according to the
-// trace; all others are the segments of the snapshot.
+// Returns the pieces after the last trace entry. The memory of views is at the addresses that the
+// trace has for it (SnapshotExtent::traced); all other pieces are segments of the snapshot.
 std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex device) {
   const bool has_views = !views_of(snapshot, device).empty();
   std::vector<SegmentPiece> pieces;
@@ -129,7 +129,7 @@ std::vector<SegmentPiece> before_first_entry(const Snapshot& snapshot, DeviceInd
   return found;
 }
 
-// The index of the view that contains the address, or kNoIndex.
+// Returns the index of the view that contains the address, or kNoIndex.
 // REQUIRES: `views` is sorted by address.
 uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
   const auto begins_after = [](DeviceAddress address, const SnapshotView& view) {
@@ -142,9 +142,9 @@ uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
   return contains_address ? static_cast<uint32_t>(&view - views.data()) : kNoIndex;
 }
 
-// Pieces of one view belong together. Without views, pieces of the same stream and pool that were
-// ever adjacent belong to one segment.
-void find_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiece>& pieces) {
+// Gives each piece of an expandable segment its owner. Pieces of one view have the same owner.
+// Without views, pieces of the same stream and pool that were ever adjacent belong to one segment.
+void assign_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiece>& pieces) {
   std::vector<uint32_t> order;
   for (uint32_t id = 0; id < pieces.size(); ++id) {
     if (!pieces[id].is_expandable) continue;
@@ -191,7 +191,7 @@ SegmentHistory::SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
       if (exists) present.add(piece_of(segment), last);
     }
   }
-  find_owners(views, present.all);
+  assign_owners(views, present.all);
   pieces_ = std::move(present.all);
   intervals_ = IntervalIndex(std::move(present.intervals), static_cast<uint32_t>(trace.size()));
 }

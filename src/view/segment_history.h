@@ -30,7 +30,7 @@ class SegmentHistory {
   SegmentHistory(const Snapshot& snapshot, DeviceIndex device,
                  const std::vector<TraceEntry>& trace);
 
-  // The pieces that exist at a moment, sorted by address.
+  // Returns the pieces that exist at a moment, sorted by address.
   std::vector<SegmentPiece> at(uint32_t moment) const;
   const std::vector<SegmentPiece>& all() const { return pieces_; }
 

@@ -32,7 +32,7 @@ class ResponseArchive {
  public:
   ResponseArchive(const Viewer& view, size_t max_bytes) : view_(view), max_bytes_(max_bytes) {}
 
-  // Requests that fail are left out.
+  // Adds the response to a request, unless the request fails.
   void add(const std::string& request) {
     const http::Response found = respond(request);
     if (found.code == 200) append(request, found.body);
@@ -44,7 +44,7 @@ class ResponseArchive {
     bytes_ += packed;
   }
 
-  // False: they do not all fit, and none was added.
+  // Adds the responses to all requests. If they do not all fit, returns false and adds none.
   bool try_add(const Requests& requests) {
     const size_t index_before = index_.size();
     const size_t bytes_before = bytes_.size();
@@ -58,7 +58,7 @@ class ResponseArchive {
     return true;
   }
 
-  // The size of to_text().
+  // Returns the size of to_text().
   size_t size() const { return index_.size() + (bytes_.size() + 2) / 3 * 4 + kMarkupBytes; }
   std::string to_text() const {
     return text(kIndexBegin, "{", index_, "}", kScriptEnd, kResponsesBegin, base64(bytes_),
@@ -104,7 +104,7 @@ Requests tables_of(size_t number) {
   return requests;
 }
 
-// The responses for one document.
+// Adds the responses for one document.
 class DocumentArchive {
  public:
   DocumentArchive(const Document& document, size_t number, ResponseArchive& archive)
@@ -166,8 +166,8 @@ class DocumentArchive {
 
 void fill(std::vector<DocumentArchive>& documents) {
   constexpr uint32_t kMaxLevels = 33;
-  const auto for_each = [&](auto act) {
-    for (DocumentArchive& document : documents) act(document);
+  const auto for_each = [&](auto function) {
+    for (DocumentArchive& document : documents) function(document);
   };
   const auto add_levels = [&](uint32_t begin, uint32_t end) {
     for (uint32_t level = begin; level < end; ++level) {
@@ -217,13 +217,13 @@ Result<std::string> self_contained_page(const Viewer& view, std::string_view pag
 }
 
 std::string compress(std::string_view bytes) {
-  uLongf room = ::compressBound(bytes.size());
-  std::string packed(room, '\0');
-  const int code = ::compress2(reinterpret_cast<Bytef*>(packed.data()), &room,
+  uLongf packed_bytes = ::compressBound(bytes.size());
+  std::string packed(packed_bytes, '\0');
+  const int code = ::compress2(reinterpret_cast<Bytef*>(packed.data()), &packed_bytes,
                                reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(),
                                Z_DEFAULT_COMPRESSION);
   ASHLAR_CHECK(code == Z_OK);
-  packed.resize(room);
+  packed.resize(packed_bytes);
   return packed;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes a self-contained HTML file: the page with as many embedded responses as fit, overviews
-// before details. It opens offline.
+// before details. The file works offline.
 #pragma once
 
 #include <cstddef>

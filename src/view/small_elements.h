@@ -9,11 +9,11 @@
 
 namespace ashlar::view {
 
-inline constexpr size_t kPixels = 8'000;  // more than any screen has
+inline constexpr size_t kPixels = 8'000;  // wider than any screen
 
-// Calls merge(min_bytes), which merges adjacent elements below that size, with a minimum of one
-// pixel and then repeatedly doubled, until count() is at most `max_count` or the minimum reaches
-// `total_bytes`.
+// Calls merge(min_bytes), which merges adjacent elements that are smaller than `min_bytes`, until
+// count() is at most `max_count` or `min_bytes` reaches `total_bytes`. `min_bytes` starts at the
+// size of one pixel and doubles with each call.
 template <typename Count, typename MergeBelow>
 void merge_until(size_t max_count, uint64_t total_bytes, const Count& count,
                  const MergeBelow& merge) {

@@ -10,10 +10,11 @@
 
 namespace ashlar::view {
 
-// stacks.json: all stacks of the recording.
+// Returns stacks.json: all stacks of the recording.
 std::string stacks_json(const Document& document);
 
-// Live bytes by stack as columns, largest first. The sums are those of `ashlar report` at the peak.
+// Returns the live bytes by stack as columns, largest first. At the peak, they equal those of
+// `ashlar report`.
 // REQUIRES: moment < document.entry_count().
 std::string stacks_at(const Document& document, uint32_t moment);
 

@@ -9,15 +9,15 @@
 namespace ashlar::view {
 namespace {
 
-constexpr uint32_t kBlock = 64;
+constexpr uint32_t kBlockMoments = 64;
 
 }  // namespace
 
 TimeSeries::TimeSeries(std::vector<uint64_t> values) : values_(std::move(values)) {
   std::vector<Extremes> level;
-  for (uint32_t begin = 0; begin < size(); begin += kBlock) {
-    level.push_back(scan({begin, begin + std::min(kBlock, size() - begin)}));
-    if (size() - begin <= kBlock) break;
+  for (uint32_t begin = 0; begin < size(); begin += kBlockMoments) {
+    level.push_back(scan({begin, begin + std::min(kBlockMoments, size() - begin)}));
+    if (size() - begin <= kBlockMoments) break;
   }
   while (level.size() > 1) {
     std::vector<Extremes> next;
@@ -40,10 +40,10 @@ TimeSeries::TimeSeries(std::vector<uint64_t> values) : values_(std::move(values)
 
 Extremes TimeSeries::extremes(EntryRange range) const {
   const uint32_t length = range.end - range.begin;
-  if (length <= kBlock) return scan(range);
-  const auto width = std::bit_width((length - 1) / kBlock);
+  if (length <= kBlockMoments) return scan(range);
+  const auto width = std::bit_width((length - 1) / kBlockMoments);
   const auto level = std::min<size_t>(static_cast<size_t>(width), levels_.size() - 1);
-  return levels_[level][range.begin / (uint64_t{kBlock} << level)];
+  return levels_[level][range.begin / (uint64_t{kBlockMoments} << level)];
 }
 
 Extremes TimeSeries::scan(EntryRange range) const {

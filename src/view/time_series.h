@@ -36,7 +36,7 @@ class TimeSeries {
   Extremes scan(EntryRange range) const;
 
   std::vector<uint64_t> values_{};
-  std::vector<std::vector<Extremes>> levels_{};  // over kBlock moments, doubling per level
+  std::vector<std::vector<Extremes>> levels_{};  // element of level n: 2^n * kBlockMoments moments
 };
 
 }  // namespace ashlar::view

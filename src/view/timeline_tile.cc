@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the allocations that are live at one of a tile's moments, with their first and last
-// columns: those that are live at the first moment, then one pass over those allocated within the
-// tile.
+// columns: first the allocations that are live at the first moment, then, in one pass, those made
+// within the tile.
 #include "view/timeline_tile.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::vector<uint32_t> moments_of(const std::vector<Column>& columns) {
   return moments;
 }
 
-// Calls visit(Shown) for all allocations that are live at one of the moments and satisfy
+// Calls visit(ShownAllocation) for all allocations that are live at one of the moments and satisfy
 // admits(rank), oldest first.
 template <typename Admits, typename Visit>
 void for_each_shown(const Document& document, const std::vector<uint32_t>& moments, Admits admits,
@@ -104,7 +104,7 @@ void add_sums(const Document& document, const std::vector<Column>& columns, Colu
                [](const Column& each) { return static_cast<double>(each.extremes.lowest); });
 }
 
-// For each column, the bytes of the allocations that are not shown individually.
+// Returns, for each column, the bytes of the allocations that are not shown individually.
 std::vector<double> hidden_bytes(const Document& document, const std::vector<uint32_t>& moments,
                                  const std::vector<ShownAllocation>& shown) {
   std::vector<uint64_t> changes(moments.size() + 1);
@@ -112,17 +112,18 @@ std::vector<double> hidden_bytes(const Document& document, const std::vector<uin
     changes[each.begin] += document.bytes()[each.rank];
     changes[each.end] -= document.bytes()[each.rank];
   }
-  std::vector<double> rest;
+  std::vector<double> hidden;
   uint64_t now = 0;
   for (size_t column = 0; column < moments.size(); ++column) {
     now += changes[column];
     const uint64_t requested = document.requested().at(moments[column]);
-    rest.push_back(static_cast<double>(requested - std::min(now, requested)));
+    hidden.push_back(static_cast<double>(requested - std::min(now, requested)));
   }
-  return rest;
+  return hidden;
 }
 
-// Rows are sorted by age, so the rows that a column adds are in order.
+// Adds the rows of the first column, and the rows that come and go in each later column. Rows are
+// sorted by age, so the rows that a column adds are in order.
 void add_changes(const std::vector<ShownAllocation>& shown, uint32_t column_count,
                  Columns& response) {
   std::vector<uint32_t> first;
@@ -136,10 +137,10 @@ void add_changes(const std::vector<ShownAllocation>& shown, uint32_t column_coun
   std::vector<uint16_t> columns;
   std::vector<uint32_t> rows;
   std::vector<uint8_t> is_addition;
-  const auto change = [&](uint32_t column, uint32_t row, uint8_t is_coming) {
+  const auto change = [&](uint32_t column, uint32_t row, uint8_t is_added) {
     columns.push_back(static_cast<uint16_t>(column));
     rows.push_back(row);
-    is_addition.push_back(is_coming);
+    is_addition.push_back(is_added);
   };
   auto next = static_cast<uint32_t>(first.size());  // rows of the first column are the oldest
   size_t left = 0;

@@ -14,6 +14,7 @@
 namespace ashlar::view {
 
 inline constexpr uint32_t kTileColumns = 512;
+// Each level of detail divides the minimum size of the allocations in a tile by four.
 inline constexpr uint32_t kMaxDetail = 4;
 // Maximum number of allocations in a tile. Beyond it, only the largest are included.
 inline constexpr size_t kMaxTileRows = 40'000;
@@ -23,23 +24,23 @@ struct TileId {
   uint32_t index = 0;
 };
 
-// The number of levels. Level 0 is one tile; in the last level, a column is an entry.
+// Returns the number of levels. Level 0 is one tile; in the last level, a column is an entry.
 uint32_t level_count(uint32_t entry_count);
-// The number of tiles in a level.
+// Returns the number of tiles in a level.
 // REQUIRES: level < level_count(entry_count).
 uint32_t tile_count(uint32_t entry_count, uint32_t level);
 
-// The allocations of a tile, in the binary format of columns.h.
+// Returns the allocations of a tile, in the binary format of columns.h.
 // REQUIRES: the tile exists, and detail <= kMaxDetail.
 std::string tile_by_allocation(const Document& document, TileId tile, uint32_t detail);
-// The bytes of each group in each column of a tile, in the binary format of columns.h.
+// Returns the bytes of each group in each column of a tile, in the binary format of columns.h.
 // REQUIRES: the tile exists.
 std::string tile_by_group(const Document& document, TileId tile, Grouping grouping);
 
-// The moments that the columns of a tile represent, ascending.
+// Returns the moments that the columns of a tile represent, ascending.
 std::vector<uint32_t> tile_moments(const Document& document, TileId tile);
 
-// The minimum size of allocations that are shown individually.
+// Returns the minimum size of the allocations that are shown individually.
 uint64_t min_shown_bytes(const Document& document, uint32_t detail);
 
 }  // namespace ashlar::view

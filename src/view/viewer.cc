@@ -41,22 +41,22 @@ std::optional<uint32_t> number(std::optional<std::string_view> text) {
   return value;
 }
 
-// The arguments of a request. The first error is kept.
+// Parses and validates the arguments of a request. Keeps the first error.
 class Arguments {
  public:
   explicit Arguments(std::string_view query) : query_(query) {}
 
-  // An integer below `end`.
+  // Returns an integer below `end`.
   uint32_t integer_below(std::string_view name, uint64_t end) {
     const std::optional<uint32_t> value = number(http::argument(query_, name));
     if (value && *value < end) return *value;
-    if (why_.empty()) {
-      why_ = text(name, " is not an integer below ", end);
+    if (error_.empty()) {
+      error_ = text(name, " is not an integer below ", end);
     }
     return 0;
   }
 
-  // The index of the value in `known`.
+  // Returns the index of the value in `known`.
   size_t choice(std::string_view name, std::initializer_list<std::string_view> known) {
     const std::optional<std::string_view> value = http::argument(query_, name);
     size_t index = 0;
@@ -64,7 +64,7 @@ class Arguments {
       if (value == each) return index;
       ++index;
     }
-    if (why_.empty()) why_ = text(name, " is missing or has an unknown value");
+    if (error_.empty()) error_ = text(name, " is missing or has an unknown value");
     return 0;
   }
 
@@ -72,20 +72,21 @@ class Arguments {
     const std::optional<std::string_view> value = http::argument(query_, name);
     std::optional<std::string> plain;
     if (value && value->size() <= kMaxSearchBytes) plain = http::percent_decoded(*value);
-    if (!plain && why_.empty()) why_ = text(name, " is missing, too long, or not percent-encoded");
+    if (!plain && error_.empty())
+      error_ = text(name, " is missing, too long, or not percent-encoded");
     return plain.value_or("");
   }
 
-  bool is(std::string_view name, std::string_view value) const {
+  bool equals(std::string_view name, std::string_view value) const {
     return http::argument(query_, name) == value;
   }
 
-  bool ok() const { return why_.empty(); }
-  Response refused() const { return error_response(400, why_); }
+  bool ok() const { return error_.empty(); }
+  Response to_response() const { return error_response(400, error_); }
 
  private:
   std::string_view query_;
-  std::string why_{};
+  std::string error_{};
 };
 
 Response tile_response(const Document& document, Arguments arguments) {
@@ -94,7 +95,7 @@ Response tile_response(const Document& document, Arguments arguments) {
   const uint32_t level = arguments.integer_below("level", level_count(entries));
   const uint32_t index = arguments.integer_below("index", tile_count(entries, level));
   const uint32_t detail = arguments.integer_below("detail", by == 0 ? kMaxDetail + 1 : 1);
-  if (!arguments.ok()) return arguments.refused();
+  if (!arguments.ok()) return arguments.to_response();
   const TileId tile{level, index};
   if (by == 0) return columns(tile_by_allocation(document, tile, detail));
   return columns(tile_by_group(document, tile, static_cast<Grouping>(by - 1)));
@@ -107,11 +108,11 @@ Response table_response(const Document& document, const AllocationTable& table,
   query.descends = arguments.choice("order", {"up", "down"}) == 1;
   query.from = arguments.integer_below("from", uint64_t{1} << 32);
   query.count = arguments.integer_below("count", kMaxTableRows + 1);
-  if (!arguments.is("at", "all")) {
+  if (!arguments.equals("at", "all")) {
     query.moment = arguments.integer_below("at", document.entry_count());
   }
   query.search = arguments.decoded("search");
-  return arguments.ok() ? columns(table.rows(query)) : arguments.refused();
+  return arguments.ok() ? columns(table.rows(query)) : arguments.to_response();
 }
 
 }  // namespace
@@ -137,7 +138,7 @@ Result<std::vector<uint32_t>> Viewer::add(const std::shared_ptr<const Recording>
 
 Response Viewer::respond(std::string_view path, std::string_view query) const {
   if (path == "scene.json") return scene();
-  const Found found = find(path);
+  const ResolvedPath found = find(path);
   if (found.loaded == nullptr) {
     return error_response(404, path.starts_with("d/") ? "no such document" : kUnknown);
   }
@@ -150,16 +151,16 @@ Response Viewer::respond(std::string_view path, std::string_view query) const {
   if (found.resource == "allocations") return table_response(document, table, arguments);
   if (found.resource == "allocation") {
     const uint32_t id = arguments.integer_below("id", document.allocations().all.size());
-    return arguments.ok() ? columns(table.row(id)) : arguments.refused();
+    return arguments.ok() ? columns(table.row(id)) : arguments.to_response();
   }
   if (found.resource != "map" && found.resource != "stacks") return error_response(404, kUnknown);
   const uint32_t moment = arguments.integer_below("at", document.entry_count());
-  if (!arguments.ok()) return arguments.refused();
+  if (!arguments.ok()) return arguments.to_response();
   return columns(found.resource == "map" ? map_at(document, moment) : stacks_at(document, moment));
 }
 
 Response Viewer::wait_for_response(std::string_view path, std::string_view query) const {
-  const Found found = find(path);
+  const ResolvedPath found = find(path);
   const bool takes_long = found.loaded != nullptr && found.resource == "causes.json";
   return takes_long ? causes_.wait(found.loaded->document) : respond(path, query);
 }
@@ -171,8 +172,8 @@ std::vector<const Document*> Viewer::documents() const {
   return all;
 }
 
-// "d/0/tile"
-Viewer::Found Viewer::find(std::string_view path) const {
+// Resolves a path such as "d/0/tile".
+Viewer::ResolvedPath Viewer::find(std::string_view path) const {
   if (!path.starts_with("d/")) return {};
   const size_t slash = std::min(path.find('/', 2), path.size());
   const std::optional<uint32_t> wanted = number(path.substr(2, slash - 2));

@@ -42,7 +42,7 @@ class Viewer {
   // Like respond, but waits for responses that are computed in the background.
   http::Response wait_for_response(std::string_view path, std::string_view query) const;
 
-  // All documents, in the order of their numbers.
+  // Returns all documents, in the order of their numbers.
   std::vector<const Document*> documents() const;
   const std::string& program() const { return program_; }
 
@@ -53,12 +53,12 @@ class Viewer {
     explicit LoadedDocument(Document made) : document(std::move(made)), table(document) {}
   };
 
-  struct Found {
+  struct ResolvedPath {
     const LoadedDocument* loaded = nullptr;
-    std::string_view resource{};  // the rest of the path
+    std::string_view resource{};  // the path after the document
   };
-  // The document that the path refers to; null if there is none.
-  Found find(std::string_view path) const;
+  // Finds the document that the path refers to; null if there is none.
+  ResolvedPath find(std::string_view path) const;
   http::Response scene() const;
 
   const std::string program_;

@@ -27,9 +27,10 @@ class ViewerHandler final : public http::Handler {
 
   // Sets the loading state, such as "reading run.pickle".
   void set_progress(std::string what, double fraction);
-  // Ends the loading state: from now on, scene.json is the scene.
+  // Ends the loading state: from now on, requests for scene.json get the scene.
   void finish_loading();
-  // Ends the loading state: from now on, scene.json is the error message, until an upload succeeds.
+  // Reports that loading failed: from now on, requests for scene.json get the error message, until
+  // an upload succeeds.
   void set_error(std::string message);
   // Whether any request has arrived.
   bool has_been_requested() const;
