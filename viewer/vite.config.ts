@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds the page into one file, dist/index.html, with nothing to fetch: `ashlar view` serves it as
-// it is, and a self-contained report is the same file with answers put in.
+// Builds the page into one file, dist/index.html, that loads nothing else. `ashlar view` serves it
+// unchanged; a self-contained report is the same file with embedded responses.
 import { defineConfig } from "vitest/config";
 import { viteSingleFile } from "vite-plugin-singlefile";
 

@@ -21,7 +21,7 @@ export interface Key {
   keys: string[]; // values of KeyboardEvent.key, with prefix "Shift+" where shift matters
   description: string;
   run: (key: string) => void;
-  needsNothing?: boolean; // works without a document and while help is shown
+  worksAlways?: boolean; // also without a document and while help is shown
 }
 
 export const helpShown = signal(false);
@@ -60,13 +60,13 @@ export const kGlobalKeys: Key[] = [
   },
   { keys: ["n"], description: "next document", run: () => nextDocument() },
   { keys: ["/"], description: "search the table", run: () => focusSearch() },
-  { keys: ["t"], description: "light or dark theme", run: () => switchTheme(), needsNothing: true },
+  { keys: ["t"], description: "light or dark theme", run: () => switchTheme(), worksAlways: true },
   { keys: ["Escape"], description: "clear the selection", run: () => (selection.value = null) },
   {
     keys: ["?"],
     description: "show this help",
     run: () => (helpShown.value = !helpShown.value),
-    needsNothing: true,
+    worksAlways: true,
   },
 ];
 
@@ -87,7 +87,7 @@ export function listenToKeys(): void {
 
 // While help is shown or no document is open, only some keys work.
 function activeKeys(): Key[] {
-  if (helpShown.value || !shown.value) return kGlobalKeys.filter((each) => each.needsNothing);
+  if (helpShown.value || !shown.value) return kGlobalKeys.filter((each) => each.worksAlways);
   return [...viewKeys.value, ...kGlobalKeys];
 }
 

@@ -9,14 +9,14 @@ import { listenToKeys } from "./keys.ts";
 import { watch } from "./live.ts";
 import { followSelection } from "./selection_details.ts";
 import { scene, start } from "./session.ts";
-import { keepInAddress, view } from "./state.ts";
+import { syncWithUrl, view } from "./state.ts";
 import "./style/page.css";
 import "./style/views.css";
 import { followTheme } from "./theme.ts";
 import { App } from "./views/app.tsx";
 
 const isFirstVisit = location.hash === "";
-keepInAddress();
+syncWithUrl();
 followTheme();
 followSelection();
 listenToKeys();

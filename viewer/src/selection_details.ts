@@ -8,12 +8,12 @@ import { kNone } from "./api/scene.ts";
 import { client, messageOf } from "./session.ts";
 import { documentNumber, type Selection, selection, type SelectionKind } from "./state.ts";
 
-interface Found {
+interface LoadedSelection {
   of: Selection;
   row: AllocationRows | null; // one row
   error: string | null;
 }
-const found = signal<Found | null>(null);
+const found = signal<LoadedSelection | null>(null);
 
 // The selected allocation, once it has been loaded.
 export const selectedRow = computed(() =>
@@ -45,7 +45,7 @@ export function followSelection(): void {
   });
 }
 
-// A self-contained file has no single allocations, only the first rows of the table.
+// A self-contained file has no responses for single allocations, only the first rows of the table.
 async function rowOf(number: number, id: number): Promise<AllocationRows> {
   const ask = client.peek()!;
   if (ask.source.kind === "server") return ask.allocation(number, id);

@@ -39,8 +39,8 @@ export const stacks = signal<Stacks | null>(null);
 const peakStacks = signal<StackBytes | null>(null);
 export const stacksRecorded = computed(() => hasStacks(stacks.value));
 
-// Stacks are coloured by their rank at the peak. Allocations have the colour of their stack, or
-// without stacks one derived from their id.
+// Stacks are coloured by their rank at the peak. Allocations have the colour of their stack, or,
+// without stacks, a colour derived from their id.
 const rankedColoring = computed(() => new Coloring(peakStacks.value?.stack ?? []));
 const idColoring = new Coloring([]);
 export const coloring = computed(() => ({
@@ -56,7 +56,7 @@ export async function start(source: Source): Promise<void> {
   client.value = new ViewClient(source);
   effect(() => {
     const count = scene.value?.documents.length ?? 0;
-    if (count > 0 && documentNumber.value >= count) showDocument(0); // from the URL
+    if (count > 0 && documentNumber.value >= count) showDocument(0); // an invalid number in the URL
   });
   await readScene();
   followDocument();
@@ -103,7 +103,8 @@ export function messageOf(problem: unknown): string {
   return problem instanceof Error ? problem.message : String(problem);
 }
 
-// A self-contained file has data for some moments only; returns the nearest of them.
+// Returns the moment to show. A self-contained file has data for some moments only; the nearest of
+// them is shown.
 export function momentOf(document: DocumentScene | null, at: number | null): number {
   if (!document) return 0;
   const wanted = Math.min(at ?? document.peak.entry, Math.max(0, document.entries - 1));

@@ -85,8 +85,8 @@ export function readHash(text: string): void {
 const kDebounceMs = 300; // milliseconds; a drag changes the state with every move
 
 // Keeps URL and state in sync: the state follows immediately, the URL after a delay, since browsers
-// limit its changes to some hundred per minute. Returns a function that stops it.
-export function keepInAddress(): () => void {
+// limit changes of the URL to a few hundred per minute. Returns a function that stops this.
+export function syncWithUrl(): () => void {
   readHash(location.hash);
   let timer: ReturnType<typeof setTimeout> | undefined;
   addEventListener("hashchange", () => readHash(location.hash));

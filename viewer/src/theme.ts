@@ -4,7 +4,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import type { Theme } from "./model/colors.ts";
 
-const kKept = "ashlar-theme";
+const kStorageKey = "ashlar-theme";
 
 const chosen = signal<Theme | null>(readChosen());
 const system = signal<Theme>("light");
@@ -14,7 +14,7 @@ export const theme = computed<Theme>(() => chosen.value ?? system.value);
 export function switchTheme(): void {
   chosen.value = theme.value === "light" ? "dark" : "light";
   try {
-    localStorage.setItem(kKept, chosen.value);
+    localStorage.setItem(kStorageKey, chosen.value);
   } catch {
     // Browsers may not persist storage for local files; the choice then lasts as long as the page.
   }
@@ -31,7 +31,7 @@ export function followTheme(): void {
 
 function readChosen(): Theme | null {
   try {
-    const kept = localStorage.getItem(kKept);
+    const kept = localStorage.getItem(kStorageKey);
     return kept === "light" || kept === "dark" ? kept : null;
   } catch {
     return null;

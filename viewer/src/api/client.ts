@@ -26,7 +26,7 @@ export class ViewClient {
     return parseJson(await getWithRetry(this.source, "scene.json", { progress }));
   }
 
-  // Not cached.
+  // The statistics of the monitored process. Not cached, because they change.
   async live(): Promise<scene.LiveStats> {
     return parseJson(await this.source.get("live.json"));
   }
@@ -62,7 +62,7 @@ export class ViewClient {
     });
   }
 
-  rows(document: number, wanted: scene.RowsWanted): Promise<scene.AllocationRows> {
+  rows(document: number, wanted: scene.RowsQuery): Promise<scene.AllocationRows> {
     return this.once(
       `d/${document}/allocations?sort=${wanted.sort}&order=${wanted.order}&from=${wanted.from}` +
         `&count=${kRowsPerRequest}&at=${wanted.at}&search=${encodeURIComponent(wanted.search)}`,

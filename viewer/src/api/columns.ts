@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes binary responses: named columns of little-endian numbers. Each is aligned to eight bytes,
-// so that columns are typed arrays on the response's bytes, without a copy.
+// Decodes binary responses: named columns of little-endian numbers. Each column is aligned to eight
+// bytes, so that it can be read as a typed array on the bytes of the response, without a copy.
 import { RequestError } from "./source.ts";
 
 const kMagic = 0x56485341; // "ASHV"

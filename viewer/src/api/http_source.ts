@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests to `ashlar view`, relative to the page's own URL, which contains the access token.
+// Sends requests to `ashlar view`, relative to the page's own URL, which contains the access token.
 import { ProcessEnded, parseJson, RequestError, type Source, StillLoading } from "./source.ts";
 
 export class HttpSource implements Source {

@@ -2,7 +2,7 @@
 //
 // Types of the responses; docs/reference/formats/view.md describes them.
 
-// "Never" in `freed`; "none" or "others" in ids.
+// The value for "never" in `freed`, and for "none" or "others" in ids.
 export const kNone = 0xffffffff;
 
 export type Grouping = "allocation" | "stack" | "stream" | "pool";
@@ -59,7 +59,7 @@ export interface LiveMemory {
   allocated_bytes: number;
   requested_bytes: number;
   blocks: number;
-  allocations: number; // this and the counters below: since the start
+  allocations: number; // this and the counters below: since the last reset
   retries: number;
   ooms: number;
 }
@@ -176,7 +176,7 @@ export interface AddressMap {
   extent_stream: Uint32Array;
   extent_pool: Uint32Array;
   extent_is_large: Uint8Array;
-  extent_has_home: Uint8Array; // otherwise idle
+  extent_has_home: Uint8Array; // 0: idle
   extent_home: BigUint64Array;
   place_first: Uint32Array; // one per extent, plus an end
   place_address: BigUint64Array; // a mapping of the extent
@@ -184,7 +184,7 @@ export interface AddressMap {
   stretch_offset: Float64Array;
   stretch_bytes: Float64Array;
   stretch_extent: Uint32Array; // kNone: several, merged
-  stretch_is_home: Uint8Array; // otherwise its memory is in use elsewhere
+  stretch_is_home: Uint8Array; // 0: the extent is idle, or in use at another mapping
 }
 
 // `view`: a view of the paged engine.
@@ -200,7 +200,7 @@ export interface StackBytes {
 
 export type SortKey = "bytes" | "made" | "freed" | "age";
 
-export interface RowsWanted {
+export interface RowsQuery {
   sort: SortKey;
   order: "up" | "down";
   from: number;

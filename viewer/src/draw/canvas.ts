@@ -14,7 +14,7 @@ export function resize(
   if (canvas.height !== pixelsHigh) canvas.height = pixelsHigh;
 }
 
-// The background colour, which shows through patterns.
+// Returns the background colour, which shows through patterns.
 export function paperOf(canvas: HTMLCanvasElement): number[] {
   const text = getComputedStyle(canvas).getPropertyValue("--paper-rgb");
   return text.trim().split(/\s+/).map(Number);

@@ -6,7 +6,7 @@ import type { Quads } from "../model/tile_quads.ts";
 import { paperOf, resize } from "./canvas.ts";
 import { Fill, type PaintedQuads, type Placement, type QuadPainter } from "./quad_painter.ts";
 
-const kEdged = 4; // minimum height in pixels for a darker edge
+const kMinEdgedHeight = 4; // minimum height in pixels for a darker edge
 
 export class CanvasPainter implements QuadPainter {
   readonly kind = "canvas";
@@ -66,7 +66,7 @@ export class CanvasPainter implements QuadPainter {
         context.fillStyle = this.styleOf(color);
       }
       context.fillRect(left, top, right - left, high);
-      if (high <= kEdged) continue;
+      if (high <= kMinEdgedHeight) continue;
       context.fillStyle = "rgb(0 0 0 / 0.2)";
       context.fillRect(left, b < a ? top : top + high - 1, right - left, 1);
       color = -1;

@@ -8,7 +8,7 @@ import { formatBytes, plural } from "../model/format.ts";
 import {
   boxAt,
   fittingBytesPerPixel,
-  kLine,
+  kLineHeight,
   layOutMap,
   type MapHeading,
   type MapLayout,
@@ -76,15 +76,15 @@ export class MapChart {
     this.painter.release();
   }
 
-  // The item at a point of the window, or null.
-  under(windowX: number, windowY: number): MapPlace | null {
+  // Returns the item at a point of the window, or null.
+  placeAt(windowX: number, windowY: number): MapPlace | null {
     const { layout, options } = this;
     if (!layout || !options) return null;
     const [x, y] = [windowX - kInset, windowY + this.host.scrollTop];
     const quad = quadAt(layout, x, y);
     if (quad < 0) {
       const idle = boxAt(layout.idle, x, y);
-      return idle ? { block: kNone, segment: kNone, stretch: kNone, extent: idle.of } : null;
+      return idle ? { block: kNone, segment: kNone, stretch: kNone, extent: idle.index } : null;
     }
     const segment = layout.segmentOf[quad];
     const offset = offsetAt(this.scale, layout.origins[segment], x, y);
@@ -148,7 +148,7 @@ export class MapChart {
     context.translate(kInset, -this.host.scrollTop);
     const style = getComputedStyle(this.overlay);
     this.drawHeadings(context, style, options);
-    const window = [this.host.scrollTop - kLine, this.host.scrollTop + height] as const;
+    const window = [this.host.scrollTop - kLineHeight, this.host.scrollTop + height] as const;
     const extents = { style, map: options.map, layout: this.layout!, window };
     drawExtents(context, extents);
     this.drawOutlines(context, style, options);
@@ -177,7 +177,7 @@ export class MapChart {
     context.lineWidth = 1;
     context.strokeStyle = style.getPropertyValue("--ink-faint");
     const [top, bottom] = [
-      this.host.scrollTop - kLine,
+      this.host.scrollTop - kLineHeight,
       this.host.scrollTop + this.host.clientHeight,
     ];
     for (const piece of this.layout!.pieces) {
@@ -224,5 +224,5 @@ function headingText(heading: MapHeading, pools: string[]): string {
 }
 
 function outline(context: CanvasRenderingContext2D, left: number, right: number, y: number): void {
-  context.strokeRect(left + 0.5, y + 0.5, Math.max(1, right - left - 1), kLine - 1);
+  context.strokeRect(left + 0.5, y + 0.5, Math.max(1, right - left - 1), kLineHeight - 1);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Extents on the address map: a bar under each mapped stretch of a view, solid if the extent is in
-// use there and hollow if it is in use elsewhere; and idle extents.
+// use there and hollow if it is not; and idle extents.
 import type { AddressMap } from "../api/scene.ts";
-import { kLine, type MapBox, type MapLayout } from "../model/map_layout.ts";
+import { kLineHeight, type MapBox, type MapLayout } from "../model/map_layout.ts";
 
-interface Wanted {
+interface ExtentDrawing {
   style: CSSStyleDeclaration;
   map: AddressMap;
   layout: MapLayout;
@@ -14,13 +14,13 @@ interface Wanted {
 
 const kBarHeight = 4; // pixels
 
-export function drawExtents(context: CanvasRenderingContext2D, wanted: Wanted): void {
-  const { map, layout, style } = wanted;
-  const isSeen = (box: MapBox) => isWithin(box, wanted.window);
+export function drawExtents(context: CanvasRenderingContext2D, drawing: ExtentDrawing): void {
+  const { map, layout, style } = drawing;
+  const isSeen = (box: MapBox) => isWithin(box, drawing.window);
   const ink = style.getPropertyValue("--ink");
   const paper = style.getPropertyValue("--paper");
   for (const box of layout.stretches) {
-    if (isSeen(box)) drawExtentBar(context, box, map.stretch_is_home[box.of] !== 0, ink, paper);
+    if (isSeen(box)) drawExtentBar(context, box, map.stretch_is_home[box.index] !== 0, ink, paper);
   }
   context.lineWidth = 1;
   context.strokeStyle = style.getPropertyValue("--ink-soft");
@@ -30,22 +30,22 @@ export function drawExtents(context: CanvasRenderingContext2D, wanted: Wanted): 
   for (const box of layout.idle) if (isSeen(box)) drawExtentBar(context, box, true, ink, paper);
 }
 
-// All mappings of an extent.
+// Outlines all mappings of an extent.
 export function markExtent(
   context: CanvasRenderingContext2D,
   extent: number,
-  { map, layout, style, window }: Wanted,
+  { map, layout, style, window }: ExtentDrawing,
 ): void {
   context.lineWidth = 2.5;
   context.strokeStyle = style.getPropertyValue("--accent");
   const boxes = [
-    ...layout.stretches.filter((box) => map.stretch_extent[box.of] === extent),
-    ...layout.idle.filter((box) => box.of === extent),
+    ...layout.stretches.filter((box) => map.stretch_extent[box.index] === extent),
+    ...layout.idle.filter((box) => box.index === extent),
   ];
   for (const box of boxes) if (isWithin(box, window)) outlineBox(context, box);
 }
 
-function isWithin(box: MapBox, [top, bottom]: Wanted["window"]): boolean {
+function isWithin(box: MapBox, [top, bottom]: ExtentDrawing["window"]): boolean {
   return box.y >= top && box.y <= bottom;
 }
 
@@ -60,7 +60,7 @@ function drawExtentBar(
   paper: string,
 ): void {
   const width = box.right - box.left;
-  const y = box.y + kLine - kBarHeight;
+  const y = box.y + kLineHeight - kBarHeight;
   const wide = width > 4 ? width - 1 : width;
   context.fillStyle = paper;
   context.fillRect(box.left, y - 1, width, kBarHeight + 1);
@@ -77,5 +77,10 @@ function drawExtentBar(
 }
 
 function outlineBox(context: CanvasRenderingContext2D, box: MapBox): void {
-  context.strokeRect(box.left + 0.5, box.y + 0.5, Math.max(1, box.right - box.left - 1), kLine - 1);
+  context.strokeRect(
+    box.left + 0.5,
+    box.y + 0.5,
+    Math.max(1, box.right - box.left - 1),
+    kLineHeight - 1,
+  );
 }

@@ -12,8 +12,8 @@ export interface Placement {
   offsetX: number;
   scaleY: number;
   offsetY: number;
-  left: number; // clip: first pixel,
-  right: number; // and end
+  left: number; // first pixel of the clip range
+  right: number; // end of the clip range
 }
 
 // The alpha of a colour selects the fill pattern, since no rectangle is transparent.
@@ -34,8 +34,8 @@ export interface QuadPainter {
   release(): void;
 }
 
-// `restored` is called when the context was lost and everything must be redrawn. The parameters
-// `?draw=webgl2` and `?draw=canvas` override the choice, for tests.
+// Makes a painter for the canvas. Calls `restored` when a lost context was restored and everything
+// must be redrawn. The parameters `?draw=webgl2` and `?draw=canvas` override the choice, for tests.
 export function makePainter(canvas: HTMLCanvasElement, restored: () => void): QuadPainter {
   const wanted =
     new URLSearchParams(location.search).get("draw") ?? (hasGpu() ? "webgl2" : "canvas");

@@ -16,10 +16,10 @@ export interface DrawnTile {
   coloredAs: unknown; // the colouring it was drawn with
 }
 
-const kInFlight = 3; // more would delay newer requests
-const kKept = 24;
-const kRetry = 1000; // milliseconds until a failed tile is retried; doubled each time
-const kLongestRetry = 60_000;
+const kMaxInFlight = 3; // more would delay newer requests
+const kMaxKept = 24;
+const kRetryDelay = 1000; // milliseconds until a failed tile is retried; doubled each time
+const kMaxRetryDelay = 60_000;
 
 export interface TileHooks {
   quadOptions: (key: TileKey) => QuadOptions;
@@ -34,7 +34,7 @@ export class TileStore {
   private readonly inFlight = new Set<string>();
   private queue: TileKey[] = [];
   private isReleased = false;
-  private retry = kRetry;
+  private retry = kRetryDelay;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -49,7 +49,7 @@ export class TileStore {
     this.fetchNext();
   }
 
-  // The tile or its best fallback. Marks the returned one as recently used.
+  // Returns the tile or its best fallback, and marks it as recently used.
   best(key: TileKey): DrawnTile | null {
     const exact = this.use(key);
     if (exact) return exact;
@@ -60,7 +60,7 @@ export class TileStore {
     return null;
   }
 
-  // Whether the tile does not exist, so that a coarser one is final.
+  // Whether the tile does not exist, so that a coarser tile remains in its place.
   isMissing(key: TileKey): boolean {
     return this.missing.has(nameOf(key));
   }
@@ -92,7 +92,7 @@ export class TileStore {
   }
 
   private fetchNext(): void {
-    while (this.inFlight.size < kInFlight && this.queue.length > 0)
+    while (this.inFlight.size < kMaxInFlight && this.queue.length > 0)
       void this.fetch(this.queue.shift()!);
   }
 
@@ -103,7 +103,7 @@ export class TileStore {
       const tile = await this.client.tile(key);
       if (this.isReleased) return;
       this.keep(name, key, tile);
-      this.retry = kRetry;
+      this.retry = kRetryDelay;
       this.hooks.onError(null);
     } catch (problem) {
       if (this.isReleased) return;
@@ -121,7 +121,7 @@ export class TileStore {
     this.hooks.onError(problem instanceof Error ? problem.message : String(problem));
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      this.retry = Math.min(kLongestRetry, 2 * this.retry);
+      this.retry = Math.min(kMaxRetryDelay, 2 * this.retry);
       this.failed.clear();
       this.hooks.arrived();
     }, this.retry);
@@ -132,8 +132,8 @@ export class TileStore {
     const painted = this.painter.add(quads);
     this.kept.set(name, { key, tile, quads, painted, coloredAs: null });
     for (const [oldest, drawn] of this.kept) {
-      if (this.kept.size <= kKept) break;
-      if (drawn.key.level === 0) continue; // the fallback of all others
+      if (this.kept.size <= kMaxKept) break;
+      if (drawn.key.level === 0) continue; // the fallback of all other tiles
       drawn.painted.release();
       this.kept.delete(oldest);
     }

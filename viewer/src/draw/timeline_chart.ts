@@ -103,8 +103,8 @@ export class TimelineChart {
     return bytes.to + share * (bytes.from - bytes.to);
   }
 
-  // The item at a point of the element, or null outside of the plot.
-  under(x: number, y: number): HitResult | null {
+  // Returns the item at a point of the element, or null outside of the plot.
+  hitAt(x: number, y: number): HitResult | null {
     const options = this.options;
     if (!options || !this.store || x < kMargin.left || y < kMargin.top) return null;
     const at = this.entryAt(x);
@@ -224,7 +224,8 @@ function showsTheSame(a: TimelineOptions, b: TimelineOptions): boolean {
   );
 }
 
-// Transformation of a tile to the plot, clipped to its part of the span.
+// Returns the transformation from a tile to the plot, clipped to the part of the span that the tile
+// covers.
 function placementOf(
   options: TimelineOptions,
   key: TileKey,

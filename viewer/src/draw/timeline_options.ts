@@ -15,9 +15,9 @@ export interface TimelineOptions {
   by: Grouping;
   span: Span;
   bytes: { from: number; to: number }; // range of the vertical axis
-  cursor: number;
-  other: number | null;
+  cursor: number; // entry
+  other: number | null; // entry to compare with; null: none
   hover: { x: number; y: number } | null;
-  // Colours of a tile's rows. A new function only when colours change.
+  // Returns the colour of a tile's row. A new function replaces it only when colours change.
   colorOf: (tile: Tile, row: number) => Rgb;
 }

@@ -24,8 +24,8 @@ interface Pen {
 }
 
 const kFont = "12px system-ui, sans-serif";
-const kMarkRoom = 60; // minimum distance of annotations with text, in pixels
-const kMarkText = 150; // maximum width of an annotation's text, in pixels
+const kMinMarkDistance = 60; // minimum distance of annotations with text, in pixels
+const kMaxMarkWidth = 150; // maximum width of an annotation's text, in pixels
 
 export function drawOverlay(
   canvas: HTMLCanvasElement,
@@ -156,10 +156,10 @@ function drawMarks(pen: Pen): void {
     context.fillStyle = pen.color("--ink-soft");
     const text = clipMiddle(
       annotation.text,
-      (part) => context.measureText(part).width <= kMarkText,
+      (part) => context.measureText(part).width <= kMaxMarkWidth,
     );
     context.fillText(text, x + 4, -12);
-    previousLabelEnd = x + Math.max(kMarkRoom, context.measureText(text).width + 12);
+    previousLabelEnd = x + Math.max(kMinMarkDistance, context.measureText(text).width + 12);
   }
   context.fillStyle = context.strokeStyle = pen.color("--oom");
   for (const oom of options.document.ooms) {

@@ -43,7 +43,7 @@ void main() {
 }`;
 
 // The GPU buffers of rectangles, and the data to restore them.
-interface Kept {
+interface StoredQuads {
   quads: Quads;
   colors: Uint32Array;
   array: WebGLVertexArrayObject | null;
@@ -58,7 +58,7 @@ export class WebglPainter implements QuadPainter {
   private screen: WebGLUniformLocation | null = null;
   private paper: WebGLUniformLocation | null = null;
   private ratio = 1;
-  private readonly kept = new Set<Kept>();
+  private readonly kept = new Set<StoredQuads>();
   private readonly endings = new AbortController();
 
   constructor(
@@ -73,7 +73,7 @@ export class WebglPainter implements QuadPainter {
       "webglcontextrestored",
       () => {
         this.setUp();
-        for (const each of this.kept) this.handOver(each);
+        for (const each of this.kept) this.upload(each);
         restored();
       },
       { signal },
@@ -101,8 +101,13 @@ export class WebglPainter implements QuadPainter {
   }
 
   add(quads: Quads): PaintedQuads {
-    const kept: Kept = { quads, colors: new Uint32Array(quads.count), array: null, buffers: [] };
-    this.handOver(kept);
+    const kept: StoredQuads = {
+      quads,
+      colors: new Uint32Array(quads.count),
+      array: null,
+      buffers: [],
+    };
+    this.upload(kept);
     this.kept.add(kept);
     return {
       setColors: (values) => {
@@ -128,7 +133,7 @@ export class WebglPainter implements QuadPainter {
     gl.enable(gl.SCISSOR_TEST);
   }
 
-  private handOver(kept: Kept): void {
+  private upload(kept: StoredQuads): void {
     const { gl } = this;
     kept.array = gl.createVertexArray();
     kept.buffers = [gl.createBuffer(), gl.createBuffer()];
@@ -146,12 +151,12 @@ export class WebglPainter implements QuadPainter {
     gl.bindVertexArray(null);
   }
 
-  private color(kept: Kept): void {
+  private color(kept: StoredQuads): void {
     this.gl.bindBuffer(this.gl.ARRAY_BUFFER, kept.buffers[1]);
     this.gl.bufferSubData(this.gl.ARRAY_BUFFER, 0, kept.colors);
   }
 
-  private draw({ quads, array }: Kept, to: Placement): void {
+  private draw({ quads, array }: StoredQuads, to: Placement): void {
     const { gl, ratio } = this;
     const left = Math.max(0, Math.round(to.left * ratio));
     const right = Math.min(gl.canvas.width, Math.round(to.right * ratio));

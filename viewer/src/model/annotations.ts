@@ -14,8 +14,8 @@ export function annotationBefore(document: Annotated, at: number): string | null
   return document.annotations.findLast((each) => each.entry <= at)?.text ?? null;
 }
 
-// Whether the last annotation before a moment may have been truncated. Truncated ones may start at
-// the entry of the last one that was sent.
+// Whether the last annotation before a moment may have been truncated. Truncated annotations may
+// start at the entry of the last annotation that was sent.
 export function isAfterTruncation(
   { annotations, annotation_count }: Annotated,
   at: number,
@@ -26,12 +26,12 @@ export function isAfterTruncation(
 // A note about lists that were truncated; null if none was.
 export function truncationNote(document: Marked): string | null {
   const cut = [
-    part(document.annotations.length, document.annotation_count, "annotation"),
-    part(document.ooms.length, document.oom_count, "OOM"),
+    truncatedText(document.annotations.length, document.annotation_count, "annotation"),
+    truncatedText(document.ooms.length, document.oom_count, "OOM"),
   ].filter((each) => each !== null);
   return cut.length > 0 ? `Shown: only ${cut.join(" and ")}.` : null;
 }
 
-function part(sent: number, count: number, noun: string): string | null {
+function truncatedText(sent: number, count: number, noun: string): string | null {
   return sent < count ? `the first ${formatCount(sent)} of ${plural(count, noun)}` : null;
 }

@@ -21,7 +21,8 @@ export function unusedBytes(document: DocumentScene): number {
   return document.reserved_peak.reserved - document.reserved_peak.requested;
 }
 
-// The document to compare with `base`: the wanted one, or the first other one. Null: none.
+// The document to compare with `base`: the wanted document, or else the first other document. Null:
+// none.
 export function comparedDocument(
   base: number,
   wanted: number | null,
@@ -47,7 +48,7 @@ export interface StacksAtPeak {
   bytes: StackBytes;
 }
 
-// Differences by stack, largest first. Stacks are equal if their frames are.
+// Differences by stack, largest first. Stacks are equal if their frames are equal.
 export function stackChanges(base: StacksAtPeak, other: StacksAtPeak): StackChange[] {
   const byKey = new Map<string, StackChange>();
   [base, other].forEach((held, side) => {

@@ -40,7 +40,7 @@ export function otherMappings(map: AddressMap, extent: number): BigUint64Array {
   return all.filter((place) => !hasHome || place !== map.extent_home[extent]);
 }
 
-// Usage by the blocks at its home address; none for idle extents.
+// The use of an extent by the blocks at its home address. Idle extents have none.
 export function extentUse(map: AddressMap, extent: number): ExtentUse {
   const use: ExtentUse = {
     bytes: map.extent_bytes[extent],

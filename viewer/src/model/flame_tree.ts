@@ -8,8 +8,8 @@ import { frameText, framesOf } from "./frames.ts";
 export interface FlameNode {
   name: string;
   now: number; // bytes, including callees
-  before: number; // the same at the other moment; 0 without one
-  width: number; // width of the rectangle: the larger of the two, summed over the leaves
+  before: number; // bytes at the other moment; 0 if there is none
+  width: number; // of the rectangle: the larger of both moments, summed over the leaves
   stacks: number[]; // stacks that end here
   children: FlameNode[];
 }

@@ -25,11 +25,12 @@ export function totalBytes(of: LiveMemory[], key: ByteKey): number {
 
 // A counter of device or host allocators.
 export interface Counter<Kind extends LiveMemory> {
-  in: (stats: LiveStats) => Kind[];
-  of: (allocator: Kind) => number;
+  allocators: (stats: LiveStats) => Kind[];
+  value: (allocator: Kind) => number;
 }
 
-// Rate of one allocator, or of all that are in both samples; null: unknown.
+// The rate of a counter: of one allocator, or the sum over all allocators that are in both samples.
+// Null: unknown.
 export function ratePerSecond<Kind extends LiveMemory>(
   before: LiveSample | undefined,
   now: LiveSample,
@@ -39,11 +40,11 @@ export function ratePerSecond<Kind extends LiveMemory>(
   if (!before || now.at <= before.at) return null;
   let change = 0;
   let known = 0;
-  for (const each of counter.in(now.stats)) {
+  for (const each of counter.allocators(now.stats)) {
     if (number !== undefined && each.number !== number) continue;
-    const then = counter.in(before.stats).find((other) => other.number === each.number);
-    if (!then || counter.of(each) < counter.of(then)) continue; // new, or its counters were reset
-    change += counter.of(each) - counter.of(then);
+    const then = counter.allocators(before.stats).find((other) => other.number === each.number);
+    if (!then || counter.value(each) < counter.value(then)) continue; // new, or reset
+    change += counter.value(each) - counter.value(then);
     ++known;
   }
   return known === 0 ? null : change / (now.at - before.at);

@@ -2,7 +2,7 @@
 //
 // Lays out segments like words on a page: left to right, wrapped at the right edge, so that area is
 // proportional to bytes. Each pool is a paragraph; its idle extents, which belong to no segment,
-// form another one.
+// form another paragraph.
 import { type AddressMap, BlockState, SegmentKind } from "../api/scene.ts";
 import { idleExtents } from "./extents.ts";
 import type { Quads } from "./tile_quads.ts";
@@ -34,7 +34,7 @@ export interface MapOrigin {
 
 // The part of an item on one line.
 export interface MapBox {
-  of: number;
+  index: number; // of the stretch, or of the idle extent
   left: number;
   right: number;
   y: number;
@@ -52,12 +52,12 @@ export interface MapScale {
   bytesPerPixel: number;
 }
 
-export const kLine = 18; // pixels, including the gap
+export const kLineHeight = 18; // pixels, including the gap
 export const kLineGap = 5;
 const kWordGap = 3;
-const kHeading = 26;
+const kHeadingHeight = 26;
 
-// Bytes per pixel such that the map is about as high as the page.
+// Returns the bytes per pixel for which the map is about as high as the page.
 export function fittingBytesPerPixel(map: AddressMap, width: number, height: number): number {
   const idle = idleExtents(map);
   const total =
@@ -66,7 +66,10 @@ export function fittingBytesPerPixel(map: AddressMap, width: number, height: num
   const words = map.segment_bytes.length + idle.length;
   const pools =
     new Set(map.segment_pool).size + new Set(idle.map((extent) => map.extent_pool[extent])).size;
-  const lines = Math.max(1, Math.floor((height - pools * kHeading) / (kLine + kLineGap)) - pools);
+  const lines = Math.max(
+    1,
+    Math.floor((height - pools * kHeadingHeight) / (kLineHeight + kLineGap)) - pools,
+  );
   // Allow for the gaps between segments.
   const pixels = Math.max(width / 4, lines * width - words * (kWordGap + 2));
   return Math.max(1, total / pixels);
@@ -118,15 +121,17 @@ export function layOutMap(map: AddressMap, scale: MapScale): MapLayout {
 
 // The offset in the segment of a point on the page.
 export function offsetAt(scale: MapScale, origin: MapOrigin, x: number, y: number): number {
-  const line = Math.floor((y - origin.y) / (kLine + kLineGap));
+  const line = Math.floor((y - origin.y) / (kLineHeight + kLineGap));
   return (line * scale.width + x - origin.x) * scale.bytesPerPixel;
 }
 
 export function boxAt(boxes: MapBox[], x: number, y: number): MapBox | undefined {
-  return boxes.find((box) => x >= box.left && x < box.right && y >= box.y && y < box.y + kLine);
+  return boxes.find(
+    (box) => x >= box.left && x < box.right && y >= box.y && y < box.y + kLineHeight,
+  );
 }
 
-// Stretches are placed on their segments, which must have been laid out.
+// Places stretches on their segments. `origins` are the positions of the segments.
 function stretchBoxes(map: AddressMap, scale: MapScale, origins: MapOrigin[]): MapBox[] {
   const boxes: MapBox[] = [];
   origins.forEach((origin, segment) => {
@@ -136,8 +141,13 @@ function stretchBoxes(map: AddressMap, scale: MapScale, origins: MapOrigin[]): M
       while (to - from > 0.01) {
         const line = Math.floor((from + 0.01) / scale.width);
         const end = Math.min(to, (line + 1) * scale.width);
-        const y = origin.y + line * (kLine + kLineGap);
-        boxes.push({ of, left: from - line * scale.width, right: end - line * scale.width, y });
+        const y = origin.y + line * (kLineHeight + kLineGap);
+        boxes.push({
+          index: of,
+          left: from - line * scale.width,
+          right: end - line * scale.width,
+          y,
+        });
         from = end;
       }
     }
@@ -179,7 +189,7 @@ class LineWriter {
   startParagraph(): number {
     if (this.x > 0) this.breakLine();
     const y = this.y;
-    this.y += kHeading;
+    this.y += kHeadingHeight;
     return y;
   }
 
@@ -195,7 +205,7 @@ class LineWriter {
     while (left > 0) {
       if (this.x >= this.scale.width - 0.01) this.breakWord(of.segment);
       const part = Math.min(left, this.scale.width - this.x);
-      this.box.push(this.x, this.x + part, this.y, this.y + kLine);
+      this.box.push(this.x, this.x + part, this.y, this.y + kLineHeight);
       this.row.push(of.block);
       this.segmentOf.push(of.segment);
       this.x += part;
@@ -210,7 +220,7 @@ class LineWriter {
     while (left > 0.01) {
       if (this.x >= this.scale.width - 0.01) this.breakLine();
       const right = this.x + Math.min(left, this.scale.width - this.x);
-      this.idle.push({ of: extent, left: this.x, right, y: this.y });
+      this.idle.push({ index: extent, left: this.x, right, y: this.y });
       left -= right - this.x;
       this.x = right;
     }
@@ -232,7 +242,7 @@ class LineWriter {
       segmentOf: Uint32Array.from(this.segmentOf),
       pieces: this.pieces,
       idle: this.idle,
-      height: this.y + kLine,
+      height: this.y + kLineHeight,
     };
   }
 
@@ -250,6 +260,6 @@ class LineWriter {
 
   private breakLine(): void {
     this.x = 0;
-    this.y += kLine + kLineGap;
+    this.y += kLineHeight + kLineGap;
   }
 }

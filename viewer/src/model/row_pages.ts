@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The loaded pages of a table. When the sort order or search changes, responses for the previous
-// one may still arrive, in any order.
+// order or search may still arrive, in any order.
 
 const kMaxPages = 8; // bounds the memory when scrolling through millions of rows
 
@@ -17,7 +17,7 @@ export function firstPage<Rows>(of: string, rows: Rows): Pages<Rows> {
 }
 
 // Adds a page unless it belongs to another sort order or search. Keeps nearby pages and the first
-// one, which has the number of rows.
+// page, which has the number of rows.
 export function withPage<Rows>(
   kept: Pages<Rows>,
   of: string,

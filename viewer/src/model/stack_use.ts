@@ -7,10 +7,10 @@ export interface StackUse {
   stack: number;
   bytes: number;
   count: number;
-  before: number; // bytes at the other moment; 0 without one
+  before: number; // bytes at the other moment; 0 if there is none
 }
 
-// Stacks in the order of `now`, then those that are no longer live.
+// Stacks in the order of `now`, then stacks that are no longer live.
 export function stackUse(now: StackBytes, before: StackBytes | null): StackUse[] {
   const uses = new Map<number, StackUse>();
   now.stack.forEach((stack, i) => {

@@ -58,7 +58,7 @@ class QuadList {
   }
 }
 
-// The total in the neutral colour; visible where no row covers it.
+// Adds the total in the neutral colour, which is visible where no row covers it.
 function addBackground(quads: QuadList, tile: Tile, tolerance: number): void {
   const columns = tile.entry.length;
   for (let begin = 0, column = 1; begin < columns; ++column) {
@@ -130,7 +130,7 @@ class LiveRows {
   }
 }
 
-// The quads of a tile's allocations; null if the limit is exceeded.
+// Returns the quads of a tile's allocations, or null if the limit is exceeded.
 function quadsOfAllocations(
   tile: AllocationTile,
   options: QuadOptions,
@@ -186,7 +186,7 @@ function quadsOfGroups(tile: GroupTile, options: QuadOptions): Quads {
   return quads.take();
 }
 
-// The row at a point, or kBackground; -1 above everything. The last drawn rectangle wins.
+// Returns the row at a point, or kBackground; -1 above everything. The last drawn rectangle wins.
 export function rowAt(quads: Quads, column: number, bytes: number): number {
   for (let i = quads.count - 1; i >= 0; --i) {
     const box = 4 * i;

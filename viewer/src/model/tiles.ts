@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mapping between tiles and entries. Each tile has `columns` columns. In the deepest level a column
-// is one entry, one level up two; the parent of (level, index) is (level - 1, index / 2).
+// is one entry, in the level above it two entries; the parent of (level, index) is (level - 1,
+// index / 2).
 import type { TileKey } from "../api/client.ts";
 import type { DocumentScene, Grouping } from "../api/scene.ts";
 
 export interface Span {
   from: number; // first entry, may be fractional
-  to: number; // past the last
+  to: number; // end: one past the last entry
 }
 
 const kMinEntries = 24; // maximum zoom

@@ -156,7 +156,7 @@ function listen(host: HTMLElement, chart: MapChart): () => void {
   const find = (event: MouseEvent) => {
     const box = host.getBoundingClientRect();
     const place = { x: event.clientX - box.left, y: event.clientY - box.top };
-    const found = chart.under(place.x, place.y);
+    const found = chart.placeAt(place.x, place.y);
     return found && { ...place, ...found };
   };
   const events = {

@@ -5,7 +5,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { kRowsPerRequest } from "../api/client.ts";
-import { type AllocationRows, kNone, type RowsWanted, type SortKey } from "../api/scene.ts";
+import { type AllocationRows, kNone, type RowsQuery, type SortKey } from "../api/scene.ts";
 import { cssColor } from "../model/colors.ts";
 import {
   formatBytes,
@@ -76,14 +76,14 @@ export function AllocationTable(props: { at: number | "all"; search: string }) {
   );
 }
 
-type Wanted = Omit<RowsWanted, "from">;
+type TableQuery = Omit<RowsQuery, "from">;
 interface Rows {
   listed: AllocationList | null;
   error: string | null;
   see: (first: number, last: number) => void;
 }
 
-function useServerRows(number: number, wanted: Wanted): Rows {
+function useServerRows(number: number, wanted: TableQuery): Rows {
   const name = JSON.stringify([number, wanted]);
   const seen = useRef<[first: number, last: number]>([0, 0]);
   const [kept, setKept] = useState<Pages<AllocationRows>>({
@@ -133,12 +133,12 @@ function useServerRows(number: number, wanted: Wanted): Rows {
   return { listed: { total: first.total, find, note: "" }, error: kept.error, see };
 }
 
-function useFileRows(number: number, wanted: Wanted): Rows {
+function useFileRows(number: number, wanted: TableQuery): Rows {
   const [rows, setRows] = useState<AllocationRows | null>(null);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     let isWanted = true;
-    const request: RowsWanted = { ...wanted, at: "all", search: "", from: 0 };
+    const request: RowsQuery = { ...wanted, at: "all", search: "", from: 0 };
     setError(null);
     client
       .peek()!
@@ -163,7 +163,7 @@ function useFileRows(number: number, wanted: Wanted): Rows {
   return { listed: { total: matching.length, find, note }, error, see };
 }
 
-function matches(rows: AllocationRows, row: number, wanted: Wanted): boolean {
+function matches(rows: AllocationRows, row: number, wanted: TableQuery): boolean {
   if (wanted.at !== "all") {
     if (rows.made[row] !== kNone && rows.made[row] > wanted.at) return false;
     if (rows.freed[row] !== kNone && rows.freed[row] <= wanted.at) return false;

@@ -33,13 +33,13 @@ export function CompareView() {
   );
 }
 
-interface RanksParts {
+interface RanksProps {
   documents: DocumentScene[];
   base: number;
   other: number | null;
 }
 
-function Ranks({ documents, base, other }: RanksParts) {
+function Ranks({ documents, base, other }: RanksProps) {
   const spread = imbalance(documents.map((document) => document.reserved_peak.reserved));
   const most = Math.max(...documents.map((document) => document.reserved_peak.reserved), 1);
   return (

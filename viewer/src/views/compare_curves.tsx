@@ -13,7 +13,7 @@ import { useWholeTile } from "./overview.tsx";
 import { watchSize } from "./use_chart.ts";
 
 const kSteps = 400; // of the x axis, from start to end of each run
-const kHigh = 260;
+const kHeight = 260;
 // Blue, lighter in the dark theme, and vermilion.
 const kColors = {
   light: [cssColor(kPalette[0]), cssColor(kPalette[5])],
@@ -38,7 +38,7 @@ export function CompareCurves({ documents, of }: Pair) {
       host.current,
     );
     const forget = watchSize(host.current, () =>
-      chart.setSize({ width: host.current!.clientWidth, height: kHigh }),
+      chart.setSize({ width: host.current!.clientWidth, height: kHeight }),
     );
     return () => {
       forget();
@@ -74,7 +74,7 @@ function optionsOf(
   of: [number, number],
 ): uPlot.Options {
   return curveOptions(host, {
-    high: kHigh,
+    height: kHeight,
     x: { label: "of the run", range: [0, 100], value: (share) => `${Number(share.toFixed(1))} %` },
     y: byteAxis(),
     series: of.flatMap((number, side) =>

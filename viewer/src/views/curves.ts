@@ -8,40 +8,43 @@ import { byteTicks } from "../model/format.ts";
 const kHoverHint = "hover over the curves to read values";
 const kFont = "12px system-ui, sans-serif";
 
-interface Wanted {
-  high: number;
+interface ChartSettings {
+  height: number;
   x: { label: string; range: uPlot.Scale["range"]; value: (at: number) => string };
   y: uPlot.Axis;
   series: uPlot.Series[]; // without the x axis
 }
 
 // Uses the colours of the surrounding page.
-export function curveOptions(host: HTMLElement, wanted: Wanted): uPlot.Options {
+export function curveOptions(host: HTMLElement, settings: ChartSettings): uPlot.Options {
   return {
     width: host.clientWidth,
-    height: wanted.high,
+    height: settings.height,
     cursor: { drag: { x: false, y: false } },
     legend: {
       markers: { dash: (chart, line) => (chart.series[line].dash ? "dashed" : "solid") },
     },
     scales: {
-      x: { time: false, range: wanted.x.range },
+      x: { time: false, range: settings.x.range },
       y: { range: (_, __, most) => [0, Math.max(most, 1) * 1.05] },
     },
     axes: [
       {
         ...axisStyle(host),
         space: 90,
-        values: (_, values) => values.map(wanted.x.value),
-        label: wanted.x.label,
+        values: (_, values) => values.map(settings.x.value),
+        label: settings.x.label,
         labelFont: kFont,
         labelSize: 18,
       },
-      { ...axisStyle(host), size: 80, ...wanted.y },
+      { ...axisStyle(host), size: 80, ...settings.y },
     ],
     series: [
-      { label: wanted.x.label, value: (_, at) => (at === null ? kHoverHint : wanted.x.value(at)) },
-      ...wanted.series.map((each) => ({ ...each, points: { show: false } })),
+      {
+        label: settings.x.label,
+        value: (_, at) => (at === null ? kHoverHint : settings.x.value(at)),
+      },
+      ...settings.series.map((each) => ({ ...each, points: { show: false } })),
     ],
   };
 }

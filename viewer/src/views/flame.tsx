@@ -79,7 +79,7 @@ export function FlameView() {
   );
 }
 
-// The moments of the current response, which may be the previous ones.
+// The moments of the response that is shown, which may still be the previous one.
 function Title(props: { at: number; other: number | null; tree: FlameNode }) {
   const { at, other, tree } = props;
   if (other === null) {
@@ -132,7 +132,7 @@ function Graph({ tree, isDifference }: { tree: FlameNode; isDifference: boolean 
   );
 }
 
-interface BoxParts {
+interface BoxProps {
   box: FlameBox;
   color: Rgb;
   faded: boolean;
@@ -141,7 +141,7 @@ interface BoxParts {
   onClick: () => void;
 }
 
-function Box({ box, color, faded, label, onHover, onClick }: BoxParts) {
+function Box({ box, color, faded, label, onHover, onClick }: BoxProps) {
   return (
     <button
       type="button"

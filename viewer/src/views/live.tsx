@@ -15,8 +15,8 @@ import { theme } from "../theme.ts";
 import { byteAxis, curveOptions } from "./curves.ts";
 import { watchSize } from "./use_chart.ts";
 
-const kBytesHigh = 280;
-const kCallsHigh = 150;
+const kBytesHeight = 280;
+const kCallsHeight = 150;
 
 export function LiveView() {
   if (!scene.value?.live) {
@@ -135,7 +135,7 @@ function linesOf(of: LiveSample[]): Line[] {
 
 function bytesOptions(host: HTMLElement): uPlot.Options {
   return curveOptions(host, {
-    high: kBytesHigh,
+    height: kBytesHeight,
     x: kTime,
     y: byteAxis(),
     series: linesOf(samples.peek()).map(([label, color]) => ({
@@ -153,7 +153,7 @@ function bytesData(of: LiveSample[]): uPlot.AlignedData {
 
 function callsOptions(host: HTMLElement): uPlot.Options {
   return curveOptions(host, {
-    high: kCallsHigh,
+    height: kCallsHeight,
     x: kTime,
     y: { values: (_, values) => values.map((value) => formatCount(value)) },
     series: [
@@ -173,8 +173,14 @@ function callsData(of: LiveSample[]): uPlot.AlignedData {
 
 const allocatorsOf = (stats: LiveStats) => stats.allocators;
 const hostAllocatorsOf = (stats: LiveStats) => stats.host_allocators;
-const kDeviceCalls = { in: allocatorsOf, of: (each: LiveAllocator) => each.device_calls };
-const kHostCalls = { in: hostAllocatorsOf, of: (each: LiveHostAllocator) => each.host_calls };
+const kDeviceCalls = {
+  allocators: allocatorsOf,
+  value: (each: LiveAllocator) => each.device_calls,
+};
+const kHostCalls = {
+  allocators: hostAllocatorsOf,
+  value: (each: LiveHostAllocator) => each.host_calls,
+};
 
 interface Rates {
   allocations: string;
@@ -221,7 +227,7 @@ function Numbers() {
               key={each.number}
               name={String(each.number)}
               kind={each.is_history_on ? `${each.engine}, recording` : each.engine}
-              of={each}
+              stats={each}
               calls={kDeviceCalls}
             />
           ))}
@@ -230,7 +236,7 @@ function Numbers() {
               key={`h${each.number}`}
               name={`h${each.number}`}
               kind="pinned host memory"
-              of={each}
+              stats={each}
               calls={kHostCalls}
             />
           ))}
@@ -241,23 +247,26 @@ function Numbers() {
   );
 }
 
-function Row<Kind extends LiveMemory>(of: {
+function Row<Kind extends LiveMemory>(props: {
   name: string;
   kind: string;
-  of: Kind;
+  stats: Kind;
   calls: Counter<Kind>;
 }) {
   const rates: Rates = {
-    allocations: rateOf(of.of.number, { in: of.calls.in, of: (each) => each.allocations }),
-    calls: rateOf(of.of.number, of.calls),
+    allocations: rateOf(props.stats.number, {
+      allocators: props.calls.allocators,
+      value: (each) => each.allocations,
+    }),
+    calls: rateOf(props.stats.number, props.calls),
   };
   return (
     <tr>
-      <td title={of.of.device_name}>
-        {of.name}: {of.of.backend}:{of.of.device}, {of.kind}
+      <td title={props.stats.device_name}>
+        {props.name}: {props.stats.backend}:{props.stats.device}, {props.kind}
       </td>
       {kColumns.map(([title, text]) => (
-        <td key={title}>{text(of.of, rates)}</td>
+        <td key={title}>{text(props.stats, rates)}</td>
       ))}
     </tr>
   );

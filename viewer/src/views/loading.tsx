@@ -9,7 +9,7 @@ import { Blocks } from "./header.tsx";
 export function Loading() {
   const done = waiting.value?.done ?? null;
   return (
-    <div class="lobby" data-lobby="loading">
+    <div class="start-page" data-start-page="loading">
       <Blocks />
       <h1>{waiting.value ? capitalize(waiting.value.what) : "Opening"}</h1>
       <progress max={1} value={done ?? undefined} />
@@ -23,7 +23,7 @@ export function Loading() {
 
 export function Failed() {
   return (
-    <div class="lobby" data-lobby="failed">
+    <div class="start-page" data-start-page="failed">
       <Blocks />
       <h1>Cannot open this file</h1>
       <p class="reason" role="alert">

@@ -18,7 +18,7 @@ import {
 import { documentNumber, span, view } from "../state.ts";
 import { useRequest } from "./use_request.ts";
 
-const kHigh = 48;
+const kHeight = 48;
 
 // The tile of the whole run, in its smallest form.
 export function useWholeTile(number: number): TileColumns | null {
@@ -42,7 +42,7 @@ export function Overview() {
     <svg
       class="overview"
       ref={strip}
-      viewBox={`0 0 ${document.entries} ${kHigh}`}
+      viewBox={`0 0 ${document.entries} ${kHeight}`}
       preserveAspectRatio="none"
       role="slider"
       tabindex={0}
@@ -64,13 +64,13 @@ export function Overview() {
       ))}
       {view.value === "timeline" && span.value && (
         <>
-          <rect class="outside" x={0} width={shownSpan.value.from} y={0} height={kHigh} />
+          <rect class="outside" x={0} width={shownSpan.value.from} y={0} height={kHeight} />
           <rect
             class="outside"
             x={shownSpan.value.to}
             width={Math.max(0, document.entries - shownSpan.value.to)}
             y={0}
-            height={kHigh}
+            height={kHeight}
           />
         </>
       )}
@@ -111,16 +111,23 @@ function Memory({ document, tile }: { document: DocumentScene; tile: TileColumns
 function Mark(props: { at: number; class: string }) {
   const x = props.at + 0.5;
   return (
-    <line class={props.class} x1={x} x2={x} y1={0} y2={kHigh} vector-effect="non-scaling-stroke" />
+    <line
+      class={props.class}
+      x1={x}
+      x2={x}
+      y1={0}
+      y2={kHeight}
+      vector-effect="non-scaling-stroke"
+    />
   );
 }
 
 function area(document: DocumentScene, values: Float64Array, most: number): string {
   const wide = 2 ** (document.levels - 1); // entries per column of level 0
-  let path = `M0 ${kHigh}`;
+  let path = `M0 ${kHeight}`;
   values.forEach((value, column) => {
-    path += `V${(kHigh - (value / most) * (kHigh - 2)).toFixed(2)}`;
+    path += `V${(kHeight - (value / most) * (kHeight - 2)).toFixed(2)}`;
     path += `H${Math.min((column + 1) * wide, document.entries)}`;
   });
-  return `${path}V${kHigh}Z`;
+  return `${path}V${kHeight}Z`;
 }

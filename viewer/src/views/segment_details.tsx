@@ -129,6 +129,6 @@ export function MapHover({ map, x, y, block, segment, extent }: Place) {
 function hoverPlace(x: number, y: number) {
   const host = document.querySelector(".map")!;
   const box = host.getBoundingClientRect();
-  const { left, top } = besidePointer(host, { x, y }, { wide: 340, high: 260 });
+  const { left, top } = besidePointer(host, { x, y }, { width: 340, height: 260 });
   return { left: `${box.left + left}px`, top: `${box.top + top}px` };
 }

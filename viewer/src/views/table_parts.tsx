@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of both tables: the sortable head and the cells.
+// Components that both tables share: the sortable head and the cells.
 import type { ComponentChildren } from "preact";
 
 export interface Column<Key extends string> {

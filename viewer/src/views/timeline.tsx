@@ -205,7 +205,7 @@ function listen(host: HTMLElement, chart: TimelineChart): () => void {
   };
   const over = (event: MouseEvent) => {
     const at = place(event);
-    hover.value = { ...at, found: chart.under(at.x, at.y), mark: chart.markAt(at.x, at.y) };
+    hover.value = { ...at, found: chart.hitAt(at.x, at.y), mark: chart.markAt(at.x, at.y) };
   };
   const events = {
     wheel: (event: WheelEvent) => {
@@ -251,7 +251,7 @@ function listen(host: HTMLElement, chart: TimelineChart): () => void {
 
 // A click sets the cursor and selects the item; with Alt it sets the compared moment only.
 function click(chart: TimelineChart, at: { x: number; y: number }, alt: boolean): void {
-  const found = chart.under(at.x, at.y);
+  const found = chart.hitAt(at.x, at.y);
   if (!found) return;
   if (alt) {
     compareCursor.value = found.entry;

@@ -9,8 +9,8 @@ import { stackTitle } from "../model/frames.ts";
 import { shown, stacks } from "../session.ts";
 import { besidePointer } from "./use_chart.ts";
 
-const kWide = 360; // pixels at most
-const kHigh = 150; // about
+const kWidth = 360; // pixels at most
+const kHeight = 150; // about
 
 export interface HoverTarget {
   x: number;
@@ -22,9 +22,9 @@ export interface HoverTarget {
 export function TimelineHover({ x, y, found, mark }: HoverTarget) {
   if (!found && mark === null) return null;
   const host = window.document.querySelector(".timeline")!;
-  const { left, top } = besidePointer(host, { x, y }, { wide: kWide, high: kHigh });
+  const { left, top } = besidePointer(host, { x, y }, { width: kWidth, height: kHeight });
   return (
-    <div class="hover" style={{ left: `${left}px`, top: `${top}px`, maxWidth: `${kWide}px` }}>
+    <div class="hover" style={{ left: `${left}px`, top: `${top}px`, maxWidth: `${kWidth}px` }}>
       {mark !== null && <p data-mark>{mark}</p>}
       {found && <HoverValues found={found} />}
     </div>
@@ -36,7 +36,7 @@ function HoverValues({ found }: { found: HitResult }) {
   const since = document.first_us === null ? null : found.time_us - document.first_us;
   return (
     <>
-      <What found={found} />
+      <HoverItem found={found} />
       <dl>
         <dt>entry</dt>
         <dd>
@@ -52,7 +52,7 @@ function HoverValues({ found }: { found: HitResult }) {
   );
 }
 
-function What({ found }: { found: HitResult }) {
+function HoverItem({ found }: { found: HitResult }) {
   const { tile, row } = found;
   if (row < 0) return null;
   if (tile.by === "allocation") {

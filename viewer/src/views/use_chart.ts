@@ -5,7 +5,7 @@ import type { RefObject } from "preact";
 import { useEffect } from "preact/hooks";
 import { type Key, viewKeys } from "../keys.ts";
 
-// Calls `resized` when the element's size changes. Returns a function that stops it.
+// Calls `resized` when the element's size changes. Returns a function that stops the calls.
 export function watchSize(host: Element, resized: () => void): () => void {
   const sizes = new ResizeObserver(resized);
   sizes.observe(host);
@@ -30,12 +30,12 @@ export function listenTo<Handler extends (event: never) => void>(
 export function besidePointer(
   host: Element,
   at: { x: number; y: number },
-  size: { wide: number; high: number },
+  size: { width: number; height: number },
 ): { left: number; top: number } {
   const gap = 16;
-  const isRoom = at.x + gap + size.wide <= host.clientWidth;
-  const left = isRoom ? at.x + gap : at.x - gap - size.wide;
-  const top = Math.min(at.y + gap, host.clientHeight - size.high);
+  const fitsRight = at.x + gap + size.width <= host.clientWidth;
+  const left = fitsRight ? at.x + gap : at.x - gap - size.width;
+  const top = Math.min(at.y + gap, host.clientHeight - size.height);
   return { left: Math.max(4, left), top: Math.max(4, top) };
 }
 
@@ -51,19 +51,19 @@ interface ChartBinding<Chart> {
 // A chart that fills a view and registers the view's keys.
 export function useViewChart<Chart>(
   host: RefObject<HTMLDivElement>,
-  held: ChartBinding<Chart>,
+  binding: ChartBinding<Chart>,
 ): void {
   useEffect(() => {
-    const chart = held.make(host.current!);
+    const chart = binding.make(host.current!);
     const endings = [
-      held.follow(chart),
-      watchSize(host.current!, () => held.resized(chart)),
-      held.listen(host.current!, chart),
+      binding.follow(chart),
+      watchSize(host.current!, () => binding.resized(chart)),
+      binding.listen(host.current!, chart),
     ];
-    viewKeys.value = held.keys;
+    viewKeys.value = binding.keys;
     return () => {
       for (const end of endings) end();
-      held.release(chart);
+      binding.release(chart);
       viewKeys.value = [];
     };
   }, []);

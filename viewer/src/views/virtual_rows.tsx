@@ -23,7 +23,7 @@ export interface RowPlace {
   "data-active": boolean | undefined; // the row with the keyboard focus
 }
 
-interface Rows {
+interface VirtualRowsProps {
   label: string;
   head: ComponentChildren;
   count: number;
@@ -33,7 +33,15 @@ interface Rows {
   onSeen?: (first: number, last: number) => void;
 }
 
-export function VirtualRows({ label, head, count, resetOn, row, onChoose, onSeen }: Rows) {
+export function VirtualRows({
+  label,
+  head,
+  count,
+  resetOn,
+  row,
+  onChoose,
+  onSeen,
+}: VirtualRowsProps) {
   const host = useRef<HTMLDivElement>(null);
   const name = useId();
   const [active, setActive] = useState(-1);
@@ -108,7 +116,7 @@ export function VirtualRows({ label, head, count, resetOn, row, onChoose, onSeen
   );
 }
 
-// The row a key moves to; null: not a navigation key.
+// Returns the row that a key moves to; null: not a navigation key.
 export function rowAfter(
   key: string,
   from: { active: number; page: number; count: number },

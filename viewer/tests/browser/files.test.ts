@@ -50,13 +50,13 @@ test("shows the error for a bad file and accepts another", async () => {
   const ended = new Promise((resume) => served.tool.on("exit", resume));
   const { page } = await openPage(browser);
   await page.goto(served.address);
-  await page.waitForSelector('[data-lobby="failed"]');
+  await page.waitForSelector('[data-start-page="failed"]');
   expect(await page.textContent(".reason")).toContain("bad.pickle: byte 0");
   await page.keyboard.press("/"); // no table to search
   await takePicture(page, "bad_file");
-  await page.setInputFiles(".lobby input[type=file]", bad);
-  await page.waitForSelector('[data-lobby="failed"] >> text=bad.pickle: byte 0');
-  await page.setInputFiles(".lobby input[type=file]", traceFile("oom.1.pickle.xz"));
+  await page.setInputFiles(".start-page input[type=file]", bad);
+  await page.waitForSelector('[data-start-page="failed"] >> text=bad.pickle: byte 0');
+  await page.setInputFiles(".start-page input[type=file]", traceFile("oom.1.pickle.xz"));
   await page.waitForSelector('.timeline[data-settled="true"]');
   served.stop();
   expect(await ended).toBe(3);
@@ -71,7 +71,7 @@ test("shows loading progress", async () => {
     route.fulfill({ status: 202, json: { loading: "reading run.pickle", done: 0.4 } }),
   );
   await page.goto(served.address);
-  await page.waitForSelector('[data-lobby="loading"] >> text=Reading run.pickle');
+  await page.waitForSelector('[data-start-page="loading"] >> text=Reading run.pickle');
   await takePicture(page, "loading");
   await page.unroute("**/scene.json");
   await page.waitForSelector('.timeline[data-settled="true"]');

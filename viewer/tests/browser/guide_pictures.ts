@@ -15,7 +15,7 @@ const kOut = path.join(kRoot, "docs/images/viewer");
 interface Picture {
   name: string;
   hash: string;
-  high?: number; // pixels; default: the height of the window
+  height?: number; // pixels; default: the height of the window
   before?: (page: Page) => Promise<void>;
 }
 
@@ -26,11 +26,11 @@ const kPictures: Picture[] = [
     before: (page) => page.mouse.move(400, 520),
   },
   { name: "map", hash: "view=map&d=2&at=37000", before: (page) => clickAndLeave(page, 640, 410) },
-  { name: "flame", hash: "view=flame&d=1&at=470&from=20", high: 420 },
-  { name: "causes", hash: "view=causes&d=2", high: 620 },
+  { name: "flame", hash: "view=flame&d=1&at=470&from=20", height: 420 },
+  { name: "causes", hash: "view=causes&d=2", height: 620 },
 ];
-const kWide = 1240;
-const kHigh = 690;
+const kWidth = 1240;
+const kHeight = 690;
 
 async function main(): Promise<void> {
   mkdirSync(kOut, { recursive: true });
@@ -38,12 +38,12 @@ async function main(): Promise<void> {
   const served = await serve(names.map((name) => traceFile(`${name}.pickle.xz`)));
   const browser = await startBrowser();
   const { page } = await openPage(browser);
-  await page.setViewportSize({ width: kWide, height: kHigh });
-  for (const { name, hash, high, before } of kPictures) {
+  await page.setViewportSize({ width: kWidth, height: kHeight });
+  for (const { name, hash, height, before } of kPictures) {
     await show(page, served.address, hash);
     await before?.(page);
     await page.waitForTimeout(400); // for the tooltip
-    const clip = { x: 0, y: 0, width: kWide, height: high ?? kHigh };
+    const clip = { x: 0, y: 0, width: kWidth, height: height ?? kHeight };
     await page.screenshot({ path: path.join(kOut, `${name}.png`), clip });
     await page.mouse.move(0, 0);
   }

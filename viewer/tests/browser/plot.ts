@@ -4,7 +4,7 @@
 import type { Page } from "playwright-core";
 import { kMargin } from "../../src/draw/timeline_options.ts";
 
-export interface Part {
+export interface Box {
   x: number;
   y: number;
   width: number;
@@ -16,7 +16,7 @@ export interface Point {
   y: number;
 }
 
-export const kPlotPart: Part = { x: 150, y: 180, width: 700, height: 520 };
+export const kPlotPart: Box = { x: 150, y: 180, width: 700, height: 520 };
 
 // Clicks at a fraction of an element's width and height.
 export async function clickAt(page: Page, selector: string, right: number, down: number) {
@@ -25,7 +25,7 @@ export async function clickAt(page: Page, selector: string, right: number, down:
 }
 
 // The mean of each colour channel in each cell of a 4 by 4 grid over a part of the page.
-export async function meanColors(page: Page, clip: Part): Promise<number[]> {
+export async function meanColors(page: Page, clip: Box): Promise<number[]> {
   const picture = await page.screenshot({ clip });
   return page.evaluate(async (text) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -32,8 +32,8 @@ export function stopAll(): void {
 }
 
 // Starts `ashlar view` on these files and waits for its address. It serves the page in viewer/dist
-// instead of the embedded one. Starts a browser only if `withBrowser` is given, in that
-// environment.
+// instead of the embedded one. Lets the tool start a browser only if `withBrowser` is given, with
+// `withBrowser` as the environment.
 export async function serve(files: string[], withBrowser?: NodeJS.ProcessEnv): Promise<Served> {
   const quietly = withBrowser ? [] : ["--no-browser"];
   const tool = spawn(kTool, ["view", ...quietly, "--page", kBuiltPage, ...files], {

@@ -9,7 +9,7 @@ import {
   otherMappings,
   stretchAt,
 } from "../../src/model/extents.ts";
-import { boxAt, kLine, kLineGap, layOutMap, offsetAt } from "../../src/model/map_layout.ts";
+import { boxAt, kLineHeight, kLineGap, layOutMap, offsetAt } from "../../src/model/map_layout.ts";
 import { type Extent, free, live, mapOf } from "../sample_map.ts";
 
 const kOther = 2n ** 30n; // address of the second segment
@@ -82,18 +82,18 @@ test("lays out extents below their bytes and idle ones separately", () => {
   const layout = layOutMap(kMap, page);
   expect(idleExtents(kMap)).toEqual([3]);
   expect(layout.headings.map((heading) => heading.idle)).toEqual([0, 1]);
-  expect(layout.idle.map((box) => [box.of, box.right - box.left])).toEqual([[3, 50]]);
-  expect(boxAt(layout.idle, 10, layout.idle[0].y + 1)?.of).toBe(3);
+  expect(layout.idle.map((box) => [box.index, box.right - box.left])).toEqual([[3, 50]]);
+  expect(boxAt(layout.idle, 10, layout.idle[0].y + 1)?.index).toBe(3);
   // The second stretch continues on the next line.
-  const parts = layout.stretches.filter((box) => box.of === 1);
+  const parts = layout.stretches.filter((box) => box.index === 1);
   expect(parts.map((box) => [box.left, box.right])).toEqual([
     [100, 150],
     [0, 50],
   ]);
-  expect(parts[1].y - parts[0].y).toBe(kLine + kLineGap);
+  expect(parts[1].y - parts[0].y).toBe(kLineHeight + kLineGap);
   for (const box of layout.stretches) {
-    const segment = box.of < 2 ? 0 : 1;
+    const segment = box.index < 2 ? 0 : 1;
     const offset = offsetAt(page, layout.origins[segment], box.left + 1, box.y + 1);
-    expect(stretchAt(kMap, segment, offset)).toBe(box.of);
+    expect(stretchAt(kMap, segment, offset)).toBe(box.index);
   }
 });

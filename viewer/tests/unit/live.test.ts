@@ -23,8 +23,8 @@ const sampleAt = (at: number, ...allocators: LiveAllocator[]): LiveSample => ({
 });
 
 const kAllocations = {
-  in: (stats: LiveStats) => stats.allocators,
-  of: (each: LiveAllocator) => each.allocations,
+  allocators: (stats: LiveStats) => stats.allocators,
+  value: (each: LiveAllocator) => each.allocations,
 };
 
 beforeEach(() => {
@@ -57,8 +57,8 @@ test("counts host allocators separately", () => {
   before.stats.host_allocators = [pinned(0, 1)];
   now.stats.host_allocators = [pinned(0, 4), pinned(1, 50)];
   const calls = {
-    in: (stats: LiveStats) => stats.host_allocators,
-    of: (each: LiveHostAllocator) => each.host_calls,
+    allocators: (stats: LiveStats) => stats.host_allocators,
+    value: (each: LiveHostAllocator) => each.host_calls,
   };
   expect(ratePerSecond(before, now, calls)).toBe(3);
   expect(ratePerSecond(before, now, kAllocations)).toBe(10);

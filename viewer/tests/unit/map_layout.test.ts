@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { BlockState, SegmentKind } from "../../src/api/scene.ts";
-import { fittingBytesPerPixel, kLine, layOutMap, quadAt } from "../../src/model/map_layout.ts";
+import {
+  fittingBytesPerPixel,
+  kLineHeight,
+  layOutMap,
+  quadAt,
+} from "../../src/model/map_layout.ts";
 import { segmentSummary, segmentUse } from "../../src/model/segment_use.ts";
 import { free, live, mapOf } from "../sample_map.ts";
 
@@ -32,7 +37,7 @@ test("starts each pool on a new line with a heading", () => {
       [1, 40, 2],
     ],
   );
-  expect(layout.headings[1].y).toBeGreaterThanOrEqual(layout.headings[0].y + kLine);
+  expect(layout.headings[1].y).toBeGreaterThanOrEqual(layout.headings[0].y + kLineHeight);
 });
 
 test("hit test finds blocks, and nothing in gaps", () => {

@@ -47,7 +47,7 @@ test("updates the URL after the state has settled", () => {
   vi.stubGlobal("location", location);
   vi.stubGlobal("history", { replaceState });
   vi.stubGlobal("addEventListener", () => {});
-  const end = state.keepInAddress();
+  const end = state.syncWithUrl();
   for (let at = 0; at < 500; ++at) state.cursor.value = at;
   expect(replaceState).not.toHaveBeenCalled();
   vi.advanceTimersByTime(1000);
