@@ -28,7 +28,7 @@ struct LiveMemoryStats {
   uint64_t allocated_bytes = 0;
   uint64_t requested_bytes = 0;
   uint64_t blocks = 0;
-  uint64_t allocations = 0;  // this and the counters below: since creation of the allocator
+  uint64_t allocations = 0;  // this and the counters below: since the last reset
   uint64_t retries = 0;
   uint64_t ooms = 0;
 };
