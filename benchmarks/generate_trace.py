@@ -5,9 +5,9 @@ than real ones.
 
   benchmarks/generate_trace.py OUT.pickle [--entries 10000000] [--seed 1]
 
-The shape of a training loop: permanent weights, activations that grow and shrink within a step, and
-short-lived small blocks; every free is requested and completed; 200 stacks; one segment per GiB.
-The file is streamed, so memory use is constant. Needs Python 3.11."""
+The trace has the shape of a training loop: permanent weights, activations that grow and shrink
+within a step, and short-lived small blocks; every free is requested and completed; 200 stacks; one
+segment per GiB. The file is streamed, so memory use is constant. Needs Python 3.11."""
 
 import argparse
 import random
@@ -88,7 +88,7 @@ def operations(count, seed):
         top += room
         return entries + [("alloc", address, size, stack)]
 
-    def give_back(address, size, stack):
+    def free_block(address, size, stack):
         free.setdefault(-(-size // 512) * 512, []).append(address)
         return [("free_requested", address, size, stack), ("free_completed", address, size, stack)]
 
@@ -104,13 +104,13 @@ def operations(count, seed):
             entries = allocate(size, stack)
             address = entries[-1][1]
             if kind < 0.5:
-                entries += give_back(address, size, stack)
+                entries += free_block(address, size, stack)
             else:
                 live.append((address, size, stack))
             made += len(entries)
             yield from entries
         while live:
-            entries = give_back(*live.pop())
+            entries = free_block(*live.pop())
             made += len(entries)
             yield from entries
 

@@ -21,7 +21,7 @@ BASE = "#include <vector>\n#include <string>\n#include <memory>\n"
 
 
 def cost(compiler, source, runs):
-    """The lowest CPU seconds of several compilations."""
+    """Returns the lowest CPU seconds of several compilations."""
     with tempfile.NamedTemporaryFile("w", suffix=".cc") as file:
         file.write(source)
         file.flush()

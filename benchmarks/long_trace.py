@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def measure(command):
-    """(seconds, peak resident MiB) of the command; its output is discarded."""
+    """Runs a command and returns (seconds, peak resident MiB). Discards its output."""
     started = time.monotonic()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     child = os.posix_spawnp(command[0], command, os.environ,

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def replay(cli, file, policy):
-    """(peak reserved / peak requested, driver time / duration of the run)."""
+    """Returns (peak reserved / peak requested, driver time / duration of the run)."""
     command = [cli, "replay", file, "--engine", "paged", "--conf", f"policy:{policy}", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -31,7 +31,6 @@ def replay(cli, file, policy):
 
 
 def geometric_mean(values):
-    """The geometric mean."""
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 

@@ -32,7 +32,7 @@ class Browser:
         self.connection = http.client.HTTPConnection(self.url.hostname, self.url.port)
 
     def get(self, path):
-        """(status code, body, milliseconds)."""
+        """Returns (status code, body, milliseconds)."""
         started = time.monotonic()
         self.connection.request("GET", self.url.path + path)
         response = self.connection.getresponse()
@@ -61,7 +61,7 @@ def measure(browser, name, paths):
 
 
 def tiles(document, rng, by, detail):
-    """Paths of random tiles, uniform over levels."""
+    """Yields paths of random tiles, uniform over levels."""
     for _ in range(4 * REQUESTS):
         level = rng.randrange(document["levels"])
         width = document["columns"] << (document["levels"] - 1 - level)

@@ -6,8 +6,8 @@
 # `listed`: the output of nvcc --list-gpu-code. `result` is set to nvcc's arguments, or to empty.
 #
 # Machine code also runs on later GPUs of the same major version; newer compilers drop the oldest
-# ones. PTX serves newer GPUs: for the oldest architecture that the compiler supports, and for 9.0,
-# the first with multicast. The driver selects the latest that fits.
+# architectures. PTX, for the oldest architecture that the compiler supports and for 9.0 (the first
+# with multicast), runs on newer GPUs. The driver selects the latest code that fits.
 function(ashlar_kernel_codes listed result)
   set(codes)
   foreach(arch IN ITEMS 70 75 80 90 100 120)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the kernels of symmetric memory on CUDA devices into an image that the library embeds: by
-# nvcc, machine code for the GPUs it supports and PTX for later ones; or by clang, PTX only, without
-# a CUDA toolkit. The library itself needs neither compiler.
+# Builds the kernels of symmetric memory on CUDA devices into an image that the library embeds: with
+# nvcc, machine code for the GPUs that it supports and PTX for later GPUs; or with clang, PTX only,
+# without a CUDA toolkit. The library itself needs neither compiler.
 #
 # ASHLAR_CUDA_KERNELS  AUTO (nvcc if installed, else clang if it can), nvcc, clang, or OFF
 # ashlar_kernel_image  set to the image file, or to empty
 # ashlar_ptx_command   set to the clang command that compiles the kernels, if clang can; for tests
 set(ASHLAR_CUDA_KERNELS AUTO CACHE STRING
-  "Who compiles the kernels for CUDA devices: AUTO, nvcc, clang or OFF")
+  "Compiler of the kernels for CUDA devices: AUTO, nvcc, clang or OFF")
 set_property(CACHE ASHLAR_CUDA_KERNELS PROPERTY STRINGS AUTO nvcc clang OFF)
 
 set(kernel_folder ${PROJECT_SOURCE_DIR}/src/symm/backends/cuda/kernels)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# ashlar_look_for(<package>...): finds these packages and those that src/files needs, and appends
-# the missing ones to `missing`. A macro, because packages set variables that the caller uses.
-macro(ashlar_look_for)
+# ashlar_find_packages(<package>...): finds these packages and those that src/files needs, and
+# appends the missing ones to `missing`. A macro, because packages set variables that the caller
+# uses.
+macro(ashlar_find_packages)
   foreach(package IN ITEMS ${ARGN} LibLZMA PkgConfig ZLIB nlohmann_json)
     find_package(${package} QUIET)
     if(NOT ${package}_FOUND)
@@ -21,7 +22,7 @@ endmacro()
 # them with a message. ON fails instead.
 if(ASHLAR_BUILD_TESTS STREQUAL "AUTO")
   set(missing)
-  ashlar_look_for(GTest)
+  ashlar_find_packages(GTest)
   set(ASHLAR_BUILD_TESTS ON)
   if(missing)
     list(JOIN missing ", " missing)
@@ -49,7 +50,7 @@ if(ASHLAR_BUILD_PYTHON)
       list(APPEND missing "pybind11 (pybind11-dev)")
     endif()
   endif()
-  ashlar_look_for(fmt)
+  ashlar_find_packages(fmt)
   if(missing)
     list(JOIN missing ", " missing)
     if(ASHLAR_REQUIRE_PYTHON)

@@ -8,7 +8,7 @@ target_compile_options(ashlar_warnings INTERFACE
   -Wextra
   -Wpedantic
   -Wconversion
-  -Wno-sign-conversion  # part of the above for clang only, and more noise than news
+  -Wno-sign-conversion  # part of -Wconversion in clang only; mostly false alarms
   -Wextra-semi
   -Wnon-virtual-dtor
   -Wold-style-cast

@@ -26,7 +26,7 @@ FOLDER = ROOT / "tests" / "golden" / "traces"
 
 
 def command_in(path):
-    """The variables and the arguments on the first line of a golden file."""
+    """Returns the variables and the arguments on the first line of a golden file."""
     first = path.read_text(encoding="utf-8").split("\n", 1)[0]
     words = first.split(" ")
     if words[0] != "$" or "ashlar" not in words:
@@ -37,7 +37,7 @@ def command_in(path):
 
 
 def expected_output(cli, path):
-    """The expected content of the file."""
+    """Returns the expected content of the file."""
     first, variables, arguments = command_in(path)
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("ASHLAR_", "PYTORCH_"))}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the model of the CUDA driver's address assignment on a real GPU.
 
-  tools/driver_addresses.py [--acts 5000] [--seed 1] [--device 0]
+  tools/driver_addresses.py [--operations 5000] [--seed 1] [--device 0]
 
 Allocates and frees at random through the CUDA driver, predicts every address, and compares. The
 model is that of src/device/sim/driver_addresses.h;
@@ -46,7 +46,8 @@ class Driver:
 
 
 def gaps():
-    """Ranges without mappings, highest first; that below the stack is not for mappings."""
+    """Returns the ranges without mappings, highest first. Mappings never use the range below the
+    stack, so it is left out."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         below_stack = maps.read().partition("[stack]")[0].splitlines()[:-1]
     ranges = [tuple(int(end, 16) for end in line.split()[0].split("-")) for line in below_stack]
@@ -68,11 +69,11 @@ class Chunk:
         return min(holes)[1] if holes else None
 
 
-class Rule:
+class PlacementRule:
     def __init__(self):
         self.chunks = []  # newest last
 
-    def take(self, size):
+    def allocate(self, size):
         for chunk in reversed(self.chunks):
             at = chunk.best_hole(size)
             if at is not None:
@@ -87,7 +88,7 @@ class Rule:
                 return at
         return None
 
-    def give_back(self, at):
+    def free(self, at):
         for chunk in self.chunks:
             if at in chunk.taken:
                 del chunk.taken[at]
@@ -97,7 +98,8 @@ class Rule:
 
 
 def fill_old_holes(driver, rule):
-    """A new chunk is made only when no hole is left: then the rule knows all there is."""
+    """Allocates until the driver creates a chunk, which it does only when no hole is left. From
+    then on, the rule knows all chunks with holes."""
     while True:
         before = gaps()
         at = driver.allocate(GRANULE)
@@ -120,30 +122,30 @@ def draw_size(chance):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--acts", type=int, default=5000)
+    parser.add_argument("--operations", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", type=int, default=0)
     options = parser.parse_args()
     chance = random.Random(options.seed)
-    driver, rule = Driver(options.device), Rule()
+    driver, rule = Driver(options.device), PlacementRule()
     fill_old_holes(driver, rule)
     live, allocated, wrong, most = [], 0, 0, 60
-    for act in range(options.acts):
-        if act % 150 == 0:
+    for operation in range(options.operations):
+        if operation % 150 == 0:
             most = chance.choice([5, 20, 60, 100])
         if live and chance.random() < (0.7 if len(live) > most else 0.3):
             at = live.pop(chance.randrange(len(live)))
             driver.free(at)
-            rule.give_back(at)
+            rule.free(at)
             continue
         size = draw_size(chance)
-        expected = rule.take(size)
+        expected = rule.allocate(size)
         at = driver.allocate(size)
         live.append(at)
         allocated += 1
         if at != expected:
             wrong += 1
-            print(f"act {act}: {size // MIB} MiB went to {at:#x}, the rule says {expected:#x}")
+            print(f"operation {operation}: {size // MIB} MiB at {at:#x}, predicted {expected:#x}")
             break
     print(f"seed {options.seed}: {allocated} allocations, {wrong} not as predicted")
     return 1 if wrong else 0

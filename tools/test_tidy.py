@@ -37,7 +37,7 @@ TABLE = {
 
 
 def find(rule, files, table=None, **arguments):
-    """The rule's findings in these files as text, one per line."""
+    """Returns the rule's findings in these files as text, one per line."""
     tree = tidy_text.Tree(files, TABLE if table is None else table)
     return "\n".join(str(finding) for finding in rule(tree, **arguments))
 

@@ -23,7 +23,7 @@ RULES = tidy_cpp.RULES + tidy_classes.RULES + tidy_tree.RULES
 
 
 def check(tree):
-    """The findings of all rules, sorted by position, each with its rule's name."""
+    """Returns the findings of all rules, sorted by position, each with its rule's name."""
     findings = [(finding, rule.__name__) for rule in RULES for finding in rule(tree)]
     return sorted(findings)
 

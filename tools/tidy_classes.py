@@ -37,8 +37,8 @@ _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 def classes(file):
-    """The class definitions of a C++ file. Nested and local classes are definitions of their own;
-    the members of an anonymous struct or union belong to the class around it."""
+    """Yields the class definitions of a C++ file. Nested and local classes are definitions of their
+    own; the members of an anonymous struct or union belong to the class around it."""
     text = _code_without_directives(file)
     enclosing = []  # (name, end)
     for match in _KEYWORD.finditer(text):
@@ -64,7 +64,7 @@ def _code_without_directives(file):
 
 
 def _skip(text, position):
-    """The position after the bracket that closes the one at `position`."""
+    """Returns the position after the bracket that closes the one at `position`."""
     depth = 0
     for match in re.compile(r"[()\[\]{}]").finditer(text, position):
         depth += 1 if match.group() in _PAIRS else -1
@@ -74,7 +74,8 @@ def _skip(text, position):
 
 
 def _skip_template(text, position):
-    """The position after the template arguments that start at `position`; `position` if none do."""
+    """Returns the position after the template arguments at `position`; `position` if there are
+    none."""
     depth, at = 0, position
     while at < len(text):
         if text[at] in _PAIRS:
@@ -96,8 +97,8 @@ def _skip_template(text, position):
 
 
 def _head(text, position):
-    """The name of the class whose head goes on at `position`, and the position of its opening
-    brace. The name is None if this is not a definition or the class is anonymous."""
+    """Returns the name of the class whose head continues at `position`, and the position of its
+    opening brace. The name is None if this is not a definition or the class is anonymous."""
     position = _skip_attributes(text, position)
     name = re.compile(r"\s*((?:\w+\s*::\s*)*\w+)").match(text, position)
     if not name or name.group(1) == "final":
@@ -128,7 +129,8 @@ def _describe(name, line, body, access):
 
 
 def _members(body, access):
-    """(access, "function" or "field", name) for each member. Static data and types are left out."""
+    """Yields (access, "function" or "field", name) for each member, except static data and
+    types."""
     position = 0
     while position < len(body):
         if label := _ACCESS.match(body, position):
@@ -143,9 +145,9 @@ def _members(body, access):
 
 
 def _declaration(body, position):
-    """The declaration at `position` without function bodies, initializers in braces, annotations
-    and template arguments; the body of an anonymous struct or union, if it is one; and the position
-    after it."""
+    """Returns the declaration at `position` without function bodies, initializers in braces,
+    annotations and template arguments; the body of an anonymous struct or union, if it is one; and
+    the position after it."""
     text, inner = "", None
     while position < len(body):
         after = _skip_attributes(body, position)
@@ -189,7 +191,7 @@ def _is_function(declaration):
 
 
 def _declared(declaration):
-    """("function" or "field", name) for each member that the declaration declares."""
+    """Yields ("function" or "field", name) for each member that the declaration declares."""
     text = re.sub(r"^\s*template\b", "", declaration).strip()
     if not text or re.match(r"(using|typedef|friend|static_assert|namespace)\b", text):
         return
@@ -211,8 +213,8 @@ def _declared(declaration):
 
 
 def _split(declaration):
-    """The declarators: the parts between the commas outside brackets. A comma in an initializer's
-    value is inside brackets, or separates declarators."""
+    """Yields the declarators: the parts between the commas outside brackets. A comma in an
+    initializer's value is inside brackets, or separates declarators."""
     start, position = 0, 0
     while position < len(declaration):
         if declaration[position] in _PAIRS:
@@ -257,7 +259,7 @@ def class_files(tree):
 
 
 def _implemented(file):
-    """The names of the classes whose functions a `.cc` file defines outside their class."""
+    """Returns the names of the classes whose functions a `.cc` file defines outside their class."""
     if not file.path.endswith(".cc"):
         return set()
     text = _code_without_directives(file)
@@ -271,7 +273,7 @@ def _implemented(file):
 
 
 def _nearest(places, file):
-    """The definition that `file` most likely implements: the one whose path shares most folders."""
+    """Returns the definition that `file` most likely implements: its path shares most folders."""
     def shared(place):
         return len(posixpath.commonpath([place[0].path, file.path]))
 

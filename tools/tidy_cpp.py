@@ -91,7 +91,7 @@ def macros(tree):
 
 
 def _outside_home(tree, thing, pattern, message):
-    """Findings for `pattern` in shipped code outside the folders that may use `thing`."""
+    """Yields findings for `pattern` in shipped code outside the folders that may use `thing`."""
     for file in tree.cpp(*SHIPPED):
         if file.is_in(*tree.home_of(thing)):
             continue
@@ -160,7 +160,7 @@ def commented_out_code(tree):
 
 
 # First words of the names of functions with side effects.
-_ACTS = frozenset("""
+_ACTION_VERBS = frozenset("""
     acquire add advance allocate assign begin clear close collect commit create destroy do
     emplace end erase exchange export fetch fill free grow import insert launch lock map merge
     move notify open pop push put record release remove reserve reset resize restore run set
@@ -193,14 +193,14 @@ def _in_parentheses(text, start):
 
 
 def _side_effect(condition):
-    """The first expression in the condition that looks like a side effect, or empty."""
+    """Returns the first expression in the condition that looks like a side effect, or empty."""
     operator = re.search(r"\+\+|--|(?<![=!<>])=(?!=)", re.sub(r"\[=\]", "", condition))
     if operator:
         return operator.group()
     for match in re.finditer(r"(\w+)\s*\(", condition):
         words = match.group(1).split("_")
         is_container_end = words in (["begin"], ["end"])
-        if words[0] in _ACTS and words[-1] not in _NOUNS and not is_container_end:
+        if words[0] in _ACTION_VERBS and words[-1] not in _NOUNS and not is_container_end:
             return match.group(1) + "()"
     return ""
 

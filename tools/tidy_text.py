@@ -57,7 +57,8 @@ class SourceFile:
         return self._parts[1]
 
     def find(self, pattern, lines=None):
-        """(line number, match) for every match of `pattern`; in the code unless lines are given."""
+        """Yields (line number, match) for every match of `pattern`; in the code unless lines are
+        given."""
         for number, line in enumerate(self.code if lines is None else lines, start=1):
             for match in re.finditer(pattern, line):
                 yield number, match
@@ -67,7 +68,7 @@ class SourceFile:
 
     @property
     def head(self):
-        """The comment at the start of the file, or empty."""
+        """Returns the comment at the start of the file, or an empty string."""
         lines = []
         for line in self.lines:
             if not line.startswith("//"):
@@ -89,7 +90,7 @@ class Tree:
 
     @classmethod
     def read(cls, root, table):
-        """Every file below `root`. A `#!` line marks a script without suffix as text."""
+        """Reads every file below `root`. A `#!` line marks a script without suffix as text."""
         texts, others = {}, []
         for path in sorted(root.rglob("*")):
             relative = path.relative_to(root)
@@ -102,14 +103,14 @@ class Tree:
         return cls(texts, table, others)
 
     def cpp(self, *folders):
-        """The C++ files, of the given folders if any."""
+        """Returns the C++ files, of the given folders if there are any."""
         return [f for f in self.files if f.is_cpp and (not folders or f.is_in(*folders))]
 
     def with_suffix(self, *suffixes):
         return [f for f in self.files if f.path.endswith(suffixes)]
 
     def home_of(self, thing):
-        """The files and folders that may use `thing`."""
+        """Returns the files and folders that may use `thing`."""
         return self.table["homes"][thing]
 
 
@@ -127,7 +128,7 @@ def _blank(text):
 
 
 def split_cpp(text):
-    """The text as code only (string literals blanked), and as comments only."""
+    """Splits the text into code only (string literals blanked), and comments only."""
     code, comments, position = [], [], 0
     for match in _CPP_PART.finditer(text):
         before, part = text[position : match.start()], match.group()
@@ -164,8 +165,8 @@ _BEFORE_SIGNATURE = re.compile(r"\s*((public|protected|private):\s*)*")
 
 
 def functions(file):
-    """The function definitions of a C++ file, by matching braces. Reliable for code formatted by
-    clang-format without braces in macros."""
+    """Yields the function definitions of a C++ file, by matching braces. Reliable for code
+    formatted by clang-format without braces in macros."""
     directive = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
     text = directive.sub(lambda match: _blank(match.group()), "\n".join(file.code))
 

@@ -18,8 +18,8 @@ OUR_FOLDERS = (
 
 
 def _includes(file):
-    """(line number, name, is quoted) for each include. Names are string literals, which are blanked
-    in `code`, so they are read from the raw lines."""
+    """Yields (line number, name, is quoted) for each include. Names are string literals, which are
+    blanked in `code`, so they are read from the raw lines."""
     for number, line in enumerate(file.lines, start=1):
         match = re.match(INCLUDE, line)
         if match and file.code[number - 1].lstrip().startswith("#"):
@@ -27,7 +27,7 @@ def _includes(file):
 
 
 def _resolve(tree, file, name):
-    """The path of the included file; None if it is not part of the project."""
+    """Returns the path of the included file; None if it is not part of the project."""
     here = posixpath.dirname(file.path)
     for folder in ("src", "include", "tests", here):
         path = posixpath.normpath(posixpath.join(folder, name))
@@ -37,13 +37,13 @@ def _resolve(tree, file, name):
 
 
 def _folder_of(tree, path):
-    """The deepest folder of the table that contains the path; None if none does."""
+    """Returns the deepest folder of the table that contains the path; None if none does."""
     folders = [f for f in tree.table["folders"] if path.startswith(f + "/")]
     return max(folders, key=len, default=None)
 
 
 def _allowed_folders(tree, folder):
-    """The folders whose files `folder` may include, itself first."""
+    """Returns the folders whose files `folder` may include, itself first."""
     order = list(tree.table["folders"])
     listed = tree.table["folders"][folder]
     above = order[: order.index(folder)]

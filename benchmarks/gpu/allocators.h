@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocators that side_by_side.cc measures. Each allocates and frees on its stream, reports its
-// reserved memory, and throws on failure.
+// The allocators that side_by_side.cc measures. Each of them allocates and frees on its stream,
+// reports its reserved memory, and throws on failure.
 //
-// ASHLAR_WITH_TORCH and ASHLAR_WITH_CUDART select them, so that the benchmark can be tried without
-// a GPU, on a stand-in driver or the simulated device.
+// ASHLAR_WITH_TORCH and ASHLAR_WITH_CUDART add PyTorch's allocator and the driver's pool. Without
+// them, the benchmark can be tried without a GPU, on a stand-in driver or the simulated device.
 #pragma once
 
 #include <cstddef>

@@ -22,10 +22,9 @@ inline constexpr std::chrono::milliseconds kChurnWarmUp{100};
 inline constexpr std::chrono::milliseconds kChurnDuration{250};
 
 struct Figures {
-  double value = 0;  // nanoseconds, or pairs a second
-  // For churn: at the end, and the peak.
-  size_t reserved_bytes = 0;
-  size_t peak_live_bytes = 0;
+  double value = 0;            // nanoseconds, or pairs per second
+  size_t reserved_bytes = 0;   // churn only: at the end
+  size_t peak_live_bytes = 0;  // churn only
 };
 
 inline double nanoseconds_since(Clock::time_point begin) {
@@ -37,7 +36,7 @@ struct Step {
   size_t bytes;
 };
 
-// 512 B to 16 MiB, log-uniform.
+// Draws random slots, and sizes from 512 B to 16 MiB with a log-uniform distribution.
 inline std::vector<Step> draw_steps(size_t live, size_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> exponent(9, 24);
@@ -48,7 +47,7 @@ inline std::vector<Step> draw_steps(size_t live, size_t count, uint64_t seed) {
   return steps;
 }
 
-// Live blocks. The destructor frees them, also after a failed allocation.
+// Owns the live blocks. The destructor frees them, even after a failed allocation.
 template <typename Allocator>
 class LiveBlocks {
  public:
@@ -94,8 +93,8 @@ class LiveBytes {
   size_t peak_ = 0;
 };
 
-// Nanoseconds per step, which frees one live block and allocates another. A short burst after a
-// pause in which the other allocators ran.
+// Returns nanoseconds per step, which frees one live block and allocates another, in a short burst
+// after a pause in which the other allocators ran.
 template <typename Allocator>
 double time_burst(const Allocator& allocator, size_t live, uint64_t seed) {
   const std::vector<Step> steps = draw_steps(live, kSteps, seed);
@@ -106,8 +105,8 @@ double time_burst(const Allocator& allocator, size_t live, uint64_t seed) {
   return nanoseconds_since(begin) / double(kSteps);
 }
 
-// Nanoseconds per step in steady state, for the same duration for all allocators. Each pass uses
-// the next seed; with `seed_step` 0, the same seed.
+// Returns nanoseconds per step in steady state, measured for the same duration with every
+// allocator. Each pass adds `seed_step` to the seed; 0 repeats the same sizes.
 template <typename Allocator>
 Figures time_churn(const Allocator& allocator, size_t live, uint64_t seed, uint64_t seed_step) {
   LiveBlocks<Allocator> blocks(allocator);

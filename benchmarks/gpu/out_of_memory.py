@@ -12,10 +12,10 @@ import sys
 import train
 
 
-def error_of(torch, act):
-    """Returns the report of the out-of-memory error that `act` must raise."""
+def error_of(torch, function):
+    """Returns the report of the out-of-memory error that `function` must raise."""
     try:
-        act()
+        function()
     except torch.OutOfMemoryError as failure:
         report = str(failure)
     except RuntimeError as failure:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs everything that is claimed about a real GPU: builds from the checkout, runs the test
+"""Checks every claim about real GPUs: builds from the checkout, runs the test
 suites, the benchmarks, PyTorch and the stress test on the device, prints one table, and writes
 it to benchmarks/results/<gpu>.md with date and command. Call it through scripts/gpu.
 

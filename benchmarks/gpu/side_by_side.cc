@@ -31,11 +31,11 @@ namespace {
 constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = 1024 * kKiB;
 constexpr size_t kPairs = 20'000;  // in one measurement
-constexpr size_t kWarmUp = 200;
-constexpr int kMostThreads = 16;
-constexpr std::chrono::milliseconds kThreadsRun{60};
-constexpr std::chrono::seconds kMaxPerPattern{5};  // after that, only three rounds
-constexpr int kLeastRounds = 3;
+constexpr size_t kWarmUpPairs = 200;
+constexpr int kMaxThreads = 16;
+constexpr std::chrono::milliseconds kThreadsDuration{60};
+constexpr std::chrono::seconds kMaxPatternTime{5};  // after this time, only kMinRounds rounds
+constexpr int kMinRounds = 3;
 
 // --- patterns ------------------------------------------------------------------------------------
 
@@ -44,16 +44,16 @@ void make_pairs(const User& user, size_t bytes, size_t count) {
   for (size_t i = 0; i < count; ++i) user.free(user.allocate(bytes));
 }
 
-// Nanoseconds per allocation and free.
+// Returns nanoseconds per allocation and free.
 template <typename User>
 double time_pairs(const User& user, size_t bytes) {
-  make_pairs(user, bytes, kWarmUp);
+  make_pairs(user, bytes, kWarmUpPairs);
   const auto begin = Clock::now();
   make_pairs(user, bytes, kPairs);
   return nanoseconds_since(begin) / double(kPairs);
 }
 
-// Pairs per second of all threads together, each on its own stream.
+// Returns pairs per second of all threads together, each on its own stream.
 template <typename User>
 double count_pairs(const std::vector<User>& users, size_t bytes) {
   std::latch start(std::ptrdiff_t(users.size()) + 1);
@@ -65,7 +65,7 @@ double count_pairs(const std::vector<User>& users, size_t bytes) {
     threads.emplace_back([&, i] {
       bool is_started = false;
       try {
-        make_pairs(users[i], bytes, kWarmUp);
+        make_pairs(users[i], bytes, kWarmUpPairs);
         is_started = true;
         start.arrive_and_wait();
         size_t count = 0;
@@ -79,7 +79,7 @@ double count_pairs(const std::vector<User>& users, size_t bytes) {
   }
   start.arrive_and_wait();
   const auto begin = Clock::now();
-  std::this_thread::sleep_for(kThreadsRun);
+  std::this_thread::sleep_for(kThreadsDuration);
   stop.store(true, std::memory_order_relaxed);
   for (std::thread& thread : threads) thread.join();
   const double seconds = nanoseconds_since(begin) / 1e9;
@@ -111,13 +111,13 @@ std::vector<Pattern> all_patterns() {
       patterns.push_back({name, 0, live, 1});
     }
   }
-  for (int threads = 1; threads <= kMostThreads; threads *= 2) {
+  for (int threads = 1; threads <= kMaxThreads; threads *= 2) {
     patterns.push_back({"threads", 512, 0, threads});
   }
   return patterns;
 }
 
-// Each pattern starts with an empty cache.
+// A measured allocator. Each pattern calls begin() first and so starts with an empty cache.
 struct Candidate {
   std::string name;
   std::function<Figures(const Pattern&, int round)> measure;
@@ -193,7 +193,7 @@ Candidate async_candidate(const Streams& streams) {
 std::vector<Candidate> all_candidates(const char* backend) {
   ashlar_device* device = nullptr;
   check(ashlar_device_open(backend, 0, &device));
-  Streams streams(kMostThreads);
+  Streams streams(kMaxThreads);
   for (ashlar_stream& stream : streams) check(ashlar_stream_create(device, 0, &stream));
   std::vector<Candidate> candidates = {
       ashlar_candidate<AddressAllocator>("ashlar", device, streams),
@@ -210,8 +210,8 @@ std::vector<Candidate> all_candidates(const char* backend) {
 
 struct Outcome {
   std::vector<double> values;
-  size_t reserved_bytes = 0;   // at the end
-  size_t peak_live_bytes = 0;  // peak
+  size_t reserved_bytes = 0;  // at the end
+  size_t peak_live_bytes = 0;
   std::string failure;
 };
 
@@ -222,10 +222,10 @@ std::vector<Outcome> run_rounds(const std::vector<Candidate>& candidates, const 
   for (const Candidate& each : candidates) each.begin();
   const auto begin = Clock::now();
   for (int round = 0; round <= rounds; ++round) {
-    if (round > kLeastRounds && Clock::now() - begin > kMaxPerPattern) break;
+    if (round > kMinRounds && Clock::now() - begin > kMaxPatternTime) break;
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (!outcomes[i].failure.empty()) continue;
-      // After a crash, the last name is the culprit.
+      // If the process crashes, the last printed line names the allocator and the pattern.
       if (round == 0) {
         std::fprintf(stderr, "%s: %s\n", candidates[i].name.c_str(), pattern.name.c_str());
       }

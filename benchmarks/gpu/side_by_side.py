@@ -3,7 +3,7 @@
 """Measures allocation and free on a GPU: the paged engine through its C API, PyTorch's caching
 allocator and cudaMallocAsync, alternating in one process. Prints medians over the rounds. A
 speedup is the median of the speedups of the rounds, because the load of the host changes within
-seconds and a round takes one.
+seconds and a round takes about one second.
 
   benchmarks/gpu/side_by_side.py            builds side_by_side.cc next to the library and runs it
   --library PATH                            default: build/gpu/lib/libashlar_torch.so
@@ -11,7 +11,7 @@ seconds and a round takes one.
   --json                                    prints JSON
   --ashlar-only [--backend sim]             without PyTorch and CUDA, to try it without a GPU
 
-Exit status: 0 done, 1 it cannot be built or run."""
+Exit status: 0 done, 1 the benchmark cannot be built or run."""
 
 import argparse
 import ctypes
@@ -92,7 +92,7 @@ def in_bytes(count):
 
 
 def title(row):
-    """The label of a row of the table."""
+    """Returns the label of a row of the table."""
     if row["pattern"] == "pair":
         return f"pair, {in_bytes(row['bytes'])}"
     if row["pattern"] == "threads":
@@ -104,7 +104,7 @@ def title(row):
 
 
 def by_pattern(results):
-    """The rows of each pattern, by allocator."""
+    """Groups the rows by pattern, then by allocator."""
     rows = {}
     for row in results:
         key = (row["pattern"], row["bytes"], row["live"], row["threads"])
@@ -113,7 +113,7 @@ def by_pattern(results):
 
 
 def speedup(ours, theirs):
-    """The median speedup over the rounds that both have; None without such rounds."""
+    """Returns the median speedup over the rounds that both have, or None."""
     rates = zip(ours.get("pairs_per_second", []), theirs.get("pairs_per_second", []))
     times = zip(theirs.get("ns", []), ours.get("ns", []))
     ratios = [more / less for more, less in (*rates, *times)]
@@ -121,7 +121,7 @@ def speedup(ours, theirs):
 
 
 def cell(row, ours):
-    """The figure and, for other allocators, Ashlar's speedup."""
+    """Returns the figure and, for other allocators, Ashlar's speedup."""
     if row is None:
         return ""
     if "failure" in row:
@@ -140,7 +140,7 @@ def reserved_cell(row, _):
 
 
 def markdown(results):
-    """The table as lines. In brackets: the speedup of Ashlar's address-based API."""
+    """Formats the table as lines. In brackets: the speedup of Ashlar's address-based API."""
     lines = table(results, cell)
     for row in results:
         if "failure" in row:
@@ -149,12 +149,12 @@ def markdown(results):
 
 
 def reserved_markdown(results):
-    """Reserved memory after churn, relative to the peak of live memory; as lines."""
+    """Formats the reserved memory after churn, relative to the peak of live memory, as lines."""
     return table([row for row in results if "reserved_by_most_live" in row], reserved_cell)
 
 
 def table(results, write):
-    """One line per pattern; `write` formats a cell from a row and Ashlar's row."""
+    """Returns one line per pattern; `write` formats a cell from a row and Ashlar's row."""
     columns = [name for name in COLUMNS if any(row["allocator"] == name for row in results)]
     lines = ["| pattern | " + " | ".join(columns) + " |", "|---|" + "--:|" * len(columns)]
     for rows in by_pattern(results):

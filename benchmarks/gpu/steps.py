@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of scripts/gpu: build, test suites, benchmarks. Each returns rows for the table and
-optional Markdown. A failed step reports it in its row and does not stop the others. run_all.py
-calls them.
+optional Markdown. A step that fails says so in its row and does not stop the other steps.
+run_all.py calls them.
 
 Long because it contains all steps in order; each is short."""
 
@@ -66,7 +66,7 @@ class Run:
         return self.state == "passed"
 
     def output_tail(self):
-        """The end of the output of a failed command, for the table."""
+        """Returns the end of the output of a failed command, for the table."""
         lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
         return lines[-1].replace("|", "/")[:200] if lines else ""
 
@@ -241,7 +241,7 @@ def missed_speed_goals(results):
 
 
 def headline(results):
-    """The smallest speedup over PyTorch's allocator, by pattern."""
+    """Returns the smallest speedup over PyTorch's allocator, by pattern."""
     least = {}
     for row, ratio in speedups_over_pytorch(results):
         least[row["pattern"]] = min(ratio, least.get(row["pattern"], ratio))
@@ -293,12 +293,12 @@ def train_one(workload, args):
         result = read_json(done) if done.passed else {}
         if not result:
             outcome.add(f"training: {workload}, {way}", done.state, done.output_tail())
-        runs[way] = faster(runs.get(way), result)
+        runs[way] = merge_runs(runs.get(way), result)
     add_training(outcome, workload, runs)
     return outcome
 
 
-def faster(before, now):
+def merge_runs(before, now):
     """Merges two runs: the higher speed and the higher peak."""
     if now:
         now = {**now, "each_round": [now["steps_per_second"]]}
@@ -404,16 +404,17 @@ def stress(args):
     length = ["--short", "--backend", "sim"] if args.without_gpu else ["--seconds", 10]
     for engine, conf in (("paged", "engine:paged,policy:lean"), ("async", "engine:async")):
         done = run(f"stress_{engine}", [STRESS, *length, "--conf", conf], 90)
-        told = read_json(done)
+        stats = read_json(done)
         outcome.add(f"stress, 8 streams, {engine} engine", done.state,
-                    stress_figures(told) if told else done.output_tail())
+                    stress_figures(stats) if stats else done.output_tail())
     return outcome
 
 
-def stress_figures(told):
-    return (f"{told['mismatches']} mismatches in {told['blocks']:,} blocks,"
-            f" {told['checked_bytes'] / 2**30:.1f} GiB; {told['device_allocs']:,} calls for memory;"
-            f" {told['stitches']:,} stitches; reserved ÷ requested {reserved_ratio(told):.3f}")
+def stress_figures(stats):
+    return (f"{stats['mismatches']} mismatches in {stats['blocks']:,} blocks,"
+            f" {stats['checked_bytes'] / 2**30:.1f} GiB; {stats['device_allocs']:,} calls for"
+            f" memory; {stats['stitches']:,} stitches; reserved ÷ requested"
+            f" {reserved_ratio(stats):.3f}")
 
 
 def sanitizer(args):
@@ -428,9 +429,9 @@ def sanitizer(args):
     done = run("sanitizer", [program, "--tool", "memcheck", "--report-api-errors", "no",
                              "--error-exitcode", 9, STRESS, "--short", "--seconds", 60], 150)
     summary = re.search(r"ERROR SUMMARY: .*", done.output + done.errors)
-    told = read_json(done)
-    mismatches = (f"; {told['mismatches']} mismatches, {told['stitches']:,} stitches" if told else
-                  "")
+    stats = read_json(done)
+    mismatches = (f"; {stats['mismatches']} mismatches, {stats['stitches']:,} stitches"
+                  if stats else "")
     outcome.add("compute-sanitizer, short stress", done.state,
                 (summary.group() if summary else done.output_tail()) + mismatches)
     return outcome

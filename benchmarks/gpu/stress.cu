@@ -5,16 +5,15 @@
 // kernel before the free, every fourth time on a neighbour's stream. Sizes never repeat and
 // alternate between small and large phases under `policy:lean`, which reserves new memory only
 // where none can be stitched. Reports how often memory was stitched, and fails if it never was,
-// because then the test showed nothing.
+// because then the test proved nothing.
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
 //
 // Other options ("engine:async") test another engine. Exit status: 0 all bytes correct, 1
 // mismatches, 2 failure, 3 an engine that stitches never did.
 //
-// nvcc builds it for a GPU (scripts/gpu). A C++ compiler builds it with copies instead of kernels,
-// for
-// `--backend sim` or a stand-in driver.
+// nvcc builds this file for a GPU (scripts/gpu). A C++ compiler builds it with copies instead of
+// kernels, for `--backend sim` or a stand-in driver.
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -35,9 +34,9 @@
 namespace {
 
 constexpr int kStreams = 8;
-constexpr size_t kUnit = 512;  // sizes are multiples of this
+constexpr size_t kUnitBytes = 512;  // sizes are multiples of this
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr int kPhase = 64;  // blocks per phase of small or large sizes
+constexpr int kPhaseBlocks = 64;  // blocks per phase of small or large sizes
 
 struct Options {
   const char* backend = "cuda";
@@ -187,7 +186,7 @@ class Worker {
     const Options& options = shared_.options;
     for (uint64_t step = 0; step < options.max_steps; ++step) {
       if (std::chrono::steady_clock::now() > shared_.end) break;
-      const bool is_large = step / kPhase % 2 == 1;
+      const bool is_large = step / kPhaseBlocks % 2 == 1;
       const size_t bytes = draw_bytes(is_large);
       while (!blocks_.empty() && live_bytes_ + bytes > options.live_bytes) check_and_free();
       allocate(bytes);
@@ -197,17 +196,17 @@ class Worker {
   }
 
  private:
-  // Each size is used once, across all streams: a stream uses the units that equal its index modulo
-  // the number of streams.
+  // Draws a size that no stream has used before: a stream uses only multiples of kUnitBytes whose
+  // factor equals its index modulo the number of streams.
   size_t draw_bytes(bool is_large) {
     const double most = std::log2(double(shared_.options.max_bytes));
     const double middle = 9 + (most - 9) * 0.7;
     std::uniform_real_distribution<double> exponent(is_large ? middle : 9,
                                                     is_large ? most : middle);
-    size_t unit = size_t(std::exp2(exponent(random_))) / kUnit;
+    size_t unit = size_t(std::exp2(exponent(random_))) / kUnitBytes;
     unit = unit / kStreams * kStreams + size_t(number_) + 1;
     while (!used_units_.insert(unit).second) unit += kStreams;
-    return unit * kUnit;
+    return unit * kUnitBytes;
   }
 
   void allocate(size_t bytes) {
@@ -219,7 +218,7 @@ class Worker {
     ++shared_.block_count;
   }
 
-  // Any live block.
+  // Checks and frees a random live block.
   void check_and_free() {
     std::swap(blocks_[random_() % blocks_.size()], blocks_.back());
     const Block block = blocks_.back();
@@ -315,7 +314,7 @@ int main(int argument_count, char** arguments) {
   for (int i = 1; i < argument_count; ++i) {
     const bool has_value = i + 1 < argument_count;
     if (std::strcmp(arguments[i], "--short") == 0) {
-      options.max_steps = 3 * kPhase;
+      options.max_steps = 3 * kPhaseBlocks;
       options.max_bytes = 2 * kMiB;
       options.live_bytes = 8 * kMiB;
     } else if (std::strcmp(arguments[i], "--seconds") == 0 && has_value) {

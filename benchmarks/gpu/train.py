@@ -51,7 +51,7 @@ def choose_allocator(way):
 
 
 def transformer(torch):
-    """A decoder with varying sequence lengths."""
+    """Trains a decoder with varying sequence lengths."""
     nn = torch.nn
     width, heads, layers, words, batch = 768, 12, 6, 8192, 8
     draw = random.Random(1)
@@ -100,7 +100,7 @@ def transformer(torch):
 
 
 def convolution(torch):
-    """A residual network with varying resolution."""
+    """Trains a residual network with varying resolution."""
     nn = torch.nn
     draw = random.Random(2)
     batch = 32
@@ -138,7 +138,7 @@ def convolution(torch):
 
 
 def experts(torch):
-    """A mixture of experts on four streams, with varying numbers of tokens."""
+    """Trains a mixture of experts on four streams, with varying numbers of tokens."""
     nn = torch.nn
     width, count, layers = 1024, 8, 3
     draw = random.Random(3)

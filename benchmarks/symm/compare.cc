@@ -148,7 +148,7 @@ bool run(ComparisonPlan plan) {
   return is_met != 0;
 }
 
-// Empty if the arguments are invalid.
+// Returns nothing if the arguments are invalid.
 std::optional<ComparisonPlan> read_plan(std::span<char*> arguments) {
   ComparisonPlan plan;
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -21,7 +21,8 @@ namespace ashlar::symm {
 
 inline constexpr size_t kMaxBytes = size_t{16} << 20;
 
-// Iterations per round, such that rounds of different sizes move about as many bytes.
+// Returns the number of iterations per round. Rounds with different sizes move about the same
+// number of bytes.
 inline int iterations_for(size_t bytes, size_t max_iterations) {
   return static_cast<int>(std::clamp<size_t>(kMaxBytes / bytes, 4, max_iterations));
 }
@@ -60,7 +61,7 @@ class RatioLimits {
 struct Candidate {
   const char* name;
   std::function<void()> act;
-  // Limit of its time relative to the first candidate. Empty for none.
+  // Limit of the time relative to the first candidate. Empty: no limit.
   std::optional<double> max_ratio{};
 };
 
@@ -69,7 +70,7 @@ struct ComparisonPlan {
   int rank = 0;  // rank 0 prints
   int rounds = 9;
   bool use_fastest = false;         // report the fastest round instead of the median
-  std::string only{};               // run only comparisons whose title contains it; empty: all
+  std::string only{};               // run only comparisons with this text in the title; empty: all
   std::function<void()> barrier{};  // called before each candidate runs
   RatioLimits* limits = nullptr;    // null: limits are not checked
 
@@ -115,7 +116,8 @@ inline void run_comparison(const ComparisonPlan& plan, const std::string& title,
 }
 
 // A barrier of compare-and-swap loops without deadline, failure detection or sleep. Yields if there
-// are more ranks than cores. `slots` has one cache line per source at each rank, initially zero.
+// are more ranks than cores. `slots` points to the memory of each rank, which has one zeroed cache
+// line per source rank.
 inline void plain_barrier(const std::vector<std::byte*>& slots, int rank, bool must_yield) {
   const int ranks = static_cast<int>(slots.size());
   const auto swap = [&](int owner, int source, uint32_t from, uint32_t to) {

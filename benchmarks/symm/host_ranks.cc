@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cost of signals, barriers and collectives on host memory, compared with the simplest
-// implementation: a compare-and-swap barrier, memcpy, and for all-reduce the other algorithm. Ranks
-// are processes (or threads, with --threads) on shared memory.
+// Measures signals, barriers and collectives on host memory, compared with the simplest
+// implementation: a compare-and-swap barrier and memcpy. Compares the one-shot with the two-shot
+// all-reduce. Ranks are processes (or threads, with --threads) on shared memory.
 //
 //   symm_host_ranks [--ranks N] [--threads] [--rounds N]
 //
@@ -61,7 +61,7 @@ Memory map_memory(int ranks) {
   return memory;
 }
 
-// Runs on every rank; rank 0 prints.
+// The measurements. Runs on every rank; rank 0 prints.
 class Bench {
  public:
   Bench(const Settings& settings, const Memory& memory, int rank)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rank 1 calls progress in a loop for raw UCX; Ashlar uses its own progress thread.
+// For raw UCX, rank 1 calls progress() in a loop; Ashlar uses its own progress thread.
 #include "pair_comparison.h"
 
 #include <mpi.h>
@@ -17,14 +17,14 @@
 namespace ashlar::symm {
 namespace {
 
-// Below and far above the number of calls that Ashlar keeps in flight.
+// Calls per batch: below and far above the number that Ashlar keeps in flight.
 constexpr int kBatches[] = {64, 1024};
 
-// Calls `act` until the other rank has arrived.
-void barrier_while(const std::function<void()>& act) {
+// Enters a barrier, and calls `work` until the other rank has entered it.
+void barrier_while(const std::function<void()>& work) {
   MPI_Request met{};
   MPI_Ibarrier(MPI_COMM_WORLD, &met);
-  for (int is_over = 0; is_over == 0; MPI_Test(&met, &is_over, MPI_STATUS_IGNORE)) act();
+  for (int is_over = 0; is_over == 0; MPI_Test(&met, &is_over, MPI_STATUS_IGNORE)) work();
 }
 
 std::vector<char> exchange_with_peer(const std::vector<char>& own) {
@@ -100,7 +100,7 @@ void PairComparison::copies(size_t bytes) {
 void PairComparison::words() {
   compare({"fetch-add", 500, [this] { raw_.fetch_add(1); },
            [this] { handle_.fetch(1, {.kind = AtomicKind::kAdd, .operand = 1}); }});
-  // Every swap but the first expects the value that the previous one stored.
+  // Every swap but the first expects the value that the previous swap stored.
   uint64_t raw_last = 0;
   uint64_t last = 0;
   compare({"compare-and-swap", 500,

@@ -26,7 +26,7 @@ struct PairTransport {
 
 class PairComparison {
  public:
-  // REQUIRES: RawUcx::has(way.ucx_transports).
+  // REQUIRES: RawUcx::has(transport.ucx_transports).
   PairComparison(const RendezvousFolder& place, const ComparisonPlan& plan,
                  const PairTransport& transport);
   void run();

@@ -16,7 +16,7 @@ void expect(ucs_status_t status, const char* call) {
   std::_Exit(1);
 }
 
-// Null if the transports are not available.
+// Returns null if the transports are not available.
 ucp_context_h open_context(const std::string& transports) {
   ucp_config_t* config = nullptr;
   expect(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
@@ -105,7 +105,7 @@ void RawUcx::exchange_keys(const Exchange& exchange) {
          "ucp_ep_rkey_unpack");
 }
 
-// The other rank may have exited; nothing is in flight any more.
+// The other rank may have exited already: no operation is in flight any more.
 RawUcx::~RawUcx() {
   ucp_rkey_destroy(key_);
   void* closing = ucp_ep_close_nb(endpoint_, UCP_EP_CLOSE_MODE_FLUSH);

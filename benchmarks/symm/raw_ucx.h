@@ -14,7 +14,7 @@
 
 namespace ashlar::symm {
 
-// One of the two ranks. Not thread safe. Exits the process if UCX fails.
+// One of the two ranks of a pair. Not thread safe. Exits the process if UCX fails.
 class RawUcx {
  public:
   // Sends bytes to the other rank and returns the bytes it sent.
@@ -23,7 +23,7 @@ class RawUcx {
   // Whether these transports (UCX_TLS) are available.
   static bool has(const std::string& transports);
 
-  // UCX allocates the memory as the transports require.
+  // Connects to the other rank. UCX allocates the memory as the transports require.
   RawUcx(const std::string& transports, size_t bytes, const Exchange& exchange);
   ~RawUcx();
   RawUcx(const RawUcx&) = delete;
@@ -31,12 +31,12 @@ class RawUcx {
 
   std::span<std::byte> memory() const { return own_; }
 
-  // These operate on the beginning of the other rank's memory and block until completion.
+  // These operations access the beginning of the other rank's memory and block until completion.
   void put(std::span<const std::byte> from);
   void get(std::span<std::byte> into);
   uint64_t fetch_add(uint64_t amount);
   uint64_t compare_and_swap(uint64_t expected, uint64_t wanted);
-  // These complete by `flush`.
+  // These return immediately; flush() waits for their completion.
   void post_put(std::span<const std::byte> from);
   void post_add(uint64_t amount);
   void flush();

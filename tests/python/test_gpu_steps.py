@@ -33,7 +33,7 @@ SUITE = """[ RUN      ] Gpu/SharingContract.AnImportIsExported/Cuda
 
 def trained(losses, reserved=105, speed=2.0):
     """The result of one round."""
-    return steps.faster(None, {
+    return steps.merge_runs(None, {
         "steps": len(losses), "steps_per_second": speed, "losses": losses,
         "peak_reserved_bytes": reserved, "peak_requested_bytes": 100})
 
@@ -81,9 +81,9 @@ class TrainingTest(unittest.TestCase):
         native = trained([3.0], speed=4.0)
         ours = trained([3.0], speed=3.0, reserved=103)
         for speed, reserved in ((5.0, 101), (2.0, 104)):
-            ours = steps.faster(ours, {**ours, "steps_per_second": speed,
+            ours = steps.merge_runs(ours, {**ours, "steps_per_second": speed,
                                        "peak_reserved_bytes": reserved})
-        ours = steps.faster(ours, {})  # a round that failed has its own row
+        ours = steps.merge_runs(ours, {})  # a round that failed has its own row
         outcome = steps.Outcome()
         quietly(steps.add_training, outcome, "transformer", {"native": native, "ashlar": ours})
         self.assertEqual(outcome.rows[0][1], "passed")

@@ -57,7 +57,7 @@ def stage(path):
 
 
 def write_commands(names):
-    """A page for each command of the tool: its own help text."""
+    """Writes a page for each command of the tool: its own help text."""
     folder = PAGES / "docs" / "reference" / "commands"
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -68,12 +68,12 @@ def write_commands(names):
 
 
 def command_names(help_text):
-    """The names in the tool's list of commands."""
+    """Returns the names in the tool's list of commands."""
     return re.findall(r"^  ([a-z][a-z-]*)\s", help_text, re.MULTILINE)
 
 
 def missing_pages(site, names):
-    """The commands and public headers that have no page in a built site."""
+    """Returns the commands and public headers that have no page in a built site."""
     pages = {f"command {name}": site / "docs" / "reference" / "commands" / f"{name}.html"
              for name in names}
     for header in public_headers():
@@ -86,7 +86,7 @@ def public_headers():
 
 
 def write_header_list():
-    """The entry page of the API reference: one line for each public header."""
+    """Writes the entry page of the API reference: one line for each public header."""
     lines = ["# API reference", "", "One page for each public header, generated from its comments.",
              "", "| header | provides |", "|---|---|"]
     for header in public_headers():
@@ -97,7 +97,7 @@ def write_header_list():
 
 
 def page_name(header):
-    """Doxygen's name for the page of a header. Names that occur twice get their folder."""
+    """Returns Doxygen's name for the page of a header. Names that occur twice get their folder."""
     same = list((ROOT / "include" / "ashlar").rglob(header.name))
     path = header.name if len(same) == 1 else \
         header.relative_to(ROOT / "include" / "ashlar").as_posix()
@@ -116,7 +116,7 @@ def first_sentence(header):
 
 
 def write_configuration():
-    """mkdocs.yml with the navigation of the staged pages."""
+    """Writes mkdocs.yml with the navigation of the staged pages."""
     lines = [(ROOT / "tools" / "docs" / "mkdocs.yml").read_text(encoding="utf-8"),
              f"docs_dir: {PAGES}", f"site_dir: {SITE}", "nav:", "  - Home: README.md"]
     for title, folder in SECTIONS:

@@ -34,7 +34,7 @@ class Page(html.parser.HTMLParser):
 
 
 def dead_links(folder):
-    """(page, link) for each dead link."""
+    """Yields (page, link) for each dead link."""
     pages = {path: Page(path.read_text(encoding="utf-8", errors="replace"))
              for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():

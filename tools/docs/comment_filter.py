@@ -16,7 +16,7 @@ TRAILING = re.compile(r"^(\s*[^/\s][^\"]*?[;,{}])(\s+)// (.*)$")
 
 
 def filtered(text):
-    """The header with documentation comments."""
+    """Returns the header with documentation comments."""
     lines = text.split("\n")
     output = []
     is_head = True

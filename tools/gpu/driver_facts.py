@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asks an NVIDIA driver how it behaves in cases that shaped the device contract, and what calls
+"""Determines how an NVIDIA driver behaves in cases that shaped the device contract, and what calls
 cost.
 
 Prints one line per question: a name and the driver's result. Needs a GPU and libcuda.so.1 only:
@@ -205,12 +205,12 @@ def events_and_streams():
 
 
 def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
-    """The result of `action` during a capture, and the state of the capture afterwards."""
+    """Prints the result of `action` during a capture, and the state of the capture afterwards."""
     s = stream()
     must(cu.cuStreamBeginCapture_v2(s, c_int(mode)))
     outcome = []
 
-    def act():
+    def run_action():
         if other_thread:
             must(cu.cuCtxSetCurrent(context))
         previous = c_int(own_mode if own_mode is not None else GLOBAL)
@@ -219,11 +219,11 @@ def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
         must(cu.cuThreadExchangeStreamCaptureMode(byref(previous)))
 
     if other_thread:
-        thread = threading.Thread(target=act)
+        thread = threading.Thread(target=run_action)
         thread.start()
         thread.join()
     else:
-        act()
+        run_action()
     status = c_int()
     cu.cuStreamIsCapturing(s, byref(status))
     graph = c_void_p()
@@ -234,7 +234,7 @@ def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
 
 
 def pool_operations(stream):
-    """Operations on a stream-ordered pool: statistics, and memory for another stream."""
+    """Returns operations on a stream-ordered pool: statistics, and memory for another stream."""
     of_device = PoolProps(alloc_type=1, location=Location(type=1))
     pool = c_void_p()
     must(cu.cuMemPoolCreate(byref(pool), byref(of_device)))
@@ -308,9 +308,9 @@ def captures():
                lambda s: cu.cuStreamEndCapture(other, byref(c_void_p())))
     in_capture("begin_capture twice", lambda s: cu.cuStreamBeginCapture_v2(s, c_int(GLOBAL)))
     in_capture("allocate_async", lambda s: cu.cuMemAllocAsync(byref(c_uint64()), c_size_t(MIB), s))
-    for name, act in pool_operations(other):
-        in_capture(name, act)
-        in_capture(f"{name}, this thread relaxed", act, own_mode=RELAXED)
+    for name, operation in pool_operations(other):
+        in_capture(name, operation)
+        in_capture(f"{name}, this thread relaxed", operation, own_mode=RELAXED)
 
     def fork(s):
         must(cu.cuEventRecord(forked, s))
@@ -341,7 +341,7 @@ def captures():
 
 
 def median_us(measured, make=None, undo=None, count=100):
-    """The median time of `measured` on the result of `make`; `undo` cleans up."""
+    """Returns the median time of `measured` on the result of `make`; `undo` cleans up."""
     times = []
     for _ in range(count):
         made = make() if make else None
@@ -390,7 +390,7 @@ def host_memory_costs(size):
 
 
 def costs():
-    """Every figure includes the cost of a Python call; the first line shows that cost."""
+    """Measures the cost of calls. Each figure includes a Python call, whose cost is on line one."""
     s, e = stream(), event()
     _, at = allocate(MIB)
     handle = ctypes.create_string_buffer(64)
