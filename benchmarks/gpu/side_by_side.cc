@@ -105,7 +105,7 @@ std::vector<Pattern> all_patterns() {
   for (const size_t bytes : {size_t{512}, 64 * kKiB, kMiB, 64 * kMiB, 1024 * kMiB}) {
     patterns.push_back({"pair", bytes, 0, 1});
   }
-  // With the same sizes in every round, and with new ones.
+  // "churn" and "burst" repeat the sizes in every round; the fresh patterns draw new sizes.
   for (const char* name : {"churn", "fresh churn", "burst", "fresh burst"}) {
     for (const size_t live : {size_t{100}, size_t{1'000}, size_t{10'000}}) {
       patterns.push_back({name, 0, live, 1});
@@ -215,7 +215,8 @@ struct Outcome {
   std::string failure;
 };
 
-// The first round warms up and is not counted. A candidate that fails is skipped from then on.
+// Measures the candidates in turn. The first round warms up and is not counted. A candidate that
+// fails is skipped from then on.
 std::vector<Outcome> run_rounds(const std::vector<Candidate>& candidates, const Pattern& pattern,
                                 int rounds) {
   std::vector<Outcome> outcomes(candidates.size());

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kAlignmentBytes = 512;
 
-// The maximum over time of the sum of bytes(allocation). An allocation counts from its alloc entry
-// until its free completes.
+// Returns the maximum over time of the sum of bytes(allocation). An allocation counts from its
+// alloc entry until its free completes.
 template <typename Bytes>
 size_t peak_of(const Allocations& allocations, Bytes bytes) {
   size_t now = 0;

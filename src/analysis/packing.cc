@@ -119,7 +119,7 @@ class Packer {
   // rank of the later one lies in [rank, begun_before_[rank]) of the earlier one.
   std::vector<uint32_t> begun_before_;
   Order important_;                // ranks that are placed individually
-  uint64_t negligible_bytes_ = 0;  // size limit of the other lifetimes
+  uint64_t negligible_bytes_ = 0;  // lifetimes of at most this size are negligible
   OverlapIndex overlaps_;
   Skyline skyline_;
   std::vector<uint64_t> addresses_;  // indexed by rank; of the current attempt

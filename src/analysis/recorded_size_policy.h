@@ -18,7 +18,7 @@ class RecordedSizePolicy {
   explicit RecordedSizePolicy(const AllocatorOptions& recorded)
       : policy_(recorded), is_paged_(recorded.engine == EngineKind::kPaged) {}
 
-  // The minimum size of the block for a request.
+  // Returns the minimum size of the block for a request.
   // REQUIRES: 0 < requested_bytes < kUnreasonableBytes.
   size_t block_bytes(size_t requested_bytes) const {
     return is_paged_ ? paged::SizeClasses::block_bytes(requested_bytes)

@@ -51,14 +51,14 @@ class Recording {
   const StackIndex& stacks() const { return stacks_; }
   // The number of each stack in stacks(), indexed by StackId.
   const std::vector<uint32_t>& stack_numbers() const { return stack_numbers_; }
-  // The frames of a stack, innermost first. Empty if there is no such stack.
+  // Returns the frames of a stack, innermost first. Empty if there is no such stack.
   std::vector<const Frame*> frames(StackId stack) const;
 
   // The devices of the snapshot; see devices_in(). Never empty.
   const std::vector<DeviceIndex>& devices() const { return devices_; }
   bool has_device(DeviceIndex device) const;
-  // The device with the longest trace; without any trace, the device of the first segment; without
-  // segments, the first of devices().
+  // Returns the device with the longest trace; without any trace, the device of the first segment;
+  // without segments, the first of devices().
   DeviceIndex default_device() const;
 
  private:
@@ -73,9 +73,9 @@ class Recording {
   std::vector<DeviceIndex> devices_;
 };
 
-// The devices for which a snapshot has a trace entry, a segment or an extent, in ascending order.
-// Ignores invalid indexes (kMaxDevices and above). A snapshot without any device counts as an empty
-// recording of device 0.
+// Returns the devices for which a snapshot has a trace entry, a segment or an extent, in ascending
+// order. Ignores invalid indexes (kMaxDevices and above). A snapshot without any device counts as
+// an empty recording of device 0.
 std::vector<DeviceIndex> devices_in(const Snapshot& snapshot);
 
 class DeviceRecording {

@@ -28,7 +28,7 @@ class StackIndex {
   std::vector<uint32_t> add(const SnapshotTables& tables);
 
   size_t size() const { return stacks_.size(); }
-  // The frames of a stack, innermost first. REQUIRES: number < size().
+  // Returns the frames of a stack, innermost first. REQUIRES: number < size().
   std::vector<const Frame*> frames(uint32_t number) const;
 
  private:

@@ -48,7 +48,7 @@ struct Timeline {
 Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
                        const Allocations& allocations);
 
-// The trace of a device; empty if it has none.
+// Returns the trace of a device; empty if it has none.
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device);
 
 // Returns the change of the reserved bytes by an entry, modulo 2^64.
@@ -78,7 +78,7 @@ struct ColumnRange {
 // REQUIRES: column_count > 0.
 std::vector<ColumnRange> downsample(const Timeline& timeline, Quantity quantity,
                                     size_t column_count);
-// The column in which an entry falls.
+// Returns the column in which an entry falls.
 size_t column_of(const Timeline& timeline, std::optional<uint32_t> entry, size_t column_count);
 
 // Allocations at a moment

@@ -118,7 +118,7 @@ std::string table_as_json(const CurrentSettings& current, const Environment& env
                       {"variables", variables}});
 }
 
-// "now 512 (ASHLAR_ALLOC_CONF); default off; range 1–1048576 or off (MiB)".
+// Describes an option: "now 512 (ASHLAR_ALLOC_CONF); default off; range 1–1048576 or off (MiB)".
 std::string facts_of(const OptionRow& row, const CurrentSettings& current,
                      const Environment& environment) {
   const std::string value = row.print(row, current.options);

@@ -192,7 +192,7 @@ std::string capabilities_as_text(const DeviceProperties& properties) {
   return table.to_text();
 }
 
-// "sim:0", "sim:0 and sim:1", "sim:0 to sim:7".
+// Abbreviates a list of names: "sim:0", "sim:0 and sim:1", "sim:0 to sim:7".
 std::string range_text(const std::vector<std::string>& names) {
   if (names.size() == 1) return names.front();
   return names.front() + (names.size() == 2 ? " and " : " to ") + names.back();

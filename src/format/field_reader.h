@@ -29,7 +29,8 @@ class FieldReader {
   bool device(Key key, Value value, DeviceIndex& out);
   bool pool(Key key, Value value, PoolId& out);  // a tuple or list of two integers
   bool string(Key key, Value value);             // checks the type only
-  // The items of a list or tuple (JSON has only lists); the alternating keys and values of a dict.
+  // list() reads the items of a list or tuple (JSON has only lists), dict() the alternating keys
+  // and values of a dict.
   bool list(Key key, Value value, std::span<const Value>& out);
   bool dict(Key key, Value value, std::span<const Value>& out);
 

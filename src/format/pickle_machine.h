@@ -28,7 +28,7 @@ class PickleStack {
   size_t size() const { return values_.size(); }
   const Value& back() const { return values_.back(); }
   const Value& operator[](size_t index) const { return values_[index]; }
-  // The values from index `first` upwards.
+  // Returns the values from index `first` upwards.
   std::span<const Value> from(size_t first) const {
     return std::span<const Value>(values_).subspan(first);
   }

@@ -84,7 +84,7 @@ enum class Key : uint32_t {
   kCount,
 };
 
-// The text as it occurs in files: "action", "active_size" and so on.
+// Returns the text as it occurs in files: "action", "active_size" and so on.
 std::string_view key_text(Key key);
 
 // REQUIRES: the store is empty and its limit is at least a few KiB.

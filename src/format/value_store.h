@@ -138,7 +138,7 @@ class ValueStore {
   // REQUIRES: a container.
   std::span<const Value> items(Value container) const;
 
-  // The number that the adopter gave to a dict. Empty if the dict was not adopted.
+  // Returns the number that the adopter gave to a dict. Empty if the dict was not adopted.
   std::optional<uint32_t> adopted(Value dict) const {
     const Object& object = objects_[dict.index()];
     return object.state == State::kAdopted ? std::optional(object.place) : std::nullopt;
@@ -147,7 +147,8 @@ class ValueStore {
   // Replaces the items of a container by a number, after a reader converted them to its own
   // representation. The container can no longer be modified.
   void convert(Value container, uint32_t number);
-  // The number that convert() gave to a container. Empty if the container was not converted.
+  // Returns the number that convert() gave to a container. Empty if the container was not
+  // converted.
   std::optional<uint32_t> converted(Value container) const {
     const Object& object = objects_[container.index()];
     return object.state == State::kConverted ? std::optional(object.place) : std::nullopt;

@@ -33,7 +33,7 @@ uint32_t entry_at(const Document& document, int64_t time_us) {
   return after == trace.begin() ? 0 : static_cast<uint32_t>(after - trace.begin() - 1);
 }
 
-// "forward START", followed by other fields.
+// Formats an annotation: "forward START", followed by other fields.
 std::string annotation_text(const Annotation& annotation) {
   std::string name;
   std::string others;

@@ -76,7 +76,7 @@ export function isLiveAt(one: FakeAllocation, entry: number): boolean {
   return one.made <= entry && entry < one.freed;
 }
 
-// The response for a tile by allocation at the deepest level, where a column is one entry.
+// Returns the response for a tile by allocation at the deepest level, where a column is one entry.
 export function tileResponse(
   run: FakeAllocation[],
   from: number,

@@ -21,7 +21,7 @@ struct SegmentEvent {
   friend bool operator==(const SegmentEvent&, const SegmentEvent&) = default;
 };
 
-// "segment_alloc of 20971520 B on stream 0 after 12 allocations"
+// Formats an event: "segment_alloc of 20971520 B on stream 0 after 12 allocations".
 std::string describe(const SegmentEvent& event);
 
 struct Divergence {

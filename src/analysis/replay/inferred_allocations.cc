@@ -183,7 +183,7 @@ bool Inference::is_unknown(const Range& range) const {
   return !addresses_.touches_chunk(range) && !addresses_.touches_gap(range);
 }
 
-// The next segment at this address after the current entry.
+// Returns the next segment at this address after the current entry.
 std::optional<Range> Inference::next_segment_at(uint64_t at) const {
   const auto entries = entries_.find(at);
   if (entries == entries_.end()) return std::nullopt;

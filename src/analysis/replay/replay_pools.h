@@ -28,7 +28,7 @@ class ReplayPools {
   // Like release, and also trims the default pool.
   Status release_with_default(const std::vector<PoolId>& recorded);
 
-  // The recorded id of a pool of the engine.
+  // Returns the recorded id of a pool of the engine.
   PoolId recorded_id(PoolId pool) const;
 
  private:

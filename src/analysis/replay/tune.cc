@@ -204,7 +204,7 @@ class Workers {
   std::vector<Result<Trial>> results_;
 };
 
-// The best of the trials that complete and satisfy the predicate.
+// Returns the best of the trials that complete and satisfy the predicate.
 template <typename Admits>
 std::optional<size_t> best_where(const std::vector<Trial>& trials, Admits admits) {
   const auto rank = [](const Trial& trial) {

@@ -50,7 +50,7 @@ struct TuneResult {
   size_t lower_bound_bytes = 0;   // peak of the requested bytes, which no setting can undercut
 };
 
-// The result does not depend on the order in which the threads run.
+// Replays all candidate settings. The result does not depend on the order in which the threads run.
 // kInvalidArgument and kTimeout: as replay(). kDeviceFault: no thread could be created.
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
                         const TuneOptions& options);

@@ -40,7 +40,7 @@ std::vector<CauseRow> cause_rows(const GapCauses& causes);
 // Recommendations of one or two sentences each.
 std::vector<std::string> make_advice(const Report& report, const AllocatorOptions& recorded);
 
-// "12.5 %".
+// Formats a percentage: "12.5 %".
 std::string format_percent(size_t part, size_t whole);
 
 }  // namespace ashlar

@@ -25,7 +25,7 @@ nlohmann::ordered_json tune_json(const TuneSummary& tuned);
 
 nlohmann::ordered_json trial_json(const Trial& trial);
 
-// A shell assignment: PYTORCH_CUDA_ALLOC_CONF="...", or ASHLAR_ALLOC_CONF="...".
+// Returns a shell assignment: PYTORCH_CUDA_ALLOC_CONF="...", or ASHLAR_ALLOC_CONF="...".
 // REQUIRES: can_set(setting, allocator_kind).
 std::string shell_assignment(const Setting& setting, RecordedAllocator allocator_kind);
 

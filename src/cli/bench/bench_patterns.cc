@@ -283,7 +283,8 @@ void add_patterns(std::vector<Measurement>& measurements, const std::string& nam
     measurements.push_back({{"churn", name, 0, live, 1, 0},
                             [=] { return time_churn(first, live, kMaxChurnBytes, count); }});
   }
-  // Measured directly after each other in a round, since the clock rate varies over time.
+  // Adjacent in the list, so that they run directly after each other: the clock rate varies over
+  // time.
   for (size_t threads = 1; threads <= targets.size(); ++threads) {
     const std::vector<Target> subset(targets.begin(),
                                      targets.begin() + static_cast<ptrdiff_t>(threads));

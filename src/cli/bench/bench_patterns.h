@@ -15,8 +15,9 @@
 namespace ashlar {
 
 // One measured pattern. `ns` is the median over several rounds in which the allocators alternate;
-// for threads it is the fastest round, in which each thread had a core to itself. Samples taken
-// while the core was slowed down are discarded if enough others exist (calibration.h).
+// for the pattern "threads" it is the fastest round, in which each thread had a core to itself.
+// Samples taken while the core was slowed down are discarded if enough others exist
+// (calibration.h).
 struct BenchResult {
   // "pair": allocate and free.
   // "churn": free one of many blocks, allocate another.

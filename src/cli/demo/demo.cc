@@ -165,7 +165,8 @@ std::string operations_as_text(const WorkloadRecord& record) {
   return table.to_text();
 }
 
-// One line per stream and one column per piece of work, in the order in which they finished.
+// Formats one line per stream and one column per piece of work, in the order in which they
+// finished.
 std::string lanes_as_text(const std::vector<FinishedPiece>& finished) {
   Table table({{}, {}});
   for (Lane lane : {Lane::kLeft, Lane::kRight, Lane::kJoin, Lane::kReduce}) {
@@ -182,7 +183,7 @@ std::string microseconds(int64_t duration_ns) {
   return fmt::format("{:.1f} µs", static_cast<double>(duration_ns) / 1000);
 }
 
-// The most expensive calls, then the sum of the others.
+// Formats the most expensive calls, then the sum of the other calls.
 std::string costs_as_text(const std::array<sim::CallCosts, 2>& costs) {
   struct Cost {
     std::string call;

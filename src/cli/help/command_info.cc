@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-// The choices in "TEXT:{end,peak}"; empty if there is no such list.
+// Returns the choices in "TEXT:{end,peak}"; empty if there is no such list.
 std::vector<std::string> parse_choices(std::string_view type_name) {
   const size_t begin = type_name.find('{');
   const size_t end = type_name.find('}');

@@ -39,12 +39,13 @@ struct CommandInfo {
 
 OptionInfo describe_option(const CLI::Option& option);
 CommandInfo describe_command(const CLI::App& command);
-// All sub-commands of `root`, in the order of their declaration.
+// Returns all sub-commands of `root`, in the order of their declaration.
 std::vector<CommandInfo> describe_commands(const CLI::App& root);
 
-// "end|peak", "SIZE", or empty for a flag.
+// Returns the value of an option for help: "end|peak", "SIZE", or empty for a flag.
 std::string value_text(const OptionInfo& option);
-// "[OPTIONS] FILE" as in "Usage: ashlar report [OPTIONS] FILE".
+// Returns the arguments of a command, such as "[OPTIONS] FILE" in "Usage: ashlar report [OPTIONS]
+// FILE".
 std::string usage_text(const CommandInfo& command);
 
 }  // namespace ashlar

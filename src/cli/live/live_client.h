@@ -46,7 +46,7 @@ class LiveClient {
   bool was_connected_before_ = false;
 };
 
-// The kPeerLost error for a process that was monitored before.
+// Returns the kPeerLost error for a process that was monitored before.
 Status process_ended_error(pid_t pid);
 
 // The statistics of a process that has live monitoring on, or the error of the request.

@@ -22,7 +22,7 @@ constexpr size_t kMinPlotHeight = 4;
 constexpr size_t kMaxPlotHeight = 16;
 constexpr size_t kPlotFrameHeight = 3;  // lines of a plot besides its height
 
-// "12.5": increase per second since the previous sample; "-" if unknown.
+// Formats the increase per second since the previous sample: "12.5", or "-" if unknown.
 template <typename Stats>
 std::string rate(const LiveSamples& samples, std::vector<Stats> LiveStats::*list,
                  const Stats& stats, uint64_t Stats::*counter) {

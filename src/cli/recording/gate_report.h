@@ -17,7 +17,7 @@ struct GateReport {
 
 std::string gate_as_text(const GateReport& report);
 std::string gate_as_markdown(const GateReport& report);
-// One test case per check.
+// Formats one test case per check.
 std::string gate_as_junit(const GateReport& report);
 
 // Escapes text for XML content and attributes. Replaces characters that XML forbids by "?".

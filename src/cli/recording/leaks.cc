@@ -77,7 +77,7 @@ ExitCode run_leaks(const LeaksArguments& arguments, const Session& session) {
   return ExitCode::kSuccess;
 }
 
-// "1 stack", "12 stacks", "3 groups of one size and stream".
+// Formats a count with its noun: "1 stack", "12 stacks", "3 groups of one size and stream".
 std::string groups_text(const LeakReport& leaks, size_t count) {
   const std::string noun = leaks.has_stacks ? "stack" : "group of one size and stream";
   if (count == 1) return "1 " + noun;

@@ -25,7 +25,8 @@ Result<DeviceRecording> read_run(const std::string& file, std::optional<uint64_t
 Result<DeviceRecording> read_history(const std::string& file, std::optional<uint64_t> device,
                                      const Session& session);
 
-// "run.pickle, device 0: 813 entries over 1.24 s", and whether the trace is incomplete.
+// Returns a title such as "run.pickle, device 0: 813 entries over 1.24 s", and whether the trace is
+// incomplete.
 std::string title_of(const DeviceRecording& run);
 
 // Plots requested and reserved bytes over the whole trace. Empty if there is no trace.

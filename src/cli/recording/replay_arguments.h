@@ -47,7 +47,8 @@ Result<ReplayLimits> parse_limits(const LimitArguments& arguments,
 // outlive the parser.
 void add_tune_arguments(CLI::App& parser, TuneArguments& arguments);
 
-// The options report progress to the session's console, which must outlive them.
+// Converts the arguments. The options report progress to the session's console, which must outlive
+// them.
 // kInvalidArgument: a limit is not a size.
 Result<TuneOptions> parse_tune_options(const TuneArguments& arguments,
                                        const DeviceRecording& recording, const Session& session);

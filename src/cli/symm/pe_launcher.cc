@@ -91,7 +91,7 @@ class RendezvousFolder {
   RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // The status passed to shmem_global_exit, or empty if it was not called.
+  // Returns the status passed to shmem_global_exit, or empty if it was not called.
   std::optional<int> exit_status() const {
     const Result<std::shared_ptr<symm::Store>> store = symm::try_open_file_store(path_);
     if (!store.ok()) return std::nullopt;

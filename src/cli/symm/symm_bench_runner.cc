@@ -151,7 +151,7 @@ std::string failure_file(const std::string& folder, int rank) {
   return text(folder, "/failure-", rank);
 }
 
-// One line per result, then the thresholds.
+// Writes one line per result, then the thresholds.
 void write_outcome(const std::string& folder, const SymmBenchOutcome& outcome) {
   std::ofstream file(outcome_file(folder));
   file << outcome.results.size() << '\n';

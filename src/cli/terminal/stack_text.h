@@ -15,8 +15,8 @@ namespace ashlar {
 // Frames shown per stack in tables.
 inline constexpr size_t kFramesShown = 3;
 
-// One line per frame, innermost first, at most `max_frames` of them: "forward  llm/model.py:12".
-// Never empty: without frames, one line states that no stack was recorded.
+// Returns one line per frame, innermost first, at most `max_frames` of them: "forward
+// llm/model.py:12". Never empty: without frames, one line states that no stack was recorded.
 std::vector<std::string> stack_lines(const std::vector<const Frame*>& frames, size_t max_frames);
 
 // Shortens a path: relative to site-packages or dist-packages, or else the last folder and the file

@@ -39,7 +39,7 @@ class SnapshotLoader {
   bool is_running_ ASHLAR_GUARDED_BY(mutex_) = true;
 };
 
-// The file name without its folders; "standard input" for "-".
+// Returns the file name without its folders; "standard input" for "-".
 std::string file_name(const std::string& path);
 
 // Reads a whole file of at most 64 MiB. kFormat: the file cannot be read; the message starts with

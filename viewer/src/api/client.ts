@@ -26,7 +26,7 @@ export class ViewClient {
     return parseJson(await getWithRetry(this.source, "scene.json", { progress }));
   }
 
-  // The statistics of the monitored process. Not cached, because they change.
+  // Returns the statistics of the monitored process. Not cached, because they change.
   async live(): Promise<scene.LiveStats> {
     return parseJson(await this.source.get("live.json"));
   }

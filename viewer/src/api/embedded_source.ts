@@ -14,7 +14,7 @@ export class EmbeddedSource implements Source {
     private readonly packed: Uint8Array,
   ) {}
 
-  // The source embedded in this page, or null if the page was served.
+  // Returns the source embedded in this page, or null if the page was served.
   static find(page: Document): EmbeddedSource | null {
     const index = page.getElementById("ashlar-index");
     const responses = page.getElementById("ashlar-answers");

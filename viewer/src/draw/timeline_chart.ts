@@ -130,7 +130,7 @@ export class TimelineChart {
     return null;
   }
 
-  // The text of the mark above the plot at a point, or null.
+  // Returns the text of the mark above the plot at a point, or null.
   markAt(x: number, y: number): string | null {
     if (!this.options || y >= kMargin.top) return null;
     const { document } = this.options;

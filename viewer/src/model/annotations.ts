@@ -8,7 +8,7 @@ import { formatCount, plural } from "./format.ts";
 type Annotated = Pick<DocumentScene, "annotations" | "annotation_count">;
 type Marked = Annotated & Pick<DocumentScene, "ooms" | "oom_count">;
 
-// The last annotation before a moment; null: none, or unknown.
+// Returns the last annotation before a moment; null: none, or unknown.
 export function annotationBefore(document: Annotated, at: number): string | null {
   if (isAfterTruncation(document, at)) return null;
   return document.annotations.findLast((each) => each.entry <= at)?.text ?? null;
@@ -23,7 +23,7 @@ export function isAfterTruncation(
   return annotations.length < annotation_count && at >= (annotations.at(-1)?.entry ?? 0);
 }
 
-// A note about lists that were truncated; null if none was.
+// Returns a note about lists that were truncated; null if none was.
 export function truncationNote(document: Marked): string | null {
   const cut = [
     truncatedText(document.annotations.length, document.annotation_count, "annotation"),

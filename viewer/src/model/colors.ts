@@ -52,7 +52,7 @@ export class Coloring {
   }
 }
 
-// The colour of items that are not selected.
+// Returns the colour of items that are not selected.
 export function fade(color: Rgb, theme: Theme): Rgb {
   const grey = 0.3 * color[0] + 0.59 * color[1] + 0.11 * color[2];
   return mix(mix(color, [grey, grey, grey], 0.6), kBackgroundColor[theme], 0.72);

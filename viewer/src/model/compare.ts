@@ -21,8 +21,8 @@ export function unusedBytes(document: DocumentScene): number {
   return document.reserved_peak.reserved - document.reserved_peak.requested;
 }
 
-// The document to compare with `base`: the wanted document, or else the first other document. Null:
-// none.
+// Returns the document to compare with `base`: the wanted document, or else the first other
+// document. Null: none.
 export function comparedDocument(
   base: number,
   wanted: number | null,

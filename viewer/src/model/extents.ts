@@ -21,7 +21,7 @@ export function idleExtents(map: AddressMap): number[] {
   return [...map.extent_has_home.keys()].filter((extent) => map.extent_has_home[extent] === 0);
 }
 
-// The stretch of the segment that contains the offset, or kNone.
+// Returns the stretch of the segment that contains the offset, or kNone.
 export function stretchAt(map: AddressMap, segment: number, offset: number): number {
   let [low, high] = [map.stretch_first[segment], map.stretch_first[segment + 1]];
   const end = high;
@@ -40,7 +40,7 @@ export function otherMappings(map: AddressMap, extent: number): BigUint64Array {
   return all.filter((place) => !hasHome || place !== map.extent_home[extent]);
 }
 
-// The use of an extent by the blocks at its home address. Idle extents have none.
+// Returns the use of an extent by the blocks at its home address. Idle extents have none.
 export function extentUse(map: AddressMap, extent: number): ExtentUse {
   const use: ExtentUse = {
     bytes: map.extent_bytes[extent],

@@ -42,7 +42,7 @@ export function flameBoxes(root: FlameNode, narrowest: number): FlameBox[] {
     .filter((box) => box.x1 - box.x0 >= narrowest);
 }
 
-// The frames from the root along `names`, as far as they exist in this tree.
+// Returns the frames from the root along `names`, as far as they exist in this tree.
 export function pathOfNames(root: FlameNode, names: string[]): FlameNode[] {
   const path = [root];
   for (const name of names) {
@@ -53,7 +53,7 @@ export function pathOfNames(root: FlameNode, names: string[]): FlameNode[] {
   return path;
 }
 
-// The frames from the root to the end of a stack.
+// Returns the frames from the root to the end of a stack.
 export function pathOfStack(root: FlameNode, stack: number): FlameNode[] {
   if (root.stacks.includes(stack)) return [root];
   for (const child of root.children) {

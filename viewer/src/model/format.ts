@@ -5,14 +5,14 @@
 const kUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
 const kCount = new Intl.NumberFormat("en-US");
 
-// "12.39 GiB"; bytes have no decimals.
+// Formats bytes like "12.39 GiB"; counts below 1 KiB have no decimals.
 export function formatBytes(bytes: number): string {
   const unit = unitOf(Math.abs(bytes));
   if (unit === 0) return `${Math.round(bytes)} B`;
   return `${(bytes / 1024 ** unit).toFixed(2)} ${kUnits[unit]}`;
 }
 
-// A difference with its sign. Uses a minus sign, which is as wide as the plus.
+// Returns a difference with its sign. Uses a minus sign, which is as wide as the plus.
 export function formatChange(bytes: number): string {
   if (bytes === 0) return "±0 B";
   return (bytes < 0 ? "−" : "+") + formatBytes(Math.abs(bytes));

@@ -14,8 +14,8 @@ export function frameText(frame: Frame): string {
   return `${name}  ${shortPath(file)}${line > 0 ? `:${line}` : ""}`;
 }
 
-// One line per stack: the innermost frame, and if that is PyTorch's, the calling user code, since
-// many stacks end in the same library function.
+// Returns one line per stack: the innermost frame, and if that is PyTorch's, the calling user code,
+// since many stacks end in the same library function.
 export function stackTitle(stacks: Stacks | null, stack: number): string {
   const frames = framesOf(stacks, stack);
   const innermost = frames[frames.length - 1];
@@ -44,7 +44,7 @@ function lower(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-// A key that identifies equal stacks across documents.
+// Returns a key that identifies equal stacks across documents.
 export function stackKey(stacks: Stacks, stack: number): string {
   return framesOf(stacks, stack)
     .map((frame) => frame.join(":"))

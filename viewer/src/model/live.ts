@@ -29,8 +29,8 @@ export interface Counter<Kind extends LiveMemory> {
   value: (allocator: Kind) => number;
 }
 
-// The rate of a counter: of one allocator, or the sum over all allocators that are in both samples.
-// Null: unknown.
+// Returns the rate of a counter: of one allocator, or the sum over all allocators that are in both
+// samples. Null: unknown.
 export function ratePerSecond<Kind extends LiveMemory>(
   before: LiveSample | undefined,
   now: LiveSample,

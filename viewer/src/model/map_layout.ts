@@ -119,7 +119,7 @@ export function layOutMap(map: AddressMap, scale: MapScale): MapLayout {
   return { ...writer.take(), headings, origins, stretches: stretchBoxes(map, scale, origins) };
 }
 
-// The offset in the segment of a point on the page.
+// Returns the offset in the segment of a point on the page.
 export function offsetAt(scale: MapScale, origin: MapOrigin, x: number, y: number): number {
   const line = Math.floor((y - origin.y) / (kLineHeight + kLineGap));
   return (line * scale.width + x - origin.x) * scale.bytesPerPixel;

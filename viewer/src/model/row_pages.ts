@@ -11,7 +11,7 @@ export interface Pages<Rows> {
   error: string | null;
 }
 
-// The state after the first page has arrived.
+// Returns the state after the first page has arrived.
 export function firstPage<Rows>(of: string, rows: Rows): Pages<Rows> {
   return { of, pages: new Map([[0, rows]]), error: null };
 }

@@ -22,14 +22,14 @@ export function tileSpan(document: DocumentScene, key: { level: number; index: n
   return { from: key.index * entries, to: (key.index + 1) * entries };
 }
 
-// The coarsest level whose columns are at most about a pixel wide.
+// Returns the coarsest level whose columns are at most about a pixel wide.
 export function levelFor(document: DocumentScene, span: Span, pixels: number): number {
   const entriesPerPixel = (span.to - span.from) / Math.max(1, pixels);
   const up = Math.max(0, Math.ceil(Math.log2(entriesPerPixel)));
   return Math.max(0, document.levels - 1 - up);
 }
 
-// The tiles of a level that show a span, left to right.
+// Returns the tiles of a level that show a span, left to right.
 export function tilesFor(
   document: DocumentScene,
   span: Span,
@@ -64,12 +64,13 @@ export function* fallbackTiles(key: TileKey): Generator<TileKey> {
   }
 }
 
-// The detail for a vertical magnification. Each step resolves allocations of a quarter of the size.
+// Returns the detail for a vertical magnification. Each step resolves allocations of a quarter of
+// the size.
 export function detailFor(magnification: number): number {
   return Math.min(4, Math.max(0, Math.ceil(Math.log(magnification) / Math.log(4) - 0.25)));
 }
 
-// The column of a tile that contains an entry.
+// Returns the column of a tile that contains an entry.
 export function columnOf(document: DocumentScene, key: TileKey, entry: number): number {
   const span = tileSpan(document, key);
   return Math.floor((entry - span.from) / entriesPerColumn(document, key.level));

@@ -20,7 +20,7 @@ import { useRequest } from "./use_request.ts";
 
 const kHeight = 48;
 
-// The tile of the whole run, in its smallest form.
+// Returns the tile of the whole run, in its smallest form.
 export function useWholeTile(number: number): TileColumns | null {
   const ask = client.value;
   return useRequest(

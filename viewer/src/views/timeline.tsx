@@ -127,7 +127,7 @@ export function TimelineView() {
   );
 }
 
-// The text alternative of the chart.
+// Returns the text alternative of the chart.
 function description(): string {
   const { entries, peak, reserved_peak } = shown.value!;
   return (

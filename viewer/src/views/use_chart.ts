@@ -25,8 +25,8 @@ export function listenTo<Handler extends (event: never) => void>(
   return () => controller.abort();
 }
 
-// Position of a tooltip of at most `size`: right of and below the pointer, or where it fits into
-// the element.
+// Returns the position of a tooltip of at most `size`: right of and below the pointer, or where it
+// fits into the element.
 export function besidePointer(
   host: Element,
   at: { x: number; y: number },

@@ -94,7 +94,7 @@ function print(name: string, results: Gesture[]): void {
   }
 }
 
-// Memory by process type. Shared memory is counted proportionally.
+// Returns memory by process type. Shared memory is counted proportionally.
 async function memoryOf(browser: Browser): Promise<{ all: number; page: number; drawing: number }> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");

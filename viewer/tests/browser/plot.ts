@@ -24,7 +24,7 @@ export async function clickAt(page: Page, selector: string, right: number, down:
   await page.mouse.click(box.x + right * box.width, box.y + down * box.height);
 }
 
-// The mean of each colour channel in each cell of a 4 by 4 grid over a part of the page.
+// Returns the mean of each colour channel in each cell of a 4 by 4 grid over a part of the page.
 export async function meanColors(page: Page, clip: Box): Promise<number[]> {
   const picture = await page.screenshot({ clip });
   return page.evaluate(async (text) => {
@@ -38,7 +38,7 @@ export async function meanColors(page: Page, clip: Box): Promise<number[]> {
   }, picture.toString("base64"));
 }
 
-// The colour around a point of the page.
+// Returns the colour around a point of the page.
 export async function colorAt(page: Page, at: Point): Promise<string> {
   const clip = { x: Math.round(at.x) - 2, y: Math.round(at.y) - 2, width: 4, height: 4 };
   const [red, green, blue] = await meanColors(page, clip);
@@ -51,7 +51,7 @@ export interface AxisRanges {
   reservedPeak: number;
 }
 
-// The position of an entry and a number of bytes in the timeline.
+// Returns the position of an entry and a number of bytes in the timeline.
 export async function placeOf(
   page: Page,
   { entries, reservedPeak }: AxisRanges,
@@ -66,7 +66,7 @@ export async function placeOf(
   };
 }
 
-// The position of the mark of an entry, above the plot.
+// Returns the position of the mark of an entry, above the plot.
 export async function markPlaceOf(page: Page, run: AxisRanges, entry: number): Promise<Point> {
   const { x } = await placeOf(page, run, { entry, bytes: 0 });
   const box = (await page.locator(".timeline").boundingBox())!;

@@ -206,7 +206,7 @@ async function hoverText(page: Page, at: Point): Promise<string> {
   return (await page.textContent(".timeline .hover"))!;
 }
 
-// The computed value of a colour variable of the style sheet.
+// Returns the computed value of a colour variable of the style sheet.
 function colorNamed(page: Page, name: string): Promise<string> {
   return page.evaluate((variable) => {
     const probe = document.createElement("i");
@@ -218,7 +218,7 @@ function colorNamed(page: Page, name: string): Promise<string> {
   }, name);
 }
 
-// The tooltip of the leaking frame, append_loss, in the flame graph.
+// Returns the tooltip of the leaking frame, append_loss, in the flame graph.
 async function leakTitle(page: Page): Promise<string> {
   return (await page.getAttribute(".flame-box[title^='append_loss']", "title"))!;
 }

@@ -20,7 +20,7 @@ function pack(client: Record<string, string>): [ResponseIndex, Uint8Array] {
 
 const kResponses = { "scene.json": '{"version": 1}', "d/0/map?at=12": "bytes of a map" };
 
-// The parts of a page that the source reads.
+// Returns the parts of a page that the source reads.
 function pageOf(index: ResponseIndex, packed: Uint8Array): Document {
   const elements: Record<string, { textContent: string }> = {
     "ashlar-index": { textContent: JSON.stringify(index) },

@@ -29,7 +29,7 @@ async function read(by: "allocation" | "stream", bytes: ArrayBuffer) {
 const allocationTile = async (smallest: number) =>
   (await read("allocation", tileResponse(run, kFrom, kColumns, smallest))) as AllocationTile;
 
-// The allocation at a height of a column, computed from the run: oldest at the bottom.
+// Returns the allocation at a height of a column, computed from the run: oldest at the bottom.
 function allocationAt(column: number, bytes: number, smallest: number): FakeAllocation | null {
   let height = 0;
   for (const one of run) {

@@ -17,7 +17,7 @@ const painter = {
   release: () => {},
 } satisfies QuadPainter;
 
-// A store that requests the tile after every change, like a chart.
+// Returns a store that requests the tile after every change, like a chart.
 function storeOn(kind: Source["kind"], failures: number) {
   const tile = tileResponse(makeRun(1, 50), 0, 20, 0);
   const seen = { asked: 0, message: [] as (string | null)[] };
