@@ -24,7 +24,7 @@ class SegmentTracker {
     reserved_bytes_ = peak_bytes_ = reserved_bytes;
     changes_.push_back({0, reserved_bytes});
   }
-  // Events from now on belong to this entry of the trace.
+  // Assigns the events that follow to this entry of the trace.
   void set_entry(uint32_t entry) { entry_ = entry; }
 
   // `event` is an event of the replayed engine; `stream` is its recorded stream.

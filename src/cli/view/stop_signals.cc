@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the signals from a signalfd(2).
+// Blocks the signals and polls a signalfd(2), without ever reading from it.
 #include "cli/view/stop_signals.h"
 
 #include <poll.h>
