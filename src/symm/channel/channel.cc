@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The channel's thread: accepts connections and detects when they end.
+// Opens connections. The channel's thread accepts connections and detects when they end.
 #include "symm/channel/channel.h"
 
 #include <poll.h>
@@ -23,7 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kNoWait{0};
-// Interval at which a wait checks whether its group has failed.
+// Interval at which `accept` checks whether the group has failed.
 constexpr milliseconds kAcceptPollInterval{20};
 
 std::span<const uint8_t> as_span(const std::string& bytes) {
@@ -35,7 +35,8 @@ milliseconds timeout_of(Deadline deadline) {
   return left < 0 ? std::chrono::hours(24) : milliseconds(left);
 }
 
-// Classifies a failed connection attempt: the peer died, the peer is busy, or a local error.
+// Returns kPeerLost if the peer died, kTimeout if it did not accept in time, or else the local
+// error.
 Status connect_error(int rank, const Status& error) {
   switch (error.code()) {
     case ECONNREFUSED:
@@ -76,7 +77,8 @@ Status disconnect_reason(PeerConnection& connection) {
   for (int failure_count = 0; failure_count < 2;) {
     const Result<ReceivedDescriptors> got =
         receive_descriptors(connection.socket.get(), buffer, kMaxAttachedFds, kNoWait);
-    // If the peer closed its end with unread data, only the first call fails.
+    // If the peer closed its end without reading everything, the first call fails, and later calls
+    // return the messages that the peer sent.
     if (!got.ok()) {
       ++failure_count;
       continue;
@@ -230,11 +232,11 @@ bool Channel::poll_once(PollSet& poll_set) {
   return true;
 }
 
-// Drops connections from processes of other users.
+// Accepts one connection. Drops it if the process belongs to another user.
 void Channel::begin_handshake(std::vector<Handshake>& handshakes) {
   Result<UniqueFd> socket = accept_pending(listening_.get());
   if (!socket.ok()) {
-    // Probably out of descriptors. The connection stays queued; do not spin.
+    // Probably out of descriptors. The connection stays queued, so `poll` would return immediately.
     std::this_thread::sleep_for(milliseconds(10));
     return;
   }

@@ -55,10 +55,12 @@ struct ConnectionId {
 struct PeerConnection {
   UniqueFd socket{};
   int peer = 0;
-  std::string group{};                 // for error messages
-  std::shared_ptr<Failure> failure{};  // also owned by the group; connections may break at any time
-  // Held from receiving a message until it is handled. Both owners receive after a disconnect:
-  // without the lock, one could report a dead peer while the other holds the peer's reason.
+  std::string group{};  // for error messages
+  // Also owned by the group. The channel's thread may report to it after the group is destroyed.
+  std::shared_ptr<Failure> failure{};
+  // Held from receiving a message until it is handled. After a disconnect, both the group and the
+  // channel's thread receive: without the lock, one could report a dead peer while the other has
+  // received the peer's reason but not yet reported it.
   Mutex receive_mutex{};
 };
 
@@ -72,7 +74,7 @@ class Channel {
  public:
   struct Limits {
     std::chrono::milliseconds handshake_timeout{5000};
-    size_t max_pending = 1024;  // connections not yet accepted; each holds a descriptor
+    size_t max_pending = 1024;  // connections that wait for `accept`; each holds a descriptor
   };
 
   static Result<std::unique_ptr<Channel>> open() { return open(Limits()); }
@@ -87,12 +89,12 @@ class Channel {
   // kTimeout if the peer does not accept in time.
   static Result<UniqueFd> connect(const ChannelAddress& address, const ConnectionId& id,
                                   Deadline deadline);
-  // Waits for the connection `id` from another process. Also ends when `failure` is reported.
+  // Waits until another process opens the connection `id`. Also returns when `failure` is reported.
   Result<UniqueFd> accept(const ConnectionId& id, const Failure& failure, Deadline deadline);
 
-  // From now on, the end of the connection fails its group.
+  // Starts watching the connection: from now on, its end fails the group.
   void watch(std::shared_ptr<PeerConnection> connection);
-  // From now on, the end of the connection is ignored.
+  // Stops watching the connection: from now on, its end is ignored.
   void unwatch(const PeerConnection& connection);
 
  private:
@@ -115,6 +117,7 @@ class Channel {
   void finish_handshake(UniqueFd socket);
   void drop_closed_pending() ASHLAR_REQUIRES(mutex_);
   void handle_disconnect(const std::shared_ptr<PeerConnection>& connection);
+  // Interrupts the `poll` of the channel's thread. Called on any thread.
   void wake() const;
 
   const Limits limits_;

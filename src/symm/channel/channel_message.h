@@ -25,13 +25,13 @@ enum class ChannelMessageKind : uint16_t {
   kHello = 1,    // first message; the text is the token of the receiving process
   kMemory = 2,   // carries a descriptor
   kClosing = 3,  // the sender is about to close the connection
-  kFailed = 4,   // the same because the group failed; the text is the serialized status
+  kFailed = 4,   // like kClosing, after a failure of the group; the text is the serialized reason
 };
 
 struct ChannelMessage {
   ChannelMessageKind kind = ChannelMessageKind::kHello;
   Token group{};
-  uint64_t sequence = 0;  // the exchange that a kMemory message belongs to
+  uint64_t sequence = 0;  // in kMemory: the number of the exchange that the descriptor belongs to
   int from = 0;
   int to = 0;
   std::string text{};

@@ -17,7 +17,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Interval at which a wait checks whether its group has failed.
+// Interval at which `receive` checks whether the group has failed.
 constexpr std::chrono::milliseconds kReceivePollInterval{20};
 constexpr std::chrono::milliseconds kCloseTimeout{100};
 
@@ -47,7 +47,7 @@ Status PeerConnections::connect(Deadline deadline) {
     Result<UniqueFd> socket = open_connection(rank, *address, deadline);
     if (!socket.ok()) {
       if (socket.status().is(StatusKind::kPeerLost)) failure_->report(socket.status());
-      // A local error must be sent to the peers. They detect a timeout themselves.
+      // Peers must be sent a local error, but they detect a timeout themselves.
       if (!socket.status().is(StatusKind::kTimeout)) close_all(socket.status());
       return socket.status();
     }
@@ -66,7 +66,8 @@ void PeerConnections::add(int rank, UniqueFd socket) {
   channel_.watch(std::move(connection));
 }
 
-// Peers that have connected would otherwise treat this rank as dead.
+// Accepts connections that peers have opened, so that `close_all` can send the reason. If they were
+// not accepted, the peers would treat this rank as dead.
 void PeerConnections::accept_pending() {
   const Failure none;
   for (int rank = options_.rank_info.rank + 1; rank < options_.rank_info.world_size; ++rank) {
@@ -159,7 +160,7 @@ void PeerConnections::close_all(const Status& reason) {
   }
 }
 
-// A peer that left the group normally is lost, too: this rank still needs it.
+// Reports a peer that left the group normally as lost, too, because this rank still needs it.
 Status PeerConnections::report_lost(PeerConnection& connection) const {
   const Status reason = disconnect_reason(connection);
   failure_->report(reason.ok() ? peer_lost_error(connection) : reason);

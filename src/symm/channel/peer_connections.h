@@ -21,7 +21,8 @@ class PeerConnections {
     Token group{};
     std::string group_name{};  // for error messages
     RankInfo rank_info{};
-    // The address of each rank. Empty for ranks of this process and of other machines.
+    // The address of each rank, indexed by rank. Empty for ranks in this process and on other
+    // machines.
     std::vector<std::optional<ChannelAddress>> peers{};
   };
 
@@ -32,18 +33,20 @@ class PeerConnections {
   PeerConnections(const PeerConnections&) = delete;
   PeerConnections& operator=(const PeerConnections&) = delete;
 
-  // The higher of two ranks connects to the lower. On failure, the connections made so far stay
-  // open, so that `close_all` can send the reason.
+  // Connects to all ranks that have an address. The higher of two ranks connects to the lower.
+  // After a timeout, the connections made so far stay open, so that `close_all` can send the
+  // reason.
   Status connect(Deadline deadline);
   bool reaches(int rank) const { return connections_[rank] != nullptr; }
   // Sends a descriptor, or none if `fd` is -1. The caller keeps ownership. REQUIRES: reaches(rank).
   Status send(int rank, uint64_t sequence, int fd, Deadline deadline);
-  // Receives the descriptor that `rank` sent with this sequence number, and drops those of earlier
-  // ones. Also ends when the group fails. REQUIRES: reaches(rank).
+  // Receives the descriptor that `rank` sent with this sequence number. Drops descriptors with
+  // lower sequence numbers. Also returns when the group fails. REQUIRES: reaches(rank).
   Result<UniqueFd> receive(int rank, uint64_t sequence, Deadline deadline);
 
-  // Closes all connections and sends the peers the reason: ok if the group is left normally. Also
-  // answers peers that have connected but have not been accepted yet. Later calls do nothing.
+  // Sends the reason to all peers and closes the connections. `reason` is ok if this rank leaves
+  // the group normally. Also sends the reason to peers whose connections have not been accepted
+  // yet. Later calls do nothing.
   void close_all(const Status& reason);
 
  private:

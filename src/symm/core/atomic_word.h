@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Applies an `AtomicOp` to a word of local memory. Peers that map the memory and peers that send
-// the operation through a transport both end up here, so their operations are atomic with respect
-// to each other.
+// Applies an `AtomicOp` to a word in mapped memory. Ranks that map the memory call this directly;
+// for remote ranks the transport calls it in the process that owns the memory. All operations on a
+// word are therefore atomic with respect to each other.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,9 @@ uint64_t apply_atomic_op_to(std::byte* at, const AtomicOp& op) {
   return found;
 }
 
-// Returns the previous value. Sequentially consistent, because users build signals and locks from
-// these operations. REQUIRES: `at` is aligned to the word.
+// Applies `op` to the word at `at` and returns the previous value. `op.offset` is ignored.
+// Sequentially consistent, because users build signals and locks from these operations. REQUIRES:
+// `at` is aligned to the size of the word.
 inline uint64_t apply_atomic_op(std::byte* at, const AtomicOp& op) {
   return op.word == WordBytes::k8 ? apply_atomic_op_to<uint64_t>(at, op)
                                   : apply_atomic_op_to<uint32_t>(at, op);

@@ -25,10 +25,10 @@ CpuSet CpuSet::of_thread() {
   return CpuSet(bits);
 }
 
-void CpuSet::add(const CpuSet& others) {
-  bits_.resize(std::max(bits_.size(), others.bits_.size()));
-  for (size_t i = 0; i < others.bits_.size(); ++i) {
-    bits_[i] = static_cast<char>(bits_[i] | others.bits_[i]);
+void CpuSet::add(const CpuSet& other) {
+  bits_.resize(std::max(bits_.size(), other.bits_.size()));
+  for (size_t i = 0; i < other.bits_.size(); ++i) {
+    bits_[i] = static_cast<char>(bits_[i] | other.bits_[i]);
   }
 }
 

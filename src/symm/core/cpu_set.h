@@ -14,13 +14,13 @@ class CpuSet {
   CpuSet() = default;
   // Parses the result of `bytes()`: bit b of byte i is core 8 i + b.
   explicit CpuSet(std::string_view bytes) : bits_(bytes) {}
-  // The affinity mask of the calling thread. Empty if the system call fails.
+  // Returns the affinity mask of the calling thread, or an empty set if the system call fails.
   static CpuSet of_thread();
 
-  // Adds the cores of `others` (set union).
-  void add(const CpuSet& others);
+  // Adds the cores of `other` (set union).
+  void add(const CpuSet& other);
   int count() const;
-  // The set as a bit string of at most kMaxBytes.
+  // The set as a bit string of at most kMaxBytes bytes.
   const std::string& bytes() const { return bits_; }
   static constexpr size_t kMaxBytes = 128;
 

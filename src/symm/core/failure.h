@@ -17,8 +17,8 @@ namespace ashlar::symm {
 
 class Failure {
  public:
-  // Reports that the group has failed. Keeps the first report only: later failures are its
-  // consequences.
+  // Reports that the group has failed. Keeps only the first reason, because later failures are
+  // usually consequences of the first.
   void report(Status reason) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (has_happened()) return;
@@ -28,15 +28,15 @@ class Failure {
   }
 
   bool has_happened() const { return has_happened_.load(std::memory_order_acquire); }
-  // Why the group has failed; ok if it has not.
+  // Returns why the group has failed, or ok if it has not.
   Status reason() const ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return reason_;
   }
 
-  // For code that cannot call `has_happened`, such as device kernels: stores 1 to `*word` on
-  // failure, or immediately if the group has failed already. REQUIRES: `word` stays valid until
-  // `remove_flag`.
+  // Registers a flag for code that cannot call `has_happened`, such as device kernels. Stores 1 to
+  // `*word` when the group fails, or immediately if it has failed already. REQUIRES: `word` stays
+  // valid until `remove_flag`.
   void add_flag(uint32_t* word) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     flags_.push_back(word);

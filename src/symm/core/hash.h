@@ -19,6 +19,7 @@ constexpr uint64_t hash_append(uint64_t hash, std::string_view bytes) {
   return hash;
 }
 
+// Appends the eight bytes of `number`, least significant byte first.
 constexpr uint64_t hash_append(uint64_t hash, uint64_t number) {
   for (int i = 0; i < 8; ++i) {
     hash ^= (number >> (8 * i)) & 255;

@@ -29,15 +29,15 @@ class InFlightWork {
   InFlightWork(const InFlightWork&) = delete;
   InFlightWork& operator=(const InFlightWork&) = delete;
 
-  // Registers one piece of work. It completes when the last copy of the result is destroyed, even
-  // if the work never ran.
+  // Registers one piece of work. The work counts as completed when the last copy of the returned
+  // pointer is destroyed, even if it never ran.
   std::shared_ptr<void> begin() ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     auto registration = std::make_shared<Registration>(*this);
     ++count_;
     return registration;
   }
-  // Registers work that has to be polled, and drops the oldest pieces that have completed.
+  // Registers work that has to be polled, and drops the oldest work that has completed.
   void add(std::unique_ptr<PollableWork> work) ASHLAR_EXCLUDES(mutex_) {
     std::deque<std::unique_ptr<PollableWork>> ended;  // destroyed after the lock is released
     MutexLock lock(mutex_);
@@ -47,6 +47,7 @@ class InFlightWork {
     }
     pollable_.push_back(std::move(work));
   }
+  // Waits for all work that was registered before the call.
   void wait() ASHLAR_EXCLUDES(mutex_) {
     std::deque<std::unique_ptr<PollableWork>> pollable;
     {

@@ -39,7 +39,8 @@ class PhaseTimes {
     std::chrono::nanoseconds time{0};
   };
 
-  // Ends the current phase and begins `phase`. `since` backdates a phase that began earlier.
+  // Ends the current phase, if any, and begins `phase`. `since` backdates a phase that began
+  // earlier.
   void begin(Phase phase, Clock::time_point since = Clock::now()) ASHLAR_EXCLUDES(mutex_);
   void end() ASHLAR_EXCLUDES(mutex_);
   // The total time of each phase, indexed by Phase.
@@ -54,7 +55,7 @@ class PhaseTimes {
   Clock::time_point since_ ASHLAR_GUARDED_BY(mutex_){};
 };
 
-// Ends the current phase at the end of the scope.
+// Ends the current phase of a PhaseTimes at the end of the scope.
 class PhaseScope {
  public:
   explicit PhaseScope(PhaseTimes& times) : times_(times) {}

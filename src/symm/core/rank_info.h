@@ -12,7 +12,7 @@
 
 namespace ashlar::symm {
 
-// REQUIRES: 0 <= rank < world_size.
+// A rank of a group and the group's size. Invariant: 0 <= rank < world_size.
 struct RankInfo {
   int rank = 0;
   int world_size = 1;
@@ -24,7 +24,7 @@ struct RankInfo {
   }
 };
 
-// "rank 3", "ranks 1 and 3", "ranks 1, 3 and 5". REQUIRES: not empty.
+// Returns "rank 3", "ranks 1 and 3" or "ranks 1, 3 and 5". REQUIRES: `ranks` is not empty.
 inline std::string name_ranks(std::span<const int> ranks) {
   std::string named = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -46,8 +46,9 @@ std::string list_differences(int world_size, const Value& value) {
   return is_same ? std::string() : listed;
 }
 
-// Returns an empty string if `reason(rank)` is empty for all ranks, which means that all support
-// the feature. Otherwise returns why not, as the same text on every rank.
+// Combines the ranks' reasons for not supporting a feature into one message, which is the same on
+// every rank. `reason(rank)` is empty if the rank supports the feature. Returns an empty string if
+// all ranks support it.
 template <typename Reason>
 std::string unsupported_reason(std::string_view summary, int world_size, const Reason& reason) {
   const auto support = [&](int rank) -> std::string {

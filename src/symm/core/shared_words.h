@@ -36,16 +36,17 @@ class SharedWords {
   }
 
   static void pause();  // one iteration of a spin loop
-  // Yields the core. Returns false if yielding does not help: other programs occupy the core for
-  // whole time slices, so the caller should sleep instead.
+  // Yields the core. Returns false if the caller should sleep instead, because other programs
+  // occupy the core for whole time slices.
   static bool yield();
-  // Sleeps while `*word == seen`: until woken or interrupted, or for `at_most`.
+  // Returns immediately unless `*word == seen`. Sleeps until `wake_all`, a signal to the process,
+  // or the end of `at_most`, so the caller has to check the word again.
   static void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most);
   static void wake_all(const uint32_t* word);
 };
 
-// A futex is 32 bits wide. For a 64-bit counter it is the low half, which changes with every
-// increment.
+// Returns the part of a word that `sleep` and `wake_all` use, since a futex is 32 bits wide. For a
+// 64-bit counter that is the low half, which changes with every increment.
 inline const uint32_t* futex_word(const uint32_t* word) { return word; }
 inline const uint32_t* futex_word(const uint64_t* word) {
   static_assert(std::endian::native == std::endian::little);

@@ -10,16 +10,18 @@
 
 namespace ashlar::symm {
 
-// Makes a status of a kind that is known only at run time.
+// Returns a status of a kind that is known only at run time.
 Status make_status(StatusKind kind, std::string message);
 
-// Moves the name of the failed call, if any, into the message: only kind and message are sent.
+// Returns `status` with the name of the failed call, if any, at the start of the message, because
+// `to_bytes` drops the call.
 Status with_call(const Status& status);
 
-// Serializes kind and message. The system's error code and call name stay on this rank.
+// Serializes the kind and the message, which is cut off after 4000 bytes. Drops the system's error
+// code and the name of the failed call.
 std::string to_bytes(const Status& status);
 
-// Parses the result of `to_bytes`. Returns kFormat if `bytes` is not a serialized status.
+// Returns the status that `to_bytes` serialized, or kFormat if `bytes` is not a serialized status.
 Status parse_status(std::string_view bytes);
 
 }  // namespace ashlar::symm

@@ -28,7 +28,8 @@ class ASHLAR_CAPABILITY("timed mutex") TimedMutex {
            lock_slow(deadline);
   }
 
-  // The status of an operation that did not get the lock. `operation` has an article: "a barrier".
+  // Returns the status for a caller that did not get the lock. `operation` says what the thread
+  // that holds the lock does, with an article: "a barrier".
   static Status timeout_error(std::string_view operation) {
     return Status::timeout(
         text("another thread of this rank was in ", operation, " until the deadline"));

@@ -71,9 +71,9 @@ Status Exchange::agree(const Status& own, Deadline deadline) {
   return make_status(first.kind(), std::move(errors));
 }
 
-// The last rank to pass the final barrier erases the keys of all ranks. If a rank dies on the way,
-// no rank is the last; therefore all keys get a short time to live first. A key that expires while
-// this rank still waits is set again (see `gather`).
+// The last rank to pass the final barrier erases the keys of all ranks. If a rank dies before it
+// passes, no rank knows that it is the last, so all keys get a short time to live first. If this
+// rank's key expires while the rank still waits, `gather` sets it again.
 Status Exchange::finish(Deadline deadline) {
   if (sequence_ > 0 && !failure_record_.failure().has_happened()) {
     expire_keys(*store_, {{key(sequence_ - 1, options_.rank_info.rank)}}, options_.failure_ttl,
@@ -109,7 +109,8 @@ std::string Exchange::key(uint64_t sequence, int rank) const {
   return text(options_.prefix, '/', sequence, '/', rank);
 }
 
-// Also reads this rank's own record, because a restarted store has lost it.
+// Publishes this rank's record and waits for the records of all ranks. Also reads this rank's own
+// record, to publish it again if a restarted store has lost it.
 Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
                                                   std::chrono::milliseconds key_ttl,
                                                   Deadline deadline) {
@@ -130,7 +131,8 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     if (!is_set) {
       if (Status set = set_own(); !set.ok()) return handle_store_loss(set);
     }
-    // Checked before reading the store: a rank that entered and failed afterwards still counts.
+    // Both are checked before the store is read, so that a rank that publishes its record and then
+    // fails, or publishes it just before the deadline, still counts as having entered.
     const bool has_failed = failure_record_.failure().has_happened();
     const bool is_late = deadline.has_passed();
     std::vector<std::string> keys = {own_key, failure_record_.key()};
@@ -158,7 +160,7 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     }
     if (failure_record) return failure_record_.adopt(*failure_record);
     if (has_failed) return failure_record_.failure().reason();
-    if (is_late) return missing_ranks(missing);
+    if (is_late) return missing_ranks_error(missing);
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(2 * pause, kMaxExchangePollInterval);
   }
@@ -169,17 +171,17 @@ Result<std::string> Exchange::parse_record(int rank, std::string_view record) co
   const bool has_head = reader.number<uint32_t>() == kExchangeMagic;
   const auto version = reader.number<uint16_t>();
   const auto sequence = reader.number<uint64_t>();
-  const int its_rank = reader.number<int>();
-  const int its_world_size = reader.number<int>();
+  const int record_rank = reader.number<int>();
+  const int record_world_size = reader.number<int>();
   const std::string_view value = reader.text(Store::kMaxValueBytes);
   if (has_head && version != kExchangeVersion) {
     return Status::format(text("rank ", rank, " of group ", options_.group, " uses version ",
                                version, " of the exchange protocol, expected ", kExchangeVersion,
                                ": use one version of Ashlar on all ranks"));
   }
-  const bool is_right = sequence == sequence_ && its_rank == rank &&
-                        its_world_size == options_.rank_info.world_size && reader.is_done();
-  if (!has_head || !is_right) {
+  const bool is_expected = sequence == sequence_ && record_rank == rank &&
+                           record_world_size == options_.rank_info.world_size && reader.is_done();
+  if (!has_head || !is_expected) {
     return Status::format(text("rank ", rank, " of group ", options_.group,
                                " published a malformed record of ", record.size(),
                                " bytes in exchange ", sequence_));
@@ -187,14 +189,15 @@ Result<std::string> Exchange::parse_record(int rank, std::string_view record) co
   return std::string(value);
 }
 
-// Remembers the loss. Other ranks may read the message, so it names this rank.
+// Remembers that the store is lost, and returns an error that names this rank, because other ranks
+// may read it.
 Status Exchange::handle_store_loss(const Status& status) {
   has_lost_store_ = true;
   return make_status(status.kind(), text("rank ", options_.rank_info.rank, " of group ",
                                          options_.group, " lost the store: ", status.message()));
 }
 
-Status Exchange::missing_ranks(const std::vector<int>& ranks) const {
+Status Exchange::missing_ranks_error(const std::vector<int>& ranks) const {
   return Status::timeout(text(name_ranks(ranks), " of group ", options_.group,
                               " did not reach exchange ", sequence_, " before the deadline"));
 }

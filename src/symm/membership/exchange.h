@@ -40,33 +40,33 @@ class Exchange {
   const RankInfo& rank_info() const { return options_.rank_info; }
   // The sequence number of the next call. The same on all ranks.
   uint64_t sequence() const { return sequence_; }
-  // Whether the store has failed to respond. Callers should not wait for it again.
+  // Whether the store has failed to respond. If so, callers should not wait for the store again.
   bool has_lost_store() const { return has_lost_store_; }
 
-  // Returns the values of all ranks, indexed by rank. kTimeout names the missing ranks, kPeerLost
-  // the rank that died.
+  // Returns the values of all ranks, indexed by rank. On failure, the message of kTimeout names the
+  // missing ranks, and that of kPeerLost the rank that died.
   Result<std::vector<std::string>> all_gather(std::string_view bytes, Deadline deadline);
   Status barrier(Deadline deadline);
   // Returns ok if all ranks pass ok. Otherwise returns the errors from all ranks, as the same
   // status everywhere. The group stays usable.
   Status agree(const Status& own, Deadline deadline);
-  // A final barrier that erases all keys of the group's exchanges.
+  // Performs a final barrier and erases all keys of the group's exchanges.
   Status finish(Deadline deadline);
-  // The counterpart of `finish` for a failed group: makes the keys of these ranks expire after
-  // `failure_ttl`. They are not erased, since peers may still need them to complete an exchange
+  // The counterpart of `finish` for a failed group: makes the keys of `ranks` expire after
+  // `failure_ttl`. The keys are not erased, since peers may still need them to complete an exchange
   // that all ranks entered.
   void abandon(std::span<const int> ranks, Deadline deadline);
 
  private:
   std::string key(uint64_t sequence, int rank) const;
-  // `key_ttl` is the time to live of this rank's key.
+  // `key_ttl` is the time to live of this rank's key in this exchange.
   Result<std::vector<std::string>> all_gather(std::string_view bytes,
                                               std::chrono::milliseconds key_ttl, Deadline deadline);
   Result<std::vector<std::string>> gather(const std::string& own_record,
                                           std::chrono::milliseconds key_ttl, Deadline deadline);
   Result<std::string> parse_record(int rank, std::string_view record) const;
   Status handle_store_loss(const Status& status);
-  Status missing_ranks(const std::vector<int>& ranks) const;
+  Status missing_ranks_error(const std::vector<int>& ranks) const;
 
   const std::shared_ptr<Store> store_;
   FailureRecord& failure_record_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elects one writer per group, so that the record is written once.
+// Elects one writer per group, so that the record is written only once.
 #include "symm/membership/failure_record.h"
 
 #include <algorithm>
@@ -15,12 +15,13 @@ FailureRecord::FailureRecord(std::shared_ptr<Store> store, std::string prefix,
       failure_(std::move(failure)),
       key_(prefix + "/failed"),
       election_key_(prefix + "/failing"),
-      key_life_(key_ttl) {}
+      key_ttl_(key_ttl) {}
 
 Status FailureRecord::publish(const Status& reason, std::chrono::milliseconds timeout) {
   const PublishResult result = try_publish(reason, Deadline::after(timeout));
   const Status known = failure_->reason();
-  // The elected rank may still write it. Do not wait for a store that has already timed out.
+  // After a loss of the store, the wait for the elected rank was short, and that rank may still
+  // write the record. Do not remember this rank's reason as the recorded one.
   if (result == PublishResult::kAwaitingWriter && timeout < kPublishTimeout) return known;
   return remember(known);
 }
@@ -36,7 +37,7 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
   failure_->report(reason);
   const Status known = failure_->reason();
   if (!is_elected) {
-    const Result<int64_t> candidate = store_->add(election_key_, 1, key_life_, deadline);
+    const Result<int64_t> candidate = store_->add(election_key_, 1, key_ttl_, deadline);
     if (!candidate.ok()) return PublishResult::kStoreUnavailable;
     if (*candidate > 1) {
       const Result<std::string> written = store_->get(key_, deadline);
@@ -49,7 +50,7 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
   }
   WireWriter writer;
   writer.number(completed_exchanges_.load(std::memory_order_relaxed)).raw(to_bytes(known));
-  const bool is_written = store_->set(key_, writer.take(), key_life_, deadline).ok();
+  const bool is_written = store_->set(key_, writer.take(), key_ttl_, deadline).ok();
   if (!is_written) return PublishResult::kStoreUnavailable;
   (void)remember(known).ok();
   return PublishResult::kPublished;

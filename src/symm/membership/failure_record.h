@@ -35,8 +35,9 @@ class FailureRecord {
   const std::string& key() const { return key_; }
   Failure& failure() { return *failure_; }
 
-  // Fails the group for `reason` unless it has failed already, and tries to publish the reason for
-  // `timeout`. Returns the reason in the store, or the local one if the store does not respond.
+  // Fails the group for `reason` unless it has failed already, and tries to publish the reason, for
+  // at most `timeout`. Returns the reason in the store, or this rank's reason if the store does not
+  // respond.
   Status publish(const Status& reason, std::chrono::milliseconds timeout = kPublishTimeout)
       ASHLAR_EXCLUDES(mutex_);
   enum class PublishResult {
@@ -44,38 +45,40 @@ class FailureRecord {
     kAwaitingWriter,  // another rank was elected to write
     kStoreUnavailable,
   };
-  // One attempt to publish, for callers that retry.
+  // Makes one attempt to publish, for callers that retry.
   PublishResult try_publish(const Status& reason, Deadline deadline) ASHLAR_EXCLUDES(mutex_);
   // Whether this rank was elected to write the record.
   bool is_writer() const ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return is_writer_;
   }
-  // Parses the reason from the value of key().
+  // Returns the reason in `bytes`, the value of key().
   static Status parse_reason(std::string_view bytes);
-  // Fails the group for the reason in the value of key(). Returns the reason.
+  // Fails the group for the reason in `bytes`, the value of key(). Returns the reason.
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
-  // The number of exchanges that this rank has completed. Part of the record that it publishes.
+  // Sets the number of exchanges that this rank has completed, for the record that it publishes if
+  // it fails.
   void set_completed_exchanges(uint64_t count) {
     completed_exchanges_.store(count, std::memory_order_relaxed);
   }
   // Whether the writer of `bytes`, the value of key(), had completed exchange `sequence` before it
-  // failed. All ranks have then entered that exchange, and the others can complete it too.
+  // failed. If so, all ranks have entered that exchange, and the other ranks can complete it too.
   static bool is_after_exchange(std::string_view bytes, uint64_t sequence);
 
  private:
+  // Sets `recorded_` unless it is set already, and returns it.
   Status remember(Status recorded) ASHLAR_EXCLUDES(mutex_);
 
   const std::shared_ptr<Store> store_;
   const std::shared_ptr<Failure> failure_;  // also owned by the group and its connections
   const std::string key_;
   const std::string election_key_;
-  const std::chrono::milliseconds key_life_;
+  const std::chrono::milliseconds key_ttl_;
   std::atomic<uint64_t> completed_exchanges_{0};  // relaxed: only part of the published record
 
-  // The reason in the store; ok while unknown. The reason in `failure_` may differ: it is the one
-  // that this rank detected first.
+  // The reason in the store; ok while unknown. The reason in `failure_` may differ, because it is
+  // the first that this rank detected.
   mutable Mutex mutex_;
   Status recorded_ ASHLAR_GUARDED_BY(mutex_);
   bool is_writer_ ASHLAR_GUARDED_BY(mutex_) = false;

@@ -24,7 +24,7 @@ class LeaseMonitor final : public HeartbeatTask {
     std::string prefix{};  // of the keys
     std::string group{};   // for error messages
     RankInfo rank_info{};
-    std::vector<int> watched{};  // ranks of other processes
+    std::vector<int> watched{};  // the ranks in other processes, whose leases are checked
     std::chrono::milliseconds lease{5000};
     std::chrono::milliseconds key_ttl = std::chrono::minutes(10);
   };
@@ -51,7 +51,7 @@ class LeaseMonitor final : public HeartbeatTask {
   const Options options_;
   uint64_t own_number_ = 0;
   std::vector<Heartbeat> heartbeats_;     // parallel to Options::watched
-  Deadline::Clock::time_point last_run_;  // that reached the store
+  Deadline::Clock::time_point last_run_;  // the time of the last run that reached the store
 };
 
 }  // namespace ashlar::symm

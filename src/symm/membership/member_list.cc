@@ -49,7 +49,7 @@ std::string presence_key(const MemberListOptions& options, const Token& token, i
   return text(group_prefix(options, token), "/here/", rank);
 }
 
-// Replaces the join record of a rank that gives up, for peers that have read the record.
+// Replaces the join record of a rank that gives up, and tells peers that have read the record why.
 struct WithdrawalNotice {
   Token attempt{};
   Status reason{};
@@ -74,6 +74,7 @@ std::optional<WithdrawalNotice> parse_withdrawal(std::string_view bytes) {
   return withdrawal;
 }
 
+// Derives the group's token from the records of all ranks.
 Token token_of(const std::vector<std::string>& records) {
   Token token{};
   uint64_t halves[2] = {kHashSeed, hash_append(kHashSeed, "second half")};
@@ -86,11 +87,11 @@ Token token_of(const std::vector<std::string>& records) {
   return token;
 }
 
-// One attempt to join. `records_` holds the latest record of each rank; empty if none has been read
-// yet.
-class MemberGathering {
+// One attempt to join. `records_` holds the latest record of each rank, or an empty string if no
+// record of the rank has been read yet.
+class JoinAttempt {
  public:
-  MemberGathering(Store& store, const MemberListOptions& options, const JoinRecord& own)
+  JoinAttempt(Store& store, const MemberListOptions& options, const JoinRecord& own)
       : store_(store),
         options_(options),
         rank_info_(own.rank_info),
@@ -103,10 +104,11 @@ class MemberGathering {
     for (;;) {
       std::vector<int> missing;
       const bool is_late = deadline.has_passed();
-      const Deadline look = allow_final_attempt(deadline);
-      if (Status read = read_records(missing, look); !read.ok()) return handle_store_loss(read);
+      const Deadline read_deadline = allow_final_attempt(deadline);
+      if (Status read = read_records(missing, read_deadline); !read.ok())
+        return handle_store_loss(read);
       if (missing.empty()) {
-        if (Status confirmed = confirm(missing, look); !confirmed.ok())
+        if (Status confirmed = confirm(missing, read_deadline); !confirmed.ok())
           return handle_store_loss(confirmed);
       }
       if (missing.empty()) return member_list();
@@ -117,8 +119,10 @@ class MemberGathering {
   }
 
  private:
-  // A malformed record counts as missing: its rank will overwrite it. A record that disappears was
-  // erased by a rank that has completed its list; the copy read before stays valid.
+  // Publishes this rank's record, reads those of the other ranks, and appends the ranks without a
+  // record to `missing`. A malformed record counts as missing, because its rank will overwrite it.
+  // A record that disappears was erased by a rank that has completed its list; the copy that was
+  // read before stays valid.
   Status read_records(std::vector<int>& missing, Deadline deadline) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < rank_info_.world_size; ++rank)
@@ -142,7 +146,7 @@ class MemberGathering {
                             parsed->rank_info.world_size == rank_info_.world_size;
       if (!is_valid && record) note_withdrawal(rank, *record);
       if (is_valid && *record != records_[rank]) {
-        if (!records_[rank].empty()) withdrawal_reason_ = {};  // it has joined again
+        if (!records_[rank].empty()) withdrawal_reason_ = {};  // the rank has joined again
         records_[rank] = *std::move(record);
       }
       if (records_[rank].empty()) missing.push_back(rank);
@@ -159,13 +163,14 @@ class MemberGathering {
     if (is_latest_attempt) withdrawal_reason_ = withdrawal->reason;
   }
 
-  // Where ranks that have confirmed the same set publish why they give up.
+  // Returns the record in which ranks that have confirmed the same set publish why they give up.
   FailureRecord failure_record() const {
     const std::shared_ptr<Store> borrowed(std::shared_ptr<Store>(), &store_);
     return FailureRecord(borrowed, group_prefix(options_, token_), std::make_shared<Failure>(),
                          options_.failure_ttl);
   }
 
+  // Confirms the set of records, and appends the ranks that have not confirmed it to `missing`.
   Status confirm(std::vector<int>& missing, Deadline deadline) {
     const Token token = token_of(records_);
     if (token != token_) {
@@ -202,8 +207,8 @@ class MemberGathering {
                                 : std::string()));
   }
 
-  // The record of a rank that never confirmed may be left over from a crash. A rank that is merely
-  // late publishes its record again.
+  // Erases the records of ranks that never confirmed, which may be left over from a crash. A rank
+  // that is merely late publishes its record again.
   void erase_stale_records(const std::vector<int>& missing, Deadline deadline) {
     for (const int rank : missing) {
       if (records_[rank].empty()) continue;
@@ -211,7 +216,7 @@ class MemberGathering {
     }
   }
 
-  // Publishes the reason and then erases this rank's keys. The order matters: otherwise the other
+  // Publishes the reason and then erases this rank's keys. If the keys were erased first, the other
   // ranks would report this rank as missing, too.
   Status give_up(const std::vector<int>& missing) {
     const std::chrono::milliseconds timeout{1000};
@@ -254,7 +259,7 @@ class MemberGathering {
   const std::string own_bytes_;
   std::vector<std::string> records_;
   Token token_{};
-  Status withdrawal_reason_;        // of the first rank that gave up; ok if none has
+  Status withdrawal_reason_;        // why the first rank gave up; ok if none has
   bool has_rank_conflict_ = false;  // another process has overwritten this rank's record
 };
 
@@ -267,8 +272,8 @@ std::string to_bytes(const JoinRecord& record) {
   writer.raw(view_of(record.attempt)).raw(view_of(record.process)).text(record.host);
   writer.text(record.channel.name).raw(view_of(record.channel.token));
   writer.text(record.backend).raw(view_of(record.device)).number(record.pad_bytes);
-  writer.text(std::string_view(record.no_fd).substr(0, kMaxHandleReasonBytes));
-  writer.text(std::string_view(record.no_fabric).substr(0, kMaxHandleReasonBytes));
+  writer.text(std::string_view(record.no_fd_reason).substr(0, kMaxHandleReasonBytes));
+  writer.text(std::string_view(record.no_fabric_reason).substr(0, kMaxHandleReasonBytes));
   writer.number(uint16_t{record.wants_fabric});
   writer.number(uint16_t{record.may_share_device}).number(uint16_t{record.measures_thresholds});
   writer.number(record.lease_ms);
@@ -291,8 +296,8 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.backend = reader.text(100);
   read_into(reader, record.device);
   record.pad_bytes = reader.number<uint64_t>();
-  record.no_fd = reader.text(kMaxHandleReasonBytes);
-  record.no_fabric = reader.text(kMaxHandleReasonBytes);
+  record.no_fd_reason = reader.text(kMaxHandleReasonBytes);
+  record.no_fabric_reason = reader.text(kMaxHandleReasonBytes);
   record.wants_fabric = reader.number<uint16_t>() != 0;
   record.may_share_device = reader.number<uint16_t>() != 0;
   record.measures_thresholds = reader.number<uint16_t>() != 0;
@@ -318,7 +323,7 @@ PeerAccess MemberList::access(int own, int rank) const {
 
 Result<MemberList> gather_members(Store& store, const MemberListOptions& options,
                                   const JoinRecord& own, Deadline deadline) {
-  return MemberGathering(store, options, own).run(deadline);
+  return JoinAttempt(store, options, own).run(deadline);
 }
 
 void erase_join_keys(Store& store, const MemberListOptions& options, const Token& token, int rank,
@@ -327,8 +332,8 @@ void erase_join_keys(Store& store, const MemberListOptions& options, const Token
   (void)store.erase(presence_key(options, token, rank), deadline).ok();
 }
 
-// All ranks have read all join records, so they can be erased, except for those that a later
-// attempt to join has published.
+// All ranks have read all join records, so the records can be erased, unless a later attempt to
+// join has replaced them.
 void expire_join_keys(Store& store, const MemberListOptions& options, const MemberList& member_list,
                       std::span<const int> ranks, Deadline deadline) {
   std::vector<std::string> join_keys;

@@ -24,22 +24,25 @@ namespace ashlar::symm {
 
 struct JoinRecord {
   RankInfo rank_info{};
-  uint64_t member = 0;  // index in the job
+  uint64_t member = 0;  // the rank's index in the job; see CommunicatorOptions::members
   Token attempt{};      // random, so that no two records are the same
-  Token process{};
-  std::string host{};
+  Token process{};      // Process::token
+  std::string host{};   // Process::host, which identifies the machine
   ChannelAddress channel{};
   std::string backend{};
   DeviceUuid device{};
-  std::string no_fd{};        // why its memory cannot be exported as a descriptor; empty if it can
-  std::string no_fabric{};    // the same for fabric handles
+  // Why the rank's memory cannot be exported as a descriptor or as a fabric handle; empty if it
+  // can.
+  std::string no_fd_reason{};
+  std::string no_fabric_reason{};
   bool wants_fabric = false;  // requests fabric handles where possible
-  bool may_share_device = false;  // group options, the same on all ranks
+  // Options of the group, which must be the same on all ranks.
+  bool may_share_device = false;
   bool measures_thresholds = false;
   int64_t lease_ms = 0;     // determines how long a failure record stays in the store
   uint64_t pad_bytes = 0;   // of the group's signal pad
-  std::string transport{};  // the address of its transport; empty if it has none
-  CpuSet cores{};           // that the rank may run on
+  std::string transport{};  // the address of the rank's transport; empty if it has none
+  CpuSet cores{};           // the cores that the rank may run on
 };
 
 std::string to_bytes(const JoinRecord& record);
@@ -52,8 +55,8 @@ struct MemberList {
   std::vector<JoinRecord> records{};
 
   bool is_single_machine() const;
-  // How rank `own` reaches the memory of `rank`: directly if it is device memory, or if both ranks
-  // are on one machine. REQUIRES: both are ranks of the group.
+  // Returns how rank `own` reaches the memory of `rank`: directly if it is device memory, or if
+  // both ranks are on one machine. REQUIRES: both are ranks of the group.
   PeerAccess access(int own, int rank) const;
 };
 
@@ -64,17 +67,17 @@ struct MemberListOptions {
   std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);  // see Exchange::Options
 };
 
-// Publishes `own` and collects the records of all ranks. kTimeout names the missing ranks. A rank
-// that times out publishes the reason. Ranks that have read its record keep waiting for it to
-// rejoin, and report the same reason when they time out.
+// Publishes `own` and collects the records of all ranks. The message of kTimeout names the missing
+// ranks. A rank that times out publishes the reason. Ranks that have read its record keep waiting
+// for it to rejoin, and report the same reason when they time out.
 Result<MemberList> gather_members(Store& store, const MemberListOptions& options,
                                   const JoinRecord& own, Deadline deadline);
-// Erases the keys that the rank published. REQUIRES: all ranks have completed gather_members, for
-// example because a barrier has been passed since.
+// Erases the keys that `rank` published. REQUIRES: all ranks have completed gather_members, for
+// example because this rank has passed a barrier since.
 void erase_join_keys(Store& store, const MemberListOptions& options, const Token& token, int rank,
                      Deadline deadline);
-// The counterpart of `erase_join_keys` for a failed group: makes the keys of these ranks, which may
-// be dead, expire after `failure_ttl`, so that peers that have not seen them yet can still read
+// The counterpart of `erase_join_keys` for a failed group: makes the keys of `ranks`, which may be
+// dead, expire after `failure_ttl`, so that peers that have not seen the keys yet can still read
 // them.
 void expire_join_keys(Store& store, const MemberListOptions& options, const MemberList& member_list,
                       std::span<const int> ranks, Deadline deadline);

@@ -20,8 +20,9 @@ std::string target_of(const char* link) {
   return bytes < 0 ? std::string() : std::string(target, static_cast<size_t>(bytes));
 }
 
-// Does not use the host name, which containers share or change. Namespace numbers repeat across
-// machines, so without a boot id every process counts as its own machine.
+// Returns an identity of the machine. Does not use the host name, which containers share or change.
+// Namespace numbers repeat across machines, so without a boot id every process counts as a machine
+// of its own.
 std::string find_host(const Token& process) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -69,16 +70,15 @@ Status Process::fork_error() {
 
 namespace {
 
-template <typename Thing>
-void add_entry(std::map<uint64_t, std::weak_ptr<Thing>>& entries, uint64_t id,
-               const std::shared_ptr<Thing>& thing) {
+template <typename T>
+void add_entry(std::map<uint64_t, std::weak_ptr<T>>& entries, uint64_t id,
+               const std::shared_ptr<T>& value) {
   std::erase_if(entries, [](const auto& each) { return each.second.expired(); });
-  entries.emplace(id, thing);
+  entries.emplace(id, value);
 }
 
-template <typename Thing>
-std::shared_ptr<Thing> find_entry(const std::map<uint64_t, std::weak_ptr<Thing>>& entries,
-                                  uint64_t id) {
+template <typename T>
+std::shared_ptr<T> find_entry(const std::map<uint64_t, std::weak_ptr<T>>& entries, uint64_t id) {
   const auto found = entries.find(id);
   return found == entries.end() ? nullptr : found->second.lock();
 }

@@ -2,8 +2,9 @@
 //
 // State that exists once per process and is shared by its ranks and groups: identity, channel,
 // heartbeat thread, back ends, and a registry of memory that ranks of this process share with each
-// other. Outlives heaps and groups. A forked child has none of the threads and must neither use nor
-// destroy it; the public API ensures that (check_here, make_fork_guarded). Thread safe.
+// other. Outlives heaps and groups. A forked child has none of the threads, so it must neither use
+// nor destroy the Process; the public API ensures that (check_here, make_fork_guarded). Thread
+// safe.
 #pragma once
 
 #include <chrono>

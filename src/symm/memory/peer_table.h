@@ -4,7 +4,7 @@
 // group), created by a rendezvous and shared by the block and all handles. Immutable, so any thread
 // may read it. Keeps the memory mapped even if its owner frees it.
 //
-// `PeerHandle`: a table and the part of the buffers that a rendezvous was called for.
+// `PeerHandle`: a table and the range of the buffers that a rendezvous was called for.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class PeerTable {
   struct Mappings {
     std::vector<Peer> peers{};                     // indexed by rank
     std::unique_ptr<const RemoteMemory> remote{};  // null if no rank is remote
-    std::string no_fabric{};  // why fabric handles were not used; empty if they were
+    std::string no_fabric_reason{};  // why fabric handles were not used; empty if they were
   };
 
   // `releaser` takes ownership of the multicast object when the table is destroyed.
@@ -50,7 +50,7 @@ class PeerTable {
         layout_(layout),
         peers_(std::move(mappings.peers)),
         remote_(std::move(mappings.remote)),
-        no_fabric_(std::move(mappings.no_fabric)),
+        no_fabric_reason_(std::move(mappings.no_fabric_reason)),
         releaser_(std::move(releaser)),
         multicast_(std::move(multicast)) {}
   ~PeerTable() {
@@ -63,7 +63,8 @@ class PeerTable {
   const RankInfo& rank_info() const { return rank_info_; }
   size_t buffer_bytes() const { return layout_.buffer_bytes; }
   size_t pad_bytes() const { return layout_.pad_bytes; }
-  // REQUIRES, here and below: 0 <= rank < world size. Pointers are null for remote ranks.
+  // REQUIRES, for all functions with a rank: 0 <= rank < world size. The pointers are null for
+  // remote ranks.
   PeerAccess access(int rank) const { return peers_[rank].access; }
   std::byte* buffer(int rank) const {
     const auto& memory = peers_[rank].memory;
@@ -74,14 +75,16 @@ class PeerTable {
     return memory == nullptr ? nullptr : memory->base();
   }
   const RemoteMemory* remote() const { return remote_.get(); }
-  // The multicast address of all ranks' buffers. If null, `no_multicast_reason` says why.
+  // Returns the multicast address of all ranks' buffers. If it is null, `no_multicast_reason` says
+  // why.
   std::byte* multicast_buffer() const {
     if (multicast_.multicast == nullptr) return nullptr;
     return multicast_.multicast->base() + layout_.buffer_offset;
   }
   const std::string& no_multicast_reason() const { return multicast_.reason; }
-  // Why fabric handles were not used, as the same text on all ranks. Empty if they were.
-  const std::string& no_fabric_reason() const { return no_fabric_; }
+  // Returns why fabric handles were not used, as the same text on all ranks, or an empty string if
+  // they were used.
+  const std::string& no_fabric_reason() const { return no_fabric_reason_; }
   // The offset of the buffer in a rank's block.
   size_t buffer_offset() const { return layout_.buffer_offset; }
   // The buffers of all ranks, indexed by rank.
@@ -96,47 +99,49 @@ class PeerTable {
   const HeapBlockLayout layout_;
   const std::vector<Peer> peers_;
   const std::unique_ptr<const RemoteMemory> remote_;
-  const std::string no_fabric_;
+  const std::string no_fabric_reason_;
   const std::shared_ptr<MulticastReleaser> releaser_;  // also owned by the communicator
   MulticastSetupResult multicast_;  // destroyed before the memory that is bound to it
 };
 
 class PeerHandle {
  public:
-  // The part of the buffers that the handle covers.
-  struct Part {
-    size_t offset = 0;  // of the pointer passed to the rendezvous, in the buffer
-    size_t end = 0;     // of the buffer, or of the pool's buffer
+  // The range of each rank's buffer that the handle covers.
+  struct Range {
+    size_t offset = 0;  // of the pointer passed to the rendezvous, relative to the buffer
+    size_t end = 0;     // of the buffer, or of the pool's buffer within it
     // A hash that identifies the memory: the same on all ranks, and different for different memory
     // with high probability.
     uint32_t memory_id = 0;
   };
 
-  PeerHandle(std::shared_ptr<const PeerTable> peers, const Part& part)
-      : peers_(std::move(peers)), part_(part) {}
+  PeerHandle(std::shared_ptr<const PeerTable> peers, const Range& range)
+      : peers_(std::move(peers)), range_(range) {}
 
   const PeerTable& peers() const { return *peers_; }
-  // The offset in the buffer of the pointer passed to the rendezvous.
-  size_t offset() const { return part_.offset; }
-  // The offset in the buffer at which the buffer, or the pool's buffer, ends.
-  size_t end() const { return part_.end; }
-  uint32_t memory_id() const { return part_.memory_id; }
+  // The offset of the pointer passed to the rendezvous, relative to the buffer.
+  size_t offset() const { return range_.offset; }
+  // The offset at which the buffer, or the pool's buffer within it, ends.
+  size_t end() const { return range_.end; }
+  uint32_t memory_id() const { return range_.memory_id; }
 
-  // Converts an offset from the handle's pointer to one in the buffer. Returns kInvalidArgument if
-  // the rank does not exist or the range is not within the buffer.
+  // Converts an offset relative to the handle's pointer to an offset relative to the buffer.
+  // Returns kInvalidArgument if the rank does not exist or the range is not within the handle's
+  // range.
   Result<size_t> offset_in_buffer(int rank, int64_t offset, size_t bytes) const;
   // Returns a pointer to a range of a rank's memory, valid while a handle exists. Returns
-  // kInvalidArgument as above, and kUnsupported if the rank is remote.
+  // kInvalidArgument for the same reasons as `offset_in_buffer`, and kUnsupported if the rank is
+  // remote.
   Result<std::byte*> at(int rank, int64_t offset, size_t bytes) const;
 
  private:
   std::shared_ptr<const PeerTable> peers_;  // also owned by the block and by other handles
-  Part part_;
+  Range range_;
 };
 
 inline Result<size_t> PeerHandle::offset_in_buffer(int rank, int64_t offset, size_t bytes) const {
   if (Status wrong = peers_->rank_info().check_rank(rank); !wrong.ok()) return wrong;
-  const size_t available = part_.end - part_.offset;
+  const size_t available = range_.end - range_.offset;
   if (offset < 0)
     return Status::invalid_argument(text("offset ", offset, ": expected 0 to ", available));
   const auto begin = static_cast<uint64_t>(offset);
@@ -144,7 +149,7 @@ inline Result<size_t> PeerHandle::offset_in_buffer(int rank, int64_t offset, siz
     return Status::invalid_argument(
         text(bytes, " bytes at offset ", offset, ": the handle covers ", available, " bytes"));
   }
-  return part_.offset + begin;
+  return range_.offset + begin;
 }
 
 inline Result<std::byte*> PeerHandle::at(int rank, int64_t offset, size_t bytes) const {

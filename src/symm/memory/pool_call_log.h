@@ -19,7 +19,7 @@ namespace ashlar::symm {
 struct PoolCall {
   enum class Kind : uint8_t {
     kAllocate,  // `argument` is the size
-    kRefuse,    // like kAllocate, but out of memory
+    kRefuse,    // an allocation that failed because memory ran out; `argument` is the size
     kFree,      // `argument` is the number of the buffer, in allocation order
     kTrim,
   };
@@ -35,16 +35,17 @@ class PoolCallLog {
   static constexpr size_t kKeptCalls = 512;
 
   struct State {
-    uint64_t number = 0;  // of the call, from 0
-    uint64_t hash = 0;    // of the calls up to and including this one
+    uint64_t number = 0;
+    uint64_t hash = 0;
   };
 
-  // Returns the number of this call and the hash including it.
+  // Returns the number of this call, counted from 0, and the hash of all calls up to and including
+  // this call.
   State append(const PoolCall& call) ASHLAR_EXCLUDES(mutex_);
-  // Returns the number of calls and their hash.
+  // Returns the number of calls so far and the hash of them all.
   State state() const ASHLAR_EXCLUDES(mutex_);
-  // Serializes the recorded calls up to number `last`, for other ranks. Only the last kKeptCalls
-  // are recorded.
+  // Serializes the recorded calls up to and including number `last`, for other ranks. Only the most
+  // recent kKeptCalls calls are recorded.
   std::string tail_up_to(uint64_t last) const ASHLAR_EXCLUDES(mutex_);
 
  private:
@@ -56,12 +57,12 @@ class PoolCallLog {
   mutable Mutex mutex_;
   uint64_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   uint64_t hash_ ASHLAR_GUARDED_BY(mutex_) = kHashSeed;
-  std::deque<Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // the most recent of `count_` calls
+  std::deque<Entry> entries_ ASHLAR_GUARDED_BY(mutex_);  // the most recent calls
 };
 
-// Finds the first call that differs between ranks, from their serialized logs: "in call 7: rank 0
-// allocated 512 bytes, rank 1 freed buffer 2", or says that it precedes the recorded calls. Returns
-// an empty string if the recorded calls agree, and kFormat if a log is malformed.
+// Describes the first call that differs between ranks, given their serialized logs: "in call 7:
+// rank 0 allocated 512 bytes, rank 1 freed buffer 2", or that this call precedes the recorded
+// calls. Returns an empty string if the recorded calls agree, and kFormat if a log is malformed.
 Result<std::string> first_difference(std::span<const std::string> tails);
 
 }  // namespace ashlar::symm

@@ -16,8 +16,8 @@ constexpr size_t kBufferRounding = 16;
 
 }  // namespace
 
-// Allocates the memory without holding the mutex. The order of allocations is the order in which
-// ordinals are assigned.
+// Allocates the memory without holding the mutex. The order in which ordinals are assigned defines
+// the allocation sequence.
 Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& options) {
   if (options.persistent_id) {
     MutexLock lock(mutex_);
@@ -83,7 +83,7 @@ Result<std::shared_ptr<HeapBlock>> RankHeap::make_block(size_t bytes, size_t pad
 
 Result<std::shared_ptr<HeapBlock>> RankHeap::allocate_internal(size_t bytes, std::string scope,
                                                                uint64_t ordinal) {
-  // The whole block is pad, because only pads are zeroed.
+  // The whole block is a pad without a buffer, because only pads are zeroed.
   Result<std::shared_ptr<HeapBlock>> made = make_block(0, bytes);
   if (!made.ok()) return made;
   (*made)->scope = std::move(scope);

@@ -30,7 +30,8 @@ inline constexpr size_t kMaxBlockBytes = size_t{1} << 46;
 // One symmetric allocation of this rank: the user's signal pad, followed by the buffer. Immutable
 // except for the fields that the heap's mutex guards.
 struct HeapBlock {
-  std::string scope{};         // the group it was allocated for; empty for all ranks
+  // The group or pool that the block was allocated for; empty if all ranks allocate the block.
+  std::string scope{};
   uint64_t ordinal = 0;        // within its scope, from 0
   uint64_t sequence_hash = 0;  // of the allocations in its scope up to this one
   HeapBlockLayout layout{};
@@ -40,16 +41,17 @@ struct HeapBlock {
   // The buffers that a pool has allocated in this block; null if no pool owns it. Also owned by the
   // pool.
   std::shared_ptr<SegmentBuffers> segment_buffers{};
-  bool is_internal = false;  // memory of a group, invisible to the user
-  bool is_live = true;       // false: freed, kept for its persistent id. Guarded by the heap.
-  // Keyed by group. Guarded by the heap.
+  bool is_internal = false;  // for a group's own use, such as its signal pads
+  // False if the block was freed but is kept for its persistent id. Guarded by the heap's mutex.
+  bool is_live = true;
+  // Keyed by group. Guarded by the heap's mutex.
   std::map<Token, std::shared_ptr<const PeerTable>> peers{};
 
   std::byte* buffer() const { return memory->base() + layout.buffer_offset; }
 };
 
 struct AllocationOptions {
-  std::string group{};                      // empty if all ranks allocate
+  std::string group{};                      // becomes HeapBlock::scope
   std::optional<uint64_t> persistent_id{};  // the same id and group return the same address
   std::shared_ptr<SegmentBuffers> segment_buffers{};  // set for segments of a pool; see HeapBlock
 };
@@ -59,11 +61,11 @@ class RankHeap {
   struct Options {
     size_t pad_bytes = kDefaultPadBytes;  // of the user's pad in each block
   };
-  // A live buffer that covers an address.
+  // The live block that covers an address.
   struct Found {
     std::shared_ptr<HeapBlock> block{};
-    size_t offset = 0;  // within its buffer
-    // The buffer of the pool, if a pool owns the block; otherwise null.
+    size_t offset = 0;  // of the address, relative to the block's buffer
+    // The pool's buffer that covers the address; null if no pool owns the block.
     std::shared_ptr<const PoolBuffer> pool_buffer{};
   };
 
@@ -77,34 +79,38 @@ class RankHeap {
   Process& process() const { return process_; }
   Backend& backend() const { return backend_; }
 
-  // Not collective. The buffer is aligned to 128 bytes. Its pad is zero, except that a persistent
-  // id that is allocated again keeps its contents. 0 bytes are treated as 1. Returns
-  // kInvalidArgument if the persistent id is in use or was used with another size.
+  // Allocates a block and returns its buffer, aligned to 128 bytes. Not collective. The pad is
+  // zeroed. A persistent block that is allocated again keeps the contents of its pad and buffer. 0
+  // bytes are treated as 1. Returns kInvalidArgument if the persistent id is in use or was used
+  // with another size.
   Result<std::byte*> allocate(size_t bytes, const AllocationOptions& options);
-  // Peers and handles that have mapped the block keep its memory. A persistent block stays
-  // allocated for the next call with its id. Returns kInvalidArgument if `pointer` is not the
-  // beginning of a live block.
+  // Frees a block. Peers and handles that have mapped the block keep its memory. A persistent block
+  // stays allocated for the next call with its id. Returns kInvalidArgument if `pointer` is not the
+  // beginning of a live block's buffer.
   Status free(const void* pointer);
-  // Finds the live block that covers the address and, if a pool owns the block, the pool's buffer.
+  // Returns nothing if no live block covers the address, or if a pool owns the block and none of
+  // the pool's buffers covers the address.
   std::optional<Found> find(const void* pointer) const;
   // The number of live blocks that no pool owns.
   size_t live_count() const;
 
-  // The peer table of a block and a group. Null before their first rendezvous.
+  // Returns the peer table of a block and a group, or null before their first rendezvous.
   std::shared_ptr<const PeerTable> peers_of(const HeapBlock& block, const Token& group) const;
   void add_peers(HeapBlock& block, const Token& group, std::shared_ptr<const PeerTable> peers);
   // Drops the heap's references to the peer tables of a group that has ended.
   void forget_group(const Token& group);
 
-  // For a group that has failed: releases the multicast objects that `releaser` holds, or will
-  // hold, with the first allocation after the deadline, or when the heap is destroyed.
+  // For a group that has failed: releases the multicast objects that `releaser` holds by then at
+  // the first allocation after the deadline, or when the heap is destroyed.
   void release_multicast_after(std::shared_ptr<MulticastReleaser> releaser, Deadline deadline);
 
-  // Allocates zeroed memory for a group's own use. It does not count in the allocation sequence.
+  // Allocates zeroed memory for a group's own use. The block is not part of the allocation
+  // sequence.
   Result<std::shared_ptr<HeapBlock>> allocate_internal(size_t bytes, std::string scope,
                                                        uint64_t ordinal);
 
  private:
+  // The allocations in one scope so far.
   struct Sequence {
     uint64_t count = 0;
     uint64_t hash = 0;
@@ -126,7 +132,7 @@ class RankHeap {
   const Options options_;
 
   mutable Mutex mutex_;
-  // By buffer address: live blocks and freed persistent ones.
+  // Live blocks and freed persistent blocks, keyed by buffer address.
   std::map<const std::byte*, std::shared_ptr<HeapBlock>> blocks_ ASHLAR_GUARDED_BY(mutex_);
   std::map<PersistentKey, std::shared_ptr<HeapBlock>> persistent_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::string, Sequence> sequences_ ASHLAR_GUARDED_BY(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds buffers by offset. Freeing a buffer drops its rendezvous records.
+// Finds buffers by offset. Removing a buffer drops the record of its rendezvous.
 #include "symm/memory/segment_buffers.h"
 
 #include <algorithm>

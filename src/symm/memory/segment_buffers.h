@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers that a pool has allocated in one of its segments: lookup by address, and for which
-// buffers a group has completed a rendezvous. Owned by the segment's heap block and by the pool.
-// Thread safe.
+// The buffers that a pool has allocated in one of its segments. Finds the buffer that covers an
+// offset, and records which groups have completed a rendezvous for a buffer. Owned by the segment's
+// heap block and by the pool. Thread safe.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ namespace ashlar::symm {
 // One buffer of a pool. The same on all ranks that made the same calls.
 struct PoolBuffer {
   uint64_t ordinal = 0;        // number among the pool's allocations
-  uint64_t call = 0;           // the number of the call that allocated it
-  uint64_t sequence_hash = 0;  // of the calls up to and including that one
-  uint64_t segment = 0;
-  size_t offset = 0;  // in the segment's buffer
-  size_t bytes = 0;   // as requested
+  uint64_t call = 0;           // the number of the call that allocated the buffer
+  uint64_t sequence_hash = 0;  // of the pool's calls up to and including that call
+  uint64_t segment = 0;        // the number of the segment
+  size_t offset = 0;           // in the segment's buffer
+  size_t bytes = 0;            // as requested
 };
 
 class SegmentBuffers {
@@ -39,10 +39,12 @@ class SegmentBuffers {
   // Returns the buffer that covers the offset, or null. A buffer of 0 bytes is treated as 1 byte.
   std::shared_ptr<const PoolBuffer> find(size_t offset) const ASHLAR_EXCLUDES(mutex_);
 
-  // Whether the ranks of the group have verified that they made the same calls up to this buffer.
+  // Whether the group has completed a rendezvous for the buffer, which verifies that all ranks made
+  // the same calls up to its allocation.
   bool has_rendezvous(const PoolBuffer& pool_buffer, const Token& group) const
       ASHLAR_EXCLUDES(mutex_);
   void mark_rendezvous(const PoolBuffer& pool_buffer, const Token& group) ASHLAR_EXCLUDES(mutex_);
+  // Drops the records of a group that has ended.
   void forget_group(const Token& group) ASHLAR_EXCLUDES(mutex_);
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The free ranges of a pool's segments. Best fit: the smallest range that is large enough; among
-// equal ones the one in the oldest segment, at the lowest offset. Ranges are identified by segment
-// number and offset rather than by address, so that ranks that make the same calls get the same
-// results. Not thread safe.
+// The free ranges of a pool's segments. Allocates by best fit: from the smallest range that is
+// large enough and, among ranges of this size, from the one in the oldest segment at the lowest
+// offset. Ranges are identified by segment number and offset rather than by address, so that ranks
+// that make the same calls get the same results. Not thread safe.
 #pragma once
 
 #include <compare>
@@ -26,7 +26,7 @@ class SegmentFreeList {
     auto operator<=>(const Position&) const = default;
   };
 
-  // REQUIRES: the number is new.
+  // Adds a segment that is entirely free. REQUIRES: `segment` is a new number.
   void add_segment(uint64_t segment, size_t bytes);
   // Allocates by best fit. Returns nothing if no range is large enough. REQUIRES: bytes > 0.
   std::optional<Position> allocate(size_t bytes);
@@ -41,9 +41,9 @@ class SegmentFreeList {
   void add(Position position, size_t bytes);
   void remove(std::map<Position, size_t>::iterator range);
 
-  std::map<uint64_t, size_t> segments_;             // size of each segment
-  std::map<Position, size_t> by_position_;          // size of each free range
-  std::set<std::tuple<size_t, Position>> by_size_;  // the same ranges
+  std::map<uint64_t, size_t> segments_;             // the size of each segment
+  std::map<Position, size_t> by_position_;          // the size of each free range
+  std::set<std::tuple<size_t, Position>> by_size_;  // the same free ranges
   size_t free_bytes_ = 0;                           // in all segments
 };
 

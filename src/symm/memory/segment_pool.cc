@@ -11,7 +11,8 @@
 namespace ashlar::symm {
 namespace {
 
-// Buffers of a pool have the same alignment as those of heap blocks.
+// Returns the size of the range that a buffer occupies. Buffers of a pool have the same alignment
+// as those of heap blocks.
 size_t rounded_bytes(size_t bytes) {
   return align_up(std::max<size_t>(bytes, 1), kBufferAlignment);
 }
@@ -57,7 +58,7 @@ Result<std::byte*> SegmentPool::allocate(size_t bytes) {
   return segment.buffer + position->offset;
 }
 
-// The segments of each pool have their own scope, so they are numbered separately.
+// Each pool is a scope of its own, so that its segments are numbered separately from other blocks.
 Status SegmentPool::grow(size_t bytes) {
   Segment segment;
   segment.bytes = std::max(bytes, rounded_bytes(options_.segment_bytes));

@@ -29,7 +29,7 @@ class SegmentPool {
     std::string name = "pool";
     size_t segment_bytes = size_t{64} << 20;  // minimum size of a segment
   };
-  // used_bytes + free_bytes == segment_bytes, all rounded up.
+  // Invariant: used_bytes <= segment_bytes. Both include the rounding of each size to 128 bytes.
   struct Stats {
     size_t segment_count = 0;
     size_t segment_bytes = 0;
@@ -45,9 +45,9 @@ class SegmentPool {
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
 
-  // Allocates a buffer, aligned to 128 bytes; 0 bytes are treated as 1. Returns kOutOfMemory if no
-  // free range is large enough and the heap cannot allocate another segment; the failure is logged,
-  // too.
+  // Allocates a buffer, aligned to 128 bytes; 0 bytes are treated as 1. If no free range is large
+  // enough and the heap cannot allocate another segment, logs the failure and returns kOutOfMemory
+  // or the heap's error.
   Result<std::byte*> allocate(size_t bytes) ASHLAR_EXCLUDES(mutex_);
   // Frees a buffer. The memory may be reused immediately, even if handles to it exist. Returns
   // kInvalidArgument if `pointer` is not the beginning of a buffer of this pool.
@@ -64,6 +64,7 @@ class SegmentPool {
     std::shared_ptr<SegmentBuffers> segment_buffers{};  // also owned by the heap block
   };
 
+  // Adds a segment of at least `bytes`.
   Status grow(size_t bytes) ASHLAR_REQUIRES(mutex_);
   void free_segment(uint64_t number) ASHLAR_REQUIRES(mutex_);
 
@@ -72,7 +73,8 @@ class SegmentPool {
   const std::shared_ptr<PoolCallLog> log_ =
       std::make_shared<PoolCallLog>();  // also owned by segments
 
-  TimedMutex mutex_;  // timed, because growing the pool may wait for a device
+  // Held while the pool grows, which may wait for a device; a `Mutex` must not be.
+  TimedMutex mutex_;
   SegmentFreeList free_list_ ASHLAR_GUARDED_BY(mutex_);
   std::map<uint64_t, Segment> segments_ ASHLAR_GUARDED_BY(mutex_);  // keyed by number
   uint64_t next_segment_ ASHLAR_GUARDED_BY(mutex_) = 0;

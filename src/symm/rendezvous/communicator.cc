@@ -19,8 +19,8 @@ namespace ashlar::symm {
 namespace {
 
 constexpr std::chrono::milliseconds kLeaveTimeout{3000};
-// How long the failure record and the remaining keys of a failed group stay in the store. Every
-// live rank reads the failure record at least once per lease.
+// How long the failure record and the remaining keys of a failed group stay in the store, in
+// leases. Every live rank reads the failure record at least once per lease.
 constexpr int kFailureTtlLeases = 3;
 
 std::chrono::milliseconds failure_ttl(const RankHeap& heap) {
@@ -49,7 +49,8 @@ uint64_t member_of(const CommunicatorOptions& options, int rank) {
   return options.members.empty() ? static_cast<uint64_t>(rank) : options.members[rank];
 }
 
-// Groups with different members have different keys, even if they have the same name.
+// The prefix contains a hash of the members, so that groups with different members have different
+// keys even if they have the same name.
 MemberListOptions member_list_options(const CommunicatorOptions& options, const RankHeap& heap) {
   uint64_t hash = hash_append(kHashSeed, static_cast<uint64_t>(options.world_size));
   for (int rank = 0; rank < options.world_size; ++rank) {
@@ -59,7 +60,7 @@ MemberListOptions member_list_options(const CommunicatorOptions& options, const 
           options.key_ttl, failure_ttl(heap)};
 }
 
-// For each rank, the lowest rank on the same machine.
+// Returns, for each rank, the lowest rank on the same machine.
 std::vector<int> leaders_of(const MemberList& member_list) {
   std::map<std::string_view, int> lowest;
   std::vector<int> leaders;
@@ -108,8 +109,8 @@ Result<std::unique_ptr<Communicator>> Communicator::join(RankHeap& heap,
   own.channel = process.channel().address();
   own.backend = heap.backend().name();
   own.device = heap.backend().device();
-  own.no_fd = heap.backend().fd_availability().message();
-  own.no_fabric = heap.backend().fabric_availability().message();
+  own.no_fd_reason = heap.backend().fd_availability().message();
+  own.no_fabric_reason = heap.backend().fabric_availability().message();
   own.wants_fabric = options.use_fabric;
   own.may_share_device = options.may_share_device;
   own.measures_thresholds = options.measures_thresholds;
@@ -197,7 +198,7 @@ Status Communicator::connect_all(Deadline deadline) {
   return status;
 }
 
-// Only the ranks on this machine compete for its cores.
+// Counts only the ranks on this machine, because only they compete for its cores.
 SpinPolicy Communicator::spin_policy() const {
   int ranks = 0;
   CpuSet cores;
@@ -212,27 +213,28 @@ SpinPolicy Communicator::spin_policy() const {
 // Uses only the member list, which is the same on all ranks, so all ranks get the same result.
 Status Communicator::check_members() const {
   const std::vector<JoinRecord>& all = member_list_.records;
-  const auto differ = [&](std::string_view how, const auto& value) -> Status {
+  const auto check_equal = [&](std::string_view difference, const auto& value) -> Status {
     const auto of_rank = [&](int rank) { return value(all[rank]); };
     const std::string listed = list_differences(rank_info_.world_size, of_rank);
     if (listed.empty()) return {};
     return Status::invalid_argument(
-        text("the ranks of group ", options_.name, " ", how, ": ", listed));
+        text("the ranks of group ", options_.name, " ", difference, ": ", listed));
   };
-  const auto word = [](bool is_set) { return std::string_view(is_set ? "true" : "false"); };
+  const auto bool_text = [](bool is_set) { return std::string_view(is_set ? "true" : "false"); };
   using Record = const JoinRecord&;
   for (const Status& checked :
-       {differ("use different back ends", [](Record own) { return own.backend; }),
-        // Handle types depend on it: either the memory of all ranks has a device UUID, or that of
-        // none.
-        differ("disagree on whether their memory has a device UUID",
-               [&](Record own) { return word(own.device != DeviceUuid{}); }),
-        differ("have signal pads of different sizes", [](Record own) { return own.pad_bytes; }),
-        differ("have different leases, in ms", [](Record own) { return own.lease_ms; }),
-        differ("have different options: may_share_device is",
-               [&](Record own) { return word(own.may_share_device); }),
-        differ("have different options: measure_thresholds is",
-               [&](Record own) { return word(own.measures_thresholds); }),
+       {check_equal("use different back ends", [](Record own) { return own.backend; }),
+        // The choice of handle types assumes that the memory of all ranks has a device UUID, or
+        // that of no rank.
+        check_equal("disagree on whether their memory has a device UUID",
+                    [&](Record own) { return bool_text(own.device != DeviceUuid{}); }),
+        check_equal("have signal pads of different sizes",
+                    [](Record own) { return own.pad_bytes; }),
+        check_equal("have different leases, in ms", [](Record own) { return own.lease_ms; }),
+        check_equal("have different options: may_share_device is",
+                    [&](Record own) { return bool_text(own.may_share_device); }),
+        check_equal("have different options: measure_thresholds is",
+                    [&](Record own) { return bool_text(own.measures_thresholds); }),
         check_transports(), check_handle_types(options_.name, member_list_), check_devices()}) {
     if (!checked.ok()) return checked;
   }
@@ -323,7 +325,8 @@ Status Communicator::leave(Deadline deadline) {
   return finished;
 }
 
-// Connections may end once all ranks have reached the last exchange.
+// From now on, remote ranks may close their connections: they do so once all ranks have reached the
+// last exchange.
 Status Communicator::finish(Deadline deadline) {
   if (remotes_ != nullptr) remotes_->announce_close(deadline);
   return exchange_.finish(deadline);
@@ -352,8 +355,8 @@ void Communicator::disconnect(const Status& reason) {
   heap_.release_multicast_after(multicast_releaser_, Deadline::after(failure_ttl(heap_)));
 }
 
-// Every rank handles its own keys. The writer of the failure record also handles those of the other
-// ranks, some of which are dead.
+// Every rank makes its own keys expire. The writer of the failure record also makes the keys of the
+// other ranks expire, because some of those ranks are dead.
 void Communicator::expire_keys(Deadline deadline) {
   std::vector<int> ranks = {rank_info_.rank};
   if (failure_record_.is_writer()) {

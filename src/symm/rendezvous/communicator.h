@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A communicator: the ranks of a group that have joined, connected to each other, and share a
-// signal pad. The public class Group (ashlar/symmetric.h) is built on it.
+// A communicator: the ranks of a group, which have joined and connected to each other, and their
+// signal pads. The public class Group (ashlar/symmetric.h) is built on it.
 //
 // Joining, leaving and rendezvous are collective: all ranks of the group call them in the same
 // order. A second thread of the same rank waits for the first; if it gets kTimeout, nothing was
@@ -44,8 +44,10 @@ inline constexpr size_t kMaxNameBytes = 64;
 Status check_name(std::string_view kind, std::string_view name);
 
 struct CommunicatorOptions {
-  std::string job = "job";     // separates jobs that share a store; no slashes, here and below
-  std::string name = "world";  // separates groups of one job, as do different members
+  // `job` separates jobs that share a store, and `name` the groups of a job. Groups with different
+  // members may have the same name. Neither string contains a slash.
+  std::string job = "job";
+  std::string name = "world";
   int rank = 0;
   int world_size = 1;
   std::vector<uint64_t> members{};  // each rank's index in the job; empty means 0, 1, 2, ...
@@ -74,13 +76,14 @@ class Communicator {
 
   const std::string& name() const { return options_.name; }
   const RankInfo& rank_info() const { return rank_info_; }
+  // Returns the index of `rank` in the job.
   uint64_t member(int rank) const { return member_list_.records[rank].member; }
   const Token& token() const { return member_list_.token; }
-  // Polled by every wait of the group. Also owned by connections, which can end at any time.
+  // Polled by every wait of the group. Also owned by connections, whose threads report failures.
   const std::shared_ptr<Failure>& failure() const { return failure_; }
-  // How this rank reaches the memory of `rank`. REQUIRES: 0 <= rank < world size.
+  // Returns how this rank reaches the memory of `rank`. REQUIRES: 0 <= rank < world size.
   PeerAccess peer_access(int rank) const { return member_list_.access(rank_info_.rank, rank); }
-  // How to wait for ranks on this machine, given the cores that all of them may use.
+  // Returns how to wait for the ranks on this machine, given the cores that they may use.
   SpinPolicy spin_policy() const;
   // Time spent in joining and in all rendezvous.
   const PhaseTimes& times() const { return times_; }
@@ -94,7 +97,8 @@ class Communicator {
   // allocations that do not match.
   Result<PeerHandle> rendezvous(const void* pointer, Deadline deadline)
       ASHLAR_EXCLUDES(collective_mutex_);
-  // Allocates zeroed memory on all ranks for the group's own use: PeerTable::pad. Collective.
+  // Allocates zeroed memory on all ranks for the group's own use, which is PeerTable::pad of the
+  // result. Collective.
   Result<std::shared_ptr<const PeerTable>> allocate_internal(size_t bytes, Deadline deadline)
       ASHLAR_EXCLUDES(collective_mutex_);
 
@@ -102,8 +106,8 @@ class Communicator {
   // when work of this rank has failed: other ranks may still use the objects.
   void keep_multicast() { multicast_releaser_->defer_releases(); }
 
-  // Collective. Returns why the group did not end cleanly. The group ends in any case, even if
-  // another thread of this rank is still in a rendezvous at the deadline.
+  // Leaves the group. Collective. Returns an error if the group did not end cleanly. The group ends
+  // in any case, even if another thread of this rank is still in a rendezvous at the deadline.
   Status leave(Deadline deadline) ASHLAR_EXCLUDES(collective_mutex_);
 
  private:
@@ -136,7 +140,7 @@ class Communicator {
   Status compare_pool_calls(const HeapBlock& block, const PoolBuffer* pool_buffer,
                             const std::vector<RendezvousRecord>& all, Deadline deadline)
       ASHLAR_REQUIRES(collective_mutex_);
-  // Why this rank cannot use multicast; empty if it can.
+  // Returns why this rank cannot use multicast, or an empty string if it can.
   std::string no_multicast_reason() const;
 
   RankHeap& heap_;
@@ -156,7 +160,7 @@ class Communicator {
   TimedMutex collective_mutex_;  // serializes collectives of this rank's threads
   Exchange exchange_ ASHLAR_GUARDED_BY(collective_mutex_);
   std::unique_ptr<PeerConnections> connections_ ASHLAR_GUARDED_BY(collective_mutex_);
-  // Null if all ranks are on this machine. Also owned by the memory reached through it.
+  // Null if no rank is reached through the transport. Also owned by each RemoteMemory.
   std::shared_ptr<const RemoteRanks> remotes_ ASHLAR_GUARDED_BY(collective_mutex_);
   uint64_t internal_count_ ASHLAR_GUARDED_BY(collective_mutex_) = 0;
   bool has_left_ ASHLAR_GUARDED_BY(collective_mutex_) = false;

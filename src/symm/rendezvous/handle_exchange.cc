@@ -13,25 +13,25 @@
 namespace ashlar::symm {
 namespace {
 
-// Why this group does not use fabric handles, according to the join records of its ranks. Empty if
-// it does.
+// Returns why this group does not use fabric handles, according to the join records of its ranks,
+// or an empty string if it does.
 std::string no_fabric_reason(const MemberList& members) {
   const std::vector<JoinRecord>& all = members.records;
   const bool is_requested =
       std::ranges::any_of(all, [](const auto& each) { return each.wants_fabric; });
   if (!is_requested && !needs_fabric(members)) return "not requested";
   return unsupported_reason("not all ranks have fabric handles", static_cast<int>(all.size()),
-                            [&](int rank) { return all[rank].no_fabric; });
+                            [&](int rank) { return all[rank].no_fabric_reason; });
 }
 
 }  // namespace
 
-// Host memory reaches other machines through the transport.
+// Host memory never needs fabric handles: other machines reach it through the transport.
 bool needs_fabric(const MemberList& members) {
   const std::vector<JoinRecord>& all = members.records;
   if (all[0].device == DeviceUuid{}) return false;
   return !members.is_single_machine() ||
-         std::ranges::any_of(all, [](const auto& each) { return !each.no_fd.empty(); });
+         std::ranges::any_of(all, [](const auto& each) { return !each.no_fd_reason.empty(); });
 }
 
 Status check_handle_types(const std::string& group, const MemberList& members) {
@@ -41,7 +41,7 @@ Status check_handle_types(const std::string& group, const MemberList& members) {
   const std::vector<JoinRecord>& all = members.records;
   std::vector<int> unreachable;
   for (const JoinRecord& each : all) {
-    if (each.host != all[0].host || !each.no_fd.empty()) {
+    if (each.host != all[0].host || !each.no_fd_reason.empty()) {
       unreachable.push_back(each.rank_info.rank);
     }
   }
@@ -60,10 +60,10 @@ void HandleExchange::add_handles(const HeapBlock& block, RendezvousRecord& own) 
 }
 
 void HandleExchange::export_fabric_handle(const HeapBlock& block, RendezvousRecord& own) const {
-  own.no_fabric = no_fabric_reason(context_.members);
-  if (!own.no_fabric.empty()) return;
+  own.no_fabric_reason = no_fabric_reason(context_.members);
+  if (!own.no_fabric_reason.empty()) return;
   const Result<FabricHandle> handle = context_.heap.backend().export_fabric(*block.memory);
-  own.no_fabric = with_call(handle.status()).message();
+  own.no_fabric_reason = with_call(handle.status()).message();
   if (handle.ok()) own.fabric.assign(handle->begin(), handle->end());
 }
 
@@ -82,7 +82,7 @@ Result<PeerTable::Mappings> HandleExchange::run(const HeapBlock& block,
                                                 Deadline deadline) {
   std::string reason =
       unsupported_reason("not all ranks exported a fabric handle", context_.rank_info.world_size,
-                         [&](int rank) { return all[rank].no_fabric; });
+                         [&](int rank) { return all[rank].no_fabric_reason; });
   const bool is_required = needs_fabric(context_.members);
   if (reason.empty()) {
     Result<PeerTable::Mappings> mappings = exchange_fabric_handles(block, all, deadline);
@@ -91,11 +91,11 @@ Result<PeerTable::Mappings> HandleExchange::run(const HeapBlock& block,
   }
   if (is_required) return Status::unsupported(reason);
   Result<PeerTable::Mappings> mappings = exchange_descriptors(block, all, deadline);
-  if (mappings.ok()) mappings->no_fabric = std::move(reason);
+  if (mappings.ok()) mappings->no_fabric_reason = std::move(reason);
   return mappings;
 }
 
-// The handles arrived with the records. If one rank fails to map, all ranks unmap.
+// Maps the handles, which arrived with the records. If one rank fails to map, all ranks unmap.
 Result<PeerTable::Mappings> HandleExchange::exchange_fabric_handles(
     const HeapBlock& block, const std::vector<RendezvousRecord>& all, Deadline deadline) {
   context_.begin_phase(Phase::kSendingHandles);
@@ -216,7 +216,8 @@ Result<std::shared_ptr<MappedMemory>> HandleExchange::find_in_process(
   return context_.heap.backend().adopt(std::move(memory));
 }
 
-// Keys come from other ranks, so the size of each region is checked against the record.
+// Opens the regions of remote ranks. The keys are not trusted: the size of each region must equal
+// the size in the rank's record.
 Result<std::unique_ptr<const RemoteMemory>> HandleExchange::open_remote_regions(
     const std::vector<RendezvousRecord>& all) {
   std::vector<std::unique_ptr<RemoteRegion>> regions(all.size());

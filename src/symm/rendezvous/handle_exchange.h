@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The step of a rendezvous that gives every rank access to the memory of the others.
+// The step of a rendezvous that gives every rank access to the memory of the other ranks.
 //
 // Memory travels as file descriptors over the channel (the default on one machine), as fabric
 // handles inside the rendezvous records (on request, or if there is no other way), or as transport
@@ -21,19 +21,22 @@
 
 namespace ashlar::symm {
 
-// Whether the memory of this group can be exchanged as fabric handles only: device memory on
-// several machines, or of a device without descriptors.
+// Whether the memory of the group can be exchanged only as fabric handles. True for device memory
+// if the group spans several machines or a rank's device cannot export descriptors.
 bool needs_fabric(const MemberList& members);
 
-// Checks that every rank can access the memory of every other. Returns kInvalidArgument if not.
+// Returns kInvalidArgument if the group needs fabric handles and a rank has none, so that ranks
+// could not access each other's memory.
 Status check_handle_types(const std::string& group, const MemberList& members);
 
-// One exchange. Every rank calls `add_handles`, then gathers the records, then calls `run`.
+// One exchange of memory handles. Every rank calls `add_handles`, gathers the records of all ranks,
+// and calls `run`.
 class HandleExchange {
  public:
   explicit HandleExchange(const RendezvousContext& context) : context_(context) {}
 
-  // Exports the block and stores the handles, or why there are none, in this rank's record.
+  // Exports the block and stores the handles, or the reason why there are none, in this rank's
+  // record.
   void add_handles(const HeapBlock& block, RendezvousRecord& own);
   // Maps the memory of the other ranks. `all` are the records of all ranks. On error nothing stays
   // mapped, and all ranks return the same status.
@@ -59,7 +62,7 @@ class HandleExchange {
                                                            uint64_t sequence, Deadline deadline);
 
   bool is_in_this_process(int rank) const;
-  // The memory of a rank of this process.
+  // Returns the memory of a rank in this process.
   Result<std::shared_ptr<MappedMemory>> find_in_process(const HeapBlock& block,
                                                         const std::vector<RendezvousRecord>& all,
                                                         int rank) const;
@@ -67,7 +70,8 @@ class HandleExchange {
       const std::vector<RendezvousRecord>& all);
 
   const RendezvousContext& context_;
-  // The registration with the transport: its outcome, and the region if there are remote ranks.
+  // The outcome of registering the block with the transport, and the region if there are remote
+  // ranks.
   Status registered_;
   RemoteMemory::LocalRegion local_region_;
 };

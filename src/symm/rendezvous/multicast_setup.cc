@@ -14,9 +14,9 @@
 namespace ashlar::symm {
 namespace {
 
-// Rank 0's reference to the object. It is released after all ranks have imported the object:
-// otherwise the driver would give a late rank a different object, and all ranks would wait for each
-// other in it.
+// Rank 0's reference to the object that it created. Released only after all ranks have imported the
+// object: after an earlier release, the driver would give a late rank a different object, and the
+// ranks would wait for each other indefinitely.
 class CreatedObject {
  public:
   CreatedObject() = default;
@@ -49,10 +49,10 @@ class CreatedObject {
   MulticastDriver::Object object_ = 0;
 };
 
-// Empty if all ranks can use multicast for this block.
+// Returns why the ranks cannot use multicast for this block, or an empty string if they can.
 std::string no_multicast_reason(const std::vector<RendezvousRecord>& all) {
   const auto count = static_cast<int>(all.size());
-  const auto reason = [&](int rank) { return all[static_cast<size_t>(rank)].no_multicast; };
+  const auto reason = [&](int rank) { return all[static_cast<size_t>(rank)].no_multicast_reason; };
   std::string unsupported = unsupported_reason("not all ranks have multicast", count, reason);
   if (!unsupported.empty()) return unsupported;
   const auto bytes = [&](int rank) { return all[static_cast<size_t>(rank)].block_bytes; };
@@ -118,7 +118,8 @@ Result<MulticastHandle> MulticastSetup::broadcast_fabric_handle(const FabricHand
   return handle;
 }
 
-// Over the channel, or through the registry for ranks of the same process.
+// Sends the descriptor over the channel. Ranks in rank 0's process find it in the process's
+// registry.
 Result<MulticastHandle> MulticastSetup::broadcast_descriptor(
     std::shared_ptr<const UniqueFd> created, Deadline deadline) {
   Process& process = context_.heap.process();
@@ -151,7 +152,7 @@ Result<MulticastHandle> MulticastSetup::broadcast_descriptor(
   return MulticastHandle{std::move(created), {}};
 }
 
-// Missing multicast is not an error, unless the group has failed.
+// Returns a result without multicast, or an error if the group has failed.
 Result<MulticastSetupResult> MulticastSetup::continue_without(const Status& reason) const {
   if (context_.failure.has_happened()) return context_.failure.reason();
   MulticastSetupResult outcome;

@@ -4,9 +4,9 @@
 //
 // All ranks act together, in five phases: create and export, distribute the handle, import and
 // join, bind and map, commit. After every phase that can fail, the ranks agree on the outcome. If
-// one rank failed, all ranks continue without multicast, for the same reason, and undo their steps
-// in reverse order. No rank decides alone, because the drivers of the others would wait for it
-// indefinitely.
+// one rank failed, all ranks continue without multicast, with the same reason, and undo their steps
+// in reverse order. No rank may give up alone, because the drivers of the other ranks would wait
+// for it indefinitely.
 #pragma once
 
 #include <memory>
@@ -26,13 +26,14 @@ class MulticastSetup {
  public:
   explicit MulticastSetup(const RendezvousContext& context) : context_(context) {}
 
-  // REQUIRES: all ranks have mapped the block. `all` are the records of all ranks. Fails only if
-  // the group fails; otherwise the outcome says why there is no multicast.
+  // Sets up multicast for `block`. `all` are the records of all ranks. Returns an error only if the
+  // group has failed; if multicast is not available, the result contains the reason. REQUIRES: all
+  // ranks have mapped the block.
   Result<MulticastSetupResult> run(const HeapBlock& block, const std::vector<RendezvousRecord>& all,
                                    Deadline deadline);
 
  private:
-  // Both distribute rank 0's handle to all ranks.
+  // These two functions distribute rank 0's handle to all ranks.
   Result<MulticastHandle> broadcast_fabric_handle(const FabricHandle& created, Deadline deadline);
   Result<MulticastHandle> broadcast_descriptor(std::shared_ptr<const UniqueFd> created,
                                                Deadline deadline);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicator: the rendezvous, from a heap block of this rank to a table of all ranks' memory. The
-// steps are: check the cache, gather a record from every rank, check that the records match,
+// The rendezvous of a Communicator, from a heap block of this rank to a table of all ranks' memory.
+// The steps are: check the cache, gather a record from every rank, check that the records match,
 // exchange handles and map the memory (handle_exchange.h), set up multicast (multicast_setup.h),
 // cache the table. The table owns its mappings, so nothing stays mapped after an error.
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace ashlar::symm {
 
 namespace {
 
-// Collectives compare these ids between ranks to detect calls with different memory.
+// Returns an id that collectives compare between ranks, to detect calls with different memory.
 uint32_t memory_id_of(const HeapBlock& block, const PoolBuffer* pool_buffer) {
   uint64_t hash = hash_append(hash_append(kHashSeed, block.scope), block.ordinal);
   if (pool_buffer != nullptr)
@@ -27,14 +27,14 @@ uint32_t memory_id_of(const HeapBlock& block, const PoolBuffer* pool_buffer) {
 
 PeerHandle handle_of(const RankHeap::Found& found, std::shared_ptr<const PeerTable> peers) {
   const PoolBuffer* pool_buffer = found.pool_buffer.get();
-  PeerHandle::Part part;
-  part.offset = found.offset;
-  part.end =
+  PeerHandle::Range range;
+  range.offset = found.offset;
+  range.end =
       pool_buffer == nullptr ? peers->buffer_bytes() : pool_buffer->offset + pool_buffer->bytes;
   // A buffer of 0 bytes has one valid address.
-  part.end = std::max(part.end, part.offset);
-  part.memory_id = memory_id_of(*found.block, pool_buffer);
-  return {std::move(peers), part};
+  range.end = std::max(range.end, range.offset);
+  range.memory_id = memory_id_of(*found.block, pool_buffer);
+  return {std::move(peers), range};
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Result<PeerHandle> Communicator::rendezvous(const void* pointer, Deadline deadli
         text(pointer, " is not symmetric memory of rank ", rank_info_.rank,
              ": allocate it from the heap that joined group ", options_.name));
   }
-  // Fast path: no lock.
+  // Fast path: without the collective mutex.
   std::shared_ptr<const PeerTable> peers = cached_table(*found);
   if (peers != nullptr) return handle_of(*found, std::move(peers));
   if (!collective_mutex_.try_lock_until(deadline)) return TimedMutex::timeout_error("a rendezvous");
@@ -66,8 +66,8 @@ Result<PeerHandle> Communicator::rendezvous(const void* pointer, Deadline deadli
   return handle_of(*found, std::move(peers));
 }
 
-// Even if a segment is mapped, every buffer of the pool in it has one collective rendezvous, which
-// verifies that all ranks passed the same buffer.
+// Every buffer of a pool has a collective rendezvous of its own, even if its segment is already
+// mapped, to verify that all ranks passed the same buffer.
 std::shared_ptr<const PeerTable> Communicator::cached_table(const RankHeap::Found& found) const {
   if (found.pool_buffer != nullptr &&
       !found.block->segment_buffers->has_rendezvous(*found.pool_buffer, member_list_.token)) {
@@ -85,7 +85,8 @@ Result<std::shared_ptr<const PeerTable>> Communicator::allocate_internal(size_t 
   const uint64_t ordinal = internal_count_++;
   const Result<std::shared_ptr<HeapBlock>> block =
       heap_.allocate_internal(bytes, "hidden of group " + options_.name, ordinal);
-  // A rank that is out of memory reports it here, so that the others do not wait for it.
+  // A rank that is out of memory reports the error here, so that the other ranks do not wait for
+  // it.
   if (Status agreed = exchange_.agree(block.status(), deadline); !agreed.ok()) return agreed;
   return exchange_memory(**block, nullptr, deadline);
 }
@@ -111,7 +112,7 @@ Result<std::shared_ptr<const PeerTable>> Communicator::exchange_memory(
       pool_buffer == nullptr ? nullptr : heap_.peers_of(block, member_list_.token);
   RendezvousRecord own = RendezvousRecord::of(block, pool_buffer);
   own.is_mapped = known == nullptr ? 0 : 1;
-  own.no_multicast = block.is_internal ? "not requested" : no_multicast_reason();
+  own.no_multicast_reason = block.is_internal ? "not requested" : no_multicast_reason();
   const RendezvousContext borrowed = context();
   HandleExchange handles(borrowed);
   if (known == nullptr) handles.add_handles(block, own);
@@ -129,7 +130,7 @@ Result<std::shared_ptr<const PeerTable>> Communicator::exchange_memory(
   if (!mappings.ok()) return mappings.status();
   Result<MulticastSetupResult> multicast = MulticastSetup(borrowed).run(block, all, deadline);
   if (!multicast.ok()) return multicast.status();
-  before.restore();  // errors from unavailable features are in the reasons
+  before.restore();  // the table contains the reasons why features are unavailable
   return std::shared_ptr<const PeerTable>(std::make_shared<PeerTable>(
       rank_info_, block.layout, *std::move(mappings), *std::move(multicast), multicast_releaser_));
 }

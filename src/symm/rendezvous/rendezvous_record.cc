@@ -33,9 +33,9 @@ class RecordComparison {
   RecordComparison(const std::string& group, const std::vector<RendezvousRecord>& all)
       : group_(group), all_(all) {}
 
+  // Compares `value(record)` between ranks. `difference` completes "the ranks passed ...".
   template <typename Value>
-  // Compares `value(record)`. `difference` completes "the ranks passed ...".
-  RecordComparison& same(std::string_view difference, const Value& value) {
+  RecordComparison& require_same(std::string_view difference, const Value& value) {
     if (!error_.ok()) return *this;
     const auto of_rank = [&](int rank) { return value(all_[static_cast<size_t>(rank)]); };
     const std::string listed = list_differences(static_cast<int>(all_.size()), of_rank);
@@ -52,6 +52,7 @@ class RecordComparison {
   Status error_;
 };
 
+// Returns kFormat if the offsets and sizes in a record contradict each other or those of rank 0.
 Status check_consistent(const std::string& group, const std::vector<RendezvousRecord>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const RendezvousRecord& each = all[rank];
@@ -94,8 +95,10 @@ std::string RendezvousRecord::to_bytes() const {
   WireWriter writer;
   writer.text(scope);
   for (const uint64_t* number : numbers_of(*this)) writer.number(*number);
-  writer.text(key).text(std::string_view(no_multicast).substr(0, kMaxReasonBytes));
-  return writer.text(fabric).text(std::string_view(no_fabric).substr(0, kMaxReasonBytes)).take();
+  writer.text(key).text(std::string_view(no_multicast_reason).substr(0, kMaxReasonBytes));
+  return writer.text(fabric)
+      .text(std::string_view(no_fabric_reason).substr(0, kMaxReasonBytes))
+      .take();
 }
 
 Result<std::vector<RendezvousRecord>> parse_rendezvous_records(
@@ -106,10 +109,10 @@ Result<std::vector<RendezvousRecord>> parse_rendezvous_records(
     all[rank].scope = reader.text(kMaxScopeBytes);
     for (uint64_t* number : numbers_of(all[rank])) *number = reader.number<uint64_t>();
     all[rank].key = reader.text(Transport::kMaxKeyBytes);
-    all[rank].no_multicast = reader.text(kMaxReasonBytes);
+    all[rank].no_multicast_reason = reader.text(kMaxReasonBytes);
     all[rank].fabric = reader.text(kFabricBytes);
-    all[rank].no_fabric = reader.text(kMaxReasonBytes);
-    const bool has_handle = !all[rank].no_fabric.empty() ||
+    all[rank].no_fabric_reason = reader.text(kMaxReasonBytes);
+    const bool has_handle = !all[rank].no_fabric_reason.empty() ||
                             all[rank].fabric.size() == kFabricBytes || all[rank].is_mapped != 0;
     if (!reader.is_done() || !has_handle) {
       return Status::format(
@@ -136,8 +139,8 @@ Status describe_pool_divergence(const std::string& group, const std::vector<Rend
   }
   RecordComparison comparison(group, all);
   return comparison
-      .same(text("different buffers of ", all[0].scope, ", numbered in allocation order"),
-            [](const RendezvousRecord& each) { return each.pooled_ordinal; })
+      .require_same(text("different buffers of ", all[0].scope, ", numbered in allocation order"),
+                    [](const RendezvousRecord& each) { return each.pooled_ordinal; })
       .take();
 }
 
@@ -145,26 +148,27 @@ Status check_rendezvous_records(const std::string& group,
                                 const std::vector<RendezvousRecord>& all) {
   RecordComparison comparison(group, all);
   comparison
-      .same("memory that was allocated for different groups",
-            [](const RendezvousRecord& each) {
-              return each.scope.empty() ? "any group" : each.scope;
-            })
-      .same("buffers inside and outside of pools",
-            [](const RendezvousRecord& each) { return each.is_pooled == 0 ? "no pool" : "pool"; })
-      .same("buffers of different sizes in bytes",
-            [](const RendezvousRecord& each) { return each.buffer_bytes; })
-      .same("pads of different sizes in bytes",
-            [](const RendezvousRecord& each) { return each.pad_bytes; })
-      .same(
+      .require_same("memory that was allocated for different groups",
+                    [](const RendezvousRecord& each) {
+                      return each.scope.empty() ? "any group" : each.scope;
+                    })
+      .require_same(
+          "buffers inside and outside of pools",
+          [](const RendezvousRecord& each) { return each.is_pooled == 0 ? "no pool" : "pool"; })
+      .require_same("buffers of different sizes in bytes",
+                    [](const RendezvousRecord& each) { return each.buffer_bytes; })
+      .require_same("pads of different sizes in bytes",
+                    [](const RendezvousRecord& each) { return each.pad_bytes; })
+      .require_same(
           "different allocations, numbered in order (memory that not all ranks allocate must be "
           "allocated for a group)",
           [](const RendezvousRecord& each) { return each.ordinal; })
-      .same("memory after different earlier allocations; hashes of their sizes",
-            [](const RendezvousRecord& each) { return text(std::hex, each.sequence_hash); })
-      .same("buffers at different offsets",
-            [](const RendezvousRecord& each) { return each.pooled_offset; })
-      .same("pool buffers of different sizes in bytes",
-            [](const RendezvousRecord& each) { return each.pooled_bytes; });
+      .require_same("memory after different earlier allocations; hashes of their sizes",
+                    [](const RendezvousRecord& each) { return text(std::hex, each.sequence_hash); })
+      .require_same("buffers at different offsets",
+                    [](const RendezvousRecord& each) { return each.pooled_offset; })
+      .require_same("pool buffers of different sizes in bytes",
+                    [](const RendezvousRecord& each) { return each.pooled_bytes; });
   if (Status wrong = comparison.take(); !wrong.ok()) return wrong;
   return check_consistent(group, all);
 }

@@ -24,21 +24,21 @@ struct RendezvousRecord {
   uint64_t buffer_offset = 0;
   uint64_t buffer_bytes = 0;
   uint64_t block_bytes = 0;
-  // The PoolBuffer, if a pool owns the buffer; otherwise 0.
+  // The fields of the PoolBuffer if a pool owns the buffer; 0 if no pool does.
   uint64_t is_pooled = 0;
   uint64_t pooled_ordinal = 0;
   uint64_t pooled_call = 0;
   uint64_t pooled_hash = 0;
   uint64_t pooled_offset = 0;
   uint64_t pooled_bytes = 0;
-  // Whether an earlier rendezvous, for another buffer of the block, has mapped the block. Then no
+  // 1 if an earlier rendezvous, for another buffer of the block, has mapped the block. If so, no
   // handles are exchanged.
   uint64_t is_mapped = 0;
-  uint64_t registry_id = 0;    // see Process::find_memory
-  std::string key{};           // of the transport; empty if no rank is remote
-  std::string no_multicast{};  // why this rank cannot use multicast; empty if it can
-  std::string fabric{};        // the fabric handle; empty if there is none
-  std::string no_fabric{};     // why there is none
+  uint64_t registry_id = 0;           // see Process::find_memory
+  std::string key{};                  // the transport key; empty if no rank is remote
+  std::string no_multicast_reason{};  // why this rank cannot use multicast; empty if it can
+  std::string fabric{};               // the fabric handle; empty if there is none
+  std::string no_fabric_reason{};     // why there is none
 
   static RendezvousRecord of(const HeapBlock& block, const PoolBuffer* pool_buffer);
   std::string to_bytes() const;
@@ -48,13 +48,14 @@ struct RendezvousRecord {
 Result<std::vector<RendezvousRecord>> parse_rendezvous_records(
     const std::string& group, std::span<const std::string> records);
 
-// Checks that all ranks passed matching memory. kInvalidArgument lists the values of all ranks for
-// the first field that differs. Returns kFormat if a record is inconsistent.
+// Checks that all ranks passed matching memory. The message of kInvalidArgument lists the values of
+// all ranks for the first field that differs. Returns kFormat if a record is inconsistent.
 Status check_rendezvous_records(const std::string& group, const std::vector<RendezvousRecord>& all);
 // Whether the ranks made different calls to the pool that owns the buffers. If so, they exchange
 // their call logs and return `describe_pool_divergence`.
 bool have_pool_calls_diverged(const std::vector<RendezvousRecord>& all);
-// Names the first call that differs, given the serialized call logs of all ranks.
+// Returns an error that names the first call that differs, given the serialized call logs of all
+// ranks.
 Status describe_pool_divergence(const std::string& group, const std::vector<RendezvousRecord>& all,
                                 std::span<const std::string> tails);
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `try_open_file_store`: a directory with one file per key. The parts of a key before its slashes
-// are subdirectories.
+// `try_open_file_store`: a directory with one file per key. Each part of a key that ends with a
+// slash is a subdirectory.
 //
 // Writers hold an flock, which the kernel releases when its holder exits or crashes. Readers need
 // no lock, because files are replaced atomically (rename). All writers use the same temporary file,
 // so a killed writer leaves at most one file, which the next writer overwrites. File contents are
 // untrusted: type, size and header are checked.
 //
-// Lifetimes are measured by the clock of the file system: a record's age is the difference between
-// the modification times of the directory, touched now, and of the record's file. Machines that
-// share the directory need no common clock. Touching is a write and therefore rare: in between,
-// each process extrapolates with its steady clock.
+// Lifetimes are measured by the clock of the file system. To read that clock, a process touches the
+// directory and reads its modification time; the age of a record is that time minus the
+// modification time of the record's file. Machines that share the directory need no common clock.
+// Because touching is a write, each process does it rarely and extrapolates with its steady clock.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -44,8 +44,8 @@ constexpr std::string_view kDirectorySuffix = ".d";
 constexpr std::string_view kFileSuffix = ".v";
 constexpr uint64_t kFileWritesBetweenSweeps = 1024;
 constexpr milliseconds kMaxLockPollInterval{2};
-// Maximum age of the last reading of the file system's clock: to decide that a record is still
-// valid, and to decide that it has expired.
+// Maximum ages of the last reading of the file system's clock. The first is sufficient to decide
+// that a record is still valid, the second to decide that it has expired.
 constexpr std::chrono::seconds kMaxClockAge{10};
 constexpr milliseconds kMaxClockAgeForExpiry{100};
 
@@ -55,7 +55,8 @@ Status file_error(std::string_view call, std::string_view path) {
                               text("the store's file ", path, ": ", std::strerror(code)));
 }
 
-// Clamped, because any user with write access can set an arbitrary modification time.
+// Returns the modification time, clamped because any user with write access can set an arbitrary
+// time.
 int64_t modified_ns(const struct stat& found) {
   const int64_t most = std::numeric_limits<int64_t>::max() / 1'000'000'000 - 1;
   const int64_t seconds = std::clamp<int64_t>(found.st_mtim.tv_sec, 0, most);
@@ -83,8 +84,8 @@ Status write_all(int fd, std::string_view bytes, std::string_view path) {
   return {};
 }
 
-// Returns nothing if the file does not exist. O_NONBLOCK: opening a FIFO or a device must not
-// block.
+// Returns nothing if the file does not exist. Uses O_NONBLOCK, because opening a FIFO or a device
+// must not block.
 Result<std::optional<Record>> read_record(int folder_fd, const std::string& path) {
   const UniqueFd file(
       ::openat(folder_fd, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -119,8 +120,8 @@ Result<std::optional<Record>> read_record(int folder_fd, const std::string& path
   return std::optional<Record>(std::move(record));
 }
 
-// Holds an flock. Unlocks explicitly rather than by closing the descriptor: a child forked in the
-// meantime has a copy of the descriptor, which would keep the file locked.
+// Holds an flock. The destructor unlocks explicitly rather than by closing the descriptor: a child
+// forked in the meantime has a copy of the descriptor, which would keep the file locked.
 class FileLock {
  public:
   explicit FileLock(UniqueFd locked) : file_(std::move(locked)) {}
@@ -151,10 +152,13 @@ class FileStore final : public Store {
  private:
   // Opens a new descriptor per call: threads that share a descriptor also share its flock.
   Result<FileLock> lock(Deadline deadline) const;
-  // The time of the file system's clock, extrapolated from a reading that is at most `max_age` old.
+  // Returns the time of the file system's clock, extrapolated from a reading that is at most
+  // `max_age` old.
   Result<int64_t> now_ns(std::chrono::nanoseconds max_age) const;
   // Returns the record if it exists and has not expired.
   Result<std::optional<Record>> find(const std::string& path) const;
+
+  // REQUIRES, for these functions: the caller holds the lock.
   Status put(const std::string& path, std::string_view value, milliseconds time_to_live);
   Status make_directories(const std::string& path) const;
   Result<bool> remove(const std::string& path) const;
@@ -170,7 +174,7 @@ class FileStore final : public Store {
   mutable std::atomic<int64_t> clock_offset_ns_{0};
 };
 
-// "a/b" becomes "a.d/b.v".
+// Returns "a.d/b.v" for the key "a/b".
 std::string path_of(std::string_view key) {
   std::string path;
   for (char c : key) {
@@ -278,7 +282,6 @@ Result<std::optional<Record>> FileStore::find(const std::string& path) const {
   return std::optional<Record>();
 }
 
-// REQUIRES, here and below: the caller holds the lock.
 Status FileStore::put(const std::string& path, std::string_view value, milliseconds time_to_live) {
   const std::optional<std::chrono::nanoseconds> lifetime = lifetime_of(time_to_live);
   const uint64_t lifetime_ns = lifetime ? static_cast<uint64_t>(lifetime->count()) : 0;
@@ -329,7 +332,7 @@ Result<bool> FileStore::remove(const std::string& path) const {
   return true;
 }
 
-// Removes expired records. Leaves unreadable files alone, since they may not be the store's.
+// Removes expired records. Leaves unreadable files alone, since they may not belong to the store.
 void FileStore::sweep_locked() const {
   namespace fs = std::filesystem;
   const Result<int64_t> now = now_ns(std::chrono::nanoseconds(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of `Store` that do not depend on the implementation: key rules, waiting, barriers.
+// The functions of `Store` that do not depend on the implementation: key rules, waiting, barriers.
 #include "ashlar/store.h"
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 namespace ashlar::symm {
 namespace {
 
-// Polling interval: short at first, because peers usually arrive together; later long enough that a
+// The polling interval is short at first, because peers usually arrive together. It grows until a
 // hundred waiting ranks do not load the store.
 constexpr std::chrono::microseconds kMinPollInterval{50};
 constexpr std::chrono::milliseconds kMaxPollInterval{10};
 constexpr size_t kMaxListedKeys = 8;
 
-Status missing_keys(std::span<const std::string> keys) {
+Status missing_keys_error(std::span<const std::string> keys) {
   std::string named;
   for (size_t i = 0; i < std::min(keys.size(), kMaxListedKeys); ++i) {
     named += text(i == 0 ? "" : ", ", keys[i]);
@@ -39,7 +39,7 @@ void Store::wait_for_change(std::chrono::nanoseconds max_wait) {
 Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> keys,
                                                   Deadline deadline) {
   std::vector<std::string> values(keys.size());
-  std::vector<size_t> indexes(keys.size());  // of the missing keys
+  std::vector<size_t> indexes(keys.size());  // of the missing keys in `keys`
   for (size_t i = 0; i < keys.size(); ++i) indexes[i] = i;
   std::vector<std::string> missing(keys.begin(), keys.end());
   std::chrono::nanoseconds pause = kMinPollInterval;
@@ -60,7 +60,7 @@ Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> k
     indexes.swap(indexes_left);
     missing.swap(left);
     if (missing.empty()) break;
-    if (deadline.has_passed()) return missing_keys(missing);
+    if (deadline.has_passed()) return missing_keys_error(missing);
     wait_for_change(std::min(pause, deadline.left()));
     pause = std::min<std::chrono::nanoseconds>(2 * pause, kMaxPollInterval);
   }
@@ -78,8 +78,8 @@ Status Store::wait(std::span<const std::string> keys, Deadline deadline) {
   return multi_get(keys, deadline).status();
 }
 
-// Two counters: arrivals and departures. The last rank to depart erases both; by then no rank reads
-// the arrivals any more.
+// Counts arrivals and departures under two keys. The last rank to depart erases both keys, which no
+// other rank reads any more.
 Status Store::barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                       Deadline deadline) {
   if (count < 1)

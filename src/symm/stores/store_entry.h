@@ -32,8 +32,8 @@ inline Result<int64_t> add_to_counter_text(std::string_view key, std::string_vie
   return sum;
 }
 
-// Returns nothing for an entry that does not expire: one with time to live 0, or more than a
-// century, which would overflow the clocks.
+// Returns the lifetime of an entry, or nothing if the entry does not expire: its time to live is 0,
+// or exceeds a century, which would overflow the clocks.
 inline std::optional<std::chrono::nanoseconds> lifetime_of(std::chrono::milliseconds time_to_live) {
   const std::chrono::hours century(24 * 36525);
   if (time_to_live.count() <= 0 || time_to_live > century) return std::nullopt;

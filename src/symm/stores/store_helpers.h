@@ -15,7 +15,7 @@
 
 namespace ashlar::symm {
 
-// `Store::try_get`, checked to return one entry per key. Returns kFormat if it does not.
+// Calls `Store::try_get`. Returns kFormat if the result does not have one entry per key.
 inline Result<std::vector<std::optional<std::string>>> checked_try_get(
     Store& store, std::span<const std::string> keys, Deadline deadline) {
   Result<std::vector<std::optional<std::string>>> found = store.try_get(keys, deadline);
@@ -26,8 +26,9 @@ inline Result<std::vector<std::optional<std::string>>> checked_try_get(
   return found;
 }
 
-// Extends a deadline so that the last read of the store has at least 500 ms. Otherwise a slow
-// store, rather than the missing ranks, would be reported as the cause of a timeout.
+// Returns `deadline`, or 500 ms from now if that is later, for the last read of the store before a
+// timeout. With less time, a slow store rather than the missing ranks would be reported as the
+// cause.
 inline Deadline allow_final_attempt(Deadline deadline) {
   const Deadline least = Deadline::after(std::chrono::milliseconds(500));
   return least.at() > deadline.at() ? least : deadline;
@@ -37,8 +38,8 @@ inline Deadline earlier(Deadline one, Deadline other) {
   return one.at() < other.at() ? one : other;
 }
 
-// Makes those of the keys that exist expire in `time_to_live`. Used for keys that a peer may still
-// need and that no rank will erase. Best effort: if the store fails, the keys keep their original
+// Makes the keys that exist expire after `time_to_live`. Used for keys that a peer may still need
+// and that no rank will erase. Best effort: if the store fails, the keys keep their original
 // lifetime.
 inline void expire_keys(Store& store, std::span<const std::string> keys,
                         std::chrono::milliseconds time_to_live, Deadline deadline) {

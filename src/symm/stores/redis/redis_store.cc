@@ -55,8 +55,8 @@ struct ReplyDeleter {
 using Context = std::unique_ptr<redisContext, ContextDeleter>;
 using Reply = std::unique_ptr<redisReply, ReplyDeleter>;
 
-// hiredis uses write(2), so a closed connection raises SIGPIPE. This blocks the signal for this
-// thread and discards it if it was raised.
+// Blocks SIGPIPE on the calling thread for the lifetime of the object and discards the signal if it
+// was raised. Needed because hiredis uses write(2), which raises SIGPIPE on a closed connection.
 class SigpipeBlocker {
  public:
   SigpipeBlocker() {
@@ -84,8 +84,8 @@ class SigpipeBlocker {
   bool was_pending_ = false;
 };
 
-// Never 0, which means no timeout to hiredis. A minimum lets a call with an expired deadline make
-// one attempt.
+// Returns the time until the deadline. Never 0, which hiredis takes for no timeout: the minimum
+// lets a call with an expired deadline make one attempt.
 timeval command_timeout(Deadline deadline) {
   const auto left = std::clamp<std::chrono::microseconds>(
       std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()), kMinCommandTimeout,
@@ -93,7 +93,8 @@ timeval command_timeout(Deadline deadline) {
   return {left.count() / 1'000'000, left.count() % 1'000'000};
 }
 
-// The time during which the addition may be retried, within bounds.
+// Returns the lifetime of a receipt: the time during which the addition may be retried, within
+// bounds.
 int64_t receipt_seconds(Deadline deadline) {
   const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.left());
   return std::clamp<std::chrono::seconds>(left, kMinReceiptLifetime, kMaxReceiptLifetime).count();
@@ -118,8 +119,8 @@ class RedisStore final : public Store {
   Result<Reply> run(const CommandArguments& arguments, Deadline deadline);
 
  private:
-  Context take_idle() ASHLAR_EXCLUDES(mutex_);
-  void return_idle(Context context) ASHLAR_EXCLUDES(mutex_);
+  Context take_connection() ASHLAR_EXCLUDES(mutex_);
+  void return_connection(Context context) ASHLAR_EXCLUDES(mutex_);
   // `value` is null on failure. A permanent error, such as a wrong password, is not retried.
   template <typename T>
   struct Attempt {
@@ -129,14 +130,14 @@ class RedisStore final : public Store {
   };
   Attempt<Context> connect(Deadline deadline) const;
   Attempt<Context> authenticate(Context context, Deadline deadline) const;
-  // One attempt. An error reply from the server counts as a value.
+  // Makes one attempt. An error reply from the server counts as a value.
   Attempt<Reply> try_run(const CommandArguments& arguments, Deadline deadline);
   std::string address() const;
 
   const RedisOptions options_;
   const ForkGuard fork_guard_;
   Mutex mutex_;
-  std::vector<Context> idle_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<Context> idle_connections_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 Reply send(redisContext& context, const CommandArguments& arguments) {
@@ -214,7 +215,7 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
     }
     return reply.status();
   }
-  // Best effort: if it fails, the receipt expires.
+  // Best effort: if the command fails, the receipt expires.
   const Deadline soon =
       Deadline::after(std::min<std::chrono::nanoseconds>(deadline.left(), kReceiptEraseTimeout));
   (void)try_run({"DEL", receipt}, soon);
@@ -261,31 +262,32 @@ Result<Reply> RedisStore::run(const CommandArguments& arguments, Deadline deadli
 
 RedisStore::Attempt<Reply> RedisStore::try_run(const CommandArguments& arguments,
                                                Deadline deadline) {
-  Attempt<Context> attempt{take_idle()};
+  Attempt<Context> attempt{take_connection()};
   if (attempt.value == nullptr) attempt = connect(deadline);
   if (attempt.value == nullptr) return {nullptr, attempt.error, attempt.is_permanent};
   ::redisSetTimeout(attempt.value.get(), command_timeout(deadline));
   Reply reply = send(*attempt.value, arguments);
   if (reply == nullptr) return {nullptr, attempt.value->errstr};
-  return_idle(std::move(attempt.value));
+  return_connection(std::move(attempt.value));
   return {std::move(reply)};
 }
 
-// A forked child must not use its parent's connections, and may have inherited a held lock. It
-// opens a connection for each command.
-Context RedisStore::take_idle() {
+// Returns null if no connection is idle. Also returns null in a forked child, which must not use
+// its parent's connections and may have inherited a locked mutex, so it opens a connection for each
+// command.
+Context RedisStore::take_connection() {
   if (!fork_guard_.in_creating_process()) return nullptr;
   MutexLock lock(mutex_);
-  if (idle_.empty()) return nullptr;
-  Context context = std::move(idle_.back());
-  idle_.pop_back();
+  if (idle_connections_.empty()) return nullptr;
+  Context context = std::move(idle_connections_.back());
+  idle_connections_.pop_back();
   return context;
 }
 
-void RedisStore::return_idle(Context context) {
+void RedisStore::return_connection(Context context) {
   if (!fork_guard_.in_creating_process()) return;
   MutexLock lock(mutex_);
-  idle_.push_back(std::move(context));
+  idle_connections_.push_back(std::move(context));
 }
 
 RedisStore::Attempt<Context> RedisStore::connect(Deadline deadline) const {
