@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One symmetric heap block of the ranks on other machines: the local block, registered for remote
-// access, and the remote regions. Offsets are relative to the beginning of the block. Immutable and
-// thread safe. Waits end as described in transport.h.
+// Access to one symmetric heap block on other machines: the regions of remote ranks, and the
+// registration of the local block, through which they access it. Offsets are relative to the
+// beginning of the block. Immutable and thread safe. Waits end as described in transport.h.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +32,17 @@ class RemoteMemory {
   const RemoteRanks& remotes() const { return *remotes_; }
   bool contains(int rank) const { return remotes_->contains(rank); }
 
-  // REQUIRES, here and below: contains(rank).
-  // Visible at the target after `quiet`.
+  // REQUIRES, for all functions below with a rank: contains(rank).
+
+  // Writes to the rank's block. The data is visible to that rank after `quiet`.
   Status put(int rank, uint64_t offset, std::span<const std::byte> from, Deadline deadline) const {
     return from.empty() ? Status() : regions_[rank]->put(offset, from, deadline);
   }
   Status get(int rank, uint64_t offset, std::span<std::byte> into, Deadline deadline) const {
     return into.empty() ? Status() : regions_[rank]->get(offset, into, deadline);
   }
-  // An atomic without a result, complete after `quiet`. After kTimeout it does not take place.
+  // Applies an atomic operation without returning the previous value; complete after `quiet`. After
+  // kTimeout the operation does not take place.
   Status post(int rank, const AtomicOp& op, Deadline deadline) const {
     return regions_[rank]->post(op, deadline);
   }
@@ -56,7 +58,7 @@ class RemoteMemory {
   Status quiet(int rank, Deadline deadline) const {
     return remotes_->endpoint(rank).quiet(deadline);
   }
-  // fence and quiet for all remote ranks.
+  // `fence` and `quiet` for all remote ranks.
   Status fence(Deadline deadline) const {
     return for_each([&](int rank) { return fence(rank, deadline); });
   }

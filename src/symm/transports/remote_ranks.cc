@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens one connection per remote rank, and announces that this rank closes them.
+// Opens one connection per remote rank, and prepares closing them.
 #include "symm/transports/remote_ranks.h"
 
 namespace ashlar::symm {

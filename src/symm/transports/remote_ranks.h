@@ -18,23 +18,23 @@ class RemoteRanks {
     std::string group{};                 // for error messages
     std::shared_ptr<Failure> failure{};  // also owned by the group and by connections
     int rank = 0;
-    std::vector<int> leaders{};            // indexed by rank: the lowest rank on its machine
-    std::vector<std::string> addresses{};  // indexed by rank: of its transport
+    std::vector<int> leaders{};            // for each rank, the lowest rank on its machine
+    std::vector<std::string> addresses{};  // for each rank, the address of its transport
   };
 
   // Connects to every rank that has a different leader. REQUIRES: `transport` is not null.
   static Result<std::shared_ptr<RemoteRanks>> connect(std::shared_ptr<Transport> transport,
                                                       const Options& options, Deadline deadline);
 
-  // REQUIRES, here and below: 0 <= rank < world size.
+  // REQUIRES, for all functions with a rank: 0 <= rank < world size.
   bool contains(int rank) const { return endpoints_[rank] != nullptr; }
   int leader_of(int rank) const { return leaders_[rank]; }
   Transport& transport() const { return *transport_; }
   // REQUIRES: contains(rank).
   Endpoint& endpoint(int rank) const { return *endpoints_[rank]; }
 
-  // Completes outstanding operations, as far as possible before the deadline, and announces a
-  // normal shutdown to all remote ranks. Every rank calls this before any rank closes its
+  // Completes outstanding operations, as far as possible before the deadline, and treats the end of
+  // each connection as normal from now on. Every rank calls this before any rank closes its
   // connections.
   void announce_close(Deadline deadline) const;
 
@@ -46,7 +46,7 @@ class RemoteRanks {
 
   const std::shared_ptr<Transport> transport_;  // also owned by the user and by other groups
   const std::vector<int> leaders_;
-  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // indexed by rank; null: on this machine
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // indexed by rank; null for local ranks
 };
 
 }  // namespace ashlar::symm

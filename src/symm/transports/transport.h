@@ -56,10 +56,12 @@ class ASHLAR_EXPORT RemoteRegion {
   // After kTimeout the caller's memory may be reused; part of a put may still arrive later.
   virtual Status put(uint64_t offset, std::span<const std::byte> from, Deadline deadline) = 0;
   virtual Status get(uint64_t offset, std::span<std::byte> into, Deadline deadline) = 0;
-  // An atomic without a result. Returns kInvalidArgument for swap and compare-and-swap, which are
-  // useless without one. After kTimeout the operation does not take place.
+  // Applies an atomic operation without returning the previous value. Returns kInvalidArgument for
+  // swap and compare-and-swap, which are useless without it. After kTimeout the operation does not
+  // take place.
   virtual Status post(const AtomicOp& op, Deadline deadline) = 0;
-  // Returns the previous value. After kTimeout the operation may or may not take place.
+  // Applies an atomic operation and returns the previous value. After kTimeout the operation may or
+  // may not take place.
   virtual Result<uint64_t> fetch(const AtomicOp& op, Deadline deadline) = 0;
 };
 
@@ -76,7 +78,8 @@ class ASHLAR_EXPORT Endpoint {
   virtual Status fence(Deadline deadline) = 0;
   virtual Status quiet(Deadline deadline) = 0;
   // Announces a normal shutdown: from now on, the end of the connection is not a failure. If one
-  // side closes before both have called this, the group fails for the other side.
+  // side closes the connection before the other side has called this, the group fails for the other
+  // side.
   virtual void announce_close() = 0;
 };
 
@@ -88,7 +91,7 @@ struct RemotePeer {
 
 class ASHLAR_EXPORT Transport {
  public:
-  // Limits of what a record in the store can hold.
+  // Limits of the addresses and keys, which are part of records in the store.
   static constexpr size_t kMaxAddressBytes = 4096;
   static constexpr size_t kMaxKeyBytes = 4096;
 
@@ -106,7 +109,7 @@ class ASHLAR_EXPORT Transport {
                                                     const RemotePeer& peer, Deadline deadline) = 0;
   // Registers memory for remote access. REQUIRES: the memory outlives the region.
   virtual Result<std::unique_ptr<Region>> share(std::span<std::byte> memory) = 0;
-  // `quiet` on all endpoints. Returns the first error.
+  // Calls `quiet` on all endpoints. Returns the first error.
   virtual Status quiet(Deadline deadline) = 0;
   // Processes incoming operations on the calling thread. Threads that wait for local memory to
   // change call this for lower latency; the transport's own thread makes progress in any case.

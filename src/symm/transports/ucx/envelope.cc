@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kMagic = "ashlUCX1";
 constexpr size_t kHashBytes = 8;
-// More than UCX reads for one list entry if it misses the end of the list.
+// More than UCX reads for one entry of an address list after it has missed the end of the list.
 constexpr size_t kPaddingBytes = 4096;
 
 struct UcxVersion {

@@ -26,7 +26,8 @@ struct Envelope {
 };
 
 std::string seal(const Envelope& envelope);
-// kFormat if the bytes are damaged, of another kind, or of another version of UCX.
+// Unwraps the result of `seal`. Returns kFormat if the bytes are damaged, of another kind, or from
+// another version of UCX.
 Result<Envelope> open_envelope(EnvelopeKind kind, std::string_view sealed);
 
 }  // namespace ashlar::symm

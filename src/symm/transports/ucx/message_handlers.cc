@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers of incoming messages: calls are checked, executed and responded to; responses complete
+// Handles incoming messages. Calls are checked, executed and responded to; responses complete
 // pending calls. UCX invokes the handlers from progress, so the mutex is held, which clang's thread
 // safety analysis cannot see.
 #include <cstring>
@@ -30,17 +30,17 @@ ucs_status_t UcxWorker::on_message(void* worker, const void* header, size_t head
                                    void* data, size_t data_bytes, const ucp_am_recv_param_t* param)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   Message message;
-  const bool is_here = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
-  if (header_bytes != sizeof(message) || !is_here || data_bytes > kMaxDataBytes) return UCS_OK;
+  const bool is_eager = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
+  if (header_bytes != sizeof(message) || !is_eager || data_bytes > kMaxDataBytes) return UCS_OK;
   std::memcpy(&message, header, sizeof(message));
-  if (message.magic != kMessageMagic) return UCS_OK;
-  const std::span<const std::byte> with(static_cast<const std::byte*>(data), data_bytes);
+  if (message.magic != kUcxMessageMagic) return UCS_OK;
+  const std::span<const std::byte> payload(static_cast<const std::byte*>(data), data_bytes);
   if (message.kind == MessageKind::kResponse) {
-    static_cast<UcxWorker*>(worker)->handle_response_locked(message, with);
+    static_cast<UcxWorker*>(worker)->handle_response_locked(message, payload);
   } else if (message.kind == MessageKind::kCompleted) {
-    static_cast<UcxWorker*>(worker)->handle_completed_locked(with);
+    static_cast<UcxWorker*>(worker)->handle_completed_locked(payload);
   } else if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0) {
-    static_cast<UcxWorker*>(worker)->handle_call_locked(message, with, param->reply_ep);
+    static_cast<UcxWorker*>(worker)->handle_call_locked(message, payload, param->reply_ep);
   }
   return UCS_OK;
 }
@@ -76,8 +76,8 @@ void UcxWorker::handle_call_locked(const Message& call, std::span<const std::byt
       response.code = ResponseCode::kOk;
     }
   }
-  // Batch only for endpoints that this side created: one that the peer created may be closed when
-  // UCX returns.
+  // Batch only for endpoints that this side created: an endpoint that the peer created may be
+  // closed when UCX returns.
   if (call.is_posted != 0 && response.code == ResponseCode::kOk && endpoints_.contains(reply_to)) {
     return add_completed_locked(reply_to, call.call);
   }
@@ -85,7 +85,8 @@ void UcxWorker::handle_call_locked(const Message& call, std::span<const std::byt
   (void)send_locked(reply_to, response, got);
 }
 
-// Completed calls are reported in batches: a response to each would cost as much as the calls.
+// Reports completed calls in batches, because a response to each call would cost as much as the
+// call.
 void UcxWorker::add_completed_locked(ucp_ep_h reply_to, uint64_t call) {
   std::vector<uint64_t>& calls = responses_.completed_calls()[reply_to];
   calls.push_back(call);
@@ -108,8 +109,9 @@ void UcxWorker::send_completed_locked(ucp_ep_h reply_to, std::vector<uint64_t>& 
   if (calls.empty()) calls.swap(sent);  // keeps the capacity
 }
 
-// An endpoint of one of our connections fails that connection and reports why to its group. An
-// endpoint that only the peer created is closed. If UCX cannot close it, its calls stay ignored.
+// If the endpoint belongs to a connection of this process, fails the connection, which reports the
+// reason to its group. Closes an endpoint that the peer created; if UCX cannot close it, calls from
+// it stay ignored.
 void UcxWorker::disconnect_locked(ucp_ep_h endpoint)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   if (const auto own = endpoints_.find(endpoint); own != endpoints_.end()) {
@@ -125,7 +127,7 @@ void UcxWorker::disconnect_locked(ucp_ep_h endpoint)
   responses_.erase_unsent(endpoint);
 }
 
-// The connection's functions require the mutex of their worker, which is this one.
+// The connection's functions require the mutex of the connection's worker, which is this worker.
 void UcxWorker::handle_response_locked(const Message& response, std::span<const std::byte> data)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   const PendingCall* found = pending_calls_.find(response.call);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bookkeeping only; does not call UCX.
+// Implements the queues, without calls to UCX.
 #include "symm/transports/ucx/message_queues.h"
 
 namespace ashlar::symm {
 namespace {
 
 constexpr size_t kMaxIdleBuffers = 128;  // of up to 64 KiB each
-// A well-behaved connection has at most 128 gets of 64 KiB and as many puts in flight, plus one
-// call per thread.
+// Limits of the responses that a peer has not read. They exceed what a well-behaved peer has in
+// flight: 128 gets of 64 KiB, as many puts, and one call per thread.
 constexpr size_t kMaxUnsentBytes = size_t{32} << 20;
 constexpr size_t kMaxUnsentResponses = 8192;
 
@@ -65,7 +65,7 @@ void PendingCalls::abandon(const UcxConnection& connection) {
 bool ResponseQueue::accepts_call(ucp_ep_h reply_to) {
   const auto found = unsent_.find(reply_to);
   if (found == unsent_.end()) return true;
-  Unsent& unsent = found->second;
+  UnsentResponses& unsent = found->second;
   if (!unsent.is_rejected &&
       (unsent.count >= kMaxUnsentResponses || unsent.bytes >= kMaxUnsentBytes)) {
     unsent.is_rejected = true;
@@ -75,7 +75,7 @@ bool ResponseQueue::accepts_call(ucp_ep_h reply_to) {
 }
 
 void ResponseQueue::add_unsent(ucp_ep_h reply_to, size_t bytes) {
-  Unsent& unsent = unsent_[reply_to];
+  UnsentResponses& unsent = unsent_[reply_to];
   ++unsent.count;
   unsent.bytes += bytes;
 }
@@ -83,7 +83,7 @@ void ResponseQueue::add_unsent(ucp_ep_h reply_to, size_t bytes) {
 void ResponseQueue::remove_unsent(ucp_ep_h reply_to, size_t bytes) {
   const auto found = unsent_.find(reply_to);
   if (found == unsent_.end()) return;
-  Unsent& unsent = found->second;
+  UnsentResponses& unsent = found->second;
   --unsent.count;
   unsent.bytes -= bytes;
   if (unsent.count == 0 && !unsent.is_rejected) unsent_.erase(found);

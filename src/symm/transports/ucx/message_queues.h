@@ -30,16 +30,16 @@ struct SendBuffer {
   std::list<std::unique_ptr<SendBuffer>>::iterator position{};  // in one of SendBuffers' lists
 };
 
-// Buffers in flight, and idle ones for reuse.
+// The send buffers in flight, and idle send buffers for reuse.
 class SendBuffers {
  public:
-  // The buffer counts as in flight until `release`.
+  // Returns a buffer, which counts as in flight until `release`.
   SendBuffer& acquire();
   void release(SendBuffer& buffer);
   void clear();
 
   bool has_in_flight() const { return !in_flight_.empty(); }
-  // Headers and data of the messages in flight.
+  // The size of the headers and data of all messages in flight.
   size_t in_flight_bytes() const;
 
  private:
@@ -67,10 +67,10 @@ class PendingCalls {
  public:
   // Returns the number that identifies the call in messages.
   uint64_t add(const PendingCall& call);
-  // The call with that number; null if there is none.
+  // Returns the call with that number, or null if there is none.
   const PendingCall* find(uint64_t call) const;
   void erase(uint64_t call) { calls_.erase(call); }
-  // The responses to these calls will be discarded.
+  // Make later responses to the calls of a waiter or of a connection be discarded.
   void abandon(const ResponseWaiter& waiter);
   void abandon(const UcxConnection& connection);
   void clear() { calls_.clear(); }
@@ -80,13 +80,13 @@ class PendingCalls {
   std::map<uint64_t, PendingCall> calls_;
 };
 
-// Responses by the endpoint that receives them.
+// The responses that peers have not received yet, by the endpoint to the peer.
 class ResponseQueue {
  public:
-  // False if the peer does not read its responses. It is then queued for disconnection once, and
-  // its calls must be ignored.
+  // Returns false if the peer does not read its responses. If so, the caller must ignore its calls,
+  // and its endpoint is queued for disconnection, once.
   bool accepts_call(ucp_ep_h reply_to);
-  // Count responses that were passed to UCX and whose sends have not completed.
+  // Track the responses that were passed to UCX and whose sends have not completed.
   void add_unsent(ucp_ep_h reply_to, size_t bytes);
   void remove_unsent(ucp_ep_h reply_to, size_t bytes);
 
@@ -97,18 +97,18 @@ class ResponseQueue {
 
   void erase(ucp_ep_h endpoint);
   void erase_unsent(ucp_ep_h endpoint) { unsent_.erase(endpoint); }
-  // Call before the worker is destroyed. Keeps the counts of unsent responses, because destruction
-  // still completes them.
+  // Drops everything except the counts of unsent responses, which are still completed while the UCX
+  // worker is destroyed. Called before that.
   void clear_queued();
 
  private:
-  struct Unsent {
+  struct UnsentResponses {
     size_t count = 0;
     size_t bytes = 0;
     bool is_rejected = false;
   };
 
-  std::map<ucp_ep_h, Unsent> unsent_;
+  std::map<ucp_ep_h, UnsentResponses> unsent_;
   std::map<ucp_ep_h, std::vector<uint64_t>> completed_calls_;
   std::vector<ucp_ep_h> to_disconnect_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends calls and waits for responses, which arrive in message_handlers.cc.
+// Sends calls and waits for responses, which message_handlers.cc receives.
 #include "symm/transports/ucx/ucx_connection.h"
 
 #include <algorithm>
@@ -16,8 +16,10 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr microseconds kPollTime{300};  // before leaving progress to the worker's thread
-constexpr milliseconds kMaxWait{1};     // between checks for a failure of the group
+// How long a waiting thread calls progress itself before it leaves progress to the worker's thread.
+constexpr microseconds kPollTime{300};
+// The interval between checks for a failure of the group.
+constexpr milliseconds kMaxWait{1};
 constexpr std::chrono::seconds kCloseTimeout{1};
 // Limits puts and gets in flight to 8 MiB each (calls of 64 KiB).
 constexpr size_t kMaxPendingCalls = 128;
@@ -94,7 +96,8 @@ Status UcxConnection::post(const RegionToken& region, const AtomicOp& wanted, De
   return post_message(atomic_message(region, wanted), {}, deadline);
 }
 
-// The peer responds to every message; `quiet` waits for the responses.
+// Sends a call and does not wait for its response. `quiet` waits for the responses to all posted
+// calls.
 Status UcxConnection::post_message(const Message& message, std::span<const std::byte> data,
                                    Deadline deadline) {
   return send_call(message, {.connection = this, .is_posted = true}, data, deadline);
@@ -275,7 +278,7 @@ void UcxConnection::close() {
     if (endpoint_ == nullptr) return;
     worker_.unregister_endpoint_locked(endpoint_);
     if (worker_.worker() ==
-        nullptr) {  // added while the worker ended, which destroyed the endpoint
+        nullptr) {  // the connection was added while the worker ended, which destroyed the endpoint
       endpoint_ = nullptr;
       return;
     }
@@ -290,7 +293,7 @@ void UcxConnection::close() {
   const Deadline close_deadline = Deadline::after(kCloseTimeout);
   for (;; std::this_thread::yield()) {
     MutexLock lock(worker_.mutex);
-    if (worker_.worker() == nullptr) return;  // the worker's end released the request
+    if (worker_.worker() == nullptr) return;  // ending the worker has released the request
     worker_.progress_locked();
     if (::ucp_request_check_status(closing) != UCS_INPROGRESS || close_deadline.has_passed()) {
       ::ucp_request_free(closing);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A UCX connection to one rank of one group: sends calls, waits for responses, detects failures.
-// Uses UCX's peer failure mode where available; shared memory lacks it, and then leases detect dead
-// peers. UCX never reads or writes the caller's memory, so a call can be abandoned at any time.
+// Uses UCX's peer failure mode where available. UCX's shared memory transport lacks this mode, so
+// there leases detect dead peers. UCX never reads or writes the caller's memory, so a call can be
+// abandoned at any time.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -33,7 +34,7 @@ class UcxConnection {
   UcxConnection(const UcxConnection&) = delete;
   UcxConnection& operator=(const UcxConnection&) = delete;
 
-  // An error if the connection is closed or lost, or in a forked child.
+  // Returns an error if the connection is closed or lost, or in a forked child.
   Status check();
   Status put(const RegionOffset& to, std::span<const std::byte> from, Deadline deadline);
   Status get(const RegionOffset& from, std::span<std::byte> into, Deadline deadline);
@@ -43,7 +44,7 @@ class UcxConnection {
   Status quiet(Deadline deadline);
   // From now on, a lost connection is not reported as a failure of the group.
   void announce_close();
-  // Permanently closes the connection. Waiting calls fail.
+  // Closes the connection permanently. Calls that wait for responses fail.
   void close();
 
   // Called from the worker's progress:
@@ -64,17 +65,19 @@ class UcxConnection {
                    std::span<const std::byte> data, Deadline deadline);
   Status send_call_locked(Message message, const PendingCall& pending,
                           std::span<const std::byte> data) ASHLAR_REQUIRES(worker_.mutex);
-  // Waits unless `sent` is an error. The worker no longer refers to `waiter` afterwards.
+  // Waits for the responses that `waiter` expects, unless `sent` is an error. On return, the worker
+  // no longer refers to `waiter`.
   Status wait_for_responses(Status sent, ResponseWaiter& waiter, const char* what,
                             Deadline deadline);
-  // `is_done()` is called with the mutex held.
+  // Waits until `is_done()`, which is called with the worker's mutex held. `what` names the call in
+  // error messages.
   template <typename IsDone>
   Status wait(IsDone is_done, const char* what, Deadline deadline);
   Status check_locked() const ASHLAR_REQUIRES(worker_.mutex);
   Status response_status(ResponseCode code) const;
   std::string peer_name() const;
 
-  const std::shared_ptr<UcxWorker> worker_owner_;  // shared with the transport and others
+  const std::shared_ptr<UcxWorker> worker_owner_;  // also owned by the transport and its regions
   UcxWorker& worker_;
   const RemotePeer peer_;
   bool supports_forced_close_ = false;  // constant after `open`

@@ -26,7 +26,8 @@ namespace {
 using std::chrono::microseconds;
 using Clock = std::chrono::steady_clock;
 
-// After this many polls by callers, the worker's thread is not needed. About three short calls.
+// The worker's thread naps once callers have polled this many times, about as often as in three
+// short calls.
 constexpr uint64_t kCallerPolls = 32;
 // The worker's thread naps for an eighth of the time that callers have polled, within these bounds.
 // A nap costs 5 us on a virtual machine for timers and context switches, and delays calls from
@@ -179,7 +180,7 @@ void UcxWorker::run_progress_thread() {
   const LogSilencer silencer;
   Clock::time_point busy_until = Clock::now() + busy_poll_;
   microseconds nap = kShortestNap;
-  uint64_t seen_polls = 0;  // by callers
+  uint64_t seen_polls = 0;  // polls by callers that have been taken into account
   while (!is_ending_.load(std::memory_order_acquire)) {
     const uint64_t polls = polling_.poll_count.load(std::memory_order_relaxed);
     if (polls - seen_polls >= kCallerPolls) {
@@ -206,11 +207,12 @@ void UcxWorker::run_progress_thread() {
     }
     if (has_work) busy_until = Clock::now() + busy_poll_;
     if (is_asleep) {
-      // Not every transport signals an event when it can send again, so poll while messages wait.
+      // Not every UCX transport signals an event when it can send again, so poll while messages are
+      // queued.
       pollfd wanted{event_fd_, POLLIN, 0};
       ::poll(&wanted, 1, has_in_flight ? 1 : -1);
-      // Still marked asleep: a UCX event woke the thread, which handles the event even if callers
-      // poll.
+      // If still marked asleep, the thread was woken by a UCX event rather than by a caller. It
+      // then handles the event even if callers poll.
       if (polling_.is_asleep.exchange(false, std::memory_order_relaxed)) {
         seen_polls = polling_.poll_count.load(std::memory_order_relaxed);
       }
@@ -244,8 +246,8 @@ void UcxWorker::progress() {
 void UcxWorker::progress_locked() {
   if (worker_ == nullptr) return;
   const uint64_t polls = polling_.poll_count.fetch_add(1, std::memory_order_relaxed);
-  // Every message would wake the sleeping thread, only for it to find that a caller has handled it
-  // already. Ending its sleep makes it nap for as long as callers poll.
+  // While the worker's thread sleeps, every message wakes it, although a polling caller has already
+  // handled the message. Waking the thread once makes it nap instead for as long as callers poll.
   if (polls - polling_.polls_before_sleep.load(std::memory_order_relaxed) >= kCallerPolls &&
       polling_.is_asleep.exchange(false, std::memory_order_relaxed)) {
     wake_locked();
@@ -262,7 +264,7 @@ unsigned UcxWorker::progress_once_locked() {
 
 void UcxWorker::end() {
   if (!in_owner_process()) return;
-  MutexLock one(end_mutex_);
+  MutexLock end_lock(end_mutex_);
   const LogSilencer silencer;
   for (const auto& connection : connections()) connection->close();
   if (thread_) {
@@ -275,7 +277,7 @@ void UcxWorker::end() {
     ::pthread_join(*thread_, nullptr);
     thread_.reset();
   }
-  // Connections that were added meanwhile.
+  // Closes connections that were added in the meantime.
   for (const auto& connection : connections()) connection->close();
   MutexLock lock(mutex);
   destroy_locked();
@@ -333,7 +335,8 @@ void UcxWorker::unshare(const RegionToken& region) {
 
 ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
                                     std::span<const std::byte> data) {
-  // In flight before UCX gets it: a message to this process is handled during the send.
+  // The buffer is in flight before UCX gets the message, because a message to this process is
+  // handled during the send.
   SendBuffer& buffer = send_buffers_.acquire();
   buffer.worker = this;
   buffer.message = message;
@@ -354,7 +357,7 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
       ::ucp_am_send_nbx(to, kMessageId, &buffer.message, sizeof(buffer.message), buffer.data.data(),
                         buffer.data.size(), &param);
   if (UCS_PTR_IS_PTR(request)) {
-    wake_locked();  // the caller may not call progress soon
+    wake_locked();  // because the caller may not call progress soon
     return UCS_OK;
   }
   release_buffer_locked(buffer);

@@ -61,8 +61,8 @@ class UcxWorker {
   UcxWorker& operator=(const UcxWorker&) = delete;
 
   const std::string& address() const { return address_; }
-  // kInvalidArgument in a forked child, which lacks the worker's thread and may have inherited a
-  // held lock. Must be called before the functions below.
+  // Returns kInvalidArgument in a forked child, which lacks the worker's thread and may have
+  // inherited a locked mutex. Must be called before the functions below.
   Status check_owner_process() const {
     if (in_owner_process()) return {};
     return Status::invalid_argument(
@@ -70,8 +70,8 @@ class UcxWorker {
   }
   bool in_owner_process() const { return fork_guard_.in_creating_process(); }
   void progress() ASHLAR_EXCLUDES(mutex);
-  // Called by a thread that waits without calling progress any longer: the worker's thread takes
-  // over.
+  // Makes the worker's thread call progress. Called by a thread that continues to wait but no
+  // longer calls progress itself.
   void wake_progress_thread() { nap_.interrupt(); }
   void end() ASHLAR_EXCLUDES(mutex, end_mutex_);
   void add(const std::shared_ptr<UcxConnection>& connection) ASHLAR_EXCLUDES(mutex);
@@ -80,7 +80,7 @@ class UcxWorker {
   Result<RegionToken> share(std::span<std::byte> memory) ASHLAR_EXCLUDES(mutex);
   void unshare(const RegionToken& region) ASHLAR_EXCLUDES(mutex);
 
-  // kInvalidArgument after `end`.
+  // Returns kInvalidArgument after `end`.
   Status check_locked() const ASHLAR_REQUIRES(mutex);
   ucp_worker_h worker() const ASHLAR_REQUIRES(mutex) { return worker_; }
   // Makes progress on behalf of a thread that waits. Repeated calls keep the worker's thread idle.
@@ -88,11 +88,11 @@ class UcxWorker {
   // Copies the message and passes it to UCX.
   ucs_status_t send_locked(ucp_ep_h to, const Message& message, std::span<const std::byte> data)
       ASHLAR_REQUIRES(mutex);
-  // Returns the number of a call that is about to be sent.
+  // Registers a call that is about to be sent, and returns its number.
   uint64_t register_call_locked(const PendingCall& call) ASHLAR_REQUIRES(mutex) {
     return pending_calls_.add(call);
   }
-  // Discards the responses to these calls.
+  // Make later responses to the calls of a waiter or of a connection be discarded.
   void abandon_calls_locked(const ResponseWaiter& waiter) ASHLAR_REQUIRES(mutex) {
     pending_calls_.abandon(waiter);
   }
@@ -100,7 +100,7 @@ class UcxWorker {
     pending_calls_.abandon(connection);
   }
 
-  // Associate an endpoint with its connection.
+  // Map an endpoint to its connection, and remove the mapping.
   void register_endpoint_locked(ucp_ep_h endpoint, UcxConnection& connection)
       ASHLAR_REQUIRES(mutex) {
     endpoints_[endpoint] = &connection;
@@ -135,7 +135,7 @@ class UcxWorker {
                                  size_t data_bytes, const ucp_am_recv_param_t* param);
   static void on_sent(void* request, ucs_status_t status, void* buffer);
   void release_buffer_locked(SendBuffer& buffer) ASHLAR_REQUIRES(mutex);
-  void handle_response_locked(const Message& answer, std::span<const std::byte> data)
+  void handle_response_locked(const Message& response, std::span<const std::byte> data)
       ASHLAR_REQUIRES(mutex);
   void disconnect_locked(ucp_ep_h endpoint) ASHLAR_REQUIRES(mutex);
   void handle_call_locked(const Message& call, std::span<const std::byte> data, ucp_ep_h reply_to)
@@ -146,8 +146,8 @@ class UcxWorker {
       ASHLAR_REQUIRES(mutex);
   void handle_completed_locked(std::span<const std::byte> data) ASHLAR_REQUIRES(mutex);
 
-  // Hints that let the worker's thread stay idle while callers poll. Stale values only delay it by
-  // one poll or nap.
+  // Hints that let the worker's thread stay idle while callers poll. Stale values only delay that
+  // thread by one poll or nap.
   struct PollingHints {
     std::atomic<uint64_t> poll_count{0};  // progress calls by other threads
     // The value of poll_count when the worker's thread went to sleep.
@@ -162,8 +162,8 @@ class UcxWorker {
   std::optional<pthread_t> thread_;
   PollingHints polling_;
   InterruptibleSleep nap_;  // of the worker's thread, while callers poll
-  // A stale value delays the end by one iteration; the thread is joined before anything is
-  // destroyed.
+  // A stale value delays the end of the thread by one iteration. The thread is joined before
+  // anything is destroyed.
   std::atomic<bool> is_ending_{false};
 
   Mutex end_mutex_;  // serializes `end`; taken before `mutex`
