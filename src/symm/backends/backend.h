@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The source of symmetric memory, and its export to and import from other processes. `host` is
-// system memory (memfd); devices have their own back ends. Independent of ranks and groups. Thread
-// safe.
+// Allocates symmetric memory, exports it to other processes and imports theirs. The back end `host`
+// provides system memory (memfd); devices have their own back ends. Independent of ranks and
+// groups. Thread safe.
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@ class MappedMemory {
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
 
-  // The start of the range. A device address for device memory: the CPU must not access it.
+  // The start of the range. For device memory this is a device address, which the CPU must not
+  // access.
   std::byte* base() const { return base_; }
   size_t bytes() const { return bytes_; }
 
@@ -58,26 +59,29 @@ class Backend {
   virtual Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) = 0;
   // Exports a descriptor for other processes on this machine. REQUIRES: allocated by this back end.
   virtual Result<UniqueFd> export_fd(const MappedMemory& memory) = 0;
-  // Ok, or why memory cannot be exported as a descriptor.
+  // Returns ok, or why memory cannot be exported as a descriptor.
   virtual Status fd_availability() const { return {}; }
-  // Ok, or why memory cannot be exported as a fabric handle, which processes on other machines can
-  // import.
+  // Returns ok, or why memory cannot be exported as a fabric handle, which processes on other
+  // machines can import.
   virtual Status fabric_availability() const;
-  // A fabric handle is valid while the memory lives. REQUIRES: allocated by this back end.
+  // Exports a fabric handle, which is valid while the memory lives. REQUIRES: allocated by this
+  // back end.
   virtual Result<FabricHandle> export_fabric(const MappedMemory& memory);
   virtual Result<std::shared_ptr<MappedMemory>> import_fabric(const FabricHandle& handle,
                                                               size_t bytes);
-  // The back end's multicast; null if it has none.
+  // Returns the back end's multicast driver, or null if it has none.
   virtual MulticastDriver* multicast() { return nullptr; }
   // Makes memory that another rank of this process has allocated usable by this rank.
   virtual Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> memory) {
     return memory;
   }
-  // Returns kFormat if the descriptor is not symmetric memory of exactly `bytes` bytes.
+  // Maps memory that another process has exported. Returns kFormat if the descriptor is not
+  // symmetric memory of exactly `bytes` bytes.
   virtual Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) = 0;
 };
 
-// System memory. Sealed against resizing, so that a peer cannot truncate it while it is mapped.
+// Returns the back end for system memory. The memory is sealed against resizing, so that a peer
+// cannot truncate it while it is mapped.
 std::unique_ptr<Backend> make_host_backend();
 
 }  // namespace ashlar::symm

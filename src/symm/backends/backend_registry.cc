@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Back ends stay registered when another one is selected, so that the selection can be reverted.
+// Back ends stay registered when another back end is selected, so that the selection can be
+// reverted.
 #include "symm/backends/backend_registry.h"
 
 #include "base/text.h"

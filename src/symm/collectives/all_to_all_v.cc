@@ -27,7 +27,7 @@ Status announce(const CollectiveContext& context, const AllToAllV& request,
                 const std::vector<ByteRange>& shares, const Limits& limits) {
   for (int peer = 0; peer < context.world_size(); ++peer) {
     const ByteRange& share = shares[static_cast<size_t>(peer)];
-    CallSignature call = call_for(request, share.bytes);
+    CallSignature call = signature_of(request, share.bytes);
     call.offset_bytes += share.begin_bytes;
     if (Status sent = send_signature(context, peer, call, limits); !sent.ok()) return sent;
   }
@@ -35,7 +35,7 @@ Status announce(const CollectiveContext& context, const AllToAllV& request,
   return remote == nullptr ? Status() : remote->quiet(limits.deadline);
 }
 
-// The share that `peer` announced for this rank. Its offset counts from the start of the buffer.
+// Returns the share that `peer` announced for this rank. Its offset is relative to the buffer.
 CallSignature received_signature(const CollectiveContext& context, int peer) {
   return CallSignature::read_from(context.pads.line(context.rank(), context.channel, peer));
 }
@@ -43,7 +43,7 @@ CallSignature received_signature(const CollectiveContext& context, int peer) {
 // Checks that all ranks called all-to-all-v with the same row size and memory. Only then do the
 // signatures describe shares.
 Status compare(const CollectiveContext& context, const AllToAllV& request) {
-  const uint64_t own_code = call_for(request, 0).code;
+  const uint64_t own_code = signature_of(request, 0).code;
   for (int peer = 0; peer < context.world_size(); ++peer) {
     const CallSignature call = received_signature(context, peer);
     if (call.code == own_code && call.memory == request.range.memory) continue;
@@ -52,8 +52,9 @@ Status compare(const CollectiveContext& context, const AllToAllV& request) {
   return {};
 }
 
-// Computes where incoming rows go. kInvalidArgument if `out` is too small. Reads each word of a
-// peer once, into `incoming`, so that a peer cannot change a value between check and use.
+// Computes where incoming rows are written. Returns kInvalidArgument if `out` is too small. Reads
+// the signature of each peer once, into `incoming`, so that a peer cannot change a value between
+// check and use.
 Status plan_output(const CollectiveContext& context, const AllToAllV& request,
                    std::span<CallSignature> incoming) {
   const auto row_bytes = static_cast<uint64_t>(request.row_bytes);
@@ -61,7 +62,7 @@ Status plan_output(const CollectiveContext& context, const AllToAllV& request,
   for (int peer = 0; peer < context.world_size(); ++peer) {
     const size_t at = static_cast<size_t>(peer);
     const CallSignature& share = incoming[at] = received_signature(context, peer);
-    // Do not trust the peer: it must stay inside its buffer.
+    // Do not trust the peer: the share must be inside the peer's buffer.
     if (share.offset_bytes > request.range.buffer_bytes ||
         share.bytes > request.range.buffer_bytes - share.offset_bytes) {
       return share_out_of_range_error(peer, share);
@@ -119,7 +120,7 @@ Result<std::vector<ByteRange>> split_shares(const CollectiveContext& context,
           text("the split for rank ", rank, ": ", bytes.status().message()));
     }
     shares.push_back({.begin_bytes = begin, .bytes = *bytes});
-    begin += *bytes;  // cannot overflow: both are below 2^63
+    begin += *bytes;  // cannot overflow: both terms are below 2^63
     if (begin > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
       return Status::invalid_argument(
           text("the splits up to rank ", rank, " add up to more than 2^63 bytes"));
@@ -128,7 +129,7 @@ Result<std::vector<ByteRange>> split_shares(const CollectiveContext& context,
   return shares;
 }
 
-CallSignature call_for(const AllToAllV& request, size_t total_bytes) {
+CallSignature signature_of(const AllToAllV& request, size_t total_bytes) {
   return make_signature(request.range,
                         CallSignature::encode(CollectiveKind::kAllToAllV) |
                             static_cast<uint64_t>(request.row_bytes) << 8,
@@ -145,7 +146,8 @@ Status all_to_all_v(const CollectiveContext& context, const AllToAllV& request,
   const Result<std::vector<ByteRange>> shares = split_shares(context, request);
   if (!shares.ok()) return shares.status();
   if (Status wrong = check(context, request, *shares); !wrong.ok()) return wrong;
-  const CallSignature call = call_for(request, shares->back().begin_bytes + shares->back().bytes);
+  const CallSignature call =
+      signature_of(request, shares->back().begin_bytes + shares->back().bytes);
   std::vector<CallSignature> incoming(
       shares->size());  // allocated before other ranks depend on this one
   const auto announce_and_compare = [&](CollectiveRunner::Progress& progress) -> Status {

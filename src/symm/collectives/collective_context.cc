@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks arguments, accesses the memory of local and remote ranks, and makes the steps that
-// synchronize.
+// Checks arguments, accesses the memory of local and remote ranks, and makes the synchronization
+// steps.
 #include "symm/collectives/collective_context.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ Status announce(const CollectiveContext& context, const CallSignature& call, con
   return remote == nullptr ? Status() : remote->quiet(limits.deadline);
 }
 
-// Every rank has the same signatures from all ranks, so all get the same result.
+// Compares the signatures of all ranks. Every rank has received the same signatures, so all ranks
+// get the same result.
 Status compare(const CollectiveContext& context) {
   const auto call_of = [&context](int rank) {
     return CallSignature::read_from(context.pads.line(context.rank(), context.channel, rank));
@@ -131,7 +132,7 @@ Status send_signature(const CollectiveContext& context, int peer, const CallSign
   if (remote != nullptr && remote->contains(peer)) {
     PadLine line;
     call.write_to(line);
-    return remote->put_notes(peer, context.channel, line, limits.deadline);
+    return remote->put_signature(peer, context.channel, line, limits.deadline);
   }
   call.write_to(context.pads.line(peer, context.channel, context.rank()));
   return {};

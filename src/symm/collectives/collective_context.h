@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The basis of all collectives: the participating ranks, the memory, argument checks, and the steps
+// Shared by all collectives: the participating ranks, the memory, argument checks, and the steps
 // that synchronize with the other ranks.
 #pragma once
 
@@ -36,41 +36,44 @@ struct SymmetricRange {
   const RemoteMemory* remote = nullptr;  // the ranks on other machines; null if there are none
   uint64_t remote_begin = 0;             // offset of the buffers in the remote regions
 
-  // REQUIRES: check_range returned ok, and `rank` is on this machine.
+  // Returns the start of the range in the buffer of `rank`. REQUIRES: check_range returned ok, and
+  // `rank` is on this machine.
   std::byte* of(int rank) const { return bases[static_cast<size_t>(rank)] + offset_bytes; }
   bool is_remote(int rank) const { return bases[static_cast<size_t>(rank)] == nullptr; }
 
-  // Access a rank on any machine. `begin` is relative to the range. REQUIRES: check_range returned
-  // ok.
+  // `read` and `write` copy from and to the range of a rank on any machine. `begin` is relative to
+  // the range. REQUIRES: check_range returned ok.
   Status read(int rank, size_t begin, std::span<std::byte> into, Deadline deadline) const;
-  // Complete after `flush`.
+  // The write is complete after `flush`.
   Status write(int rank, size_t begin, std::span<const std::byte> from, Deadline deadline) const;
   Status flush(Deadline deadline) const;
 };
 
-// A part of a range.
+// A part of a SymmetricRange.
 struct ByteRange {
   size_t begin_bytes = 0;
   size_t bytes = 0;
 };
 
-// a * b. kInvalidArgument, naming `what`, if it is negative or exceeds 2^63.
+// Returns a * b. Returns kInvalidArgument, with a message that starts with `what`, if `a` is
+// negative or the product does not fit int64_t.
 Result<size_t> checked_bytes(const char* what, int64_t a, uint64_t b);
 
-// kInvalidArgument if the channel does not exist, the number of buffers is wrong, or the range is
-// out of bounds or misaligned. kUnsupported if a buffer cannot be reached.
+// Returns kInvalidArgument if the channel does not exist, the number of buffers is wrong, or the
+// range is out of bounds or misaligned. Returns kUnsupported if a buffer cannot be reached.
 Status check_range(const CollectiveContext& context, const SymmetricRange& range, size_t bytes,
                    size_t alignment);
-// kInvalidArgument if `other` is null, misaligned, or overlaps `own`. Ok if `bytes` is 0.
+// Returns kInvalidArgument if `other` is null, misaligned, or overlaps `own`. Returns ok if `bytes`
+// is 0.
 Status check_disjoint(const char* name, const std::byte* other, size_t bytes, size_t alignment,
                       std::span<const std::byte> own);
 
-// Does nothing if `to` equals `from`.
+// Copies memory. Does nothing if `to` equals `from`.
 inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// The signature of a call on `bytes` of the range.
+// Returns the signature of a call on `bytes` bytes of the range.
 inline CallSignature make_signature(const SymmetricRange& range, uint64_t code, size_t bytes) {
   return {.code = code,
           .bytes = bytes,
@@ -78,19 +81,20 @@ inline CallSignature make_signature(const SymmetricRange& range, uint64_t code, 
           .memory = range.memory};
 }
 
-// The first step of a collective: sends this rank's signature to all, waits for theirs and compares
-// them. If they differ, all ranks get the same outcome.
+// Returns the first step of a collective: sends this rank's signature to all ranks, waits for
+// theirs and compares them. If the signatures differ, all ranks get the same outcome.
 CollectiveRunner::Step announce_step(const CollectiveContext& context, const CallSignature& call,
                                      const Limits& limits);
-// Writes the signature to the pad of `peer`, which reads it after the barrier. For a rank on
-// another machine it has arrived after RemotePads::quiet.
+// Writes the signature to the pad of `peer`, which reads it after the barrier. If `peer` is on
+// another machine, the signature has arrived after RemotePads::quiet.
 Status send_signature(const CollectiveContext& context, int peer, const CallSignature& call,
                       const Limits& limits);
-// A barrier. After a mismatch, every rank passes exactly one such barrier, regardless of how many
-// its call would have passed; then the next collective can start.
+// Returns a step that passes a barrier. After a mismatch, every rank passes exactly one of these
+// barriers, however many its call has; then the next collective can start.
 CollectiveRunner::Step barrier_step(const CollectiveContext& context, const Limits& limits);
-// Runs `work(scratch)` unless the calls did not match. Work that accesses other machines may time
-// out and be repeated, so it must not overwrite its input.
+// Returns a step that runs `work(scratch)` unless the calls did not match. Work that accesses other
+// machines may time out and be repeated, so it must not overwrite its input. REQUIRES: `work`
+// outlives the step.
 template <typename Work>
 CollectiveRunner::Step work_step(const Work& work) {
   return [&work](CollectiveRunner::Progress& progress) -> Status {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors in collectives whose ranks make different calls or cannot continue. The host and the
-// kernels report the same messages.
+// Errors of collectives in which the ranks make different calls or a rank cannot continue. Host
+// code and kernels report the same messages.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace ashlar::symm {
 
-// Rank 0 called `first`, `rank` called `other`.
+// Rank 0 made the call `first`, and `rank` made the call `other`.
 Status mismatched_calls_error(const CallSignature& first, int rank, const CallSignature& other);
 // For all-to-all-v: `peer` made a different call than `rank`.
 Status mismatched_rows_error(int rank, uint64_t row_bytes, int peer);
 // `wanted` cannot start, because `waiting` has timed out and must be called again first.
 Status unfinished_call_error(const CallSignature& wanted, const CallSignature& waiting);
-// `out` has `capacity_bytes`, but `incoming_bytes` arrive.
+// For all-to-all-v: `out` has room for `capacity_bytes`, but the ranks send `incoming_bytes`.
 Status output_too_small_error(uint64_t capacity_bytes, uint64_t incoming_bytes);
-// The peer announced a share that is not inside its buffer.
+// For all-to-all-v: `peer` announced a share that is not inside its buffer.
 Status share_out_of_range_error(int peer, const CallSignature& share);
 
 }  // namespace ashlar::symm

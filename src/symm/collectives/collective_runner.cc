@@ -59,17 +59,17 @@ std::string CallSignature::to_string() const {
 }
 
 void CallSignature::write_to(PadLine& line) const {
-  SharedWords::store(&line.notes[0], code, std::memory_order_relaxed);
-  SharedWords::store(&line.notes[1], bytes, std::memory_order_relaxed);
-  SharedWords::store(&line.notes[2], offset_bytes, std::memory_order_relaxed);
-  SharedWords::store(&line.noted_memory, memory, std::memory_order_relaxed);
+  SharedWords::store(&line.signature[0], code, std::memory_order_relaxed);
+  SharedWords::store(&line.signature[1], bytes, std::memory_order_relaxed);
+  SharedWords::store(&line.signature[2], offset_bytes, std::memory_order_relaxed);
+  SharedWords::store(&line.signature_memory, memory, std::memory_order_relaxed);
 }
 
 CallSignature CallSignature::read_from(const PadLine& line) {
-  return {.code = SharedWords::load(&line.notes[0], std::memory_order_relaxed),
-          .bytes = SharedWords::load(&line.notes[1], std::memory_order_relaxed),
-          .offset_bytes = SharedWords::load(&line.notes[2], std::memory_order_relaxed),
-          .memory = SharedWords::load(&line.noted_memory, std::memory_order_relaxed)};
+  return {.code = SharedWords::load(&line.signature[0], std::memory_order_relaxed),
+          .bytes = SharedWords::load(&line.signature[1], std::memory_order_relaxed),
+          .offset_bytes = SharedWords::load(&line.signature[2], std::memory_order_relaxed),
+          .memory = SharedWords::load(&line.signature_memory, std::memory_order_relaxed)};
 }
 
 Status CollectiveRunner::run(const CallSignature& call, Deadline deadline,

@@ -2,9 +2,9 @@
 //
 // Runs the collectives of one group on one rank, one at a time, since they share the group's pad.
 //
-// A collective is a sequence of steps. A step that waits may time out. Completed steps stay
-// completed: repeating the same call continues with the step that timed out. Any other call is
-// rejected until then, because the other ranks are still inside that collective.
+// A collective is a sequence of steps. A step that waits may time out. Repeating the same call then
+// continues with the step that timed out, without repeating the steps before it. Any other call is
+// rejected until the collective is complete, because the other ranks are still inside it.
 #pragma once
 
 #include <cstddef>
@@ -35,15 +35,15 @@ enum class CollectiveKind : uint8_t {
   kMultimemReduce,
 };
 
-// A collective call with everything that must be equal on all ranks. Ranks exchange it through the
-// notes of a pad line.
+// The kind and the arguments of a collective call that must be equal on all ranks. Ranks exchange
+// it through PadLine::signature.
 struct CallSignature {
   uint64_t code = 0;  // kind, element type, reduction and root; see `encode`
   uint64_t bytes = 0;
   uint64_t offset_bytes = 0;
   uint32_t memory = 0;  // SymmetricRange::memory; 0 if there is only one
 
-  // Relaxed accesses: the barrier of the line orders them.
+  // The accesses are relaxed, because a barrier lies between the write and the read.
   void write_to(PadLine& line) const;
   static CallSignature read_from(const PadLine& line);
   static uint64_t encode(CollectiveKind operation, Reduction reduction = {}, int root = 0);
@@ -61,9 +61,9 @@ class CollectiveRunner {
   };
   using Step = std::function<Status(Progress&)>;
 
-  // Runs the steps in order and returns their outcome. kTimeout: repeat the call to continue. Any
-  // other error from a step, such as a failure of the group, ends the collective. kInvalidArgument
-  // if another collective is unfinished.
+  // Runs the steps in order and returns their outcome. After kTimeout, the same call has to be
+  // repeated to continue. Any other error from a step, such as a failure of the group, ends the
+  // collective. Returns kInvalidArgument if another collective is unfinished.
   Status run(const CallSignature& call, Deadline deadline, std::initializer_list<Step> steps)
       ASHLAR_EXCLUDES(mutex_);
 

@@ -10,16 +10,19 @@ namespace {
 
 using Scratch = std::vector<std::byte>;
 
-// Calls `act(peer)` for every rank, beginning with this one, which spreads the load over the peers.
-template <typename Act>
-Status for_each_peer(const CollectiveContext& context, const Act& act) {
+// Calls `transfer(peer)` for every rank, starting with this rank, so that the ranks do not all
+// access the same peer at a time.
+template <typename Transfer>
+Status for_each_peer(const CollectiveContext& context, const Transfer& transfer) {
   for (int step = 0; step < context.world_size(); ++step) {
-    if (Status done = act((context.rank() + step) % context.world_size()); !done.ok()) return done;
+    const int peer = (context.rank() + step) % context.world_size();
+    if (Status done = transfer(peer); !done.ok()) return done;
   }
   return {};
 }
 
-// The bytes of all shares, or an error if the request is invalid.
+// Returns the number of bytes of the range that the request uses, or an error if the request is
+// invalid.
 Result<size_t> check(const CollectiveContext& context, const AllGather& request) {
   const auto ranks = static_cast<uint64_t>(context.world_size());
   const Result<size_t> total = checked_bytes("bytes", request.bytes, ranks);

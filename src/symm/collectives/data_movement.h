@@ -16,10 +16,12 @@ namespace ashlar::symm {
 struct AllGather {
   SymmetricRange range{};  // world_size * bytes: receives every rank's share, in rank order
   int64_t bytes = 0;       // of each rank's share
-  // This rank's share. May already be at its destination in this rank's range, but must not
-  // otherwise overlap the range.
+  // This rank's share: either its destination in this rank's range, or memory that does not overlap
+  // the range.
   const std::byte* in = nullptr;
 };
+// `check_request`, here and below, returns the error that the collective would return for invalid
+// arguments. It does not access memory or communicate.
 Status all_gather(const CollectiveContext& context, const AllGather& request, const Limits& limits);
 // Like all_gather, through multicast: each rank stores its share once.
 Status multimem_all_gather(const CollectiveContext& context, const AllGather& request,
@@ -30,7 +32,7 @@ struct Broadcast {
   SymmetricRange range{};
   int64_t bytes = 0;
   int root = 0;
-  // Receives the data. Null: this rank's range receives it. Must not overlap the range.
+  // Receives the data; must not overlap the range. If null, this rank's range receives the data.
   std::byte* out = nullptr;
 };
 Status broadcast(const CollectiveContext& context, const Broadcast& request, const Limits& limits);
@@ -60,10 +62,11 @@ Status all_to_all_v(const CollectiveContext& context, const AllToAllV& request,
                     const Limits& limits);
 Status check_request(const CollectiveContext& context, const AllToAllV& request);
 
-// The share for each rank, as a range of this rank's memory. kInvalidArgument if the splits are
-// invalid.
+// Returns the share for each rank, relative to this rank's range. Returns kInvalidArgument if the
+// splits are invalid.
 Result<std::vector<ByteRange>> split_shares(const CollectiveContext& context,
                                             const AllToAllV& request);
-CallSignature call_for(const AllToAllV& request, size_t total_bytes);
+// Returns the signature of a call, or that of one share if `total_bytes` is the size of the share.
+CallSignature signature_of(const AllToAllV& request, size_t total_bytes);
 
 }  // namespace ashlar::symm

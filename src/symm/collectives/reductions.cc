@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements all-reduce, reduce and reduce-scatter, with a variant for remote ranks where it
-// differs.
+// Implements all-reduce, reduce and reduce-scatter. Where ranks on other machines need different
+// steps, a variant implements them.
 #include "symm/collectives/reductions.h"
 
 #include <algorithm>
@@ -16,13 +16,14 @@ namespace {
 
 using Scratch = std::vector<std::byte>;
 
-// Bytes that are reduced before they are sent. Fits the L2 cache.
+// The number of bytes that are reduced before they are sent. Fits the L2 cache.
 constexpr size_t kChunkBytes = size_t{64} * 1024;
-// Bytes that are read from another machine in one call. Takes long compared with a round trip.
+// The number of bytes that are read from another machine in one call: so many that the transfer
+// takes much longer than a round trip.
 constexpr size_t kStagedBytes = size_t{512} * 1024;
 
-// Locates or fetches the inputs of all ranks. Constructed before the first barrier, so that a rank
-// that runs out of memory fails before the others depend on it.
+// Locates the inputs of all ranks, and fetches those on other machines. Constructed before the
+// first barrier, so that a rank that runs out of memory fails before the other ranks depend on it.
 class RankInputs {
  public:
   // `max_part_bytes` is the size of the largest part.
@@ -57,6 +58,7 @@ class RankInputs {
   }
 
  private:
+  // Points `all_` to the chunk of every rank.
   Status locate(ByteRange chunk, Deadline deadline) {
     for (size_t at = 0; at < all_.size(); ++at) {
       const int rank = static_cast<int>(at);
@@ -81,7 +83,7 @@ class RankInputs {
 };
 
 // Allocates scratch memory. Runs as the first step, so that a rank that runs out of memory fails
-// before the others depend on it.
+// before the other ranks depend on it.
 CollectiveRunner::Step scratch_step(size_t bytes) {
   return [bytes](CollectiveRunner::Progress& progress) -> Status {
     if (progress.scratch.size() < bytes) progress.scratch.resize(bytes);
@@ -89,7 +91,7 @@ CollectiveRunner::Step scratch_step(size_t bytes) {
   };
 }
 
-// The size of the range, or an error if the request is invalid.
+// Returns the size of the range in bytes, or an error if the request is invalid.
 Result<size_t> check(const CollectiveContext& context, const AllReduce& request) {
   if (Status wrong = check_reducible(request.reduction.type, request.reduction.op); !wrong.ok())
     return wrong;
@@ -125,8 +127,8 @@ Status reduce_and_send(const CollectiveContext& context, RankInputs& inputs,
   return {};
 }
 
-// The same with ranks on other machines. Reduces to scratch first, so that either half can be
-// repeated after a timeout.
+// Runs a two-shot all-reduce in place with ranks on other machines. Reduces to scratch memory
+// first, so that both the reduction and the sending can be repeated after a timeout.
 Status run_two_shot_remote(const CollectiveContext& context, RankInputs& inputs,
                            const AllReduce& request, size_t bytes, const CallSignature& call,
                            const Limits& limits) {
@@ -148,7 +150,7 @@ Status run_two_shot_remote(const CollectiveContext& context, RankInputs& inputs,
                              work_step(work), work_step(send_part), barrier_step(context, limits)});
 }
 
-// Reduces all elements to `out` on the ranks that have one.
+// Reduces all elements to `out` on the ranks that passed one.
 Status run_to_out(const CollectiveContext& context, const AllReduce& request,
                   const CallSignature& call, const Limits& limits) {
   RankInputs inputs(context, request.range, request.out == nullptr ? 0 : call.bytes);
@@ -164,7 +166,7 @@ Status run_to_out(const CollectiveContext& context, const AllReduce& request,
 
 Status run_one_shot(const CollectiveContext& context, const AllReduce& request, size_t bytes,
                     const Limits& limits) {
-  const CallSignature call = call_for(CollectiveKind::kOneShotAllReduce, request, bytes);
+  const CallSignature call = signature_of(CollectiveKind::kOneShotAllReduce, request, bytes);
   if (request.out != nullptr) return run_to_out(context, request, call, limits);
   RankInputs inputs(context, request.range, bytes);
   const ByteRange whole{.begin_bytes = 0, .bytes = bytes};
@@ -173,20 +175,20 @@ Status run_one_shot(const CollectiveContext& context, const AllReduce& request, 
   const auto work = [&](Scratch& scratch) {
     return inputs.reduce_to(scratch.data(), request.reduction, whole, limits.deadline);
   };
-  const auto restore = [&](Scratch& scratch) -> Status {
+  const auto copy_back = [&](Scratch& scratch) -> Status {
     copy_bytes(request.range.of(context.rank()), scratch.data(), bytes);
     return {};
   };
   return context.runner.run(
       call, limits.deadline,
       {scratch_step(bytes), announce_step(context, call, limits), work_step(work),
-       barrier_step(context, limits), work_step(restore), barrier_step(context, limits)});
+       barrier_step(context, limits), work_step(copy_back), barrier_step(context, limits)});
 }
 
 Status run_two_shot(const CollectiveContext& context, const AllReduce& request, size_t bytes,
                     const Limits& limits) {
   RankInputs inputs(context, request.range, part_of_rank(0, context.world_size(), bytes).bytes);
-  const CallSignature call = call_for(CollectiveKind::kTwoShotAllReduce, request, bytes);
+  const CallSignature call = signature_of(CollectiveKind::kTwoShotAllReduce, request, bytes);
   if (request.out == nullptr && request.range.remote != nullptr) {
     return run_two_shot_remote(context, inputs, request, bytes, call, limits);
   }
@@ -196,8 +198,8 @@ Status run_two_shot(const CollectiveContext& context, const AllReduce& request, 
         call, limits.deadline,
         {announce_step(context, call, limits), work_step(work), barrier_step(context, limits)});
   }
-  // This rank's part of the input temporarily holds the result for the others, and is restored at
-  // the end.
+  // This rank's part of the input temporarily holds the result for the other ranks, and is restored
+  // at the end.
   const ByteRange part = part_of_rank(context.rank(), context.world_size(), bytes);
   std::byte* own = request.range.of(context.rank()) + part.begin_bytes;
   const bool is_remote = request.range.remote != nullptr;
@@ -213,10 +215,10 @@ Status run_two_shot(const CollectiveContext& context, const AllReduce& request, 
   const auto collect = [&](Scratch&) -> Status {
     for (int step = 0; step < context.world_size(); ++step) {
       const int peer = (context.rank() + step) % context.world_size();
-      const ByteRange theirs = part_of_rank(peer, context.world_size(), bytes);
-      std::byte* to = request.out + theirs.begin_bytes;
+      const ByteRange peer_part = part_of_rank(peer, context.world_size(), bytes);
+      std::byte* to = request.out + peer_part.begin_bytes;
       Status got =
-          request.range.read(peer, theirs.begin_bytes, {to, theirs.bytes}, limits.deadline);
+          request.range.read(peer, peer_part.begin_bytes, {to, peer_part.bytes}, limits.deadline);
       if (!got.ok()) return got;
     }
     return {};
@@ -251,10 +253,11 @@ Status run_to_root(const CollectiveContext& context, const Reduce& request,
                    CollectiveKind operation, const Limits& limits) {
   const Result<size_t> bytes = check(context, request);
   if (!bytes.ok()) return bytes.status();
-  return run_to_out(context, without_root(request), call_for(operation, request, *bytes), limits);
+  return run_to_out(context, without_root(request), signature_of(operation, request, *bytes),
+                    limits);
 }
 
-// The bytes of all parts, or an error if the request is invalid.
+// Returns the size of all parts in bytes, or an error if the request is invalid.
 Result<size_t> check_scatter(const CollectiveContext& context, const ReduceScatter& request) {
   if (Status wrong = check_reducible(request.reduction.type, request.reduction.op); !wrong.ok())
     return wrong;
@@ -275,18 +278,18 @@ Result<size_t> check_scatter(const CollectiveContext& context, const ReduceScatt
 
 }  // namespace
 
-CallSignature call_for(CollectiveKind operation, const AllReduce& request, size_t bytes) {
+CallSignature signature_of(CollectiveKind operation, const AllReduce& request, size_t bytes) {
   const int is_out_of_place = request.out == nullptr ? 0 : 1;
   return make_signature(
       request.range, CallSignature::encode(operation, request.reduction, is_out_of_place), bytes);
 }
 
-CallSignature call_for(CollectiveKind operation, const Reduce& request, size_t bytes) {
+CallSignature signature_of(CollectiveKind operation, const Reduce& request, size_t bytes) {
   return make_signature(request.range,
                         CallSignature::encode(operation, request.reduction, request.root), bytes);
 }
 
-CallSignature call_for(const ReduceScatter& request, size_t total_bytes) {
+CallSignature signature_of(const ReduceScatter& request, size_t total_bytes) {
   return make_signature(request.range,
                         CallSignature::encode(CollectiveKind::kReduceScatter, request.reduction),
                         total_bytes);
@@ -320,7 +323,7 @@ Status multimem_all_reduce(const CollectiveContext& context, const AllReduce& re
                            const Limits& limits) {
   const Result<size_t> bytes = check(context, request);
   if (!bytes.ok()) return bytes.status();
-  const CallSignature call = call_for(CollectiveKind::kMultimemAllReduce, request, *bytes);
+  const CallSignature call = signature_of(CollectiveKind::kMultimemAllReduce, request, *bytes);
   if (request.out != nullptr) return run_to_out(context, request, call, limits);
   RankInputs inputs(context, request.range, part_of_rank(0, context.world_size(), *bytes).bytes);
   const auto work = [&](Scratch&) { return reduce_and_send(context, inputs, request, *bytes); };
@@ -353,9 +356,10 @@ Status reduce_scatter(const CollectiveContext& context, const ReduceScatter& req
   if (!total.ok()) return total.status();
   const size_t bytes = *total / static_cast<uint64_t>(context.world_size());
   const ByteRange part{.begin_bytes = bytes * static_cast<size_t>(context.rank()), .bytes = bytes};
-  const CallSignature call = call_for(request, *total);
+  const CallSignature call = signature_of(request, *total);
   RankInputs inputs(context, request.range, bytes);
-  // A remote read may time out and be repeated, so the input must stay unchanged until it succeeds.
+  // The reduction may time out and be repeated if it reads from other machines, so the input must
+  // stay unchanged until it is complete.
   const bool is_remote = request.range.remote != nullptr;
   const auto work = [&](Scratch& scratch) -> Status {
     std::byte* result = is_remote ? scratch.data() : request.out;

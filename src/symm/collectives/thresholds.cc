@@ -20,13 +20,14 @@ constexpr size_t kLargest = 4 * kMiB;
 
 using Algorithm = Status (*)(const CollectiveContext&, const AllReduce&, const Limits&);
 
-// Each rank writes its input first, as in real use. Otherwise data that it read before would still
-// be in its cache, which favours the two-shot algorithm.
-Result<uint64_t> time_one(Algorithm run, const CollectiveContext& context, const AllReduce& request,
-                          const Limits& limits) {
+// Returns the time of one all-reduce in nanoseconds. Each rank writes its input first, as in real
+// use. Without that, data that the rank read in the previous round would still be in its cache,
+// which favours the two-shot algorithm.
+Result<uint64_t> time_all_reduce(Algorithm run, const CollectiveContext& context,
+                                 const AllReduce& request, const Limits& limits) {
   const size_t bytes = static_cast<size_t>(request.count) * sizeof(float);
   std::memset(request.range.of(context.rank()), 0, bytes);
-  AllReduce barrier = request;
+  AllReduce barrier = request;  // an all-reduce of no elements is a barrier
   barrier.count = 0;
   if (Status failed = one_shot_all_reduce(context, barrier, limits); !failed.ok()) return failed;
   const auto begin = std::chrono::steady_clock::now();
@@ -35,9 +36,11 @@ Result<uint64_t> time_one(Algorithm run, const CollectiveContext& context, const
   return static_cast<uint64_t>(std::chrono::nanoseconds(taken).count());
 }
 
-// Sums over all ranks, so that all make the same choice.
-Result<std::vector<uint64_t>> add_up(const CollectiveContext& context, const SymmetricRange& range,
-                                     const std::vector<uint64_t>& own, const Limits& limits) {
+// Returns the sums of the times over all ranks, so that all ranks choose the same threshold.
+Result<std::vector<uint64_t>> sum_over_ranks(const CollectiveContext& context,
+                                             const SymmetricRange& range,
+                                             const std::vector<uint64_t>& own,
+                                             const Limits& limits) {
   const size_t bytes = own.size() * sizeof(uint64_t);
   std::memcpy(range.of(context.rank()), own.data(), bytes);
   std::vector<uint64_t> sums(own.size());
@@ -76,21 +79,22 @@ Result<Thresholds> measure_thresholds(const CollectiveContext& context, const Sy
     for (const Algorithm run : {one_shot_all_reduce, two_shot_all_reduce}) {
       best.push_back(std::numeric_limits<uint32_t>::max());
       for (int round = 0; round < std::max(1, rounds); ++round) {
-        const Result<uint64_t> taken = time_one(run, context, request, limits);
+        const Result<uint64_t> taken = time_all_reduce(run, context, request, limits);
         if (!taken.ok()) return taken.status();
         best.back() = std::min(best.back(), *taken);
       }
     }
   }
-  const Result<std::vector<uint64_t>> sums = add_up(context, range, best, limits);
+  const Result<std::vector<uint64_t>> sums = sum_over_ranks(context, range, best, limits);
   if (!sums.ok()) return sums.status();
-  const double ranks_in_us = 1e3 * context.world_size();
+  const double ns_sum_per_us = 1e3 * context.world_size();
   found.one_shot_bytes = 0;
   for (size_t i = 0; i < found.rows.size(); ++i) {
     Thresholds::Row& row = found.rows[i];
-    row.one_shot_us = static_cast<double>((*sums)[2 * i]) / ranks_in_us;
-    row.two_shot_us = static_cast<double>((*sums)[2 * i + 1]) / ranks_in_us;
-    // The largest size at which one-shot wins. Noise at smaller sizes costs little.
+    row.one_shot_us = static_cast<double>((*sums)[2 * i]) / ns_sum_per_us;
+    row.two_shot_us = static_cast<double>((*sums)[2 * i + 1]) / ns_sum_per_us;
+    // The threshold is the largest size at which one-shot is faster. Noise at smaller sizes is
+    // ignored, which costs little.
     if ((*sums)[2 * i] <= (*sums)[2 * i + 1]) found.one_shot_bytes = row.bytes;
   }
   return found;

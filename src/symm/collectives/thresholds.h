@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the all-reduce algorithm by size, measured by the ranks that will use it.
+// Measures up to which size the one-shot all-reduce is faster than the two-shot all-reduce, on the
+// ranks that will use them.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,9 @@ struct Thresholds {
   std::string to_string() const;  // a table and the resulting threshold
 };
 
-// Measures both algorithms. Collective. All ranks get the same figures, the best of `rounds` per
-// size. Overwrites up to 4 MiB of the range. REQUIRES: at least 4 KiB.
+// Measures both algorithms. Collective. Each rank takes its best time of `rounds` runs per size;
+// all ranks get the mean of these times over the ranks. Overwrites up to 4 MiB of the range.
+// Returns kInvalidArgument if the range has less than 4 KiB.
 Result<Thresholds> measure_thresholds(const CollectiveContext& context, const SymmetricRange& range,
                                       int rounds, const Limits& limits);
 

@@ -18,7 +18,8 @@ constexpr std::array<const char*, CountingOperations::kKindCount> kNames{
 
 static_assert(kNames.back() != nullptr);
 
-// The size of a collective whose arguments have been checked.
+// A visitor that returns the size of a collective in bytes. REQUIRES: the arguments have been
+// checked.
 struct CollectiveBytes {
   size_t operator()(const ThresholdAllReduce& each) const { return reduced_bytes(each.request); }
   size_t operator()(const Reduce& each) const { return reduced_bytes(each); }
@@ -72,12 +73,12 @@ Status CountingOperations::post(const PeerTable& peers, int to, size_t offset,
   return record(kPost, from.size(), inner_->post(peers, to, offset, from));
 }
 
-Status CountingOperations::post(const PeerTable& peers, int at, const AtomicOp& op) {
-  return record(kAtomicPost, static_cast<size_t>(op.word), inner_->post(peers, at, op));
+Status CountingOperations::post(const PeerTable& peers, int target, const AtomicOp& op) {
+  return record(kAtomicPost, static_cast<size_t>(op.word), inner_->post(peers, target, op));
 }
 
-Result<uint64_t> CountingOperations::fetch(const PeerTable& peers, int at, const AtomicOp& op) {
-  Result<uint64_t> before = inner_->fetch(peers, at, op);
+Result<uint64_t> CountingOperations::fetch(const PeerTable& peers, int target, const AtomicOp& op) {
+  Result<uint64_t> before = inner_->fetch(peers, target, op);
   if (before.ok()) (void)record(kFetch, static_cast<size_t>(op.word), {}).ok();
   return before;
 }

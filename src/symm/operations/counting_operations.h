@@ -15,8 +15,8 @@ namespace ashlar::symm {
 
 class CountingOperations final : public Operations {
  public:
-  // Kinds of operations. Followed by signals, in the order of Signal::Kind, and collectives, in the
-  // order of the alternatives of `Collective`.
+  // Indexes of the counters. The signals follow these, in the order of Signal::Kind, and then the
+  // collectives, in the order of the alternatives of `Collective`.
   enum Kind : size_t {
     kPut,
     kGet,
@@ -46,8 +46,8 @@ class CountingOperations final : public Operations {
   Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) override;
   Status post(const PeerTable& peers, int to, size_t offset,
               std::span<const std::byte> from) override;
-  Status post(const PeerTable& peers, int at, const AtomicOp& op) override;
-  Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& op) override;
+  Status post(const PeerTable& peers, int target, const AtomicOp& op) override;
+  Result<uint64_t> fetch(const PeerTable& peers, int target, const AtomicOp& op) override;
   Status fence(const PeerTable& peers) override { return inner_->fence(peers); }
   Status quiet(const PeerTable& peers) override { return inner_->quiet(peers); }
   Status store_words(const PeerTable& peers, const WordFillRequest& fill,

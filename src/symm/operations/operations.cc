@@ -84,23 +84,24 @@ void store_words_at(std::byte* first, const WordFillRequest& fill) {
 
 namespace {
 
-Status no_atomics() {
+Status no_atomics_error() {
   return Status::unsupported(
       "atomics are available for host memory only: change device memory with put or from kernels");
 }
 
 }  // namespace
 
-Status Operations::post(const PeerTable& /*peers*/, int /*at*/, const AtomicOp& /*op*/) {
-  return no_atomics();
+Status Operations::post(const PeerTable& /*peers*/, int /*target*/, const AtomicOp& /*op*/) {
+  return no_atomics_error();
 }
 
-Result<uint64_t> Operations::fetch(const PeerTable& /*peers*/, int /*at*/, const AtomicOp& /*op*/) {
-  return no_atomics();
+Result<uint64_t> Operations::fetch(const PeerTable& /*peers*/, int /*target*/,
+                                   const AtomicOp& /*op*/) {
+  return no_atomics_error();
 }
 
 Status Operations::multicast_put(const PeerTable& /*peers*/, const MulticastPut& /*put*/,
-                                 const RunOptions& /*when*/) {
+                                 const RunOptions& /*run_options*/) {
   return Status::unsupported("this back end has no multicast");
 }
 

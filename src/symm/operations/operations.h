@@ -3,7 +3,7 @@
 // The operations of a group on symmetric memory, independent of where the memory is. On host memory
 // the calling thread performs them (backends/host); on device memory they are work in a stream
 // (backends/device, sim, cuda). The public API calls this interface only. Results are bit-identical
-// on all back ends.
+// on all back ends, except that a multicast switch adds in an unspecified order.
 #pragma once
 
 #include <chrono>
@@ -26,6 +26,7 @@
 
 namespace ashlar::symm {
 
+// A request to signal, to wait for a signal, or to pass a barrier.
 struct Signal {
   enum class Kind { kPut, kWait, kAdd, kWaitForValue, kBarrier };
   Kind kind = Kind::kBarrier;
@@ -34,16 +35,15 @@ struct Signal {
   uint64_t value = 0;  // to add or to wait for
 };
 
-// An all-reduce that is one-shot up to `one_shot_bytes` and two-shot above. 0 and SIZE_MAX select
-// one algorithm for all sizes.
+// An all-reduce that is one-shot up to `one_shot_bytes` and two-shot above. 0 selects the two-shot
+// algorithm for all sizes, and SIZE_MAX the one-shot algorithm.
 struct ThresholdAllReduce {
   AllReduce request{};
   size_t one_shot_bytes = 0;
 };
 
-// Collectives through multicast. REQUIRES: the memory supports multicast. `multicast` is the
-// multicast address of the request's pieces. If it is null, the back end accesses every rank's
-// memory instead.
+// Collectives through multicast. `multicast` is the multicast address of the request's range. If it
+// is null, the back end accesses every rank's memory instead.
 struct MultimemAllReduce {
   AllReduce request{};
   std::byte* multicast = nullptr;
@@ -69,7 +69,7 @@ Status perform(const CollectiveContext& context, const Collective& collective,
 Status check(const SignalPads& pads, const Signal& signal);
 Status perform(const SignalPads& pads, const Signal& signal, const Limits& limits);
 
-// How an operation is scheduled.
+// Where an operation runs and how long it may take.
 struct RunOptions {
   // If set, the operation is enqueued in the stream and the call returns immediately. Errors are
   // returned by a later call or by `finish`. If empty, the operation is complete on return.
@@ -78,7 +78,7 @@ struct RunOptions {
   InFlightWork* in_flight = nullptr;     // tracks work in streams; never null
 };
 
-// Fills `count` words of one rank's memory with `value`.
+// A request to fill `count` words of one rank's memory with `value`.
 struct WordFillRequest {
   int rank = 0;       // the owner of the memory
   size_t offset = 0;  // in bytes from the user's pad, which precedes the buffer; a multiple of 4
@@ -88,10 +88,11 @@ struct WordFillRequest {
 // Fills the words starting at `first`, by pointer, on the calling thread.
 void store_words_at(std::byte* first, const WordFillRequest& fill);
 
+// A request to copy bytes to the buffers of all ranks.
 struct MulticastPut {
   std::span<const std::byte> from{};  // device memory
   size_t offset = 0;                  // in the buffer of every rank
-  std::byte* multicast = nullptr;     // the multicast address of that offset, or null; see above
+  std::byte* multicast = nullptr;     // the multicast address of that offset; null if there is none
 };
 
 struct OperationsOptions {
@@ -102,7 +103,7 @@ struct OperationsOptions {
   SpinPolicy spin_policy{};
 };
 
-// Thread safe. REQUIRES: outlives every `InFlightWork` passed to it.
+// Thread safe. REQUIRES: the Operations outlives every `InFlightWork` passed to it.
 class Operations {
  public:
   Operations() = default;
@@ -115,19 +116,20 @@ class Operations {
   virtual Status put(const PeerTable& peers, int to, size_t offset,
                      std::span<const std::byte> from) = 0;
   virtual Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) = 0;
-  // Puts and atomics that may still be in flight on return. `fence` orders them before later ones,
-  // `quiet` waits for them. The offset of an atomic is relative to the buffer. Returns kUnsupported
-  // if the back end has no atomics.
+  // `post` starts a put or an atomic operation that may still be in flight on return. `fence`
+  // orders it before later operations, and `quiet` waits for it. `fetch` performs an atomic
+  // operation and returns the previous value. The offset of an atomic operation is relative to the
+  // buffer. Returns kUnsupported if the back end has no atomics.
   virtual Status post(const PeerTable& peers, int to, size_t offset,
                       std::span<const std::byte> from) {
     return put(peers, to, offset, from);
   }
-  virtual Status post(const PeerTable& peers, int at, const AtomicOp& op);
-  virtual Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& op);
+  virtual Status post(const PeerTable& peers, int target, const AtomicOp& op);
+  virtual Result<uint64_t> fetch(const PeerTable& peers, int target, const AtomicOp& op);
   virtual Status fence(const PeerTable& /*peers*/) { return {}; }
   virtual Status quiet(const PeerTable& /*peers*/) { return {}; }
-  // Release stores for mapped memory; a fence and a put for a rank on another machine. Returns
-  // kUnsupported if the back end cannot store words.
+  // Fills words, with release stores if the rank's memory is mapped, or with a fence and a put if
+  // the rank is on another machine. Returns kUnsupported if the back end cannot store words.
   virtual Status store_words(const PeerTable& peers, const WordFillRequest& fill,
                              const RunOptions& run_options) = 0;
   // Copies bytes to the buffers of all ranks. REQUIRES: the memory supports multicast.
@@ -135,16 +137,16 @@ class Operations {
                                const RunOptions& run_options);
   virtual Status run(const Signal& signal, const RunOptions& run_options) = 0;
   virtual Status run(const Collective& collective, const RunOptions& run_options) = 0;
-  // The value of this rank's counter (channel, from).
+  // Returns the value of this rank's counter (channel, from).
   virtual Result<uint64_t> counter_value(int from, int channel) = 0;
   // Waits for all work in the stream and returns its error, if any. Returns kUnsupported if the
   // back end has no streams.
   virtual Status finish(StreamId stream) = 0;
   // Whether any work ended with a timeout or with the group's failure, even if the error has been
-  // returned. Other ranks may then still be accessing this rank's memory.
+  // returned. If so, other ranks may still be accessing this rank's memory.
   virtual bool has_failed_work() { return false; }
-  // Measures which all-reduce is faster for which size. Returns nothing if this group cannot
-  // measure.
+  // Measures up to which size the one-shot all-reduce is faster. Returns nothing if the back end
+  // cannot measure this group.
   virtual Result<std::optional<Thresholds>> measure(const PeerTable& scratch, size_t bytes,
                                                     Deadline deadline) = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks arguments, and runs the algorithms of signal_steps.h on real memory. Combines them with a
-// barrier between machines.
+// Checks arguments, runs the barrier algorithms of signal_steps.h on the pads, and implements the
+// barrier across machines.
 #include "symm/signals/barrier.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ Status check(const SignalPads& pads, int channel) {
   return pads.slots().check_all_reachable();
 }
 
-// The ranks that have not reached the barrier that this rank waits in. In a dissemination barrier,
-// a rank announces first to its neighbour.
+// Returns the ranks that have not reached barrier `number`. In a dissemination barrier, each rank
+// announces to the next rank first, so the next rank's pad is read.
 std::vector<int> find_missing(const SignalPads& pads, int channel, BarrierKind kind,
                               uint64_t number) {
   std::vector<int> missing;
@@ -70,16 +70,16 @@ class MultiMachineBarrier {
     SharedWords::store(arrival_word(leader()), static_cast<uint32_t>(number_),
                        std::memory_order_relaxed);
     for (const int rank : followers()) {
-      if (Status heard = wait_for(rank); !heard.ok()) return heard;
+      if (Status arrived = wait_for(rank); !arrived.ok()) return arrived;
     }
     for (const int other : other_leaders()) {
-      const Status told = remote_.announce(other, channel_, number_, limits_.deadline);
-      if (told.is(StatusKind::kTimeout))
+      const Status announced = remote_.announce(other, channel_, number_, limits_.deadline);
+      if (announced.is(StatusKind::kTimeout))
         return barrier_timeout_error(pads_, channel_, {&other, 1}, waiting_.waited());
-      if (!told.ok()) return told;
+      if (!announced.ok()) return announced;
     }
     for (const int other : other_leaders()) {
-      if (Status heard = wait_for(other); !heard.ok()) return heard;
+      if (Status arrived = wait_for(other); !arrived.ok()) return arrived;
     }
     for (const int rank : followers()) announce(memory_, word(rank, pads_.rank()), number_);
     return {};
@@ -94,8 +94,9 @@ class MultiMachineBarrier {
     return barrier_timeout_error(pads_, channel_, find_missing(), waiting_.waited());
   }
 
-  // The leader of each machine has the arrivals of its ranks. Reads those of remote leaders, as far
-  // as they respond.
+  // Returns the ranks that have not arrived. Only the leader of a machine has the arrivals of its
+  // ranks, so those of other machines are read from their leaders. If a leader does not respond,
+  // only the leader itself is returned.
   std::vector<int> find_missing() {
     const Deadline deadline = Deadline::after(std::chrono::milliseconds(200));
     std::vector<int> missing;
@@ -110,14 +111,15 @@ class MultiMachineBarrier {
       const Result<uint32_t> arrival = remote_.fetch_leader_arrival(other, channel_, deadline);
       if (!arrival.ok() || !has_arrived(*arrival)) missing.push_back(other);
       for (const int rank : led_by(other)) {
-        const Result<uint64_t> heard = remote_.fetch_barrier(other, channel_, rank, deadline);
-        if (heard.ok() && *heard < number_) missing.push_back(rank);
+        const Result<uint64_t> arrived = remote_.fetch_barrier(other, channel_, rank, deadline);
+        if (arrived.ok() && *arrived < number_) missing.push_back(rank);
       }
     }
     std::sort(missing.begin(), missing.end());
     return missing;
   }
-  // Where a leader records its arrival. Its own barrier word counts completed barriers only.
+  // The word in which a leader records its arrival. Its own barrier word counts completed barriers
+  // only.
   uint32_t* arrival_word(int leader) const {
     return &pads_.line(leader, channel_, leader).barrier_sleepers;
   }

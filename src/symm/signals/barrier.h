@@ -4,8 +4,9 @@
 //
 // The barriers of a channel are independent of its signals and counters, and can follow each other
 // without delay. A barrier that timed out is completed by calling it again. Until then this rank
-// has not passed it, but the other ranks may, because its arrival was announced; they need not see
-// what it writes between the two calls. REQUIRES: one thread of a rank per channel at a time.
+// has not passed the barrier, but the other ranks may pass it, because this rank has announced its
+// arrival. They are not guaranteed to see what this rank writes between the two calls. REQUIRES:
+// one thread of a rank per channel at a time.
 #pragma once
 
 #include "ashlar/status.h"
@@ -13,8 +14,8 @@
 
 namespace ashlar::symm {
 
-// Up to this many ranks, every rank announces to every other: one round. Above, a dissemination
-// barrier takes log2(W) rounds. Measured by benchmarks/symm/host_ranks.cc.
+// Up to this many ranks, every rank announces to every other rank, in one round. Larger groups use
+// a dissemination barrier, which takes log2(W) rounds. Measured by benchmarks/symm/host_ranks.cc.
 inline constexpr int kAllToAllRanks = 16;
 
 enum class BarrierKind { kAllToAll, kDissemination };
@@ -23,7 +24,8 @@ enum class BarrierKind { kAllToAll, kDissemination };
 // kInvalidArgument if the channel does not exist, kUnsupported if a pad cannot be reached, kTimeout
 // with the missing ranks, or the group's failure. With one rank, only checks the arguments.
 Status barrier(const SignalPads& pads, int channel, const Limits& limits);
-// All ranks must use the same kind.
+// The same with the given algorithm, for ranks on one machine. REQUIRES: all ranks pass the same
+// `kind`.
 Status barrier(const SignalPads& pads, int channel, BarrierKind kind, const Limits& limits);
 
 }  // namespace ashlar::symm

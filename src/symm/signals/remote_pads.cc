@@ -49,13 +49,14 @@ Status RemotePads::announce(int to, int channel, uint64_t number, Deadline deadl
   return added;
 }
 
-Status RemotePads::put_notes(int to, int channel, const PadLine& line, Deadline deadline) {
+Status RemotePads::put_signature(int to, int channel, const PadLine& line, Deadline deadline) {
   const auto put = [&](size_t offset, std::span<const std::byte> from) {
     return pads_.put(to, own_line(channel) + offset, from, deadline);
   };
-  Status done = put(offsetof(PadLine, notes), std::as_bytes(std::span(line.notes)));
+  Status done = put(offsetof(PadLine, signature), std::as_bytes(std::span(line.signature)));
   if (!done.ok()) return done;
-  return put(offsetof(PadLine, noted_memory), std::as_bytes(std::span(&line.noted_memory, 1)));
+  return put(offsetof(PadLine, signature_memory),
+             std::as_bytes(std::span(&line.signature_memory, 1)));
 }
 
 Result<uint64_t> RemotePads::fetch_barrier(int owner, int channel, int source, Deadline deadline) {

@@ -3,9 +3,10 @@
 // `RemotePads`: writes to the signal pads of ranks on other machines. `PolledWords`: waits on local
 // memory that remote ranks change.
 //
-// All writes are atomic additions, each word having a single remote writer. Additions commute, and
-// one that could not be sent did not take place, so a timed-out call can be repeated safely. Thread
-// safe, except that barriers require one thread of a rank per channel at a time.
+// Slots, counters and barriers are written by atomic additions; each word has a single remote
+// writer. Additions commute, and an addition that could not be sent did not take place, so a call
+// that timed out can be repeated safely. Thread safe, except that barriers require one thread of a
+// rank per channel at a time.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ namespace ashlar::symm {
 
 class RemotePads {
  public:
-  // `pads` is the memory of the group pads. REQUIRES: outlives this.
+  // `pads` is the memory of the group pads. REQUIRES: `pads` outlives this.
   RemotePads(const RemoteMemory& pads, RankInfo rank_info, int channel_count)
       : pads_(pads),
         rank_info_(rank_info),
@@ -33,19 +34,22 @@ class RemotePads {
   }
 
   Transport& transport() const { return pads_.remotes().transport(); }
-  // REQUIRES, here and below: ranks and channels in range.
+  // REQUIRES, for all functions below: ranks and channels are in range.
   bool contains(int rank) const { return pads_.contains(rank); }
   int leader_of(int rank) const { return pads_.remotes().leader_of(rank); }
 
-  // REQUIRES, below: contains(to).
+  // REQUIRES, for all functions below: contains(to), contains(owner) or contains(leader).
+
   // Adds to counter (channel, this rank). After kTimeout nothing was added.
   Status add_to_counter(int to, int channel, uint64_t amount, Deadline deadline);
-  // Fills slot (channel, this rank). Returns false if it is full. After kTimeout it was not filled.
+  // Fills slot (channel, this rank). Returns false if the slot is full. After kTimeout the slot was
+  // not filled.
   Result<bool> try_put(int to, int channel, Deadline deadline) ASHLAR_EXCLUDES(slot_mutex_);
   // Announces that this rank has reached a barrier. Idempotent.
   Status announce(int to, int channel, uint64_t number, Deadline deadline);
-  // Writes the notes of `line`. Visible after `quiet`.
-  Status put_notes(int to, int channel, const PadLine& line, Deadline deadline);
+  // Writes the signature fields of `line`. They are visible to the receiver after `quiet`.
+  Status put_signature(int to, int channel, const PadLine& line, Deadline deadline);
+  // Waits until all earlier writes are visible to their receivers.
   Status quiet(Deadline deadline) { return pads_.quiet(deadline); }
   // Reads the last barrier that `source` announced to `owner`.
   Result<uint64_t> fetch_barrier(int owner, int channel, int source, Deadline deadline);
@@ -62,7 +66,7 @@ class RemotePads {
 
   const RemoteMemory& pads_;
   const RankInfo rank_info_;
-  std::vector<uint64_t> announced_;  // the last barrier, per channel and rank
+  std::vector<uint64_t> announced_;  // the last barrier announced, indexed by channel and rank
   TimedMutex slot_mutex_;            // held from reading a slot to filling it
 };
 

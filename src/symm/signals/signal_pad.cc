@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Limits of a description: lines, and entries per line.
+// Limits of a description: the number of lines, and of entries per line.
 constexpr int kMaxLines = 16;
 constexpr int kMaxEntries = 16;
 
@@ -47,7 +47,7 @@ Status check_bases(int rank, const std::vector<std::byte*>& bases, size_t alignm
   return {};
 }
 
-// Lists the nonzero values as "name 0:1 3:7". Empty if all are zero.
+// Returns the nonzero values as "name 0:1 3:7", or an empty string if all are zero.
 template <typename Value>
 std::string list_values(const char* name, int world_size, Value value) {
   std::string out;
@@ -66,7 +66,8 @@ std::string list_values(const char* name, int world_size, Value value) {
   return out;
 }
 
-// One line per channel with a description. `first` comes first and is always listed.
+// Returns one line per channel whose description is not empty. Channel `first` comes first and is
+// always listed.
 template <typename Describe>
 std::string list_channels(int channel_count, int first, Describe describe) {
   const auto line = [](int channel, const std::string& words) {
@@ -96,7 +97,8 @@ Result<size_t> pad_bytes(int world_size, int channel_count) {
   return sizeof(PadLine) * static_cast<size_t>(world_size) * static_cast<size_t>(channel_count);
 }
 
-// Only the ranks on this machine, whose pads are mapped, compete for its cores.
+// The spin policy counts only the ranks whose pads are mapped: they are on this machine and compete
+// for its cores.
 SignalSlots::SignalSlots(int rank, int channel_count, std::vector<std::byte*> bases,
                          RemotePads* remote)
     : rank_(rank),

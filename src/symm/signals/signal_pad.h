@@ -32,7 +32,7 @@ class RemotePads;
 inline constexpr int kMaxRanks = 1 << 16;
 inline constexpr int kMaxChannels = 1 << 20;
 
-// The size of a group pad. Returns kInvalidArgument if the arguments are out of range.
+// Returns the size of a group pad, or kInvalidArgument if an argument is out of range.
 Result<size_t> pad_bytes(int world_size, int channel_count);
 
 // The 32-bit signal slots of one kind of pad, for all ranks of a group.
@@ -72,7 +72,7 @@ class SignalSlots {
   int sleeper_channel_count_;
   SpinPolicy spin_policy_;
   RemotePads* remote_;
-  ptrdiff_t first_unreachable_;  // world_size_ if all are reachable
+  ptrdiff_t first_unreachable_;  // the first rank whose pad is not mapped; world_size_ if none
   std::vector<std::byte*> bases_;
   std::vector<std::byte*> sleeper_bases_;
 };
@@ -92,7 +92,7 @@ class SignalPads {
   const SignalSlots& slots() const { return slots_; }
   SpinPolicy spin_policy() const { return slots_.spin_policy(); }
   RemotePads* remote() const { return slots_.remote(); }
-  // The default depends on the cores that this process may run on.
+  // Replaces the default policy, which depends on the cores that this process may run on.
   void set_spin_policy(SpinPolicy spin_policy) { slots_.spin_policy_ = spin_policy; }
 
   // The slots of the users' pads. Returns kInvalidArgument if the pads are too small for one
@@ -110,13 +110,13 @@ class SignalPads {
   SignalSlots slots_;
 };
 
-// Describes the contents of this rank's pad, for timeout messages: one line per channel that is not
-// all zero, `channel` first, with a limited number of lines.
+// Describes the contents of this rank's pad, for timeout messages. `channel` comes first, followed
+// by the other channels that are not all zero, up to a limit.
 std::string describe_pad(const SignalPads& pads, int channel);
 // Lists the sources whose slots are full, for timeout messages.
 std::string describe_slots(const SignalSlots& slots, int channel);
 
-// "0.250 s".
+// Formats a duration as "0.250 s".
 std::string seconds_text(std::chrono::nanoseconds duration);
 
 }  // namespace ashlar::symm

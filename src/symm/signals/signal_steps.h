@@ -15,8 +15,9 @@
 
 namespace ashlar::symm {
 
-// A slot holds one signal: filling it waits until the previous signal was taken. The plain load
-// first avoids taking the cache line exclusively, so that waiters do not steal it from each other.
+// Changes a slot from `from`, 0 or 1, to the other value. If the slot has another value, returns
+// false and sets `*seen` to that value. The load comes before the compare-and-swap so that waiting
+// ranks only share the cache line instead of taking it from each other.
 template <typename Words>
 bool exchange_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32_t* seen) {
   *seen = memory.load(slot.value, std::memory_order_relaxed);
@@ -30,6 +31,7 @@ bool exchange_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32
   return true;
 }
 
+// A slot holds one signal: `fill_slot` waits until the previous signal was taken.
 template <typename Words>
 WaitResult fill_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
   return wait_until(
@@ -66,7 +68,7 @@ void announce(Words& memory, WaitWord<uint64_t> word, uint64_t value) {
   wake_sleepers(memory, word);
 }
 
-// Barriers of a channel are numbered. A rank completes barrier n when all other ranks have
+// The barriers of a channel are numbered. A rank completes barrier n when all other ranks have
 // announced n to it. Each word has one writer and only grows, so announcing n again has no effect:
 // a barrier that timed out is completed by calling it again. `word_at(owner, source)` is the word
 // in the pad of `owner` that `source` writes. In its own word, a rank counts the barriers it has

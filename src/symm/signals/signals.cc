@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks arguments, and runs the algorithms of signal_steps.h on real memory or through the
-// transport.
+// Checks arguments, and runs the signal algorithms of signal_steps.h on mapped pads. Signals to
+// ranks on other machines go through the transport.
 #include "symm/signals/signals.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 constexpr std::chrono::microseconds kMinPutPollInterval(20);
 constexpr std::chrono::microseconds kMaxPutPollInterval(1000);
 
-// A wait uses only this rank's own words, so the source need not be mapped.
+// Checks the rank and channel. A wait uses only this rank's own words, so the pad of `source` need
+// not be mapped.
 Status check_source(const SignalSlots& slots, int source, int channel) {
   if (Status wrong = slots.check_rank(source); !wrong.ok()) return wrong;
   return slots.check_channel(channel);
@@ -33,7 +34,7 @@ WaitLimits wait_limits(const Limits& limits, SpinPolicy spin_policy) {
   return {.failure = limits.failure, .deadline = limits.deadline, .spin_policy = spin_policy};
 }
 
-// Returns null if the rank is mapped or unreachable.
+// Returns null if the rank's pad is mapped or unreachable.
 RemotePads* remote_to(const SignalSlots& slots, int rank) {
   RemotePads* remote = slots.remote();
   return remote != nullptr && remote->contains(rank) ? remote : nullptr;

@@ -30,15 +30,18 @@ Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& l
 // Waits until slot (channel, `from`) in this rank's pad is full, and empties it.
 Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits);
 
-// Like put_signal without waiting, for mapped pads only. Returns false if the slot is still full.
+// Like put_signal, but does not wait: returns false if the slot is still full. The pad of `to` must
+// be mapped.
 Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel);
-// Like wait_signal without waiting, for mapped pads only. Returns false if the slot is still empty.
+// Like wait_signal, but does not wait: returns false if the slot is still empty. Does not make
+// transport progress.
 Result<bool> try_wait_signal(const SignalSlots& slots, int from, int channel);
 
 // Adds to counter (channel, this rank) in the pad of `to`. Blocks only while the transport's send
 // queue to a remote rank is full.
 Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount);
-// Waits until counter (channel, `from`) in this rank's pad is at least `value`. Does not change it.
+// Waits until counter (channel, `from`) in this rank's pad is at least `value`. Does not change the
+// counter.
 Status wait_for_value(const SignalPads& pads, int from, int channel, uint64_t value,
                       const Limits& limits);
 Result<uint64_t> counter_value(const SignalPads& pads, int from, int channel);

@@ -19,11 +19,11 @@ Status wait_timeout_error(const SignalSlots& slots, int from, int channel,
                           std::chrono::nanoseconds waited);
 Status counter_timeout_error(const SignalPads& pads, int from, int channel, uint64_t value,
                              std::chrono::nanoseconds waited);
-// `missing` are the ranks that have not arrived. Empty if the last one arrived after the timeout.
+// `missing` are the ranks that have not arrived; empty if the last rank arrived after the timeout.
 Status barrier_timeout_error(const SignalPads& pads, int channel, std::span<const int> missing,
                              std::chrono::nanoseconds waited);
 
-// The number of the barrier on this channel that this rank is in or reaches next.
+// Returns the number of the barrier on this channel that this rank is in or enters next.
 uint64_t next_barrier_number(const SignalPads& pads, int channel);
 
 }  // namespace ashlar::symm

@@ -41,7 +41,7 @@ void SharedWords::sleep(const uint32_t* word, uint32_t seen, std::chrono::nanose
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
   const timespec limit{.tv_sec = static_cast<time_t>(seconds.count()),
                        .tv_nsec = static_cast<long>((at_most - seconds).count())};
-  // The result does not matter: the caller checks the word and its deadline again.
+  // The result is ignored, because the caller checks the word and its deadline again.
   ::syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 
@@ -50,7 +50,8 @@ void SharedWords::wake_all(const uint32_t* word) {
 }
 
 SpinPolicy SpinPolicy::of(int world_size, int core_count) {
-  // Either takes about 20 us: longer than a futex wake-up, shorter than a time slice.
+  // The spins and the yields each take about 20 us in total: longer than a futex wake-up, shorter
+  // than a time slice.
   if (world_size <= core_count) return {.spin_count = 600, .yield_count = 40};
   return {.spin_count = 0, .yield_count = 40};
 }

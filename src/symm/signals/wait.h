@@ -9,10 +9,11 @@
 //   sleepers += 1                        word = new
 //   sleep if word is unchanged           wake if sleepers != 0
 //
-// All four steps are sequentially consistent (including the kernel's check of the word), so at
-// least one side sees the step of the other, and no wake-up is lost. Without sleepers, the waker
-// only reads the cache line that it has just written. A waiter that is killed while asleep leaves
-// `sleepers` too high, which costs unnecessary wake-ups but is otherwise harmless.
+// All four steps are sequentially consistent (including the kernel's check of the word), so the
+// waiter sees the new word or the waker sees the sleeper, and no wake-up is lost. If nothing
+// sleeps, the waker only reads the cache line that it has just written. A waiter that is killed
+// while asleep leaves `sleepers` too high, which costs unnecessary wake-ups but is otherwise
+// harmless.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +50,8 @@ struct WaitLimits {
   const Failure& failure;
   Deadline deadline;
   SpinPolicy spin_policy{};
-  // When spinning ended, for error messages. Waits that succeed while spinning never read the
-  // clock.
+  // The time at which spinning ended, from which `waited` counts. Waits that succeed while spinning
+  // never read the clock.
   Deadline::Clock::time_point began{};
 
   std::chrono::nanoseconds waited() const { return Deadline::Clock::now() - began; }
@@ -58,12 +59,12 @@ struct WaitLimits {
 
 enum class WaitResult { kDone, kTimeout, kFailed };
 
-// The first spins have no pause instruction, so that a wait as short as one cache line transfer is
-// not prolonged.
+// The number of first spins without a pause instruction, which would prolong a wait as short as one
+// cache line transfer.
 inline constexpr int kSpinsWithoutPause = 100;
 
-// Upper bound of one sleep, because failures are reported within a process and do not wake
-// sleepers.
+// The maximum length of one sleep. A sleeper has to check for failures itself, because they do not
+// wake it.
 inline constexpr std::chrono::nanoseconds kMaxSleep = std::chrono::milliseconds(5);
 
 template <typename Words, typename T>
@@ -73,8 +74,8 @@ void wake_sleepers(Words& memory, WaitWord<T> word) {
   }
 }
 
-// `attempt(T* seen)` returns whether the awaited condition holds. If not, it sets `*seen` to the
-// value of the word.
+// Sleeps until the awaited condition holds or a limit is reached. `attempt(T* seen)` returns
+// whether the condition holds. If not, it sets `*seen` to the value of the word.
 template <typename Words, typename T, typename Attempt>
 WaitResult wait_asleep(Words& memory, WaitWord<T> word, Attempt attempt, WaitLimits& limits) {
   memory.add(word.sleepers, uint32_t{1}, std::memory_order_seq_cst);
@@ -96,8 +97,8 @@ WaitResult wait_asleep(Words& memory, WaitWord<T> word, Attempt attempt, WaitLim
   return end;
 }
 
-// Like wait_asleep, but spins and yields first. Succeeds if the first attempt does, even if the
-// limits have been reached.
+// Like wait_asleep, but spins and yields first. Returns kDone if the first attempt succeeds, even
+// if a limit has been reached.
 template <typename Words, typename T, typename Attempt>
 WaitResult wait_until(Words& memory, WaitWord<T> word, Attempt attempt, WaitLimits& limits) {
   T seen{};

@@ -18,10 +18,11 @@ namespace ashlar::symm {
 namespace {
 
 constexpr uint64_t kWarpThreads = 32;
-// The bytes that justify one more block: four rounds of 16 bytes per thread.
+// The number of bytes that justify one more block: four rounds of 16 bytes per thread.
 constexpr uint64_t kBlockBytes = uint64_t{kernels::kWorkingThreads} * 16 * 4;
 
-gpu::Driver::LaunchRequest launch_of(gpu::Handle kernel, uint64_t bytes, const void* argument) {
+gpu::Driver::LaunchRequest launch_request(gpu::Handle kernel, uint64_t bytes,
+                                          const void* argument) {
   const uint64_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
   const uint64_t most = kernels::kMaxBlocks;
   return {.kernel = kernel,
@@ -67,7 +68,8 @@ Status CudaKernels::find_all() {
   return {};
 }
 
-// Optional: the image or the device may lack multicast. Signed and unsigned sums share a kernel.
+// Finds the kernels for multicast, if the device and the image have them. Signed and unsigned sums
+// use the same kernel.
 void CudaKernels::find_multimem() {
   if (!gpu::GpuMulticast(device_).availability().ok()) return;
   const SavedLastErrors before;
@@ -78,8 +80,8 @@ void CudaKernels::find_multimem() {
       {ElementType::kU32, ElementType::kU32},   {ElementType::kI32, ElementType::kU32},
       {ElementType::kU64, ElementType::kU64},   {ElementType::kI64, ElementType::kU64},
   };
-  for (const auto& [type, as] : sums) {
-    const std::string own = text(kernels::kMultimemSumPrefix, name(as));
+  for (const auto& [type, kernel_type] : sums) {
+    const std::string own = text(kernels::kMultimemSumPrefix, name(kernel_type));
     (void)find(own, multimem_sum_[static_cast<size_t>(type)]).ok();
   }
   before.restore();
@@ -110,11 +112,11 @@ Status CudaKernels::launch(const kernels::BarrierArguments& args, StreamId strea
 
 Status CudaKernels::launch(const kernels::CopyArguments& args, uint64_t bytes,
                            StreamId stream) const {
-  return device_.launch(launch_of(copy_, bytes, &args), stream);
+  return device_.launch(launch_request(copy_, bytes, &args), stream);
 }
 
 Status CudaKernels::launch(const kernels::StoreArguments& args, StreamId stream) const {
-  return device_.launch(launch_of(store_, args.count * sizeof(uint32_t), &args), stream);
+  return device_.launch(launch_request(store_, args.count * sizeof(uint32_t), &args), stream);
 }
 
 Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& args,
@@ -122,12 +124,12 @@ Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& arg
   const auto op = static_cast<ReduceOp>(args.op);
   const bool is_bitwise = op == ReduceOp::kAnd || op == ReduceOp::kOr || op == ReduceOp::kXor;
   const gpu::Handle kernel = is_bitwise ? reduce_bits_ : reduce_[static_cast<size_t>(type)];
-  return device_.launch(launch_of(kernel, args.bytes, &args), stream);
+  return device_.launch(launch_request(kernel, args.bytes, &args), stream);
 }
 
 Status CudaKernels::launch(std::optional<ElementType> sum_of,
                            const kernels::MultimemArguments& args, StreamId stream) const {
-  return device_.launch(launch_of(multimem(sum_of), args.bytes, &args), stream);
+  return device_.launch(launch_request(multimem(sum_of), args.bytes, &args), stream);
 }
 
 }  // namespace ashlar::symm

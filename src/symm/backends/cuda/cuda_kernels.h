@@ -17,7 +17,8 @@ namespace ashlar::symm {
 
 class CudaKernels {
  public:
-  // `device` must outlive the result. kUnsupported if this build has no kernels for the device.
+  // `device` must outlive the result. Returns kUnsupported if this build has no kernels for the
+  // device.
   static Result<std::unique_ptr<CudaKernels>> load(gpu::GpuDevice& device);
   ~CudaKernels();
   CudaKernels(const CudaKernels&) = delete;
@@ -26,8 +27,8 @@ class CudaKernels {
   gpu::GpuDevice& device() const { return device_; }
   PinnedSlotPool& pinned() { return pinned_; }
 
-  // Kernels that wait use one block, so that all their threads are resident. Others use as many
-  // blocks as the size justifies.
+  // Launch a kernel in `stream`. Kernels that wait use one block, so that all their threads are
+  // resident. Other kernels use as many blocks as the size justifies.
   Status launch(const kernels::SignalArguments& args, StreamId stream) const;
   Status launch(const kernels::BarrierArguments& args, StreamId stream) const;
   Status launch(const kernels::CopyArguments& args, uint64_t bytes, StreamId stream) const;
@@ -36,8 +37,8 @@ class CudaKernels {
   // REQUIRES: can_multimem(sum_of).
   Status launch(std::optional<ElementType> sum_of, const kernels::MultimemArguments& args,
                 StreamId stream) const;
-  // Whether a kernel can sum elements of this type through multicast or, if `sum_of` is empty,
-  // store through it.
+  // Whether a kernel can sum elements of the type `sum_of` through multicast or, if `sum_of` is
+  // empty, store through it.
   bool can_multimem(std::optional<ElementType> sum_of) const { return multimem(sum_of) != 0; }
 
  private:

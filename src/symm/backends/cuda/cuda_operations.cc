@@ -92,14 +92,14 @@ Status CudaOperations::run(const Collective& request, const RunOptions& run_opti
 }
 
 Collective CudaOperations::without_unsupported_multicast(Collective request) const {
-  const auto can = [this](const Reduction& wanted) {
+  const auto can_sum = [this](const Reduction& wanted) {
     return wanted.op == ReduceOp::kSum && kernels_.can_multimem(wanted.type);
   };
   if (auto* all = std::get_if<MultimemAllReduce>(&request)) {
-    if (!can(all->request.reduction)) all->multicast = nullptr;
+    if (!can_sum(all->request.reduction)) all->multicast = nullptr;
   }
   if (auto* one = std::get_if<MultimemReduce>(&request)) {
-    if (!can(one->request.reduction)) one->multicast = nullptr;
+    if (!can_sum(one->request.reduction)) one->multicast = nullptr;
   }
   if (auto* gather = std::get_if<MultimemAllGather>(&request)) {
     if (!kernels_.can_multimem(std::nullopt)) gather->multicast = nullptr;
@@ -187,7 +187,7 @@ Status CudaOperations::submit_in_stream(const KernelPlan& plan, const AllToAllV*
     write_shares(**record, plan.shares);
     buffers->rows = record->address();
   }
-  const auto put = [&](StreamId stream) -> Status {
+  const auto launch_kernels = [&](StreamId stream) -> Status {
     if (Status launched = launch(plan, *buffers, stream); !launched.ok()) return launched;
     if (rows != nullptr) {
       Status queued =
@@ -196,7 +196,7 @@ Status CudaOperations::submit_in_stream(const KernelPlan& plan, const AllToAllV*
     }
     return device_.record_event((*end)->event(), stream);
   };
-  const Status launched = enqueue(*run_options.stream, {put, plan.is_ordered});
+  const Status launched = enqueue(*run_options.stream, {launch_kernels, plan.is_ordered});
   if (!launched.ok()) {
     // Some of the kernels may be in the stream.
     (void)device_.record_event((*end)->event(), *run_options.stream).ok();
@@ -218,9 +218,9 @@ Status CudaOperations::run_now(const KernelPlan& plan, const AllToAllV* rows,
       write_shares(**record, plan.shares);
       buffers->rows = record->address();
     }
-    const auto put = [&](StreamId stream) { return launch(plan, *buffers, stream); };
+    const auto launch_kernels = [&](StreamId stream) { return launch(plan, *buffers, stream); };
     const Status done = blocking_streams_.run([&](StreamId stream) {
-      return enqueue(stream, {put, plan.is_ordered});
+      return enqueue(stream, {launch_kernels, plan.is_ordered});
     });
     if (!done.ok()) {
       record->abandon();
@@ -311,7 +311,7 @@ Status CudaOperations::status_of(const kernels::KernelResult& result) {
     case ResultKind::kTimeout: break;
     default: return mismatch_status(result, options_.rank_info.rank);
   }
-  // Describes the current state of the pad, which the kernel cannot do.
+  // The message describes the current contents of the pad, so the pad is copied to the host.
   const size_t bytes = options_.pads->pad_bytes();
   std::vector<PadLine> copy(bytes / sizeof(PadLine));
   const DeviceAddress at(reinterpret_cast<uint64_t>(options_.pads->pad(options_.rank_info.rank)));

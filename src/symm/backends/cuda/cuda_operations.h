@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on the memory of CUDA devices. Each is a sequence of kernels in a stream
+// Operations on the memory of CUDA devices. Each operation is a sequence of kernels in a stream
 // (kernel_plan.h) that use the words of the pads as host threads do, so results, waits, timeouts
 // and failures are the same, and several processes may share a device.
 //
 // Kernels never trap. A kernel that fails writes an error to the status board in pinned memory;
 // later work of the group is skipped, and the next call or `finish` reports the error. A failure of
-// the group is a word on the same board, which waiting kernels poll.
+// the group sets a word on the same board, which waiting kernels poll.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class CudaOperations final : public DeviceOperations {
     CudaKernels& kernels;
     Backend& backend;
   };
-  // kUnsupported if there are more than kernels::kMaxRanks ranks.
+  // Returns kUnsupported if there are more than kernels::kMaxRanks ranks.
   static Result<std::unique_ptr<Operations>> make(const Resources& resources,
                                                   const OperationsOptions& options);
   ~CudaOperations() override;
@@ -54,15 +54,15 @@ class CudaOperations final : public DeviceOperations {
   CollectiveContext context() {
     return {.pads = pads_, .runner = unused_runner_, .channel = options_.channel_count - 1};
   }
-  // kInvalidArgument if the device cannot read and write the buffer.
+  // Returns kInvalidArgument if the device cannot read and write the buffer.
   Status check_usable(const ExternalBuffer& other);
-  // Clears the multicast address if no kernel supports the operation.
+  // Returns `request` without its multicast address if no kernel supports the operation.
   Collective without_unsupported_multicast(Collective request) const;
 
-  // Addresses for the kernels of one call.
+  // The addresses and the timeout for the kernels of one call.
   struct LaunchBuffers {
     uint64_t record = 0;  // receives the result; 0 for the status board
-    uint64_t rows = 0;    // the record of an all-to-all-v
+    uint64_t rows = 0;    // the record with the rows of an all-to-all-v; 0 for other calls
     uint64_t scratch = 0;
     uint64_t timeout_ns = 0;
   };
@@ -78,28 +78,29 @@ class CudaOperations final : public DeviceOperations {
   Result<LaunchBuffers> prepare_buffers(const KernelPlan& plan, const RunOptions& run_options);
   Result<uint64_t> scratch_address(size_t bytes) ASHLAR_EXCLUDES(mutex_);
 
-  // Runs work that is not part of the group's order: in the given stream, or in another one and
-  // waits. Defined in cuda_stores.cc, with store_words and multicast_put.
+  // Runs work that need not be ordered with the group's collectives: in the stream of
+  // `run_options`, or in an internal stream and waits. Defined in cuda_stores.cc, with store_words
+  // and multicast_put.
   Status run_unordered(const std::function<Status(StreamId stream)>& launch,
                        const RunOptions& run_options);
 
   // Returns and clears an error from stream work that has not been reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
   Status status_of(const kernels::KernelResult& result);
-  // The number of the unreported error on the board. Storing it in StatusBoard::reported_count
-  // marks it as reported.
+  // Returns the number of the unreported error on the board, if there is one. Storing this number
+  // in StatusBoard::reported_count marks the error as reported.
   std::optional<uint32_t> unreported_error() const ASHLAR_REQUIRES(mutex_);
 
   gpu::GpuDevice& device_;
   CudaKernels& kernels_;
   Backend& backend_;
   const SignalPads pads_;           // device addresses, which the host must not dereference
-  CollectiveRunner unused_runner_;  // streams and kernels keep the order instead
+  CollectiveRunner unused_runner_;  // for `context`; streams and kernels order the calls instead
   const PinnedSlotPool::Slot<kernels::StatusBoard> board_;
   const std::shared_ptr<MappedMemory> device_state_;  // shared with the back end
 
   Mutex mutex_;
-  // The last is the largest. Stream work may still use the others.
+  // The last buffer is the largest. Work in streams may still use the other buffers.
   std::vector<std::shared_ptr<MappedMemory>> scratch_buffers_ ASHLAR_GUARDED_BY(mutex_);
 };
 

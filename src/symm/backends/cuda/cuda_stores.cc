@@ -23,30 +23,30 @@ Status CudaOperations::store_words(const PeerTable& peers, const WordFillRequest
                        run_options);
 }
 
-// Bytes that do not fill a pack are copied without a kernel.
+// Stores whole packs through the switch, if possible, and copies the remaining bytes to each rank.
 Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut& request,
                                      const RunOptions& run_options) {
   if (Status wrong = check_usable(external_buffer_of(request)); !wrong.ok()) return wrong;
-  kernels::MultimemArguments through{};
-  through.is_alone = 1;
-  through.multicast = address_at(request.multicast);
-  through.from = address_at(request.from.data());
-  if (kernels_.can_multimem(std::nullopt) &&
-      is_aligned(through.multicast | through.from, kPackBytes)) {
-    through.bytes = request.from.size() / kPackBytes * kPackBytes;
+  kernels::MultimemArguments store{};
+  store.is_alone = 1;
+  store.multicast = address_at(request.multicast);
+  store.from = address_at(request.from.data());
+  if (kernels_.can_multimem(std::nullopt) && is_aligned(store.multicast | store.from, kPackBytes)) {
+    store.bytes = request.from.size() / kPackBytes * kPackBytes;
   }
-  const std::span<const std::byte> rest = request.from.subspan(through.bytes);
+  const std::span<const std::byte> remainder = request.from.subspan(store.bytes);
   const auto launch = [&](StreamId stream) -> Status {
-    if (through.bytes != 0) {
-      if (Status launched = kernels_.launch(std::nullopt, through, stream); !launched.ok()) {
+    if (store.bytes != 0) {
+      if (Status launched = kernels_.launch(std::nullopt, store, stream); !launched.ok()) {
         return launched;
       }
     }
-    for (int rank = 0; rank < options_.rank_info.world_size && !rest.empty(); ++rank) {
-      const std::byte* to = peers.buffer(rank) + request.offset + through.bytes;
-      if (to == rest.data()) continue;
-      Status copied = device_.copy(DeviceAddress(address_at(to)),
-                                   DeviceAddress(address_at(rest.data())), rest.size(), stream);
+    for (int rank = 0; rank < options_.rank_info.world_size && !remainder.empty(); ++rank) {
+      const std::byte* to = peers.buffer(rank) + request.offset + store.bytes;
+      if (to == remainder.data()) continue;
+      Status copied =
+          device_.copy(DeviceAddress(address_at(to)), DeviceAddress(address_at(remainder.data())),
+                       remainder.size(), stream);
       if (!copied.ok()) return copied;
     }
     return {};

@@ -10,9 +10,11 @@
 
 namespace ashlar::symm {
 
-// `pads` contains a host copy of this rank's pad. REQUIRES: the kernel timed out.
+// Returns the error for a kernel that timed out. `pads` contains a host copy of this rank's pad.
+// REQUIRES: the kernel timed out.
 Status timeout_status(const kernels::KernelResult& result, const SignalPads& pads);
-// `rank` is this rank. REQUIRES: the calls to a collective did not match, or could not continue.
+// Returns the error for a collective whose calls did not match or that could not continue. `rank`
+// is this rank. REQUIRES: `result` is such an error.
 Status mismatch_status(const kernels::KernelResult& result, int rank);
 
 }  // namespace ashlar::symm

@@ -6,8 +6,8 @@
 
 namespace ashlar::symm {
 
-// A fat binary or zero-terminated PTX, as the CUDA driver loads it. Null if no compiler was
-// available at build time.
+// Returns a fat binary or zero-terminated PTX, as the CUDA driver loads it. Returns null if no
+// compiler was available at build time.
 const void* kernel_image();
 
 }  // namespace ashlar::symm

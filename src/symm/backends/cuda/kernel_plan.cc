@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans each collective in its own function.
+// Plans each collective in its own function. Long because there are ten collectives.
 #include "symm/backends/cuda/kernel_plan.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace ashlar::symm {
 namespace {
 
 using kernels::CopyKind;
-using kernels::ReduceTo;
+using kernels::ReduceDestination;
 
 uint64_t address_of(const std::byte* memory) { return reinterpret_cast<uint64_t>(memory); }
 
@@ -56,11 +56,11 @@ class KernelPlanBuilder {
 
   void require_scratch(size_t bytes) { plan_.scratch_bytes = std::max(plan_.scratch_bytes, bytes); }
 
-  struct Reduced {
-    ReduceTo to = ReduceTo::kOut;
+  struct ReduceOutput {
+    ReduceDestination to = ReduceDestination::kOut;
     const std::byte* out = nullptr;
   };
-  void reduce(const Reduction& reduction, ByteRange part, const Reduced& target) {
+  void reduce(const Reduction& reduction, ByteRange part, const ReduceOutput& target) {
     if (part.bytes == 0) return;
     ReduceStep step{.type = reduction.type, .arguments = {}};
     kernels::ReduceArguments& arguments = step.arguments;
@@ -80,7 +80,7 @@ class KernelPlanBuilder {
     plan_.steps.emplace_back(step);
   }
 
-  // One copy, or one per rank. Fills in the addresses of the ranges.
+  // Adds a copy step, which makes one copy or one per rank. Fills in the addresses of the ranges.
   void copy(kernels::CopyArguments arguments) {
     if (arguments.bytes == 0) return;
     arguments.common = barrier_.common;
@@ -108,14 +108,16 @@ class KernelPlanBuilder {
     copy(one);
   }
 
-  struct Through {
+  // A sum through multicast from all ranks, or a store through multicast to all ranks.
+  struct MultimemPath {
     std::optional<ElementType> sum_of{};
     const std::byte* multicast = nullptr;  // null if not available
     const std::byte* from = nullptr;       // source of a store
     const std::byte* to = nullptr;         // destination of a sum; null for all ranks
   };
-  // Adds a multimem step for as many whole packs as possible. Returns their bytes, 0 if none.
-  size_t multimem(const Through& path, size_t bytes) {
+  // Adds a multimem step for the whole packs of `bytes` bytes, if multicast is available. Returns
+  // the number of bytes that the step covers.
+  size_t multimem(const MultimemPath& path, size_t bytes) {
     const size_t whole = bytes / kPackBytes * kPackBytes;
     const uint64_t all = address_of(path.multicast) | address_of(path.from) | address_of(path.to);
     if (path.multicast == nullptr || whole == 0 || !is_aligned(all, kPackBytes)) return 0;
@@ -136,10 +138,9 @@ class KernelPlanBuilder {
     const size_t done = multimem(
         {.sum_of = reduction.type, .multicast = multicast, .from = nullptr, .to = out}, bytes);
     reduce(reduction, {.begin_bytes = done, .bytes = bytes - done},
-           {.to = ReduceTo::kOut, .out = out + done});
+           {.to = ReduceDestination::kOut, .out = out + done});
   }
 
-  // For an all-to-all-v.
   void set_shares(std::vector<ByteRange> shares) { plan_.shares = std::move(shares); }
 
   KernelPlan finish() {
@@ -164,35 +165,35 @@ KernelPlan plan_single_rank(const CollectiveContext& context, const SymmetricRan
 }
 
 KernelPlan plan_one_shot(const CollectiveContext& context, const AllReduce& request, size_t bytes) {
-  const CallSignature call = call_for(CollectiveKind::kOneShotAllReduce, request, bytes);
+  const CallSignature call = signature_of(CollectiveKind::kOneShotAllReduce, request, bytes);
   if (context.world_size() == 1) return plan_single_rank(context, request.range, call, request.out);
   KernelPlanBuilder builder(context, request.range, call);
   const ByteRange whole{.begin_bytes = 0, .bytes = bytes};
   if (request.out != nullptr) {
-    builder.reduce(request.reduction, whole, {.to = ReduceTo::kOut, .out = request.out});
+    builder.reduce(request.reduction, whole, {.to = ReduceDestination::kOut, .out = request.out});
     return builder.finish();
   }
   // Other ranks read this rank's input until the next barrier.
   builder.require_scratch(bytes);
-  builder.reduce(request.reduction, whole, {.to = ReduceTo::kScratch});
+  builder.reduce(request.reduction, whole, {.to = ReduceDestination::kScratch});
   builder.add_barrier();
   builder.restore(builder.own_range(), bytes);
   return builder.finish();
 }
 
 KernelPlan plan_two_shot(const CollectiveContext& context, const AllReduce& request, size_t bytes) {
-  const CallSignature call = call_for(CollectiveKind::kTwoShotAllReduce, request, bytes);
+  const CallSignature call = signature_of(CollectiveKind::kTwoShotAllReduce, request, bytes);
   if (context.world_size() == 1) return plan_single_rank(context, request.range, call, request.out);
   KernelPlanBuilder builder(context, request.range, call);
   const ByteRange part = part_of_rank(context.rank(), context.world_size(), bytes);
   if (request.out == nullptr) {
-    builder.reduce(request.reduction, part, {.to = ReduceTo::kAll});
+    builder.reduce(request.reduction, part, {.to = ReduceDestination::kAll});
     return builder.finish();
   }
-  // This rank's part of the input temporarily holds the result for the others, and is restored at
-  // the end.
+  // This rank's part of the input temporarily holds the result for the other ranks, and is restored
+  // at the end.
   builder.require_scratch(part.bytes);
-  builder.reduce(request.reduction, part, {.to = ReduceTo::kSaved});
+  builder.reduce(request.reduction, part, {.to = ReduceDestination::kOwnRange});
   builder.add_barrier();
   kernels::CopyArguments collect{};
   collect.kind = CopyKind::kPull;
@@ -217,7 +218,7 @@ Result<KernelPlan> plan(const CollectiveContext& context, const ThresholdAllRedu
 KernelPlan plan_to_root(const CollectiveContext& context, const Reduce& request,
                         CollectiveKind operation, const std::byte* multicast) {
   const size_t bytes = reduced_bytes(request);
-  const CallSignature call = call_for(operation, request, bytes);
+  const CallSignature call = signature_of(operation, request, bytes);
   if (context.world_size() == 1) return plan_single_rank(context, request.range, call, request.out);
   KernelPlanBuilder builder(context, request.range, call);
   if (request.out != nullptr) builder.combine(request.reduction, bytes, multicast, request.out);
@@ -230,11 +231,12 @@ Result<KernelPlan> plan(const CollectiveContext& context, const Reduce& request)
 
 Result<KernelPlan> plan(const CollectiveContext& context, const ReduceScatter& request) {
   const size_t bytes = reduced_bytes(request);
-  const CallSignature call = call_for(request, bytes * static_cast<size_t>(context.world_size()));
+  const CallSignature call =
+      signature_of(request, bytes * static_cast<size_t>(context.world_size()));
   if (context.world_size() == 1) return plan_single_rank(context, request.range, call, request.out);
   KernelPlanBuilder builder(context, request.range, call);
   const ByteRange part{.begin_bytes = bytes * static_cast<size_t>(context.rank()), .bytes = bytes};
-  builder.reduce(request.reduction, part, {.to = ReduceTo::kOut, .out = request.out});
+  builder.reduce(request.reduction, part, {.to = ReduceDestination::kOut, .out = request.out});
   return builder.finish();
 }
 
@@ -277,11 +279,13 @@ Result<KernelPlan> plan(const CollectiveContext& context, const AllToAll& reques
   return builder.finish();
 }
 
-// The first barrier determines the incoming shares, which are relative to the buffers.
+// The kernel of the first barrier determines the incoming shares. They are relative to the buffers,
+// so the plan uses ranges that start with the buffers.
 Result<KernelPlan> plan(const CollectiveContext& context, const AllToAllV& request) {
   Result<std::vector<ByteRange>> shares = split_shares(context, request);
   if (!shares.ok()) return shares.status();
-  const CallSignature call = call_for(request, shares->back().begin_bytes + shares->back().bytes);
+  const CallSignature call =
+      signature_of(request, shares->back().begin_bytes + shares->back().bytes);
   SymmetricRange buffers = request.range;
   buffers.offset_bytes = 0;
   KernelPlanBuilder builder(context, buffers, call);
@@ -306,7 +310,7 @@ Result<KernelPlan> plan(const CollectiveContext& context, const AllToAllV& reque
 Result<KernelPlan> plan(const CollectiveContext& context, const MultimemAllReduce& each) {
   const AllReduce& request = each.request;
   const size_t bytes = reduced_bytes(request);
-  const CallSignature call = call_for(CollectiveKind::kMultimemAllReduce, request, bytes);
+  const CallSignature call = signature_of(CollectiveKind::kMultimemAllReduce, request, bytes);
   if (context.world_size() == 1) return plan_single_rank(context, request.range, call, request.out);
   KernelPlanBuilder builder(context, request.range, call);
   if (request.out != nullptr) {
@@ -320,7 +324,7 @@ Result<KernelPlan> plan(const CollectiveContext& context, const MultimemAllReduc
         builder.multimem({.sum_of = request.reduction.type, .multicast = at}, part.bytes);
     part = {.begin_bytes = part.begin_bytes + done, .bytes = part.bytes - done};
   }
-  builder.reduce(request.reduction, part, {.to = ReduceTo::kAll});
+  builder.reduce(request.reduction, part, {.to = ReduceDestination::kAll});
   return builder.finish();
 }
 

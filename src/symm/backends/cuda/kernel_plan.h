@@ -14,7 +14,7 @@
 
 namespace ashlar::symm {
 
-inline constexpr uint64_t kPackBytes = 16;  // moved by a thread at a time
+inline constexpr uint64_t kPackBytes = 16;  // the bytes that a thread moves at a time
 
 struct ReduceStep {
   ElementType type = ElementType::kF32;
@@ -31,16 +31,17 @@ struct MultimemStep {
 using Step = std::variant<kernels::SignalArguments, kernels::BarrierArguments, ReduceStep, CopyStep,
                           MultimemStep>;
 
-// All kernel arguments except the addresses in kernels::CommonArguments, which are filled in at
-// launch.
+// The kernels of one call, with all arguments except the addresses in kernels::CommonArguments,
+// which are filled in at launch.
 struct KernelPlan {
   std::vector<Step> steps;
-  bool is_ordered = false;
+  bool is_ordered = false;  // whether StreamOrder orders the call with the group's other calls
   size_t scratch_bytes = 0;
   std::vector<ByteRange> shares;  // of an all-to-all-v, indexed by rank
 };
 
-// REQUIRES: `check` (operations.h) returned ok; addresses are device addresses.
+// Plan a signal, a read of a counter, and a collective. REQUIRES: `check` (operations.h) returned
+// ok; addresses are device addresses.
 KernelPlan plan_for(const SignalPads& pads, const Signal& request);
 KernelPlan plan_counter_read(const SignalPads& pads, int from, int channel);
 Result<KernelPlan> plan_for(const CollectiveContext& context, const Collective& request);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All slots are large enough for either type.
+// Allocates slots from slabs. Every slot is large enough for a StatusBoard and for a CallRecord.
 #include "symm/backends/cuda/pinned_slot_pool.h"
 
 #include <algorithm>

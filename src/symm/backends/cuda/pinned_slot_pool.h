@@ -2,7 +2,8 @@
 //
 // A pool of pinned host memory in slots of one size, for results of kernels. Allocating and freeing
 // pinned memory may wait for all device work, including kernels that wait for this rank. The pool
-// therefore allocates before the first call and frees only with the heap. Thread safe.
+// therefore allocates before the first call, and frees only when the heap is destroyed. Thread
+// safe.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,8 @@ class PinnedSlotPool {
   PinnedSlotPool(const PinnedSlotPool&) = delete;
   PinnedSlotPool& operator=(const PinnedSlotPool&) = delete;
 
-  // Returns its memory on destruction. REQUIRES: the device no longer uses it.
+  // A slot, which returns its memory to the pool on destruction. REQUIRES: the device no longer
+  // uses the memory then.
   template <typename T>
   class Slot {
    public:
@@ -48,7 +50,7 @@ class PinnedSlotPool {
     void* memory_ = nullptr;
   };
 
-  // Allocates more slots.
+  // Allocates another slab of slots.
   Status grow() ASHLAR_EXCLUDES(mutex_);
   Result<Slot<kernels::StatusBoard>> acquire_board();
   Result<Slot<kernels::CallRecord>> acquire_record();

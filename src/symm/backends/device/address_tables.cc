@@ -22,10 +22,10 @@ AddressTables::AddressTables(Device& device, Backend& backend, size_t entry_coun
 
 Result<std::unique_ptr<AddressTables::Table>> AddressTables::make(
     std::span<std::byte* const> entries) {
-  const Result<std::byte*> place = take();
-  if (!place.ok()) return place.status();
-  auto table = std::make_unique<Table>(*this, *place);
-  const DeviceAddress at(reinterpret_cast<uint64_t>(*place));
+  const Result<std::byte*> memory = acquire_memory();
+  if (!memory.ok()) return memory.status();
+  auto table = std::make_unique<Table>(*this, *memory);
+  const DeviceAddress at(reinterpret_cast<uint64_t>(*memory));
   const Status copied = streams_.run([&](StreamId stream) {
     return device_.copy_to_device(at, entries.data(), entries.size_bytes(), stream);
   });
@@ -33,7 +33,7 @@ Result<std::unique_ptr<AddressTables::Table>> AddressTables::make(
   return table;
 }
 
-Result<std::byte*> AddressTables::take() {
+Result<std::byte*> AddressTables::acquire_memory() {
   MutexLock lock(mutex_);
   if (!idle_.empty()) {
     std::byte* const at = idle_.back();
@@ -52,7 +52,7 @@ Result<std::byte*> AddressTables::take() {
   return at;
 }
 
-void AddressTables::give_back(std::byte* at) {
+void AddressTables::release_memory(std::byte* at) {
   MutexLock lock(mutex_);
   idle_.push_back(at);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tables of the ranks' addresses in device memory, for user kernels. Many tables share an
-// allocation. Creating one never waits for other device work: memory is mapped instead of allocated
-// by a call that may synchronize, and filled in a separate stream. Thread safe.
+// allocation. Creating a table never waits for other device work: the memory is mapped instead of
+// allocated by a call that may synchronize, and it is filled in a separate stream. Thread safe.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,20 @@ namespace ashlar::symm {
 
 class AddressTables {
  public:
-  // Releases its memory on destruction. REQUIRES: no kernel reads it any more.
+  // A table, which makes its memory available for other tables on destruction. REQUIRES: no kernel
+  // reads the table any more then.
   class Table {
    public:
-    Table(AddressTables& all, std::byte* at) : all_(all), at_(at) {}
-    ~Table() { all_.give_back(at_); }
+    Table(AddressTables& owner, std::byte* at) : owner_(owner), at_(at) {}
+    ~Table() { owner_.release_memory(at_); }
     Table(const Table&) = delete;
     Table& operator=(const Table&) = delete;
 
-    // A device address of an array of device addresses.
+    // Returns the device address of the table, which is an array of device addresses.
     std::byte* const* at() const { return reinterpret_cast<std::byte* const*>(at_); }
 
    private:
-    AddressTables& all_;
+    AddressTables& owner_;
     std::byte* const at_;
   };
 
@@ -45,8 +46,8 @@ class AddressTables {
   Result<std::unique_ptr<Table>> make(std::span<std::byte* const> entries);
 
  private:
-  Result<std::byte*> take() ASHLAR_EXCLUDES(mutex_);
-  void give_back(std::byte* at) ASHLAR_EXCLUDES(mutex_);
+  Result<std::byte*> acquire_memory() ASHLAR_EXCLUDES(mutex_);
+  void release_memory(std::byte* at) ASHLAR_EXCLUDES(mutex_);
 
   Device& device_;
   Backend& backend_;

@@ -17,13 +17,14 @@ namespace {
 // operations of symmetric memory (in_flight_work.h), and users for their own kernels.
 class MappedExtent final : public MappedMemory {
  public:
-  MappedExtent(Device& device, ExtentId extent, AddressRange range, Status no_fabric)
+  MappedExtent(Device& device, ExtentId extent, AddressRange range, Status fabric_status)
       : MappedMemory(reinterpret_cast<std::byte*>(range.begin.value()), range.bytes),
         device_(device),
         extent_(extent),
         range_(range),
-        no_fabric_(std::move(no_fabric)) {}
-  // Errors from a lost device are ignored; it keeps its memory until the process exits.
+        fabric_status_(std::move(fabric_status)) {}
+  // Errors from a lost device are ignored, since the device keeps its memory until the process
+  // exits.
   ~MappedExtent() override {
     (void)device_.unmap(range_).ok();
     (void)device_.free_addresses(range_).ok();
@@ -32,28 +33,29 @@ class MappedExtent final : public MappedMemory {
 
   Device& device() const { return device_; }
   ExtentId extent() const { return extent_; }
-  // Why this memory cannot be exported as a fabric handle although the device supports them; ok if
-  // it can be exported.
-  const Status& no_fabric() const { return no_fabric_; }
+  // Returns why this memory cannot be exported as a fabric handle although the device supports
+  // fabric handles, or ok if it can.
+  const Status& fabric_status() const { return fabric_status_; }
 
  private:
   Device& device_;
   const ExtentId extent_;
   const AddressRange range_;
-  const Status no_fabric_;
+  const Status fabric_status_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> DeviceBackend::make(Device& device,
                                                      std::unique_ptr<MulticastDriver> multicast) {
-  const DeviceProperties& can = device.properties();
-  if (!can.has_virtual_memory || (!can.can_export_fd && !can.can_export_fabric)) {
-    return Status::unsupported(
-        text("device ", can.index, " of ", can.backend, " (", can.name, ") has ",
-             can.has_virtual_memory ? "no memory that can be shared with other processes"
-                                    : "no virtual memory",
-             ", which symmetric memory needs"));
+  const DeviceProperties& properties = device.properties();
+  if (!properties.has_virtual_memory ||
+      (!properties.can_export_fd && !properties.can_export_fabric)) {
+    return Status::unsupported(text(
+        "device ", properties.index, " of ", properties.backend, " (", properties.name, ") has ",
+        properties.has_virtual_memory ? "no memory that can be shared with other processes"
+                                      : "no virtual memory",
+        ", which symmetric memory needs"));
   }
   return std::unique_ptr<Backend>(new DeviceBackend(device, std::move(multicast)));
 }
@@ -64,7 +66,7 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size
   if (!rounded) {
     return Status::out_of_memory(text("symmetric memory of ", bytes, " bytes: too large"));
   }
-  Result<Created> created = create(*rounded);
+  Result<CreatedExtent> created = create(*rounded);
   if (!created.ok()) return created.status();
   Result<std::shared_ptr<MappedMemory>> mapped = map(*std::move(created), *rounded);
   if (!mapped.ok() || zero_bytes == 0) return mapped;
@@ -75,26 +77,28 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size
 
 // Requests both export types if the device has them, since the type is chosen at the rendezvous.
 // The service for fabric handles may have stopped since the device was probed, or the driver may
-// support only one type per allocation. Then falls back to descriptors and remembers the reason.
-Result<DeviceBackend::Created> DeviceBackend::create(size_t bytes) {
-  const DeviceProperties& can = device_.properties();
+// support only one type per allocation. In these cases, falls back to descriptors and remembers the
+// reason.
+Result<DeviceBackend::CreatedExtent> DeviceBackend::create(size_t bytes) {
+  const DeviceProperties& properties = device_.properties();
   CreateOptions options;
-  options.export_fd = can.can_export_fd;
-  options.export_fabric = can.can_export_fabric;
+  options.export_fd = properties.can_export_fd;
+  options.export_fabric = properties.can_export_fabric;
   const SavedLastErrors before;
   const Result<ExtentId> extent = device_.create(bytes, options);
-  if (extent.ok()) return Created{*extent, {}};
+  if (extent.ok()) return CreatedExtent{*extent, {}};
   const Status& refused = extent.status();
   const bool is_final = refused.is(StatusKind::kOutOfMemory) || refused.is(StatusKind::kDeviceLost);
   if (is_final || !options.export_fabric || !options.export_fd) return refused;
   before.restore();
   options.export_fabric = false;
-  const Result<ExtentId> without = device_.create(bytes, options);
-  if (!without.ok()) return without.status();
-  return Created{*without,
-                 Status::unsupported(text("memory that can be exported both as a descriptor and as "
-                                          "a fabric handle was refused, so descriptors are used: ",
-                                          refused.call(), ": ", refused.message()))};
+  const Result<ExtentId> descriptor_only = device_.create(bytes, options);
+  if (!descriptor_only.ok()) return descriptor_only.status();
+  return CreatedExtent{
+      *descriptor_only,
+      Status::unsupported(text("memory that can be exported both as a descriptor and as "
+                               "a fabric handle was refused, so descriptors are used: ",
+                               refused.call(), ": ", refused.message()))};
 }
 
 size_t DeviceBackend::granularity_bytes() const {
@@ -103,7 +107,7 @@ size_t DeviceBackend::granularity_bytes() const {
   return std::max(own, multicast_->granularity_bytes());
 }
 
-Result<std::shared_ptr<MappedMemory>> DeviceBackend::map(Created created, size_t bytes) {
+Result<std::shared_ptr<MappedMemory>> DeviceBackend::map(CreatedExtent created, size_t bytes) {
   const ExtentId extent = created.extent;
   const Result<DeviceAddress> at = device_.reserve(bytes);
   if (!at.ok()) {
@@ -116,7 +120,7 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::map(Created created, size_t
     mapped = device_.set_access(range, device_.properties().index, Access::kReadWrite);
     if (mapped.ok()) {
       return std::shared_ptr<MappedMemory>(
-          std::make_shared<MappedExtent>(device_, extent, range, std::move(created.no_fabric)));
+          std::make_shared<MappedExtent>(device_, extent, range, std::move(created.fabric_status)));
     }
     (void)device_.unmap(range).ok();
   }
@@ -125,7 +129,7 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::map(Created created, size_t
   return mapped;
 }
 
-// Uses a separate stream, so that it waits for no other work.
+// Uses a separate stream, so that the fill waits for no other work.
 Status DeviceBackend::zero(DeviceAddress at, size_t bytes) {
   const RelaxedCapture relaxed(device_);
   const Result<StreamId> stream = device_.create_stream();
@@ -166,7 +170,7 @@ Status DeviceBackend::fabric_availability() const {
 
 Result<FabricHandle> DeviceBackend::export_fabric(const MappedMemory& memory) {
   const auto& own = static_cast<const MappedExtent&>(memory);
-  if (!own.no_fabric().ok()) return own.no_fabric();
+  if (!own.fabric_status().ok()) return own.fabric_status();
   return own.device().export_fabric(own.extent());
 }
 
@@ -175,7 +179,8 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::import_fabric(const FabricH
   return map_imported(device_.import_fabric(handle, bytes), bytes);
 }
 
-// The driver does not report the size of an import, but a mapping that is too large fails.
+// Maps an imported extent. The driver does not report its size, but a mapping that is too large
+// fails.
 Result<std::shared_ptr<MappedMemory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
                                                                   size_t bytes) {
   if (extent.status().is(StatusKind::kInvalidArgument)) {
@@ -186,7 +191,8 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::map_imported(const Result<E
   return map({*extent, {}}, bytes);
 }
 
-// Mappings of another device of this process are not valid for this one, so the memory is imported.
+// Mappings of another device in this process are not valid for this device, so the memory is
+// imported.
 Result<std::shared_ptr<MappedMemory>> DeviceBackend::adopt(std::shared_ptr<MappedMemory> memory) {
   const auto* own = dynamic_cast<const MappedExtent*>(memory.get());
   if (own == nullptr) return Status::format("the adopted memory is not device memory");

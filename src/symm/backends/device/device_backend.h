@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symmetric memory on any Device: extents that can be exported as file descriptors and, where the
+// Symmetric memory on any Device: extents that can be exported as file descriptors or, where the
 // device supports it, as fabric handles, and are mapped by every rank's device.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace ashlar::symm {
 class DeviceBackend final : public Backend {
  public:
   // `device` must outlive the result and all memory that it allocates. `multicast` is null if the
-  // device has none. kUnsupported if the device has no virtual memory that can be exported.
+  // device has none. Returns kUnsupported if the device has no virtual memory that can be exported.
   static Result<std::unique_ptr<Backend>> make(Device& device,
                                                std::unique_ptr<MulticastDriver> multicast);
 
@@ -33,24 +33,24 @@ class DeviceBackend final : public Backend {
   MulticastDriver* multicast() override { return multicast_.get(); }
   Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> memory) override;
 
-  // REQUIRES: `memory` is from a DeviceBackend.
+  // Returns the extent behind `memory`. REQUIRES: `memory` is from a DeviceBackend.
   static ExtentId extent_of(const MappedMemory& memory);
 
  private:
   DeviceBackend(Device& device, std::unique_ptr<MulticastDriver> multicast)
       : device_(device), multicast_(std::move(multicast)) {}
-  struct Created {
+  struct CreatedExtent {
     ExtentId extent;
-    Status no_fabric{};  // see MappedExtent::no_fabric
+    Status fabric_status{};  // MappedExtent::fabric_status
   };
-  Result<Created> create(size_t bytes);
+  Result<CreatedExtent> create(size_t bytes);
   // Maps an imported extent, or returns the error from the import.
   Result<std::shared_ptr<MappedMemory>> map_imported(const Result<ExtentId>& extent, size_t bytes);
   Status unsupported_error(std::string_view what) const;
   // Maps an extent at newly reserved addresses. Takes ownership of the extent, even on failure.
-  Result<std::shared_ptr<MappedMemory>> map(Created created, size_t bytes);
+  Result<std::shared_ptr<MappedMemory>> map(CreatedExtent created, size_t bytes);
   Status zero(DeviceAddress at, size_t bytes);
-  // Allocation granularity, such that memory can be bound to multicast objects.
+  // Returns the allocation granularity, with which memory can also be bound to multicast objects.
   size_t granularity_bytes() const;
 
   Device& device_;

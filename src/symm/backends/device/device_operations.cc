@@ -31,21 +31,21 @@ Status DeviceOperations::get(const PeerTable& peers, int from, size_t offset,
   });
 }
 
-Status DeviceOperations::store_words(const PeerTable& /*peers*/, const WordFillRequest& /*what*/,
-                                     const RunOptions& /*when*/) {
-  return refuse("stores of words");
+Status DeviceOperations::store_words(const PeerTable& /*peers*/, const WordFillRequest& /*request*/,
+                                     const RunOptions& /*run_options*/) {
+  return no_kernels_error("stores of words");
 }
 
-Status DeviceOperations::run(const Signal& /*what*/, const RunOptions& /*when*/) {
-  return refuse("signals and barriers");
+Status DeviceOperations::run(const Signal& /*request*/, const RunOptions& /*run_options*/) {
+  return no_kernels_error("signals and barriers");
 }
 
-Status DeviceOperations::run(const Collective& /*what*/, const RunOptions& /*when*/) {
-  return refuse("collectives");
+Status DeviceOperations::run(const Collective& /*request*/, const RunOptions& /*run_options*/) {
+  return no_kernels_error("collectives");
 }
 
 Result<uint64_t> DeviceOperations::counter_value(int /*from*/, int /*channel*/) {
-  return refuse("counters");
+  return no_kernels_error("counters");
 }
 
 Status DeviceOperations::finish(StreamId stream) {
@@ -66,21 +66,22 @@ Status DeviceOperations::report_if_lost(const Status& ended) {
   return ended;
 }
 
-Result<std::optional<Thresholds>> DeviceOperations::measure(const PeerTable& /*room*/,
+Result<std::optional<Thresholds>> DeviceOperations::measure(const PeerTable& /*scratch*/,
                                                             size_t /*bytes*/,
                                                             Deadline /*deadline*/) {
   return std::optional<Thresholds>();
 }
 
-Status DeviceOperations::refuse(const char* what) const {
+Status DeviceOperations::no_kernels_error(const char* operations) const {
   if (!no_kernels_.ok()) {
-    return Status::unsupported(text("the kernels for the ", what, " of back end ",
+    return Status::unsupported(text("the kernels for the ", operations, " of back end ",
                                     device_.properties().backend,
                                     " cannot be used here: ", no_kernels_.message()));
   }
-  return Status::unsupported(text(
-      "this build has no kernels for the ", what, " of back end ", device_.properties().backend,
-      ": use put, get or your own kernels, which can access all ranks' memory"));
+  return Status::unsupported(
+      text("this build has no kernels for the ", operations, " of back end ",
+           device_.properties().backend,
+           ": use put, get or your own kernels, which can access all ranks' memory"));
 }
 
 }  // namespace ashlar::symm

@@ -16,8 +16,8 @@ namespace ashlar::symm {
 
 class DeviceOperations : public Operations {
  public:
-  // `device` must outlive this. `no_kernels` is the reason why kernels are unavailable; ok means
-  // that this build has none.
+  // `device` must outlive this. `no_kernels` says why the kernels of this build cannot be used; it
+  // is ok if the build has none.
   DeviceOperations(Device& device, const OperationsOptions& options, Status no_kernels = {})
       : options_(options),
         blocking_streams_(device),
@@ -28,19 +28,19 @@ class DeviceOperations : public Operations {
   Status put(const PeerTable& peers, int to, size_t offset,
              std::span<const std::byte> from) override;
   Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) override;
-  Status store_words(const PeerTable& peers, const WordFillRequest& what,
+  Status store_words(const PeerTable& peers, const WordFillRequest& request,
                      const RunOptions& run_options) override;
-  Status run(const Signal& what, const RunOptions& run_options) override;
-  Status run(const Collective& what, const RunOptions& run_options) override;
+  Status run(const Signal& request, const RunOptions& run_options) override;
+  Status run(const Collective& request, const RunOptions& run_options) override;
   Result<uint64_t> counter_value(int from, int channel) override;
   Status finish(StreamId stream) override;
-  // Returns no thresholds: `one_shot_bytes` of the group's options decides.
-  Result<std::optional<Thresholds>> measure(const PeerTable& room, size_t bytes,
+  // Returns nothing: the group's options determine the threshold.
+  Result<std::optional<Thresholds>> measure(const PeerTable& scratch, size_t bytes,
                                             Deadline deadline) override;
 
  protected:
-  // For back ends with kernels. Ordered work runs after all earlier ordered work of the group; only
-  // signals are unordered.
+  // Work of back ends with kernels. Ordered work runs after all earlier ordered work of the group;
+  // only signals are unordered.
   struct Work {
     std::function<Status(StreamId stream)> launch{};
     bool is_ordered = false;
@@ -53,7 +53,8 @@ class DeviceOperations : public Operations {
   BlockingStreams blocking_streams_;
 
  private:
-  Status refuse(const char* what) const;
+  // Returns the error for `operations`, a plural noun, which need kernels.
+  Status no_kernels_error(const char* operations) const;
 
   Device& device_;
   const Status no_kernels_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream work up to an event, for InFlightWork. A lost device counts as completed. Polling does not
-// disturb concurrent graph captures.
+// The work in a stream up to an event, for InFlightWork. Work on a lost device counts as completed.
+// Polling does not disturb concurrent graph captures.
 #pragma once
 
 #include <memory>

@@ -10,14 +10,14 @@
 
 namespace ashlar::symm {
 
-// A buffer, or none if the address is null or the size is 0.
+// An external buffer of a request. The request has none if the address is null or the size is 0.
 struct ExternalBuffer {
   const char* name = "";
   std::byte* address = nullptr;
   size_t bytes = 0;
 };
 
-// REQUIRES: `check` (operations.h) returned ok.
+// Returns the external buffer of a request. REQUIRES: `check` (operations.h) returned ok.
 ExternalBuffer external_buffer_of(const ThresholdAllReduce& each);
 ExternalBuffer external_buffer_of(const Reduce& each);
 ExternalBuffer external_buffer_of(const ReduceScatter& each);
@@ -30,7 +30,7 @@ ExternalBuffer external_buffer_of(const MultimemReduce& each);
 ExternalBuffer external_buffer_of(const MultimemAllGather& each);
 ExternalBuffer external_buffer_of(const MulticastPut& each);
 
-// kInvalidArgument: the device cannot access the buffer, with the reason.
+// Returns kInvalidArgument, with a message that says why the device cannot access the buffer.
 Status external_buffer_error(const ExternalBuffer& other, const Status& reason);
 
 }  // namespace ashlar::symm

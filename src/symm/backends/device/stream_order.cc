@@ -20,7 +20,8 @@ Status StreamOrder::enqueue(StreamId stream, const std::function<Status()>& laun
     if (!event.ok()) return event.status();
     event_ = *event;
   }
-  // Even if the stream is unchanged: its handle may refer to a new stream by now.
+  // Waits even if the stream has the same handle as before, since the handle may refer to a new
+  // stream.
   if (is_recorded_) {
     if (Status waits = device_.wait_event(stream, *event_); !waits.ok()) return waits;
   }
@@ -36,7 +37,7 @@ BlockingStreams::~BlockingStreams() {
   for (const StreamId each : idle_) (void)device_.destroy_stream(each).ok();
 }
 
-Result<StreamId> BlockingStreams::take() {
+Result<StreamId> BlockingStreams::take_stream() {
   {
     MutexLock lock(mutex_);
     if (!idle_.empty()) {
@@ -48,18 +49,18 @@ Result<StreamId> BlockingStreams::take() {
   return device_.create_stream();
 }
 
-Status BlockingStreams::run(const std::function<Status(StreamId)>& act) {
+Status BlockingStreams::run(const std::function<Status(StreamId)>& launch) {
   // The calls below must not affect a concurrent capture.
   const RelaxedCapture relaxed(device_);
-  const Result<StreamId> stream = take();
+  const Result<StreamId> stream = take_stream();
   if (!stream.ok()) return stream.status();
-  const Status acted = act(*stream);
+  const Status launched = launch(*stream);
   const Status waited = device_.synchronize_stream(*stream);
   {
     MutexLock lock(mutex_);
     idle_.push_back(*stream);
   }
-  return acted.ok() ? waited : acted;
+  return launched.ok() ? waited : launched;
 }
 
 Status check_not_capturing(Device& device, StreamId stream) {

@@ -21,7 +21,8 @@ class StreamOrder {
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  // `launch()` submits work to `stream`, which runs after all work submitted here before.
+  // Calls `launch`, which submits work to `stream`. The work runs after all work that was enqueued
+  // here before.
   Status enqueue(StreamId stream, const std::function<Status()>& launch) ASHLAR_EXCLUDES(mutex_);
 
  private:
@@ -41,11 +42,11 @@ class BlockingStreams {
   BlockingStreams(const BlockingStreams&) = delete;
   BlockingStreams& operator=(const BlockingStreams&) = delete;
 
-  // Calls `act` with an unused stream and synchronizes the stream.
-  Status run(const std::function<Status(StreamId)>& act) ASHLAR_EXCLUDES(mutex_);
+  // Calls `launch` with an unused stream and synchronizes the stream.
+  Status run(const std::function<Status(StreamId)>& launch) ASHLAR_EXCLUDES(mutex_);
 
  private:
-  Result<StreamId> take() ASHLAR_EXCLUDES(mutex_);
+  Result<StreamId> take_stream() ASHLAR_EXCLUDES(mutex_);
 
   Device& device_;
 
@@ -53,7 +54,8 @@ class BlockingStreams {
   std::vector<StreamId> idle_ ASHLAR_GUARDED_BY(mutex_);
 };
 
-// kUnsupported if the stream is capturing. Operations between ranks cannot be part of a graph.
+// Returns kUnsupported if the stream is capturing, because operations between ranks cannot be part
+// of a graph.
 Status check_not_capturing(Device& device, StreamId stream);
 
 }  // namespace ashlar::symm

@@ -17,7 +17,7 @@
 namespace ashlar::symm {
 namespace {
 
-// The size cannot change, and the seals cannot be removed.
+// With these seals, the size cannot change and the seals cannot be removed.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Status memory_error(std::string_view call, size_t bytes) {
@@ -29,7 +29,7 @@ Status memory_error(std::string_view call, size_t bytes) {
   return Status::device_fault(call, code, std::move(message));
 }
 
-// Growing a file, including a memfd, beyond this limit raises SIGXFSZ.
+// Returns the limit beyond which growing a file, including a memfd, raises SIGXFSZ.
 uint64_t max_file_bytes() {
   rlimit files{};
   return ::getrlimit(RLIMIT_FSIZE, &files) == 0 ? files.rlim_cur : RLIM_INFINITY;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Synchronous operations by pointer, or through the transport for remote ranks.
+// Performs operations through pointers, or through the transport for remote ranks.
 #include "symm/backends/host/host_operations.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Operations>> HostOperations::make(const OperationsOptions
   return std::unique_ptr<Operations>(std::move(operations));
 }
 
-// Has no deadline: only the group's failure ends the wait for a remote rank.
+// The wait for a remote rank has no deadline, so only the group's failure ends it early.
 Status HostOperations::put(const PeerTable& peers, int to, size_t offset,
                            std::span<const std::byte> from) {
   if (peers.access(to) == PeerAccess::kRemote) {
@@ -73,19 +73,19 @@ Status HostOperations::post(const PeerTable& peers, int to, size_t offset,
   return peers.remote()->put(to, peers.buffer_offset() + offset, from, Deadline::never());
 }
 
-Status HostOperations::post(const PeerTable& peers, int at, const AtomicOp& op) {
-  if (peers.access(at) == PeerAccess::kRemote) {
-    return peers.remote()->post(at, to_block_offset(peers, op), Deadline::never());
+Status HostOperations::post(const PeerTable& peers, int target, const AtomicOp& op) {
+  if (peers.access(target) == PeerAccess::kRemote) {
+    return peers.remote()->post(target, to_block_offset(peers, op), Deadline::never());
   }
-  apply_atomic_op(peers.buffer(at) + op.offset, op);
+  apply_atomic_op(peers.buffer(target) + op.offset, op);
   return {};
 }
 
-Result<uint64_t> HostOperations::fetch(const PeerTable& peers, int at, const AtomicOp& op) {
-  if (peers.access(at) == PeerAccess::kRemote) {
-    return peers.remote()->fetch(at, to_block_offset(peers, op), Deadline::never());
+Result<uint64_t> HostOperations::fetch(const PeerTable& peers, int target, const AtomicOp& op) {
+  if (peers.access(target) == PeerAccess::kRemote) {
+    return peers.remote()->fetch(target, to_block_offset(peers, op), Deadline::never());
   }
-  return apply_atomic_op(peers.buffer(at) + op.offset, op);
+  return apply_atomic_op(peers.buffer(target) + op.offset, op);
 }
 
 // Plain stores to mapped memory are ordered by a CPU fence.
@@ -99,7 +99,7 @@ Status HostOperations::quiet(const PeerTable& peers) {
   return peers.remote() == nullptr ? Status() : peers.remote()->quiet(Deadline::never());
 }
 
-// Release stores, which are free on x86-64.
+// Mapped memory gets release stores, which cost no more than plain stores on x86-64.
 Status HostOperations::store_words(const PeerTable& peers, const WordFillRequest& fill,
                                    const RunOptions& run_options) {
   if (Status wrong = check_no_stream(run_options); !wrong.ok()) return wrong;
@@ -160,7 +160,7 @@ Result<std::optional<Thresholds>> HostOperations::measure(const PeerTable& scrat
                                                           Deadline deadline) {
   std::vector<std::byte*> bases;
   for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
-    // Algorithms are measured only if all ranks are mapped.
+    // The algorithms are measured only if the memory of all ranks is mapped.
     if (scratch.access(rank) != PeerAccess::kDirect) return std::optional<Thresholds>();
     bases.push_back(scratch.pad(rank));
   }

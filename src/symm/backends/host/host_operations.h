@@ -22,8 +22,8 @@ class HostOperations final : public Operations {
   Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) override;
   Status post(const PeerTable& peers, int to, size_t offset,
               std::span<const std::byte> from) override;
-  Status post(const PeerTable& peers, int at, const AtomicOp& op) override;
-  Result<uint64_t> fetch(const PeerTable& peers, int at, const AtomicOp& op) override;
+  Status post(const PeerTable& peers, int target, const AtomicOp& op) override;
+  Result<uint64_t> fetch(const PeerTable& peers, int target, const AtomicOp& op) override;
   Status fence(const PeerTable& peers) override;
   Status quiet(const PeerTable& peers) override;
   Status store_words(const PeerTable& peers, const WordFillRequest& fill,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast: an address whose stores reach every rank's memory of a block and whose loads combine
-// all of it. Declares the driver interface and a rank's part of a multicast object, which
-// multicast_setup.cc sets up on all ranks. Thread safe.
+// Multicast: an address at which a store reaches every rank's memory of a block, and a load
+// combines the values of all ranks. Declares the driver interface and a rank's part of a multicast
+// object, which multicast_setup.cc sets up on all ranks. Thread safe.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace ashlar::symm {
 
-// The driver calls, each of which may fail. An object is shared by all ranks; its number is local.
+// The calls of a multicast driver. All ranks share an object; its number is local to the process.
 class MulticastDriver {
  public:
   using Object = uint64_t;
@@ -33,24 +33,24 @@ class MulticastDriver {
   MulticastDriver(const MulticastDriver&) = delete;
   MulticastDriver& operator=(const MulticastDriver&) = delete;
 
-  // Ok, or why this device has no multicast.
+  // Returns ok, or why this device has no multicast.
   virtual Status availability() const = 0;
-  // Bound memory must be a multiple of this power of two.
+  // Returns a power of two. The size of bound memory must be a multiple of it.
   virtual size_t granularity_bytes() const { return 1; }
   virtual Result<Object> create(const Shape& shape) = 0;
   virtual Result<UniqueFd> export_fd(Object object) = 0;
   virtual Result<Object> import_fd(int fd, const Shape& shape) = 0;
-  // kUnsupported if the driver has no fabric handles.
+  // Returns kUnsupported if the driver has no fabric handles.
   virtual Result<FabricHandle> export_fabric(Object object);
   virtual Result<Object> import_fabric(const FabricHandle& handle, const Shape& shape);
-  // Adds this device. All ranks must do so before any binds.
+  // Adds this device. All ranks must have added theirs before a rank calls `bind`.
   virtual Status add_device(Object object) = 0;
   // Binds this rank's memory. REQUIRES: it has as many bytes as the object.
   virtual Status bind(Object object, const std::shared_ptr<MappedMemory>& memory) = 0;
   virtual Result<std::byte*> map(Object object) = 0;
   virtual Status unmap(Object object, std::byte* at) = 0;
   virtual Status unbind(Object object) = 0;
-  // REQUIRES: not mapped, not bound.
+  // REQUIRES: the object is neither mapped nor bound.
   virtual Status release(Object object) = 0;
 };
 
@@ -60,8 +60,8 @@ struct MulticastHandle {
   FabricHandle fabric{};
 };
 
-// A rank's part of a multicast object, possibly only partly set up. Destruction undoes the steps in
-// reverse order. The bound memory must outlive it, since unbinding freed memory fails.
+// A rank's part of a multicast object, which may be only partly set up. Destruction undoes the
+// steps in reverse order. The bound memory must outlive this, since unbinding freed memory fails.
 class Multicast {
  public:
   // `driver` must outlive this.
@@ -70,7 +70,7 @@ class Multicast {
   Multicast(const Multicast&) = delete;
   Multicast& operator=(const Multicast&) = delete;
 
-  // Call each once, in this order. Destruction also undoes a failed step.
+  // Call these two functions once each, in this order. Destruction also undoes a failed step.
   Status import_and_join(const MulticastHandle& handle, const MulticastDriver::Shape& shape);
   Status bind_and_map(const std::shared_ptr<MappedMemory>& memory);
 
@@ -85,7 +85,7 @@ class Multicast {
   std::byte* base_ = nullptr;
 };
 
-// Multicast, or the reason why it is not available. Equal on all ranks.
+// Multicast, or the reason why it is not available. All ranks have the same outcome.
 struct MulticastSetupResult {
   std::unique_ptr<Multicast> multicast{};
   std::string reason{};
@@ -106,11 +106,11 @@ class MulticastReleaser {
     std::unique_ptr<Multicast> multicast{};
   };
 
-  // From now on, objects are kept, because other ranks may still use them.
+  // Makes `release` keep objects from now on, because other ranks may still use them.
   void defer_releases() ASHLAR_EXCLUDES(mutex_);
-  // Releases the object, or keeps it.
+  // Releases the object, or keeps it if releases are deferred.
   void release(Entry entry) ASHLAR_EXCLUDES(mutex_);
-  // Releases all kept objects, and later ones immediately.
+  // Releases all kept objects. Objects passed to `release` later are released immediately.
   void release_all() ASHLAR_EXCLUDES(mutex_);
 
  private:

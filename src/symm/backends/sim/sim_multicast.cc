@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An object is a sealed memory file of one page that every rank maps. It holds the size and the
-// number of devices.
+// An object is a sealed memory file of one page that every rank maps. The page contains the size
+// and the number of devices.
 #include "symm/backends/sim/sim_multicast.h"
 
 #include <fcntl.h>
@@ -18,12 +18,12 @@
 namespace ashlar::symm {
 
 // Accessed atomically, since ranks may be processes.
-struct SimMulticast::Shared {
+struct SimMulticast::SharedState {
   uint32_t magic = 0;
   uint32_t device_count = 0;
   uint64_t bytes = 0;
   uint32_t added_count = 0;
-  uint32_t is_lost = 0;  // the creator released it before all devices were added
+  uint32_t is_lost = 0;  // whether the creator released the object before all devices were added
 };
 
 namespace {
@@ -41,7 +41,7 @@ Status system_error(const char* call) {
 
 SimMulticast::~SimMulticast() {
   MutexLock lock(mutex_);
-  for (auto& [object, entry] : objects_) undo(entry);
+  for (auto& [object, entry] : objects_) destroy(entry);
 }
 
 Result<SimMulticast::Object> SimMulticast::create(const Shape& shape) {
@@ -56,21 +56,21 @@ Result<SimMulticast::Object> SimMulticast::create(const Shape& shape) {
   if (::ftruncate(entry.fd.get(), kPageBytes) != 0) return system_error("ftruncate");
   if (::fcntl(entry.fd.get(), F_ADD_SEALS, kObjectSeals) != 0) return system_error("fcntl");
   entry.shape = shape;
-  entry.is_creation = true;
-  const Result<Object> object = keep(std::move(entry));
+  entry.is_creator = true;
+  const Result<Object> object = add_object(std::move(entry));
   if (!object.ok()) return object;
   MutexLock lock(mutex_);
-  Shared& shared = *objects_.at(*object).shared;
+  SharedState& shared = *objects_.at(*object).shared;
   shared.device_count = static_cast<uint32_t>(shape.device_count);
   shared.bytes = shape.bytes;
   SharedWords::store(&shared.magic, kMagic, std::memory_order_release);
   return object;
 }
 
-Result<SimMulticast::Object> SimMulticast::keep(Entry entry) {
+Result<SimMulticast::Object> SimMulticast::add_object(Entry entry) {
   void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, entry.fd.get(), 0);
   if (page == MAP_FAILED) return system_error("mmap");
-  entry.shared = static_cast<Shared*>(page);
+  entry.shared = static_cast<SharedState*>(page);
   MutexLock lock(mutex_);
   objects_.emplace(++last_, std::move(entry));
   return last_;
@@ -103,12 +103,12 @@ Result<SimMulticast::Object> SimMulticast::import_fd(int fd, const Shape& shape)
   entry.fd = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!entry.fd.valid()) return system_error("fcntl");
   entry.shape = shape;
-  const Result<Object> object = keep(std::move(entry));
+  const Result<Object> object = add_object(std::move(entry));
   if (!object.ok()) return object;
   Status wrong;
   {
     MutexLock lock(mutex_);
-    const Shared& shared = *objects_.at(*object).shared;
+    const SharedState& shared = *objects_.at(*object).shared;
     if (SharedWords::load(&shared.magic, std::memory_order_acquire) != kMagic ||
         shared.device_count != static_cast<uint32_t>(shape.device_count) ||
         shared.bytes != shape.bytes) {
@@ -127,7 +127,7 @@ Status SimMulticast::add_device(Object object) {
   MutexLock lock(mutex_);
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
-  Shared& shared = *(*entry)->shared;
+  SharedState& shared = *(*entry)->shared;
   if ((*entry)->is_added)
     return Status::invalid_argument("this device was already added to the multicast object");
   const uint32_t before =
@@ -145,7 +145,7 @@ Status SimMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& me
   MutexLock lock(mutex_);
   const Result<Entry*> entry = find(object);
   if (!entry.ok()) return entry.status();
-  Shared& shared = *(*entry)->shared;
+  SharedState& shared = *(*entry)->shared;
   const uint32_t added = SharedWords::load(&shared.added_count, std::memory_order_acquire);
   if (!(*entry)->is_added || added != shared.device_count) {
     return Status::device_fault(
@@ -162,7 +162,7 @@ Status SimMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& me
   return {};
 }
 
-// Not backed by memory, so that accidental accesses fail.
+// Reserves addresses that are not backed by memory, so that accidental accesses fail.
 Result<std::byte*> SimMulticast::map(Object object) {
   MutexLock lock(mutex_);
   const Result<Entry*> entry = find(object);
@@ -209,15 +209,15 @@ Status SimMulticast::release(Object object) {
   if (!entry.ok()) return entry.status();
   if ((*entry)->is_bound)
     return Status::invalid_argument("memory is still bound to the multicast object");
-  undo(**entry);
+  destroy(**entry);
   objects_.erase(object);
   return {};
 }
 
-void SimMulticast::undo(Entry& entry) {
-  Shared& shared = *entry.shared;
+void SimMulticast::destroy(Entry& entry) {
+  SharedState& shared = *entry.shared;
   const uint32_t added = SharedWords::load(&shared.added_count, std::memory_order_acquire);
-  if (entry.is_creation && added < shared.device_count) {
+  if (entry.is_creator && added < shared.device_count) {
     SharedWords::store(&shared.is_lost, uint32_t{1}, std::memory_order_release);
   }
   ::munmap(entry.shared, kPageBytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Multicast between simulated devices. Objects are shared between processes and follow the rules of
-// the driver. The multicast address is reserved but not backed by memory: collectives access every
-// rank's memory instead, which is what a switch does.
+// the CUDA driver. The multicast address is reserved but not backed by memory: collectives access
+// every rank's memory instead, which is what a switch does.
 //
 // Returns errors where hardware hangs or misbehaves: binding before all devices were added,
 // importing after the creator released the object too early, releasing bound objects, unbinding
@@ -36,26 +36,26 @@ class SimMulticast final : public MulticastDriver {
   Status unbind(Object object) override;
   Status release(Object object) override;
 
-  // The number of objects that were not released.
+  // Returns the number of objects that have not been released.
   size_t live_count() const ASHLAR_EXCLUDES(mutex_);
 
  private:
-  struct Shared;
+  struct SharedState;
   struct Entry {
     UniqueFd fd{};
-    Shared* shared = nullptr;  // mapped from fd
+    SharedState* shared = nullptr;  // mapped from `fd`
     Shape shape{};
-    bool is_creation = false;
+    bool is_creator = false;
     bool is_added = false;
     bool is_bound = false;
     std::weak_ptr<MappedMemory> bound{};
     std::byte* mapped_at = nullptr;
   };
 
-  Result<Object> keep(Entry entry) ASHLAR_EXCLUDES(mutex_);
-  // kInvalidArgument if there is no such object.
+  Result<Object> add_object(Entry entry) ASHLAR_EXCLUDES(mutex_);
+  // Returns kInvalidArgument if there is no such object.
   Result<Entry*> find(Object object) ASHLAR_REQUIRES(mutex_);
-  void undo(Entry& entry);
+  void destroy(Entry& entry);
 
   Device& device_;
 

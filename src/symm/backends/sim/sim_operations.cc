@@ -78,7 +78,8 @@ Status SimOperations::store_words(const PeerTable& peers, const WordFillRequest&
   const std::byte* first = peers.pad(request.rank) + request.offset;
   const Result<std::byte*> seen = translate(device_, first, request.count * sizeof(uint32_t));
   if (!seen.ok()) return seen.status();
-  return submit_alone([first = *seen, request] { store_words_at(first, request); }, run_options);
+  return submit_unordered([first = *seen, request] { store_words_at(first, request); },
+                          run_options);
 }
 
 Status SimOperations::multicast_put(const PeerTable& peers, const MulticastPut& request,
@@ -95,11 +96,11 @@ Status SimOperations::multicast_put(const PeerTable& peers, const MulticastPut& 
   const auto copy = [from = *from, bytes, all = std::move(all)] {
     for (std::byte* const to : all) copy_bytes(to, from, bytes);
   };
-  return submit_alone(copy, run_options);
+  return submit_unordered(copy, run_options);
 }
 
-Status SimOperations::submit_alone(const std::function<void()>& work,
-                                   const RunOptions& run_options) {
+Status SimOperations::submit_unordered(const std::function<void()>& work,
+                                       const RunOptions& run_options) {
   const auto kernel = [work, running = run_options.in_flight->begin()]() -> Status {
     work();
     return {};
@@ -140,8 +141,8 @@ Status SimOperations::submit(const Submission& work, const RunOptions& run_optio
 
 Status SimOperations::launch(const Submission& work, StreamId stream,
                              const std::function<Status()>& kernel) {
-  const auto put = [&](StreamId into) { return device_.launch(into, kernel); };
-  return enqueue(stream, {put, work.is_ordered});
+  const auto launch_kernel = [&](StreamId into) { return device_.launch(into, kernel); };
+  return enqueue(stream, {launch_kernel, work.is_ordered});
 }
 
 // Running kernels of a lost device end when its group fails.

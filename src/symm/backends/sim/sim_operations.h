@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on the memory of simulated devices. Each is a simulated kernel that runs the host
-// algorithm on the device's view of all ranks' memory, so results, waits, timeouts and failures are
-// the same as on the host.
+// Operations on the memory of simulated devices. Each operation is a simulated kernel that runs the
+// host algorithm on the device's view of all ranks' memory, so results, waits, timeouts and
+// failures are the same as on the host.
 //
 // A kernel that fails does not lose the device. Later work of the group is skipped, and the next
 // call or `finish` reports the error. Then the group is usable again unless it has failed.
@@ -19,8 +19,8 @@ namespace ashlar::symm {
 
 class SimOperations final : public DeviceOperations {
  public:
-  // `device` must outlive the result. kInvalidArgument if the device has no memory contents, or has
-  // a seed: it would then run one operation at a time, and ranks would deadlock.
+  // `device` must outlive the result. Returns kInvalidArgument if the device has no memory contents
+  // or has a seed: a device with a seed runs one operation at a time, so ranks would deadlock.
   static Result<std::unique_ptr<Operations>> make(sim::SimDevice& device,
                                                   const OperationsOptions& options);
 
@@ -48,13 +48,13 @@ class SimOperations final : public DeviceOperations {
     bool is_ordered = false;
   };
   Status submit(const Submission& work, const RunOptions& run_options);
-  // Runs work that is not part of the group's order.
-  Status submit_alone(const std::function<void()>& work, const RunOptions& run_options);
+  // Runs work that need not be ordered with the group's collectives.
+  Status submit_unordered(const std::function<void()>& work, const RunOptions& run_options);
   Status launch(const Submission& work, StreamId stream, const std::function<Status()>& kernel);
   // Returns and clears an error from stream work that has not been reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
   void set_pending_error(const Status& ended) ASHLAR_EXCLUDES(mutex_);
-  // Returns `ended`, and remembers it if the ranks may disagree about the outcome.
+  // Returns `ended`, and remembers that work has failed if the ranks may have different outcomes.
   Status record_failure(Status ended) ASHLAR_EXCLUDES(mutex_);
   Status pending_error() const ASHLAR_EXCLUDES(mutex_);
 
@@ -66,7 +66,7 @@ class SimOperations final : public DeviceOperations {
   Status pending_error_ ASHLAR_GUARDED_BY(mutex_);
   bool has_failed_work_ ASHLAR_GUARDED_BY(mutex_) = false;  // never reset
 
-  InFlightWork in_flight_;  // work that belongs to no handle. Last, so that it is destroyed first.
+  InFlightWork in_flight_;  // reads of counters. Last, so that its destructor waits for them first.
 };
 
 }  // namespace ashlar::symm

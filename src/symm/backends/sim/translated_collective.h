@@ -14,13 +14,15 @@
 
 namespace ashlar::symm {
 
-// kInvalidArgument if the device cannot read and write the range.
+// Returns the host pointer for a range of device memory, or kInvalidArgument if the device cannot
+// read and write the range.
 Result<std::byte*> translate(sim::SimDevice& device, const std::byte* address, size_t bytes);
 
 class TranslatedCollective {
  public:
-  // REQUIRES: `check` (operations.h) returned ok. Copies the splits of an all-to-all-v. Other spans
-  // of host memory must stay valid until the kernel has run.
+  // Copies `request` and translates its addresses. Also copies the splits of an all-to-all-v; other
+  // spans of host memory must stay valid until the kernel has run. REQUIRES: `check` (operations.h)
+  // returned ok.
   static Result<TranslatedCollective> of(sim::SimDevice& device, const Collective& request);
 
   const Collective& collective() const { return collective_; }

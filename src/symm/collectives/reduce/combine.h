@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operation of each reduction on two elements. Used by the host's loops (reduce_kernels.cc) and
+// Each reduction operation on two elements. Used by the host's loops (reduce_kernels.cc) and
 // by device kernels (symm/backends/cuda/kernels/reduce.h); constexpr, so that device code may call
 // it.
 #pragma once
@@ -10,7 +10,8 @@
 
 namespace ashlar::symm {
 
-// Unsigned and wide enough to avoid promotion to `int`, so that integers wrap.
+// The type in which integers of type T are added and multiplied: unsigned, and wide enough not to
+// be promoted to `int`, so that results wrap.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
 
@@ -34,17 +35,17 @@ struct Product {
   }
 };
 
-// Returns the first NaN, if any. `otherwise` prefers the first of equal values, which matters for
-// zeros of different sign.
+// Returns the first NaN of `a` and `b`, or `result` if neither is NaN. Callers pass `a` as the
+// result for equal values, which matters for zeros of different sign.
 template <typename T>
-[[gnu::always_inline]] constexpr T first_nan_or(T a, T b, T otherwise) {
+[[gnu::always_inline]] constexpr T first_nan_or(T a, T b, T result) {
   if constexpr (std::is_floating_point_v<T>) {
     // NOLINTBEGIN(misc-redundant-expression): only a NaN differs from itself.
-    otherwise = b != b ? b : otherwise;
-    return a != a ? a : otherwise;
+    result = b != b ? b : result;
+    return a != a ? a : result;
     // NOLINTEND(misc-redundant-expression)
   } else {
-    return otherwise;
+    return result;
   }
 }
 

@@ -13,8 +13,8 @@ inline constexpr int kReduceOpCount = 8;
 
 bool is_float(ElementType type);
 
-// kInvalidArgument if either value is unknown, or for a bitwise reduction of floating-point
-// numbers.
+// Returns kInvalidArgument if `type` or `op` is unknown, or if `op` is bitwise and `type` is a
+// floating-point type.
 Status check_reducible(ElementType type, ReduceOp op);
 
 }  // namespace ashlar::symm

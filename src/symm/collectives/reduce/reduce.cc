@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reduces row by row, with rows that fit the L1 cache.
+// Reduces row by row. A row is a run of elements that fits the L1 cache.
 #include "symm/collectives/reduce/reduce.h"
 
 #include <algorithm>
@@ -15,20 +15,21 @@ namespace {
 
 using InputRows = std::span<const std::byte* const>;
 
-// Elements per row: 2 KiB of f32 or 4 KiB of f64. Two or three rows are in use at a time.
-constexpr size_t kRowCount = 512;
+// The number of elements in a row: 2 KiB of f32 or 4 KiB of f64. Two or three rows are in use at a
+// time.
+constexpr size_t kRowElements = 512;
 
 template <typename T>
 const T* row(InputRows sources, size_t source, size_t begin) {
   return reinterpret_cast<const T*>(sources[source]) + begin;
 }
 
-// For types that need no conversion. Only the last combination writes to `out`, after all sources
-// have been read.
+// Reduces one row of a type that needs no conversion. Only the last combination writes to `out`,
+// after all sources have been read, because `out` may equal a source.
 template <typename T>
 void combine_rows(CombineRow combine, InputRows sources, T* out, size_t begin, size_t count) {
   // Untyped, because `combine` determines the element type.
-  alignas(64) std::byte partial[kRowCount * sizeof(T)];
+  alignas(64) std::byte partial[kRowElements * sizeof(T)];
   const void* left = row<T>(sources, 0, begin);
   for (size_t source = 1; source < sources.size(); ++source) {
     void* to = partial;
@@ -42,8 +43,8 @@ template <typename T>
 void reduce_without_conversion(CombineRow combine, InputRows sources, std::byte* out,
                                size_t count) {
   T* to = reinterpret_cast<T*>(out);
-  for (size_t begin = 0; begin < count; begin += kRowCount) {
-    combine_rows<T>(combine, sources, to, begin, std::min(kRowCount, count - begin));
+  for (size_t begin = 0; begin < count; begin += kRowElements) {
+    combine_rows<T>(combine, sources, to, begin, std::min(kRowElements, count - begin));
   }
 }
 
@@ -55,7 +56,7 @@ void average_floats(CombineRow sum, Divide divide, InputRows sources, std::byte*
   divide(to, to, static_cast<T>(sources.size()), count);
 }
 
-// f16 and bf16.
+// Reduces f16 or bf16: widens the elements to f32 and rounds only the result.
 template <typename Half, typename Widen, typename Narrow>
 void reduce_halves(const Reduction& reduction, InputRows sources, std::byte* out, size_t count,
                    const ReduceKernels& kernels, Widen widen, Narrow narrow) {
@@ -63,10 +64,10 @@ void reduce_halves(const Reduction& reduction, InputRows sources, std::byte* out
   const ReduceOp op = is_average ? ReduceOp::kSum : reduction.op;
   const CombineRow combine =
       kernels.combine[static_cast<size_t>(op)][static_cast<size_t>(ElementType::kF32)];
-  alignas(64) float total[kRowCount];
-  alignas(64) float next[kRowCount];
-  for (size_t begin = 0; begin < count; begin += kRowCount) {
-    const size_t n = std::min(kRowCount, count - begin);
+  alignas(64) float total[kRowElements];
+  alignas(64) float next[kRowElements];
+  for (size_t begin = 0; begin < count; begin += kRowElements) {
+    const size_t n = std::min(kRowElements, count - begin);
     widen(total, row<Half>(sources, 0, begin), n);
     for (size_t source = 1; source < sources.size(); ++source) {
       widen(next, row<Half>(sources, source, begin), n);
@@ -81,7 +82,8 @@ void reduce_halves(const Reduction& reduction, InputRows sources, std::byte* out
 
 __extension__ using Int128 = __int128;
 
-// The sum of up to 2^16 elements of 32 bits fits 64 bits, that of 64-bit elements fits 128.
+// Averages integers exactly, rounding toward zero. The sum of up to 2^16 elements of at most 32
+// bits fits 64 bits; the sum of 64-bit elements fits 128 bits.
 template <typename T>
 void average_integers(InputRows sources, std::byte* out, size_t count) {
   using Wide = std::conditional_t<sizeof(T) == 8, Int128, int64_t>;

@@ -16,8 +16,9 @@
 
 namespace ashlar::symm {
 
-// REQUIRES: check_reducible is ok; at least one source; all aligned to an element. `out` may equal
-// a source but must not partially overlap one.
+// Reduces `count` elements of each source to `out`. REQUIRES: check_reducible returned ok; there is
+// at least one source; all arrays are aligned to the size of an element. `out` may equal a source
+// but must not partially overlap one.
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, std::byte* out,
             size_t count, const ReduceKernels& kernels = best_kernels());
 

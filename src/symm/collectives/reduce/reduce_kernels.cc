@@ -14,7 +14,8 @@
 #include <immintrin.h>
 #endif
 
-// `out` may equal an input, which compilers treat as an overlap that prevents vectorization.
+// Tells compilers that the iterations of a loop are independent. `out` may equal an input, which
+// compilers would treat as an overlap that prevents vectorization.
 #if defined(__clang__)
 #define ASHLAR_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -57,7 +58,7 @@ ASHLAR_BODY void narrow_bf16_body(Bf16* out, const float* in, size_t count) {
   for (size_t i = 0; i < count; ++i) out[i] = narrow_to_bf16(in[i]);
 }
 
-// For the baseline instruction set.
+// Kernels for the baseline instruction set.
 struct Portable {
   template <typename T, typename Op>
   static void combine(void* out, const void* a, const void* b, size_t count) {
@@ -137,16 +138,17 @@ constexpr void add_float(ReduceKernels& kernels, ElementType type) {
 
 // Sums, products and bitwise operations are equal for signed and unsigned integers.
 template <typename Isa, typename T>
-constexpr void add_integers(ReduceKernels& kernels, ElementType without, ElementType with) {
-  for (const ElementType type : {without, with}) {
+constexpr void add_integers(ReduceKernels& kernels, ElementType unsigned_type,
+                            ElementType signed_type) {
+  for (const ElementType type : {unsigned_type, signed_type}) {
     kernel_of(kernels, ReduceOp::kSum, type) = Isa::template combine<T, Sum>;
     kernel_of(kernels, ReduceOp::kProd, type) = Isa::template combine<T, Product>;
     kernel_of(kernels, ReduceOp::kAnd, type) = Isa::template combine<T, And>;
     kernel_of(kernels, ReduceOp::kOr, type) = Isa::template combine<T, Or>;
     kernel_of(kernels, ReduceOp::kXor, type) = Isa::template combine<T, Xor>;
   }
-  add_ordered<Isa, T>(kernels, without);
-  add_ordered<Isa, std::make_signed_t<T>>(kernels, with);
+  add_ordered<Isa, T>(kernels, unsigned_type);
+  add_ordered<Isa, std::make_signed_t<T>>(kernels, signed_type);
 }
 
 template <typename Isa>

@@ -16,8 +16,8 @@ using CombineRow = void (*)(void* out, const void* a, const void* b, size_t coun
 
 struct ReduceKernels {
   const char* name = "";  // of the instruction set
-  // By operation and type. Null for avg (a sum and a division), for f16 and bf16 (combined as f32),
-  // and for combinations that check_reducible rejects.
+  // Indexed by operation and element type. Null for avg (computed by a sum and a division), for f16
+  // and bf16 (combined as f32), and for combinations that check_reducible rejects.
   std::array<std::array<CombineRow, kElementTypeCount>, kReduceOpCount> combine{};
   void (*widen_f16)(float* out, const F16* in, size_t count) = nullptr;
   void (*narrow_f16)(F16* out, const float* in, size_t count) = nullptr;
@@ -27,9 +27,9 @@ struct ReduceKernels {
   void (*divide_f64)(double* out, const double* in, double divisor, size_t count) = nullptr;
 };
 
-// The baseline of the architecture: SSE2 or NEON.
+// Returns the kernels for the baseline instruction set of the architecture: SSE2 or NEON.
 const ReduceKernels& portable_kernels();
-// The best that this processor supports.
+// Returns the fastest kernels that this processor supports.
 const ReduceKernels& best_kernels();
 
 }  // namespace ashlar::symm

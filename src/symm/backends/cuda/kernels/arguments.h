@@ -11,8 +11,8 @@
 
 namespace ashlar::symm::kernels {
 
-// Limit of a group on devices: the addresses of all ranks are passed to each kernel, whose
-// arguments are limited to 4096 bytes.
+// The maximum number of ranks of a group on devices: the addresses of all ranks are passed to each
+// kernel, whose arguments are limited to 4096 bytes.
 inline constexpr uint32_t kMaxRanks = 256;
 
 inline constexpr const char* kSignalName = "ashlar_symm_signal";
@@ -28,10 +28,12 @@ inline constexpr const char* kMultimemSumPrefix = "ashlar_symm_multimem_sum_";
 
 // Kernels that wait use one block, so that all threads are resident, with one thread per rank.
 inline constexpr uint32_t kWaitingThreads = kMaxRanks;
+// The threads per block and the maximum number of blocks of kernels that do not wait.
 inline constexpr uint32_t kWorkingThreads = 256;
 inline constexpr uint32_t kMaxBlocks = 128;
 
-// A CallSignature (symm/collectives/collective_runner.h), as in the notes of a pad line.
+// A CallSignature (symm/collectives/collective_runner.h), which ranks exchange through
+// PadLine::signature.
 struct CallWords {
   uint64_t code;
   uint64_t bytes;
@@ -79,12 +81,12 @@ struct KernelResult {
 struct StatusBoard {
   uint32_t has_failed;      // set by the host; ends the waits of all kernels of the group
   uint32_t reported_count;  // number of errors that were reported to the user
-  // A collective ended early, so other ranks may still be inside it.
+  // Whether a collective has ended early. If so, other ranks may still be inside it.
   uint32_t has_incomplete_collective;
   KernelResult result;  // the first unreported error from stream work
 };
 
-// A share of an all-to-all-v, relative to the sender's range or buffer.
+// A share of an all-to-all-v, relative to the sender's range.
 struct RowShare {
   uint64_t begin_bytes;
   uint64_t bytes;
@@ -95,7 +97,7 @@ struct CallRecord {
   KernelResult result;
   uint64_t value;  // of a counter that was read
   RowShare shares[kMaxRanks];
-  uint64_t has_rows;  // the two arrays below are valid
+  uint64_t has_rows;  // whether the two arrays below are valid
   int64_t out_splits[kMaxRanks];
   int64_t out_offsets[kMaxRanks];
 };
@@ -105,23 +107,23 @@ struct CallRecord {
 // `error_claim` is accessed concurrently.
 struct DeviceState {
   uint32_t error_claim;  // StatusBoard::reported_count, or one more if there is an unreported error
-  uint32_t arrived_count;  // threads of the current barrier that are done
-  uint32_t missing[kMaxRanks];
+  uint32_t arrived_count;            // threads of the current barrier that have finished
+  uint32_t wait_results[kMaxRanks];  // the WaitResult of each thread of the current barrier
 
   // The counterpart of CollectiveRunner on the host.
   uint32_t is_running;
   uint32_t is_unfinished;  // timed out; the same call continues it
   uint32_t completed_barriers;
-  uint32_t is_work_done;  // the work after the last completed barrier is done
+  uint32_t is_work_done;  // whether the work after the last completed barrier is done
   uint32_t has_left;      // after a mismatch: has passed the final barrier
   ResultKind outcome;
   uint64_t outcome_rank;
-  uint64_t needed_bytes;
+  uint64_t needed_bytes;  // for an all-to-all-v: the size of the incoming rows
   uint64_t began_ns;
   uint64_t scratch;
   CallWords call;
-  CallWords agreed;     // after a mismatch: the call of rank 0 or of this rank
-  CallWords disagreed;  // after a mismatch: the call of outcome_rank
+  CallWords expected_call;  // after a mismatch: the call of rank 0 or of this rank
+  CallWords peer_call;      // after a mismatch or an invalid share: the call of outcome_rank
   struct IncomingRows {
     uint64_t from;  // in the peer's buffer
     uint64_t bytes;
@@ -163,18 +165,18 @@ struct BarrierArguments {
   uint64_t pads[kMaxRanks];
 };
 
-enum class ReduceTo : uint32_t {
+enum class ReduceDestination : uint32_t {
   kOut,
   kScratch,
-  kAll,   // the same offset in every rank's range
-  kSaved  // this rank's range, whose elements are saved to scratch memory
+  kAll,      // the same offset in every rank's range
+  kOwnRange  // this rank's range, after its elements have been saved to scratch memory
 };
 
 struct ReduceArguments {
   CommonArguments common;
   uint32_t barrier;  // the preceding barrier
   uint32_t op;       // ReduceOp
-  ReduceTo to;
+  ReduceDestination to;
   uint32_t is_aligned;   // all addresses are aligned to 16 bytes
   uint64_t begin_bytes;  // in all ranges
   uint64_t bytes;
@@ -205,13 +207,13 @@ struct CopyArguments {
   uint64_t ranges[kMaxRanks];
 };
 
-// A sum of all ranks' elements at the multicast address, stored to all ranks or to `to`; or a store
-// from `from` to all ranks.
+// Either a sum of all ranks' elements at the multicast address, stored to all ranks or to `to`, or
+// a store from `from` to all ranks.
 struct MultimemArguments {
   CommonArguments common;
   uint32_t barrier;
   uint32_t is_alone;   // not part of a collective: no preceding barrier, and `common` is unused
-  uint64_t multicast;  // this and the next two are aligned to 16 bytes
+  uint64_t multicast;  // this and the next two addresses are aligned to 16 bytes
   uint64_t from;       // of a store
   uint64_t to;         // of a sum; 0 for all ranks
   uint64_t bytes;      // a multiple of 16

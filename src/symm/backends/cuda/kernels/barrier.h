@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers: on their own, or as part of a collective. The latter do what CollectiveRunner does on
-// the host: a collective that timed out is continued by the same call, and no other call may start.
+// Barriers, on their own or as part of a collective. Barriers of a collective also do what
+// CollectiveRunner does on the host: the same call continues a collective that timed out, and no
+// other call may start before that.
 //
-// Runs in one block with one thread per rank, which signals that rank and waits for it. All threads
-// make the same decision from the state that the previous kernel left. Only the presence of an
-// unreported error can change during the barrier; if one thread skips because of it, all skip. The
-// last thread to finish concludes the barrier. Every rank signals every other, even in large
-// groups, because the threads do so in parallel.
+// Runs in one block with one thread per rank. Each thread signals its rank and waits for it. All
+// threads choose the same action from the state that the previous kernel left. Only the presence of
+// an unreported error can change during the barrier; if one thread skips the barrier because of an
+// error, the barrier is skipped as a whole. The last thread to finish concludes the barrier. Every
+// rank signals every other rank, even in large groups, because the threads do so in parallel.
 #pragma once
 
 #include "symm/backends/cuda/kernels/wait.h"
@@ -32,7 +33,7 @@ enum class BarrierAction : uint32_t {
   kSkip     // an earlier error has not been reported yet
 };
 
-ASHLAR_ON_DEVICE BarrierAction decide(const BarrierArguments& args) {
+ASHLAR_ON_DEVICE BarrierAction choose_action(const BarrierArguments& args) {
   const bool is_entry = args.is_collective == 0 || args.barrier == 0;
   if (is_entry && has_unreported_error(args.common)) return BarrierAction::kSkip;
   if (args.is_collective == 0) return BarrierAction::kRun;
@@ -47,24 +48,25 @@ ASHLAR_ON_DEVICE BarrierAction decide(const BarrierArguments& args) {
   return state->completed_barriers == 0 ? BarrierAction::kRun : BarrierAction::kPass;
 }
 
-ASHLAR_ON_DEVICE void write_notes(PadLine* line, const CallWords& call) {
-  store(&line->notes[0], call.code);
-  store(&line->notes[1], call.bytes);
-  store(&line->notes[2], call.offset_bytes);
-  store(&line->noted_memory, static_cast<uint32_t>(call.memory));
+ASHLAR_ON_DEVICE void write_signature(PadLine* line, const CallWords& call) {
+  store(&line->signature[0], call.code);
+  store(&line->signature[1], call.bytes);
+  store(&line->signature[2], call.offset_bytes);
+  store(&line->signature_memory, static_cast<uint32_t>(call.memory));
 }
 
-ASHLAR_ON_DEVICE CallWords read_notes(const PadLine* line) {
-  return {load(&line->notes[0]), load(&line->notes[1]), load(&line->notes[2]),
-          load(&line->noted_memory)};
+ASHLAR_ON_DEVICE CallWords read_signature(const PadLine* line) {
+  return {load(&line->signature[0]), load(&line->signature[1]), load(&line->signature[2]),
+          load(&line->signature_memory)};
 }
 
-// Copies word by word. For a copy of the struct, clang puts all arguments on every thread's stack.
+// Copies word by word: to copy the struct, clang would put all arguments on every thread's stack.
 ASHLAR_ON_DEVICE CallWords signature_of(const BarrierArguments& args) {
   return {args.call.code, args.call.bytes, args.call.offset_bytes, args.call.memory};
 }
 
-// For an all-to-all-v, each rank gets its own share.
+// Returns the signature that this rank sends to `peer`. In an all-to-all-v, it describes the share
+// for `peer`.
 ASHLAR_ON_DEVICE CallWords signature_for(const BarrierArguments& args, uint32_t peer) {
   CallWords call = signature_of(args);
   if (args.rows == 0) return call;
@@ -75,14 +77,15 @@ ASHLAR_ON_DEVICE CallWords signature_for(const BarrierArguments& args, uint32_t 
 }
 
 ASHLAR_ON_DEVICE WaitResult signal_and_wait(const BarrierArguments& args, uint32_t peer,
-                                            uint64_t number, const SpinPolicy& policy) {
+                                            uint64_t number, const WaitLimits& limits) {
   const uint32_t rank = args.common.rank;
-  PadLine* there = line_of(args, peer, rank);
-  if (args.is_collective != 0 && args.barrier == 0) write_notes(there, signature_for(args, peer));
+  PadLine* peer_line = line_of(args, peer, rank);
+  if (args.is_collective != 0 && args.barrier == 0)
+    write_signature(peer_line, signature_for(args, peer));
   if (peer == rank) return WaitResult::kDone;
-  store_release(&there->barrier, number);
-  const PadLine* here = line_of(args, rank, peer);
-  return wait_until([&] { return load_acquire(&here->barrier) >= number; }, policy);
+  store_release(&peer_line->barrier, number);
+  const PadLine* own_line = line_of(args, rank, peer);
+  return wait_until([&] { return load_acquire(&own_line->barrier) >= number; }, limits);
 }
 
 // Returns kDone if all ranks have arrived. Records missing ranks in `result`.
@@ -91,7 +94,7 @@ ASHLAR_ON_DEVICE WaitResult collect_missing(const BarrierArguments& args, Kernel
   WaitResult all = WaitResult::kDone;
   ASHLAR_NO_UNROLL
   for (uint32_t peer = 0; peer < args.common.world_size; ++peer) {
-    const WaitResult waited = static_cast<WaitResult>(load(&state->missing[peer]));
+    const WaitResult waited = static_cast<WaitResult>(load(&state->wait_results[peer]));
     if (waited == WaitResult::kDone) continue;
     result.missing[peer / 32] |= 1u << (peer % 32);
     if (all != WaitResult::kFailed) all = waited;
@@ -99,47 +102,51 @@ ASHLAR_ON_DEVICE WaitResult collect_missing(const BarrierArguments& args, Kernel
   return all;
 }
 
+// Returns whether a thread has skipped the barrier.
 ASHLAR_ON_DEVICE bool has_skipped(const BarrierArguments& args) {
   const DeviceState* state = state_of(args.common);
-  bool has = false;
+  bool is_skipped = false;
   ASHLAR_NO_UNROLL
   for (uint32_t peer = 0; peer < args.common.world_size; ++peer) {
-    has = has || load(&state->missing[peer]) == static_cast<uint32_t>(WaitResult::kSkipped);
+    is_skipped = is_skipped ||
+                 load(&state->wait_results[peer]) == static_cast<uint32_t>(WaitResult::kSkipped);
   }
-  return has;
+  return is_skipped;
 }
 
-// Every rank has the same signatures from all ranks, so all get the same result.
+// Compares the signatures of all ranks. Every rank has received the same signatures, so all ranks
+// get the same result.
 ASHLAR_ON_DEVICE void compare_calls(const BarrierArguments& args, DeviceState* state) {
   const bool has_rows = args.rows != 0;
   CallWords first = signature_of(args);
-  if (!has_rows) first = read_notes(line_of(args, args.common.rank, 0));
+  if (!has_rows) first = read_signature(line_of(args, args.common.rank, 0));
   ASHLAR_NO_UNROLL
   for (uint32_t peer = 0; peer < args.common.world_size; ++peer) {
-    const CallWords theirs = read_notes(line_of(args, args.common.rank, peer));
-    const bool agrees = has_rows ? theirs.code == first.code && theirs.memory == first.memory
-                                 : is_same(theirs, first);
+    const CallWords call_of_peer = read_signature(line_of(args, args.common.rank, peer));
+    const bool agrees = has_rows
+                            ? call_of_peer.code == first.code && call_of_peer.memory == first.memory
+                            : is_same(call_of_peer, first);
     if (agrees) continue;
     state->outcome = ResultKind::kMismatch;
     state->outcome_rank = peer;
-    state->disagreed = theirs;
-    state->agreed = first;
+    state->peer_call = call_of_peer;
+    state->expected_call = first;
     return;
   }
 }
 
-// For an all-to-all-v: computes where incoming rows go. Reads each word of a peer once, so that a
-// peer cannot change a value between check and use.
+// Computes where the incoming rows of an all-to-all-v are written. Reads each word of a peer once,
+// so that a peer cannot change a value between check and use.
 ASHLAR_ON_DEVICE void plan_output(const BarrierArguments& args, DeviceState* state) {
   uint64_t to = 0;
   ASHLAR_NO_UNROLL
   for (uint32_t peer = 0; peer < args.common.world_size; ++peer) {
-    const CallWords share = read_notes(line_of(args, args.common.rank, peer));
+    const CallWords share = read_signature(line_of(args, args.common.rank, peer));
     if (share.offset_bytes > args.buffer_bytes ||
         share.bytes > args.buffer_bytes - share.offset_bytes) {
       state->outcome = ResultKind::kOutOfRange;
       state->outcome_rank = peer;
-      state->disagreed = share;
+      state->peer_call = share;
       return;
     }
     state->incoming[peer] = {share.offset_bytes, share.bytes, to};
@@ -160,7 +167,7 @@ ASHLAR_ON_DEVICE void report_rows(const BarrierArguments& args, const DeviceStat
   record->has_rows = 1;
 }
 
-// Called after the last barrier.
+// Ends a collective and reports its outcome. Called after the last barrier.
 ASHLAR_ON_DEVICE void finish_collective(const BarrierArguments& args, DeviceState* state) {
   state->is_running = 0;
   if (args.rows != 0) report_rows(args, state);
@@ -170,11 +177,12 @@ ASHLAR_ON_DEVICE void finish_collective(const BarrierArguments& args, DeviceStat
   result.action = KernelAction::kCollective;
   result.rank = static_cast<uint32_t>(state->outcome_rank);
   result.value = state->needed_bytes;
-  result.called = state->disagreed;
+  result.called = state->peer_call;
   result.expected = signature_of(args);
   if (state->outcome == ResultKind::kMismatch) {
-    result.expected = {load(&state->agreed.code), load(&state->agreed.bytes),
-                       load(&state->agreed.offset_bytes), load(&state->agreed.memory)};
+    result.expected = {load(&state->expected_call.code), load(&state->expected_call.bytes),
+                       load(&state->expected_call.offset_bytes),
+                       load(&state->expected_call.memory)};
   }
   if (state->outcome == ResultKind::kOutputTooSmall) result.called.bytes = args.out_bytes;
   state->outcome = ResultKind::kNone;
@@ -199,14 +207,14 @@ ASHLAR_ON_DEVICE void begin_collective(const BarrierArguments& args, DeviceState
 }
 
 ASHLAR_ON_DEVICE void end_early(const BarrierArguments& args, KernelResult& result,
-                                WaitResult waited, const SpinPolicy& policy) {
+                                WaitResult waited, const WaitLimits& limits) {
   result.kind = waited == WaitResult::kFailed ? ResultKind::kFailed : ResultKind::kTimeout;
-  result.waited_ns = now_ns() - policy.began_ns;
+  result.waited_ns = now_ns() - limits.began_ns;
   if (args.is_collective != 0) {
     DeviceState* state = state_of(args.common);
     state->is_running = 0;
     state->is_unfinished = waited == WaitResult::kTimeout ? 1 : 0;
-    // In stream order, the work before this barrier is done when it starts.
+    // The work before this barrier precedes the barrier in the stream, so it is done.
     state->is_work_done = 1;
     store_release(&board_of(args.common)->has_incomplete_collective, uint32_t{1});
   }
@@ -214,7 +222,7 @@ ASHLAR_ON_DEVICE void end_early(const BarrierArguments& args, KernelResult& resu
 }
 
 ASHLAR_ON_DEVICE void conclude(const BarrierArguments& args, BarrierAction action, uint64_t number,
-                               const SpinPolicy& policy) {
+                               const WaitLimits& limits) {
   DeviceState* state = state_of(args.common);
   const bool is_entry = args.is_collective != 0 && args.barrier == 0;
   KernelResult result{};
@@ -229,12 +237,12 @@ ASHLAR_ON_DEVICE void conclude(const BarrierArguments& args, BarrierAction actio
     report(args.common, result);
     return;
   }
-  if (is_entry) begin_collective(args, state, policy.began_ns);
+  if (is_entry) begin_collective(args, state, limits.began_ns);
   if (action == BarrierAction::kRun) {
     const WaitResult waited = collect_missing(args, result);
     result.value = number;
     if (waited != WaitResult::kDone) {
-      end_early(args, result, waited, policy);
+      end_early(args, result, waited, limits);
       return;
     }
     store(&line_of(args, args.common.rank, args.common.rank)->barrier, number);
@@ -252,20 +260,20 @@ ASHLAR_ON_DEVICE void conclude(const BarrierArguments& args, BarrierAction actio
 
 ASHLAR_ON_DEVICE void run_barrier(const BarrierArguments& args) {
   DeviceState* state = state_of(args.common);
-  const BarrierAction action = decide(args);
+  const BarrierAction action = choose_action(args);
   const bool is_later = args.is_collective != 0 && args.barrier != 0;
-  const SpinPolicy policy{&board_of(args.common)->has_failed,
+  const WaitLimits limits{&board_of(args.common)->has_failed,
                           is_later ? state->began_ns : began_ns(), args.common.timeout_ns};
   const uint64_t number = 1 + load(&line_of(args, args.common.rank, args.common.rank)->barrier);
   const uint32_t peer = thread_index();
   if (peer < args.common.world_size) {
     WaitResult waited = action == BarrierAction::kSkip ? WaitResult::kSkipped : WaitResult::kDone;
-    if (action == BarrierAction::kRun) waited = signal_and_wait(args, peer, number, policy);
-    store(&state->missing[peer], static_cast<uint32_t>(waited));
+    if (action == BarrierAction::kRun) waited = signal_and_wait(args, peer, number, limits);
+    store(&state->wait_results[peer], static_cast<uint32_t>(waited));
   }
   if (add(&state->arrived_count, 1u) + 1 != thread_count()) return;
   store(&state->arrived_count, 0u);
-  conclude(args, has_skipped(args) ? BarrierAction::kSkip : action, number, policy);
+  conclude(args, has_skipped(args) ? BarrierAction::kSkip : action, number, limits);
 }
 
 // Whether the work after the given barrier must run.

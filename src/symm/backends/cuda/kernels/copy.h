@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies between the ranks' ranges and other buffers after a barrier; stores of words.
+// Copies between the ranks' ranges and other buffers after a barrier, and stores words.
 #pragma once
 
 #include "symm/backends/cuda/kernels/barrier.h"
@@ -14,7 +14,8 @@ ASHLAR_ON_DEVICE void copy_units(uint64_t to, uint64_t from, uint64_t begin, uin
   });
 }
 
-// Called by all threads together. Does nothing if `to` equals `from`.
+// Copies memory, divided among all threads, which call this together. Does nothing if `to` equals
+// `from`.
 ASHLAR_ON_DEVICE void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
   if (to == from) return;
   const uint64_t alignment = to | from;
@@ -30,7 +31,7 @@ ASHLAR_ON_DEVICE void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
 }
 
 ASHLAR_ON_DEVICE void copy_for(const CopyArguments& args, uint32_t peer) {
-  const uint64_t piece = args.ranges[peer] + args.range_begin + args.range_step * peer;
+  const uint64_t in_range = args.ranges[peer] + args.range_begin + args.range_step * peer;
   const uint64_t external = args.external + args.out_step * peer;
   if (args.kind == CopyKind::kRows) {
     const DeviceState::IncomingRows& incoming = state_of(args.common)->incoming[peer];
@@ -38,13 +39,13 @@ ASHLAR_ON_DEVICE void copy_for(const CopyArguments& args, uint32_t peer) {
     return;
   }
   if (args.kind == CopyKind::kPush) {
-    copy_bytes(piece, external, args.bytes);
+    copy_bytes(in_range, external, args.bytes);
     return;
   }
   // The last parts may be short or empty.
   const uint64_t begin = args.out_step * peer;
   const uint64_t left = begin < args.total ? args.total - begin : 0;
-  copy_bytes(external, piece, args.bytes < left ? args.bytes : left);
+  copy_bytes(external, in_range, args.bytes < left ? args.bytes : left);
 }
 
 ASHLAR_ON_DEVICE void run_copy(const CopyArguments& args) {
@@ -59,7 +60,7 @@ ASHLAR_ON_DEVICE void run_copy(const CopyArguments& args) {
       return;
     default: break;
   }
-  // Begins with this rank, which spreads the load over the peers.
+  // Starts with this rank, so that the ranks do not all access the same peer at a time.
   ASHLAR_NO_UNROLL
   for (uint32_t step = 0; step < world_size; ++step) {
     const uint32_t peer = args.common.rank + step;

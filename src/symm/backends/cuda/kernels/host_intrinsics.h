@@ -14,7 +14,8 @@ class HostExecutor {
   virtual ~HostExecutor() = default;
   // Translates a device address. Does not return if it is invalid.
   virtual void* translate(uint64_t address, uint64_t bytes) = 0;
-  // The number of copies behind a multicast address, and the address of one of them.
+  // Returns the number of ranks' copies behind a multicast address. `translate_copy` translates the
+  // address to copy number `copy`.
   virtual uint32_t copy_count(uint64_t /*address*/) { return 1; }
   virtual void* translate_copy(uint64_t address, uint64_t bytes, uint32_t /*copy*/) {
     return translate(address, bytes);
@@ -32,8 +33,8 @@ class HostExecutor {
 
 // The executor that runs a kernel on this thread.
 inline HostExecutor*& current_executor() {
-  thread_local HostExecutor* machine = nullptr;
-  return machine;
+  thread_local HostExecutor* executor = nullptr;
+  return executor;
 }
 
 inline uint32_t thread_index() { return current_executor()->thread_index; }

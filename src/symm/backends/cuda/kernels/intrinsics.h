@@ -61,8 +61,8 @@ ASHLAR_ON_DEVICE uint64_t now_ns() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
   return now;
 }
-// The start time of the kernel in this thread, if called before anything else. The threads of one
-// block start together.
+// Returns the start time of the kernel in this thread. Must be called at the start of the kernel.
+// The threads of a block start together.
 ASHLAR_ON_DEVICE uint64_t began_ns() { return now_ns(); }
 // Called between polls of a word. Yields to other kernels for 32 ns to 2 us.
 ASHLAR_ON_DEVICE void back_off(uint32_t turn) {
@@ -79,7 +79,8 @@ ASHLAR_ON_DEVICE T* host_memory(uint64_t address) {
   return reinterpret_cast<T*>(address);
 }
 
-// Vector accesses to plain memory. Compilers would split them.
+// `read_pack` and `write_pack` access plain memory with vector instructions, because compilers
+// would split the accesses.
 template <typename Pack>
 ASHLAR_ON_DEVICE Pack read_pack(const Pack* from) {
   if constexpr (sizeof(Pack) == 16) {
@@ -147,7 +148,7 @@ ASHLAR_ON_DEVICE bool compare_exchange(uint32_t* word, uint32_t expected, uint32
                : "memory");
   return found == expected;
 }
-// Return the old value. Acquire-release.
+// Adds to the word and returns the old value. Acquire-release.
 ASHLAR_ON_DEVICE uint32_t add(uint32_t* word, uint32_t amount) {
   uint32_t before;
   asm volatile("atom.acq_rel.sys.add.u32 %0, [%1], %2;"

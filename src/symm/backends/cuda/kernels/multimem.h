@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads and stores on multicast addresses: a load returns the sum over all ranks, a store reaches
-// all ranks. The NVSwitch does this from compute capability 9.0 (ASHLAR_HAS_MULTIMEM), in an
-// unspecified order. On the host, for tests, every rank's memory is accessed.
+// Loads and stores on multicast addresses: a load returns the sum over all ranks, and a store
+// reaches all ranks. For GPUs of compute capability 9.0 and later (ASHLAR_HAS_MULTIMEM), the
+// NVSwitch performs them, and adds in an unspecified order. On the host, for tests, these functions
+// access every rank's memory.
 //
 // Works on 16 bytes at a time. Other kernels handle the remainder.
 #pragma once
@@ -99,7 +100,7 @@ Vec16 multimem_sum(uint64_t at) {
   const auto pack_of = [&](uint32_t copy) -> const P& {
     return *static_cast<const P*>(executor.translate_copy(at, sizeof(P), copy));
   };
-  Combined<Stored, Sum> sums[kCount];
+  ElementReducer<Stored, Sum> sums[kCount];
   for (uint32_t i = 0; i < kCount; ++i) sums[i].begin(pack_of(0).lane[i]);
   for (uint32_t copy = 1; copy < copies; ++copy) {
     for (uint32_t i = 0; i < kCount; ++i) sums[i].add(pack_of(copy).lane[i]);

@@ -15,8 +15,8 @@
 
 namespace ashlar::symm::kernels {
 
-// CPUs propagate the first of two NaNs, quieted; GPUs generate a canonical one. A NaN that results
-// from numbers is negative on x86-64 and positive on other architectures.
+// CPUs propagate the first of two NaNs and make it quiet; GPUs generate a canonical NaN. A NaN that
+// a CPU generates from numbers is negative on x86-64 and positive on other architectures.
 #if defined(__x86_64__)
 inline constexpr uint32_t kNanSign = 1;
 #else
@@ -44,6 +44,7 @@ ASHLAR_ON_DEVICE T quiet(T nan) {
   return std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(nan) | NanBits<T>::kQuiet));
 }
 
+// Returns `result`, the result of an operation on `a` and `b`, or the NaN that a CPU would return.
 template <typename T>
 ASHLAR_ON_DEVICE T with_host_nan(T a, T b, T result) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -55,9 +56,9 @@ ASHLAR_ON_DEVICE T with_host_nan(T a, T b, T result) {
   }
 }
 
-// Conversion to and from the type in which elements are combined.
+// `to_wide` and `from_wide` convert to and from the type in which elements are combined.
 template <typename Stored>
-ASHLAR_ON_DEVICE auto widened(Stored value) {
+ASHLAR_ON_DEVICE auto to_wide(Stored value) {
   if constexpr (std::is_class_v<Stored>) {
     return widen(value);
   } else {
@@ -65,7 +66,7 @@ ASHLAR_ON_DEVICE auto widened(Stored value) {
   }
 }
 template <typename Stored, typename Wide>
-ASHLAR_ON_DEVICE Stored narrowed(Wide value) {
+ASHLAR_ON_DEVICE Stored from_wide(Wide value) {
   if constexpr (std::is_same_v<Stored, F16>) {
     return narrow_to_f16(value);
   } else if constexpr (std::is_same_v<Stored, Bf16>) {
@@ -75,34 +76,36 @@ ASHLAR_ON_DEVICE Stored narrowed(Wide value) {
   }
 }
 
+// Reduces one element: `begin` takes the value of the first rank, `add` those of the other ranks in
+// rank order, and `end` returns the result.
 template <typename Stored, typename Op>
-struct Combined {
-  using Wide = decltype(widened(Stored{}));
+struct ElementReducer {
+  using Wide = decltype(to_wide(Stored{}));
   Wide total;
 
-  ASHLAR_ON_DEVICE void begin(Stored first) { total = widened(first); }
+  ASHLAR_ON_DEVICE void begin(Stored first) { total = to_wide(first); }
   ASHLAR_ON_DEVICE void add(Stored next) {
-    const Wide wide = widened(next);
+    const Wide wide = to_wide(next);
     if constexpr (std::is_same_v<Op, Sum> || std::is_same_v<Op, Product>) {
       total = with_host_nan(total, wide, Op::of(total, wide));
     } else {
       total = Op::of(total, wide);
     }
   }
-  ASHLAR_ON_DEVICE Stored end(uint32_t /*count*/) const { return narrowed<Stored>(total); }
+  ASHLAR_ON_DEVICE Stored end(uint32_t /*count*/) const { return from_wide<Stored>(total); }
 };
 
-// The sum divided by the number of ranks.
+// Computes the sum divided by the number of ranks. Used like ElementReducer.
 template <typename Stored>
-struct MeanOfFloats : Combined<Stored, Sum> {
+struct MeanOfFloats : ElementReducer<Stored, Sum> {
   ASHLAR_ON_DEVICE Stored end(uint32_t count) const {
     const auto divisor = static_cast<decltype(this->total)>(count);
-    return narrowed<Stored>(with_host_nan(this->total, divisor, this->total / divisor));
+    return from_wide<Stored>(with_host_nan(this->total, divisor, this->total / divisor));
   }
 };
 
-// The exact mean, rounded toward zero. Device code has no 128-bit division, so the sum is kept in
-// two words and divided by long division.
+// Computes the exact mean, rounded toward zero. Device code has no 128-bit division, so the sum is
+// kept in two words and divided by long division. Used like ElementReducer.
 template <typename Stored>
 struct MeanOfIntegers {
   uint64_t low;
@@ -122,27 +125,27 @@ struct MeanOfIntegers {
   }
   ASHLAR_ON_DEVICE Stored end(uint32_t count) const {
     const bool is_negative = (high >> 63) != 0;
-    uint64_t parts[4] = {low & 0xFFFFFFFF, low >> 32, high & 0xFFFFFFFF, high >> 32};
+    uint64_t digits[4] = {low & 0xFFFFFFFF, low >> 32, high & 0xFFFFFFFF, high >> 32};
     if (is_negative) {
       uint64_t carry = 1;
-      for (uint64_t& part : parts) {
-        const uint64_t flipped = (~part & 0xFFFFFFFF) + carry;
-        part = flipped & 0xFFFFFFFF;
+      for (uint64_t& digit : digits) {
+        const uint64_t flipped = (~digit & 0xFFFFFFFF) + carry;
+        digit = flipped & 0xFFFFFFFF;
         carry = flipped >> 32;
       }
     }
-    uint64_t rest = 0;
+    uint64_t remainder = 0;
     for (int i = 3; i >= 0; --i) {
-      const uint64_t part = rest << 32 | parts[i];
-      parts[i] = part / count;
-      rest = part % count;
+      const uint64_t digit = remainder << 32 | digits[i];
+      digits[i] = digit / count;
+      remainder = digit % count;
     }
-    const uint64_t mean = parts[1] << 32 | parts[0];
+    const uint64_t mean = digits[1] << 32 | digits[0];
     return static_cast<Stored>(is_negative ? 0 - mean : mean);
   }
 };
 
-// The elements that a thread moves at a time.
+// The elements that a thread loads and stores at a time.
 template <typename Stored, uint32_t kCount>
 struct alignas(sizeof(Stored) * kCount) Pack {
   Stored lane[kCount];
@@ -171,13 +174,13 @@ ASHLAR_ON_DEVICE void reduce_packs(const ReduceArguments& args, uint64_t begin, 
     }
     for (uint32_t i = 0; i < kCount; ++i) pack.lane[i] = sums[i].end(world_size);
 
-    if (args.to == ReduceTo::kAll) {
+    if (args.to == ReduceDestination::kAll) {
       ASHLAR_NO_UNROLL
       for (uint32_t rank = 0; rank < world_size; ++rank) write_pack(pack_of(rank, at), pack);
       continue;
     }
-    P* to = device_memory<P>((args.to == ReduceTo::kOut ? args.out : scratch) + at);
-    if (args.to != ReduceTo::kSaved) {
+    P* to = device_memory<P>((args.to == ReduceDestination::kOut ? args.out : scratch) + at);
+    if (args.to != ReduceDestination::kOwnRange) {
       write_pack(to, pack);
       continue;
     }
@@ -186,7 +189,7 @@ ASHLAR_ON_DEVICE void reduce_packs(const ReduceArguments& args, uint64_t begin, 
   }
 }
 
-// Reduces packs of `kPackBytes` if everything is aligned, and the remainder element by element.
+// Reduces packs of `kPackBytes` if all addresses are aligned, and the remainder element by element.
 template <typename Stored, typename Accumulator, uint32_t kPackBytes = 16>
 ASHLAR_ON_DEVICE void reduce_with(const ReduceArguments& args) {
   const uint64_t whole = args.is_aligned != 0 ? args.bytes / kPackBytes * kPackBytes : 0;
@@ -198,10 +201,10 @@ ASHLAR_ON_DEVICE void reduce_with(const ReduceArguments& args) {
 template <typename Stored>
 ASHLAR_ON_DEVICE void reduce_floats(const ReduceArguments& args) {
   switch (static_cast<ReduceOp>(args.op)) {
-    case ReduceOp::kSum: return reduce_with<Stored, Combined<Stored, Sum>>(args);
-    case ReduceOp::kProd: return reduce_with<Stored, Combined<Stored, Product>>(args);
-    case ReduceOp::kMin: return reduce_with<Stored, Combined<Stored, Min>>(args);
-    case ReduceOp::kMax: return reduce_with<Stored, Combined<Stored, Max>>(args);
+    case ReduceOp::kSum: return reduce_with<Stored, ElementReducer<Stored, Sum>>(args);
+    case ReduceOp::kProd: return reduce_with<Stored, ElementReducer<Stored, Product>>(args);
+    case ReduceOp::kMin: return reduce_with<Stored, ElementReducer<Stored, Min>>(args);
+    case ReduceOp::kMax: return reduce_with<Stored, ElementReducer<Stored, Max>>(args);
     default: return reduce_with<Stored, MeanOfFloats<Stored>>(args);
   }
 }
@@ -210,12 +213,14 @@ ASHLAR_ON_DEVICE void reduce_floats(const ReduceArguments& args) {
 template <typename Stored>
 ASHLAR_ON_DEVICE void reduce_integers(const ReduceArguments& args) {
   constexpr uint32_t kPackBytes = sizeof(Stored) < 4 ? 4 * sizeof(Stored) : 16;
-  using Plain = std::make_unsigned_t<Stored>;
+  using Unsigned = std::make_unsigned_t<Stored>;
   switch (static_cast<ReduceOp>(args.op)) {
-    case ReduceOp::kSum: return reduce_with<Plain, Combined<Plain, Sum>, kPackBytes>(args);
-    case ReduceOp::kProd: return reduce_with<Plain, Combined<Plain, Product>, kPackBytes>(args);
-    case ReduceOp::kMin: return reduce_with<Stored, Combined<Stored, Min>, kPackBytes>(args);
-    case ReduceOp::kMax: return reduce_with<Stored, Combined<Stored, Max>, kPackBytes>(args);
+    case ReduceOp::kSum:
+      return reduce_with<Unsigned, ElementReducer<Unsigned, Sum>, kPackBytes>(args);
+    case ReduceOp::kProd:
+      return reduce_with<Unsigned, ElementReducer<Unsigned, Product>, kPackBytes>(args);
+    case ReduceOp::kMin: return reduce_with<Stored, ElementReducer<Stored, Min>, kPackBytes>(args);
+    case ReduceOp::kMax: return reduce_with<Stored, ElementReducer<Stored, Max>, kPackBytes>(args);
     default: return reduce_packs<Stored, MeanOfIntegers<Stored>, 1>(args, 0, args.bytes);
   }
 }
@@ -224,11 +229,12 @@ ASHLAR_ON_DEVICE void reduce_integers(const ReduceArguments& args) {
 template <typename Op>
 ASHLAR_ON_DEVICE void reduce_bits(const ReduceArguments& args) {
   const uint64_t whole = args.is_aligned != 0 ? args.bytes / 16 * 16 : 0;
-  reduce_packs<uint64_t, Combined<uint64_t, Op>, 2>(args, 0, whole);
-  reduce_packs<uint8_t, Combined<uint8_t, Op>, 1>(args, whole, args.bytes);
+  reduce_packs<uint64_t, ElementReducer<uint64_t, Op>, 2>(args, 0, whole);
+  reduce_packs<uint8_t, ElementReducer<uint8_t, Op>, 1>(args, whole, args.bytes);
 }
 
-// One kernel per element type, because a single kernel for all takes compilers too long.
+// There is one kernel per element type, because compilers take too long for a single kernel that
+// handles all types.
 template <typename Stored>
 ASHLAR_ON_DEVICE void run_reduce(const ReduceArguments& args) {
   if (!should_run(args.common, args.barrier)) return;

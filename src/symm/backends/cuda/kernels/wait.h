@@ -11,25 +11,25 @@ namespace ashlar::symm::kernels {
 
 enum class WaitResult : uint32_t { kDone, kTimeout, kFailed, kSkipped };
 
-struct SpinPolicy {
-  const uint32_t* has_failed;
+struct WaitLimits {
+  const uint32_t* has_failed;  // StatusBoard::has_failed
   uint64_t began_ns;
   uint64_t timeout_ns;  // 0 for none
 };
 
 // Calls `attempt()` until it succeeds. Makes at least one attempt, even after the timeout.
 template <typename Attempt>
-ASHLAR_ON_DEVICE WaitResult wait_until(const Attempt& attempt, const SpinPolicy& policy) {
+ASHLAR_ON_DEVICE WaitResult wait_until(const Attempt& attempt, const WaitLimits& limits) {
   // The failure flag is in host memory, so poll it rarely.
   constexpr uint32_t kTurnsBetweenPolls = 16;
   for (uint32_t turn = 0;; ++turn) {
     if (attempt()) return WaitResult::kDone;
     if (turn % kTurnsBetweenPolls == 0) {
-      if (load(policy.has_failed) != 0) return WaitResult::kFailed;
+      if (load(limits.has_failed) != 0) return WaitResult::kFailed;
       // Signed, because the clock of another multiprocessor may be slightly behind.
-      const auto waited_ns = static_cast<int64_t>(now_ns() - policy.began_ns);
+      const auto waited_ns = static_cast<int64_t>(now_ns() - limits.began_ns);
       const bool is_late =
-          policy.timeout_ns != 0 && waited_ns >= static_cast<int64_t>(policy.timeout_ns);
+          limits.timeout_ns != 0 && waited_ns >= static_cast<int64_t>(limits.timeout_ns);
       if (is_late) return WaitResult::kTimeout;
     }
     back_off(turn);
@@ -44,8 +44,8 @@ ASHLAR_ON_DEVICE DeviceState* state_of(const CommonArguments& common) {
 }
 
 // Whether stream work of the group has failed and the error has not been reported yet. Reads
-// `reported_count` first: an older `error_claim` with a newer `reported_count` would look like an
-// error.
+// `reported_count` first, because an older `error_claim` with a newer `reported_count` would look
+// like an error.
 ASHLAR_ON_DEVICE bool has_unreported_error(const CommonArguments& common) {
   const uint32_t reported_count = load_acquire(&board_of(common)->reported_count);
   return reported_count != load(&state_of(common)->error_claim);
