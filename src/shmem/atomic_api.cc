@@ -78,12 +78,14 @@ constexpr AtomicKind kAdd = AtomicKind::kAdd;
   void shmem_##NAME##_nbi(T* fetched, POINTER dest PARAMETERS, int pe) {                      \
     *fetched = shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                       \
   }
-#define ASHLAR_SHMEM_DEFINE_POSTING(NAME, T, PARAMETERS, ARGUMENTS, OP, ACT) \
-  void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest PARAMETERS, int pe) {       \
-    c_call("shmem_" #NAME, [&] { ACT<T>({ctx, dest, pe}, OP); });            \
-  }                                                                          \
-  void shmem_##NAME(T* dest PARAMETERS, int pe) {                            \
-    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                 \
+// Defines the two forms of a function without a result. FUNCTION is `post`, or `fetch` for a swap,
+// which `post` does not support.
+#define ASHLAR_SHMEM_DEFINE_POSTING(NAME, T, PARAMETERS, ARGUMENTS, OP, FUNCTION) \
+  void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest PARAMETERS, int pe) {            \
+    c_call("shmem_" #NAME, [&] { FUNCTION<T>({ctx, dest, pe}, OP); });            \
+  }                                                                               \
+  void shmem_##NAME(T* dest PARAMETERS, int pe) {                                 \
+    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                      \
   }
 
 #define ASHLAR_COMMA ,
@@ -118,7 +120,7 @@ ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_SHMEM_DEFINE)
 ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 
-// Deprecated names.
+// The deprecated names of the functions above.
 #define ASHLAR_SHMEM_DEFINE(NAME, T)                    \
   T shmem_##NAME##_fetch(const T* source, int pe) {     \
     return shmem_##NAME##_atomic_fetch(source, pe);     \

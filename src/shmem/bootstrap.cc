@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stores: a folder, redis://[user:password@]host[:port][/database], or redis+unix://path.
-// Transports: UCX.
+// A store is a folder, redis://[user:password@]host[:port][/database], or redis+unix://path. The
+// only transport is UCX.
 #include "shmem/bootstrap.h"
 
 #include <charconv>
@@ -31,13 +31,14 @@ bool read_number(std::string_view digits, Number& number) {
   return error == std::errc() && end == digits.data() + digits.size() && !digits.empty();
 }
 
-// Removes the last `mark` and everything after it from `rest`. Returns what followed the mark.
-std::string_view split_off_suffix(std::string_view& rest, char mark) {
-  const size_t at = rest.rfind(mark);
+// Removes the last `separator` and the text after it from `rest`. Returns the text after the
+// separator.
+std::string_view split_off_suffix(std::string_view& rest, char separator) {
+  const size_t at = rest.rfind(separator);
   if (at == std::string_view::npos) return {};
-  const std::string_view behind = rest.substr(at + 1);
+  const std::string_view suffix = rest.substr(at + 1);
   rest = rest.substr(0, at);
-  return behind;
+  return suffix;
 }
 
 // Error messages must not repeat the whole address, since it contains the password.

@@ -12,9 +12,10 @@
 
 namespace ashlar::shmem {
 
-// kUnsupported if the settings need a library that this build lacks.
+// Returns kUnsupported if the settings need a library that this build lacks.
 Result<std::shared_ptr<symm::Store>> open_store(const ShmemSettings& settings);
-// Null if the settings specify no transport.
+// Returns null if the settings specify no transport, and kUnsupported if this build lacks the
+// transport.
 Result<std::shared_ptr<symm::Transport>> open_transport(const ShmemSettings& settings);
 
 }  // namespace ashlar::shmem

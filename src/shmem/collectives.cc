@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives built on those of ashlar::symm, or on puts and a barrier.
+// Implements the collectives by those of ashlar::symm, or by puts and a barrier.
 #include "shmem/collectives.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ int64_t offset_of(const void* address, int64_t bytes) {
   return static_cast<int64_t>(Runtime::get().offset_of(address, static_cast<size_t>(bytes)));
 }
 
-// Null selects the in-place variant of a symm collective.
+// Returns null if `dest` equals `source`, which selects the in-place variant of a symm collective.
 void* output_of(const Transfer& transfer) {
   return transfer.dest == transfer.source ? nullptr : transfer.dest;
 }

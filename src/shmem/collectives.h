@@ -15,7 +15,8 @@
 
 namespace ashlar::shmem {
 
-// `count` elements of `element_bytes` bytes. `dest` and `source` are symmetric addresses.
+// A transfer of `count` elements of `element_bytes` bytes. `dest` and `source` are symmetric
+// addresses.
 struct Transfer {
   void* dest = nullptr;
   const void* source = nullptr;
@@ -26,11 +27,11 @@ struct Transfer {
   int64_t total_bytes() const;
 };
 
-// Whether a broadcast writes the root's own `dest`. Team broadcasts do; active set broadcasts do
-// not.
+// Whether a broadcast writes the root's own `dest`. Broadcasts over a team do; broadcasts over an
+// active set do not.
 enum class RootDest { kWritten, kUntouched };
 void broadcast(Team& team, const Transfer& transfer, int root, RootDest root_dest);
-// `count` may differ between PEs.
+// Concatenates the elements of all PEs. `count` may differ between PEs, unlike in `fcollect`.
 void collect(Team& team, const Transfer& transfer);
 void fcollect(Team& team, const Transfer& transfer);
 void alltoall(Team& team, const Transfer& transfer);
@@ -42,7 +43,7 @@ void alltoalls(Team& team, const Transfer& transfer, const Strides& strides);
 
 void sync(Team& team);
 
-// Element types that ashlar::symm cannot reduce: long double and complex numbers.
+// Whether ashlar::symm cannot reduce elements of type T, which are long double and complex numbers.
 template <typename T>
 inline constexpr bool kNeedsGatheredReduce =
     std::is_same_v<T, long double> || !std::is_arithmetic_v<T>;
@@ -75,9 +76,10 @@ T combine(symm::ReduceOp op, T left, T right) {
 
 // Throws unless `dest` equals `source` or the two are disjoint.
 void check_no_partial_overlap(const Transfer& transfer);
+// Reduces with the all-reduce of ashlar::symm.
 void reduce_native(Team& team, const Transfer& transfer, const symm::Reduction& reduction);
 
-// Gathers the elements of all PEs in chunks; every PE combines them in rank order.
+// Gathers the elements of all PEs in chunks, which every PE combines in rank order.
 template <typename T>
 void reduce_gathered(Team& team, T* dest, const T* source, size_t count, symm::ReduceOp op) {
   Runtime& runtime = Runtime::get();

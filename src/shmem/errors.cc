@@ -17,7 +17,7 @@ void abort_job(const std::string& message) noexcept {
     std::fprintf(stderr, "shmem: %s\n", message.c_str());
     terminate_job(1);
   }
-  // Errors after another PE has terminated the job are its consequence: report only the cause.
+  // After another PE has terminated the job, errors are consequences of that and are not reported.
   if (const std::optional<int> status = runtime->exit_status(); status) {
     std::fflush(nullptr);
     std::_Exit(*status);

@@ -14,10 +14,10 @@
 namespace ashlar::shmem {
 
 // Prints `message` and terminates the job with status 1. If another PE has already terminated the
-// job, prints nothing and exits with the status that PE set.
+// job, prints nothing and exits with the status that the other PE set.
 [[noreturn]] void abort_job(const std::string& message) noexcept;
-// Exits this PE with `status`. The other PEs exit at their next call, or when their launcher ends
-// them.
+// Sets the exit status of the job and exits this PE with it. The other PEs exit at their next call,
+// which fails, or when their launcher ends them.
 [[noreturn]] void terminate_job(int status) noexcept;
 
 template <typename... Parts>
@@ -25,6 +25,7 @@ template <typename... Parts>
   throw InvalidArgument(Status::invalid_argument(text(parts...)));
 }
 
+// Throws if the status or result is an error. Returns the value of a result.
 inline void check(const Status& status) {
   if (!status.ok()) throw Error(status);
 }

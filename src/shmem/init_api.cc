@@ -16,8 +16,9 @@ using ashlar::shmem::throw_invalid_argument;
 
 namespace {
 
-// Returning from main, or exit(0), finalizes. Any other status terminates the job, since a failing
-// PE cannot wait for the others. Does nothing in a forked child, which is not a PE.
+// Finalizes the runtime when the program returns 0 from main or calls exit(0). Any other status
+// terminates the job, since a failing PE cannot wait for the other PEs. Does nothing in a forked
+// child, which is not a PE.
 void at_exit(int status, void*) {
   const Runtime* runtime = Runtime::current();
   if (runtime == nullptr || !runtime->in_owner_process()) return;

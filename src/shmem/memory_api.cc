@@ -24,7 +24,7 @@ void* shmem_malloc(size_t size) {
   });
 }
 
-// When it returns on any PE, the memory is zero on all of them.
+// When the call returns on any PE, the memory is zero on all PEs.
 void* shmem_calloc(size_t count, size_t size) {
   return c_call("shmem_calloc", [&]() -> void* {
     Runtime& runtime = Runtime::get();

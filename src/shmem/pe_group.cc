@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every exchange is one all-gather into the scratch memory. A PE reads the result before it enters
-// the next all-gather, and no PE writes before all have entered, so no second copy is needed.
+// the next all-gather, and no PE writes before all PEs have entered, so one scratch buffer is
+// enough.
 #include "shmem/pe_group.h"
 
 #include <algorithm>

@@ -14,7 +14,7 @@
 
 namespace ashlar::shmem {
 
-// The name and the arguments of a collective call, for checking that all PEs make the same one.
+// The name and the arguments of a collective call, for checking that all PEs make the same call.
 struct CollectiveCall {
   const char* name = "";  // "shmem_malloc"
   std::array<uint64_t, 3> arguments{};

@@ -15,7 +15,7 @@ namespace {
 // Ranges are whole cache lines, so that waits on words of different ranges cause no false sharing.
 constexpr size_t kLineBytes = 64;
 
-// Empty if rounding up would overflow.
+// Returns the size of the range for a request, or nothing if rounding up would overflow.
 std::optional<size_t> range_bytes_for(size_t bytes) {
   if (bytes > std::numeric_limits<size_t>::max() - kLineBytes) return std::nullopt;
   return align_up(std::max<size_t>(bytes, 1), kLineBytes);

@@ -18,16 +18,17 @@ class RangeAllocator {
   RangeAllocator(size_t capacity_bytes, size_t origin)
       : origin_(origin % kMaxAlignment), free_{{0, capacity_bytes}} {}
 
-  // The page size: above it, heap addresses on different PEs need not agree.
+  // The page size. Heap addresses on different PEs agree only modulo the page size.
   static constexpr size_t kMaxAlignment = 4096;
 
-  // First fit. Empty if no free range is large enough.
+  // Allocates by first fit and returns the offset, or nothing if no free range is large enough.
   // REQUIRES: `alignment` is a power of two, at most kMaxAlignment.
   std::optional<size_t> allocate(size_t bytes, size_t alignment);
-  // The size requested for the live range at `offset`. Empty if no live range begins there.
+  // Returns the size requested for the live range at `offset`, or nothing if no live range begins
+  // at `offset`.
   std::optional<size_t> requested_bytes(size_t offset) const;
-  // Resizes in place. Returns false, changing nothing, if the free range after it is too small.
-  // REQUIRES: a live range begins at `offset`.
+  // Resizes a live range in place. Returns false, changing nothing, if the free range that follows
+  // is too small. REQUIRES: a live range begins at `offset`.
   bool resize(size_t offset, size_t bytes);
   // REQUIRES: a live range begins at `offset`.
   void free(size_t offset);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C functions: put and get. The typed functions all reduce to bytes and strides.
+// C functions: put and get. All typed functions call functions that take element sizes and strides.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.
 #include <cstring>
@@ -18,7 +18,7 @@ using ashlar::shmem::throw_invalid_argument;
 
 namespace {
 
-// `count` elements of `bytes` bytes each.
+// A block of `count` elements of `bytes` bytes each.
 struct Elements {
   size_t count = 0;
   size_t bytes = 1;
@@ -89,10 +89,10 @@ void put_signal(shmem_ctx_t context, void* dest, const void* source, Elements el
 ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 
-// ACT is put or get; BYTES is the element size.
-#define ASHLAR_SHMEM_DEFINE_BLOCKS(NAME, T, ACT, BYTES)                                           \
+// FUNCTION is put or get; BYTES is the element size.
+#define ASHLAR_SHMEM_DEFINE_BLOCKS(NAME, T, FUNCTION, BYTES)                                      \
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, int pe) {       \
-    c_call("shmem_" #NAME, [&] { ACT(ctx, dest, source, {nelems, BYTES}, pe); });                 \
+    c_call("shmem_" #NAME, [&] { FUNCTION(ctx, dest, source, {nelems, BYTES}, pe); });            \
   }                                                                                               \
   void shmem_##NAME(T* dest, const T* source, size_t nelems, int pe) {                            \
     shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                                \
@@ -103,12 +103,13 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
   void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, int pe) {                      \
     shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                                \
   }
-// ACT is strided_put or strided_get.
-#define ASHLAR_SHMEM_DEFINE_STRIDES(NAME, T, ACT, BYTES)                                         \
+// FUNCTION is strided_put or strided_get.
+#define ASHLAR_SHMEM_DEFINE_STRIDES(NAME, T, FUNCTION, BYTES)                                    \
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst, \
                         size_t nelems, int pe) {                                                 \
     c_call("shmem_" #NAME, [&] {                                                                 \
-      ashlar::shmem::ACT({Runtime::get(), ctx, pe}, {dest, tst}, {source, sst}, nelems, BYTES);  \
+      ashlar::shmem::FUNCTION({Runtime::get(), ctx, pe}, {dest, tst}, {source, sst}, nelems,     \
+                              BYTES);                                                            \
     });                                                                                          \
   }                                                                                              \
   void shmem_##NAME(T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst, size_t nelems,       \

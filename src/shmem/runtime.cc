@@ -37,8 +37,8 @@ symm::HeapOptions heap_options(const ShmemSettings& settings) {
   return options;
 }
 
-// PE 0 erases the exit status that an earlier run of the same job name may have left. It does so
-// before it joins the group, so that no PE of this run can have written one.
+// Joins the group of all PEs. Before that, PE 0 erases the exit status that an earlier run with the
+// same job name may have left. No PE of this run can have written one yet.
 std::unique_ptr<PeGroup> join_world(const ShmemSettings& settings, symm::Heap& heap,
                                     const std::shared_ptr<symm::Store>& store,
                                     const std::shared_ptr<symm::Transport>& transport,
@@ -58,7 +58,7 @@ std::unique_ptr<PeGroup> join_world(const ShmemSettings& settings, symm::Heap& h
   return std::make_unique<PeGroup>(heap, symm::Group::join(heap, store, options), memory);
 }
 
-// Aligned words are copied with one atomic access, since a peer may read or write them
+// These functions copy an aligned word with one atomic access, since a peer may read or write it
 // concurrently.
 template <typename Word>
 void store_word(std::byte* to, const void* from) {

@@ -32,13 +32,13 @@ struct RemoteAddress {
 
 class Runtime {
  public:
-  // Null before shmem_init and after shmem_finalize.
+  // Returns null before shmem_init and after shmem_finalize.
   static Runtime* current();
   // Throws if `current()` is null.
   static Runtime& get();
-  // Collective. Does nothing if the runtime is already initialized.
+  // Initializes the runtime. Collective. Does nothing if the runtime is already initialized.
   static void start(int thread_level);
-  // Collective.
+  // Shuts the runtime down. Collective.
   static void finish();
 
   explicit Runtime(const ShmemSettings& settings, int thread_level);
@@ -51,8 +51,8 @@ class Runtime {
   Teams& teams() { return teams_; }
   PeGroup& world_group() { return *teams_.world().pe_group(); }
 
-  // The symmetric heap. Collective over all PEs.
-  // Returns null for 0 bytes and when the heap is exhausted. Throws if the PEs' `call`s differ.
+  // Allocate, resize and free symmetric memory. Collective over all PEs. Return null for 0 bytes
+  // and when the heap is exhausted. Throw if the PEs' calls or arguments differ.
   void* allocate(const CollectiveCall& call, size_t bytes, size_t alignment);
   void* reallocate(void* address, size_t bytes);
   void free(void* address);
@@ -60,20 +60,20 @@ class Runtime {
   // Translates `address` of this PE's heap to PE `pe` of the context's team. Throws if the context
   // or the PE does not exist, or if the range is not inside the symmetric heap.
   RemoteAddress resolve(shmem_ctx_t context, const void* address, size_t bytes, int pe);
-  // The offset of a range in the heap. Throws if it is not inside.
+  // Returns the offset of a range in the heap. Throws if the range is not inside the heap.
   size_t offset_of(const void* address, size_t bytes) const;
   bool is_symmetric(const void* address, size_t bytes) const;
   void put(const RemoteAddress& to, const void* from, size_t bytes);
   void get(void* to, const RemoteAddress& from, size_t bytes);
-  // Performs an atomic operation. `fetch` returns the old value; `post` is complete after the next
+  // Perform an atomic operation. `fetch` returns the old value; `post` is complete after the next
   // `quiet`.
   uint64_t fetch(const RemoteAddress& at, symm::AtomicOp op);
   void post(const RemoteAddress& at, symm::AtomicOp op);
   void fence() { world_group().memory().fence(); }
   void quiet() { world_group().memory().quiet(); }
 
-  // Waits until `is_done()`, which reads memory that other PEs write. Throws PeerError if a PE has
-  // failed.
+  // Waits until `is_done()`, which reads memory that other PEs write, returns true. Throws
+  // PeerError if a PE has failed.
   template <typename IsDone>
   void wait(const IsDone& is_done) {
     for (int turn = -kSpinCount; !is_done(); ++turn) {
@@ -87,25 +87,28 @@ class Runtime {
     if (transport_ != nullptr) transport_->progress();
   }
 
-  // Tracks the locks that this PE holds, by heap offset. `erase_lock` returns false if it was not
-  // held.
+  // Track the locks that this PE holds, identified by heap offset. `erase_lock` returns false if
+  // this PE does not hold the lock.
   void record_lock(size_t offset) ASHLAR_EXCLUDES(mutex_);
   bool erase_lock(size_t offset) ASHLAR_EXCLUDES(mutex_);
 
-  // The status of shmem_global_exit, shared through the store. Empty if no PE has called it.
+  // Get and set the exit status of the job, which PEs share through the store. `exit_status`
+  // returns nothing if no PE has terminated the job.
   std::optional<int> exit_status() noexcept;
   void set_exit_status(int status) noexcept;
 
  private:
   static constexpr int kSpinCount = 100;
 
-  // Returns the offset. Empty for 0 bytes and when the heap is exhausted.
+  // Allocates a range and returns its offset. Returns nothing for 0 bytes and when the heap is
+  // exhausted.
   std::optional<size_t> allocate_range(size_t bytes) ASHLAR_EXCLUDES(mutex_);
-  // Resizes a range, in place if possible, and returns its new offset. Empty as above; the range
-  // stays unchanged if the heap is exhausted.
+  // Resizes a range, in place if possible, and returns its new offset. For 0 bytes, frees the range
+  // and returns nothing. If the heap is exhausted, returns nothing and leaves the range unchanged.
   std::optional<size_t> resize_range(size_t before, size_t bytes) ASHLAR_EXCLUDES(mutex_);
 
-  // One slow turn of `wait`: yields or sleeps, and throws PeerError if a PE has failed.
+  // Called by `wait` between attempts after it has spun: yields or, in later turns, sleeps. Throws
+  // PeerError if a PE has failed.
   void back_off(int turn);
 
   const ForkGuard fork_guard_;

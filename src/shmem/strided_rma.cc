@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A contiguous remote side on another machine is transferred as one packed message.
+// If the remote elements are contiguous and on another machine, they are transferred as one
+// message.
 #include "shmem/strided_rma.h"
 
 #include <cstring>
@@ -31,7 +32,7 @@ RemoteAddress advanced(RemoteAddress address, size_t bytes) {
 
 }  // namespace
 
-void strided_put(const Target& to, Strided<void*> dest, Strided<const void*> source, size_t count,
+void strided_put(const RemotePe& to, Strided<void*> dest, Strided<const void*> source, size_t count,
                  size_t element_bytes) {
   if (count == 0) return;
   strided_bytes(source.stride, count, element_bytes);
@@ -53,8 +54,8 @@ void strided_put(const Target& to, Strided<void*> dest, Strided<const void*> sou
   }
 }
 
-void strided_get(const Target& from, Strided<void*> dest, Strided<const void*> source, size_t count,
-                 size_t element_bytes) {
+void strided_get(const RemotePe& from, Strided<void*> dest, Strided<const void*> source,
+                 size_t count, size_t element_bytes) {
   if (count == 0) return;
   strided_bytes(dest.stride, count, element_bytes);
   const size_t bytes = strided_bytes(source.stride, count, element_bytes);

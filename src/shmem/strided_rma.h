@@ -9,7 +9,8 @@
 
 namespace ashlar::shmem {
 
-struct Target {
+// The PE whose memory a strided transfer accesses.
+struct RemotePe {
   Runtime& runtime;
   shmem_ctx_t context = nullptr;
   int pe = 0;
@@ -22,13 +23,13 @@ struct Strided {
   ptrdiff_t stride = 1;
 };
 
-// The bytes from the first element to the end of the last. Throws if the result overflows or the
-// stride is less than 1. REQUIRES: count > 0.
+// Returns the number of bytes from the first element to the end of the last. Throws if the result
+// overflows or the stride is less than 1. REQUIRES: count > 0.
 size_t strided_bytes(ptrdiff_t stride, size_t count, size_t element_bytes);
 
-void strided_put(const Target& to, Strided<void*> dest, Strided<const void*> source, size_t count,
+void strided_put(const RemotePe& to, Strided<void*> dest, Strided<const void*> source, size_t count,
                  size_t element_bytes);
-void strided_get(const Target& from, Strided<void*> dest, Strided<const void*> source, size_t count,
-                 size_t element_bytes);
+void strided_get(const RemotePe& from, Strided<void*> dest, Strided<const void*> source,
+                 size_t count, size_t element_bytes);
 
 }  // namespace ashlar::shmem

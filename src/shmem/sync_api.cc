@@ -69,8 +69,9 @@ void shmem_ctx_quiet(shmem_ctx_t ctx) {
   });
 }
 
-// A lock is a ticket lock in one word of one PE, chosen by the lock's heap offset. The upper half
-// counts tickets issued, the lower half tickets served; the lock is free when both are equal.
+// A lock is a ticket lock in one word of one PE, which the lock's heap offset determines. The upper
+// half counts issued tickets, and the lower half served tickets; the lock is free if both are
+// equal.
 namespace {
 
 static_assert(sizeof(long) == 8);
@@ -118,7 +119,7 @@ void shmem_clear_lock(long* lock) {
     if (!runtime.erase_lock(at.offset))
       throw_invalid_argument("this PE does not hold the lock at ", lock);
     runtime.quiet();
-    // Only the holder changes the lower half. It must not overflow into the upper half.
+    // Only the holder changes the lower half, which must not overflow into the upper half.
     const bool is_full = served(runtime.fetch(at, {})) == UINT32_MAX;
     runtime.fetch(at, {.operand = is_full ? 1 - kOneTicket : 1});
   });

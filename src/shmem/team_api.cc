@@ -53,7 +53,8 @@ struct StridedPes {
   int size = 0;
 };
 
-// The world PE numbers of a strided subset of the parent. Empty if the parent lacks one of them.
+// Returns the world PE numbers of a strided subset of the parent, or nothing if the parent lacks
+// one of the PEs.
 std::vector<int> pes_of(const Team& parent, const StridedPes& wanted) {
   std::vector<int> pes;
   for (int64_t at = 0; at < wanted.size; ++at) {
@@ -64,7 +65,7 @@ std::vector<int> pes_of(const Team& parent, const StridedPes& wanted) {
   return pes;
 }
 
-// SHMEM_TEAM_INVALID if `pes` does not contain this PE.
+// Adds a team. Returns SHMEM_TEAM_INVALID if `pes` does not contain this PE.
 shmem_team_t add_team(Teams& teams, Team& parent, std::vector<int> pes, int child) {
   const int own = teams.world().rank();
   if (std::find(pes.begin(), pes.end(), own) == pes.end()) return SHMEM_TEAM_INVALID;
@@ -90,7 +91,7 @@ int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride, in
   });
 }
 
-// Rows have `xrange` PEs, the last row possibly fewer.
+// Rows have `xrange` PEs each; the last row may have fewer.
 int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_config_t*, long,
                         shmem_team_t* xaxis_team, const shmem_team_config_t*, long,
                         shmem_team_t* yaxis_team) {
@@ -109,7 +110,8 @@ int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_c
     const int rows = (parent->size() + width - 1) / width;
     const int row_length = std::min(width, parent->size() - y * width);
     const int column_length = y + (parent->size() - 1 - parent->rank()) / width + 1;
-    // Every PE reserves child indices for all rows and columns, so that the indices stay in step.
+    // Every PE reserves child indices for all rows and columns, so that the indices are the same on
+    // all PEs.
     const int first = parent->next_child_index();
     for (int each = 1; each < rows + width; ++each) parent->next_child_index();
     *xaxis_team = add_team(teams, *parent, pes_of(*parent, {y * width, 1, row_length}), first + y);

@@ -11,8 +11,8 @@
 namespace ashlar::shmem {
 namespace {
 
-// How long one attempt to join a team's group waits before checking the world for failed PEs. The
-// other PEs may legitimately reach the team's first collective much later.
+// How long one attempt to join a team's group waits before the world group is checked for failed
+// PEs. The other PEs may reach the team's first collective much later without an error.
 constexpr std::chrono::seconds kJoinTimeout{5};
 
 std::vector<int> all_pes(const PeGroup& world_group) {
@@ -36,12 +36,12 @@ std::unique_ptr<Team> make_world(std::unique_ptr<PeGroup> world_group) {
   return world;
 }
 
-// Group names have a length limit. Names of deeply nested teams start with a hash of the parent's
-// name instead of the name itself.
-constexpr size_t kMaxInheritedName = 40;
+// A team's name starts with its parent's name if that is not longer than this, and with a hash of
+// it if it is, because the length of group names is limited.
+constexpr size_t kMaxInheritedNameBytes = 40;
 
 std::string child_name(const std::string& parent, int child) {
-  if (parent.size() <= kMaxInheritedName) return text(parent, '.', child);
+  if (parent.size() <= kMaxInheritedNameBytes) return text(parent, '.', child);
   return text("team-", std::hex, symm::hash_append(symm::kHashSeed, parent), std::dec, '.', child);
 }
 
@@ -64,7 +64,7 @@ int Team::pe_of(int world_pe) const {
 }
 
 PeGroup& Team::join_once(const std::function<std::unique_ptr<PeGroup>()>& join) {
-  if (PeGroup* met = pe_group(); met != nullptr) return *met;
+  if (PeGroup* joined = pe_group(); joined != nullptr) return *joined;
   if (!join_mutex_.try_lock_until(Deadline::never())) {
     throw TimeoutError(symm::TimedMutex::timeout_error("joining"));
   }
@@ -102,19 +102,19 @@ Team& Teams::at(shmem_team_t team) {
 }
 
 Team& Teams::at(const ActiveSet& set) {
-  const auto words = [&set] {
+  const auto describe = [&set] {
     return text("the active set (PE_start ", set.start, ", logPE_stride ", set.log_stride,
                 ", PE_size ", set.size, ')');
   };
   if (set.start < 0 || set.size < 1 || set.log_stride < 0 || set.log_stride > 16 ||
       set.start + (int64_t{set.size} - 1) * (int64_t{1} << set.log_stride) >= world_->size()) {
-    throw_invalid_argument(words(), " is not within the ", world_->size(), " PEs");
+    throw_invalid_argument(describe(), " is not within the ", world_->size(), " PEs");
   }
   if (set.size == world_->size()) return *world_;
   std::vector<int> pes;
   for (int at = 0; at < set.size; ++at) pes.push_back(set.start + at * (1 << set.log_stride));
   if (std::find(pes.begin(), pes.end(), my_pe()) == pes.end()) {
-    throw_invalid_argument(words(), " does not contain the calling PE ", my_pe());
+    throw_invalid_argument(describe(), " does not contain the calling PE ", my_pe());
   }
   MutexLock lock(mutex_);
   std::unique_ptr<Team>& found = active_sets_[{set.start, set.log_stride, set.size}];
@@ -142,7 +142,7 @@ std::unique_ptr<PeGroup> Teams::join(const Team& team) {
                                                  .timeout = kJoinTimeout});
       return std::make_unique<PeGroup>(heap_, std::move(group), memory_);
     } catch (const TimeoutError&) {
-      // Try again. The failed attempt left no state behind.
+      // Try again: the failed attempt left no state behind.
     }
   }
 }

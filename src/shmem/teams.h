@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Teams, active sets and contexts. Handles are keys of a table, so that stale ones are detected.
-// A team joins its group at its first collective: many teams only translate PE numbers, and an
-// active set has no create call. Thread safe, but a team must not be destroyed while another thread
-// uses it.
+// Teams, active sets and contexts. Handles are keys of a table, so that stale handles are detected.
+// A team joins its group only at its first collective, because many teams only translate PE
+// numbers, and because an active set has no create call. Thread safe, but a team must not be
+// destroyed while another thread uses it.
 #pragma once
 
 #include <atomic>
@@ -31,16 +31,18 @@ class Team {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(pes_.size()); }
   const std::vector<int>& pes() const { return pes_; }
-  // Throws if the team has no PE `pe`.
+  // Returns the world PE number of PE `pe` of this team. Throws if the team has no PE `pe`.
   int world_pe(int pe) const;
-  // -1 if `world_pe` is not in this team.
+  // Returns the number of the world PE in this team, or -1 if it is not in this team.
   int pe_of(int world_pe) const;
+  // Returns the index of the next team that is split from this team. Every PE of the team must call
+  // this at each split.
   int next_child_index() { return ++child_count_; }
 
-  // Null before the first collective.
+  // Returns the group that the team has joined, or null before the first collective.
   PeGroup* pe_group() const { return joined_group_.load(std::memory_order_acquire); }
-  // Calls `join` unless the group is joined already. Concurrent callers wait for the first one.
-  // The lock is per team, since PEs may join their teams in different orders.
+  // Returns the team's group. The first call joins it by `join`, and concurrent calls wait for
+  // that. The lock is per team, since PEs may join their teams in different orders.
   PeGroup& join_once(const std::function<std::unique_ptr<PeGroup>()>& join)
       ASHLAR_EXCLUDES(join_mutex_);
 
@@ -48,7 +50,7 @@ class Team {
   const std::string name_;
   const std::vector<int> pes_;
   int rank_ = -1;
-  int child_count_ = 0;  // teams split from this one; equal on all its PEs
+  int child_count_ = 0;  // the teams split from this team; equal on all its PEs
 
   symm::TimedMutex join_mutex_;
   std::unique_ptr<PeGroup> pe_group_ ASHLAR_GUARDED_BY(join_mutex_);
@@ -56,6 +58,7 @@ class Team {
   std::atomic<PeGroup*> joined_group_{nullptr};
 };
 
+// `size` PEs of the world: `start`, `start` + 2^`log_stride`, and so on.
 struct ActiveSet {
   int start = 0;
   int log_stride = 0;
@@ -69,16 +72,18 @@ class Teams {
         std::unique_ptr<PeGroup> world_group);
 
   Team& world() { return *world_; }
-  // Null if the handle is invalid or stale.
+  // Returns null if the handle is invalid or stale.
   Team* find(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
   // Throws if the handle is invalid or stale.
   Team& at(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
-  // Throws if the set is not within the world, or does not contain this PE.
+  // Returns the team of an active set. Throws if the set is not within the world or does not
+  // contain this PE.
   Team& at(const ActiveSet& set) ASHLAR_EXCLUDES(mutex_);
-  // The team's group, joined on first use. Collective.
+  // Returns the team's group and joins it on first use. Collective.
   PeGroup& group_for(Team& team);
 
-  // Adds a team split from `parent`. REQUIRES: `pes` contains this PE.
+  // Adds a team split from `parent`. `child` is from Team::next_child_index. REQUIRES: `pes`
+  // contains this PE.
   shmem_team_t add(Team& parent, std::vector<int> pes, int child) ASHLAR_EXCLUDES(mutex_);
   // Collective. Throws if the team is unknown or predefined.
   void destroy(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
@@ -86,7 +91,7 @@ class Teams {
   void leave_all() ASHLAR_EXCLUDES(mutex_);
 
   shmem_ctx_t add_context(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
-  // The context's team, or SHMEM_TEAM_INVALID if the context is unknown.
+  // Returns the context's team, or SHMEM_TEAM_INVALID if the context is unknown.
   shmem_team_t team_of(shmem_ctx_t context) ASHLAR_EXCLUDES(mutex_);
   void destroy_context(shmem_ctx_t context) ASHLAR_EXCLUDES(mutex_);
 
@@ -99,7 +104,7 @@ class Teams {
   symm::Heap& heap_;
   const symm::SymmetricBuffer& memory_;
   const std::unique_ptr<Team> world_;
-  const std::unique_ptr<Team> shared_;  // PEs whose heaps are mapped here
+  const std::unique_ptr<Team> shared_;  // the PEs whose heaps this PE has mapped
 
   Mutex mutex_;
   uintptr_t handle_count_ ASHLAR_GUARDED_BY(mutex_) = kReservedHandleCount;

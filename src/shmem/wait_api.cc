@@ -19,7 +19,8 @@ namespace {
 
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
-// Acquire order: writes that another PE made before it wrote the word are visible afterwards.
+// Loads with acquire order, so that writes that another PE made before it wrote the word are
+// visible.
 template <typename T>
 T load(const T* word) {
   return std::atomic_ref<T>(*const_cast<T*>(word)).load(std::memory_order_acquire);
@@ -37,8 +38,8 @@ bool compare(T found, int cmp, T wanted) {
   }
 }
 
-// Throws unless the words are symmetric and naturally aligned; other PEs could not update them
-// atomically otherwise.
+// Throws unless the words are symmetric and naturally aligned, because other PEs can update only
+// such words atomically.
 template <typename T>
 void check_words(const Runtime& runtime, const T* words, size_t count) {
   if (count > std::numeric_limits<size_t>::max() / sizeof(T)) {
@@ -85,7 +86,8 @@ class WaitSet {
     }
     return true;
   }
-  // Returns a satisfied word, or kNone. Starts after the word found last, so that none starves.
+  // Returns the index of a satisfied word, or kNone. Starts after the word that was returned last,
+  // so that no word starves.
   size_t test_any() const {
     thread_local size_t last = 0;
     for (size_t step = 1; step <= count_; ++step) {
@@ -122,7 +124,8 @@ T wait_for_one(const T* word, int cmp, T value) {
   return seen;
 }
 
-// Tests must observe writes that the transport has already received.
+// Returns the runtime after making progress, because tests must observe writes that the transport
+// has already received.
 Runtime& runtime_after_progress() {
   Runtime& runtime = Runtime::get();
   runtime.progress();
@@ -152,7 +155,8 @@ size_t wait_for_some(const WaitSet<T>& words, size_t* indices) {
 
 }  // namespace
 
-// VALUES declares one comparison value or a vector; COMPARAND wraps it.
+// Defines the functions for several words. VALUES declares one comparison value or a vector;
+// COMPARAND is the WaitSet::Comparand with this declaration.
 #define ASHLAR_SHMEM_DEFINE_SEVERAL(NAME, SUFFIX, T, VALUES, COMPARAND)                           \
   void shmem_##NAME##_wait_until_all##SUFFIX(T* ivars, size_t nelems, const int* status, int cmp, \
                                              T VALUES) {                                          \
