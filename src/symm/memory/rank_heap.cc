@@ -109,7 +109,7 @@ Status RankHeap::free(const void* pointer) {
   return {};
 }
 
-std::optional<RankHeap::Found> RankHeap::find(const void* pointer) const {
+std::optional<RankHeap::BufferLocation> RankHeap::find(const void* pointer) const {
   const auto* at = static_cast<const std::byte*>(pointer);
   MutexLock lock(mutex_);
   auto after = blocks_.upper_bound(at);
@@ -119,10 +119,10 @@ std::optional<RankHeap::Found> RankHeap::find(const void* pointer) const {
   if (!block->is_live || offset >= std::max<size_t>(block->layout.buffer_bytes, 1)) {
     return std::nullopt;
   }
-  if (block->segment_buffers == nullptr) return Found{block, offset, nullptr};
+  if (block->segment_buffers == nullptr) return BufferLocation{block, offset, nullptr};
   std::shared_ptr<const PoolBuffer> pool_buffer = block->segment_buffers->find(offset);
   if (pool_buffer == nullptr) return std::nullopt;
-  return Found{block, offset, std::move(pool_buffer)};
+  return BufferLocation{block, offset, std::move(pool_buffer)};
 }
 
 size_t RankHeap::live_count() const {

@@ -62,7 +62,7 @@ class RankHeap {
     size_t pad_bytes = kDefaultPadBytes;  // of the user's pad in each block
   };
   // The live block that covers an address.
-  struct Found {
+  struct BufferLocation {
     std::shared_ptr<HeapBlock> block{};
     size_t offset = 0;  // of the address, relative to the block's buffer
     // The pool's buffer that covers the address; null if no pool owns the block.
@@ -90,7 +90,7 @@ class RankHeap {
   Status free(const void* pointer);
   // Returns nothing if no live block covers the address, or if a pool owns the block and none of
   // the pool's buffers covers the address.
-  std::optional<Found> find(const void* pointer) const;
+  std::optional<BufferLocation> find(const void* pointer) const;
   // The number of live blocks that no pool owns.
   size_t live_count() const;
 

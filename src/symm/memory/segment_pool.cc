@@ -78,7 +78,7 @@ Status SegmentPool::free(const void* pointer) {
   if (!mutex_.try_lock_until(Deadline::never())) return TimedMutex::timeout_error("an allocation");
   const TimedLock lock(mutex_);
   const auto* at = static_cast<const std::byte*>(pointer);
-  const std::optional<RankHeap::Found> found = heap_.find(pointer);
+  const std::optional<RankHeap::BufferLocation> found = heap_.find(pointer);
   const PoolBuffer* pool_buffer = found ? found->pool_buffer.get() : nullptr;
   const auto segment =
       pool_buffer == nullptr ? segments_.end() : segments_.find(pool_buffer->segment);

@@ -131,7 +131,7 @@ class Communicator {
   // Rendezvous: rendezvous.cc.
   RendezvousContext context() ASHLAR_REQUIRES(collective_mutex_);
   // Returns null if the ranks have not completed a rendezvous for this buffer.
-  std::shared_ptr<const PeerTable> cached_table(const RankHeap::Found& found) const;
+  std::shared_ptr<const PeerTable> cached_table(const RankHeap::BufferLocation& found) const;
   // `pool_buffer` is the part of the block that the rendezvous is for; null for the whole block.
   Result<std::shared_ptr<const PeerTable>> exchange_memory(const HeapBlock& block,
                                                            const PoolBuffer* pool_buffer,

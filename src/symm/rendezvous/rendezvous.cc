@@ -25,7 +25,8 @@ uint32_t memory_id_of(const HeapBlock& block, const PoolBuffer* pool_buffer) {
   return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 
-PeerHandle handle_of(const RankHeap::Found& found, std::shared_ptr<const PeerTable> peers) {
+PeerHandle handle_of(const RankHeap::BufferLocation& found,
+                     std::shared_ptr<const PeerTable> peers) {
   const PoolBuffer* pool_buffer = found.pool_buffer.get();
   PeerHandle::Range range;
   range.offset = found.offset;
@@ -40,7 +41,7 @@ PeerHandle handle_of(const RankHeap::Found& found, std::shared_ptr<const PeerTab
 }  // namespace
 
 Result<PeerHandle> Communicator::rendezvous(const void* pointer, Deadline deadline) {
-  const std::optional<RankHeap::Found> found = heap_.find(pointer);
+  const std::optional<RankHeap::BufferLocation> found = heap_.find(pointer);
   if (!found) {
     return Status::invalid_argument(
         text(pointer, " is not symmetric memory of rank ", rank_info_.rank,
@@ -68,7 +69,8 @@ Result<PeerHandle> Communicator::rendezvous(const void* pointer, Deadline deadli
 
 // Every buffer of a pool has a collective rendezvous of its own, even if its segment is already
 // mapped, to verify that all ranks passed the same buffer.
-std::shared_ptr<const PeerTable> Communicator::cached_table(const RankHeap::Found& found) const {
+std::shared_ptr<const PeerTable> Communicator::cached_table(
+    const RankHeap::BufferLocation& found) const {
   if (found.pool_buffer != nullptr &&
       !found.block->segment_buffers->has_rendezvous(*found.pool_buffer, member_list_.token)) {
     return nullptr;

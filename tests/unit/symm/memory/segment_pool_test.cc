@@ -152,7 +152,7 @@ TEST_F(SegmentPoolTest, FindsBuffersByInteriorAddress) {
   std::byte* first = *pool.allocate(100);
   std::byte* second = *pool.allocate(1000);
   EXPECT_EQ(second, first + 128);
-  const std::optional<RankHeap::Found> inside = heap_.find(second + 999);
+  const std::optional<RankHeap::BufferLocation> inside = heap_.find(second + 999);
   ASSERT_TRUE(inside);
   EXPECT_EQ(inside->offset, 128U + 999);
   EXPECT_EQ(inside->pool_buffer->ordinal, 1U);
