@@ -26,7 +26,7 @@ namespace ashlar::shmem {
 // A location in the symmetric heap of one PE.
 struct RemoteAddress {
   int pe = 0;                   // numbered as in SHMEM_TEAM_WORLD
-  size_t offset = 0;            // from the beginning of the heap
+  size_t offset = 0;            // the offset from the beginning of the heap
   std::byte* direct = nullptr;  // null if the PE's heap is not mapped here
 };
 

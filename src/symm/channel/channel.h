@@ -38,7 +38,7 @@ std::string to_hex(const Token& token);
 
 // Where a process listens, and the token that a connecting process has to present.
 struct ChannelAddress {
-  std::string name{};  // of the abstract socket, at most 100 characters
+  std::string name{};  // the abstract socket, at most 100 characters
   Token token{};
 };
 

@@ -30,7 +30,7 @@ struct CollectiveContext {
 // The same range in every rank's buffer.
 struct SymmetricRange {
   std::span<std::byte* const> bases{};  // buffer of each rank; null if reached through `remote`
-  size_t buffer_bytes = 0;              // of each buffer
+  size_t buffer_bytes = 0;              // the size of each buffer
   int64_t offset_bytes = 0;
   uint32_t memory = 0;  // identifies the buffers; equal on all ranks (PeerHandle::number)
   const RemoteMemory* remote = nullptr;  // the ranks on other machines; null if there are none

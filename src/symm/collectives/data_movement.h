@@ -15,13 +15,13 @@ namespace ashlar::symm {
 
 struct AllGather {
   SymmetricRange range{};  // world_size * bytes: receives every rank's share, in rank order
-  int64_t bytes = 0;       // of each rank's share
+  int64_t bytes = 0;       // the size of each rank's share
   // This rank's share: either its destination in this rank's range, or memory that does not overlap
   // the range.
   const std::byte* in = nullptr;
 };
-// `check_request`, here and below, returns the error that the collective would return for invalid
-// arguments. It does not access memory or communicate.
+// The overloads of `check_request` return the error that the collective would return for invalid
+// arguments. They do not access memory or communicate.
 Status all_gather(const CollectiveContext& context, const AllGather& request, const Limits& limits);
 // Like all_gather, through multicast: each rank stores its share once.
 Status multimem_all_gather(const CollectiveContext& context, const AllGather& request,
@@ -40,7 +40,7 @@ Status check_request(const CollectiveContext& context, const Broadcast& request)
 
 struct AllToAll {
   SymmetricRange range{};    // world_size * bytes: one share per receiver, in rank order
-  int64_t bytes = 0;         // of each share
+  int64_t bytes = 0;         // the size of each share
   std::byte* out = nullptr;  // receives world_size * bytes. Must not overlap the range.
 };
 Status all_to_all(const CollectiveContext& context, const AllToAll& request, const Limits& limits);

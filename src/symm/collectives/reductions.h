@@ -21,7 +21,7 @@ namespace ashlar::symm {
 
 struct AllReduce {
   SymmetricRange range{};
-  int64_t count = 0;  // of elements
+  int64_t count = 0;  // the number of elements
   Reduction reduction{};
   // Receives the result, and the range stays unchanged; must not overlap the range. If null, the
   // result replaces the elements in the range.
@@ -51,7 +51,7 @@ CallSignature signature_of(CollectiveKind operation, const AllReduce& request, s
 
 struct Reduce {
   SymmetricRange range{};
-  int64_t count = 0;  // of elements
+  int64_t count = 0;  // the number of elements
   Reduction reduction{};
   int root = 0;
   // Receives the result on the root. Must not overlap the range. REQUIRES: null on other ranks.
@@ -68,7 +68,7 @@ CallSignature signature_of(CollectiveKind operation, const Reduce& request, size
 
 struct ReduceScatter {
   SymmetricRange range{};
-  int64_t count = 0;  // of elements per rank; the range has world_size times as many
+  int64_t count = 0;  // elements per rank; the range has world_size times as many
   Reduction reduction{};
   // Receives this rank's part: either the same part of this rank's range, or memory that does not
   // overlap the range.

@@ -24,7 +24,7 @@ namespace ashlar::symm {
 class Exchange {
  public:
   struct Options {
-    std::string prefix{};  // of all keys
+    std::string prefix{};  // the prefix of all keys
     std::string group{};   // for error messages
     RankInfo rank_info{};
     // The time to live of keys that a crash leaves behind.

@@ -21,7 +21,7 @@ namespace ashlar::symm {
 class LeaseMonitor final : public HeartbeatTask {
  public:
   struct Options {
-    std::string prefix{};  // of the keys
+    std::string prefix{};  // the prefix of the keys
     std::string group{};   // for error messages
     RankInfo rank_info{};
     std::vector<int> watched{};  // the ranks in other processes, whose leases are checked

@@ -144,7 +144,7 @@ class JoinAttempt {
           record ? parse_join_record(*record) : Result<JoinRecord>(Status::format("none"));
       const bool is_valid = parsed.ok() && parsed->rank_info.rank == rank &&
                             parsed->rank_info.world_size == rank_info_.world_size;
-      if (!is_valid && record) note_withdrawal(rank, *record);
+      if (!is_valid && record) record_withdrawal(rank, *record);
       if (is_valid && *record != records_[rank]) {
         if (!records_[rank].empty()) withdrawal_reason_ = {};  // the rank has joined again
         records_[rank] = *std::move(record);
@@ -155,7 +155,7 @@ class JoinAttempt {
   }
 
   // Remembers why a rank whose record was read has given up.
-  void note_withdrawal(int rank, std::string_view bytes) {
+  void record_withdrawal(int rank, std::string_view bytes) {
     if (records_[rank].empty() || !withdrawal_reason_.ok()) return;
     const std::optional<WithdrawalNotice> withdrawal = parse_withdrawal(bytes);
     const bool is_latest_attempt =

@@ -40,7 +40,7 @@ struct JoinRecord {
   bool may_share_device = false;
   bool measures_thresholds = false;
   int64_t lease_ms = 0;     // determines how long a failure record stays in the store
-  uint64_t pad_bytes = 0;   // of the group's signal pad
+  uint64_t pad_bytes = 0;   // the size of the group's signal pad
   std::string transport{};  // the address of the rank's transport; empty if it has none
   CpuSet cores{};           // the cores that the rank may run on
 };
@@ -61,7 +61,7 @@ struct MemberList {
 };
 
 struct MemberListOptions {
-  std::string prefix{};  // of all keys of groups with this name and these members
+  std::string prefix{};  // the prefix of the keys of all groups with this name and these members
   std::string group{};   // for error messages
   std::chrono::milliseconds key_ttl{};
   std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);  // see Exchange::Options

@@ -108,8 +108,8 @@ class PeerHandle {
  public:
   // The range of each rank's buffer that the handle covers.
   struct Range {
-    size_t offset = 0;  // of the pointer passed to the rendezvous, relative to the buffer
-    size_t end = 0;     // of the buffer, or of the pool's buffer within it
+    size_t offset = 0;  // where the pointer passed to the rendezvous is in the buffer
+    size_t end = 0;     // where the buffer, or the pool's buffer within it, ends
     // A hash that identifies the memory: the same on all ranks, and different for different memory
     // with high probability.
     uint32_t memory_id = 0;

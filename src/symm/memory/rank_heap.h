@@ -32,8 +32,8 @@ inline constexpr size_t kMaxBlockBytes = size_t{1} << 46;
 struct HeapBlock {
   // The group or pool that the block was allocated for; empty if all ranks allocate the block.
   std::string scope{};
-  uint64_t ordinal = 0;        // within its scope, from 0
-  uint64_t sequence_hash = 0;  // of the allocations in its scope up to this one
+  uint64_t ordinal = 0;        // the number in the scope, from 0
+  uint64_t sequence_hash = 0;  // a hash of the allocations in the scope up to this block
   HeapBlockLayout layout{};
   std::shared_ptr<MappedMemory> memory{};  // also owned by peer tables
   uint64_t registry_id = 0;                // see Process::find_memory
@@ -59,12 +59,12 @@ struct AllocationOptions {
 class RankHeap {
  public:
   struct Options {
-    size_t pad_bytes = kDefaultPadBytes;  // of the user's pad in each block
+    size_t pad_bytes = kDefaultPadBytes;  // the size of the user's pad in each block
   };
   // The live block that covers an address.
   struct BufferLocation {
     std::shared_ptr<HeapBlock> block{};
-    size_t offset = 0;  // of the address, relative to the block's buffer
+    size_t offset = 0;  // the offset of the address in the block's buffer
     // The pool's buffer that covers the address; null if no pool owns the block.
     std::shared_ptr<const PoolBuffer> pool_buffer{};
   };

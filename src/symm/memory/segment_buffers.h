@@ -21,9 +21,9 @@ namespace ashlar::symm {
 struct PoolBuffer {
   uint64_t ordinal = 0;        // number among the pool's allocations
   uint64_t call = 0;           // the number of the call that allocated the buffer
-  uint64_t sequence_hash = 0;  // of the pool's calls up to and including that call
+  uint64_t sequence_hash = 0;  // the hash of the pool's calls up to and including that call
   uint64_t segment = 0;        // the number of the segment
-  size_t offset = 0;           // in the segment's buffer
+  size_t offset = 0;           // the offset in the segment's buffer
   size_t bytes = 0;            // as requested
 };
 
@@ -50,7 +50,7 @@ class SegmentBuffers {
  private:
   struct Entry {
     std::shared_ptr<const PoolBuffer> pool_buffer{};  // also owned by a rendezvous in progress
-    std::set<Token> groups{};                         // that have completed a rendezvous
+    std::set<Token> groups{};                         // the groups that have completed a rendezvous
   };
 
   const std::shared_ptr<const PoolCallLog> log_;  // also owned by the pool and its other segments

@@ -44,7 +44,7 @@ class SegmentFreeList {
   std::map<uint64_t, size_t> segments_;             // the size of each segment
   std::map<Position, size_t> by_position_;          // the size of each free range
   std::set<std::tuple<size_t, Position>> by_size_;  // the same free ranges
-  size_t free_bytes_ = 0;                           // in all segments
+  size_t free_bytes_ = 0;                           // the sum over all segments
 };
 
 }  // namespace ashlar::symm

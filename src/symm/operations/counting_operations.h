@@ -33,7 +33,7 @@ class CountingOperations final : public Operations {
 
   struct Count {
     uint64_t count = 0;  // successful calls
-    uint64_t bytes = 0;  // of this rank's arguments
+    uint64_t bytes = 0;  // the size of this rank's arguments
   };
 
   explicit CountingOperations(std::unique_ptr<Operations> inner) : inner_(std::move(inner)) {}

@@ -32,7 +32,7 @@ struct Signal {
   Kind kind = Kind::kBarrier;
   int rank = 0;  // the peer; unused by barriers
   int channel = 0;
-  uint64_t value = 0;  // to add or to wait for
+  uint64_t value = 0;  // the value to add or to wait for
 };
 
 // An all-reduce that is one-shot up to `one_shot_bytes` and two-shot above. 0 selects the two-shot
@@ -81,7 +81,7 @@ struct RunOptions {
 // A request to fill `count` words of one rank's memory with `value`.
 struct WordFillRequest {
   int rank = 0;       // the owner of the memory
-  size_t offset = 0;  // in bytes from the user's pad, which precedes the buffer; a multiple of 4
+  size_t offset = 0;  // in bytes, from the start of the user's pad; a multiple of 4
   size_t count = 0;
   uint32_t value = 0;
 };
@@ -91,13 +91,13 @@ void store_words_at(std::byte* first, const WordFillRequest& fill);
 // A request to copy bytes to the buffers of all ranks.
 struct MulticastPut {
   std::span<const std::byte> from{};  // device memory
-  size_t offset = 0;                  // in the buffer of every rank
+  size_t offset = 0;                  // the offset in every rank's buffer
   std::byte* multicast = nullptr;     // the multicast address of that offset; null if there is none
 };
 
 struct OperationsOptions {
   RankInfo rank_info{};
-  int channel_count = 0;                    // of the signal pad; collectives use the last channel
+  int channel_count = 0;                    // channels of the signal pad; collectives use the last
   std::shared_ptr<const PeerTable> pads{};  // also owned by the communicator
   std::shared_ptr<Failure> failure{};       // also owned by the communicator
   SpinPolicy spin_policy{};

@@ -51,16 +51,17 @@ struct CommunicatorOptions {
   int rank = 0;
   int world_size = 1;
   std::vector<uint64_t> members{};  // each rank's index in the job; empty means 0, 1, 2, ...
-  size_t pad_bytes = 0;             // of the group's signal pad; the same on all ranks
+  size_t pad_bytes = 0;             // the size of the group's signal pad; the same on all ranks
   bool may_share_device = false;    // several ranks may use one device
   // Whether the group measures thresholds after joining. The same on all ranks.
   bool measures_thresholds = false;
-  bool use_multicast = true;  // if the devices of all ranks support it
+  bool use_multicast = true;  // use multicast if the devices of all ranks support it
   bool use_fabric = false;    // prefer fabric handles even on one machine
   // The transport to ranks on other machines; null if there are none. Also owned by the user.
   std::shared_ptr<Transport> transport{};
-  std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of keys left behind by a crash
-  std::function<void(Phase)> on_phase{};                         // called when a phase begins
+  std::chrono::milliseconds key_ttl =
+      std::chrono::minutes(10);           // how long keys remain after a crash
+  std::function<void(Phase)> on_phase{};  // called when a phase begins
 };
 
 class Communicator {

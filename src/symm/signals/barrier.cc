@@ -110,7 +110,7 @@ class MultiMachineBarrier {
       if (has_announced(leader(), other)) continue;
       const Result<uint32_t> arrival = remote_.fetch_leader_arrival(other, channel_, deadline);
       if (!arrival.ok() || !has_arrived(*arrival)) missing.push_back(other);
-      for (const int rank : led_by(other)) {
+      for (const int rank : followers_of(other)) {
         const Result<uint64_t> arrived = remote_.fetch_barrier(other, channel_, rank, deadline);
         if (arrived.ok() && *arrived < number_) missing.push_back(rank);
       }
@@ -131,8 +131,8 @@ class MultiMachineBarrier {
   }
 
   int leader() const { return remote_.leader_of(pads_.rank()); }
-  std::vector<int> followers() const { return led_by(leader()); }
-  std::vector<int> led_by(int leader) const {
+  std::vector<int> followers() const { return followers_of(leader()); }
+  std::vector<int> followers_of(int leader) const {
     std::vector<int> found;
     for (int rank = 0; rank < pads_.world_size(); ++rank) {
       if (rank != leader && remote_.leader_of(rank) == leader) found.push_back(rank);

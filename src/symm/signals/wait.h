@@ -12,8 +12,8 @@
 // All four steps are sequentially consistent (including the kernel's check of the word), so the
 // waiter sees the new word or the waker sees the sleeper, and no wake-up is lost. If nothing
 // sleeps, the waker only reads the cache line that it has just written. A waiter that is killed
-// while asleep leaves `sleepers` too high, which costs unnecessary wake-ups but is otherwise
-// harmless.
+// while asleep leaves `sleepers` too high, which costs unnecessary wake-ups and has no
+// other effect.
 #pragma once
 
 #include <algorithm>

@@ -62,7 +62,7 @@ Status CudaOperations::run_unordered(const std::function<Status(StreamId stream)
   }
   Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
   if (!end.ok()) return report_if_lost(end.status());
-  // If a launch fails, earlier ones may already be in the stream.
+  // If a launch fails, an earlier kernel or copy may already be in the stream.
   const Status launched = launch(*run_options.stream);
   const Status recorded = device_.record_event((*end)->event(), *run_options.stream);
   run_options.in_flight->add(*std::move(end));

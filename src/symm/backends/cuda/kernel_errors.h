@@ -14,7 +14,7 @@ namespace ashlar::symm {
 // REQUIRES: the kernel timed out.
 Status timeout_status(const kernels::KernelResult& result, const SignalPads& pads);
 // Returns the error for a collective whose calls did not match or that could not continue. `rank`
-// is this rank. REQUIRES: `result` is such an error.
+// is this rank. REQUIRES: `result` is an error of this kind.
 Status mismatch_status(const kernels::KernelResult& result, int rank);
 
 }  // namespace ashlar::symm

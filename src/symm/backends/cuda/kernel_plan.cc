@@ -152,7 +152,7 @@ class KernelPlanBuilder {
  private:
   const CollectiveContext& context_;
   const SymmetricRange& range_;
-  kernels::BarrierArguments barrier_;  // of the next barrier
+  kernels::BarrierArguments barrier_;  // the arguments of the next barrier
   KernelPlan plan_;
 };
 

@@ -21,7 +21,7 @@ struct ReduceStep {
   kernels::ReduceArguments arguments{};
 };
 struct CopyStep {
-  uint64_t bytes = 0;  // of the largest single copy
+  uint64_t bytes = 0;  // the size of the largest single copy
   kernels::CopyArguments arguments{};
 };
 struct MultimemStep {
@@ -37,7 +37,7 @@ struct KernelPlan {
   std::vector<Step> steps;
   bool is_ordered = false;  // whether StreamOrder orders the call with the group's other calls
   size_t scratch_bytes = 0;
-  std::vector<ByteRange> shares;  // of an all-to-all-v, indexed by rank
+  std::vector<ByteRange> shares;  // the shares of an all-to-all-v, indexed by rank
 };
 
 // Plan a signal, a read of a counter, and a collective. REQUIRES: `check` (operations.h) returned

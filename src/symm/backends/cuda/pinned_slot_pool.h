@@ -24,8 +24,8 @@ class PinnedSlotPool {
   PinnedSlotPool(const PinnedSlotPool&) = delete;
   PinnedSlotPool& operator=(const PinnedSlotPool&) = delete;
 
-  // A slot, which returns its memory to the pool on destruction. REQUIRES: the device no longer
-  // uses the memory then.
+  // A slot, which returns its memory to the pool on destruction. REQUIRES: at that time, the device
+  // no longer uses the memory.
   template <typename T>
   class Slot {
    public:

@@ -15,7 +15,7 @@ namespace ashlar::symm {
 using CombineRow = void (*)(void* out, const void* a, const void* b, size_t count);
 
 struct ReduceKernels {
-  const char* name = "";  // of the instruction set
+  const char* name = "";  // the name of the instruction set
   // Indexed by operation and element type. Null for avg (computed by a sum and a division), for f16
   // and bf16 (combined as f32), and for combinations that check_reducible rejects.
   std::array<std::array<CombineRow, kElementTypeCount>, kReduceOpCount> combine{};

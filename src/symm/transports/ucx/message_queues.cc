@@ -6,7 +6,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kMaxIdleBuffers = 128;  // of up to 64 KiB each
+constexpr size_t kMaxIdleBuffers = 128;  // buffers have up to 64 KiB each
 // Limits of the responses that a peer has not read. They exceed what a well-behaved peer has in
 // flight: 128 gets of 64 KiB, as many puts, and one call per thread.
 constexpr size_t kMaxUnsentBytes = size_t{32} << 20;

@@ -27,7 +27,8 @@ struct SendBuffer {
   Message message{};
   std::vector<std::byte> data{};
   ucp_ep_h reply_to = nullptr;  // the receiver of a response; null for a call
-  std::list<std::unique_ptr<SendBuffer>>::iterator position{};  // in one of SendBuffers' lists
+  std::list<std::unique_ptr<SendBuffer>>::iterator
+      position{};  // the position in a list of SendBuffers
 };
 
 // The send buffers in flight, and idle send buffers for reuse.
@@ -51,8 +52,8 @@ class SendBuffers {
 // waits.
 struct ResponseWaiter {
   size_t pending_count = 0;
-  uint64_t value = 0;                     // of the last response
-  ResponseCode code = ResponseCode::kOk;  // the first that is not kOk
+  uint64_t value = 0;                     // the value in the last response
+  ResponseCode code = ResponseCode::kOk;  // the first code that is not kOk
 };
 
 // A call that awaits a response.

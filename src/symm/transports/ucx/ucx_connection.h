@@ -84,10 +84,12 @@ class UcxConnection {
 
   ucp_ep_h endpoint_ ASHLAR_GUARDED_BY(worker_.mutex) = nullptr;  // null if closed
   Status failure_ ASHLAR_GUARDED_BY(worker_.mutex);
-  Status first_error_ ASHLAR_GUARDED_BY(worker_.mutex);  // of a posted call; reset by `quiet`
+  Status first_error_
+      ASHLAR_GUARDED_BY(worker_.mutex);  // the first of a posted call; reset by `quiet`
   bool has_announced_close_ ASHLAR_GUARDED_BY(worker_.mutex) = false;
-  std::set<uint64_t> posted_calls_ ASHLAR_GUARDED_BY(worker_.mutex);  // without a response yet
-  size_t fetch_count_ ASHLAR_GUARDED_BY(worker_.mutex) = 0;           // gets and fetches in flight
+  std::set<uint64_t> posted_calls_
+      ASHLAR_GUARDED_BY(worker_.mutex);                      // the posted calls without a response
+  size_t fetch_count_ ASHLAR_GUARDED_BY(worker_.mutex) = 0;  // gets and fetches in flight
 };
 
 }  // namespace ashlar::symm

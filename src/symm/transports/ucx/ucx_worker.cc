@@ -58,8 +58,8 @@ Result<Config> read_config(const UcxOptions& options) {
     const char* name;
     std::string value;
   };
-  // Zero-copy sends over TCP abort the process in UCX 1.13 if the peer dies meanwhile (uct_iface.h:
-  // "comp->count > 0"). Messages are copied anyway.
+  // Zero-copy sends over TCP abort the process in UCX 1.13 if the peer dies during the send
+  // (uct_iface.h: "comp->count > 0"). Messages are copied anyway.
   for (const Setting& each :
        {Setting{"TLS", options.transports}, Setting{"NET_DEVICES", options.devices},
         Setting{"ZCOPY_THRESH", "inf"}}) {
@@ -90,7 +90,7 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::open(const UcxOptions& options) {
     return Status::invalid_argument(
         text("busy_poll of ", options.busy_poll.count(), " microseconds: expected 0 to 1000000"));
   }
-  const auto destroy_in_owner = [](UcxWorker* worker) {  // like make_fork_guarded
+  const auto destroy_in_owner = [](UcxWorker* worker) {  // does what make_fork_guarded does
     std::unique_ptr<UcxWorker> last(worker);
     if (!last->in_owner_process()) static_cast<void>(last.release());
   };

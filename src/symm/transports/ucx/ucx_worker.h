@@ -2,7 +2,7 @@
 //
 // The UCX context and worker of one process, and the thread that drives it. The thread that calls
 // progress executes the puts from peers. One mutex serializes all UCX calls. A thread that waits
-// for a response calls progress itself, and the worker's thread stays idle meanwhile.
+// for a response calls progress itself, and the worker's thread stays idle during that time.
 #pragma once
 
 #include <pthread.h>
@@ -161,7 +161,7 @@ class UcxWorker {
   int event_fd_ = -1;    // owned by UCX; constant after `open`
   std::optional<pthread_t> thread_;
   PollingHints polling_;
-  InterruptibleSleep nap_;  // of the worker's thread, while callers poll
+  InterruptibleSleep nap_;  // the sleep of the worker's thread while callers poll
   // A stale value delays the end of the thread by one iteration. The thread is joined before
   // anything is destroyed.
   std::atomic<bool> is_ending_{false};

@@ -71,9 +71,9 @@ struct KernelResult {
   uint32_t channel;
   uint32_t reserved;
   uint64_t waited_ns;
-  uint64_t value;                    // awaited value, or required bytes
+  uint64_t value;                    // the awaited value, or the required bytes
   CallWords called;                  // the call that could not continue
-  CallWords expected;                // the call that it did not match
+  CallWords expected;                // the call that `called` did not match
   uint32_t missing[kMaxRanks / 32];  // one bit per rank that had not arrived
 };
 
@@ -95,7 +95,7 @@ struct RowShare {
 // The results of one call that waits, in pinned host memory.
 struct CallRecord {
   KernelResult result;
-  uint64_t value;  // of a counter that was read
+  uint64_t value;  // the counter, if the call reads a counter
   RowShare shares[kMaxRanks];
   uint64_t has_rows;  // whether the two arrays below are valid
   int64_t out_splits[kMaxRanks];
@@ -112,10 +112,10 @@ struct DeviceState {
 
   // The counterpart of CollectiveRunner on the host.
   uint32_t is_running;
-  uint32_t is_unfinished;  // timed out; the same call continues it
+  uint32_t is_unfinished;  // whether the call timed out; the same call continues it
   uint32_t completed_barriers;
   uint32_t is_work_done;  // whether the work after the last completed barrier is done
-  uint32_t has_left;      // after a mismatch: has passed the final barrier
+  uint32_t has_left;      // whether, after a mismatch, the final barrier has been passed
   ResultKind outcome;
   uint64_t outcome_rank;
   uint64_t needed_bytes;  // for an all-to-all-v: the size of the incoming rows
@@ -125,9 +125,9 @@ struct DeviceState {
   CallWords expected_call;  // after a mismatch: the call of rank 0 or of this rank
   CallWords peer_call;      // after a mismatch or an invalid share: the call of outcome_rank
   struct IncomingRows {
-    uint64_t from;  // in the peer's buffer
+    uint64_t from;  // the offset in the peer's buffer
     uint64_t bytes;
-    uint64_t to;  // in `out`
+    uint64_t to;  // the offset in `out`
   } incoming[kMaxRanks];
 };
 
@@ -146,7 +146,7 @@ struct SignalArguments {
   uint32_t peer;
   uint32_t channel;
   uint32_t reserved;
-  uint64_t line;  // pad line of the receiver, or of this rank for waits
+  uint64_t line;  // the pad line of the receiver, or of this rank for waits
   uint64_t value;
 };
 
@@ -178,7 +178,7 @@ struct ReduceArguments {
   uint32_t op;       // ReduceOp
   ReduceDestination to;
   uint32_t is_aligned;   // all addresses are aligned to 16 bytes
-  uint64_t begin_bytes;  // in all ranges
+  uint64_t begin_bytes;  // the offset in every rank's range
   uint64_t bytes;
   uint64_t out;
   uint64_t ranges[kMaxRanks];
@@ -214,8 +214,8 @@ struct MultimemArguments {
   uint32_t barrier;
   uint32_t is_alone;   // not part of a collective: no preceding barrier, and `common` is unused
   uint64_t multicast;  // this and the next two addresses are aligned to 16 bytes
-  uint64_t from;       // of a store
-  uint64_t to;         // of a sum; 0 for all ranks
+  uint64_t from;       // the source of a store
+  uint64_t to;         // the destination of a sum; 0 for all ranks
   uint64_t bytes;      // a multiple of 16
 };
 
