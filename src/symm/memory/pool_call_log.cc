@@ -53,7 +53,7 @@ Result<Tail> parse(size_t rank, const std::string& bytes) {
 std::string PoolCall::to_string() const {
   switch (kind) {
     case Kind::kAllocate: return text("allocated ", argument, " bytes");
-    case Kind::kRefuse: return text("ran out of memory for ", argument, " bytes");
+    case Kind::kAllocateFailed: return text("ran out of memory for ", argument, " bytes");
     case Kind::kFree: return text("freed buffer ", argument);
     case Kind::kTrim: return "trimmed the pool";
   }

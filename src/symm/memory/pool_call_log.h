@@ -18,9 +18,9 @@ namespace ashlar::symm {
 
 struct PoolCall {
   enum class Kind : uint8_t {
-    kAllocate,  // `argument` is the size
-    kRefuse,    // an allocation that failed because memory ran out; `argument` is the size
-    kFree,      // `argument` is the number of the buffer, in allocation order
+    kAllocate,        // `argument` is the size
+    kAllocateFailed,  // an allocation that failed because memory ran out; `argument` is the size
+    kFree,            // `argument` is the number of the buffer, in allocation order
     kTrim,
   };
   Kind kind = Kind::kAllocate;

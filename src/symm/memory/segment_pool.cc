@@ -39,7 +39,7 @@ Result<std::byte*> SegmentPool::allocate(size_t bytes) {
   if (!position) {
     if (Status grown = grow(rounded_bytes(bytes)); !grown.ok()) {
       // Logged, so that the next rendezvous reports which ranks ran out of memory.
-      log_->append({PoolCall::Kind::kRefuse, bytes});
+      log_->append({PoolCall::Kind::kAllocateFailed, bytes});
       return grown;
     }
     position = free_list_.allocate(rounded_bytes(bytes));

@@ -73,7 +73,7 @@ TEST(PoolCallLog, ReportsADifferenceBeforeTheRecordedCalls) {
   PoolCallLog one;
   PoolCallLog other;
   one.append({PoolCall::Kind::kAllocate, 1});
-  other.append({PoolCall::Kind::kRefuse, 1});
+  other.append({PoolCall::Kind::kAllocateFailed, 1});
   for (size_t i = 0; i < PoolCallLog::kKeptCalls; ++i) {
     one.append({PoolCall::Kind::kTrim, 0});
     other.append({PoolCall::Kind::kTrim, 0});
