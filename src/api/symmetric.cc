@@ -67,7 +67,7 @@ int Handle::global_rank(int rank) const { return unwrap(impl_->group->global_ran
 
 // Two threads may build the table concurrently; the second one drops its own.
 Result<std::byte* const*> Handle::Impl::table_on_device() const {
-  if (Status elsewhere = group->heap->check_here(); !elsewhere.ok()) return elsewhere;
+  if (Status elsewhere = group->heap->check_not_forked(); !elsewhere.ok()) return elsewhere;
   {
     MutexLock lock(mutex);
     if (table != nullptr) return table->at();
@@ -311,7 +311,7 @@ void Handle::wait_for_value(int from, uint64_t value, int channel, Timeout timeo
 
 uint64_t Handle::counter_value(int from, int channel) const {
   unwrap(impl_->group->check_channel(channel));
-  unwrap(impl_->group->heap->check_here());
+  unwrap(impl_->group->heap->check_not_forked());
   return unwrap(impl_->group->operations->counter_value(from, channel));
 }
 

@@ -28,7 +28,7 @@ Status check_options(const GroupOptions& options) {
 }  // namespace
 
 Status Group::Impl::state() const {
-  if (Status elsewhere = heap->check_here(); !elsewhere.ok()) return elsewhere;
+  if (Status elsewhere = heap->check_not_forked(); !elsewhere.ok()) return elsewhere;
   if (is_left.load(std::memory_order_relaxed))
     return Status::invalid_argument(text("group ", options.name, " was already left"));
   const Failure& failure = *communicator->failure();
@@ -103,7 +103,7 @@ Group Group::sub_group(const SubGroupOptions& options) const {
 
 Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options,
                      const std::vector<uint64_t>& members) {
-  unwrap(heap.impl_->check_here());
+  unwrap(heap.impl_->check_not_forked());
   unwrap(check_options(options));
   const Deadline deadline = unwrap(deadline_of(options.timeout));
   CommunicatorOptions communicator;
@@ -147,7 +147,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
 
 void Group::leave(Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
-  unwrap(impl_->heap->check_here());
+  unwrap(impl_->heap->check_not_forked());
   if (impl_->is_left.exchange(true, std::memory_order_relaxed)) {
     unwrap(Status::invalid_argument(text("group ", impl_->options.name, " was already left")));
   }
@@ -204,7 +204,7 @@ std::string GroupStats::to_string() const {
 }
 
 Status Group::failure() const {
-  if (Status elsewhere = impl_->heap->check_here(); !elsewhere.ok()) return elsewhere;
+  if (Status elsewhere = impl_->heap->check_not_forked(); !elsewhere.ok()) return elsewhere;
   return impl_->communicator->failure()->reason();
 }
 
@@ -217,7 +217,7 @@ void Group::barrier(int channel, Timeout timeout, std::optional<StreamId> stream
 }
 
 void Group::finish(StreamId stream) {
-  unwrap(impl_->heap->check_here());
+  unwrap(impl_->heap->check_not_forked());
   unwrap(impl_->operations->finish(stream));
 }
 

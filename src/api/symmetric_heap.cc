@@ -50,7 +50,7 @@ class ProcessRegistry {
     std::erase_if(running_, [](const auto& each) { return each.second.expired(); });
     if (const auto found = running_.find(key); found != running_.end()) {
       std::shared_ptr<Process> process = found->second.lock();
-      if (process != nullptr && process->check_here().ok()) return process;
+      if (process != nullptr && process->check_not_forked().ok()) return process;
     }
     Result<std::unique_ptr<Process>> started = Process::start(options);
     if (!started.ok()) return started.status();
@@ -144,7 +144,7 @@ Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
 
 // Checks the group name: pools allocate their segments under names that no group can have.
 SymmetricBuffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
-  unwrap(impl_->check_here());
+  unwrap(impl_->check_not_forked());
   if (!options.group.empty()) unwrap(check_name("group", options.group));
   const AllocationOptions allocation{.group = options.group,
                                      .persistent_id = options.persistent_id};
@@ -152,7 +152,7 @@ SymmetricBuffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
 }
 
 size_t Heap::live_count() const {
-  unwrap(impl_->check_here());
+  unwrap(impl_->check_not_forked());
   return impl_->rank_heap->live_count();
 }
 
@@ -182,7 +182,7 @@ void SymmetricBuffer::reset() noexcept {
 // Cannot fail, here and below: `data` is the start of a live block. In the child of a fork, the
 // buffer belongs to the parent.
 void Heap::Impl::free(std::byte* data) noexcept {
-  if (check_here().ok()) (void)rank_heap->free(data).ok();
+  if (check_not_forked().ok()) (void)rank_heap->free(data).ok();
 }
 
 SymmetricPool::Impl::Impl(std::shared_ptr<Heap::Impl> of_heap, const SymmetricPoolOptions& options)
@@ -196,11 +196,11 @@ SymmetricPool::Impl::~Impl() {
 }
 
 void SymmetricPool::Impl::free(std::byte* data) noexcept {
-  if (heap->check_here().ok()) (void)pool.free(data).ok();
+  if (heap->check_not_forked().ok()) (void)pool.free(data).ok();
 }
 
 SymmetricPool::SymmetricPool(const Heap& heap, const SymmetricPoolOptions& options) {
-  unwrap(heap.impl_->check_here());
+  unwrap(heap.impl_->check_not_forked());
   if (options.name.empty() || options.name.size() > kMaxPoolNameBytes) {
     unwrap(Status::invalid_argument(
         text("pool name of ", options.name.size(), " bytes: expected 1 to ", kMaxPoolNameBytes)));
@@ -220,17 +220,17 @@ SymmetricPool::SymmetricPool(const Heap& heap, const SymmetricPoolOptions& optio
 }
 
 SymmetricBuffer SymmetricPool::allocate(size_t bytes) {
-  unwrap(impl_->heap->check_here());
+  unwrap(impl_->heap->check_not_forked());
   return SymmetricBuffer(impl_, unwrap(impl_->pool.allocate(bytes)), bytes);
 }
 
 void SymmetricPool::trim() {
-  unwrap(impl_->heap->check_here());
+  unwrap(impl_->heap->check_not_forked());
   impl_->pool.trim();
 }
 
 SymmetricPoolStats SymmetricPool::stats() const {
-  unwrap(impl_->heap->check_here());
+  unwrap(impl_->heap->check_not_forked());
   const SegmentPool::Stats use = impl_->pool.stats();
   return {.segment_count = use.segment_count,
           .segment_bytes = use.segment_bytes,

@@ -45,7 +45,7 @@ struct Heap::Impl final : SymmetricBuffer::Origin {
   void free(std::byte* data) noexcept override;
 
   // kInvalidArgument in the child of a fork, which has none of the heap's threads.
-  Status check_here() const { return process->check_here(); }
+  Status check_not_forked() const { return process->check_not_forked(); }
   // Does everything that may synchronize the device, before ranks connect: afterwards, a kernel of
   // a peer may be waiting for this rank. Errors are reported by `operations`.
   void prepare() ASHLAR_EXCLUDES(mutex);

@@ -3,8 +3,8 @@
 // State that exists once per process and is shared by its ranks and groups: identity, channel,
 // heartbeat thread, back ends, and a registry of memory that ranks of this process share with each
 // other. Outlives heaps and groups. A forked child has none of the threads, so it must neither use
-// nor destroy the Process; the public API ensures that (check_here, make_fork_guarded). Thread
-// safe.
+// nor destroy the Process; the public API ensures that (check_not_forked, make_fork_guarded).
+// Thread safe.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,9 @@ class Process {
   static Result<std::unique_ptr<Process>> start(const ProcessOptions& options);
 
   // Returns kInvalidArgument in a forked child of the process that called `start`.
-  Status check_here() const { return fork_guard_.in_creating_process() ? Status() : fork_error(); }
+  Status check_not_forked() const {
+    return fork_guard_.in_creating_process() ? Status() : fork_error();
+  }
 
   const ProcessOptions& options() const { return options_; }
   const Token& token() const { return token_; }
