@@ -23,7 +23,7 @@ void* output_of(const Transfer& transfer) {
   return transfer.dest == transfer.source ? nullptr : transfer.dest;
 }
 
-int64_t times(int64_t bytes, size_t count) {
+int64_t checked_product(int64_t bytes, size_t count) {
   int64_t product = 0;
   if (__builtin_mul_overflow(bytes, count, &product)) {
     throw_invalid_argument(count, " times ", bytes, " bytes exceed the address space");
@@ -36,7 +36,7 @@ int64_t times(int64_t bytes, size_t count) {
 int64_t Transfer::total_bytes() const {
   if (element_bytes > static_cast<size_t>(std::numeric_limits<int64_t>::max()))
     throw_invalid_argument("an element of ", element_bytes, " bytes exceeds the address space");
-  return times(static_cast<int64_t>(element_bytes), count);
+  return checked_product(static_cast<int64_t>(element_bytes), count);
 }
 
 void sync(Team& team) { group_for(team).group().barrier(); }
@@ -53,7 +53,7 @@ void broadcast(Team& team, const Transfer& transfer, int root, RootDest root_des
 void fcollect(Team& team, const Transfer& transfer) {
   const int64_t bytes = transfer.total_bytes();
   offset_of(transfer.source, bytes);
-  const int64_t all = times(bytes, static_cast<size_t>(team.size()));
+  const int64_t all = checked_product(bytes, static_cast<size_t>(team.size()));
   group_for(team).memory().all_gather(transfer.source, bytes,
                                       {.offset_bytes = offset_of(transfer.dest, all)});
 }
@@ -77,7 +77,7 @@ void collect(Team& team, const Transfer& transfer) {
 
 void alltoall(Team& team, const Transfer& transfer) {
   const int64_t bytes = transfer.total_bytes();
-  const int64_t all = times(bytes, static_cast<size_t>(team.size()));
+  const int64_t all = checked_product(bytes, static_cast<size_t>(team.size()));
   offset_of(transfer.dest, all);
   group_for(team).memory().all_to_all(
       bytes, {.offset_bytes = offset_of(transfer.source, all), .out = transfer.dest});
@@ -87,7 +87,7 @@ void alltoalls(Team& team, const Transfer& transfer, const Strides& strides) {
   Runtime& runtime = Runtime::get();
   const auto size = static_cast<size_t>(team.size());
   const auto elements =
-      static_cast<size_t>(times(transfer.total_bytes(), size)) / transfer.element_bytes;
+      static_cast<size_t>(checked_product(transfer.total_bytes(), size)) / transfer.element_bytes;
   if (elements > 0) {
     runtime.offset_of(transfer.dest, strided_bytes(strides.dest, elements, transfer.element_bytes));
     runtime.offset_of(transfer.source,

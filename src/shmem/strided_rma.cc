@@ -24,7 +24,7 @@ size_t strided_bytes(ptrdiff_t stride, size_t count, size_t element_bytes) {
 
 namespace {
 
-RemoteAddress advanced(RemoteAddress address, size_t bytes) {
+RemoteAddress offset_by(RemoteAddress address, size_t bytes) {
   address.offset += bytes;
   if (address.direct != nullptr) address.direct += bytes;
   return address;
@@ -50,7 +50,7 @@ void strided_put(const RemotePe& to, Strided<void*> dest, Strided<const void*> s
   }
   for (size_t each = 0; each < count; ++each) {
     const size_t remote_offset = each * static_cast<size_t>(dest.stride) * element_bytes;
-    to.runtime.put(advanced(at, remote_offset), from + each * step, element_bytes);
+    to.runtime.put(offset_by(at, remote_offset), from + each * step, element_bytes);
   }
 }
 
@@ -72,7 +72,7 @@ void strided_get(const RemotePe& from, Strided<void*> dest, Strided<const void*>
   }
   for (size_t each = 0; each < count; ++each) {
     const size_t remote_offset = each * static_cast<size_t>(source.stride) * element_bytes;
-    from.runtime.get(into + each * step, advanced(at, remote_offset), element_bytes);
+    from.runtime.get(into + each * step, offset_by(at, remote_offset), element_bytes);
   }
 }
 

@@ -234,7 +234,7 @@ Status run_two_shot(const CollectiveContext& context, const AllReduce& request, 
        barrier_step(context, limits), work_step(restore), barrier_step(context, limits)});
 }
 
-AllReduce without_root(const Reduce& request) {
+AllReduce as_all_reduce(const Reduce& request) {
   return {request.range, request.count, request.reduction, request.out};
 }
 
@@ -242,7 +242,7 @@ Result<size_t> check(const CollectiveContext& context, const Reduce& request) {
   if (Status wrong = context.pads.slots().check_rank(request.root); !wrong.ok()) {
     return Status::invalid_argument(text("root: ", wrong.message()));
   }
-  const Result<size_t> bytes = check(context, without_root(request));
+  const Result<size_t> bytes = check(context, as_all_reduce(request));
   if (!bytes.ok() || *bytes == 0 || context.rank() != request.root) return bytes;
   if (request.out == nullptr)
     return Status::invalid_argument("out is null, and this rank is the root");
@@ -253,7 +253,7 @@ Status run_to_root(const CollectiveContext& context, const Reduce& request,
                    CollectiveKind operation, const Limits& limits) {
   const Result<size_t> bytes = check(context, request);
   if (!bytes.ok()) return bytes.status();
-  return run_to_out(context, without_root(request), signature_of(operation, request, *bytes),
+  return run_to_out(context, as_all_reduce(request), signature_of(operation, request, *bytes),
                     limits);
 }
 

@@ -78,7 +78,7 @@ Result<MulticastSetupResult> MulticastSetup::run(const HeapBlock& block,
   // 2. Distribute the handle.
   context_.begin_phase(Phase::kMulticast);
   if (Status agreed = context_.exchange.agree(with_call(own), deadline); !agreed.ok()) {
-    return continue_without(agreed);
+    return continue_without_multicast(agreed);
   }
   const Result<MulticastHandle> object =
       shape.by_fabric ? broadcast_fabric_handle(created.handle.fabric, deadline)
@@ -90,13 +90,13 @@ Result<MulticastSetupResult> MulticastSetup::run(const HeapBlock& block,
   own = object.ok() ? multicast->import_and_join(*object, shape) : object.status();
   if (Status agreed = context_.exchange.agree(with_call(own), deadline); !agreed.ok()) {
     multicast.reset();
-    return continue_without(agreed);
+    return continue_without_multicast(agreed);
   }
   // 4. Bind and map. All ranks have joined, so the driver no longer waits for other ranks.
   own = multicast->bind_and_map(block.memory);
   if (Status agreed = context_.exchange.agree(with_call(own), deadline); !agreed.ok()) {
     multicast.reset();
-    return continue_without(agreed);
+    return continue_without_multicast(agreed);
   }
   // 5. Commit.
   outcome.multicast = std::move(multicast);
@@ -153,7 +153,8 @@ Result<MulticastHandle> MulticastSetup::broadcast_descriptor(
 }
 
 // Returns a result without multicast, or an error if the group has failed.
-Result<MulticastSetupResult> MulticastSetup::continue_without(const Status& reason) const {
+Result<MulticastSetupResult> MulticastSetup::continue_without_multicast(
+    const Status& reason) const {
   if (context_.failure.has_happened()) return context_.failure.reason();
   MulticastSetupResult outcome;
   outcome.reason = reason.message();

@@ -37,7 +37,7 @@ class MulticastSetup {
   Result<MulticastHandle> broadcast_fabric_handle(const FabricHandle& created, Deadline deadline);
   Result<MulticastHandle> broadcast_descriptor(std::shared_ptr<const UniqueFd> created,
                                                Deadline deadline);
-  Result<MulticastSetupResult> continue_without(const Status& reason) const;
+  Result<MulticastSetupResult> continue_without_multicast(const Status& reason) const;
 
   const RendezvousContext& context_;
 };

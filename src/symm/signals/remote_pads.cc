@@ -8,7 +8,7 @@
 namespace ashlar::symm {
 namespace {
 
-AtomicOp addition(uint64_t offset, WordBytes word, uint64_t amount) {
+AtomicOp make_add_op(uint64_t offset, WordBytes word, uint64_t amount) {
   AtomicOp op;
   op.kind = AtomicKind::kAdd;
   op.word = word;
@@ -21,7 +21,7 @@ AtomicOp addition(uint64_t offset, WordBytes word, uint64_t amount) {
 
 Status RemotePads::add_to_counter(int to, int channel, uint64_t amount, Deadline deadline) {
   const uint64_t at = own_line(channel) + offsetof(PadLine, counter);
-  return pads_.post(to, addition(at, WordBytes::k8, amount), deadline);
+  return pads_.post(to, make_add_op(at, WordBytes::k8, amount), deadline);
 }
 
 // Only this rank fills the slot and only the receiver empties it, so a slot that was read as empty
@@ -33,10 +33,11 @@ Result<bool> RemotePads::try_put(int to, int channel, Deadline deadline) {
   const TimedLock lock(slot_mutex_);
   if (Status announced = pads_.quiet(to, deadline); !announced.ok()) return announced;
   const uint64_t at = own_line(channel) + offsetof(PadLine, signal);
-  const Result<uint64_t> seen = pads_.fetch(to, addition(at, WordBytes::k4, 0), deadline);
+  const Result<uint64_t> seen = pads_.fetch(to, make_add_op(at, WordBytes::k4, 0), deadline);
   if (!seen.ok()) return seen.status();
   if (*seen != 0) return false;
-  if (Status put = pads_.post(to, addition(at, WordBytes::k4, 1), deadline); !put.ok()) return put;
+  if (Status put = pads_.post(to, make_add_op(at, WordBytes::k4, 1), deadline); !put.ok())
+    return put;
   return true;
 }
 
@@ -44,7 +45,7 @@ Status RemotePads::announce(int to, int channel, uint64_t number, Deadline deadl
   uint64_t& announced = announced_[index(channel, to)];
   if (announced >= number) return {};
   const uint64_t at = own_line(channel) + offsetof(PadLine, barrier);
-  Status added = pads_.post(to, addition(at, WordBytes::k8, number - announced), deadline);
+  Status added = pads_.post(to, make_add_op(at, WordBytes::k8, number - announced), deadline);
   if (added.ok()) announced = number;
   return added;
 }
@@ -61,12 +62,12 @@ Status RemotePads::put_signature(int to, int channel, const PadLine& line, Deadl
 
 Result<uint64_t> RemotePads::fetch_barrier(int owner, int channel, int source, Deadline deadline) {
   const uint64_t at = line(channel, source) + offsetof(PadLine, barrier);
-  return pads_.fetch(owner, addition(at, WordBytes::k8, 0), deadline);
+  return pads_.fetch(owner, make_add_op(at, WordBytes::k8, 0), deadline);
 }
 
 Result<uint32_t> RemotePads::fetch_leader_arrival(int leader, int channel, Deadline deadline) {
   const uint64_t at = line(channel, leader) + offsetof(PadLine, barrier_sleepers);
-  const Result<uint64_t> seen = pads_.fetch(leader, addition(at, WordBytes::k4, 0), deadline);
+  const Result<uint64_t> seen = pads_.fetch(leader, make_add_op(at, WordBytes::k4, 0), deadline);
   if (!seen.ok()) return seen.status();
   return static_cast<uint32_t>(*seen);
 }

@@ -19,7 +19,7 @@ namespace ashlar::symm {
 // false and sets `*seen` to that value. The load comes before the compare-and-swap so that waiting
 // ranks only share the cache line instead of taking it from each other.
 template <typename Words>
-bool exchange_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32_t* seen) {
+bool flip_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32_t* seen) {
   *seen = memory.load(slot.value, std::memory_order_relaxed);
   if (*seen != from) return false;
   const uint32_t to = 1 - from;
@@ -35,13 +35,13 @@ bool exchange_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32
 template <typename Words>
 WaitResult fill_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
   return wait_until(
-      memory, slot, [&](uint32_t* seen) { return exchange_slot(memory, slot, 0, seen); }, limits);
+      memory, slot, [&](uint32_t* seen) { return flip_slot(memory, slot, 0, seen); }, limits);
 }
 
 template <typename Words>
 WaitResult drain_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
   return wait_until(
-      memory, slot, [&](uint32_t* seen) { return exchange_slot(memory, slot, 1, seen); }, limits);
+      memory, slot, [&](uint32_t* seen) { return flip_slot(memory, slot, 1, seen); }, limits);
 }
 
 template <typename Words>

@@ -35,7 +35,7 @@ WaitLimits wait_limits(const Limits& limits, SpinPolicy spin_policy) {
 }
 
 // Returns null if the rank's pad is mapped or unreachable.
-RemotePads* remote_to(const SignalSlots& slots, int rank) {
+RemotePads* remote_pads_to(const SignalSlots& slots, int rank) {
   RemotePads* remote = slots.remote();
   return remote != nullptr && remote->contains(rank) ? remote : nullptr;
 }
@@ -73,7 +73,7 @@ Status put_remote(RemotePads& remote, int to, int channel, WaitLimits& waiting) 
 Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& limits) {
   if (Status wrong = check_source(slots, to, channel); !wrong.ok()) return wrong;
   WaitLimits waiting = wait_limits(limits, slots.spin_policy());
-  if (RemotePads* remote = remote_to(slots, to)) {
+  if (RemotePads* remote = remote_pads_to(slots, to)) {
     const Status put = put_remote(*remote, to, channel, waiting);
     return put.is(StatusKind::kTimeout) ? put_timeout_error(slots, to, channel, waiting.waited())
                                         : put;
@@ -105,19 +105,19 @@ Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel) {
   if (Status wrong = check_target(slots, to, channel); !wrong.ok()) return wrong;
   SharedWords memory;
   uint32_t seen = 0;
-  return exchange_slot(memory, slots.slot(to, channel, slots.rank()), 0, &seen);
+  return flip_slot(memory, slots.slot(to, channel, slots.rank()), 0, &seen);
 }
 
 Result<bool> try_wait_signal(const SignalSlots& slots, int from, int channel) {
   if (Status wrong = check_source(slots, from, channel); !wrong.ok()) return wrong;
   SharedWords memory;
   uint32_t seen = 0;
-  return exchange_slot(memory, slots.slot(slots.rank(), channel, from), 1, &seen);
+  return flip_slot(memory, slots.slot(slots.rank(), channel, from), 1, &seen);
 }
 
 Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount) {
   if (Status wrong = check_source(pads.slots(), to, channel); !wrong.ok()) return wrong;
-  if (RemotePads* remote = remote_to(pads.slots(), to)) {
+  if (RemotePads* remote = remote_pads_to(pads.slots(), to)) {
     return remote->add_to_counter(to, channel, amount, Deadline::never());
   }
   if (Status wrong = pads.slots().check_reachable(to); !wrong.ok()) return wrong;

@@ -34,12 +34,14 @@ class CudaKernels {
   Status launch(const kernels::CopyArguments& args, uint64_t bytes, StreamId stream) const;
   Status launch(const kernels::StoreArguments& args, StreamId stream) const;
   Status launch(ElementType type, const kernels::ReduceArguments& args, StreamId stream) const;
-  // REQUIRES: can_multimem(sum_of).
+  // REQUIRES: has_multimem_kernel(sum_of).
   Status launch(std::optional<ElementType> sum_of, const kernels::MultimemArguments& args,
                 StreamId stream) const;
   // Whether a kernel can sum elements of the type `sum_of` through multicast or, if `sum_of` is
   // empty, store through it.
-  bool can_multimem(std::optional<ElementType> sum_of) const { return multimem(sum_of) != 0; }
+  bool has_multimem_kernel(std::optional<ElementType> sum_of) const {
+    return multimem(sum_of) != 0;
+  }
 
  private:
   CudaKernels(gpu::GpuDevice& device, gpu::Handle loaded)

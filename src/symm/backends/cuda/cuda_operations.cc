@@ -93,7 +93,7 @@ Status CudaOperations::run(const Collective& request, const RunOptions& run_opti
 
 Collective CudaOperations::without_unsupported_multicast(Collective request) const {
   const auto can_sum = [this](const Reduction& wanted) {
-    return wanted.op == ReduceOp::kSum && kernels_.can_multimem(wanted.type);
+    return wanted.op == ReduceOp::kSum && kernels_.has_multimem_kernel(wanted.type);
   };
   if (auto* all = std::get_if<MultimemAllReduce>(&request)) {
     if (!can_sum(all->request.reduction)) all->multicast = nullptr;
@@ -102,7 +102,7 @@ Collective CudaOperations::without_unsupported_multicast(Collective request) con
     if (!can_sum(one->request.reduction)) one->multicast = nullptr;
   }
   if (auto* gather = std::get_if<MultimemAllGather>(&request)) {
-    if (!kernels_.can_multimem(std::nullopt)) gather->multicast = nullptr;
+    if (!kernels_.has_multimem_kernel(std::nullopt)) gather->multicast = nullptr;
   }
   return request;
 }

@@ -31,7 +31,8 @@ Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut&
   store.is_alone = 1;
   store.multicast = address_at(request.multicast);
   store.from = address_at(request.from.data());
-  if (kernels_.can_multimem(std::nullopt) && is_aligned(store.multicast | store.from, kPackBytes)) {
+  if (kernels_.has_multimem_kernel(std::nullopt) &&
+      is_aligned(store.multicast | store.from, kPackBytes)) {
     store.bytes = request.from.size() / kPackBytes * kPackBytes;
   }
   const std::span<const std::byte> remainder = request.from.subspan(store.bytes);

@@ -12,17 +12,17 @@ namespace {
 size_t bytes_of(int64_t count, size_t each) { return static_cast<size_t>(count) * each; }
 
 template <typename Request>
-ExternalBuffer out_of_reduction(const Request& each) {
+ExternalBuffer reduction_output(const Request& each) {
   return {"out", each.out, reduced_bytes(each)};
 }
 
 }  // namespace
 
 ExternalBuffer external_buffer_of(const ThresholdAllReduce& each) {
-  return out_of_reduction(each.request);
+  return reduction_output(each.request);
 }
-ExternalBuffer external_buffer_of(const Reduce& each) { return out_of_reduction(each); }
-ExternalBuffer external_buffer_of(const ReduceScatter& each) { return out_of_reduction(each); }
+ExternalBuffer external_buffer_of(const Reduce& each) { return reduction_output(each); }
+ExternalBuffer external_buffer_of(const ReduceScatter& each) { return reduction_output(each); }
 ExternalBuffer external_buffer_of(const AllGather& each) {
   return {"in", const_cast<std::byte*>(each.in), bytes_of(each.bytes, 1)};
 }
@@ -33,10 +33,10 @@ ExternalBuffer external_buffer_of(const AllToAll& each) {
   return {"out", each.out, bytes_of(each.bytes, each.range.bases.size())};
 }
 ExternalBuffer external_buffer_of(const MultimemAllReduce& each) {
-  return out_of_reduction(each.request);
+  return reduction_output(each.request);
 }
 ExternalBuffer external_buffer_of(const MultimemReduce& each) {
-  return out_of_reduction(each.request);
+  return reduction_output(each.request);
 }
 ExternalBuffer external_buffer_of(const MultimemAllGather& each) {
   return external_buffer_of(each.request);

@@ -7,8 +7,9 @@
 // Runs in one block with one thread per rank. Each thread signals its rank and waits for it. All
 // threads choose the same action from the state that the previous kernel left. Only the presence of
 // an unreported error can change during the barrier; if one thread skips the barrier because of an
-// error, the barrier is skipped as a whole. The last thread to finish concludes the barrier. Every
-// rank signals every other rank, even in large groups, because the threads do so in parallel.
+// error, the barrier is skipped as a whole. The last thread completes the barrier
+// (`finish_barrier`). Every rank signals every other rank, even in large groups, because the
+// threads do so in parallel.
 #pragma once
 
 #include "symm/backends/cuda/kernels/wait.h"
@@ -221,8 +222,8 @@ ASHLAR_ON_DEVICE void end_early(const BarrierArguments& args, KernelResult& resu
   report(args.common, result);
 }
 
-ASHLAR_ON_DEVICE void conclude(const BarrierArguments& args, BarrierAction action, uint64_t number,
-                               const WaitLimits& limits) {
+ASHLAR_ON_DEVICE void finish_barrier(const BarrierArguments& args, BarrierAction action,
+                                     uint64_t number, const WaitLimits& limits) {
   DeviceState* state = state_of(args.common);
   const bool is_entry = args.is_collective != 0 && args.barrier == 0;
   KernelResult result{};
@@ -273,7 +274,7 @@ ASHLAR_ON_DEVICE void run_barrier(const BarrierArguments& args) {
   }
   if (add(&state->arrived_count, 1u) + 1 != thread_count()) return;
   store(&state->arrived_count, 0u);
-  conclude(args, has_skipped(args) ? BarrierAction::kSkip : action, number, limits);
+  finish_barrier(args, has_skipped(args) ? BarrierAction::kSkip : action, number, limits);
 }
 
 // Whether the work after the given barrier must run.

@@ -30,7 +30,7 @@ ASHLAR_ON_DEVICE void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
   copy_units<uint8_t>(to, from, done, bytes);
 }
 
-ASHLAR_ON_DEVICE void copy_for(const CopyArguments& args, uint32_t peer) {
+ASHLAR_ON_DEVICE void copy_for_peer(const CopyArguments& args, uint32_t peer) {
   const uint64_t in_range = args.ranges[peer] + args.range_begin + args.range_step * peer;
   const uint64_t external = args.external + args.out_step * peer;
   if (args.kind == CopyKind::kRows) {
@@ -64,7 +64,7 @@ ASHLAR_ON_DEVICE void run_copy(const CopyArguments& args) {
   ASHLAR_NO_UNROLL
   for (uint32_t step = 0; step < world_size; ++step) {
     const uint32_t peer = args.common.rank + step;
-    copy_for(args, peer < world_size ? peer : peer - world_size);
+    copy_for_peer(args, peer < world_size ? peer : peer - world_size);
   }
 }
 
