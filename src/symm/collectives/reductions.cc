@@ -18,8 +18,8 @@ using Scratch = std::vector<std::byte>;
 
 // The number of bytes that are reduced before they are sent. Fits the L2 cache.
 constexpr size_t kChunkBytes = size_t{64} * 1024;
-// The number of bytes that are read from another machine in one call: so many that the transfer
-// takes much longer than a round trip.
+// The number of bytes that are read from another machine in one call. Large enough that the
+// transfer takes much longer than a round trip.
 constexpr size_t kStagedBytes = size_t{512} * 1024;
 
 // Locates the inputs of all ranks, and fetches those on other machines. Constructed before the
