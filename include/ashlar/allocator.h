@@ -33,7 +33,7 @@
 
 namespace ashlar {
 
-// Thread safe.
+// The allocator of one device. Thread safe.
 class ASHLAR_EXPORT Allocator {
  public:
   // Uses options_from_environment(). Throws like the other constructor.
@@ -65,30 +65,32 @@ class ASHLAR_EXPORT Allocator {
 
   // Returns all cached memory to the device. Waits for pending frees.
   void trim();
-  // Returns whole extents or segments until at most `reserved_bytes` are reserved or nothing more
-  // can be returned; returns the number of bytes released. By default it does not wait: memory that
-  // queued work may still use stays. Memory that is least likely to be reused is returned first.
+  // Releases whole extents or segments to the device until at most `reserved_bytes` are reserved or
+  // nothing more can be released. Returns the number of bytes released. By default it does not wait
+  // and keeps memory that queued work may still use. Releases the memory that is least likely to be
+  // reused first.
   size_t trim_to(size_t reserved_bytes, const TrimOptions& options = {});
 
   // Limits the allocator to a fraction of the device's capacity; 1 removes the limit. Throws
   // InvalidArgument outside of [0, 1].
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
-  // With caching off, every allocation is a separate device allocation that is returned when freed:
-  // for tools that check memory accesses. Memory that is cached already stays cached, and captures
-  // still use cached memory.
+  // With caching off, every allocation is a separate device allocation that is returned to the
+  // device when freed, as tools that check memory accesses require. Memory that is already cached
+  // stays cached, and captures still use cached memory.
   void set_caching(bool caching);
   bool is_caching() const;
   // The stream's class, if set, determines how much address space its expandable segments reserve
   // (AllocatorOptions::expandable_reserve_by_class). An empty name clears it.
   void set_stream_class(StreamId stream, std::string name);
   std::string stream_class(StreamId stream) const;
-  // Sets how much a class reserves if the options set a size neither for it nor for all streams.
+  // Sets the reserve of expandable segments of a stream class, as a fraction of the device's
+  // capacity. Applies only if the options set a size neither for the class nor for all streams.
   void set_default_class_fraction(const std::string& name, double capacity_fraction);
 
   AllocatorStats stats() const;
-  // The current state and the recorded history. Resolves the names of functions, which may take
-  // seconds.
+  // Returns the current state and the recorded history. Resolves stack addresses to function names,
+  // which may take seconds.
   Snapshot snapshot(const SnapshotOptions& options = {});
 
   AllocatorPools& pools();

@@ -17,8 +17,8 @@ class Engine;
 
 // Owns one block of an allocator and frees it on destruction, without a lookup. Not thread safe.
 //
-// A buffer should not outlive its allocator, which returns all memory to the device. One that does
-// is harmless: freeing it does nothing, and record_stream throws InvalidArgument.
+// A buffer should not outlive its allocator, which returns all memory to the device. If it does,
+// freeing the buffer does nothing, and record_stream throws InvalidArgument.
 class ASHLAR_EXPORT Buffer {
  public:
   Buffer() = default;
@@ -41,7 +41,8 @@ class ASHLAR_EXPORT Buffer {
 
   // Frees the memory. Device errors are reported by the allocator's next call.
   void reset() noexcept;
-  // Releases ownership without freeing, for addresses in RestoredPool::freed.
+  // Releases ownership without freeing. For buffers whose address is in RestoredPool::freed,
+  // because their blocks are no longer allocated.
   void forget() noexcept {
     engine_ = nullptr;
     liveness_ = nullptr;
@@ -58,7 +59,7 @@ class ASHLAR_EXPORT Buffer {
   void check_usable() const;
 
   Engine* engine_ = nullptr;                     // dangling once the allocator is destroyed
-  const AllocatorLiveness* liveness_ = nullptr;  // valid for as long as the buffer
+  const AllocatorLiveness* liveness_ = nullptr;  // valid for the lifetime of the buffer
   Block* block_ = nullptr;
   DeviceAddress address_;
   size_t bytes_ = 0;

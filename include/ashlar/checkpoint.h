@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. The state of a pool at one moment: a plain value that holds no memory. Used for
-// graphs that share a pool, where one graph is captured as if another had just been launched.
+// Errors: none. The state of a pool at one moment: a plain value that holds no memory. For graphs
+// that share a pool: restoring the state after one graph's capture lets the next graph be captured
+// as if the first one had just run.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 
 namespace ashlar {
 
+// A block of a segment. kUnmapped: address space of an expandable segment without memory.
 struct BlockRecord {
   enum class State { kAllocated, kFree, kUnmapped };
   AddressRange range{};

@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-// Monotonic, with an arbitrary origin. Thread safe.
+// A monotonic clock with an arbitrary origin. Thread safe.
 class ASHLAR_EXPORT Clock {
  public:
   virtual ~Clock() = default;
@@ -26,7 +26,7 @@ class ASHLAR_EXPORT SteadyClock final : public Clock {
   void sleep_ns(int64_t duration_ns) override;
 };
 
-// For tests: advances only through sleep_ns and advance_ns.
+// A clock for tests that advances only through sleep_ns and advance_ns.
 class ASHLAR_EXPORT ManualClock final : public Clock {
  public:
   int64_t now_ns() override { return now_ns_.load(); }

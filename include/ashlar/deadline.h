@@ -15,8 +15,9 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
 
   static Deadline never() { return Deadline(Clock::time_point::max()); }
-  // More than a century counts as never, because the clock cannot represent it. Compares before
-  // converting to nanoseconds, which might overflow as well.
+  // A duration of more than a century counts as never: the clock's 64-bit nanoseconds cannot
+  // represent more than 292 years. Compares before converting to nanoseconds, because the
+  // conversion might overflow.
   template <typename Rep, typename Period>
   static Deadline after(std::chrono::duration<Rep, Period> duration) {
     const std::chrono::hours century(24 * 36525);
@@ -24,19 +25,20 @@ class Deadline {
     if (duration < -century) return Deadline(Clock::now());
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(duration));
   }
-  // 0 (symm::kNoTimeout) means never, as in every public function that takes a timeout.
+  // Like after, except that a timeout of 0 (symm::kNoTimeout) means never.
   static Deadline of_timeout(std::chrono::milliseconds timeout) {
     return timeout.count() == 0 ? never() : after(timeout);
   }
 
   bool is_never() const { return at_ == Clock::time_point::max(); }
   bool has_passed() const { return !is_never() && Clock::now() >= at_; }
-  // 0 once the deadline has passed.
+  // The remaining time; 0 once the deadline has passed.
   std::chrono::nanoseconds left() const {
     if (is_never()) return std::chrono::nanoseconds::max();
     return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
   }
-  // Milliseconds for poll(2), rounded up so that 0 means "has passed". -1 means never.
+  // The remaining time as a timeout for poll(2), rounded up so that only a passed deadline yields
+  // 0. -1 if the deadline is never.
   int poll_timeout_ms() const {
     if (is_never()) return -1;
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left()).count();

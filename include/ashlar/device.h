@@ -133,12 +133,12 @@ struct DriverPoolStats {
   size_t used_peak_bytes = 0;
 };
 
-// Which threads a capture restricts. See begin_capture.
+// Which threads' blocking calls invalidate a capture. See the section "capture" of Device.
 enum class CaptureMode { kGlobal, kThreadLocal, kRelaxed };
 
 enum class CaptureStatus { kNone, kActive, kInvalidated };
 
-// The capture a stream takes part in. For kNone the other fields are empty.
+// The capture that a stream takes part in. For kNone the other fields are empty.
 struct CaptureState {
   CaptureStatus status = CaptureStatus::kNone;
   CaptureId capture;
@@ -169,7 +169,8 @@ class ASHLAR_EXPORT Device {
   virtual Result<DeviceAddress> allocate(size_t bytes) = 0;
   // REQUIRES: `address` came from allocate and has not been freed.
   virtual Status free(DeviceAddress address) = 0;
-  // Accepts any address, including addresses inside an allocation and host pointers.
+  // Returns what is at an address. Accepts any address, including addresses inside an allocation
+  // and host pointers.
   virtual Result<AddressDescription> describe(DeviceAddress address) = 0;
 
   // --- virtual memory: address ranges and physical memory, managed separately
@@ -201,20 +202,20 @@ class ASHLAR_EXPORT Device {
   // Returns a new file descriptor for the extent. REQUIRES: created with `export_fd`, or imported
   // by descriptor. kUnsupported: it was imported, and `can_export_imported` is false.
   virtual Result<UniqueFd> export_fd(ExtentId extent) = 0;
-  // Imports the exporter's memory, even after the exporter released it or exited. The caller keeps
-  // the descriptor. Any device of the back end may import it.
+  // Imports an exported extent, even if the exporter has released it or exited since. The caller
+  // keeps the descriptor. Any device of the back end may import the extent.
   // kInvalidArgument: the descriptor is not an exported extent of `bytes`.
   virtual Result<ExtentId> import_fd(int fd, size_t bytes) = 0;
 
-  // REQUIRES: created with `export_fabric`, or imported by fabric handle. kUnsupported: as for
-  // export_fd.
+  // Returns a handle to the extent for other machines of the fabric. REQUIRES: created with
+  // `export_fabric`, or imported by fabric handle. kUnsupported: as for export_fd.
   virtual Result<FabricHandle> export_fabric(ExtentId extent) = 0;
-  // kDeviceFault: the exporter has exited or released the extent. kInvalidArgument: not a fabric
-  // handle.
+  // Imports an extent that was exported with export_fabric. kDeviceFault: the exporter has exited
+  // or released the extent. kInvalidArgument: not a fabric handle.
   virtual Result<ExtentId> import_fabric(const FabricHandle& handle, size_t bytes) = 0;
 
-  // REQUIRES: `address` is the start of an allocation, which stays allocated while other processes
-  // have it open.
+  // Returns a handle to the allocation for other processes on this machine. REQUIRES: `address` is
+  // the start of an allocation, which stays allocated while other processes have it open.
   virtual Result<AllocationHandle> share_allocation(DeviceAddress address) = 0;
   // Opens another process's allocation. May be kUnsupported in the exporting process.
   // kInvalidArgument: not a handle.
@@ -248,7 +249,7 @@ class ASHLAR_EXPORT Device {
   // Queued work still runs. The id may be reused for a new stream. REQUIRES: not the default
   // stream, and not capturing.
   virtual Status destroy_stream(StreamId stream) = 0;
-  // True if all work queued so far has finished.
+  // Returns whether all work queued so far has finished.
   virtual Result<bool> is_idle(StreamId stream) = 0;
   virtual Status synchronize_stream(StreamId stream) = 0;
   // Waits for all streams of this device, including destroyed ones that still have work.
@@ -259,17 +260,18 @@ class ASHLAR_EXPORT Device {
   virtual Result<EventId> create_event(const EventOptions& options = {}) = 0;
   // Queued waits for the event remain in effect.
   virtual Status destroy_event(EventId event) = 0;
-  // The event now represents all work queued in the stream so far. REQUIRES: both belong to this
+  // Makes the event represent all work queued in the stream so far. REQUIRES: both belong to this
   // device.
   virtual Status record_event(EventId event, StreamId stream) = 0;
-  // True if the event was never recorded, or if the work it represents has finished.
+  // Returns whether the work that the event represents has finished; true if it was never recorded.
   virtual Result<bool> is_done(EventId event) = 0;
   virtual Status synchronize_event(EventId event) = 0;
-  // Later work of the stream waits for the work the event represents now; recording the event again
-  // does not affect this wait. The event may belong to another device of the back end. Does not
-  // block the host.
+  // Makes later work of the stream wait for the work that the event represents now. Recording the
+  // event again does not affect this wait. The event may belong to another device of the back end.
+  // Does not block the host.
   virtual Status wait_event(StreamId stream, EventId event) = 0;
-  // REQUIRES: both events were created with timing, recorded, and are done.
+  // Returns the time between two events. REQUIRES: both were created with timing, were recorded,
+  // and are done.
   virtual Result<double> elapsed_ms(EventId begin, EventId end) = 0;
 
   // --- work
@@ -293,16 +295,16 @@ class ASHLAR_EXPORT Device {
   // --- the driver's stream-ordered pool
   // kUnsupported in a capturing stream. All of these count as blocking calls (see capture).
 
-  // The memory is usable by work queued in `stream` from now on.
+  // Allocates memory for work queued in `stream` from now on.
   virtual Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) = 0;
-  // Takes effect in stream order. REQUIRES: `address` came from allocate_async and has not been
+  // Frees the memory in stream order. REQUIRES: `address` came from allocate_async and has not been
   // freed.
   virtual Status free_async(DeviceAddress address, StreamId stream) = 0;
   virtual Result<DriverPoolStats> driver_pool_stats() = 0;
   virtual Status reset_pool_peaks() = 0;
-  // The unused memory that the pool keeps when the host synchronizes. Initially 0.
+  // Sets how much unused memory the pool keeps when the host synchronizes. Initially 0.
   virtual Status set_pool_threshold(size_t keep_bytes) = 0;
-  // Releases unused memory until at most `keep_bytes` are reserved, or none is unused.
+  // Releases unused memory until at most `keep_bytes` are reserved or no unused memory is left.
   virtual Status trim_pool(size_t keep_bytes) = 0;
 
   // --- capture
@@ -316,8 +318,8 @@ class ASHLAR_EXPORT Device {
   //  * blocking calls: allocate, free, allocate_host, free_host, synchronize_*, is_idle, is_done
   //    and all functions of the stream-ordered pool, on any device. With kGlobal, from any thread;
   //    with kThreadLocal, from the capturing thread; with kRelaxed, none. A thread whose own mode
-  //    is kRelaxed may always make them; one in kThreadLocal is restricted by its own captures
-  //    only.
+  //    (exchange_capture_mode) is kRelaxed may always make them; a thread whose mode is
+  //    kThreadLocal is restricted only by captures that it began.
   // An invalidated capture accepts no more work (kInvalidArgument) and must still be ended.
 
   // kInvalidArgument: the stream is capturing. kUnsupported: the default stream, on back ends that
@@ -329,7 +331,7 @@ class ASHLAR_EXPORT Device {
   // stream is not capturing (nothing changes).
   virtual Result<GraphId> end_capture(StreamId stream) = 0;
   virtual Result<CaptureState> capture_state(StreamId stream) = 0;
-  // REQUIRES: a node of a graph that still exists.
+  // Returns the nodes that the node directly depends on. REQUIRES: its graph still exists.
   virtual Result<std::vector<NodeId>> node_dependencies(NodeId node) = 0;
   // Sets the calling thread's mode (initially kGlobal) and returns the previous one.
   virtual Result<CaptureMode> exchange_capture_mode(CaptureMode mode) = 0;

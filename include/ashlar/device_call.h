@@ -12,7 +12,8 @@
 
 namespace ashlar {
 
-// The functions of `Device`, in the order of its declaration.
+// The functions of `Device`, except properties, last_error and take_last_error, in the order of
+// their declaration.
 enum class DeviceCall {
   kMemoryStats,
   kProcesses,

@@ -23,8 +23,9 @@ class ASHLAR_EXPORT DeviceSet {
   virtual size_t device_count() const = 0;
   // REQUIRES: index below device_count().
   virtual Device& device(DeviceIndex index) = 0;
-  // The back end that drives the device: "cuda" or "hip". Differs from DeviceProperties::backend
-  // for AMD devices that are presented as cuda. REQUIRES: as above.
+  // Returns the back end that drives the device: "cuda" or "hip". Differs from
+  // DeviceProperties::backend for AMD devices that are presented as cuda. REQUIRES: index below
+  // device_count().
   virtual std::string_view driver(DeviceIndex index) const = 0;
 };
 

@@ -24,7 +24,7 @@ namespace ashlar {
 class Allocator;
 class Engine;
 
-// Which operations record a stack. Each level includes the previous one.
+// Which parts of a snapshot have call stacks. Each level includes the previous one.
 enum class RecordContext {
   kNever,
   kState,  // blocks that are allocated at the time of the snapshot
@@ -39,11 +39,12 @@ class ASHLAR_EXPORT FrameProvider {
  public:
   virtual ~FrameProvider() = default;
   // Writes one word per frame of the calling thread, innermost first, and returns the number of
-  // frames. Runs on every allocation, so it must be cheap.
+  // frames. Runs whenever a stack is recorded, so it must be cheap.
   virtual size_t gather(std::span<uint64_t> frames) = 0;
   // Retains the object that the word refers to, because `describe` may be called for it later. May
   // be called several times for one word.
   virtual void keep(uint64_t frame) = 0;
+  // Returns the name and the location of a frame that `gather` wrote.
   virtual Frame describe(uint64_t frame) = 0;
 };
 
@@ -51,7 +52,8 @@ struct HistoryOptions {
   size_t max_entries = size_t{1} << 20;  // capacity of the ring buffer; 0 counts as 1
   RecordContext context = RecordContext::kNever;
   bool native_stacks = true;  // record the program's return addresses
-  // Frames of another language, placed above the native ones. Shared with the recorded entries.
+  // Provider of frames of another language, which precede the native frames in a stack. Shared with
+  // the recorded entries. Null: native frames only.
   std::shared_ptr<FrameProvider> provider{};
   std::vector<TraceAction> skip_actions{};  // actions that are not recorded
   bool clear = false;                       // discard earlier entries
@@ -95,15 +97,16 @@ class ASHLAR_EXPORT Region {
   std::string name_;
 };
 
-// Enters a compiled region. Its name is attached to everything the calling thread records, in every
-// allocator, until pop_compile_context. Regions nest; the innermost one is recorded.
+// Enters a region of compiled code (torch.compile). Its name is attached to everything the calling
+// thread records, in every allocator, until pop_compile_context. Regions nest; the innermost one is
+// recorded.
 ASHLAR_EXPORT void push_compile_context(std::string name);
-// Leaves the innermost compiled region. Does nothing if there is none.
+// Leaves the region of the last push_compile_context. Does nothing if there is none.
 ASHLAR_EXPORT void pop_compile_context();
 // Sets a string that is attached to everything the calling thread records, in every allocator.
 // Empty: none.
 ASHLAR_EXPORT void set_user_metadata(std::string text);
-// The string that the calling thread has set.
+// Returns the string that the calling thread has set.
 ASHLAR_EXPORT std::string user_metadata();
 
 }  // namespace ashlar

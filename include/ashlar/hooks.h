@@ -27,15 +27,16 @@ struct OomNotice {
 // Follows which addresses are backed by memory, for registrations (with a network card or another
 // library) that must be made after a mapping and undone before it is removed.
 //
-// Calls are serialized and ordered, with no lock held. A callback may allocate and free, but not
-// pause or resume, and must not throw. before_unmap receives exactly the ranges that after_map
-// received; they are never split or merged. Segments that never move (of a pool's own source, of
-// pools that do not split, of devices without virtual memory) are not reported: use a tracker for
-// these.
+// Calls are serialized and ordered, with no lock held. A callback may allocate and free, but must
+// not call pause or resume, and must not throw. before_unmap receives exactly the ranges that
+// after_map received; they are never split or merged. Segments that are never remapped are not
+// reported; use a tracker for them. They are the segments from a SegmentSource, of pools with
+// PoolOptions::no_split, and of devices without virtual memory.
 struct RemapObserver {
   // All work on the range is done. The memory stays mapped until the callback returns.
   std::function<void(AddressRange range)> before_unmap{};
-  // Runs before any allocation in the range returns. The same memory may also be mapped elsewhere.
+  // Runs before any allocation in the range returns. The same memory may also be mapped at other
+  // addresses.
   std::function<void(AddressRange range)> after_map{};
 };
 

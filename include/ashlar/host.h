@@ -44,7 +44,7 @@ class ASHLAR_EXPORT HostBuffer {
   size_t bytes() const { return bytes_; }    // as requested
   explicit operator bool() const { return data_ != nullptr; }
 
-  // The buffer as an array of T. The contents are uninitialized.
+  // Returns the buffer as an array of T. The contents are uninitialized.
   template <typename T>
   std::span<T> as() const {
     static_assert(std::is_trivially_copyable_v<T>, "devices copy bytes, not objects");
@@ -70,14 +70,15 @@ class ASHLAR_EXPORT HostBuffer {
   size_t bytes_ = 0;
 };
 
-// Thread safe.
+// An allocator of memory that is pinned for one device. Thread safe.
 class ASHLAR_EXPORT HostAllocator {
  public:
-  // Allocates memory that is pinned for `device`, which must outlive the allocator. Validates all
-  // options, but only `pinned` and `pytorch_compatible` have an effect. Throws InvalidArgument for
-  // invalid options; OutOfMemory or DeviceError if the reserve segment cannot be allocated.
+  // The device must outlive the allocator. Validates all options, but only `pinned` and
+  // `pytorch_compatible` have an effect. Throws InvalidArgument for invalid options, and
+  // OutOfMemory or DeviceError if the reserve segment cannot be allocated.
   explicit HostAllocator(Device& device, const AllocatorOptions& options = {});
-  // Measures and sleeps with `clock`, which must outlive the allocator.
+  // Like the constructor above, but measures time and sleeps with `clock`, which must outlive the
+  // allocator.
   HostAllocator(Device& device, const AllocatorOptions& options, Clock& clock);
   // Waits for the recorded streams, then frees all memory, including buffers that still exist.
   // REQUIRES: graphs that use the memory are destroyed, and their launches are done.
@@ -88,8 +89,8 @@ class ASHLAR_EXPORT HostAllocator {
   Device& device() const;
 
   // Allocates page-aligned, uninitialized memory. 0 bytes yield an empty buffer. Throws OutOfMemory
-  // if the host is out of memory even after trimming the cache; DeviceError, possibly of an earlier
-  // free: it is reported once, and a retry may succeed.
+  // if the host is out of memory even after trimming the cache. Throws DeviceError if the device
+  // failed now or during an earlier free; each failure is reported once, and a retry may succeed.
   // `stream` only selects the pool (see begin_routing); streams that use the memory must still be
   // recorded.
   HostBuffer allocate(size_t bytes, StreamId stream = kDefaultStream);
@@ -115,9 +116,10 @@ class ASHLAR_EXPORT HostAllocator {
   // Pools. Memory of a pool is reused only by that pool. Functions throw InvalidArgument if the
   // pool does not exist or is not in the required state.
 
-  // Routes allocations that the filter accepts to the pool, until end_routing; if several pools
-  // qualify, the last one begun wins. Creates the pool if it does not exist, under any id but the
-  // default's (for example the id of a pool of an Allocator), and retains it.
+  // Routes allocations that the filter accepts to the pool, until end_routing. If several filters
+  // accept a stream, the routing that began last applies. Creates the pool if it does not exist,
+  // and retains it. Any id except the default pool's is valid, for example that of an Allocator's
+  // pool.
   void begin_routing(PoolId pool, RouteFilter filter);
   // Ends the routing. Does not release the pool.
   void end_routing(PoolId pool);
@@ -126,8 +128,8 @@ class ASHLAR_EXPORT HostAllocator {
   int pool_use_count(PoolId pool) const;
 
   // Frees cached memory, except the reserve segment and memory of retained pools. Does not wait for
-  // device work, except if a stream was destroyed before memory that it used was freed: then waits
-  // for the stream's device.
+  // device work unless a stream was destroyed before memory that it used was freed; in that case it
+  // waits for the stream's device.
   void trim();
 
   HostStats stats() const;

@@ -15,8 +15,8 @@
 
 namespace ashlar {
 
-// Durations of one kind of call. The extremes are since the last reset of peaks, the totals since
-// the last reset of totals.
+// Durations of one kind of call. max_ns and min_ns cover the calls since the last reset of peaks;
+// count and total_ns cover those since the last reset of totals.
 struct DurationStat {
   int64_t count = 0;
   int64_t total_ns = 0;
@@ -38,17 +38,18 @@ struct DurationStat {
   void reset_totals() { count = total_ns = 0; }
 };
 
-// Blocks of one size class that were obtained from the host since the last reset of totals.
+// The number of blocks of one size class that were obtained from the host since the last reset of
+// totals.
 struct SizeClassCount {
   size_t class_bytes = 0;  // the largest block of the class
   int64_t count = 0;
 };
 
-// A block is active from its allocation until it can be reused:
-//   active == allocated + pending + in graphs,  allocations == active + cached.
+// A block is active from its allocation until it can be reused, cached afterwards:
+//   active == not yet freed + pending + in graphs,  allocations == active + cached.
 struct HostStats {
-  Stat active_requests;
-  Stat active_bytes;     // size of their blocks
+  Stat active_requests;  // active blocks
+  Stat active_bytes;     // their sizes
   Stat requested_bytes;  // as requested by the caller, of active blocks
   Stat allocations;      // all blocks, active or cached
   Stat allocated_bytes;

@@ -32,6 +32,7 @@ struct LiveOptions {
   std::string token{};
 };
 
+// Serves observers until it is destroyed.
 class ASHLAR_EXPORT LiveServer {
  public:
   // Throws InvalidArgument for an unacceptable token, or a token without a port; DeviceError if the
@@ -42,9 +43,9 @@ class ASHLAR_EXPORT LiveServer {
   LiveServer(const LiveServer&) = delete;
   LiveServer& operator=(const LiveServer&) = delete;
 
-  // The abstract name of the Unix socket.
+  // Returns the abstract name of the Unix socket.
   const std::string& socket_name() const;
-  // "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
+  // Returns "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
   std::string address() const;
 
  private:

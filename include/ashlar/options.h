@@ -40,7 +40,7 @@ struct ReserveSize {
 struct PinnedOptions {
   bool use_background_threads = false;  // poll events from a background thread
   bool use_host_register = false;       // malloc and register_host instead of allocate_host
-  size_t register_thread_count = 1;     // threads that fault in pages first; a power of two
+  size_t register_thread_count = 1;     // touch pages before register_host; a power of two
   size_t reserve_segment_bytes = 0;     // size of a segment that is pinned at construction and kept
   std::optional<size_t> max_round_bytes{};   // larger requests are not rounded
   std::optional<size_t> max_cached_bytes{};  // larger blocks are freed instead of cached
@@ -71,20 +71,21 @@ struct AllocatorOptions {
   bool pytorch_compatible = false;
 
   // Segments.
-  size_t large_segment_bytes = size_t{20} << 20;  // from 11 MiB; also the expandable granule
-  std::optional<size_t> max_split_bytes{};        // larger blocks are never split
-  // How much larger than the request the block for a request above max_split_bytes may be. Unset:
-  // one large segment.
+  // Size of the segments shared by requests of 1 to 10 MiB, and of the granules of large expandable
+  // segments. At least 11 MiB.
+  size_t large_segment_bytes = size_t{20} << 20;
+  std::optional<size_t> max_split_bytes{};  // larger blocks are never split
+  // Maximum excess of a block over a request above max_split_bytes. Unset: large_segment_bytes.
   std::optional<size_t> max_non_split_rounding_bytes{};
   std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: off
   bool expandable_segments = false;
-  // Their memory can be shared with other processes. Each granule is then a separate system object;
-  // on the simulated device it costs a file descriptor.
+  // Makes the memory of expandable segments shareable with other processes. Each granule is then a
+  // separate system object; on the simulated device it costs a file descriptor.
   bool shareable_expandable_segments = false;
   std::optional<ReserveSize> expandable_reserve{};
   std::map<std::string, ReserveSize> expandable_reserve_by_class{};
 
-  bool caching = true;  // false: every allocation is a device allocation; for memory checkers
+  bool caching = true;  // false, for memory checkers: every allocation is a device allocation
 
   // Limits.
   double memory_fraction = 1.0;             // of the device's capacity; 1: no limit
@@ -111,7 +112,7 @@ struct TrimOptions {
   TrimWait wait = TrimWait::kNever;
 };
 
-// How the contents of blocks are handled while their pool is paused.
+// What happens to the contents of blocks while their pool is paused.
 enum class PauseBackup {
   kNone,  // contents are lost
   kHost,  // contents are copied to host memory and restored by resume
@@ -127,7 +128,8 @@ ASHLAR_EXPORT AllocatorOptions parse_options(std::string_view text,
                                              const AllocatorOptions& base = {});
 // Formats the non-default options. parse_options accepts the result.
 ASHLAR_EXPORT std::string format_options(const AllocatorOptions& options);
-// The options in ASHLAR_ALLOC_CONF or in one of PyTorch's variables. Throws like parse_options.
+// Returns the options in ASHLAR_ALLOC_CONF or in one of PyTorch's variables. Throws like
+// parse_options.
 // REQUIRES: no other thread modifies the environment.
 ASHLAR_EXPORT AllocatorOptions options_from_environment();
 

@@ -10,7 +10,7 @@
 // small allocations, put a pool in between: std::pmr::synchronized_pool_resource(&pinned).
 //
 // Memory that queued work still uses must not be freed, unless its stream was recorded with
-// HostAllocator::record_stream. Do not combine that with a pool in between, which reuses freed
+// HostAllocator::record_stream. Recording does not help with a pool in between, which reuses freed
 // memory immediately.
 #pragma once
 
@@ -23,8 +23,9 @@ namespace ashlar {
 
 class HostAllocator;
 
-// Thread safe. Resources of the same HostAllocator compare equal; it must outlive them. Throws
-// OutOfMemory, which is a std::bad_alloc, or DeviceError.
+// A memory resource on a HostAllocator, which must outlive it. Resources of the same HostAllocator
+// compare equal. Allocation throws OutOfMemory, which is a std::bad_alloc, or DeviceError. Thread
+// safe.
 class ASHLAR_EXPORT PinnedResource final : public std::pmr::memory_resource {
  public:
   explicit PinnedResource(HostAllocator& host) : host_(&host) {}

@@ -79,9 +79,9 @@ class ASHLAR_EXPORT AllocatorPools {
   // Trims one pool. Does nothing while the pool is retained, or if it was destroyed already.
   void trim(PoolId pool);
 
-  // Routes allocations that `filter` accepts to the pool, until end_routing. If several pools
-  // qualify, the last one begun wins. Creates the pool if it does not exist, and retains it. See
-  // also `PoolScope`.
+  // Routes allocations that `filter` accepts to the pool, until end_routing. If several filters
+  // accept a stream, the routing that began last applies. Creates the pool if it does not exist,
+  // and retains it. See also `PoolScope`.
   void begin_routing(PoolId pool, RouteFilter filter);
   // Ends the routing. Does not release the pool.
   void end_routing(PoolId pool);
@@ -91,7 +91,7 @@ class ASHLAR_EXPORT AllocatorPools {
   // Call after the capture has ended.
   void notify_capture_end();
 
-  // The addresses of the pool's allocated blocks, sorted.
+  // Returns the addresses of the pool's allocated blocks, sorted.
   std::vector<DeviceAddress> live_addresses(PoolId pool) const;
   // Saves the state of a pool. Throws InvalidArgument if a block is pending free or was allocated
   // while caching was off.
@@ -130,7 +130,7 @@ class ASHLAR_EXPORT AllocatorPools {
 class ASHLAR_EXPORT Pool {
  public:
   explicit Pool(Allocator& allocator, PoolOptions options = {});
-  // A pool for the capture of a graph.
+  // Creates a pool for the capture of a graph.
   static Pool for_capture(Allocator& allocator);
   Pool(Pool&& other) noexcept;
   Pool& operator=(Pool&& other) noexcept;
@@ -162,7 +162,7 @@ class ASHLAR_EXPORT PoolScope {
   PoolId pool_;
 };
 
-// Tells the allocator that streams of its device may be capturing while the scope exists.
+// While it exists, the allocator assumes that streams of its device may be capturing.
 class ASHLAR_EXPORT CaptureScope {
  public:
   explicit CaptureScope(Allocator& allocator);

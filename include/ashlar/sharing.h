@@ -26,7 +26,7 @@ namespace ashlar {
 class Allocator;
 class ShareServer;
 
-// Other processes can open the block while this exists. The allocator must outlive it.
+// Lets other processes open a block while this object exists. The allocator must outlive it.
 class ASHLAR_EXPORT Share {
  public:
   Share() = default;
@@ -34,9 +34,9 @@ class ASHLAR_EXPORT Share {
   Share& operator=(Share&& other) noexcept;
   ~Share() { reset(); }
 
-  // Bytes to send to another process; empty if the share is empty. While a block is shared, its
-  // handle does not change, so it can serve as a key. Any process of the same user that has the
-  // handle can open the block.
+  // Returns the bytes to send to another process; empty if the share is empty. While a block is
+  // shared, its handle does not change, so it can serve as a key. Any process of the same user that
+  // has the handle can open the block.
   const std::string& handle() const { return handle_; }
   explicit operator bool() const { return server_ != nullptr; }
 
@@ -62,7 +62,8 @@ class ASHLAR_EXPORT SharedBuffer {
   ~SharedBuffer();
 
   DeviceAddress address() const;  // null if empty
-  size_t bytes() const;           // as the exporter requested; for a bare handle, its whole range
+  // The size that the exporter requested; for a bare AllocationHandle, that of the allocation.
+  size_t bytes() const;
   explicit operator bool() const { return impl_ != nullptr; }
 
   // Declares that work on a stream other than the one passed to `open` uses the buffer. It stays
@@ -71,9 +72,9 @@ class ASHLAR_EXPORT SharedBuffer {
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
-  // Whether the exporter's allocator still exists. If not, memory of expandable segments stays
-  // valid, but a plain allocation may have been freed by the driver and must not be accessed.
-  // Always true for a bare allocation handle. Throws InvalidArgument if empty.
+  // Returns whether the exporter's allocator still exists. If not, memory of expandable segments
+  // stays valid, but a plain allocation may have been freed by the driver and must not be accessed.
+  // Always true for a bare AllocationHandle. Throws InvalidArgument if empty.
   bool is_exporter_alive() const;
 
   // Closes the buffer without waiting: it is unmapped when the recorded streams are done. Errors
@@ -108,12 +109,14 @@ class ASHLAR_EXPORT AllocatorSharing {
   Share share(const Buffer& buffer);
   Share share(DeviceAddress address);
   // Opens a block that another allocator shared, for work on `stream`, as if it were allocated on
-  // that stream. The same handle yields the same address. Throws FormatError for a malformed handle
-  // or one of a newer version; InvalidArgument if it belongs to another device or to this
-  // allocator; DeviceError if the exporter is dead or has ended the share.
+  // that stream. `handle` is a Share::handle or a bare AllocationHandle, which is
+  // the format of PyTorch's first version. The same handle yields the same address. Throws
+  // FormatError for a malformed handle or one of a newer version; InvalidArgument if it belongs to
+  // another device or to this allocator; DeviceError if the exporter is dead or has ended the
+  // share.
   SharedBuffer open(std::string_view handle, StreamId stream = kDefaultStream);
-  // The device allocation that contains the block. Throws InvalidArgument for blocks of expandable
-  // segments, which are not part of a device allocation.
+  // Returns the device allocation that contains the block. Throws InvalidArgument for mapped memory
+  // (of the paged engine or of expandable segments), which is not part of a device allocation.
   AddressRange base_allocation(const Buffer& buffer) const;
   AddressRange base_allocation(DeviceAddress address) const;
 

@@ -46,8 +46,8 @@ struct Options {
   // in an order determined by the seed, and the clock advances only by modelled work. REQUIRES: the
   // program calls the machine from one thread at a time.
   std::optional<uint64_t> seed{};
-  // Measures events and injected delays. Null: a SteadyClock, or a ManualClock with a seed. Must
-  // outlive the machine.
+  // Measures the time between events, and waits for injected delays. Null: a SteadyClock, or a
+  // ManualClock if `seed` is set. Must outlive the machine.
   Clock* clock = nullptr;
   // Limit on simultaneous mappings. 0: derived from the host's vm.max_map_count.
   size_t max_mappings = 0;
@@ -57,11 +57,11 @@ struct Options {
 
 class Machine;
 
-// Gives host code access to device memory: kernels, and tests that inspect memory. Pointers stay
-// valid until the memory is unmapped or freed.
+// Gives host code access to device memory, in kernels and in tests that inspect memory. Pointers
+// stay valid until the memory is unmapped or freed.
 class ASHLAR_EXPORT DeviceMemory {
  public:
-  // The `count` values at `at`; read-only if T is const. kInvalidArgument: the address is
+  // Returns the `count` values at `at`, read-only if T is const. kInvalidArgument: the address is
   // misaligned, or the device has no such access to part of the range. kUnsupported:
   // Backing::kBookkeeping.
   template <typename T>
@@ -99,8 +99,8 @@ enum class FaultAction {
   kLoseDevice,  // this and every later call on the device return kDeviceLost
 };
 
-// Selects calls to fail: the `nth` matching call from now on (1 is the next) and the `count - 1`
-// after it, each with `probability`, drawn from the machine's seed.
+// Selects calls to disturb: the `nth` matching call from now on (1 is the next) and the `count - 1`
+// matching calls after it, each with `probability`, drawn from the machine's seed.
 struct FaultRule {
   std::optional<DeviceCall> call{};     // empty: every call
   std::optional<DeviceIndex> device{};  // empty: every device
@@ -137,7 +137,7 @@ class ASHLAR_EXPORT Machine {
   size_t device_count() const;
   // REQUIRES: index below device_count().
   Device& device(DeviceIndex index);
-  Clock& clock();
+  Clock& clock();  // Options::clock, or the machine's own
 
   // --- device work and memory
 
@@ -145,16 +145,17 @@ class ASHLAR_EXPORT Machine {
   void launch(DeviceIndex device, StreamId stream, Kernel kernel) {
     throw_if_error(try_launch(device, stream, std::move(kernel)));
   }
-  // Host access to memory with the access rights of `accessor`, for tests that inspect memory
-  // outside of kernels.
+  // Returns host access to memory with the access rights of `accessor`, for tests that inspect
+  // memory outside of kernels.
   DeviceMemory memory(DeviceIndex accessor);
 
   // With Backing::kBookkeeping: sets the address of the device's next allocation or reservation, if
-  // it is free. Several calls queue up. Replays use this, because addresses decide between equal
-  // blocks.
+  // that address is free. Several calls queue up. For replays: among equal free blocks an allocator
+  // takes the one with the lowest address, so addresses influence the result.
   void set_next_address(DeviceIndex device, DeviceAddress at);
-  // With Backing::kBookkeeping: sets a function that chooses the addresses of the device's other
-  // allocations. Empty: a model of the CUDA driver chooses. The function must not call the machine.
+  // With Backing::kBookkeeping: sets a function that chooses the addresses of the device's
+  // allocations for which set_next_address was not called. Empty: a model of the CUDA driver
+  // chooses. The function must not call the machine.
   void set_address_policy(DeviceIndex device, std::function<DeviceAddress(size_t bytes)> choose);
 
   // --- scheduling
@@ -168,18 +169,19 @@ class ASHLAR_EXPORT Machine {
   Status pause_stream_until_waited(DeviceIndex device, StreamId stream);
   // Resumes a paused stream. kInvalidArgument: as above.
   Status resume_stream(DeviceIndex device, StreamId stream);
-  // With a seed: runs one ready piece of work. Returns false if there is none.
+  // With a seed: runs one task that is ready. Returns false if there is none.
   bool step();
 
   // --- faults
 
+  // Applies the rule to later calls. If several rules select a call, the earliest rule applies.
   void inject(FaultRule rule);
   void clear_faults();
   void release_hung_calls();
   size_t hung_call_count() const;
   // Marks the device as lost.
   void lose(DeviceIndex device, Status reason);
-  // Makes a lost device usable again, as a restart of the process would.
+  // Makes a lost device usable again, like a restart of the process.
   void revive(DeviceIndex device);
 
   // --- modelled cost

@@ -70,7 +70,8 @@ struct SnapshotSegment {
   StreamId stream;
   bool is_large = false;
   bool is_expandable = false;
-  // Belongs to a paused pool: its blocks keep their addresses while the device has the memory.
+  // Belongs to a paused pool: its memory was returned to the device, its blocks keep their
+  // addresses.
   bool is_paused = false;
   PoolId pool;
   StackId stack;  // of the call that obtained it from the device
@@ -83,7 +84,7 @@ struct SnapshotSegment {
 // A mapping of a whole extent: [address, address + extent.bytes).
 struct SnapshotMapping {
   DeviceAddress address;
-  int64_t made_us = 0;  // since the Unix epoch, on the trace's clock
+  int64_t made_us = 0;  // when it was made: microseconds since the Unix epoch, on the trace's clock
   friend bool operator==(const SnapshotMapping&, const SnapshotMapping&) = default;
 };
 
@@ -100,15 +101,15 @@ struct SnapshotExtent {
   StreamId stream;  // of its last use
   PoolId pool;
   std::optional<DeviceAddress> home{};  // one of its mappings
-  // Its address according to the trace; none if the trace never mentioned it. A free extent may
-  // have been moved since: the trace records that when the extent is used again.
+  // Its address according to the trace; none if the trace has no entry for it. May differ from
+  // `home` while the extent is free: the trace records a move only when the extent is used again.
   std::optional<DeviceAddress> traced{};
   std::vector<SnapshotMapping> mappings{};
   friend bool operator==(const SnapshotExtent&, const SnapshotExtent&) = default;
 };
 
 // A reserved address range that extents are mapped into. Views do not overlap. The first
-// `mapped_bytes` of a view have been mapped at some time; parts without an extent were unmapped
+// `mapped_bytes` of a view have been mapped at some time; parts of them may have been unmapped
 // since.
 struct SnapshotView {
   DeviceIndex device;
@@ -129,7 +130,7 @@ struct Annotation {
   friend bool operator==(const Annotation&, const Annotation&) = default;
 };
 
-// The value of a setting. PyTorch writes flags, numbers, text, and one table of numbers.
+// The value of a setting. PyTorch's settings are flags, numbers, text, and one table of numbers.
 using SettingValue =
     std::variant<bool, int64_t, double, std::string, std::vector<std::pair<std::string, int64_t>>>;
 

@@ -38,7 +38,8 @@ struct Stat {
   void reset_totals() { risen = fallen = 0; }
 };
 
-// A gauge for all blocks, and for blocks of the small and of the large size pool.
+// A gauge for all blocks, and separately for blocks of the small pool (up to 1 MiB) and of the
+// large pool.
 struct StatTriple {
   Stat all;
   Stat small_pool;
@@ -107,11 +108,11 @@ struct ExpandableSegmentStats {
   StreamId stream{};
   bool is_small = false;    // holds blocks of up to 1 MiB
   AddressRange reserved{};  // its address range
-  size_t mapped_bytes = 0;  // how much of the range has memory
+  size_t mapped_bytes = 0;  // bytes of the range that have memory
 };
 
-// The statistics of one allocator: `allocator.statistics()`. Allocator::stats returns the values.
-// Thread safe.
+// Resets, and statistics that Allocator::stats does not include, of one allocator:
+// `allocator.statistics()`. Thread safe.
 class ASHLAR_EXPORT AllocatorStatistics {
  public:
   AllocatorStatistics(const AllocatorStatistics&) = delete;
@@ -121,8 +122,8 @@ class ASHLAR_EXPORT AllocatorStatistics {
   void reset_peaks();
   // Sets every total and counter to 0.
   void reset_totals();
-  // The largest block that can be allocated without a device call, on the right stream and from the
-  // right pool. 0 if nothing is cached.
+  // Returns the size of the largest cached block: what a request on the block's stream and from its
+  // pool could get without a device call. 0 if nothing is cached.
   size_t largest_cached_bytes() const;
   std::vector<ExpandableSegmentStats> expandable_segments() const;
 

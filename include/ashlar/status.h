@@ -4,7 +4,8 @@
 //
 // Extension points (`Device`, `Store`, `Transport`, `SegmentSource`) return these and must not
 // throw, because the library's internals are free of exceptions. Functions that a program calls
-// throw instead: see ashlar/errors.h. `Result::value` is the bridge from one to the other.
+// throw instead: see ashlar/errors.h. `Result::value` converts an error from the
+// first form to the second.
 #pragma once
 
 #include <concepts>
@@ -103,10 +104,10 @@ class [[nodiscard]] Result {
   }
 
   bool ok() const { return status_.ok(); }
-  // Ok if and only if there is a value.
+  // Returns ok if and only if there is a value.
   const Status& status() const { return status_; }
 
-  // The value. Throws the matching exception (ashlar/errors.h) if there is none.
+  // Returns the value. Throws the matching exception (ashlar/errors.h) if there is none.
   T& value() & {
     check_value();
     return *value_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: a `Store` returns Status and must not throw; functions that open stores throw. The
-// rendezvous point of ranks: a small key-value store that all ranks reach. Ranks use it to find
-// each other and to publish heartbeats; no bulk data goes through it. Ashlar has stores for the
-// threads of one process, for processes that share a folder (both here) and for Redis
-// (ashlar/redis_store.h). To use another system, implement the four virtual functions.
+// Errors: a `Store` returns Status and must not throw; functions that open stores throw. A small
+// key-value store that all ranks can reach. Ranks use it to find each other and to publish
+// heartbeats; no bulk data goes through it. Ashlar has stores for the threads of one process, for
+// processes that share a folder (both in this header) and for Redis (ashlar/redis_store.h). To use
+// another system, implement the four pure virtual functions.
 #pragma once
 
 #include <chrono>
@@ -25,8 +25,8 @@ namespace ashlar::symm {
 // Implementations must be thread safe. Every call returns by its deadline, with kTimeout, but tries
 // at least once even if the deadline has passed.
 //
-// A key has 1 to 512 printable ASCII characters without spaces; its parts between slashes have 1 to
-// 200 each. A value has at most 1 MiB. Everything else is kInvalidArgument.
+// A key has 1 to 512 printable ASCII characters without spaces; the parts between slashes have 1 to
+// 200 characters each. A value has at most 1 MiB. Other keys and values are kInvalidArgument.
 class ASHLAR_EXPORT Store {
  public:
   static constexpr size_t kMaxKeyBytes = 512;
@@ -38,10 +38,10 @@ class ASHLAR_EXPORT Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Sets the value of a key. It expires after `time_to_live`; 0 means never.
+  // Sets the value of a key, which expires after `time_to_live`; 0 means never.
   virtual Status set(std::string_view key, std::string_view value,
                      std::chrono::milliseconds time_to_live, Deadline deadline) = 0;
-  // Returns the present values without waiting; none for a key that does not exist.
+  // Returns the current value of each key, without waiting; nullopt for a key that does not exist.
   virtual Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
                                                                   Deadline deadline) = 0;
   // Adds to a counter atomically and returns the new value. A key that does not exist counts as 0.
@@ -52,15 +52,17 @@ class ASHLAR_EXPORT Store {
   // Erases a key and returns whether it existed.
   virtual Result<bool> erase(std::string_view key, Deadline deadline) = 0;
 
-  // Waits until all keys exist, and returns their values. kTimeout names the missing keys.
+  // Waits until all keys exist, and returns their values. The message of kTimeout names the missing
+  // keys.
   Result<std::vector<std::string>> multi_get(std::span<const std::string> keys, Deadline deadline);
   // Waits until the key exists, and returns its value.
   Result<std::string> get(std::string_view key, Deadline deadline);
   // Waits until all keys exist.
   Status wait(std::span<const std::string> keys, Deadline deadline);
-  // Waits until `count` callers have arrived with this key. A key can be used once. When all have
-  // passed, nothing is left in the store; if a caller never arrives, entries expire after
-  // `time_to_live`. kTimeout reports how many arrived.
+  // Waits until `count` callers have called barrier with this key. A key can be used for one
+  // barrier only. When all callers have returned, nothing is left in the store; if a caller never
+  // arrives, entries expire after `time_to_live`. The message of kTimeout states how many callers
+  // arrived.
   Status barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                  Deadline deadline);
 
@@ -70,23 +72,23 @@ class ASHLAR_EXPORT Store {
   static Status check_value(std::string_view value);
 
  protected:
-  // Waits until a key may have changed, but at most `max_wait`. By default it sleeps.
+  // Waits until a key may have changed, but at most `max_wait`. The default implementation sleeps.
   virtual void wait_for_change(std::chrono::nanoseconds max_wait);
 };
 
-// A store for ranks that are threads of one process.
+// Creates a store for ranks that are threads of one process.
 ASHLAR_EXPORT std::shared_ptr<Store> make_memory_store();
 
-// A store for processes that share a folder, on one machine or on a network file system with locks.
-// Creates the folder. A process that dies during a call does not block others. Times to live are
-// measured by the file system's timestamps, so that clocks of different machines need not agree.
-// Throws DeviceError if the folder cannot be used.
+// Opens a store for processes that share a folder, on one machine or on a network file system with
+// locks. Creates the folder if necessary. A process that dies during a call does not block others.
+// Times to live are measured by the file system's timestamps, so that clocks of different machines
+// need not agree. Throws DeviceError if the folder cannot be used.
 ASHLAR_EXPORT Result<std::shared_ptr<Store>> try_open_file_store(const std::string& folder);
 inline std::shared_ptr<Store> open_file_store(const std::string& folder) {
   return try_open_file_store(folder).value();
 }
 
-// A view of `store` in which every key is prefixed with `prefix` and a slash. Throws
+// Returns a view of `store` in which every key is prefixed with `prefix` and a slash. Throws
 // InvalidArgument if the prefix is not a valid key.
 ASHLAR_EXPORT Result<std::shared_ptr<Store>> try_make_prefix_store(std::shared_ptr<Store> store,
                                                                    std::string prefix);

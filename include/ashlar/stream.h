@@ -47,7 +47,7 @@ class ASHLAR_EXPORT Stream {
 
   // Blocks the host until all queued work is done.
   void synchronize();
-  // Whether all queued work is done.
+  // Returns whether all queued work is done.
   bool is_idle() const;
   // Makes later work of this stream start after the work that the event marks. Does not block the
   // host.
@@ -73,12 +73,12 @@ class ASHLAR_EXPORT Event {
   void record(StreamId stream);
   // Makes later work of the stream start after the marked work. Does not block the host.
   void wait(StreamId stream) const;
-  // Whether the marked work is done; true if the event was never recorded.
+  // Returns whether the marked work is done; true if the event was never recorded.
   bool is_done() const;
   // Blocks the host until the marked work is done.
   void synchronize() const;
-  // Milliseconds from `begin` to this event. REQUIRES: both created with EventOptions::timing,
-  // recorded and done.
+  // Returns the milliseconds from `begin` to this event. REQUIRES: both were created with
+  // EventOptions::timing, were recorded, and are done.
   double elapsed_ms_since(const Event& begin) const;
 
  private:
@@ -86,14 +86,14 @@ class ASHLAR_EXPORT Event {
   EventId id_;
 };
 
-// Untyped copies. Throw DeviceError or InvalidArgument.
+// Queue untyped copies. Throw DeviceError or InvalidArgument.
 ASHLAR_EXPORT void copy_bytes_to_device(Device& device, DeviceAddress to,
                                         std::span<const std::byte> from, StreamId stream);
 ASHLAR_EXPORT void copy_bytes_to_host(Device& device, std::span<std::byte> to, DeviceAddress from,
                                       StreamId stream);
 
 // Queues a copy of a contiguous container or span of trivially copyable elements. The host memory
-// must stay valid until the copy is done (Stream::synchronize). Copying nothing does nothing.
+// must stay valid until the copy is done (Stream::synchronize). An empty range queues nothing.
 template <typename Range>
 void copy_to_device(Device& device, DeviceAddress to, const Range& from, StreamId stream) {
   const std::span elements(std::data(from), std::size(from));
@@ -102,6 +102,7 @@ void copy_to_device(Device& device, DeviceAddress to, const Range& from, StreamI
   copy_bytes_to_device(device, to, std::as_bytes(elements), stream);
 }
 
+// Like copy_to_device, from the device to the container.
 template <typename Range>
 void copy_to_host(Device& device, Range&& to, DeviceAddress from, StreamId stream) {
   const std::span elements(std::data(to), std::size(to));
@@ -110,7 +111,7 @@ void copy_to_host(Device& device, Range&& to, DeviceAddress from, StreamId strea
   copy_bytes_to_host(device, std::as_writable_bytes(elements), from, stream);
 }
 
-// Sets every byte of the range. Throws DeviceError or InvalidArgument.
+// Sets every byte of the range to `value`. Throws DeviceError or InvalidArgument.
 ASHLAR_EXPORT void fill(Device& device, AddressRange range, uint8_t value, StreamId stream);
 
 }  // namespace ashlar

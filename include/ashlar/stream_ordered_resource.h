@@ -6,9 +6,10 @@
 //   ashlar::StreamOrderedResource<cuda::mr::device_accessible> resource(allocator);
 //   void* memory = resource.allocate(stream, bytes, alignment);   // stream: a cuda::stream_ref
 //
-// It has the members of both generations: cuda::mr::async_resource up to CCCL 3.0 (allocate_async)
-// and cuda::mr::resource since (allocate with a stream, allocate_sync). No vendor header is needed:
-// the properties are template arguments, and a stream is anything that holds a driver's handle.
+// It has the members of both generations of these concepts: cuda::mr::async_resource up to CCCL 3.0
+// (allocate_async), and cuda::mr::resource since CCCL 3.1 (allocate with a stream, allocate_sync).
+// No vendor header is needed: the properties are template arguments, and a stream is anything that
+// holds a driver's handle.
 #pragma once
 
 #include <concepts>
@@ -23,7 +24,7 @@ namespace ashlar {
 
 class Allocator;
 
-// A driver's handle of a stream: cudaStream_t, hipStream_t.
+// A driver's stream handle: cudaStream_t, hipStream_t.
 template <typename T>
 concept StreamHandle = std::is_pointer_v<T> && !std::is_void_v<std::remove_pointer_t<T>>;
 
@@ -35,8 +36,8 @@ concept StreamLike = std::same_as<T, StreamId> || StreamHandle<T> || requires(co
   { stream.value() } -> StreamHandle;
 };
 
-// The untyped part of StreamOrderedResource. Copies refer to the same allocator, which must outlive
-// them. Thread safe.
+// The part of StreamOrderedResource that does not depend on its properties. Copies refer to the
+// same allocator, which must outlive them. Thread safe.
 class ASHLAR_EXPORT StreamOrderedMemory {
  public:
   // The alignment of every allocation, and the largest one that may be requested.
@@ -45,15 +46,15 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   explicit StreamOrderedMemory(Allocator& allocator) : allocator_(&allocator) {}
   Allocator& allocator() const { return *allocator_; }
 
-  // Allocates for work queued in the stream from now on. 0 bytes yield null. Throws OutOfMemory,
-  // which is a std::bad_alloc; DeviceError; InvalidArgument if the alignment is not a power of two
-  // up to kAlignmentBytes.
+  // Allocates memory for work queued in the stream from now on. 0 bytes yield null. Throws
+  // OutOfMemory, which is a std::bad_alloc; DeviceError; InvalidArgument unless the alignment is a
+  // power of two up to kAlignmentBytes.
   void* allocate(size_t bytes, size_t alignment, StreamId stream) const;
   // Allocates memory that any stream may use immediately: waits for the default stream. Must not be
   // called during a capture.
   void* allocate_sync(size_t bytes, size_t alignment) const;
   // Frees memory that work queued in the stream so far may still use. Device errors are reported by
-  // the allocator's next call. Terminates if the memory is not the allocator's.
+  // the allocator's next call. Terminates the process if the memory is not the allocator's.
   void deallocate(void* memory, StreamId stream) const noexcept;
   // Frees memory that no work uses any more.
   void deallocate_sync(void* memory) const noexcept;
@@ -66,12 +67,14 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   Allocator* allocator_;
 };
 
-// Declares a property of a resource, where CCCL looks for it.
+// Declares that a resource has a property, as the friend function by which CCCL detects it.
 template <typename Resource, typename Property>
 struct HasProperty {
   friend constexpr void get_property(const Resource&, Property) noexcept {}
 };
 
+// A memory resource on an allocator. `Properties` are CCCL's property types, such as
+// cuda::mr::device_accessible.
 template <typename... Properties>
 class StreamOrderedResource
     : public HasProperty<StreamOrderedResource<Properties...>, Properties>... {

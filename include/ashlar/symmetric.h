@@ -78,7 +78,7 @@ struct GroupStats {
   struct Operation {
     std::string name{};  // "put", "all_reduce"
     uint64_t count = 0;  // successful calls; with a stream: calls that were queued
-    uint64_t bytes = 0;  // sum over all calls, of this rank's data; 0 for signals
+    uint64_t bytes = 0;  // this rank's data, summed over all calls; 0 for signals
   };
   // A phase of joining, or of a first rendezvous.
   struct Phase {
@@ -86,7 +86,7 @@ struct GroupStats {
     uint64_t count = 0;
     std::chrono::nanoseconds time{0};  // total, including waiting for other ranks
   };
-  std::vector<Operation> operations{};  // those that were called
+  std::vector<Operation> operations{};  // only those that were called
   std::vector<Phase> phases{};          // in order of execution
 
   ASHLAR_EXPORT std::string to_string() const;  // one line each
@@ -100,12 +100,13 @@ class ASHLAR_EXPORT Group {
  public:
   // Creates a group of `world_size` ranks. Collective.
   static Group join(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options);
-  // Creates a group of some ranks of this one, with the options of this one otherwise. Collective
-  // among `options.ranks`.
+  // Creates a group of some ranks of this group. Options that SubGroupOptions lacks are those of
+  // this group. Collective among `options.ranks`.
   Group sub_group(const SubGroupOptions& options) const;
   Group(Group&& other) noexcept;
   Group& operator=(Group&& other) noexcept;
-  // Without a prior `leave`, the group fails for the other ranks once its handles are destroyed.
+  // Without a prior `leave`, the group fails for the other ranks once this object and its handles
+  // are destroyed.
   ~Group();
 
   const std::string& name() const;
@@ -114,26 +115,28 @@ class ASHLAR_EXPORT Group {
   int channel_count() const;
   PeerAccess peer_access(int rank) const;
   bool all_direct() const;  // whether all ranks are PeerAccess::kDirect
-  // The rank's number in the group passed to `join`, for groups made with sub_group.
+  // Converts a rank of a group made with sub_group to a rank of the group that `join` created.
   int global_rank(int rank) const;
-  // Ok, or why the group has failed.
+  // Returns ok, or the error that all calls throw because the group has failed.
   Status failure() const;
-  // The largest all-reduce that uses the one-shot algorithm.
+  // Returns the size of the largest all-reduce that uses the one-shot algorithm.
   size_t one_shot_bytes() const;
-  // The measurements behind one_shot_bytes, as a table.
+  // Returns the measurements behind one_shot_bytes, as a table.
   std::string thresholds() const;
   GroupStats stats() const;
 
-  // Memory written by any rank before the barrier is visible to all ranks after it. After a
-  // TimeoutError, call it again to complete it. Channels are independent.
+  // Waits until all ranks have called it. Memory written by any rank before the barrier is visible
+  // to all ranks after it. After a TimeoutError, call it again to complete it. Channels are
+  // independent.
   void barrier(int channel = 0, Timeout timeout = kNoTimeout, std::optional<StreamId> stream = {});
 
   // Waits for the stream, and throws the error from the group's work in it, if any. After an error,
-  // the group queues no work until the error was thrown, here or by the next call.
+  // the group queues no work until the error has been thrown, by `finish` or by the next call.
   void finish(StreamId stream);
 
-  // The memory of all ranks that belongs to the allocation containing `address`. Collective for the
-  // first call on an allocation; later calls are local. Each buffer of a pool is an allocation.
+  // Returns a handle to all ranks' memory of the allocation that contains `address`. The first call
+  // for an allocation is collective; later calls are local. Each buffer of a pool counts as an
+  // allocation.
   Handle rendezvous(const void* address, Timeout timeout = kNoTimeout);
   Handle rendezvous(const SymmetricBuffer& buffer, Timeout timeout = kNoTimeout);
 
@@ -162,9 +165,9 @@ struct CollectiveOptions {
   std::optional<StreamId> stream{};
 };
 
-// Arguments of all_to_all_v: rows for every rank, consecutive in the handle's memory. Each rank has
-// its own numbers. With a stream, out_splits and out_offsets are written when the work runs: keep
-// them valid until `finish`.
+// Arguments of all_to_all_v: the rows for each rank, in rank order, consecutive in the handle's
+// memory. Each rank chooses its own `splits`. With a stream, out_splits and out_offsets are written
+// when the work runs: keep them valid until `finish`.
 struct RowExchange {
   int64_t row_bytes = 0;              // same on all ranks
   std::span<const int64_t> splits{};  // number of rows for each rank
@@ -182,9 +185,9 @@ struct WordFill {
   uint32_t value = 0;
 };
 
-// The memory of all ranks for one allocation, from an offset on. Keeps all of it mapped, even after
-// the buffers are freed. Views are valid until the last copy of the handle is destroyed. Thread
-// safe.
+// Access to all ranks' memory of one allocation, from an offset on. Keeps this memory mapped, even
+// after the buffers are freed. Views are valid until the last copy of the handle is destroyed.
+// Thread safe.
 class ASHLAR_EXPORT Handle {
  public:
   int rank() const;
@@ -194,34 +197,37 @@ class ASHLAR_EXPORT Handle {
   bool all_direct() const;
   int global_rank(int rank) const;
 
-  // The address of each rank's buffer, without the handle's offset; null for host memory on another
-  // machine.
+  // Returns the address of each rank's buffer, without the handle's offset; null for host memory on
+  // another machine.
   const std::vector<std::byte*>& buffer_ptrs() const;
-  // The address of each rank's signal pad; null for host memory on another machine.
+  // Returns the address of each rank's signal pad; null for host memory on another machine.
   const std::vector<std::byte*>& signal_pad_ptrs() const;
-  // The array of buffer_ptrs in the memory of the heap's device, for user kernels; for host memory,
-  // the array of buffer_ptrs itself. Created by the first call. Valid as long as the handle. Throws
-  // OutOfMemory or DeviceError.
+  // Returns a copy of the array of buffer_ptrs in the memory of the heap's device, for user
+  // kernels; for host memory, the array itself. Created by the first call, and valid as long as the
+  // handle. Throws OutOfMemory or DeviceError.
   std::byte* const* buffer_ptrs_on_device() const;
   // Like buffer_ptrs_on_device, for signal_pad_ptrs.
   std::byte* const* signal_pad_ptrs_on_device() const;
-  size_t buffer_bytes() const;  // as requested; for a pool's buffer, of its segment
+  size_t buffer_bytes() const;  // as requested; for a pool's buffer, the size of its segment
   size_t signal_pad_bytes() const;
   size_t offset() const;  // from the start of the buffer to the address of the rendezvous
-  // The multicast address of all ranks' memory, at the offset; null if not available. Stores to it
-  // reach every rank, and loads combine the values of all ranks, in kernels that use multicast.
+  // Returns the multicast address of all ranks' memory, at the handle's offset; null if not
+  // available. In kernels that use multicast instructions, a store to it reaches every rank, and a
+  // load combines the values of all ranks.
   std::byte* multicast_ptr() const;
-  // Why multicast is not available; the same message on all ranks. Empty if it is.
+  // Returns why multicast is not available, the same message on all ranks; empty if it is
+  // available.
   const std::string& no_multicast_reason() const;
-  // Why fabric handles are not used; the same message on all ranks. Empty if they are.
+  // Returns why fabric handles are not used, the same message on all ranks; empty if they are used.
   const std::string& no_fabric_reason() const;
 
-  // `count` elements of a rank's memory, starting `offset` elements after the handle's offset.
+  // Returns `count` elements of a rank's memory, starting `offset` elements after the handle's
+  // offset.
   template <typename T>
   std::span<T> view(int rank, int64_t count, int64_t offset = 0) const {
     return {static_cast<T*>(checked_view<T>(rank, count, offset)), static_cast<size_t>(count)};
   }
-  // The signal pad of a rank, which is reserved for the user.
+  // Returns the signal pad of a rank, which is reserved for the user.
   template <typename T = uint32_t>
   std::span<T> signal_pad(int rank) const {
     return signal_pad<T>(rank, static_cast<int64_t>(signal_pad_bytes() / sizeof(T)));
@@ -231,17 +237,17 @@ class ASHLAR_EXPORT Handle {
     return {static_cast<T*>(checked_pad<T>(rank, count, offset)), static_cast<size_t>(count)};
   }
 
-  // Copies `from` to a rank's memory. One-sided, blocking: the bytes have arrived when it returns,
-  // also on another machine.
+  // Copies `from` to a rank's memory. One-sided and blocking: the bytes have arrived when `put`
+  // returns, even on another machine.
   void put(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
-  // Copies a rank's memory to `to`. One-sided, blocking.
+  // Copies a rank's memory to `to`. One-sided and blocking.
   void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
 
   // Like put, but non-blocking: `from` may be reused when `post` returns; the bytes have arrived
   // when `quiet` returns. Several posts can be in flight.
   void post(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
-  // An atomic operation that has been applied when `quiet` returns. Swaps, which return a value,
-  // are not allowed. Throws InvalidArgument for device memory, like `fetch`.
+  // Starts an atomic operation, which has been applied when `quiet` returns. Swaps, which return a
+  // value, are not allowed. Throws InvalidArgument for device memory, like `fetch`.
   void post(int at, const AtomicOp& op) const;
   // Applies an atomic operation and returns the previous value.
   uint64_t fetch(int at, const AtomicOp& op) const;
@@ -252,8 +258,8 @@ class ASHLAR_EXPORT Handle {
 
   // Stores words in a rank's memory. One-sided, optionally queued in a stream of the heap's device.
   // Involves no other rank, and runs even after the group has failed, like a user kernel.
-  // A rank that acquires one of the words sees everything that the stream, or the caller, did
-  // before; on another machine, what the caller did to that rank's memory.
+  // A rank that reads one of the words with acquire semantics also sees what the stream, or the
+  // caller, wrote before. On another machine, it sees only what the caller wrote to its memory.
   void store_words(int to, const WordFill& fill, std::optional<StreamId> stream = {}) const;
   // Copies device memory to the same offset in every rank's memory, through multicast. Throws
   // InvalidArgument without multicast. `from` may equal the destination but must not partially
@@ -277,15 +283,15 @@ class ASHLAR_EXPORT Handle {
   // Waits until the counter of signals from a rank is at least `value`.
   void wait_for_value(int from, uint64_t value, int channel = 0, Timeout timeout = kNoTimeout,
                       std::optional<StreamId> stream = {}) const;
-  // The current value of that counter.
+  // Returns the current value of the counter of signals from a rank.
   uint64_t counter_value(int from, int channel = 0) const;
-  // Group::barrier.
+  // Like Group::barrier.
   void barrier(int channel = 0, Timeout timeout = kNoTimeout,
                std::optional<StreamId> stream = {}) const;
 
-  // Typed collectives. `elements` is a part of this rank's memory (SymmetricBuffer::as, view), at
-  // the same offset on all ranks; it replaces CollectiveOptions::offset_bytes. Elements are
-  // combined in rank order, so that all ranks get bit-identical results.
+  // Typed collectives. `elements` is a part of this rank's memory (from SymmetricBuffer::as or
+  // view), at the same offset on all ranks; CollectiveOptions::offset_bytes is ignored. Elements
+  // are combined in rank order, so that all ranks get bit-identical results.
   template <typename T>
   void all_reduce(std::span<T> elements, ReduceOp op = ReduceOp::kSum,
                   const CollectiveOptions& options = {}) const {
@@ -298,14 +304,16 @@ class ASHLAR_EXPORT Handle {
     if (rank() == root) check_size("out", std::ssize(out), std::ssize(elements));
     reduce(std::ssize(elements), root, {element_type<T>(), op}, at(elements, options, out.data()));
   }
-  // `elements` has world_size parts of out.size() elements; this rank gets the sum of its part.
+  // `elements` has one part of out.size() elements for each rank, in rank order. `out` gets the
+  // reduction of this rank's part over all ranks.
   template <typename T>
   void reduce_scatter(std::span<T> elements, std::span<std::remove_const_t<T>> out,
                       ReduceOp op = ReduceOp::kSum, const CollectiveOptions& options = {}) const {
     check_size("elements", std::ssize(elements), std::ssize(out) * world_size());
     reduce_scatter(std::ssize(out), {element_type<T>(), op}, at(elements, options, out.data()));
   }
-  // Gathers `in` of all ranks, in rank order, into `elements`, which has world_size parts.
+  // Gathers `in` of all ranks, in rank order, into `elements`, which has one part of in.size()
+  // elements for each rank.
   template <typename T>
   void all_gather(std::span<const std::type_identity_t<T>> in, std::span<T> elements,
                   const CollectiveOptions& options = {}) const {
@@ -325,24 +333,28 @@ class ASHLAR_EXPORT Handle {
                            const CollectiveOptions& options = {}) const;
   void two_shot_all_reduce(int64_t count, Reduction reduction = {},
                            const CollectiveOptions& options = {}) const;
-  // The root gets the result: its `out` is required, that of other ranks is ignored.
+  // The root gets the result in `out`, which it must set; `out` of other ranks is ignored.
   void reduce(int64_t count, int root, Reduction reduction, const CollectiveOptions& options) const;
-  // The memory has world_size parts of `count` elements; each rank gets its part. Requires `out`.
+  // The memory has one part of `count` elements for each rank, in rank order. `out`, which is
+  // required, gets the reduction of this rank's part over all ranks.
   void reduce_scatter(int64_t count, Reduction reduction, const CollectiveOptions& options) const;
-  // Gathers `bytes` of every rank, in rank order, in the handle's memory.
+  // Gathers `bytes` bytes from `in` of every rank, in rank order, in the handle's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
-  // Through multicast; throw InvalidArgument without it. The hardware combines floating-point
-  // values in its own order: results differ from the functions above but are the same on all ranks,
-  // unless `out` is set: then each rank loads the values separately.
+  // Variants that use multicast; they throw InvalidArgument if it is not available. The hardware
+  // combines floating-point values in its own order, so results may differ from those of the
+  // functions above. They are the same on all ranks unless `out` is set, because each rank then
+  // loads the values separately.
   void multimem_all_reduce(int64_t count, Reduction reduction = {},
                            const CollectiveOptions& options = {}) const;
   void multimem_reduce(int64_t count, int root, Reduction reduction,
                        const CollectiveOptions& options) const;
   void multimem_all_gather(const void* in, int64_t bytes,
                            const CollectiveOptions& options = {}) const;
-  // The memory has `bytes` for each rank; `out` gets `bytes` from each rank and is required.
+  // The memory has `bytes` bytes for each rank, in rank order. `out`, which is required, gets
+  // `bytes` bytes from each rank.
   void all_to_all(int64_t bytes, const CollectiveOptions& options) const;
+  // Like all_to_all, with a different number of rows for each rank.
   void all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const;
 
  private:
@@ -369,8 +381,8 @@ class ASHLAR_EXPORT Handle {
   void* view_of(int rank, const ElementRange& range) const;
   void* pad_of(int rank, const ElementRange& range) const;
 
-  // The options with the offset of `elements`. Throws InvalidArgument if they are not in this
-  // rank's memory.
+  // Returns the options with the offset of `elements`. Throws InvalidArgument if the elements are
+  // not in this rank's memory.
   template <typename T>
   CollectiveOptions at(std::span<T> elements, CollectiveOptions options,
                        void* out = nullptr) const {

@@ -62,14 +62,13 @@ class ASHLAR_EXPORT Heap {
   explicit Heap(const HeapOptions& options = {});
 
   // Allocates this rank's buffer, aligned to 128 bytes. Not collective. The signal pad in front of
-  // it is zero, except that a reused persistent id keeps its pad; the contents are uninitialized.
-  // Throws OutOfMemory;
-  // InvalidArgument if the persistent id is in use or had another size, or the group name is
-  // invalid.
+  // it is zero, except that a reused persistent id keeps its pad. The contents are uninitialized.
+  // Throws OutOfMemory; InvalidArgument if the persistent id is in use or had another size, or the
+  // group name is invalid.
   SymmetricBuffer allocate(size_t bytes, const AllocateOptions& options = {});
-  // The number of live buffers.
+  // Returns the number of live buffers.
   size_t live_count() const;
-  // The back ends of host memory that HeapOptions::backend accepts.
+  // Returns the names of the back ends of host memory that HeapOptions::backend accepts.
   std::vector<std::string> backends() const;
 
  private:
@@ -93,7 +92,7 @@ class ASHLAR_EXPORT SymmetricBuffer {
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   explicit operator bool() const { return data_ != nullptr; }
-  // The buffer as an array of T.
+  // Returns the buffer as an array of T.
   template <typename T>
   std::span<T> as() const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -116,7 +115,7 @@ class ASHLAR_EXPORT SymmetricBuffer {
 
 struct SymmetricPoolOptions {
   std::string name = "pool";                // unique within the heap
-  size_t segment_bytes = size_t{64} << 20;  // growth step, unless a buffer needs more
+  size_t segment_bytes = size_t{64} << 20;  // minimum size of a segment
 };
 
 struct SymmetricPoolStats {
@@ -125,7 +124,7 @@ struct SymmetricPoolStats {
   size_t used_bytes = 0;       // of live buffers, rounded up
   size_t buffer_count = 0;     // live buffers
   uint64_t call_count = 0;     // number of allocations, frees and trims
-  uint64_t sequence_hash = 0;  // hash of that sequence
+  uint64_t sequence_hash = 0;  // hash of the sequence of these calls
 };
 
 // Sub-allocates many buffers from few segments of a heap. The position of a buffer depends only on

@@ -58,14 +58,14 @@ requires std::is_pointer_v<Handle> StreamId to_stream_id(Handle handle) {
   return value == kLegacyDefaultStream ? kDefaultStream : StreamId(value);
 }
 
-// The driver's handle of a stream; null for kDefaultStream.
+// Returns the driver's handle of a stream; null for kDefaultStream.
 template <typename Handle = void*>
 requires std::is_pointer_v<Handle> Handle to_stream_handle(StreamId stream) {
   return reinterpret_cast<Handle>(stream.value());
 }
 
-// Names a pool of an allocator. As in PyTorch, pools for captures and pools created by the user are
-// numbered separately; {0, 0} is the default pool.
+// Identifies a pool of an allocator. As in PyTorch, pools for captures and pools created by the
+// user are numbered separately; {0, 0} is the default pool.
 struct PoolId {
   uint64_t capture = 0;
   uint64_t user = 0;
@@ -79,14 +79,15 @@ class DeviceAddress {
  public:
   constexpr DeviceAddress() = default;
   constexpr explicit DeviceAddress(uint64_t value) : value_(value) {}
-  // The address that a device pointer holds.
+  // Returns the address that a device pointer holds.
   static DeviceAddress of(const volatile void* pointer) {
     return DeviceAddress(reinterpret_cast<uint64_t>(pointer));
   }
 
   constexpr uint64_t value() const { return value_; }
   constexpr bool is_null() const { return value_ == 0; }
-  // A device pointer, for kernel arguments and vendor libraries. The host must not dereference it.
+  // Returns a device pointer, for kernel arguments and vendor libraries. The host must not
+  // dereference it.
   template <typename T = void>
   T* as() const {
     return reinterpret_cast<T*>(value_);

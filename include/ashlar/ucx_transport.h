@@ -3,7 +3,7 @@
 // Errors: functions throw. UCX as the transport to ranks on other machines. In a separate library,
 // ashlar::ucx, which requires UCX.
 //
-// Security: requests from peers are validated and must carry a random token of the memory region,
+// Security: requests from peers are validated and must carry the random token of the memory region,
 // but any host that can reach the process's port can talk to UCX itself, which does not
 // authenticate. Use it in trusted networks only.
 #pragma once

@@ -38,7 +38,8 @@ ASHLAR_SHMEM_API void shmem_info_get_version(int* major, int* minor);
 // REQUIRES: `name` has room for SHMEM_MAX_NAME_LEN characters.
 ASHLAR_SHMEM_API void shmem_info_get_name(char* name);
 
-// The local address of the PE's copy. Null if it is on another machine or `dest` is not symmetric.
+// Returns a local address of the PE's copy of `dest`; null if the PE is on another machine or
+// `dest` is not symmetric.
 ASHLAR_SHMEM_API void* shmem_ptr(const void* dest, int pe);
 ASHLAR_SHMEM_API int shmem_pe_accessible(int pe);
 ASHLAR_SHMEM_API int shmem_addr_accessible(const void* addr, int pe);
@@ -72,7 +73,8 @@ ASHLAR_SHMEM_API int shmem_team_get_config(shmem_team_t team, long config_mask,
 ASHLAR_SHMEM_API int shmem_team_translate_pe(shmem_team_t src_team, int src_pe,
                                              shmem_team_t dest_team);
 // Splits are collective over the parent team. They return nonzero if the parent lacks one of the
-// PEs. The new team is SHMEM_TEAM_INVALID on failure and on PEs that are not part of it.
+// PEs. On failure, and on PEs that are not part of the new team, the new team is
+// SHMEM_TEAM_INVALID.
 ASHLAR_SHMEM_API int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride,
                                               int size, const shmem_team_config_t* config,
                                               long config_mask, shmem_team_t* new_team);
@@ -84,8 +86,8 @@ ASHLAR_SHMEM_API int shmem_team_split_2d(shmem_team_t parent_team, int xrange,
 ASHLAR_SHMEM_API int shmem_team_sync(shmem_team_t team);
 ASHLAR_SHMEM_API void shmem_team_destroy(shmem_team_t team);
 
-// Contexts. Calls on a context number PEs as in its team. Its fence and quiet apply to all
-// contexts.
+// Contexts. In calls on a context, PE numbers are those of its team. shmem_ctx_fence and
+// shmem_ctx_quiet apply to all contexts.
 ASHLAR_SHMEM_API int shmem_ctx_create(long options, shmem_ctx_t* ctx);
 ASHLAR_SHMEM_API int shmem_team_create_ctx(shmem_team_t team, long options, shmem_ctx_t* ctx);
 ASHLAR_SHMEM_API int shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t* team);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Atomic operations on one word of a PE's memory. They are atomic with respect to each other, for
-// any origin and transport. Included by shmem.h. Fetching operations return the old value. The
-// others are complete after the next shmem_quiet, except set, which is complete on return.
+// Atomic operations on one word of a PE's memory. They are atomic with respect to each other,
+// whichever PE and transport they come from. Included by shmem.h. Fetching operations return the
+// old value. Other operations are complete after the next shmem_quiet, except set, which is
+// complete on return.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.

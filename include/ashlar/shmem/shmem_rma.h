@@ -32,13 +32,15 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
                                          int pe);                                                  \
   ASHLAR_SHMEM_API void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* dest, const T* source,          \
                                                size_t nelems, int pe);
-// Copies every `sst`-th element of the source to every `tst`-th element of the target.
+// Copies `nelems` elements, with a stride of `sst` elements in the source and of `tst` elements in
+// the destination.
 #define ASHLAR_SHMEM_DECLARE_STRIDES(NAME, T)                                                      \
   ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst,       \
                                      size_t nelems, int pe);                                       \
   ASHLAR_SHMEM_API void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, ptrdiff_t tst, \
                                          ptrdiff_t sst, size_t nelems, int pe);
-// A put, then an update of the PE's word `sig_addr`: SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD.
+// Puts the data, then updates the word `sig_addr` of the PE as `sig_op` says: SHMEM_SIGNAL_SET or
+// SHMEM_SIGNAL_ADD.
 #define ASHLAR_SHMEM_DECLARE_SIGNALS(NAME, T)                                                      \
   ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, size_t nelems, uint64_t* sig_addr,  \
                                      uint64_t signal, int sig_op, int pe);                         \
