@@ -178,8 +178,8 @@ struct RowExchange {
 
 // A range of 32-bit words in one rank's memory, and the value to store in each.
 struct WordFill {
-  enum class Of { kBuffer, kSignalPad };
-  Of of = Of::kBuffer;
+  enum class Memory { kBuffer, kSignalPad };
+  Memory memory = Memory::kBuffer;
   int64_t offset = 0;  // in words, relative to the handle's offset or to the start of the pad
   int64_t count = 1;   // at least 1
   uint32_t value = 0;

@@ -240,7 +240,7 @@ Result<WordFillRequest> checked_fill(const PeerHandle& peers, int to, const Word
   const auto begin = static_cast<int64_t>(*offset);
   WordFillRequest store{
       .rank = to, .offset = 0, .count = static_cast<size_t>(fill.count), .value = fill.value};
-  if (fill.of == WordFill::Of::kSignalPad) {
+  if (fill.memory == WordFill::Memory::kSignalPad) {
     if (Status wrong = peers.peers().rank_info().check_rank(to); !wrong.ok()) return wrong;
     const Result<size_t> place = offset_in_pad(peers.peers().pad_bytes(), begin, *bytes);
     if (!place.ok()) return place.status();

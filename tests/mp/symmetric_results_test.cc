@@ -121,12 +121,13 @@ std::string check_local_arguments(SymmetricRank& own) {
       [&] { handle.store_words(0, {.offset = kProgramBytes / 4}); },
       [&] { handle.store_words(0, {.offset = kMax}); },
       [&] { handle.store_words(0, {.offset = kMax / 4}); },
-      [&] { handle.store_words(3, {.of = WordFill::Of::kSignalPad}); },
-      [&] { handle.store_words(0, {.of = WordFill::Of::kSignalPad, .offset = 9216 / 4}); },
+      [&] { handle.store_words(3, {.memory = WordFill::Memory::kSignalPad}); },
+      [&] { handle.store_words(0, {.memory = WordFill::Memory::kSignalPad, .offset = 9216 / 4}); },
       [&] {
-        handle.store_words(0, {.of = WordFill::Of::kSignalPad, .offset = 9215 / 4, .count = 2});
+        handle.store_words(
+            0, {.memory = WordFill::Memory::kSignalPad, .offset = 9215 / 4, .count = 2});
       },
-      [&] { handle.store_words(0, {.of = WordFill::Of::kSignalPad, .offset = -1}); },
+      [&] { handle.store_words(0, {.memory = WordFill::Memory::kSignalPad, .offset = -1}); },
       [&] { odd.store_words(0, {}); },
       [&] { (void)handle.global_rank(3); },
       [&] { (void)handle.global_rank(-1); },

@@ -131,8 +131,8 @@ struct Program {
     prepare(own, kWords, -1);
     const auto mark = static_cast<uint32_t>(500 + handle.rank());
     handle.store_words(next, {.offset = kBegin / 4, .count = kWords, .value = mark}, stream);
-    handle.store_words(next, {.of = WordFill::Of::kSignalPad, .offset = in_pad, .value = mark},
-                       stream);
+    handle.store_words(
+        next, {.memory = WordFill::Memory::kSignalPad, .offset = in_pad, .value = mark}, stream);
     finish();
     handle.barrier(0, kTestTimeout);
     if (!is_all(own.read<int>(kWords, kBegin), 500 + before)) wrong += "wrong words; ";
@@ -317,7 +317,10 @@ std::string check_invalid_arguments(DeviceRank& own) {
       [&] { own.handle.store_words(0, {.count = 0}, stream); },
       [&] { own.handle.store_words(0, {.offset = DeviceRank::kBytes / 4}, stream); },
       [&] { own.handle.store_words(0, {.count = kMost / 2}, stream); },
-      [&] { own.handle.store_words(0, {.of = WordFill::Of::kSignalPad, .offset = kMost}, stream); },
+      [&] {
+        own.handle.store_words(0, {.memory = WordFill::Memory::kSignalPad, .offset = kMost},
+                               stream);
+      },
       [&] { own.handle.all_reduce(1 << 20, {}, options); },
       [&] {
         own.handle.all_reduce(1, {ElementType::kF32, ReduceOp::kAnd}, options);

@@ -100,8 +100,9 @@ std::string check_pad_words(const Handle& handle) {
   const auto last = static_cast<int64_t>(pad.size()) - 2;
   for (const uint32_t value : {uint32_t{7}, uint32_t{0}}) {
     const uint32_t mine = value == 0 ? 0 : value + static_cast<uint32_t>(handle.rank());
-    handle.store_words((handle.rank() + 1) % count,
-                       {.of = WordFill::Of::kSignalPad, .offset = last, .count = 2, .value = mine});
+    handle.store_words(
+        (handle.rank() + 1) % count,
+        {.memory = WordFill::Memory::kSignalPad, .offset = last, .count = 2, .value = mine});
     handle.barrier(1, kTestTimeout);
     const uint32_t expected = value == 0 ? 0 : value + static_cast<uint32_t>(before);
     if (pad[pad.size() - 2] != expected || pad.back() != expected) return "stored pad; ";
