@@ -39,8 +39,8 @@ AbstractAddress abstract_address(std::string_view name) {
   return made;
 }
 
-Result<UniqueFd> new_socket(LocalSocket kind) {
-  const int type = kind == LocalSocket::kPackets ? SOCK_SEQPACKET : SOCK_STREAM;
+Result<UniqueFd> new_socket(LocalSocketType kind) {
+  const int type = kind == LocalSocketType::kPackets ? SOCK_SEQPACKET : SOCK_STREAM;
   UniqueFd made(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (!made.valid()) return system_fault("socket", "cannot create a local socket");
   return made;
@@ -109,7 +109,7 @@ void UniqueFd::reset(int fd) {
   fd_ = fd;
 }
 
-Result<UniqueFd> listen_abstract(std::string_view name, LocalSocket kind) {
+Result<UniqueFd> listen_abstract(std::string_view name, LocalSocketType kind) {
   Result<UniqueFd> made = new_socket(kind);
   if (!made.ok()) return made;
   const AbstractAddress at = abstract_address(name);
@@ -122,7 +122,7 @@ Result<UniqueFd> listen_abstract(std::string_view name, LocalSocket kind) {
 }
 
 Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout,
-                                  LocalSocket kind) {
+                                  LocalSocketType kind) {
   Result<UniqueFd> made = new_socket(kind);
   if (!made.ok()) return made;
   // connect(2) blocks while the listener's queue is full; a timeout of 0 would mean forever.

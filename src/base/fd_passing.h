@@ -25,7 +25,7 @@ struct PeerCredentials {
   pid_t pid = 0;  // of the peer that connected or listens; 0: outside this pid namespace
 };
 
-enum class LocalSocket {
+enum class LocalSocketType {
   kPackets,  // sequenced packets: one message per packet
   kStream,   // a byte stream
 };
@@ -41,11 +41,12 @@ struct ReceivedDescriptors {
 };
 
 // Creates a listening socket. REQUIRES: `name` has at most 100 characters.
-Result<UniqueFd> listen_abstract(std::string_view name, LocalSocket kind = LocalSocket::kPackets);
+Result<UniqueFd> listen_abstract(std::string_view name,
+                                 LocalSocketType kind = LocalSocketType::kPackets);
 // Connects. kDeviceFault with errno ECONNREFUSED: no listener; EAGAIN: not accepted within the
 // timeout, which is at least one millisecond.
 Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout,
-                                  LocalSocket kind = LocalSocket::kPackets);
+                                  LocalSocketType kind = LocalSocketType::kPackets);
 
 // Accepts the next connection, or returns an invalid descriptor if `stop_fd` becomes readable
 // first.

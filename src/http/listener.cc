@@ -83,7 +83,7 @@ Result<Listener> listen_loopback(uint16_t port) {
 }
 
 Result<Listener> listen_local(std::string_view name) {
-  Result<UniqueFd> listening = listen_abstract(name, LocalSocket::kStream);
+  Result<UniqueFd> listening = listen_abstract(name, LocalSocketType::kStream);
   if (!listening.ok()) return listening.status();
   // Non-blocking, so that a client that disconnects before accept(2) does not block the listener.
   if (::fcntl(listening->get(), F_SETFL, O_NONBLOCK) != 0) {

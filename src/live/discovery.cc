@@ -38,7 +38,7 @@ Result<std::vector<std::string>> listed_names() {
 // connection unless the backlog is full, which an untrusted listener could cause.
 std::optional<MonitoredProcess> try_connect(const std::string& name) {
   Result<UniqueFd> socket =
-      connect_abstract(name, std::chrono::milliseconds(0), LocalSocket::kStream);
+      connect_abstract(name, std::chrono::milliseconds(0), LocalSocketType::kStream);
   if (!socket.ok()) return std::nullopt;
   const Result<PeerCredentials> peer = peer_credentials(socket->get());
   if (!peer.ok() || !is_trustworthy(*peer)) return std::nullopt;

@@ -140,7 +140,7 @@ const Served& select_server(char choice) {
 UniqueFd connect_to(const Served& served) {
   if (!served.local_name.empty()) {
     auto socket =
-        connect_abstract(served.local_name, std::chrono::seconds(5), LocalSocket::kStream);
+        connect_abstract(served.local_name, std::chrono::seconds(5), LocalSocketType::kStream);
     ASHLAR_CHECK(socket.ok());
     return *std::move(socket);
   }

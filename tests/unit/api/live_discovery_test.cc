@@ -46,7 +46,7 @@ TEST(LiveDiscoveryTest, IsFoundByProcessId) {
 TEST(LiveDiscoveryTest, DoesNotConnectToOtherProcesses) {
   const LiveServer live;
   const UniqueFd bystander =
-      *listen_abstract(text("ashlar-live.1.bystander-", ::getpid()), LocalSocket::kStream);
+      *listen_abstract(text("ashlar-live.1.bystander-", ::getpid()), LocalSocketType::kStream);
   EXPECT_TRUE(live::connect_to_monitored(::getpid()).ok());
   pollfd waiting{bystander.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "unexpected connection";
@@ -54,7 +54,7 @@ TEST(LiveDiscoveryTest, DoesNotConnectToOtherProcesses) {
 
 TEST(LiveDiscoveryTest, FindsProcessInAnotherPidNamespace) {
   const UniqueFd contained =
-      *listen_abstract(text("ashlar-live.1.contained-", ::getpid()), LocalSocket::kStream);
+      *listen_abstract(text("ashlar-live.1.contained-", ::getpid()), LocalSocketType::kStream);
   const Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->pid, ::getpid());
@@ -63,11 +63,11 @@ TEST(LiveDiscoveryTest, FindsProcessInAnotherPidNamespace) {
 TEST(LiveDiscoveryTest, UnresponsiveProcessDoesNotBlockSearch) {
   // Named like this process, so that it is tried first; its backlog is full.
   const std::string name = text("ashlar-live.", ::getpid(), ".unresponsive");
-  const UniqueFd unresponsive = *listen_abstract(name, LocalSocket::kStream);
+  const UniqueFd unresponsive = *listen_abstract(name, LocalSocketType::kStream);
   ASSERT_EQ(::listen(unresponsive.get(), 0), 0);
   std::vector<UniqueFd> queue;
   while (true) {
-    Result<UniqueFd> next = connect_abstract(name, milliseconds(1), LocalSocket::kStream);
+    Result<UniqueFd> next = connect_abstract(name, milliseconds(1), LocalSocketType::kStream);
     if (!next.ok()) break;
     queue.push_back(*std::move(next));
   }

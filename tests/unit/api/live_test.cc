@@ -50,7 +50,7 @@ class LiveServerTest : public ::testing::Test {
   // Sends one request to the Unix socket.
   static http::ClientResponse get(const LiveServer& live, const std::string& target) {
     Result<UniqueFd> socket =
-        connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
+        connect_abstract(live.socket_name(), seconds(10), LocalSocketType::kStream);
     EXPECT_TRUE(socket.ok()) << socket.status().message();
     if (!socket.ok()) return {};
     Result<http::ClientResponse> reply = http::Client(*std::move(socket)).get(target);
@@ -206,7 +206,7 @@ TEST_F(LiveServerTest, ChildClosesListeningSockets) {
     abort_if_hanging();
     const LiveServer live;
     Result<UniqueFd> client_fd =
-        connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
+        connect_abstract(live.socket_name(), seconds(10), LocalSocketType::kStream);
     if (!client_fd.ok()) return 1;
     http::Client client(*std::move(client_fd));
     if (!client.get("/stats").ok()) return 2;  // the server has an open connection
@@ -227,9 +227,9 @@ TEST_F(LiveServerTest, ChildClosesListeningSockets) {
   const Result<ReceivedMessage> served = receive_message(parent.socket_fd(), name, seconds(10));
   ASSERT_TRUE(served.ok()) << served.status().message();
   const std::string_view socket_name(reinterpret_cast<const char*>(name.data()), served->bytes);
-  EXPECT_TRUE(connect_abstract(socket_name, seconds(10), LocalSocket::kStream).ok());
+  EXPECT_TRUE(connect_abstract(socket_name, seconds(10), LocalSocketType::kStream).ok());
   parent.kill();
-  EXPECT_FALSE(connect_abstract(socket_name, seconds(10), LocalSocket::kStream).ok());
+  EXPECT_FALSE(connect_abstract(socket_name, seconds(10), LocalSocketType::kStream).ok());
 }
 
 TEST_F(LiveServerTest, PortRequiresToken) {
@@ -260,7 +260,7 @@ size_t inherited_count() {
 TEST_F(LiveServerTest, StartedProgramsInheritNoSockets) {
   const size_t before = inherited_count();
   const LiveServer live({.port = 0, .token = kToken});
-  http::Client client(*connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream));
+  http::Client client(*connect_abstract(live.socket_name(), seconds(10), LocalSocketType::kStream));
   ASSERT_TRUE(client.get("/stats").ok());
   EXPECT_EQ(inherited_count(), before);
 }
@@ -347,7 +347,7 @@ TEST_F(LiveConcurrencyTest, HoldsOneSnapshotAtATimeForSlowReaders) {
   allocator.history().start();
   std::vector<Buffer> held;
   for (int i = 0; i < 20000; ++i) held.push_back(allocator.allocate(512));
-  UniqueFd lazy = *connect_abstract(live.socket_name(), seconds(10), LocalSocket::kStream);
+  UniqueFd lazy = *connect_abstract(live.socket_name(), seconds(10), LocalSocketType::kStream);
   const std::string question = "GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ASSERT_EQ(::send(lazy.get(), question.data(), question.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(question.size()));

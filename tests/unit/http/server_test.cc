@@ -209,7 +209,8 @@ class HttpLocalServerTest : public ::testing::Test {
     server_ = *std::move(started);
   }
   Result<ClientResponse> get(std::string_view target) const {
-    Result<UniqueFd> socket = connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream);
+    Result<UniqueFd> socket =
+        connect_abstract(name_, milliseconds(10'000), LocalSocketType::kStream);
     if (!socket.ok()) return socket.status();
     return Client(*std::move(socket)).get(target);
   }
@@ -229,14 +230,14 @@ TEST_F(HttpLocalServerTest, SameUserNeedsNoToken) {
 }
 
 TEST_F(HttpLocalServerTest, ServesRepeatedRequests) {
-  Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
+  Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocketType::kStream));
   EXPECT_EQ(client.get("/one")->body, "one|");
   EXPECT_EQ(client.get("/missing")->code, 404);
   EXPECT_EQ(client.get("/three")->body, "three|");
 }
 
 TEST_F(HttpLocalServerTest, RejectsOversizedResponse) {
-  Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocket::kStream));
+  Client client(*connect_abstract(name_, milliseconds(10'000), LocalSocketType::kStream));
   ClientLimits limits;
   limits.max_body_bytes = 4;
   EXPECT_EQ(client.get("/hello", limits).status().kind(), StatusKind::kFormat);
@@ -254,7 +255,7 @@ TEST_F(HttpLocalServerTest, RejectsOtherUsers) {
 }
 
 TEST_F(HttpLocalServerTest, LimitsTotalResponseTime) {
-  const UniqueFd listening = *listen_abstract(name_ + ".slow", LocalSocket::kStream);
+  const UniqueFd listening = *listen_abstract(name_ + ".slow", LocalSocketType::kStream);
   std::thread slow([&] {
     const UniqueFd socket = *accept_pending(listening.get());
     std::string_view next = "HTTP/1.1 200 OK\r\nContent-Length: 16000000\r\n\r\n";
@@ -264,7 +265,8 @@ TEST_F(HttpLocalServerTest, LimitsTotalResponseTime) {
     }
   });
   {
-    Client client(*connect_abstract(name_ + ".slow", milliseconds(10'000), LocalSocket::kStream));
+    Client client(
+        *connect_abstract(name_ + ".slow", milliseconds(10'000), LocalSocketType::kStream));
     ClientLimits limits;
     limits.total_timeout = milliseconds(100);
     EXPECT_EQ(client.get("/", limits).status().kind(), StatusKind::kTimeout);
@@ -273,8 +275,9 @@ TEST_F(HttpLocalServerTest, LimitsTotalResponseTime) {
 }
 
 TEST_F(HttpLocalServerTest, TimesOutSilentServer) {
-  const UniqueFd silent = *listen_abstract(name_ + ".silent", LocalSocket::kStream);
-  Client client(*connect_abstract(name_ + ".silent", milliseconds(10'000), LocalSocket::kStream));
+  const UniqueFd silent = *listen_abstract(name_ + ".silent", LocalSocketType::kStream);
+  Client client(
+      *connect_abstract(name_ + ".silent", milliseconds(10'000), LocalSocketType::kStream));
   ClientLimits limits;
   limits.timeout = milliseconds(20);
   EXPECT_EQ(client.get("/", limits).status().kind(), StatusKind::kTimeout);
