@@ -24,7 +24,7 @@ constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
 }
 
 // Like align_up, for any step. REQUIRES: the result does not overflow.
-constexpr uint64_t align_up_to(uint64_t value, uint64_t step) {
+constexpr uint64_t round_up(uint64_t value, uint64_t step) {
   return (value + step - 1) / step * step;
 }
 

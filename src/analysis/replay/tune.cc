@@ -146,7 +146,7 @@ Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial,
   size_t insufficient = (needed_bytes - 1) / step * step;
   size_t sufficient = options.capacity_bytes;
   double done = kFirstReplayFraction;
-  size_t attempt_bytes = align_up_to(std::max(peak_bytes, step), step);
+  size_t attempt_bytes = round_up(std::max(peak_bytes, step), step);
   while (attempt_bytes > insufficient && attempt_bytes < sufficient) {
     const Result<bool> completed = completes(options, attempt_bytes);
     if (!completed.ok()) return completed.status();

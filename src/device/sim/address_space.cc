@@ -263,7 +263,7 @@ Result<DeviceAddress> AddressSpace::allocate(std::shared_ptr<Extent> extent, Dev
   ReserveOptions options;
   const bool uses_policy = !has_bytes_ && next_addresses_[owner].empty();
   if (uses_policy) {
-    const size_t rounded_bytes = align_up_to(bytes, granularity_bytes_);
+    const size_t rounded_bytes = round_up(bytes, granularity_bytes_);
     const AddressPolicy& choose = address_policies_[owner];
     options.hint =
         choose ? choose(rounded_bytes) : DeviceAddress(driver_addresses_.allocate(rounded_bytes));

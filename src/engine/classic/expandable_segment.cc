@@ -116,7 +116,7 @@ Status ExpandableSegment::unmap(AddressRange granules, Status& deferred_error) {
 }
 
 AddressRange ExpandableSegment::granules_inside(AddressRange range) const {
-  const size_t begin_offset = align_up_to(range.begin - range_.begin, granule_bytes_);
+  const size_t begin_offset = round_up(range.begin - range_.begin, granule_bytes_);
   const size_t end_offset = (range.end() - range_.begin) / granule_bytes_ * granule_bytes_;
   if (begin_offset >= end_offset) return {};
   return {range_.begin + begin_offset, end_offset - begin_offset};

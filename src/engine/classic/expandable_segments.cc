@@ -94,7 +94,7 @@ Result<ClassicBlock*> ExpandableSegments::create_segment(const AllocParams& para
 // neighbours.
 Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   const DeviceAddress mapped_from = block->address;
-  const size_t mapped_bytes = align_up_to(bytes, block->expandable->granule_bytes());
+  const size_t mapped_bytes = round_up(bytes, block->expandable->granule_bytes());
   // PyTorch checks its limit against the size of a plain segment instead.
   if (!deps_.options.pytorch_compatible && deps_.limit.is_exceeded_by(mapped_bytes)) {
     return limit_exceeded();

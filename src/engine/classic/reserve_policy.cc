@@ -34,7 +34,7 @@ size_t ReservePolicy::reserve_bytes(StreamId stream, size_t granule_bytes) const
                    : is_max            ? max_bytes
                                        : static_cast<size_t>(share);
   }
-  return align_up_to(std::clamp<size_t>(wanted_bytes, 1, max_bytes), granule_bytes);
+  return round_up(std::clamp<size_t>(wanted_bytes, 1, max_bytes), granule_bytes);
 }
 
 // Returns the first that is set: the option for the class, the option for all streams, the default

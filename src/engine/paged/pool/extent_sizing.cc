@@ -86,15 +86,15 @@ size_t ExtentSizing::extent_bytes(const GrowthRequest& request) const {
   const ExtentCountBounds bounds = extent_count_bounds(policy_);
   const size_t share = std::clamp(request.typical_block_bytes / kExtentsPerBlock,
                                   all_bytes / bounds.max, all_bytes / bounds.min);
-  return align_up_to(std::clamp(share, small_extent_bytes(), kMaxExtentBytes), granule_bytes_);
+  return round_up(std::clamp(share, small_extent_bytes(), kMaxExtentBytes), granule_bytes_);
 }
 
 size_t ExtentSizing::small_extent_bytes() const {
-  return align_up_to(kSmallSegmentBytes, granule_bytes_);
+  return round_up(kSmallSegmentBytes, granule_bytes_);
 }
 
 size_t ExtentSizing::shared_extent_bytes(bool is_small) const {
-  return align_up_to(sizes_.expandable_granule_bytes(is_small), granule_bytes_);
+  return round_up(sizes_.expandable_granule_bytes(is_small), granule_bytes_);
 }
 
 }  // namespace ashlar::paged

@@ -299,7 +299,7 @@ Plan Planner::choose_pieces(const PlanRequest& request, View* view, size_t have_
     plan.pieces.push_back(larger);
     missing = 0;
   }
-  plan.new_bytes = align_up_to(missing, sizing_.growth_step_bytes(request.is_small));
+  plan.new_bytes = round_up(missing, sizing_.growth_step_bytes(request.is_small));
   return plan;
 }
 
