@@ -39,7 +39,7 @@ class Routes {
   // it may be erased. A freeable pool cannot be retained again.
   bool is_freeable(PoolId pool) const;
   // REQUIRES: freeable.
-  void forget(PoolId pool) { use_counts_.erase(pool); }
+  void erase(PoolId pool) { use_counts_.erase(pool); }
 
  private:
   struct Route {

@@ -38,7 +38,7 @@ void PinnedPools::erase_empty_pools() {
     const auto& [id, pool] = entry;
     const bool is_unused =
         routes_.is_freeable(id) && pool->block_count == 0 && pool->search_count == 0;
-    if (is_unused) routes_.forget(id);
+    if (is_unused) routes_.erase(id);
     return is_unused;
   });
 }

@@ -68,7 +68,7 @@ void PoolTable::erase_empty(PoolId pool, ReturnQueue& returns) {
     const PoolId id = candidate->id;
     if (candidate->has_custom_source()) returns.add(candidate->options.source);
     stats_.erase_pool(id);
-    routes_.forget(id);
+    routes_.erase(id);
     pools_.erase(id);
   }
 }

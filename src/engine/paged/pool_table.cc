@@ -53,7 +53,7 @@ bool PoolTable::erase_if_unused(PoolId id) {
   if (pool.has_memory() || pool.in_flight_count != 0 || pool.is_changing) return false;
   const std::unique_ptr<PagedPool> erased = std::move(found->second);
   pools_.erase(found);
-  routes_.forget(id);
+  routes_.erase(id);
   streams_.recycle_events_of(*erased);
   peaks_.remove_arenas(*erased);
   return true;

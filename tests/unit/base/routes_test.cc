@@ -55,7 +55,7 @@ TEST(RoutesTest, PoolIsFreeableWithoutUsersAndRoutes) {
   EXPECT_TRUE(routes.is_freeable(kPool));
   EXPECT_TRUE(is_misuse(routes.retain(kPool)));
   EXPECT_TRUE(is_misuse(routes.begin(kPool, everything())));
-  routes.forget(kPool);
+  routes.erase(kPool);
   EXPECT_FALSE(routes.has(kPool));
   EXPECT_TRUE(routes.create(kPool).ok());
 }
