@@ -24,7 +24,7 @@ struct DurationStat {
   int64_t min_ns = 0;
   bool has_extremes = false;  // whether max_ns and min_ns are valid
 
-  void note(int64_t duration_ns) {
+  void record(int64_t duration_ns) {
     ++count;
     total_ns += duration_ns;
     if (!has_extremes || duration_ns > max_ns) max_ns = duration_ns;

@@ -32,7 +32,7 @@ Result<std::unique_ptr<PinnedAllocator>> PinnedAllocator::create(Device& device,
   if (options.pinned.reserve_segment_bytes != 0) {
     MutexLock lock(made->mutex_);
     ++made->stats_.host_allocs;
-    made->stats_.host_alloc_time.note(clock.now_ns() - began_ns);
+    made->stats_.host_alloc_time.record(clock.now_ns() - began_ns);
   }
   return made;
 }
@@ -130,7 +130,7 @@ Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
   if (!memory.ok() || memory->origin == PinnedOrigin::kReserved) return memory;
   MutexLock lock(mutex_);
   ++stats_.host_allocs;
-  stats_.host_alloc_time.note(took_ns);
+  stats_.host_alloc_time.record(took_ns);
   return memory;
 }
 

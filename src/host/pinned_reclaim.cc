@@ -139,7 +139,7 @@ void PinnedAllocator::release_queued() {
       continue;
     }
     ++stats_.host_frees;
-    stats_.host_free_time.note(took_ns);
+    stats_.host_free_time.record(took_ns);
     stats_.allocations.fall(1);
     stats_.allocated_bytes.fall(static_cast<int64_t>(block->bytes()));
     block->memory = {};

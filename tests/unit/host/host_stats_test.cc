@@ -141,10 +141,10 @@ TEST_F(HostStatsTest, FlattenUsesPyTorchNamesAndMicroseconds) {
 
 TEST(DurationStatTest, ResetRestartsExtremes) {
   DurationStat time;
-  time.note(5);
-  time.note(9);
+  time.record(5);
+  time.record(9);
   time.reset_peak();
-  time.note(7);
+  time.record(7);
   EXPECT_EQ(time.min_ns, 7);
   EXPECT_EQ(time.max_ns, 7);
   EXPECT_EQ(time.total_ns, 21);
