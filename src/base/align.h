@@ -23,12 +23,13 @@ constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
   return align_down(value + alignment - 1, alignment);
 }
 
-// Like align_up, for any step. REQUIRES: the result does not overflow.
+// Rounds up to a multiple of `step`, which need not be a power of two. REQUIRES: the result does
+// not overflow.
 constexpr uint64_t round_up(uint64_t value, uint64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Empty if the result overflows.
+// Like align_up, but returns nullopt if the result overflows.
 constexpr std::optional<uint64_t> try_align_up(uint64_t value, uint64_t alignment) {
   if (value > UINT64_MAX - (alignment - 1)) return std::nullopt;
   return align_up(value, alignment);

@@ -16,17 +16,17 @@ namespace ashlar {
 namespace {
 
 Mutex unused_mutex;
-ThreadRecord* unused ASHLAR_GUARDED_BY(unused_mutex) = nullptr;
+ThreadRecord* unused_records ASHLAR_GUARDED_BY(unused_mutex) = nullptr;  // a linked list
 
 // Returns the record to the unused list when the thread ends.
 struct RecordReturner {
-  ThreadRecord** own = nullptr;
+  ThreadRecord** record = nullptr;
   ~RecordReturner() {
-    if (own == nullptr) return;
-    (*own)->thread_id.store(0, std::memory_order_relaxed);
+    if (record == nullptr) return;
+    (*record)->thread_id.store(0, std::memory_order_relaxed);
     MutexLock lock(unused_mutex);
-    (*own)->next = unused;
-    unused = std::exchange(*own, nullptr);
+    (*record)->next = unused_records;
+    unused_records = std::exchange(*record, nullptr);
   }
 };
 
@@ -34,19 +34,19 @@ long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); 
 
 }  // namespace
 
-constinit thread_local ThreadRecord* ThreadRecord::own = nullptr;
+constinit thread_local ThreadRecord* ThreadRecord::own_record = nullptr;
 
 ThreadRecord* ThreadRecord::acquire() {
   thread_local RecordReturner returner;
-  returner.own = &own;
+  returner.record = &own_record;
   {
     MutexLock lock(unused_mutex);
-    own = unused;
-    if (own != nullptr) unused = own->next;
+    own_record = unused_records;
+    if (own_record != nullptr) unused_records = own_record->next;
   }
-  if (own == nullptr) own = std::make_unique<ThreadRecord>().release();
-  own->thread_id.store(thread_id_fast(), std::memory_order_relaxed);
-  return own;
+  if (own_record == nullptr) own_record = std::make_unique<ThreadRecord>().release();
+  own_record->thread_id.store(thread_id_fast(), std::memory_order_relaxed);
+  return own_record;
 }
 
 bool bias::is_supported() {

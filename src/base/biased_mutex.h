@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A mutex that is nearly always taken by the same thread, such as the lock of an arena. After many
-// acquisitions in a row the mutex is biased to that thread, which then locks it with two plain
-// stores instead of an atomic exchange (half the cost of a short critical section). Another thread
-// first revokes the bias with a membarrier(2) system call, which makes the owner's stores visible.
+// acquisitions in a row the mutex is biased to that thread, which then locks and unlocks it with
+// two plain stores instead of an atomic exchange (half the cost of a short critical section).
+// Another thread first revokes the bias with a membarrier(2) system call, which makes the owner's
+// stores visible.
 //
-// Critical sections must be short. A thread holds at most one mutex of each rank, except through
-// lock_unbiased. Locks of a lower rank are taken first.
+// Critical sections must be short. A thread holds at most one mutex of each LockRank, except
+// through lock_unbiased, and locks mutexes of a lower rank first.
 #pragma once
 
 #include <array>
@@ -17,9 +18,9 @@
 
 namespace ashlar {
 
-// Identifies the calling thread among those alive, in one instruction; never 0. Reading a
-// thread_local in a shared object is a call, which the fast path cannot afford. A later thread may
-// get the id of one that has ended.
+// Returns an id of the calling thread that no other live thread has, in one instruction; never 0.
+// Reading a thread_local in a shared object is a call, which the fast path cannot afford. A later
+// thread may get the id of a thread that has ended.
 [[gnu::always_inline]] inline uintptr_t thread_id_fast() {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
   uintptr_t id = 0;
@@ -35,39 +36,44 @@ namespace ashlar {
 #endif
 }
 
+// What a biased mutex protects, in the order in which a thread locks mutexes of different ranks.
 enum class LockRank : uint8_t { kArena, kHistory };
 
 // Per-thread state that other threads inspect to revoke a bias. Never freed: a new thread reuses
-// the record of one that has ended, including the mutexes biased to it. Written on every lock, so
-// it has its own cache lines.
+// the record of a thread that has ended, including the mutexes biased to the record. Written on
+// every lock, so each record has its own cache lines.
 struct alignas(128) ThreadRecord {
   // Whether the thread is inside a critical section of a biased mutex, for each LockRank.
   std::array<std::atomic<bool>, 2> is_inside{};
   std::atomic<uintptr_t> thread_id{0};  // id of the thread; 0 if unused
   ThreadRecord* next = nullptr;         // in the list of unused records
 
-  static ThreadRecord* current() { return own != nullptr ? own : acquire(); }
-  // Whether the record belongs to the calling thread.
+  // Returns the record of the calling thread.
+  static ThreadRecord* current() { return own_record != nullptr ? own_record : acquire(); }
+  // Returns whether the record belongs to the calling thread.
   bool is_current() const { return thread_id.load(std::memory_order_relaxed) == thread_id_fast(); }
 
  private:
   static ThreadRecord* acquire();
-  static constinit thread_local ThreadRecord* own;
+  static constinit thread_local ThreadRecord* own_record;  // null until the first call of current
 };
 
 namespace bias {
 
-// False if the system has no membarrier, or under ThreadSanitizer, which cannot model it.
+// Returns whether mutexes can be biased: false if the system has no membarrier, or under
+// ThreadSanitizer, which cannot model it.
 bool is_supported();
-// Makes all stores by all threads in this process visible.
+// Executes a memory barrier on all threads of this process, so that the caller sees all stores they
+// have made.
 void barrier_all_threads();
 
 }  // namespace bias
 
+// Lock it with BiasedLock or OwnedLock.
 template <LockRank kRank>
 class ASHLAR_CAPABILITY("mutex") BiasedMutex {
  public:
-  // Locks without bias, for callers that hold many mutexes. Afterwards no other thread owns it.
+  // Locks without bias, for callers that hold many mutexes. Revokes the bias to another thread.
   void lock_unbiased() ASHLAR_ACQUIRE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
     ThreadRecord* me = ThreadRecord::current();
@@ -103,7 +109,8 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
     owner_.store(nullptr, std::memory_order_relaxed);
     streak_ = 0;
   }
-  // After the barrier, either this thread sees the owner inside, or the owner sees the revocation.
+  // Revokes the bias and waits until the owner is outside of its critical section. After the
+  // barrier, either this thread sees that the owner is inside, or the owner sees the revocation.
   void wait_for_owner(ThreadRecord* owner) {
     owner_.store(nullptr, std::memory_order_relaxed);
     bias::barrier_all_threads();
@@ -122,6 +129,7 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
   int streak_ = 0;                // guarded by mutex_
 };
 
+// Holds a biased mutex for a scope.
 template <LockRank kRank>
 class ASHLAR_SCOPED_CAPABILITY BiasedLock {
  public:
@@ -150,11 +158,11 @@ class ASHLAR_SCOPED_CAPABILITY BiasedLock {
 
  private:
   BiasedMutex<kRank>& mutex_;
-  ThreadRecord* me_;  // null: mutex_.mutex_ is held instead
+  ThreadRecord* me_;  // null: locked without bias, so mutex_.mutex_ is held
 };
 
-// Locks only if the mutex is biased to this thread, in a few instructions and without a call. For
-// fast paths with a fallback.
+// Holds a biased mutex for a scope if the mutex is biased to this thread, which takes a few
+// instructions and no call. For fast paths that have a fallback (see is_held).
 template <LockRank kRank>
 class OwnedLock {
  public:

@@ -10,13 +10,13 @@
 namespace ashlar {
 namespace {
 
-struct Walk {
+struct StackWalk {
   std::span<uint64_t> addresses;
   size_t count;
 };
 
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* user) {
-  Walk& walk = *static_cast<Walk*>(user);
+  StackWalk& walk = *static_cast<StackWalk*>(user);
   const uint64_t address = _Unwind_GetIP(context);
   if (address == 0 || walk.count == walk.addresses.size()) return _URC_END_OF_STACK;
   walk.addresses[walk.count++] = address;
@@ -26,7 +26,7 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* user) {
 }  // namespace
 
 size_t capture_call_stack(std::span<uint64_t> addresses, const void* first) {
-  Walk walk{addresses, 0};
+  StackWalk walk{addresses, 0};
   _Unwind_Backtrace(visit, &walk);
   const auto begin = addresses.begin();
   const auto end = begin + static_cast<std::ptrdiff_t>(walk.count);

@@ -15,7 +15,7 @@ namespace ashlar {
 // Called once with a description of the violation. If it returns, the process aborts.
 using FailureHandler = void (*)(std::string_view description);
 
-// Installs a handler (null: just abort) and returns the previous one. Thread safe.
+// Installs a handler and returns the previous one. Null: only abort. Thread safe.
 FailureHandler set_failure_handler(FailureHandler handler);
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);

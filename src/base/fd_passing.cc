@@ -206,7 +206,8 @@ Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t
   if ((message.msg_flags & MSG_TRUNC) != 0 || received.fds.size() > max_fds) {
     return Status::format("the other process sent more data than the protocol allows");
   }
-  // The buffer has room for all, so the kernel dropped some. Do not use the others.
+  // The buffer has room for all descriptors, so the kernel dropped some of them. Closes the rest,
+  // because the message is incomplete.
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     received.fds.clear();
     return Status::device_fault("recvmsg", EMFILE,

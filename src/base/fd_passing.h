@@ -22,7 +22,7 @@ namespace ashlar {
 
 struct PeerCredentials {
   uid_t uid = 0;
-  pid_t pid = 0;  // of the peer that connected or listens; 0: outside this pid namespace
+  pid_t pid = 0;  // of the process at the other end; 0: not visible in this pid namespace
 };
 
 enum class LocalSocketType {
@@ -31,20 +31,21 @@ enum class LocalSocketType {
 };
 
 struct ReceivedMessage {
-  size_t bytes = 0;  // received into the buffer
+  size_t bytes = 0;  // number of bytes received into the buffer
   UniqueFd fd;       // invalid if none was attached
 };
 
 struct ReceivedDescriptors {
-  size_t bytes = 0;  // received into the buffer; 0: the peer closed the connection
+  size_t bytes = 0;  // number of bytes received into the buffer; 0: the peer closed the connection
   std::vector<UniqueFd> fds;
 };
 
-// Creates a listening socket. REQUIRES: `name` has at most 100 characters.
+// Creates a socket that listens at an abstract name. REQUIRES: `name` has at most 100 characters.
 Result<UniqueFd> listen_abstract(std::string_view name,
                                  LocalSocketType kind = LocalSocketType::kPackets);
-// Connects. kDeviceFault with errno ECONNREFUSED: no listener; EAGAIN: not accepted within the
-// timeout, which is at least one millisecond.
+// Connects to a listening socket. kDeviceFault with code ECONNREFUSED: no process listens at the
+// name; with code EAGAIN: the listener's queue stayed full for the timeout, which is at least one
+// millisecond.
 Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::milliseconds timeout,
                                   LocalSocketType kind = LocalSocketType::kPackets);
 
@@ -52,10 +53,11 @@ Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::millisecon
 // first.
 Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd);
 
-// Accepts a pending connection. REQUIRES: poll(2) reported one, and no other thread accepts here.
+// Accepts a pending connection. REQUIRES: poll(2) reported one, and no other thread accepts from
+// this socket.
 Result<UniqueFd> accept_pending(int listening_fd);
 
-// The peer's credentials, as reported by the kernel.
+// Returns the peer's credentials, as reported by the kernel.
 Result<PeerCredentials> peer_credentials(int socket_fd);
 
 // Sends one message. An `attached_fd` of -1 attaches nothing. Does not take ownership of the

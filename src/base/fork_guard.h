@@ -21,32 +21,36 @@ class ForkGuard {
  public:
   ForkGuard() : fork_count_(count_forks()) {}
 
-  // False in a child forked since construction, and in its children.
-  bool in_creating_process() const { return fork_count_ == forks.load(std::memory_order_relaxed); }
-
- private:
-  static uint64_t count_forks() {
-    // Registration fails only if memory runs out; then forks are not counted.
-    static const int registered =
-        ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-    static_cast<void>(registered);
-    return forks.load(std::memory_order_relaxed);
+  // Returns whether the calling process constructed this object: false in a child forked since
+  // then, and in the child's children.
+  bool in_creating_process() const {
+    return fork_count_ == process_fork_count.load(std::memory_order_relaxed);
   }
 
-  // Forks between the first process that used a guard and this one. Relaxed, because it changes
-  // only in a new child, which has a single thread.
-  static inline constinit std::atomic<uint64_t> forks{0};
-  uint64_t fork_count_;
+ private:
+  // Starts counting on the first call.
+  static uint64_t count_forks() {
+    // Registration fails only if memory runs out. Forks are not counted in that case.
+    static const int registered = ::pthread_atfork(
+        nullptr, nullptr, [] { process_fork_count.fetch_add(1, std::memory_order_relaxed); });
+    static_cast<void>(registered);
+    return process_fork_count.load(std::memory_order_relaxed);
+  }
+
+  // Number of forks between the first process that used a guard and this process. Relaxed, because
+  // it changes only in a new child, which has a single thread.
+  static inline constinit std::atomic<uint64_t> process_fork_count{0};
+  uint64_t fork_count_;  // at construction
 };
 
-// For types whose destructor joins threads or communicates with peers: destroys the object only in
-// the process that created it. A forked child leaks its copy.
-template <typename Thing, typename... Arguments>
-std::shared_ptr<Thing> make_fork_guarded(Arguments&&... arguments) {
-  auto made = std::make_unique<Thing>(std::forward<Arguments>(arguments)...);
-  return {made.release(), [fork_guard = ForkGuard()](Thing* thing) {
-            std::unique_ptr<Thing> last(thing);
-            if (!fork_guard.in_creating_process()) static_cast<void>(last.release());
+// Creates an object that is destroyed only in the process that created it; a forked child leaks its
+// copy. For types whose destructor joins threads or communicates with peers.
+template <typename T, typename... Arguments>
+std::shared_ptr<T> make_fork_guarded(Arguments&&... arguments) {
+  auto created = std::make_unique<T>(std::forward<Arguments>(arguments)...);
+  return {created.release(), [fork_guard = ForkGuard()](T* object) {
+            std::unique_ptr<T> owner(object);
+            if (!fork_guard.in_creating_process()) static_cast<void>(owner.release());
           }};
 }
 

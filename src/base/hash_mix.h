@@ -7,8 +7,8 @@
 
 namespace ashlar {
 
-// Use the upper bits of the result: nearby keys and multiples of each other spread evenly. The
-// factor is 2^64 divided by the golden ratio.
+// Returns a hash whose upper bits are evenly spread, even for consecutive keys and for multiples of
+// a power of two. Callers must use the upper bits. The factor is 2^64 divided by the golden ratio.
 constexpr uint64_t hash_mix(uint64_t key) { return key * 0x9e3779b97f4a7c15ULL; }
 
 }  // namespace ashlar

@@ -40,13 +40,14 @@ class IntrusiveTree {
   // REQUIRES: `item` is in this tree.
   void erase(T* item);
 
-  // The first and last members, and the neighbours of a member, in order. Null if there is none.
+  // Return the first and last members, and the neighbours of a member, in order; null if there is
+  // none.
   T* first() const { return item_of(leftmost(root_)); }
   T* last() const { return item_of(rightmost(root_)); }
   static T* next(const T* item);
   static T* previous(const T* item);
-  // The first member for which `is_before` is false. REQUIRES: `is_before` is true for a prefix of
-  // the order and false after it.
+  // Returns the first member for which `is_before` is false; null if there is none. REQUIRES:
+  // `is_before` is true for a prefix of the order and false after it.
   template <typename IsBefore>
   T* first_not(const IsBefore& is_before) const;
 
@@ -78,12 +79,13 @@ class IntrusiveTree {
     while (node != nullptr && node->right_ != nullptr) node = node->right_;
     return node;
   }
-  // The parent's pointer to the node, or the root pointer.
+  // Returns the parent's pointer to the node; the root pointer for the root.
   TreeNode*& link_to(TreeNode* node) {
     TreeNode* parent = node->parent_;
     if (parent == nullptr) return root_;
     return parent->left_ == node ? parent->left_ : parent->right_;
   }
+  // Makes the node the parent of its parent, keeping the order. REQUIRES: not the root.
   void rotate_up(TreeNode* node);
   uint64_t draw_priority() {  // xorshift; only needs to be uniform
     random_ ^= random_ << 13;
@@ -132,9 +134,9 @@ void IntrusiveTree<T, Less>::rotate_up(TreeNode* node) {
   node->parent_ = parent->parent_;
   parent->parent_ = node;
   const bool was_left = parent->left_ == node;
-  TreeNode*& adopted = was_left ? parent->left_ : parent->right_;
-  adopted = std::exchange(was_left ? node->right_ : node->left_, parent);
-  if (adopted != nullptr) adopted->parent_ = parent;
+  TreeNode*& moved_child = was_left ? parent->left_ : parent->right_;
+  moved_child = std::exchange(was_left ? node->right_ : node->left_, parent);
+  if (moved_child != nullptr) moved_child->parent_ = parent;
 }
 
 template <typename T, typename Less>

@@ -29,6 +29,7 @@
 
 namespace ashlar {
 
+// A std::mutex with annotations.
 class ASHLAR_CAPABILITY("mutex") Mutex {
  public:
   void lock() ASHLAR_ACQUIRE() { mutex_.lock(); }
@@ -49,7 +50,7 @@ class ASHLAR_SCOPED_CAPABILITY MutexLock {
 
   // Callers loop, `while (!ready_) lock.wait(changed_);`, so that the analysis sees the lock held.
   void wait(std::condition_variable& changed) { changed.wait(lock_); }
-  // Returns false on timeout.
+  // Returns false if `end` has passed.
   bool wait_until(std::condition_variable& changed, std::chrono::steady_clock::time_point end) {
     return changed.wait_until(lock_, end) == std::cv_status::no_timeout;
   }
@@ -71,7 +72,7 @@ class ASHLAR_SCOPED_CAPABILITY MutexUnlock {
 };
 
 // A reader-writer lock that prefers writers: with std::shared_mutex a stream of readers can delay a
-// writer for seconds. A thread must not lock it shared recursively.
+// writer for seconds. A thread that holds the lock shared must not lock it again.
 class ASHLAR_CAPABILITY("mutex") SharedMutex {
  public:
   SharedMutex() = default;

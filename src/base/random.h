@@ -21,10 +21,10 @@ class Random {
     return mixed ^ (mixed >> 31);
   }
 
-  // A number in [0, bound). REQUIRES: bound > 0. The bias is below bound / 2^64.
+  // Returns a number in [0, bound). REQUIRES: bound > 0. The bias is below bound / 2^64.
   uint64_t below(uint64_t bound) { return next() % bound; }
 
-  // A number in [0, 1).
+  // Returns a number in [0, 1).
   double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
  private:

@@ -17,28 +17,30 @@ namespace ashlar {
 
 class Routes {
  public:
-  // All of these return kInvalidArgument if there is no such pool or it is in the wrong state. A
-  // failed call changes nothing.
+  // Functions that can fail return kInvalidArgument: the pool does not exist (create: exists), or
+  // is in the wrong state. A failed call changes nothing.
+
   Status create(PoolId pool);  // with a use count of 1
   Status retain(PoolId pool);
   Status release(PoolId pool);
   Result<int> use_count(PoolId pool) const;
 
   // Routes requests on streams that `filter` accepts to the pool; if several filters accept a
-  // stream, the latest wins. Creates the pool if necessary and retains it. Moves from `filter` only
-  // on success.
+  // stream, the routing that began last applies. Creates the pool if necessary and retains it.
+  // Moves from `filter` only on success.
   Status begin(PoolId pool, RouteFilter&& filter);
   // Ends the routing and returns the filter. Does not release the pool.
   Result<RouteFilter> end(PoolId pool);
 
-  // The pool that the stream is routed to; the default pool if no filter accepts the stream.
+  // Returns the pool that the stream is routed to; the default pool if no filter accepts the
+  // stream.
   PoolId pool_for(StreamId stream) const;
 
   bool has(PoolId pool) const { return use_counts_.contains(pool); }
-  // Whether the pool has no users and no route. Its cached memory may be released, and once empty
-  // it may be erased. A freeable pool cannot be retained again.
+  // Returns whether the pool has a use count of 0 and no route. Its cached memory may then be
+  // released, and once empty the pool may be erased. A freeable pool cannot be retained again.
   bool is_freeable(PoolId pool) const;
-  // REQUIRES: freeable.
+  // REQUIRES: the pool is freeable.
   void erase(PoolId pool) { use_counts_.erase(pool); }
 
  private:
@@ -52,7 +54,7 @@ class Routes {
   std::vector<Route> routes_;         // oldest first; only existing pools
 };
 
-// The kInvalidArgument error for an unknown pool.
+// Returns the kInvalidArgument error for an unknown pool.
 Status no_such_pool(PoolId pool);
 
 }  // namespace ashlar

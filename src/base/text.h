@@ -13,12 +13,13 @@
 
 namespace ashlar {
 
-template <typename... Parts>
-std::string text(const Parts&... parts) {
+// Formats the values with operator<< and concatenates them.
+template <typename... Values>
+std::string text(const Values&... values) {
   std::ostringstream out;
   out.imbue(std::locale::classic());      // independent of the program's locale
   out.exceptions(std::ios_base::badbit);  // throw if memory runs out, instead of truncating
-  (out << ... << parts);
+  (out << ... << values);
   return std::move(out).str();
 }
 
@@ -31,8 +32,8 @@ std::ostream& operator<<(std::ostream& out, Id<Tag> id) {
   return out << id.value();
 }
 
-// Removes and returns the next line of `text`, without its line ending, which the last line may
-// lack.
+// Removes the next line from `text` and returns it without its line ending. The last line may lack
+// a line ending.
 inline std::string_view take_line(std::string_view& text, std::string_view line_end = "\n") {
   const std::string_view line = text.substr(0, text.find(line_end));
   text.remove_prefix(std::min(line.size() + line_end.size(), text.size()));

@@ -14,13 +14,15 @@ namespace ashlar {
 
 namespace {
 
-// Restores the signal mask even if thread creation throws.
+// Blocks signals for a scope, and restores the signal mask even if thread creation throws.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t blocked;
     ::sigfillset(&blocked);
-    for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&blocked, own);
+    for (int synchronous : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
+      ::sigdelset(&blocked, synchronous);
+    }
     ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
   }
   ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

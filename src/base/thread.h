@@ -11,7 +11,8 @@
 
 namespace ashlar {
 
-// kDeviceFault: the system refuses more threads. Throws std::bad_alloc if host memory runs out.
+// Starts a thread that runs `body`. kDeviceFault: the system refuses more threads. Throws
+// std::bad_alloc if host memory runs out.
 Result<std::thread> start_thread(std::function<void()> body);
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Linear interpolation between two samples.
+// Samples the counter together with the system clock, and interpolates between two samples.
 #include "base/ticks.h"
 
 namespace ashlar {
@@ -14,7 +14,7 @@ TickClock::Sample TickClock::now() {
   return {ticks_now(), std::chrono::duration_cast<std::chrono::nanoseconds>(unix_time).count()};
 }
 
-// Until the counter has advanced enough to measure its rate, all ticks map to the start.
+// Until calibrate has taken a second sample, the rate is unknown and all ticks map to the start.
 int64_t TickClock::unix_us(uint64_t ticks) const {
   const double elapsed_ticks = static_cast<double>(last_.ticks - start_.ticks);
   const double ns_per_tick =

@@ -9,7 +9,8 @@
 
 namespace ashlar {
 
-// Monotonic per thread. Across threads as consistent as the processor's counters.
+// Returns the counter's value. Monotonic within a thread; across threads, as consistent as the
+// processor's counters.
 inline uint64_t ticks_now() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -27,9 +28,9 @@ class TickClock {
  public:
   TickClock();
 
-  // Takes a new second sample, which improves conversions of past and future ticks.
+  // Replaces the second sample by a new one, which makes later conversions more accurate.
   void calibrate();
-  // Microseconds since 1970.
+  // Converts ticks to microseconds since the Unix epoch.
   int64_t unix_us(uint64_t ticks) const;
 
  private:

@@ -22,7 +22,7 @@ Status not_a_size(std::string_view given) {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-// The power of 1024 that the unit denotes; -1 if it is unknown.
+// Returns the power of 1024 that the unit denotes; -1 if the unit is unknown.
 int power_of(std::string_view unit) {
   if (unit.empty()) return 0;
   const char first = static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0])));

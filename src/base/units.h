@@ -21,13 +21,13 @@ inline constexpr size_t kGiB = size_t{1} << 30;
 // ignored. kFormat: not a size, or not a whole number of bytes below 2^63.
 Result<size_t> parse_bytes(std::string_view text);
 
-// "512 B", "20.00 MiB", "141.00 GiB": rounded to two decimals from KiB on.
+// Formats as "512 B", "20.00 MiB" or "141.00 GiB": rounded to two decimals from KiB on.
 std::string format_bytes(size_t bytes);
 
-// 3145728 as "3,145,728".
+// Formats 3145728 as "3,145,728".
 std::string group_digits(uint64_t number);
 
-// 1 as "once", 3000 as "3,000 times".
+// Formats 1 as "once" and 3000 as "3,000 times".
 std::string format_times(uint64_t count);
 
 }  // namespace ashlar

@@ -12,6 +12,7 @@
 
 namespace ashlar {
 
+// Appends values to a byte string.
 class WireWriter {
  public:
   template <typename Number>
@@ -38,7 +39,7 @@ class WireWriter {
   std::string bytes_;
 };
 
-// `bytes` outlives the reader.
+// Reads the values that a WireWriter appended, in the same order. `bytes` must outlive the reader.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : remaining_(bytes) {}
@@ -66,9 +67,9 @@ class WireReader {
     const auto bytes = number<uint32_t>();
     return raw(bytes > max_bytes ? SIZE_MAX : bytes);
   }
-  // No read has failed.
+  // Returns whether no read has failed.
   bool ok() const { return is_ok_; }
-  // No read has failed, and no bytes remain.
+  // Returns whether no read has failed and no bytes remain.
   bool is_done() const { return is_ok_ && remaining_.empty(); }
 
  private:
