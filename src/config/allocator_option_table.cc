@@ -24,7 +24,8 @@ namespace {
 
 // Access to the fields.
 
-// The field of AllocatorOptions, or of one of its parts, that a member pointer names.
+// Returns the field that a pointer to member of AllocatorOptions, PinnedOptions or PluginOptions
+// denotes.
 template <auto kField, typename Options>
 auto& field(Options& options) {
   if constexpr (requires { options.*kField; }) {
@@ -36,8 +37,8 @@ auto& field(Options& options) {
   }
 }
 
-// Parses with kParse. Always accepts the text of the default, even if kParse rejects it, such as
-// "unlimited" or "off".
+// Implements OptionRow::set. Parses with kParse, but always accepts the text of the default, such
+// as "unlimited" or "off", even if kParse rejects it.
 template <auto kField, auto kParse>
 Status set(const OptionRow& row, const OptionAssignment& given, AllocatorOptions& options) {
   if (given.value == row.default_text) {
@@ -51,6 +52,7 @@ Status set(const OptionRow& row, const OptionAssignment& given, AllocatorOptions
   return Status();
 }
 
+// Implements OptionRow::print.
 template <auto kField, auto kToText>
 std::string print(const OptionRow& row, const AllocatorOptions& options) {
   const AllocatorOptions defaults;
@@ -63,6 +65,7 @@ std::string print(const OptionRow& row, const AllocatorOptions& options) {
   }
 }
 
+// For options that are not stored in a field.
 std::string print_default(const OptionRow& row, const AllocatorOptions&) {
   return std::string(row.default_text);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses, formats and checks the options by the rows of the table.
+// Parses, formats and checks options according to the rows of the option table.
 #include "config/allocator_options.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Result<AllocatorOptions> parse_allocator_options(std::string_view text,
     Status status = setting.row->set(*setting.row, setting.given, options);
     if (!status.ok()) return status;
   }
-  // PyTorch's behaviour requires its policy.
+  // PyTorch's behaviour requires PyTorch's policy, the classic engine.
   const bool is_compat_set = options.pytorch_compatible && sets_option(*settings, "compat");
   const bool is_async_set =
       options.engine == EngineKind::kAsync && sets_option(*settings, "backend");
@@ -50,7 +50,7 @@ std::string format_allocator_options(const AllocatorOptions& options) {
   std::string text;
   for (const OptionRow& row : allocator_option_table()) {
     const std::string value = row.print(row, options);
-    // compat:pytorch implies an engine unless one is named.
+    // Without an engine in the text, compat:pytorch would select the classic engine.
     const bool is_always_printed = row.name == "engine" && options.pytorch_compatible;
     if (value == row.default_text && !is_always_printed) continue;
     if (!text.empty()) text += ",";
@@ -59,13 +59,13 @@ std::string format_allocator_options(const AllocatorOptions& options) {
   return text;
 }
 
-// An option is valid if its printed form parses back with the others unchanged.
+// An option is valid if parsing its printed form succeeds and changes no option.
 Status check_allocator_options(const AllocatorOptions& options) {
   for (const OptionRow& row : allocator_option_table()) {
-    const Result<AllocatorOptions> same = print_and_parse(row, options);
-    if (!same.ok()) return same.status();
+    const Result<AllocatorOptions> parsed = print_and_parse(row, options);
+    if (!parsed.ok()) return parsed.status();
   }
-  // After the NaN check, because NaN never compares equal.
+  // A second loop, after the first one has rejected NaN, which never compares equal.
   for (const OptionRow& row : allocator_option_table()) {
     if (*print_and_parse(row, options) == options) continue;
     return Status::invalid_argument(
@@ -80,11 +80,11 @@ Result<AllocatorOptions> print_and_parse(const OptionRow& row, const AllocatorOp
   const std::string setting = text(row.name, ":", row.print(row, options));
   const Result<std::vector<OptionAssignment>> read = parse_option_text(setting);
   if (!read.ok()) return read.status();
-  AllocatorOptions same = options;
+  AllocatorOptions parsed = options;
   for (const OptionAssignment& given : *read) {
-    if (Status status = row.set(row, given, same); !status.ok()) return status;
+    if (Status status = row.set(row, given, parsed); !status.ok()) return status;
   }
-  return same;
+  return parsed;
 }
 
 Result<const OptionRow*> find_row(std::string_view name) {
@@ -94,7 +94,7 @@ Result<const OptionRow*> find_row(std::string_view name) {
     known.push_back(row.name);
     if (!row.alias.empty()) known.push_back(row.alias);
   }
-  constexpr size_t kLongestMistypedName = 100;  // nearest_name is slow for long sets_option
+  constexpr size_t kLongestMistypedName = 100;  // nearest_name is slow for long names
   const std::string problem = text(excerpt(name), ": no such option");
   const std::optional<std::string_view> suggestion =
       name.size() > kLongestMistypedName ? std::nullopt : nearest_name(name, known);
@@ -103,8 +103,8 @@ Result<const OptionRow*> find_row(std::string_view name) {
   return Status::invalid_argument(text(problem, " (ashlar config lists all)"));
 }
 
-// Returns the settings in the order to apply: large_segment_size_mb first, because it bounds
-// others.
+// Returns the settings in the order in which to apply them: large_segment_size_mb first, because it
+// is the lower bound of other options.
 Result<std::vector<Setting>> parse_settings(std::string_view given) {
   Result<std::vector<OptionAssignment>> assignments = parse_option_text(given);
   if (!assignments.ok()) return assignments.status();

@@ -16,7 +16,8 @@
 
 namespace ashlar {
 
-// One option. Its strings appear in messages, `ashlar config` and docs/reference/options.md.
+// A row of the table: one option. Its strings appear in messages, `ashlar config` and
+// docs/reference/options.md.
 struct OptionRow {
   std::string_view name;
   std::string_view alias = {};    // another name for the option; empty if none
@@ -33,14 +34,14 @@ struct OptionRow {
 
 std::span<const OptionRow> allocator_option_table();
 
-// The name of an engine as in option `engine`, such as "paged".
+// Returns the name of an engine as in option `engine`, such as "paged".
 std::string engine_text(EngineKind engine);
 
-// Applies the text to `base`. If `base` is pytorch_compatible, the four options that PyTorch resets
-// when it parses its settings again return to their defaults unless the text sets them:
-// max_split_size_mb, max_non_split_rounding_mb, roundup_power2_divisions and
-// garbage_collection_threshold. compat:pytorch without an engine selects the classic engine.
-// kInvalidArgument: the text or the result is invalid (see check_allocator_options).
+// Applies the text to `base`. If `base` is pytorch_compatible, first resets to their defaults the
+// four options that PyTorch resets whenever it parses its settings again: max_split_size_mb,
+// max_non_split_rounding_mb, roundup_power2_divisions and garbage_collection_threshold.
+// compat:pytorch without an engine selects the classic engine. kInvalidArgument: the text or the
+// result is invalid (see check_allocator_options).
 Result<AllocatorOptions> parse_allocator_options(std::string_view text,
                                                  const AllocatorOptions& base = {});
 

@@ -295,22 +295,23 @@ const EnvironmentVariable* allocator_variable_in(const Environment& environment)
   return found == kVariables.end() ? nullptr : &*found;
 }
 
-// Option text that sets the option takes precedence, even if it sets the default.
+// A kAllocator variable that sets the option takes precedence over a switch, even if it sets the
+// default.
 const EnvironmentVariable* variable_for_option(std::string_view option,
                                                const Environment& environment) {
-  const EnvironmentVariable* texts = allocator_variable_in(environment);
-  if (texts != nullptr) {
+  const EnvironmentVariable* text_variable = allocator_variable_in(environment);
+  if (text_variable != nullptr) {
     const Result<std::vector<OptionAssignment>> given =
-        parse_option_text(*environment.value(texts->name));
+        parse_option_text(*environment.value(text_variable->name));
     const auto sets_it = [&](const OptionAssignment& each) { return each.name == option; };
-    if (given.ok() && std::any_of(given->begin(), given->end(), sets_it)) return texts;
+    if (given.ok() && std::any_of(given->begin(), given->end(), sets_it)) return text_variable;
   }
   const auto found =
       std::find_if(kVariables.begin(), kVariables.end(), [&](const EnvironmentVariable& row) {
         return row.scope == VariableScope::kAllocatorSwitch && row.option == option &&
                environment.value(row.name).has_value();
       });
-  return found == kVariables.end() ? texts : &*found;
+  return found == kVariables.end() ? text_variable : &*found;
 }
 
 std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
@@ -347,7 +348,7 @@ Environment Environment::of_process() {
     const std::string_view variable = *entry;
     const size_t equals = variable.find('=');
     if (equals == std::string_view::npos) continue;
-    // Like getenv(3), the first of several entries of one name wins.
+    // If a name occurs several times, the first entry applies, as for getenv(3).
     values.emplace(variable.substr(0, equals), variable.substr(equals + 1));
   }
   return Environment(std::move(values));
@@ -368,7 +369,7 @@ Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::
       text(row.name, ": \"", value, "\" ", problem, " (expected ", expected, ")"));
 }
 
-// The defaults, modified by the switches.
+// Returns the default options with the switches applied.
 Result<AllocatorOptions> options_from_switches(const Environment& environment) {
   AllocatorOptions options;
   for (const EnvironmentVariable& row : kVariables) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment variables of Ashlar: one table row each, and the only code that reads the
-// process's environment. The CLI, the public facades and tests convert the variables to
-// `sim::Options` and `AllocatorOptions` here; lower layers receive those.
+// The table of Ashlar's environment variables, and the only code that reads the process's
+// environment. The CLI, the public API and tests convert variables to `sim::Options`,
+// `AllocatorOptions` and other values with these functions; lower layers receive the values.
 //
 // Pure functions, except Environment::of_process, which must not run while another thread changes
 // the environment.
@@ -29,9 +29,10 @@ class Environment {
 
   Environment() = default;
   explicit Environment(Values values);
-  // The environment of this process.
+  // Returns the environment of this process.
   static Environment of_process();
 
+  // Returns nullopt if the variable is not set.
   std::optional<std::string_view> value(std::string_view variable) const;
   // The set variables, in alphabetical order.
   const Values& values() const { return values_; }
@@ -82,7 +83,7 @@ inline bool is_for_allocators(const EnvironmentVariable& row) {
 // kInvalidArgument: a set variable starts with ASHLAR_ but is not in the table.
 Status check_unknown_variables(const Environment& environment);
 
-// The options of the simulated machine. kInvalidArgument: a value is wrong, or
+// Returns the options of the simulated machine. kInvalidArgument: a value is wrong, or
 // check_unknown_variables fails. The message names the variable, the value and what was expected.
 Result<sim::Options> sim_options_from(const Environment& environment);
 
@@ -93,19 +94,19 @@ struct Drivers {
 };
 Drivers drivers_from(const Environment& environment);
 
-// The back end that PyTorch's device numbers refer to. Errors as for sim_options_from.
+// Returns the back end that PyTorch's device numbers refer to. Errors as for sim_options_from.
 Result<std::string> torch_backend_from(const Environment& environment);
 
-// The live-monitoring options; empty if monitoring is off. kInvalidArgument: the value is wrong, or
-// a port is set without a token. No message contains the token.
+// Returns the options of live monitoring; nullopt if monitoring is off. kInvalidArgument: the value
+// is wrong, or a port is set without a token. No message contains the token.
 Result<std::optional<LiveOptions>> live_options_from(const Environment& environment);
 
-// The default options of allocators. Errors as for sim_options_from, except that variables of other
-// scopes are not checked.
+// Returns the default options of allocators. Errors as for sim_options_from, except that variables
+// of other scopes are not checked.
 Result<AllocatorOptions> allocator_options_from(const Environment& environment);
-// The variable that provides the options text; null if none is set.
+// Returns the variable that provides the options text; null if none is set.
 const EnvironmentVariable* allocator_variable_in(const Environment& environment);
-// The variable that determines an option's value; null if none does.
+// Returns the variable that determines an option's value; null if none does.
 const EnvironmentVariable* variable_for_option(std::string_view option,
                                                const Environment& environment);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimal string alignment distance, which counts swapped neighbours as one edit. Names are short
-// and few, so the quadratic algorithm is cheap.
+// Implements the optimal string alignment distance, which counts two swapped adjacent letters as
+// one edit. Names are short and few, so the quadratic algorithm is cheap.
 #include "config/nearest_name.h"
 
 #include <algorithm>

@@ -9,8 +9,9 @@
 
 namespace ashlar {
 
-// The first known name with the fewest edits from `wanted`, where an edit inserts, removes or
-// replaces a letter or swaps two neighbours. Empty if all are too different.
+// Returns the known name that is the fewest edits away from `wanted`; the first one of several. An
+// edit inserts, removes or replaces a letter, or swaps two adjacent letters. Returns nullopt if all
+// names are too different.
 std::optional<std::string_view> nearest_name(std::string_view wanted,
                                              std::span<const std::string_view> known);
 

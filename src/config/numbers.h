@@ -10,16 +10,16 @@
 
 namespace ashlar {
 
-// Parses a decimal integer; empty if `word` is anything else or overflows.
+// Parses a decimal integer without a sign. Returns nullopt if `word` is anything else or overflows.
 std::optional<uint64_t> parse_whole_number(std::string_view word);
 
 enum class DecimalForm { kPlain, kExponentAllowed };
-// Parses "0.5", "-2" and, with kExponentAllowed, "1e-3". Rejects infinity and NaN. Empty if `word`
-// is not a number; infinite if it overflows.
+// Parses "0.5", "-2" and, with kExponentAllowed, "1e-3". Returns nullopt if `word` is not
+// a number, or is infinity or NaN. Returns infinity if the number overflows.
 std::optional<double> parse_decimal(std::string_view word, DecimalForm form);
 
-// The shortest text that parse_decimal converts back to `number`. REQUIRES with kPlain: 0, or a
-// magnitude from 2^-30 to 2^64.
+// Returns the shortest text that parse_decimal converts back to `number`. REQUIRES with kPlain:
+// `number` is 0 or has a magnitude from 2^-30 to 2^64.
 std::string decimal_text(double number, DecimalForm form);
 
 }  // namespace ashlar

@@ -22,16 +22,18 @@ std::string_view trim(std::string_view word) {
 
 class OptionParser {
  public:
-  explicit OptionParser(std::string_view text) : rest_(trim(text)) {}
+  explicit OptionParser(std::string_view text) : unread_(trim(text)) {}
 
-  bool at_end() const { return rest_.empty(); }
+  bool at_end() const { return unread_.empty(); }
   Result<OptionAssignment> parse_assignment();
-  // Consumes the comma between two assignments, or the end.
+  // Consumes the comma between two assignments. Fails unless a comma or the end of the text
+  // follows.
   Status parse_comma_or_end(const OptionAssignment& before);
 
  private:
-  // The text before the next separator; may be empty.
+  // Consumes and returns the text before the next separator; may be empty.
   std::string_view parse_word();
+  // Consumes the separator and returns true, if it comes next.
   bool take(char separator);
   Status parse_list(OptionAssignment& assignment);
   Result<ListEntry> parse_entry(std::string_view option);
@@ -39,7 +41,7 @@ class OptionParser {
   // Describes the text at the current position, for messages.
   std::string found() const;
 
-  std::string_view rest_;  // the unread text, trimmed
+  std::string_view unread_;  // trimmed
 };
 
 Result<OptionAssignment> OptionParser::parse_assignment() {
@@ -50,11 +52,11 @@ Result<OptionAssignment> OptionParser::parse_assignment() {
         text("an option is missing before ", found(), " (expected name:value)"));
   }
   if (!take(':')) return missing_value(assignment.name);
-  const std::string_view from_value = rest_;
+  const std::string_view from_value = unread_;
   if (take('[')) {
     assignment.is_list = true;
     if (Status status = parse_list(assignment); !status.ok()) return status;
-    assignment.value = trim(from_value.substr(0, from_value.size() - rest_.size()));
+    assignment.value = trim(from_value.substr(0, from_value.size() - unread_.size()));
     return assignment;
   }
   assignment.value = parse_word();
@@ -109,19 +111,19 @@ Result<ListEntry> OptionParser::parse_entry(std::string_view option) {
 }
 
 std::string_view OptionParser::parse_word() {
-  const size_t end = std::min(rest_.find_first_of(kSeparators), rest_.size());
-  const std::string_view word = trim(rest_.substr(0, end));
-  rest_ = trim(rest_.substr(end));
+  const size_t end = std::min(unread_.find_first_of(kSeparators), unread_.size());
+  const std::string_view word = trim(unread_.substr(0, end));
+  unread_ = trim(unread_.substr(end));
   return word;
 }
 
 bool OptionParser::take(char separator) {
-  if (!rest_.starts_with(separator)) return false;
-  rest_ = trim(rest_.substr(1));
+  if (!unread_.starts_with(separator)) return false;
+  unread_ = trim(unread_.substr(1));
   return true;
 }
 
-std::string OptionParser::found() const { return at_end() ? "the end" : in_quotes(rest_); }
+std::string OptionParser::found() const { return at_end() ? "the end" : in_quotes(unread_); }
 
 }  // namespace
 

@@ -13,13 +13,14 @@
 
 namespace ashlar {
 
-// One "256:4" of a list.
+// An entry of a list, such as "256:4".
 struct ListEntry {
   std::string_view name;
   std::string_view value;
 };
 
-// One "name:value". The views refer to the parsed text; no word is empty.
+// An option and its value, written as "name:value". The views refer to the parsed text; names and
+// values are not empty.
 struct OptionAssignment {
   std::string_view name;
   std::string_view value;  // as written, including the brackets of a list
@@ -31,9 +32,9 @@ struct OptionAssignment {
 // kInvalidArgument: a syntax error; the message gives its position and what was expected.
 Result<std::vector<OptionAssignment>> parse_option_text(std::string_view text);
 
-// User text shortened to one line of limited length, for messages.
+// Shortens user text to one line of limited length, for messages.
 std::string excerpt(std::string_view given);
-// The excerpt in double quotes.
+// Returns the excerpt in double quotes.
 std::string in_quotes(std::string_view given);
 
 }  // namespace ashlar

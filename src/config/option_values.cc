@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxRegisterThreads = 128;  // PyTorch's limit
 constexpr double kMaxReserveGib = 1 << 20;
 
-// `number` units in bytes; empty if that is not a whole number.
+// Converts `number` units to bytes; nullopt if the result is not a whole number.
 std::optional<size_t> whole_bytes(double number, size_t unit_bytes) {
   const double bytes = number * static_cast<double>(unit_bytes);
   if (bytes != std::floor(bytes)) return std::nullopt;
@@ -55,7 +55,7 @@ Result<size_t> parse_size_from(const OptionInput& input, size_t min_bytes) {
 
 Result<size_t> parse_size_from_large_segment(const OptionInput& input) {
   const size_t min_bytes = input.options.large_segment_bytes;
-  // Replaces "large_segment_size_mb" in the range by its value.
+  // Replaces "large_segment_size_mb", the text before the dash, by its value.
   const size_t dash = input.expected.find("–");
   ASHLAR_CHECK(dash != std::string_view::npos);
   const std::string expected = text(size_text(min_bytes), input.expected.substr(dash));
@@ -77,8 +77,8 @@ Result<double> parse_fraction(const OptionInput& input) {
 
 Result<double> parse_fraction_exclusive(const OptionInput& input) {
   Result<double> fraction = parse_fraction(input);
-  const bool is_end = fraction.ok() && (*fraction == 0 || *fraction == 1);
-  if (is_end) return wrong_value(input, "is out of range");
+  const bool is_bound = fraction.ok() && (*fraction == 0 || *fraction == 1);
+  if (is_bound) return wrong_value(input, "is out of range");
   return fraction;
 }
 

@@ -16,23 +16,23 @@
 
 namespace ashlar {
 
-// The input of a parse function. All of them return kInvalidArgument for a wrong value.
+// The input of a parse function. All parse functions return kInvalidArgument for a wrong value.
 struct OptionInput {
   const OptionAssignment& given;
   std::string_view expected;        // completes "expected …" in messages
   const AllocatorOptions& options;  // with large_segment_bytes already set by this text
 };
 
-// The error `max_split_size_mb: "12x" is not a number (expected 20–1048576)`.
+// Returns an error such as `max_split_size_mb: "12x" is not a number (expected 20–1048576)`.
 Status wrong_value(const OptionInput& input, std::string_view problem);
 
-// Parses the value of a list entry. Messages name the option and the entry.
+// Parses the value of a list entry with `parse`. Messages name the option and the entry.
 template <typename T>
 Result<T> parse_entry(const OptionInput& list, const ListEntry& entry,
-                      Result<T> (*read)(const OptionInput&)) {
+                      Result<T> (*parse)(const OptionInput&)) {
   const std::string name = std::string(list.given.name) + ": " + excerpt(entry.name);
-  const OptionAssignment alone = {.name = name, .value = entry.value};
-  return read({.given = alone, .expected = list.expected, .options = list.options});
+  const OptionAssignment assignment = {.name = name, .value = entry.value};
+  return parse({.given = assignment, .expected = list.expected, .options = list.options});
 }
 
 Result<bool> parse_boolean(const OptionInput& input);
@@ -45,7 +45,8 @@ template <size_t kMinMib>
 Result<size_t> parse_size(const OptionInput& input) {
   return parse_size_from(input, kMinMib << 20);
 }
-// Parses a size of at least large_segment_bytes. Messages state that bound as a number.
+// Parses a size of at least OptionInput::options.large_segment_bytes. Messages state this bound as
+// a number.
 Result<size_t> parse_size_from_large_segment(const OptionInput& input);
 std::string size_text(size_t bytes);
 
@@ -53,7 +54,7 @@ Result<double> parse_fraction(const OptionInput& input);            // [0, 1]
 Result<double> parse_fraction_exclusive(const OptionInput& input);  // (0, 1)
 std::string fraction_text(double fraction);
 
-// Paths and symbol names are taken literally.
+// Accept paths without control characters, and names that are valid in C.
 Result<std::string> parse_path(const OptionInput& input);
 Result<std::string> parse_symbol(const OptionInput& input);
 std::string plain_text(const std::string& value);

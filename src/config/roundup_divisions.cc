@@ -54,7 +54,7 @@ Result<uint32_t> parse_divisions(const OptionInput& input) {
   return static_cast<uint32_t>(*divisions);
 }
 
-// The slot of an entry's size, such as "256".
+// Returns the slot of an entry's size, such as "256".
 Result<size_t> parse_slot(const OptionInput& input, const ListEntry& entry) {
   const std::optional<uint64_t> mib = parse_whole_number(entry.name);
   if (!mib || !std::has_single_bit(*mib)) {
@@ -69,7 +69,7 @@ Result<RoundupDivisions> parse_list(const OptionInput& whole) {
   const OptionInput input = {
       .given = whole.given, .expected = kExpectedEntries, .options = whole.options};
   RoundupDivisions divisions{};
-  std::vector<size_t> slots;  // named by entries
+  std::vector<size_t> slots;  // slots of the entries so far
   const std::vector<ListEntry>& entries = input.given.entries;
   if (entries.empty()) return wrong_value(input, "is an empty list");
   for (const ListEntry& entry : entries) {

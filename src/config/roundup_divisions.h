@@ -24,7 +24,7 @@ using RoundupDivisions = std::array<uint32_t, AllocatorOptions::kRoundupSlotCoun
 
 Result<RoundupDivisions> parse_roundup_divisions(const OptionInput& input);
 
-// The shortest equivalent text. REQUIRES: at least one slot is not 0.
+// Returns the shortest equivalent text. REQUIRES: at least one slot is not 0.
 std::string roundup_divisions_text(const RoundupDivisions& divisions);
 
 }  // namespace ashlar

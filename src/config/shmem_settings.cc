@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Detects the launcher by its environment variables, and parses their values.
+// Detects the launcher by the environment variables it sets, and parses their values.
 #include "config/shmem_settings.h"
 
 #include <array>
@@ -16,7 +16,8 @@ namespace {
 constexpr uint64_t kMaxPeCount = 65536;
 constexpr size_t kMinHeapBytes = 4096;
 
-// The variable names of each launcher. The first launcher found wins.
+// The variables that a launcher sets. The first launcher whose variables are set determines the
+// rank.
 struct LauncherVariables {
   std::string_view rank;
   std::string_view world_size;
@@ -45,11 +46,11 @@ Status parse_rank(const Environment& environment, ShmemSettings& settings) {
     if (!count || *count < 1 || *count > kMaxPeCount) {
       return invalid_value(each.world_size, *size, text("a whole number from 1 to ", kMaxPeCount));
     }
-    const std::optional<uint64_t> own = parse_whole_number(*rank);
-    if (!own || *own >= *count) {
+    const std::optional<uint64_t> own_rank = parse_whole_number(*rank);
+    if (!own_rank || *own_rank >= *count) {
       return invalid_value(each.rank, *rank, text("a whole number from 0 to ", *count - 1));
     }
-    settings.rank = static_cast<int>(*own);
+    settings.rank = static_cast<int>(*own_rank);
     settings.world_size = static_cast<int>(*count);
     return {};
   }
@@ -69,7 +70,8 @@ Status parse_heap_bytes(const Environment& environment, ShmemSettings& settings)
   return {};
 }
 
-// PEs that rendezvous in Redis may be on several machines; with a directory they rarely are.
+// The default transport is UCX with a Redis store, because PEs that use Redis may be on several
+// machines. PEs that share a directory rarely are.
 Status parse_transport(const Environment& environment, ShmemSettings& settings) {
   const bool has_redis =
       settings.store.starts_with("redis://") || settings.store.starts_with("redis+unix://");

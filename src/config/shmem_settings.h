@@ -24,12 +24,13 @@ struct ShmemSettings {
   std::string machine{};  // see symm::HeapOptions
   TransportKind transport = TransportKind::kNone;
   size_t heap_bytes = 0;
-  std::chrono::milliseconds timeout{0};  // for shmem_init; 0 means none
+  std::chrono::milliseconds timeout{0};  // of shmem_init; 0: no timeout
 };
 
-// Parses the settings. kInvalidArgument: a value is wrong, or one that another requires is missing.
+// Parses the settings. kInvalidArgument: a value is wrong, or a setting that another setting
+// requires is missing.
 Result<ShmemSettings> shmem_settings_from(const Environment& environment);
-// The settings in the environment of this process. Exported for libashlar_shmem, a separate
+// Parses the settings in the environment of this process. Exported for libashlar_shmem, a separate
 // library.
 ASHLAR_EXPORT Result<ShmemSettings> shmem_settings_of_process();
 

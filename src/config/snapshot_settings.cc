@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts in both directions. Applies the settings text first and the single values last, because
-// those are the values that were in effect.
+// Converts in both directions. Reading applies the options text first and the single settings
+// afterwards, because they are the values that were in effect.
 #include "config/snapshot_settings.h"
 
 #include <cmath>
@@ -11,19 +11,19 @@
 namespace ashlar {
 namespace {
 
-constexpr const char* kText = "PYTORCH_CUDA_ALLOC_CONF";
+constexpr const char* kOptionsText = "PYTORCH_CUDA_ALLOC_CONF";
 constexpr const char* kMaxSplit = "max_split_size";
-constexpr const char* kCollection = "garbage_collection_threshold";
-constexpr const char* kExpandable = "expandable_segments";
+constexpr const char* kGarbageCollection = "garbage_collection_threshold";
+constexpr const char* kExpandableSegments = "expandable_segments";
 constexpr const char* kRegisterThreads = "pinned_num_register_threads";
 constexpr const char* kUnlock = "release_lock_on_cudamalloc";
 constexpr const char* kHostRegister = "pinned_use_cuda_host_register";
-constexpr const char* kReuse = "graph_capture_record_stream_reuse";
+constexpr const char* kStreamReuse = "graph_capture_record_stream_reuse";
 constexpr const char* kRoundup = "roundup_power2_divisions";
 
 using Roundup = std::vector<std::pair<std::string, int64_t>>;
 
-// The key of a slot is its minimum size in MiB: "1", "2", "4" and so on.
+// Returns the key of a slot: its minimum size in MiB, "1", "2", "4" and so on.
 std::string roundup_key(size_t slot) { return std::to_string(uint64_t{1} << slot); }
 
 Roundup roundup_of(const AllocatorOptions& options) {
@@ -48,9 +48,9 @@ void set(const std::string& name, const SettingValue& value, AllocatorOptions& o
   const bool* flag = std::get_if<bool>(&value);
   const int64_t* number = std::get_if<int64_t>(&value);
   const double* fraction = std::get_if<double>(&value);
-  if (name == kExpandable && flag != nullptr) options.expandable_segments = *flag;
+  if (name == kExpandableSegments && flag != nullptr) options.expandable_segments = *flag;
   if (name == kUnlock && flag != nullptr) options.unlock_during_device_allocate = *flag;
-  if (name == kReuse && flag != nullptr) options.capture_stream_reuse = *flag;
+  if (name == kStreamReuse && flag != nullptr) options.capture_stream_reuse = *flag;
   if (name == kHostRegister && flag != nullptr) options.pinned.use_host_register = *flag;
   if (name == kMaxSplit && number != nullptr) {
     options.max_split_bytes.reset();
@@ -59,13 +59,15 @@ void set(const std::string& name, const SettingValue& value, AllocatorOptions& o
   if (name == kRegisterThreads && number != nullptr && *number > 0) {
     options.pinned.register_thread_count = static_cast<size_t>(*number);
   }
-  if (name == kCollection && fraction != nullptr) options.garbage_collection_threshold = *fraction;
+  if (name == kGarbageCollection && fraction != nullptr)
+    options.garbage_collection_threshold = *fraction;
   if (name == kRoundup) {
     if (const Roundup* table = std::get_if<Roundup>(&value)) set_roundup(*table, options);
   }
 }
 
-// Always includes engine and compat: a file without them is PyTorch's.
+// Formats the options as text that always includes engine and compat, because a snapshot without
+// them is taken to be PyTorch's.
 std::string text_of(const AllocatorOptions& options) {
   std::string text;
   for (const OptionRow& row : allocator_option_table()) {
@@ -83,18 +85,18 @@ std::string text_of(const AllocatorOptions& options) {
 SnapshotSettings settings_of(const AllocatorOptions& options) {
   const int64_t max_split =
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
-  // One by one: an initializer list would copy, and if memory runs out during a copy, libstdc++ 12
-  // destroys a std::variant that was never constructed.
+  // Not an initializer list, which would copy the values: if memory runs out during a copy,
+  // libstdc++ 12 destroys a std::variant that was never constructed.
   SnapshotSettings settings;
-  settings.emplace_back(kText, text_of(options));
+  settings.emplace_back(kOptionsText, text_of(options));
   settings.emplace_back(kMaxSplit, max_split);
-  settings.emplace_back(kCollection, options.garbage_collection_threshold);
-  settings.emplace_back(kExpandable, options.expandable_segments);
+  settings.emplace_back(kGarbageCollection, options.garbage_collection_threshold);
+  settings.emplace_back(kExpandableSegments, options.expandable_segments);
   settings.emplace_back(kRegisterThreads,
                         static_cast<int64_t>(options.pinned.register_thread_count));
   settings.emplace_back(kUnlock, options.unlock_during_device_allocate);
   settings.emplace_back(kHostRegister, options.pinned.use_host_register);
-  settings.emplace_back(kReuse, options.capture_stream_reuse);
+  settings.emplace_back(kStreamReuse, options.capture_stream_reuse);
   settings.emplace_back(kRoundup, roundup_of(options));
   return settings;
 }
@@ -105,7 +107,7 @@ RecordedOptions options_of(const SnapshotSettings& settings) {
   recorded.options.pytorch_compatible = true;
   for (const auto& [name, value] : settings) {
     const std::string* text = std::get_if<std::string>(&value);
-    if (name != kText || text == nullptr) continue;
+    if (name != kOptionsText || text == nullptr) continue;
     Result<AllocatorOptions> parsed = parse_allocator_options(*text, recorded.options);
     if (parsed.ok()) {
       recorded.options = *parsed;

@@ -17,8 +17,9 @@ using SnapshotSettings = std::vector<std::pair<std::string, SettingValue>>;
 
 SnapshotSettings settings_of(const AllocatorOptions& options);
 
-// The options of a recorded run. Ashlar's files name their engine; settings that a file omits get
-// PyTorch's defaults. `ignored` describes settings that were not understood.
+// The options of a recorded run, from the settings of its snapshot. A snapshot of Ashlar names its
+// engine. Settings that the snapshot omits get PyTorch's defaults. `ignored` describes settings
+// that could not be applied.
 struct RecordedOptions {
   AllocatorOptions options;
   std::string ignored{};
