@@ -38,10 +38,10 @@ class RetainedLiveness {
 
 }  // namespace
 
-Allocator::Impl::Impl(Device& its_device, const AllocatorOptions& its_options)
-    : device(its_device),
-      options(its_options),
-      engine(unwrap(make_engine(its_device, its_options))) {}
+Allocator::Impl::Impl(Device& device_arg, const AllocatorOptions& options_arg)
+    : device(device_arg),
+      options(options_arg),
+      engine(unwrap(make_engine(device_arg, options_arg))) {}
 
 Allocator::Impl::~Impl() {
   liveness->is_alive = false;
@@ -76,7 +76,9 @@ Buffer Allocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
   Engine& engine = *impl_->engine;
   Block* block = allocate_block(engine, bytes, stream, __builtin_return_address(0));
-  engine.addresses().remove(block);  // a stale entry of an earlier allocate_raw must not free it
+  // An earlier allocate_raw may have left an entry for this block, which must not be freed by
+  // address.
+  engine.addresses().remove(block);
   return Buffer(engine, *impl_->liveness, block, bytes);
 }
 

@@ -12,14 +12,14 @@
 
 namespace ashlar {
 
-// Lets a Buffer detect that its allocator was destroyed. Valid for as long as any buffer may refer
-// to it: an allocator that is destroyed while blocks are allocated leaks its own, on purpose.
+// Lets a Buffer detect that its allocator was destroyed. An allocator that is destroyed while
+// blocks are allocated never frees its AllocatorLiveness, because buffers may still refer to it.
 struct AllocatorLiveness {
   bool is_alive = true;
 };
 
 struct Allocator::Impl {
-  Impl(Device& its_device, const AllocatorOptions& its_options);
+  Impl(Device& device_arg, const AllocatorOptions& options_arg);
   ~Impl();
 
   Device& device;
@@ -34,15 +34,17 @@ struct Allocator::Impl {
   std::optional<DeviceAllocatorRegistry::Entry> entry{};  // set after construction
 };
 
-// Access to the implementation, for the C API, which calls the engine directly on the fast path.
+// Gives access to the implementation. For the C API, which calls the engine directly on the fast
+// path.
 struct AllocatorAccess {
   static Allocator::Impl& impl(const Allocator& allocator) { return *allocator.impl_; }
 };
 
-// The block of an address that allocate_raw returned. Throws InvalidArgument if there is none.
+// Returns the block of an address that allocate_raw returned. Throws InvalidArgument if no block is
+// allocated at the address.
 Block* block_at(Engine& engine, DeviceAddress address);
 
-// The error for an address that is not allocated.
+// Returns the error for an address that is not allocated.
 Status not_an_allocation(DeviceAddress address);
 
 }  // namespace ashlar

@@ -64,7 +64,7 @@ std::vector<uint64_t> AllocatorRegistry<Kind>::numbers() const {
   return numbers;
 }
 
-// Keeps one record from being removed.
+// Prevents the removal of one record while it exists.
 template <typename Kind>
 class AllocatorRegistry<Kind>::Visit {
  public:
@@ -85,12 +85,12 @@ class AllocatorRegistry<Kind>::Visit {
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
 
-  // Null if there is no such allocator.
+  // Returns null if no allocator has the number.
   Kind* allocator() const { return record_ == nullptr ? nullptr : record_->allocator; }
 
  private:
   AllocatorRegistry& registry_;
-  Record* record_ = nullptr;  // stays valid while it is being visited
+  Record* record_ = nullptr;  // not removed before the visit ends
 };
 
 template <typename Kind>

@@ -20,7 +20,7 @@
 
 namespace ashlar {
 
-// `Kind` is Allocator or HostAllocator.
+// The registry of one type of allocator: `Kind` is Allocator or HostAllocator.
 template <typename Kind>
 class AllocatorRegistry {
  public:
@@ -39,18 +39,18 @@ class AllocatorRegistry {
     uint64_t number_;
   };
 
-  // The numbers of all allocators, in order of registration. Numbers are never reused.
+  // Returns the numbers of all allocators, in order of registration. Numbers are never reused.
   std::vector<uint64_t> numbers() const;
-  // Calls `visitor` with the allocator. Returns false if there is none with this number. Exceptions
-  // of `visitor` propagate.
+  // Calls `visitor` with the allocator of this number. Returns false if there is none. Exceptions
+  // that `visitor` throws propagate.
   bool visit(uint64_t number, const std::function<void(Kind&)>& visitor);
 
  private:
   struct Record {
     Kind* allocator = nullptr;
     size_t visit_count = 0;
-    pid_t visitor_pid = 0;  // visits do not survive a fork, so the child ignores the count
-    bool is_leaving = false;
+    pid_t visitor_pid = 0;    // process of the visits; a forked child ignores its parent's count
+    bool is_leaving = false;  // `remove` waits for visits, and new visits are refused
   };
   class Visit;
 

@@ -2,7 +2,7 @@
 //
 // How the public API allocates and frees blocks: on the engine's fast path if possible, and with
 // the caller's stack if the history records it. `caller` is the return address of the public
-// function, where the stack begins.
+// function; recorded stacks begin there.
 #pragma once
 
 #include <new>
@@ -12,6 +12,7 @@
 
 namespace ashlar {
 
+// Return the calling thread's stack if the history records it; else the empty stack.
 inline StackId capture_allocation_stack(Engine& engine, const void* caller) {
   return engine.history().capture(RecordContext::kState, caller);
 }

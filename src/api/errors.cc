@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps each kind of status to an exception. The only place where a status becomes an exception.
+// Maps each kind of status to an exception.
 #include "ashlar/errors.h"
 
 #include "base/check.h"

@@ -30,18 +30,20 @@ std::unique_ptr<PinnedAllocator> make_pinned(Device& device, const AllocatorOpti
 }  // namespace
 
 struct HostAllocator::Impl {
-  Impl(Device& its_device, const AllocatorOptions& options, Clock* given)
-      : device(its_device),
-        pinned(make_pinned(its_device, options, given == nullptr ? own_clock : *given)) {}
+  Impl(Device& device_arg, const AllocatorOptions& options, Clock* clock_or_null)
+      : device(device_arg),
+        pinned(make_pinned(device_arg, options,
+                           clock_or_null == nullptr ? own_clock : *clock_or_null)) {}
 
   Device& device;
   SteadyClock own_clock;  // unused if the caller supplied one
   const std::unique_ptr<PinnedAllocator> pinned;
   std::optional<HostAllocatorRegistry::Entry> entry{};  // set after construction
 
-  // Blocks of allocate_raw. The mutex is never held together with one of the allocator.
+  // The blocks that allocate_raw returned. The mutex is never held together with a mutex of
+  // `pinned`.
   Mutex mutex;
-  std::unordered_map<const void*, PinnedBlock*> raw ASHLAR_GUARDED_BY(mutex);
+  std::unordered_map<const void*, PinnedBlock*> raw_blocks ASHLAR_GUARDED_BY(mutex);
 };
 
 HostAllocator::HostAllocator(Device& device, const AllocatorOptions& options)
@@ -66,13 +68,14 @@ HostBuffer HostAllocator::allocate(size_t bytes, StreamId stream) {
   return {*impl_->pinned, unwrap(impl_->pinned->allocate(bytes, stream)), bytes};
 }
 
-// The buffer owns the block until the table does, so that nothing leaks if the table cannot grow.
+// The buffer owns the block until the table has an entry for it, so that nothing leaks if the table
+// cannot grow.
 void* HostAllocator::allocate_raw(size_t bytes, StreamId stream) {
   HostBuffer buffer = allocate(bytes, stream);
   if (!buffer) return nullptr;
   {
     MutexLock lock(impl_->mutex);
-    impl_->raw.emplace(buffer.data_, buffer.block_);
+    impl_->raw_blocks.emplace(buffer.data_, buffer.block_);
   }
   buffer.block_ = nullptr;
   return buffer.data_;
@@ -83,10 +86,10 @@ void HostAllocator::free_raw(void* memory) {
   PinnedBlock* block = nullptr;
   {
     MutexLock lock(impl_->mutex);
-    const auto found = impl_->raw.find(memory);
-    if (found != impl_->raw.end()) {
+    const auto found = impl_->raw_blocks.find(memory);
+    if (found != impl_->raw_blocks.end()) {
       block = found->second;
-      impl_->raw.erase(found);
+      impl_->raw_blocks.erase(found);
     }
   }
   if (block == nullptr) {

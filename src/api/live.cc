@@ -53,6 +53,7 @@ live::HostAllocatorStatus describe(uint64_t number, HostAllocator& allocator) {
   return description;
 }
 
+// Copies the state of all registered allocators.
 class ProcessStatusSource final : public live::StatusSource {
  public:
   explicit ProcessStatusSource(std::string warning) : warning_(std::move(warning)) {}
@@ -99,8 +100,8 @@ class ProcessStatusSource final : public live::StatusSource {
   const steady_clock::time_point start_ = steady_clock::now();
 };
 
-// Answers 503 if a request throws: an observer that exhausts host memory must not terminate the
-// process.
+// Responds with status 503 if handling a request throws: an observer whose requests exhaust host
+// memory must not terminate the process.
 class GuardedHandler final : public http::Handler {
  public:
   explicit GuardedHandler(live::StatusSource& source) : handler_(source) {}

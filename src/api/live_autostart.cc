@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts the endpoint once per process; a forked child starts its own.
+// Starts the endpoint once per process. A forked child starts its own endpoint.
 #include "api/live_autostart.h"
 
 #include <unistd.h>
@@ -44,8 +44,8 @@ class Autostart {
     if (opened.ok()) endpoint_ = *std::move(opened);
   }
 
-  // The process that has started its endpoint. Not a mutex, which a child could inherit locked.
-  // Acquire and release order the accesses to endpoint_.
+  // The process that has started its endpoint; 0: none. Replaces a mutex, which a forked child
+  // could inherit locked. Acquire and release order the accesses to endpoint_.
   std::atomic<pid_t> done_pid_{0};
   std::unique_ptr<LiveEndpoint> endpoint_{};
 };

@@ -6,9 +6,9 @@
 
 namespace ashlar {
 
-// Called by every constructor of an allocator; acts once per process. An endpoint that cannot be
-// opened, for example because the port is in use, is reported to observers and does not fail the
-// program. Throws InvalidArgument if the variable is malformed.
+// Every constructor of an allocator calls this; only the first call in a process has an effect. An
+// endpoint that cannot be opened, for example because the port is in use, is reported to observers
+// and does not fail the program. Throws InvalidArgument if the variable is malformed.
 void start_live_endpoint_if_configured();
 
 }  // namespace ashlar

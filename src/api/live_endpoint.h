@@ -23,10 +23,10 @@ class LiveEndpoint {
                                                     std::string warning = {});
 
   const std::string& socket_name() const { return socket_name_; }
-  // The URL of the endpoint; empty without a port.
+  // Returns the URL of the endpoint; empty without a port.
   std::string address() const { return loopback_ == nullptr ? "" : loopback_->address(); }
 
-  // Use open().
+  // Constructs an endpoint that does not serve yet. For `open` only; public for std::make_unique.
   explicit LiveEndpoint(std::string warning);
 
  private:

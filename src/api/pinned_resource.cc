@@ -16,16 +16,17 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;  // the alignment of HostAllocator::allocate
 
-// The next multiple of the alignment after `base`, with `base` stored right before it. There is
-// always room: `base` is page-aligned and the result is greater.
+// Returns the next multiple of the alignment after `base`, and stores `base` right before it. There
+// is always room for the pointer, because `base` is page-aligned and less than the result.
 char* align_after(void* base, size_t alignment) {
   char* const first = static_cast<char*>(base);
-  const size_t past = reinterpret_cast<uintptr_t>(first) % alignment;
-  char* const aligned = first + (alignment - past);
+  const size_t excess = reinterpret_cast<uintptr_t>(first) % alignment;
+  char* const aligned = first + (alignment - excess);
   std::memcpy(aligned - sizeof(void*), &base, sizeof(void*));
   return aligned;
 }
 
+// Returns the address from which align_after computed `aligned`.
 void* base_of(void* aligned) {
   void* base = nullptr;
   std::memcpy(&base, static_cast<char*>(aligned) - sizeof(void*), sizeof(void*));

@@ -13,7 +13,7 @@
 
 namespace ashlar {
 
-// The last id issued, of each kind. Relaxed: only uniqueness matters.
+// The last id issued, for user pools and for capture pools. Relaxed: only uniqueness matters.
 struct AllocatorPools::LastIds {
   std::atomic<uint64_t> user{0};
   std::atomic<uint64_t> capture{0};
@@ -40,8 +40,8 @@ void AllocatorPools::retain(PoolId pool) { unwrap(engine_.retain_pool(pool)); }
 void AllocatorPools::release(PoolId pool) { unwrap(engine_.release_pool(pool)); }
 int AllocatorPools::use_count(PoolId pool) const { return unwrap(engine_.pool_use_count(pool)); }
 
-// The pool may have been destroyed already, by a trim of everything or to serve an allocation that
-// ran out of memory. Only an id that was never issued is an error.
+// The pool may have been destroyed already, by Allocator::trim or when an allocation reclaimed
+// memory. Only an id that was never issued is an error.
 void AllocatorPools::trim(PoolId pool) {
   const bool was_issued = pool.user <= last_ids_->user.load(std::memory_order_relaxed) &&
                           pool.capture <= last_ids_->capture.load(std::memory_order_relaxed);
@@ -101,7 +101,7 @@ Pool& Pool::operator=(Pool&& other) noexcept {
   return *this;
 }
 
-// Releasing fails only if the program released the reference itself; there is nothing left to do.
+// Releasing fails only if the program released the reference itself; nothing is left to release.
 void Pool::reset() noexcept {
   if (pools_ == nullptr) return;
   try {
@@ -138,7 +138,7 @@ CaptureScope::CaptureScope(Allocator& allocator) : pools_(allocator.pools()) {
 CaptureScope::~CaptureScope() {
   try {
     pools_.notify_capture_end();
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the program ended it itself
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the program called notify_capture_end
   }
 }
 

@@ -10,12 +10,13 @@
 
 namespace ashlar {
 
-// The back ends, configured by the environment. Never closed, because a driver may be unloaded
-// before static destructors run. kInvalidArgument: a variable is malformed.
+// Returns the back ends, which the environment configures. They are never closed, because a driver
+// may be unloaded before static destructors run. kInvalidArgument: a variable is malformed.
 Result<const Registry*> process_registry();
 
-// kInvalidArgument: no back end with that name, or no device with that index. kUnsupported: the
-// back end is not available on this machine; the message gives the reason.
+// Returns a device of a back end. kInvalidArgument: no back end has that name, or no device has
+// that index. kUnsupported: the back end is not available on this machine; the message gives the
+// reason.
 Result<Device*> process_device(std::string_view backend, size_t index);
 
 }  // namespace ashlar

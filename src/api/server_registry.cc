@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every lock is held during a fork, so that the child finds consistent state. Thread safety
-// analysis cannot follow a mutex that is unlocked in another process.
+// The registry's mutex and the servers' locks are held during a fork, so that the child's copies
+// are consistent. Thread safety analysis cannot follow a mutex that is unlocked in another process.
 #include "api/server_registry.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The registry of the process's live servers, which must be stopped in the child of a fork.
-// Registered handlers of pthread_atfork(3) cannot be removed, so there is one set for all servers.
-// Thread safe.
+// The registry of the HTTP servers of this process's live endpoints, which must be stopped in the
+// child of a fork. Handlers of pthread_atfork(3) cannot be unregistered, so one set of handlers
+// serves all servers. Thread safe.
 #pragma once
 
 #include <set>

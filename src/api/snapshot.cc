@@ -31,7 +31,7 @@ void resolve_stacks(Snapshot& snapshot, const StackTable& stacks) {
   }
 }
 
-// Runs before stacks are resolved, which takes longest.
+// Called before resolve_stacks, which takes much longer, so that dropped entries are not resolved.
 void drop_entries_before(int64_t since_us, Snapshot& snapshot) {
   const auto is_older = [since_us](const auto& each) { return each.time_us < since_us; };
   for (std::vector<TraceEntry>& trace : snapshot.device_traces) std::erase_if(trace, is_older);
@@ -58,14 +58,14 @@ void AllocatorHistory::annotate(DeviceAddress address, const std::string& text) 
 Snapshot Allocator::snapshot(const SnapshotOptions& options) {
   Snapshot snapshot;
   Engine& engine = *impl_->engine;
-  EngineSnapshot held = engine.take_snapshot(options.pool);
-  snapshot.segments = std::move(held.segments);
-  snapshot.views = std::move(held.views);
-  snapshot.extents = std::move(held.extents);
+  EngineSnapshot state = engine.take_snapshot(options.pool);
+  snapshot.segments = std::move(state.segments);
+  snapshot.views = std::move(state.views);
+  snapshot.extents = std::move(state.extents);
   const DeviceIndex device = impl_->device.properties().index;
   snapshot.device_traces.resize(device.value() + 1);
   if (options.include_traces) {
-    engine.history().read_into(snapshot, device, held.position);
+    engine.history().read_into(snapshot, device, state.position);
   } else {
     engine.history().convert_times(snapshot.extents);
   }

@@ -21,7 +21,7 @@ Stream& Stream::operator=(Stream&& other) noexcept {
   return *this;
 }
 
-// A lost device cannot destroy its streams; that error is reported wherever it is used next.
+// A lost device cannot destroy its streams. Later calls on the device report that error.
 Stream::~Stream() {
   if (device_ != nullptr) (void)device_->destroy_stream(id_).ok();
 }

@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-// The handle of the legacy default stream, in both CUDA and HIP.
+// Handles that CUDA and HIP reserve for their default streams.
 constexpr uint64_t kLegacyStream = 1;
 constexpr uint64_t kPerThreadStream = 2;
 
@@ -31,7 +31,8 @@ void* StreamOrderedMemory::allocate(size_t bytes, size_t alignment, StreamId str
   return allocator_->allocate_raw(bytes, stream).as();
 }
 
-// Waits because work queued in the default stream may still use the memory.
+// Waits for the default stream, whose queued work may still use memory that was freed on it
+// earlier.
 void* StreamOrderedMemory::allocate_sync(size_t bytes, size_t alignment) const {
   void* memory = allocate(bytes, alignment, kDefaultStream);
   Status waited = allocator_->device().synchronize_stream(kDefaultStream);
@@ -45,13 +46,16 @@ void StreamOrderedMemory::deallocate(void* memory, StreamId stream) const noexce
   if (memory == nullptr) return;
   try {
     allocator_->record_stream(DeviceAddress::of(memory), stream);
-  } catch (const DeviceError&) {  // leaks: it is unknown when a plug-in's stream is done
+  } catch (const DeviceError&) {
+    // A plug-in failed to record the stream. Leaks the memory, because work queued in the stream
+    // may still use it.
     return;
   }
   deallocate_sync(memory);
 }
 
-// If the device fails, the allocator retries the free with its next allocation.
+// If the device fails, the block stays pending, and the allocator's next allocation retries the
+// free.
 void StreamOrderedMemory::deallocate_sync(void* memory) const noexcept {
   try {
     allocator_->free_raw(DeviceAddress::of(memory));
@@ -60,8 +64,8 @@ void StreamOrderedMemory::deallocate_sync(void* memory) const noexcept {
 }
 
 StreamId StreamOrderedMemory::stream_of(uint64_t handle) const {
-  const bool has_handles = allocator_->device().properties().backend != "sim";
-  if (!has_handles || handle > kPerThreadStream) return StreamId(handle);
+  const bool has_driver_handles = allocator_->device().properties().backend != "sim";
+  if (!has_driver_handles || handle > kPerThreadStream) return StreamId(handle);
   if (handle == kPerThreadStream) {
     unwrap(Status::invalid_argument(
         "the per-thread default stream is a different stream in every thread (expected a stream "

@@ -16,7 +16,7 @@
 namespace ashlar::symm {
 namespace {
 
-// REQUIRES: offset_bytes >= 0.
+// Returns the offset if the range lies in the pad. REQUIRES: offset_bytes >= 0.
 Result<size_t> offset_in_pad(size_t pad_bytes, int64_t offset_bytes, size_t bytes) {
   const auto offset = static_cast<uint64_t>(offset_bytes);
   if (offset > pad_bytes || bytes > pad_bytes - offset) {
@@ -65,9 +65,9 @@ bool Handle::all_direct() const { return impl_->group->all_direct(); }
 
 int Handle::global_rank(int rank) const { return unwrap(impl_->group->global_rank(rank)); }
 
-// Two threads may build the table concurrently; the second one drops its own.
+// Two threads may build a table concurrently. The second thread to finish discards its table.
 Result<std::byte* const*> Handle::Impl::table_on_device() const {
-  if (Status elsewhere = group->heap->check_not_forked(); !elsewhere.ok()) return elsewhere;
+  if (Status forked = group->heap->check_not_forked(); !forked.ok()) return forked;
   {
     MutexLock lock(mutex);
     if (table != nullptr) return table->at();
@@ -155,26 +155,26 @@ void* Handle::pad_of(int rank, const ElementRange& range) const {
 }
 
 void Handle::put(int to, std::span<const std::byte> from, int64_t offset_bytes) const {
-  const size_t place = unwrap(impl_->peers.offset_in_buffer(to, offset_bytes, from.size()));
+  const size_t buffer_offset = unwrap(impl_->peers.offset_in_buffer(to, offset_bytes, from.size()));
   unwrap(impl_->group->state());
-  unwrap(impl_->group->operations->put(impl_->peers.peers(), to, place, from));
+  unwrap(impl_->group->operations->put(impl_->peers.peers(), to, buffer_offset, from));
 }
 
 void Handle::get(int from, std::span<std::byte> to, int64_t offset_bytes) const {
-  const size_t place = unwrap(impl_->peers.offset_in_buffer(from, offset_bytes, to.size()));
+  const size_t buffer_offset = unwrap(impl_->peers.offset_in_buffer(from, offset_bytes, to.size()));
   unwrap(impl_->group->state());
-  unwrap(impl_->group->operations->get(impl_->peers.peers(), from, place, to));
+  unwrap(impl_->group->operations->get(impl_->peers.peers(), from, buffer_offset, to));
 }
 
 void Handle::post(int to, std::span<const std::byte> from, int64_t offset_bytes) const {
-  const size_t place = unwrap(impl_->peers.offset_in_buffer(to, offset_bytes, from.size()));
+  const size_t buffer_offset = unwrap(impl_->peers.offset_in_buffer(to, offset_bytes, from.size()));
   unwrap(impl_->group->state());
-  unwrap(impl_->group->operations->post(impl_->peers.peers(), to, place, from));
+  unwrap(impl_->group->operations->post(impl_->peers.peers(), to, buffer_offset, from));
 }
 
 namespace {
 
-// The offset of the word in that rank's buffer.
+// Returns the offset of the word in the buffer of rank `at`.
 Result<size_t> word_offset(const PeerHandle& peers, int at, const AtomicOp& op) {
   const auto word_bytes = static_cast<size_t>(op.word);
   if (op.word != WordBytes::k4 && op.word != WordBytes::k8) {
@@ -183,15 +183,15 @@ Result<size_t> word_offset(const PeerHandle& peers, int at, const AtomicOp& op) 
   if (!is_known(op.kind)) {
     return Status::invalid_argument(text("unknown atomic operation ", static_cast<int>(op.kind)));
   }
-  const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  Result<size_t> place =
-      peers.offset_in_buffer(at, static_cast<int64_t>(std::min(op.offset, most)), word_bytes);
-  if (place.ok() && !is_aligned(*place, word_bytes)) {
+  const auto max_offset = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  Result<size_t> buffer_offset =
+      peers.offset_in_buffer(at, static_cast<int64_t>(std::min(op.offset, max_offset)), word_bytes);
+  if (buffer_offset.ok() && !is_aligned(*buffer_offset, word_bytes)) {
     return Status::invalid_argument(text("a word of ", word_bytes, " bytes at offset ", op.offset,
                                          " of a handle at offset ", peers.offset(),
                                          " is not aligned to its size: use another offset"));
   }
-  return place;
+  return buffer_offset;
 }
 
 AtomicOp with_offset(AtomicOp call, uint64_t offset) {
@@ -205,18 +205,19 @@ void Handle::post(int at, const AtomicOp& op) const {
   if (op.kind == AtomicKind::kSwap || op.kind == AtomicKind::kCompareAndSwap) {
     unwrap(Status::invalid_argument("a swap returns a value: use fetch"));
   }
-  const size_t place = unwrap(word_offset(impl_->peers, at, op));
+  const size_t buffer_offset = unwrap(word_offset(impl_->peers, at, op));
   unwrap(impl_->group->state());
-  unwrap(impl_->group->operations->post(impl_->peers.peers(), at, with_offset(op, place)));
+  unwrap(impl_->group->operations->post(impl_->peers.peers(), at, with_offset(op, buffer_offset)));
 }
 
 uint64_t Handle::fetch(int at, const AtomicOp& op) const {
-  const size_t place = unwrap(word_offset(impl_->peers, at, op));
+  const size_t buffer_offset = unwrap(word_offset(impl_->peers, at, op));
   unwrap(impl_->group->state());
-  return unwrap(impl_->group->operations->fetch(impl_->peers.peers(), at, with_offset(op, place)));
+  return unwrap(
+      impl_->group->operations->fetch(impl_->peers.peers(), at, with_offset(op, buffer_offset)));
 }
 
-// Checks the state first: posts to a lost rank have not arrived.
+// Checks the state first, because posts to a lost rank do not arrive.
 void Handle::fence() const {
   unwrap(impl_->group->state());
   unwrap(impl_->group->operations->fence(impl_->peers.peers()));
@@ -229,7 +230,8 @@ void Handle::quiet() const {
 
 namespace {
 
-// Converts to an offset from the start of that rank's pad, which the buffer follows.
+// Checks the range and converts it to an offset from the start of the rank's pad, which precedes
+// the buffer.
 Result<WordFillRequest> checked_fill(const PeerHandle& peers, int to, const WordFill& fill) {
   if (fill.count < 1)
     return Status::invalid_argument(text("count is ", fill.count, ": expected 1 or more"));
@@ -242,19 +244,19 @@ Result<WordFillRequest> checked_fill(const PeerHandle& peers, int to, const Word
       .rank = to, .offset = 0, .count = static_cast<size_t>(fill.count), .value = fill.value};
   if (fill.memory == WordFill::Memory::kSignalPad) {
     if (Status wrong = peers.peers().rank_info().check_rank(to); !wrong.ok()) return wrong;
-    const Result<size_t> place = offset_in_pad(peers.peers().pad_bytes(), begin, *bytes);
-    if (!place.ok()) return place.status();
-    store.offset = *place;
+    const Result<size_t> pad_offset = offset_in_pad(peers.peers().pad_bytes(), begin, *bytes);
+    if (!pad_offset.ok()) return pad_offset.status();
+    store.offset = *pad_offset;
     return store;
   }
-  const Result<size_t> place = peers.offset_in_buffer(to, begin, *bytes);
-  if (!place.ok()) return place.status();
-  if (!is_aligned(*place, sizeof(uint32_t))) {
+  const Result<size_t> buffer_offset = peers.offset_in_buffer(to, begin, *bytes);
+  if (!buffer_offset.ok()) return buffer_offset.status();
+  if (!is_aligned(*buffer_offset, sizeof(uint32_t))) {
     return Status::invalid_argument(
         text("a handle at offset ", peers.offset(),
              " is not aligned to 32-bit words: use an address that is aligned to 4 bytes"));
   }
-  store.offset = peers.peers().buffer_offset() + *place;
+  store.offset = peers.peers().buffer_offset() + *buffer_offset;
   return store;
 }
 
@@ -272,15 +274,19 @@ void Handle::multimem_put(std::span<const std::byte> from, int64_t offset_bytes,
                           std::optional<StreamId> stream) const {
   const PeerTable& peers = impl_->peers.peers();
   unwrap(check_multicast(peers, "put to each rank"));
-  const size_t place = unwrap(impl_->peers.offset_in_buffer(rank(), offset_bytes, from.size()));
-  const std::byte* own = peers.buffer(rank()) + place;
+  const size_t buffer_offset =
+      unwrap(impl_->peers.offset_in_buffer(rank(), offset_bytes, from.size()));
+  const std::byte* own = peers.buffer(rank()) + buffer_offset;
   if (from.data() != own) {
     unwrap(check_disjoint("from", from.data(), from.size(), 1, {own, from.size()}));
   }
   unwrap(impl_->group->state());
   if (from.empty()) return;
   unwrap(impl_->group->operations->multicast_put(
-      peers, {.from = from, .offset = place, .multicast = peers.multicast_buffer() + place},
+      peers,
+      {.from = from,
+       .offset = buffer_offset,
+       .multicast = peers.multicast_buffer() + buffer_offset},
       {.stream = stream, .timeout = {}, .in_flight = &impl_->in_flight}));
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 std::byte* out_of(const CollectiveOptions& options) { return static_cast<std::byte*>(options.out); }
 
-// The handle's memory from the offset on. The collective checks its size.
+// Returns the handle's memory from the offset on. The collective checks that it is large enough.
 template <typename HandleImpl>
 SymmetricRange range_of(const HandleImpl& impl, const CollectiveOptions& options) {
   const int own = impl.group->options.rank;
@@ -63,18 +63,18 @@ void Handle::reduce_scatter(int64_t count, Reduction reduction,
 
 namespace {
 
-// The multicast address of all ranks' ranges.
+// Returns the multicast address of all ranks' ranges.
 std::byte* multicast_of(const PeerTable& peers, const SymmetricRange& range) {
   unwrap(check_multicast(peers, "the collective of the same name without multimem"));
   return peers.multicast_buffer() + range.offset_bytes;
 }
 
-// Null on ranks other than the root.
-std::byte* out_at(int root, const Handle& handle, const CollectiveOptions& options) {
+// Returns null on ranks other than the root, which ignore `out`.
+std::byte* root_out(int root, const Handle& handle, const CollectiveOptions& options) {
   return handle.rank() == root ? out_of(options) : nullptr;
 }
 
-void refuse_out(const CollectiveOptions& options) {
+void check_no_out(const CollectiveOptions& options) {
   if (options.out == nullptr) return;
   unwrap(Status::invalid_argument("all_gather takes no out: the result is in the handle's memory"));
 }
@@ -91,7 +91,7 @@ void Handle::multimem_all_reduce(int64_t count, Reduction reduction,
 void Handle::multimem_reduce(int64_t count, int root, Reduction reduction,
                              const CollectiveOptions& options) const {
   const Reduce request{range_of(*impl_, options), count, reduction, root,
-                       out_at(root, *this, options)};
+                       root_out(root, *this, options)};
   std::byte* const multicast = multicast_of(impl_->peers.peers(), request.range);
   run(*impl_, MultimemReduce{request, multicast}, options);
 }
@@ -99,20 +99,20 @@ void Handle::multimem_reduce(int64_t count, int root, Reduction reduction,
 void Handle::reduce(int64_t count, int root, Reduction reduction,
                     const CollectiveOptions& options) const {
   run(*impl_,
-      Reduce{range_of(*impl_, options), count, reduction, root, out_at(root, *this, options)},
+      Reduce{range_of(*impl_, options), count, reduction, root, root_out(root, *this, options)},
       options);
 }
 
 void Handle::multimem_all_gather(const void* in, int64_t bytes,
                                  const CollectiveOptions& options) const {
-  refuse_out(options);
+  check_no_out(options);
   const AllGather request{range_of(*impl_, options), bytes, static_cast<const std::byte*>(in)};
   std::byte* const multicast = multicast_of(impl_->peers.peers(), request.range);
   run(*impl_, MultimemAllGather{request, multicast}, options);
 }
 
 void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {
-  refuse_out(options);
+  check_no_out(options);
   const auto* from = static_cast<const std::byte*>(in);
   run(*impl_, AllGather{range_of(*impl_, options), bytes, from}, options);
 }

@@ -28,7 +28,7 @@ Status check_options(const GroupOptions& options) {
 }  // namespace
 
 Status Group::Impl::state() const {
-  if (Status elsewhere = heap->check_not_forked(); !elsewhere.ok()) return elsewhere;
+  if (Status forked = heap->check_not_forked(); !forked.ok()) return forked;
   if (is_left.load(std::memory_order_relaxed))
     return Status::invalid_argument(text("group ", options.name, " was already left"));
   const Failure& failure = *communicator->failure();
@@ -60,7 +60,7 @@ Status Group::Impl::signal(const Signal& request, Timeout timeout, std::optional
   return run(request, timeout, stream, in_flight_work);
 }
 
-// Uses temporary memory.
+// Measures on memory that is allocated for this call.
 Status Group::Impl::measure(Deadline deadline) {
   const auto ranks = static_cast<size_t>(options.world_size);
   const size_t bytes = std::clamp(kMaxTotalMeasuredBytes / ranks, 4 * kKiB, kMaxMeasuredBytes);
@@ -138,7 +138,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   impl->thresholds.one_shot_bytes = options.one_shot_bytes;
   if (options.measure_thresholds) {
     const Status measured = impl->measure(deadline);
-    // All ranks fail alike, so the group is intact and can be left.
+    // The measurement fails on all ranks or on none, so the group is intact and can be left.
     if (!measured.ok()) (void)impl->communicator->leave(deadline).ok();
     unwrap(measured);
   }
@@ -204,7 +204,7 @@ std::string GroupStats::to_string() const {
 }
 
 Status Group::failure() const {
-  if (Status elsewhere = impl_->heap->check_not_forked(); !elsewhere.ok()) return elsewhere;
+  if (Status forked = impl_->heap->check_not_forked(); !forked.ok()) return forked;
   return impl_->communicator->failure()->reason();
 }
 

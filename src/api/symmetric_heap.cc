@@ -124,11 +124,11 @@ void Heap::Impl::prepare() {
 }
 
 gpu::GpuDevice* Heap::Impl::cuda_device() const {
-  auto* vendors = dynamic_cast<gpu::GpuDevice*>(device);
-  return vendors != nullptr && vendors->properties().backend == "cuda" ? vendors : nullptr;
+  auto* gpu_device = dynamic_cast<gpu::GpuDevice*>(device);
+  return gpu_device != nullptr && gpu_device->properties().backend == "cuda" ? gpu_device : nullptr;
 }
 
-// Called for the first group, so that programs that only allocate do not wait for it.
+// Called when the first group is joined, so that programs without groups need not load kernels.
 Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
   MutexLock lock(mutex);
   if (cuda_kernels != nullptr) return {};
@@ -142,7 +142,7 @@ Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
   return {};
 }
 
-// Checks the group name: pools allocate their segments under names that no group can have.
+// Checks the group name, because pools allocate their segments under names that no group can have.
 SymmetricBuffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
   unwrap(impl_->check_not_forked());
   if (!options.group.empty()) unwrap(check_name("group", options.group));
@@ -179,14 +179,14 @@ void SymmetricBuffer::reset() noexcept {
   bytes_ = 0;
 }
 
-// Cannot fail, here and below: `data` is the start of a live block. In the child of a fork, the
-// buffer belongs to the parent.
+// This function and SymmetricPool::Impl::free cannot fail, because `data` is the start of a live
+// block. In the child of a fork they do nothing, because the buffer belongs to the parent.
 void Heap::Impl::free(std::byte* data) noexcept {
   if (check_not_forked().ok()) (void)rank_heap->free(data).ok();
 }
 
-SymmetricPool::Impl::Impl(std::shared_ptr<Heap::Impl> of_heap, const SymmetricPoolOptions& options)
-    : heap(std::move(of_heap)),
+SymmetricPool::Impl::Impl(std::shared_ptr<Heap::Impl> heap_arg, const SymmetricPoolOptions& options)
+    : heap(std::move(heap_arg)),
       name(options.name),
       pool(*heap->rank_heap, {.name = options.name, .segment_bytes = options.segment_bytes}) {}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The implementations of the public types of symmetric memory. Each owns a reference to the objects
-// it uses, and is created by make_fork_guarded, so that destructors do nothing in the child of a
+// The implementations of the public types of symmetric memory. Each one keeps the objects that it
+// uses alive, and is created by make_fork_guarded, so that destructors do nothing in the child of a
 // fork.
 #pragma once
 
@@ -25,10 +25,10 @@
 
 namespace ashlar::symm {
 
-// kInvalidArgument: the timeout is negative. kNoTimeout yields Deadline::never().
+// Converts a timeout, where kNoTimeout means never. kInvalidArgument: the timeout is negative.
 Result<Deadline> deadline_of(Timeout timeout);
 
-// kInvalidArgument if the memory has no multicast address. `instead` names the alternative.
+// Returns kInvalidArgument if the memory has no multicast address. The message suggests `instead`.
 Status check_multicast(const PeerTable& peers, std::string_view instead);
 
 // The owner that a buffer is returned to: a heap or a pool.
@@ -44,14 +44,14 @@ struct SymmetricBuffer::Origin {
 struct Heap::Impl final : SymmetricBuffer::Origin {
   void free(std::byte* data) noexcept override;
 
-  // kInvalidArgument in the child of a fork, which has none of the heap's threads.
+  // Returns kInvalidArgument in the child of a fork, which has none of the heap's threads.
   Status check_not_forked() const { return process->check_not_forked(); }
-  // Does everything that may synchronize the device, before ranks connect: afterwards, a kernel of
-  // a peer may be waiting for this rank. Errors are reported by `operations`.
+  // Does all work that may synchronize the device. Called before ranks connect, because a peer's
+  // kernel may wait for this rank afterwards. Errors are reported by `operations`.
   void prepare() ASHLAR_EXCLUDES(mutex);
   // Creates the operations for this heap's kind of memory.
   Result<std::unique_ptr<Operations>> operations(const OperationsOptions& options);
-  // kUnsupported, with the reason, if there are no kernels for the device.
+  // Loads the kernels once. kUnsupported: no kernels for the device; the message gives the reason.
   Status load_kernels(gpu::GpuDevice& cuda) ASHLAR_EXCLUDES(mutex);
   gpu::GpuDevice* cuda_device() const;  // null if the device is not a CUDA device
 
@@ -67,7 +67,7 @@ struct Heap::Impl final : SymmetricBuffer::Origin {
 };
 
 struct SymmetricPool::Impl final : SymmetricBuffer::Origin {
-  Impl(std::shared_ptr<Heap::Impl> of_heap, const SymmetricPoolOptions& options);
+  Impl(std::shared_ptr<Heap::Impl> heap_arg, const SymmetricPoolOptions& options);
   ~Impl() override;
   void free(std::byte* data) noexcept override;
 
@@ -76,18 +76,19 @@ struct SymmetricPool::Impl final : SymmetricBuffer::Origin {
   SegmentPool pool;
 };
 
-// The group's signal pad has one more channel than users see, for collectives.
+// The group's signal pad has one channel more than GroupOptions::channel_count, for collectives.
 struct Group::Impl {
-  Impl(std::shared_ptr<Heap::Impl> of_heap, std::shared_ptr<Store> of_store,
-       GroupOptions with_options)
-      : heap(std::move(of_heap)), store(std::move(of_store)), options(std::move(with_options)) {}
-  // Ends the group before its work in streams is waited for, so that blocked work returns.
+  Impl(std::shared_ptr<Heap::Impl> heap_arg, std::shared_ptr<Store> store_arg,
+       GroupOptions options_arg)
+      : heap(std::move(heap_arg)), store(std::move(store_arg)), options(std::move(options_arg)) {}
+  // Ends the group before the destructor of `in_flight` waits for work, so that blocked work
+  // returns.
   ~Impl() { communicator.reset(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // Ok if operations are possible; an error if the group belongs to another process, was left, or
-  // has failed.
+  // Returns ok if operations are possible; an error if the group belongs to another process, was
+  // left, or has failed.
   Status state() const;
   Status check_channel(int channel) const;
   bool all_direct() const;
@@ -116,15 +117,15 @@ struct Group::Impl {
   std::unique_ptr<AddressTables> tables;  // null for host memory
   Thresholds thresholds;
 
-  InFlightWork in_flight;  // work of the group itself; handles track their own
+  InFlightWork in_flight;  // work of the group itself; each handle tracks its own work
   // Relaxed: it guards no memory. A call concurrent with `leave` may see either value.
   std::atomic<bool> is_left{false};
 };
 
 struct Handle::Impl {
-  Impl(std::shared_ptr<Group::Impl> of_group, PeerHandle of_peers)
-      : group(std::move(of_group)), peers(std::move(of_peers)) {}
-  // Waits first: only then is it known whether the work has failed.
+  Impl(std::shared_ptr<Group::Impl> group_arg, PeerHandle peers_arg)
+      : group(std::move(group_arg)), peers(std::move(peers_arg)) {}
+  // Waits before it checks for failures, because work that is still running may fail.
   ~Impl() {
     in_flight.wait();
     const bool has_failed = group->communicator->failure()->has_happened();
@@ -133,15 +134,15 @@ struct Handle::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // The table of addresses on the device: all buffers, followed by all pads. REQUIRES: device
-  // memory.
+  // Returns the table of addresses on the device: all buffers, followed by all pads. Creates the
+  // table on the first call. REQUIRES: the heap has device memory.
   Result<std::byte* const*> table_on_device() const ASHLAR_EXCLUDES(mutex);
 
   std::shared_ptr<Group::Impl> group;
   PeerHandle peers;
   std::vector<std::byte*> buffers;
   std::vector<std::byte*> pads;
-  mutable InFlightWork in_flight;  // work on this memory; destroyed first, after waiting for it
+  mutable InFlightWork in_flight;  // work on this memory; ~Impl waits for it
 
   mutable Mutex mutex;
   // Created on first use.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns the errors from internal functions into exceptions, at the edge of the public API.
+// Converts the errors that internal functions return to exceptions, for the public API.
 #pragma once
 
 #include <utility>

@@ -39,7 +39,7 @@ class OptionParser {
   Result<ListEntry> parse_entry(std::string_view option);
   Status missing_value(std::string_view option) const;
   // Describes the text at the current position, for messages.
-  std::string found() const;
+  std::string describe_next() const;
 
   std::string_view unread_;  // trimmed
 };
@@ -49,7 +49,7 @@ Result<OptionAssignment> OptionParser::parse_assignment() {
   assignment.name = parse_word();
   if (assignment.name.empty()) {
     return Status::invalid_argument(
-        text("an option is missing before ", found(), " (expected name:value)"));
+        text("an option is missing before ", describe_next(), " (expected name:value)"));
   }
   if (!take(':')) return missing_value(assignment.name);
   const std::string_view from_value = unread_;
@@ -65,15 +65,15 @@ Result<OptionAssignment> OptionParser::parse_assignment() {
 }
 
 Status OptionParser::missing_value(std::string_view option) const {
-  return Status::invalid_argument(
-      text(excerpt(option), ": a value is missing before ", found(), " (expected name:value)"));
+  return Status::invalid_argument(text(excerpt(option), ": a value is missing before ",
+                                       describe_next(), " (expected name:value)"));
 }
 
 Status OptionParser::parse_comma_or_end(const OptionAssignment& before) {
   if (at_end()) return Status();
   if (!take(',')) {
     return Status::invalid_argument(text(excerpt(before.name), ": ", in_quotes(before.value),
-                                         " is followed by ", found(),
+                                         " is followed by ", describe_next(),
                                          " (expected a comma or the end)"));
   }
   if (!at_end()) return Status();
@@ -91,8 +91,8 @@ Status OptionParser::parse_list(OptionAssignment& assignment) {
     if (take(']')) return Status();
     if (take(',')) continue;
     return Status::invalid_argument(text(excerpt(assignment.name), ": in the list, ",
-                                         in_quotes(entry->value), " is followed by ", found(),
-                                         " (expected a comma or ])"));
+                                         in_quotes(entry->value), " is followed by ",
+                                         describe_next(), " (expected a comma or ])"));
   }
 }
 
@@ -101,13 +101,14 @@ Result<ListEntry> OptionParser::parse_entry(std::string_view option) {
   entry.name = parse_word();
   if (entry.name.empty()) {
     return Status::invalid_argument(text(excerpt(option),
-                                         ": in the list, an entry is missing before ", found(),
-                                         " (expected name:value)"));
+                                         ": in the list, an entry is missing before ",
+                                         describe_next(), " (expected name:value)"));
   }
   if (take(':')) entry.value = parse_word();
   if (!entry.value.empty()) return entry;
   return Status::invalid_argument(text(excerpt(option), ": in the list, ", in_quotes(entry.name),
-                                       " is followed by ", found(), " (expected name:value)"));
+                                       " is followed by ", describe_next(),
+                                       " (expected name:value)"));
 }
 
 std::string_view OptionParser::parse_word() {
@@ -123,7 +124,9 @@ bool OptionParser::take(char separator) {
   return true;
 }
 
-std::string OptionParser::found() const { return at_end() ? "the end" : in_quotes(unread_); }
+std::string OptionParser::describe_next() const {
+  return at_end() ? "the end" : in_quotes(unread_);
+}
 
 }  // namespace
 

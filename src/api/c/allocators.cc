@@ -14,7 +14,7 @@ using namespace ashlar::c_api;
 
 namespace {
 
-// Calls `function` with the allocator, unless it is null.
+// Calls `function` with the allocator. Fails if the allocator is null.
 template <typename Function>
 ashlar_status with_allocator(ashlar_allocator* allocator, const Function& function) noexcept {
   return guarded([&] {
@@ -71,7 +71,7 @@ ashlar_status ashlar_allocator_options(const ashlar_allocator* allocator,
   });
 }
 
-// The texts of the table are literals, hence null-terminated.
+// The strings of the option table are literals, so they are null-terminated.
 ashlar_status ashlar_visit_options(ashlar_option_visitor visitor, void* context) noexcept {
   return guarded([&] {
     if (visitor == nullptr) unwrap(Status::invalid_argument("visitor is null"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last error on each thread: plain bytes, so that storing it does not allocate and a thread's
-// exit runs no destructor.
+// Stores the last error of each thread in arrays of characters, so that storing does not allocate
+// and a thread's exit runs no destructor.
 #include "api/c/boundary.h"
 
 #include <array>

@@ -19,16 +19,17 @@ namespace ashlar::c_api {
 
 // Stores the error as this thread's last error and returns its code. Does not allocate.
 ashlar_status fail(const Status& status) noexcept;
-// Like fail, for ASHLAR_INVALID_ARGUMENT with this message.
+// Like fail, for an error of code ASHLAR_INVALID_ARGUMENT with this message.
 ashlar_status fail_invalid_argument(const char* message) noexcept;
 // Like fail, for the exception that is being handled.
 ashlar_status fail_with_current_exception() noexcept;
 
+// Returns the status code, and stores an error as this thread's last error.
 inline ashlar_status code_of(const Status& status) noexcept {
   return status.ok() ? ASHLAR_OK : fail(status);
 }
 
-// Runs `function`, which may throw what the C++ API throws. Not for the fast path.
+// Runs `function`, which may throw, and returns the status of the exception. Not for the fast path.
 template <typename Function>
 ashlar_status guarded(const Function& function) noexcept {
   try {
@@ -44,7 +45,7 @@ inline StreamId stream_id(ashlar_stream stream) {
 }
 inline PoolId pool_id(ashlar_pool pool) { return {pool.capture, pool.user}; }
 
-// The size that the caller set. Throws InvalidArgument if it is not plausible.
+// Returns the size that the caller set. Throws InvalidArgument if the size is not plausible.
 inline size_t checked_struct_size(size_t struct_size) {
   constexpr size_t kMaxBytes = 4096;  // more than any version of any struct has
   if (struct_size < sizeof(size_t)) {

@@ -10,7 +10,7 @@ using namespace ashlar::c_api;
 
 namespace {
 
-// Calls `function`, which returns a Status, with the device, unless it is null.
+// Calls `function`, which returns a Status, with the device. Fails if the device is null.
 template <typename Function>
 ashlar_status with_device(ashlar_device* device, const Function& function) noexcept {
   return guarded([&] {

@@ -33,7 +33,7 @@ struct ashlar_allocator {
 
 namespace ashlar::c_api {
 
-// Handles of devices and blocks are the pointers themselves.
+// Convert between handles and pointers: the handle of a device or a block is its pointer.
 inline ashlar_device* handle_of(Device* device) { return reinterpret_cast<ashlar_device*>(device); }
 inline Device& device_of(ashlar_device* device) { return *reinterpret_cast<Device*>(device); }
 inline const Device& device_of(const ashlar_device* device) {
@@ -45,7 +45,7 @@ inline const Block* block_of(const ashlar_block* block) {
   return reinterpret_cast<const Block*>(block);
 }
 
-// The caller destroys the result.
+// Creates a byte string, which the caller must destroy.
 inline ashlar_bytes* make_bytes(std::string text) {
   return std::make_unique<ashlar_bytes>(ashlar_bytes{std::move(text)}).release();
 }

@@ -153,9 +153,9 @@ ashlar_status ashlar_add_oom_observer(ashlar_allocator* allocator, ashlar_oom_ob
     require(allocator, "allocator");
     require_function(observer, "observer");
     allocator->allocator.hooks().add_oom_observer([observer, context](const OomNotice& notice) {
-      const ashlar_oom_notice c_entry{sizeof(ashlar_oom_notice), notice.wanted_bytes,
-                                      notice.limit_bytes, notice.device_free_bytes};
-      observer(&c_entry, context);
+      const ashlar_oom_notice c_notice{sizeof(ashlar_oom_notice), notice.wanted_bytes,
+                                       notice.limit_bytes, notice.device_free_bytes};
+      observer(&c_notice, context);
     });
   });
 }

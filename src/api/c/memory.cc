@@ -20,7 +20,7 @@ Result<Block*> allocate(Engine& engine, size_t bytes, StreamId stream, const voi
   return engine.allocate({bytes, stream, capture_allocation_stack(engine, caller)});
 }
 
-// Detects a stale handle unless its block was allocated again.
+// Returns false for the handle of a freed block, unless the block was allocated again.
 bool is_live(const ashlar_block* block) {
   return block != nullptr && block_of(block)->is_allocated();
 }
@@ -70,7 +70,8 @@ ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes, a
     const Result<Block*> allocated =
         allocate(engine, bytes, stream_id(stream), __builtin_return_address(0));
     if (!allocated.ok()) return fail(allocated.status());
-    engine.addresses().remove(*allocated);  // a stale entry of an earlier allocation
+    // An earlier ashlar_allocate may have left an entry for this block.
+    engine.addresses().remove(*allocated);
     *block = handle_of(*allocated);
     return ASHLAR_OK;
   } catch (...) {

@@ -21,11 +21,12 @@ class TorchAllocators {
 
   static TorchAllocators& instance();
 
-  // Sets the back end and the options of all allocators; unset: as in the environment.
+  // Sets the back end and the options of all allocators. Values that are not set come from the
+  // environment.
   // kInvalidArgument: an allocator exists already.
   Status configure(std::optional<std::string> backend, std::optional<std::string> options);
-  // The allocator of a device, created on first use. Throws like the constructor of Allocator, and
-  // InvalidArgument for an unknown device.
+  // Returns the allocator of a device, which is created on first use. Throws like the constructor
+  // of Allocator, and InvalidArgument for an unknown device.
   ashlar_allocator& allocator(int device) {
     const auto index = static_cast<size_t>(device);
     if (index < kMaxDevices) {
@@ -35,7 +36,7 @@ class TorchAllocators {
     }
     return make(device);
   }
-  // The allocator of the memory; null if there is none.
+  // Returns the allocator that the memory is allocated from; null if there is none.
   ashlar_allocator* owner_of(const void* memory) const;
 
   template <typename Visit>
@@ -49,7 +50,7 @@ class TorchAllocators {
  private:
   ashlar_allocator& make(int device);
 
-  // Never destroyed: at exit, memory is left to the driver.
+  // Indexed by device number. Never destroyed: at exit, memory is left to the driver.
   std::array<std::atomic<ashlar_allocator*>, kMaxDevices> allocators_{};
 
   Mutex mutex_;

@@ -17,12 +17,13 @@
 namespace ashlar::torch {
 namespace {
 
-// Libraries that throw or catch it; each depends on libc10.so, which defines its base class.
+// Libraries that throw or catch c10::OutOfMemoryError and thus contain its type information. Each
+// depends on libc10.so, which defines the base class c10::Error.
 constexpr std::array kLibraries = {"libc10_cuda.so", "libc10_hip.so", "libtorch_python.so"};
 // c10::Error::Error(c10::SourceLocation, std::string)
-constexpr const char* kConstructor =
+constexpr const char* kConstructorSymbol =
     "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
-constexpr const char* kType = "_ZTIN3c1016OutOfMemoryErrorE";
+constexpr const char* kTypeInfoSymbol = "_ZTIN3c1016OutOfMemoryErrorE";
 constexpr size_t kObjectBytes = 1024;  // several times what any version needs
 
 // c10::SourceLocation
@@ -50,14 +51,15 @@ class Library {
   void* library_;
 };
 
-using Construct = void (*)(void* object, SourceLocation where, std::string message);
+using Constructor = void (*)(void* object, SourceLocation where, std::string message);
 
 // Calls the virtual destructor.
 void destroy(void* object) { static_cast<std::exception*>(object)->~exception(); }
 
-void throw_as_in(const Library& library, const std::string& message) {
-  const auto construct = reinterpret_cast<Construct>(library.symbol(kConstructor));
-  auto* type = static_cast<std::type_info*>(library.symbol(kType));
+// Throws with the symbols of the library. Returns if it lacks one.
+void throw_with_symbols_of(const Library& library, const std::string& message) {
+  const auto construct = reinterpret_cast<Constructor>(library.symbol(kConstructorSymbol));
+  auto* type = static_cast<std::type_info*>(library.symbol(kTypeInfoSymbol));
   if (construct == nullptr || type == nullptr) return;
   void* object = abi::__cxa_allocate_exception(kObjectBytes);
   try {
@@ -73,7 +75,7 @@ void throw_as_in(const Library& library, const std::string& message) {
 
 // Looks the symbols up each time, because PyTorch may be loaded later.
 void throw_as_pytorch(const std::string& message) {
-  for (const char* name : kLibraries) throw_as_in(Library(name), message);
+  for (const char* name : kLibraries) throw_with_symbols_of(Library(name), message);
 }
 
 }  // namespace ashlar::torch

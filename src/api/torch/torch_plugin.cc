@@ -30,7 +30,8 @@ class UnannouncedCapture {
   UnannouncedCapture(Engine& engine, StreamId stream) : engine_(engine), relaxed_(engine.device()) {
     if (!engine.device().properties().has_capture) return;
     const Result<CaptureState> state = engine.device().capture_state(stream);
-    is_capturing_ = !state.ok() || state->status != CaptureStatus::kNone;  // an error: assume so
+    // After an error, assumes that the stream is capturing.
+    is_capturing_ = !state.ok() || state->status != CaptureStatus::kNone;
     if (is_capturing_) engine_.capture_began();
   }
   ~UnannouncedCapture() {
@@ -59,8 +60,8 @@ void* allocate(size_t bytes, int device, void* stream, const void* caller) {
 std::string pytorch_message(const OutOfMemory& failure, int device) {
   const char* vendor = "CUDA";
   (void)guarded([&] {  // fails if opening the device ran out of memory
-    const Device& full = TorchAllocators::instance().allocator(device).allocator.device();
-    if (full.properties().backend == "hip") vendor = "HIP";
+    const Device& exhausted = TorchAllocators::instance().allocator(device).allocator.device();
+    if (exhausted.properties().backend == "hip") vendor = "HIP";
   });
   return text(vendor, " out of memory. Ashlar ", failure.what());
 }
