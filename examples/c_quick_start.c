@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocator from C: copies a text to the device and back, on its own stream.
+// The allocator in C: copies a text to the device and back, on a stream of its own.
 #include <stdio.h>
 
 #include "ashlar/c/ashlar.h"

@@ -8,7 +8,7 @@ import ashlar
 allocator = ashlar.Allocator("sim:0")  # or ("cuda:0", "engine:paged,policy:lean")
 allocator.start_history()
 
-# Device memory as a numpy array, inside of the with statement; on the simulated device only.
+# Maps device memory as a numpy array within the with statement; only on the simulated device.
 with allocator.allocate(24) as buffer:
     with buffer.host_view("float32", (2, 3)) as view:
         view.numpy()[:] = [[1, 2, 3], [4, 5, 6]]
@@ -30,9 +30,9 @@ for _ in range(10):
 
 # The same analysis as the command line tool, as dicts and lists.
 peaks = allocator.recording().peaks()
-for use in peaks["stacks"]:
-    frame = use["stack"][0]
-    print(f"{use['bytes']:>10,} B  {frame['name']}, line {frame['line']}")
+for entry in peaks["stacks"]:
+    frame = entry["stack"][0]
+    print(f"{entry['bytes']:>10,} B  {frame['name']}, line {frame['line']}")
 
 try:
     allocator.memory_fraction = 0.001

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Four processes (or as many as the argument says) add their vectors with one all-reduce in
-// symmetric memory. They find each other through a folder.
+// Four processes, or the number given as argument, add their vectors with one all-reduce in
+// symmetric memory. They rendezvous through a folder.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ float run_rank(const std::string& folder, int rank, int world_size) {
   const std::span<float> numbers = buffer.as<float>();
   for (float& number : numbers) number = static_cast<float>(rank + 1);
   handle.all_reduce(numbers, symm::ReduceOp::kSum, {.timeout = kTimeout});
-  // Reads the result of the next rank from that rank's memory.
+  // Reads the result in the memory of the next rank.
   const float sum = handle.view<float>((rank + 1) % world_size, kCount)[kCount - 1];
   group.leave(kTimeout);
   return sum;

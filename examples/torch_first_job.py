@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quoted in docs/tutorials/first_pytorch_job.md: trains a small model with batches of varying size
-on Ashlar, and saves what its allocator did. Needs PyTorch and a GPU."""
+on Ashlar, and saves the history of its allocator. Needs PyTorch and a GPU."""
 
 import ashlar.torch
 

@@ -71,6 +71,7 @@ struct AllocatorOptions {
   bool pytorch_compatible = false;
 
   // Segments.
+
   // Size of the segments shared by requests of 1 to 10 MiB, and of the granules of large expandable
   // segments. At least 11 MiB.
   size_t large_segment_bytes = size_t{20} << 20;

@@ -28,8 +28,8 @@ struct RedisOptions {
 //
 // A broken connection is reestablished within the deadline of each call, so the server may be
 // restarted while ranks wait; ranks publish lost records again. A retried `add` is applied only
-// once, unless it is retried for more than a day or the server lost its data. A retried
-// `erase` may report that the key did not exist.
+// once, unless it is retried for more than a day or the server lost its data. A retried `erase` may
+// report that the key did not exist.
 //
 // The deadline applies to each read and write separately, with at least 20 ms for each: a server
 // that sends slowly can exceed it. DNS lookups are not covered by the deadline; use an IP address

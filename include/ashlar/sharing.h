@@ -109,11 +109,10 @@ class ASHLAR_EXPORT AllocatorSharing {
   Share share(const Buffer& buffer);
   Share share(DeviceAddress address);
   // Opens a block that another allocator shared, for work on `stream`, as if it were allocated on
-  // that stream. `handle` is a Share::handle or a bare AllocationHandle, which is
-  // the format of PyTorch's first version. The same handle yields the same address. Throws
-  // FormatError for a malformed handle or one of a newer version; InvalidArgument if it belongs to
-  // another device or to this allocator; DeviceError if the exporter is dead or has ended the
-  // share.
+  // that stream. `handle` is a Share::handle or a bare AllocationHandle, which is the format of
+  // PyTorch's first version. The same handle yields the same address. Throws FormatError for a
+  // malformed handle or one of a newer version; InvalidArgument if it belongs to another device or
+  // to this allocator; DeviceError if the exporter is dead or has ended the share.
   SharedBuffer open(std::string_view handle, StreamId stream = kDefaultStream);
   // Returns the device allocation that contains the block. Throws InvalidArgument for mapped memory
   // (of the paged engine or of expandable segments), which is not part of a device allocation.

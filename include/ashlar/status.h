@@ -4,8 +4,8 @@
 //
 // Extension points (`Device`, `Store`, `Transport`, `SegmentSource`) return these and must not
 // throw, because the library's internals are free of exceptions. Functions that a program calls
-// throw instead: see ashlar/errors.h. `Result::value` converts an error from the
-// first form to the second.
+// throw instead: see ashlar/errors.h. `Result::value` converts an error from the first form to the
+// second.
 #pragma once
 
 #include <concepts>

@@ -50,9 +50,9 @@ extern "C" {
 #define ASHLAR_C_VERSION_MAJOR 1u
 #define ASHLAR_C_VERSION_MINOR 0u
 #define ASHLAR_C_VERSION (ASHLAR_C_VERSION_MAJOR << 16 | ASHLAR_C_VERSION_MINOR)
-// The version of the loaded library: major << 16 | minor.
+// Returns the version of the loaded library: major << 16 | minor.
 ASHLAR_C_API uint32_t ashlar_c_version(void) ASHLAR_C_NOEXCEPT;
-// The release of Ashlar: "0.2.0".
+// Returns the release of Ashlar that the loaded library belongs to: "0.2.0".
 ASHLAR_C_API const char* ashlar_version(void) ASHLAR_C_NOEXCEPT;
 
 // Errors.
@@ -71,33 +71,33 @@ enum {
   ASHLAR_TIMEOUT = 9,             // a deadline passed
   ASHLAR_PEER_LOST = 10           // another rank died or aborted
 };
-// The name of a status: "ok", "out of memory", …; never null.
+// Returns the name of a status: "ok", "out of memory", …; never null.
 ASHLAR_C_API const char* ashlar_status_name(ashlar_status status) ASHLAR_C_NOEXCEPT;
-// The message of the last failed call on this thread. Valid until the next failure. Never null;
-// empty if no call has failed yet. Very long messages are truncated.
+// Returns the message of the last failed call on this thread. Valid until the next failure. Never
+// null; empty if no call has failed yet. Messages longer than 4 KiB are truncated.
 ASHLAR_C_API const char* ashlar_last_message(void) ASHLAR_C_NOEXCEPT;
-// The driver or system function that made the last failed call on this thread fail; empty if there
-// was none. Valid until the next failure.
+// Returns the name of the driver or system function whose failure made the last failed call on this
+// thread fail; empty if there was none. Valid until the next failure.
 ASHLAR_C_API const char* ashlar_last_call(void) ASHLAR_C_NOEXCEPT;
-// The error number of ashlar_last_call.
+// Returns the error number of ashlar_last_call.
 ASHLAR_C_API int64_t ashlar_last_code(void) ASHLAR_C_NOEXCEPT;
 
 // Byte strings owned by the library.
 
 typedef struct ashlar_bytes ashlar_bytes;
-// The bytes, followed by a null byte. Valid until ashlar_bytes_destroy.
+// Returns the bytes, followed by a null byte. Valid until ashlar_bytes_destroy.
 ASHLAR_C_API const char* ashlar_bytes_data(const ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
-// The number of bytes, without the null byte.
+// Returns the number of bytes, without the null byte.
 ASHLAR_C_API size_t ashlar_bytes_size(const ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API void ashlar_bytes_destroy(ashlar_bytes* bytes) ASHLAR_C_NOEXCEPT;
 
-// Devices. Opened by the first call, for the whole process, and never closed. The environment
-// configures the simulated ones (ASHLAR_SIM_DEVICES, …).
+// Devices. The first call opens all devices, for the whole process; they are never closed. The
+// environment configures simulated devices (ASHLAR_SIM_DEVICES, …).
 
 typedef struct ashlar_device ashlar_device;
 
-// The number of devices of a back end: "sim", "cuda" or "hip". ASHLAR_UNSUPPORTED, with the reason,
-// if this machine does not have the back end.
+// Counts the devices of a back end: "sim", "cuda" or "hip". ASHLAR_UNSUPPORTED if the back end is
+// not available on this machine; the message gives the reason.
 ASHLAR_C_API ashlar_status ashlar_device_count(const char* backend,
                                                size_t* count) ASHLAR_C_NOEXCEPT;
 // Opens a device. Repeated calls return the same handle.
@@ -138,7 +138,7 @@ ASHLAR_C_API ashlar_status ashlar_stream_destroy(ashlar_device* device,
                                                  ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_stream_synchronize(ashlar_device* device,
                                                      ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// Sets *is_idle to 1 if all queued work is done, else to 0.
+// Sets *is_idle to 1 if all queued work is done, and to 0 otherwise.
 ASHLAR_C_API ashlar_status ashlar_stream_is_idle(ashlar_device* device, ashlar_stream stream,
                                                  int32_t* is_idle) ASHLAR_C_NOEXCEPT;
 
@@ -198,13 +198,13 @@ ASHLAR_C_API ashlar_status ashlar_record_stream(ashlar_allocator* allocator, voi
 ASHLAR_C_API ashlar_status ashlar_record_stream_of(ashlar_allocator* allocator, void* memory,
                                                    ashlar_device* device,
                                                    ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// The start and the size of the device allocation that contains the block. Either out parameter may
-// be null.
+// Returns the start and the size of the device allocation that contains the memory. Either out
+// parameter may be null.
 ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, void* memory,
                                                   void** base, size_t* bytes) ASHLAR_C_NOEXCEPT;
 
-// Allocation by handle, which saves the lookup of the address. Use of a freed block is detected on
-// a best-effort basis (ASHLAR_INVALID_ARGUMENT).
+// Allocation by handle, which saves the lookup of the address. Use of a freed block is
+// ASHLAR_INVALID_ARGUMENT unless the block was allocated again.
 
 // Like ashlar_allocate, but the block must be freed by its handle, and 0 bytes are
 // ASHLAR_INVALID_ARGUMENT.
@@ -216,9 +216,9 @@ ASHLAR_C_API ashlar_status ashlar_free_block(ashlar_allocator* allocator,
 ASHLAR_C_API ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator,
                                                       ashlar_block* block,
                                                       ashlar_stream stream) ASHLAR_C_NOEXCEPT;
-// The address of the block; null for a null block.
+// Returns the address of the block; null for a null block.
 ASHLAR_C_API void* ashlar_block_address(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
-// The size of the block; 0 for a null block.
+// Returns the size of the block, as requested; 0 for a null block.
 ASHLAR_C_API size_t ashlar_block_bytes(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
 
 // Returns all cached memory to the device. Waits for pending frees.
@@ -233,7 +233,7 @@ ASHLAR_C_API ashlar_status ashlar_memory_fraction(const ashlar_allocator* alloca
 
 // Validates an options string.
 ASHLAR_C_API ashlar_status ashlar_check_options(const char* options) ASHLAR_C_NOEXCEPT;
-// The allocator's non-default options, as an options string.
+// Returns the allocator's non-default options, as an options string.
 ASHLAR_C_API ashlar_status ashlar_allocator_options(const ashlar_allocator* allocator,
                                                     ashlar_bytes** options) ASHLAR_C_NOEXCEPT;
 
@@ -328,7 +328,7 @@ ASHLAR_C_API ashlar_status ashlar_resume(ashlar_allocator* allocator,
 
 // Statistics.
 
-// This struct never grows.
+// A gauge with its peak and totals. This struct never grows.
 typedef struct ashlar_stat {
   int64_t current;
   int64_t peak;
@@ -365,7 +365,7 @@ ASHLAR_C_API ashlar_status ashlar_reset_total_stats(ashlar_allocator* allocator)
 // History and snapshots.
 
 typedef int32_t ashlar_stacks;
-enum {  // which operations record a stack; each level includes the previous one
+enum {  // which parts of a snapshot have call stacks; each level includes the previous one
   ASHLAR_STACKS_NEVER = 0,
   ASHLAR_STACKS_STATE = 1,  // blocks that are allocated at the time of the snapshot
   ASHLAR_STACKS_ALLOC = 2,  // entries of allocations
@@ -411,9 +411,10 @@ typedef struct ashlar_live_options {
 // Starts the server. Null options: the defaults. ASHLAR_DEVICE_FAULT if the port is in use.
 ASHLAR_C_API ashlar_status ashlar_live_start(const ashlar_live_options* options,
                                              ashlar_live** live) ASHLAR_C_NOEXCEPT;
-// The URL of the server, "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
+// Returns the URL of the server, "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
 ASHLAR_C_API ashlar_status ashlar_live_address(const ashlar_live* live,
                                                ashlar_bytes** address) ASHLAR_C_NOEXCEPT;
+// Closes all connections and destroys the handle.
 ASHLAR_C_API void ashlar_live_stop(ashlar_live* live) ASHLAR_C_NOEXCEPT;
 
 // Hooks. They stay registered until the allocator is destroyed.

@@ -37,13 +37,13 @@ struct ashlar_plugin_hooks {
   uint32_t abi_version;  // ASHLAR_PLUGIN_ABI_VERSION
   uint32_t struct_size;  // sizeof(struct ashlar_plugin_hooks) when the plug-in was compiled
 
-  // Called before anything else on the device, once per allocator that uses it.
+  // Called before all other functions on the device, once per allocator that uses the plug-in.
   void (*init)(int device);
-  // Releases cached memory: the user trimmed, or memory is short.
+  // Releases cached memory. Called when the user trims an allocator and when memory is short.
   void (*reset)(void);
   // Limits the plug-in to a fraction of the device's capacity, in [0, 1].
   void (*memory_fraction)(double fraction, int device);
-  // Returns the allocation that contains `memory`, and its size.
+  // Returns the start of the allocation that contains `memory`, and sets `bytes` to its size.
   void* (*base_alloc)(void* memory, size_t* bytes);
   // Declares that work queued so far on another stream uses the memory. With this hook, the plug-in
   // waits for that work after the free; without it, Ashlar defers the free.
@@ -54,7 +54,7 @@ struct ashlar_plugin_hooks {
   void (*begin_allocate_to_pool)(int device, uint64_t capture, uint64_t user,
                                  ashlar_plugin_filter filter, void* context);
   void (*end_allocate_to_pool)(int device, uint64_t capture, uint64_t user);
-  // The last reference to the pool was released.
+  // Called when the last reference to the pool was released.
   void (*release_pool)(int device, uint64_t capture, uint64_t user);
 };
 

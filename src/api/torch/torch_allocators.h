@@ -22,8 +22,7 @@ class TorchAllocators {
   static TorchAllocators& instance();
 
   // Sets the back end and the options of all allocators. Values that are not set come from the
-  // environment.
-  // kInvalidArgument: an allocator exists already.
+  // environment. kInvalidArgument: an allocator exists already.
   Status configure(std::optional<std::string> backend, std::optional<std::string> options);
   // Returns the allocator of a device, which is created on first use. Throws like the constructor
   // of Allocator, and InvalidArgument for an unknown device.

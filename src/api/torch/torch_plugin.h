@@ -21,9 +21,8 @@ using TorchPoolId = std::pair<unsigned long long, unsigned long long>;
 extern "C" {
 
 // Sets the back end, and the options in the format of ashlar_allocator_create. Null: as in the
-// environment.
-// ASHLAR_INVALID_ARGUMENT if memory is allocated already. Optional: the first allocation applies
-// the defaults.
+// environment. ASHLAR_INVALID_ARGUMENT if memory is allocated already. Optional: the first
+// allocation applies the defaults.
 ASHLAR_C_API ashlar_status ashlar_torch_configure(const char* backend,
                                                   const char* options) noexcept;
 // Returns the allocator of a PyTorch device, for statistics and snapshots. Null on error; see
