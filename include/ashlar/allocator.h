@@ -75,13 +75,13 @@ class ASHLAR_EXPORT Allocator {
   // InvalidArgument outside of [0, 1].
   void set_memory_fraction(double fraction);
   double memory_fraction() const;
-  // With caching off, every allocation is a separate device allocation that is returned to the
-  // device when freed, as tools that check memory accesses require. Memory that is already cached
-  // stays cached, and captures still use cached memory.
+  // Switches caching on or off. With caching off, every allocation is a separate device allocation
+  // that is returned to the device when freed, as tools that check memory accesses require. Memory
+  // that is already cached stays cached, and captures still use cached memory.
   void set_caching(bool caching);
   bool is_caching() const;
-  // The stream's class, if set, determines how much address space its expandable segments reserve
-  // (AllocatorOptions::expandable_reserve_by_class). An empty name clears it.
+  // Sets the stream's class, which determines how much address space its expandable segments
+  // reserve (AllocatorOptions::expandable_reserve_by_class). An empty name clears the class.
   void set_stream_class(StreamId stream, std::string name);
   std::string stream_class(StreamId stream) const;
   // Sets the reserve of expandable segments of a stream class, as a fraction of the device's

@@ -32,13 +32,13 @@ class Deadline {
 
   bool is_never() const { return at_ == Clock::time_point::max(); }
   bool has_passed() const { return !is_never() && Clock::now() >= at_; }
-  // The remaining time; 0 once the deadline has passed.
+  // Returns the remaining time; 0 once the deadline has passed.
   std::chrono::nanoseconds left() const {
     if (is_never()) return std::chrono::nanoseconds::max();
     return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
   }
-  // The remaining time as a timeout for poll(2), rounded up so that only a passed deadline yields
-  // 0. -1 if the deadline is never.
+  // Returns the remaining time as a timeout for poll(2), rounded up so that only a passed deadline
+  // yields 0. -1 if the deadline is never.
   int poll_timeout_ms() const {
     if (is_never()) return -1;
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left()).count();

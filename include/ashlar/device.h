@@ -157,7 +157,7 @@ class ASHLAR_EXPORT Device {
   // Processes that use the device. kUnsupported: the driver does not provide the list.
   virtual Result<std::vector<ProcessMemoryUsage>> processes() = 0;
 
-  // The status of this thread's last failed call on this device; ok if no call failed since
+  // Returns the status of this thread's last failed call on this device; ok if no call failed since
   // take_last_error.
   virtual Status last_error() = 0;
   // Returns last_error and clears it, unless the device is lost.
@@ -225,7 +225,7 @@ class ASHLAR_EXPORT Device {
 
   // --- peers
 
-  // Whether this device can access the peer's memory. False for itself.
+  // Returns whether this device can access the peer's memory. False for itself.
   virtual Result<bool> can_access_peer(DeviceIndex peer) = 0;
   // Allows this device to access the peer's plain allocations; mapped memory needs set_access.
   // Idempotent. kUnsupported: can_access_peer is false.
@@ -246,8 +246,8 @@ class ASHLAR_EXPORT Device {
   // --- streams
 
   virtual Result<StreamId> create_stream(const StreamOptions& options = {}) = 0;
-  // Queued work still runs. The id may be reused for a new stream. REQUIRES: not the default
-  // stream, and not capturing.
+  // Destroys a stream. Queued work still runs. The id may be reused for a new stream. REQUIRES: not
+  // the default stream, and not capturing.
   virtual Status destroy_stream(StreamId stream) = 0;
   // Returns whether all work queued so far has finished.
   virtual Result<bool> is_idle(StreamId stream) = 0;
@@ -258,7 +258,7 @@ class ASHLAR_EXPORT Device {
   // --- events
 
   virtual Result<EventId> create_event(const EventOptions& options = {}) = 0;
-  // Queued waits for the event remain in effect.
+  // Destroys an event. Queued waits for the event remain in effect.
   virtual Status destroy_event(EventId event) = 0;
   // Makes the event represent all work queued in the stream so far. REQUIRES: both belong to this
   // device.
@@ -322,8 +322,8 @@ class ASHLAR_EXPORT Device {
   //    kThreadLocal is restricted only by captures that it began.
   // An invalidated capture accepts no more work (kInvalidArgument) and must still be ended.
 
-  // kInvalidArgument: the stream is capturing. kUnsupported: the default stream, on back ends that
-  // cannot capture it.
+  // Begins a capture in the stream. kInvalidArgument: the stream is capturing. kUnsupported: the
+  // default stream, on back ends that cannot capture it.
   virtual Status begin_capture(StreamId stream, CaptureMode mode) = 0;
   // Ends the capture and returns its graph. kInvalidArgument in three cases: the capture was
   // invalidated, or a joined stream was not joined back (the capture ends without a graph); the
@@ -337,7 +337,7 @@ class ASHLAR_EXPORT Device {
   virtual Result<CaptureMode> exchange_capture_mode(CaptureMode mode) = 0;
   // Queues the work of the graph. A graph can be launched repeatedly.
   virtual Status launch_graph(GraphId graph, StreamId stream) = 0;
-  // Queued launches still run.
+  // Destroys a graph. Queued launches still run.
   virtual Status destroy_graph(GraphId graph) = 0;
 };
 

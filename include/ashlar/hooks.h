@@ -47,15 +47,17 @@ class ASHLAR_EXPORT AllocatorHooks {
   AllocatorHooks(const AllocatorHooks&) = delete;
   AllocatorHooks& operator=(const AllocatorHooks&) = delete;
 
+  // Adds a tracker of every operation.
   void add_tracker(TraceTracker tracker);
-  // Called when an allocation fails after every attempt to reclaim memory.
+  // Adds an observer of allocations that fail after every attempt to reclaim memory.
   void add_oom_observer(std::function<void(const OomNotice&)> observer);
-  // Called when an allocation is rejected by the limit (reject_before_device_oom).
+  // Adds an observer of allocations that the limit rejects (reject_before_device_oom).
   void add_rejection_observer(std::function<void(const OomNotice&)> observer);
-  // Called when memory is short. Returns true if it freed something, so that a retry may succeed.
+  // Adds a callback for when memory is short. It returns true if it freed something, so that a
+  // retry may succeed.
   void add_free_memory_callback(std::function<bool()> callback);
-  // Reports existing mappings before it returns. Throws InvalidArgument if the engine does not map
-  // memory.
+  // Adds an observer, and reports existing mappings to it before this call returns. Throws
+  // InvalidArgument if the engine does not map memory.
   void add_remap_observer(RemapObserver observer);
 
  private:

@@ -32,7 +32,8 @@ class Allocator;
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  // kOutOfMemory makes the allocator reclaim memory and try again.
+  // Allocates a segment for work on the stream. After kOutOfMemory, the allocator reclaims memory
+  // and tries again.
   virtual Result<DeviceAddress> allocate(size_t bytes, StreamId stream) = 0;
   virtual void free(DeviceAddress address, size_t bytes) = 0;
 };
@@ -86,9 +87,10 @@ class ASHLAR_EXPORT AllocatorPools {
   // Ends the routing. Does not release the pool.
   void end_routing(PoolId pool);
 
-  // Call before a stream of the device begins to capture. See also `CaptureScope`.
+  // Tells the allocator that streams of its device may be capturing from now on. Call it before a
+  // stream begins to capture. See also `CaptureScope`.
   void notify_capture_begin();
-  // Call after the capture has ended.
+  // Ends what notify_capture_begin started. Call it after the capture has ended.
   void notify_capture_end();
 
   // Returns the addresses of the pool's allocated blocks, sorted.

@@ -62,7 +62,8 @@ class ASHLAR_EXPORT SharedBuffer {
   ~SharedBuffer();
 
   DeviceAddress address() const;  // null if empty
-  // The size that the exporter requested; for a bare AllocationHandle, that of the allocation.
+  // Returns the size that the exporter requested; for a bare AllocationHandle, that of the
+  // allocation.
   size_t bytes() const;
   explicit operator bool() const { return impl_ != nullptr; }
 

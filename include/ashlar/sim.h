@@ -126,7 +126,7 @@ struct CallCosts {
 
 class ASHLAR_EXPORT Machine {
  public:
-  // kInvalidArgument: an option is out of range; the message names it.
+  // Creates a machine. kInvalidArgument: an option is out of range; the message names the option.
   static Result<std::unique_ptr<Machine>> try_create(const Options& options = {});
   static std::unique_ptr<Machine> create(const Options& options = {}) {
     return try_create(options).value();

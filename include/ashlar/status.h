@@ -32,7 +32,7 @@ enum class StatusKind {
   kPeerLost,         // Another rank died or aborted: its group has failed permanently.
 };
 
-// "out of memory", "invalid argument", and so on.
+// Returns "out of memory", "invalid argument", and so on.
 ASHLAR_EXPORT std::string_view name(StatusKind kind);
 
 // The outcome of a call: ok, or a kind and a message that states what was wanted, what was found
@@ -65,7 +65,7 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   const std::string& call() const;     // empty unless a driver or system call failed
   long code() const;                   // 0 unless a driver or system call failed
 
-  // "out of memory: device 0 has 2.00 MiB free, 4.00 MiB wanted"; "ok" if ok.
+  // Returns "out of memory: device 0 has 2.00 MiB free, 4.00 MiB wanted", for example; "ok" if ok.
   std::string to_string() const;
 
  private:

@@ -66,9 +66,9 @@ class ASHLAR_EXPORT Store {
   Status barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                  Deadline deadline);
 
-  // kInvalidArgument if `key` violates the rules above.
+  // Returns kInvalidArgument if `key` violates the rules above.
   static Status check_key(std::string_view key);
-  // kInvalidArgument if `value` violates the rules above.
+  // Returns kInvalidArgument if `value` violates the rules above.
   static Status check_value(std::string_view value);
 
  protected:

@@ -304,8 +304,8 @@ class ASHLAR_EXPORT Handle {
     if (rank() == root) check_size("out", std::ssize(out), std::ssize(elements));
     reduce(std::ssize(elements), root, {element_type<T>(), op}, at(elements, options, out.data()));
   }
-  // `elements` has one part of out.size() elements for each rank, in rank order. `out` gets the
-  // reduction of this rank's part over all ranks.
+  // `elements` has one part of out.size() elements for each rank, in rank order. `out` gets this
+  // rank's part of the result.
   template <typename T>
   void reduce_scatter(std::span<T> elements, std::span<std::remove_const_t<T>> out,
                       ReduceOp op = ReduceOp::kSum, const CollectiveOptions& options = {}) const {
@@ -333,10 +333,11 @@ class ASHLAR_EXPORT Handle {
                            const CollectiveOptions& options = {}) const;
   void two_shot_all_reduce(int64_t count, Reduction reduction = {},
                            const CollectiveOptions& options = {}) const;
-  // The root gets the result in `out`, which it must set; `out` of other ranks is ignored.
+  // Combines the values of all ranks. The root gets the result in `out`, which it must set; `out`
+  // of other ranks is ignored.
   void reduce(int64_t count, int root, Reduction reduction, const CollectiveOptions& options) const;
-  // The memory has one part of `count` elements for each rank, in rank order. `out`, which is
-  // required, gets the reduction of this rank's part over all ranks.
+  // Combines the values of all ranks. The memory has one part of `count` elements for each rank, in
+  // rank order. `out`, which is required, gets this rank's part of the result.
   void reduce_scatter(int64_t count, Reduction reduction, const CollectiveOptions& options) const;
   // Gathers `bytes` bytes from `in` of every rank, in rank order, in the handle's memory.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
@@ -351,8 +352,8 @@ class ASHLAR_EXPORT Handle {
                        const CollectiveOptions& options) const;
   void multimem_all_gather(const void* in, int64_t bytes,
                            const CollectiveOptions& options = {}) const;
-  // The memory has `bytes` bytes for each rank, in rank order. `out`, which is required, gets
-  // `bytes` bytes from each rank.
+  // Exchanges data between all pairs of ranks. The memory has `bytes` bytes for each rank, in rank
+  // order. `out`, which is required, gets `bytes` bytes from each rank.
   void all_to_all(int64_t bytes, const CollectiveOptions& options) const;
   // Like all_to_all, with a different number of rows for each rank.
   void all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const;

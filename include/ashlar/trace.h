@@ -30,7 +30,7 @@ enum class TraceAction : uint8_t {
 using StackId = SmallId<struct StackTag>;    // index into SnapshotTables::stacks
 using StringId = SmallId<struct StringTag>;  // index into SnapshotTables::strings
 
-// PyTorch's names: "alloc", "free_requested", and so on.
+// Returns PyTorch's name: "alloc", "free_requested", and so on.
 ASHLAR_EXPORT std::string_view name(TraceAction action);
 
 // `stack`, `compile_context` and `user_metadata` are indexes into SnapshotTables; 0 means none.

@@ -29,7 +29,8 @@ struct AbstractAddress {
   socklen_t length = 0;
 };
 
-// An abstract name starts with a zero byte and is not terminated.
+// Converts a name to a socket address. An abstract name starts with a zero byte and is not
+// null-terminated.
 AbstractAddress abstract_address(std::string_view name) {
   AbstractAddress made;
   ASHLAR_CHECK(name.size() <= 100);

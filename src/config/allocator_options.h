@@ -26,9 +26,10 @@ struct OptionRow {
   std::string_view default_text;  // a value with the same effect as leaving the option out
   std::string_view range;         // completes "expected …"
   std::string_view help;
-  // kInvalidArgument: the value is wrong; `options` is unchanged.
+  // Parses the value and sets the option. kInvalidArgument: the value is wrong; `options` is
+  // unchanged.
   Status (*set)(const OptionRow& row, const OptionAssignment& given, AllocatorOptions& options);
-  // The value in a form that `set` accepts.
+  // Returns the value in a form that `set` accepts.
   std::string (*print)(const OptionRow& row, const AllocatorOptions& options);
 };
 

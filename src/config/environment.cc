@@ -362,7 +362,7 @@ std::optional<std::string_view> Environment::value(std::string_view variable) co
 
 namespace {
 
-// The error `ASHLAR_SIM_CAPACITY: "12x" is not a size (expected …)`.
+// Returns an error such as `ASHLAR_SIM_CAPACITY: "12x" is not a size (expected …)`.
 Status wrong_value(const EnvironmentVariable& row, std::string_view value, std::string_view problem,
                    std::string_view expected) {
   return Status::invalid_argument(

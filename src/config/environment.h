@@ -34,7 +34,7 @@ class Environment {
 
   // Returns nullopt if the variable is not set.
   std::optional<std::string_view> value(std::string_view variable) const;
-  // The set variables, in alphabetical order.
+  // Returns the set variables, in alphabetical order.
   const Values& values() const { return values_; }
 
  private:
@@ -75,12 +75,12 @@ struct EnvironmentVariable {
 
 std::span<const EnvironmentVariable> environment_variables();
 
-// Whether the variable sets allocator options.
+// Returns whether the variable sets allocator options.
 inline bool is_for_allocators(const EnvironmentVariable& row) {
   return row.scope == VariableScope::kAllocator || row.scope == VariableScope::kAllocatorSwitch;
 }
 
-// kInvalidArgument: a set variable starts with ASHLAR_ but is not in the table.
+// Returns kInvalidArgument if a set variable starts with ASHLAR_ but is not in the table.
 Status check_unknown_variables(const Environment& environment);
 
 // Returns the options of the simulated machine. kInvalidArgument: a value is wrong, or

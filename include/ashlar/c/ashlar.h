@@ -312,9 +312,10 @@ ASHLAR_C_API ashlar_status ashlar_pool_begin(ashlar_allocator* allocator, ashlar
 // Ends the routing. Does not release the pool.
 ASHLAR_C_API ashlar_status ashlar_pool_end(ashlar_allocator* allocator,
                                            ashlar_pool pool) ASHLAR_C_NOEXCEPT;
-// Call before a stream of the device begins to capture.
+// Tells the allocator that streams of its device may be capturing from now on. Call it before a
+// stream begins to capture.
 ASHLAR_C_API ashlar_status ashlar_capture_began(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
-// Call after the capture has ended.
+// Ends what ashlar_capture_began started. Call it after the capture has ended.
 ASHLAR_C_API ashlar_status ashlar_capture_ended(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
 // Returns the memory of all pools with the tag to the device, while their blocks keep their

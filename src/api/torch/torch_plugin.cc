@@ -142,7 +142,7 @@ void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept {
   return base;
 }
 
-// PyTorch calls this for every tensor. Memory of other libraries is ignored.
+// Ignores memory of other libraries, because PyTorch calls this for tensors of any origin.
 void ashlar_torch_record_stream(void* memory, void* stream) {
   if (memory == nullptr) return;
   ashlar_allocator* owner = TorchAllocators::instance().owner_of(memory);

@@ -42,7 +42,7 @@ ASHLAR_C_API void ashlar_torch_init(int device_count) noexcept;
 ASHLAR_C_API void ashlar_torch_reset();
 ASHLAR_C_API void ashlar_torch_memory_fraction(double fraction, int device);
 ASHLAR_C_API void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept;
-// Ignores memory of other libraries: PyTorch calls this for every tensor.
+// Ignores memory of other libraries, because PyTorch calls this for tensors of any origin.
 ASHLAR_C_API void ashlar_torch_record_stream(void* memory, void* stream);
 // The next functions take C++ types. They require that std::function has the same layout as in
 // PyTorch.
