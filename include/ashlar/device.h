@@ -114,7 +114,8 @@ struct CreateOptions {
 // Identifies an extent on any machine of the fabric. Opaque; may be copied and sent.
 using FabricHandle = std::array<uint8_t, 64>;
 
-// Identifies memory from allocate on this machine. Opaque; may be copied and sent.
+// Identifies an allocation of Device::allocate to other processes on this machine. Opaque; may be
+// copied and sent.
 using AllocationHandle = std::array<uint8_t, 64>;
 
 struct StreamOptions {

@@ -110,7 +110,7 @@ class ASHLAR_EXPORT HostAllocator {
   // to the graph: it is not reused, even if freed, before this call. Call it when the graph will
   // not be launched again. `capture` is CaptureState::capture; `launched_on` lists the streams in
   // which launches may still be running. Unknown captures are ignored. Throws InvalidArgument, and
-  // changes nothing, if an entry has no device.
+  // changes nothing, if an entry of `launched_on` has no device.
   void release_capture(CaptureId capture, std::span<const DeviceStream> launched_on = {});
 
   // Pools. Memory of a pool is reused only by that pool. Functions throw InvalidArgument if the

@@ -45,7 +45,7 @@ struct SizeClassCount {
   int64_t count = 0;
 };
 
-// A block is active from its allocation until it can be reused, cached afterwards:
+// A block is active from its allocation until it can be reused. After that it is cached:
 //   active == not yet freed + pending + in graphs,  allocations == active + cached.
 struct HostStats {
   Stat active_requests;  // active blocks

@@ -6,8 +6,8 @@
 //   ashlar::PinnedResource pinned(host);
 //   std::pmr::vector<float> staging(1 << 20, &pinned);
 //
-// Every allocation is one of the HostAllocator, which rounds to pages and caches by size. For many
-// small allocations, put a pool in between: std::pmr::synchronized_pool_resource(&pinned).
+// The HostAllocator serves every allocation; it rounds sizes up to pages and caches blocks by size.
+// For many small allocations, put a pool in between: std::pmr::synchronized_pool_resource(&pinned).
 //
 // Memory that queued work still uses must not be freed, unless its stream was recorded with
 // HostAllocator::record_stream. Recording does not help with a pool in between, which reuses freed

@@ -87,10 +87,10 @@ class ASHLAR_EXPORT AllocatorPools {
   // Ends the routing. Does not release the pool.
   void end_routing(PoolId pool);
 
-  // Tells the allocator that streams of its device may be capturing from now on. Call it before a
-  // stream begins to capture. See also `CaptureScope`.
+  // Tells the allocator that a stream of its device is about to begin a capture. See also
+  // `CaptureScope`.
   void notify_capture_begin();
-  // Ends what notify_capture_begin started. Call it after the capture has ended.
+  // Tells the allocator that the capture has ended.
   void notify_capture_end();
 
   // Returns the addresses of the pool's allocated blocks, sorted.
@@ -113,7 +113,7 @@ class ASHLAR_EXPORT AllocatorPools {
   // Throws InvalidArgument if no pool has the tag, a block is shared with another process, or the
   // engine cannot pause the pool; OutOfMemory if the host lacks memory for the backup.
   void pause(std::string_view tag, const PauseOptions& options = {});
-  // Obtains memory for paused pools again, and restores the contents if they were backed up. After
+  // Obtains memory for the paused pools with the tag, and restores backed-up contents. After
   // an error, the pools stay paused. Throws InvalidArgument if no pool has the tag; OutOfMemory if
   // the device lacks memory.
   void resume(std::string_view tag);
@@ -149,8 +149,8 @@ class ASHLAR_EXPORT Pool {
   PoolId id_;
 };
 
-// Routes allocations to a pool while it exists: those on the calling thread, or those that `filter`
-// accepts. The allocator must outlive it.
+// Routes allocations to a pool while the scope exists: those of the thread that created the scope,
+// or those on streams that `filter` accepts. The allocator must outlive the scope.
 class ASHLAR_EXPORT PoolScope {
  public:
   PoolScope(Allocator& allocator, PoolId pool);

@@ -152,7 +152,7 @@ struct Snapshot {
 struct SnapshotOptions {
   std::optional<PoolId> pool{};  // only the segments of this pool
   bool include_traces = true;    // include the recorded history
-  int64_t since_us = 0;          // history from this time on only (TraceEntry::time_us)
+  int64_t since_us = 0;          // only history from this time on (TraceEntry::time_us)
 };
 
 // Writes the format of `torch.cuda.memory._dump_snapshot`, so that every tool for PyTorch's

@@ -89,7 +89,7 @@ struct GroupStats {
   std::vector<Operation> operations{};  // only those that were called
   std::vector<Phase> phases{};          // in order of execution
 
-  ASHLAR_EXPORT std::string to_string() const;  // one line each
+  ASHLAR_EXPORT std::string to_string() const;  // one line per operation and per phase
 };
 
 class Handle;

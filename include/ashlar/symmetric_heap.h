@@ -27,8 +27,9 @@ class SymmetricBuffer;
 
 struct HeapOptions {
   std::string backend = "host";  // where host memory comes from: one of Heap::backends()
-  // Use the memory of this device instead. It must outlive the heap and everything made from it.
-  // The host must not dereference addresses of its buffers; use put and get.
+  // If set, buffers are memory of this device instead of the host. The device must outlive the heap
+  // and everything made from it. The host must not dereference addresses of these buffers; use put
+  // and get.
   Device* device = nullptr;
   // The size of the user's signal pad in front of each buffer. Same on all ranks.
   size_t pad_bytes = 9216;

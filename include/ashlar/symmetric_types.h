@@ -61,8 +61,9 @@ enum class WordBytes : uint8_t { k4 = 4, k8 = 8 };
 struct AtomicOp {
   AtomicKind kind = AtomicKind::kAdd;
   WordBytes word = WordBytes::k8;
-  uint64_t offset = 0;    // in bytes, relative to the handle's offset; aligned to the word
-  uint64_t operand = 0;   // for a 4-byte word, only the lower half is used, as in `expected`
+  uint64_t offset = 0;  // in bytes, relative to the handle's offset; aligned to the word
+  // With a 4-byte word, only the lower 32 bits of `operand` and `expected` are used.
+  uint64_t operand = 0;
   uint64_t expected = 0;  // for kCompareAndSwap: stores `operand` if the word has this value
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements ashlar/pool.h: numbers new pools, calls the engine, and turns errors into exceptions.
+// Implements ashlar/pool.h: assigns ids to new pools, calls the engine, and turns errors into
+// exceptions.
 #include "ashlar/pool.h"
 
 #include <atomic>

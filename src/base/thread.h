@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts threads with signals blocked, so that the program's own threads receive them. Failure is a
-// Status.
+// Starts threads with signals blocked, so that the program's own threads receive the signals.
+// Reports failure as a Status.
 #pragma once
 
 #include <functional>

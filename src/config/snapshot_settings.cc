@@ -44,7 +44,7 @@ void set_roundup(const Roundup& table, AllocatorOptions& options) {
 }
 
 // Applies one setting. Ignores unknown names and values of the wrong type.
-void set(const std::string& name, const SettingValue& value, AllocatorOptions& options) {
+void apply_setting(const std::string& name, const SettingValue& value, AllocatorOptions& options) {
   const bool* flag = std::get_if<bool>(&value);
   const int64_t* number = std::get_if<int64_t>(&value);
   const double* fraction = std::get_if<double>(&value);
@@ -116,7 +116,7 @@ RecordedOptions options_of(const SnapshotSettings& settings) {
     }
   }
   const AllocatorOptions from_text = recorded.options;
-  for (const auto& [name, value] : settings) set(name, value, recorded.options);
+  for (const auto& [name, value] : settings) apply_setting(name, value, recorded.options);
   if (Status checked = check_allocator_options(recorded.options); !checked.ok()) {
     recorded.ignored = checked.message();
     recorded.options = from_text;

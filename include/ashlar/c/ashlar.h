@@ -304,18 +304,18 @@ ASHLAR_C_API ashlar_status ashlar_pool_trim(ashlar_allocator* allocator,
 // Returns nonzero if allocations on the stream go to the pool. Called with the allocator's lock
 // held: it must not call the allocator.
 typedef int (*ashlar_route_filter)(ashlar_stream stream, void* context);
-// Routes allocations to the pool until ashlar_pool_end: those that the filter accepts, or without a
-// filter those on the calling thread. Creates the pool if it does not exist, and retains it.
+// Routes allocations to the pool until ashlar_pool_end. With a filter, routes the allocations on
+// streams that the filter accepts; without a filter, those of the calling thread. Creates the pool
+// if it does not exist, and retains it.
 ASHLAR_C_API ashlar_status ashlar_pool_begin(ashlar_allocator* allocator, ashlar_pool pool,
                                              ashlar_route_filter filter,
                                              void* context) ASHLAR_C_NOEXCEPT;
 // Ends the routing. Does not release the pool.
 ASHLAR_C_API ashlar_status ashlar_pool_end(ashlar_allocator* allocator,
                                            ashlar_pool pool) ASHLAR_C_NOEXCEPT;
-// Tells the allocator that streams of its device may be capturing from now on. Call it before a
-// stream begins to capture.
+// Tells the allocator that a stream of its device is about to begin a capture.
 ASHLAR_C_API ashlar_status ashlar_capture_began(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
-// Ends what ashlar_capture_began started. Call it after the capture has ended.
+// Tells the allocator that the capture has ended.
 ASHLAR_C_API ashlar_status ashlar_capture_ended(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 
 // Returns the memory of all pools with the tag to the device, while their blocks keep their
@@ -323,7 +323,7 @@ ASHLAR_C_API ashlar_status ashlar_capture_ended(ashlar_allocator* allocator) ASH
 // memory.
 ASHLAR_C_API ashlar_status ashlar_pause(ashlar_allocator* allocator, const char* tag,
                                         int32_t keep_contents) ASHLAR_C_NOEXCEPT;
-// Obtains memory for paused pools again, and restores the contents if they were kept.
+// Obtains memory for the paused pools with the tag, and restores the contents if they were kept.
 ASHLAR_C_API ashlar_status ashlar_resume(ashlar_allocator* allocator,
                                          const char* tag) ASHLAR_C_NOEXCEPT;
 
@@ -390,7 +390,7 @@ ASHLAR_C_API ashlar_status ashlar_annotate(ashlar_allocator* allocator, const ch
 typedef int32_t ashlar_format;
 enum {
   ASHLAR_FORMAT_PICKLE = 0,  // the format of torch.cuda.memory._dump_snapshot
-  ASHLAR_FORMAT_JSON = 1     // the same keys
+  ASHLAR_FORMAT_JSON = 1     // JSON with the keys of the pickle
 };
 // Serializes the current state and the recorded history.
 ASHLAR_C_API ashlar_status ashlar_snapshot(ashlar_allocator* allocator, ashlar_format format,

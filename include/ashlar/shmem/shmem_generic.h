@@ -182,7 +182,7 @@
   ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_SELECT_ARITHMETIC_REDUCE, sum_reduce, __VA_ARGS__)
 #define shmem_prod_reduce(...) \
   ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_SELECT_ARITHMETIC_REDUCE, prod_reduce, __VA_ARGS__)
-// A team takes one argument, an active set four.
+// With one argument, synchronizes a team; with four, an active set.
 #define shmem_sync(...) \
   ASHLAR_SHMEM_ARGUMENT_5(__VA_ARGS__, shmem_sync, 0, 0, shmem_team_sync, 0)(__VA_ARGS__)
 

@@ -56,7 +56,7 @@ using Constructor = void (*)(void* object, SourceLocation where, std::string mes
 // Calls the virtual destructor.
 void destroy(void* object) { static_cast<std::exception*>(object)->~exception(); }
 
-// Throws with the symbols of the library. Returns if it lacks one.
+// Throws c10::OutOfMemoryError with symbols of the library. Returns if the library lacks a symbol.
 void throw_with_symbols_of(const Library& library, const std::string& message) {
   const auto construct = reinterpret_cast<Constructor>(library.symbol(kConstructorSymbol));
   auto* type = static_cast<std::type_info*>(library.symbol(kTypeInfoSymbol));
