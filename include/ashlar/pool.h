@@ -113,9 +113,9 @@ class ASHLAR_EXPORT AllocatorPools {
   // Throws InvalidArgument if no pool has the tag, a block is shared with another process, or the
   // engine cannot pause the pool; OutOfMemory if the host lacks memory for the backup.
   void pause(std::string_view tag, const PauseOptions& options = {});
-  // Obtains memory for the paused pools with the tag, and restores backed-up contents. After
-  // an error, the pools stay paused. Throws InvalidArgument if no pool has the tag; OutOfMemory if
-  // the device lacks memory.
+  // Obtains memory for the paused pools with the tag, and restores backed-up contents. After an
+  // error, the pools stay paused. Throws InvalidArgument if no pool has the tag; OutOfMemory if the
+  // device lacks memory.
   void resume(std::string_view tag);
 
  private:
