@@ -185,8 +185,8 @@ bool ExpandableSegments::is_accessor(DeviceIndex device) const {
 
 // Returns the policy's granule size, rounded up to the device's mapping granularity.
 size_t ExpandableSegments::granule_bytes(bool is_small) const {
-  return align_up_to(deps_.sizes.expandable_granule_bytes(is_small),
-                     deps_.device.properties().granularity_bytes);
+  return round_up(deps_.sizes.expandable_granule_bytes(is_small),
+                  deps_.device.properties().granularity_bytes);
 }
 
 std::string ExpandableSegments::reserve_hint(const AllocParams& params) const {

@@ -154,8 +154,8 @@ Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& len
     lenders.erase(arena.get());
   }
   if (request.is_over_budget) {
-    const size_t new_bytes = align_up_to(over_budget_growth_bytes(request),
-                                         config_.sizing.growth_step_bytes(request.is_small));
+    const size_t new_bytes = round_up(over_budget_growth_bytes(request),
+                                      config_.sizing.growth_step_bytes(request.is_small));
     if (!extents_.is_above_limit(new_bytes)) {
       return planner_.plan_new_memory(plan_request(request), new_bytes);
     }

@@ -34,8 +34,8 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   const size_t growth = config_.sizing.max_growth_bytes(request.bytes, request.is_small);
   const size_t room = config_.capacity_bytes /
                       (is_first && !request.is_small ? kFirstViewDivisor : kOtherViewDivisor);
-  const size_t min_bytes = align_up_to(std::max(growth, bytes), granule);
-  const size_t growable_bytes = align_up_to(std::max(room, 2 * bytes), granule);
+  const size_t min_bytes = round_up(std::max(growth, bytes), granule);
+  const size_t growable_bytes = round_up(std::max(room, 2 * bytes), granule);
   const bool is_scarce = usage_.address_bytes + growable_bytes > max_address_bytes();
   size_t reserved_bytes = is_scarce ? min_bytes : std::max(min_bytes, growable_bytes);
   Result<DeviceAddress> at = config_.device.reserve(reserved_bytes);
