@@ -29,6 +29,5 @@ foreach(suite IN LISTS suites)
   if(suite MATCHES "Concurrency")
     set(suite_label ${label}-concurrency)
   endif()
-  # A suite runs many tests, so it gets a longer timeout than the preset's.
-  set_tests_properties(${suite} PROPERTIES LABELS ${suite_label} TIMEOUT 300)
+  set_tests_properties(${suite} PROPERTIES LABELS ${suite_label})
 endforeach()

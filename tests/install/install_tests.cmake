@@ -18,7 +18,7 @@ function(ashlar_add_consumer name)
         -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
         ${ARGN}
       --test-command ${consumer_binary}/${name}/consumer)
-  set_tests_properties(install.${name} PROPERTIES LABELS install TIMEOUT 600)
+  set_tests_properties(install.${name} PROPERTIES LABELS install TIMEOUT 1800)
 endfunction()
 
 # ashlar_add_install(<name> <build folder>): installs the package that the consumer <name> uses.

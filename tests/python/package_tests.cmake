@@ -38,7 +38,7 @@ foreach(name IN ITEMS
     COMMAND ${Python_EXECUTABLE} -m pytest -q -p no:cacheprovider
       ${CMAKE_CURRENT_SOURCE_DIR}/python/package/test_${name}.py)
   set_tests_properties(python.${name} PROPERTIES
-    LABELS unit TIMEOUT 300 ENVIRONMENT "${environment}")
+    LABELS unit ENVIRONMENT "${environment}")
 endforeach()
 set_property(TEST python.cuda python.host_memory APPEND PROPERTY
   ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)
@@ -69,6 +69,6 @@ if(NOT ASHLAR_SANITIZE)
       -DFOLDER=${CMAKE_CURRENT_BINARY_DIR}/pip
       -P ${CMAKE_CURRENT_SOURCE_DIR}/python/install_with_pip.cmake)
   set_tests_properties(install.pip PROPERTIES
-    LABELS install TIMEOUT 1200 SKIP_REGULAR_EXPRESSION "left out: not found"
+    LABELS install TIMEOUT 1800 SKIP_REGULAR_EXPRESSION "left out: not found"
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
 endif()
