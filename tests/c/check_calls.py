@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks that every function of the C API is in the list of symbols and is called by the test
-program, and that the list has no others.
+program, and that the list has no other symbols.
 
   check_calls.py HEADER... --symbols FILE --program FILE"""
 

@@ -21,7 +21,7 @@
 
 static int failure_count = 0;
 
-static void versions(void) {
+static void test_versions(void) {
   ASHLAR_EXPECT(ashlar_c_version() == ASHLAR_C_VERSION);
   ASHLAR_EXPECT(strchr(ashlar_version(), '.') != NULL);
   ASHLAR_EXPECT(strcmp(ashlar_status_name(ASHLAR_OK), "ok") == 0);
@@ -29,7 +29,7 @@ static void versions(void) {
   ASHLAR_EXPECT(strcmp(ashlar_status_name(-5), "unknown") == 0);
 }
 
-static ashlar_device* devices(void) {
+static ashlar_device* test_devices(void) {
   size_t count = 0;
   ASHLAR_EXPECT_OK(ashlar_device_count("sim", &count));
   ASHLAR_EXPECT(count == 2);
@@ -64,8 +64,9 @@ static ashlar_device* devices(void) {
   return device;
 }
 
-// A smaller struct (older caller) is filled partially; a larger one is zeroed beyond.
-static void sizes_of_structs(ashlar_device* device, ashlar_allocator* allocator) {
+// A struct that is smaller than the library's, as from an older caller, is filled up to its size. A
+// larger struct is zeroed after the fields that the library knows.
+static void test_struct_sizes(ashlar_device* device, ashlar_allocator* allocator) {
   ashlar_device_properties properties;
   memset(&properties, 0x55, sizeof properties);
   properties.struct_size = offsetof(ashlar_device_properties, name);
@@ -98,7 +99,7 @@ static void sizes_of_structs(ashlar_device* device, ashlar_allocator* allocator)
   ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, pool));
 }
 
-static void streams_and_work(ashlar_device* device, ashlar_allocator* allocator) {
+static void test_streams_and_work(ashlar_device* device, ashlar_allocator* allocator) {
   ashlar_stream first = NULL;
   ashlar_stream second = NULL;
   ASHLAR_EXPECT_OK(ashlar_stream_create(device, 0, &first));
@@ -136,7 +137,7 @@ static void streams_and_work(ashlar_device* device, ashlar_allocator* allocator)
   ASHLAR_EXPECT(ashlar_stream_destroy(device, second) == ASHLAR_INVALID_ARGUMENT);
 }
 
-static void memory(ashlar_device* device, ashlar_allocator* allocator) {
+static void test_memory(ashlar_device* device, ashlar_allocator* allocator) {
   void* memory = (void*)1;
   ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 0, NULL, &memory));
   ASHLAR_EXPECT(memory == NULL);
@@ -196,7 +197,7 @@ static void count_option(const ashlar_option* option, void* context) {
   ++*(int*)context;
 }
 
-static void options(ashlar_device* device, ashlar_allocator* allocator) {
+static void test_options(ashlar_device* device, ashlar_allocator* allocator) {
   ASHLAR_EXPECT_OK(ashlar_check_options("engine:paged,policy:lean"));
   ASHLAR_EXPECT(ashlar_check_options("engine:stone") == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT(strstr(ashlar_last_message(), "stone") != NULL);
@@ -217,13 +218,13 @@ static void options(ashlar_device* device, ashlar_allocator* allocator) {
   ASHLAR_EXPECT(ashlar_visit_options(NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
 }
 
-static int only_default_stream(ashlar_stream stream, void* context) {
+static int is_default_stream(ashlar_stream stream, void* context) {
   ++*(int*)context;
   return stream == NULL;
 }
 
-// Fake addresses; never accessed.
-static void* invented_alloc(size_t bytes, int device, void* stream) {
+// Returns made-up addresses, which are never accessed.
+static void* fake_alloc(size_t bytes, int device, void* stream) {
   (void)device;
   (void)stream;
   static uintptr_t next = (uintptr_t)0x510000000000;
@@ -231,22 +232,22 @@ static void* invented_alloc(size_t bytes, int device, void* stream) {
   next += (bytes + 511) / 512 * 512;
   return memory;
 }
-static int invented_free_count = 0;
-static void invented_free(void* memory, size_t bytes, int device, void* stream) {
+static int fake_free_count = 0;
+static void fake_free(void* memory, size_t bytes, int device, void* stream) {
   (void)memory;
   (void)bytes;
   (void)device;
   (void)stream;
-  ++invented_free_count;
+  ++fake_free_count;
 }
 
-static void pools(ashlar_device* device, ashlar_allocator* allocator) {
+static void test_pools(ashlar_device* device, ashlar_allocator* allocator) {
   ashlar_pool pool = {0, 0};
   ashlar_pool_options tagged = {.struct_size = sizeof tagged, .tag = "layers"};
   ASHLAR_EXPECT_OK(ashlar_pool_create(allocator, &tagged, &pool));
   ASHLAR_EXPECT(pool.user != 0 && pool.capture == 0);
   int asked = 0;
-  ASHLAR_EXPECT_OK(ashlar_pool_begin(allocator, pool, only_default_stream, &asked));
+  ASHLAR_EXPECT_OK(ashlar_pool_begin(allocator, pool, is_default_stream, &asked));
   void* memory = NULL;
   ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 3 << 20, NULL, &memory));
   ASHLAR_EXPECT(asked > 0);
@@ -279,7 +280,7 @@ static void pools(ashlar_device* device, ashlar_allocator* allocator) {
   ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, captured));
 }
 
-static void plugins(ashlar_device* device, ashlar_allocator* allocator, const char* library) {
+static void test_plugins(ashlar_device* device, ashlar_allocator* allocator, const char* library) {
   ashlar_plugin* plugin = NULL;
   ASHLAR_EXPECT(ashlar_plugin_load(device, "/nowhere.so", "a", "f", &plugin) ==
                 ASHLAR_INVALID_ARGUMENT);
@@ -289,7 +290,7 @@ static void plugins(ashlar_device* device, ashlar_allocator* allocator, const ch
   ASHLAR_EXPECT_OK(ashlar_plugin_load(device, library, "dummy_alloc", "dummy_free", &plugin));
   ashlar_plugin_destroy(plugin);
   ASHLAR_EXPECT(ashlar_plugin_wrap(device, NULL, NULL, NULL, &plugin) == ASHLAR_INVALID_ARGUMENT);
-  ASHLAR_EXPECT_OK(ashlar_plugin_wrap(device, invented_alloc, invented_free, NULL, &plugin));
+  ASHLAR_EXPECT_OK(ashlar_plugin_wrap(device, fake_alloc, fake_free, NULL, &plugin));
 
   ashlar_pool_options options = {.struct_size = sizeof options, .source = plugin};
   ashlar_pool pool = {0, 0};
@@ -304,14 +305,14 @@ static void plugins(ashlar_device* device, ashlar_allocator* allocator, const ch
   ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, pool));
   ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, pool));
   ASHLAR_EXPECT_OK(ashlar_trim(allocator));
-  ASHLAR_EXPECT(invented_free_count == 1);
+  ASHLAR_EXPECT(fake_free_count == 1);
 }
 
 static void find_peak(const char* name, int64_t value, void* context) {
   if (strcmp(name, "allocated_bytes.all.peak") == 0) *(int64_t*)context = value;
 }
 
-static void statistics(ashlar_allocator* allocator) {
+static void test_statistics(ashlar_allocator* allocator) {
   void* memory = NULL;
   ASHLAR_EXPECT_OK(ashlar_reset_peak_stats(allocator));
   ASHLAR_EXPECT_OK(ashlar_reset_total_stats(allocator));
@@ -331,7 +332,7 @@ static void statistics(ashlar_allocator* allocator) {
   ASHLAR_EXPECT(stats.allocated_bytes.peak == 0);
 }
 
-static void history(ashlar_allocator* allocator, const char* folder) {
+static void test_history(ashlar_allocator* allocator, const char* folder) {
   ashlar_history_options options = {
       .struct_size = sizeof options, .max_entries = 100, .stacks = ASHLAR_STACKS_ALL, .clear = 1};
   ASHLAR_EXPECT_OK(ashlar_history_start(allocator, &options));
@@ -362,7 +363,7 @@ static void history(ashlar_allocator* allocator, const char* folder) {
   ASHLAR_EXPECT_OK(ashlar_history_stop(allocator));
 }
 
-static void being_watched(void) {
+static void test_live_monitoring(void) {
   ashlar_live* live = NULL;
   ASHLAR_EXPECT(ashlar_live_start(NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
   ASHLAR_EXPECT_OK(ashlar_live_start(NULL, &live));
@@ -396,7 +397,7 @@ static int count_callback(void* context) {
   return 0;
 }
 
-static void hooks(ashlar_device* device) {
+static void test_hooks(ashlar_device* device) {
   ashlar_allocator* allocator = NULL;
   ASHLAR_EXPECT_OK(ashlar_allocator_create(device, "", &allocator));
   int entries = 0;
@@ -418,24 +419,24 @@ int main(int argument_count, char** arguments) {
     printf("usage: everything PLUGIN FOLDER\n");
     return 2;
   }
-  // The environment is read by the first call, before other threads exist.
+  // The first call reads the environment. No other thread exists yet, so setenv is safe.
   setenv("ASHLAR_SIM_CAPACITY", "1GiB", 1);
   ASHLAR_EXPECT(ashlar_last_message()[0] == '\0');
-  versions();
-  ashlar_device* device = devices();
+  test_versions();
+  ashlar_device* device = test_devices();
   ashlar_allocator* allocator = NULL;
   ASHLAR_EXPECT_OK(ashlar_allocator_create(device, "engine:paged,policy:lean", &allocator));
   if (failure_count > 0) return 1;
-  sizes_of_structs(device, allocator);
-  streams_and_work(device, allocator);
-  memory(device, allocator);
-  options(device, allocator);
-  pools(device, allocator);
-  plugins(device, allocator, arguments[1]);
-  statistics(allocator);
-  history(allocator, arguments[2]);
-  being_watched();
-  hooks(device);
+  test_struct_sizes(device, allocator);
+  test_streams_and_work(device, allocator);
+  test_memory(device, allocator);
+  test_options(device, allocator);
+  test_pools(device, allocator);
+  test_plugins(device, allocator, arguments[1]);
+  test_statistics(allocator);
+  test_history(allocator, arguments[2]);
+  test_live_monitoring();
+  test_hooks(device);
   ASHLAR_EXPECT_OK(ashlar_trim(allocator));
   ashlar_allocator_destroy(allocator);
   size_t free_bytes = 0;

@@ -21,12 +21,12 @@ inline constexpr int kExitFailure = 1;
 inline constexpr int kExitInvalidArgument = 2;
 inline constexpr int kExitUnreadableInput = 3;
 
-// The path of a recorded trace: trace("oom.1").
+// Returns the path of a recorded trace, such as trace("oom.1").
 inline std::string trace(const std::string& name) {
   return ASHLAR_GOLDEN_FOLDER "/traces/" + name + ".pickle.xz";
 }
 
-// Runs a command with --json and parses its output. Expects no messages.
+// Runs a command with --json and parses its output. Expects that it writes nothing to stderr.
 inline Json run_json(std::vector<std::string> arguments, int exit_code = kExitSuccess) {
   arguments.emplace_back("--json");
   const CliOutcome outcome = run_cli({.arguments = std::move(arguments)});

@@ -293,7 +293,7 @@ TEST(CliOutputTest, ReportsClosedStandardOutput) {
   EXPECT_EQ(outcome.err, "ashlar: cannot write the output: Bad file descriptor\n");
 }
 
-// The output from the heading of the seeded part on.
+// Returns the output of the seeded workload, from its heading to the end.
 std::string seeded_part(const std::string& out) {
   const size_t begin = out.find("The same workload with a seed");
   EXPECT_NE(begin, std::string::npos);

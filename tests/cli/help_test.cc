@@ -41,7 +41,7 @@ std::string output_of(const std::vector<std::string>& arguments) {
   return outcome.out;
 }
 
-// Runs a shell command with `input` in a file, $FILE. Returns its output, including errors.
+// Runs a shell command with `input` in the file $FILE. Returns its output, including stderr.
 std::string run_shell(const std::string& command, const std::string& input) {
   std::string path = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
   const UniqueFd file(mkstemp(path.data()));
@@ -162,7 +162,7 @@ std::string output_on_terminal(const std::map<std::string, std::string>& environ
   EXPECT_EQ(
       run_cli_into(terminal.get(), {.arguments = {"--help"}, .environment = environment}).exit_code,
       0);
-  // A read returns at most one line or one buffer of the terminal.
+  // Reads in a loop, because a read returns at most one line or one buffer of the terminal.
   std::string output;
   for (int waiting = 0; ioctl(reader.get(), FIONREAD, &waiting) == 0 && waiting > 0;) {
     std::string part(static_cast<size_t>(waiting), '\0');

@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kCapBytes = 150109880320 / 50;
 
-// PyTorch's error message: 2.64 GiB allocated, 142.44 MiB reserved but not allocated.
+// The numbers of PyTorch's error message: 2.64 GiB allocated, 142.44 MiB reserved but not
+// allocated.
 void expect_same_as_pytorch(const Json& answer) {
   EXPECT_EQ(answer["entry"], 480);
   EXPECT_EQ(answer["was_recorded"], true);
@@ -64,7 +65,8 @@ TEST(OomCommand, FittingSettingsCompleteWhenReplayed) {
   bool has_expandable = false;
   bool has_paged = false;
   for (const Json& setting : answer["fitting"]) {
-    // PyTorch's defaults failed.
+    // The recorded run failed with PyTorch's defaults, so they cannot be among the fitting
+    // settings.
     EXPECT_TRUE(setting["engine"] == "paged" || setting["conf"] != "") << setting;
     has_expandable |= setting["conf"] == "expandable_segments:True";
     has_paged |= setting["engine"] == "paged";

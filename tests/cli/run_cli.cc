@@ -29,7 +29,7 @@ std::string contents(const UniqueFd& file) {
   return all;
 }
 
-// The test's environment without the variables that Ashlar reads, plus those of `run`.
+// Returns the test's environment without the variables that Ashlar reads, plus those of `run`.
 std::vector<std::string> environment_of(const CliRun& run) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -42,7 +42,7 @@ std::vector<std::string> environment_of(const CliRun& run) {
   return entries;
 }
 
-// A null-terminated array for exec(3), with pointers into `strings`.
+// Returns a null-terminated array for posix_spawn(3), with pointers into `strings`.
 std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (std::string& each : strings) pointers.push_back(each.data());

@@ -81,7 +81,7 @@ class ViewServer {
     const size_t space = line.find(' ') + 1;
     return request_path(line.substr(0, space) + path() + line.substr(space), body);
   }
-  // Like request(), with the full path.
+  // Like request(), but `line` contains the full path, including the token.
   std::string request_path(const std::string& line, const std::string& body = "") const {
     const std::string host = address_.substr(7, address_.find('/', 7) - 7);
     SocketClient client(static_cast<uint16_t>(std::stoi(host.substr(host.find(':') + 1))));
@@ -92,7 +92,7 @@ class ViewServer {
     client.send(head + "\r\n" + body);
     return client.read_all();
   }
-  // "/TOKEN/"
+  // Returns the path of the page, "/TOKEN/".
   std::string path() const { return address_.substr(address_.find('/', 7)); }
   Json scene() const {
     while (true) {
@@ -101,7 +101,7 @@ class ViewServer {
     }
   }
 
-  // Returns the exit code.
+  // Sends the signal, waits for the process, and returns its exit code.
   int stop(int signal) {
     kill(pid_, signal);
     int status = 0;
@@ -189,7 +189,7 @@ TEST(CliViewTest, RequiresFileOrProcess) {
   EXPECT_EQ(both.exit_code, kExitInvalidArgument);
 }
 
-// Monitors the test's own process.
+// Runs `ashlar view` on the test's own process.
 class CliViewLiveTest : public ::testing::Test {
  protected:
   CliViewLiveTest() {
@@ -286,7 +286,7 @@ class FakeBrowser {
   const std::string path_ = getenv("PATH");
 };
 
-// The browser may connect after the file was rejected.
+// The browser may connect only after the server has rejected the file.
 TEST(CliViewTest, PageShowsFailureAndAcceptsAnotherFile) {
   const FakeBrowser browser;
   ViewServer server({std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which calls invalidate a capture by mode and thread, which are rejected without effect, and which
-// are allowed.
+// Which calls invalidate a capture, depending on its mode and on the calling thread; which are
+// rejected without effect; and which are allowed.
 #include <thread>
 
 #include "device_contract.h"
@@ -12,8 +12,8 @@ namespace {
 constexpr CaptureMode kModes[] = {CaptureMode::kGlobal, CaptureMode::kThreadLocal,
                                   CaptureMode::kRelaxed};
 
-void here(const std::function<void()>& act) { act(); }
-void on_another_thread(const std::function<void()>& act) { std::thread(act).join(); }
+void on_this_thread(const std::function<void()>& function) { function(); }
+void on_another_thread(const std::function<void()>& function) { std::thread(function).join(); }
 
 }  // namespace
 
@@ -122,7 +122,7 @@ void CaptureRulesContract::expect_allowed(CaptureMode mode, const NamedCall& cal
 TEST_P(CaptureRulesContract, GlobalModeForbidsBlockingCallsOnAllThreads) {
   const MemoryUnchangedCheck unchanged(*this);
   for (const NamedCall& call : blocking_calls()) {
-    expect_invalidates(CaptureMode::kGlobal, call, here);
+    expect_invalidates(CaptureMode::kGlobal, call, on_this_thread);
     expect_invalidates(CaptureMode::kGlobal, call, on_another_thread);
   }
 }
@@ -130,7 +130,7 @@ TEST_P(CaptureRulesContract, GlobalModeForbidsBlockingCallsOnAllThreads) {
 TEST_P(CaptureRulesContract, ThreadLocalModeForbidsBlockingCallsOnItsThread) {
   const MemoryUnchangedCheck unchanged(*this);
   for (const NamedCall& call : blocking_calls()) {
-    expect_invalidates(CaptureMode::kThreadLocal, call, here);
+    expect_invalidates(CaptureMode::kThreadLocal, call, on_this_thread);
     expect_allowed(CaptureMode::kThreadLocal, call, on_another_thread);
   }
 }
@@ -138,7 +138,7 @@ TEST_P(CaptureRulesContract, ThreadLocalModeForbidsBlockingCallsOnItsThread) {
 TEST_P(CaptureRulesContract, RelaxedModeAllowsBlockingCalls) {
   const MemoryUnchangedCheck unchanged(*this);
   for (const NamedCall& call : blocking_calls()) {
-    expect_allowed(CaptureMode::kRelaxed, call, here);
+    expect_allowed(CaptureMode::kRelaxed, call, on_this_thread);
     expect_allowed(CaptureMode::kRelaxed, call, on_another_thread);
   }
 }
@@ -146,26 +146,26 @@ TEST_P(CaptureRulesContract, RelaxedModeAllowsBlockingCalls) {
 TEST_P(CaptureRulesContract, ThreadInRelaxedModeMayMakeBlockingCalls) {
   const MemoryUnchangedCheck unchanged(*this);
   for (const NamedCall& call : blocking_calls()) {
-    const auto relaxed = [this](const std::function<void()>& act) {
+    const auto relaxed = [this](const std::function<void()>& function) {
       EXPECT_EQ(require_ok(device().exchange_capture_mode(CaptureMode::kRelaxed)),
                 CaptureMode::kGlobal);
-      act();
+      function();
       EXPECT_EQ(require_ok(device().exchange_capture_mode(CaptureMode::kGlobal)),
                 CaptureMode::kRelaxed);
     };
     expect_allowed(CaptureMode::kGlobal, call, relaxed);
     expect_allowed(CaptureMode::kThreadLocal, call, relaxed);
-    expect_allowed(CaptureMode::kGlobal, call, [&](const std::function<void()>& act) {
-      on_another_thread([&] { relaxed(act); });
+    expect_allowed(CaptureMode::kGlobal, call, [&](const std::function<void()>& function) {
+      on_another_thread([&] { relaxed(function); });
     });
   }
 }
 
 TEST_P(CaptureRulesContract, SynchronizeDeviceInvalidatesTheCapture) {
   const NamedCall call{"synchronize_device", [this] { return device().synchronize_device(); }};
-  expect_invalidates(CaptureMode::kGlobal, call, here);
+  expect_invalidates(CaptureMode::kGlobal, call, on_this_thread);
   expect_invalidates(CaptureMode::kGlobal, call, on_another_thread);
-  expect_invalidates(CaptureMode::kThreadLocal, call, here);
+  expect_invalidates(CaptureMode::kThreadLocal, call, on_this_thread);
 }
 
 TEST_P(CaptureRulesContract, CaptureModeIsPerThread) {
@@ -190,10 +190,10 @@ TEST_P(CaptureRulesContract, EndingACaptureLiftsItsRestrictions) {
 TEST_P(CaptureRulesContract, SynchronizingACapturingStreamInvalidatesIt) {
   for (const CaptureMode mode : kModes) {
     expect_invalidates(mode, {"is_idle", [this] { return device().is_idle(stream_).status(); }},
-                       here);
+                       on_this_thread);
     expect_invalidates(
         mode, {"synchronize_stream", [this] { return device().synchronize_stream(stream_); }},
-        here);
+        on_this_thread);
     expect_invalidates(mode, {"is_idle", [this] { return device().is_idle(stream_).status(); }},
                        on_another_thread);
   }
@@ -202,9 +202,9 @@ TEST_P(CaptureRulesContract, SynchronizingACapturingStreamInvalidatesIt) {
 TEST_P(CaptureRulesContract, SynchronizingACapturedEventInvalidatesIt) {
   const EventId event = create_event();
   for (const CaptureMode mode : kModes) {
-    const auto recorded = [&](const std::function<void()>& act) {
+    const auto recorded = [&](const std::function<void()>& function) {
       require_ok(device().record_event(event, stream_));
-      act();
+      function();
     };
     expect_invalidates(mode, {"is_done", [&] { return device().is_done(event).status(); }},
                        recorded);
@@ -216,10 +216,10 @@ TEST_P(CaptureRulesContract, SynchronizingACapturedEventInvalidatesIt) {
 TEST_P(CaptureRulesContract, SynchronizingAForkedStreamInvalidatesTheCapture) {
   const EventId fork = create_event();
   const StreamId side = create_stream();
-  const auto joined = [&](const std::function<void()>& act) {
+  const auto joined = [&](const std::function<void()>& function) {
     require_ok(device().record_event(fork, stream_));
     require_ok(device().wait_event(side, fork));
-    act();
+    function();
   };
   expect_invalidates(CaptureMode::kRelaxed,
                      {"is_idle", [&] { return device().is_idle(side).status(); }}, joined);

@@ -9,33 +9,34 @@
 namespace ashlar::contract {
 namespace {
 
-EngineUnderTest classic(std::string name, const std::function<void(AllocatorOptions&)>& set) {
+EngineUnderTest classic(std::string name,
+                        const std::function<void(AllocatorOptions&)>& set_options) {
   return {std::move(name),
-          [set](Device& device, AllocatorOptions options) -> std::unique_ptr<Engine> {
-            set(options);
+          [set_options](Device& device, AllocatorOptions options) -> std::unique_ptr<Engine> {
+            set_options(options);
             return std::make_unique<classic::ClassicEngine>(device, options);
           },
           /*has_virtual_memory=*/true};
 }
 
-void usual(AllocatorOptions&) {}
+void keep_defaults(AllocatorOptions&) {}
 
-void compatible(AllocatorOptions& options) { options.pytorch_compatible = true; }
+void set_compatible(AllocatorOptions& options) { options.pytorch_compatible = true; }
 
-void expandable(AllocatorOptions& options) { options.expandable_segments = true; }
+void set_expandable(AllocatorOptions& options) { options.expandable_segments = true; }
 
-void rounded(AllocatorOptions& options) {
+void set_rounding(AllocatorOptions& options) {
   options.max_split_bytes = 32 * kMiB;
   options.large_segment_bytes = 24 * kMiB;
   options.roundup_power2_divisions.fill(4);
 }
 
 auto classic_engines() {
-  return testing::Values(classic("Classic", usual), classic("ClassicExpandable", expandable),
-                         classic("ClassicCompatible", compatible),
-                         classic("ClassicRounded", rounded),
-                         on_plain_device(classic("Classic", usual)),
-                         on_plain_device(classic("ClassicExpandable", expandable)));
+  return testing::Values(
+      classic("Classic", keep_defaults), classic("ClassicExpandable", set_expandable),
+      classic("ClassicCompatible", set_compatible), classic("ClassicRounded", set_rounding),
+      on_plain_device(classic("Classic", keep_defaults)),
+      on_plain_device(classic("ClassicExpandable", set_expandable)));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several threads on their own and on shared objects. Also run under ThreadSanitizer.
+// Several threads that use their own and shared streams, memory and events. Also run under
+// ThreadSanitizer.
 #include <algorithm>
 #include <atomic>
 #include <mutex>

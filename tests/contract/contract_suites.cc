@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the fixtures of the suites: when they skip, and the objects that only they use.
+// Implements the fixtures of the single suites: when they skip, and helpers that no other suite
+// uses.
 #include "device_contract.h"
 
 namespace ashlar::contract {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The contract suite of `Device`: the fixture, and one test suite per group of functions in
-// device.h (see the *_contract.cc files). A back end joins with one file that opens its devices and
-// instantiates the suites; `sim_backend.cc` is an example.
+// device.h (see the *_contract.cc files). To test another back end, add one file that opens its
+// devices and instantiates the suites; `sim_backend.cc` is an example.
 //
 // The suites do not depend on a back end and require only what hardware provides:
 //  * tests access device memory through copies;
@@ -10,8 +10,7 @@
 //  * tests have exclusive use of the devices, because they compare memory_stats before and after;
 //    `accounting_slack_bytes` allows for memory that the driver takes for itself;
 //  * while a gate is closed, tests do not free plain or host memory, copy pageable host memory or
-//  use
-//    the default stream, because a driver may then wait for the whole device.
+//    use the default stream, because a driver may then wait for the whole device.
 #pragma once
 
 #include <cstdint>
@@ -119,7 +118,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   EventId create_event(const EventOptions& options = {}) { return create_event(device(), options); }
   EventId create_event(Device& on, const EventOptions& options = {});
 
-  // Register objects that the test obtained from the device itself.
+  // Register objects that the test obtained directly from the device, so that the fixture releases
+  // them.
   void track_allocation(DeviceAddress address);
   void track_extent(ExtentId extent) { track_extent(extent, device()); }
   void track_extent(ExtentId extent, Device& on);
@@ -137,7 +137,7 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
 
   // --- memory contents
 
-  // Copy in a separate stream, and wait.
+  // Copy in a separate stream and wait for the copy.
   void write(DeviceAddress to, const Bytes& bytes) { write(to, bytes, device()); }
   void write(DeviceAddress to, const Bytes& bytes, Device& on);
   Bytes read_back(DeviceAddress from, size_t bytes) { return read_back(from, bytes, device()); }
@@ -152,7 +152,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   // end of the test.
   StreamGate& block_stream(StreamId stream) { return block_stream(stream, device()); }
   StreamGate& block_stream(StreamId stream, Device& on);
-  // Does not wait for the stream to reach the gate. For a second gate in a stream.
+  // Like block_stream, but does not wait until the stream reaches the gate. Use it for a second
+  // gate in a stream, which the stream reaches only when the first one opens.
   StreamGate& block_stream_later(StreamId stream);
   // Expects that the call blocks until the gate is opened, and then succeeds.
   void expect_waits_for(StreamGate& gate, const std::function<Status()>& call);
@@ -231,12 +232,12 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   std::unique_ptr<MachineUnderTest> machine_;
   std::vector<size_t> free_bytes_at_start_;
   std::vector<Tracked> tracked_;
-  // Indexed by device. The default stream means that none has been created yet.
+  // Indexed by device. kDefaultStream: not created yet.
   std::vector<StreamId> transfer_streams_;
   std::vector<std::unique_ptr<StreamGate>> gates_;
 };
 
-// --- one suite per group of device.h
+// --- one suite for each group of functions in device.h
 
 class IdentityContract : public DeviceContract {};
 class MemoryContract : public DeviceContract {};
@@ -268,10 +269,10 @@ class CaptureContract : public DeviceContract {
   void destroy_now(GraphId graph);
   CaptureState capture_state_of(StreamId stream);
 };
-// Which calls a capture forbids, by mode and thread.
+// Tests which calls a capture forbids in each mode, on its own and on other threads.
 class CaptureRulesContract : public CaptureContract {
  protected:
-  // Runs a function on this thread or on another one, and waits for it.
+  // Runs a function on this thread or on another one, and waits until it returns.
   using RunOn = std::function<void(const std::function<void()>&)>;
   struct NamedCall {
     std::string name;
@@ -288,8 +289,9 @@ class CaptureRulesContract : public CaptureContract {
   // Expects that the call succeeds and the capture continues.
   void expect_allowed(CaptureMode mode, const NamedCall& call, const RunOn& run_on);
 
-  StreamId stream_;            // the capturing stream
-  StreamId unrelated_stream_;  // these are not part of the capture
+  StreamId stream_;  // the capturing stream
+  // Objects outside the capture.
+  StreamId unrelated_stream_;
   EventId unrelated_event_;
   DeviceAddress unrelated_memory_;
   DeviceAddress unrelated_pool_memory_;

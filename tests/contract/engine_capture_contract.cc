@@ -206,7 +206,7 @@ TEST_P(EngineCaptureContract, WaitsForEarlierWorkOfACapturedStream) {
   Block* block = allocate(2 * kMiB);
   record_stream(block, used);
   begin_capture(used);
-  record_stream(block, used);  // again, by captured work
+  record_stream(block, used);  // this time for captured work
   const AddressRange range = free_while_used(block);
   end_capture();
   allocate(2 * kMiB);

@@ -67,7 +67,7 @@ TEST_P(EngineCheckpointContract, RestoreFreesNewBlocksAndReturnsFreedOnes) {
   end_routing(kPool);
 }
 
-// The next graph reads what the previous one wrote.
+// A later graph may read what an earlier graph wrote to the live blocks.
 TEST_P(EngineCheckpointContract, RestorePreservesTheContentsOfLiveBlocks) {
   std::vector<Block*> kept;
   for (size_t bytes : {size_t{700}, 3 * kMiB, 17 * kMiB}) {
@@ -90,7 +90,8 @@ TEST_P(EngineCheckpointContract, RestorePreservesTheContentsOfLiveBlocks) {
   end_routing(kPool);
 }
 
-// Blocks with gaps between them; then other blocks across both, some on another stream.
+// Takes the checkpoint while blocks alternate with gaps. Before each restore, frees the blocks and
+// allocates others that cover both, some of them on another stream.
 TEST_P(EngineCheckpointContract, RestoreUndoesSplitsAndMerges) {
   const StreamId side = create_stream();
   std::vector<Block*> left;
@@ -110,7 +111,7 @@ TEST_P(EngineCheckpointContract, RestoreUndoesSplitsAndMerges) {
     const RestoreResult change = restore(checkpoint);
     EXPECT_EQ(change.freed.size(), 6U);
     ASSERT_EQ(properties_of(change.allocated), before) << "round " << round;
-    // Each uses separate memory, and so does the next.
+    // The restored blocks and four new ones must not overlap.
     std::vector<Block*> live = change.allocated;
     for (int i = 0; i < 4; ++i) live.push_back(allocate(6 * kMiB));
     for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));

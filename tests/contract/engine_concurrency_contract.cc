@@ -60,7 +60,7 @@ TEST_P(EngineConcurrencyContract, BlocksOfConcurrentThreadsNeverOverlap) {
       kept.push_back({block, static_cast<uint8_t>(thread * 31 + step)});
       fill(block, kept.back().value);
       if (random.below(4) == 0) {
-        // The other stream reads what this one wrote; the block may be freed at any time.
+        // `reader` reads what `stream` wrote. The block may be freed while that work is queued.
         const StreamId reader = streams[random.below(streams.size())];
         order_streams(stream, reader);
         require_ok(engine().record_stream(block, {&device(), reader}));

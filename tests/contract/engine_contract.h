@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The contract suite of `Engine`: the fixture, and one test suite per group of behaviours (see the
-// engine_*_contract.cc files). An engine joins with one file that creates it and instantiates the
-// suites; `classic_engines.cc` is an example.
+// engine_*_contract.cc files). To test another engine, add one file that creates it and
+// instantiates the suites; `classic_engines.cc` is an example.
 //
-// The suites do not depend on an engine: block sizes beyond the request, addresses and reserved
-// memory are its decision. The devices are simulated, with real memory and running streams unless
-// paused, or a vendor's back end on such devices (`engine_machine.h`).
+// The suites hold for every engine: they do not assume addresses, how far a block exceeds its
+// request, or how much memory an engine reserves. The devices are simulated and have real memory;
+// their streams run unless a test pauses them. The same suites run on vendors' back ends over
+// stand-in drivers, and on a real CUDA device (`engine_machine.h`).
 #pragma once
 
 #include <functional>
@@ -32,24 +33,24 @@ namespace ashlar::contract {
 
 struct EngineUnderTest {
   std::string name;  // letters and digits; part of the test names
-  // Creates the engine with these options and the ones that define it.
+  // Creates the engine with the given options, adjusted to the variant that this struct describes.
   std::function<std::unique_ptr<Engine>(Device&, AllocatorOptions)> make;
   bool has_virtual_memory = true;  // of the device that it runs on
   std::function<std::unique_ptr<EngineMachine>(size_t capacity_bytes)> machine = simulated_machine;
   bool caches = true;               // keeps freed memory for reuse
   bool reports_free_errors = true;  // calls the device's free itself and reports its errors
-  bool reports_all_reserved =
-      true;  // reports all reserved memory to trackers; a driver's pool does not
+  // Reports all reserved memory to trackers. False for engines on a driver's pool.
+  bool reports_all_reserved = true;
 };
 
 void PrintTo(const EngineUnderTest& engine, std::ostream* out);
 
-// The same engine on a device without virtual memory.
+// Returns the same engine on a device without virtual memory.
 EngineUnderTest on_plain_device(EngineUnderTest engine);
 std::string engine_name(const testing::TestParamInfo<EngineUnderTest>& engine);
 
-// At the end of every test, the engine is destroyed with all remaining blocks, and the device must
-// have all its memory back.
+// Destroys the engine with all remaining blocks at the end of every test, and expects that all
+// device memory is free again.
 class EngineContract : public testing::TestWithParam<EngineUnderTest> {
  protected:
   static constexpr size_t kCapacityBytes = 256 * kMiB;
@@ -72,7 +73,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
 
   // Also checks that the block is large enough, aligned, and disjoint from all blocks in use.
   Block* allocate(size_t bytes, StreamId stream = kDefaultStream);
-  // The error from an allocation that must fail.
+  // Makes an allocation that must fail. Returns its error.
   Status allocation_error(size_t bytes, StreamId stream = kDefaultStream);
   void free(Block* block);
   // Frees a block that other streams still use. No new block may overlap it until `mark_finished`.
@@ -82,7 +83,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
     require_ok(engine().record_stream(block, {&device(), stream}));
   }
   void free_all();
-  // Allocates blocks of that size until out of memory.
+  // Allocates blocks of the given size until the engine is out of memory.
   std::vector<Block*> allocate_until_full(size_t bytes, StreamId stream = kDefaultStream);
   void expect_disjoint(AddressRange range) const;
 
@@ -99,14 +100,14 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
     return contains(block, value, block->stream);
   }
   testing::AssertionResult contains(const Block* block, uint8_t value, StreamId stream);
-  // Pauses the stream. resume_stream also waits for its work.
+  // Pauses or resumes the stream. resume_stream also waits for the stream's work.
   void pause_stream(StreamId stream) { pause_stream(stream, kDevice); }
   void pause_stream(StreamId stream, DeviceIndex on);
   void resume_stream(StreamId stream) { resume_stream(stream, kDevice); }
   void resume_stream(StreamId stream, DeviceIndex on);
-  // A paused stream with queued work.
+  // Returns a new paused stream with queued work.
   StreamId busy_stream();
-  // Later work of `then` waits for the queued work of `first`.
+  // Makes later work on `then` wait for the work queued on `first`.
   void order_streams(StreamId first, StreamId then);
 
   // --- pools
@@ -149,8 +150,8 @@ class EngineTrimContract : public EngineContract {
     return require_ok(engine().trim_to({reserved_bytes, wait, {}}));
   }
   size_t reserved_bytes() { return static_cast<size_t>(stats().reserved_bytes.all.current); }
-  // The number of host synchronizations.
-  uint64_t waits();
+  // Returns the number of host synchronizations so far.
+  uint64_t host_wait_count();
   // Leaves `count` free blocks in the cache.
   void fill_cache(size_t bytes, int count, StreamId stream = kDefaultStream);
 };
@@ -162,7 +163,7 @@ class EngineCheckpointContract : public EngineContract {
   static constexpr PoolId kPool{1, 0};
   void SetUp() override;  // routes all allocations to the pool
   PoolCheckpoint take_checkpoint() { return require_ok(engine().checkpoint(kPool)); }
-  // Expect that the call fails and changes nothing.
+  // Expect that the call fails without changing anything.
   void expect_no_checkpoint(const std::string& why);
   void expect_no_restore(const PoolCheckpoint& checkpoint, const std::string& why);
 };

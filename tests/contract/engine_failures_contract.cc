@@ -6,7 +6,7 @@
 namespace ashlar::contract {
 namespace {
 
-// Makes an engine allocate, record events, wait and release memory.
+// A workload that makes an engine allocate, record events, wait and release memory.
 struct Workload {
   Engine& engine;
   DeviceStream used;

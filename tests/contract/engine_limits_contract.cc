@@ -36,7 +36,8 @@ TEST_P(EngineLimitsContract, AllocatesAgainAfterAFree) {
   EXPECT_EQ(allocation_error(kBytes).kind(), StatusKind::kOutOfMemory);
   free(blocks[2]);
   free(blocks[3]);
-  allocate(kBytes, create_stream());  // cached memory of one stream must not starve another
+  // Memory that is cached for one stream must not make another stream run out of memory.
+  allocate(kBytes, create_stream());
   expect_trims_to_zero();
 }
 

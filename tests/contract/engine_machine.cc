@@ -140,7 +140,7 @@ std::unique_ptr<EngineMachine> hip_stand_in_machine(size_t capacity_bytes) {
   return std::make_unique<StandInMachine>(try_open_hip, ASHLAR_HIP_STANDIN, capacity_bytes);
 }
 
-// Shared by all tests, because creating a context is slow.
+// All tests share the devices, because creating a context is slow.
 std::unique_ptr<EngineMachine> real_cuda_machine(size_t capacity_bytes) {
   static const std::shared_ptr<DeviceSet> devices = require_ok(try_open_cuda());
   if (devices->device_count() == 0) require_ok(Status::unsupported("the driver shows no device"));

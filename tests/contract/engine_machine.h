@@ -12,7 +12,7 @@
 
 namespace ashlar::contract {
 
-// See the functions of the same names in sim::Machine.
+// The functions do the same as those of sim::Machine with these names.
 class EngineMachine {
  public:
   virtual ~EngineMachine() = default;
@@ -27,19 +27,19 @@ class EngineMachine {
   virtual bool stays_lost() const { return false; }
   virtual bool has_two_devices() const { return true; }
   virtual bool is_lost(DeviceIndex device) = 0;
-  // The calls so far; empty if they are not counted.
+  // Returns the device calls so far; empty if they are not counted.
   virtual std::optional<sim::CallCosts> costs(DeviceIndex) { return std::nullopt; }
 };
 
 std::unique_ptr<EngineMachine> simulated_machine(size_t capacity_bytes);
-// A vendor's back end on its stand-in driver. Each call restarts the driver.
+// Opens a vendor's back end on its stand-in driver. Each call restarts the driver.
 std::unique_ptr<EngineMachine> cuda_stand_in_machine(size_t capacity_bytes);
 std::unique_ptr<EngineMachine> hip_stand_in_machine(size_t capacity_bytes);
-// A CUDA driver that accepts two mappings of one extent but loses stores through the second.
+// Opens a CUDA driver that accepts two mappings of one extent but loses stores through the second.
 std::unique_ptr<EngineMachine> lossy_alias_stand_in_machine(size_t capacity_bytes);
-// The first device of the real CUDA driver, wrapped in a `GuardedDevice`.
+// Opens the first device of the real CUDA driver, wrapped in a `GuardedDevice`.
 std::unique_ptr<EngineMachine> real_cuda_machine(size_t capacity_bytes);
-// A GuardedDevice on the stand-in driver, which tests the guard itself.
+// Opens a `GuardedDevice` on the stand-in driver, to test the guard itself.
 std::unique_ptr<EngineMachine> guarded_stand_in_machine(size_t capacity_bytes);
 
 }  // namespace ashlar::contract

@@ -154,7 +154,7 @@ TEST_P(EngineMemoryContract, DestructorReleasesBlocksInUse) {
 
 // --- statistics
 
-// One statistic as counted by the test.
+// One statistic, counted by the test.
 struct Shadow {
   int64_t current = 0;
   int64_t peak = 0;

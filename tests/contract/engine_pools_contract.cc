@@ -247,7 +247,7 @@ TEST_P(EnginePoolsContract, SegmentSourceMayCallTheEngine) {
   EXPECT_EQ(source->allocate_count, 1);
 }
 
-// Meanwhile the device appears full to other pools.
+// While the source frees a segment, the device appears full to the default pool.
 TEST_P(EnginePoolsContract, WaitsForSegmentsReturningToTheirSource) {
   const auto source = std::make_shared<CountingSource>(device());
   require_ok(engine().create_pool(kFirst, {.source = source}));

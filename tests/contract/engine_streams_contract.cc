@@ -24,7 +24,7 @@ TEST_P(EngineStreamsContract, ReusesMemoryInOrderOnTheSameStream) {
   EXPECT_TRUE(contains(second, 0x22));
 }
 
-// Another stream may get the block if its work is ordered later.
+// Another stream may get the memory only if its work is ordered after the busy stream's work.
 TEST_P(EngineStreamsContract, OtherStreamsDoNotOverwriteABusyStreamsMemory) {
   const StreamId busy = create_stream();
   Block* block = allocate(4 * kMiB, busy);

@@ -5,7 +5,7 @@
 
 namespace ashlar::contract {
 
-uint64_t EngineTrimContract::waits() {
+uint64_t EngineTrimContract::host_wait_count() {
   const std::optional<sim::CallCosts> costs = machine_->costs(kDevice);
   EXPECT_TRUE(costs) << "this machine does not count its calls";
   if (!costs) return 0;
@@ -66,9 +66,9 @@ TEST_P(EngineTrimContract, KeepsMemoryOfQueuedWorkWithoutWaiting) {
   Block* block = allocate(40 * kMiB, busy);
   fill(block, 7);
   free(block);
-  const uint64_t before = waits();
+  const uint64_t before = host_wait_count();
   trim_to(0);
-  EXPECT_EQ(waits(), before);
+  EXPECT_EQ(host_wait_count(), before);
   EXPECT_GE(reserved_bytes(), 40 * kMiB);
   resume_stream(busy);
   trim_to(0);
@@ -89,9 +89,9 @@ TEST_P(EngineTrimContract, ReleasesPendingFreesWhenStreamsFinish) {
   Block* block = allocate(40 * kMiB);
   record_stream(block, busy);
   free(block);
-  const uint64_t before = waits();
+  const uint64_t before = host_wait_count();
   EXPECT_EQ(trim_to(0), 0U);
-  EXPECT_EQ(waits(), before);
+  EXPECT_EQ(host_wait_count(), before);
   resume_stream(busy);
   EXPECT_GE(trim_to(0), 40 * kMiB);
   EXPECT_EQ(used_bytes(), 0U);
@@ -102,9 +102,9 @@ TEST_P(EngineTrimContract, WaitsWhenRequested) {
   Block* block = allocate(40 * kMiB, stream);
   for (int i = 0; i < 4; ++i) fill(block, 7);
   free(block);
-  const uint64_t before = waits();
+  const uint64_t before = host_wait_count();
   EXPECT_GE(trim_to(0, TrimWait::kForWork), 40 * kMiB);
-  EXPECT_GT(waits(), before);
+  EXPECT_GT(host_wait_count(), before);
   EXPECT_EQ(used_bytes(), 0U);
 }
 

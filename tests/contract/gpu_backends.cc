@@ -24,13 +24,14 @@ class OpenedDevices final : public MachineUnderTest {
   std::shared_ptr<DeviceSet> devices_;  // shared between tests
 };
 
-using Opened = Result<std::unique_ptr<MachineUnderTest>>;
+using OpenResult = Result<std::unique_ptr<MachineUnderTest>>;
 
-Opened under_test(std::shared_ptr<DeviceSet> devices) {
+OpenResult machine_with(std::shared_ptr<DeviceSet> devices) {
   return std::unique_ptr<MachineUnderTest>(std::make_unique<OpenedDevices>(std::move(devices)));
 }
 
-void restart(const char* library, size_t granularity_bytes, const standin::Features& features) {
+void restart_standin(const char* library, size_t granularity_bytes,
+                     const standin::Features& features) {
   sim::Options options;
   options.device_count = 2;
   options.capacity_bytes = size_t{1} << 30;
@@ -38,30 +39,30 @@ void restart(const char* library, size_t granularity_bytes, const standin::Featu
   standin::control_of(library).restart(options, features);
 }
 
-Opened open_cuda_stand_in(size_t granularity_bytes, const standin::Features& features) {
-  restart(ASHLAR_CUDA_STANDIN, granularity_bytes, features);
-  return under_test(require_ok(
+OpenResult open_cuda_stand_in(size_t granularity_bytes, const standin::Features& features) {
+  restart_standin(ASHLAR_CUDA_STANDIN, granularity_bytes, features);
+  return machine_with(require_ok(
       try_open_cuda({.library = ASHLAR_CUDA_STANDIN, .monitor_library = ASHLAR_CUDA_STANDIN})));
 }
 
-Opened open_hip_stand_in(const standin::Features& features) {
-  restart(ASHLAR_HIP_STANDIN, size_t{64} << 10, features);
-  return under_test(require_ok(try_open_hip({.library = ASHLAR_HIP_STANDIN})));
+OpenResult open_hip_stand_in(const standin::Features& features) {
+  restart_standin(ASHLAR_HIP_STANDIN, size_t{64} << 10, features);
+  return machine_with(require_ok(try_open_hip({.library = ASHLAR_HIP_STANDIN})));
 }
 
-// AMD devices presented as cuda.
-Opened open_hip_as_cuda() {
-  restart(ASHLAR_HIP_STANDIN, size_t{2} << 20, {});
-  return under_test(
+// Opens AMD devices that are presented as cuda devices.
+OpenResult open_hip_as_cuda() {
+  restart_standin(ASHLAR_HIP_STANDIN, size_t{2} << 20, {});
+  return machine_with(
       require_ok(try_open_accelerators({.cuda = {.library = "libashlar_no_such_driver.so"},
                                         .hip = {.library = ASHLAR_HIP_STANDIN}})));
 }
 
-// Shared by all tests, because creating a context is slow.
-Opened open_real() {
+// All tests share the devices, because creating a context is slow.
+OpenResult open_real_cuda() {
   static const std::shared_ptr<DeviceSet> devices = require_ok(try_open_cuda());
   if (devices->device_count() == 0) return Status::unsupported("the driver shows no device");
-  return under_test(devices);
+  return machine_with(devices);
 }
 
 // Memory that the driver and its kernel libraries use for themselves.
@@ -70,7 +71,7 @@ constexpr size_t kRealSlackBytes = size_t{16} << 20;
 std::vector<BackendUnderTest> backends() {
   const char* wanted = std::getenv("ASHLAR_TEST_DEVICE");
   if (wanted != nullptr && std::string_view(wanted) == "cuda") {
-    return {{"Cuda", open_real, kRealSlackBytes}};
+    return {{"Cuda", open_real_cuda, kRealSlackBytes}};
   }
   standin::Features minimal;
   minimal.alias = standin::AliasBehavior::kRefused;
@@ -89,22 +90,22 @@ std::vector<BackendUnderTest> backends() {
   };
 }
 
-auto all() { return testing::ValuesIn(backends()); }
+auto all_backends() { return testing::ValuesIn(backends()); }
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Gpu, IdentityContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, MemoryContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, VirtualMemoryContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, SharingContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, PeersContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, HostMemoryContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, StreamsContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, EventsContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, WorkContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, PoolContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, CaptureContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, CaptureRulesContract, all(), backend_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, ConcurrencyContract, all(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, IdentityContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, MemoryContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, VirtualMemoryContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, SharingContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, PeersContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, HostMemoryContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, StreamsContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, EventsContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, WorkContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, PoolContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, CaptureContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, CaptureRulesContract, all_backends(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, ConcurrencyContract, all_backends(), backend_name);
 
 }  // namespace ashlar::contract

@@ -15,32 +15,32 @@
 namespace ashlar::contract {
 namespace {
 
-EngineUnderTest placed(EngineUnderTest engine, const char* where,
-                       std::unique_ptr<EngineMachine> (*machine)(size_t capacity_bytes)) {
-  engine.name += where;
+EngineUnderTest on_machine(EngineUnderTest engine, const char* name_suffix,
+                           std::unique_ptr<EngineMachine> (*machine)(size_t capacity_bytes)) {
+  engine.name += name_suffix;
   engine.machine = machine;
   return engine;
 }
 
 EngineUnderTest on_cuda(EngineUnderTest engine) {
-  return placed(std::move(engine), "OnCuda", cuda_stand_in_machine);
+  return on_machine(std::move(engine), "OnCuda", cuda_stand_in_machine);
 }
 
-// Here the paged engine must do without aliases, or it corrupts data.
+// On this driver, the paged engine must not map an extent twice, or it corrupts data.
 EngineUnderTest on_lossy_cuda(EngineUnderTest engine) {
-  return placed(std::move(engine), "OnLossyCuda", lossy_alias_stand_in_machine);
+  return on_machine(std::move(engine), "OnLossyCuda", lossy_alias_stand_in_machine);
 }
 
 EngineUnderTest on_hip(EngineUnderTest engine) {
-  return placed(std::move(engine), "OnHip", hip_stand_in_machine);
+  return on_machine(std::move(engine), "OnHip", hip_stand_in_machine);
 }
 
 EngineUnderTest on_guarded_cuda(EngineUnderTest engine) {
-  return placed(std::move(engine), "OnGuardedCuda", guarded_stand_in_machine);
+  return on_machine(std::move(engine), "OnGuardedCuda", guarded_stand_in_machine);
 }
 
 EngineUnderTest on_real_cuda(EngineUnderTest engine) {
-  return placed(std::move(engine), "OnRealCuda", real_cuda_machine);
+  return on_machine(std::move(engine), "OnRealCuda", real_cuda_machine);
 }
 
 EngineUnderTest classic_engine(std::string name, bool expandable) {

@@ -75,7 +75,7 @@ class GuardedDevice final : public ForwardingDevice {
     });
   }
 
-  // Memory cached by the driver's pool counts as used here, although the pool would reuse it.
+  // Counts memory that the driver's pool caches as used, although the pool would reuse it.
   Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) override {
     uses_pool_.store(true);
     return intercept(DeviceCall::kAllocateAsync, [&] {
@@ -207,7 +207,7 @@ class GuardedDevice final : public ForwardingDevice {
   template <typename Id, typename Call>
   Status release_and_uncount(const Id& id, std::map<Id, size_t>& sizes, const Call& call_device)
       ASHLAR_EXCLUDES(mutex_) {
-    // Removed first: once freed, the address may be given to another thread.
+    // Removes the entry first, because another thread may get the address once it is freed.
     size_t bytes = 0;
     {
       MutexLock lock(mutex_);
@@ -230,8 +230,9 @@ class GuardedDevice final : public ForwardingDevice {
   sim::FaultInjector fault_injector_;
   Mutex mutex_;
   size_t used_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  std::map<DeviceAddress, size_t> allocations_;  // guarded by mutex_, which clang
-  std::map<ExtentId, size_t> extents_;           // cannot check through references
+  // Sizes in bytes. Guarded by mutex_, which clang cannot check through references.
+  std::map<DeviceAddress, size_t> allocations_;
+  std::map<ExtentId, size_t> extents_;
   std::map<DeviceAddress, size_t> pooled_;
   std::atomic<bool> uses_pool_{false};
   Status lost_ ASHLAR_GUARDED_BY(mutex_);

@@ -16,7 +16,7 @@ DeviceAddress address_of(const void* memory) {
   return DeviceAddress(reinterpret_cast<uintptr_t>(memory));
 }
 
-// Page-aligned memory owned by the test.
+// Page-aligned memory that the test owns.
 class OwnPages {
  public:
   explicit OwnPages(size_t page_count)

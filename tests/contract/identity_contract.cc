@@ -128,7 +128,7 @@ TEST_P(IdentityContract, LastErrorBelongsToTheCalledDevice) {
   EXPECT_EQ(other().take_last_error().kind(), StatusKind::kInvalidArgument);
 }
 
-// Functions of missing capabilities return kUnsupported.
+// Functions that need a missing capability return kUnsupported.
 TEST_P(IdentityContract, MissingCapabilitiesAreUnsupported) {
   const DeviceProperties& has = properties();
   const auto expect_unsupported = [this](const Status& status, int line = __builtin_LINE()) {

@@ -222,8 +222,8 @@ TEST_P(VirtualMemoryContract, SetAccessAdmitsAnotherDevice) {
                other().fill(mapped.range.begin, 1, 1, stream));
 }
 
-// Ranges that set_access and unmap must reject. An extent of two granules is mapped at `begin` and
-// one of one granule at begin + 3 granules; the granule between them is a hole.
+// Returns ranges that set_access and unmap must reject. An extent of two granules is mapped at
+// `begin` and an extent of one granule at begin + 3 granules; the granule between them is a hole.
 std::vector<AddressRange> wrong_mapped_ranges(DeviceAddress begin, size_t granule) {
   return {
       {begin, 0},

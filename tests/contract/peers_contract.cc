@@ -125,7 +125,8 @@ TEST_P(PeersContract, CopyToPeerRejectsInvalidRanges) {
     expect_invalid_argument(device().copy_to_peer(peer, theirs, {}, 512, stream));
     expect_invalid_argument(device().copy_to_peer(peer, theirs, freed, 512, stream));
     expect_invalid_argument(device().copy_to_peer(peer, freed, mine, 512, stream));
-    // A source that this device cannot access; a destination that the peer cannot access.
+    // The first call has a source that this device cannot access, the second a destination that the
+    // peer cannot access.
     expect_invalid_argument(device().copy_to_peer(peer, theirs + 1024, theirs, 512, stream));
     expect_invalid_argument(device().copy_to_peer(peer, mine + 1024, mine, 512, stream));
   }

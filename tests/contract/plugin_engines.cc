@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The engine contract on a plug-in allocator: as a complete engine, and as the segment source of
-// the classic engine. The plug-in allocates from the simulated device with the calls a user's
-// plug-in makes.
+// the classic engine. The plug-in allocates from the simulated device, as a user's plug-in
+// allocates from a driver.
 #include <mutex>
 #include <utility>
 
@@ -12,55 +12,55 @@
 namespace ashlar::contract {
 namespace {
 
-// A minimal user allocator. Frees memory once its stream is idle, like a stream-ordered free. Its C
-// functions find the device here.
-struct UsersAllocator {
+// A minimal allocator of a user for one device, with the state that the plug-in's C functions need.
+// Frees memory once its stream is idle, like a stream-ordered free.
+struct UserAllocator {
   struct Freed {
     DeviceAddress address{};
     StreamId stream{};
   };
 
-  void sweep(bool waits) {
-    std::vector<Freed> left;
+  void free_idle(bool waits) {
+    std::vector<Freed> remaining;
     for (const Freed& each : std::exchange(freed, {})) {
       if (waits) (void)device->synchronize_stream(each.stream).ok();
       const Result<bool> idle = device->is_idle(each.stream);
       const bool is_over = !idle.ok() || *idle;
-      if (!is_over || !device->free(each.address).ok()) left.push_back(each);
+      if (!is_over || !device->free(each.address).ok()) remaining.push_back(each);
     }
-    freed.insert(freed.end(), left.begin(), left.end());
+    freed.insert(freed.end(), remaining.begin(), remaining.end());
   }
 
   std::mutex mutex;
   Device* device = nullptr;
   std::vector<Freed> freed;
 };
-UsersAllocator users[2];  // indexed by device
+UserAllocator user_allocators[2];  // indexed by device
 
 void* plugin_alloc(size_t bytes, int device, void*) {
-  UsersAllocator& its = users[device];
-  const std::lock_guard lock(its.mutex);
-  its.sweep(false);
-  Result<DeviceAddress> at = its.device->allocate(bytes);
+  UserAllocator& allocator = user_allocators[device];
+  const std::lock_guard lock(allocator.mutex);
+  allocator.free_idle(false);
+  Result<DeviceAddress> at = allocator.device->allocate(bytes);
   if (!at.ok() && at.status().is_out_of_memory()) {
-    its.sweep(true);
-    at = its.device->allocate(bytes);
+    allocator.free_idle(true);
+    at = allocator.device->allocate(bytes);
   }
   return at.ok() ? reinterpret_cast<void*>(at->value()) : nullptr;
 }
 
 void plugin_free(void* memory, size_t, int device, void* stream) {
-  UsersAllocator& its = users[device];
-  const std::lock_guard lock(its.mutex);
-  its.freed.push_back({DeviceAddress(reinterpret_cast<uint64_t>(memory)),
-                       StreamId(reinterpret_cast<uint64_t>(stream))});
-  its.sweep(false);
+  UserAllocator& allocator = user_allocators[device];
+  const std::lock_guard lock(allocator.mutex);
+  allocator.freed.push_back({DeviceAddress(reinterpret_cast<uint64_t>(memory)),
+                             StreamId(reinterpret_cast<uint64_t>(stream))});
+  allocator.free_idle(false);
 }
 
 void plugin_reset() {
-  for (UsersAllocator& its : users) {
-    const std::lock_guard lock(its.mutex);
-    its.sweep(true);
+  for (UserAllocator& allocator : user_allocators) {
+    const std::lock_guard lock(allocator.mutex);
+    allocator.free_idle(true);
   }
 }
 
@@ -72,19 +72,20 @@ const ashlar_plugin_hooks kHooks = [] {
   return hooks;
 }();
 
-// The user releases remaining memory at the end; impossible on a lost device.
+// Frees the remaining memory when the plug-in is destroyed. Frees on a lost device fail, so such
+// memory is forgotten.
 std::shared_ptr<const Plugin> plugin_on(Device& device) {
-  UsersAllocator& its = users[device.properties().index.value()];
-  its.device = &device;
+  UserAllocator& allocator = user_allocators[device.properties().index.value()];
+  allocator.device = &device;
   auto plugin =
       require_ok(Plugin::wrap({.alloc = plugin_alloc, .free = plugin_free, .hooks = &kHooks}));
-  return {plugin.get(), [plugin, &its](const Plugin*) {
-            its.sweep(true);
-            its.freed.clear();
+  return {plugin.get(), [plugin, &allocator](const Plugin*) {
+            allocator.free_idle(true);
+            allocator.freed.clear();
           }};
 }
 
-EngineUnderTest whole_engine() {
+EngineUnderTest plugin_engine() {
   return {.name = "Plugin",
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
             return require_ok(PluginEngine::create(device, options, plugin_on(device)));
@@ -93,7 +94,7 @@ EngineUnderTest whole_engine() {
           .reports_free_errors = false};
 }
 
-EngineUnderTest source_of_segments() {
+EngineUnderTest classic_engine_on_plugin() {
   return {.name = "ClassicOnPlugin",
           .make = [](Device& device, const AllocatorOptions& options) -> std::unique_ptr<Engine> {
             auto source = require_ok(PluginSource::create(plugin_on(device), device));
@@ -103,7 +104,7 @@ EngineUnderTest source_of_segments() {
           .reports_free_errors = false};
 }
 
-auto plugin_engines() { return testing::Values(whole_engine(), source_of_segments()); }
+auto plugin_engines() { return testing::Values(plugin_engine(), classic_engine_on_plugin()); }
 
 }  // namespace
 

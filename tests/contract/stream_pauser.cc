@@ -32,7 +32,7 @@ StreamPauser::StreamPauser(Device& device) : device_(device) {
   find(library, "cuStreamWaitValue32_v2", wait_);
   const int code = retain(&context_, static_cast<int>(device_.properties().index.value()));
   if (code != 0) require_ok(Status::device_fault("cuDevicePrimaryCtxRetain", code, "no context"));
-  // Neither is released: the device is used until the process exits.
+  // The context and the words are never released: the device is used until the process exits.
   words_ = static_cast<uint32_t*>(require_ok(device_.allocate_host(kWordCount * sizeof(uint32_t))));
   std::fill_n(words_, kWordCount, 0U);
 }

@@ -172,7 +172,7 @@ TEST_P(StreamsContract, SynchronizeDeviceWaitsForDestroyedStreams) {
   expect_waits_for(gate, [&] { return device().synchronize_device(); });
 }
 
-// Expects that every function that takes a stream rejects this one.
+// Expects that every function that takes a stream rejects `stream`.
 void expect_stream_is_refused(Device& device, StreamId stream, DeviceAddress address, EventId event,
                               uint8_t* host, const std::function<void(const Status&)>& expect) {
   expect(device.is_idle(stream).status());

@@ -20,8 +20,7 @@ namespace ashlar::contract {
 
 // Long enough for a slow machine under a sanitizer; a healthy device never needs it.
 inline constexpr std::chrono::seconds kDeadline{30};
-// How long `consistently` observes. A broken device is likely to be detected; a correct one never
-// fails.
+// How long `consistently` observes. Likely to detect a broken device; a correct device never fails.
 inline constexpr std::chrono::milliseconds kObservationTime{20};
 
 // Succeeds as soon as the condition is true; fails at the deadline.
@@ -30,8 +29,8 @@ testing::AssertionResult eventually(const std::function<bool()>& condition);
 // Succeeds if the condition stays true for kObservationTime; fails as soon as it is false.
 testing::AssertionResult consistently(const std::function<bool()>& condition);
 
-// A host function in a stream that blocks until the gate is opened, and with it all later work of
-// the stream. Expires at the deadline.
+// A host function in a stream that blocks the stream, and so all its later work, until the gate is
+// opened. Expires after kDeadline.
 class StreamGate {
  public:
   // Queues the gate. Throws if the device rejects it.
@@ -43,7 +42,7 @@ class StreamGate {
   void open();
   // Whether the gate's function is running.
   bool is_reached() const;
-  // Whether the gate was neither opened nor has expired.
+  // Whether the gate has neither been opened nor expired.
   bool is_closed() const;
   bool has_expired() const;
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The code blocks of the documents: snippets.py describes how each language is checked.
+# Tests of the code blocks in the documents. snippets.py describes how each language is checked.
 set(snippets ${CMAKE_CURRENT_SOURCE_DIR}/docs/snippets.py)
 add_test(NAME docs.list COMMAND ${ASHLAR_PYTHON} ${snippets} list)
 set_tests_properties(docs.list PROPERTIES LABELS style)
@@ -33,7 +33,7 @@ if(NOT ASHLAR_SANITIZE STREQUAL thread)
   set_tests_properties(docs.cpp PROPERTIES LABELS install)
 endif()
 
-# One preset suffices: with a sanitizer, replays are slow.
+# Not repeated with a sanitizer, which makes replays slow.
 if(TARGET ashlar_cli AND NOT ASHLAR_SANITIZE)
   add_test(NAME docs.commands COMMAND ${ASHLAR_PYTHON} ${snippets} sh $<TARGET_FILE:ashlar_cli>)
   set_tests_properties(docs.commands PROPERTIES LABELS cli)

@@ -53,7 +53,7 @@ RECORDINGS = {
     "base.pickle": "graph_pools.1.pickle.xz", "new.pickle": "graph_pools.1.pickle.xz",
 }
 
-# `ashlar view FILE` serves until it is stopped; here, for two seconds.
+# `ashlar view FILE` serves until it is stopped, so the wrapper stops it after two seconds.
 WRAPPER = """#!/usr/bin/env bash
 if [[ $1 == view && " $* " != *" -o "* ]]; then
   timeout 2 "{tool}" "$@" --no-browser || [[ $? == 124 ]]
@@ -89,7 +89,7 @@ class Block:
 
 
 def documents():
-    """Every document of the repository."""
+    """Returns the paths of all documents of the repository."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
@@ -100,7 +100,7 @@ def documents():
 
 
 def blocks_of(page, text):
-    """The code blocks of a page, with the comments above each."""
+    """Returns the code blocks of a page, each with the comments above it."""
     for match in FENCE.finditer(text):
         indent, language, code = match.groups()
         lines = [line.removeprefix(indent) for line in code.split("\n")]
@@ -113,7 +113,7 @@ def blocks_of(page, text):
 
 
 def all_blocks():
-    """The code blocks of all documents. Exits if one has an unknown language."""
+    """Returns the code blocks of all documents. Exits if a block has an unknown language."""
     blocks = [block for path in documents() if path.exists()
               for block in blocks_of(path.relative_to(ROOT).as_posix(),
                                      path.read_text(encoding="utf-8"))]
@@ -132,7 +132,7 @@ def of_language(*languages):
 
 
 def print_list():
-    """Counts the blocks by what is done with them."""
+    """Prints how many blocks are run, only compiled, or not checked, and why."""
     counts = {}
     for block in all_blocks():
         default = "run" if block.language in CODE else "not code"
@@ -196,7 +196,7 @@ TABLE
 
 
 def cpp_functions(is_run):
-    """(blocks, C++ text with a function for each). Compiler messages name the page."""
+    """Returns (blocks, C++ text with a function for each). Compiler messages name the page."""
     blocks = [block for block in of_language("cpp") if ("not run" not in block.notes) == is_run]
     includes, functions = [], []
     for number, block in enumerate(blocks):
@@ -210,7 +210,7 @@ def cpp_functions(is_run):
 
 
 def write_cpp(output):
-    """A program that runs the blocks."""
+    """Writes a program that runs the blocks."""
     blocks, text = cpp_functions(is_run=True)
     table = "\n".join(f'    {{"{block.place}", block_{number}}},'
                       for number, block in enumerate(blocks))
@@ -219,13 +219,13 @@ def write_cpp(output):
 
 
 def write_cpp_not_run(output):
-    """A file for the compiler only: its functions need not link."""
+    """Writes a file that is only compiled, so its functions need not link."""
     output.write_text(cpp_functions(is_run=False)[1], encoding="utf-8")
     return 0
 
 
 def write_c(output):
-    """One file with every C block at file scope."""
+    """Writes one file with every C block at file scope."""
     parts = ["// Written by tests/docs/snippets.py from the documents.\n#include <stddef.h>\n"]
     for block in of_language("c"):
         parts.append(f"{block.setup}\n#line {block.line} \"{block.page}\"\n{block.code}")
@@ -236,7 +236,8 @@ def write_c(output):
 # --- commands
 
 def make_sandbox(folder, tool):
-    """The layout of the repository after a build, by links, with recordings beside it."""
+    """Fills `folder` with links that look like the repository after a build, and with the
+    RECORDINGS."""
     for path in ROOT.iterdir():
         if path.name not in ("build", ".git"):
             (folder / path.name).symlink_to(path)
@@ -269,7 +270,8 @@ def run_commands(tool):
 
 
 def unknown_commands(block, names):
-    """Command lines of the tool, run or not, whose command does not exist."""
+    """Yields a finding for each ashlar command line in the block, run or not, whose command does
+    not exist."""
     for offset, line in enumerate(block.code.split("\n")):
         for match in re.finditer(r"(?:^|[\s/;&|(])ashlar ([a-z][a-z-]*)", line.split(" #")[0]):
             if match.group(1) not in names:
@@ -277,7 +279,7 @@ def unknown_commands(block, names):
 
 
 def shell(script, folder):
-    """(output, exit code) of a script."""
+    """Runs a script. Returns (output, exit code)."""
     environment = {name: value for name, value in os.environ.items()
                    if not re.match(r"ASHLAR_|PYTORCH_", name)}
     environment |= {"PATH": f"{folder}/bin:{os.environ['PATH']}", "COLUMNS": "100",
@@ -315,7 +317,7 @@ def run_console(block, folder):
 
 
 def matches(expected, output):
-    """Whether the output equals the expected lines, of which `…` stands for any lines."""
+    """Whether the output equals the expected lines, where a line `…` stands for any lines."""
     pattern = "".join(r"(?:.*\n)*" if line.strip() == "…" else re.escape(line.rstrip()) + r" *\n"
                       for line in expected)
     found = output.strip("\n") + "\n"
@@ -359,7 +361,7 @@ def run_python():
 
 
 def unknown_names(block, tree):
-    """Names below `ashlar.` and `ashlar.torch.` that do not exist."""
+    """Yields the names below `ashlar.` and `ashlar.torch.` that do not exist."""
     import ashlar
     import ashlar.torch
     for node in ast.walk(tree):

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends arbitrary bytes to a real HTTP server, in pieces of any size: on a port or a Unix socket,
-// serving the viewer or live monitoring. All responses must be complete and well-formed, errors
-// only without the token, and the same if all bytes are sent in one piece.
+// Sends arbitrary bytes, in pieces of any size, to a real HTTP server that serves the viewer or
+// live monitoring on a port or a Unix socket. All responses must be complete and well-formed. On a
+// port, all must be errors unless the bytes contain the token. Sending all bytes in one piece must
+// give the same kinds of responses.
 //
 // The first line of an input is not sent. Its first character selects the server, see
-// select_server(). Each further character is a piece: '0' of one byte, '1' of two, '2' of four. The
-// remaining bytes are sent in one piece.
+// select_server(). Each further character is the size of a piece: '0' for one byte, '1' for two,
+// '2' for four. The remaining bytes are sent in one piece.
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -74,7 +75,7 @@ class Page final : public http::Handler {
  public:
   Page() { reset(); }
 
-  // Documents are never removed, but every input must find the same state.
+  // Restores the initial state for the next input. A viewer cannot remove single documents.
   void drop_uploads() {
     if (view_->documents().size() > 1) reset();
   }
@@ -104,7 +105,7 @@ class Page final : public http::Handler {
 };
 
 struct Served {
-  std::string local_name{};  // empty: on a port
+  std::string local_name{};  // of the Unix socket; empty: on a port
   std::unique_ptr<http::Server> server{};
 };
 
@@ -126,13 +127,14 @@ struct Servers {
                             serve(process, text("ashlar-fuzz-process-", ::getpid()))};
 };
 
-// Never destroyed: its threads wait for the next input until the process exits.
+// Returns the servers, which are never destroyed: their threads run until the process exits.
 Servers& servers() {
   static auto* const made = new Servers;
   return *made;
 }
 
-// "0": viewer, "1": live monitoring, both on a port; "2" and "3": the same on Unix sockets.
+// Returns a server: the viewer for '0' and live monitoring for '1', both on a port; '2' and '3' are
+// the same on Unix sockets.
 const Served& select_server(char choice) {
   return servers().all.at(static_cast<uint8_t>(choice) & 3);
 }
@@ -158,8 +160,8 @@ class Client {
  public:
   explicit Client(const Served& served) : socket_(connect_to(served)) {}
 
-  // False: the server closed the connection. Reads while writing, because the server may block
-  // until its response is read.
+  // Returns false if the server closed the connection. Reads while writing, because the server may
+  // block until its response is read.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent =
@@ -182,7 +184,7 @@ class Client {
     }
   }
 
-  // The complete response, until the server closes the connection.
+  // Returns all received bytes, after the server has closed the connection.
   std::string finish() {
     ::shutdown(socket_.get(), SHUT_WR);
     while (receive(0) > 0) {
@@ -209,7 +211,8 @@ class Client {
   std::array<char, 16384> buffer_{};
 };
 
-// The responses to the bytes, sent in the pieces of the first line.
+// Sends the bytes in pieces and returns the responses. Each character of `pieces` is the binary
+// logarithm of a size.
 std::string exchange(const Served& served, std::string_view bytes, std::string_view pieces) {
   Client client(served);
   bool is_connected = true;
@@ -232,8 +235,9 @@ std::string with_port(std::string_view bytes, uint16_t port) {
   return all;
 }
 
-// The first digits of the status codes. The other digits may differ: a background result is 202
-// before it is 200.
+// Checks that the responses are well-formed and that the first digit of each status code is at
+// least `min_digit`. Returns these digits. The other digits may differ between runs: a background
+// result is 202 before it is 200.
 std::vector<int> check_responses(std::string_view received, int min_digit) {
   std::vector<int> digits;
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -255,7 +259,7 @@ std::vector<int> check_responses(std::string_view received, int min_digit) {
   return digits;
 }
 
-// Secrets that no response may contain, unless the request contained them.
+// Checks that the responses contain nothing from a file of the system, unless the request did.
 void check_no_secret(std::string_view received, std::string_view sent) {
   static const std::string secret = [] {
     std::ifstream file("/etc/passwd");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the format fuzzers: a sink, and limits that are small enough to detect excessive memory
-// use.
+// A sink and read limits for the format fuzzers. The limits are small, so that excessive memory use
+// is detected.
 #pragma once
 
 #include <string>

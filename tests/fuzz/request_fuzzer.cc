@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses arbitrary bytes as the head of an HTTP request. It is accepted or rejected with a status
-// code, and all results are parts of the input. Decodes arguments and percent-encoding as well.
+// Parses arbitrary bytes as the head of an HTTP request. The parser must accept the head or reject
+// it with a status code, and all results must lie within the input. Also decodes arguments and
+// percent-encoding.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

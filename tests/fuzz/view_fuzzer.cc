@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends arbitrary bytes as a request to the viewer. It must succeed or fail with a status code and
-// a sentence, and give the same response again.
+// Sends arbitrary bytes as a request to the viewer. The request must succeed or fail with a status
+// code and a message, and must give the same response when it is repeated.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,8 @@
 namespace ashlar::view {
 namespace {
 
-// A recording with two levels of tiles and all kinds of incompleteness. Requests do not change it.
+// Returns a viewer of a recording that has two levels of tiles and every kind of missing data.
+// Requests do not change it.
 const Viewer& shown() {
   static const Viewer* const view = [] {
     const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {

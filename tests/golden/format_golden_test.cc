@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorded snapshots: we read the same numbers as Python, and Python reads our output unchanged.
+// Reads recorded snapshots with Ashlar and with Python and compares the numbers. Python must also
+// read rewritten files as equal to the originals.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The output of tests/golden/snapshot_summary.py.
+// Runs tests/golden/snapshot_summary.py and returns its output.
 std::string summary_from_python(const std::string& arguments) {
   const std::string command =
       text(ASHLAR_PYTHON_PATH, " ", ASHLAR_GOLDEN_FOLDER, "/snapshot_summary.py ", arguments);
@@ -34,7 +35,7 @@ std::string summary_from_python(const std::string& arguments) {
   return line;
 }
 
-std::string summary_of(const Snapshot& snapshot) {
+std::string summary_text(const Snapshot& snapshot) {
   size_t total_bytes = 0;
   size_t block_count = 0;
   size_t requested_bytes = 0;
@@ -71,7 +72,7 @@ std::vector<std::string> recorded_files() {
   return files;
 }
 
-constexpr size_t kMostEntriesForJson = 30'000;
+constexpr size_t kMaxEntriesForJson = 30'000;
 
 class TemporaryFile {
  public:
@@ -90,7 +91,7 @@ TEST(RecordedSnapshots, HaveTheNumbersThatPythonReads) {
   for (const std::string& file : recorded_files()) {
     const Result<Snapshot> snapshot = read_snapshot(file);
     ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
-    EXPECT_EQ(summary_of(*snapshot), summary_from_python(file)) << file;
+    EXPECT_EQ(summary_text(*snapshot), summary_from_python(file)) << file;
   }
 }
 
@@ -126,8 +127,8 @@ TEST(RecordedSnapshots, RoundTripThroughEveryFormat) {
     const Result<Snapshot> from_cpp = read_snapshot_pickle(cpp_pickle);
     EXPECT_TRUE(from_cpp.ok() && *from_cpp == *snapshot) << file;
 
-    // JSON is slow in sanitizer builds, so only for the smaller files.
-    if (snapshot->device_traces[0].size() > kMostEntriesForJson) continue;
+    // JSON is slow in sanitizer builds, so only smaller files are tested.
+    if (snapshot->device_traces[0].size() > kMaxEntriesForJson) continue;
     StringSink json_bytes;
     ASSERT_TRUE(write_snapshot_json(*snapshot, json_bytes).ok());
     MemorySource json(json_bytes.text);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays recorded PyTorch runs: the same segments at the same entries, the same blocks at the same
-// addresses, and the same statistics. Predictions under other settings are compared with PyTorch's
-// own results (traces/pytorch_truth.tsv, from torch.cuda.memory_stats).
+// Replays recorded PyTorch runs. With the recorded settings, a replay must allocate the same
+// segments at the same entries, place the same blocks at the same addresses, and have the same
+// statistics. Predictions under other settings are compared with PyTorch's own results
+// (traces/pytorch_truth.tsv, from torch.cuda.memory_stats).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,7 +57,7 @@ Row pytorch_row(const std::string& workload, const std::string& settings) {
   return {};
 }
 
-// A null `settings` means the recorded settings.
+// Replays a trace under `settings`; null means the recorded settings.
 ReplayResult replay_of(const std::string& name, const char* settings,
                        std::optional<size_t> cap_bytes = {}) {
   Result<Snapshot> snapshot = read_snapshot(kTraces + name + ".pickle.xz");
@@ -83,12 +84,12 @@ ReplayResult replay_of(const std::string& name, const char* settings,
   return result.ok() ? *std::move(result) : ReplayResult();
 }
 
-struct Named {
+struct NamedStat {
   const char* column;
   int64_t value;
 };
 
-std::vector<Named> summary_of(const AllocatorStats& stats) {
+std::vector<NamedStat> main_stats_of(const AllocatorStats& stats) {
   return {{"allocated_bytes.all.peak", stats.allocated_bytes.all.peak},
           {"reserved_bytes.all.peak", stats.reserved_bytes.all.peak},
           {"requested_bytes.all.peak", stats.requested_bytes.all.peak},
@@ -102,19 +103,19 @@ std::vector<Named> summary_of(const AllocatorStats& stats) {
 }
 
 void expect_exact(const ReplayResult& result, const Row& truth) {
-  for (const Named& stat : summary_of(result.stats)) {
+  for (const NamedStat& stat : main_stats_of(result.stats)) {
     EXPECT_EQ(stat.value, std::stoll(truth.at(stat.column))) << stat.column;
   }
 }
 
-struct Recorded {
+struct RecordedRun {
   const char* name;
   const char* workload;
   const char* settings;
   std::optional<size_t> cap_bytes{};
 };
 
-class ReplayAsRecorded : public ::testing::TestWithParam<Recorded> {};
+class ReplayAsRecorded : public ::testing::TestWithParam<RecordedRun> {};
 
 TEST_P(ReplayAsRecorded, ReproducesEveryEventAndNumber) {
   const ReplayResult result = replay_of(GetParam().name, nullptr, GetParam().cap_bytes);
@@ -132,15 +133,15 @@ TEST_P(ReplayAsRecorded, ReproducesEveryEventAndNumber) {
 
 INSTANTIATE_TEST_SUITE_P(
     Traces, ReplayAsRecorded,
-    ::testing::Values(Recorded{"gnn_sampling.1", "gnn_sampling", "default"},
-                      Recorded{"unet_multires.1", "unet_multires", "default"},
-                      Recorded{"resnet_multires.1", "resnet_multires", "default"},
-                      Recorded{"moe_streams.1", "moe_streams", "default"},
-                      Recorded{"rlhf_phases.1", "rlhf_phases", "default"},
-                      Recorded{"graph_pools.1", "graph_pools", "default"},
-                      Recorded{"gpt2_capped.1", "gpt2_capped", "default", 14 * kGiB},
-                      Recorded{"gpt2_varlen.1.expandable", "gpt2_varlen",
-                               "expandable_segments:True"}),
+    ::testing::Values(RecordedRun{"gnn_sampling.1", "gnn_sampling", "default"},
+                      RecordedRun{"unet_multires.1", "unet_multires", "default"},
+                      RecordedRun{"resnet_multires.1", "resnet_multires", "default"},
+                      RecordedRun{"moe_streams.1", "moe_streams", "default"},
+                      RecordedRun{"rlhf_phases.1", "rlhf_phases", "default"},
+                      RecordedRun{"graph_pools.1", "graph_pools", "default"},
+                      RecordedRun{"gpt2_capped.1", "gpt2_capped", "default", 14 * kGiB},
+                      RecordedRun{"gpt2_varlen.1.expandable", "gpt2_varlen",
+                                  "expandable_segments:True"}),
     [](const auto& tested) {
       std::string name = tested.param.name;
       for (char& letter : name) letter = letter == '.' ? '_' : letter;
@@ -161,51 +162,51 @@ TEST(ReplayOfAFailure, FailsAtTheRecordedEntry) {
   }
 }
 
-struct Predicted {
+struct PredictedRun {
   const char* workload;
   const char* settings;
   double tolerance_percent;
   std::optional<size_t> cap_bytes{};
 };
 
-class ReplayPrediction : public ::testing::TestWithParam<Predicted> {};
+class ReplayPrediction : public ::testing::TestWithParam<PredictedRun> {};
 
 TEST_P(ReplayPrediction, MatchesThePeakOfPytorch) {
-  const Predicted& wanted = GetParam();
-  const std::string name = std::string(wanted.workload) + ".1";
-  const ReplayResult result = replay_of(name, wanted.settings, wanted.cap_bytes);
+  const PredictedRun& prediction = GetParam();
+  const std::string name = std::string(prediction.workload) + ".1";
+  const ReplayResult result = replay_of(name, prediction.settings, prediction.cap_bytes);
   EXPECT_FALSE(result.fidelity.has_value());
-  const Row truth = pytorch_row(wanted.workload, wanted.settings);
+  const Row truth = pytorch_row(prediction.workload, prediction.settings);
   const auto reserved = std::stod(truth.at("reserved_bytes.all.peak"));
   const double off_percent =
       100 * std::abs(static_cast<double>(result.stats.reserved_bytes.all.peak) - reserved) /
       reserved;
-  EXPECT_LE(off_percent, wanted.tolerance_percent);
+  EXPECT_LE(off_percent, prediction.tolerance_percent);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Traces, ReplayPrediction,
-    ::testing::Values(Predicted{"gnn_sampling", "expandable_segments:True", 0},
-                      Predicted{"gnn_sampling", "max_split_size_mb:64", 0},
-                      Predicted{"gnn_sampling", "roundup_power2_divisions:8", 0},
-                      Predicted{"unet_multires", "expandable_segments:True", 0},
-                      Predicted{"unet_multires", "max_split_size_mb:64", 0},
-                      Predicted{"unet_multires", "roundup_power2_divisions:8", 0},
-                      Predicted{"resnet_multires", "expandable_segments:True", 0},
-                      Predicted{"resnet_multires", "max_split_size_mb:64", 0},
-                      Predicted{"resnet_multires", "roundup_power2_divisions:8", 0},
-                      Predicted{"moe_streams", "expandable_segments:True", 5},
-                      Predicted{"moe_streams", "max_split_size_mb:64", 5},
-                      Predicted{"moe_streams", "roundup_power2_divisions:8", 5},
-                      Predicted{"rlhf_phases", "expandable_segments:True", 0},
-                      Predicted{"rlhf_phases", "max_split_size_mb:128", 0},
-                      Predicted{"rlhf_phases", "roundup_power2_divisions:[64:2,256:4,1024:8,>:8]",
-                                0},
-                      Predicted{"gpt2_capped", "expandable_segments:True", 0, 14 * kGiB},
-                      Predicted{"gpt2_capped", "garbage_collection_threshold:0.8", 0, 14 * kGiB},
-                      Predicted{"gpt2_capped", "max_split_size_mb:128", 0, 14 * kGiB},
-                      Predicted{"gpt2_capped", "roundup_power2_divisions:[64:2,256:4,1024:8,>:8]",
-                                0, 14 * kGiB}));
+    ::testing::Values(
+        PredictedRun{"gnn_sampling", "expandable_segments:True", 0},
+        PredictedRun{"gnn_sampling", "max_split_size_mb:64", 0},
+        PredictedRun{"gnn_sampling", "roundup_power2_divisions:8", 0},
+        PredictedRun{"unet_multires", "expandable_segments:True", 0},
+        PredictedRun{"unet_multires", "max_split_size_mb:64", 0},
+        PredictedRun{"unet_multires", "roundup_power2_divisions:8", 0},
+        PredictedRun{"resnet_multires", "expandable_segments:True", 0},
+        PredictedRun{"resnet_multires", "max_split_size_mb:64", 0},
+        PredictedRun{"resnet_multires", "roundup_power2_divisions:8", 0},
+        PredictedRun{"moe_streams", "expandable_segments:True", 5},
+        PredictedRun{"moe_streams", "max_split_size_mb:64", 5},
+        PredictedRun{"moe_streams", "roundup_power2_divisions:8", 5},
+        PredictedRun{"rlhf_phases", "expandable_segments:True", 0},
+        PredictedRun{"rlhf_phases", "max_split_size_mb:128", 0},
+        PredictedRun{"rlhf_phases", "roundup_power2_divisions:[64:2,256:4,1024:8,>:8]", 0},
+        PredictedRun{"gpt2_capped", "expandable_segments:True", 0, 14 * kGiB},
+        PredictedRun{"gpt2_capped", "garbage_collection_threshold:0.8", 0, 14 * kGiB},
+        PredictedRun{"gpt2_capped", "max_split_size_mb:128", 0, 14 * kGiB},
+        PredictedRun{"gpt2_capped", "roundup_power2_divisions:[64:2,256:4,1024:8,>:8]", 0,
+                     14 * kGiB}));
 
 class AddressPrediction : public ::testing::TestWithParam<const char*> {};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A minimal C program that uses the installed library: opens a device, allocates and frees.
+// A minimal C program that uses the installed library: it opens a device, allocates and frees.
 #include <ashlar/c/ashlar.h>
 #include <stdio.h>
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Uses Ashlar from another project: installed, as a subdirectory, as a shared library, from C alone,
-# and with pkg-config. All output stays below the build folder. The library is built only once more:
-# the one in the subdirectory is shared, unoptimized, a unity build, and is also installed for the
-# test of the shared library.
+# and with pkg-config. All output stays below the build folder. To save time, only the test
+# add_subdirectory builds the library again, as a shared, unoptimized unity build. The test of the
+# shared library installs that build.
 set(consumer_source ${CMAKE_CURRENT_SOURCE_DIR}/install)
 set(consumer_binary ${CMAKE_CURRENT_BINARY_DIR}/install)
 
-# ashlar_add_consumer(<name> <cmake option>...): configure, build, run.
+# ashlar_add_consumer(<name> <cmake option>...): configures, builds and runs the consumer.
 function(ashlar_add_consumer name)
   add_test(NAME install.${name}
     COMMAND ${CMAKE_CTEST_COMMAND}
@@ -41,7 +41,7 @@ ashlar_add_install(shared ${consumer_binary}/add_subdirectory)
 set_tests_properties(install.add_subdirectory PROPERTIES FIXTURES_SETUP shared_library)
 set_tests_properties(install.for_shared PROPERTIES FIXTURES_REQUIRED shared_library)
 
-# A project with only C enabled gets a message that explains what to do.
+# In a project that enables only C, find_package fails with a message that explains what to do.
 add_test(NAME install.c_only
   COMMAND ${CMAKE_COMMAND} -S ${consumer_source}/c_only -B ${consumer_binary}/c_only -G Ninja
     -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
@@ -61,7 +61,7 @@ if(ASHLAR_PKG_CONFIG AND NOT ASHLAR_SANITIZE)
       PKG_CONFIG_PATH=${consumer_binary}/find_package_prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
-# The exported symbols of the shared library are those on a list.
+# The shared library must export exactly the symbols on a list.
 add_test(NAME install.exported_symbols
   COMMAND ${ASHLAR_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/c/exported_symbols.py
     ${consumer_binary}/add_subdirectory/ashlar/src/libashlar.so

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A minimal OpenSHMEM program that uses the installed library: one PE, with the standard name of
-// the header.
+// A minimal OpenSHMEM program that uses the installed library and includes its header by the
+// standard name. Runs as one PE.
 #include <shmem.h>
 
 int main(void) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A monitored program for tests. Reads one command per line from standard input, prints "done"
-// after each, and ends with its input.
+// after each, and exits at the end of its input.
 //
 //   live_program [--port] [--silent]      --port: also listens on a port, and prints the address
-//                                         --silent: monitored only if the environment says so
+//                                         --silent: monitored only if the environment enables it
 //   live_program --hostile-metrics        prints OpenMetrics with special characters in all names
 #include <cstdlib>
 #include <iostream>
@@ -26,8 +26,8 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// The program's state.
-struct Work {
+// The program's objects, which commands change.
+struct ProgramState {
   sim::Machine& machine;
   Allocator& allocator;
   std::vector<Buffer> held{};
@@ -35,42 +35,42 @@ struct Work {
   std::vector<HostBuffer> pinned{};  // destroyed first
 };
 
-// A view with blocks and holes, a block stitched from the holes, and then idle memory of a stream
-// that is still busy.
-void stitch(Work& work) {
-  Allocator& allocator = work.allocator;
+// Allocates blocks with holes between them and a block that is stitched from the holes. Then trims
+// while a busy stream still uses freed memory, which cannot be released.
+void stitch(ProgramState& state) {
+  Allocator& allocator = state.allocator;
   std::vector<Buffer> freed;
   allocator.allocate(160 * kMiB).reset();
   for (int i = 0; i < 8; ++i) {
-    (i % 2 == 0 ? freed : work.held).push_back(allocator.allocate(20 * kMiB));
+    (i % 2 == 0 ? freed : state.held).push_back(allocator.allocate(20 * kMiB));
   }
   freed.clear();
-  work.held.push_back(allocator.allocate(80 * kMiB));
+  state.held.push_back(allocator.allocate(80 * kMiB));
   Device& device = allocator.device();
   const StreamId busy = *device.create_stream();
   const DeviceIndex index = device.properties().index;
-  if (!work.machine.pause_stream(index, busy).ok()) std::abort();
+  if (!state.machine.pause_stream(index, busy).ok()) std::abort();
   if (!device.call_host(busy, [] {}).ok()) std::abort();
   allocator.allocate(32 * kMiB, busy).reset();
   allocator.trim_to(0, {.wait = TrimWait::kNever});
-  if (!work.machine.resume_stream(index, busy).ok()) std::abort();
+  if (!state.machine.resume_stream(index, busy).ok()) std::abort();
 }
 
-void execute(const std::string& word, Work& work) {
-  Allocator& allocator = work.allocator;
-  std::vector<Buffer>& held = work.held;
-  if (word == "pin") {
-    if (!work.host) work.host.emplace(allocator.device());
-    work.pinned.push_back(work.host->allocate(8 * kMiB));
+void run_command(const std::string& command, ProgramState& state) {
+  Allocator& allocator = state.allocator;
+  std::vector<Buffer>& held = state.held;
+  if (command == "pin") {
+    if (!state.host) state.host.emplace(allocator.device());
+    state.pinned.push_back(state.host->allocate(8 * kMiB));
   }
-  if (word == "unpin" && !work.pinned.empty()) work.pinned.pop_back();
-  if (word == "allocate") held.push_back(allocator.allocate(64 * kMiB));
-  if (word == "free" && !held.empty()) held.pop_back();
-  if (word == "trim") allocator.trim();
-  if (word == "stitch") stitch(work);
-  if (word.starts_with("save ")) save_snapshot(allocator.snapshot(), word.substr(5));
-  if (word == "record") allocator.history().start();
-  if (word == "oom") {
+  if (command == "unpin" && !state.pinned.empty()) state.pinned.pop_back();
+  if (command == "allocate") held.push_back(allocator.allocate(64 * kMiB));
+  if (command == "free" && !held.empty()) held.pop_back();
+  if (command == "trim") allocator.trim();
+  if (command == "stitch") stitch(state);
+  if (command.starts_with("save ")) save_snapshot(allocator.snapshot(), command.substr(5));
+  if (command == "record") allocator.history().start();
+  if (command == "oom") {
     try {
       held.push_back(allocator.allocate(size_t{1} << 40));
     } catch (const OutOfMemory&) {
@@ -99,10 +99,10 @@ int run(const std::vector<std::string_view>& arguments) {
   Allocator second(machine->device(DeviceIndex(1)), parse_options("engine:classic"));
   const PoolId pool = first.pools().create();
   std::cout << (live ? live->address() : "") << std::endl;
-  Work work{.machine = *machine, .allocator = first};
-  work.held.push_back(second.allocate(5 * kMiB));
-  for (std::string word; std::getline(std::cin, word);) {
-    execute(word, work);
+  ProgramState state{.machine = *machine, .allocator = first};
+  state.held.push_back(second.allocate(5 * kMiB));
+  for (std::string command; std::getline(std::cin, command);) {
+    run_command(command, state);
     std::cout << "done" << std::endl;
   }
   first.pools().release(pool);

@@ -17,8 +17,9 @@ class LiveProgram:
     def __exit__(self, *_):
         self.end()
 
-    def tell(self, word):
-        self.process.stdin.write(word + "\n")
+    def send(self, command):
+        """Sends a command and waits until it is done."""
+        self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         while self.process.stdout.readline() not in ("done\n", ""):
             pass

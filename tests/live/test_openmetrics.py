@@ -40,7 +40,7 @@ def get(program, what, token=None):
 
 class OpenMetricsTest(unittest.TestCase):
     def expect_values(self, found, names, allocators):
-        """Each metric has the value of its counter, for each allocator."""
+        """Expects that each metric has the value of its statistic, for each allocator."""
         for name, stat in names.items():
             values = [sample.value for sample in found[name].samples]
             self.assertEqual(values, [each["stats"][stat] for each in allocators], name)
@@ -48,7 +48,7 @@ class OpenMetricsTest(unittest.TestCase):
     def test_parses_and_matches_stats(self):
         with LiveProgram(PROGRAM, "--port") as program:
             for word in ("allocate", "allocate", "free", "oom", "record"):
-                program.tell(word)
+                program.send(word)
             kind, text = get(program, "metrics")
             stats = json.loads(get(program, "stats")[1])
         self.assertEqual(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8")
@@ -81,7 +81,7 @@ class OpenMetricsTest(unittest.TestCase):
         with LiveProgram(PROGRAM, "--port") as program:
             nothing = families(get(program, "metrics")[1])
             for word in ("pin", "pin", "unpin"):
-                program.tell(word)
+                program.send(word)
             found = families(get(program, "metrics")[1])
             stats = json.loads(get(program, "stats")[1])["host_allocators"]
         self.assertEqual(found.keys(), nothing.keys())

@@ -58,7 +58,7 @@ class Terminal:
         self.type(line, "Enter")
 
     def state(self):
-        """Alternate screen, cursor and line wrap flags."""
+        """Returns the flags for the alternate screen, the cursor and line wrap."""
         return self.tmux("display-message", "-p",
                          "#{alternate_on} #{cursor_flag} #{wrap_flag}").split()
 
@@ -89,7 +89,7 @@ class TopTest(unittest.TestCase):
 
     def expect_restored(self, code):
         """Expects a normal shell prompt."""
-        # Keys typed before it exits go to it.
+        # Waits for the shell: until then, typed keys go to `ashlar top`.
         self.terminal.wait_for(lambda: self.terminal.state() == ["0", "1", "1"], "the shell")
         self.terminal.run('echo "ended with $?"; stty -a | tr ";" "\\n" | grep -w icanon')
         self.terminal.wait_for_text(f"ended with {code}\n")
@@ -104,10 +104,10 @@ class TopTest(unittest.TestCase):
         self.assertIn(f"live_program, process {self.program.pid}: Ashlar ", screen)
         self.assertIn("1 sim:1    classic   20.00 MiB", screen)
         self.assertNotIn("64.00 MiB", screen)
-        self.program.tell("allocate")
+        self.program.send("allocate")
         self.terminal.wait_for_text("0 sim:0    paged     64.00 MiB")
         self.terminal.wait_for_text("█")
-        self.program.tell("oom")
+        self.program.send("oom")
         self.terminal.wait_for(lambda: any(
             line.split()[:3] == ["0", "sim:0", "paged"] and line.split()[11] == "1"
             for line in self.terminal.text().splitlines()), "an out of memory")
@@ -117,7 +117,7 @@ class TopTest(unittest.TestCase):
     def test_follows_the_size_of_the_terminal(self):
         self.start()
         self.terminal.tmux("resize-window", "-x", "70", "-y", "9")
-        # No room for the chart or the right columns.
+        # The terminal is too small for the chart and for the columns on the right.
         self.terminal.wait_for(lambda: self.terminal.text().splitlines()[6] == "q quits",
                                "the last line follows the table")
         self.assertIn("reserved", self.terminal.text())
@@ -182,7 +182,7 @@ class PlainTest(unittest.TestCase):
 
     def test_lists_processes_and_shows_one(self):
         with LiveProgram(PROGRAM) as program:
-            program.tell("allocate")
+            program.send("allocate")
             listed = self.top()
             self.assertEqual((listed.returncode, listed.stderr), (0, ""))
             line = next(each.split() for each in listed.stdout.splitlines()
@@ -200,7 +200,7 @@ class PlainTest(unittest.TestCase):
     def test_shows_pinned_memory_if_used(self):
         with LiveProgram(PROGRAM) as program:
             self.assertNotIn("pinned", self.top(program.pid, "--once").stdout)
-            program.tell("pin")
+            program.send("pin")
             line = self.top(program.pid, "--once").stdout.splitlines()[-1].split()
             self.assertEqual(line[:5], ["h0", "sim:0", "pinned", "8.00", "MiB"])
             report = json.loads(self.top(program.pid, "--json").stdout)["host_allocators"]
