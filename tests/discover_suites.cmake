@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Adds one ctest entry for each suite of a test executable. When ctest starts, it includes this file
-# once for each executable with the label unit or contract. With one entry for each test, ctest would
-# spend more time on starting processes than on testing, and ten times as much with a sanitizer. A
-# failing suite prints the names of its failed tests. ashlar_add_gpu_suites adds the Gpu/* suites.
+# once for each executable with the label unit or contract. With one entry for each test, starting
+# processes would take longer than testing, ten times as long with a sanitizer. A failing suite
+# prints the names of its failed tests. ashlar_add_gpu_suites adds the Gpu/* suites.
 #
 # REQUIRES: executable, label.
 if(NOT EXISTS "${executable}")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The test's own record of a capture: the participating streams, and which nodes precede the next
-// work of each.
+// The test's own record of a capture: the participating streams, and for each stream the graph
+// nodes that precede its next work.
 #pragma once
 
 #include <algorithm>
@@ -16,56 +16,57 @@ namespace ashlar::model {
 
 class CaptureShadow {
  public:
-  bool is_active() const { return !parts_.empty(); }
-  bool includes(StreamId stream) const { return parts_.contains(stream); }
-  const std::vector<StreamId>& streams() const { return order_; }
-  StreamId origin() const { return order_.front(); }
+  bool is_active() const { return !stream_nodes_.empty(); }
+  bool includes(StreamId stream) const { return stream_nodes_.contains(stream); }
+  const std::vector<StreamId>& streams() const { return join_order_; }
+  StreamId origin() const { return join_order_.front(); }
 
   void begin(StreamId origin) { add(origin); }
-  // The stream works: adds one node after all preceding ones.
+  // Adds one node for work on the stream, after all nodes that precede it.
   void work(StreamId stream) {
-    parts_[stream].preceding.insert(++last_node_);
-    parts_[stream].tail = {last_node_};
+    stream_nodes_[stream].preceding.insert(++last_node_);
+    stream_nodes_[stream].tail = {last_node_};
   }
-  // Orders the work of `first` before the next work of `then`, which joins the capture.
+  // Orders the work on `first` before the next work on `then`, which joins the capture.
   void order(StreamId first, StreamId then) {
     add(then);
-    const Part& from = parts_[first];
-    Part& to = parts_[then];
-    to.preceding.insert(from.preceding.begin(), from.preceding.end());
-    to.tail.insert(from.tail.begin(), from.tail.end());
+    const StreamNodes& first_nodes = stream_nodes_[first];
+    StreamNodes& then_nodes = stream_nodes_[then];
+    then_nodes.preceding.insert(first_nodes.preceding.begin(), first_nodes.preceding.end());
+    then_nodes.tail.insert(first_nodes.tail.begin(), first_nodes.tail.end());
   }
   void end() {
-    parts_.clear();
-    order_.clear();
+    stream_nodes_.clear();
+    join_order_.clear();
   }
 
-  // The last nodes of these streams; none if a stream does not participate.
+  // Returns the last nodes of the streams; none if any of the streams does not participate.
   std::set<uint64_t> markers(const std::set<StreamId>& streams) const {
     std::set<uint64_t> found;
     for (StreamId stream : streams) {
-      const auto part = parts_.find(stream);
-      if (part == parts_.end()) return {};
-      found.insert(part->second.tail.begin(), part->second.tail.end());
+      const auto nodes_of = stream_nodes_.find(stream);
+      if (nodes_of == stream_nodes_.end()) return {};
+      found.insert(nodes_of->second.tail.begin(), nodes_of->second.tail.end());
     }
     return found;
   }
-  bool are_behind(StreamId stream, const std::set<uint64_t>& nodes) const {
-    const std::set<uint64_t>& preceding = parts_.at(stream).preceding;
+  // Whether all nodes precede the stream's next work.
+  bool all_precede(StreamId stream, const std::set<uint64_t>& nodes) const {
+    const std::set<uint64_t>& preceding = stream_nodes_.at(stream).preceding;
     return std::includes(preceding.begin(), preceding.end(), nodes.begin(), nodes.end());
   }
 
  private:
-  struct Part {
-    std::set<uint64_t> preceding;  // all nodes before the stream's next one
-    std::set<uint64_t> tail;       // the last of them
+  struct StreamNodes {
+    std::set<uint64_t> preceding;  // all nodes before the stream's next work
+    std::set<uint64_t> tail;       // the nodes on which that work will depend directly
   };
   void add(StreamId stream) {
-    if (parts_.try_emplace(stream).second) order_.push_back(stream);
+    if (stream_nodes_.try_emplace(stream).second) join_order_.push_back(stream);
   }
 
-  std::map<StreamId, Part> parts_;
-  std::vector<StreamId> order_;
+  std::map<StreamId, StreamNodes> stream_nodes_;
+  std::vector<StreamId> join_order_;
   uint64_t last_node_ = 0;
 };
 

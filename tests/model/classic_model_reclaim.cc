@@ -11,7 +11,7 @@ std::optional<ClassicModel::BlockRef> ClassicModel::climb_reclaim_ladder(const F
   if (wanted.list.pool.is_default()) {
     for (const auto& [id, pool] : pools_) {
       if (!pool.use_on_oom || pool.freeable) continue;
-      const List lender{id, wanted.list.is_small};
+      const FreeListKey lender{id, wanted.list.is_small};
       if (std::optional<BlockRef> lent = best_fit(wanted, lender, false)) return lent;
     }
   }
@@ -34,16 +34,16 @@ bool ClassicModel::release_oversize(const FitRequest& wanted) {
   const size_t target = std::max(wanted.bytes, limit);
   const std::vector<BlockRef> places = free_blocks_in_order(wanted.list, wanted.stream);
   for (const BlockRef at : places) {
-    if (part(at).bytes < target) continue;
-    release_segment(part(at).address);
+    if (block(at).bytes < target) continue;
+    release_segment(block(at).address);
     return true;
   }
   std::vector<uint64_t> addresses;
   size_t released = 0;
   for (auto it = places.rbegin(); it != places.rend() && released < target; ++it) {
-    if (part(*it).bytes < limit) break;
-    released += part(*it).bytes;
-    addresses.push_back(part(*it).address);
+    if (block(*it).bytes < limit) break;
+    released += block(*it).bytes;
+    addresses.push_back(block(*it).address);
   }
   for (uint64_t address : addresses) release_segment(address);
   return released >= target;
@@ -53,24 +53,26 @@ void ClassicModel::collect_by_age() {
   if (fraction_ >= 1 || options_.garbage_collection_threshold <= 0) return;
   const double limit = fraction_ * static_cast<double>(capacity_bytes_);
   const auto target = static_cast<size_t>(options_.garbage_collection_threshold * limit);
-  if (held_bytes_ <= target) return;
-  const size_t wanted_bytes = held_bytes_ - target;
-  const List list{};
+  if (reserved_bytes_ <= target) return;
+  const size_t wanted_bytes = reserved_bytes_ - target;
+  const FreeListKey list{};
   size_t released = 0;
   while (released < wanted_bytes) {
     std::vector<BlockRef> whole = free_blocks_in_order(list, std::nullopt);
-    std::erase_if(whole, [&](BlockRef at) { return segments_[at.segment].parts.size() > 1; });
+    std::erase_if(whole, [&](BlockRef at) { return segments_[at.segment].blocks.size() > 1; });
     if (whole.empty()) return;
     double total = 0;
-    for (const BlockRef at : whole) total += static_cast<double>(searches_[list] - part(at).since);
+    for (const BlockRef at : whole)
+      total += static_cast<double>(search_counts_[list] - block(at).search_count_when_freed);
     std::vector<uint64_t> old;
     for (const BlockRef at : whole) {
-      const auto age = static_cast<double>(searches_[list] - part(at).since);
+      const auto age =
+          static_cast<double>(search_counts_[list] - block(at).search_count_when_freed);
       const bool counts = age >= total / static_cast<double>(whole.size());
       const Segment& segment = segments_[at.segment];
       if (!counts || segment.expandable || is_capturing(segment.stream)) continue;
-      old.push_back(part(at).address);
-      released += part(at).bytes;
+      old.push_back(block(at).address);
+      released += block(at).bytes;
     }
     if (old.empty()) return;
     for (uint64_t address : old) release_segment(address);
@@ -99,61 +101,62 @@ void ClassicModel::release_all() {
   }
 }
 
-void ClassicModel::release_list(const List& list) {
+void ClassicModel::release_list(const FreeListKey& list) {
   std::vector<uint64_t> whole;
   std::vector<uint64_t> mapped;
   for (const BlockRef at : free_blocks_in_order(list, std::nullopt)) {
     const Segment& segment = segments_[at.segment];
     if (is_capturing(segment.stream)) continue;
-    if (segment.expandable) mapped.push_back(part(at).address);
-    if (!segment.expandable && segment.parts.size() == 1) whole.push_back(part(at).address);
+    if (segment.expandable) mapped.push_back(block(at).address);
+    if (!segment.expandable && segment.blocks.size() == 1) whole.push_back(block(at).address);
   }
   for (uint64_t address : whole) release_segment(address);
   for (uint64_t address : mapped) unmap(address);
   std::erase_if(segments_, [&](const Segment& each) {
-    return each.list == list && each.parts.size() == 1 && each.parts[0].state == State::kUnmapped;
+    return each.list == list && each.blocks.size() == 1 &&
+           each.blocks[0].state == BlockState::kUnmapped;
   });
 }
 
 void ClassicModel::release_segment(uint64_t address) {
   const BlockRef at = find(address);
-  const size_t bytes = part(at).bytes;
-  act(TraceAction::kSegmentFree, address, bytes);
-  held_bytes_ -= bytes;
+  const size_t bytes = block(at).bytes;
+  record(TraceAction::kSegmentFree, address, bytes);
+  reserved_bytes_ -= bytes;
   segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(at.segment));
 }
 
-// Unmaps the whole granules of a free part; the ends stay free.
+// Unmaps the whole granules of a free block. What remains at its ends stays free.
 void ClassicModel::unmap(uint64_t address) {
   const BlockRef at = find(address);
   Segment& segment = segments_[at.segment];
-  const Part whole = part(at);
-  const uint64_t base = segment.parts[0].address;
+  const ModelBlock whole = block(at);
+  const uint64_t base = segment.blocks[0].address;
   const size_t step = granule(segment.list.is_small);
   const uint64_t begin = base + (whole.address - base + step - 1) / step * step;
   const uint64_t end = base + (whole.address + whole.bytes - base) / step * step;
   if (begin >= end) return;
-  act(TraceAction::kSegmentUnmap, begin, end - begin);
-  held_bytes_ -= end - begin;
-  std::vector<Part> parts;
-  const uint64_t since = searches_[segment.list];
-  const auto add = [&](Part each) {
+  record(TraceAction::kSegmentUnmap, begin, end - begin);
+  reserved_bytes_ -= end - begin;
+  std::vector<ModelBlock> blocks;
+  const uint64_t search_count_when_freed = search_counts_[segment.list];
+  const auto add = [&](ModelBlock each) {
     if (each.bytes == 0) return;
-    const bool merges =
-        !parts.empty() && parts.back().state == State::kUnmapped && each.state == State::kUnmapped;
-    if (merges) parts.back().bytes += each.bytes;
-    if (!merges) parts.push_back(each);
+    const bool merges = !blocks.empty() && blocks.back().state == BlockState::kUnmapped &&
+                        each.state == BlockState::kUnmapped;
+    if (merges) blocks.back().bytes += each.bytes;
+    if (!merges) blocks.push_back(each);
   };
-  for (const Part& each : segment.parts) {
+  for (const ModelBlock& each : segment.blocks) {
     if (each.address != whole.address) {
       add(each);
       continue;
     }
-    add({whole.address, begin - whole.address, State::kFree, 0, since});
-    add({begin, end - begin, State::kUnmapped});
-    add({end, whole.address + whole.bytes - end, State::kFree, 0, since});
+    add({whole.address, begin - whole.address, BlockState::kFree, 0, search_count_when_freed});
+    add({begin, end - begin, BlockState::kUnmapped});
+    add({end, whole.address + whole.bytes - end, BlockState::kFree, 0, search_count_when_freed});
   }
-  segment.parts = std::move(parts);
+  segment.blocks = std::move(blocks);
 }
 
 }  // namespace ashlar::model

@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs each operation on the engine, then on the model, then compares.
-#include "classic_run.h"
+#include "operations.h"
 
 #include <algorithm>
 
 #include "base/text.h"
 #include "base/units.h"
-#include "run.h"
+#include "classic_run.h"
 
 namespace ashlar::model {
 
-void Run::listen(const TraceEntry& entry) {
+void ClassicRun::on_trace_entry(const TraceEntry& entry) {
   const bool concerns_device =
       entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentFree ||
       entry.action == TraceAction::kSegmentMap || entry.action == TraceAction::kSegmentUnmap;
   if (concerns_device) operations_.push_back({entry.action, entry.address.value(), entry.bytes});
 }
 
-void Run::step(const Operation& operation) {
+void ClassicRun::step(const Operation& operation) {
   const StreamId stream = streams_[operation.which % streams_.size()];
   const size_t slot = operation.number % slots_.size();
-  const std::optional<size_t> place = place_of(operation);
+  const std::optional<size_t> index = live_index_of(operation);
   switch (operation.kind) {
-    case Kind::kAllocate: allocate(operation, stream); break;
-    case Kind::kFree:
-      if (place) free(*place);
+    case OperationKind::kAllocate: allocate(operation, stream); break;
+    case OperationKind::kFree:
+      if (index) free(*index);
       break;
-    case Kind::kUse:
-      if (place && stream != kDefaultStream) use(live_[*place], stream);
+    case OperationKind::kUse:
+      if (index && stream != kDefaultStream) use(live_[*index], stream);
       break;
-    case Kind::kFinish:
+    case OperationKind::kFinish:
       finish(stream);
       keep_busy(stream);
       break;
-    case Kind::kTrim: trim(); break;
-    case Kind::kFraction: {
+    case OperationKind::kTrim: trim(); break;
+    case OperationKind::kFraction: {
       const std::array<double, 4> fractions = {1, 0.9, 0.6, 1};
       (void)engine_->set_memory_fraction(fractions[slot]).ok();
       model_.set_fraction(fractions[slot]);
       break;
     }
-    case Kind::kRoute: route(slot, stream); break;
-    case Kind::kUnroute: unroute(slot); break;
-    case Kind::kDrop: drop(slot); break;
-    case Kind::kCapture: begin_capture(slot, stream); break;
-    case Kind::kWork: work(stream); break;
-    case Kind::kOrder: {
+    case OperationKind::kRoute: route(slot, stream); break;
+    case OperationKind::kUnroute: unroute(slot); break;
+    case OperationKind::kDrop: drop(slot); break;
+    case OperationKind::kCapture: begin_capture(slot, stream); break;
+    case OperationKind::kWork: work(stream); break;
+    case OperationKind::kOrder: {
       if (!capture_.is_active()) break;
       const std::vector<StreamId>& captured = capture_.streams();
       const StreamId other = captured[operation.number / 2 % captured.size()];
@@ -54,13 +54,14 @@ void Run::step(const Operation& operation) {
       order(is_first ? other : stream, is_first ? stream : other);
       break;
     }
-    case Kind::kEnd: end_capture(); break;
+    case OperationKind::kEnd: end_capture(); break;
   }
-  compare_acts();
+  compare_operations();
 }
 
-std::optional<size_t> Run::place_of(const Operation& operation) const {
-  const bool targets_block = operation.kind == Kind::kFree || operation.kind == Kind::kUse;
+std::optional<size_t> ClassicRun::live_index_of(const Operation& operation) const {
+  const bool targets_block =
+      operation.kind == OperationKind::kFree || operation.kind == OperationKind::kUse;
   if (!targets_block || live_.empty()) return std::nullopt;
   if (!operation.target) return operation.number % live_.size();
   const auto found = std::find_if(live_.begin(), live_.end(), [&](const Live& each) {
@@ -70,9 +71,9 @@ std::optional<size_t> Run::place_of(const Operation& operation) const {
   return static_cast<size_t>(found - live_.begin());
 }
 
-// Streams have finished whenever the engine would wait for them. For a capturing stream it polls no
-// event.
-void Run::allocate(const Operation& operation, StreamId stream) {
+// Finishes all streams first if the engine would wait for them. For a capturing stream, the engine
+// polls no events, so no pending free completes.
+void ClassicRun::allocate(const Operation& operation, StreamId stream) {
   const size_t bytes = operation.number;
   const bool is_capturing = capture_.includes(stream);
   if (is_capturing) {
@@ -83,7 +84,7 @@ void Run::allocate(const Operation& operation, StreamId stream) {
   const bool climbs_ladder = model_.would_climb_ladder(bytes, stream);
   if (climbs_ladder) finish_all();
   if (climbs_ladder && !is_capturing) complete();
-  while (model_.place_count() < 4) place_next();
+  while (model_.unused_address_count() < 4) add_segment_address();
   const Result<Block*> block = engine_->allocate({bytes, stream});
   const std::optional<uint64_t> predicted = model_.allocate(bytes, stream);
   if (climbs_ladder) keep_all_busy();
@@ -97,25 +98,25 @@ void Run::allocate(const Operation& operation, StreamId stream) {
   }
 }
 
-// A random new address, far enough from the next for any segment.
-void Run::place_next() {
+// Draws an unused address for a new segment. Addresses are far enough apart for any segment.
+void ClassicRun::add_segment_address() {
   constexpr uint64_t kFirst = uint64_t{1} << 50;
   constexpr uint64_t kSlotCount = uint64_t{1} << 18;
   uint64_t slot = random_.below(kSlotCount);
   while (!used_slots_.insert(slot).second) slot = random_.below(kSlotCount);
   const uint64_t address = kFirst + slot * kGiB;
   machine_->set_next_address(kDevice, DeviceAddress(address));
-  model_.place_next(address);
+  model_.add_segment_address(address);
 }
 
-void Run::free(size_t which) {
+void ClassicRun::free(size_t which) {
   const Live live = live_[which];
   live_[which] = live_.back();
   live_.pop_back();
   std::set<StreamId> streams = live.uses;
   streams.insert(live.block->stream);
   if (Status freed = engine_->free(live.block); !freed.ok()) disagree(freed.to_string());
-  model_.free(live.address, live.uses.empty() ? State::kFree : State::kPending);
+  model_.free(live.address, live.uses.empty() ? BlockState::kFree : BlockState::kPending);
   if (live.uses.empty()) return;
   if (involves_capture(live)) {
     deferred_.push_back({live, capture_.markers(streams)});
@@ -124,8 +125,8 @@ void Run::free(size_t which) {
   }
 }
 
-// During a capture it waits for nothing.
-void Run::trim() {
+// During a capture, the engine waits for no pending frees.
+void ClassicRun::trim() {
   finish_all();
   if (!capture_.is_active()) complete();
   if (Status trimmed = engine_->trim({}); !trimmed.ok()) disagree(trimmed.to_string());
@@ -133,7 +134,7 @@ void Run::trim() {
   keep_all_busy();
 }
 
-void Run::use(Live& live, StreamId stream) {
+void ClassicRun::use(Live& live, StreamId stream) {
   if (Status used = engine_->record_stream(live.block, {&device(), stream}); !used.ok()) {
     disagree(used.to_string());
   }
@@ -145,9 +146,10 @@ void Run::use(Live& live, StreamId stream) {
 
 // Pools.
 
-void Run::route(size_t slot, StreamId stream) {
-  const bool taken = std::any_of(model_.pools().begin(), model_.pools().end(),
-                                 [&](const auto& each) { return each.second.routed == stream; });
+void ClassicRun::route(size_t slot, StreamId stream) {
+  const bool taken =
+      std::any_of(model_.pools().begin(), model_.pools().end(),
+                  [&](const auto& each) { return each.second.routed_stream == stream; });
   if (taken) return;
   if (!model_.pools().contains(slots_[slot])) {
     slots_[slot] = PoolId{0, ++last_pool_};
@@ -156,46 +158,46 @@ void Run::route(size_t slot, StreamId stream) {
     model_.pools()[slots_[slot]] = {.use_on_oom = slot == 1, .no_split = slot == 2};
   }
   ModelPool& pool = model_.pools()[slots_[slot]];
-  if (pool.freeable || pool.routed) return;
-  pool.routed = stream;
+  if (pool.freeable || pool.routed_stream) return;
+  pool.routed_stream = stream;
   const Status begun =
       engine_->begin_routing(slots_[slot], [stream](StreamId asked) { return asked == stream; });
   if (!begun.ok()) disagree(begun.to_string());
 }
 
-void Run::unroute(size_t slot) {
+void ClassicRun::unroute(size_t slot) {
   const auto pool = model_.pools().find(slots_[slot]);
-  if (pool == model_.pools().end() || !pool->second.routed) return;
-  pool->second.routed.reset();
+  if (pool == model_.pools().end() || !pool->second.routed_stream) return;
+  pool->second.routed_stream.reset();
   const bool ended = engine_->end_routing(slots_[slot]).ok();
   if (!ended || !engine_->release_pool(slots_[slot]).ok()) disagree("the routing did not end");
 }
 
-void Run::drop(size_t slot) {
+void ClassicRun::drop(size_t slot) {
   const auto pool = model_.pools().find(slots_[slot]);
-  if (pool == model_.pools().end() || pool->second.routed || pool->second.freeable) return;
+  if (pool == model_.pools().end() || pool->second.routed_stream || pool->second.freeable) return;
   pool->second.freeable = true;
   if (!engine_->release_pool(slots_[slot]).ok()) disagree("the pool was not released");
 }
 
 // Comparison.
 
-void Run::compare_acts() {
+void ClassicRun::compare_operations() {
   const std::vector<DeviceOperation> predicted = model_.take_operations();
   const std::vector<DeviceOperation> actual = std::exchange(operations_, {});
   if (predicted == actual) return;
   std::string what = "device calls differ; the model:";
-  for (const DeviceOperation& act : predicted) {
-    what += text(" ", name(act.action), "(", act.address, ", ", act.bytes, ")");
+  for (const DeviceOperation& each : predicted) {
+    what += text(" ", name(each.action), "(", each.address, ", ", each.bytes, ")");
   }
   what += "; the engine:";
-  for (const DeviceOperation& act : actual) {
-    what += text(" ", name(act.action), "(", act.address, ", ", act.bytes, ")");
+  for (const DeviceOperation& each : actual) {
+    what += text(" ", name(each.action), "(", each.address, ", ", each.bytes, ")");
   }
   disagree(std::move(what));
 }
 
-void Run::check_sums() {
+void ClassicRun::check_sums() {
   if (Status valid = engine_->validate(); !valid.ok()) disagree(valid.to_string());
   const AllocatorStats sums = model_.sums();
   const AllocatorStats stats = engine_->stats();

@@ -1,56 +1,146 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of operations for the engine and the model: drawn from a seed, printable, and shrunk to
-// the relevant ones when the two disagree.
+// A run of the classic engine and its model: performs each operation on both and compares them.
+// classic_run.cc implements memory, pools and the comparison, classic_run_captures.cc the captures.
 #pragma once
 
+#include <array>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "ashlar/options.h"
+#include "ashlar/sim.h"
+#include "base/random.h"
+#include "capture_shadow.h"
+#include "classic_model.h"
+#include "device/relaxed_capture.h"
+#include "engine/classic/classic_engine.h"
+#include "operations.h"
 
 namespace ashlar::model {
 
-enum class Kind {
-  kAllocate,  // `number` bytes on stream `which`
-  kFree,      // the live block `number` modulo their count
-  kUse,       // the same block, on stream `which`
-  kFinish,    // stream `which` finishes its work
-  kTrim,
-  kFraction,  // one of a few limits
-  kRoute,     // stream `which` to pool `number`, which is created if necessary
-  kUnroute,   // pool `number`
-  kDrop,      // releases pool `number` completely
-  kCapture,   // stream `which` begins a capture, if none is in progress, routed to pool `number`
-  kWork,      // stream `which` works if it is capturing
-  kOrder,     // orders a captured stream before stream `which`, which joins, or vice versa
-  kEnd,       // the capture ends
-};
+class ClassicRun {
+ public:
+  explicit ClassicRun(const ClassicSetting& setting)
+      : model_(setting.options, setting.capacity_bytes),
+        reuses_(setting.options.capture_stream_reuse) {
+    sim::Options options;
+    options.device_count = 1;
+    options.capacity_bytes = setting.capacity_bytes;
+    options.backing = sim::Backing::kBookkeeping;
+    options.seed = 1;
+    machine_ = *sim::Machine::try_create(options);
+    engine_ = std::make_unique<classic::ClassicEngine>(device(), setting.options);
+    engine_->add_tracker([this](const TraceEntry& entry) { on_trace_entry(entry); });
+    for (StreamId& stream : streams_) stream = *device().create_stream();
+    streams_[0] = kDefaultStream;
+    keep_all_busy();
+  }
+  ~ClassicRun() {
+    end_capture();
+    finish_all();
+  }
 
-struct Operation {
-  Kind kind = Kind::kAllocate;
-  uint64_t number = 0;
-  size_t which = 0;
-  size_t id = 0;  // position in the original list, from 1
-  // For kFree and kUse: the block that this operation allocated, if live, instead of `number`. This
-  // keeps the meaning when the list is shrunk.
-  std::optional<size_t> target{};
-};
+  void step(const Operation& operation);
+  void check_sums();
+  const std::string& disagreement() const { return disagreement_; }
+  // Returns the id of the operation that allocated the block that `operation` would free or use;
+  // empty if there is no such block.
+  std::optional<size_t> target_of(const Operation& operation) const {
+    const std::optional<size_t> index = live_index_of(operation);
+    return index ? std::optional(live_[*index].allocated_by) : std::nullopt;
+  }
 
-struct Setting {
-  AllocatorOptions options;
-  size_t capacity_bytes = 0;
-};
+ private:
+  static constexpr DeviceIndex kDevice{0};
 
-struct Disagreement {
-  size_t step = 0;
-  std::string what;
-};
+  struct Live {
+    Block* block = nullptr;
+    uint64_t address = 0;
+    size_t allocated_by = 0;  // the operation's id
+    std::set<StreamId> uses;
+    std::set<StreamId> capture_uses;  // subset of `uses` that was recorded only in captures
+  };
+  // A block that was freed while a capture used it.
+  struct DeferredFree {
+    Live live;
+    std::set<uint64_t> markers;  // last nodes that may use the block
+  };
 
-Setting draw_setting(uint64_t seed);
-std::vector<Operation> draw_operations(uint64_t seed, size_t count);
-std::string to_text(const Setting& setting);
-std::string to_text(const std::vector<Operation>& operations);
+  Device& device() { return machine_->device(kDevice); }
+  void disagree(std::string what) {
+    if (disagreement_.empty()) disagreement_ = std::move(what);
+  }
+  void on_trace_entry(const TraceEntry& entry);
+
+  std::optional<size_t> live_index_of(const Operation& operation) const;
+  void allocate(const Operation& operation, StreamId stream);
+  void add_segment_address();
+  void free(size_t which);
+  void trim();
+  void route(size_t slot, StreamId stream);
+  void unroute(size_t slot);
+  void drop(size_t slot);
+  void use(Live& live, StreamId stream);
+  void begin_capture(size_t slot, StreamId stream);
+  void work(StreamId stream);
+  void order(StreamId first, StreamId then);
+  void end_capture();
+  bool involves_capture(const Live& live) const;
+  void resolve_deferred();
+  void reuse_within_capture(StreamId stream);
+  void compare_operations();
+
+  // Pauses the stream and queues work on it. Does nothing for the default stream, and for a
+  // capturing stream, which was resumed before.
+  void keep_busy(StreamId stream) {
+    if (stream == kDefaultStream || capture_.includes(stream)) return;
+    (void)machine_->pause_stream(kDevice, stream).ok();
+    (void)device().call_host(stream, [] {}).ok();
+    busy_.insert(stream);
+  }
+  void keep_all_busy() {
+    for (StreamId stream : streams_) keep_busy(stream);
+  }
+  void finish(StreamId stream) {
+    if (capture_.includes(stream)) return;
+    const RelaxedCapture relaxed(device());
+    (void)machine_->resume_stream(kDevice, stream).ok();
+    (void)device().synchronize_stream(stream).ok();
+    busy_.erase(stream);
+    for (auto& [address, streams] : pending_) streams.erase(stream);
+  }
+  void finish_all() {
+    for (StreamId stream : streams_) finish(stream);
+  }
+  // Models that the engine polls its events: blocks whose streams have finished become free.
+  void complete() {
+    resolve_deferred();
+    for (auto it = pending_.begin(); it != pending_.end();) {
+      if (it->second.empty()) model_.complete(it->first);
+      it = it->second.empty() ? pending_.erase(it) : std::next(it);
+    }
+  }
+
+  std::unique_ptr<sim::Machine> machine_;
+  std::unique_ptr<classic::ClassicEngine> engine_;
+  ClassicModel model_;
+  const bool reuses_;
+  std::array<StreamId, 4> streams_;
+  std::array<PoolId, 3> slots_{};
+  uint64_t last_pool_ = 0;
+  std::vector<Live> live_;
+  std::map<uint64_t, std::set<StreamId>> pending_;  // block address to streams that still use it
+  std::set<StreamId> busy_;
+  CaptureShadow capture_;
+  std::vector<DeferredFree> deferred_;
+  std::vector<DeviceOperation> operations_;
+  Random random_{1};
+  std::set<uint64_t> used_slots_;
+  std::string disagreement_;
+};
 
 }  // namespace ashlar::model

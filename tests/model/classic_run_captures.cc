@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures of a run: which frees the engine must defer, and until when.
+// The captures of a run. Models which frees the engine must defer during a capture, and until when.
 #include <algorithm>
 
-#include "run.h"
+#include "classic_run.h"
 
 namespace ashlar::model {
 
-void Run::begin_capture(size_t slot, StreamId stream) {
+void ClassicRun::begin_capture(size_t slot, StreamId stream) {
   if (capture_.is_active() || stream == kDefaultStream) return;
   route(slot, stream);
   finish(stream);
@@ -18,14 +18,15 @@ void Run::begin_capture(size_t slot, StreamId stream) {
   model_.set_capturing(capture_.streams());
 }
 
-void Run::work(StreamId stream) {
+void ClassicRun::work(StreamId stream) {
   if (!capture_.includes(stream)) return;
   if (Status queued = device().call_host(stream, [] {}); !queued.ok()) disagree(queued.to_string());
   capture_.work(stream);
 }
 
-// A stream outside the capture cannot be ordered before one inside: that would break the capture.
-void Run::order(StreamId first, StreamId then) {
+// Only a capturing stream may be `first`: waiting for a stream outside the capture would invalidate
+// the capture.
+void ClassicRun::order(StreamId first, StreamId then) {
   const bool can_join = then != kDefaultStream && first != then;
   if (!capture_.includes(first) || !can_join) return;
   finish(then);
@@ -38,8 +39,8 @@ void Run::order(StreamId first, StreamId then) {
   model_.set_capturing(capture_.streams());
 }
 
-// The device reports whether the engine broke the capture.
-void Run::end_capture() {
+// Ends the capture. The device returns an error if the engine invalidated it.
+void ClassicRun::end_capture() {
   if (!capture_.is_active()) return;
   const StreamId origin = capture_.origin();
   for (StreamId stream : std::vector(capture_.streams())) order(stream, origin);
@@ -52,14 +53,15 @@ void Run::end_capture() {
   keep_all_busy();
 }
 
-bool Run::involves_capture(const Live& live) const {
+bool ClassicRun::involves_capture(const Live& live) const {
   return capture_.includes(live.block->stream) ||
          std::any_of(live.uses.begin(), live.uses.end(),
                      [&](StreamId stream) { return capture_.includes(stream); });
 }
 
-// Blocks that no capture uses any more wait for their other uses.
-void Run::resolve_deferred() {
+// Turns deferred frees that no capture uses any more into pending frees, which wait for the other
+// uses of the block.
+void ClassicRun::resolve_deferred() {
   std::erase_if(deferred_, [&](const DeferredFree& each) {
     if (involves_capture(each.live)) return false;
     std::set<StreamId> left;
@@ -72,11 +74,11 @@ void Run::resolve_deferred() {
   });
 }
 
-void Run::reuse_within_capture(StreamId stream) {
+void ClassicRun::reuse_within_capture(StreamId stream) {
   if (!reuses_) return;
   std::erase_if(deferred_, [&](const DeferredFree& each) {
     const bool is_candidate = each.live.block->stream == stream && !each.markers.empty();
-    if (!is_candidate || !capture_.are_behind(stream, each.markers)) return false;
+    if (!is_candidate || !capture_.all_precede(stream, each.markers)) return false;
     model_.complete(each.live.address);
     return true;
   });

@@ -7,12 +7,13 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "classic_run.h"
+#include "operations.h"
 
 namespace ashlar::model {
 namespace {
 
-// Small ones, a few MiB, and some that need their own segments; often round.
+// Draws a request size: small, a few MiB, or large enough for its own segment; often a round
+// number.
 uint64_t draw_bytes(Random& random) {
   const double top = random.below(4) == 0 ? 26 : 23;
   const auto bytes = static_cast<uint64_t>(std::exp2(5 + (top - 5) * random.fraction()));
@@ -24,38 +25,38 @@ uint64_t draw_bytes(Random& random) {
 }
 
 struct Weight {
-  Kind kind;
+  OperationKind kind;
   uint64_t weight;
 };
 
-constexpr std::array<Weight, 13> kWeights = {{{Kind::kAllocate, 440},
-                                              {Kind::kFree, 380},
-                                              {Kind::kUse, 80},
-                                              {Kind::kFinish, 35},
-                                              {Kind::kTrim, 3},
-                                              {Kind::kFraction, 2},
-                                              {Kind::kRoute, 12},
-                                              {Kind::kUnroute, 12},
-                                              {Kind::kDrop, 6},
-                                              {Kind::kCapture, 6},
-                                              {Kind::kWork, 12},
-                                              {Kind::kOrder, 9},
-                                              {Kind::kEnd, 3}}};
+constexpr std::array<Weight, 13> kWeights = {{{OperationKind::kAllocate, 440},
+                                              {OperationKind::kFree, 380},
+                                              {OperationKind::kUse, 80},
+                                              {OperationKind::kFinish, 35},
+                                              {OperationKind::kTrim, 3},
+                                              {OperationKind::kFraction, 2},
+                                              {OperationKind::kRoute, 12},
+                                              {OperationKind::kUnroute, 12},
+                                              {OperationKind::kDrop, 6},
+                                              {OperationKind::kCapture, 6},
+                                              {OperationKind::kWork, 12},
+                                              {OperationKind::kOrder, 9},
+                                              {OperationKind::kEnd, 3}}};
 
-Kind draw_kind(Random& random) {
+OperationKind draw_kind(Random& random) {
   uint64_t point = random.below(1000);
   for (const Weight& each : kWeights) {
     if (point < each.weight) return each.kind;
     point -= each.weight;
   }
-  return Kind::kAllocate;
+  return OperationKind::kAllocate;
 }
 
 }  // namespace
 
-Setting draw_setting(uint64_t seed) {
+ClassicSetting draw_classic_setting(uint64_t seed) {
   Random random(seed);
-  Setting setting;
+  ClassicSetting setting;
   AllocatorOptions& options = setting.options;
   setting.capacity_bytes = (size_t{128} << random.below(3)) * kMiB;
   options.pytorch_compatible = random.below(2) == 0;
@@ -85,14 +86,15 @@ std::vector<Operation> draw_operations(uint64_t seed, size_t count) {
   std::vector<Operation> operations;
   operations.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const Kind kind = draw_kind(random);
-    const uint64_t number = kind == Kind::kAllocate ? draw_bytes(random) : random.below(1 << 20);
+    const OperationKind kind = draw_kind(random);
+    const uint64_t number =
+        kind == OperationKind::kAllocate ? draw_bytes(random) : random.below(1 << 20);
     operations.push_back({kind, number, random.below(4), i + 1, std::nullopt});
   }
   return operations;
 }
 
-std::string to_text(const Setting& setting) {
+std::string to_text(const ClassicSetting& setting) {
   const AllocatorOptions& options = setting.options;
   std::string line =
       text("capacity ", setting.capacity_bytes >> 20, " MiB, large segments ",

@@ -13,7 +13,7 @@
 namespace ashlar::model {
 namespace {
 
-// The single seed to run, if set.
+// Returns the single seed to run, if ASHLAR_MODEL_SEED is set.
 std::optional<uint64_t> wanted_seed() {
   const char* given = std::getenv("ASHLAR_MODEL_SEED");  // NOLINT(concurrency-mt-unsafe)
   if (given == nullptr || *given == '\0') return std::nullopt;
@@ -27,12 +27,12 @@ std::optional<uint64_t> wanted_seed() {
 
 }  // namespace
 
-void expect_agreement(const Length& length, const std::function<Trial(uint64_t seed)>& draw) {
+void expect_agreement(const Length& length, const std::function<Trial(uint64_t seed)>& draw_trial) {
   const std::optional<uint64_t> only = wanted_seed();
   const uint64_t first_seed = only.value_or(length.first_seed);
   const size_t seed_count = only ? 1 : length.seed_count;
   for (uint64_t seed = first_seed; seed - first_seed < seed_count; ++seed) {
-    const Trial trial = draw(seed);
+    const Trial trial = draw_trial(seed);
     std::cout << "seed " << seed << ": " << trial.setting << std::endl;
     const std::vector<Operation> operations = draw_operations(seed, length.operation_count);
     const auto found = trial.run(operations, length.check_every);

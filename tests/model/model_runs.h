@@ -3,7 +3,7 @@
 // Random runs with many seeds until one disagrees; shared by the tests of all engines.
 //
 // Each run first prints its seed and the drawn setting. ASHLAR_MODEL_SEED=17 runs only that seed,
-// in every length. A failure ends with a short list of operations that still fails.
+// in every length. After a failure, the test prints a short list of operations that still fails.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "classic_run.h"
+#include "operations.h"
 
 namespace ashlar::model {
 
@@ -30,24 +30,26 @@ struct Length {
   size_t check_every;
 };
 
-// Runs lists of operations.
+// A way to run lists of operations: an engine, its model, and the setting of both.
 struct Trial {
   std::string setting;  // formatted
-  // Up to the operation that disagrees, with explicit target blocks.
-  std::function<std::vector<Operation>(std::vector<Operation>)> name_targets;
-  // Compares each step; sums and invariants every `check_every` steps.
+  // Sets the target of each operation, and removes those after the first disagreement.
+  std::function<std::vector<Operation>(std::vector<Operation>)> set_targets;
+  // Runs the operations until engine and model disagree. Compares results after each step, and
+  // statistics and invariants every `check_every` steps.
   std::function<std::optional<Disagreement>(const std::vector<Operation>&, size_t check_every)> run;
 };
 
-// A shorter list that still disagrees when everything is compared at every step. REQUIRES:
-// `operations` does.
+// Returns a shorter list that still causes a disagreement. REQUIRES: `operations` causes one if
+// statistics are compared at every step.
 std::vector<Operation> shrink(const Trial& trial, std::vector<Operation> operations);
 
-void expect_agreement(const Length& length, const std::function<Trial(uint64_t seed)>& draw);
+// Runs all seeds of `length`, and prints a shrunk list of operations for the first disagreement.
+void expect_agreement(const Length& length, const std::function<Trial(uint64_t seed)>& draw_trial);
 
 template <typename EngineRun, typename EngineSetting>
-Trial trial_of(const EngineSetting& setting) {
-  auto name_targets = [setting](std::vector<Operation> operations) {
+Trial make_trial(const EngineSetting& setting) {
+  auto set_targets = [setting](std::vector<Operation> operations) {
     EngineRun run(setting);
     for (size_t i = 0; i < operations.size(); ++i) {
       operations[i].target = run.target_of(operations[i]);
@@ -67,7 +69,7 @@ Trial trial_of(const EngineSetting& setting) {
     }
     return std::nullopt;
   };
-  return {to_text(setting), std::move(name_targets), std::move(run_all)};
+  return {to_text(setting), std::move(set_targets), std::move(run_all)};
 }
 
 }  // namespace ashlar::model

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adds up what trackers received, and compares it with the engine and the device.
+// Adds up the trace entries that trackers received, and compares the sums with the engine and the
+// device.
 #include "base/text.h"
 #include "paged_run.h"
 
 namespace ashlar::model {
 
-void PagedRun::listen(const TraceEntry& entry) {
+void PagedRun::on_trace_entry(const TraceEntry& entry) {
   switch (entry.action) {
     case TraceAction::kAlloc: {
-      // The block's size and accounting are added once the run has the block.
-      const Active active{0, entry.bytes, entry.stream, entry.pool};
+      // The entry has only the requested size. record_block adds the block's size to the account.
+      const ActiveBlock active{0, entry.bytes, entry.stream, entry.pool};
       if (!active_.emplace(entry.address, active).second) {
         disagree(text("two blocks at ", entry.address));
       }
@@ -20,7 +21,7 @@ void PagedRun::listen(const TraceEntry& entry) {
       const auto found = active_.find(entry.address);
       if (found == active_.end()) return disagree("a free of no block");
       found->second.is_pending = true;
-      count(found->second, -1, /*allocated=*/true, /*is_active=*/false);
+      update_account(found->second, -1, /*allocated=*/true, /*is_active=*/false);
       break;
     }
     case TraceAction::kFreeCompleted: {
@@ -28,8 +29,8 @@ void PagedRun::listen(const TraceEntry& entry) {
       if (found == active_.end() || !found->second.is_pending) {
         return disagree("a free completed that was not requested");
       }
-      count(found->second, -1, /*allocated=*/false, /*is_active=*/true);
-      give_pieces(found->second);
+      update_account(found->second, -1, /*allocated=*/false, /*is_active=*/true);
+      release_extent_parts(found->second);
       active_.erase(found);
       break;
     }
@@ -49,7 +50,8 @@ void PagedRun::listen(const TraceEntry& entry) {
   }
 }
 
-void PagedRun::count(const Active& active, int64_t sign, bool allocated, bool is_active) {
+void PagedRun::update_account(const ActiveBlock& active, int64_t sign, bool allocated,
+                              bool is_active) {
   const bool is_small = SizePolicy::is_small(active.bytes);
   const auto change = [&](Stat& stat, int64_t by) {
     if (sign > 0) stat.rise(by);
@@ -80,12 +82,13 @@ void PagedRun::count(const Active& active, int64_t sign, bool allocated, bool is
   }
 }
 
-// Records the block's sizes and extent parts. No other active block may have any of them.
+// Records the block's sizes and its parts of extents. No other active block may overlap these
+// parts.
 void PagedRun::record_block(const Block& block) {
   const auto found = active_.find(block.address);
   if (found == active_.end()) return disagree("a block that trackers do not know");
   found->second.bytes = block.bytes;
-  count(found->second, 1, /*allocated=*/true, /*is_active=*/true);
+  update_account(found->second, 1, /*allocated=*/true, /*is_active=*/true);
   const BlockMemory memory = engine_->block_memory(&block);
   if (!memory.range.contains(AddressRange{block.address, block.bytes})) {
     return disagree("a block outside of its memory");
@@ -97,24 +100,26 @@ void PagedRun::record_block(const Block& block) {
     const DeviceAddress end = what->range.end();
     const size_t first = block.address > at ? block.address - at : 0;
     const size_t last = std::min(block.end(), end) - at;
-    const ExtentPart piece{extent, first, last};
-    const auto after = owned_.lower_bound({extent, first});
+    const ExtentPart part{extent, first, last};
+    const auto after = extent_owners_.lower_bound({extent, first});
     const bool hits_next =
-        after != owned_.end() && after->first.first == extent && after->first.second < last;
-    const bool hits_before = after != owned_.begin() && std::prev(after)->first.first == extent &&
+        after != extent_owners_.end() && after->first.first == extent && after->first.second < last;
+    const bool hits_before = after != extent_owners_.begin() &&
+                             std::prev(after)->first.first == extent &&
                              std::prev(after)->second.first > first;
     if (hits_next || hits_before) {
       return disagree(text("the memory of the block at ", block.address, " is also that at ",
                            hits_next ? after->second.second : std::prev(after)->second.second));
     }
-    owned_[{extent, first}] = {last, block.address};
-    found->second.pieces.push_back(piece);
+    extent_owners_[{extent, first}] = {last, block.address};
+    found->second.extent_parts.push_back(part);
     at = end;
   }
 }
 
-void PagedRun::give_pieces(const Active& active) {
-  for (const ExtentPart& piece : active.pieces) owned_.erase({piece.extent, piece.begin});
+void PagedRun::release_extent_parts(const ActiveBlock& active) {
+  for (const ExtentPart& part : active.extent_parts)
+    extent_owners_.erase({part.extent, part.begin});
 }
 
 void PagedRun::compare(const std::string& name, const Stat& found, const Stat& kept) {
@@ -129,7 +134,7 @@ void PagedRun::compare(const std::string& name, const Stat& found, const Stat& k
 }
 
 void PagedRun::check_sums() {
-  must(engine_->validate(), "validate");
+  expect_ok(engine_->validate(), "validate");
   const AllocatorStats found = engine_->stats();
   const auto compare_triples = [&](const std::string& name, const StatTriple& a,
                                    const StatTriple& b) {
@@ -155,22 +160,23 @@ void PagedRun::check_sums() {
   for (const auto& [pool, usage] : found.pools) {
     compare_usages(text("pool ", pool.user), usage, account_.pools[pool]);
   }
-  check_shown();
+  check_reported_mappings();
   if (mismatches_.count() != 0) disagree(text("a block was overwritten: ", mismatches_.first()));
 }
 
-// Trackers have seen all memory that has active blocks, and no other memory.
-void PagedRun::check_shown() {
-  size_t shown_bytes = 0;
+// Checks that the mappings that trackers received add up to the device's used memory, and that they
+// cover all active blocks.
+void PagedRun::check_reported_mappings() {
+  size_t reported_bytes = 0;
   DeviceAddress end;
   for (const auto& [begin, bytes] : reported_mappings_) {
     if (begin < end) disagree("trackers see two mappings at one address");
     end = begin + bytes;
-    shown_bytes += bytes;
+    reported_bytes += bytes;
   }
   const MemoryStats use = *device().memory_stats();
-  if (shown_bytes != use.total_bytes - use.free_bytes) {
-    disagree(text("trackers know of ", shown_bytes, " B of ", use.total_bytes - use.free_bytes));
+  if (reported_bytes != use.total_bytes - use.free_bytes) {
+    disagree(text("trackers know of ", reported_bytes, " B of ", use.total_bytes - use.free_bytes));
   }
   for (const auto& [address, active] : active_) {
     DeviceAddress at = address;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random runs of the paged engine against invariants of all engines and of this one; see
-// paged_run.h. Hundreds of thousands of operations in a plain build, fewer with sanitizers. See
-// model_runs.h for reruns.
+// Random runs of the paged engine that check the invariants in paged_run.h. Hundreds of thousands
+// of operations in a plain build, fewer with sanitizers. model_runs.h describes how to repeat a
+// run.
 #include <gtest/gtest.h>
 
 #include "model_runs.h"
@@ -11,17 +11,17 @@
 namespace ashlar::model {
 namespace {
 
-Trial draw_books(uint64_t seed) {
-  return trial_of<PagedRun>(draw_paged_setting(seed, /*has_contents=*/false));
+Trial draw_accounting_trial(uint64_t seed) {
+  return make_trial<PagedRun>(draw_paged_setting(seed, /*has_contents=*/false));
 }
-Trial draw_contents(uint64_t seed) {
-  return trial_of<PagedRun>(draw_paged_setting(seed, /*has_contents=*/true));
+Trial draw_contents_trial(uint64_t seed) {
+  return make_trial<PagedRun>(draw_paged_setting(seed, /*has_contents=*/true));
 }
 
 TEST(PagedModelTest, ShortRunsAreValidAtEveryStep) {
   expect_agreement(
       {.first_seed = 1, .seed_count = 60, .operation_count = 1000 / kScale, .check_every = 1},
-      draw_books);
+      draw_accounting_trial);
 }
 
 TEST(PagedModelTest, LongRunsAreValid) {
@@ -29,13 +29,13 @@ TEST(PagedModelTest, LongRunsAreValid) {
                     .seed_count = 16,
                     .operation_count = 30'000 / kScale,
                     .check_every = 100},
-                   draw_books);
+                   draw_accounting_trial);
 }
 
 TEST(PagedModelTest, KeepsContentsUntilFree) {
   expect_agreement(
       {.first_seed = 2001, .seed_count = 10, .operation_count = 1000 / kScale, .check_every = 10},
-      draw_contents);
+      draw_contents_trial);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ PagedRun::PagedRun(const PagedSetting& setting) : setting_(setting) {
   options.seed = setting.seed;
   machine_ = *sim::Machine::try_create(options);
   engine_ = std::make_unique<paged::PagedEngine>(device(), setting.options);
-  engine_->add_tracker([this](const TraceEntry& entry) { listen(entry); });
+  engine_->add_tracker([this](const TraceEntry& entry) { on_trace_entry(entry); });
   for (StreamId& stream : streams_) stream = *device().create_stream();
   streams_[0] = kDefaultStream;
   event_ = *device().create_event();
@@ -58,37 +58,39 @@ PagedRun::~PagedRun() {
 void PagedRun::step(const Operation& operation) {
   const StreamId stream = streams_[operation.which % kStreams];
   PoolSlot& slot = slots_[operation.number % slots_.size()];
-  const std::optional<size_t> place = place_of(operation);
+  const std::optional<size_t> index = live_index_of(operation);
   switch (operation.kind) {
-    case Kind::kAllocate: allocate(operation, stream); break;
-    case Kind::kFree:
-      if (place) free(*place);
+    case OperationKind::kAllocate: allocate(operation, stream); break;
+    case OperationKind::kFree:
+      if (index) free(*index);
       break;
-    case Kind::kUse:
-      if (place) use(live_[*place], stream);
+    case OperationKind::kUse:
+      if (index) use(live_[*index], stream);
       break;
-    case Kind::kFinish:
+    case OperationKind::kFinish:
       finish(stream);
       keep_busy(stream);
       break;
-    case Kind::kTrim: must(engine_->trim(), "trim"); break;
-    case Kind::kFraction:
-      must(engine_->set_memory_fraction(std::array{1.0, 0.9, 0.6}[operation.number % 3]), "limit");
+    case OperationKind::kTrim: expect_ok(engine_->trim(), "trim"); break;
+    case OperationKind::kFraction:
+      expect_ok(engine_->set_memory_fraction(std::array{1.0, 0.9, 0.6}[operation.number % 3]),
+                "limit");
       break;
-    case Kind::kRoute: route(slot, stream); break;
-    case Kind::kUnroute: unroute(slot); break;
-    case Kind::kDrop: drop(slot); break;
-    case Kind::kCapture:  // captures are tested by the classic model
-    case Kind::kWork:
-    case Kind::kOrder:
-    case Kind::kEnd:
+    case OperationKind::kRoute: route(slot, stream); break;
+    case OperationKind::kUnroute: unroute(slot); break;
+    case OperationKind::kDrop: drop(slot); break;
+    case OperationKind::kCapture:  // only the classic runs test captures
+    case OperationKind::kWork:
+    case OperationKind::kOrder:
+    case OperationKind::kEnd:
       for (uint64_t i = 0; i < operation.number % 4; ++i) machine_->step();
       break;
   }
 }
 
-std::optional<size_t> PagedRun::place_of(const Operation& operation) const {
-  const bool targets_block = operation.kind == Kind::kFree || operation.kind == Kind::kUse;
+std::optional<size_t> PagedRun::live_index_of(const Operation& operation) const {
+  const bool targets_block =
+      operation.kind == OperationKind::kFree || operation.kind == OperationKind::kUse;
   if (!targets_block || live_.empty()) return std::nullopt;
   if (!operation.target) return operation.number % live_.size();
   for (size_t i = 0; i < live_.size(); ++i) {
@@ -98,8 +100,8 @@ std::optional<size_t> PagedRun::place_of(const Operation& operation) const {
 }
 
 std::optional<size_t> PagedRun::target_of(const Operation& operation) const {
-  const std::optional<size_t> place = place_of(operation);
-  return place ? std::optional(live_[*place].allocated_by) : std::nullopt;
+  const std::optional<size_t> index = live_index_of(operation);
+  return index ? std::optional(live_[*index].allocated_by) : std::nullopt;
 }
 
 void PagedRun::allocate(const Operation& operation, StreamId stream) {
@@ -108,7 +110,7 @@ void PagedRun::allocate(const Operation& operation, StreamId stream) {
       setting_.has_contents ? 1 + operation.number % (12 * kMiB) : operation.number;
   const Result<Block*> block = engine_->allocate({bytes, stream});
   if (!block.ok()) {
-    if (!block.status().is_out_of_memory()) must(block.status(), "allocate");
+    if (!block.status().is_out_of_memory()) expect_ok(block.status(), "allocate");
     return;
   }
   const size_t least_bytes = paged::SizeClasses::block_bytes(bytes);
@@ -119,59 +121,61 @@ void PagedRun::allocate(const Operation& operation, StreamId stream) {
   }
   if ((*block)->stream != stream) return disagree("a block of a foreign stream");
   record_block(**block);
-  const Live live{*block, operation.id, {(*block)->address, (*block)->bytes, ++last_name_}};
+  const LiveBlock live{
+      *block, operation.id, {(*block)->address, (*block)->bytes, ++last_stamp_id_}};
   live_.push_back(live);
   if (setting_.has_contents) {
-    must(machine_->try_launch(kDevice, stream, stress::write_stamp(live.stamp)), "stamp");
+    expect_ok(machine_->try_launch(kDevice, stream, stress::write_stamp(live.stamp)), "stamp");
   }
 }
 
-void PagedRun::free(size_t place) {
-  const Live live = live_[place];
-  live_[place] = live_.back();
+void PagedRun::free(size_t index) {
+  const LiveBlock live = live_[index];
+  live_[index] = live_.back();
   live_.pop_back();
   if (setting_.has_contents) {
-    must(machine_->try_launch(kDevice, live.block->stream,
-                              stress::check_stamp(live.stamp, mismatches_)),
-         "check");
+    expect_ok(machine_->try_launch(kDevice, live.block->stream,
+                                   stress::check_stamp(live.stamp, mismatches_)),
+              "check");
   }
-  must(engine_->free(live.block), "free");
+  expect_ok(engine_->free(live.block), "free");
 }
 
-// Ordered after the work of the block's own stream.
-void PagedRun::use(const Live& live, StreamId stream) {
-  must(device().record_event(event_, live.block->stream), "record_event");
-  must(device().wait_event(stream, event_), "wait_event");
+// Uses the block on another stream, ordered after the work on the block's own stream.
+void PagedRun::use(const LiveBlock& live, StreamId stream) {
+  expect_ok(device().record_event(event_, live.block->stream), "record_event");
+  expect_ok(device().wait_event(stream, event_), "wait_event");
   if (setting_.has_contents) {
-    must(machine_->try_launch(kDevice, stream, stress::check_stamp(live.stamp, mismatches_)),
-         "check");
+    expect_ok(machine_->try_launch(kDevice, stream, stress::check_stamp(live.stamp, mismatches_)),
+              "check");
   }
-  must(engine_->record_stream(live.block, {&device(), stream}), "record_stream");
+  expect_ok(engine_->record_stream(live.block, {&device(), stream}), "record_stream");
 }
 
-// Work on all streams but the default one waits until the stream is resumed or waited for.
+// Pauses the stream until it is resumed or waited for, and queues work on it. Does nothing for the
+// default stream.
 void PagedRun::keep_busy(StreamId stream) {
   if (stream == kDefaultStream) return;
-  must(machine_->pause_stream_until_waited(kDevice, stream), "hold");
-  must(device().call_host(stream, [] {}), "call_host");
+  expect_ok(machine_->pause_stream_until_waited(kDevice, stream), "hold");
+  expect_ok(device().call_host(stream, [] {}), "call_host");
 }
 
 void PagedRun::finish(StreamId stream) {
-  must(machine_->resume_stream(kDevice, stream), "resume");
-  must(device().synchronize_stream(stream), "synchronize");
+  expect_ok(machine_->resume_stream(kDevice, stream), "resume");
+  expect_ok(device().synchronize_stream(stream), "synchronize");
 }
 
 void PagedRun::route(PoolSlot& slot, StreamId stream) {
   if (slot.is_routed) return;
   if (!slot.exists) slot = {PoolId{0, ++last_pool_}, /*exists=*/true, /*is_routed=*/false};
-  must(engine_->begin_routing(slot.id, [stream](StreamId asked) { return asked == stream; }),
-       "begin_routing");
+  expect_ok(engine_->begin_routing(slot.id, [stream](StreamId asked) { return asked == stream; }),
+            "begin_routing");
   slot.is_routed = true;
 }
 
 void PagedRun::unroute(PoolSlot& slot) {
   if (!slot.is_routed) return;
-  must(engine_->end_routing(slot.id), "end_routing");
+  expect_ok(engine_->end_routing(slot.id), "end_routing");
   slot.is_routed = false;
 }
 
@@ -179,7 +183,7 @@ void PagedRun::drop(PoolSlot& slot) {
   if (!slot.exists) return;
   unroute(slot);
   for (int left = *engine_->pool_use_count(slot.id); left > 0; --left) {
-    must(engine_->release_pool(slot.id), "release_pool");
+    expect_ok(engine_->release_pool(slot.id), "release_pool");
   }
   slot.exists = false;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run of the paged engine against invariants: no memory serves two blocks through any view;
-// what trackers received adds up; sums and peaks equal an account kept here. Unlike the classic
-// model it predicts no addresses.
+// One run of the paged engine, which checks invariants: no memory serves two blocks, through any
+// view; trackers receive consistent entries; statistics equal an account that the run keeps. Unlike
+// the classic model, it predicts no addresses.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "ashlar/sim.h"
-#include "classic_run.h"
 #include "engine/paged/paged_engine.h"
+#include "operations.h"
 #include "stress/stamps.h"
 
 namespace ashlar::model {
@@ -24,7 +24,7 @@ struct PagedSetting {
   AllocatorOptions options;
   size_t capacity_bytes = 0;
   uint64_t seed = 0;
-  bool has_contents = false;  // work stamps and checks blocks; otherwise addresses have no memory
+  bool has_contents = false;  // device memory is real, and work writes and checks block contents
 };
 
 PagedSetting draw_paged_setting(uint64_t seed, bool has_contents);
@@ -40,32 +40,33 @@ class PagedRun {
   void step(const Operation& operation);
   void check_sums();
   const std::string& disagreement() const { return disagreement_; }
-  // The operation that allocated this operation's block; empty if none.
+  // Returns the id of the operation that allocated the block that `operation` would free or use;
+  // empty if there is no such block.
   std::optional<size_t> target_of(const Operation& operation) const;
 
  private:
   static constexpr DeviceIndex kDevice{0};
   static constexpr size_t kStreams = 4;
 
-  struct Live {
+  struct LiveBlock {
     Block* block = nullptr;
     size_t allocated_by = 0;  // the operation's id
     stress::Stamp stamp;
   };
-  // The part of an extent that a block has.
+  // The part of an extent that a block occupies.
   struct ExtentPart {
     ExtentId extent;
     size_t begin = 0;
     size_t end = 0;
   };
-  // Allocated or pending, according to trackers.
-  struct Active {
+  // A block that is allocated or pending, according to trackers.
+  struct ActiveBlock {
     size_t bytes = 0;
     size_t requested_bytes = 0;
     StreamId stream;
     PoolId pool;
     bool is_pending = false;
-    std::vector<ExtentPart> pieces{};
+    std::vector<ExtentPart> extent_parts{};
   };
   struct PoolSlot {
     PoolId id{};
@@ -77,28 +78,28 @@ class PagedRun {
   void disagree(std::string what) {
     if (disagreement_.empty()) disagreement_ = std::move(what);
   }
-  void must(const Status& status, const char* what) {
+  void expect_ok(const Status& status, const char* what) {
     if (!status.ok()) disagree(std::string(what) + ": " + status.to_string());
   }
 
   // Operations.
   void allocate(const Operation& operation, StreamId stream);
-  void free(size_t place);
-  void use(const Live& live, StreamId stream);
+  void free(size_t index);
+  void use(const LiveBlock& live, StreamId stream);
   void finish(StreamId stream);
   void keep_busy(StreamId stream);
   void route(PoolSlot& slot, StreamId stream);
   void unroute(PoolSlot& slot);
   void drop(PoolSlot& slot);
-  std::optional<size_t> place_of(const Operation& operation) const;
+  std::optional<size_t> live_index_of(const Operation& operation) const;
 
-  // The account.
-  void listen(const TraceEntry& entry);
-  void count(const Active& active, int64_t sign, bool allocated, bool is_active);
+  // Accounting.
+  void on_trace_entry(const TraceEntry& entry);
+  void update_account(const ActiveBlock& active, int64_t sign, bool allocated, bool is_active);
   void record_block(const Block& block);
-  void give_pieces(const Active& active);
+  void release_extent_parts(const ActiveBlock& active);
   void compare(const std::string& name, const Stat& found, const Stat& kept);
-  void check_shown();
+  void check_reported_mappings();
 
   const PagedSetting setting_;
   std::unique_ptr<sim::Machine> machine_;
@@ -107,12 +108,12 @@ class PagedRun {
   std::array<PoolSlot, 3> slots_{};
   EventId event_;
   uint64_t last_pool_ = 0;
-  uint64_t last_name_ = 0;
-  std::vector<Live> live_;
-  std::map<DeviceAddress, Active> active_;
+  uint64_t last_stamp_id_ = 0;
+  std::vector<LiveBlock> live_;
+  std::map<DeviceAddress, ActiveBlock> active_;
   std::map<DeviceAddress, size_t> reported_mappings_;  // mapped, according to trackers
   // The parts of extents that active blocks use: (extent, begin offset) to (end offset, block).
-  std::map<std::pair<ExtentId, size_t>, std::pair<size_t, DeviceAddress>> owned_;
+  std::map<std::pair<ExtentId, size_t>, std::pair<size_t, DeviceAddress>> extent_owners_;
   AllocatorStats account_;
   stress::Mismatches mismatches_;
   std::string disagreement_;

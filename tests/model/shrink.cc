@@ -6,8 +6,9 @@
 namespace ashlar::model {
 namespace {
 
-// Removes ever smaller irrelevant ranges.
-std::vector<Operation> without_stretches(const Trial& trial, std::vector<Operation> operations) {
+// Removes ranges that the disagreement does not need: first long ranges, then ever shorter ones.
+std::vector<Operation> remove_irrelevant_ranges(const Trial& trial,
+                                                std::vector<Operation> operations) {
   for (size_t chunk = operations.size() / 2; chunk > 0; chunk /= 2) {
     for (size_t at = 0; at + chunk <= operations.size();) {
       std::vector<Operation> candidate = operations;
@@ -25,10 +26,10 @@ std::vector<Operation> without_stretches(const Trial& trial, std::vector<Operati
 }  // namespace
 
 std::vector<Operation> shrink(const Trial& trial, std::vector<Operation> operations) {
-  operations = trial.name_targets(std::move(operations));
+  operations = trial.set_targets(std::move(operations));
   for (size_t before = SIZE_MAX; operations.size() < before;) {
     before = operations.size();
-    operations = without_stretches(trial, std::move(operations));
+    operations = remove_irrelevant_ranges(trial, std::move(operations));
   }
   return operations;
 }

@@ -10,7 +10,7 @@
 
 namespace ashlar::stress {
 
-void expect_clear(const Status& status) {
+void expect_ok_or_fault(const Status& status) {
   const bool is_clear =
       status.ok() || status.is_out_of_memory() || status.is(StatusKind::kDeviceFault);
   EXPECT_TRUE(is_clear) << status.to_string();
@@ -24,7 +24,7 @@ Environment::Environment(uint64_t seed, size_t capacity_bytes, const AllocatorOp
   for (size_t i = 0; i < kDeviceCount; ++i) {
     for (StreamId& stream : streams_[i]) stream = *device(i).create_stream();
     engines_[i] = std::make_unique<paged::PagedEngine>(device(i), options);
-    mirrors_[i] = std::make_unique<MappingObserver>(*engines_[i]);
+    mapping_observers_[i] = std::make_unique<MappingObserver>(*engines_[i]);
     for (size_t peer = 0; peer < kDeviceCount; ++peer) {
       if (peer == i) continue;
       EXPECT_TRUE(engines_[i]->add_accessor(DeviceIndex(peer)).ok());
@@ -43,18 +43,18 @@ Result<LiveBlock> Environment::allocate(size_t device, const AllocationRequest& 
   Block* fast_block = engine(device).allocate_fast(request.bytes, request.stream);
   const Result<Block*> block =
       fast_block != nullptr ? Result<Block*>(fast_block) : engine(device).allocate(request);
-  expect_clear(block.status());
+  expect_ok_or_fault(block.status());
   if (!block.ok()) return block.status();
   EXPECT_EQ((*block)->stream, request.stream);
-  mirror(device).expect_reported(**block);
-  const LiveBlock held{device, *block, {(*block)->address, (*block)->bytes, ++last_name_}};
+  mapping_observer(device).expect_reported(**block);
+  const LiveBlock held{device, *block, {(*block)->address, (*block)->bytes, ++last_stamp_id_}};
   stamp(held);
   return held;
 }
 
 void Environment::free(const LiveBlock& held) {
   check(held);
-  expect_clear(engine(held.device).free(held.block));
+  expect_ok_or_fault(engine(held.device).free(held.block));
 }
 
 void Environment::stamp(const LiveBlock& held) {
@@ -75,12 +75,13 @@ void Environment::check_on(const LiveBlock& held, const DeviceStream& user) {
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
 
-std::optional<DeviceStream> Environment::look(const LiveBlock& held, Random& random) {
+std::optional<DeviceStream> Environment::check_on_random_stream(const LiveBlock& held,
+                                                                Random& random) {
   const size_t from = random.below(8) == 0 ? random.below(kDeviceCount) : held.device;
   const DeviceStream user{&device(from), any_stream(from, random)};
   if (!order({&device(held.device), held.block->stream}, user)) return std::nullopt;
   check_on(held, user);
-  expect_clear(engine(held.device).record_stream(held.block, user));
+  expect_ok_or_fault(engine(held.device).record_stream(held.block, user));
   return user;
 }
 
@@ -89,11 +90,11 @@ bool Environment::order(const DeviceStream& first, const DeviceStream& then) {
   if (!event.ok()) return false;
   const bool is_ordered = first.device->record_event(*event, first.stream).ok() &&
                           then.device->wait_event(then.stream, *event).ok();
-  expect_clear(first.device->destroy_event(*event));
+  expect_ok_or_fault(first.device->destroy_event(*event));
   return is_ordered;
 }
 
-void Environment::must_order(const DeviceStream& first, const DeviceStream& then) {
+void Environment::order_with_retries(const DeviceStream& first, const DeviceStream& then) {
   int left = 100;
   while (!order(first, then) && left > 0) --left;
   EXPECT_GT(left, 0) << "a stream cannot be waited for";
@@ -101,23 +102,23 @@ void Environment::must_order(const DeviceStream& first, const DeviceStream& then
 
 // Exchange between threads.
 
-void Environment::leave(const LiveBlock& held) {
+void Environment::offer(const LiveBlock& held) {
   const std::lock_guard lock(mutex_);
-  remaining_blocks_.push_back(held);
+  offered_blocks_.push_back(held);
 }
 
-std::optional<LiveBlock> Environment::take() {
+std::optional<LiveBlock> Environment::take_offered() {
   const std::lock_guard lock(mutex_);
-  if (remaining_blocks_.empty()) return std::nullopt;
-  const LiveBlock held = remaining_blocks_.front();
-  remaining_blocks_.erase(remaining_blocks_.begin());
+  if (offered_blocks_.empty()) return std::nullopt;
+  const LiveBlock held = offered_blocks_.front();
+  offered_blocks_.erase(offered_blocks_.begin());
   return held;
 }
 
-size_t Environment::remaining_block_count(size_t device) const {
+size_t Environment::offered_block_count(size_t device) const {
   const std::lock_guard lock(mutex_);
   return static_cast<size_t>(
-      std::count_if(remaining_blocks_.begin(), remaining_blocks_.end(),
+      std::count_if(offered_blocks_.begin(), offered_blocks_.end(),
                     [&](const LiveBlock& held) { return held.device == device; }));
 }
 
@@ -137,7 +138,7 @@ void Environment::pause_and_resume_streams(uint64_t seed) {
     DeviceIndex device;
     StreamId stream;
   };
-  constexpr size_t kMostHeld = kDeviceCount * kStreamCount / 4;
+  constexpr size_t kMaxPaused = kDeviceCount * kStreamCount / 4;
   Random random(seed);
   std::deque<Stream> held;
   const auto resume_first = [&] {
@@ -150,7 +151,7 @@ void Environment::pause_and_resume_streams(uint64_t seed) {
     const Stream stream{DeviceIndex(device), any_stream(device, random)};
     EXPECT_TRUE(machine_->pause_stream(stream.device, stream.stream).ok());
     held.push_back(stream);
-    if (held.size() > random.below(kMostHeld)) resume_first();
+    if (held.size() > random.below(kMaxPaused)) resume_first();
     stopping_.wait_for(lock, std::chrono::microseconds(200), [this] { return is_stopped_; });
   }
   while (!held.empty()) resume_first();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment of the stress: four small devices with eight streams and an engine each, a thread
-// that holds streams back, and an exchange of blocks between threads; with the common operations:
-// allocate, check, free.
+// The environment of the stress test: four small devices, each with eight streams and an engine; a
+// thread that pauses streams; and an exchange of blocks between threads. Provides the common
+// operations: allocate, check, free.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ inline constexpr size_t kDeviceCount = 4;
 inline constexpr size_t kStreamCount = 8;
 inline constexpr size_t kThreadCount = 4;
 
-// Expects success or an effect of injected faults.
-void expect_clear(const Status& status);
+// Expects success or an error that an injected fault can cause.
+void expect_ok_or_fault(const Status& status);
 
 class Environment {
  public:
@@ -40,44 +40,46 @@ class Environment {
   sim::Machine& machine() { return *machine_; }
   Device& device(size_t index) { return machine_->device(DeviceIndex(index)); }
   paged::PagedEngine& engine(size_t index) { return *engines_[index]; }
-  const MappingObserver& mirror(size_t index) const { return *mirrors_[index]; }
-  // One of the streams that all threads share.
+  const MappingObserver& mapping_observer(size_t index) const { return *mapping_observers_[index]; }
+  // Returns one of the streams that all threads share.
   StreamId any_stream(size_t device, Random& random) const {
     return streams_[device][random.below(kStreamCount)];
   }
-  // A unique pool id.
+  // Returns a unique pool id.
   uint64_t next_pool() { return ++last_pool_; }
 
   // Memory.
 
-  // A block stamped by work on its stream.
+  // Allocates a block, and queues work on its stream that stamps it.
   Result<LiveBlock> allocate(size_t device, const AllocationRequest& request);
   void free(const LiveBlock& held);
   void stamp(const LiveBlock& held);
 
-  // Checks, queued behind the stream's work so far.
+  // Checking.
 
+  // Queues a check of the block's contents on its own stream.
   void check(const LiveBlock& held);
-  // On another stream, which must be ordered after the block's.
+  // Queues a check on another stream. REQUIRES: `user` is ordered after the block's stream.
   void check_on(const LiveBlock& held, const DeviceStream& user);
-  // Checks from another stream, sometimes of another device, ordered after the block's own work and
-  // possibly run long after its free. Returns that stream; empty if a call failed and nothing is
-  // checked.
-  std::optional<DeviceStream> look(const LiveBlock& held, Random& random);
+  // Queues a check on another stream, sometimes of another device, ordered after the work on the
+  // block's own stream. The check may run long after the block is freed. Returns that stream; empty
+  // if a call failed and nothing is checked.
+  std::optional<DeviceStream> check_on_random_stream(const LiveBlock& held, Random& random);
   const Mismatches& mismatches() const { return mismatches_; }
 
-  // Orders the work of `first` so far before the next work of `then`. False if a call failed.
+  // Makes the next work on `then` wait for the work queued on `first`. Returns false if a call
+  // failed.
   static bool order(const DeviceStream& first, const DeviceStream& then);
-  // Like order, but retries until it succeeds: faults do not last.
-  static void must_order(const DeviceStream& first, const DeviceStream& then);
+  // Like order, but retries until it succeeds, because each injected fault affects one call.
+  static void order_with_retries(const DeviceStream& first, const DeviceStream& then);
 
-  // Exchange between threads.
+  // Exchange of blocks between threads.
 
-  void leave(const LiveBlock& held);
-  std::optional<LiveBlock> take();
-  size_t remaining_block_count(size_t device) const;
+  void offer(const LiveBlock& held);
+  std::optional<LiveBlock> take_offered();
+  size_t offered_block_count(size_t device) const;
 
-  // Stops holding streams back and injecting faults.
+  // Stops pausing streams, and removes injected faults.
   void stop_disturbances();
 
  private:
@@ -86,12 +88,12 @@ class Environment {
   std::unique_ptr<sim::Machine> machine_;
   std::array<std::array<StreamId, kStreamCount>, kDeviceCount> streams_{};
   std::array<std::unique_ptr<paged::PagedEngine>, kDeviceCount> engines_;
-  std::array<std::unique_ptr<MappingObserver>, kDeviceCount> mirrors_;
-  std::atomic<uint64_t> last_name_{0};  // only need to be unique
+  std::array<std::unique_ptr<MappingObserver>, kDeviceCount> mapping_observers_;
+  std::atomic<uint64_t> last_stamp_id_{0};  // ids only need to be unique
   std::atomic<uint64_t> last_pool_{0};
   Mismatches mismatches_;
   mutable std::mutex mutex_;
-  std::vector<LiveBlock> remaining_blocks_;
+  std::vector<LiveBlock> offered_blocks_;
   std::condition_variable stopping_;
   bool is_stopped_ = false;
   std::thread pauser_;

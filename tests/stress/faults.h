@@ -8,7 +8,8 @@
 
 namespace ashlar::stress {
 
-// One of the next calls fails with out of memory or a fault, or is slow.
+// Draws a rule that makes one of the next calls slow, or makes it fail with out of memory or a
+// fault.
 sim::FaultRule draw_fault(Random& random);
 
 }  // namespace ashlar::stress

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs that one thread captures on its own streams and replays. A graph's memory belongs to it
-// for as long as it may be replayed: memory freed during the capture serves only this capture and
-// later ones of the same pool. Graphs may be replayed in any order, but a replay overwrites the
-// results of graphs captured later.
+// Graphs that one thread captures on its own streams and replays. As long as a graph may be
+// replayed, memory that was freed during its capture may be reused only by the same capture and by
+// later captures with the same pool. Graphs may be replayed in any order, but a replay overwrites
+// the results of graphs that were captured later.
 #pragma once
 
 #include <optional>
@@ -15,19 +15,20 @@ namespace ashlar::stress {
 
 class Graphs {
  public:
-  Graphs(Environment& field, Random& random) : environment_(field), random_(random) {}
+  Graphs(Environment& environment, Random& random) : environment_(environment), random_(random) {}
 
-  void act();
+  void step();
   void free_all();
   size_t live_count(size_t device) const;
 
  private:
   struct Graph {
     GraphId id;
-    LiveBlocks results;    // allocated and not freed during the capture
-    bool has_run = false;  // was the last graph that could overwrite its results
+    LiveBlocks results;  // allocated and not freed during the capture
+    bool has_valid_results =
+        false;  // has been replayed, and no earlier graph has been replayed since
   };
-  // The pool and two streams that only these graphs use, until everything is dropped.
+  // The pool and the two streams that only these graphs use. Destroyed together with the graphs.
   struct CaptureSite {
     size_t device = 0;
     PoolId pool;
@@ -40,15 +41,15 @@ class Graphs {
   void fork(Graph& graph);
   void end_capture(Graph graph);
   void replay();
-  void look();
+  void check_random_result();
   void check_results();
-  void use_outside();
+  void use_outside_captures();
 
   Environment& environment_;
   Random& random_;
   std::optional<CaptureSite> site_;
   std::vector<Graph> graphs_;  // in order of capture
-  LiveBlocks outside_;         // on the same stream, outside captures
+  LiveBlocks outside_blocks_;  // allocated on the main stream, outside captures
 };
 
 }  // namespace ashlar::stress

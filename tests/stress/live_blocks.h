@@ -17,7 +17,7 @@ struct LiveBlock {
   Stamp stamp;
 };
 
-// Unordered. Not thread safe.
+// An unordered set of live blocks. Not thread safe.
 class LiveBlocks {
  public:
   void add(const LiveBlock& held) {

@@ -11,21 +11,21 @@ namespace ashlar::stress {
 
 MappingObserver::MappingObserver(Engine& engine) : engine_(engine) {
   RemapObserver observer;
-  observer.after_map = [this](AddressRange range) { note_mapped(range); };
-  observer.before_unmap = [this](AddressRange range) { note_unmapping(range); };
+  observer.after_map = [this](AddressRange range) { on_mapped(range); };
+  observer.before_unmap = [this](AddressRange range) { on_unmapping(range); };
   EXPECT_TRUE(engine_.add_remap_observer(std::move(observer)).ok());
 }
 
-void MappingObserver::note_mapped(AddressRange range) {
+void MappingObserver::on_mapped(AddressRange range) {
   {
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(reported_.emplace(range.begin, range.bytes).second) << "mapped twice";
     ++mapped_count_;
   }
-  if (mapped_count_ % 16 == 0) call_the_engine();
+  if (mapped_count_ % 16 == 0) call_engine();
 }
 
-void MappingObserver::note_unmapping(AddressRange range) {
+void MappingObserver::on_unmapping(AddressRange range) {
   EXPECT_TRUE(is_mapped(range.begin)) << "reported too late";
   const std::lock_guard lock(mutex_);
   const auto found = reported_.find(range.begin);
@@ -34,8 +34,9 @@ void MappingObserver::note_unmapping(AddressRange range) {
   reported_.erase(found);
 }
 
-// Observers may call the engine; resulting notices are delivered recursively.
-void MappingObserver::call_the_engine() {
+// Calls the engine from within a notification, as observers may. Resulting notifications are
+// delivered recursively.
+void MappingObserver::call_engine() {
   if (std::exchange(is_calling_, true)) return;
   const Result<Block*> block = engine_.allocate({1, kDefaultStream});
   if (block.ok()) engine_.free_quietly(*block);
@@ -64,7 +65,7 @@ bool MappingObserver::covers(AddressRange range) const {
   return reported_end > range.begin;
 }
 
-void MappingObserver::expect_true() const {
+void MappingObserver::expect_matches_device() const {
   const size_t granule_bytes = engine_.device().properties().granularity_bytes;
   std::set<DeviceAddress> reported;
   for (const auto& [begin, bytes] : reported_) {

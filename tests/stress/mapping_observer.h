@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mapped ranges according to an engine's remap observer. Thread safe.
+// Records which ranges are mapped according to an engine's remap observer, and checks the record.
+// Thread safe.
 #pragma once
 
 #include <map>
@@ -12,29 +13,30 @@ namespace ashlar::stress {
 
 class MappingObserver {
  public:
-  // `engine` outlives the object and notifies it from now on.
+  // Registers with `engine`, which must outlive this object.
   explicit MappingObserver(Engine& engine);
   MappingObserver(const MappingObserver&) = delete;
   MappingObserver& operator=(const MappingObserver&) = delete;
 
-  // Expects that the block's memory was reported before the block was handed out. Whole segments
-  // are not reported.
+  // Expects that the memory of a newly allocated block has been reported. Plain segments are not
+  // reported.
   void expect_reported(const Block& block) const;
-  // Expects that the reported ranges are what the device has mapped. REQUIRES: the engine is idle.
-  void expect_true() const;
+  // Expects that the reported ranges are exactly the ranges that are mapped on the device.
+  // REQUIRES: no thread is inside the engine.
+  void expect_matches_device() const;
 
  private:
-  void note_mapped(AddressRange range);
-  void note_unmapping(AddressRange range);
-  void call_the_engine();
+  void on_mapped(AddressRange range);
+  void on_unmapping(AddressRange range);
+  void call_engine();
   bool covers(AddressRange range) const;
   bool is_mapped(DeviceAddress at) const;
 
   Engine& engine_;
   mutable std::mutex mutex_;
-  std::map<DeviceAddress, size_t> reported_;  // bytes by start
+  std::map<DeviceAddress, size_t> reported_;  // begin to bytes
   size_t mapped_count_ = 0;
-  bool is_calling_ = false;  // used by the observer only, one notification at a time
+  bool is_calling_ = false;  // needs no lock: the engine sends one notification at a time
 };
 
 }  // namespace ashlar::stress

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stress test of the paged engine: work on a block's stream stamps every block and checks it before
-// its free, while memory moves between views, streams and threads, streams are held back and
+// Stress test of the paged engine. Work on a block's stream stamps every block and checks it before
+// its free, while memory moves between views, streams and threads, streams are paused and
 // destroyed, work is captured and replayed, pools are paused and resumed, calls fail, limits change
-// and caches are trimmed. Remap observers must know what is mapped.
+// and caches are trimmed. The mappings that remap observers receive must match the device.
 //
 // Each run first prints its seed and length. ASHLAR_STRESS_SEED and ASHLAR_STRESS_OPERATIONS
 // override the short defaults. Threads race, so a seed repeats the operations but not their order.
@@ -28,7 +28,7 @@ constexpr uint64_t kOperationCount = 4'000;
 #else
 constexpr uint64_t kOperationCount = 8'000;
 #endif
-constexpr uint64_t kOperationsPerRound = 250;  // per thread, between quiet points
+constexpr uint64_t kOperationsPerRound = 250;  // of each thread; all threads stop between rounds
 constexpr size_t kCapacityBytes = 80 * kMiB;
 
 uint64_t number_from(const char* variable, uint64_t otherwise) {
@@ -59,12 +59,12 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
   }
 
   void run() {
-    std::barrier quiet(kThreadCount, [this]() noexcept { expect_in_order(); });
+    std::barrier quiet(kThreadCount, [this]() noexcept { expect_consistent(); });
     std::vector<std::thread> threads;
     for (const auto& worker : workers_) {
       threads.emplace_back([&, this] {
         for (uint64_t round = 0; round < round_count_; ++round) {
-          for (uint64_t i = 0; i < kOperationsPerRound && !HasFailure(); ++i) worker->act();
+          for (uint64_t i = 0; i < kOperationsPerRound && !HasFailure(); ++i) worker->step();
           quiet.arrive_and_wait();
           if (HasFailure()) break;
         }
@@ -74,16 +74,16 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // While no thread is inside an engine.
-  void expect_in_order() {
+  // REQUIRES: no thread is inside an engine.
+  void expect_consistent() {
     for (size_t device = 0; device < kDeviceCount; ++device) {
       const Status valid = environment_->engine(device).validate();
       EXPECT_TRUE(valid.ok()) << "device " << device << ": " << valid.to_string();
-      size_t live_count = environment_->remaining_block_count(device);
+      size_t live_count = environment_->offered_block_count(device);
       for (const auto& worker : workers_) live_count += worker->live_count(device);
       const AllocatorStats stats = environment_->engine(device).stats();
       EXPECT_EQ(stats.allocation.all.current, static_cast<int64_t>(live_count));
-      environment_->mirror(device).expect_true();
+      environment_->mapping_observer(device).expect_matches_device();
       for (const SnapshotExtent& extent : environment_->engine(device).take_snapshot().extents) {
         if (extent.mappings.size() > 1) ++stitched_count_;
       }
@@ -92,8 +92,8 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
     EXPECT_EQ(mismatches.count(), 0U) << "a block was overwritten: " << mismatches.first();
   }
 
-  void expect_nothing_lost() {
-    while (const std::optional<LiveBlock> held = environment_->take()) {
+  void expect_no_memory_lost() {
+    while (const std::optional<LiveBlock> held = environment_->take_offered()) {
       environment_->free(*held);
     }
     environment_->stop_disturbances();
@@ -108,19 +108,19 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
       const MemoryStats use = *device.memory_stats();
       EXPECT_EQ(use.free_bytes, use.total_bytes);
     }
-    expect_in_order();
+    expect_consistent();
   }
 
   uint64_t seed_ = 0;
   uint64_t round_count_ = 0;
-  uint64_t stitched_count_ = 0;  // extents mapped more than once, over all quiet points
+  uint64_t stitched_count_ = 0;  // extents mapped more than once, summed over all rounds
   std::unique_ptr<Environment> environment_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 TEST_P(PagedConcurrencyStress, PreservesAllContents) {
   run();
-  expect_nothing_lost();
+  expect_no_memory_lost();
   std::cout << stitched_count_ << " stitched\n";
   EXPECT_GT(stitched_count_, 0U) << "no extent was ever mapped twice";
 }

@@ -17,14 +17,14 @@ constexpr size_t kMaxPausedBytes = 16 * kMiB;
 
 }  // namespace
 
-void PausedPool::act() {
+void PausedPool::step() {
   if (!pool_) make_pool();
   const uint64_t point = random_.below(100);
-  if (!is_awake()) {
+  if (!is_resumed()) {
     if (point < 30) return resume();
-    // The address of a freed block may be reused after the pause.
+    // Blocks may be freed during a pause. Their addresses may be reused after it.
     if (point < 40 && !live_.empty()) {
-      expect_clear(engine().free(live_.take_any(random_).block));
+      expect_ok_or_fault(engine().free(live_.take_any(random_).block));
     }
     return;
   }
@@ -32,7 +32,7 @@ void PausedPool::act() {
   if (point < 65) return pause();
   if (live_.empty()) return;
   if (point < 80) {
-    environment_.look(live_.any(random_), random_);
+    environment_.check_on_random_stream(live_.any(random_), random_);
     return;
   }
   if (point < 98) return environment_.free(live_.take_any(random_));
@@ -44,7 +44,7 @@ void PausedPool::make_pool() {
   pool_ = PoolId{0, environment_.next_pool()};
   PoolOptions options;
   options.tag = tag_;
-  expect_clear(engine().create_pool(*pool_, options));
+  expect_ok_or_fault(engine().create_pool(*pool_, options));
 }
 
 void PausedPool::allocate() {
@@ -52,28 +52,28 @@ void PausedPool::allocate() {
   while (!live_.empty() && live_.bytes() + bytes > kMaxPausedBytes) {
     environment_.free(live_.take_any(random_));
   }
-  const PoolSelection wanted(*pool_);
-  expect_clear(engine().begin_routing(*pool_, when_selected(*pool_)));
+  const PoolSelection selection(*pool_);
+  expect_ok_or_fault(engine().begin_routing(*pool_, when_selected(*pool_)));
   const Result<LiveBlock> held =
       environment_.allocate(device_, {bytes, environment_.any_stream(device_, random_)});
   if (held.ok()) live_.add(*held);
-  expect_clear(engine().end_routing(*pool_));
-  expect_clear(engine().release_pool(*pool_));
+  expect_ok_or_fault(engine().end_routing(*pool_));
+  expect_ok_or_fault(engine().release_pool(*pool_));
 }
 
-// A failed pause may have begun.
+// Treats the pool as paused even if the call failed, because the pause may have begun.
 void PausedPool::pause() {
   const bool keeps = random_.below(2) == 0;
   const Status paused = engine().pause(tag_, keeps);
   if (paused.is(StatusKind::kUnsupported)) return;  // a block was allocated while caching was off
-  expect_clear(paused);
+  expect_ok_or_fault(paused);
   contents_ = keeps ? Contents::kKept : Contents::kLost;
 }
 
-// Stays paused without enough memory.
+// The pool stays paused if there is not enough memory.
 void PausedPool::resume() {
   const Status resumed = engine().resume(tag_);
-  expect_clear(resumed);
+  expect_ok_or_fault(resumed);
   if (!resumed.ok()) return;
   for (const LiveBlock& held : live_) {
     if (contents_ == Contents::kLost) environment_.stamp(held);
@@ -84,11 +84,11 @@ void PausedPool::resume() {
 
 void PausedPool::free_all() {
   if (!pool_) return;
-  if (!is_awake()) resume();
+  if (!is_resumed()) resume();
   while (!live_.empty()) {
     const LiveBlock held = live_.take_any(random_);
-    if (is_awake()) environment_.check(held);
-    expect_clear(engine().free(held.block));
+    if (is_resumed()) environment_.check(held);
+    expect_ok_or_fault(engine().free(held.block));
   }
   release_pool_fully(engine(), *pool_);
   pool_.reset();

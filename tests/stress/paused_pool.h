@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tagged pool of one thread, paused and resumed with its contents kept or rewritten, while other
-// threads use the memory.
+// A tagged pool that one thread pauses and resumes, with and without a backup of its contents,
+// while other threads use the released memory.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,13 @@ namespace ashlar::stress {
 
 class PausedPool {
  public:
-  PausedPool(Environment& field, Random& random, size_t index)
-      : environment_(field), random_(random), tag_("sleepers of thread " + std::to_string(index)) {}
+  PausedPool(Environment& environment, Random& random, size_t index)
+      : environment_(environment),
+        random_(random),
+        tag_("paused pool of thread " + std::to_string(index)) {}
 
-  void act();
-  // Paused or not.
+  void step();
+  // Frees all blocks and releases the pool, whether it is paused or not.
   void free_all();
   size_t live_count(size_t device) const { return live_.count_on(device); }
 
@@ -29,7 +31,7 @@ class PausedPool {
   void allocate();
   void pause();
   void resume();
-  bool is_awake() const { return contents_ == Contents::kPresent; }
+  bool is_resumed() const { return contents_ == Contents::kPresent; }
 
   Environment& environment_;
   Random& random_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Routes one thread's allocations to a pool: each pool's filter checks which pool the calling
-// thread has selected.
+// Routes the allocations of single threads to pools: the filter of each pool accepts only threads
+// that have selected that pool.
 #pragma once
 
 #include <utility>
@@ -10,22 +10,22 @@
 
 namespace ashlar::stress {
 
-inline thread_local PoolId wanted_pool;
+inline thread_local PoolId selected_pool;
 
 inline RouteFilter when_selected(PoolId pool) {
-  return [pool](StreamId) { return wanted_pool == pool; };
+  return [pool](StreamId) { return selected_pool == pool; };
 }
 
-// Selects a pool for this thread while alive.
+// Selects a pool for this thread during the object's lifetime.
 class PoolSelection {
  public:
-  explicit PoolSelection(PoolId pool) : before_(std::exchange(wanted_pool, pool)) {}
-  ~PoolSelection() { wanted_pool = before_; }
+  explicit PoolSelection(PoolId pool) : previous_(std::exchange(selected_pool, pool)) {}
+  ~PoolSelection() { selected_pool = previous_; }
   PoolSelection(const PoolSelection&) = delete;
   PoolSelection& operator=(const PoolSelection&) = delete;
 
  private:
-  const PoolId before_;
+  const PoolId previous_;
 };
 
 // Releases the pool until its use count is 0. A later trim returns its memory.

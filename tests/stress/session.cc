@@ -7,27 +7,29 @@
 
 namespace ashlar::stress {
 
-Session::Session(Environment& field, Random& random)
-    : environment_(field), device_(random.below(kDeviceCount)), pool_{0, field.next_pool()} {
+Session::Session(Environment& environment, Random& random)
+    : environment_(environment),
+      device_(random.below(kDeviceCount)),
+      pool_{0, environment.next_pool()} {
   options_.never_remap = random.below(3) == 0;
   options_.no_split = random.below(6) == 0;
   options_.use_on_oom = random.below(3) == 0;
   paged::PagedEngine& engine = environment_.engine(device_);
-  expect_clear(engine.create_pool(pool_, options_));
-  expect_clear(engine.begin_routing(pool_, when_selected(pool_)));
+  expect_ok_or_fault(engine.create_pool(pool_, options_));
+  expect_ok_or_fault(engine.begin_routing(pool_, when_selected(pool_)));
 }
 
 Session::~Session() {
   paged::PagedEngine& engine = environment_.engine(device_);
-  expect_clear(engine.end_routing(pool_));
+  expect_ok_or_fault(engine.end_routing(pool_));
   release_pool_fully(engine, pool_);
   const Status trimmed = engine.trim(pool_);
-  if (!trimmed.is(StatusKind::kInvalidArgument))
-    expect_clear(trimmed);  // another thread's trim was first
+  // kInvalidArgument: another thread's trim has already destroyed the pool.
+  if (!trimmed.is(StatusKind::kInvalidArgument)) expect_ok_or_fault(trimmed);
 }
 
 Result<LiveBlock> Session::allocate(const AllocationRequest& request) {
-  const PoolSelection wanted(pool_);
+  const PoolSelection selection(pool_);
   Result<LiveBlock> held = environment_.allocate(device_, request);
   if (held.ok() && options_.never_remap) expect_not_remapped(*held);
   return held;
@@ -36,7 +38,7 @@ Result<LiveBlock> Session::allocate(const AllocationRequest& request) {
 void Session::expect_not_remapped(const LiveBlock& held) {
   const BlockMemory memory = environment_.engine(device_).block_memory(held.block);
   if (memory.origin != BlockMemory::Origin::kExtents) return;
-  const auto [known, is_new] = registered_.emplace(memory.extents.front(), memory.range.begin);
+  const auto [known, is_new] = first_addresses_.emplace(memory.extents.front(), memory.range.begin);
   EXPECT_EQ(known->second, memory.range.begin) << "memory is not where it was registered";
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pool that one thread's allocations on a device use for a while. Its blocks may outlive it.
+// A pool that temporarily serves one thread's allocations on one device. Its blocks may outlive the
+// session.
 #pragma once
 
 #include <map>
@@ -12,8 +13,8 @@ namespace ashlar::stress {
 
 class Session {
  public:
-  Session(Environment& field, Random& random);
-  // Releases the pool, which ends with its last block.
+  Session(Environment& environment, Random& random);
+  // Releases the pool, which is destroyed when its last block is freed.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -28,8 +29,8 @@ class Session {
   const size_t device_;
   const PoolId pool_;
   PoolOptions options_;
-  std::map<ExtentId, DeviceAddress>
-      registered_;  // for a pool that never remaps: addresses of extents
+  // For a pool that never remaps: the address of each extent when a block first used it.
+  std::map<ExtentId, DeviceAddress> first_addresses_;
 };
 
 }  // namespace ashlar::stress

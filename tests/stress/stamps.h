@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Block contents written and read by simulated device work: one unique word in each smallest
-// allocation unit. Detects any other write to the block at an eighth of the cost of writing every
-// byte.
+// Block contents that simulated device work writes and checks: one unique word in each unit of
+// kMinBlockBytes. Detects the stamps of other blocks in the same memory, at an eighth of the cost
+// of writing every byte.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ namespace ashlar::stress {
 
 inline constexpr size_t kStepWords = kMinBlockBytes / sizeof(uint64_t);
 
-// A block's range and the name that its words are derived from.
+// A block's range and the unique id from which its words are computed.
 struct Stamp {
   DeviceAddress at{};
   size_t bytes = 0;
-  uint64_t name = 0;
+  uint64_t id = 0;
 
-  uint64_t word(size_t index) const { return name * 0x9e3779b97f4a7c15ULL + index; }
+  uint64_t word(size_t index) const { return id * 0x9e3779b97f4a7c15ULL + index; }
 };
 
-// Counts units with wrong contents and describes the first.
+// Counts units with wrong contents and describes the first one. Thread safe.
 class Mismatches {
  public:
   void add(const Stamp& stamp, size_t index, uint64_t found) {
     const std::lock_guard lock(mutex_);
     if (count_++ > 0) return;
-    first_ = text("block ", stamp.name, " at ", stamp.at, ", ", stamp.bytes, " B: word ", index,
+    first_ = text("block ", stamp.id, " at ", stamp.at, ", ", stamp.bytes, " B: word ", index,
                   " is ", found, " instead of ", stamp.word(index));
-    const uint64_t name = (found - index) * kInverse;
-    if (name > 0 && name < kNameLimit) first_ += text(", which is block ", name, "'s");
+    const uint64_t id = (found - index) * kInverse;
+    if (id > 0 && id < kIdLimit) first_ += text(", which is block ", id, "'s");
   }
   uint64_t count() const {
     const std::lock_guard lock(mutex_);
@@ -48,15 +48,15 @@ class Mismatches {
   }
 
  private:
-  static constexpr uint64_t kInverse = 0xf1de83e19937733dULL;  // inverse of the factor for names
-  static constexpr uint64_t kNameLimit = uint64_t{1} << 40;    // larger names do not exist
+  static constexpr uint64_t kInverse = 0xf1de83e19937733dULL;  // of the factor in Stamp::word
+  static constexpr uint64_t kIdLimit = uint64_t{1} << 40;      // above all ids
 
   mutable std::mutex mutex_;
   uint64_t count_ = 0;
   std::string first_;
 };
 
-// Work that stamps the block. REQUIRES: queued where the block may be used.
+// Returns work that stamps the block. REQUIRES: it is queued on a stream that may use the block.
 inline sim::Kernel write_stamp(const Stamp& stamp) {
   return [stamp](const sim::DeviceMemory& memory) -> Status {
     Result<std::span<uint64_t>> words = memory.try_view<uint64_t>(stamp.at, stamp.bytes / 8);
@@ -66,7 +66,7 @@ inline sim::Kernel write_stamp(const Stamp& stamp) {
   };
 }
 
-// Work that finds changed units. `mismatches` outlives the work.
+// Returns work that adds changed units to `mismatches`, which must outlive the work.
 inline sim::Kernel check_stamp(const Stamp& stamp, Mismatches& mismatches) {
   return [stamp, &mismatches](const sim::DeviceMemory& memory) -> Status {
     const auto words = memory.try_view<const uint64_t>(stamp.at, stamp.bytes / 8);

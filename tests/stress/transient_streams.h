@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams that one thread creates and destroys: their blocks live on, or were freed with work
-// pending.
+// Streams that one thread creates, and destroys while they have live blocks and freed blocks with
+// queued work.
 #pragma once
 
 #include <optional>
@@ -12,27 +12,28 @@ namespace ashlar::stress {
 
 class TransientStreams {
  public:
-  TransientStreams(Environment& field, Random& random) : environment_(field), random_(random) {}
+  TransientStreams(Environment& environment, Random& random)
+      : environment_(environment), random_(random) {}
 
-  void act();
+  void step();
   void free_all();
   size_t live_count(size_t device) const {
-    return live_.count_on(device) + orphans_.count_on(device);
+    return live_.count_on(device) + orphaned_blocks_.count_on(device);
   }
 
  private:
   void make_stream();
   void allocate();
   void destroy();
-  void free_orphan();
+  void free_orphaned_block();
 
   Environment& environment_;
   Random& random_;
   std::optional<DeviceStream> stream_;
-  size_t device_ = 0;         // of the stream and all blocks
-  LiveBlocks live_;           // of the stream
-  DeviceStream successor_{};  // ordered after the previous stream, if there are orphans
-  LiveBlocks orphans_;        // of the previous stream
+  size_t device_ = 0;           // of the stream and all blocks
+  LiveBlocks live_;             // of the current stream
+  LiveBlocks orphaned_blocks_;  // of the previous stream, which was destroyed
+  DeviceStream successor_{};    // ordered after the previous stream
 };
 
 }  // namespace ashlar::stress

@@ -16,40 +16,41 @@
 namespace ashlar::stress {
 namespace {
 
-// Per thread; together somewhat more than the capacity, so that memory runs out.
+// For each thread. All threads together exceed the capacity, so that memory runs out.
 constexpr size_t kMaxLiveBytes = 70 * kMiB;
-constexpr size_t kActsPerPhase = 400;
+constexpr size_t kStepsPerPhase = 400;
 
 }  // namespace
 
-void Worker::act() {
-  ++act_count_;
+void Worker::step() {
+  ++step_count_;
   const uint64_t point = random_.below(1000);
   if (point < 400) return allocate();
   if (point < 690) return free_one();
-  if (point < 760) return look();
+  if (point < 760) return check_random_block();
   if (point < 840) return exchange();
   if (point < 850) return begin_or_end_session();
-  if (point < 890) return sleepers_.act();
-  if (point < 930) return graphs_.act();
-  if (point < 970) return passing_.act();
-  if (point < 975) return limit();
+  if (point < 890) return paused_pool_.step();
+  if (point < 930) return graphs_.step();
+  if (point < 970) return transient_streams_.step();
+  if (point < 975) return change_limit();
   if (point < 979) return trim_to();
   if (point < 981) return take_snapshot();
   if (point < 998) return environment_.machine().inject(draw_fault(random_));
-  if (point < 999) return expect_clear(environment_.engine(random_.below(kDeviceCount)).trim());
-  go_without_cache();
+  if (point < 999)
+    return expect_ok_or_fault(environment_.engine(random_.below(kDeviceCount)).trim());
+  allocate_without_cache();
 }
 
-// Phases of small, medium, large and mixed blocks, so that the memory of one phase serves the next
-// only if it is stitched.
+// Draws sizes in phases of small, medium, large and mixed blocks, so that the memory of one phase
+// can serve the next phase only if it is stitched.
 size_t Worker::draw_bytes() {
   struct Range {
     double low;
     double high;
   };
   constexpr std::array<Range, 4> kRanges = {{{9, 16}, {18, 22}, {21, 24.4}, {9, 24}}};
-  const Range& range = kRanges[(act_count_ / kActsPerPhase + index_) % kRanges.size()];
+  const Range& range = kRanges[(step_count_ / kStepsPerPhase + index_) % kRanges.size()];
   const double exponent = range.low + (range.high - range.low) * random_.fraction();
   return static_cast<size_t>(std::exp2(exponent));
 }
@@ -71,7 +72,8 @@ void Worker::free_one() {
 
 void Worker::free(const LiveBlock& held) {
   if (random_.below(20) != 0) return environment_.free(held);
-  // Another process has it open: it keeps its memory until unpinned.
+  // Sometimes frees the block while it is pinned, as if another process had it open. The block
+  // keeps its memory until it is unpinned.
   paged::PagedEngine& engine = environment_.engine(held.device);
   engine.pin(held.block);
   environment_.free(held);
@@ -86,23 +88,23 @@ void Worker::free_half() {
 void Worker::free_all() {
   session_.reset();
   while (!live_.empty()) free_one();
-  sleepers_.free_all();
+  paused_pool_.free_all();
   graphs_.free_all();
-  passing_.free_all();
+  transient_streams_.free_all();
 }
 
 size_t Worker::live_count(size_t device) const {
-  return live_.count_on(device) + sleepers_.live_count(device) + graphs_.live_count(device) +
-         passing_.live_count(device);
+  return live_.count_on(device) + paused_pool_.live_count(device) + graphs_.live_count(device) +
+         transient_streams_.live_count(device);
 }
 
-void Worker::look() {
-  if (!live_.empty()) environment_.look(live_.any(random_), random_);
+void Worker::check_random_block() {
+  if (!live_.empty()) environment_.check_on_random_stream(live_.any(random_), random_);
 }
 
 void Worker::exchange() {
-  if (!live_.empty() && random_.below(2) == 0) return environment_.leave(live_.take_any(random_));
-  if (const std::optional<LiveBlock> held = environment_.take()) free(*held);
+  if (!live_.empty() && random_.below(2) == 0) return environment_.offer(live_.take_any(random_));
+  if (const std::optional<LiveBlock> held = environment_.take_offered()) free(*held);
 }
 
 void Worker::begin_or_end_session() {
@@ -110,20 +112,21 @@ void Worker::begin_or_end_session() {
   session_ = std::make_unique<Session>(environment_, random_);
 }
 
-void Worker::limit() {
+void Worker::change_limit() {
   const double fraction = random_.below(2) == 0 ? 1.0 : 0.5 + random_.fraction() / 2;
-  expect_clear(environment_.engine(random_.below(kDeviceCount)).set_memory_fraction(fraction));
+  expect_ok_or_fault(
+      environment_.engine(random_.below(kDeviceCount)).set_memory_fraction(fraction));
 }
 
 // Releases idle extents while other threads run.
 void Worker::trim_to() {
   const TrimTarget target{.reserved_bytes = random_.below(80 * kMiB),
                           .wait = random_.below(4) == 0 ? TrimWait::kForWork : TrimWait::kNever};
-  expect_clear(environment_.engine(random_.below(kDeviceCount)).trim_to(target).status());
+  expect_ok_or_fault(environment_.engine(random_.below(kDeviceCount)).trim_to(target).status());
 }
 
-// Concurrent with other threads: each extent appears once, and segments consist of extents at home.
-// Paused pools are in transition.
+// Takes a snapshot while other threads run. Each extent must appear once, and the extents with a
+// home must add up to the expandable segments. Skips paused pools, which may be changing state.
 void Worker::take_snapshot() {
   const EngineSnapshot held = environment_.engine(random_.below(kDeviceCount)).take_snapshot();
   std::set<PoolId> paused;
@@ -141,8 +144,9 @@ void Worker::take_snapshot() {
   EXPECT_EQ(home_bytes, segment_bytes);
 }
 
-// For a few operations of all threads only: it is slow, and nothing is stitched.
-void Worker::go_without_cache() {
+// Affects all threads, so it is brief: without the cache, allocation is slow and nothing is
+// stitched.
+void Worker::allocate_without_cache() {
   paged::PagedEngine& engine = environment_.engine(random_.below(kDeviceCount));
   engine.set_caching(false);
   for (int i = 0; i < 8; ++i) allocate();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread of the stress: random operations on all devices and streams. Work on a block's stream
-// stamps it immediately, and work queued before its free checks it, without any host wait in
-// between.
+// One thread of the stress test: random operations on all devices and streams. Work on a block's
+// stream stamps the block after its allocation and checks it before its free. The thread does not
+// wait for this work.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ namespace ashlar::stress {
 
 class Worker {
  public:
-  Worker(Environment& field, uint64_t seed, size_t index)
-      : environment_(field),
+  Worker(Environment& environment, uint64_t seed, size_t index)
+      : environment_(environment),
         random_(seed + index),
         index_(index),
-        sleepers_(field, random_, index),
-        graphs_(field, random_),
-        passing_(field, random_) {}
+        paused_pool_(environment, random_, index),
+        graphs_(environment, random_),
+        transient_streams_(environment, random_) {}
 
-  void act();
+  void step();
   void free_all();
   size_t live_count(size_t device) const;
 
@@ -34,11 +34,11 @@ class Worker {
   void free_one();
   void free(const LiveBlock& held);
   void free_half();
-  void look();
+  void check_random_block();
   void exchange();
   void begin_or_end_session();
-  void go_without_cache();
-  void limit();
+  void allocate_without_cache();
+  void change_limit();
   void trim_to();
   void take_snapshot();
   size_t draw_bytes();
@@ -46,12 +46,12 @@ class Worker {
   Environment& environment_;
   Random random_;
   const size_t index_;
-  uint64_t act_count_ = 0;
+  uint64_t step_count_ = 0;
   LiveBlocks live_;
   std::unique_ptr<Session> session_;
-  PausedPool sleepers_;
+  PausedPool paused_pool_;
   Graphs graphs_;
-  TransientStreams passing_;
+  TransientStreams transient_streams_;
 };
 
 }  // namespace ashlar::stress

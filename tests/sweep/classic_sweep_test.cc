@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails the n-th device call for every n, in every way: the classic engine reports a clear error or
-// succeeds, and never loses memory. Afterwards all memory can be released; on a lost device, once
-// it recovers.
+// Fails the n-th device call for every n, in every way. The classic engine must report a clear
+// error or succeed, and must not lose memory: all memory can be released afterwards, or after a
+// lost device has recovered.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -29,17 +29,17 @@ class ClassicWorkload final : public sweep::Workload {
 class ClassicSweepTest : public sweep::SweepTest {};
 
 TEST_P(ClassicSweepTest, SurvivesFailureOfEveryCall) {
-  expect_nothing_lost_whichever_call_fails<ClassicWorkload>();
+  expect_no_memory_lost_when_any_call_fails<ClassicWorkload>();
 }
 
-AllocatorOptions with(bool expandable, bool compatible) {
+AllocatorOptions options_with(bool expandable, bool compatible) {
   AllocatorOptions options;
   options.expandable_segments = expandable;
   options.pytorch_compatible = compatible;
   return options;
 }
 
-AllocatorOptions collecting() {
+AllocatorOptions collecting_options() {
   AllocatorOptions options;
   options.memory_fraction = 0.95;
   options.garbage_collection_threshold = 0.2;
@@ -48,10 +48,10 @@ AllocatorOptions collecting() {
 }
 
 std::vector<sweep::SweepCase> cases() {
-  return sweep::combine({{"Plain", with(false, false)},
-                         {"Compatible", with(false, true)},
-                         {"Expandable", with(true, false)},
-                         {"Collecting", collecting()}},
+  return sweep::combine({{"Plain", options_with(false, false)},
+                         {"Compatible", options_with(false, true)},
+                         {"Expandable", options_with(true, false)},
+                         {"Collecting", collecting_options()}},
                         sweep::single_faults());
 }
 

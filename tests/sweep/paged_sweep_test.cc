@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails the n-th device call for every n, in every way: the paged engine reports a clear error or
-// succeeds, keeps its invariants and never loses memory. Afterwards all memory can be released; on
-// a lost device, once it recovers. Memory moves between views and streams.
+// Fails the n-th device call for every n, in every way, while memory moves between views and
+// streams. The paged engine must report a clear error or succeed, keep its invariants, and must not
+// lose memory: all memory can be released afterwards, or after a lost device has recovered.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -16,7 +16,7 @@ namespace ashlar::paged {
 namespace {
 
 constexpr PoolId kCheckedPool{2, 0};
-constexpr PoolId kSleeper{0, 2};
+constexpr PoolId kPausedPool{0, 2};
 
 class PagedWorkload final : public sweep::Workload {
  public:
@@ -27,11 +27,11 @@ class PagedWorkload final : public sweep::Workload {
  private:
   Engine& engine() override { return engine_; }
   Status validate() const override { return engine_.validate(); }
-  void run_special() override {
+  void run_engine_operations() override {
     expect_valid();
     stitch();
     expect_valid();
-    lend();
+    move_between_streams();
     expect_valid();
     trim_by_size();
     expect_valid();
@@ -39,21 +39,21 @@ class PagedWorkload final : public sweep::Workload {
     expect_valid();
     if (has_views_) pause_and_resume();
     expect_valid();
-    expect_clear(engine_.add_accessor(kPeer));  // for all later mappings
+    expect_ok_or_fault(engine_.add_accessor(kPeer));  // for all later mappings
   }
-  void touch(const Block& block, size_t bytes, StreamId stream) override {
-    expect_clear(
-        device().fill(block.address, 1, bytes, stream));  // kInvalidArgument: not accessible
+  void on_allocated(const Block& block, size_t bytes, StreamId stream) override {
+    // Returns kInvalidArgument if the memory is not accessible.
+    expect_ok_or_fault(device().fill(block.address, 1, bytes, stream));
     if (!has_peer() || !has_views_) return;
-    expect_clear(machine().device(kPeer).fill(block.address, 1, bytes, kDefaultStream));
+    expect_ok_or_fault(machine().device(kPeer).fill(block.address, 1, bytes, kDefaultStream));
   }
   void stitch();
-  void lend();
+  void move_between_streams();
   void trim_by_size();
   void restore_checkpoints();
   void pause_and_resume();
   void route(PoolId pool) {
-    expect_clear(engine_.begin_routing(pool, [](StreamId) { return true; }));
+    expect_ok_or_fault(engine_.begin_routing(pool, [](StreamId) { return true; }));
   }
 
   PagedEngine engine_;
@@ -73,41 +73,41 @@ void PagedWorkload::stitch() {
   free_all();
 }
 
-// Moves all memory to the other stream and back: first while its owner is busy, then while it is
-// idle. The pool that keeps its mappings lends nothing.
-void PagedWorkload::lend() {
+// Moves memory to the default stream while the side stream, which owns it, is busy; and back to the
+// side stream while the default stream is idle.
+void PagedWorkload::move_between_streams() {
   for (const StreamId stream : {side(), kDefaultStream}) {
     allocate(40 * kMiB, stream);
     allocate(60 * kMiB, stream);
-    if (stream == side()) expect_clear(machine().pause_stream_until_waited(kDevice, side()));
+    if (stream == side()) expect_ok_or_fault(machine().pause_stream_until_waited(kDevice, side()));
     (void)device().call_host(stream, [] {}).ok();
     free_all();
   }
   (void)device().synchronize_stream(kDefaultStream).ok();
   allocate(50 * kMiB, side());
   free_all();
-  expect_clear(machine().resume_stream(kDevice, side()));
+  expect_ok_or_fault(machine().resume_stream(kDevice, side()));
 }
 
-// Releases part of the idle memory, including that of a busy stream; then all of it.
+// Releases a part of the free memory while its stream is busy; then releases all of it.
 void PagedWorkload::trim_by_size() {
   allocate(20 * kMiB);
   allocate(20 * kMiB, side());
   free_all();
   (void)device().call_host(side(), [] {}).ok();
-  expect_clear(engine_.trim_to({20 * kMiB, TrimWait::kNever, {}}).status());
+  expect_ok_or_fault(engine_.trim_to({20 * kMiB, TrimWait::kNever, {}}).status());
   allocate(30 * kMiB);
   free_all();
-  expect_clear(engine_.trim_to({0, TrimWait::kForWork, {}}).status());
+  expect_ok_or_fault(engine_.trim_to({0, TrimWait::kForWork, {}}).status());
 }
 
-// Restores a pool whose memory was stitched across streams since its checkpoint, twice.
+// Twice restores a pool whose memory has been stitched across streams since its checkpoint.
 void PagedWorkload::restore_checkpoints() {
   route(kCheckedPool);
   for (int i = 0; i < 4; ++i) allocate(6 * kMiB);
   for (size_t i = 0; i < live_count(); ++i) free_at(i);
   const Result<PoolCheckpoint> checkpoint = engine_.checkpoint(kCheckedPool);
-  expect_clear(checkpoint.status());
+  expect_ok_or_fault(checkpoint.status());
   for (int round = 0; checkpoint.ok() && round < 2; ++round) {
     free_all();
     allocate(11 * kMiB, side());
@@ -116,37 +116,38 @@ void PagedWorkload::restore_checkpoints() {
     expect_valid();
   }
   free_all();
-  expect_clear(engine_.end_routing(kCheckedPool));
-  expect_clear(engine_.release_pool(kCheckedPool));
+  expect_ok_or_fault(engine_.end_routing(kCheckedPool));
+  expect_ok_or_fault(engine_.release_pool(kCheckedPool));
 }
 
 // Pauses and resumes a pool, once keeping its contents and once discarding them. If a resume fails,
 // the blocks can still be freed.
 void PagedWorkload::pause_and_resume() {
   PoolOptions options;
-  options.tag = "sleeper";
-  expect_clear(engine_.create_pool(kSleeper, options));
-  route(kSleeper);
+  options.tag = "paused";
+  expect_ok_or_fault(engine_.create_pool(kPausedPool, options));
+  route(kPausedPool);
   allocate(700);
   allocate(5 * kMiB);
   allocate(3 * kMiB, side());
   free_first();
-  expect_clear(engine_.end_routing(kSleeper));
+  expect_ok_or_fault(engine_.end_routing(kPausedPool));
   for (bool keep_contents : {true, false}) {
-    expect_clear(engine_.pause(options.tag, keep_contents));
+    expect_ok_or_fault(engine_.pause(options.tag, keep_contents));
     expect_valid();
-    expect_clear(engine_.resume(options.tag));
+    expect_ok_or_fault(engine_.resume(options.tag));
     expect_valid();
   }
   free_all();
-  expect_clear(engine_.release_pool(kSleeper));  // retained by the route
-  expect_clear(engine_.release_pool(kSleeper));
+  expect_ok_or_fault(
+      engine_.release_pool(kPausedPool));  // the pool is also retained by begin_routing
+  expect_ok_or_fault(engine_.release_pool(kPausedPool));
 }
 
 class PagedSweepTest : public sweep::SweepTest {};
 
 TEST_P(PagedSweepTest, SurvivesFailureOfEveryCall) {
-  expect_nothing_lost_whichever_call_fails<PagedWorkload>();
+  expect_no_memory_lost_when_any_call_fails<PagedWorkload>();
 }
 
 TEST(PagedSweepWorkloadTest, CoversAliasingStreamChangesAndPausing) {
@@ -158,22 +159,22 @@ TEST(PagedSweepWorkloadTest, CoversAliasingStreamChangesAndPausing) {
   EXPECT_GT(costs.count_of(DeviceCall::kAllocateHost), 0U)
       << "no contents were kept across a pause";
   EXPECT_TRUE(workload.has_peer());
-  workload.expect_nothing_lost();
+  workload.expect_no_memory_lost();
 }
 
-AllocatorOptions with(PagedPolicy policy) {
+AllocatorOptions options_with(PagedPolicy policy) {
   AllocatorOptions options;
   options.policy = policy;
   return options;
 }
 
-AllocatorOptions limited() {
+AllocatorOptions limited_options() {
   AllocatorOptions options;
   options.memory_fraction = 0.9;
   return options;
 }
 
-AllocatorOptions shareable() {
+AllocatorOptions shareable_options() {
   AllocatorOptions options;
   options.shareable_expandable_segments = true;
   return options;
@@ -183,11 +184,11 @@ std::vector<sweep::SweepCase> cases() {
   std::vector<sweep::NamedFault> faults = sweep::single_faults();
   faults.push_back(
       {"TwoFaults", {.count = 2, .status = Status::device_fault("injected", 999, "injected")}});
-  return sweep::combine({{"Balanced", with(PagedPolicy::kBalanced)},
-                         {"Lean", with(PagedPolicy::kLean)},
-                         {"Fast", with(PagedPolicy::kFast)},
-                         {"Limited", limited()},
-                         {"Shareable", shareable()},
+  return sweep::combine({{"Balanced", options_with(PagedPolicy::kBalanced)},
+                         {"Lean", options_with(PagedPolicy::kLean)},
+                         {"Fast", options_with(PagedPolicy::kFast)},
+                         {"Limited", limited_options()},
+                         {"Shareable", shareable_options()},
                          {"PlainDevice", {}, /*on_plain_device=*/true}},
                         faults);
 }

@@ -51,8 +51,8 @@ Workload::Workload(const SweepCase& each) {
   captured_ = *device().create_stream();
 }
 
-// The call after the failing ones takes an hour of simulated time, so the clock tells whether the
-// run got that far. A lost device reports it itself.
+// Makes the call after the failing calls take an hour of simulated time, so that had_later_call()
+// can tell from the clock whether the run made that call.
 void Workload::inject(uint64_t nth, sim::FaultRule fault) {
   fault.nth = nth;
   loses_device_ = fault.action == sim::FaultAction::kLoseDevice;
@@ -70,51 +70,51 @@ bool Workload::had_later_call() const {
 
 void Workload::run() {
   fill_and_use();
-  run_special();
+  run_engine_operations();
   pin_and_unpin();
   use_pools();
-  run_out();
+  exhaust_memory();
   capture();
-  expect_clear(engine().trim({}));
+  expect_ok_or_fault(engine().trim({}));
 }
 
 void Workload::fill_and_use() {
   for (size_t bytes : {size_t{512}, 3 * kMiB, 15 * kMiB, kMiB, 3 * kMiB}) {
     allocate(bytes);
-    use_last();
+    record_use_of_last();
     allocate(bytes, side_);
     if (bytes > kMiB) free_first();
   }
-  expect_clear(engine().trim({}));
+  expect_ok_or_fault(engine().trim({}));
   allocate(30 * kMiB);
   free_first();
   free_first();
 }
 
-// Like a block that another process has open when its owner frees it.
+// Frees a pinned block, like a block that another process still has open.
 void Workload::pin_and_unpin() {
   allocate(3 * kMiB);
   if (live_.empty()) return;
-  use_last();
+  record_use_of_last();
   Block* block = live_.back();
   live_.pop_back();
   engine().pin(block);
-  expect_clear(engine().free(block));
+  expect_ok_or_fault(engine().free(block));
   engine().unpin(block);
 }
 
 void Workload::use_pools() {
-  expect_clear(engine().create_pool(kPool, {}));
-  expect_clear(engine().begin_routing(kPool, [](StreamId) { return true; }));
+  expect_ok_or_fault(engine().create_pool(kPool, {}));
+  expect_ok_or_fault(engine().begin_routing(kPool, [](StreamId) { return true; }));
   allocate(5 * kMiB);
-  use_last();
+  record_use_of_last();
   allocate(512);
-  expect_clear(engine().end_routing(kPool));
+  expect_ok_or_fault(engine().end_routing(kPool));
   free_first();
-  expect_clear(engine().release_pool(kPool));
+  expect_ok_or_fault(engine().release_pool(kPool));
 }
 
-void Workload::run_out() {
+void Workload::exhaust_memory() {
   for (int i = 0; i < 4; ++i) allocate(28 * kMiB);
   while (live_.size() > 3) free_first();
   for (int i = 0; i < 2; ++i) allocate(35 * kMiB, side_);
@@ -122,13 +122,13 @@ void Workload::run_out() {
 }
 
 void Workload::capture() {
-  expect_clear(engine().begin_routing(kCapturePool,
-                                      [this](StreamId stream) { return stream == captured_; }));
+  expect_ok_or_fault(engine().begin_routing(
+      kCapturePool, [this](StreamId stream) { return stream == captured_; }));
   engine().capture_began();
   const bool began = device().begin_capture(captured_, CaptureMode::kGlobal).ok();
   if (began) {
     allocate(4 * kMiB, captured_);
-    use_last();
+    record_use_of_last();
     if (!live_.empty()) free_at(live_.size() - 1);
     allocate(4 * kMiB, captured_);
     allocate(512);
@@ -138,10 +138,10 @@ void Workload::capture() {
     }
   }
   EXPECT_TRUE(engine().capture_ended().ok());
-  expect_clear(engine().end_routing(kCapturePool));
+  expect_ok_or_fault(engine().end_routing(kCapturePool));
 }
 
-void Workload::expect_nothing_lost() {
+void Workload::expect_no_memory_lost() {
   repair_device();
   expect_valid();
   for (Block* block : std::exchange(live_, {})) EXPECT_TRUE(engine().free(block).ok());
@@ -150,7 +150,7 @@ void Workload::expect_nothing_lost() {
     EXPECT_TRUE(engine().release_pool(kPool).ok());
   }
   EXPECT_TRUE(engine().release_pool(kCapturePool).ok());
-  expect_clear(engine().trim({}));  // may still report earlier failures
+  expect_ok_or_fault(engine().trim({}));  // may still report earlier failures
   const Status trimmed = engine().trim({});
   EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
   expect_valid();
@@ -167,9 +167,9 @@ void Workload::expect_nothing_lost() {
   EXPECT_EQ(use.free_bytes, use.total_bytes);
 }
 
-void Workload::expect_clear(const Status& status) const {
-  const StatusKind worst = loses_device_ ? StatusKind::kDeviceLost : StatusKind::kDeviceFault;
-  const bool clear = status.ok() || status.is_out_of_memory() || status.is(worst);
+void Workload::expect_ok_or_fault(const Status& status) const {
+  const StatusKind worst_kind = loses_device_ ? StatusKind::kDeviceLost : StatusKind::kDeviceFault;
+  const bool clear = status.ok() || status.is_out_of_memory() || status.is(worst_kind);
   EXPECT_TRUE(clear) << status.to_string();
   EXPECT_TRUE(status.ok() || !status.message().empty());
 }
@@ -181,20 +181,20 @@ void Workload::expect_valid() const {
 
 void Workload::allocate(size_t bytes, StreamId stream) {
   const Result<Block*> block = engine().allocate({bytes, stream});
-  expect_clear(block.status());
+  expect_ok_or_fault(block.status());
   if (!block.ok()) return;
   live_.push_back(*block);
-  touch(**block, bytes, stream);
+  on_allocated(**block, bytes, stream);
 }
 
-void Workload::use_last() {
-  if (!live_.empty()) expect_clear(engine().record_stream(live_.back(), {&device(), side_}));
+void Workload::record_use_of_last() {
+  if (!live_.empty()) expect_ok_or_fault(engine().record_stream(live_.back(), {&device(), side_}));
 }
 
-void Workload::free_at(size_t place) {
-  Block* block = live_[place];
-  live_.erase(live_.begin() + static_cast<ptrdiff_t>(place));
-  expect_clear(engine().free(block));
+void Workload::free_at(size_t index) {
+  Block* block = live_[index];
+  live_.erase(live_.begin() + static_cast<ptrdiff_t>(index));
+  expect_ok_or_fault(engine().free(block));
 }
 
 void Workload::free_first() {
@@ -208,7 +208,7 @@ void Workload::free_all() {
 void Workload::restore(const PoolCheckpoint& checkpoint) {
   const size_t before = live_.size();
   const Result<RestoreResult> change = engine().restore(checkpoint);
-  expect_clear(change.status());
+  expect_ok_or_fault(change.status());
   if (!change.ok()) return;
   EXPECT_EQ(change->freed.size(), before);
   live_ = change->allocated;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails the n-th device call for every n, in every way: the common part of the sweeps of all
-// engines. An engine adds its own Workload; sweep.cc has the common operations and checks.
+// The common part of the sweeps of all engines, which fail the n-th device call for every n, in
+// every way. Each engine derives its own Workload; sweep.cc has the common operations and checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,14 +31,14 @@ struct NamedFault {
   std::string name;
   sim::FaultRule rule;
 };
-// Out of memory, a fault, and a lost device.
+// Returns faults that affect one call: out of memory, a device fault, and a lost device.
 std::vector<NamedFault> single_faults();
-// Every setting with every kind of fault.
+// Returns a case for every setting with every fault.
 std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
                                const std::vector<NamedFault>& faults);
 
-// One run on its own machine. Skips what fails and continues. The derived class creates the engine
-// for `device()`.
+// One run of an engine on its own machine. Continues with the next operation if one fails. The
+// derived class creates the engine on `device()`.
 class Workload {
  public:
   explicit Workload(const SweepCase& each);
@@ -48,9 +48,9 @@ class Workload {
 
   void inject(uint64_t nth, sim::FaultRule fault);
   void run();
-  // Without faults, all memory is released.
-  void expect_nothing_lost();
-  // Whether there was a call after the failing ones.
+  // Removes the faults, and expects that all memory can be released.
+  void expect_no_memory_lost();
+  // Whether the run made a device call after the failing calls.
   bool had_later_call() const;
   sim::CallCosts costs() const { return machine_->costs(kDevice); }
 
@@ -61,31 +61,31 @@ class Workload {
   virtual Engine& engine() = 0;
   virtual Status validate() const = 0;
   // Operations specific to this engine.
-  virtual void run_special() {}
-  // Called for every allocated block.
-  virtual void touch(const Block& /*block*/, size_t /*bytes*/, StreamId /*stream*/) {}
+  virtual void run_engine_operations() {}
+  // Called for every newly allocated block.
+  virtual void on_allocated(const Block& /*block*/, size_t /*bytes*/, StreamId /*stream*/) {}
 
   sim::Machine& machine() { return *machine_; }
   Device& device() { return plain_ != nullptr ? *plain_ : machine_->device(kDevice); }
   StreamId side() const { return side_; }
   size_t live_count() const { return live_.size(); }
 
-  void expect_clear(const Status& status) const;
+  void expect_ok_or_fault(const Status& status) const;
   void expect_valid() const;
   void allocate(size_t bytes, StreamId stream = kDefaultStream);
-  void use_last();
-  void free_at(size_t place);
+  void record_use_of_last();
+  void free_at(size_t index);
   void free_first();
   void free_all();
-  // Afterwards the live blocks are the checkpoint's, or unchanged. REQUIRES: all are in the
-  // checkpoint's pool.
+  // Replaces the live blocks by those of the checkpoint, or leaves them unchanged on failure.
+  // REQUIRES: all live blocks are in the checkpoint's pool.
   void restore(const PoolCheckpoint& checkpoint);
 
  private:
   void fill_and_use();
   void pin_and_unpin();
   void use_pools();
-  void run_out();
+  void exhaust_memory();
   void capture();
   void repair_device();
 
@@ -102,14 +102,14 @@ class Workload {
 class SweepTest : public ::testing::TestWithParam<SweepCase> {
  protected:
   template <typename EngineWorkload>
-  void expect_nothing_lost_whichever_call_fails() {
+  void expect_no_memory_lost_when_any_call_fails() {
     uint64_t nth = 1;
     for (bool more = true; more; ++nth) {
       SCOPED_TRACE(nth);
       EngineWorkload workload(GetParam());
       workload.inject(nth, GetParam().fault);
       workload.run();
-      workload.expect_nothing_lost();
+      workload.expect_no_memory_lost();
       more = workload.had_later_call();
       if (HasFailure()) return;
     }

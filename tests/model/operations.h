@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lists of operations for an engine and its model: drawn from a seed, printable, and shrunk to the
+// relevant operations when the two disagree.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ashlar/options.h"
+
+namespace ashlar::model {
+
+enum class OperationKind {
+  kAllocate,  // `number` bytes on stream `which`
+  kFree,      // the live block with index `number` modulo the number of live blocks
+  kUse,       // the block that kFree would free, on stream `which`
+  kFinish,    // stream `which` finishes its work
+  kTrim,
+  kFraction,  // sets one of a few memory fractions
+  kRoute,     // stream `which` to pool `number`, which is created if necessary
+  kUnroute,   // ends the routing to pool `number`
+  kDrop,      // releases pool `number` completely
+  kCapture,   // begins a capture of stream `which`, if none is in progress, routed to pool `number`
+  kWork,      // work on stream `which` if it is capturing
+  kOrder,     // orders a captured stream before stream `which`, which joins, or vice versa
+  kEnd,       // ends the capture
+};
+
+struct Operation {
+  OperationKind kind = OperationKind::kAllocate;
+  uint64_t number = 0;
+  size_t which = 0;
+  size_t id = 0;  // position in the original list, from 1
+  // For kFree and kUse: the id of the operation that allocated the block; used instead of `number`.
+  // Identifies the same block after other operations were removed from the list.
+  std::optional<size_t> target{};
+};
+
+struct ClassicSetting {
+  AllocatorOptions options;
+  size_t capacity_bytes = 0;
+};
+
+struct Disagreement {
+  size_t step = 0;
+  std::string what;
+};
+
+ClassicSetting draw_classic_setting(uint64_t seed);
+std::vector<Operation> draw_operations(uint64_t seed, size_t count);
+std::string to_text(const ClassicSetting& setting);
+std::string to_text(const std::vector<Operation>& operations);
+
+}  // namespace ashlar::model
