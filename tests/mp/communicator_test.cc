@@ -57,12 +57,12 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricProcesses, ::testing::Values(1, 2,
                          ::testing::PrintToStringParamName());
 
 TEST_P(SymmetricProcesses, ShareMemoryWithoutLeaks) {
-  RankProcesses ranks(GetParam(), [](RankContext& parts) -> std::string {
-    CommunicatorOptions options = parts.options();
+  RankProcesses ranks(GetParam(), [](RankContext& context) -> std::string {
+    CommunicatorOptions options = context.options();
     options.pad_bytes = 1000;
-    const std::unique_ptr<Communicator> group = parts.join(options);
-    if (group->pads()->pad(parts.world_size - 1)[999] != std::byte{0}) return "no pad";
-    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
+    const std::unique_ptr<Communicator> group = context.join(options);
+    if (group->pads()->pad(context.world_size - 1)[999] != std::byte{0}) return "no pad";
+    std::byte* buffer = *context.heap.allocate(kSharedBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, long_deadline());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
@@ -73,12 +73,12 @@ TEST_P(SymmetricProcesses, ShareMemoryWithoutLeaks) {
 }
 
 TEST_P(SymmetricProcesses, KeepPeerMemoryAfterOwnerFreesIt) {
-  RankProcesses ranks(GetParam(), [](RankContext& parts) -> std::string {
-    const std::unique_ptr<Communicator> group = parts.join();
-    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
+  RankProcesses ranks(GetParam(), [](RankContext& context) -> std::string {
+    const std::unique_ptr<Communicator> group = context.join();
+    std::byte* buffer = *context.heap.allocate(kSharedBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, long_deadline());
     if (!handle.ok()) return handle.status().to_string();
-    if (parts.rank == 0 && !parts.heap.free(buffer).ok()) return "not freed";
+    if (context.rank == 0 && !context.heap.free(buffer).ok()) return "not freed";
     if (std::string wrong = write_and_read(*group, *handle); !wrong.empty()) return wrong;
     return group->leave(long_deadline()).message();
   });
@@ -86,30 +86,30 @@ TEST_P(SymmetricProcesses, KeepPeerMemoryAfterOwnerFreesIt) {
 }
 
 TEST(SymmetricProcesses, UseOneBlockInSeveralSubGroups) {
-  RankProcesses ranks(4, [](RankContext& parts) -> std::string {
-    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
-    // Two sub-groups of one name with different members, then one that overlaps both, then the
-    // world.
+  RankProcesses ranks(4, [](RankContext& context) -> std::string {
+    std::byte* buffer = *context.heap.allocate(kSharedBytes, {});
+    // Two sub-groups with the same name but different members, then a sub-group that overlaps both,
+    // then the world.
     const auto sub_group = [&](const std::string& name, std::vector<uint64_t> members) {
       CommunicatorOptions options;
       options.name = name;
       options.members = members;
       options.world_size = static_cast<int>(members.size());
-      options.rank =
-          static_cast<int>(std::find(members.begin(), members.end(), parts.rank) - members.begin());
-      return parts.join(options);
+      options.rank = static_cast<int>(std::find(members.begin(), members.end(), context.rank) -
+                                      members.begin());
+      return context.join(options);
     };
     const std::unique_ptr<Communicator> pair =
-        parts.rank < 2 ? sub_group("pair", {0, 1}) : sub_group("pair", {3, 2});
+        context.rank < 2 ? sub_group("pair", {0, 1}) : sub_group("pair", {3, 2});
     const Result<PeerHandle> paired = pair->rendezvous(buffer, long_deadline());
     if (!paired.ok()) return paired.status().to_string();
     std::unique_ptr<Communicator> middle;
-    if (parts.rank == 1 || parts.rank == 2) {
+    if (context.rank == 1 || context.rank == 2) {
       middle = sub_group("middle", {1, 2});
       const Result<PeerHandle> synchronized = middle->rendezvous(buffer, long_deadline());
       if (!synchronized.ok()) return synchronized.status().to_string();
     }
-    const std::unique_ptr<Communicator> world = parts.join();
+    const std::unique_ptr<Communicator> world = context.join();
     const Result<PeerHandle> handle = world->rendezvous(buffer, long_deadline());
     if (!handle.ok()) return handle.status().to_string();
     if (std::string wrong = write_and_read(*world, *handle); !wrong.empty()) return wrong;
@@ -125,11 +125,11 @@ TEST(SymmetricProcesses, UseOneBlockInSeveralSubGroups) {
 }
 
 TEST(SymmetricProcesses, ReportSameErrorWhenSizesDiffer) {
-  RankProcesses ranks(3, [](RankContext& parts) -> std::string {
-    const std::unique_ptr<Communicator> group = parts.join();
-    std::byte* wrong = *parts.heap.allocate(parts.rank == 1 ? 32 : 16, {{"wrong"}, {}});
+  RankProcesses ranks(3, [](RankContext& context) -> std::string {
+    const std::unique_ptr<Communicator> group = context.join();
+    std::byte* wrong = *context.heap.allocate(context.rank == 1 ? 32 : 16, {{"wrong"}, {}});
     const Status refused = group->rendezvous(wrong, long_deadline()).status();
-    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
+    std::byte* buffer = *context.heap.allocate(kSharedBytes, {});
     const Result<PeerHandle> handle = group->rendezvous(buffer, long_deadline());
     if (!handle.ok()) return handle.status().to_string();
     if (Status left = group->leave(long_deadline()); !left.ok()) return left.to_string();
@@ -143,12 +143,12 @@ TEST(SymmetricProcesses, ReportSameErrorWhenSizesDiffer) {
 }
 
 TEST(SymmetricProcesses, ReportErrorWhenAllocationOrderDiffers) {
-  RankProcesses ranks(2, [](RankContext& parts) -> std::string {
-    const std::unique_ptr<Communicator> group = parts.join();
-    std::byte* first = *parts.heap.allocate(64, {});
-    std::byte* second = *parts.heap.allocate(64, {});
+  RankProcesses ranks(2, [](RankContext& context) -> std::string {
+    const std::unique_ptr<Communicator> group = context.join();
+    std::byte* first = *context.heap.allocate(64, {});
+    std::byte* second = *context.heap.allocate(64, {});
     const Status refused =
-        group->rendezvous(parts.rank == 0 ? first : second, long_deadline()).status();
+        group->rendezvous(context.rank == 0 ? first : second, long_deadline()).status();
     if (Status left = group->leave(long_deadline()); !left.ok()) return left.to_string();
     return refused.to_string();
   });
@@ -156,16 +156,16 @@ TEST(SymmetricProcesses, ReportErrorWhenAllocationOrderDiffers) {
 }
 
 TEST(SymmetricProcesses, ReportErrorWhenOneRankRunsOutOfDescriptors) {
-  RankProcesses ranks(3, [](RankContext& parts) -> std::string {
-    CommunicatorOptions options = parts.options();
+  RankProcesses ranks(3, [](RankContext& context) -> std::string {
+    CommunicatorOptions options = context.options();
     options.on_phase = [&](Phase phase) {
-      if (phase != Phase::kMapping || parts.rank != 1) return;
+      if (phase != Phase::kMapping || context.rank != 1) return;
       const UniqueFd next(::dup(0));  // the lowest free descriptor
       const rlimit few{static_cast<rlim_t>(next.get()), 4096};
       ::setrlimit(RLIMIT_NOFILE, &few);
     };
-    const std::unique_ptr<Communicator> group = parts.join(options);
-    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
+    const std::unique_ptr<Communicator> group = context.join(options);
+    std::byte* buffer = *context.heap.allocate(kSharedBytes, {});
     const Status refused = group->rendezvous(buffer, long_deadline()).status();
     const rlimit many{1024, 4096};
     ::setrlimit(RLIMIT_NOFILE, &many);
@@ -176,10 +176,10 @@ TEST(SymmetricProcesses, ReportErrorWhenOneRankRunsOutOfDescriptors) {
 }
 
 TEST(SymmetricProcesses, NameMissingRankAndReportSameErrorToIt) {
-  RankProcesses ranks(3, [](RankContext& parts) -> std::string {
-    const std::unique_ptr<Communicator> group = parts.join();
-    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
-    if (parts.rank == 2) {  // waits until the others have given up
+  RankProcesses ranks(3, [](RankContext& context) -> std::string {
+    const std::unique_ptr<Communicator> group = context.join();
+    std::byte* buffer = *context.heap.allocate(kSharedBytes, {});
+    if (context.rank == 2) {  // enters only after the other ranks have timed out
       const Deadline end = long_deadline();
       while (!group->failure()->has_happened()) {
         if (end.has_passed()) return "the others do not give up";
@@ -187,17 +187,17 @@ TEST(SymmetricProcesses, NameMissingRankAndReportSameErrorToIt) {
       }
       return group->rendezvous(buffer, long_deadline()).status().to_string();
     }
-    // Both enter at the same time, so that only rank 2 is missing at the deadline.
-    if (!parts.store->barrier("both", 2, kNoExpiry, long_deadline()).ok()) return "no barrier";
+    // Ranks 0 and 1 enter at the same time, so that only rank 2 is missing at the deadline.
+    if (!context.store->barrier("both", 2, kNoExpiry, long_deadline()).ok()) return "no barrier";
     return group->rendezvous(buffer, Deadline::after(seconds(1))).status().to_string();
   });
   EXPECT_THAT(ranks.results(), Each(HasSubstr("rank 2 of group world did not reach")));
 }
 
 TEST(SymmetricProcesses, FailWhenARankDropsItsGroup) {
-  RankProcesses ranks(2, [](RankContext& parts) -> std::string {
-    std::unique_ptr<Communicator> group = parts.join();
-    if (parts.rank == 0) {
+  RankProcesses ranks(2, [](RankContext& context) -> std::string {
+    std::unique_ptr<Communicator> group = context.join();
+    if (context.rank == 0) {
       group.reset();
       return "gone";
     }
@@ -208,11 +208,11 @@ TEST(SymmetricProcesses, FailWhenARankDropsItsGroup) {
 }
 
 TEST(SymmetricProcesses, JoinAgainAfterACrash) {
-  RankProcesses ranks(2, [](RankContext& parts) -> std::string {
+  RankProcesses ranks(2, [](RankContext& context) -> std::string {
     for (int round = 0; round < 3; ++round) {
-      const std::unique_ptr<Communicator> group = parts.join();
+      const std::unique_ptr<Communicator> group = context.join();
       if (round == 0) continue;  // drops the group as after a crash
-      std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
+      std::byte* buffer = *context.heap.allocate(kSharedBytes, {});
       const Result<PeerHandle> handle = group->rendezvous(buffer, long_deadline());
       if (!handle.ok()) return handle.status().to_string();
       if (Status left = group->leave(long_deadline()); !left.ok()) return left.to_string();
@@ -255,25 +255,27 @@ INSTANTIATE_TEST_SUITE_P(Phases, RankFailures, ::testing::ValuesIn(all_faults())
 
 TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
   const PhaseFault fault = GetParam();
-  RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
-    CommunicatorOptions options = parts.options();
+  RankProcesses ranks(3, [&](RankContext& context) -> std::string {
+    CommunicatorOptions options = context.options();
     options.on_phase = [&](Phase phase) {
-      if (parts.rank != 1 || phase != fault.phase) return;
-      // Do not stop while another thread of this process writes to the store: the others would
-      // block on its lock and report that instead.
-      if (fault.signal == SIGSTOP) (void)parts.store->erase("absent", long_deadline()).ok();
+      if (context.rank != 1 || phase != fault.phase) return;
+      // Do not stop while another thread of this process writes to the store: the other ranks would
+      // block on the store's lock and report that instead of the lost rank.
+      if (fault.signal == SIGSTOP) (void)context.store->erase("absent", long_deadline()).ok();
       ::raise(fault.signal);
     };
     // Before ranks have connected, only the deadline reveals a missing rank. The ranks start
     // together, so that only the victim misses a short one.
-    if (!parts.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
-    const bool is_alone = fault.phase == Phase::kJoining;
-    const Deadline deadline = Deadline::after(is_alone ? seconds(1) : seconds(20));
-    const auto late = [&] { return deadline.has_passed() && !is_alone ? " [late]" : ""; };
+    if (!context.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
+    const bool is_before_connecting = fault.phase == Phase::kJoining;
+    const Deadline deadline = Deadline::after(is_before_connecting ? seconds(1) : seconds(20));
+    const auto late = [&] {
+      return deadline.has_passed() && !is_before_connecting ? " [late]" : "";
+    };
     Result<std::unique_ptr<Communicator>> group =
-        Communicator::join(parts.heap, parts.store, options, deadline);
+        Communicator::join(context.heap, context.store, options, deadline);
     if (!group.ok()) return group.status().to_string() + late();
-    std::byte* buffer = *parts.heap.allocate(kSharedBytes, {});
+    std::byte* buffer = *context.heap.allocate(kSharedBytes, {});
     const Status lost = (*group)->rendezvous(buffer, deadline).status();
     if (lost.ok()) return "no failure";
     if (!(*group)->failure()->has_happened()) return "the group did not fail";

@@ -14,7 +14,8 @@ namespace {
 constexpr int kVictim = 1;
 constexpr int64_t kElementCount = 3 * 4096;
 constexpr size_t kReducedBytes = kElementCount * sizeof(float);
-// How long after the lease a failure may be detected on a busy machine. Well below kTestTimeout.
+// How long after the lease has expired a busy machine may take to detect a failure. Well below
+// kTestTimeout.
 constexpr std::chrono::seconds kMargin{20};
 
 struct PeerFault {
@@ -31,12 +32,12 @@ void PrintTo(const PeerFault& fault, std::ostream* out) { *out << name_of(fault)
 const auto kAllFaults =
     ::testing::Values(PeerFault{SIGKILL}, PeerFault{SIGSTOP}, PeerFault{SIGSTOP, true});
 
-// Repeats `act` until it fails; operations that the victim had completed for its peers may succeed.
-// Appends deviations from the expected failure in brackets.
-std::string run_until_failure(const std::function<Status()>& act) {
-  const Deadline soon = Deadline::after(RankContext::quick().lease + kMargin);
+// Repeats `operation` until it fails, and returns its error. The first calls may succeed if the
+// victim had already done its part. Appends deviations from the expected failure in brackets.
+std::string run_until_failure(const std::function<Status()>& operation) {
+  const Deadline soon = Deadline::after(RankContext::short_lease_options().lease + kMargin);
   Status ended;
-  for (int round = 0; round < 3 && ended.ok(); ++round) ended = act();
+  for (int round = 0; round < 3 && ended.ok(); ++round) ended = operation();
   std::string message = ended.to_string();
   if (!ended.is(StatusKind::kPeerLost)) message += " [not a peer loss]";
   if (soon.has_passed()) message += " [too late]";
@@ -115,25 +116,25 @@ class BarrierFaultInjection : public ::testing::TestWithParam<PeerFault> {
   // Injects the fault when the victim writes to the pad of rank `pad_of`.
   static void barrier(int pad_of) {
     const PeerFault fault = GetParam();
-    RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
-      CommunicatorOptions options = parts.options();
-      options.pad_bytes = *pad_bytes(parts.world_size, 1);
-      const std::unique_ptr<Communicator> group = parts.join(options);
+    RankProcesses ranks(3, [&](RankContext& context) -> std::string {
+      CommunicatorOptions options = context.options();
+      options.pad_bytes = *pad_bytes(context.world_size, 1);
+      const std::unique_ptr<Communicator> group = context.join(options);
       const auto operations = *HostOperations::make({.rank_info = group->rank_info(),
                                                      .channel_count = 1,
                                                      .pads = group->pads(),
                                                      .failure = group->failure(),
                                                      .spin_policy = group->spin_policy()});
       InFlightWork in_flight;
-      const auto meet = [&] {
+      const auto barrier = [&] {
         return operations->run(Signal{}, {.timeout = kTestTimeout, .in_flight = &in_flight});
       };
-      if (Status met = meet(); !met.ok()) return met.to_string();
-      if (parts.rank == kVictim) {
+      if (Status met = barrier(); !met.ok()) return met.to_string();
+      if (context.rank == kVictim) {
         set_access_trap({group->pads()->pad(pad_of), options.pad_bytes}, Access::kWrite,
                         fault.signal);
       }
-      return run_until_failure(meet);
+      return run_until_failure(barrier);
     });
     expect_victim_named(ranks, fault);
   }

@@ -64,7 +64,8 @@ class GpuProcess {
   std::unique_ptr<Allocator> allocator_;
 };
 
-// Shares a block that holds 111 and 112, frees it when notified, and waits until it is unused.
+// Shares a block that contains 111 and 112. When notified, frees the block, and waits until the
+// importer has closed it.
 int export_gpu_block(int socket_fd, ShareSource source) {
   GpuProcess process(source);
   Buffer buffer = process.allocator().allocate(kSharedBlockBytes);
@@ -81,7 +82,8 @@ int export_gpu_block(int socket_fd, ShareSource source) {
   return eventually([&] { return process.active_bytes() == 0; }) ? 0 : 7;
 }
 
-// Opens the block, writes 222 into it, and closes it when notified. Some tests kill it before.
+// Opens the block, writes 222 into it, and closes it when notified. Some tests kill this process
+// first.
 int import_block(int socket_fd, ShareSource source) {
   GpuProcess process(source);
   SharedBuffer seen = process.allocator().sharing().open(receive_handle(socket_fd));
@@ -95,7 +97,7 @@ int import_block(int socket_fd, ShareSource source) {
 
 class GpuSharingTest : public ::testing::TestWithParam<ShareSource> {
  protected:
-  // Starts both; returns when the importer has opened the block.
+  // Starts both processes. Returns when the importer has opened the block.
   void start() {
     const ShareSource source = GetParam();
     exporter_ = std::make_unique<ChildProcess>(
@@ -135,9 +137,9 @@ TEST_P(GpuSharingTest, FreesBlockWhenImporterIsKilled) {
   EXPECT_EQ(exporter_->wait(), 0);
 }
 
-// Holds for memory shared by descriptor. CUDA requires the exporter of plain memory to stay alive.
+// This holds for memory that is shared by descriptor. CUDA frees plain memory with its exporter.
 TEST_P(GpuSharingTest, ImporterKeepsBlockWhenExporterIsKilled) {
-  if (!is_of_extents(GetParam()) && wants_real_device())
+  if (!uses_extents(GetParam()) && wants_real_device())
     GTEST_SKIP() << "plain memory is freed with its exporter";
   ASSERT_NO_FATAL_FAILURE(start());
   exporter_->kill();

@@ -11,12 +11,12 @@
 namespace ashlar::symm {
 namespace {
 
-// The results of the two survivors: one inside `act` when the failure happens, one that calls it
-// later.
-std::vector<std::string> survivor_results(int signal, const GroupCall& act) {
+// Returns the results of the two survivors: one is inside `operation` when the failure happens, the
+// other one calls it later.
+std::vector<std::string> survivor_results(int signal, const GroupCall& operation) {
   RankProcesses ranks(3, [&](const RankSpec& rank) -> std::string {
     SymmetricRank own(rank, 4096);
-    std::string message = run_with_rank_failure(act, {.signal = signal}, own);
+    std::string message = run_with_rank_failure(operation, {.signal = signal}, own);
     if (error_message([&] { own.group.leave(kTestTimeout); }) != message)
       message += " [leave failed differently]";
     return message;
@@ -28,31 +28,31 @@ std::vector<std::string> survivor_results(int signal, const GroupCall& act) {
   return results;
 }
 
-// Brackets mark deviations: another reason, or leaked descriptors or mappings.
-const auto kNameTheVictim = Each(AllOf(HasSubstr("rank 1"), Not(HasSubstr("["))));
+// Brackets in a result mark another reason, or leaked descriptors or mappings.
+const auto kNamesVictim = Each(AllOf(HasSubstr("rank 1"), Not(HasSubstr("["))));
 
 const GroupCall kWaitSignal = [](SymmetricRank& own) {
   own.handle.wait_signal((own.handle.rank() + 1) % 3, 0, kTestTimeout);
 };
 
 TEST(SymmetricMemory, PeerDeathFailsBarrier) {
-  EXPECT_THAT(survivor_results(SIGKILL, kBarrier), kNameTheVictim);
+  EXPECT_THAT(survivor_results(SIGKILL, kBarrier), kNamesVictim);
 }
 
 TEST(SymmetricMemory, PeerDeathFailsAllReduce) {
-  EXPECT_THAT(survivor_results(SIGKILL, kAllReduce), kNameTheVictim);
+  EXPECT_THAT(survivor_results(SIGKILL, kAllReduce), kNamesVictim);
 }
 
 TEST(SymmetricMemory, PeerDeathFailsSignalWait) {
-  EXPECT_THAT(survivor_results(SIGKILL, kWaitSignal), kNameTheVictim);
+  EXPECT_THAT(survivor_results(SIGKILL, kWaitSignal), kNamesVictim);
 }
 
 TEST(SymmetricMemory, StoppedPeerFailsBarrierAfterItsLease) {
-  EXPECT_THAT(survivor_results(SIGSTOP, kBarrier), kNameTheVictim);
+  EXPECT_THAT(survivor_results(SIGSTOP, kBarrier), kNamesVictim);
 }
 
 TEST(SymmetricMemory, StoppedPeerFailsAllReduceAfterItsLease) {
-  EXPECT_THAT(survivor_results(SIGSTOP, kAllReduce), kNameTheVictim);
+  EXPECT_THAT(survivor_results(SIGSTOP, kAllReduce), kNamesVictim);
 }
 
 TEST(SymmetricMemory, DroppedGroupFailsForPeersWithoutLeaks) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks rendezvous in Redis and communicate over UCX. One rank, or the store, is killed or stopped
-// at each step. The two machines are simulated by different machine names.
+// Ranks rendezvous in Redis and communicate over UCX. At each step of joining and of a rendezvous,
+// one rank or the store is killed or stopped. The two machines are simulated by different machine
+// names.
 #include <signal.h>
 
 #include "ashlar/redis_store.h"
@@ -26,10 +27,10 @@ constexpr Step kSteps[] = {
     {Phase::kSendingHandles, "sending"}, {Phase::kMapping, "mapping"},
     {Phase::kAgreeing, "agreeing"}};
 
-// One rank of three. The victim shares a machine with rank 0 but not with rank 2.
-struct RemoteParts {
-  RemoteParts(const RankSpec& rank, const RedisServer& server, const char* job,
-              Deadline deadline = long_deadline()) {
+// The objects of one of three ranks. The victim shares a machine with rank 0 but not with rank 2.
+struct RemoteRank {
+  RemoteRank(const RankSpec& rank, const RedisServer& server, const char* job,
+             Deadline deadline = long_deadline()) {
     RedisOptions redis;
     redis.unix_socket = server.socket_path();
     store = check_ok(try_open_redis_store(redis, deadline));
@@ -39,7 +40,7 @@ struct RemoteParts {
     options.pad_bytes = 256;
   }
   static ProcessOptions on_two_simulated_machines(const RankSpec& rank) {
-    ProcessOptions made = RankContext::quick();
+    ProcessOptions made = RankContext::short_lease_options();
     made.machine = rank.rank == 2 ? "right" : "left";
     return made;
   }
@@ -61,7 +62,7 @@ class RemoteFaultInjection : public ::testing::Test {
     if (!RedisServer::is_installed()) GTEST_SKIP() << "NOT TESTED: redis-server is not installed";
   }
 
-  // Runs the steps concurrently, because the survivors of each wait for a lease.
+  // Tests all steps concurrently, because the survivors of each step wait until a lease expires.
   static void inject_at_each_step(int signal) {
     const RedisServer server;
     std::vector<std::unique_ptr<RankProcesses>> groups;
@@ -77,16 +78,16 @@ class RemoteFaultInjection : public ::testing::Test {
       results.erase(results.begin() + kVictim);
       EXPECT_THAT(results, Each(AllOf(HasSubstr("rank 1 of group world"), Not(HasSubstr("[")))));
     }
-    EXPECT_EQ(server.keys_living_longer_than(3 * RankContext::quick().lease), "");
+    EXPECT_EQ(server.keys_living_longer_than(3 * RankContext::short_lease_options().lease), "");
   }
 
  private:
   static std::string run_victim(const RankSpec& rank, const RedisServer& server, const Step& step,
                                 int signal) {
     const std::unique_ptr<Process> process =
-        check_ok(Process::start(RemoteParts::on_two_simulated_machines(rank)));
+        check_ok(Process::start(RemoteRank::on_two_simulated_machines(rank)));
     RankHeap heap(*process, process->backends().activate(), {});
-    RemoteParts own(rank, server, step.name);
+    RemoteRank own(rank, server, step.name);
     own.options.transport =
         check_ok(try_open_ucx_transport({.transports = "tcp", .devices = "lo"}));
     if (rank.rank == kVictim) {
@@ -95,11 +96,12 @@ class RemoteFaultInjection : public ::testing::Test {
       };
     }
     // Before ranks have connected, only the deadline reveals a missing rank.
-    const bool is_alone = step.phase == Phase::kJoining;
-    const Deadline deadline = Deadline::after(std::chrono::seconds(is_alone ? 8 : 40));
+    const bool is_before_connecting = step.phase == Phase::kJoining;
+    const Deadline deadline = Deadline::after(std::chrono::seconds(is_before_connecting ? 8 : 40));
     const Status lost = own.join_and_rendezvous(heap, deadline);
-    const bool is_typed = lost.is(is_alone ? StatusKind::kTimeout : StatusKind::kPeerLost);
-    const bool is_late = deadline.has_passed() && !is_alone;
+    const bool is_typed =
+        lost.is(is_before_connecting ? StatusKind::kTimeout : StatusKind::kPeerLost);
+    const bool is_late = deadline.has_passed() && !is_before_connecting;
     return text(lost.to_string(), is_typed ? "" : " [wrong error kind]", is_late ? " [late]" : "");
   }
 };
@@ -112,7 +114,7 @@ TEST_F(RemoteFaultInjection, StopAtAnyStepNamesRankAndLeavesNoKeys) {
   inject_at_each_step(SIGSTOP);
 }
 
-// The store is killed while every rank waits in it, or is about to. Each rank fails by its deadline
+// The store is killed while the ranks wait in it or are about to. Each rank fails by its deadline
 // and names the store.
 class StoreFaultInjection : public ::testing::TestWithParam<Step> {};
 
@@ -130,10 +132,10 @@ TEST_P(StoreFaultInjection, KilledStoreFailsAllRanksBeforeDeadline) {
   constexpr std::chrono::seconds kMargin{3};
   RankProcesses ranks(3, RankMain([&](const RankSpec& rank) -> std::string {
                         const std::unique_ptr<Process> process =
-                            check_ok(Process::start(RankContext::quick()));
+                            check_ok(Process::start(RankContext::short_lease_options()));
                         RankHeap heap(*process, process->backends().activate(), {});
                         // The store may be killed before this rank connects to it.
-                        RemoteParts own(rank, server, step.name, Deadline::after(kTime));
+                        RemoteRank own(rank, server, step.name, Deadline::after(kTime));
                         own.options.on_phase = [&](Phase phase) {
                           if (rank.rank == kVictim && phase == step.phase)
                             ::kill(server.pid(), SIGKILL);

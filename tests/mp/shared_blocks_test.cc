@@ -78,8 +78,8 @@ class SharedBlocksTest : public ::testing::TestWithParam<ShareSource> {
 INSTANTIATE_TEST_SUITE_P(Sources, SharedBlocksTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-// Shares a block that holds 111 at its start and its end. The first notification makes it free the
-// buffer and end the share, the second makes it exit.
+// Shares a block that contains 111 at its start and at its end. Frees the buffer and ends the share
+// on the first notification, and exits on the second.
 int export_sim_block(int socket_fd, ShareSource source) {
   SimProcess process(source);
   Buffer front = process.allocator().allocate(3 * kMiB);
@@ -230,7 +230,7 @@ TEST_P(SharedBlocksTest, ReleasesLeasesOfImportersKilledWhileOpening) {
 constexpr uid_t kNobodyUid = 65534;
 constexpr int kNotAllowed = 77;
 
-// A well-formed request from another user gets no response; the connection is closed.
+// The exporter closes the connection without a response to a well-formed request of another user.
 TEST_P(SharedBlocksTest, IgnoresRequestsFromOtherUsers) {
   ChildProcess child([](int socket_fd) {
     const Result<ShareHandle> handle = parse_share_handle(receive_handle(socket_fd));

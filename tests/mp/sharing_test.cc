@@ -80,7 +80,7 @@ FabricHandle receive_handle(int socket_fd) {
   return handle;
 }
 
-// Files and local socket names that could outlive a process.
+// Returns the files and local socket names of Ashlar, which could outlive a process.
 std::set<std::string> ashlar_artifacts() {
   std::set<std::string> found;
   for (const char* folder : {"/dev/shm", "/tmp"}) {
@@ -103,7 +103,8 @@ class SharingTest : public ::testing::Test {
   const std::set<std::string> before_ = ashlar_artifacts();
 };
 
-// The child exports an extent that holds 111, then waits to be killed or notified.
+// Runs in the child: exports an extent that contains 111, and exits when notified. Some tests kill
+// the child first.
 int export_by_fd(int socket_fd) {
   DeviceProcess process;
   const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});

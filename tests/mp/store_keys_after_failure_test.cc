@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank is killed right after it sets a key in the store. The others name it, and its keys expire.
+// A rank is killed right after it sets a key in the store. The other ranks name it, and its keys
+// expire.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -50,18 +51,18 @@ INSTANTIATE_TEST_SUITE_P(Ends, StoreKeys,
 
 TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   const std::string key_end = GetParam();
-  RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
-    if (parts.rank == 1) parts.store = std::make_shared<KillingStore>(parts.store, key_end);
+  RankProcesses ranks(3, [&](RankContext& context) -> std::string {
+    if (context.rank == 1) context.store = std::make_shared<KillingStore>(context.store, key_end);
     // Before ranks have connected, only the deadline reveals a missing rank. The ranks start
     // together, so that only the victim misses a short one.
-    if (!parts.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
+    if (!context.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
     const Deadline deadline = Deadline::after(key_end == "/join/1" ? seconds(1) : seconds(20));
-    CommunicatorOptions options = parts.options();
+    CommunicatorOptions options = context.options();
     options.pad_bytes = 64;
     Result<std::unique_ptr<Communicator>> group =
-        Communicator::join(parts.heap, parts.store, options, deadline);
+        Communicator::join(context.heap, context.store, options, deadline);
     if (!group.ok()) return group.status().to_string();
-    return (*group)->rendezvous(*parts.heap.allocate(64, {}), deadline).status().to_string();
+    return (*group)->rendezvous(*context.heap.allocate(64, {}), deadline).status().to_string();
   });
   std::vector<std::string> results = ranks.results();
   EXPECT_EQ(results[1], "killed");
@@ -70,12 +71,13 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
 }
 
-// The others have seen it arrive and complete the exchange, but no rank is the last to leave.
+// The other ranks have seen the killed rank arrive and complete the exchange, but no rank is the
+// last to leave.
 TEST(StoreKeys, ExpireAfterRankIsKilledWhileLeaving) {
-  RankProcesses ranks(3, [](RankContext& parts) -> std::string {
+  RankProcesses ranks(3, [](RankContext& context) -> std::string {
     // Exchanges 0 and 1 belong to joining.
-    if (parts.rank == 1) parts.store = std::make_shared<KillingStore>(parts.store, "/2/1");
-    return parts.join()->leave(long_deadline()).message();
+    if (context.rank == 1) context.store = std::make_shared<KillingStore>(context.store, "/2/1");
+    return context.join()->leave(long_deadline()).message();
   });
   const std::vector<std::string> results = ranks.results();
   EXPECT_EQ(results[1], "killed");

@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricDevices, ::testing::Values(1, 2, 3
 
 using DeviceBody = std::function<std::string(SimDeviceRank& own)>;
 
-// Runs each rank on its own device. Afterwards all memory of the device must be free.
+// Runs each rank on its own device, and expects that all memory of the device is free afterwards.
 RankMain on_devices(const DeviceBody& body) {
   return [body](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
@@ -300,7 +300,7 @@ TEST(SymmetricDevices, PoolsOfDeviceMemoryHaveEqualLayout) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// The call ends when the device is lost. The kernel, which still waits for rank 1, ends with the
+// A call returns when the device is lost. Its kernel, which still waits for rank 1, ends with the
 // group.
 TEST(SymmetricDevices, LostDeviceEndsCallsAndKernels) {
   RankProcesses ranks(2, [](const RankSpec& rank) -> std::string {

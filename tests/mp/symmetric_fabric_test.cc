@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exchange of device memory as fabric handles, on request or between machines (simulated by
-// different machine names). All ranks use fabric handles or none does, and all report the reason.
+// different machine names). Either all ranks use fabric handles, or none does and all report the
+// same reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -75,20 +76,21 @@ std::string join_and_check(const RankSpec& rank, Device& device, const GroupOpti
   return reason + wrong;
 }
 
-class SymmetricFabrics : public SymmetricGpuKernels, public ::testing::WithParamInterface<int> {};
+class SymmetricFabricRanks : public SymmetricGpuKernels,
+                             public ::testing::WithParamInterface<int> {};
 using SymmetricFabric = SymmetricGpuKernels;
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricFabrics, ::testing::Values(1, 2, 4),
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricFabricRanks, ::testing::Values(1, 2, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricFabrics, ExchangesFabricHandlesWhenRequested) {
+TEST_P(SymmetricFabricRanks, ExchangesFabricHandlesWhenRequested) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& own) -> std::string {
                         return join_and_check(own.rank, own.device, by_fabric(own.rank));
                       }));
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-TEST_P(SymmetricFabrics, UsesFabricAndMulticastAcrossMachines) {
+TEST_P(SymmetricFabricRanks, UsesFabricAndMulticastAcrossMachines) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& own) -> std::string {
                         const GroupOptions options = SymmetricRank::group_options(own.rank);
                         // Two ranks per machine.

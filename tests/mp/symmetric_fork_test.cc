@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank forks. Its child has none of its threads and must not affect the inherited objects.
+// A rank forks. The child has none of the rank's threads, and must not affect the objects that it
+// inherits.
 #include <unistd.h>
 
 #include <utility>

@@ -21,8 +21,8 @@ GroupOptions wanting_fabric(const RankSpec& rank) {
   return options;
 }
 
-// Does a rendezvous during which `call` fails on all ranks. The thread's last error must not
-// change.
+// Does a rendezvous during which `call` fails on all ranks. Checks that the thread's last error
+// does not change.
 std::string check_last_error(const StandinGpuRank& rank, DeviceRank& own, const char* call) {
   const std::string before = rank.device.last_error().to_string();
   rank.driver.set_result(call, standin::kNotPermitted);

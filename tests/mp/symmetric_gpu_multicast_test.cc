@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast of CUDA devices on the stand-in driver, in several processes. All ranks set it up or
-// none does; all report the same reason; nothing leaks. Long because
-// it covers every way in which setup can fail.
+// Multicast of CUDA devices on the stand-in driver, in several processes. Either all ranks set it
+// up, or none does and all report the same reason. Nothing leaks. Long because it covers every way
+// in which setup can fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -38,14 +38,14 @@ std::string check_memory(DeviceRank& own, int mark) {
   return found == 100 * mark + (own.handle.rank() + count - 1) % count ? "" : "wrong data";
 }
 
-class SymmetricCudaMulticasts : public SymmetricGpuKernels,
-                                public ::testing::WithParamInterface<int> {};
+class SymmetricCudaMulticastRanks : public SymmetricGpuKernels,
+                                    public ::testing::WithParamInterface<int> {};
 using SymmetricCudaMulticast = SymmetricGpuKernels;
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricCudaMulticasts, ::testing::Values(1, 2, 3, 4),
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricCudaMulticastRanks, ::testing::Values(1, 2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricCudaMulticasts, IsSetUpByDriverAndFreedWithMemory) {
+TEST_P(SymmetricCudaMulticastRanks, IsSetUpByDriverAndFreedWithMemory) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
                         DeviceRank own = joined(rank);
                         if (!own.handle.no_multicast_reason().empty()) {
@@ -223,7 +223,7 @@ TEST_F(SymmetricCudaMulticast, IsReleasedBeforeLocalMemory) {
   }
 }
 
-// The number of driver objects that are freed when a temporary handle is destroyed.
+// Returns the number of driver objects that are freed when a temporary handle is destroyed.
 size_t objects_freed_with_handle(const StandinGpuRank& rank, DeviceRank& own) {
   SymmetricBuffer buffer = own.heap.allocate(4096);
   std::optional<Handle> handle = own.group.rendezvous(buffer, kTestTimeout);
@@ -240,8 +240,8 @@ TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
                         DeviceRank own = joined(rank);
                         const StreamId stream = *own.device().create_stream();
                         const milliseconds soon(20);
-                        const auto after = [&](const std::function<void()>& act) -> size_t {
-                          if (rank.rank.rank == 0 && error_message(act).find("timeout") != 0)
+                        const auto after = [&](const std::function<void()>& operation) -> size_t {
+                          if (rank.rank.rank == 0 && error_message(operation).find("timeout") != 0)
                             return 100;
                           own.group.barrier(0, kTestTimeout);
                           return objects_freed_with_handle(rank, own);
@@ -330,7 +330,7 @@ std::string check_multimem_reduce(DeviceRank& own, Reduction what, int64_t offse
   return wrong;
 }
 
-// Adds one 1.0 per rank, which is exact for up to 4 ranks.
+// Checks the sum of 1.0 from each rank, which is exact for up to four ranks.
 std::string check_multimem_halves(DeviceRank& own, ElementType type) {
   const bool is_f16 = type == ElementType::kF16;
   const std::vector<uint16_t> sums = is_f16 ? std::vector<uint16_t>{0x3C00, 0x4000, 0x4200, 0x4400}
@@ -361,7 +361,7 @@ std::string check_multimem_gather(DeviceRank& own, size_t words) {
   return found.back() == -1 ? "" : "wrote after the gathered words; ";
 }
 
-TEST_P(SymmetricCudaMulticasts, MultimemCollectivesUseSwitchWherePossible) {
+TEST_P(SymmetricCudaMulticastRanks, MultimemCollectivesUseSwitchWherePossible) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
                         DeviceRank own = joined(rank);
                         const StreamId stream = *own.device().create_stream();
@@ -403,7 +403,7 @@ TEST_P(SymmetricCudaMulticasts, MultimemCollectivesUseSwitchWherePossible) {
 }
 
 // Out-of-place sums and puts, aligned and unaligned.
-TEST_P(SymmetricCudaMulticasts, OutOfPlaceSumsAndPutsUseSwitch) {
+TEST_P(SymmetricCudaMulticastRanks, OutOfPlaceSumsAndPutsUseSwitch) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
                         DeviceRank own = joined(rank);
                         std::string wrong = run_multimem_program(own);

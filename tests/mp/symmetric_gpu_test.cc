@@ -41,8 +41,8 @@ struct GpuRank {
   Handle handle;
 };
 
-// A rendezvous serves as a barrier that needs no kernels.
-void meet(GpuRank& own) {
+// Does a rendezvous, which serves as a barrier that needs no kernels.
+void rendezvous_all(GpuRank& own) {
   const SymmetricBuffer passing = own.heap.allocate(1);
   (void)own.group.rendezvous(passing, kTestTimeout);
 }
@@ -60,7 +60,7 @@ TEST_P(SymmetricGpu, CopiesBetweenRanksOnOneDevice) {
                         std::vector<int> values(kGpuBytes / sizeof(int));
                         std::iota(values.begin(), values.end(), 1000000 * rank.rank);
                         own.handle.put(next, std::as_bytes(std::span(values)));
-                        meet(own);
+                        rendezvous_all(own);
                         std::vector<int> found(values.size());
                         own.handle.get(rank.rank, std::as_writable_bytes(std::span(found)));
                         std::iota(values.begin(), values.end(), 1000000 * before);
@@ -68,17 +68,17 @@ TEST_P(SymmetricGpu, CopiesBetweenRanksOnOneDevice) {
                         own.handle.get(next, std::as_writable_bytes(std::span(found)));
                         std::iota(values.begin(), values.end(), 1000000 * rank.rank);
                         if (found != values) return "wrong data from the next rank";
-                        meet(own);
+                        rendezvous_all(own);
                         // Buffers of a pool work in the same way.
                         SymmetricPool pool(own.heap, {.name = "pool", .segment_bytes = 4 * kMiB});
                         const SymmetricBuffer first = pool.allocate(1000);
                         const SymmetricBuffer second = pool.allocate(1000);
                         const Handle handle = own.group.rendezvous(second, kTestTimeout);
                         handle.put(next, std::as_bytes(std::span(&rank.rank, 1)), 8);
-                        meet(own);
+                        rendezvous_all(own);
                         int mark = -1;
                         handle.get(rank.rank, std::as_writable_bytes(std::span(&mark, 1)), 8);
-                        meet(own);
+                        rendezvous_all(own);
                         own.group.leave(kTestTimeout);
                         return mark == before ? "" : "wrong mark";
                       }));
@@ -121,7 +121,7 @@ TEST(SymmetricGpu, KeepsMappedMemoryOfKilledRank) {
         GpuRank own(rank, device);
         const int mark = 40 + rank.rank;
         own.handle.put(rank.rank, std::as_bytes(std::span(&mark, 1)));
-        meet(own);
+        rendezvous_all(own);
         if (rank.rank == 1) ::kill(::getpid(), SIGKILL);
         while (own.group.failure().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
         // The handle fails because the group has failed, but the address is still valid.

@@ -101,7 +101,7 @@ TEST_P(SymmetricHandles, StoredWordsRelease) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// A user kernel that gets only the address of the table.
+// A user's kernel gets only the address of the table.
 TEST_P(SymmetricHandles, KernelReachesEveryRankByTable) {
   RankProcesses ranks(GetParam(), [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
@@ -133,7 +133,7 @@ TEST_P(SymmetricHandles, KernelReachesEveryRankByTable) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// More tables than fit in the first allocation, twice.
+// Twice creates more tables than fit in the first allocation of tables.
 TEST(SymmetricHandles, HaveOneTablePerHandle) {
   RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(1);

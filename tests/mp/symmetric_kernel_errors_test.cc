@@ -78,7 +78,7 @@ TEST_F(SymmetricGpuKernelErrors, TimedOutCollectiveMustBeResumedFirst) {
           // Rejected although it would need more scratch memory.
           message += error_message([&] { own.handle.one_shot_all_reduce(16000, sum, soon); });
         }
-        // Does not interfere with the barrier inside the collective.
+        // This barrier does not interfere with the barriers inside the collective.
         own.group.barrier(0, kTestTimeout);
         own.handle.one_shot_all_reduce(50, sum, with_test_timeout());
         if (own.read<int>(50) != std::vector<int>(50, 3)) return "wrong sum";

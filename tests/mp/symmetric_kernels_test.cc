@@ -36,7 +36,8 @@ TEST_P(SymmetricGpuKernelResults, RunsEveryOperationWithAndWithoutStream) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// The exponent mask of floating-point types. A value with all exponent bits set is infinite or NaN.
+// Returns the mask of the exponent bits. A value with all of them set is infinite or NaN. 0 for
+// integers.
 uint64_t exponent_of(ElementType type) {
   switch (type) {
     case ElementType::kF32: return 0x7F800000;
@@ -47,9 +48,9 @@ uint64_t exponent_of(ElementType type) {
   }
 }
 
-// Random bits, including NaNs and infinities. Which of several NaNs survives depends on how the
-// compiler orders operands, so at most one rank has a NaN in an element: only even elements may be
-// NaN, and only odd elements infinite.
+// Returns random bits, including NaNs and infinities. Which of several NaNs survives depends on how
+// the compiler orders operands, so at most one rank has a NaN in an element: only even elements may
+// be NaN, and only odd elements infinite.
 std::vector<std::byte> random_elements(ElementType type, RankInfo rank_info, std::mt19937& random) {
   const size_t bytes = element_bytes(type);
   const uint64_t exponent = exponent_of(type);
@@ -66,7 +67,7 @@ std::vector<std::byte> random_elements(ElementType type, RankInfo rank_info, std
   return all;
 }
 
-// Runs one collective on host and on device memory and compares the results.
+// A comparison of collectives on host memory and on device memory.
 struct Comparison {
   DeviceRank& own;
   HostReference& reference;
@@ -82,7 +83,8 @@ struct Comparison {
     own.write(bytes);
     own.group.barrier(0, kTestTimeout);
   }
-  // `run(handle, out)` runs the collective. Compares `bytes` of the buffers and of `out`.
+  // Runs the collective on both by `run(handle, out)`. Compares all `bytes` of the buffers, and
+  // with `to_out` also of the outputs.
   template <typename Run>
   bool is_same(const Run& run, bool to_out) {
     fill();
@@ -110,7 +112,8 @@ std::string compare_reductions(DeviceRank& own) {
       if (!check_reducible(what.type, what.op).ok()) continue;
       const size_t element = element_bytes(what.type);
       for (const size_t offset : {size_t{0}, element}) {
-        // Every combination with two ranks on the stand-in; otherwise operations alternate offsets.
+        // Two ranks on the stand-in driver test every combination. To save time, other runs test
+        // each operation at one offset only.
         const bool is_complete = !is_on_hardware() && own.group.world_size() == 2;
         if (!is_complete && (offset == 0) != (op % 2 == 0)) continue;
         const int64_t count = 163;
@@ -234,7 +237,8 @@ TEST_P(SymmetricGpuKernelResults, ExchangesUnequalRowCounts) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// The word of a rank in a round at a place. Differs in every round, so that stale data shows.
+// Returns the word at position `place` of a rank's data. Differs in each round, so that stale data
+// is detected.
 int32_t word_of(int round, int rank, size_t place) {
   return static_cast<int32_t>(
       (place * 7 + static_cast<size_t>(rank) * 13 + static_cast<size_t>(round) * 31) % 100'003);

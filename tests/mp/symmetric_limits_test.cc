@@ -42,7 +42,7 @@ size_t mapped_bytes() {
   return pages * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// The message of the OutOfMemory that `call` throws. Other outcomes are marked in brackets.
+// Returns the message of the OutOfMemory that `call` throws. Other outcomes are marked in brackets.
 std::string out_of_memory_in(const std::function<void()>& call) {
   try {
     call();
@@ -54,7 +54,7 @@ std::string out_of_memory_in(const std::function<void()>& call) {
   return "[succeeded]";
 }
 
-// Checks that the group still works.
+// Checks that the group still works after an error.
 std::string resume(SymmetricRank& own) {
   const SymmetricBuffer buffer = own.heap.allocate(kSmall);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
@@ -89,17 +89,19 @@ TEST(SymmetricLimits, ReportsOutOfMemoryWhenMappingPeersFails) {
   RankProcesses ranks(3, with_memory(kSmall, [](SymmetricRank& own) -> std::string {
                         const SymmetricBuffer buffer = own.heap.allocate(kLarge);
                         const size_t mappings = symmetric_mapping_count();
-                        const auto meet = [&] { (void)own.group.rendezvous(buffer, kTestTimeout); };
+                        const auto rendezvous_all = [&] {
+                          (void)own.group.rendezvous(buffer, kTestTimeout);
+                        };
                         std::string message;
                         if (own.group.rank() == 1) {
                           const Limit addresses(RLIMIT_AS, mapped_bytes() + kLarge / 2);
-                          message = out_of_memory_in(meet);
+                          message = out_of_memory_in(rendezvous_all);
                         } else {
-                          message = out_of_memory_in(meet);
+                          message = out_of_memory_in(rendezvous_all);
                         }
                         if (!message.starts_with("rank 1: symmetric memory of")) return message;
                         if (symmetric_mapping_count() != mappings) return "leaked mappings";
-                        meet();  // now there is room
+                        rendezvous_all();  // the address space limit is lifted on all ranks
                         return resume(own);
                       }));
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));

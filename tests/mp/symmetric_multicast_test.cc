@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Setup of multicast on simulated devices, in several processes. All ranks set it up or none does;
-// all report the same reason; it is undone in reverse order. Long because it contains the
-// recording driver.
+// Setup of multicast on simulated devices, in several processes. Either all ranks set it up, or
+// none does and all report the same reason. A failed setup is undone in reverse order. Long because
+// it contains the recording driver.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Records the calls it gets and can fail a selected one.
+// A multicast driver that records its calls and can fail a selected call.
 class RecordingMulticastDriver final : public MulticastDriver {
  public:
   explicit RecordingMulticastDriver(Device& device) : sim_(device) {}
@@ -111,14 +111,14 @@ struct RecordingRank {
     options.world_size = rank.world_size;
     communicator = *Communicator::join(*heap, rank.store, options, Deadline::after(kTestTimeout));
   }
-  Result<PeerHandle> meet() {
+  Result<PeerHandle> rendezvous() {
     buffer = *heap->allocate(4096, {});
     return communicator->rendezvous(buffer, Deadline::after(kTestTimeout));
   }
 
   std::unique_ptr<sim::Machine> machine;
   Device& device;
-  std::unique_ptr<Process> process = *Process::start(RankContext::quick());
+  std::unique_ptr<Process> process = *Process::start(RankContext::short_lease_options());
   RecordingMulticastDriver* driver = nullptr;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<RankHeap> heap;
@@ -130,9 +130,9 @@ struct Fault {
   const char* call = "";
   std::set<int> ranks{};
   // The expected calls of rank 0, of the failing ranks and of the others.
-  const char* by_first = "";
-  const char* by_failing = "";
-  const char* by_others = "";
+  const char* calls_of_rank_0 = "";
+  const char* calls_of_failing = "";
+  const char* calls_of_others = "";
 };
 
 const std::vector<Fault>& faults() {
@@ -171,13 +171,14 @@ const std::vector<Fault>& faults() {
 }
 
 // Injects `fault` into a rendezvous and returns an error description, or an empty string. Appends
-// the reason for the fallback to `reasons`. `fds` is the number of descriptors open before.
+// the reason for the fallback to `reasons`. `fds` is the number of descriptors that were open
+// before.
 std::string check_fault(RecordingRank& own, const Fault& fault, size_t fds, std::string& reasons) {
   const int rank = own.communicator->rank_info().rank;
   const bool is_failing = fault.ranks.contains(rank);
   own.driver->failing = is_failing ? fault.call : "";
   own.driver->calls.clear();
-  const Result<PeerHandle> met = own.meet();
+  const Result<PeerHandle> met = own.rendezvous();
   own.driver->failing = "";
   if (!met.ok()) return text("the rendezvous failed: ", met.status().message());
   if (met->peers().multicast_buffer() != nullptr)
@@ -185,9 +186,9 @@ std::string check_fault(RecordingRank& own, const Fault& fault, size_t fds, std:
   const std::string& reason = met->peers().no_multicast_reason();
   if (reason.find(text("told to fail in ", fault.call)) == std::string::npos) return reason;
   reasons += reason + '\n';
-  const std::string expected = rank == 0    ? fault.by_first
-                               : is_failing ? fault.by_failing
-                                            : fault.by_others;
+  const std::string expected = rank == 0    ? fault.calls_of_rank_0
+                               : is_failing ? fault.calls_of_failing
+                                            : fault.calls_of_others;
   if (joined(own.driver->calls) != expected) {
     return text(fault.call, ": called ", joined(own.driver->calls), "; expected ", expected);
   }
@@ -207,7 +208,7 @@ TEST(SymmetricMulticast, AnyFailureIsUndoneOnAllRanks) {
     RecordingRank own(rank);
     std::string reasons;
     size_t fds = open_fd_count();
-    for (int look = 0; look < 50; ++look) {  // ignores briefly open descriptors
+    for (int attempt = 0; attempt < 50; ++attempt) {  // ignores briefly open descriptors
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       fds = std::min(fds, open_fd_count());
     }
@@ -219,7 +220,7 @@ TEST(SymmetricMulticast, AnyFailureIsUndoneOnAllRanks) {
       }
     }
     // The group stays usable, and the next block has multicast again.
-    const Result<PeerHandle> met = own.meet();
+    const Result<PeerHandle> met = own.rendezvous();
     if (!met.ok() || met->peers().multicast_buffer() == nullptr)
       return "multicast is no longer available";
     if (!own.driver->unexpected_errors.empty())
@@ -240,7 +241,7 @@ TEST(SymmetricMulticast, NamesRanksWithoutMulticast) {
   RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     RecordingRank own(rank);
     if (rank.rank == 1) own.driver->unavailable = "its fabric manager is not running";
-    const Result<PeerHandle> met = own.meet();
+    const Result<PeerHandle> met = own.rendezvous();
     if (!met.ok()) return met.status().message();
     if (met->peers().multicast_buffer() != nullptr) return "it has";
     if (!own.driver->calls.empty()) return "called for";
@@ -256,7 +257,7 @@ TEST(SymmetricMulticast, IsReleasedBeforeLocalMemory) {
   for (const bool is_buffer_first : {true, false}) {
     RankProcesses ranks(2, [is_buffer_first](const RankSpec& rank) -> std::string {
       RecordingRank own(rank);
-      std::optional<PeerHandle> handle = *own.meet();
+      std::optional<PeerHandle> handle = *own.rendezvous();
       if (handle->peers().multicast_buffer() == nullptr) return "no multicast";
       if (is_buffer_first) {
         if (!own.heap->free(own.buffer).ok()) return "not freed";
@@ -277,7 +278,7 @@ TEST(SymmetricMulticast, IsReleasedBeforeLocalMemory) {
   }
 }
 
-// The results of the survivors.
+// Kills or stops rank 1 during the setup of multicast. Returns the results of the survivors.
 std::vector<std::string> survivor_results_of_setup_failure(int signal) {
   RankProcesses ranks(3, [signal](const RankSpec& rank) -> std::string {
     CommunicatorOptions options;
@@ -287,7 +288,7 @@ std::vector<std::string> survivor_results_of_setup_failure(int signal) {
       };
     }
     RecordingRank own(rank, options);
-    const Status lost = own.meet().status();
+    const Status lost = own.rendezvous().status();
     if (own.driver->live_count() != 0) return "leaked objects";
     const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
     return left.message() == lost.message() ? lost.to_string() : "left: " + left.to_string();
@@ -299,22 +300,22 @@ std::vector<std::string> survivor_results_of_setup_failure(int signal) {
   return results;
 }
 
-const auto kNameTheVictim = Each(AllOf(StartsWith("peer lost: rank 1 of"), Not(HasSubstr("["))));
+const auto kNamesVictim = Each(AllOf(StartsWith("peer lost: rank 1 of"), Not(HasSubstr("["))));
 
 TEST(SymmetricMulticast, PeerDeathDuringSetupFailsAllRanks) {
-  EXPECT_THAT(survivor_results_of_setup_failure(SIGKILL), kNameTheVictim);
+  EXPECT_THAT(survivor_results_of_setup_failure(SIGKILL), kNamesVictim);
 }
 
 TEST(SymmetricMulticast, StoppedPeerDuringSetupFailsAfterItsLease) {
-  EXPECT_THAT(survivor_results_of_setup_failure(SIGSTOP), kNameTheVictim);
+  EXPECT_THAT(survivor_results_of_setup_failure(SIGSTOP), kNamesVictim);
 }
 
-class SymmetricMulticasts : public ::testing::TestWithParam<int> {};
+class SymmetricMulticastRanks : public ::testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMulticasts, ::testing::Values(1, 2, 3, 4),
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMulticastRanks, ::testing::Values(1, 2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricMulticasts, MultimemResultsEqualOthersBitwise) {
+TEST_P(SymmetricMulticastRanks, MultimemResultsEqualOthersBitwise) {
   RankProcesses ranks(GetParam(), [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
     SimDeviceRank own(rank, *machine);

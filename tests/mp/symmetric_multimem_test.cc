@@ -12,12 +12,12 @@
 namespace ashlar::symm {
 namespace {
 
-class SymmetricMultimems : public ::testing::TestWithParam<int> {};
+class SymmetricMultimemRanks : public ::testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMultimems, ::testing::Values(1, 2, 3, 4),
+INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMultimemRanks, ::testing::Values(1, 2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(SymmetricMultimems, OutOfPlaceReductionsAndPutsAreCorrect) {
+TEST_P(SymmetricMultimemRanks, OutOfPlaceReductionsAndPutsAreCorrect) {
   RankProcesses ranks(GetParam(), [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
     SimDeviceRank own(rank, *machine);

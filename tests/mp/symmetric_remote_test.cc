@@ -32,7 +32,7 @@ HeapOptions heap_options() {
   return options;
 }
 
-// The first half of the ranks on one machine, the others on the other.
+// Returns the machine of a rank: 0 for the first half of the ranks, 1 for the others.
 int side_of(const RankSpec& rank) { return 2 * rank.rank / rank.world_size; }
 
 std::string check_access(const SymmetricRank& own, const RankSpec& rank) {
@@ -57,13 +57,13 @@ using RemoteBody = std::function<std::string(SymmetricRank& own, Store& store)>;
 
 std::string main_program(SymmetricRank& own, Store&) { return run_program(own); }
 
-// The last rank fails inside `act`. The survivors exit only after all have detected it; an early
-// exit would be another failure.
-std::string run_until_last_rank_fails(SymmetricRank& own, Store& store, const GroupCall& act,
+// Makes the last rank fail inside `operation`. The survivors exit only after all of them have
+// detected the failure, because an earlier exit would count as a second failure.
+std::string run_until_last_rank_fails(SymmetricRank& own, Store& store, const GroupCall& operation,
                                       int signal = SIGKILL) {
   const int last = own.handle.world_size() - 1;
   std::string message =
-      run_with_rank_failure(act, {.victim = last, .signal = signal, .late_rank = 1}, own);
+      run_with_rank_failure(operation, {.victim = last, .signal = signal, .late_rank = 1}, own);
   check_ok(store.barrier("all-know", last, kNoExpiry, long_deadline()));
   return message;
 }
@@ -72,8 +72,8 @@ const GroupCall kWaitSignal = [](SymmetricRank& own) {
   own.handle.wait_signal(own.handle.world_size() - 1, 0, kTestTimeout);
 };
 
-// Brackets mark deviations: another reason, or leaked descriptors or mappings.
-const auto kNamesTheVictim = AllOf(HasSubstr("rank 3 of group world"), Not(HasSubstr("[")));
+// Brackets in a result mark another reason, or leaked descriptors or mappings.
+const auto kNamesVictim = AllOf(HasSubstr("rank 3 of group world"), Not(HasSubstr("[")));
 
 class SymmetricMachines : public ::testing::Test {
  protected:
@@ -84,7 +84,7 @@ class SymmetricMachines : public ::testing::Test {
     }
   }
 
-  // Every rank enters the namespaces of its machine and uses Redis and UCX only.
+  // Runs `body` in ranks that enter the namespaces of their machine and use only Redis and UCX.
   std::vector<std::string> run_on_both(int world_size, const RemoteBody& body) {
     RedisServer::Options options;
     options.port = 6379;  // free in a new network namespace
@@ -122,13 +122,14 @@ TEST_F(SymmetricMachines, RunsProgramWithTwoRanksPerMachine) {
 }
 
 TEST_F(SymmetricMachines, RemoteDeathFailsAllWaiters) {
-  for (const GroupCall& act : {kBarrier, kAllReduce, kWaitSignal}) {
-    std::vector<std::string> results = run_on_both(4, [&act](SymmetricRank& own, Store& store) {
-      return run_until_last_rank_fails(own, store, act);
-    });
+  for (const GroupCall& operation : {kBarrier, kAllReduce, kWaitSignal}) {
+    std::vector<std::string> results =
+        run_on_both(4, [&operation](SymmetricRank& own, Store& store) {
+          return run_until_last_rank_fails(own, store, operation);
+        });
     EXPECT_EQ(results.back(), "killed");
     results.pop_back();
-    EXPECT_THAT(results, Each(kNamesTheVictim));
+    EXPECT_THAT(results, Each(kNamesVictim));
   }
 }
 
@@ -153,14 +154,15 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricMemory, ::testing::Values(1, 2, 3,
                          ::testing::PrintToStringParamName());
 
 TEST(SymmetricMemory, DeathFailsWaitersOnSimulatedMachines) {
-  for (const GroupCall& act : {kBarrier, kAllReduce, kWaitSignal}) {
-    RankProcesses ranks(4, on_two_simulated_machines([&act](SymmetricRank& own, Store& store) {
-                          return run_until_last_rank_fails(own, store, act);
+  for (const GroupCall& operation : {kBarrier, kAllReduce, kWaitSignal}) {
+    RankProcesses ranks(4,
+                        on_two_simulated_machines([&operation](SymmetricRank& own, Store& store) {
+                          return run_until_last_rank_fails(own, store, operation);
                         }));
     std::vector<std::string> results = ranks.results();
     EXPECT_EQ(results.back(), "killed");
     results.pop_back();
-    EXPECT_THAT(results, Each(kNamesTheVictim));
+    EXPECT_THAT(results, Each(kNamesVictim));
   }
 }
 
@@ -170,7 +172,7 @@ TEST(SymmetricMemory, ForkedChildLeavesRemoteGroupIntact) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// The results of the survivors when a rank on the other machine is stopped, which breaks no
+// Returns the results of the survivors when a rank on the other machine is stopped, which breaks no
 // connection.
 std::vector<std::string> survivor_results_of_stopped_rank(const RemoteBody& body,
                                                           const HeapOptions& heap) {
@@ -181,12 +183,12 @@ std::vector<std::string> survivor_results_of_stopped_rank(const RemoteBody& body
 }
 
 TEST(SymmetricMemory, StoppedRemoteRankFailsAfterItsLease) {
-  for (const GroupCall& act : {kBarrier, kAllReduce}) {
-    const RemoteBody body = [&act](SymmetricRank& own, Store& store) {
-      return run_until_last_rank_fails(own, store, act, SIGSTOP);
+  for (const GroupCall& operation : {kBarrier, kAllReduce}) {
+    const RemoteBody body = [&operation](SymmetricRank& own, Store& store) {
+      return run_until_last_rank_fails(own, store, operation, SIGSTOP);
     };
     EXPECT_THAT(survivor_results_of_stopped_rank(body, SymmetricRank::heap_options()),
-                Each(kNamesTheVictim));
+                Each(kNamesVictim));
   }
 }
 
@@ -196,13 +198,13 @@ TEST(SymmetricMemory, TimeoutNamesStoppedRemoteRank) {
   const GroupCall all_reduce = [](SymmetricRank& own) {
     own.handle.all_reduce(100, {}, {0, nullptr, milliseconds(300)});
   };
-  for (const GroupCall& act : {barrier, all_reduce}) {
-    const RemoteBody body = [&act](SymmetricRank& own, Store& store) -> std::string {
+  for (const GroupCall& operation : {barrier, all_reduce}) {
+    const RemoteBody body = [&operation](SymmetricRank& own, Store& store) -> std::string {
       if (own.handle.rank() == 3) ::raise(SIGSTOP);
       std::string message = "succeeded";
       const Deadline soon = Deadline::after(std::chrono::seconds(20));
       try {
-        act(own);
+        operation(own);
       } catch (const TimeoutError& late) {
         message = late.what();
       }
@@ -216,10 +218,10 @@ TEST(SymmetricMemory, TimeoutNamesStoppedRemoteRank) {
   }
 }
 
-// The results of both ranks when the second one dies in the given phase of joining.
+// Returns the results of both ranks when the second rank dies in the given phase of joining.
 std::vector<std::string> results_of_death_at(Phase phase) {
   RankProcesses ranks(2, [phase](const RankSpec& rank) -> std::string {
-    ProcessOptions own = RankContext::quick();
+    ProcessOptions own = RankContext::short_lease_options();
     own.machine = text("machine", rank.rank);
     const std::unique_ptr<Process> process = check_ok(Process::start(own));
     RankHeap heap(*process, process->backends().activate(), {});
@@ -238,9 +240,9 @@ std::vector<std::string> results_of_death_at(Phase phase) {
   return ranks.results();
 }
 
-// No rank may keep waiting for the dead one. If a peer dies while both connect, UCX 1.13 sometimes
-// aborts the process with an assertion in its TCP transport ("tcp_ep.c … CTX_TYPE_TX"): once in 305
-// deaths counted. The test therefore retries once.
+// The survivor must not keep waiting for the dead rank. If a peer dies while both ranks connect,
+// UCX 1.13 sometimes aborts the process with an assertion in its TCP transport ("tcp_ep.c …
+// CTX_TYPE_TX"): once in 305 deaths counted. The test therefore retries once.
 TEST(SymmetricMemory, DeathWhileJoiningNamesRemoteRank) {
   for (const Phase phase : {Phase::kConnecting, Phase::kExchangingRecords, Phase::kSendingHandles,
                             Phase::kMapping, Phase::kAgreeing}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results of collectives in several processes: at offsets, bitwise equality, and argument checks.
+// Results of collectives in several processes: offsets, bitwise equality, and argument checks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -21,13 +21,13 @@ using ::testing::IsEmpty;
 TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
   const TwoMachines machines;
   ASHLAR_NEED(machines);
-  RankProcesses ranks(4, [&](RankContext& parts) -> std::string {
-    machines.enter(parts.rank % 2);
-    UcxRank self(parts, "tcp", TwoMachines::cable(parts.rank % 2));
+  RankProcesses ranks(4, [&](RankContext& context) -> std::string {
+    machines.enter(context.rank % 2);
+    UcxRank self(context, "tcp", TwoMachines::cable(context.rank % 2));
     const size_t part = kSharedBytes / 4;
-    const std::vector<std::byte> sent(part - 8, std::byte(10 + parts.rank));
+    const std::vector<std::byte> sent(part - 8, std::byte(10 + context.rank));
     for (int rank = 0; rank < 4; ++rank) {
-      check_ok(self.at(rank).put(part * parts.rank + 8, sent, long_deadline()));
+      check_ok(self.at(rank).put(part * context.rank + 8, sent, long_deadline()));
       check_ok(self.endpoint(rank).fence(long_deadline()));
       check_ok(self.at(rank).post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, long_deadline()));
     }
@@ -45,12 +45,12 @@ TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
     }
     self.barrier();
     std::vector<std::byte> got(part);
-    check_ok(self.at((parts.rank + 1) % 4).get(part * 2, got, long_deadline()));
+    check_ok(self.at((context.rank + 1) % 4).get(part * 2, got, long_deadline()));
     if (got[part - 1] != std::byte{12}) return "get";
     const AtomicOp swap{AtomicKind::kCompareAndSwap, WordBytes::k8, 0, 100, 4};
-    if (parts.rank == 3 && check_ok(self.at(0).fetch(swap, long_deadline())) != 4) return "swap";
+    if (context.rank == 3 && check_ok(self.at(0).fetch(swap, long_deadline())) != 4) return "swap";
     self.barrier();
-    if (parts.rank == 0 && self.own_word(0) != 100) return "swapped";
+    if (context.rank == 0 && self.own_word(0) != 100) return "swapped";
     self.leave();
     return {};
   });
@@ -60,10 +60,10 @@ TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
 TEST(TwoMachinesTest, NamesDeadRemoteRank) {
   const TwoMachines machines;
   ASHLAR_NEED(machines);
-  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
-    machines.enter(parts.rank);
-    UcxRank self(parts, "tcp", TwoMachines::cable(parts.rank));
-    if (parts.rank == 1) ::raise(SIGKILL);
+  RankProcesses ranks(2, [&](RankContext& context) -> std::string {
+    machines.enter(context.rank);
+    UcxRank self(context, "tcp", TwoMachines::cable(context.rank));
+    if (context.rank == 1) ::raise(SIGKILL);
     const Deadline end = long_deadline();
     while (!self.failure->has_happened() && !end.has_passed()) ::usleep(1000);
     return self.failure->reason().to_string();
@@ -74,14 +74,14 @@ TEST(TwoMachinesTest, NamesDeadRemoteRank) {
 TEST(TwoMachinesTest, CutCableTimesOutAndNamesRank) {
   const TwoMachines machines;
   ASHLAR_NEED(machines);
-  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
-    machines.enter(parts.rank);
-    UcxRank self(parts, "tcp", TwoMachines::cable(parts.rank));
-    if (parts.rank == 0 && !machines.cut()) return "not cut";
+  RankProcesses ranks(2, [&](RankContext& context) -> std::string {
+    machines.enter(context.rank);
+    UcxRank self(context, "tcp", TwoMachines::cable(context.rank));
+    if (context.rank == 0 && !machines.cut()) return "not cut";
     self.barrier();
     const Deadline soon = Deadline::after(std::chrono::milliseconds(200));
     const Status late =
-        self.at(1 - parts.rank).fetch({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, soon).status();
+        self.at(1 - context.rank).fetch({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, soon).status();
     self.barrier();
     return late.to_string();
   });

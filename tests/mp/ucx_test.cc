@@ -43,13 +43,13 @@ INSTANTIATE_TEST_SUITE_P(Transports, UcxProcesses, ::testing::Values(kTcp, kShar
                          });
 
 TEST_P(UcxProcesses, PutAndGetAllSizes) {
-  RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, GetParam());
+  RankProcesses ranks(3, [&](RankContext& context) -> std::string {
+    UcxRank self(context, GetParam());
     // Each rank writes its own part of every rank's memory, from one byte to several packets.
     const size_t part = kSharedBytes / 4;
-    for (int rank = 0; rank < parts.world_size; ++rank) {
-      std::vector<std::byte> sent(part, std::byte(10 + parts.rank));
-      size_t offset = part * parts.rank;
+    for (int rank = 0; rank < context.world_size; ++rank) {
+      std::vector<std::byte> sent(part, std::byte(10 + context.rank));
+      size_t offset = part * context.rank;
       for (size_t bytes : {size_t{1}, size_t{7}, size_t{8}, size_t{4096}, size_t{100'000}}) {
         check_ok(self.at(rank).put(offset, {sent.data(), bytes}, long_deadline()));
         offset += bytes;
@@ -59,7 +59,7 @@ TEST_P(UcxProcesses, PutAndGetAllSizes) {
     check_ok(self.transport->quiet(long_deadline()));
     self.barrier();
     const size_t written = 1 + 7 + 8 + 4096 + 100'000;
-    for (int rank = 0; rank < parts.world_size; ++rank) {
+    for (int rank = 0; rank < context.world_size; ++rank) {
       std::vector<std::byte> got(kSharedBytes);
       check_ok(self.at(rank).get(0, got, long_deadline()));
       for (size_t i = 0; i < got.size(); ++i) {
@@ -76,8 +76,8 @@ TEST_P(UcxProcesses, PutAndGetAllSizes) {
 
 TEST_P(UcxProcesses, AddAndSwapAtomically) {
   constexpr int kTimes = 200;
-  RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, GetParam());
+  RankProcesses ranks(3, [&](RankContext& context) -> std::string {
+    UcxRank self(context, GetParam());
     RemoteRegion& zero = self.at(0);
     for (int i = 0; i < kTimes; ++i) {
       check_ok(zero.post(add(0, 3), long_deadline()));
@@ -96,7 +96,7 @@ TEST_P(UcxProcesses, AddAndSwapAtomically) {
     }
     check_ok(self.endpoint(0).quiet(long_deadline()));
     self.barrier();
-    if (parts.rank == 0) {
+    if (context.rank == 0) {
       const uint64_t all = uint64_t{3} * kTimes;
       if (self.own_word(0) != 3 * all) return text("posted: ", self.own_word(0));
       if (self.own_word(8) != 5 * all) return text("32 bits: ", self.own_word(8));
@@ -115,9 +115,9 @@ TEST_P(UcxProcesses, OrderDataBeforeSignalByFence) {
   constexpr size_t kWord = 0;
   constexpr size_t kPayload = 64;
   constexpr size_t kPayloadBytes = 20'000;
-  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, GetParam());
-    const int other = 1 - parts.rank;
+  RankProcesses ranks(2, [&](RankContext& context) -> std::string {
+    UcxRank self(context, GetParam());
+    const int other = 1 - context.rank;
     for (uint64_t round = 1; round <= kRounds; ++round) {
       const std::vector<std::byte> sent(kPayloadBytes, std::byte(round));
       check_ok(self.at(other).put(kPayload, sent, long_deadline()));
@@ -145,17 +145,17 @@ TEST_P(UcxProcesses, OrderDataBeforeSignalByFence) {
 }
 
 TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
-  RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, kTcp);
-    if (parts.rank == 1) {
+  RankProcesses ranks(3, [&](RankContext& context) -> std::string {
+    UcxRank self(context, kTcp);
+    if (context.rank == 1) {
       ::raise(SIGKILL);
     }
-    // One operation waits for a signal that never comes, the others for the dead rank.
+    // One thread waits for a signal that is never sent, the others wait for the dead rank.
     std::vector<std::string> results(3);
-    const auto repeat_until_failure = [&](auto act, std::string& into) {
+    const auto repeat_until_failure = [&](auto operation, std::string& into) {
       const Deadline end = long_deadline();
       Status status;
-      while (status.ok() && !end.has_passed()) status = act();
+      while (status.ok() && !end.has_passed()) status = operation();
       into = status.to_string();
     };
     std::vector<std::thread> waiters;
@@ -171,12 +171,12 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
         [&] { repeat_until_failure([&] { return self.failure->reason(); }, results[2]); });
     for (std::thread& each : waiters) each.join();
     // A rank that exits before its peer has detected the failure would count as lost, too.
-    check_ok(parts.store->barrier("both-know", 2, kNoExpiry, long_deadline()));
+    check_ok(context.store->barrier("both-know", 2, kNoExpiry, long_deadline()));
     for (const std::string& each : results) {
       if (each.find("peer lost: rank 1 of group tested") != 0) return text("results: ", each);
     }
     // After the failure, operations on all ranks fail.
-    const Status other = self.at(2 - parts.rank).put(0, bytes_of(1), long_deadline());
+    const Status other = self.at(2 - context.rank).put(0, bytes_of(1), long_deadline());
     if (other.message().find("rank 1") == std::string::npos) return other.to_string();
     return "lost";
   });
@@ -184,9 +184,9 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
 }
 
 TEST(UcxProcessDeaths, DoNotHarmSurvivorsUnderLoad) {
-  RankProcesses ranks(3, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, kTcp);
-    // All ranks transfer much data to and from all ranks when rank 1 dies.
+  RankProcesses ranks(3, [&](RankContext& context) -> std::string {
+    UcxRank self(context, kTcp);
+    // All ranks transfer large amounts of data to and from all ranks when rank 1 dies.
     std::vector<std::thread> busy;
     std::atomic<int> count{0};
     std::vector<Status> ends(6);
@@ -201,14 +201,14 @@ TEST(UcxProcessDeaths, DoNotHarmSurvivorsUnderLoad) {
         }
       });
     }
-    if (parts.rank == 1) {
+    if (context.rank == 1) {
       const Deadline end = long_deadline();
       while (count.load() < 12 && !end.has_passed()) std::this_thread::yield();
       if (count.load() >= 12) ::raise(SIGKILL);
     }
     for (std::thread& each : busy) each.join();
     // A rank that exits earlier would count as lost, too.
-    check_ok(parts.store->barrier("gone", 2, kNoExpiry, long_deadline()));
+    check_ok(context.store->barrier("gone", 2, kNoExpiry, long_deadline()));
     for (const Status& each : ends) {
       if (each.message().find("rank 1 of group tested") != 0) return each.to_string();
     }
@@ -218,9 +218,9 @@ TEST(UcxProcessDeaths, DoNotHarmSurvivorsUnderLoad) {
 }
 
 TEST_P(UcxProcesses, StopWaitingForStoppedPeerWhenGroupFails) {
-  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, GetParam());
-    if (parts.rank == 1) ::raise(SIGSTOP);
+  RankProcesses ranks(2, [&](RankContext& context) -> std::string {
+    UcxRank self(context, GetParam());
+    if (context.rank == 1) ::raise(SIGSTOP);
     std::thread lease([&] {
       std::this_thread::sleep_for(milliseconds(200));
       self.failure->report(Status::peer_lost("rank 1 gives no sign of life"));
@@ -238,9 +238,9 @@ TEST_P(UcxProcesses, StopWaitingForStoppedPeerWhenGroupFails) {
 }
 
 TEST(UcxProcesses, TimeOutWhenPeerIsStopped) {
-  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, kTcp);
-    if (parts.rank == 1) ::raise(SIGSTOP);
+  RankProcesses ranks(2, [&](RankContext& context) -> std::string {
+    UcxRank self(context, kTcp);
+    if (context.rank == 1) ::raise(SIGSTOP);
     const auto soon = [] { return Deadline::after(milliseconds(100)); };
     // The peer may still answer until it is stopped.
     Result<uint64_t> fetched = uint64_t{0};
@@ -253,7 +253,7 @@ TEST(UcxProcesses, TimeOutWhenPeerIsStopped) {
     std::vector<std::byte> got(100);
     const Status late = self.at(1).get(0, got, soon());
     if (!late.is(StatusKind::kTimeout)) return late.to_string();
-    // More than the buffers of the system and the transport hold.
+    // The data is larger than the buffers of the system and the transport, so a put must time out.
     const std::vector<std::byte> large_data(kSharedBytes);
     Status full;
     while (full.ok() && !end.has_passed()) full = self.at(1).put(0, large_data, soon());
@@ -264,10 +264,10 @@ TEST(UcxProcesses, TimeOutWhenPeerIsStopped) {
             "deadline");
 }
 
-TEST(UcxProcesses, AreLostWhenExitingWithoutFarewell) {
-  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, kTcp);
-    if (parts.rank == 1) return {};  // exits without a farewell
+TEST(UcxProcesses, AreLostWhenExitingWithoutLeaving) {
+  RankProcesses ranks(2, [&](RankContext& context) -> std::string {
+    UcxRank self(context, kTcp);
+    if (context.rank == 1) return {};  // exits without leaving
     const Deadline end = long_deadline();
     while (!self.failure->has_happened() && !end.has_passed()) std::this_thread::yield();
     return self.failure->reason().to_string();
@@ -293,10 +293,10 @@ TEST(UcxProcesses, ForkedChildDropsTransportAndExits) {
 
 // The child has no progress thread, and may inherit a held lock.
 TEST(UcxProcesses, RejectAllCallsInForkedChild) {
-  RankProcesses ranks(2, [](RankContext& parts) -> std::string {
-    UcxRank self(parts, kTcp);
+  RankProcesses ranks(2, [](RankContext& context) -> std::string {
+    UcxRank self(context, kTcp);
     std::string wrong;
-    if (parts.rank == 0) {
+    if (context.rank == 0) {
       ChildProcess child([&](int) {
         ::alarm(60);
         const Deadline soon = Deadline::after(seconds(5));
@@ -328,18 +328,18 @@ TEST(UcxProcesses, RejectAllCallsInForkedChild) {
       if (ended != 0) wrong = text("the child exited with ", ended);
     }
     self.barrier();
-    check_ok(self.at(1 - parts.rank).post(add(0, 1), long_deadline()));
+    check_ok(self.at(1 - context.rank).post(add(0, 1), long_deadline()));
     self.leave();
     return wrong;
   });
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-TEST(UcxProcesses, MayExitAfterFarewell) {
-  RankProcesses ranks(2, [&](RankContext& parts) -> std::string {
-    UcxRank self(parts, kTcp);
+TEST(UcxProcesses, MayExitAfterLeaving) {
+  RankProcesses ranks(2, [&](RankContext& context) -> std::string {
+    UcxRank self(context, kTcp);
     self.leave();
-    if (parts.rank == 1) return {};
+    if (context.rank == 1) return {};
     const Deadline end = long_deadline();
     Status status;
     while (status.ok() && !end.has_passed())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in that throws, which its C++ function types allow.
+// A plug-in that throws exceptions, which the types of its functions allow in C++.
 #include <cstddef>
 #include <stdexcept>
 

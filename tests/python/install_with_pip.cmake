@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs the Python package with pip into a virtual environment, as the guide describes, and
-# uses it. pip is the system's, which Debian packages separately from venv.
+# uses it. Calls the system's pip, because Debian packages it separately from venv.
 #   cmake -DPYTHON=... -DSOURCE=... -DFOLDER=... -P install_with_pip.cmake
 execute_process(
   COMMAND ${PYTHON} -c "import setuptools, wheel, pip"
@@ -16,7 +16,7 @@ execute_process(
   COMMAND ${PYTHON} -m venv --system-site-packages --without-pip ${FOLDER}/venv
   COMMAND_ERROR_IS_FATAL ANY)
 set(own_python ${FOLDER}/venv/bin/python)
-# The fastest build: without optimization, few translation units, and no device code.
+# Selects the fastest build: no optimization, few translation units, and no device code.
 string(CONCAT cmake_args "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 "
   "-DCMAKE_UNITY_BUILD_BATCH_SIZE=32 -DASHLAR_CUDA_KERNELS=OFF")
 execute_process(

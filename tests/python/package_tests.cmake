@@ -18,7 +18,8 @@ set(environment
 if(TARGET ashlar_cli)
   list(APPEND environment TEST_CLI=$<TARGET_FILE:ashlar_cli>)
 endif()
-# The sanitizer must be preloaded. Python does not free all memory at exit.
+# Python is not built with the sanitizer, so its library must be preloaded. Python does not free all
+# memory at exit, so leaks are not reported.
 if(ASHLAR_SANITIZE MATCHES address)
   set(runtime libasan.so)
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
@@ -50,7 +51,7 @@ set_tests_properties(example.python PROPERTIES
   ENVIRONMENT "${environment}"
   PASS_REGULAR_EXPRESSION "ok: 4.00 MiB requested at the peak, 2 stacks")
 
-# Without pybind11, everything else is configured, and a message names what is missing.
+# Without pybind11, CMake still configures everything else, and a message says what is missing.
 add_test(NAME python.left_out_without_pybind11
   COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${CMAKE_CURRENT_BINARY_DIR}/without_pybind11
     -G ${CMAKE_GENERATOR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
@@ -60,7 +61,7 @@ set_tests_properties(python.left_out_without_pybind11 PROPERTIES
   PASS_REGULAR_EXPRESSION
     "Python package is left out, but for ashlar.torch: not found: pybind11.*Generating done")
 
-# Installs from the source tree with pip, without a build folder and offline. Not repeated under
+# Installs from the source tree with pip, offline and without a build folder. Not repeated with
 # sanitizers.
 if(NOT ASHLAR_SANITIZE)
   add_test(NAME install.pip

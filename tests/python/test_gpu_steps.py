@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How scripts/gpu interprets GoogleTest's counts, PyTorch's losses and failed programs. Runs
+"""Tests how scripts/gpu interprets GoogleTest's counts, PyTorch's losses and failed programs. Runs
 without a GPU and without PyTorch.
 
   test_gpu_steps.py"""
@@ -18,29 +18,29 @@ sys.dont_write_bytecode = True
 import side_by_side  # noqa: E402: its folder comes first
 import steps  # noqa: E402
 
-SUITE = """[ RUN      ] Gpu/SharingContract.AnImportIsExported/Cuda
-[  FAILED  ] Gpu/SharingContract.AnImportIsExported/Cuda, where GetParam() = Cuda (3 ms)
+SUITE = """[ RUN      ] Gpu/SharingContract.ExportsImportedExtent/Cuda
+[  FAILED  ] Gpu/SharingContract.ExportsImportedExtent/Cuda, where GetParam() = Cuda (3 ms)
 [==========] 4 tests from 2 test suites ran. (20 ms total)
 [  PASSED  ] 2 tests.
 [  SKIPPED ] 1 test, listed below:
 [  SKIPPED ] Gpu/PeersContract.PeersReach/Cuda
 [  FAILED  ] 1 test, listed below:
-[  FAILED  ] Gpu/SharingContract.AnImportIsExported/Cuda, where GetParam() = Cuda
+[  FAILED  ] Gpu/SharingContract.ExportsImportedExtent/Cuda, where GetParam() = Cuda
 
  1 FAILED TEST
 """
 
 
 def trained(losses, reserved=105, speed=2.0):
-    """The result of one round."""
+    """Returns the result of one training round."""
     return steps.merge_runs(None, {
         "steps": len(losses), "steps_per_second": speed, "losses": losses,
         "peak_reserved_bytes": reserved, "peak_requested_bytes": 100})
 
 
-def quietly(act, *arguments):
+def quietly(function, *arguments):
     with contextlib.redirect_stdout(io.StringIO()):
-        return act(*arguments)
+        return function(*arguments)
 
 
 class SuitesTest(unittest.TestCase):
@@ -49,7 +49,7 @@ class SuitesTest(unittest.TestCase):
 
     def test_names_failed_test_once(self):
         self.assertEqual(steps.failed_tests(SUITE),
-                         ["Gpu/SharingContract.AnImportIsExported/Cuda"])
+                         ["Gpu/SharingContract.ExportsImportedExtent/Cuda"])
 
 
 class TrainingTest(unittest.TestCase):
@@ -83,7 +83,7 @@ class TrainingTest(unittest.TestCase):
         for speed, reserved in ((5.0, 101), (2.0, 104)):
             ours = steps.merge_runs(ours, {**ours, "steps_per_second": speed,
                                        "peak_reserved_bytes": reserved})
-        ours = steps.merge_runs(ours, {})  # a round that failed has its own row
+        ours = steps.merge_runs(ours, {})  # a failed round, which has its own row, is ignored
         outcome = steps.Outcome()
         quietly(steps.add_training, outcome, "transformer", {"native": native, "ashlar": ours})
         self.assertEqual(outcome.rows[0][1], "passed")
@@ -130,7 +130,8 @@ class SideBySideTest(unittest.TestCase):
     def results(self):
         common = {"bytes": 512, "live": 0, "threads": 1}
         churn = {**common, "bytes": 0, "live": 100, "pattern": "churn"}
-        # The host is twice as fast in the second round, and only for Ashlar in the third.
+        # In the second round the host is twice as fast for both allocators, in the third only for
+        # Ashlar.
         return [{**common, "pattern": "pair", "allocator": "ashlar", "ns": [40.0, 20.0, 20.0]},
                 {**common, "pattern": "pair", "allocator": "PyTorch", "ns": [800.0, 400.0, 800.0]},
                 {**churn, "allocator": "ashlar", "ns": [100.0], "reserved_by_most_live": 1.1},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ashlar.torch on the simulated device, with a fake PyTorch module that calls the plug-in's
-functions like the real one.
+"""Tests ashlar.torch on the simulated device, with a fake PyTorch module that calls the plug-in's
+functions like the real PyTorch.
 
   test_torch.py LIBRARY STANDIN    (in its own process, since an allocator cannot be disabled)"""
 

@@ -84,7 +84,7 @@ static int count;
     shmem_free(words);                                                                       \
   }
 
-// Passes one word around the ring; then waits for several words in every way.
+// Passes one word around a ring of all PEs, then waits for several words with every wait function.
 #define ASHLAR_TEST_WAITS(NAME, T)                                                                \
   static void test_waits_##NAME(void) {                                                           \
     T* word = shmem_calloc(1, sizeof(T));                                                         \
@@ -103,7 +103,7 @@ static int count;
                   SIZE_MAX);                                                                      \
     shmem_barrier_all();                                                                          \
     for (int pe = 0; pe < count; ++pe) shmem_##NAME##_p(several + me, (T)(me + 1), pe);           \
-    /* One after the other, each once. */                                                         \
+    /* wait_until_any returns each word once. */                                                  \
     int status[64] = {0};                                                                         \
     for (int got = 0; got < count; ++got) {                                                       \
       const size_t at =                                                                           \

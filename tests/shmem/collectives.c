@@ -11,7 +11,7 @@
 static int me;
 static int count;
 
-// Element `at` of PE `pe`. Small values, so that products do not overflow.
+// Returns element `at` of PE `pe`. Values are small, so that products do not overflow.
 static int value(int pe, int at) { return pe % 3 + 1 + at % 2; }
 
 #define ASHLAR_MIN(A, B) ((B) < (A) ? (B) : (A))
@@ -22,7 +22,7 @@ static int value(int pe, int at) { return pe % 3 + 1 + at % 2; }
 #define ASHLAR_OR(A, B) ((A) | (B))
 #define ASHLAR_XOR(A, B) ((A) ^ (B))
 
-// Out of place and in place.
+// Tests one reduction, out of place and in place.
 #define ASHLAR_TEST_REDUCTION(NAME, T, OPNAME, ACT)                                           \
   static void test_##OPNAME##_##NAME(void) {                                                  \
     T* source = shmem_malloc(ASHLAR_COUNT * sizeof(T));                                       \
@@ -69,7 +69,7 @@ static void test_reductions(void) {
 #define ASHLAR_CALL(NAME, T) test_sum_##NAME(), test_prod_##NAME();
   ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(ASHLAR_CALL)
 #undef ASHLAR_CALL
-  /* More elements than one chunk of the gathered reduction, and no elements. */
+  /* Reduces more elements than fit in one chunk of the gathered reduction, and no elements. */
   const size_t many = 5000;
   long double* long_doubles = shmem_malloc(many * sizeof(long double));
   for (size_t at = 0; at < many; ++at) long_doubles[at] = (long double)at + me;
@@ -92,7 +92,7 @@ static void test_alltoall(shmem_team_t team, int* dest, int* source) {
     ASHLAR_EXPECT(dest[2 * pe + 1] == 1000 * pe + 2 * rank + 1);
   }
   shmem_team_sync(team);
-  /* Every second element of the source to every third of the target. */
+  /* Sends every second element of the source to every third element of the target. */
   memset(dest, 0, sizeof(int) * 16 * 64);
   for (int at = 0; at < 4 * size; ++at) source[at] = 1000 * rank + at;
   shmem_team_sync(team);

@@ -8,7 +8,7 @@
 static int me;
 static int count;
 
-// For every type: data from the previous PE.
+// Tests one type: each PE sends data to the next PE.
 #define ASHLAR_TEST(NAME, T)                                                                 \
   static void test_##NAME(void) {                                                            \
     T* symmetric = shmem_calloc(8, sizeof(T));                                               \
@@ -39,7 +39,7 @@ static int count;
   }
 ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TEST)
 
-// Atomics of each PE on its own word.
+// Tests the atomics of one type: each PE uses them on its own word.
 #define ASHLAR_TEST_WORD(NAME, T)                                                  \
   static void test_word_##NAME(void) {                                             \
     T* word = shmem_calloc(1, sizeof(T));                                          \

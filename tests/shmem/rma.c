@@ -14,7 +14,7 @@
 static int me;
 static int count;
 
-// For every type: one value around the ring, and a block from every PE to every PE.
+// Tests one type: each PE sends a value to the next PE, and a block to every PE.
 #define ASHLAR_TEST_TYPE(NAME, T)                                                              \
   static void test_##NAME(void) {                                                              \
     T* all = shmem_calloc((size_t)count * ASHLAR_COUNT, sizeof(T));                            \
@@ -39,7 +39,7 @@ static int count;
     memset(own, 0, sizeof(own));                                                               \
     shmem_##NAME##_get(own, all + next * ASHLAR_COUNT, ASHLAR_COUNT, next);                    \
     for (int at = 0; at < ASHLAR_COUNT; ++at) ASHLAR_EXPECT(own[at] == (T)(next + at));        \
-    /* Every third to every second, and back. */                                               \
+    /* Copies every third element to every second element, and gets them back. */              \
     shmem_barrier_all();                                                                       \
     shmem_##NAME##_iput(all, own, 2, 3, 12, next);                                             \
     shmem_barrier_all();                                                                       \
@@ -109,7 +109,7 @@ static void test_large(void) {
   shmem_free(symmetric);
 }
 
-// Data must have arrived when its signal has.
+// Data must arrive before its signal.
 static void test_signals(void) {
   const int next = (me + 1) % count;
   long* data = shmem_calloc(64, sizeof(long));
@@ -185,8 +185,9 @@ static void test_heap(void) {
   ASHLAR_EXPECT(shmem_realloc(most, 0) == NULL);
 }
 
-// LeakSanitizer calls this at exit. In a forked child it would look for the parent's threads and
-// report memory that is deliberately not freed there.
+// LeakSanitizer calls this function at exit and skips its check if the result is 1. In a forked
+// child, the check would look for the parent's threads and report memory that the child
+// deliberately does not free.
 static int is_child = 0;
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return is_child; }

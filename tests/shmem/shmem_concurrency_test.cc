@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The multi-threaded OpenSHMEM program threads.c, built so that it also runs under ThreadSanitizer.
+// Runs the multi-threaded OpenSHMEM program threads.c, also under ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <string>

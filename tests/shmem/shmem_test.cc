@@ -31,7 +31,8 @@ struct Pes {
   int machines = 1;
 };
 
-// `folder`: parent of the launcher's temporary folder; empty for the default.
+// Runs a command with the launcher. The launcher creates its temporary folder in `folder`; empty:
+// in the default one.
 CliOutcome run_pes(const Pes& pes, const std::vector<std::string>& command,
                    const std::string& folder = "") {
   CliRun run;

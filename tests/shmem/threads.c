@@ -17,8 +17,8 @@
 static int me;
 static int count;
 
-// State owned by one thread.
-struct share {
+// The state of one thread.
+struct thread_state {
   int number;
   shmem_team_t team;
   long* source;
@@ -31,10 +31,10 @@ static uint64_t* signals;
 static long* lock;
 static long* number; /* protected by `lock` */
 
-static void run(void* (*act)(void*), struct share* shares) {
+static void run_threads(void* (*function)(void*), struct thread_state* states) {
   pthread_t threads[ASHLAR_THREADS];
   for (int at = 0; at < ASHLAR_THREADS; ++at) {
-    ASHLAR_EXPECT(pthread_create(&threads[at], NULL, act, &shares[at]) == 0);
+    ASHLAR_EXPECT(pthread_create(&threads[at], NULL, function, &states[at]) == 0);
   }
   for (int at = 0; at < ASHLAR_THREADS; ++at) {
     ASHLAR_EXPECT(pthread_join(threads[at], NULL) == 0);
@@ -43,7 +43,7 @@ static void run(void* (*act)(void*), struct share* shares) {
 
 // Runs collectives on one team from one thread.
 static void* collect(void* given) {
-  struct share* own = given;
+  struct thread_state* own = given;
   const int rank = shmem_team_my_pe(own->team);
   const int size = shmem_team_n_pes(own->team);
   for (int turn = 0; turn < ASHLAR_TURNS; ++turn) {
@@ -61,14 +61,15 @@ static void* collect(void* given) {
   return NULL;
 }
 
-// A team joins its group at its first collective. Thread t of PE p uses team t + p, so that the PEs
-// start with different teams. The last team is the world.
+// A team joins its group in its first collective. Thread t of PE p uses team t + p, so that the PEs
+// join the groups in different orders. The last team is the world.
 static void test_teams(void) {
-  struct share shares[ASHLAR_THREADS];
+  struct thread_state states[ASHLAR_THREADS];
   long* memory = shmem_malloc(ASHLAR_THREADS * 2 * ASHLAR_WORDS * sizeof(long));
   for (int round = 0; round < ASHLAR_ROUNDS; ++round) {
     for (int at = 0; at < ASHLAR_THREADS; ++at) {
-      struct share* own = &shares[(at + ASHLAR_THREADS - me % ASHLAR_THREADS) % ASHLAR_THREADS];
+      struct thread_state* own =
+          &states[(at + ASHLAR_THREADS - me % ASHLAR_THREADS) % ASHLAR_THREADS];
       own->number = at;
       own->source = memory + at * 2 * ASHLAR_WORDS;
       own->dest = own->source + ASHLAR_WORDS;
@@ -77,10 +78,10 @@ static void test_teams(void) {
       ASHLAR_EXPECT(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, count, NULL, 0, &own->team) ==
                     0);
     }
-    run(collect, shares);
+    run_threads(collect, states);
     for (int at = 0; at < ASHLAR_THREADS; ++at) {
       const int of = (at + ASHLAR_THREADS - me % ASHLAR_THREADS) % ASHLAR_THREADS;
-      if (shares[of].team != SHMEM_TEAM_WORLD) shmem_team_destroy(shares[of].team);
+      if (states[of].team != SHMEM_TEAM_WORLD) shmem_team_destroy(states[of].team);
     }
   }
   shmem_free(memory);
@@ -88,7 +89,7 @@ static void test_teams(void) {
 
 // Accesses the same remote words from many threads.
 static void* access_shared_words(void* given) {
-  const struct share* own = given;
+  const struct thread_state* own = given;
   const int next = (me + 1) % count;
   shmem_ctx_t context = SHMEM_CTX_INVALID;
   ASHLAR_EXPECT(shmem_ctx_create(SHMEM_CTX_PRIVATE, &context) == 0);
@@ -97,7 +98,7 @@ static void* access_shared_words(void* given) {
       const long ticket = shmem_long_atomic_fetch_inc(tickets, pe);
       shmem_ctx_long_atomic_inc(context, tickets + 1 + ticket, pe);
     }
-    /* Each thread sends its own block around the ring; it must have arrived with its signal. */
+    /* Each thread sends its own block to the next PE. The block must arrive before its signal. */
     long block[ASHLAR_WORDS];
     for (int at = 0; at < ASHLAR_WORDS; ++at) block[at] = 1000L * turn + 10 * at + own->number;
     uint64_t* signal = signals + 2 * own->number;
@@ -121,15 +122,15 @@ static void* access_shared_words(void* given) {
 }
 
 static void test_words(void) {
-  struct share shares[ASHLAR_THREADS];
-  for (int at = 0; at < ASHLAR_THREADS; ++at) shares[at].number = at;
+  struct thread_state states[ASHLAR_THREADS];
+  for (int at = 0; at < ASHLAR_THREADS; ++at) states[at].number = at;
   const int all = count * ASHLAR_THREADS * ASHLAR_TURNS;
   tickets = shmem_calloc(1 + (size_t)all, sizeof(long));
   blocks = shmem_calloc(ASHLAR_THREADS * ASHLAR_WORDS, sizeof(long));
   signals = shmem_calloc(2 * ASHLAR_THREADS, sizeof(uint64_t));
   lock = shmem_calloc(1, sizeof(long));
   number = shmem_calloc(1, sizeof(long));
-  run(access_shared_words, shares);
+  run_threads(access_shared_words, states);
   shmem_barrier_all();
   ASHLAR_EXPECT(tickets[0] == all);
   for (int at = 0; at < all; ++at) ASHLAR_EXPECT(tickets[1 + at] == 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements a program that is the same for ranks in processes and in threads.
+// Implements a test program for ranks that are processes or threads.
 #include "mp/harness/device_rank.h"
 
 #include <algorithm>
@@ -264,7 +264,7 @@ std::string check_stream_timeout(DeviceRank& own) {
   std::string message;
   if (own.group.rank() == 0) {
     own.handle.wait_signal(1, 6, milliseconds(30), stream);
-    // Skipped, because the operation before it failed.
+    // This operation is skipped, because the previous one failed.
     own.handle.add_signal(1, 1, 7, stream);
     message = error_message([&] { own.group.finish(stream); });
     message += error_message([&] { own.group.finish(stream); });  // reported only once
@@ -326,8 +326,8 @@ std::string check_invalid_arguments(DeviceRank& own) {
         own.handle.all_reduce(1, {ElementType::kF32, ReduceOp::kAnd}, options);
       },
   };
-  for (const auto& act : invalid_calls) {
-    if (error_message(act).find("invalid argument") != 0) return error_message(act);
+  for (const auto& operation : invalid_calls) {
+    if (error_message(operation).find("invalid argument") != 0) return error_message(operation);
   }
   if (!own.device().begin_capture(stream, CaptureMode::kRelaxed).ok()) return "begin";
   std::string captured = error_message(reduce);

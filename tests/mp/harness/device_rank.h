@@ -14,10 +14,10 @@
 
 namespace ashlar::symm {
 
-// A simulated machine with one device per rank.
+// Creates a simulated machine with one device for each rank.
 std::unique_ptr<sim::Machine> make_machine(int world_size);
 
-// A rank on any device, simulated or real.
+// A rank whose memory is on any device, simulated or real.
 struct DeviceRank {
   static constexpr size_t kBytes = size_t{64} * 1024;
 
@@ -52,7 +52,7 @@ struct DeviceRank {
 };
 
 struct SimDeviceRank : DeviceRank {
-  // On device `index` of `on`, which must outlive this.
+  // Uses device `index` of `on`, which must outlive this.
   SimDeviceRank(const RankSpec& own, sim::Machine& on, int index, const GroupOptions& options)
       : DeviceRank(own, on.device(DeviceIndex(static_cast<uint64_t>(index))), options),
         machine(on),
@@ -74,7 +74,7 @@ std::string check_stream_timeout(DeviceRank& own);
 // One rank. Invalid arguments and a capturing stream must be rejected before anything is launched.
 std::string check_invalid_arguments(DeviceRank& own);
 
-// Host memory in a group of the same ranks, which computes reference results.
+// Host memory in another group of the same ranks, on which tests compute reference results.
 struct HostReference {
   HostReference(const DeviceRank& own, size_t bytes);
 

@@ -21,7 +21,8 @@ std::unique_ptr<DeviceSet> open_test_devices();
 
 GroupOptions gpu_group_options(const RankSpec& rank, bool may_share = true);
 
-// Joins and leaves a group of one rank, so that descriptors that stay open are already open.
+// Joins and leaves a group of one rank. Afterwards, all descriptors are open that the driver keeps
+// open, so that later leak checks do not count them.
 void warm_up(Device& device);
 
 // Runs `body` on the device. Counts only descriptors opened by `body`, since a loaded driver keeps
@@ -34,11 +35,11 @@ class SymmetricGpuKernels : public ::testing::Test {
   void SetUp() override;  // skips if the build has no kernels
 };
 
-// Joins, runs `body` and leaves.
 using KernelBody = std::function<std::string(DeviceRank& own)>;
+// Each rank joins, runs `body` on the GPU, and leaves.
 RankMain with_kernels(const KernelBody& body);
 
-// Options with the timeout of the tests.
+// Returns options with kTestTimeout.
 CollectiveOptions with_test_timeout(int64_t offset = 0, void* out = nullptr);
 
 }  // namespace ashlar::symm

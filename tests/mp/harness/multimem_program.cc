@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements checks that are the same for simulated devices and for those of the stand-in driver.
+// Implements the checks, which run on simulated devices and on devices of the stand-in driver.
 #include "mp/harness/multimem_program.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@ bool is_guarded(const std::vector<uint8_t>& bytes) {
   return std::ranges::all_of(bytes, [](uint8_t each) { return each == kGuard; });
 }
 
-// The byte that `rank` puts at `place`.
+// Returns the byte that `rank` puts at `place`.
 uint8_t put_byte(int rank, size_t place) {
   return static_cast<uint8_t>(place * 7 + static_cast<size_t>(rank) * 31 + 1);
 }
 
 }  // namespace
 
-std::string check_multimem_to_out(DeviceRank& own, const MultimemCase& way) {
+std::string check_multimem_to_out(DeviceRank& own, const MultimemCase& test_case) {
   const int rank = own.handle.rank();
   const int count = own.handle.world_size();
   guard_all(own);
@@ -38,21 +38,21 @@ std::string check_multimem_to_out(DeviceRank& own, const MultimemCase& way) {
   for (size_t i = 0; i < kCount; ++i) {
     values[i] = static_cast<int32_t>(i % 97) + rank;
     const int sum = count * static_cast<int>(i % 97) + count * (count - 1) / 2;
-    expected[i] = way.what.op == ReduceOp::kSum ? sum : static_cast<int32_t>(i % 97);
+    expected[i] = test_case.what.op == ReduceOp::kSum ? sum : static_cast<int32_t>(i % 97);
   }
-  own.write(values, way.offset);
+  own.write(values, test_case.offset);
   own.group.barrier(0, kTestTimeout);
   CollectiveOptions options;
-  options.offset_bytes = way.offset;
-  options.out = own.scratch.data() + 64 + way.shift;
+  options.offset_bytes = test_case.offset;
+  options.out = own.scratch.data() + 64 + test_case.shift;
   options.timeout = kTestTimeout;
-  options.stream = way.stream;
-  if (way.root) own.handle.multimem_reduce(kCount, *way.root, way.what, options);
-  if (!way.root) own.handle.multimem_all_reduce(kCount, way.what, options);
-  if (way.stream) own.group.finish(*way.stream);
-  const auto scratch = DeviceRank::read_of<uint8_t>(own.scratch_handle, rank, 64 + way.shift);
-  const auto at = static_cast<int64_t>(64 + way.shift);
-  const bool is_receiver = !way.root || *way.root == rank;
+  options.stream = test_case.stream;
+  if (test_case.root) own.handle.multimem_reduce(kCount, *test_case.root, test_case.what, options);
+  if (!test_case.root) own.handle.multimem_all_reduce(kCount, test_case.what, options);
+  if (test_case.stream) own.group.finish(*test_case.stream);
+  const auto scratch = DeviceRank::read_of<uint8_t>(own.scratch_handle, rank, 64 + test_case.shift);
+  const auto at = static_cast<int64_t>(64 + test_case.shift);
+  const bool is_receiver = !test_case.root || *test_case.root == rank;
   const auto found = DeviceRank::read_of<int32_t>(own.scratch_handle, rank, kCount, at);
   const auto behind = DeviceRank::read_of<uint8_t>(own.scratch_handle, rank, 64,
                                                    at + static_cast<int64_t>(4 * kCount));
@@ -61,9 +61,10 @@ std::string check_multimem_to_out(DeviceRank& own, const MultimemCase& way) {
   if (!is_receiver && found != std::vector<int32_t>(kCount, 0x5A5A5A5A))
     wrong += "wrote out of a rank that is not the root; ";
   if (!is_guarded(scratch) || !is_guarded(behind)) wrong += "wrote outside out; ";
-  if (own.read<int32_t>(kCount, way.offset) != values) wrong += "the input was changed; ";
+  if (own.read<int32_t>(kCount, test_case.offset) != values) wrong += "the input was changed; ";
   own.group.barrier(0, kTestTimeout);
-  return wrong.empty() ? wrong : text("at ", way.offset, " to ", way.shift, ": ", wrong);
+  return wrong.empty() ? wrong
+                       : text("at ", test_case.offset, " to ", test_case.shift, ": ", wrong);
 }
 
 std::string check_multimem_put(DeviceRank& own, int64_t offset, size_t bytes,

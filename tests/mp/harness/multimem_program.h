@@ -18,7 +18,8 @@ std::string run_multimem_program(DeviceRank& own);
 // Collective. Each rank in turn puts `bytes` at `offset` of every rank's memory.
 std::string check_multimem_put(DeviceRank& own, int64_t offset, size_t bytes,
                                std::optional<StreamId> stream);
-// A reduction to `out`, `shift` bytes after an aligned address. With a root, only the root gets it.
+// An out-of-place reduction of the memory at `offset`. The output is `shift` bytes after an aligned
+// address. With a root, only the root gets the result.
 struct MultimemCase {
   std::optional<int> root{};
   int64_t offset = 0;
@@ -26,7 +27,7 @@ struct MultimemCase {
   std::optional<StreamId> stream{};
   Reduction what{ElementType::kI32, ReduceOp::kSum};
 };
-std::string check_multimem_to_out(DeviceRank& own, const MultimemCase& way);
+std::string check_multimem_to_out(DeviceRank& own, const MultimemCase& test_case);
 
 // Called by rank 1 only. Invalid arguments must be rejected before anything is launched.
 std::string check_multimem_invalid_arguments(DeviceRank& own);

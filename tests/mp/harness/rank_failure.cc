@@ -10,21 +10,21 @@
 
 namespace ashlar::symm {
 
-std::string run_with_rank_failure(const GroupCall& act, const RankFailure& loss,
+std::string run_with_rank_failure(const GroupCall& operation, const RankFailure& rank_failure,
                                   SymmetricRank& own) {
   std::thread fault;
-  if (own.handle.rank() == loss.victim) {
-    fault = std::thread([&loss] {
+  if (own.handle.rank() == rank_failure.victim) {
+    fault = std::thread([&rank_failure] {
       std::this_thread::sleep_for(milliseconds(100));
-      ::kill(::getpid(), loss.signal);
+      ::kill(::getpid(), rank_failure.signal);
     });
   }
-  while (own.handle.rank() == loss.late_rank && own.group.failure().ok()) {
+  while (own.handle.rank() == rank_failure.late_rank && own.group.failure().ok()) {
     std::this_thread::sleep_for(milliseconds(5));
   }
   std::string message = "succeeded";
   try {
-    act(own);
+    operation(own);
   } catch (const PeerError& lost) {
     message = lost.what();
   }

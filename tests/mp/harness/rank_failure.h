@@ -15,7 +15,8 @@ namespace ashlar::symm {
 struct RankFailure {
   int victim = 1;
   int signal = SIGKILL;  // sent to the victim inside the operation
-  // Starts the operation only after it has detected the failure, so that no rank can complete it.
+  // This rank starts the operation only after it has detected the failure, so that no rank can
+  // complete the operation.
   int late_rank = 2;
 };
 
@@ -26,9 +27,9 @@ inline const GroupCall kAllReduce = [](SymmetricRank& own) {
   own.handle.all_reduce(100, {}, {0, nullptr, kTestTimeout});
 };
 
-// Collective. Runs `act` and returns the message of its PeerError. Later calls must throw the same
-// error; deviations are appended in brackets.
-std::string run_with_rank_failure(const GroupCall& act, const RankFailure& loss,
+// Collective. Runs `operation` and returns the message of its PeerError. Later calls must throw the
+// same error; deviations are appended in brackets.
+std::string run_with_rank_failure(const GroupCall& operation, const RankFailure& rank_failure,
                                   SymmetricRank& own);
 
 }  // namespace ashlar::symm

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 RankProcesses::RankProcesses(int world_size, const RankBody& body)
     : RankProcesses(world_size, RankMain([&body](const RankSpec& rank) {
-                      RankContext parts(rank.rank, rank.world_size, rank.store);
-                      return body(parts);
+                      RankContext context(rank.rank, rank.world_size, rank.store);
+                      return body(context);
                     })) {}
 
 RankProcesses::RankProcesses(int world_size, const RankMain& body) {
@@ -81,7 +81,7 @@ std::vector<std::string> RankProcesses::results(int killed_last) {
 // Reads the header of each file (see file_store.cc): eight bytes of magic, then the lifetime in
 // nanoseconds, which counts from the modification time.
 std::vector<std::string> RankProcesses::store_keys_after_three_leases() const {
-  const auto then = fs::file_time_type::clock::now() + 3 * RankContext::quick().lease;
+  const auto then = fs::file_time_type::clock::now() + 3 * RankContext::short_lease_options().lease;
   std::vector<std::string> left;
   for (const std::string& name : store_keys()) {
     const std::string path = folder_.path() + "/" + name;

@@ -15,9 +15,9 @@
 
 namespace ashlar::symm {
 
-// Everything a rank needs below the public API before it joins a group.
+// What a rank below the public API needs before it joins a group.
 struct RankContext {
-  static ProcessOptions quick() {
+  static ProcessOptions short_lease_options() {
     return {std::chrono::milliseconds(100), std::chrono::milliseconds(2000)};
   }
   RankContext(int own_rank, int ranks, std::shared_ptr<Store> shared)
@@ -37,36 +37,36 @@ struct RankContext {
   int rank;
   int world_size;
   std::shared_ptr<Store> store;
-  std::unique_ptr<Process> process = *Process::start(quick());
+  std::unique_ptr<Process> process = *Process::start(short_lease_options());
   RankHeap heap{*process, process->backends().activate(), {}};
 };
 
-// Everything a user's rank needs before it joins a group.
+// What a rank that uses the public API needs before it joins a group.
 struct RankSpec {
   int rank = 0;
   int world_size = 1;
   std::shared_ptr<Store> store{};
 };
 
-// Returns an error description, or an empty string on success.
-using RankBody = std::function<std::string(RankContext& parts)>;
+// The function that each rank runs. Returns an error description, or an empty string on success.
+using RankBody = std::function<std::string(RankContext& context)>;
 using RankMain = std::function<std::string(const RankSpec& rank)>;
 
 class RankProcesses {
  public:
-  // Forks, so must be called before the test starts a thread.
+  // Forks the ranks. REQUIRES: the test has not started a thread.
   RankProcesses(int world_size, const RankBody& body);
   RankProcesses(int world_size, const RankMain& body);
 
   // Waits for all ranks and returns their results, indexed by rank; "killed" if a signal ended the
-  // rank. `killed_last` is a stopped rank to kill after the others have exited.
+  // rank. `killed_last` is a stopped rank that is killed after the others have exited; -1: none.
   std::vector<std::string> results(int killed_last = -1);
   // Like `results`, but resumes the stopped rank after the others have exited and waits for it.
   std::vector<std::string> results_resuming(int stopped);
-  // The keys that the ranks left in the store.
+  // Returns the keys that the ranks left in the store.
   std::vector<std::string> store_keys() const;
-  // Those that will not have expired in three leases, which is the lifetime that the keys of a
-  // failed group get when its ranks leave.
+  // Returns the keys that will still exist after three leases. When the ranks of a failed group
+  // leave, they limit the lifetime of its keys to three leases, so none should be left.
   std::vector<std::string> store_keys_after_three_leases() const;
 
  private:
@@ -78,7 +78,8 @@ class RankProcesses {
   std::vector<std::unique_ptr<ChildProcess>> children_;
 };
 
-// For leak checks: open descriptors and mappings of symmetric memory in this process.
+// Return the numbers of open descriptors and of mappings of symmetric memory in this process, for
+// leak checks.
 size_t open_fd_count();
 size_t symmetric_mapping_count();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that each have a device of the stand-in driver, possibly with different capabilities. Never
-// run on hardware, where tests have a single GPU.
+// Ranks that each have their own device of the stand-in driver, possibly with different
+// capabilities. These ranks never run on hardware, where tests have a single GPU.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct StandinGpuRank {
   std::string leftovers() const;
 };
 
-// Leaks of `body` are appended to its result.
+// A rank's function. Its leaks are appended to its result.
 using StandinGpuBody = std::function<std::string(const StandinGpuRank& own)>;
 RankMain on_standin_gpu(const std::function<StandinDriver(int rank)>& driver_of,
                         const StandinGpuBody& body);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the checks, between guard bytes that show writes outside of the expected range.
+// Implements the checks. Guard bytes detect writes outside the expected range.
 #include "mp/harness/symmetric_program.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool is_guard(std::span<const std::byte> bytes) {
   return std::memcmp(bytes.data(), guard.data(), bytes.size()) == 0;
 }
 
-// Runs one collective on memory that starts at `begin`. Every word initially holds rank + 1.
+// A check of collectives on memory that starts at `begin`. Every word initially contains rank + 1.
 struct CollectiveCheck {
   SymmetricRank& own;
   const Handle& handle;  // at the offset
@@ -156,7 +156,7 @@ std::string check_data_movement(const CollectiveCheck& check) {
   return wrong + check_pad_words(handle);
 }
 
-// Numbers whose sum depends on the order in which they are added.
+// Fills `bytes` with numbers whose sum depends on the order in which they are added.
 void fill_with_numbers(std::span<std::byte> bytes, ElementType type, int rank) {
   std::mt19937 random(static_cast<uint32_t>(rank) * 977 + static_cast<uint32_t>(type));
   for (size_t at = 0; at + 4 <= bytes.size(); at += 4) {
@@ -167,7 +167,7 @@ void fill_with_numbers(std::span<std::byte> bytes, ElementType type, int rank) {
   }
 }
 
-// The expected result: elements added one after the other, in rank order.
+// Computes the expected result: adds the elements of all ranks one after the other, in rank order.
 void add_in_order(std::span<float> sums, int world_size) {
   std::vector<float> theirs(sums.size());
   for (int rank = 0; rank < world_size; ++rank) {
@@ -279,8 +279,8 @@ std::string check_atomics(SymmetricRank& own) {
   constexpr uint64_t kTurns = 50;
   std::memset(own.buffer.data(), 0, 64);
   handle.barrier(0, kTestTimeout);
-  // Every rank on every rank: sums, one bit per rank, and a compare-and-swap lock that protects a
-  // counter updated without atomics.
+  // Every rank updates the words of every rank: sums, one bit per rank, and a compare-and-swap lock
+  // that protects a counter, which is updated without atomics.
   for (int rank = 0; rank < count; ++rank) {
     for (uint64_t turn = 0; turn < kTurns; ++turn) {
       handle.post(rank, {.offset = 0, .operand = turn});

@@ -18,8 +18,8 @@ inline constexpr size_t kProgramBytes = size_t{64} * 1024;
 
 // Runs every collective, put and get at the handle's offset, between guard bytes.
 std::string check_collectives(SymmetricRank& own, const Handle& handle);
-// All-reduces numbers whose sum depends on the order. All ranks must get the bits of adding in rank
-// order.
+// All-reduces numbers whose sum depends on the order of additions. On all ranks, the result must
+// equal the sum in rank order, bit for bit.
 std::string check_reduction_bits(SymmetricRank& own);
 // Checks that data arrives before the signals, counters and barriers that follow it.
 std::string check_signals(SymmetricRank& own);

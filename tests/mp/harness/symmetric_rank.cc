@@ -7,8 +7,8 @@ namespace ashlar::symm {
 
 HeapOptions SymmetricRank::heap_options() {
   HeapOptions options;
-  options.heartbeat = RankContext::quick().heartbeat;
-  options.lease = RankContext::quick().lease;
+  options.heartbeat = RankContext::short_lease_options().heartbeat;
+  options.lease = RankContext::short_lease_options().lease;
   return options;
 }
 
@@ -37,28 +37,29 @@ RankMain with_memory(size_t bytes, const SymmetricBody& body) {
   };
 }
 
-std::string error_message(const std::function<void()>& act) {
+std::string error_message(const std::function<void()>& operation) {
   try {
-    act();
+    operation();
   } catch (const Error& thrown) {
     return thrown.what();
   }
   return "nothing";
 }
 
-std::string error_message_naming(std::string_view expected, const std::function<void()>& act) {
+std::string error_message_naming(std::string_view expected,
+                                 const std::function<void()>& operation) {
   const Deadline deadline = Deadline::after(kTestTimeout);
   std::string message;
   do {
-    message = error_message(act);
+    message = error_message(operation);
   } while (message.find(expected) == std::string::npos && message.starts_with("timeout") &&
            !deadline.has_passed());
   return message;
 }
 
-bool throws_invalid_argument(const std::function<void()>& act) {
+bool throws_invalid_argument(const std::function<void()>& operation) {
   try {
-    act();
+    operation();
   } catch (const InvalidArgument&) {
     return true;
   } catch (const Error&) {

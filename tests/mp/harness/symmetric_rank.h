@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Long enough never to expire in a passing test.
+// A timeout that never expires in a passing test.
 inline constexpr std::chrono::seconds kTestTimeout{60};
 inline constexpr Reduction kSumOfInt{ElementType::kI32, ReduceOp::kSum};
 
@@ -44,21 +44,21 @@ struct SymmetricRank {
   Handle handle;
 };
 
-// Every rank joins, runs `body` with `bytes` of symmetric memory, and leaves. `body` returns an
-// error description, or an empty string on success.
+// A rank's function. Returns an error description, or an empty string on success.
 using SymmetricBody = std::function<std::string(SymmetricRank& own)>;
+// Every rank joins, runs `body` with `bytes` of symmetric memory, and leaves.
 RankMain with_memory(size_t bytes, const SymmetricBody& body);
 
 // The parameter is the number of ranks. Tests that need a certain number use TEST instead.
 class SymmetricMemory : public ::testing::TestWithParam<int> {};
 
-// The message of the Error that `act` throws, or "nothing" if it throws none.
-std::string error_message(const std::function<void()>& act);
-// Repeats `act` until its error message contains `expected`, and returns the last message. For
-// timeouts that name the missing ranks: on a loaded machine, the first messages may also name ranks
-// that are not delayed on purpose.
-std::string error_message_naming(std::string_view expected, const std::function<void()>& act);
-// True if `act` throws InvalidArgument.
-bool throws_invalid_argument(const std::function<void()>& act);
+// Returns the message of the Error that `operation` throws, or "nothing" if it throws none.
+std::string error_message(const std::function<void()>& operation);
+// Repeats `operation` until its error message contains `expected`, and returns the last message.
+// Used for timeouts that name the missing ranks: on a loaded machine, the first messages may also
+// name ranks that are not delayed on purpose.
+std::string error_message_naming(std::string_view expected, const std::function<void()>& operation);
+// Whether `operation` throws InvalidArgument.
+bool throws_invalid_argument(const std::function<void()>& operation);
 
 }  // namespace ashlar::symm

@@ -36,8 +36,8 @@ TwoMachines::TwoMachines() {
   // The link takes a moment to come up, and UCX ignores links that are down.
   const Deadline end = long_deadline();
   for (int side = 0; is_available_ && side < 2; ++side) {
-    const std::string look = "-n " + name(side) + " link show dev " + cable(side);
-    while (!run(look + " | grep -q 'state UP'")) {
+    const std::string link_query = "-n " + name(side) + " link show dev " + cable(side);
+    while (!run(link_query + " | grep -q 'state UP'")) {
       if (end.has_passed()) is_available_ = false;
       if (!is_available_) break;
       ::usleep(10'000);

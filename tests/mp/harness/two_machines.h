@@ -12,7 +12,7 @@
 
 namespace ashlar::symm {
 
-// Two namespaces that reach only each other.
+// Two sets of namespaces whose networks reach only each other.
 class TwoMachines {
  public:
   TwoMachines();
@@ -27,7 +27,7 @@ class TwoMachines {
   std::string network(int side) const { return "/run/netns/" + name(side); }
   // Takes the cable down. Returns false on error.
   bool cut() const;
-  // Moves this thread, and the threads it starts afterwards, to a side. Throws on error.
+  // Moves this thread, and the threads that it starts afterwards, to a machine. Throws on error.
   void enter(int side) const;
 
  private:

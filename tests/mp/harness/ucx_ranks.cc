@@ -12,18 +12,18 @@ void check_ok(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.to_string());
 }
 
-UcxRank::UcxRank(RankContext& parts, const std::string& transports, const std::string& devices)
-    : parts_(parts) {
+UcxRank::UcxRank(RankContext& context, const std::string& transports, const std::string& devices)
+    : context_(context) {
   UcxOptions options;
   options.transports = transports;
   options.devices = devices;
   transport = check_ok(try_open_ucx_transport(options));
   region_ = check_ok(transport->share(memory_));
-  Store& store = *parts.store;
+  Store& store = *context.store;
   check_ok(
-      store.set(text("address/", parts.rank), transport->address(), kNoExpiry, long_deadline()));
-  check_ok(store.set(text("key/", parts.rank), region_->key(), kNoExpiry, long_deadline()));
-  for (int rank = 0; rank < parts.world_size; ++rank) {
+      store.set(text("address/", context.rank), transport->address(), kNoExpiry, long_deadline()));
+  check_ok(store.set(text("key/", context.rank), region_->key(), kNoExpiry, long_deadline()));
+  for (int rank = 0; rank < context.world_size; ++rank) {
     const std::string address = check_ok(store.get(text("address/", rank), long_deadline()));
     const std::string key = check_ok(store.get(text("key/", rank), long_deadline()));
     endpoints_.push_back(
@@ -35,7 +35,7 @@ UcxRank::UcxRank(RankContext& parts, const std::string& transports, const std::s
 
 void UcxRank::barrier() {
   const std::string key = text("barrier/", barrier_count_++);
-  check_ok(parts_.store->barrier(key, parts_.world_size, kNoExpiry, long_deadline()));
+  check_ok(context_.store->barrier(key, context_.world_size, kNoExpiry, long_deadline()));
 }
 
 void UcxRank::leave() {

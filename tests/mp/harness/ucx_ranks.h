@@ -20,11 +20,11 @@ class UcxRank {
  public:
   // Opens a transport and exchanges addresses with the other ranks through the store. Throws on
   // error.
-  UcxRank(RankContext& parts, const std::string& transports, const std::string& devices = {});
+  UcxRank(RankContext& context, const std::string& transports, const std::string& devices = {});
 
-  // A barrier of all ranks through the store.
+  // Waits for all ranks, through the store.
   void barrier();
-  // Closes the connections together with the other ranks.
+  // Collective. Closes the connections so that no rank counts as lost.
   void leave();
 
   RemoteRegion& at(int rank) { return *regions_[rank]; }
@@ -37,7 +37,7 @@ class UcxRank {
   std::shared_ptr<Transport> transport;
 
  private:
-  RankContext& parts_;
+  RankContext& context_;
   int barrier_count_ = 0;
   std::vector<std::byte> memory_ = std::vector<std::byte>(kSharedBytes);
   std::unique_ptr<Region> region_;

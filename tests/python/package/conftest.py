@@ -16,7 +16,7 @@ import ashlar
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TRACES = ROOT / "tests" / "golden" / "traces"
 
-# Dump the stacks of all threads on a deadlock.
+# Dumps the stacks of all threads and exits if the tests deadlock.
 faulthandler.dump_traceback_later(240, exit=True)
 
 

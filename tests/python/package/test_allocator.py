@@ -258,17 +258,17 @@ def test_memory_keeps_its_stream_alive(machine, allocator):
 
 
 def test_accepts_streams_of_other_libraries(machine, allocator):
-    class Torchs:
+    class TorchStream:
         cuda_stream = 0
 
-    class Cupys:
+    class CupyStream:
         ptr = 0
 
-    class Others:
+    class CudaStream:
         def __cuda_stream__(self):
             return (0, 0)
 
-    for stream in (None, 0, numpy.int64(0), Torchs(), Cupys(), Others()):
+    for stream in (None, 0, numpy.int64(0), TorchStream(), CupyStream(), CudaStream()):
         assert allocator.allocate(8, stream).stream == 0
     for wrong in ("0", -1, 1.5, object(), True, 1 << 70):
         with pytest.raises(ashlar.InvalidArgument, match="is not a stream"):

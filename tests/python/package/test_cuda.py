@@ -50,11 +50,11 @@ def test_streams_support_cuda_stream_protocol(allocator):
     stream = ashlar.Stream("cuda:0")
     assert stream.__cuda_stream__() == (0, stream.handle)
 
-    class Others:
+    class OtherStream:
         def __cuda_stream__(self):
             return (0, stream.handle)
 
-    assert allocator.allocate(8, Others()).stream == stream.handle
+    assert allocator.allocate(8, OtherStream()).stream == stream.handle
 
 
 def test_host_view_is_rejected_for_cuda(allocator):

@@ -5,7 +5,8 @@ import pytest
 
 from conftest import TRACES, run_python
 
-# Sends a signal shortly after the start, and fails if the call does not return.
+# `interrupted` sends SIGINT shortly after it starts a call. If the call does not return, the script
+# times out.
 START = f"""
 import os, signal, sys, threading, time
 import ashlar

@@ -103,7 +103,7 @@ def test_bad_files_raise_format_error(tmp_path):
     assert isinstance(caught.value, ashlar.FileError) and caught.value.errno == errno.ENOENT
     assert caught.value.filename == str(tmp_path / "no_such_file")
     with pytest.raises(ashlar.FormatError):
-        ashlar.load(tmp_path)  # a folder can be opened, but not read
+        ashlar.load(tmp_path)  # a folder, which can be opened but not read
     with pytest.raises(ashlar.InvalidArgument, match="device 7 .expected one of 0"):
         ashlar.load(LEAKY, device=7)
     for wrong in (-1, "0", 1.5, 1 << 70):
@@ -155,7 +155,7 @@ def test_diff_rejects_other_types():
 
 
 def index_in(page):
-    """The paths of the responses embedded in a page."""
+    """Returns the index of the responses that are embedded in a page."""
     found = re.search(r'id="ashlar-index">(.*?)</script>', page, re.DOTALL)
     return json.loads(found.group(1))
 

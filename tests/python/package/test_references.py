@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference counts: repeating each kind of call neither grows Python's memory nor keeps objects
-alive. Sanitizers do not detect such leaks."""
+"""Reference counts: repeated calls of each kind must neither increase Python's memory nor keep
+objects alive. Sanitizers do not detect such leaks."""
 
 import gc
 import pathlib
@@ -42,27 +42,27 @@ class Calls:
         self.content = LEAKY.read_bytes()
         self.stream = ashlar.Stream(self.device)
 
-    def allocating(self):
+    def allocate(self):
         self.allocator.allocate(64, FOREIGN).free()
         self.allocator.allocate(64, self.stream).record_stream(self.stream)
 
-    def moving(self):
+    def transfer(self):
         self.buffer.write(DATA)
         self.buffer.read_into(DATA)
         assert len(self.buffer.read(8)) == 16
 
-    def viewing(self):
+    def view(self):
         with self.buffer.host_view(DTYPE, SHAPE) as view:
             numpy.asarray(view, dtype="float64")
             numpy.from_dlpack(view)
             view.memoryview()
 
-    def handing_out(self):
+    def export_array(self):
         array = self.buffer.array(numpy.float32, SHAPE)
         array.__dlpack__(stream=self.stream, max_version=(1, 0))
         repr(array), array.shape, array.device
 
-    def pinned(self):
+    def use_pinned_memory(self):
         with self.host.allocate(24) as buffer:
             buffer.numpy(DTYPE, SHAPE)
             memoryview(buffer)
@@ -70,39 +70,39 @@ class Calls:
             numpy.from_dlpack(buffer)
         self.host.stats()
 
-    def inspecting(self):
+    def inspect_allocator(self):
         self.allocator.stats()._repr_html_()
         self.allocator.snapshot()
         repr(self.allocator), repr(self.device), repr(self.buffer), self.device.properties
 
-    def recorded(self):
+    def record_history(self):
         self.allocator.start_history(max_entries=10)
         with self.allocator.region("step"):
             self.allocator.allocate(10).free()
         self.allocator.recording().summary()
         self.allocator.stop_history()
 
-    def asking(self):
+    def analyze_recording(self):
         self.recording.leaks()
         self.recording.diff(self.recording)
         self.recording.causes()._repr_html_()
 
-    def loading(self):
+    def load_recordings(self):
         ashlar.load(LEAKY).summary()
         ashlar.load(self.content).summary()
         ashlar.load(self.snapshot).summary()
 
-    def pooling(self):
+    def use_pool(self):
         with self.allocator.make_pool(tag="some"):
             self.allocator.allocate(8).free()
 
-    def hooked(self):
+    def use_hooks(self):
         allocator = ashlar.Allocator(self.device)
         allocator.add_tracker(lambda entry: None)
         allocator.add_oom_observer(lambda notice: None)
         allocator.allocate(8).free()
 
-    def ordering(self):
+    def order_streams(self):
         event = ashlar.Event(self.device)
         event.record(self.stream)
         event.synchronize()
@@ -111,7 +111,7 @@ class Calls:
     def buffer_of_stream(self):
         return self.allocator.allocate(8, self.stream)
 
-    def refused(self):
+    def make_invalid_calls(self):
         for wrong in (lambda: self.allocator.allocate("12x"), lambda: self.buffer.read(0, -1),
                       lambda: self.allocator.allocate(8, "no stream"),
                       lambda: self.buffer.array(">f4"), lambda: self.buffer.array("f4", 1.5),
@@ -144,7 +144,7 @@ def test_calls_do_not_leak_references(kind):
         repeat(times)
         return sys.getallocatedblocks() - blocks
 
-    repeat(5)  # caches fill
+    repeat(5)  # fills caches
     before = counts()
     # A leak in every second call would be 15 blocks each time. Caches of Python and numpy fill up
     # within some hundred calls.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stubs match the module in every name, parameter and default."""
+"""Tests that the stubs match the module in every name, parameter and default."""
 
 import ast
 import inspect
@@ -10,15 +10,15 @@ import ashlar
 from ashlar import _ashlar
 
 STUBS = ast.parse((pathlib.Path(ashlar.__file__).parent / "_ashlar.pyi").read_text())
-# Members of every class.
-GOES_WITHOUT_SAYING = {"__doc__", "__module__", "__repr__", "__str__", "__new__",
+# Members that every class has, so the stubs do not list them.
+IMPLICIT_MEMBERS = {"__doc__", "__module__", "__repr__", "__str__", "__new__",
                        "__slotnames__"}  # the last one is created by copy and pickle
 # Type aliases that exist only in the stubs.
 PROTOCOLS = {"_Contiguous", "_CudaStream", "_CupyStream", "_TorchStream"}
 
 
 def parameters(function):
-    """[(name, kind, default)] of a parsed function, without self."""
+    """Returns [(name, kind, default)] of a parsed function, without self."""
     arguments = function.args
     positional = arguments.posonlyargs + arguments.args
     defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
@@ -33,7 +33,7 @@ def parameters(function):
 
 
 def signature_of_module(function):
-    """The same, from the first line of pybind11's docstring."""
+    """Like parameters(), for a function of the module, from the first line of its docstring."""
     line = function.__doc__.splitlines()[0]
     assert not line.startswith("__init__(*args"), f"{function} is overloaded"
     line = re.sub(r"<[^<>]*>", "...", line)
@@ -54,12 +54,12 @@ def test_stubs_list_every_member():
     for name, stub in stubs_of(STUBS.body).items():
         if not isinstance(stub, ast.ClassDef) or name in PROTOCOLS:
             continue
-        members = set(vars(getattr(_ashlar, name))) - GOES_WITHOUT_SAYING
+        members = set(vars(getattr(_ashlar, name))) - IMPLICIT_MEMBERS
         variables = {each.target.id for each in stub.body if isinstance(each, ast.AnnAssign)}
-        told = set(stubs_of(stub.body)) | variables
-        if "__init__" not in told:
-            members.discard("__init__")  # created by functions, never by their constructor
-        assert told == members, name
+        listed = set(stubs_of(stub.body)) | variables
+        if "__init__" not in listed:
+            members.discard("__init__")  # functions create these objects, users never do
+        assert listed == members, name
 
 
 def test_stub_parameters_match():
@@ -74,7 +74,7 @@ def test_stub_parameters_match():
             if isinstance(inspect.getattr_static(home, name, None) if name else None, property):
                 continue
             if name in ("__eq__", "__hash__", "__enter__", "__exit__"):
-                continue  # Python calls them
+                continue  # Python calls these methods, so their parameter names do not matter
             assert parameters(member) == signature_of_module(found), f"{stub.name}.{name}"
             count += 1
     assert count > 60
@@ -85,9 +85,10 @@ def test_stub_properties_match():
         is_class = isinstance(stub, ast.ClassDef) and name not in PROTOCOLS
         for member in (stub.body if is_class else []):
             if isinstance(member, ast.FunctionDef):
-                told = any(getattr(each, "id", "") == "property" for each in member.decorator_list)
+                is_property = any(getattr(each, "id", "") == "property"
+                                  for each in member.decorator_list)
                 found = inspect.getattr_static(getattr(_ashlar, name), member.name)
-                assert told == isinstance(found, property), f"{name}.{member.name}"
+                assert is_property == isinstance(found, property), f"{name}.{member.name}"
 
 
 def test_every_public_name_exists():

@@ -51,31 +51,31 @@ def test_waiting_calls_release_the_gil(machine, allocator):
         thread.join()
 
 
-@pytest.mark.parametrize("question", ["report", "tune", "replay"])
-def test_analysis_releases_the_gil(question):
-    ask = getattr(ashlar.load(TRACES / "leaky.pickle.xz"), question)
-    asked = 0  # odd during a call
+@pytest.mark.parametrize("method", ["report", "tune", "replay"])
+def test_analysis_releases_the_gil(method):
+    analyze = getattr(ashlar.load(TRACES / "leaky.pickle.xz"), method)
+    call_state = 0  # odd during a call
     is_over = threading.Event()
 
-    def asks():
-        nonlocal asked
+    def analyze_repeatedly():
+        nonlocal call_state
         while not is_over.is_set():
-            asked += 1
-            ask()
-            asked += 1
+            call_state += 1
+            analyze()
+            call_state += 1
 
-    asker = threading.Thread(target=asks)
-    asker.start()
+    analyzer = threading.Thread(target=analyze_repeatedly)
+    analyzer.start()
     # If the call held the GIL, this loop would run only once.
     deadline = time.monotonic() + 60
-    looks = collections.Counter()
-    while max(looks.values(), default=0) < 4 and time.monotonic() < deadline:
-        seen = asked
-        looks[seen] += seen % 2
+    observations = collections.Counter()
+    while max(observations.values(), default=0) < 4 and time.monotonic() < deadline:
+        seen = call_state
+        observations[seen] += seen % 2
         time.sleep(0.0001)
     is_over.set()
-    asker.join()
-    assert max(looks.values()) >= 4
+    analyzer.join()
+    assert max(observations.values()) >= 4
 
 
 class Worker:
@@ -100,7 +100,7 @@ class Worker:
                     assert taken[0] == mark and taken[-1] == mark
                 freed.free()
                 if self.random.random() < 0.5:
-                    del taken  # instead of by the next assignment or the end of the function
+                    del taken  # else the next assignment or the end of the function frees it
         for buffer, mark in live:
             assert buffer.read(0, 1) == bytes([mark])
 
@@ -118,7 +118,7 @@ def test_threads_allocate_concurrently(machine, engine):
         while not done.is_set():
             total += sum(range(1000))
 
-    def look():
+    def query():
         while not done.is_set():
             allocator.stats()
             allocator.snapshot()
@@ -130,7 +130,7 @@ def test_threads_allocate_concurrently(machine, engine):
         finally:
             done.set()
 
-    run_all(hold_the_gil, look, work)
+    run_all(hold_the_gil, query, work)
     assert live_bytes(allocator) == 0
     assert seen.count("alloc") == 4 * 150
     assert seen.count("free_completed") == 4 * 150

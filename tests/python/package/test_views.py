@@ -144,13 +144,13 @@ def test_rejects_shapes_that_do_not_fit(allocator):
 def test_accepts_dtypes_of_other_libraries(allocator):
     buffer = allocator.allocate(64)
 
-    class Torchs:
+    class TorchDtype:
         def __str__(self):
             return "torch.bfloat16"
 
     for given, name in ((float, "float64"), (bool, "bool"), ("f4", "float32"), ("<i2", "int16"),
                         (numpy.bool_, "bool"), (numpy.longlong, "int64"), ("torch.int8", "int8"),
-                        (Torchs(), "bfloat16"), (complex, "complex128")):
+                        (TorchDtype(), "bfloat16"), (complex, "complex128")):
         assert buffer.array(given).dtype == name
     for wrong in (None, 7, "", "i4,i4", object, "torch.", numpy.dtype("S4"), "\udc80"):
         with pytest.raises(ashlar.InvalidArgument,
@@ -211,7 +211,7 @@ def test_tensor_deleter_runs_on_any_thread(allocator):
         capsule = view.__dlpack__()
     buffer.free()
     del view
-    # Like a C++ consumer: renames the capsule and calls the deleter later.
+    # Consumes the capsule like C++ code: renames it now, and calls the deleter later.
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     managed = pointer_of(capsule, b"dltensor")
@@ -290,7 +290,7 @@ def test_exported_memory_keeps_stream_alive(machine, allocator):
 
 
 def dlpack_fields(capsule, name=b"dltensor"):
-    """(data, strides) of the capsule's structure."""
+    """Returns (data, strides) of the capsule's structure."""
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     at = pointer_of(capsule, name)

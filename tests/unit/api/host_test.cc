@@ -161,7 +161,7 @@ TEST_F(HostAllocatorTest, RecordsStreamForInteriorPointers) {
   finish(stream);
 }
 
-// The owner of a graph remembers the capture and releases it with the graph.
+// The owner of a graph stores the capture's id and releases the capture together with the graph.
 TEST_F(HostAllocatorTest, KeepsMemoryOfGraphUntilCaptureIsReleased) {
   HostAllocator host(device());
   const StreamId stream = *device().create_stream();
@@ -254,7 +254,7 @@ TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
     {
       HostBuffer buffer = host.allocate(kPinnedBytes);
       buffer.record_stream(stream);
-      // Twice, because the free also polls pending blocks.
+      // Fails two calls, because the free also polls pending blocks, which retries the first one.
       machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
     }
     if (by_trim) {

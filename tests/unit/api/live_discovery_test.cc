@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Discovery of a live process by others.
+// Discovery of a monitored process by other processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -61,7 +61,7 @@ TEST(LiveDiscoveryTest, FindsProcessInAnotherPidNamespace) {
 }
 
 TEST(LiveDiscoveryTest, UnresponsiveProcessDoesNotBlockSearch) {
-  // Named like this process, so that it is tried first; its backlog is full.
+  // The socket is named after this process, so that it is tried first. Its backlog is full.
   const std::string name = text("ashlar-live.", ::getpid(), ".unresponsive");
   const UniqueFd unresponsive = *listen_abstract(name, LocalSocketType::kStream);
   ASSERT_EQ(::listen(unresponsive.get(), 0), 0);

@@ -63,9 +63,9 @@ class LiveServerTest : public ::testing::Test {
   static uint16_t port_of(const LiveServer& live) {
     return static_cast<uint16_t>(std::stoi(live.address().substr(17)));
   }
-  // Sends one request to the port and returns the whole response.
-  static std::string ask(const LiveServer& live, const std::string& path,
-                         const std::string& fields = "") {
+  // Sends one request to the TCP port and returns the whole response.
+  static std::string exchange(const LiveServer& live, const std::string& path,
+                              const std::string& fields = "") {
     SocketClient client(port_of(live));
     client.send(text("GET ", path, " HTTP/1.1\r\nHost: 127.0.0.1:", port_of(live),
                      "\r\nConnection: close\r\n", fields, "\r\n"));
@@ -117,7 +117,7 @@ TEST_F(LiveServerTest, ServesSnapshotOfEachAllocator) {
   Snapshot own = allocator.snapshot();
   own.device_traces[0].pop_back();  // the entry of this snapshot
   EXPECT_EQ(served->segments, own.segments);
-  // Each snapshot refines the clock's calibration.
+  // Ignores times, because each snapshot refines the clock's calibration.
   ASSERT_EQ(served->device_traces.size(), own.device_traces.size());
   for (Snapshot* each : {&own, &served.value()}) {
     for (TraceEntry& entry : each->device_traces[0]) entry.time_us = 0;
@@ -136,8 +136,8 @@ TEST_F(LiveServerTest, ServesHistorySinceGivenTime) {
   const Buffer old = allocator.allocate(3 * kMiB);
   allocator.history().annotate({{"name", "before"}});
   const Snapshot before = allocator.snapshot();
-  // Each snapshot refines the clock's calibration, by less than this even if the first one was
-  // interrupted.
+  // Each snapshot refines the clock's calibration and so changes the times of entries. The change
+  // is below this bound even if the first calibration was interrupted.
   constexpr int64_t kApartUs = 50'000;
   const int64_t since_us = before.device_traces[0].back().time_us + kApartUs;
   const std::chrono::system_clock::time_point later{std::chrono::microseconds(since_us + kApartUs)};
@@ -167,7 +167,7 @@ TEST_F(LiveServerTest, ForkedChildIgnoresVisitsInParent) {
   }));
 }
 
-// Kills a child that hangs.
+// Kills this process if it hangs.
 void abort_if_hanging() { ::alarm(30); }
 
 TEST_F(LiveServerTest, ForkedChildIgnoresLocksHeldInParent) {
@@ -198,7 +198,7 @@ TEST_F(LiveServerTest, ExitOfChildDoesNotStopParentServer) {
   });
   EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(get(*live, "/stats").code, 200);
-  EXPECT_EQ(code_of(ask(*live, text("/", kToken, "/stats"))), 200);
+  EXPECT_EQ(code_of(exchange(*live, text("/", kToken, "/stats"))), 200);
 }
 
 TEST_F(LiveServerTest, ChildClosesListeningSockets) {
@@ -235,20 +235,23 @@ TEST_F(LiveServerTest, ChildClosesListeningSockets) {
 TEST_F(LiveServerTest, PortRequiresToken) {
   const LiveServer live({.port = 0, .token = kToken});
   EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/a-token-of-0123456789/"));
-  EXPECT_EQ(code_of(ask(live, text("/", kToken, "/metrics"))), 200);
-  EXPECT_EQ(code_of(ask(live, "/metrics", text("Authorization: Bearer ", kToken, "\r\n"))), 200);
-  EXPECT_EQ(code_of(ask(live, "/metrics")), 404);
-  EXPECT_EQ(code_of(ask(live, "/metrics", "Authorization: Bearer \r\n")), 404);
-  EXPECT_EQ(code_of(ask(live, "/metrics", "Authorization: Bearer a-token-of-012345678x\r\n")), 404);
-  EXPECT_EQ(code_of(ask(live, "/metrics", text("Authorization: Basic ", kToken, "\r\n"))), 404);
-  EXPECT_EQ(code_of(ask(live, "/stats/metrics")), 404);
-  EXPECT_THAT(ask(live, text("/ticket/", std::string(32, '0'))),
+  EXPECT_EQ(code_of(exchange(live, text("/", kToken, "/metrics"))), 200);
+  EXPECT_EQ(code_of(exchange(live, "/metrics", text("Authorization: Bearer ", kToken, "\r\n"))),
+            200);
+  EXPECT_EQ(code_of(exchange(live, "/metrics")), 404);
+  EXPECT_EQ(code_of(exchange(live, "/metrics", "Authorization: Bearer \r\n")), 404);
+  EXPECT_EQ(code_of(exchange(live, "/metrics", "Authorization: Bearer a-token-of-012345678x\r\n")),
+            404);
+  EXPECT_EQ(code_of(exchange(live, "/metrics", text("Authorization: Basic ", kToken, "\r\n"))),
+            404);
+  EXPECT_EQ(code_of(exchange(live, "/stats/metrics")), 404);
+  EXPECT_THAT(exchange(live, text("/ticket/", std::string(32, '0'))),
               AllOf(HasSubstr(" 404 "), HasSubstr("not found")))
       << "one-time tokens are disabled";
-  EXPECT_EQ(code_of(ask(live, text("/", kToken, "/../../etc/passwd"))), 404);
+  EXPECT_EQ(code_of(exchange(live, text("/", kToken, "/../../etc/passwd"))), 404);
 }
 
-size_t inherited_count() {
+size_t inherited_socket_count() {
   size_t count = 0;
   for (int fd = 0; fd < 1024; ++fd) {
     const int flags = ::fcntl(fd, F_GETFD);
@@ -258,11 +261,11 @@ size_t inherited_count() {
 }
 
 TEST_F(LiveServerTest, StartedProgramsInheritNoSockets) {
-  const size_t before = inherited_count();
+  const size_t before = inherited_socket_count();
   const LiveServer live({.port = 0, .token = kToken});
   http::Client client(*connect_abstract(live.socket_name(), seconds(10), LocalSocketType::kStream));
   ASSERT_TRUE(client.get("/stats").ok());
-  EXPECT_EQ(inherited_count(), before);
+  EXPECT_EQ(inherited_socket_count(), before);
 }
 
 TEST_F(LiveServerTest, GeneratesTokenIfNoneIsGiven) {
@@ -270,7 +273,7 @@ TEST_F(LiveServerTest, GeneratesTokenIfNoneIsGiven) {
   EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]{32}/"));
 }
 
-TEST_F(LiveServerTest, AnswersInvalidRequestsWithErrorCodes) {
+TEST_F(LiveServerTest, RespondsToInvalidRequestsWithErrorCodes) {
   const LiveServer live({.port = 0, .token = kToken});
   const auto send = [&](const std::string& bytes) {
     SocketClient client(port_of(live));
@@ -301,7 +304,7 @@ TEST_F(LiveServerTest, RejectsInvalidOptions) {
 
 using LiveConcurrencyTest = LiveServerTest;
 
-TEST_F(LiveConcurrencyTest, AllocatorsComeAndGoWhileObserved) {
+TEST_F(LiveConcurrencyTest, AllocatorsStartAndEndWhileObserved) {
   const LiveServer live({.port = 0, .token = kToken});
   std::atomic<bool> is_over{false};
   std::vector<std::thread> observers;
@@ -335,7 +338,7 @@ TEST_F(LiveConcurrencyTest, SlowReaderDoesNotBlockOthers) {
   SocketClient lazy(port_of(*live));
   lazy.send(
       text("GET /", kToken, "/snapshot HTTP/1.1\r\nHost: 127.0.0.1:", port_of(*live), "\r\n\r\n"));
-  EXPECT_EQ(code_of(ask(*live, text("/", kToken, "/stats"))), 200);
+  EXPECT_EQ(code_of(exchange(*live, text("/", kToken, "/stats"))), 200);
   held.clear();
   allocator.reset();
   live.reset();
@@ -348,9 +351,9 @@ TEST_F(LiveConcurrencyTest, HoldsOneSnapshotAtATimeForSlowReaders) {
   std::vector<Buffer> held;
   for (int i = 0; i < 20000; ++i) held.push_back(allocator.allocate(512));
   UniqueFd lazy = *connect_abstract(live.socket_name(), seconds(10), LocalSocketType::kStream);
-  const std::string question = "GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  ASSERT_EQ(::send(lazy.get(), question.data(), question.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(question.size()));
+  const std::string request = "GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ASSERT_EQ(::send(lazy.get(), request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
   // The server has begun to send the response, which exceeds the socket buffer.
   char first = 0;
   ASSERT_EQ(::recv(lazy.get(), &first, 1, MSG_WAITALL), 1);
@@ -380,7 +383,7 @@ TEST(AllocatorRegistryConcurrencyTest, RemovalWaitsForVisitors) {
   });
   while (!is_visiting) std::this_thread::yield();
   std::thread owner([&] { allocator.reset(); });
-  // Once removal has begun, new visits are refused.
+  // Waits until removal has begun. From then on, new visits are refused.
   while (!registry.numbers().empty()) std::this_thread::yield();
   EXPECT_FALSE(
       registry.visit(number, [](Allocator&) { FAIL() << "the allocator is being removed"; }));

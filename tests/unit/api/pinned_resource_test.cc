@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned memory in containers of the standard library.
+// A memory resource for pinned memory, used by containers of the standard library.
 #include "ashlar/pinned_resource.h"
 
 #include <numeric>

@@ -268,7 +268,7 @@ TEST(SnapshotConcurrencyTest, TakesSnapshotWhileThreadsAllocate) {
 class SnapshotConsistencyConcurrencyTest : public SnapshotTest,
                                            public ::testing::WithParamInterface<const char*> {};
 
-// Requested bytes by address.
+// Address to requested bytes.
 using LiveBlocks = std::map<uint64_t, size_t>;
 
 LiveBlocks live_by_trace(const Snapshot& snapshot) {
@@ -303,7 +303,7 @@ TEST_P(SnapshotConsistencyConcurrencyTest, SegmentsAndTraceAreConsistent) {
   const auto work = [&](StreamId stream, uint64_t seed) {
     Random random(seed);
     std::vector<Buffer> held(16);
-    // Fewer than the history can hold.
+    // Fewer operations than the history can hold.
     for (int i = 0; i < 60'000 && !is_over.load(); ++i) {
       Buffer& each = held[random.below(held.size())];
       each.reset();

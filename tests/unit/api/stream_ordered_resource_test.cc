@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamOrderedResource: the members that CCCL's concepts require, written out, and their
-// behaviour.
+// The behaviour of StreamOrderedResource, and the members that CCCL's concepts require. The
+// concepts are written out here, so that the tests do not need CCCL.
 #include "ashlar/stream_ordered_resource.h"
 
 #include "ashlar/allocator.h"
@@ -13,7 +13,7 @@ namespace {
 
 struct DeviceAccessible {};
 struct HostAccessible {};
-struct DriverStream;           // as cudaStream_t points to one
+struct DriverStream;           // what cudaStream_t points to
 using Handle = DriverStream*;  // cudaStream_t
 class StreamRef {              // cuda::stream_ref
  public:
@@ -32,7 +32,7 @@ class StreamView {  // rmm::cuda_stream_view
   Handle handle_;
 };
 
-// Up to CCCL 3.0: cuda::mr::resource and cuda::mr::async_resource.
+// The concepts cuda::mr::resource and cuda::mr::async_resource up to CCCL 3.0.
 template <typename R, typename Stream>
 concept FirstGeneration = std::equality_comparable<R> &&
     requires(R& resource, void* memory, size_t bytes, size_t alignment, Stream stream) {
@@ -42,7 +42,7 @@ concept FirstGeneration = std::equality_comparable<R> &&
   { resource.deallocate_async(memory, bytes, alignment, stream) } -> std::same_as<void>;
 };
 
-// Since CCCL 3.1: cuda::mr::synchronous_resource and cuda::mr::resource.
+// The concepts cuda::mr::synchronous_resource and cuda::mr::resource since CCCL 3.1.
 template <typename R, typename Stream>
 concept SecondGeneration = std::equality_comparable<R> &&
     requires(R& resource, void* memory, size_t bytes, size_t alignment, Stream stream) {
@@ -52,7 +52,7 @@ concept SecondGeneration = std::equality_comparable<R> &&
   { resource.deallocate(stream, memory, bytes, alignment) } -> std::same_as<void>;
 };
 
-// cuda::has_property
+// The concept cuda::has_property.
 template <typename R, typename Property>
 concept Has = requires(const R& resource, Property property) {
   get_property(resource, property);

@@ -50,7 +50,8 @@ struct Rank {
   Handle handle;
 };
 
-// Runs each rank on its own thread. Returns the error from each rank; empty if there was none.
+// Runs each rank on its own thread. Returns the error message of each rank; empty if there was
+// none.
 std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&)>& body) {
   std::vector<std::string> ended(world_size);
   const std::shared_ptr<Store> store = make_memory_store();
@@ -70,10 +71,10 @@ std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&
   return ended;
 }
 
-// The message of the InvalidArgument that `act` throws, or "not refused".
-std::string refusal(const std::function<void()>& act) {
+// Returns the message of the InvalidArgument that `operation` throws, or "not refused".
+std::string refusal(const std::function<void()>& operation) {
   try {
-    act();
+    operation();
   } catch (const InvalidArgument& refused) {
     return refused.status().message();
   }
@@ -202,22 +203,24 @@ TEST(SymmetricApiConcurrency, SerializesOperationsOfThreadsOfOneRank) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// One thread of rank 0 is blocked in `act` without a timeout because rank 1 is late; returns the
-// timeout error from a second thread that calls `act`. Repeats if the second thread entered first.
-std::string timeout_while_another_thread_waits(const std::function<void(Rank&, Timeout)>& act) {
+// One thread of rank 0 is blocked in `operation` without a timeout because rank 1 is late; returns
+// the timeout error from a second thread that calls `operation`. Repeats if the second thread
+// entered first.
+std::string timeout_while_another_thread_waits(
+    const std::function<void(Rank&, Timeout)>& operation) {
   std::string message;
   std::atomic<bool> is_late{false};
   const auto ended = on_ranks(2, [&](Rank& own) {
     if (own.group.rank() == 1) {
       EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
-      act(own, Timeout(0));
+      operation(own, Timeout(0));
       return;
     }
-    std::thread first([&] { act(own, Timeout(0)); });
+    std::thread first([&] { operation(own, Timeout(0)); });
     for (int round = 0; round < 100 && message.find("another thread") == std::string::npos;
          ++round) {
       try {
-        act(own, milliseconds(20));
+        operation(own, milliseconds(20));
       } catch (const TimeoutError& late) {
         message = late.status().message();
       }

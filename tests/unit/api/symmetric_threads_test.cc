@@ -24,7 +24,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Runs each rank on its own thread. Returns the error from each rank; empty if there was none.
+// Runs each rank on its own thread. Returns the error message of each rank; empty if there was
+// none.
 std::vector<std::string> on_threads(int world_size,
                                     const std::function<void(const RankSpec&)>& body) {
   std::vector<std::string> ended(static_cast<size_t>(world_size));
@@ -93,7 +94,7 @@ TEST(SymmetricThreadsConcurrency, CountsOperationsAndTimesPhases) {
     const std::array<std::byte, 8> bytes{};
     own.handle.put(1 - rank.rank, bytes);
     own.handle.put(1 - rank.rank, bytes, 8);
-    EXPECT_THROW(own.handle.put(7, bytes), InvalidArgument);  // no such rank
+    EXPECT_THROW(own.handle.put(7, bytes), InvalidArgument);  // rank 7 does not exist
     own.handle.fetch(0, {.kind = AtomicKind::kAdd, .offset = 16, .operand = 1});
     own.group.barrier(0, kTestTimeout);
     own.handle.all_reduce(3, {}, {.offset_bytes = 32, .out = nullptr, .timeout = kTestTimeout});
@@ -194,19 +195,18 @@ TEST(SymmetricThreadsConcurrency, RanksOnSeparateGpus) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// The message of the TimeoutError that `act` throws; empty if it does not.
-std::string timeout_message(const std::function<void()>& act) {
+// Returns the message of the TimeoutError that `operation` throws; empty if it throws none.
+std::string timeout_message(const std::function<void()>& operation) {
   try {
-    act();
+    operation();
   } catch (const TimeoutError& late) {
     return late.status().message();
   }
   return "";
 }
 
-// While one call waits for a signal of channel 4, a queued wait for channel 5 fails. If the first
-// call starts late, it may report that error instead; it must then not have consumed its own
-// signal.
+// While a call waits for a signal on channel 4, a queued wait for channel 5 fails. If the call
+// starts late, it may report that error instead, but must then not have consumed its own signal.
 TEST(SymmetricThreadsConcurrency, BlockedCallDoesNotReportErrorOfOtherWork) {
   const std::unique_ptr<sim::Machine> machine = make_machine(2);
   std::atomic<bool> is_late{false};

@@ -25,7 +25,7 @@ constexpr TorchPoolId kGraphPool{7, 0};
 
 class TorchPluginTest : public testing::Test {
  protected:
-  // The library is configured once per process, by the first test.
+  // Configures the library, which is possible only once per process.
   static void SetUpTestSuite() {
     setenv("ASHLAR_TORCH_BACKEND", "sim", 1);
     setenv("ASHLAR_SIM_CAPACITY", "1GiB", 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two simulated machines in one process, standing for two processes: one allocator shares, the
-// other opens. Uses real memory, so that contents can be compared.
+// Two simulated machines in one process, which represent two processes: the allocator of one shares
+// memory, the allocator of the other opens it. The memory is real, so that contents can be
+// compared.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,7 +55,8 @@ class Side {
   std::unique_ptr<Allocator> allocator;
 };
 
-// The importer's engine: like the exporter's, without options that only exporting needs.
+// Returns the importer's engine: the same as the exporter's, without options that only exporters
+// need.
 inline ShareSource importing(ShareSource exporter) {
   return exporter == ShareSource::kPaged ? ShareSource::kPaged : ShareSource::kPlain;
 }

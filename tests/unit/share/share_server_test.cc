@@ -49,7 +49,7 @@ class ShareServerFixture : public ::testing::TestWithParam<ShareSource> {
   static Lease connect(const std::string& handle) {
     return *Lease::connect(*parse_share_handle(handle), kTimeout);
   }
-  // A raw connection, for requests that a Lease would not send.
+  // Opens a raw connection, for requests that a Lease would not send.
   static UniqueFd call(const std::string& handle) {
     return *connect_abstract(socket_name(parse_share_handle(handle)->exporter), kTimeout);
   }
@@ -72,7 +72,7 @@ class ShareServerTest : public ShareServerFixture {};
 INSTANTIATE_TEST_SUITE_P(Sources, ShareServerTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-// For granules, which plain memory does not have.
+// For tests of granules, which plain memory does not have.
 class ExtentsServerTest : public ShareServerFixture {};
 INSTANTIATE_TEST_SUITE_P(Sources, ExtentsServerTest,
                          ::testing::Values(ShareSource::kExpandable, ShareSource::kPaged),
@@ -167,7 +167,7 @@ TEST_P(ExtentsServerTest, SendsManyGranulesInBatches) {
     count += fds->size();
   }
   EXPECT_EQ(count, 70U);
-  // Our copies are closed by now; the server closes its own after sending.
+  // The client's copies are already closed; the server closes its own copies after sending.
   EXPECT_TRUE(eventually([&] { return open_fd_count() <= before + 1; }));
   EXPECT_FALSE(lease.request(70).ok()) << "there is no granule 70";
   server_->end_share(block);
@@ -229,9 +229,9 @@ TEST_P(ExtentsServerTest, RejectsWrongTokenShareOrGranule) {
   start();
   Block* block = allocate(kMiB);
   const ShareHandle right = *parse_share_handle(share(block));
-  const auto ask = [&](ShareRequest question) {
+  const auto response_code = [&](ShareRequest request) {
     const UniqueFd caller = *connect_abstract(socket_name(right.exporter), kTimeout);
-    EXPECT_TRUE(send_message(caller.get(), bytes_of(question), -1, kTimeout).ok());
+    EXPECT_TRUE(send_message(caller.get(), bytes_of(request), -1, kTimeout).ok());
     ShareResponse answer;
     EXPECT_TRUE(receive_message(caller.get(), bytes_of(answer), kTimeout).ok());
     return answer.code;
@@ -239,21 +239,21 @@ TEST_P(ExtentsServerTest, RejectsWrongTokenShareOrGranule) {
   ShareRequest good;
   good.exporter = right.exporter;
   good.share_id = right.share_id;
-  EXPECT_EQ(ask(good), ShareCode::kGranted);
-  ShareRequest question = good;
-  question.exporter[3] ^= 1;
-  EXPECT_EQ(ask(question), ShareCode::kNotUnderstood);
-  question = good;
-  question.share_id += 1;
-  EXPECT_EQ(ask(question), ShareCode::kNoSuchShare);
-  question = good;
-  question.first_granule = 1;
-  EXPECT_EQ(ask(question), ShareCode::kNotUnderstood);
-  question.first_granule = UINT64_MAX;
-  EXPECT_EQ(ask(question), ShareCode::kNotUnderstood);
-  question = good;
-  question.version = 99;
-  EXPECT_EQ(ask(question), ShareCode::kNotUnderstood);
+  EXPECT_EQ(response_code(good), ShareCode::kGranted);
+  ShareRequest request = good;
+  request.exporter[3] ^= 1;
+  EXPECT_EQ(response_code(request), ShareCode::kNotUnderstood);
+  request = good;
+  request.share_id += 1;
+  EXPECT_EQ(response_code(request), ShareCode::kNoSuchShare);
+  request = good;
+  request.first_granule = 1;
+  EXPECT_EQ(response_code(request), ShareCode::kNotUnderstood);
+  request.first_granule = UINT64_MAX;
+  EXPECT_EQ(response_code(request), ShareCode::kNotUnderstood);
+  request = good;
+  request.version = 99;
+  EXPECT_EQ(response_code(request), ShareCode::kNotUnderstood);
   server_->end_share(block);
   engine_->free_quietly(block);
   EXPECT_TRUE(is_free_again());
@@ -266,12 +266,12 @@ TEST_P(ExtentsServerTest, LeaseCoversOneShare) {
   const ShareHandle handle = *parse_share_handle(share(first));
   const ShareHandle other = *parse_share_handle(share(second));
   const UniqueFd caller = *connect_abstract(socket_name(handle.exporter), kTimeout);
-  ShareRequest question;
-  question.exporter = handle.exporter;
+  ShareRequest request;
+  request.exporter = handle.exporter;
   ShareResponse answer;
   for (uint64_t id : {handle.share_id, other.share_id}) {
-    question.share_id = id;
-    ASSERT_TRUE(send_message(caller.get(), bytes_of(question), -1, kTimeout).ok());
+    request.share_id = id;
+    ASSERT_TRUE(send_message(caller.get(), bytes_of(request), -1, kTimeout).ok());
     ASSERT_TRUE(receive_message(caller.get(), bytes_of(answer), kTimeout).ok());
   }
   EXPECT_EQ(answer.code, ShareCode::kNotUnderstood);
@@ -286,11 +286,11 @@ TEST_P(ExtentsServerTest, UnreadResponsesDoNotBlockOthers) {
   const std::string handle = share(block);
   const ShareHandle parsed = *parse_share_handle(handle);
   const UniqueFd unread = call(handle);
-  ShareRequest question;
-  question.exporter = parsed.exporter;
-  question.share_id = parsed.share_id;
-  // Until the server closes the connection, because its responses are not read.
-  while (send_message(unread.get(), bytes_of(question), -1, milliseconds(1000)).ok()) {
+  ShareRequest request;
+  request.exporter = parsed.exporter;
+  request.share_id = parsed.share_id;
+  // Sends until the server closes the connection, because the responses are not read.
+  while (send_message(unread.get(), bytes_of(request), -1, milliseconds(1000)).ok()) {
   }
   EXPECT_TRUE(connect(handle).request(0).ok());
   server_->end_share(block);

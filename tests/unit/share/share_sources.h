@@ -14,7 +14,7 @@
 
 namespace ashlar {
 
-// Three granules of an extent, or a segment of its own.
+// Spans three granules, or gets its own segment.
 inline constexpr size_t kSharedBlockBytes = 50 * kMiB;
 
 enum class ShareSource : uint8_t { kPlain, kExpandable, kPaged };
@@ -28,13 +28,13 @@ inline std::ostream& operator<<(std::ostream& out, ShareSource source) {
   return out;
 }
 
-inline bool is_of_extents(ShareSource source) { return source != ShareSource::kPlain; }
+inline bool uses_extents(ShareSource source) { return source != ShareSource::kPlain; }
 
 inline AllocatorOptions options_of(ShareSource source) {
   AllocatorOptions options;
   options.engine = source == ShareSource::kPaged ? EngineKind::kPaged : EngineKind::kClassic;
   options.expandable_segments = source == ShareSource::kExpandable;
-  options.shareable_expandable_segments = is_of_extents(source);
+  options.shareable_expandable_segments = uses_extents(source);
   return options;
 }
 

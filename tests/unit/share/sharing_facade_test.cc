@@ -13,9 +13,9 @@ namespace {
 using ::testing::HasSubstr;
 
 template <typename Error>
-std::string error_message(const std::function<void()>& act) {
+std::string error_message(const std::function<void()>& operation) {
   try {
-    act();
+    operation();
   } catch (const Error& error) {
     return error.what();
   }
@@ -109,7 +109,7 @@ TEST_P(SharingFacadeTest, DetectsEndOfExporter) {
   buffer.reset();
   exporter_.allocator.reset();
   EXPECT_FALSE(seen.is_exporter_alive());
-  if (is_of_extents(GetParam())) {
+  if (uses_extents(GetParam())) {
     EXPECT_EQ(importer_.read(seen.address()), 77U) << "extents live on";
   }
 }
@@ -198,7 +198,7 @@ TEST_P(SharingFacadeTest, BaseAllocationIsTheSegment) {
   const Buffer first = exporter_.allocator->allocate(3 * kMiB);
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
   const DeviceAddress raw = exporter_.allocator->allocate_raw(3 * kMiB);
-  if (is_of_extents(GetParam())) {
+  if (uses_extents(GetParam())) {
     EXPECT_THAT(error_message<InvalidArgument>(
                     [&] { (void)exporter_.allocator->sharing().base_allocation(buffer); }),
                 HasSubstr("expandable_segments:False"));

@@ -24,7 +24,8 @@ class StitchedShareTest : public ::testing::Test {
     }
     return left;
   }
-  // Uses idle memory of other views: no new memory, and each extent is mapped once more.
+  // Allocates a block that is stitched from idle extents of other views. Expects that no memory is
+  // created and that each extent is mapped once more.
   Buffer allocate_stitched(size_t extent_count) {
     const uint64_t created = exporter_.calls(DeviceCall::kCreate);
     const uint64_t mapped = exporter_.calls(DeviceCall::kMap);
@@ -33,19 +34,19 @@ class StitchedShareTest : public ::testing::Test {
     EXPECT_EQ(exporter_.calls(DeviceCall::kMap), mapped + extent_count);
     return buffer;
   }
-  void spoil(const Buffer& buffer) {
+  void overwrite(const Buffer& buffer) {
     Device& device = exporter_.device();
     EXPECT_TRUE(device.fill(buffer.address(), 0xEE, buffer.bytes(), kDefaultStream).ok());
     EXPECT_TRUE(device.synchronize_stream(kDefaultStream).ok());
   }
   // Allocates until the device is full.
-  void take_everything() {
+  void fill_device() {
     std::vector<Buffer> all;
     for (size_t bytes : {5 * kExtentBytes, kExtentBytes}) {
       try {
         for (;;) {
           all.push_back(exporter_.allocator->allocate(bytes));
-          spoil(all.back());
+          overwrite(all.back());
         }
       } catch (const OutOfMemory&) {
         EXPECT_FALSE(all.empty());
@@ -78,13 +79,13 @@ TEST_F(StitchedShareTest, FreedBlockIsNotStitchedWhileImported) {
   buffer.reset();
   share.reset();
 
-  spoil(allocate_stitched(3));  // of the holes left behind
+  overwrite(allocate_stitched(3));  // stitched from the remaining holes
   expect_pattern(seen);
   exporter_.allocator->trim();
   others.clear();
-  spoil(exporter_.allocator->allocate(7 * kExtentBytes));
+  overwrite(exporter_.allocator->allocate(7 * kExtentBytes));
   expect_pattern(seen);
-  take_everything();
+  fill_device();
   expect_pattern(seen);
   exporter_.allocator->trim();
   EXPECT_EQ(exporter_.used_bytes(), kBlockBytes) << "all that is left is what is shared";
@@ -94,14 +95,14 @@ TEST_F(StitchedShareTest, FreedBlockIsNotStitchedWhileImported) {
   seen.reset();
   EXPECT_TRUE(eventually([&] { return exporter_.active_bytes() == 0; }));
   const uint64_t created = exporter_.calls(DeviceCall::kCreate);
-  spoil(exporter_.allocator->allocate(kBlockBytes));
+  overwrite(exporter_.allocator->allocate(kBlockBytes));
   EXPECT_EQ(exporter_.calls(DeviceCall::kCreate), created) << "the same memory is used again";
   exporter_.allocator->trim();
   EXPECT_EQ(exporter_.used_bytes(), 0U);
 }
 
-// Each extent has its own addresses at home, where a request would fit.
-TEST_F(StitchedShareTest, BorrowedExtentsStayAwayWhileImported) {
+// In the view from which an extent was borrowed, its addresses are free and would fit a request.
+TEST_F(StitchedShareTest, BorrowedExtentsAreNotReturnedWhileImported) {
   const std::vector<Buffer> others = leave_holes(6);
   Buffer buffer = allocate_stitched(3);
   write_pattern(buffer.address());
@@ -113,7 +114,7 @@ TEST_F(StitchedShareTest, BorrowedExtentsStayAwayWhileImported) {
   {
     std::vector<Buffer> new_ones;
     for (int i = 0; i < 3; ++i) new_ones.push_back(exporter_.allocator->allocate(kExtentBytes));
-    for (const Buffer& each : new_ones) spoil(each);
+    for (const Buffer& each : new_ones) overwrite(each);
     EXPECT_EQ(exporter_.calls(DeviceCall::kCreate), created + 3);
     expect_pattern(seen);
   }

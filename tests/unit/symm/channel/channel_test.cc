@@ -282,7 +282,7 @@ TEST(ChannelConcurrency, LeaksNoDescriptors) {
   EXPECT_EQ(open_fd_count(), before);
 }
 
-// End to end: the socket alone reveals that a process was killed.
+// The closed socket alone reveals that a process was killed.
 TEST(Channel, DetectsAKilledProcess) {
   int addresses[2] = {-1, -1};
   ASSERT_EQ(::pipe(addresses), 0);

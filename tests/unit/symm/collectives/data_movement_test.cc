@@ -214,7 +214,7 @@ TEST(AllToAllVConcurrency, ExchangesUnequalShares) {
   }
 }
 
-// The shares of one of two ranks, at the beginning of its range.
+// The arguments of one of two ranks. Its shares are at the beginning of its range.
 struct Shares {
   AllToAllV request(TestGroup& world) {
     return {.range = world.range(),

@@ -24,7 +24,7 @@ using testing::TestGroup;
 using Algorithm = Status (*)(const CollectiveContext&, const AllReduce&, const Limits&);
 constexpr Algorithm kAlgorithms[] = {one_shot_all_reduce, two_shot_all_reduce, multimem_all_reduce};
 
-// The local reduction of all ranks' inputs.
+// Returns the reduction of all ranks' inputs, computed locally.
 std::vector<std::byte> reduced(int world_size, size_t bytes, Reduction reduction, unsigned seed) {
   std::vector<std::vector<std::byte>> inputs;
   std::vector<const std::byte*> sources;
@@ -43,7 +43,7 @@ struct Shape {
   size_t bytes() const { return count * element_bytes(reduction.type); }
 };
 
-// Runs on one rank: in place and out of place, several times.
+// Runs on one rank. Reduces several times, in place and out of place, and checks the results.
 void all_reduce_often(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
   for (unsigned round = 0; round < 3; ++round) {
     const std::vector<std::byte> wanted =
@@ -80,7 +80,7 @@ TEST(AllReduceConcurrency, ResultsAreBitwiseEqualOnAllRanks) {
 
 // Checks the memory of all ranks as soon as the call has returned on this one.
 void check_all_ranks_after(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
-  const auto meet = [&] {
+  const auto wait_for_all = [&] {
     ASSERT_TRUE(
         two_shot_all_reduce(world.context(rank), {.range = world.range()}, test_limits()).ok());
   };
@@ -95,13 +95,13 @@ void check_all_ranks_after(TestGroup& world, int rank, const Shape& shape, Algor
     for (int peer = 0; peer < world.size(); ++peer) {
       ASSERT_EQ(world.read(peer, 0, shape.bytes()), TestGroup::draw(peer, shape.bytes(), round));
     }
-    meet();
+    wait_for_all();
     request.out = nullptr;
     ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
     for (int peer = 0; peer < world.size(); ++peer) {
       ASSERT_EQ(world.read(peer, 0, shape.bytes()), out);
     }
-    meet();
+    wait_for_all();
   }
 }
 

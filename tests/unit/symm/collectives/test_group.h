@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group for tests of collectives: pads, guarded buffers, and an CollectiveRunner for each rank.
+// A group for tests of collectives: pads, guarded buffers, and a CollectiveRunner for each rank.
 #pragma once
 
 #include <cstring>
@@ -43,7 +43,8 @@ class TestGroup {
   RankMemory& buffers() { return buffers_; }
   RankPads& pads() { return pads_; }
 
-  // Random bytes that differ between ranks and seeds, and are finite numbers in every type.
+  // Returns random bytes, which differ between ranks and seeds and are finite numbers in every
+  // type.
   static std::vector<std::byte> draw(int rank, size_t bytes, unsigned seed) {
     std::mt19937 random(seed * 1000 + static_cast<unsigned>(rank));
     std::vector<std::byte> out(bytes);

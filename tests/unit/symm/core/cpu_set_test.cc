@@ -63,7 +63,7 @@ std::vector<size_t> available_cores() {
   return found;
 }
 
-// The spin counts of two ranks bound to these cores.
+// Returns the spin counts of two ranks that are bound to these cores.
 std::vector<int> spins_of(size_t first, size_t second) {
   const std::unique_ptr<Process> process = *Process::start({});
   const std::shared_ptr<Store> store = make_memory_store();

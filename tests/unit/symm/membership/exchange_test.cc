@@ -100,7 +100,8 @@ TEST_F(ExchangeTest, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
   EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not reach exchange 0"));
 }
 
-// The keys of the final barrier have a short time to live and may expire before all ranks arrive.
+// The keys of the final barrier have a short time to live, so a rank must set its key again when it
+// sees that all ranks have arrived.
 TEST_F(ExchangeTest, FinishResetsItsKeyForRanksThatReadLater) {
   const auto store = std::make_shared<UserStore>();
   store->change_responses = [&](UserStore::Responses& responses) {
@@ -140,11 +141,11 @@ TEST_F(ExchangeTest, LateRankReturnsTheSameError) {
 }
 
 TEST_F(ExchangeTest, FailureAfterAnExchangeDoesNotUndoIt) {
-  Member quick(store_, {0, 2});
+  Member fast(store_, {0, 2});
   Member slow(store_, {1, 2});
   std::thread other([&] { EXPECT_TRUE(slow.exchange.barrier(long_deadline()).ok()); });
-  EXPECT_TRUE(quick.exchange.barrier(long_deadline()).ok());
-  (void)quick.failure_record.publish(Status::peer_lost("rank 0 of group test gave up")).ok();
+  EXPECT_TRUE(fast.exchange.barrier(long_deadline()).ok());
+  (void)fast.failure_record.publish(Status::peer_lost("rank 0 of group test gave up")).ok();
   other.join();
   EXPECT_EQ(slow.exchange.barrier(long_deadline()).message(), "rank 0 of group test gave up");
 }
@@ -183,7 +184,7 @@ TEST_F(ExchangeTest, RepublishesItsRecordWhenTheStoreLosesIt) {
   std::thread other([this] {
     while (!store_->get("g/0/0", long_deadline()).ok()) {
     }
-    EXPECT_TRUE(*store_->erase("g/0/0", long_deadline()));  // as a restart of the store would
+    EXPECT_TRUE(*store_->erase("g/0/0", long_deadline()));  // like a restart of the store
     EXPECT_TRUE(store_->get("g/0/0", long_deadline()).ok());
     Member late(store_, {1, 2});
     EXPECT_TRUE(late.exchange.barrier(long_deadline()).ok());

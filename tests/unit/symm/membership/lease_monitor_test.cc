@@ -122,7 +122,7 @@ TEST(HeartbeatThreadConcurrency, RunsANewTaskImmediately) {
   heartbeat_thread->remove(task);
 }
 
-// Heartbeats have short deadlines: the next one retries a failed write.
+// Heartbeats have short deadlines, so a write may fail. The next heartbeat retries it.
 TEST(FailureRecord, RetriesAfterAFailedWrite) {
   const auto store = std::make_shared<UserStore>();
   const auto failure = std::make_shared<Failure>();

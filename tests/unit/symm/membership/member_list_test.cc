@@ -58,7 +58,7 @@ TEST(MemberList, RejectsShortStoreResponses) {
   EXPECT_THAT(bad.message(), HasSubstr("returned 0 values for 1 keys"));
 }
 
-// The join records are complete; the response about confirmations is short.
+// The response with the join records is complete, the response with the confirmations is too short.
 TEST(MemberList, RejectsShortStoreResponsesWhileConfirming) {
   UserStore store;
   int read_count = 0;
@@ -85,8 +85,8 @@ TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
       EXPECT_EQ(member_list->records[1].member, 41U);
       tokens[rank] = member_list->token;
     });
-    std::this_thread::sleep_for(
-        milliseconds(20));  // so that the first rank reads the stale records
+    // Gives the first rank the time to read the stale records.
+    std::this_thread::sleep_for(milliseconds(20));
   }
   for (std::thread& each : ranks) each.join();
   EXPECT_EQ(tokens[0], tokens[1]);
@@ -107,13 +107,14 @@ TEST(MemberList, StaleRecordDoesNotCountAsJoined) {
   EXPECT_FALSE((*store->try_get(old, long_deadline()))[0]);  // and the stale one
 }
 
-// The error from a rank that joins a group of three and times out.
+// Lets a rank join a group of three. Returns its timeout error.
 Status try_to_join(Store& store, int rank, milliseconds time) {
   return gather_members(store, kMemberListOptions, record_of(rank, 3), Deadline::after(time))
       .status();
 }
 
-// Rank 2 published its record and died. The last rank to time out no longer finds the first.
+// Rank 2 published its record and died. When the last of the other ranks times out, the first one
+// has already withdrawn its record.
 TEST(MemberListConcurrency, AllRanksNameTheSameMissingRank) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoExpiry, long_deadline()).ok());
@@ -172,7 +173,7 @@ TEST(MemberList, OwnRecordLeftByACrashIsNotARankConflict) {
   EXPECT_THAT(late.message(), Not(HasSubstr("another process joined")));
 }
 
-// A user-defined device on host memory.
+// A user-defined back end whose devices are in host memory.
 class DeviceBackend final : public Backend {
  public:
   explicit DeviceBackend(uint8_t id) : id_(id) {}
@@ -194,7 +195,7 @@ class DeviceBackend final : public Backend {
   std::unique_ptr<Backend> host_ = make_host_backend();
 };
 
-// The join errors of two ranks with these devices.
+// Lets two ranks with these devices join. Returns their errors.
 std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorOptions& options,
                               const CommunicatorOptions& options_of_second) {
   const std::shared_ptr<Store> store = make_memory_store();
@@ -222,7 +223,7 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorO
   return join_with(first, second, options, options);
 }
 
-// A rank that acted on its own options would wait for a rank that acted on different ones.
+// If ranks joined with different options, one rank would wait for a step that the other one skips.
 TEST(MemberListConcurrency, RejectsDifferentOptionsByName) {
   CommunicatorOptions shares;
   shares.may_share_device = true;
@@ -251,7 +252,7 @@ TEST(MemberListConcurrency, RejectsDifferentBackEnds) {
   EXPECT_THAT(join_with(1, 99, {})[0].message(), HasSubstr("rank 0: device, rank 1: another"));
 }
 
-// Hides all keys of rank 1.
+// A store that hides all keys of rank 1.
 class BlindStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;

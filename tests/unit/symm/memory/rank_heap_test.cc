@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heap blocks of one rank (layout, lookup, persistent ids), and back ends.
+// Blocks in the heap of one rank (layout, lookup, persistent ids), and back ends.
 #include "symm/memory/rank_heap.h"
 
 #include <fcntl.h>

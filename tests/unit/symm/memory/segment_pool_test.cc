@@ -114,7 +114,7 @@ class SegmentPoolTest : public ::testing::Test {
   RankHeap heap_{*process_, process_->backends().activate(), {}};
 };
 
-// Addresses differ but do not matter: two pools with the same calls return the same offsets.
+// Two pools with the same calls return the same offsets, although their addresses differ.
 TEST_F(SegmentPoolTest, SameCallsGiveSameOffsets) {
   SegmentPool one(heap_, {"one", kSegmentBytes});
   SegmentPool other(heap_, {"other", kSegmentBytes});

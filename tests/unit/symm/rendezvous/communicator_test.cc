@@ -101,10 +101,10 @@ TEST_P(CommunicatorConcurrency, PersistentBlockKeepsItsPeerTable) {
   });
 }
 
-// Host memory with or without a device UUID.
-class WithUuid final : public Backend {
+// A back end on host memory, with a device UUID unless `first` is 0.
+class UuidBackend final : public Backend {
  public:
-  explicit WithUuid(uint8_t first) { uuid_[0] = first; }
+  explicit UuidBackend(uint8_t first) { uuid_[0] = first; }
   std::string_view name() const override { return "devices"; }
   DeviceUuid device() const override { return uuid_; }
   Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) override {
@@ -122,11 +122,11 @@ class WithUuid final : public Backend {
   DeviceUuid uuid_{};
 };
 
-// Handle types depend on the UUID: ranks that differ would choose different ones.
+// The handle type depends on whether the memory has a device UUID, so all ranks must agree.
 TEST_P(CommunicatorConcurrency, RejectsMixedDeviceUuidsOnAllRanks) {
   for (const int odd : {0, GetParam() - 1}) {
     on_all_ranks([&](RankHeap&, const CommunicatorOptions& options) {
-      WithUuid backend(options.rank == odd ? 0 : static_cast<uint8_t>(options.rank + 1));
+      UuidBackend backend(options.rank == odd ? 0 : static_cast<uint8_t>(options.rank + 1));
       RankHeap heap(*process_, backend, {});
       const Status joined = Communicator::join(heap, store_, options, long_deadline()).status();
       if (GetParam() == 1) {

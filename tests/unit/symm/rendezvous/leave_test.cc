@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group leaves no keys in any kind of store, even if it fails. Ranks are threads, each with its
-// own process state; the rank that is killed is a process.
+// Tests that a group leaves no keys in any kind of store, even if it fails. Ranks are threads, each
+// with its own process state. A rank that is killed is a process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,7 +26,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// All keys that were ever set, and the corresponding keys of rank 1, which runs in another process.
+// All keys that any rank has set. Rank 1 may run in another process, so its keys are derived from
+// those of the other ranks.
 class SeenKeys {
  public:
   void add(std::string_view key) ASHLAR_EXCLUDES(mutex_) {
@@ -120,7 +121,7 @@ class LeaveConcurrency : public ::testing::TestWithParam<StoreKind> {
     on_ranks({0, 1, 2}, body);
   }
 
-  // The other two ranks outlive it.
+  // Sends a signal to rank 1, which runs in a process. The other two ranks must leave no keys.
   void expect_no_keys_after_signal(int signal) {
     ChildProcess rank_1([&](int) {
       on_rank(1, [&](std::unique_ptr<Communicator>, Store&, std::byte*) { ::raise(signal); });
@@ -156,7 +157,7 @@ TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankDropsTheGroup) {
   EXPECT_THAT(remaining_keys(), IsEmpty());
 }
 
-// A rank without the store cannot erase its keys: the other ranks have to.
+// A rank that has lost the store cannot erase its keys, so the other ranks must erase them.
 TEST_P(LeaveConcurrency, LeavesNoKeysWhenOneRankLosesTheStore) {
   std::latch others(2);
   on_three_ranks(

@@ -20,26 +20,24 @@ uint64_t mix(uint64_t hash, uint64_t value) {
 
 }  // namespace
 
-void ExploredMemory::stop() {
+void ExploredMemory::yield_to_scheduler() {
   Explorer::Fiber& self = explorer_.fibers_[static_cast<size_t>(rank_)];
   ::swapcontext(&self.context, &explorer_.scheduler_);
 }
 
-void ExploredMemory::end_of_sleeping() {
-  explorer_.fibers_[static_cast<size_t>(rank_)].first_sleep = 0;
-}
+void ExploredMemory::end_wait() { explorer_.fibers_[static_cast<size_t>(rank_)].first_sleep = 0; }
 
-void ExploredMemory::note(uint64_t value) {
+void ExploredMemory::add_to_history(uint64_t value) {
   Explorer::Fiber& self = explorer_.fibers_[static_cast<size_t>(rank_)];
   self.history = mix(self.history, value + 1);
 }
 
 void ExploredMemory::sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds) {
   Explorer::Fiber& self = explorer_.fibers_[static_cast<size_t>(rank_)];
-  stop();
+  yield_to_scheduler();
   if (*word == seen) {
     self.asleep_on = word;
-    stop();
+    yield_to_scheduler();
   }
   // A second sleep in the same wait loop adds no information to the state.
   if (self.first_sleep == 0) self.first_sleep = self.history;
@@ -47,7 +45,7 @@ void ExploredMemory::sleep(const uint32_t* word, uint32_t seen, std::chrono::nan
 }
 
 void ExploredMemory::wake_all(const uint32_t* word) {
-  stop();
+  yield_to_scheduler();
   for (Explorer::Fiber& fiber : explorer_.fibers_) {
     if (fiber.asleep_on == word) fiber.asleep_on = nullptr;
   }
@@ -73,7 +71,7 @@ void Explorer::enter_fiber() {
   const size_t index = self.running_;
   const int rank = static_cast<int>(index);
   ExploredMemory memory(self, rank);
-  self.trial_.act(rank, memory);
+  self.trial_.body(rank, memory);
   self.fibers_[index].is_done = true;
 }
 

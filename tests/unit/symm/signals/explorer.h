@@ -4,9 +4,10 @@
 // that take their memory as a template parameter (symm/signals/signal_steps.h).
 //
 // Each rank is a fiber that stops before every step. A depth-first search schedules the fibers and
-// restarts from the beginning for each order. States are pruned: a state is the contents of memory,
-// what each rank has read so far, and which ranks sleep. Only wake_all wakes sleepers, never a
-// timeout, so a lost wake-up shows up as a deadlock.
+// starts over for each order. It does not continue from a state that it has already visited; a
+// state is the contents of memory, what each rank has read so far, and which ranks sleep. Only
+// wake_all wakes sleepers, never a timeout, so that a lost wake-up causes a deadlock, which is
+// counted.
 #pragma once
 
 #include <ucontext.h>
@@ -31,27 +32,27 @@ class ExploredMemory {
 
   template <typename T>
   T load(const T* word, std::memory_order order) {
-    if (!is_own(word, order)) stop();
-    return saw(*word);
+    if (!is_own(word, order)) yield_to_scheduler();
+    return note_read(*word);
   }
   template <typename T>
   void store(T* word, T value, std::memory_order order) {
-    if (!is_own(word, order)) stop();
+    if (!is_own(word, order)) yield_to_scheduler();
     *word = value;
   }
-  // Does not return the previous value, so that it does not become part of the state.
+  // Does not return the previous value, which would otherwise become part of the state.
   template <typename T>
   void add(T* word, T value, std::memory_order) {
-    stop();
+    yield_to_scheduler();
     *word = static_cast<T>(*word + value);
-    end_of_sleeping();
+    end_wait();
   }
   template <typename T>
   bool compare_exchange(T* word, T expected, T wanted, std::memory_order) {
-    stop();
+    yield_to_scheduler();
     const bool is_expected = *word == expected;
     if (is_expected) *word = wanted;
-    return saw(is_expected);
+    return note_read(is_expected);
   }
   void pause() {}
   bool yield() { return false; }
@@ -65,14 +66,14 @@ class ExploredMemory {
   }
   static bool is_own(const uint32_t*, std::memory_order) { return false; }
   template <typename T>
-  T saw(T value) {
-    note(static_cast<uint64_t>(value));
+  T note_read(T value) {
+    add_to_history(static_cast<uint64_t>(value));
     return value;
   }
-  void stop();
-  void note(uint64_t value);
-  // The wait loop itself; the sleeper count is changed by `add`.
-  void end_of_sleeping();
+  void yield_to_scheduler();
+  void add_to_history(uint64_t value);
+  // Marks the end of the current wait. Wait loops call `add` to decrement the sleeper count.
+  void end_wait();
 
   Explorer& explorer_;
   int rank_;
@@ -84,7 +85,7 @@ class Explorer {
     // The words that are part of the state.
     std::function<std::string()> contents;
     // The program of each rank. Must not own resources, because a trial may be abandoned.
-    std::function<void(int rank, ExploredMemory& memory)> act;
+    std::function<void(int rank, ExploredMemory& memory)> body;
   };
   struct Findings {
     size_t state_count = 0;

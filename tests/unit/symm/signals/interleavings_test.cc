@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals, counters and barriers under every interleaving: no rank passes early, no signal is taken
-// twice, no rank sleeps forever.
+// Tests of signals, counters and barriers under every interleaving: no rank may pass early, no
+// signal may be received twice, no rank may sleep forever.
 #include <gtest/gtest.h>
 
 #include "symm/signals/signal_steps.h"
@@ -15,11 +15,11 @@ using testing::Explorer;
 
 const Failure kNoFailure;
 
-// No spinning: wake-ups can get lost only when ranks sleep.
+// Returns limits without spinning, because wake-ups can get lost only when ranks sleep.
 WaitLimits forever() { return {.failure = kNoFailure, .deadline = Deadline::never()}; }
 
-// The shared memory: a word and its sleepers per (owner, source), and the data that ranks write
-// before they signal.
+// The shared memory: a word and its sleeper count for each (owner, source), and the data that ranks
+// write before they signal.
 struct Shared {
   uint64_t words[3][3] = {};
   uint32_t slots[3][3] = {};
@@ -36,31 +36,32 @@ struct Shared {
   std::string bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
 };
 
-// Explores `act(rank, memory, shared)`. Every interleaving must finish without a violation.
-template <typename Act>
-Explorer::Findings explore(int world_size, Act act, bool* is_broken) {
+// Explores `body(rank, memory, shared)`. Every interleaving must finish without a violation.
+template <typename Body>
+Explorer::Findings explore(int world_size, Body body, bool* is_broken) {
   Shared shared;
   return Explorer().explore(world_size, [&]() -> Explorer::Trial {
     *is_broken = *is_broken || shared.is_broken;
     shared = Shared{};
     return {.contents = [&] { return shared.bytes(); },
-            .act = [&](int rank, ExploredMemory& memory) { act(rank, memory, shared); }};
+            .body = [&](int rank, ExploredMemory& memory) { body(rank, memory, shared); }};
   });
 }
 
-template <typename Act>
-void expect_sound(int world_size, Act act) {
+template <typename Body>
+void expect_sound(int world_size, Body body) {
   bool is_broken = false;
-  const Explorer::Findings found = explore(world_size, act, &is_broken);
+  const Explorer::Findings found = explore(world_size, body, &is_broken);
   EXPECT_FALSE(is_broken);
   EXPECT_EQ(found.deadlock_count, 0u);
   EXPECT_GT(found.finished_count, 0u);
   EXPECT_GT(found.state_count, 20u);
 }
 
-// Consecutive barriers: two for two ranks, one for three ranks, to limit the number of states.
+// Passes two barriers if there are two ranks, but one if there are three, to limit the number of
+// states.
 template <bool kIsDissemination>
-void meet(int rank, int world_size, ExploredMemory& memory, Shared& shared) {
+void pass_barriers(int rank, int world_size, ExploredMemory& memory, Shared& shared) {
   WaitLimits limits = forever();
   const auto words = [&](int owner, int source) { return shared.word(owner, source); };
   for (int round = 1; round <= 4 - world_size; ++round) {
@@ -78,7 +79,7 @@ void meet(int rank, int world_size, ExploredMemory& memory, Shared& shared) {
 TEST(Interleavings, AllToAllBarrierReleasesNoRankEarly) {
   for (const int world_size : {2, 3}) {
     expect_sound(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
-      meet<false>(rank, world_size, memory, shared);
+      pass_barriers<false>(rank, world_size, memory, shared);
     });
   }
 }
@@ -91,7 +92,7 @@ TEST(Interleavings, DisseminationBarrierReleasesNoRankEarly) {
 #endif
   for (int world_size = 2; world_size <= most_ranks; ++world_size) {
     expect_sound(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
-      meet<true>(rank, world_size, memory, shared);
+      pass_barriers<true>(rank, world_size, memory, shared);
     });
   }
 }
@@ -104,10 +105,10 @@ TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
       if (rank == 0) {
         shared.written[0] = i;
         shared.is_broken |= fill_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
-        // At most one signal is in the slot besides those that were taken.
+        // The slot has at most one signal that has not been received.
         shared.is_broken |= shared.written[1] < i - 1;
       } else {
-        // Counted before it is taken, so that the sender never reads too low a count.
+        // Counts the signal before it receives it, so that the sender never reads too low a count.
         shared.written[1] = i;
         shared.is_broken |= drain_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
         shared.is_broken |= shared.written[0] < i;

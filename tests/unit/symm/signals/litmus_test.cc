@@ -25,10 +25,10 @@ constexpr int kUsualTurns = 100'000;
 constexpr int kUsualTurns = 10'000'000;
 #endif
 
-// In batches, so that two ranks that share a core make progress.
+// The signals in a batch. Without batches, two ranks that share a core would hardly make progress.
 constexpr int kBatch = 1000;
 
-// A multiple of the batch size, at most 2'000'000'000.
+// Returns the number of turns, a multiple of kBatch, at most 2'000'000'000.
 int turn_count() {
   const char* wanted = std::getenv("ASHLAR_LITMUS_TURNS");
   const long turns = wanted == nullptr ? kUsualTurns : std::strtol(wanted, nullptr, 10);
@@ -36,8 +36,9 @@ int turn_count() {
   return std::max(whole / kBatch, 1) * kBatch;
 }
 
-// The writer stores data and then signals; a reader that sees the signal must see the data. Three
-// data sets in rotation: when a slot can be filled again, the last but one set has been read.
+// The writer stores data and then signals; a reader that sees the signal must see the data. Uses
+// three sets of messages in rotation: when a slot accepts another signal, the reader has finished
+// the set before the previous one.
 TEST(LitmusConcurrency, MessagePassingBySignals) {
   const int turns = turn_count();
   const RankPads memory(2);

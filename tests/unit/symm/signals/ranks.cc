@@ -62,13 +62,13 @@ SignalPads RankPads::of(int rank) const {
   return *SignalPads::make(rank, channel_count_, memory_.bases());
 }
 
-void run_as_threads(int world_size, const std::function<void(int rank)>& act) {
+void run_as_threads(int world_size, const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < world_size; ++rank) threads.emplace_back(act, rank);
+  for (int rank = 0; rank < world_size; ++rank) threads.emplace_back(body, rank);
   for (std::thread& thread : threads) thread.join();
 }
 
-void run_as_processes(int world_size, const std::function<void(int rank)>& act) {
+void run_as_processes(int world_size, const std::function<void(int rank)>& body) {
   std::fflush(nullptr);
   std::vector<pid_t> children;
   for (int rank = 0; rank < world_size; ++rank) {
@@ -76,7 +76,7 @@ void run_as_processes(int world_size, const std::function<void(int rank)>& act) 
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::alarm(60);
-      act(rank);
+      body(rank);
       std::fflush(nullptr);
       ::_exit(::testing::Test::HasFailure() ? 1 : 0);
     }

@@ -48,9 +48,9 @@ class RankPads {
   RankMemory memory_;
 };
 
-// Runs `act` once per rank and returns when all have finished. A process that takes longer than a
-// minute or has failed assertions fails the test.
-void run_as_threads(int world_size, const std::function<void(int rank)>& act);
-void run_as_processes(int world_size, const std::function<void(int rank)>& act);
+// Runs `body` once per rank and returns when all have finished. A process that takes longer
+// than a minute or has failed assertions fails the test.
+void run_as_threads(int world_size, const std::function<void(int rank)>& body);
+void run_as_processes(int world_size, const std::function<void(int rank)>& body);
 
 }  // namespace ashlar::symm::testing

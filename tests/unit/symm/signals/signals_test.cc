@@ -121,7 +121,8 @@ TEST(Signals, CountersAccumulateAndWaitsDoNotChangeThem) {
                     HasSubstr("channel 1"), HasSubstr("which is at 4294967298")));
 }
 
-// A ring: each signal passes on one plain number that all ranks write.
+// Passes the right to write around a ring: each rank waits for the previous rank's signal,
+// increments a number that is not atomic, and signals the next rank.
 void pass_around(const RankPads& memory, int world_size, int rank, uint64_t* number) {
   const Failure failure;
   const SignalSlots slots = memory.of(rank).slots();

@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Real memory that counts its system calls.
+// Real memory that counts the system calls.
 struct CountingMemory : SharedWords {
   void wake_all(const uint32_t* word) {
     ++wake_count;
@@ -115,7 +115,7 @@ TEST(Wait, WakesSleepersInOtherProcesses) {
   auto* words = reinterpret_cast<Words*>(memory.of(0));
   testing::run_as_processes(2, [&](int rank) {
     if (rank == 1) {
-      // Much longer than the alarm that ends this process: only a wake-up can succeed.
+      // Sleeps much longer than the alarm that ends this process, so only a wake-up can succeed.
       SharedWords::add(&words->sleepers, 1u, std::memory_order_seq_cst);
       while (SharedWords::load(&words->value, std::memory_order_acquire) == 0) {
         SharedWords::sleep(&words->value, 0, std::chrono::hours(1));
@@ -125,7 +125,8 @@ TEST(Wait, WakesSleepersInOtherProcesses) {
     while (SharedWords::load(&words->sleepers, std::memory_order_seq_cst) == 0) {
       SharedWords::yield();
     }
-    // Probably asleep by now; if not, the kernel sees that the word has changed.
+    // The other process probably sleeps by now. If it sleeps later, the kernel sees the changed
+    // word.
     ::usleep(20'000);
     SharedWords::store(&words->value, 1u, std::memory_order_seq_cst);
     CountingMemory waker;

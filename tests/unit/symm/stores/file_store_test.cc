@@ -146,7 +146,7 @@ TEST_F(FileStoreTest, ReportsWhyADirectoryCannotBeUsed) {
   EXPECT_FALSE(try_open_file_store(folder_.path() + "/no/such").ok());
 }
 
-// A forked child has a copy of the lock's descriptor if another thread had just opened it.
+// A child that is forked while another thread holds the lock inherits a copy of its descriptor.
 TEST_F(FileStoreTest, ForkedChildrenDoNotHoldTheLock) {
   std::atomic<bool> is_over{false};
   std::thread writing([&] {

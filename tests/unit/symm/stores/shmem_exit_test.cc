@@ -15,7 +15,7 @@ namespace {
 
 Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
 
-// The exit status parsed from `value`.
+// Stores `value` as the exit status. Returns the status that the launcher reads.
 std::optional<int> status_of(const std::string& value) {
   const std::shared_ptr<symm::Store> store = symm::make_memory_store();
   EXPECT_TRUE(store->set(shmem_exit_key("job"), value, std::chrono::minutes(1), soon()).ok());

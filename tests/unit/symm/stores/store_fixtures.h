@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fixtures for every kind of store, for tests that all of them must pass.
+// Fixtures for every kind of store, for tests that all stores must pass.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace ashlar::symm {
 
-// Opens stores on the same data: a value set through one is visible through the others.
+// Opens several stores on the same data: a value set through one is visible through all.
 class StoreFixture {
  public:
   virtual ~StoreFixture() = default;

@@ -44,9 +44,9 @@ class StoreContract : public ::testing::TestWithParam<StoreKind> {
   std::shared_ptr<Store> store_;
 };
 
-// With threads. The suite name selects it for ThreadSanitizer runs.
+// Tests with threads. The name of the suite selects it for ThreadSanitizer.
 class StoreConcurrency : public StoreContract {};
-// With processes.
+// Tests with processes.
 class StoreProcesses : public StoreContract {};
 
 const auto kind_name = [](const auto& each) { return each.param.name; };

@@ -23,10 +23,10 @@ class UserStore final : public Store {
   std::function<void(Store&)> before_read{};
   std::function<void(Responses&)> change_responses{};
   std::function<bool(std::string_view)> rejects_key{};  // whether writes to the key fail
-  // Calls with less time left than this time out.
+  // A call whose deadline is nearer than this times out.
   std::chrono::milliseconds response_time{0};
 
-  // Returns one value too few.
+  // Returns a store whose responses have one value too few.
   static std::shared_ptr<UserStore> with_short_responses() {
     auto store = std::make_shared<UserStore>();
     store->change_responses = [](Responses& responses) { responses.pop_back(); };

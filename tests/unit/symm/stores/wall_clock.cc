@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Relaxed: a stale value is as good as a slightly earlier call.
+// Accessed with relaxed order: reading a stale value is like reading the clock slightly earlier.
 std::atomic<int64_t> wall_clock_ahead_seconds{0};
 
 }  // namespace

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An adjustable wall clock for this program, to simulate another machine. Times that the kernel
-// records itself, such as modification times of files, are not affected.
+// An adjustable wall clock for this process, to simulate a machine whose clock differs. Does not
+// affect times that the kernel records itself, such as modification times of files.
 #pragma once
 
 #include <chrono>
 
 namespace ashlar::symm {
 
-// Shifts the wall clock while it exists. One at a time.
+// Shifts the wall clock during its lifetime. At most one object may exist.
 class WallClockAhead {
  public:
   explicit WallClockAhead(std::chrono::seconds by);

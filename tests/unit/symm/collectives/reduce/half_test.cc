@@ -13,7 +13,7 @@
 namespace ashlar::symm {
 namespace {
 
-// The value by definition of sign, exponent and fraction.
+// Returns the value, computed from sign, exponent and fraction.
 double value_of(uint16_t bits, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits;
   const int exponent = (bits & 0x7FFF) >> fraction_bits;
@@ -45,13 +45,14 @@ void check_every_number(int exponent_bits, Narrow narrow) {
   }
 }
 
-// Halfway between neighbours rounds to even, anything else to nearest.
+// Checks that a number halfway between two neighbours is rounded to even, and others to nearest.
 template <typename Half, typename Narrow>
 void check_roundings(uint16_t infinity, Narrow narrow) {
   for (uint16_t low = 0; low < infinity; ++low) {
     const auto high = static_cast<uint16_t>(low + 1);
     const double from = widen(Half{low});
-    // The distance to infinity is that of the last step below the largest number.
+    // Infinity counts as the next number after the largest one, at the distance of the previous
+    // step.
     const double step = high == infinity ? from - widen(Half{static_cast<uint16_t>(low - 1)})
                                          : widen(Half{high}) - from;
     const auto middle = static_cast<float>(from + step / 2);

@@ -22,7 +22,7 @@ constexpr ElementType kTypes[] = {ElementType::kF32, ElementType::kF16, ElementT
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProd,
                              ReduceOp::kAvg, ReduceOp::kAnd, ReduceOp::kOr,  ReduceOp::kXor};
 
-// The model of one element.
+// Combines two numbers in the model.
 template <typename T>
 T combine_floats(ReduceOp op, T a, T b) {
   switch (op) {
@@ -155,7 +155,8 @@ bool is_nan(ElementType type, const std::byte* element) {
   }
 }
 
-// Bitwise, except that any NaN matches any NaN: the processor chooses which of two survives.
+// Compares bitwise, but any NaN matches any NaN: which of two NaNs survives depends on the
+// processor.
 void expect_same(ElementType type, const std::byte* found, const std::vector<std::byte>& wanted) {
   const size_t step = element_bytes(type);
   for (size_t at = 0; at < wanted.size(); at += step) {
@@ -164,7 +165,7 @@ void expect_same(ElementType type, const std::byte* found, const std::vector<std
   }
 }
 
-// Random bits for integers. For floats: finite numbers, zeros of both signs, infinities and NaNs.
+// Returns random bits for integers; for floats, finite numbers, signed zeros, infinities and NaNs.
 std::vector<std::byte> draw(std::mt19937& random, ElementType type, size_t count, size_t source) {
   std::vector<std::byte> out(count * element_bytes(type));
   for (size_t i = 0; i < count; ++i) {

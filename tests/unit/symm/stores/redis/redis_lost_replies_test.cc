@@ -60,8 +60,8 @@ class LossyProxy {
 
   const std::string& path() const { return path_; }
   enum class DropMode { kNothing, kCommand, kReply, kReplyKeepConnection };
-  // Applies to the next command that contains `keyword`. Closes the connection, except with
-  // kReplyKeepConnection.
+  // Drops the next command that contains `keyword`, or its reply. Closes the connection, except
+  // with kReplyKeepConnection.
   void drop_next(DropMode mode, const std::string& keyword) {
     MutexLock lock(mutex_);
     keyword_ = keyword;
@@ -140,7 +140,7 @@ class RedisLostRepliesTest : public ::testing::Test {
     options.unix_socket = proxy_->path();
     store_ = *try_open_redis_store(options, long_deadline());
   }
-  // The time to live of the only remaining receipt; -1 if there is none.
+  // Returns the time to live of the only remaining receipt; -1 if there is none.
   int64_t receipt_ttl_seconds() const {
     const std::string cli = "redis-cli -s " + server_->socket_path();
     const std::string all = cli + " --scan --pattern 'ashlar/receipt/*' | xargs -r " + cli + " ttl";

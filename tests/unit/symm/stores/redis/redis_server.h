@@ -16,7 +16,7 @@ class RedisServer {
  public:
   // Whether redis-server is installed on this machine.
   static bool is_installed();
-  // A port that is currently unused.
+  // Returns a port that is currently unused.
   static uint16_t free_port();
 
   struct Options {
@@ -34,7 +34,7 @@ class RedisServer {
   const std::string& socket_path() const { return socket_path_; }
   // For tests in which another process kills the server. Call stop() afterwards to reap it.
   pid_t pid() const { return pid_; }
-  // The keys whose remaining time to live exceeds `time`, separated by spaces.
+  // Returns the keys whose remaining time to live exceeds `time`, separated by spaces.
   std::string keys_living_longer_than(std::chrono::milliseconds time) const;
   // Starts the server, also after stop(). Returns before the server accepts connections.
   void start();

@@ -27,7 +27,7 @@ UcxOptions over_tcp() {
 
 class UcxMessageHandlersTest : public ::testing::Test {
  protected:
-  // These bypass the checks that RemoteRegion makes before it sends.
+  // The calls below bypass the checks that RemoteRegion makes before it sends a message.
   Status put(uint64_t offset, size_t bytes) {
     const std::vector<std::byte> sent(bytes, std::byte{1});
     if (Status done = attacker_->put({token_, offset}, sent, long_deadline()); !done.ok())
@@ -91,12 +91,13 @@ TEST_F(UcxMessageHandlersTest, RejectsOnlyInvalidCallsOfABatch) {
   EXPECT_THAT(std::span(memory_).subspan(64), Each(std::byte{0}));
 }
 
-// Repeatedly reports the calls as completed before it handles the real call made by `ask`.
+// Starts a real call by `get`, and repeatedly reports `calls` as completed before `attacker`
+// handles the real call.
 void send_false_completions(UcxWorker& attacker, const UcxConnection& to,
-                            std::span<const std::byte> calls, const std::function<void()>& ask)
+                            std::span<const std::byte> calls, const std::function<void()>& get)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   MutexLock held(attacker.mutex);
-  ask();
+  get();
   Message done;
   done.kind = MessageKind::kCompleted;
   for (int time = 0; time < 20; ++time) {
@@ -118,15 +119,16 @@ TEST_F(UcxMessageHandlersTest, IgnoresFalseCompletionsOfAGet) {
     MutexLock lock(victim_->mutex);
     const uint64_t last =
         victim_->register_call_locked({.connection = back.get(), .is_posted = true});
-    for (size_t i = 0; i < calls.size(); ++i) calls[i] = last + 1 + i;  // includes that of the get
+    for (size_t i = 0; i < calls.size(); ++i)
+      calls[i] = last + 1 + i;  // one of them will be the get
   }
   std::array<std::byte, 8> got{};
   Status found;
-  std::thread asking;
+  std::thread reader;
   send_false_completions(*attacker_worker_, *attacker_, std::as_bytes(std::span(calls)), [&] {
-    asking = std::thread([&] { found = back->get({region, 0}, got, long_deadline()); });
+    reader = std::thread([&] { found = back->get({region, 0}, got, long_deadline()); });
   });
-  asking.join();
+  reader.join();
   EXPECT_TRUE(found.ok()) << found.to_string();
   EXPECT_EQ(got, remote);
   attacker_worker_->unshare(region);
@@ -141,33 +143,34 @@ TEST_F(UcxMessageHandlersTest, LimitsPendingCallsOfALargeGet) {
   std::vector<std::byte> got(size_t{64} << 20);
   const uint64_t before = count_calls();
   {
-    MutexLock held(victim_->mutex);  // so that it sends no responses
+    MutexLock held(victim_->mutex);  // so that the victim sends no responses
     const Deadline soon = Deadline::after(std::chrono::milliseconds(100));
     EXPECT_EQ(attacker_->get({token_, 0}, got, soon).kind(), StatusKind::kTimeout);
   }
   EXPECT_LE(count_calls() - before, 129);
 }
 
-// Requests 250 MiB and reads nothing until `is_over()`. Returns the maximum that was queued.
-size_t max_queued_bytes(UcxWorker& victim, UcxWorker& asking, const UcxConnection& by,
+// Requests 250 MiB from `victim` and reads no responses until `is_over()`. Returns the maximum
+// number of bytes that `victim` queued.
+size_t max_queued_bytes(UcxWorker& victim, UcxWorker& attacker, const UcxConnection& by,
                         const std::function<bool()>& is_over)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   std::vector<std::byte> large(size_t{64} << 10);
-  Message ask;
-  ask.kind = MessageKind::kGet;
-  ask.region = *victim.share(large);
-  ask.bytes = large.size();
+  Message get;
+  get.kind = MessageKind::kGet;
+  get.region = *victim.share(large);
+  get.bytes = large.size();
   size_t most_bytes = 0;
-  MutexLock held(asking.mutex);  // so that no thread reads the responses
+  MutexLock held(attacker.mutex);  // so that no thread reads the responses
   for (int call = 0; call < 4000; ++call) {
-    EXPECT_EQ(asking.send_locked(by.endpoint_locked(), ask, {}), UCS_OK);
+    EXPECT_EQ(attacker.send_locked(by.endpoint_locked(), get, {}), UCS_OK);
   }
   for (const Deadline soon = long_deadline(); !is_over() && !soon.has_passed();) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     MutexLock lock(victim.mutex);
     most_bytes = std::max(most_bytes, victim.queued_bytes_locked());
   }
-  victim.unshare(ask.region);
+  victim.unshare(get.region);
   return most_bytes;
 }
 

@@ -29,7 +29,8 @@ struct Machines {
   }
 };
 
-// The result of each rank: an error description, or the message of what it threw.
+// Runs each rank on a thread. Returns the results of the ranks: the result of `body`, or the
+// message of an exception.
 std::vector<std::string> on_machines(const Machines& machines, const SymmetricBody& body) {
   std::vector<std::string> results(static_cast<size_t>(machines.world_size));
   const std::shared_ptr<Store> store = make_memory_store();
@@ -39,8 +40,8 @@ std::vector<std::string> on_machines(const Machines& machines, const SymmetricBo
       const RankSpec spec{rank, machines.world_size, store};
       try {
         HeapOptions heap = SymmetricRank::heap_options();
-        heap.lease =
-            std::chrono::seconds(30);  // long, because failures are detected by connections
+        // The lease is long, so that only connections detect failures.
+        heap.lease = std::chrono::seconds(30);
         heap.machine = text("machine", machines.of(rank));
         GroupOptions group = SymmetricRank::group_options(spec);
         if (machines.has_transport) {
@@ -72,7 +73,8 @@ TEST_P(RemoteGroupConcurrency, RunsProgramAcrossMachines) {
   EXPECT_THAT(on_machines(GetParam(), run_program), Each(IsEmpty()));
 }
 
-// Machines with six, three and one ranks. The lowest rank of each communicates for the others.
+// Three machines with six, three and one ranks. The lowest rank of each machine communicates for
+// all of its ranks.
 const Machines kUneven{.world_size = 10, .sizes = {6, 3, 1}};
 
 // Data written before a barrier must be visible to ranks of all machines after it.

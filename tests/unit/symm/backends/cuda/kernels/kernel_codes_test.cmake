@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The code that nvcc is asked to generate, given the architectures that it lists.
+# Tests for which architectures nvcc must generate code, given the architectures that it supports.
 #
 #   cmake -D CODES=cmake/AshlarKernelCodes.cmake \
 #     -P tests/unit/symm/backends/cuda/kernels/kernel_codes_test.cmake
@@ -18,7 +18,7 @@ function(expect_codes listed)
   endif()
 endfunction()
 
-# The oldest one and the first with multicast are also included as PTX.
+# PTX is also included for the oldest architecture and for the first one with multicast.
 expect_codes("sm_70\nsm_75\nsm_80\nsm_86\nsm_90\nsm_90a\n"
   "arch=compute_70,code=[sm_70,compute_70]" "arch=compute_80,code=sm_80"
   "arch=compute_90,code=[sm_90,compute_90]")

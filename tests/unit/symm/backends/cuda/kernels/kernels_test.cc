@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs the kernels on host memory, one after the other on one thread, so that a rank can be stopped
-// between any two of them. Checks how timed out calls resume and that no work is repeated.
+// between any two kernels. Checks how timed-out calls resume, and that no work is repeated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using kernels::ResultKind;
 
-// Time advances with every query, and waits do not sleep.
+// An executor on host memory, whose time advances with every query. Waits do not sleep.
 class TestExecutor final : public kernels::HostExecutor {
  public:
   void* translate(uint64_t address, uint64_t /*bytes*/) override {
@@ -56,7 +56,7 @@ struct alignas(64) Pad {
 // Two ranks, each with a pad, a buffer, and the state of its kernels.
 class KernelsTest : public ::testing::Test {
  protected:
-  struct Own {
+  struct RankState {
     Pad pad;
     alignas(64) int32_t words[kWords] = {};
     alignas(64) int32_t out[kWords] = {};
@@ -67,7 +67,7 @@ class KernelsTest : public ::testing::Test {
   };
 
   KernelsTest() {
-    for (int rank = 0; rank < kRanks; ++rank) own_.push_back(std::make_unique<Own>());
+    for (int rank = 0; rank < kRanks; ++rank) own_.push_back(std::make_unique<RankState>());
     for (const auto& each : own_) {
       pads_.push_back(each->pad.bytes);
       buffers_.push_back(reinterpret_cast<std::byte*>(each->words));
@@ -78,7 +78,7 @@ class KernelsTest : public ::testing::Test {
   }
   ~KernelsTest() override { kernels::current_executor() = nullptr; }
 
-  Own& own(int rank) { return *own_[static_cast<size_t>(rank)]; }
+  RankState& own(int rank) { return *own_[static_cast<size_t>(rank)]; }
   SymmetricRange range() const { return {.bases = buffers_, .buffer_bytes = 4 * kWords}; }
 
   KernelPlan plan(int rank, const Collective& what) {
@@ -148,14 +148,14 @@ class KernelsTest : public ::testing::Test {
   }
 
   TestExecutor executor_;
-  std::vector<std::unique_ptr<Own>> own_;
+  std::vector<std::unique_ptr<RankState>> own_;
   std::vector<std::byte*> pads_;
   std::vector<std::byte*> buffers_;
   CollectiveRunner unused_runner_;
 };
 
-// Rank 0 has reduced and times out at the last barrier. Rank 1 passes it, because rank 0 has
-// signaled its arrival, and then writes to its memory. Rank 0 must not read that.
+// Rank 0 reduces and times out at the last barrier. Rank 1 passes the barrier, because rank 0 has
+// signaled its arrival, and then changes its input. When rank 0 resumes, it must not reduce again.
 TEST_F(KernelsTest, DoesNotRepeatWorkAfterTimeout) {
   const ThresholdAllReduce zero{sum(0, true), SIZE_MAX};
   const ThresholdAllReduce one{sum(1, true), SIZE_MAX};
@@ -229,7 +229,7 @@ TEST_F(KernelsTest, GroupFailureLeavesNothingUnfinished) {
   EXPECT_EQ(own(0).out[0], 0);
 }
 
-// The input that temporarily held the result is restored.
+// The input buffers temporarily contain results, and must be restored.
 TEST_F(KernelsTest, OutOfPlaceTwoShotRestoresItsInput) {
   const ThresholdAllReduce zero{sum(0, true), 0};
   const ThresholdAllReduce one{sum(1, true), 0};
@@ -253,7 +253,7 @@ TEST_F(KernelsTest, OutOfPlaceTwoShotRestoresItsInput) {
   EXPECT_EQ(own(1).words[0], 1);
 }
 
-// Of ten words, two packs go through the switch; the others are read from all ranks' memory.
+// Of ten words, two packs go through the switch. The other words are read from each rank's memory.
 TEST_F(KernelsTest, OutOfPlaceMultimemSumStoresLocally) {
   auto* const multicast = reinterpret_cast<std::byte*>(kMulticast);
   for (int rank = 0; rank < kRanks; ++rank) {
