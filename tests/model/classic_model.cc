@@ -182,7 +182,7 @@ ClassicModel::BlockRef ClassicModel::find(uint64_t address) const {
   std::abort();  // the test used a block that was never allocated
 }
 
-// Growth.
+// --- growth
 
 size_t ClassicModel::granule(bool is_small) const {
   return is_small ? 2 * kMiB : options_.large_segment_bytes;

@@ -144,7 +144,7 @@ void ClassicRun::use(Live& live, StreamId stream) {
   if (capture_.includes(stream) && is_new) live.capture_uses.insert(stream);
 }
 
-// Pools.
+// --- pools
 
 void ClassicRun::route(size_t slot, StreamId stream) {
   const bool taken =
@@ -180,7 +180,7 @@ void ClassicRun::drop(size_t slot) {
   if (!engine_->release_pool(slots_[slot]).ok()) disagree("the pool was not released");
 }
 
-// Comparison.
+// --- comparison
 
 void ClassicRun::compare_operations() {
   const std::vector<DeviceOperation> predicted = model_.take_operations();

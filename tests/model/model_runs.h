@@ -30,13 +30,13 @@ struct Length {
   size_t check_every;
 };
 
-// A way to run lists of operations: an engine, its model, and the setting of both.
+// A setting, and functions that run lists of operations on an engine with this setting.
 struct Trial {
   std::string setting;  // formatted
   // Sets the target of each operation, and removes those after the first disagreement.
   std::function<std::vector<Operation>(std::vector<Operation>)> set_targets;
-  // Runs the operations until engine and model disagree. Compares results after each step, and
-  // statistics and invariants every `check_every` steps.
+  // Runs the operations until the engine disagrees with the expectation. Compares results after
+  // each step, and statistics and invariants every `check_every` steps.
   std::function<std::optional<Disagreement>(const std::vector<Operation>&, size_t check_every)> run;
 };
 

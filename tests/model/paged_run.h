@@ -82,7 +82,8 @@ class PagedRun {
     if (!status.ok()) disagree(std::string(what) + ": " + status.to_string());
   }
 
-  // Operations.
+  // --- operations
+
   void allocate(const Operation& operation, StreamId stream);
   void free(size_t index);
   void use(const LiveBlock& live, StreamId stream);
@@ -93,7 +94,8 @@ class PagedRun {
   void drop(PoolSlot& slot);
   std::optional<size_t> live_index_of(const Operation& operation) const;
 
-  // Accounting.
+  // --- accounting
+
   void on_trace_entry(const TraceEntry& entry);
   void update_account(const ActiveBlock& active, int64_t sign, bool allocated, bool is_active);
   void record_block(const Block& block);

@@ -83,8 +83,8 @@ struct Comparison {
     own.write(bytes);
     own.group.barrier(0, kTestTimeout);
   }
-  // Runs the collective on both by `run(handle, out)`. Compares all `bytes` of the buffers, and
-  // with `to_out` also of the outputs.
+  // Calls `run(handle, out)` for host and for device memory. Compares all `bytes` of the buffers,
+  // and with `to_out` also of the outputs.
   template <typename Run>
   bool is_same(const Run& run, bool to_out) {
     fill();

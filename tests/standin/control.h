@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Controls a stand-in driver from a test: restarts it with another machine, pauses streams, makes
-// calls fail. The library stays loaded.
+// Lets a test control a stand-in driver, for example restart it with another machine, pause
+// streams, or make calls fail. The library stays loaded.
 #pragma once
 
 #include <string>

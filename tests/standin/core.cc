@@ -33,7 +33,7 @@ Code code_of(const Status& status) {
   return kUnknown;
 }
 
-// Never destroyed, like a driver.
+// The instance is never destroyed, like a driver.
 Core& Core::get() {
   static Core* const core = std::make_unique<Core>().release();
   return *core;
@@ -87,7 +87,7 @@ int Core::use_count(size_t device) {
   return use_counts_[device];
 }
 
-void Core::use(size_t device, int change) {
+void Core::change_use_count(size_t device, int change) {
   const std::lock_guard lock(mutex_);
   use_counts_[device] += change;
 }
@@ -134,7 +134,7 @@ Code Core::reserve(size_t on, size_t bytes, size_t alignment, uint64_t hint, uin
 Code Core::create(size_t on, size_t bytes, const CreateOptions& options, uint64_t& extent) {
   if (!features_.virtual_memory) return kNotSupported;
   if (options.export_fd && !features_.export_fd) return kNotSupported;
-  // Like a system on which the service for fabric handles is not running.
+  // The error of a system on which the service for fabric handles is not running.
   if (options.export_fabric && !features_.export_fabric) return kNotPermitted;
   if (options.export_fd && options.export_fabric && !features_.export_both) return kNotPermitted;
   const Result<ExtentId> made = device(on).create(bytes, options);
@@ -144,9 +144,9 @@ Code Core::create(size_t on, size_t bytes, const CreateOptions& options, uint64_
   return kDone;
 }
 
-void Core::add_extent(uint64_t extent, const ExtentRecord& facts) {
+void Core::add_extent(uint64_t extent, const ExtentRecord& record) {
   const std::lock_guard lock(mutex_);
-  extents_[extent] = facts;
+  extents_[extent] = record;
 }
 
 Core::ExtentRecord Core::extent_of(uint64_t extent) {
@@ -178,7 +178,7 @@ Code Core::map(size_t on, AddressRange range, uint64_t extent) {
   if (extent_of(extent).bytes != range.bytes) return kNotSupported;
   {
     const std::lock_guard lock(mutex_);
-    // Like a driver that supports one mapping per extent.
+    // The error of a driver that supports one mapping per extent.
     if (features_.alias == AliasBehavior::kRefused && is_mapped_locked(extent)) {
       return kInvalidValue;
     }
@@ -234,14 +234,14 @@ Code Core::export_fd(uint64_t extent, int& fd) {
     const Code wanted = result_of("cuMemExportToShareableHandle");
     return wanted == kDone ? multicasts_.export_fd(extent, fd) : wanted;
   }
-  const ExtentRecord facts = extent_of(extent);
-  if (facts.is_imported) return kInvalidValue;
-  Result<UniqueFd> made = device(facts.device).export_fd(ExtentId(extent));
+  const ExtentRecord record = extent_of(extent);
+  if (record.is_imported) return kInvalidValue;
+  Result<UniqueFd> made = device(record.device).export_fd(ExtentId(extent));
   if (made.ok()) fd = made->release();
   return code_of(made);
 }
 
-// A driver's import takes no size.
+// A driver's import takes no size, so the size comes from the file.
 Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
   if (const std::optional<Code> imported = multicasts_.import_fd(fd, extent)) {
     const Code wanted = result_of("cuMemImportFromShareableHandle");
@@ -262,9 +262,9 @@ Code Core::import_fd(size_t on, int fd, uint64_t& extent) {
 Code Core::export_fabric(uint64_t extent, void* handle) {
   if (const Code wanted = result_of("cuMemExportToShareableHandle"); wanted != kDone) return wanted;
   if (multicasts_.has(extent)) return multicasts_.export_fabric(extent, handle);
-  const ExtentRecord facts = extent_of(extent);
-  if (facts.is_imported) return kInvalidValue;
-  const Result<FabricHandle> made = device(facts.device).export_fabric(ExtentId(extent));
+  const ExtentRecord record = extent_of(extent);
+  if (record.is_imported) return kInvalidValue;
+  const Result<FabricHandle> made = device(record.device).export_fabric(ExtentId(extent));
   if (made.ok()) std::memcpy(handle, made->data(), made->size());
   return code_of(made);
 }
@@ -294,7 +294,7 @@ size_t Core::multicast_granularity_bytes() {
   return features_.multicast_granules * device(0).properties().granularity_bytes;
 }
 
-Code Core::create_multicast(const MulticastTable::Wanted& wanted, uint64_t& object) {
+Code Core::create_multicast(const MulticastTable::ObjectOptions& wanted, uint64_t& object) {
   if (!features_.multicast) return kNotSupported;
   if (wanted.bytes == 0 || wanted.bytes % multicast_granularity_bytes() != 0) return kInvalidValue;
   return multicasts_.create(wanted, object);
@@ -305,9 +305,9 @@ Code Core::add_to_multicast(uint64_t object, size_t added) {
 }
 
 Code Core::bind_multicast(uint64_t object, uint64_t extent, size_t bytes) {
-  const ExtentRecord facts = extent_of(extent);
-  if (facts.is_imported || bytes > facts.bytes) return kInvalidValue;
-  Device& owner = device(facts.device);
+  const ExtentRecord record = extent_of(extent);
+  if (record.is_imported || bytes > record.bytes) return kInvalidValue;
+  Device& owner = device(record.device);
   Result<UniqueFd> fd = owner.export_fd(ExtentId(extent));
   if (!fd.ok()) return code_of(fd);  // not exportable
   return multicasts_.bind(object, {extent, owner.properties().uuid, bytes}, *std::move(fd));
@@ -316,7 +316,7 @@ Code Core::bind_multicast(uint64_t object, uint64_t extent, size_t bytes) {
 // Like some drivers, cannot unbind memory that was released before.
 Code Core::unbind_multicast(uint64_t object, size_t from, size_t bytes) {
   const auto& uuid = device(from).properties().uuid;
-  const std::optional<MulticastTable::Bound> bound = multicasts_.bound_of(object, uuid);
+  const std::optional<MulticastTable::BoundExtent> bound = multicasts_.bound_extent(object, uuid);
   {
     const std::lock_guard lock(mutex_);
     if (!bound || !extents_.contains(bound->extent)) return kInvalidValue;
@@ -324,19 +324,19 @@ Code Core::unbind_multicast(uint64_t object, size_t from, size_t bytes) {
   return multicasts_.unbind(object, uuid, bytes);
 }
 
-// Enabling twice is a harmless error, as in real drivers.
+// Enabling access twice is a harmless error, as in real drivers.
 Code Core::enable_peer_access(size_t on, size_t peer) {
   const Code enabled = code_of(device(on).enable_peer_access(DeviceIndex(peer)));
   if (enabled != kDone) return enabled;
   const std::lock_guard lock(mutex_);
-  return std::exchange(peers_[{on, peer}], true) ? kPeerAlready : kDone;
+  return std::exchange(peers_[{on, peer}], true) ? kPeerAlreadyEnabled : kDone;
 }
 
 Code Core::disable_peer_access(size_t on, size_t peer) {
   const Code disabled = code_of(device(on).disable_peer_access(DeviceIndex(peer)));
   if (disabled != kDone) return disabled;
   const std::lock_guard lock(mutex_);
-  return std::exchange(peers_[{on, peer}], false) ? kDone : kPeerNot;
+  return std::exchange(peers_[{on, peer}], false) ? kDone : kPeerNotEnabled;
 }
 
 }  // namespace ashlar::standin

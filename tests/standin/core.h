@@ -33,15 +33,15 @@ inline constexpr Code kInvalidContext = 201;
 inline constexpr Code kInvalidHandle = 400;
 inline constexpr Code kNotReady = 600;
 inline constexpr Code kLost = 700;
-inline constexpr Code kPeerAlready = 704;
-inline constexpr Code kPeerNot = 705;
+inline constexpr Code kPeerAlreadyEnabled = 704;
+inline constexpr Code kPeerNotEnabled = 705;
 inline constexpr Code kNotPermitted = 800;
 inline constexpr Code kNotSupported = 801;
 inline constexpr Code kSystemNotReady = 802;
 inline constexpr Code kUnknown = 999;
 
-// How the driver treats an extent that is mapped twice. The lossy ones accept the second mapping
-// and report success for every transfer, as real drivers with this bug do.
+// How the driver treats an extent that is mapped twice. A driver that loses stores accepts the
+// second mapping and reports success for every transfer, as real drivers with this bug do.
 enum class AliasBehavior {
   kCoherent,
   kRefused,
@@ -55,18 +55,18 @@ struct Features {
   AliasBehavior alias = AliasBehavior::kCoherent;
   bool export_fd = true;
   bool export_fabric = true;
-  bool export_both = true;  // of one extent
+  bool export_both = true;  // one extent as a descriptor and as a fabric handle
   bool share_allocations = true;
   bool stream_ordered_pool = true;
-  bool reserve_alignment = true;  // larger than the granularity
-  bool read_only_access = true;   // Access::kRead
+  bool reserve_alignment = true;  // accepts an alignment above the granularity
+  bool read_only_access = true;   // accepts Access::kRead
   bool multicast = true;
-  size_t multicast_granules = 1;  // the multicast granularity in granules
+  size_t multicast_granules = 1;  // the multicast granularity, as a multiple of the granularity
 };
 
 class Core {
  public:
-  // The instance of this library. Starts with two small devices.
+  // Returns the instance of this library, which starts with two small devices.
   static Core& get();
 
   // Replaces the machine and forgets all state. REQUIRES: the old machine is no longer in use.
@@ -76,16 +76,16 @@ class Core {
   size_t device_count() { return machine().device_count(); }
   Device& device(size_t index) { return machine().device(DeviceIndex(index)); }
 
-  // Makes calls with that name fail with `code`; kDone restores them. Calls that also take extents
-  // fail only for multicast objects and fabric handles.
+  // Makes calls of the function `call` return `code`; kDone makes them work again. A function that
+  // also accepts extents fails only for multicast objects and fabric handles.
   void set_result(const std::string& call, Code code);
   Code result_of(std::string_view call);
 
-  // The number of retained references to a device's context.
+  // Returns how often a device's primary context is currently retained.
   int use_count(size_t device);
-  void use(size_t device, int change);
+  void change_use_count(size_t device, int change);
 
-  // `on` is the current device of the thread.
+  // In the functions below, `on` is the current device of the calling thread.
   Code allocate(size_t on, uint64_t& at, size_t bytes);
   Code free(size_t on, uint64_t at);
   Code open_shared(size_t on, const void* handle, uint64_t& at);
@@ -103,18 +103,19 @@ class Core {
   Code import_fabric(size_t on, const void* handle, uint64_t& extent);
 
   size_t multicast_granularity_bytes();
-  Code create_multicast(const MulticastTable::Wanted& wanted, uint64_t& object);
+  Code create_multicast(const MulticastTable::ObjectOptions& wanted, uint64_t& object);
   Code add_to_multicast(uint64_t object, size_t device);
   Code bind_multicast(uint64_t object, uint64_t extent, size_t bytes);
   Code unbind_multicast(uint64_t object, size_t device, size_t bytes);
   Code unmap(size_t on, AddressRange range);
-  // Whether AliasBehavior drops a store to this address: part of an extent that is mapped twice.
+  // Whether a store to this address is lost, because its extent is mapped twice and AliasBehavior
+  // loses stores through this mapping.
   bool loses_store(uint64_t address);
   MulticastTable& multicasts() { return multicasts_; }
   size_t multicast_count() { return multicasts_.count(); }
   size_t extent_count();
   // Counts launched multicast kernels.
-  void note_multimem() { multimem_count_.fetch_add(1, std::memory_order_relaxed); }
+  void count_multimem_launch() { multimem_count_.fetch_add(1, std::memory_order_relaxed); }
   size_t multimem_count() const { return multimem_count_.load(std::memory_order_relaxed); }
 
   Code enable_peer_access(size_t on, size_t peer);
@@ -122,7 +123,7 @@ class Core {
 
   Code create_stream(size_t on, int priority, uint64_t& stream);
   Code destroy_stream(uint64_t stream);
-  // The owner; the default stream belongs to `on`.
+  // Returns the device that owns the stream. The default stream belongs to `on`.
   size_t device_of_stream(size_t on, uint64_t stream);
   bool is_stream(uint64_t stream);
   Code create_event(size_t on, bool timing, uint64_t& event);
@@ -133,7 +134,7 @@ class Core {
   Code end_capture(size_t on, uint64_t stream, uint64_t& graph);
   Code capture_state(size_t on, uint64_t stream, CaptureState& state);
   Code node_dependencies(uint64_t node, std::vector<NodeId>& before);
-  Code make_object(void* thing, void (*drop)(void*), uint64_t& object);
+  Code make_object(void* user_data, void (*drop)(void*), uint64_t& object);
   Code release_object(uint64_t object);
   Code retain_object(uint64_t graph, uint64_t object);
   Code instantiate(uint64_t graph, uint64_t& exec);
@@ -145,7 +146,7 @@ class Core {
   // A user object. Destroyed with the last graph, graph exec and queued launch that refers to it.
   struct Object {
     ~Object();
-    void* thing = nullptr;
+    void* user_data = nullptr;
     void (*drop)(void*) = nullptr;
   };
   using Objects = std::vector<std::shared_ptr<Object>>;
@@ -170,7 +171,7 @@ class Core {
 
   bool is_mapped_locked(uint64_t extent) const;
   Code drop_graph_if_unused(uint64_t graph);
-  void add_extent(uint64_t extent, const ExtentRecord& facts);
+  void add_extent(uint64_t extent, const ExtentRecord& record);
   ExtentRecord extent_of(uint64_t extent);
 
   std::mutex mutex_;
@@ -178,7 +179,7 @@ class Core {
   Features features_;
   std::map<size_t, int> use_counts_;
   std::map<std::pair<size_t, size_t>, bool> peers_;
-  std::map<uint64_t, size_t> streams_;  // owner by handle; the same for events
+  std::map<uint64_t, size_t> streams_;  // handle to owning device; also in events_
   std::map<uint64_t, size_t> events_;
   std::map<uint64_t, ExtentRecord> extents_;
   std::map<uint64_t, Mapping> mappings_;  // keyed by first address
@@ -186,8 +187,8 @@ class Core {
   MulticastTable multicasts_;
   std::atomic<size_t> multimem_count_{0};
   std::map<uint64_t, Graph> graphs_;
-  std::map<uint64_t, uint64_t> nodes_;        // graph by node
-  std::map<uint64_t, uint64_t> graph_execs_;  // graph by graph exec
+  std::map<uint64_t, uint64_t> nodes_;        // node to graph
+  std::map<uint64_t, uint64_t> graph_execs_;  // graph exec to graph
   std::map<uint64_t, std::shared_ptr<Object>> objects_;
   uint64_t last_id_ = 0;
 };

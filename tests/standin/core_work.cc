@@ -117,12 +117,12 @@ Code Core::node_dependencies(uint64_t node, std::vector<NodeId>& before) {
 }
 
 Core::Object::~Object() {
-  if (drop != nullptr) drop(thing);
+  if (drop != nullptr) drop(user_data);
 }
 
-Code Core::make_object(void* thing, void (*drop)(void*), uint64_t& object) {
+Code Core::make_object(void* user_data, void (*drop)(void*), uint64_t& object) {
   auto made = std::make_shared<Object>();
-  made->thing = thing;
+  made->user_data = user_data;
   made->drop = drop;
   const std::lock_guard lock(mutex_);
   object = ++last_id_;
@@ -183,7 +183,7 @@ Code Core::destroy_graph(uint64_t graph) {
   return drop_graph_if_unused(graph);
 }
 
-// Graph and graph execs share one simulated graph, which is destroyed with the last of them.
+// A graph and its graph execs share one simulated graph, which is destroyed with the last of them.
 Code Core::drop_graph_if_unused(uint64_t graph) {
   Graph dropped;  // destroyed after unlocking: destroying user objects calls user code
   {

@@ -65,7 +65,7 @@ ASHLAR_STANDIN int cuDeviceGetName(char* name, int bytes, int) {
   return kDone;
 }
 
-// Claims features that calls may then reject; see Features.
+// Always reports virtual memory, although calls may then reject it; see Features.
 ASHLAR_STANDIN int cuDeviceGetAttribute(int* value, int attribute, int) {
   *value =
       attribute == cuda::kAttributeVirtualMemory ||
@@ -76,14 +76,14 @@ ASHLAR_STANDIN int cuDeviceGetAttribute(int* value, int attribute, int) {
 
 ASHLAR_STANDIN int cuDevicePrimaryCtxRetain(Context* context, int device) {
   if (!is_device(device)) return kInvalidDevice;
-  Core::get().use(static_cast<size_t>(device), 1);
+  Core::get().change_use_count(static_cast<size_t>(device), 1);
   *context = context_of(static_cast<size_t>(device));
   return kDone;
 }
 
 ASHLAR_STANDIN int cuDevicePrimaryCtxRelease_v2(int device) {
   if (!is_device(device)) return kInvalidDevice;
-  Core::get().use(static_cast<size_t>(device), -1);
+  Core::get().change_use_count(static_cast<size_t>(device), -1);
   return kDone;
 }
 

@@ -16,10 +16,10 @@ namespace ashlar::standin {
 
 namespace abi = gpu::abi;
 
-// The thread's current device. Each vendor's stand-in defines it.
+// Returns the thread's current device, if any. Each vendor's stand-in defines this function.
 std::optional<size_t> current_device();
-// Records an error as the thread's last one, if the vendor has such a thing, and returns `code`.
-// Each vendor's stand-in defines it.
+// Records an error as the thread's last error, if the vendor's API has one, and returns `code`.
+// Each vendor's stand-in defines this function.
 int record_error(int code);
 
 // Runs `call` with the current device. Fails without one.
@@ -33,7 +33,7 @@ inline bool is_device(int device) {
   return device >= 0 && static_cast<size_t>(device) < Core::get().device_count();
 }
 
-// The driver's 64-bit integers have another type than uint64_t.
+// The drivers' 64-bit integers do not have the type uint64_t.
 inline uint64_t& number(unsigned long long& value) {
   static_assert(sizeof(uint64_t) == sizeof(unsigned long long));
   return reinterpret_cast<uint64_t&>(value);
@@ -49,7 +49,8 @@ Handle handle_for(uint64_t value) {
   return reinterpret_cast<Handle>(static_cast<uintptr_t>(value));
 }
 
-// Runs `call` with a stream and its device. Rejects unknown streams; a real driver might not.
+// Runs `call` with a stream and its device. Rejects unknown streams, which a real driver might not
+// do.
 template <typename Call>
 int on_stream(abi::Stream stream, const Call& call) {
   return on_current_device([&](size_t on) {

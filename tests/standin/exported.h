@@ -5,7 +5,7 @@
 
 #define ASHLAR_STANDIN extern "C" __attribute__((visibility("default")))
 
-// Defines a function of both vendors under the name of this library's vendor.
+// Defines a function that both vendors have, under the name that this library's vendor uses.
 #ifdef ASHLAR_STANDIN_IS_HIP
 #define ASHLAR_STANDIN_FOR(cuda_name, hip_name) ASHLAR_STANDIN int hip_name
 #else

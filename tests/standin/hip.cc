@@ -12,7 +12,7 @@
 namespace ashlar::standin {
 namespace {
 
-// A version whose import takes the descriptor itself.
+// A version whose import takes the descriptor itself, not a pointer to it.
 constexpr int kVersion = 70200000;
 
 int& device_of_this_thread() {
@@ -77,7 +77,7 @@ ASHLAR_STANDIN int hipDeviceGetAttribute(int* value, int attribute, int) {
   return kDone;
 }
 
-// One priority below and some above the default.
+// Offers one priority below the default and some above it.
 ASHLAR_STANDIN int hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return on_current_device([&](size_t on) {
     *least = 1;

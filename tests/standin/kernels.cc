@@ -84,9 +84,9 @@ constexpr std::array kKernels{
 
 // --- execution
 
-// Thrown to end a kernel.
-struct Ended {
-  Status why;
+// An exception that ends a kernel.
+struct KernelEnded {
+  Status status;
 };
 
 class SimExecutor final : public HostExecutor {
@@ -94,11 +94,11 @@ class SimExecutor final : public HostExecutor {
   explicit SimExecutor(sim::SimDevice& device) : device_(device), began_(Clock::now()) {}
 
   void* translate(uint64_t address, uint64_t bytes) override {
-    const auto known = seen_.find(address);
-    if (known != seen_.end() && known->second.bytes >= bytes) return known->second.memory;
+    const auto known = translations_.find(address);
+    if (known != translations_.end() && known->second.bytes >= bytes) return known->second.memory;
     const Result<void*> memory = device_.view({DeviceAddress(address), bytes}, Access::kReadWrite);
-    if (!memory.ok()) throw Ended{memory.status()};
-    seen_[address] = {*memory, bytes};
+    if (!memory.ok()) throw KernelEnded{memory.status()};
+    translations_[address] = {*memory, bytes};
     return *memory;
   }
   uint32_t copy_count(uint64_t address) override {
@@ -108,7 +108,7 @@ class SimExecutor final : public HostExecutor {
     return copies_at(address)[copy];
   }
   void back_off(uint32_t turn) override {
-    if (device_.interceptor().is_lost()) throw Ended{device_.interceptor().lost_status()};
+    if (device_.interceptor().is_lost()) throw KernelEnded{device_.interceptor().lost_status()};
     if (turn < 20) {
       ::sched_yield();
     } else {
@@ -123,34 +123,35 @@ class SimExecutor final : public HostExecutor {
  private:
   // Caches the last lookup, because kernels access the same range repeatedly.
   const std::vector<std::byte*>& copies_at(uint64_t address) {
-    if (address == copied_) return copies_;
+    if (address == copies_address_) return copies_;
     copies_ = Core::get().multicasts().copies_at(DeviceAddress(address));
     if (copies_.empty()) {
-      throw Ended{Status::device_lost("multimem", kLost, "no multicast is mapped there")};
+      throw KernelEnded{Status::device_lost("multimem", kLost, "no multicast is mapped there")};
     }
-    copied_ = address;
+    copies_address_ = address;
     return copies_;
   }
 
   using Clock = std::chrono::steady_clock;
-  struct Seen {
+  struct Translation {
     void* memory;
     uint64_t bytes;
   };
 
   sim::SimDevice& device_;
   const Clock::time_point began_;
-  std::unordered_map<uint64_t, Seen> seen_;
-  uint64_t copied_ = 0;
+  std::unordered_map<uint64_t, Translation> translations_;
+  uint64_t copies_address_ = 0;
   std::vector<std::byte*> copies_;
 };
 
-struct Shape {
+struct LaunchShape {
   uint32_t block_count;
   uint32_t thread_count;
 };
 
-Status run(sim::SimDevice& device, const HostKernel& kernel, Shape shape, const void* argument) {
+Status run(sim::SimDevice& device, const HostKernel& kernel, LaunchShape shape,
+           const void* argument) {
   SimExecutor executor(device);
   executor.began_ns = executor.now_ns();
   executor.block_count = shape.block_count;
@@ -165,8 +166,8 @@ Status run(sim::SimDevice& device, const HostKernel& kernel, Shape shape, const 
         kernel.run(argument);
       }
     }
-  } catch (const Ended& early) {
-    ended = early.why;
+  } catch (const KernelEnded& early) {
+    ended = early.status;
   }
   current_executor() = nullptr;
   return ended;
@@ -195,7 +196,8 @@ ASHLAR_STANDIN int cuModuleUnload(cuda::Module) {
   return on_current_device([](size_t) { return kDone; });
 }
 
-// PTX is text that contains the kernel's name; a fat binary is compressed.
+// Finds a kernel by name. PTX must contain the name as text; a fat binary cannot be searched,
+// because it is compressed.
 ASHLAR_STANDIN int cuModuleGetFunction(cuda::Kernel* kernel, cuda::Module image, const char* name) {
   return on_current_device([&](size_t) {
     const auto* text = reinterpret_cast<const char*>(image);
@@ -218,8 +220,8 @@ ASHLAR_STANDIN int cuLaunchKernel(cuda::Kernel handle, unsigned block_count, uns
                                   unsigned thread_count, unsigned, unsigned, unsigned,
                                   abi::Stream stream, void** arguments, void**) {
   const auto& kernel = *reinterpret_cast<const HostKernel*>(handle);
-  if (kernel.name.starts_with("ashlar_symm_multimem_")) Core::get().note_multimem();
-  // Copied during the launch, like in a driver, with the alignment of the structure.
+  if (kernel.name.starts_with("ashlar_symm_multimem_")) Core::get().count_multimem_launch();
+  // Copies the argument during the launch, like a driver. uint64_t provides the alignment.
   auto argument = std::make_shared<std::vector<uint64_t>>((kernel.argument_bytes + 7) / 8);
   std::memcpy(argument->data(), arguments[0], kernel.argument_bytes);
   return on_stream(stream, [&](Device& on, StreamId id) {

@@ -49,26 +49,26 @@ constexpr uint32_t kMagic = 0x6d747361;  // "astm"
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kPageBytes = 4096;
 
-// A 64-byte handle for a descriptor of another process of the same user.
+// The contents of a fabric handle: a descriptor of another process of the same user.
 struct RemoteFd {
   uint32_t magic;
   int32_t pid;
   int32_t fd;
 };
 
-// A lock between processes.
-class Locked {
+// Holds a spin lock in memory that processes share.
+class SharedLock {
  public:
-  explicit Locked(uint32_t& word) : word_(word) {
+  explicit SharedLock(uint32_t& word) : word_(word) {
     uint32_t free = 0;
     while (!word_.compare_exchange_weak(free, 1, std::memory_order_acquire)) {
       free = 0;
       ::sched_yield();
     }
   }
-  ~Locked() { word_.store(0, std::memory_order_release); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
+  ~SharedLock() { word_.store(0, std::memory_order_release); }
+  SharedLock(const SharedLock&) = delete;
+  SharedLock& operator=(const SharedLock&) = delete;
 
  private:
   std::atomic_ref<uint32_t> word_;
@@ -92,53 +92,53 @@ MulticastTable::~MulticastTable() { forget_all(); }
 
 void MulticastTable::forget_all() {
   const std::lock_guard lock(mutex_);
-  for (auto& [object, entry] : objects_) drop(entry);
+  for (auto& [object, entry] : objects_) destroy_entry(entry);
   objects_.clear();
 }
 
-void MulticastTable::drop(Entry& entry) {
-  if (entry.is_creation) {
-    const Locked locked(entry.shared->lock);
+void MulticastTable::destroy_entry(ObjectEntry& entry) {
+  if (entry.is_creator) {
+    const SharedLock locked(entry.shared->lock);
     if (entry.shared->added_count < entry.shared->device_count) entry.shared->is_lost = 1;
   }
-  drop_copies(entry);
+  unmap_copies(entry);
   ::munmap(entry.shared, kPageBytes);
 }
 
-Code MulticastTable::keep(Entry entry, uint64_t& object) {
+Code MulticastTable::add_entry(ObjectEntry entry, uint64_t& object) {
   void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, entry.fd.get(), 0);
   if (page == MAP_FAILED) return kUnknown;
   entry.shared = static_cast<Shared*>(page);
   const std::lock_guard lock(mutex_);
-  object = ++last_;
+  object = ++last_id_;
   objects_.emplace(object, std::move(entry));
   return kDone;
 }
 
-Code MulticastTable::create(const Wanted& wanted, uint64_t& object) {
-  if (wanted.device_count == 0 || wanted.device_count > std::size(Shared{}.added)) {
+Code MulticastTable::create(const ObjectOptions& options, uint64_t& object) {
+  if (options.device_count == 0 || options.device_count > std::size(Shared{}.added)) {
     return kInvalidValue;
   }
-  Entry entry;
+  ObjectEntry entry;
   entry.fd = UniqueFd(::memfd_create("standin-multicast", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (::ftruncate(entry.fd.get(), kPageBytes) != 0) return kUnknown;
   if (::fcntl(entry.fd.get(), F_ADD_SEALS, kSeals) != 0) return kUnknown;
-  entry.is_creation = true;
-  if (const Code kept = keep(std::move(entry), object); kept != kDone) return kept;
+  entry.is_creator = true;
+  if (const Code kept = add_entry(std::move(entry), object); kept != kDone) return kept;
   const std::lock_guard lock(mutex_);
   Shared& shared = *objects_.at(object).shared;
-  const Locked locked(shared.lock);
+  const SharedLock locked(shared.lock);
   shared.magic = kMagic;
-  shared.bytes = wanted.bytes;
-  shared.device_count = static_cast<uint32_t>(wanted.device_count);
-  shared.exportable_as_fd = wanted.fd ? 1 : 0;
-  shared.exportable_as_fabric = wanted.fabric ? 1 : 0;
+  shared.bytes = options.bytes;
+  shared.device_count = static_cast<uint32_t>(options.device_count);
+  shared.exportable_as_fd = options.fd ? 1 : 0;
+  shared.exportable_as_fabric = options.fabric ? 1 : 0;
   return kDone;
 }
 
 Code MulticastTable::export_fd(uint64_t object, int& fd) {
   const std::lock_guard lock(mutex_);
-  const Entry& entry = find_or_abort(objects_, "multicast object", object);
+  const ObjectEntry& entry = find_or_abort(objects_, "multicast object", object);
   if (entry.shared->exportable_as_fd == 0) return kInvalidValue;
   fd = ::fcntl(entry.fd.get(), F_DUPFD, 0);  // inherited by child processes, like a driver's
   return fd < 0 ? kUnknown : kDone;
@@ -146,7 +146,7 @@ Code MulticastTable::export_fd(uint64_t object, int& fd) {
 
 Code MulticastTable::export_fabric(uint64_t object, void* handle) {
   const std::lock_guard lock(mutex_);
-  const Entry& entry = find_or_abort(objects_, "multicast object", object);
+  const ObjectEntry& entry = find_or_abort(objects_, "multicast object", object);
   if (entry.shared->exportable_as_fabric == 0) return kInvalidValue;
   const RemoteFd far{kMagic, ::getpid(), entry.fd.get()};
   std::memset(handle, 0, sizeof(FabricHandle));
@@ -156,18 +156,18 @@ Code MulticastTable::export_fabric(uint64_t object, void* handle) {
 
 std::optional<Code> MulticastTable::import_fd(int fd, uint64_t& object) {
   if (!is_object(fd)) return std::nullopt;
-  Entry entry;
+  ObjectEntry entry;
   entry.fd = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (const Code kept = keep(std::move(entry), object); kept != kDone) return kept;
+  if (const Code kept = add_entry(std::move(entry), object); kept != kDone) return kept;
   const std::lock_guard lock(mutex_);
-  Entry& kept = objects_.at(object);
+  ObjectEntry& kept = objects_.at(object);
   bool is_good = false;
   {
-    const Locked locked(kept.shared->lock);
+    const SharedLock locked(kept.shared->lock);
     is_good = kept.shared->magic == kMagic && kept.shared->is_lost == 0;
   }
   if (is_good) return kDone;
-  drop(kept);
+  destroy_entry(kept);
   objects_.erase(object);
   return kInvalidValue;
 }
@@ -185,7 +185,7 @@ std::optional<Code> MulticastTable::import_fabric(const void* handle, uint64_t& 
 Code MulticastTable::add(uint64_t object, const Uuid& device) {
   const std::lock_guard lock(mutex_);
   Shared& shared = *find_or_abort(objects_, "multicast object", object).shared;
-  const Locked locked(shared.lock);
+  const SharedLock locked(shared.lock);
   if (shared.find(device) != nullptr || shared.added_count == shared.device_count) {
     return kInvalidValue;
   }
@@ -193,11 +193,11 @@ Code MulticastTable::add(uint64_t object, const Uuid& device) {
   return kDone;
 }
 
-Code MulticastTable::bind(uint64_t object, const Bound& memory, UniqueFd fd) {
+Code MulticastTable::bind(uint64_t object, const BoundExtent& memory, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = find_or_abort(objects_, "multicast object", object);
+  ObjectEntry& entry = find_or_abort(objects_, "multicast object", object);
   Shared& shared = *entry.shared;
-  const Locked locked(shared.lock);
+  const SharedLock locked(shared.lock);
   if (shared.added_count != shared.device_count) return kNotPermitted;
   Shared::Device* const device = shared.find(memory.device);
   if (device == nullptr || entry.bound || memory.bytes != shared.bytes) return kInvalidValue;
@@ -208,25 +208,26 @@ Code MulticastTable::bind(uint64_t object, const Bound& memory, UniqueFd fd) {
   return kDone;
 }
 
-std::optional<MulticastTable::Bound> MulticastTable::bound_of(uint64_t object, const Uuid& device) {
+std::optional<MulticastTable::BoundExtent> MulticastTable::bound_extent(uint64_t object,
+                                                                        const Uuid& device) {
   const std::lock_guard lock(mutex_);
-  const Entry& entry = find_or_abort(objects_, "multicast object", object);
+  const ObjectEntry& entry = find_or_abort(objects_, "multicast object", object);
   return entry.bound && entry.bound->device == device ? entry.bound : std::nullopt;
 }
 
 Code MulticastTable::unbind(uint64_t object, const Uuid& device, size_t bytes) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = find_or_abort(objects_, "multicast object", object);
+  ObjectEntry& entry = find_or_abort(objects_, "multicast object", object);
   if (!entry.bound || entry.bound->device != device || entry.bound->bytes != bytes) {
     return kInvalidValue;
   }
   {
-    const Locked locked(entry.shared->lock);
+    const SharedLock locked(entry.shared->lock);
     entry.shared->find(device)->pid = 0;
   }
   entry.bound.reset();
   entry.bound_fd.reset();
-  drop_copies(entry);
+  unmap_copies(entry);
   return kDone;
 }
 
@@ -235,7 +236,7 @@ std::vector<std::byte*> MulticastTable::copies_at(DeviceAddress at) {
   for (auto& [object, entry] : objects_) {
     if (!entry.mapped || !entry.mapped->contains(at)) continue;
     Shared& shared = *entry.shared;
-    const Locked locked(shared.lock);
+    const SharedLock locked(shared.lock);
     for (uint32_t i = static_cast<uint32_t>(entry.copies.size()); i < shared.device_count; ++i) {
       if (shared.added[i].pid == 0) return {};
       const UniqueFd fd = open_remote_fd(shared.added[i].pid, shared.added[i].fd);
@@ -250,15 +251,15 @@ std::vector<std::byte*> MulticastTable::copies_at(DeviceAddress at) {
   return {};
 }
 
-void MulticastTable::drop_copies(Entry& entry) {
+void MulticastTable::unmap_copies(ObjectEntry& entry) {
   for (std::byte* each : entry.copies) ::munmap(each, entry.shared->bytes);
   entry.copies.clear();
 }
 
 Code MulticastTable::map(uint64_t object, AddressRange range) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = find_or_abort(objects_, "multicast object", object);
-  const Locked locked(entry.shared->lock);
+  ObjectEntry& entry = find_or_abort(objects_, "multicast object", object);
+  const SharedLock locked(entry.shared->lock);
   if (entry.shared->added_count != entry.shared->device_count) return kNotPermitted;
   if (entry.mapped || range.bytes != entry.shared->bytes) return kInvalidValue;
   entry.mapped = range;
@@ -285,9 +286,9 @@ Code MulticastTable::unmap(AddressRange range) {
 
 Code MulticastTable::release(uint64_t object) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = find_or_abort(objects_, "multicast object", object);
+  ObjectEntry& entry = find_or_abort(objects_, "multicast object", object);
   if (entry.bound || entry.mapped) return kNotPermitted;
-  drop(entry);
+  destroy_entry(entry);
   objects_.erase(object);
   return kDone;
 }

@@ -27,7 +27,7 @@ Access access_in(const MemAccessDesc& wanted) {
   return wanted.flags == abi::kAccessRead ? Access::kRead : Access::kNone;
 }
 
-// Like CUDA 13, which packs small host memory, does not align it to pages.
+// Returns an offset for small host memory, which CUDA 13 packs instead of aligning it to pages.
 size_t packed_offset(size_t bytes) {
   constexpr size_t kOffset = 512;
   return bytes <= kMiB ? kOffset : 0;

@@ -25,7 +25,7 @@ int query_code(const Result<bool>& answer) {
 
 Device& device_of_pool(MemoryPool pool) { return Core::get().device(number(pool) - 1); }
 
-// Node array that the driver owns; valid until the thread's next query.
+// Returns an array that the driver owns. Valid until the thread's next query.
 const GraphNode* borrowed_nodes(const std::vector<NodeId>& nodes) {
   thread_local std::vector<GraphNode> lent;
   lent.clear();
@@ -261,9 +261,9 @@ ASHLAR_STANDIN_FOR(cuThreadExchangeStreamCaptureMode, hipThreadExchangeStreamCap
 }
 
 ASHLAR_STANDIN_FOR(cuUserObjectCreate, hipUserObjectCreate)
-(abi::UserObject* object, void* thing, abi::HostFunction drop, unsigned, unsigned) {
+(abi::UserObject* object, void* user_data, abi::HostFunction drop, unsigned, unsigned) {
   uint64_t made = 0;
-  const int code = Core::get().make_object(thing, drop, made);
+  const int code = Core::get().make_object(user_data, drop, made);
   *object = handle_for<abi::UserObject>(made);
   return code;
 }

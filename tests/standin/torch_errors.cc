@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PyTorch's exception types for tests without PyTorch: the symbols that libashlar_torch.so looks
-// up, and a function that catches like PyTorch. Here, base and derived type are in one library.
+// up, and a function that catches exceptions as PyTorch does. Unlike in PyTorch, the base and the
+// derived type are in one library.
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -46,7 +47,8 @@ class OutOfMemoryError : public Error {
 
 extern "C" int torch_standin_error_count() { return c10::error_count; }
 
-// Describes the exception that an allocation of `bytes` threw. Valid until the next call.
+// Returns a description of the exception that an allocation of `bytes` throws. Valid until the next
+// call.
 extern "C" const char* torch_standin_catch(void* (*allocate)(size_t, int, void*), size_t bytes) {
   static std::string caught;
   try {

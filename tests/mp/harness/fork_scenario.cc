@@ -14,7 +14,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Ends a child that hangs, because its parent would wait for it forever.
+// The time after which an alarm ends a child that hangs. Its parent would wait for it forever.
 constexpr unsigned kChildSeconds = 60;
 
 struct NamedCall {
