@@ -92,7 +92,7 @@ static void test_sizes(void) {
   shmem_free(symmetric);
 }
 
-// Large transfers by all PEs concurrently.
+// Tests large transfers by all PEs at the same time.
 static void test_large(void) {
   const size_t words = 300000;
   long* symmetric = shmem_malloc(words * sizeof(long));

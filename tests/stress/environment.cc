@@ -36,7 +36,7 @@ Environment::Environment(uint64_t seed, size_t capacity_bytes, const AllocatorOp
 
 Environment::~Environment() { stop_disturbances(); }
 
-// Memory.
+// --- memory
 
 Result<LiveBlock> Environment::allocate(size_t device, const AllocationRequest& request) {
   // Tries the fast path first, as the public API does.
@@ -63,7 +63,7 @@ void Environment::stamp(const LiveBlock& held) {
   EXPECT_TRUE(queued.ok()) << queued.to_string();
 }
 
-// Checking.
+// --- checking
 
 void Environment::check(const LiveBlock& held) {
   check_on(held, {&device(held.device), held.block->stream});
@@ -100,7 +100,7 @@ void Environment::order_with_retries(const DeviceStream& first, const DeviceStre
   EXPECT_GT(left, 0) << "a stream cannot be waited for";
 }
 
-// Exchange between threads.
+// --- exchange between threads
 
 void Environment::offer(const LiveBlock& held) {
   const std::lock_guard lock(mutex_);

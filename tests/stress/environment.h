@@ -48,14 +48,14 @@ class Environment {
   // Returns a unique pool id.
   uint64_t next_pool() { return ++last_pool_; }
 
-  // Memory.
+  // --- memory
 
   // Allocates a block, and queues work on its stream that stamps it.
   Result<LiveBlock> allocate(size_t device, const AllocationRequest& request);
   void free(const LiveBlock& held);
   void stamp(const LiveBlock& held);
 
-  // Checking.
+  // --- checking
 
   // Queues a check of the block's contents on its own stream.
   void check(const LiveBlock& held);
@@ -73,7 +73,7 @@ class Environment {
   // Like order, but retries until it succeeds, because each injected fault affects one call.
   static void order_with_retries(const DeviceStream& first, const DeviceStream& then);
 
-  // Exchange of blocks between threads.
+  // --- exchange of blocks between threads
 
   void offer(const LiveBlock& held);
   std::optional<LiveBlock> take_offered();

@@ -52,7 +52,7 @@ bool Graphs::create_site() {
   return true;
 }
 
-// Captures.
+// --- captures
 
 void Graphs::capture() {
   if (!site_ && !create_site()) return;
@@ -123,7 +123,7 @@ void Graphs::end_capture(Graph graph) {
   graphs_.push_back(std::move(graph));
 }
 
-// Replays.
+// --- replays
 
 // Replays a graph on the main stream or on another stream, sometimes ordered after a stream that
 // may be paused.

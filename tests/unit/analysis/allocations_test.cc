@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocations of complete and incomplete traces.
+// Tests which allocations are found in complete and incomplete traces.
 #include "analysis/allocations.h"
 
 #include <gtest/gtest.h>

@@ -11,17 +11,18 @@
 namespace ashlar {
 namespace {
 
-// One side with all allocations that are present at the end. Maps each StackId to itself.
+// One of the two recordings, with all allocations that are present at the end. Stack numbers equal
+// StackIds.
 struct Side {
   explicit Side(TraceBuilder& trace)
       : allocations(find_allocations(trace.snapshot(), kTraceDevice)),
-        which(present_at(allocations, static_cast<uint32_t>(allocations.by_entry.size()))) {}
+        present(present_at(allocations, static_cast<uint32_t>(allocations.by_entry.size()))) {}
 
-  DiffSide as_diff_side() const { return {allocations, numbers, which}; }
+  DiffSide as_diff_side() const { return {allocations, numbers, present}; }
 
   Allocations allocations;
   std::vector<uint32_t> numbers = {0, 1, 2, 3};
-  std::vector<uint32_t> which;
+  std::vector<uint32_t> present;
 };
 
 Diff diff_of(TraceBuilder& base, TraceBuilder& now) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inference of pools that the file does not contain. tests/golden/replay_golden_test.cc tests a
+// Inference of pools that a trace does not contain. tests/golden/replay_golden_test.cc tests a
 // complete recording (graph_pools).
 #include "analysis/infer_pools.h"
 
@@ -18,17 +18,17 @@ constexpr uint64_t kSecondSegment = 200 * kMiB;
 constexpr uint64_t kThirdSegment = 300 * kMiB;
 constexpr PoolId kPool{0, 1};
 
-// A trace without pools. At the end, the default pool has the first segment.
+// Builds a trace without pools, and the segments at its end.
 class InferPoolsTest : public testing::Test {
  protected:
-  void take(uint64_t address) {
+  void add_segment_use(uint64_t address) {
     trace_.add(TraceAction::kSegmentAlloc, address, kBytes).alloc(address, kBytes);
     trace_.free(address, kBytes);
   }
-  void give_back(uint64_t address, size_t bytes = kBytes) {
+  void free_segment(uint64_t address, size_t bytes = kBytes) {
     trace_.add(TraceAction::kSegmentFree, address, bytes);
   }
-  void end_with(uint64_t address, SnapshotBlockState state, PoolId pool = {}) {
+  void add_final_segment(uint64_t address, SnapshotBlockState state, PoolId pool = {}) {
     trace_.ends_with(address, kBytes, state);
     trace_.snapshot().segments.back().pool = pool;
   }
@@ -44,20 +44,20 @@ class InferPoolsTest : public testing::Test {
 };
 
 TEST_F(InferPoolsTest, TakesPoolsFromFinalSegments) {
-  take(kFirstSegment);
-  take(kSecondSegment);
-  end_with(kFirstSegment, kCached);
-  end_with(kSecondSegment, kCached, kPool);
+  add_segment_use(kFirstSegment);
+  add_segment_use(kSecondSegment);
+  add_final_segment(kFirstSegment, kCached);
+  add_final_segment(kSecondSegment, kCached, kPool);
   const PoolId none;
   EXPECT_EQ(inferred(), (std::vector<PoolId>{none, none, none, none, kPool, kPool, kPool, kPool}));
   EXPECT_TRUE(trace_.snapshot().device_traces[0][4].has_pool);
 }
 
 TEST_F(InferPoolsTest, DistinguishesPoolsThatReuseAnAddress) {
-  take(kSecondSegment);
-  give_back(kSecondSegment);
-  take(kSecondSegment);
-  end_with(kSecondSegment, kLive, kPool);
+  add_segment_use(kSecondSegment);
+  free_segment(kSecondSegment);
+  add_segment_use(kSecondSegment);
+  add_final_segment(kSecondSegment, kLive, kPool);
   const std::vector<PoolId> pools = inferred();
   EXPECT_TRUE(pools[1].is_default());
   EXPECT_TRUE(pools[4].is_default());
@@ -65,12 +65,12 @@ TEST_F(InferPoolsTest, DistinguishesPoolsThatReuseAnAddress) {
 }
 
 TEST_F(InferPoolsTest, InfersAPoolIfOtherSegmentsStayCached) {
-  take(kFirstSegment);
-  take(kSecondSegment);
-  take(kThirdSegment);
-  give_back(kSecondSegment);
-  give_back(kThirdSegment);
-  end_with(kFirstSegment, kCached);
+  add_segment_use(kFirstSegment);
+  add_segment_use(kSecondSegment);
+  add_segment_use(kThirdSegment);
+  free_segment(kSecondSegment);
+  free_segment(kThirdSegment);
+  add_final_segment(kFirstSegment, kCached);
   const std::vector<PoolId> pools = inferred();
   const PoolId pool = pools[4];
   EXPECT_FALSE(pool.is_default());
@@ -79,42 +79,42 @@ TEST_F(InferPoolsTest, InfersAPoolIfOtherSegmentsStayCached) {
 }
 
 TEST_F(InferPoolsTest, InfersAFlushIfNothingStaysCached) {
-  take(kFirstSegment);
-  take(kSecondSegment);
+  add_segment_use(kFirstSegment);
+  add_segment_use(kSecondSegment);
   trace_.alloc(kFirstSegment, kBytes);
-  give_back(kSecondSegment);
-  end_with(kFirstSegment, kLive);
+  free_segment(kSecondSegment);
+  add_final_segment(kFirstSegment, kLive);
   for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
 }
 
 TEST_F(InferPoolsTest, IgnoresSegmentsAllocatedLater) {
-  take(kSecondSegment);
-  give_back(kSecondSegment);
+  add_segment_use(kSecondSegment);
+  free_segment(kSecondSegment);
   trace_.add(TraceAction::kSnapshot, 0, 0);
-  take(kFirstSegment);
-  end_with(kFirstSegment, kCached);
+  add_segment_use(kFirstSegment);
+  add_final_segment(kFirstSegment, kCached);
   for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
 }
 
 TEST_F(InferPoolsTest, InfersAFlushBeforeAnAllocation) {
   for (const TraceAction next : {TraceAction::kSegmentAlloc, TraceAction::kOom}) {
     trace_ = {};
-    take(kFirstSegment);
-    take(kSecondSegment);
-    give_back(kSecondSegment);
+    add_segment_use(kFirstSegment);
+    add_segment_use(kSecondSegment);
+    free_segment(kSecondSegment);
     trace_.add(next, kThirdSegment, kBytes);
-    end_with(kFirstSegment, kCached);
+    add_final_segment(kFirstSegment, kCached);
     for (const PoolId pool : inferred()) EXPECT_TRUE(pool.is_default());
   }
 }
 
 // A pool frees small segments first, then by stream, size and address.
 TEST_F(InferPoolsTest, SeparatesConsecutivePoolsByFreeOrder) {
-  end_with(kFirstSegment, kCached);
-  give_back(kThirdSegment, 2 * kMiB);
-  give_back(kSecondSegment);
-  give_back(kSecondSegment + kBytes);
-  give_back(kThirdSegment + kBytes, 2 * kMiB);
+  add_final_segment(kFirstSegment, kCached);
+  free_segment(kThirdSegment, 2 * kMiB);
+  free_segment(kSecondSegment);
+  free_segment(kSecondSegment + kBytes);
+  free_segment(kThirdSegment + kBytes, 2 * kMiB);
   const std::vector<PoolId> pools = inferred();
   EXPECT_EQ(pools[0], pools[1]);
   EXPECT_EQ(pools[1], pools[2]);
@@ -124,8 +124,8 @@ TEST_F(InferPoolsTest, SeparatesConsecutivePoolsByFreeOrder) {
 
 TEST_F(InferPoolsTest, KeepsRecordedPools) {
   trace_.in_pool({3, 0});
-  take(kSecondSegment);
-  end_with(kSecondSegment, kCached, kPool);
+  add_segment_use(kSecondSegment);
+  add_final_segment(kSecondSegment, kCached, kPool);
   for (const PoolId pool : inferred()) EXPECT_EQ(pool, (PoolId{3, 0}));
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kSteps = 200;
 
-// Maps each StackId to itself.
+// Finds the leaks in a trace. Stack numbers equal StackIds.
 LeakReport leaks_in(TraceBuilder& trace, const LeakOptions& options = {}) {
   return find_leaks(trace.snapshot().device_traces[0],
                     find_allocations(trace.snapshot(), kTraceDevice), {0, 1, 2, 3}, options);
@@ -36,7 +36,7 @@ class Loop {
   uint64_t next_ = 1000;
 };
 
-// The minimum growth is relative to the peak of live bytes.
+// The peak of live bytes, to which the minimum growth is relative, must not count them twice.
 TEST(LeaksTest, IgnoresDisplacedAllocations) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lower bound, and its relation to the layout found.
+// The lower bound of the memory that a trace needs, compared with the layout that is found.
 #include "analysis/lower_bound.h"
 
 #include <gtest/gtest.h>

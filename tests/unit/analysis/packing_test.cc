@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-// The peak of the bytes that exist at one time, which is a lower bound.
+// Returns the peak of the bytes that are live at the same time, which is a lower bound.
 uint64_t bound_of(const std::vector<Lifetime>& lifetimes) {
   std::map<uint32_t, uint64_t> changes;  // modulo 2^64
   for (const Lifetime& each : lifetimes) {
@@ -26,7 +26,7 @@ uint64_t bound_of(const std::vector<Lifetime>& lifetimes) {
   return bound;
 }
 
-// Compares all pairs; the reference for the checker.
+// Compares all pairs of ranges, as a reference for the checker.
 bool overlaps_nowhere(const std::vector<Lifetime>& lifetimes, const Packing& packing) {
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -40,18 +40,18 @@ bool overlaps_nowhere(const std::vector<Lifetime>& lifetimes, const Packing& pac
   return true;
 }
 
-struct Draw {
+struct DrawLimits {
   uint32_t count = 0;
   uint32_t longest = 0;
   uint64_t largest_bytes = 0;
 };
 
-std::vector<Lifetime> draw(Random& random, const Draw& drawn) {
+std::vector<Lifetime> draw_lifetimes(Random& random, const DrawLimits& limits) {
   std::vector<Lifetime> lifetimes;
-  for (uint32_t i = 0; i < drawn.count; ++i) {
-    const auto begin = static_cast<uint32_t>(random.below(drawn.count));
-    const auto length = static_cast<uint32_t>(1 + random.below(drawn.longest));
-    lifetimes.push_back({begin, begin + length, 1 + random.below(drawn.largest_bytes)});
+  for (uint32_t i = 0; i < limits.count; ++i) {
+    const auto begin = static_cast<uint32_t>(random.below(limits.count));
+    const auto length = static_cast<uint32_t>(1 + random.below(limits.longest));
+    lifetimes.push_back({begin, begin + length, 1 + random.below(limits.largest_bytes)});
   }
   return lifetimes;
 }
@@ -77,7 +77,7 @@ TEST(PackingTest, CheckerAgreesWithPairwiseComparison) {
   Random random(7);
   for (int run = 0; run < 2000; ++run) {
     const std::vector<Lifetime> lifetimes =
-        draw(random, {.count = 4, .longest = 3, .largest_bytes = 3});
+        draw_lifetimes(random, {.count = 4, .longest = 3, .largest_bytes = 3});
     Packing packing;
     for (const Lifetime& each : lifetimes) {
       packing.addresses.push_back(random.below(6));
@@ -110,10 +110,10 @@ TEST(PackingTest, UsesHoles) {
 TEST(PackingTest, PacksRandomLifetimesCloseToTheBound) {
   Random random(1);
   for (int run = 0; run < 300; ++run) {
-    const Draw drawn = {.count = static_cast<uint32_t>(1 + random.below(60)),
-                        .longest = static_cast<uint32_t>(1 + random.below(40)),
-                        .largest_bytes = 1 + random.below(1000)};
-    const std::vector<Lifetime> lifetimes = draw(random, drawn);
+    const DrawLimits limits = {.count = static_cast<uint32_t>(1 + random.below(60)),
+                               .longest = static_cast<uint32_t>(1 + random.below(40)),
+                               .largest_bytes = 1 + random.below(1000)};
+    const std::vector<Lifetime> lifetimes = draw_lifetimes(random, limits);
     const uint64_t bound = bound_of(lifetimes);
     const Packing packing = pack(lifetimes, {.goal_bytes = bound});
     ASSERT_TRUE(is_valid_packing(lifetimes, packing)) << "run " << run;
@@ -126,7 +126,7 @@ TEST(PackingTest, PacksRandomLifetimesCloseToTheBound) {
 TEST(PackingTest, StaysValidWhenTheBudgetIsExhausted) {
   Random random(2);
   const std::vector<Lifetime> lifetimes =
-      draw(random, {.count = 3000, .longest = 200, .largest_bytes = 5000});
+      draw_lifetimes(random, {.count = 3000, .longest = 200, .largest_bytes = 5000});
   for (uint64_t work_limit : {0U, 1U, 1000U, 50'000U}) {
     const Packing packing = pack(lifetimes, {.work_limit = work_limit});
     EXPECT_TRUE(is_valid_packing(lifetimes, packing)) << work_limit;
@@ -137,7 +137,7 @@ TEST(PackingTest, StaysValidWhenTheBudgetIsExhausted) {
 TEST(PackingTest, IsNeverWorseWithMoreWork) {
   Random random(3);
   const std::vector<Lifetime> lifetimes =
-      draw(random, {.count = 500, .longest = 100, .largest_bytes = 5000});
+      draw_lifetimes(random, {.count = 500, .longest = 100, .largest_bytes = 5000});
   const Packing unoptimized = pack(lifetimes, {.work_limit = 0});
   const Packing packed = pack(lifetimes);
   EXPECT_LT(packed.height_bytes, unoptimized.height_bytes);
@@ -148,9 +148,9 @@ TEST(PackingTest, IsNeverWorseWithMoreWork) {
 TEST(PackingTest, PutsManySmallAllocationsInASmallRegion) {
   Random random(4);
   const std::vector<Lifetime> large =
-      draw(random, {.count = 500, .longest = 5000, .largest_bytes = 50'000'000});
+      draw_lifetimes(random, {.count = 500, .longest = 5000, .largest_bytes = 50'000'000});
   const std::vector<Lifetime> small =
-      draw(random, {.count = 20'000, .longest = 50, .largest_bytes = 700});
+      draw_lifetimes(random, {.count = 20'000, .longest = 50, .largest_bytes = 700});
   std::vector<Lifetime> lifetimes = small;
   lifetimes.insert(lifetimes.end(), large.begin(), large.end());
   const Packing packing = pack(lifetimes);
@@ -162,7 +162,7 @@ TEST(PackingTest, PutsManySmallAllocationsInASmallRegion) {
 TEST(PackingTest, IsDeterministic) {
   Random random(5);
   const std::vector<Lifetime> lifetimes =
-      draw(random, {.count = 400, .longest = 100, .largest_bytes = 5000});
+      draw_lifetimes(random, {.count = 400, .longest = 100, .largest_bytes = 5000});
   EXPECT_EQ(pack(lifetimes).addresses, pack(lifetimes).addresses);
 }
 

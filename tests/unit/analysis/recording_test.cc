@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices a recording has, which one is selected, and what is computed on opening it.
+// Which devices a recording has, which device is selected by default, and what is computed when a
+// recording is opened.
 #include "analysis/recording.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes by entry, peaks, plots and allocations at a moment.
+// Bytes after each entry, peaks, plots, and the allocations that are present at a moment.
 #include "analysis/timeline.h"
 
 #include <gtest/gtest.h>
@@ -10,13 +10,14 @@
 namespace ashlar {
 namespace {
 
-struct Analyzed {
+struct AnalyzedTrace {
   Allocations allocations;
   Timeline timeline;
 };
 
-Analyzed analyze(const Snapshot& snapshot) {
-  Analyzed analyzed = {.allocations = find_allocations(snapshot, kTraceDevice), .timeline = {}};
+AnalyzedTrace analyze(const Snapshot& snapshot) {
+  AnalyzedTrace analyzed = {.allocations = find_allocations(snapshot, kTraceDevice),
+                            .timeline = {}};
   analyzed.timeline = make_timeline(snapshot, kTraceDevice, analyzed.allocations);
   return analyzed;
 }

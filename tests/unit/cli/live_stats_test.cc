@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parsing of valid and malformed responses.
+// Parsing of valid and malformed statistics of a monitored process.
 #include "cli/live/live_stats.h"
 
 #include <gmock/gmock.h>
@@ -70,7 +70,7 @@ TEST(LiveStatsTest, NamesMissingOrInvalidField) {
     return stats.status().message();
   };
   for (const auto& [name, value] : good.items()) {
-    if (name == "pid") continue;  // not stats
+    if (name == "pid") continue;  // not a statistic
     if (name != "host_allocators") {
       json without = good;
       without.erase(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks of untrusted files as text.
+// Formats stacks, including stacks from untrusted files, as text.
 #include "cli/terminal/stack_text.h"
 
 #include <gtest/gtest.h>

@@ -20,15 +20,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Valid values.
+// --- valid values
 
-struct TakenValue {
+struct ValidValue {
   const char* setting;
   void (*change)(AllocatorOptions& options);  // relative to the defaults
   const char* canonical = nullptr;            // null: as written; empty: the default
 };
 
-const TakenValue kTaken[] = {
+const ValidValue kValidValues[] = {
     {"engine:classic", [](auto& o) { o.engine = EngineKind::kClassic; }},
     {"engine:paged", [](auto&) {}, ""},
     {"engine:plugin", [](auto& o) { o.engine = EngineKind::kPlugin; }},
@@ -129,7 +129,7 @@ const TakenValue kTaken[] = {
 };
 
 TEST(AllocatorOptionTableTest, ValidValueChangesOnlyItsOption) {
-  for (const TakenValue& taken : kTaken) {
+  for (const ValidValue& taken : kValidValues) {
     AllocatorOptions wanted;
     taken.change(wanted);
     EXPECT_EQ(parse(taken.setting), wanted) << taken.setting;
@@ -137,15 +137,15 @@ TEST(AllocatorOptionTableTest, ValidValueChangesOnlyItsOption) {
 }
 
 TEST(AllocatorOptionTableTest, FormatsValidValuesCanonically) {
-  for (const TakenValue& taken : kTaken) {
+  for (const ValidValue& taken : kValidValues) {
     const char* canonical = taken.canonical == nullptr ? taken.setting : taken.canonical;
     EXPECT_EQ(format_allocator_options(parse(taken.setting)), canonical) << taken.setting;
   }
 }
 
-// Invalid values.
+// --- invalid values
 
-struct WrongValue {
+struct InvalidValue {
   const char* name;
   const char* value;
   const char* rest_of_message;
@@ -161,7 +161,7 @@ constexpr const char* kNoReserve =
     "is neither a fraction nor a number of GiB (expected a fraction above 0, GiB up to 1048576G, "
     "or unset)";
 
-const WrongValue kWrong[] = {
+const InvalidValue kInvalidValues[] = {
     {"engine", "buddy",
      "is not an engine of this version (expected paged, classic, async or "
      "plugin)"},
@@ -249,7 +249,7 @@ const WrongValue kWrong[] = {
 };
 
 TEST(AllocatorOptionTableTest, ErrorNamesOptionValueAndExpectation) {
-  for (const WrongValue& wrong : kWrong) {
+  for (const InvalidValue& wrong : kInvalidValues) {
     const std::string setting = std::string(wrong.name) + ":" + wrong.value;
     EXPECT_EQ(error_for(setting),
               std::string(wrong.name) + ": \"" + wrong.value + "\" " + wrong.rest_of_message);
@@ -262,16 +262,16 @@ TEST(AllocatorOptionTableTest, ErrorNamesTheListEntry) {
             "GiB (expected a fraction above 0, or GiB up to 1048576G)");
 }
 
-// The table.
+// --- the option table
 
 TEST(AllocatorOptionTableTest, CoversEveryOption) {
   std::set<std::string_view> taken;
-  for (const TakenValue& each : kTaken) {
+  for (const ValidValue& each : kValidValues) {
     const std::string_view setting = each.setting;
     taken.insert(setting.substr(0, setting.find(':')));
   }
   std::set<std::string_view> wrong;
-  for (const WrongValue& each : kWrong) wrong.insert(each.name);
+  for (const InvalidValue& each : kInvalidValues) wrong.insert(each.name);
   for (const OptionRow& row : allocator_option_table()) {
     EXPECT_TRUE(taken.contains(row.name)) << row.name;
     EXPECT_TRUE(wrong.contains(row.name)) << row.name;
@@ -288,7 +288,7 @@ TEST(AllocatorOptionTableTest, AcceptsTheDefaultText) {
 }
 
 TEST(AllocatorOptionTableTest, DefaultTextResetsTheOption) {
-  for (const TakenValue& taken : kTaken) {
+  for (const ValidValue& taken : kValidValues) {
     const AllocatorOptions changed = parse(taken.setting);
     std::string back;
     for (const OptionRow& row : allocator_option_table()) {
@@ -312,7 +312,7 @@ TEST(AllocatorOptionTableTest, RowsHaveTextsAndUniqueNames) {
   }
 }
 
-// The guide.
+// --- the user guide
 
 std::string guide() {
   std::ifstream file(ASHLAR_SOURCE_DIR "/docs/reference/options.md");

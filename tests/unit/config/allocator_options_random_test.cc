@@ -21,7 +21,7 @@ constexpr size_t kTiB = size_t{1} << 40;
 
 bool one_in(Random& random, uint64_t count) { return random.below(count) == 0; }
 
-// Between `min` and `max`: whole MiB, or any number of bytes.
+// Draws a size from `min` to `max`: whole MiB, or any number of bytes.
 size_t draw_bytes(Random& random, size_t min, size_t max) {
   const size_t bytes = min + random.below(max - min + 1);
   if (one_in(random, 2)) return bytes;
@@ -33,7 +33,7 @@ std::optional<size_t> draw_optional_bytes(Random& random, size_t min) {
   return draw_bytes(random, min, kTiB);
 }
 
-// In (0, 1).
+// Draws a number in (0, 1).
 double draw_fraction(Random& random) {
   const double fraction = std::max(random.fraction(), 0x1p-53);
   return one_in(random, 2) ? fraction : std::max(0.01, static_cast<int>(fraction * 100) / 100.0);
@@ -100,7 +100,8 @@ TEST(AllocatorOptionsRandomTest, RoundTripsRandomOptions) {
   }
 }
 
-// Words that reach far into the parser, and some that do not.
+// Draws a word. Most words are parts of valid options, so that the text reaches deep into the
+// parser.
 std::string draw_word(Random& random) {
   static constexpr std::array kWords = {",",
                                         ",",

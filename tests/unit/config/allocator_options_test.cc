@@ -20,7 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Several options.
+// --- several options
 
 TEST(AllocatorOptionsTest, EmptyTextChangesNothing) {
   const AllocatorOptions base = parse("expandable_segments:True,max_split_size_mb:64");
@@ -90,7 +90,7 @@ TEST(AllocatorOptionsTest, CompatSelectsClassicUnlessEngineIsNamed) {
       << "compat is not applied again";
 }
 
-// Strings applied one after another.
+// --- strings applied one after another
 
 constexpr const char* kResetByPytorch =
     "max_split_size_mb:64,max_non_split_rounding_mb:32,roundup_power2_divisions:4,"
@@ -127,7 +127,7 @@ TEST(AllocatorOptionsTest, ListReplacesThePreviousList) {
   EXPECT_EQ(again.roundup_power2_divisions[15], 0U);
 }
 
-// Option structs.
+// --- option structs
 
 std::string error_after(const std::function<void(AllocatorOptions&)>& change) {
   AllocatorOptions options;

@@ -28,7 +28,7 @@ Result<sim::Options> options_with(const std::string& name, const std::string& va
   return options_from({{name, value}});
 }
 
-// The message of the expected kInvalidArgument.
+// Sets one variable to an invalid value. Returns the message of the expected kInvalidArgument.
 std::string error_for(const std::string& name, const std::string& value) {
   const Result<sim::Options> options = options_with(name, value);
   EXPECT_FALSE(options.ok()) << name << "=" << value;
@@ -86,7 +86,7 @@ TEST(EnvironmentTest, DefaultTextEqualsUnset) {
 TEST(EnvironmentTest, RowsHaveTexts) {
   std::set<std::string_view> names;
   for (const EnvironmentVariable& row : environment_variables()) {
-    // Ashlar's, PyTorch's or OpenSHMEM's.
+    // Every variable belongs to Ashlar, PyTorch or OpenSHMEM.
     EXPECT_TRUE(row.name.starts_with("ASHLAR_") || row.name.find("TORCH_") != row.name.npos ||
                 row.name.starts_with("SHMEM_"));
     EXPECT_EQ(row.parse != nullptr, row.scope == VariableScope::kSimulatedMachine) << row.name;
@@ -183,7 +183,7 @@ TEST(EnvironmentTest, IgnoresForeignVariables) {
   EXPECT_TRUE(options.ok()) << options.status().to_string();
 }
 
-// Allocator options.
+// --- allocator options
 
 // In order of precedence.
 const std::array<std::string, 4> kAllocatorVariables = {

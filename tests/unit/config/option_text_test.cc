@@ -123,7 +123,8 @@ TEST(OptionTextTest, ExcerptsAreShortAndOnOneLine) {
   const std::string shown = in_quotes(std::string(1000, 'x'));
   EXPECT_LT(shown.size(), 100U);
   EXPECT_TRUE(shown.ends_with("…\""));
-  // 79 letters and a two-byte character: the 80th byte is its first half.
+  // After 79 letters, the 80th byte is the first half of a two-byte character, which must not be
+  // cut.
   EXPECT_EQ(excerpt(std::string(79, 'x') + "éé"), std::string(79, 'x') + "…");
 }
 

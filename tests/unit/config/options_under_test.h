@@ -18,7 +18,7 @@ inline AllocatorOptions parse(std::string_view text, const AllocatorOptions& bas
   return options.ok() ? *options : AllocatorOptions();
 }
 
-// The message of the expected kInvalidArgument.
+// Parses invalid text. Returns the message of the expected kInvalidArgument.
 inline std::string error_for(std::string_view text, const AllocatorOptions& base = {}) {
   const Result<AllocatorOptions> options = parse_allocator_options(text, base);
   EXPECT_FALSE(options.ok()) << text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of options in snapshots.
+// Tests of the allocator options that a snapshot records.
 #include "config/snapshot_settings.h"
 
 #include <gtest/gtest.h>

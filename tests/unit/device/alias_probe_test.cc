@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The probe that decides `can_alias`, on drivers that alias correctly, refuse to, or lose data.
+// The probe that decides `can_alias`, on drivers that support aliases, refuse them, or lose data.
 #include "unit/device/gpu_fixture.h"
 
 namespace ashlar {
@@ -17,7 +17,8 @@ class AliasProbeTest : public CudaTest {
     restart({.alias = behavior});
     return device().properties();
   }
-  // The probe must release its memory, and its failures must not surface in later calls.
+  // Expects that the probe has released its memory, and that later calls do not report its
+  // failures.
   void expect_no_trace() {
     EXPECT_EQ(device().memory_stats()->free_bytes, kGiB);
     EXPECT_EQ(control().extent_count(), 0U);

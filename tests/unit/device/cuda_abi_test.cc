@@ -19,7 +19,7 @@ using cuda::kAttributeMulticast;
 using cuda::kAttributeRdmaWithVirtualMemory;
 using cuda::kAttributeVirtualMemory;
 
-// Handles are pointers; integers and structures have the vendor's sizes.
+// Whether two types have the same ABI: both are pointers, or they have the same size.
 template <typename Ours, typename Theirs>
 constexpr bool has_same_abi() {
   if constexpr (std::is_pointer_v<Ours>) {

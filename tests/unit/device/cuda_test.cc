@@ -85,7 +85,7 @@ TEST_F(CudaTest, ProbeDoesNotInvalidateAGlobalCapture) {
   ASSERT_EQ(device(1).properties().index, DeviceIndex(1));
   const Result<StreamId> stream = device(1).create_stream();
   ASSERT_TRUE(device(1).begin_capture(*stream, CaptureMode::kGlobal).ok());
-  EXPECT_TRUE(device(0).properties().has_virtual_memory);  // its first call
+  EXPECT_TRUE(device(0).properties().has_virtual_memory);  // the first call, which runs the probe
   EXPECT_EQ(device(1).capture_state(*stream)->status, CaptureStatus::kActive);
   EXPECT_TRUE(device(1).end_capture(*stream).ok());
 }
@@ -173,7 +173,8 @@ TEST_F(ForeignObjectsTest, AcceptsForeignStreamsButDoesNotDestroyThem) {
   EXPECT_EQ(device().destroy_stream(stream).kind(), StatusKind::kInvalidArgument);
 }
 
-// Otherwise the driver could give the handle to another library, whose stream would be rejected.
+// If the back end returned the stream to the driver, the driver could give the same handle to
+// another library, and the back end would reject that library's stream.
 TEST_F(ForeignObjectsTest, KeepsDestroyedStreamsForReuse) {
   const StreamId ours = *device().create_stream();
   const StreamId urgent = *device().create_stream({.priority = 1});
@@ -271,7 +272,8 @@ TEST_F(CudaTest, FailedReleaseCanBeRetried) {
   }
 }
 
-// The driver packs small host memory, so that one more page is requested.
+// The driver does not align small host memory to pages, so the back end allocates again with one
+// more page. This second allocation fails.
 TEST_F(CudaTest, FailedHostAllocationLeavesNoEntry) {
   (void)device().properties();
   control().inject({.call = DeviceCall::kAllocateHost, .nth = 2});

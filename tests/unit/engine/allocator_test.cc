@@ -200,7 +200,7 @@ TEST_F(AllocatorTest, BufferWaitsForRecordedStream) {
   EXPECT_EQ(allocator.allocate(20 * kMiB).address(), address);
 }
 
-// Plain addresses.
+// --- plain addresses
 
 TEST_F(AllocatorTest, AllocatesAndFreesPlainAddresses) {
   Allocator allocator(device());
@@ -273,7 +273,7 @@ TEST_F(AllocatorTest, RejectsAddressOfAnotherAllocator) {
   first.free_raw(address);
 }
 
-// Failures.
+// --- failures
 
 TEST_F(AllocatorTest, OutOfMemoryIsABadAllocWithReport) {
   Allocator allocator(device());
@@ -350,7 +350,7 @@ TEST_F(AllocatorTest, RejectsInvalidOptions) {
   refuses([](AllocatorOptions& options) { options.max_split_bytes = 1; });
 }
 
-// Pools.
+// --- pools
 
 TEST_F(AllocatorTest, NumbersUserAndCapturePoolsSeparately) {
   Allocator allocator(device());

@@ -29,14 +29,14 @@ class AsyncEngineTest : public SimFixture {
   void start(const AllocatorOptions& options) {
     engine_.reset();
     engine_ = *AsyncEngine::create(device(), options);
-    forget_calls();
+    reset_call_counts();
   }
   void TearDown() override {
     machine_->clear_faults();
     must(engine_->validate());
     engine_.reset();
     EXPECT_EQ(used_bytes(), 0U) << "the engine kept memory of the device";
-    forgotten_ = {};
+    counts_at_reset_ = {};
     EXPECT_EQ(calls(kAllocateAsync), calls(kFreeAsync));
   }
 
@@ -45,7 +45,7 @@ class AsyncEngineTest : public SimFixture {
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     return block.ok() ? *block : nullptr;
   }
-  Status refused(size_t bytes, StreamId stream = kDefaultStream) {
+  Status allocation_error(size_t bytes, StreamId stream = kDefaultStream) {
     return engine_->allocate({bytes, stream}).status();
   }
   void free(Block* block) { must(engine_->free(block)); }
@@ -76,7 +76,7 @@ class AsyncEngineTest : public SimFixture {
   std::unique_ptr<AsyncEngine> engine_;
 };
 
-// Driver calls.
+// --- driver calls
 
 TEST_F(AsyncEngineTest, AllocatesAndFreesInStreamOrder) {
   const StreamId busy = busy_stream();
@@ -114,7 +114,7 @@ TEST_F(AsyncEngineTest, BlocksHaveExactSizesAndOwnSegments) {
   EXPECT_EQ(engine_->block_memory(block).origin, BlockMemory::Origin::kSource);
 }
 
-// Statistics.
+// --- statistics
 
 TEST_F(AsyncEngineTest, ReservedBytesComeFromTheDriver) {
   const Block* small = allocate(1000);
@@ -144,7 +144,7 @@ TEST_F(AsyncEngineTest, PeaksIncludeDriverAndPrivatePools) {
   EXPECT_EQ(engine_->stats().reserved_bytes.all.peak, static_cast<int64_t>(20 * kMiB));
 }
 
-// Trimming.
+// --- trimming
 
 TEST_F(AsyncEngineTest, TrimWaitsAndEmptiesTheDriverPool) {
   const StreamId stream = new_stream();
@@ -180,7 +180,7 @@ TEST_F(AsyncEngineTest, TrimToReleasesPrivatePoolsFirst) {
   end_route(kPool);
   must(engine_->release_pool(kPool));
   must(device().synchronize_stream(kDefaultStream));
-  forget_calls();
+  reset_call_counts();
   EXPECT_EQ(reserved_bytes(), 90 * kMiB);
   EXPECT_EQ(trim_to(90 * kMiB), 0U);
   EXPECT_EQ(trim_to(30 * kMiB), 40 * kMiB) << "the pool's plain memory waits for every stream";
@@ -201,7 +201,7 @@ TEST_F(AsyncEngineTest, TrimToWaitsIfAllowed) {
   EXPECT_EQ(trim_to(0, TrimWait::kForWork), 30 * kMiB);
 }
 
-// Limits.
+// --- limits
 
 TEST_F(AsyncEngineTest, FullDeviceReclaimsDriverCache) {
   free(allocate(800 * kMiB));
@@ -222,7 +222,7 @@ TEST_F(AsyncEngineTest, LimitIncludesDriverCache) {
   free(allocate(100 * kMiB));
   allocate(50 * kMiB);
   EXPECT_LE(used_bytes(), kGiB / 2) << "in the default pool";
-  const Status full = refused(200 * kMiB);
+  const Status full = allocation_error(200 * kMiB);
   expect_kind(full, StatusKind::kOutOfMemory);
   EXPECT_LE(used_bytes(), kGiB / 2);
 }
@@ -231,28 +231,28 @@ TEST_F(AsyncEngineTest, DriverCacheMakesRoomWithoutWait) {
   must(engine_->set_memory_fraction(0.5));
   free(allocate(400 * kMiB));
   must(device().synchronize_stream(kDefaultStream));
-  forget_calls();
-  allocate(150 *
-           kMiB);  // below half of the cached block, so the simulated driver does not reuse it
+  reset_call_counts();
+  // Less than half of the cached block, so the simulated driver does not reuse that block.
+  allocate(150 * kMiB);
   EXPECT_LE(used_bytes(), kGiB / 2);
   EXPECT_EQ(waits(), 0U);
 }
 
 TEST_F(AsyncEngineTest, OutOfMemoryMessageHasNumbers) {
   allocate(kGiB - 64 * kMiB);
-  const Status full = refused(100 * kMiB);
+  const Status full = allocation_error(100 * kMiB);
   expect_kind(full, StatusKind::kOutOfMemory);
   EXPECT_THAT(full.message(), AllOf(HasSubstr("tried to allocate 100"), HasSubstr("64.00 MiB free"),
                                     HasSubstr("960.00 MiB are allocated")));
   EXPECT_EQ(engine_->stats().ooms, 1);
 }
 
-// Captures.
+// --- captures
 
 TEST_F(AsyncEngineTest, UnroutedCaptureAllocationHasAdvice) {
   const StreamId stream = new_stream();
   begin_capture(stream);
-  const Status refusal = refused(kMiB, stream);
+  const Status refusal = allocation_error(kMiB, stream);
   expect_kind(refusal, StatusKind::kInvalidArgument);
   EXPECT_THAT(refusal.message(), AllOf(HasSubstr("is capturing"), HasSubstr("begin_routing")));
   end_capture(stream);
@@ -292,7 +292,7 @@ TEST_F(AsyncEngineTest, TrimSkipsCapturingStreams) {
   end_capture(stream);
 }
 
-// Failures.
+// --- failures
 
 TEST_F(AsyncEngineTest, ReportsFailedFreeOnceAndRetries) {
   Block* block = allocate(40 * kMiB);
@@ -335,7 +335,7 @@ TEST_F(AsyncEngineTest, RejectsPlugin) {
   EXPECT_THAT(refusal.message(), HasSubstr("engine:async takes its memory from the driver's pool"));
 }
 
-// Vendor devices.
+// --- vendor devices
 
 class AsyncOnCudaTest : public CudaTest {};
 

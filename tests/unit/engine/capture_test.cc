@@ -28,7 +28,7 @@ class CaptureTest : public ClassicFixture {
   void work(StreamId stream) {
     must(device().call_host(stream, [] {}));
   }
-  // Orders the work of `first` so far before the next work of `then`.
+  // Makes the next work on `then` wait for the work queued on `first`.
   void order(StreamId first, StreamId then) {
     const EventId event = *device().create_event();
     must(device().record_event(event, first));
@@ -128,7 +128,7 @@ TEST_F(CaptureTest, ReuseIgnoresStreamsOfTwoCaptures) {
   Block* block = allocate(kMiB, main_);
   const DeviceAddress at = block->address;
   work(main_);
-  use_on(block, elsewhere);  // has no node yet to wait for
+  use_on(block, elsewhere);  // `elsewhere` has no graph node yet
   free(block);
   work(main_);
   EXPECT_NE(allocate(kMiB, main_)->address, at);
@@ -145,8 +145,8 @@ TEST_F(CaptureTest, CapturingStreamDoesNotFlushCache) {
   main_ = new_stream();
   engine_->capture_began();
   must(device().begin_capture(main_, CaptureMode::kThreadLocal));
-  run_out(DeviceCall::kAllocate, 1);
-  EXPECT_EQ(refused(40 * kMiB, main_).kind(), StatusKind::kOutOfMemory);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
+  EXPECT_EQ(allocation_error(40 * kMiB, main_).kind(), StatusKind::kOutOfMemory);
   EXPECT_EQ(stats().alloc_retries, 0);
   EXPECT_EQ(calls(DeviceCall::kFree), 0U);
   must(device().end_capture(main_).status());
@@ -251,7 +251,7 @@ TEST_F(CaptureTest, RejectsUnmatchedCaptureEnd) {
   EXPECT_TRUE(engine_->capture_ended().ok());
 }
 
-// The engine does not count captures of other devices; the free queries the stream instead.
+// The engine does not count captures on other devices, so the free queries the stream instead.
 TEST_F(CaptureTest, DefersFreeForCaptureOnAnotherDevice) {
   start();
   Device& other = machine_->device(DeviceIndex(1));

@@ -18,7 +18,7 @@ class CheckpointTest : public ClassicFixture {
     start(options);
     route(kGraphPool);
   }
-  PoolCheckpoint take() {
+  PoolCheckpoint take_checkpoint() {
     Result<PoolCheckpoint> taken = engine_->checkpoint(kGraphPool);
     EXPECT_TRUE(taken.ok()) << taken.status().to_string();
     return taken.ok() ? *taken : PoolCheckpoint{};
@@ -43,7 +43,7 @@ TEST_F(CheckpointTest, RestoresAllocatedAndFreedBlocks) {
   Block* freed_later = allocate(64 * kKiB);
   const DeviceAddress kept_at = kept->address;
   const DeviceAddress freed_at = freed_later->address;
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
 
   free(freed_later);
   Block* added = allocate(kKiB);
@@ -63,7 +63,7 @@ TEST_F(CheckpointTest, RestoresFreeBlocksBetweenLiveOnes) {
   allocate(kKiB);
   const DeviceAddress hole_at = hole->address;
   free(hole);
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   EXPECT_EQ(allocate(kKiB)->address, hole_at);
   free(first);
   restore(checkpoint);
@@ -73,7 +73,7 @@ TEST_F(CheckpointTest, RestoresFreeBlocksBetweenLiveOnes) {
 TEST_F(CheckpointTest, LeavesNewSegmentsFree) {
   start_pool();
   allocate(kKiB);
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   Block* large = allocate(32 * kMiB);
   const DeviceAddress large_at = large->address;
   const RestoreResult change = restore(checkpoint);
@@ -89,7 +89,7 @@ TEST_F(CheckpointTest, RestoresExpandableSegments) {
   Block* second = allocate(8 * kMiB);
   const DeviceAddress first_at = first->address;
   const DeviceAddress second_at = second->address;
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   free(first);
   free(second);
   const RestoreResult change = restore(checkpoint);
@@ -99,7 +99,7 @@ TEST_F(CheckpointTest, RestoresExpandableSegments) {
 TEST_F(CheckpointTest, RejectsRestoreOfReleasedSegment) {
   start_pool();
   Block* block = allocate(32 * kMiB);
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   free(block);
   end_route(kGraphPool);
   must(engine_->release_pool(kGraphPool));
@@ -112,7 +112,7 @@ TEST_F(CheckpointTest, RejectsRestoreOfReleasedSegment) {
 TEST_F(CheckpointTest, ChecksLayoutBeforeFreeing) {
   start_pool();
   Block* live = allocate(kKiB);
-  PoolCheckpoint checkpoint = take();
+  PoolCheckpoint checkpoint = take_checkpoint();
   checkpoint.segments.front().blocks.front().range.begin = DeviceAddress(4096);
   const Status wrong = engine_->restore(checkpoint).status();
   EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
@@ -136,15 +136,15 @@ TEST_F(CheckpointTest, RejectsCheckpointWithPendingBlocks) {
 
 TEST_F(CheckpointTest, RejectsRestoreWithUsedBlocks) {
   start_pool();
-  const PoolCheckpoint checkpoint = take();
+  const PoolCheckpoint checkpoint = take_checkpoint();
   Block* block = allocate(512);
   const StreamId other = new_stream();
   use_on(block, other);
-  const Status refused = engine_->restore(checkpoint).status();
-  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
-  EXPECT_NE(refused.message().find("of pool {1, 0} is used by other streams: free it"),
+  const Status allocation_error = engine_->restore(checkpoint).status();
+  EXPECT_EQ(allocation_error.kind(), StatusKind::kInvalidArgument);
+  EXPECT_NE(allocation_error.message().find("of pool {1, 0} is used by other streams: free it"),
             std::string::npos)
-      << refused.to_string();
+      << allocation_error.to_string();
   EXPECT_TRUE(block->is_allocated());
   free(block);
   must(device().synchronize_stream(other));
@@ -155,7 +155,7 @@ TEST_F(CheckpointTest, RejectsRestoreWithUsedBlocks) {
 // An uncached block returns to the device when freed, so it could not be restored.
 TEST_F(CheckpointTest, RejectsUncachedBlocks) {
   start_pool();
-  const PoolCheckpoint empty = take();
+  const PoolCheckpoint empty = take_checkpoint();
   engine_->set_caching(false);
   Block* uncached = allocate(512);
   for (const Status& status :
@@ -166,7 +166,7 @@ TEST_F(CheckpointTest, RejectsUncachedBlocks) {
   }
   EXPECT_TRUE(uncached->is_allocated());
   free(uncached);
-  restore(take());
+  restore(take_checkpoint());
 }
 
 TEST_F(CheckpointTest, RejectsUnknownAndReleasedPools) {

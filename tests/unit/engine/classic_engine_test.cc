@@ -67,7 +67,7 @@ TEST_F(ClassicEngineTest, SeparatesSmallAndLargeSegments) {
   EXPECT_EQ(stats().reserved_bytes.small_pool.current, static_cast<int64_t>(2 * kMiB));
 }
 
-// Splitting.
+// --- splitting
 
 TEST_F(ClassicEngineTest, SplitsSmallBlockWhen512BytesRemain) {
   start();
@@ -121,7 +121,7 @@ TEST_F(ClassicEngineTest, OversizeBlocksServeOnlySimilarSizes) {
   EXPECT_EQ(allocate(80 * kMiB)->bytes, 80 * kMiB) << "20 MiB more than requested exceed the limit";
 }
 
-// Merging.
+// --- merging
 
 TEST_F(ClassicEngineTest, MergesWithBothNeighbours) {
   start();
@@ -165,7 +165,7 @@ TEST_F(ClassicEngineTest, DoesNotMergeAdjacentSegments) {
   EXPECT_EQ(calls(DeviceCall::kAllocate), 3U);
 }
 
-// Release.
+// --- release
 
 TEST_F(ClassicEngineTest, TrimReleasesWholeSegments) {
   start();
@@ -192,19 +192,20 @@ TEST_F(ClassicEngineTest, DestructorReleasesLiveSegments) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
-// Invalid requests.
+// --- invalid requests
 
 TEST_F(ClassicEngineTest, RejectsZeroBytes) {
   start();
-  EXPECT_EQ(refused(0).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(allocation_error(0).kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_F(ClassicEngineTest, RejectsExabyteWithoutDeviceCall) {
   start();
-  EXPECT_EQ(refused(size_t{1} << 60).kind(), StatusKind::kOutOfMemory);
-  EXPECT_EQ(refused(SIZE_MAX).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(size_t{1} << 60).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(SIZE_MAX).kind(), StatusKind::kOutOfMemory);
   EXPECT_EQ(calls(DeviceCall::kAllocate), 0U);
-  EXPECT_EQ(refused((size_t{1} << 60) - 1).kind(), StatusKind::kOutOfMemory) << "by the device";
+  EXPECT_EQ(allocation_error((size_t{1} << 60) - 1).kind(), StatusKind::kOutOfMemory)
+      << "by the device";
 }
 
 }  // namespace

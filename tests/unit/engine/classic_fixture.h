@@ -27,7 +27,7 @@ class ClassicFixture : public EngineFixture<ClassicEngine> {
     free(block);
     return address;
   }
-  // The device operations since the last call.
+  // Returns the device operations since the last call of this function.
   std::vector<TraceAction> device_operations() {
     std::vector<TraceAction> operations;
     for (const TraceEntry& entry : std::exchange(trace_, {})) {
@@ -39,7 +39,7 @@ class ClassicFixture : public EngineFixture<ClassicEngine> {
     return operations;
   }
   // Makes the next `count` calls of this kind fail with kOutOfMemory.
-  void run_out(DeviceCall call, uint64_t count, uint64_t nth = 1) {
+  void inject_out_of_memory(DeviceCall call, uint64_t count, uint64_t nth = 1) {
     machine_->inject(
         {.call = call, .nth = nth, .count = count, .status = Status::out_of_memory("injected")});
   }

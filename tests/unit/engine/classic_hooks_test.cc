@@ -41,7 +41,7 @@ TEST_F(ClassicHooksTest, TrackersSeeEveryOperationInOrder) {
 
 TEST_F(ClassicHooksTest, OomEntryHasRoundedSizeAndFreeMemory) {
   start({}, 64 * kMiB);
-  EXPECT_EQ(refused(100 * kMiB + 1).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(100 * kMiB + 1).kind(), StatusKind::kOutOfMemory);
   ASSERT_FALSE(trace_.empty());
   EXPECT_EQ(trace_.back().action, kOom);
   EXPECT_EQ(trace_.back().bytes, 100 * kMiB + 512);
@@ -78,7 +78,7 @@ TEST_F(ClassicHooksTest, OomObserversMayCallTheEngine) {
       must(engine_->trim({}));
     });
   }
-  EXPECT_EQ(refused(100 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(100 * kMiB).kind(), StatusKind::kOutOfMemory);
   EXPECT_EQ(heard, 2);
 }
 
@@ -86,7 +86,7 @@ TEST_F(ClassicHooksTest, ReclaimedAllocationDoesNotNotifyObservers) {
   start();
   int heard = 0;
   engine_->add_oom_observer([&](const OomNotice&) { ++heard; });
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   allocate(512);
   EXPECT_EQ(heard, 0);
 }
@@ -173,7 +173,7 @@ TEST_F(ClassicHooksTest, SourceMayCallTheEngineWhenDestroyed) {
   EXPECT_FALSE(engine_->pool_use_count(kUserPool).ok());
 }
 
-// Has room for one segment. During its second call another thread frees that segment.
+// A source with memory for one segment. During its second call, another thread frees that segment.
 class ConcurrentlyFreedSource final : public SegmentSource {
  public:
   explicit ConcurrentlyFreedSource(std::function<void()> on_second_call)
@@ -206,7 +206,7 @@ TEST_F(ClassicHooksTest, ConcurrentFreeServesRetriedRequest) {
     };
     others = *allocate_in(kUserPool);
     for (int user = 0; user < 2; ++user)
-      must(engine_->release_pool(kUserPool));  // creator and route
+      must(engine_->release_pool(kUserPool));  // retained by creation and by routing
     engine_->set_caching(caching);
     EXPECT_TRUE(allocate_in({0, 2}).ok());
     EXPECT_EQ(others, nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the classic engine's parts, without an engine or a device.
+// Tests of the classic engine's components, without an engine or a device.
 #include <gtest/gtest.h>
 
 #include "base/units.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr StreamId kStream{7};
 constexpr DeviceAddress kBase{uint64_t{1} << 40};
 
-class ClassicPartsTest : public ::testing::Test {
+class ClassicComponentsTest : public ::testing::Test {
  protected:
   AllocParams params(size_t bytes) {
     AllocParams made;
@@ -26,7 +26,7 @@ class ClassicPartsTest : public ::testing::Test {
     made.pool = &pools_.pool_for(made.block_bytes, kStream);
     return made;
   }
-  // A segment of 20 MiB whose front was allocated.
+  // Allocates from the front of a new segment of 20 MiB.
   ClassicBlock* allocate_from_new_segment(size_t bytes) {
     const AllocParams request = params(bytes);
     ClassicBlock* segment = heap_.create(request, {kBase, request.segment_bytes});
@@ -50,7 +50,7 @@ class ClassicPartsTest : public ::testing::Test {
   ReturnQueue returns_;
 };
 
-TEST_F(ClassicPartsTest, HeapSplitsOnAllocateAndMergesOnFree) {
+TEST_F(ClassicComponentsTest, HeapSplitsOnAllocateAndMergesOnFree) {
   ClassicBlock* first = allocate_from_new_segment(4 * kMiB);
   EXPECT_EQ(first->bytes, 4 * kMiB);
   ASSERT_NE(first->next, nullptr);
@@ -65,7 +65,7 @@ TEST_F(ClassicPartsTest, HeapSplitsOnAllocateAndMergesOnFree) {
   expect_valid();
 }
 
-TEST_F(ClassicPartsTest, PendingBlockIsActiveButNotAllocated) {
+TEST_F(ClassicComponentsTest, PendingBlockIsActiveButNotAllocated) {
   ClassicBlock* block = allocate_from_new_segment(4 * kMiB);
   heap_.request_free(block);
   EXPECT_EQ(stats_.stats().allocated_bytes.all.current, 0);
@@ -76,13 +76,13 @@ TEST_F(ClassicPartsTest, PendingBlockIsActiveButNotAllocated) {
   expect_valid();
 }
 
-TEST_F(ClassicPartsTest, ValidationFindsWrongCounters) {
+TEST_F(ClassicComponentsTest, ValidationFindsWrongCounters) {
   allocate_from_new_segment(4 * kMiB);
   stats_.stats().active_bytes.all.current += 1;
   EXPECT_FALSE(validate_heap(heap_, pools_, stats_).ok());
 }
 
-TEST_F(ClassicPartsTest, LimitCountsReservedAndRequestedMemory) {
+TEST_F(ClassicComponentsTest, LimitCountsReservedAndRequestedMemory) {
   MemoryLimit limit(stats_, kGiB, 0.5);
   EXPECT_EQ(limit.bytes(), 512 * kMiB);
   EXPECT_FALSE(limit.is_exceeded_by(512 * kMiB));
@@ -96,7 +96,7 @@ TEST_F(ClassicPartsTest, LimitCountsReservedAndRequestedMemory) {
   EXPECT_FALSE(limit.is_exceeded_by(2 * kGiB));
 }
 
-TEST_F(ClassicPartsTest, PoolTableErasesOnlyUnusedFreeablePools) {
+TEST_F(ClassicComponentsTest, PoolTableErasesOnlyUnusedFreeablePools) {
   ASSERT_TRUE(pools_.create(kUserPool, {}).ok());
   PrivatePool* pool = pools_.find(kUserPool);
   ASSERT_NE(pool, nullptr);
@@ -114,7 +114,7 @@ TEST_F(ClassicPartsTest, PoolTableErasesOnlyUnusedFreeablePools) {
   EXPECT_FALSE(stats_.stats().pools.contains(kUserPool));
 }
 
-TEST_F(ClassicPartsTest, PoolTableRoutesAcceptedStreams) {
+TEST_F(ClassicComponentsTest, PoolTableRoutesAcceptedStreams) {
   ASSERT_TRUE(
       pools_.begin_routing(kUserPool, [](StreamId stream) { return stream == kStream; }).ok());
   EXPECT_EQ(&pools_.pool_for(512, kStream), &pools_.find(kUserPool)->small);
@@ -122,7 +122,7 @@ TEST_F(ClassicPartsTest, PoolTableRoutesAcceptedStreams) {
   EXPECT_EQ(&pools_.pool_for(512, StreamId(8)), &pools_.small());
 }
 
-TEST_F(ClassicPartsTest, ReservePolicyPrefersClassOverGlobalSetting) {
+TEST_F(ClassicComponentsTest, ReservePolicyPrefersClassOverGlobalSetting) {
   AllocatorOptions options;
   options.expandable_reserve = ReserveSize{0.5, 0};
   options.expandable_reserve_by_class["comm"] = ReserveSize{0, 64 * kMiB};

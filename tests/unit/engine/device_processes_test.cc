@@ -71,7 +71,7 @@ TEST_F(DeviceProcessesTest, AddsNothingWithoutProcessList) {
   EXPECT_EQ(describe_device_processes(device_, 0), "");
 }
 
-// In a container the ids may be the host's, and one of the others may be this process.
+// In a container, the listed PIDs may be those of the host, so any of them may be this process.
 TEST_F(DeviceProcessesTest, AddsNothingWhenOwnPidIsUnknown) {
   device_.list = std::vector{other(1, kGiB), other(2, kGiB)};
   EXPECT_EQ(describe_device_processes(device_, 0), "");
@@ -92,12 +92,13 @@ TEST_F(DeviceProcessesTest, AllEnginesReportProcesses) {
   paged::PagedEngine paged(device_, {});
   for (Engine* engine : std::initializer_list<Engine*>{&classic, &paged}) {
     const size_t too_much = 2 * device_.properties().capacity_bytes;
-    const Status refused = engine->allocate({.bytes = too_much}).status();
-    EXPECT_NE(refused.message().find(said), std::string::npos) << refused.message();
+    const Status allocation_error = engine->allocate({.bytes = too_much}).status();
+    EXPECT_NE(allocation_error.message().find(said), std::string::npos)
+        << allocation_error.message();
   }
 }
 
-// Other processes are irrelevant if the process's own limit was exceeded.
+// Other processes are irrelevant if the allocation exceeded this process's own limit.
 TEST_F(DeviceProcessesTest, OmitsProcessesWhenDeviceHadEnough) {
   device_.list = std::vector{self(0), other(1, 5 * kGiB)};
   for (const bool reject : {false, true}) {
@@ -107,9 +108,10 @@ TEST_F(DeviceProcessesTest, OmitsProcessesWhenDeviceHadEnough) {
     classic::ClassicEngine classic(device_, options);
     paged::PagedEngine paged(device_, options);
     for (Engine* engine : std::initializer_list<Engine*>{&classic, &paged}) {
-      const Status refused = engine->allocate({.bytes = kGiB / 2}).status();
-      EXPECT_TRUE(refused.is_out_of_memory());
-      EXPECT_EQ(refused.message().find(name(1)), std::string::npos) << refused.message();
+      const Status allocation_error = engine->allocate({.bytes = kGiB / 2}).status();
+      EXPECT_TRUE(allocation_error.is_out_of_memory());
+      EXPECT_EQ(allocation_error.message().find(name(1)), std::string::npos)
+          << allocation_error.message();
     }
   }
 }

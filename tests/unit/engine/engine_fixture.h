@@ -23,7 +23,7 @@ class EngineFixture : public SimFixture {
     make_engine(options);
   }
   void make_engine(const AllocatorOptions& options) {
-    forgotten_ = {};
+    counts_at_reset_ = {};
     engine_ = std::make_unique<EngineUnderTest>(device(), options);
   }
   void TearDown() override {
@@ -32,7 +32,7 @@ class EngineFixture : public SimFixture {
     expect_valid();
     engine_.reset();
     EXPECT_EQ(used_bytes(), 0U) << "the engine kept memory of the device";
-    forgotten_ = {};
+    counts_at_reset_ = {};
     EXPECT_EQ(calls(DeviceCall::kReserve), calls(DeviceCall::kFreeAddresses));
     EXPECT_EQ(calls(DeviceCall::kAllocateHost), calls(DeviceCall::kFreeHost));
   }
@@ -41,15 +41,15 @@ class EngineFixture : public SimFixture {
     EXPECT_TRUE(valid.ok()) << valid.to_string();
   }
 
-  // Memory.
+  // --- memory
 
   Block* allocate(size_t bytes, StreamId stream = kDefaultStream) {
     Result<Block*> block = engine_->allocate({bytes, stream});
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     return block.ok() ? *block : nullptr;
   }
-  // The error from an allocation that must fail.
-  Status refused(size_t bytes, StreamId stream = kDefaultStream) {
+  // Makes an allocation that must fail. Returns its error.
+  Status allocation_error(size_t bytes, StreamId stream = kDefaultStream) {
     const Result<Block*> block = engine_->allocate({bytes, stream});
     EXPECT_FALSE(block.ok()) << "an allocation that should fail succeeded";
     return block.status();
@@ -60,7 +60,7 @@ class EngineFixture : public SimFixture {
   void free(Block* block) { must(engine_->free(block)); }
   void trim(PoolId pool = {}) { must(engine_->trim(pool)); }
 
-  // Pools.
+  // --- pools
 
   void make_pool(PoolId pool, PoolOptions options) {
     must(engine_->create_pool(pool, std::move(options)));

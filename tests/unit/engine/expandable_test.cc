@@ -151,7 +151,7 @@ TEST_F(ExpandableTest, StreamsHaveSeparateSegments) {
 
 TEST_F(ExpandableTest, UndoesPartialMappings) {
   start_expandable();
-  run_out(DeviceCall::kCreate, 1, 2);  // in the first attempt only
+  inject_out_of_memory(DeviceCall::kCreate, 1, 2);  // in the first attempt only
   Block* block = allocate(50 * kMiB);
   EXPECT_EQ(block->bytes, 50 * kMiB);
   EXPECT_EQ(reserved_mib(), 60);
@@ -172,7 +172,8 @@ TEST_F(ExpandableTest, KeepsMemoryMappedBeforeFailure) {
   free(blocks[1]);  // free between two holes
   trace_.clear();
   machine_->inject({.call = DeviceCall::kCreate, .nth = 2});  // only the first hole
-  EXPECT_EQ(refused(60 * kMiB).kind(), StatusKind::kDeviceFault) << "so that nothing is flushed";
+  EXPECT_EQ(allocation_error(60 * kMiB).kind(), StatusKind::kDeviceFault)
+      << "so that nothing is flushed";
   EXPECT_EQ(reserved_mib(), 60);
   EXPECT_EQ(allocate(40 * kMiB)->address, base) << "the hole and the range after it";
   EXPECT_EQ(reserved_mib(), 60) << "no more was mapped for it";
@@ -185,7 +186,7 @@ TEST_F(ExpandableTest, SurvivesFailureOfEveryMappingCall) {
     SCOPED_TRACE(name(call));
     start_expandable();
     machine_->inject({.call = call});
-    EXPECT_EQ(refused(30 * kMiB).kind(), StatusKind::kDeviceFault);
+    EXPECT_EQ(allocation_error(30 * kMiB).kind(), StatusKind::kDeviceFault);
     EXPECT_EQ(used_bytes(), 0U);
     must(engine_->validate());
     Block* block = allocate(30 * kMiB);
@@ -217,10 +218,11 @@ TEST_F(ExpandableTest, RetriesFailedUndo) {
   start_expandable();
   machine_->inject({.call = DeviceCall::kMap, .nth = 2});
   machine_->inject({.call = DeviceCall::kUnmap});
-  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(allocation_error(40 * kMiB).kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(used_bytes(), 20 * kMiB) << "mapped but not counted";
   machine_->inject({.call = DeviceCall::kUnmap});
-  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault) << "it is still mapped there";
+  EXPECT_EQ(allocation_error(40 * kMiB).kind(), StatusKind::kDeviceFault)
+      << "it is still mapped there";
   Block* block = allocate(40 * kMiB);
   EXPECT_EQ(used_bytes(), 40 * kMiB);
   free(block);
@@ -243,8 +245,8 @@ TEST_F(ExpandableTest, DestructorContinuesAfterUnmapError) {
 
 TEST_F(ExpandableTest, TrimDestroysEmptySegments) {
   start_expandable();
-  run_out(DeviceCall::kCreate, 2);
-  EXPECT_EQ(refused(30 * kMiB).kind(), StatusKind::kOutOfMemory);
+  inject_out_of_memory(DeviceCall::kCreate, 2);
+  EXPECT_EQ(allocation_error(30 * kMiB).kind(), StatusKind::kOutOfMemory);
   trim();
   EXPECT_EQ(calls(DeviceCall::kFreeAddresses), calls(DeviceCall::kReserve));
 }
@@ -256,7 +258,7 @@ TEST_F(ExpandableTest, RequestAboveReserveIsOutOfMemory) {
   start(options);
   int notices = 0;
   engine_->add_oom_observer([&](const OomNotice&) { ++notices; });
-  EXPECT_EQ(refused(120 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(120 * kMiB).kind(), StatusKind::kOutOfMemory);
   EXPECT_EQ(notices, 1);
   allocate(100 * kMiB);
   allocate(20 * kMiB);
@@ -269,7 +271,7 @@ TEST_F(ExpandableTest, LimitCountsMappedMemory) {
   options.memory_fraction = 0.5;
   start(options, 100 * kMiB);
   Block* kept = allocate(40 * kMiB);
-  EXPECT_EQ(refused(20 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(20 * kMiB).kind(), StatusKind::kOutOfMemory);
   free(kept);
 }
 
@@ -296,7 +298,7 @@ TEST_F(ExpandableTest, OverflowPoolsDoNotLendExpandableBlocks) {
   route(lender);
   const DeviceAddress cached = cache(40 * kMiB);
   end_route(lender);
-  run_out(DeviceCall::kCreate, 1);
+  inject_out_of_memory(DeviceCall::kCreate, 1);
   EXPECT_NE(allocate(40 * kMiB)->address, cached);
 }
 

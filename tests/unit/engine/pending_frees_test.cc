@@ -31,10 +31,10 @@ class PendingFreesTest : public SimFixture {
   }
   void fail(DeviceCall call, uint64_t nth = 1) { machine_->inject({.call = call, .nth = nth}); }
 
-  // Streams and captures.
+  // --- streams and captures
 
   void work(StreamId stream) { SimFixture::work(device(), stream); }
-  // Orders the work of `first` so far before the next work of `then`.
+  // Makes the next work on `then` wait for the work queued on `first`.
   void order(StreamId first, StreamId then) {
     const EventId event = *device().create_event();
     must(device().record_event(event, first));
@@ -50,7 +50,7 @@ class PendingFreesTest : public SimFixture {
     must(frees_->capture_ended());
   }
 
-  // Blocks.
+  // --- blocks
 
   Block* new_block(StreamId stream = kOwn) {
     blocks_.emplace_back();
@@ -58,7 +58,7 @@ class PendingFreesTest : public SimFixture {
     return &blocks_.back();
   }
   void use(Block* block, StreamId stream) { frees_->record_use(block, {&device(), stream}); }
-  // A block that the stream used, freed.
+  // Returns a new block that was freed after a use on the stream.
   Block* freed_after_use_on(StreamId stream) {
     Block* block = new_block();
     use(block, stream);
@@ -158,7 +158,7 @@ TEST_F(PendingFreesTest, NoDeviceCallsWithoutPendingFrees) {
   end_capture(captured);
 }
 
-// Failures.
+// --- failures
 
 TEST_F(PendingFreesTest, KeepsBlocksFoundBeforeFailure) {
   const StreamId busy = busy_stream();
@@ -203,7 +203,7 @@ TEST_F(PendingFreesTest, UnknownCaptureStateCountsAsCapturing) {
   EXPECT_FALSE(frees_->is_capturing({&device(), stream}));
 }
 
-// Waiting.
+// --- waiting
 
 TEST_F(PendingFreesTest, WaitsForSelectedBlocksOnly) {
   const StreamId one = new_stream();
@@ -253,7 +253,7 @@ TEST_F(PendingFreesTest, RetriesFailedDeviceWait) {
   EXPECT_THAT(wait(), ElementsAre(block));
 }
 
-// Graph ancestry.
+// --- graph ancestry
 
 class GraphProofTest : public PendingFreesTest {
  protected:
@@ -268,7 +268,7 @@ class GraphProofTest : public PendingFreesTest {
     work(side_);
   }
   void TearDown() override { end_capture(main_); }
-  // A block of one captured stream that the other has used.
+  // Returns a freed block of the captured stream `own` that the captured stream `other` has used.
   Block* freed_by_both(StreamId own, StreamId other) {
     Block* block = new_block(own);
     use(block, other);

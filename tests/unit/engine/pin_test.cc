@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of pinned blocks, such as those that another process has open: they keep their memory until
-// the last unpin.
+// Tests of pinned blocks, such as blocks that another process has open. They keep their memory
+// until the last unpin.
 #include <algorithm>
 
 #include "classic_fixture.h"
@@ -101,14 +101,14 @@ TEST_F(PinTest, RejectsRestoreWithPinnedBlock) {
   end_route(pool);
   const PoolCheckpoint before = *engine_->checkpoint(pool);
   engine_->pin(block);
-  const Status refused = engine_->restore(before).status();
-  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
-  EXPECT_NE(refused.message().find("shared with other processes"), std::string::npos);
+  const Status allocation_error = engine_->restore(before).status();
+  EXPECT_EQ(allocation_error.kind(), StatusKind::kInvalidArgument);
+  EXPECT_NE(allocation_error.message().find("shared with other processes"), std::string::npos);
   engine_->unpin(block);
   EXPECT_TRUE(engine_->restore(before).ok());
 }
 
-// Block memory.
+// --- block memory
 
 TEST_F(PinTest, PlainBlockMemoryIsItsSegment) {
   start();

@@ -54,7 +54,7 @@ class PluginTest : public testing::Test {
     parsed.plugin.library = kCounting;
     return parsed;
   }
-  // The error from creating an allocator with these options.
+  // Creates an allocator with invalid options. Returns the error message.
   std::string error_for(const AllocatorOptions& wrong) {
     try {
       const Allocator allocator(device(), wrong);
@@ -67,7 +67,7 @@ class PluginTest : public testing::Test {
   std::unique_ptr<sim::Machine> machine_;
 };
 
-// The two functions.
+// --- the allocation and free functions
 
 TEST_F(PluginTest, CallsFunctionsOnFirstUse) {
   Allocator allocator(device(), options());
@@ -137,7 +137,7 @@ TEST_F(PluginTest, AllocatorMayEndBeforeProgramFreesBuffers) {
   EXPECT_EQ(counter("called_dummy_free"), 321) << "the destructor also releases memory in use";
 }
 
-// Hooks.
+// --- hooks
 
 TEST_F(PluginTest, CallsEveryHook) {
   Allocator allocator(device(), options());
@@ -192,7 +192,7 @@ TEST_F(PluginTest, DefersFreeWithoutRecordStreamHook) {
   EXPECT_EQ(counter("called_dummy_free"), 321);
 }
 
-// Plug-ins as segment sources.
+// --- plug-ins as segment sources
 
 TEST_F(PluginTest, ProvidesSegmentsForClassicEngine) {
   AllocatorOptions classic = options();
@@ -243,7 +243,7 @@ TEST_F(PluginTest, BufferOutlivesPoolAndSourceHandles) {
   EXPECT_EQ(counter("called_dummy_free"), 321);
 }
 
-// Failures.
+// --- failures
 
 TEST_F(PluginTest, ReportsLoadErrors) {
   AllocatorOptions wrong = options();

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 constexpr PoolId kFirst{0, 1};
 constexpr PoolId kSecond{0, 2};
 
-// Hands out made-up addresses and counts them.
+// A segment source that returns made-up addresses and counts its segments.
 class CountingSource final : public SegmentSource {
  public:
   Result<DeviceAddress> allocate(size_t bytes, StreamId) override {
@@ -246,14 +246,14 @@ TEST_F(PoolsTest, NoSplitPoolHasOneBlockPerSegment) {
   free(second);
 }
 
-// Overflow pools.
+// --- overflow pools
 
 TEST_F(PoolsTest, OnlyOverflowPoolsLend) {
   start();
   route(kFirst);
   const DeviceAddress own = cache(40 * kMiB);
   end_route(kFirst);
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   EXPECT_NE(allocate(40 * kMiB)->address, own);
 }
 
@@ -263,7 +263,7 @@ TEST_F(PoolsTest, BorrowedBlockReturnsToItsPool) {
   route(kFirst);
   const DeviceAddress own = cache(40 * kMiB);
   end_route(kFirst);
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   Block* lent = allocate(40 * kMiB);
   EXPECT_EQ(lent->address, own);
   free(lent);
@@ -278,11 +278,11 @@ TEST_F(PoolsTest, PrivatePoolDoesNotBorrow) {
   const DeviceAddress own = cache(40 * kMiB);
   end_route(kFirst);
   route(kSecond);
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   EXPECT_NE(allocate(40 * kMiB)->address, own);
 }
 
-// Sources.
+// --- sources
 
 class SourceTest : public PoolsTest {
  protected:
@@ -325,7 +325,7 @@ TEST_F(SourceTest, RetriesSourceAfterFlush) {
   EXPECT_NE(allocate(5 * kMiB), nullptr);
   EXPECT_EQ(stats().alloc_retries, 1);
   source_->refusals = 2;
-  const Status refusal = refused(50 * kMiB);
+  const Status refusal = allocation_error(50 * kMiB);
   EXPECT_TRUE(refusal.is_out_of_memory());
   EXPECT_NE(refusal.message().find("Pool {0, 1} has its own source: the source is empty."),
             std::string::npos)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the reclaim ladder: the steps for a full device, their order and counters.
+// Tests of the reclaim ladder, the steps that the engine takes when the device is full: their order
+// and counters.
 #include <gmock/gmock.h>
 
 #include "classic_fixture.h"
@@ -20,7 +21,7 @@ class LadderTest : public ClassicFixture {
     options.pytorch_compatible = true;
     return options;
   }
-  // A stream with more work than polling alone completes.
+  // Returns a stream with so much work that polling alone does not complete it.
   StreamId slow_stream() {
     const StreamId stream = new_stream();
     for (int i = 0; i < 1000; ++i) must(device().call_host(stream, [] {}));
@@ -32,7 +33,7 @@ TEST_F(LadderTest, RetriesAfterReleasingTheCache) {
   start(compatible());
   cache(20 * kMiB);
   device_operations();
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   allocate(40 * kMiB);
   EXPECT_THAT(device_operations(), ElementsAre(kSegmentFree, kSegmentAlloc));
   EXPECT_EQ(stats().alloc_retries, 1);
@@ -45,8 +46,8 @@ TEST_F(LadderTest, ReportsWhenDeviceStaysFull) {
   Block* kept = allocate(20 * kMiB);
   cache(30 * kMiB);
   device_operations();
-  run_out(DeviceCall::kAllocate, 2);
-  const Status status = refused(40 * kMiB);
+  inject_out_of_memory(DeviceCall::kAllocate, 2);
+  const Status status = allocation_error(40 * kMiB);
   EXPECT_EQ(status.kind(), StatusKind::kOutOfMemory);
   EXPECT_THAT(device_operations(), ElementsAre(kSegmentFree, kOom));
   EXPECT_EQ(stats().alloc_retries, 1);
@@ -63,15 +64,16 @@ TEST_F(LadderTest, ReportHasCapacityLimitAndAdvice) {
   Block* kept = allocate(12 * kMiB);
   Block* other = allocate(100 * kMiB);
   Block* part = allocate(2 * kMiB);  // strands the other 18 MiB of its segment
-  const std::string message = refused(120 * kMiB).message();
+  const std::string message = allocation_error(120 * kMiB).message();
   for (const char* wanted : {"tried to allocate 120.00 MiB", "device 0", "400.00 MiB in total",
                              "268.00 MiB free", "limit of this process is 200.00 MiB",
                              "114.00 MiB are allocated", "18.00 MiB are reserved"}) {
     EXPECT_THAT(message, HasSubstr(wanted));
   }
   EXPECT_THAT(message, Not(HasSubstr("expandable_segments:True"))) << "18 MiB would not help";
-  run_out(DeviceCall::kAllocate, 2);
-  EXPECT_THAT(refused(14 * kMiB, new_stream()).message(), HasSubstr("expandable_segments:True"));
+  inject_out_of_memory(DeviceCall::kAllocate, 2);
+  EXPECT_THAT(allocation_error(14 * kMiB, new_stream()).message(),
+              HasSubstr("expandable_segments:True"));
   free(kept);
   free(other);
   free(part);
@@ -114,7 +116,7 @@ TEST_F(LadderTest, BorrowsFromOverflowPoolsBeforeFlush) {
   end_route(lender);
   cache(20 * kMiB);
   device_operations();
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   EXPECT_EQ(allocate(40 * kMiB)->address, lent);
   EXPECT_THAT(device_operations(), ElementsAre());
   EXPECT_EQ(stats().alloc_retries, 0);
@@ -129,7 +131,7 @@ TEST_F(LadderTest, ReleasesOversizeBlocksBeforeFlush) {
   Block* other = allocate(150 * kMiB);
   free(other);
   trace_.clear();
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   allocate(60 * kMiB);
   ASSERT_EQ(trace_.size(), 3U);
   EXPECT_EQ(trace_[0].action, kSegmentFree);
@@ -150,7 +152,7 @@ TEST_F(LadderTest, ReleasesOversizeBlocksLargestFirst) {
   const DeviceAddress large_address = large->address;
   for (Block* block : {small, middle, large}) free(block);
   trace_.clear();
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   allocate(130 * kMiB);
   ASSERT_EQ(trace_.size(), 4U);
   EXPECT_EQ(trace_[0].address, large_address);
@@ -165,7 +167,7 @@ TEST_F(LadderTest, KeepsSplitOversizeSegment) {
   options.max_non_split_rounding_bytes = 20 * kMiB;
   start(options);
   Block* kept = allocate(2 * kMiB);  // leaves 126 MiB, split and above the limit
-  run_out(DeviceCall::kAllocate, 1);
+  inject_out_of_memory(DeviceCall::kAllocate, 1);
   allocate(70 * kMiB);
   EXPECT_EQ(calls(DeviceCall::kFree), 0U);
   free(kept);
@@ -199,13 +201,13 @@ TEST_F(LadderTest, CompatModeFlushesWithoutSearch) {
   EXPECT_EQ(stats().alloc_retries, 1);
 }
 
-// Other failures.
+// --- other failures
 
 TEST_F(LadderTest, DeviceFaultSkipsTheLadder) {
   start();
   cache(20 * kMiB);
   machine_->inject({.call = DeviceCall::kAllocate});
-  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(allocation_error(40 * kMiB).kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(calls(DeviceCall::kFree), 0U);
   EXPECT_EQ(stats().ooms, 0);
   EXPECT_EQ(stats().alloc_retries, 0);
@@ -220,14 +222,14 @@ TEST_F(LadderTest, KeepsSegmentWhenReleaseFails) {
   EXPECT_EQ(allocate(20 * kMiB)->address, address);
 }
 
-// Limits.
+// --- limits
 
 TEST_F(LadderTest, LimitPreventsDeviceCall) {
   AllocatorOptions options = compatible();
   options.memory_fraction = 0.5;
   start(options, 100 * kMiB);
   Block* kept = allocate(30 * kMiB);
-  const Status status = refused(22 * kMiB);
+  const Status status = allocation_error(22 * kMiB);
   EXPECT_EQ(status.kind(), StatusKind::kOutOfMemory);
   EXPECT_THAT(status.message(), HasSubstr("limit of this process is 50.00 MiB"));
   EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
@@ -249,7 +251,7 @@ TEST_F(LadderTest, ChangesAndLiftsTheLimit) {
   start({}, 100 * kMiB);
   must(engine_->set_memory_fraction(0.25));
   EXPECT_EQ(engine_->memory_fraction(), 0.25);
-  EXPECT_EQ(refused(40 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(40 * kMiB).kind(), StatusKind::kOutOfMemory);
   must(engine_->set_memory_fraction(1));
   allocate(40 * kMiB);
 }
@@ -276,7 +278,7 @@ TEST_F(LadderTest, RejectionSkipsTheLadder) {
     EXPECT_EQ(notice.limit_bytes, 50 * kMiB);
   });
   engine_->add_oom_observer([&](const OomNotice&) { ++ooms; });
-  EXPECT_EQ(refused(44 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(44 * kMiB).kind(), StatusKind::kOutOfMemory);
   EXPECT_EQ(rejections, 1);
   EXPECT_EQ(ooms, 0);
   EXPECT_EQ(stats().oom_rejections, 1);
@@ -285,7 +287,7 @@ TEST_F(LadderTest, RejectionSkipsTheLadder) {
   EXPECT_EQ(stats().reserved_bytes.all.current, static_cast<int64_t>(40 * kMiB)) << "no flush";
 }
 
-// Garbage collection.
+// --- garbage collection
 
 class GarbageCollectionTest : public ClassicFixture {
  protected:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the address space that expandable segments reserve: by fraction, by size, by stream
-// class.
+// Tests of how much address space expandable segments reserve, as set by a fraction, a size, or a
+// stream class.
 #include <gtest/gtest.h>
 
 #include "classic_fixture.h"
@@ -11,9 +11,10 @@ namespace {
 
 class ReserveTest : public ClassicFixture {
  protected:
-  // The reserve according to the hint for a request that fits the device but not the reserve.
+  // Makes a request that exceeds the reserve of an expandable segment. Returns the reserve that the
+  // error message names; 0 if it names none.
   size_t reserved_for(StreamId stream) {
-    message_ = refused(kGiB, stream).to_string();
+    message_ = allocation_error(kGiB, stream).to_string();
     const size_t at = message_.find("no more than ");
     return at == std::string::npos ? 0 : std::stoull(message_.substr(at + 13));
   }
@@ -84,7 +85,7 @@ TEST_F(ReserveTest, OmitsHintForRequestAboveCapacity) {
   AllocatorOptions options = expandable();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
-  const Status refusal = refused(2 * kGiB);
+  const Status refusal = allocation_error(2 * kGiB);
   EXPECT_TRUE(refusal.is_out_of_memory());
   EXPECT_EQ(refusal.message().find("reserve no"), std::string::npos) << refusal.to_string();
   EXPECT_EQ(refusal.message().find("expandable_segments_reserve"), std::string::npos);
@@ -96,7 +97,7 @@ TEST_F(ReserveTest, RequestAboveReserveNotifiesObservers) {
   start(options);
   int notified = 0;
   engine_->add_oom_observer([&](const OomNotice&) { ++notified; });
-  EXPECT_TRUE(refused(512 * kMiB).is_out_of_memory());
+  EXPECT_TRUE(allocation_error(512 * kMiB).is_out_of_memory());
   EXPECT_EQ(notified, 1);
 }
 
@@ -106,7 +107,7 @@ TEST_F(ReserveTest, HintHasActualReserveOnCoarseDevice) {
   options.expandable_reserve = ReserveSize{0, 100 * kMiB};
   start(options);
   allocate(120 * kMiB);  // fits into two granules
-  const Status refusal = refused(130 * kMiB);
+  const Status refusal = allocation_error(130 * kMiB);
   EXPECT_NE(refusal.message().find("reserves no more than 134217728 B"), std::string::npos)
       << refusal.to_string();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fixture with a simulated machine, streams that stay busy until `finish`, and counts of
-// device calls. Has no memory behind addresses unless a test asks for it. Uses a fixed seed, so
-// that a call that would wait for a held stream fails instead of hanging.
+// device calls. Addresses have no memory unless a test sets another backing. The machine has a
+// fixed seed, so that a call that would wait for a paused stream fails instead of hanging.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class SimFixture : public ::testing::Test {
   }
 
   StreamId new_stream() { return *device().create_stream(); }
-  // A stream with queued work that does not start before `finish`.
+  // Returns a stream with queued work that does not start before `finish`.
   StreamId busy_stream() {
     const StreamId stream = new_stream();
     keep_busy(device(), stream);
@@ -53,17 +53,17 @@ class SimFixture : public ::testing::Test {
     must(on.synchronize_stream(stream));
   }
 
-  // Successful calls since the last reset.
+  // Returns the number of successful calls since the last reset_call_counts().
   uint64_t calls(DeviceCall call) const {
-    return machine_->costs(kDevice).count_of(call) - forgotten_.count_of(call);
+    return machine_->costs(kDevice).count_of(call) - counts_at_reset_.count_of(call);
   }
   uint64_t all_calls() const {
     const auto sum = [](const sim::CallCosts& costs) {
       return std::accumulate(costs.count.begin(), costs.count.end(), uint64_t{0});
     };
-    return sum(machine_->costs(kDevice)) - sum(forgotten_);
+    return sum(machine_->costs(kDevice)) - sum(counts_at_reset_);
   }
-  void forget_calls() { forgotten_ = machine_->costs(kDevice); }
+  void reset_call_counts() { counts_at_reset_ = machine_->costs(kDevice); }
 
   static void must(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string(); }
   static void expect_kind(const Status& status, StatusKind kind) {
@@ -73,7 +73,7 @@ class SimFixture : public ::testing::Test {
   sim::Options machine_options_;  // set before the machine is created
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<contract::PlainDevice> plain_;  // used instead of the machine's device
-  sim::CallCosts forgotten_;
+  sim::CallCosts counts_at_reset_;
 };
 
 }  // namespace ashlar

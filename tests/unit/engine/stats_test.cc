@@ -95,7 +95,7 @@ TEST_F(EngineStatsTest, ResetsPeaksToCurrent) {
 TEST_F(EngineStatsTest, ResetsTotalsAndCounters) {
   start({}, 64 * kMiB);
   Block* block = allocate(4 * kMiB);
-  EXPECT_EQ(refused(100 * kMiB).kind(), StatusKind::kOutOfMemory);
+  EXPECT_EQ(allocation_error(100 * kMiB).kind(), StatusKind::kOutOfMemory);
   engine_->reset_total_stats();
   const AllocatorStats seen = stats();
   EXPECT_EQ(seen.allocation.all.risen, 0);

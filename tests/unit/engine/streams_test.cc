@@ -160,7 +160,7 @@ TEST_F(EngineStreamsTest, NextAllocationReportsQuietFreeError) {
   use_on(block, new_stream());
   machine_->inject({.call = DeviceCall::kRecordEvent});
   engine_->free_quietly(block);
-  EXPECT_EQ(refused(512).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(allocation_error(512).kind(), StatusKind::kDeviceFault);
   EXPECT_NE(allocate(512), nullptr) << "reported once";
 }
 

@@ -22,7 +22,7 @@ constexpr Compression kAll[] = {Compression::kNone, Compression::kXz, Compressio
                                 Compression::kGzip};
 constexpr Compression kCompressed[] = {Compression::kXz, Compression::kZstd, Compression::kGzip};
 
-// All bytes, or the error message.
+// Returns all bytes, or the error message.
 std::string read_all(ByteSource& source) {
   std::string all;
   std::vector<char> part(100'000);
@@ -50,7 +50,7 @@ std::string some_bytes() {
 TEST(Input, DetectsCompressionByContent) {
   const std::string bytes = some_bytes();
   for (const Compression compression : kAll) {
-    // EXPECT_TRUE, because EXPECT_EQ would print the bytes.
+    // Uses EXPECT_TRUE, because EXPECT_EQ would print the bytes.
     EXPECT_TRUE(read_through(compressed(bytes, compression)) == bytes);
     EXPECT_TRUE(read_through(compressed(bytes, compression), {.decompress_ahead = false}) == bytes);
     EXPECT_EQ(read_through(compressed("", compression)), "");

@@ -40,7 +40,7 @@ std::string at_home(int32_t id, int32_t home, const std::string& mappings) {
                {"mappings", mappings}});
 }
 
-// A segment of the size of two extents at the beginning of the view.
+// Returns a file with one segment, which has the size of two extents and begins at kView.
 std::string file_with(const std::string& ours) {
   const std::string block = dict({{"size", number(2 * kBytes)}, {"state", string("inactive")}});
   const std::string segment = dict({{"address", number(kView)},

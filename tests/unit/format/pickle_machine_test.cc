@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every opcode, and hostile files.
+// Tests of every opcode, and of hostile files.
 #include "format/pickle_machine.h"
 
 #include <gmock/gmock.h>
@@ -258,7 +258,7 @@ TEST(PickleMachine, RejectsEveryTruncation) {
   }
 }
 
-// Returns one byte at a time, then fails.
+// A source that returns one byte at a time, then fails.
 class FailingSource final : public ByteSource {
  public:
   explicit FailingSource(std::string_view bytes) : bytes_(bytes) {}

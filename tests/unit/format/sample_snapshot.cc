@@ -38,7 +38,7 @@ SnapshotSegment segment(uint64_t address) {
   return made;
 }
 
-// One extent has its home at the end of the expandable segment, one is idle.
+// Adds an extent whose home is at the end of the expandable segment, and an idle extent.
 void add_extents(Snapshot& made) {
   const DeviceAddress view(0xffffff8000000000);
   made.views.push_back({.device = DeviceIndex(1),

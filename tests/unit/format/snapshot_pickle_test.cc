@@ -76,7 +76,7 @@ TEST(SnapshotPickle, ReadsTablesInAnyOrder) {
   EXPECT_EQ(read_pickled(written(again)), again);
 }
 
-// Accepts a limited number of bytes, then fails.
+// A sink that accepts a limited number of bytes, then fails.
 class FullSink final : public ByteSink {
  public:
   explicit FullSink(size_t bytes) : left_(bytes) {}

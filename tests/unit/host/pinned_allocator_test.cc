@@ -100,7 +100,7 @@ TEST_F(PinnedAllocatorTest, DestructorReleasesLiveBlocks) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 2U);
 }
 
-// A full host.
+// --- a full host
 
 TEST_F(PinnedAllocatorTest, RetriesAfterReleasingTheCache) {
   free(allocate(16 * kMiB));
@@ -162,7 +162,7 @@ TEST_F(PinnedAllocatorTest, PassesOnOtherHostErrors) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 0U);
 }
 
-// Deferred errors.
+// --- deferred errors
 
 TEST_F(PinnedAllocatorTest, DefersReleaseErrorAndKeepsTheBlock) {
   options_.pinned.max_cached_bytes = kMiB;
@@ -189,7 +189,7 @@ TEST_F(PinnedAllocatorTest, TrimReportsReleaseErrors) {
   EXPECT_EQ(pinned().stats().allocations.current, 0);
 }
 
-// Locking.
+// --- locking
 
 // While one device call blocks, other calls still proceed.
 class PinnedLockTest : public PinnedTest, public ::testing::WithParamInterface<DeviceCall> {};

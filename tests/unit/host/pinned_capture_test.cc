@@ -20,7 +20,7 @@ class PinnedCaptureTest : public PinnedTest {
     EXPECT_TRUE(graph.ok()) << "the capture was disturbed: " << graph.status().to_string();
     return graph.ok() ? *graph : GraphId();
   }
-  // A block that a capture used and that was freed since.
+  // Returns a block that was used and freed during a capture, which has ended.
   PinnedBlock* freed_in_capture(StreamId stream, CaptureId* capture) {
     PinnedBlock* block = allocate(kPinnedBytes);
     *capture = begin(stream);

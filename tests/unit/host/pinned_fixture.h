@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture with a pinned allocator on a simulated device, and streams that stay busy until told to
-// finish.
+// A fixture with a pinned allocator on a simulated device, and streams that stay busy until
+// `finish`.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class PinnedTest : public ::testing::Test {
     free(block);
   }
 
-  // A stream with queued work that does not start before finish().
+  // Returns a stream with queued work that does not start before finish().
   StreamId busy_stream() { return busy_stream_of(sim::kFirst); }
   StreamId busy_stream_of(DeviceIndex at) {
     const StreamId stream = *machine_->device(at).create_stream();

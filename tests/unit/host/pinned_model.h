@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A naive model of the pinned allocator with linear searches and its own arithmetic. The random
-// test compares both.
+// test compares the allocator with the model.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct ModelBlock {
   size_t pool = 0;          // 0 is the default pool
   std::set<size_t> uses{};  // streams without a recorded event
   std::set<uint64_t> captures{};
-  std::map<size_t, int> wait_until{};  // keyed by stream: work that must finish
+  std::map<size_t, int> wait_until{};  // stream to the done_count at which the block is free
 };
 
 struct ModelStream {
@@ -50,7 +50,7 @@ class PinnedModel {
         options_(options),
         reserve_left_bytes_(options.pinned.reserve_segment_bytes) {}
 
-  // The size of new memory for a request.
+  // Returns the size of new memory for a request.
   size_t block_bytes(size_t requested) const {
     const size_t max_round = options_.pinned.max_round_bytes.value_or(SIZE_MAX);
     const bool rounds = requested <= max_round && requested <= max_cached_bytes();
@@ -65,7 +65,7 @@ class PinnedModel {
     return in_steps <= max_cached_bytes() ? in_steps : in_pages;
   }
 
-  // The size of the cached block that serves the request; empty if new memory is needed.
+  // Returns the size of the cached block that serves the request; empty if new memory is needed.
   std::optional<size_t> best_cached_bytes(size_t requested, size_t pool) const {
     const size_t least = block_bytes(requested);
     const size_t most = options_.pytorch_compatible
@@ -79,7 +79,7 @@ class PinnedModel {
     return best;
   }
 
-  // Cuts new memory from the reserve segment, if it fits.
+  // Takes new memory from the reserve segment. Returns false if it does not fit.
   bool cut_reserve(size_t bytes) {
     const size_t cut = (bytes + 4095) / 4096 * 4096;
     if (cut > reserve_left_bytes_) return false;

@@ -46,7 +46,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
               << drawn.max_round_bytes.value_or(0) << '\n';
   }
 
-  // Steps.
+  // --- steps
 
   void step() {
     const uint64_t drawn = random_.below(100);
@@ -207,7 +207,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     ASSERT_EQ(pinned().pool_use_count(id_of(index)).ok(), pool.exists);
   }
 
-  // Comparison.
+  // --- comparison
 
   static std::byte tag_of(const ModelBlock& block) {
     return static_cast<std::byte>(block.requested_bytes * 31 + 7);

@@ -80,7 +80,7 @@ TEST_F(PinnedSourceTest, FailedUnregistrationKeepsTheBlockUsable) {
   block->memory.begin[0] = std::byte{1};
 }
 
-// The reserve segment.
+// --- the reserve segment
 
 TEST_F(PinnedSourceTest, CutsTheReserveSegmentAtPages) {
   options_.pinned.reserve_segment_bytes = kMiB;

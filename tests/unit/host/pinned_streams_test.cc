@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of blocks that streams use: reused only after the streams finish.
+// Tests that blocks that streams use are reused only after the streams finish. The cache is
+// last-in, first-out, so the next allocation of the same size reuses a finished block.
 #include <atomic>
 #include <thread>
 
@@ -10,8 +11,6 @@ namespace ashlar {
 namespace {
 
 using PinnedStreamsTest = PinnedTest;
-
-// A finished block is reused immediately, because the cache is last-in, first-out.
 
 TEST_F(PinnedStreamsTest, DoesNotReuseBlockWhileStreamIsBusy) {
   const StreamId stream = busy_stream();
@@ -183,7 +182,7 @@ TEST_F(PinnedStreamsTest, TrimWaitsForConcurrentCollection) {
 
 class PinnedEndTest : public PinnedTest {
  protected:
-  // A block that queued work on the stream will write.
+  // Returns a block to which queued work on the stream writes.
   PinnedBlock* block_written_on(StreamId stream) {
     PinnedBlock* block = allocate(kPinnedBytes);
     use_on(block, stream);
@@ -234,7 +233,7 @@ TEST_F(PinnedEndTest, WaitsForStreamsWithoutEvents) {
   expect_end_waits_for(stream);
 }
 
-// Failures.
+// --- failures
 
 TEST_F(PinnedStreamsTest, DefersEventErrorAndRetries) {
   for (const DeviceCall call :
@@ -243,7 +242,7 @@ TEST_F(PinnedStreamsTest, DefersEventErrorAndRetries) {
     const StreamId stream = busy_stream();
     PinnedBlock* block = allocate(kPinnedBytes);
     use_on(block, stream);
-    // Twice: at the free, and when the free polls.
+    // Fails two calls: the one of the free, and the retry when the free polls.
     machine_->inject({.call = call, .count = 2});
     free(block);
     EXPECT_EQ(pinned().stats().late_errors, 2) << name(call);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails every device call once, in every way. No block is lost, nothing leaks, and everything
-// recovers with the device.
+// Fails every device call once, in every way. No block may be lost, nothing may leak, and all
+// memory must be reclaimed once the device has recovered.
 #include <array>
 #include <ostream>
 
@@ -23,7 +23,7 @@ struct SweepCase {
 
 class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
  protected:
-  // A machine, an allocator and its blocks. Expects no call to succeed.
+  // A machine, an allocator and its blocks. Any of its calls may fail.
   struct Run {
     explicit Run(const SweepCase& sweep) : machine(sim::make_machine(sim::small_options())) {
       options.pinned = sweep.options;
@@ -78,8 +78,8 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       live.push_back(*block);
       return *block;
     }
-    // The work writes to the block, each device to its own byte: memory released too early fails
-    // the test.
+    // Queues work that writes to the block, each device to its own byte. If the memory is released
+    // too early, the write fails the test.
     void use(PinnedBlock* block, const DeviceStream& use) {
       if (block == nullptr || !allocator->record_stream(block, use).ok()) return;
       std::byte* memory = block->memory.begin + use.device->properties().index.value();
@@ -102,7 +102,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       capturing.push_back(*stream);
     }
 
-    // The device works again: everything is reclaimed.
+    // Makes the devices work again, and expects that everything is reclaimed.
     void recover() {
       machine->clear_faults();
       machine->revive(sim::kFirst);

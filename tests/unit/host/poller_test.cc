@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-// Sleeps until the test advances it.
+// A clock whose sleepers wait until the test advances it.
 class SteppedClock final : public Clock {
  public:
   int64_t now_ns() override {

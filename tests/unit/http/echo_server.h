@@ -18,7 +18,7 @@ namespace ashlar::http {
 
 inline constexpr const char* kToken = "0123456789abcdef";
 
-// Responds with the request and the length of the body.
+// A handler that responds with the request and the length of its body.
 class Echo final : public Handler {
  public:
   Response handle(const Request& request) override {
@@ -54,18 +54,18 @@ class ServerTest : public ::testing::Test {
   void SetUp() override { start(); }
 
   std::string host() const { return text("127.0.0.1:", server_->port()); }
-  // A complete request.
+  // Returns a complete request.
   std::string request(const std::string& line, const std::string& fields = "") const {
     return line + " HTTP/1.1\r\nHost: " + host() + "\r\n" + fields + "\r\n";
   }
   // Sends bytes on a new connection and returns everything received.
-  std::string ask(const std::string& bytes) const {
+  std::string exchange(const std::string& bytes) const {
     SocketClient client(server_->port());
     client.send(bytes);
     client.end_sending();
     return client.read_all();
   }
-  std::string get(const std::string& path) const { return ask(request("GET " + path)); }
+  std::string get(const std::string& path) const { return exchange(request("GET " + path)); }
 
   Echo echo_;
   std::unique_ptr<Server> server_;

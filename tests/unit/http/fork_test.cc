@@ -12,30 +12,30 @@ namespace {
 
 using HttpForkTest = ServerTest;
 
-// Ends a child that hangs.
-void end_in_time() { ::alarm(30); }
+// Ends this process if it hangs.
+void abort_if_hanging() { ::alarm(30); }
 
 TEST_F(HttpForkTest, ChildDestructorDoesNotStopParentServer) {
   SocketClient before(server_->port());
   before.send(request("GET /0123456789abcdef/before"));
-  EXPECT_EQ(body_of(before.read_answer()), "before|");
+  EXPECT_EQ(body_of(before.read_response()), "before|");
   ChildProcess child([&](int) {
-    end_in_time();
+    abort_if_hanging();
     server_.reset();
     return 0;
   });
   EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(body_of(get("/0123456789abcdef/after")), "after|");
   before.send(request("GET /0123456789abcdef/again"));
-  EXPECT_EQ(body_of(before.read_answer()), "again|");
+  EXPECT_EQ(body_of(before.read_response()), "again|");
 }
 
 TEST_F(HttpForkTest, ServerEndsWhileChildLives) {
   SocketClient open(server_->port());
   open.send(request("GET /0123456789abcdef/a"));
-  EXPECT_EQ(code_of(open.read_answer()), 200);
+  EXPECT_EQ(code_of(open.read_response()), 200);
   ChildProcess child([&](int socket_fd) {
-    end_in_time();
+    abort_if_hanging();
     wait_for_notification(socket_fd);
     return 0;
   });

@@ -20,13 +20,13 @@
 
 namespace {
 
-// Allocations that succeed before one fails; negative: all do. Sequentially consistent: set before
-// a request is sent, read after the response.
+// The number of allocations that succeed before one fails; negative: none fails. Sequentially
+// consistent, because it is set before a request is sent and read after the response.
 std::atomic<int64_t> allocations_before_failure{-1};
 // Threads of the test itself are exempt.
 thread_local bool is_exempt = false;
 
-void* taken(size_t bytes) noexcept {
+void* allocate_or_fail(size_t bytes) noexcept {
   if (!is_exempt && allocations_before_failure >= 0 &&
       allocations_before_failure.fetch_sub(1) == 0) {
     return nullptr;
@@ -37,11 +37,11 @@ void* taken(size_t bytes) noexcept {
 }  // namespace
 
 void* operator new(size_t bytes) {
-  void* memory = taken(bytes);
+  void* memory = allocate_or_fail(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return taken(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_fail(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }          // NOLINT
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }  // NOLINT
 
@@ -50,9 +50,9 @@ namespace {
 
 constexpr const char* kToken = "a-token-of-0123456789";
 
-// Removes the numbers, which differ between responses, and the bytes of the pickle.
-std::string shape_of(const std::string& answer) {
-  const std::string shape = answer.find("octet-stream") < answer.size() ? "" : answer;
+// Returns the response without numbers, which differ between responses, and without a pickle.
+std::string shape_of(const std::string& response) {
+  const std::string shape = response.find("octet-stream") < response.size() ? "" : response;
   return std::regex_replace(shape, std::regex("[0-9.]+(e-?[0-9]+)?"), "");
 }
 
@@ -72,24 +72,24 @@ TEST_P(NoMemoryTest, DropsClientAndSurvivesWithoutMemory) {
   const auto port = static_cast<uint16_t>(std::stoi(live.address().substr(17)));
   const std::string question = text("GET ", GetParam(), " HTTP/1.1\r\nHost: 127.0.0.1:", port,
                                     "\r\nAuthorization: Bearer ", kToken, "\r\n\r\n");
-  const auto ask = [&] {
+  const auto exchange = [&] {
     SocketClient client(port);
     client.send(question);
     client.end_sending();
     return client.read_all();
   };
-  const std::string wanted = ask();
+  const std::string wanted = exchange();
   size_t dropped_count = 0;
   bool was_reached = true;
   for (int64_t n = 0; was_reached; ++n) {
     allocations_before_failure = n;
-    const std::string received = ask();
+    const std::string received = exchange();
     dropped_count += received.empty() ? 1 : 0;
     if (code_of(received) == 200) {
       EXPECT_EQ(shape_of(received), shape_of(wanted)) << "a part is missing after failure " << n;
     }
     was_reached = allocations_before_failure.exchange(-1) < 0;
-    ASSERT_EQ(code_of(ask()), code_of(wanted)) << "after failure " << n;
+    ASSERT_EQ(code_of(exchange()), code_of(wanted)) << "after failure " << n;
   }
   EXPECT_GT(dropped_count, 3U) << "failed allocations must drop connections";
 }

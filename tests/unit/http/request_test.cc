@@ -57,21 +57,21 @@ TEST(RequestTest, RejectsMalformedRequests) {
       {head(std::string("GET /\0 HTTP/1.1", 15)), 400},        // a control character
       {head("GET /\xc3\xa4 HTTP/1.1"), 400},                   // not encoded
       {head("GET / HTTP/11"), 400},                            // no version
-      {head("GET / HTTP/1.0"), 505},                           //
-      {head("GET / HTTP/2.0"), 505},                           //
-      {head("PUT / HTTP/1.1"), 405},                           //
+      {head("GET / HTTP/1.0"), 505},                           // an older version
+      {head("GET / HTTP/2.0"), 505},                           // a newer version
+      {head("PUT / HTTP/1.1"), 405},                           // unsupported methods
       {head("HEAD / HTTP/1.1"), 405},                          //
       {"GET / HTTP/1.1\r\n\r\n", 400},                         // no host
       {head("GET / HTTP/1.1", "Host: b\r\n"), 400},            // two hosts
-      {head("GET / HTTP/1.1", "no colon\r\n"), 400},           //
+      {head("GET / HTTP/1.1", "no colon\r\n"), 400},           // not a field
       {head("GET / HTTP/1.1", "Na me: b\r\n"), 400},           // a space in the name
-      {head("GET / HTTP/1.1", " folded: b\r\n"), 400},         //
-      {head("GET / HTTP/1.1", "A: b\x01\r\n"), 400},           //
+      {head("GET / HTTP/1.1", " folded: b\r\n"), 400},         // a folded line
+      {head("GET / HTTP/1.1", "A: b\x01\r\n"), 400},           // a control character
       {head("GET / HTTP/1.1", "A: b\rc\r\n"), 400},            // a bare carriage return
       {head("GET / HTTP/1.1", "Content-Length: 5\r\n"), 400},  // GET with a body
-      {head("POST / HTTP/1.1"), 411},                          //
+      {head("POST / HTTP/1.1"), 411},                          // no length
       {head("POST / HTTP/1.1", "Transfer-Encoding: chunked\r\n"), 411},
-      {head("POST / HTTP/1.1", "Content-Length: -1\r\n"), 400},   //
+      {head("POST / HTTP/1.1", "Content-Length: -1\r\n"), 400},   // invalid lengths
       {head("POST / HTTP/1.1", "Content-Length: +1\r\n"), 400},   //
       {head("POST / HTTP/1.1", "Content-Length: 1 2\r\n"), 400},  //
       {head("POST / HTTP/1.1", "Content-Length: 99999999999999999999\r\n"), 400},

@@ -30,10 +30,10 @@ using ::testing::Not;
 using HttpServerTest = ServerTest;
 
 TEST_F(HttpServerTest, ServesClientsWithToken) {
-  const std::string answer = get("/0123456789abcdef/d/0/tile?level=1");
-  EXPECT_EQ(code_of(answer), 200);
-  EXPECT_EQ(body_of(answer), "d/0/tile|level=1");
-  EXPECT_THAT(answer,
+  const std::string response = get("/0123456789abcdef/d/0/tile?level=1");
+  EXPECT_EQ(code_of(response), 200);
+  EXPECT_EQ(body_of(response), "d/0/tile|level=1");
+  EXPECT_THAT(response,
               AllOf(HasSubstr("Content-Type: text/plain\r\n"), HasSubstr("Content-Length: 16\r\n"),
                     HasSubstr("Cache-Control: no-store\r\n"),
                     HasSubstr("X-Content-Type-Options: nosniff\r\n"),
@@ -52,7 +52,7 @@ TEST_F(HttpServerTest, RejectsClientsWithoutToken) {
 
 TEST_F(HttpServerTest, RejectsForeignHostNames) {
   const auto code_for = [&](const std::string& host) {
-    return code_of(ask("GET /0123456789abcdef/ HTTP/1.1\r\nHost: " + host + "\r\n\r\n"));
+    return code_of(exchange("GET /0123456789abcdef/ HTTP/1.1\r\nHost: " + host + "\r\n\r\n"));
   };
   EXPECT_EQ(code_for(text("localhost:", server_->port())), 200);
   EXPECT_EQ(code_for(text("evil.example:", server_->port())), 421);
@@ -78,7 +78,7 @@ TEST_F(HttpServerTest, RespondsToMalformedRequests) {
       {"GET /0123456789abcdef/../../etc/passwd HTTP/1.0\r\n\r\n", 505},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(code_of(ask(row.bytes)), row.code) << row.bytes.substr(0, 60);
+    EXPECT_EQ(code_of(exchange(row.bytes)), row.code) << row.bytes.substr(0, 60);
   }
   EXPECT_EQ(code_of(get("/0123456789abcdef/still/there")), 200);
 }
@@ -88,11 +88,11 @@ TEST_F(HttpServerTest, ServesManyRequestsPerConnection) {
   const std::string first = request("GET /0123456789abcdef/first");
   const std::string second = request("GET /0123456789abcdef/second");
   client.send(first + second.substr(0, 10));  // the next request may begin in the same packet
-  EXPECT_EQ(body_of(client.read_answer()), "first|");
+  EXPECT_EQ(body_of(client.read_response()), "first|");
   client.send(second.substr(10));
-  EXPECT_EQ(body_of(client.read_answer()), "second|");
+  EXPECT_EQ(body_of(client.read_response()), "second|");
   client.send(request("GET /0123456789abcdef/missing"));
-  EXPECT_EQ(body_of(client.read_answer()), "{\"error\": \"a \\\"quoted\\\" reason\"}\n");
+  EXPECT_EQ(body_of(client.read_response()), "{\"error\": \"a \\\"quoted\\\" reason\"}\n");
   client.send(request("GET /0123456789abcdef/last", "Connection: close\r\n"));
   EXPECT_EQ(body_of(client.read_all()), "last|");
 }
@@ -100,12 +100,12 @@ TEST_F(HttpServerTest, ServesManyRequestsPerConnection) {
 TEST_F(HttpServerTest, StreamsRequestBodies) {
   const std::string body(300'000, 'x');
   const std::string head = request("POST /0123456789abcdef/open", "Content-Length: 300000\r\n");
-  EXPECT_EQ(body_of(ask(head + body)), "300000");
-  EXPECT_THAT(body_of(ask(head + body.substr(1))), HasSubstr("ends early: 1 B are missing"));
+  EXPECT_EQ(body_of(exchange(head + body)), "300000");
+  EXPECT_THAT(body_of(exchange(head + body.substr(1))), HasSubstr("ends early: 1 B are missing"));
   SocketClient polite(server_->port());
   polite.send(
       request("POST /0123456789abcdef/open", "Content-Length: 3\r\nExpect: 100-continue\r\n"));
-  EXPECT_EQ(code_of(polite.read_answer()), 100);
+  EXPECT_EQ(code_of(polite.read_response()), 100);
   polite.send("abc");
   EXPECT_EQ(body_of(polite.read_all()), "3");
 }
@@ -113,7 +113,7 @@ TEST_F(HttpServerTest, StreamsRequestBodies) {
 TEST_F(HttpServerTest, RespondsWithoutReadingTheBody) {
   const std::string head =
       request("POST /0123456789abcdef/open?unread", "Content-Length: 900000\r\n");
-  EXPECT_EQ(code_of(ask(head + std::string(900'000, 'x'))), 400);
+  EXPECT_EQ(code_of(exchange(head + std::string(900'000, 'x'))), 400);
 }
 
 TEST_F(HttpServerTest, TimesOutIncompleteRequests) {
@@ -129,7 +129,7 @@ TEST_F(HttpServerTest, LimitsConnections) {
   start({.max_connections = 1});
   SocketClient first(server_->port());
   first.send(request("GET /0123456789abcdef/a"));
-  EXPECT_EQ(code_of(first.read_answer()), 200);
+  EXPECT_EQ(code_of(first.read_response()), 200);
   EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503);
 }
 
@@ -146,10 +146,10 @@ TEST_F(HttpServerTest, EvictsUnauthenticatedConnections) {
   slow.send("GET /");
   SocketClient known(server_->port());
   known.send(request("GET /0123456789abcdef/a"));
-  EXPECT_EQ(code_of(known.read_answer()), 200);
+  EXPECT_EQ(code_of(known.read_response()), 200);
   SocketClient second(server_->port());
   second.send(request("GET /0123456789abcdef/b"));
-  EXPECT_EQ(code_of(second.read_answer()), 200);
+  EXPECT_EQ(code_of(second.read_response()), 200);
   EXPECT_EQ(code_of(SocketClient(server_->port()).read_all()), 503)
       << "the connection limit is reached";
 }
@@ -170,7 +170,7 @@ TEST_F(HttpServerConcurrencyTest, StopsWhileManyClientsAreServed) {
       SocketClient client(server_->port());
       for (int k = 0; k < 20; ++k) {
         client.send(request(text("GET /0123456789abcdef/", i, "/", k)));
-        EXPECT_EQ(body_of(client.read_answer()), text(i, "/", k, "|"));
+        EXPECT_EQ(body_of(client.read_response()), text(i, "/", k, "|"));
       }
     });
   }
@@ -196,7 +196,7 @@ TEST(TokenTest, ComparesTokens) {
   }
 }
 
-// Unix sockets.
+// --- Unix sockets
 
 class HttpLocalServerTest : public ::testing::Test {
  protected:

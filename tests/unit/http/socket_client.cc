@@ -43,7 +43,7 @@ std::string SocketClient::read_all() {
   return all;
 }
 
-std::string SocketClient::read_answer() {
+std::string SocketClient::read_response() {
   const auto end_of_head = [&] { return ahead_.find("\r\n\r\n"); };
   while (end_of_head() == std::string::npos) {
     const size_t before = ahead_.size();
@@ -71,13 +71,13 @@ std::string SocketClient::take(size_t count) {
   return taken;
 }
 
-int code_of(const std::string& answer) {
-  return answer.starts_with("HTTP/1.1 ") ? std::atoi(answer.c_str() + 9) : 0;
+int code_of(const std::string& response) {
+  return response.starts_with("HTTP/1.1 ") ? std::atoi(response.c_str() + 9) : 0;
 }
 
-std::string body_of(const std::string& answer) {
-  const size_t end = answer.find("\r\n\r\n");
-  return end == std::string::npos ? "" : answer.substr(end + 4);
+std::string body_of(const std::string& response) {
+  const size_t end = response.find("\r\n\r\n");
+  return end == std::string::npos ? "" : response.substr(end + 4);
 }
 
 }  // namespace ashlar

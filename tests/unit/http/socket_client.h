@@ -14,13 +14,13 @@ class SocketClient {
  public:
   explicit SocketClient(uint16_t port);
 
-  // False if the server has closed the connection.
+  // Returns false if the server has closed the connection.
   bool send(std::string bytes);
   void end_sending();
   // Reads until the server closes the connection.
   std::string read_all();
   // Reads one response: the head, and the body that it announces.
-  std::string read_answer();
+  std::string read_response();
 
  private:
   std::string take(size_t count);
@@ -29,9 +29,9 @@ class SocketClient {
   std::string ahead_;
 };
 
-// The status code; 0 if there is none.
-int code_of(const std::string& answer);
-// The part after the empty line.
-std::string body_of(const std::string& answer);
+// Returns the status code; 0 if there is none.
+int code_of(const std::string& response);
+// Returns the part after the empty line.
+std::string body_of(const std::string& response);
 
 }  // namespace ashlar

@@ -44,7 +44,7 @@ class Sample final : public StatusSource {
 
 class LiveHandlerTest : public ::testing::Test {
  protected:
-  Response ask(std::string_view path, std::string_view query = "") {
+  Response get(std::string_view path, std::string_view query = "") {
     return handler_.handle({http::Method::kGet, path, query});
   }
 
@@ -53,21 +53,22 @@ class LiveHandlerTest : public ::testing::Test {
 };
 
 TEST_F(LiveHandlerTest, MetricsHaveTypesAndUnits) {
-  const Response answer = ask("metrics");
-  EXPECT_EQ(answer.code, 200);
-  EXPECT_THAT(answer.type, HasSubstr("application/openmetrics-text; version=1.0.0"));
-  EXPECT_THAT(answer.body, HasSubstr("# TYPE ashlar_reserved_bytes gauge\n"
-                                     "# UNIT ashlar_reserved_bytes bytes\n"));
-  EXPECT_THAT(answer.body, HasSubstr("# TYPE ashlar_ooms counter\n"));
-  EXPECT_THAT(answer.body, HasSubstr("ashlar_ooms_total{allocator=\"3\",backend=\"s\\\"i\\\\m\\n\","
-                                     "device=\"1\",engine=\"paged\"} 2\n"));
-  EXPECT_THAT(answer.body, HasSubstr("ashlar_allocations_total{allocator=\"3\""));
-  EXPECT_THAT(answer.body, HasSubstr("engine=\"paged\",pool=\"1_2\"} 512\n"));
-  EXPECT_THAT(answer.body, EndsWith("\n# EOF\n"));
+  const Response response = get("metrics");
+  EXPECT_EQ(response.code, 200);
+  EXPECT_THAT(response.type, HasSubstr("application/openmetrics-text; version=1.0.0"));
+  EXPECT_THAT(response.body, HasSubstr("# TYPE ashlar_reserved_bytes gauge\n"
+                                       "# UNIT ashlar_reserved_bytes bytes\n"));
+  EXPECT_THAT(response.body, HasSubstr("# TYPE ashlar_ooms counter\n"));
+  EXPECT_THAT(response.body,
+              HasSubstr("ashlar_ooms_total{allocator=\"3\",backend=\"s\\\"i\\\\m\\n\","
+                        "device=\"1\",engine=\"paged\"} 2\n"));
+  EXPECT_THAT(response.body, HasSubstr("ashlar_allocations_total{allocator=\"3\""));
+  EXPECT_THAT(response.body, HasSubstr("engine=\"paged\",pool=\"1_2\"} 512\n"));
+  EXPECT_THAT(response.body, EndsWith("\n# EOF\n"));
 }
 
 TEST_F(LiveHandlerTest, ExportsPinnedMemoryMetrics) {
-  const std::string all = ask("metrics").body;
+  const std::string all = get("metrics").body;
   const std::string labels = "{host_allocator=\"5\",backend=\"s\\\"i\\\\m\\n\",device=\"1\"}";
   EXPECT_THAT(all, HasSubstr("# TYPE ashlar_host_reserved_bytes gauge\n"
                              "# UNIT ashlar_host_reserved_bytes bytes\n"));
@@ -80,7 +81,7 @@ TEST_F(LiveHandlerTest, ExportsPinnedMemoryMetrics) {
 }
 
 TEST_F(LiveHandlerTest, EscapesLabels) {
-  const std::string all = ask("metrics").body;
+  const std::string all = get("metrics").body;
   EXPECT_EQ(all.find("# EOF"), all.find("\\n# EOF") + 2) << "the first one is within a label";
   EXPECT_EQ(all.rfind("\n# EOF\n"), all.find("\n# EOF\n")) << "only the last one has its own line";
   EXPECT_THAT(all, Not(HasSubstr("\xff")));
@@ -88,44 +89,44 @@ TEST_F(LiveHandlerTest, EscapesLabels) {
 }
 
 TEST_F(LiveHandlerTest, ExportsStatsAsJson) {
-  const Response answer = ask("stats");
-  EXPECT_EQ(answer.code, 200);
-  EXPECT_EQ(answer.type, "application/json");
-  EXPECT_THAT(answer.body, HasSubstr("\"pid\": 77, \"program\": \"odd \\\"program\\\"\""));
-  EXPECT_THAT(answer.body, HasSubstr("\"reserved_bytes.all.current\": 4096"));
-  EXPECT_THAT(answer.body, HasSubstr("\"trouble\": \"the port was taken\""));
-  EXPECT_THAT(answer.body, HasSubstr("\"host_allocators\": [{\"number\": 5, "));
-  EXPECT_THAT(answer.body, HasSubstr("\"allocated_bytes.current\": 8192"));
+  const Response response = get("stats");
+  EXPECT_EQ(response.code, 200);
+  EXPECT_EQ(response.type, "application/json");
+  EXPECT_THAT(response.body, HasSubstr("\"pid\": 77, \"program\": \"odd \\\"program\\\"\""));
+  EXPECT_THAT(response.body, HasSubstr("\"reserved_bytes.all.current\": 4096"));
+  EXPECT_THAT(response.body, HasSubstr("\"trouble\": \"the port was taken\""));
+  EXPECT_THAT(response.body, HasSubstr("\"host_allocators\": [{\"number\": 5, "));
+  EXPECT_THAT(response.body, HasSubstr("\"allocated_bytes.current\": 8192"));
 }
 
 TEST_F(LiveHandlerTest, SendsSnapshotOfNamedAllocator) {
-  const Response answer = ask("snapshot", "allocator=3&traces=0");
-  EXPECT_EQ(answer.code, 200);
+  const Response response = get("snapshot", "allocator=3&traces=0");
+  EXPECT_EQ(response.code, 200);
   EXPECT_EQ(sample_.asked.allocator, 3U);
   EXPECT_FALSE(sample_.asked.include_traces);
   StringSink wanted;
   ASSERT_TRUE(write_snapshot_pickle(Snapshot(), wanted).ok());
-  EXPECT_EQ(answer.body, wanted.text);
+  EXPECT_EQ(response.body, wanted.text);
 }
 
 TEST_F(LiveHandlerTest, DefaultsToTheOnlyAllocator) {
-  EXPECT_EQ(ask("snapshot").code, 400);
-  EXPECT_THAT(ask("snapshot").body, HasSubstr("specify an allocator: 3, 4"));
+  EXPECT_EQ(get("snapshot").code, 400);
+  EXPECT_THAT(get("snapshot").body, HasSubstr("specify an allocator: 3, 4"));
   sample_.process.allocators.pop_back();
-  EXPECT_EQ(ask("snapshot").code, 200);
+  EXPECT_EQ(get("snapshot").code, 200);
   EXPECT_TRUE(sample_.asked.include_traces);
 }
 
 TEST_F(LiveHandlerTest, RejectsInvalidRequests) {
-  EXPECT_EQ(ask("snapshot", "allocator=9").code, 404);
-  EXPECT_EQ(ask("snapshot", "allocator=-1").code, 400);
-  EXPECT_EQ(ask("snapshot", "allocator=3&allocator=3").code, 400);
-  EXPECT_EQ(ask("snapshot", "allocator=3&traces=2").code, 400);
-  EXPECT_EQ(ask("snapshot", "allocator=3&since_us=-1").code, 400);
-  EXPECT_EQ(ask("snapshot", "allocator=3&since_us=9223372036854775808").code, 400);
+  EXPECT_EQ(get("snapshot", "allocator=9").code, 404);
+  EXPECT_EQ(get("snapshot", "allocator=-1").code, 400);
+  EXPECT_EQ(get("snapshot", "allocator=3&allocator=3").code, 400);
+  EXPECT_EQ(get("snapshot", "allocator=3&traces=2").code, 400);
+  EXPECT_EQ(get("snapshot", "allocator=3&since_us=-1").code, 400);
+  EXPECT_EQ(get("snapshot", "allocator=3&since_us=9223372036854775808").code, 400);
   for (const char* path :
        {"", "metrics/", "stats.json", "../etc/passwd", "etc/passwd", "%2e%2e/"}) {
-    EXPECT_EQ(ask(path).code, 404) << path;
+    EXPECT_EQ(get(path).code, 404) << path;
   }
 }
 
@@ -133,18 +134,18 @@ TEST_F(LiveHandlerTest, TakesOneSnapshotAtATime) {
   int second = 0;
   sample_.meanwhile = [&] {
     sample_.meanwhile = nullptr;
-    second = ask("snapshot", "allocator=3").code;
+    second = get("snapshot", "allocator=3").code;
   };
-  EXPECT_EQ(ask("snapshot", "allocator=3").code, 200);
+  EXPECT_EQ(get("snapshot", "allocator=3").code, 200);
   EXPECT_EQ(second, 503);
-  EXPECT_EQ(ask("snapshot", "allocator=3").code, 200);
+  EXPECT_EQ(get("snapshot", "allocator=3").code, 200);
 }
 
 TEST_F(LiveHandlerTest, FailedSnapshotDoesNotBlockTheNext) {
   sample_.meanwhile = [] { throw std::bad_alloc(); };
-  EXPECT_THROW(ask("snapshot", "allocator=3"), std::bad_alloc);
+  EXPECT_THROW(get("snapshot", "allocator=3"), std::bad_alloc);
   sample_.meanwhile = nullptr;
-  EXPECT_EQ(ask("snapshot", "allocator=3").code, 200);
+  EXPECT_EQ(get("snapshot", "allocator=3").code, 200);
 }
 
 TEST(DiscoveryTest, FindsListeningStreamSocketsByName) {

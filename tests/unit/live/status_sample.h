@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sample process status, without any allocator.
+// The sample status of a process, built without real allocators.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace ashlar::live {
 
-// Two allocators, the first with labels full of special characters, and a pinned allocator.
+// Returns the status of two allocators, the first with special characters in all labels, and of a
+// pinned allocator.
 inline ProcessStatus hostile_process() {
   AllocatorStatus odd;
   odd.number = 3;

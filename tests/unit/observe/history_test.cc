@@ -12,7 +12,7 @@
 namespace ashlar {
 namespace {
 
-TraceEntry act(uint64_t address, TraceAction action = TraceAction::kAlloc) {
+TraceEntry make_entry(uint64_t address, TraceAction action = TraceAction::kAlloc) {
   TraceEntry entry;
   entry.action = action;
   entry.address = DeviceAddress(address);
@@ -40,43 +40,43 @@ class HistoryTest : public ::testing::Test {
     history_.read_into(snapshot_, DeviceIndex(0), position);
     return snapshot_.device_traces[0];
   }
-  std::string said(StringId text) const { return snapshot_.tables.strings[text.value()]; }
+  std::string text_of(StringId text) const { return snapshot_.tables.strings[text.value()]; }
 
   History history_;
   Snapshot snapshot_;
 };
 
 TEST_F(HistoryTest, RecordsNothingBeforeStart) {
-  history_.record(act(1));
+  history_.record(make_entry(1));
   EXPECT_TRUE(addresses().empty());
 }
 
 TEST_F(HistoryTest, OverwritesTheOldestEntries) {
   start_with_room_for(3);
-  for (uint64_t i = 1; i <= 5; ++i) history_.record(act(i));
+  for (uint64_t i = 1; i <= 5; ++i) history_.record(make_entry(i));
   EXPECT_EQ(addresses(), (std::vector<uint64_t>{3, 4, 5}));
 }
 
 TEST_F(HistoryTest, OmitsEntriesAfterThePosition) {
   start_with_room_for(4);
-  for (uint64_t i = 1; i <= 6; ++i) history_.record(act(i));
+  for (uint64_t i = 1; i <= 6; ++i) history_.record(make_entry(i));
   const History::Position position = history_.position();
   EXPECT_EQ(addresses(position), (std::vector<uint64_t>{3, 4, 5, 6}));
-  history_.record(act(7));
+  history_.record(make_entry(7));
   history_.annotate(DeviceIndex(0), {{"name", "later"}});
   EXPECT_EQ(addresses(position), (std::vector<uint64_t>{4, 5, 6}));
   EXPECT_TRUE(snapshot_.annotations.empty());
-  history_.record(act(8));
-  history_.record(act(9));
+  history_.record(make_entry(8));
+  history_.record(make_entry(9));
   EXPECT_EQ(addresses(position), (std::vector<uint64_t>{6}));
-  // If the ring no longer contains the position, all entries are returned.
-  history_.record(act(10));
+  // Once the ring no longer contains the position, all entries are returned.
+  history_.record(make_entry(10));
   EXPECT_EQ(addresses(position), (std::vector<uint64_t>{7, 8, 9, 10}));
 }
 
 TEST_F(HistoryTest, SpansManyChunks) {
   start_with_room_for(10'000);
-  for (uint64_t i = 0; i < 25'000; ++i) history_.record(act(i));
+  for (uint64_t i = 0; i < 25'000; ++i) history_.record(make_entry(i));
   const std::vector<uint64_t> kept = addresses();
   ASSERT_EQ(kept.size(), 10'000U);
   EXPECT_EQ(kept.front(), 15'000U);
@@ -85,26 +85,26 @@ TEST_F(HistoryTest, SpansManyChunks) {
 
 TEST_F(HistoryTest, ResizeKeepsTheNewestEntries) {
   start_with_room_for(5);
-  for (uint64_t i = 1; i <= 7; ++i) history_.record(act(i));
+  for (uint64_t i = 1; i <= 7; ++i) history_.record(make_entry(i));
   start_with_room_for(2);
   EXPECT_EQ(addresses(), (std::vector<uint64_t>{6, 7}));
   start_with_room_for(4);
-  for (uint64_t i = 8; i <= 10; ++i) history_.record(act(i));
+  for (uint64_t i = 8; i <= 10; ++i) history_.record(make_entry(i));
   EXPECT_EQ(addresses(), (std::vector<uint64_t>{7, 8, 9, 10}));
 }
 
 TEST_F(HistoryTest, ClearAndStopDropEntries) {
   start_with_room_for(5);
-  history_.record(act(1));
+  history_.record(make_entry(1));
   HistoryOptions options;
   options.max_entries = 5;
   options.clear = true;
   start(options);
   EXPECT_TRUE(addresses().empty());
-  history_.record(act(2));
+  history_.record(make_entry(2));
   history_.stop();
   EXPECT_TRUE(addresses().empty());
-  history_.record(act(3));
+  history_.record(make_entry(3));
   EXPECT_TRUE(addresses().empty());
 }
 
@@ -112,9 +112,9 @@ TEST_F(HistoryTest, SkipsFilteredActions) {
   HistoryOptions options;
   options.skip_actions = {TraceAction::kFreeRequested};
   start(options);
-  history_.record(act(1));
-  history_.record(act(1, TraceAction::kFreeRequested));
-  history_.record(act(1, TraceAction::kFreeCompleted));
+  history_.record(make_entry(1));
+  history_.record(make_entry(1, TraceAction::kFreeRequested));
+  history_.record(make_entry(1, TraceAction::kFreeCompleted));
   EXPECT_EQ(trace().size(), 2U);
 }
 
@@ -125,7 +125,7 @@ TEST_F(HistoryTest, TimesAreUnixTimesInOrder) {
   };
   start_with_room_for(1000);
   const int64_t before = unix_us();
-  for (uint64_t i = 0; i < 1000; ++i) history_.record(act(i));
+  for (uint64_t i = 0; i < 1000; ++i) history_.record(make_entry(i));
   const std::vector<TraceEntry> entries = trace();
   const int64_t after = unix_us();
   int64_t last = before - 1000;  // allowed difference of the two clocks
@@ -138,21 +138,21 @@ TEST_F(HistoryTest, TimesAreUnixTimesInOrder) {
 
 TEST_F(HistoryTest, StampsThreadContextOnEntries) {
   start_with_room_for(10);
-  history_.record(act(1));
+  history_.record(make_entry(1));
   push_compile_context("outer");
   push_compile_context("inner");
   set_user_metadata("epoch 3");
-  history_.record(act(2));
+  history_.record(make_entry(2));
   pop_compile_context();
   set_user_metadata("");
-  history_.record(act(3));
+  history_.record(make_entry(3));
   pop_compile_context();
   pop_compile_context();  // an unmatched pop is ignored
   const std::vector<TraceEntry> entries = trace();
   EXPECT_EQ(entries[0].compile_context, StringId());
-  EXPECT_EQ(said(entries[1].compile_context), "inner");
-  EXPECT_EQ(said(entries[1].user_metadata), "epoch 3");
-  EXPECT_EQ(said(entries[2].compile_context), "outer");
+  EXPECT_EQ(text_of(entries[1].compile_context), "inner");
+  EXPECT_EQ(text_of(entries[1].user_metadata), "epoch 3");
+  EXPECT_EQ(text_of(entries[2].compile_context), "outer");
   EXPECT_EQ(entries[2].user_metadata, StringId());
 }
 
@@ -187,18 +187,18 @@ TEST_F(HistoryTest, DropsStringsWithoutEntries) {
   start_with_room_for(10);
   for (uint64_t i = 0; i < 1000; ++i) {
     const std::string text = "step " + std::to_string(i);
-    history_.record(act(i), &text);
+    history_.record(make_entry(i), &text);
   }
   const std::vector<TraceEntry> entries = trace();
-  EXPECT_EQ(said(entries.front().user_metadata), "step 990");
-  EXPECT_EQ(said(entries.back().user_metadata), "step 999");
+  EXPECT_EQ(text_of(entries.front().user_metadata), "step 990");
+  EXPECT_EQ(text_of(entries.back().user_metadata), "step 999");
   EXPECT_LE(snapshot_.tables.strings.size(), 50U);
   history_.stop();
   trace();
   EXPECT_EQ(snapshot_.tables.strings.size(), 1U) << "the empty one";
 }
 
-// A provider without frames that reads the history in its destructor.
+// A provider that returns no frames, and reads the history in its destructor.
 class HistoryReadingProvider final : public FrameProvider {
  public:
   explicit HistoryReadingProvider(History& history) : history_(history) {}
@@ -233,7 +233,7 @@ TEST_F(HistoryTest, ProviderMayUseTheHistoryWhenDestroyed) {
   EXPECT_TRUE(second.expired());
 }
 
-// Stacks.
+// --- stacks
 
 __attribute__((noinline)) StackId capture_caller(History& history) {
   return history.capture(RecordContext::kState, __builtin_return_address(0));
@@ -260,7 +260,7 @@ TEST_F(HistoryTest, EntriesHaveStacksFromLevelAlloc) {
   HistoryOptions options;
   options.context = RecordContext::kState;
   start(options);
-  TraceEntry entry = act(1);
+  TraceEntry entry = make_entry(1);
   entry.stack = history_.capture(RecordContext::kState, nullptr);
   history_.record(entry);
   options.context = RecordContext::kAlloc;

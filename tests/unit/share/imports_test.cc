@@ -267,7 +267,7 @@ TEST_P(ImportsTest, ReportsTheFirstOfSeveralErrors) {
   EXPECT_TRUE(must(imports.collect()));
 }
 
-// Failures.
+// --- failures
 
 // Opens, uses and closes an import while the n-th device call fails, for every n.
 TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {

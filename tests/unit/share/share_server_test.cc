@@ -200,7 +200,7 @@ TEST_P(ExtentsServerTest, ReportsExporterDeviceErrors) {
   EXPECT_TRUE(is_free_again()) << "a refused caller has no lease";
 }
 
-// Misbehaving importers.
+// --- misbehaving importers
 
 TEST_P(ShareServerTest, ClosesSilentConnections) {
   start({.request_timeout = milliseconds(20), .max_connections = 4});

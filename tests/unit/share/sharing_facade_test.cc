@@ -147,7 +147,7 @@ TEST_P(SharingFacadeTest, TrimContinuesAfterImportError) {
   importer_.allocator->trim();
 }
 
-// Errors.
+// --- errors
 
 TEST_P(SharingFacadeTest, ReportsTypedErrorsWithoutChange) {
   Buffer buffer = exporter_.allocator->allocate(3 * kMiB);
@@ -214,7 +214,7 @@ TEST_P(SharingFacadeTest, BaseAllocationIsTheSegment) {
   exporter_.allocator->free_raw(raw);
 }
 
-// Peers.
+// --- peers
 
 TEST_P(SharingFacadeTest, PeerAccessesPresentAndFutureMemory) {
   Device& peer = exporter_.device(1);

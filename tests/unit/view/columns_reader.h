@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads binary responses according to docs/reference/formats/view.md, independent of the writer.
+// Reads binary responses according to docs/reference/formats/view.md, independently of the writer.
 #pragma once
 
 #include <gtest/gtest.h>

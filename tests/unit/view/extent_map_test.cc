@@ -28,8 +28,8 @@ SnapshotExtent extent_of(uint64_t id, std::vector<SnapshotMapping> mappings) {
   return extent;
 }
 
-// Two views. Extent 1 stays. Extent 2 is mapped after it and moves to the other view. Extent 3 is
-// idle at the end. The last entry is the snapshot.
+// Returns a snapshot with two views. Extent 1 stays in the first view. Extent 2 is mapped after it
+// and moves to the second view. Extent 3 is idle at the end. The last entry is the snapshot.
 Snapshot moving_snapshot() {
   TraceBuilder trace;
   trace.add(TraceAction::kSegmentMap, kExtentAddress, 2 * kMiB)
@@ -113,7 +113,7 @@ TEST(ExtentMapTest, MatchesTheSnapshotAtTheLastMoment) {
   EXPECT_EQ(map.stretches[0].size(), 1U);
 }
 
-TEST(ExtentMapTest, KnowsOnlyTheLastMomentWithoutTimes) {
+TEST(ExtentMapTest, HasOnlyTheLastMomentWithoutTimes) {
   Snapshot snapshot = moving_snapshot();
   for (TraceEntry& entry : snapshot.device_traces[0]) entry.has_time = false;
   const Document document = document_of(std::move(snapshot));

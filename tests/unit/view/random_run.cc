@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds eight segments with sixteen slots each. Each step picks a slot and a possible operation on
-// it.
+// Builds eight segments with sixteen slots each. Each step draws a slot and an operation that is
+// possible on it.
 #include "unit/view/random_run.h"
 
 #include <vector>
@@ -80,7 +80,7 @@ class RandomSnapshot {
     }
   }
 
-  // The last two segments are expandable and are mapped in halves.
+  // Allocates or frees a segment. The last two segments are expandable and are mapped in halves.
   void change_segment(uint64_t segment) {
     for (uint64_t i = 0; i < kSlotCount; ++i) {
       if (slots_[segment * kSlotCount + i].use != Use::kFree) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random recordings with all kinds of incompleteness, small enough for linear scans.
+// Random recordings with every kind of missing data, small enough for linear scans.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ struct RandomRun {
   uint32_t entry_count = 0;
 };
 
-// Two streams and three stacks; allocations that predate the trace, pending frees, displaced
-// allocations, final blocks without an entry, and segments that are allocated and freed, some of
-// them in parts.
+// Returns a snapshot with two streams and three stacks. It has allocations that predate the trace,
+// pending frees, displaced allocations, and final blocks without an entry. Segments are allocated
+// and freed, some of them in parts.
 Snapshot random_snapshot(const RandomRun& run);
 
 Document document_of(Snapshot snapshot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Self-contained files, read like the page reads them.
+// Tests of self-contained files, which are read as the page reads them.
 #include "view/self_contained_page.h"
 
 #include <gmock/gmock.h>

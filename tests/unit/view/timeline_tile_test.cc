@@ -16,7 +16,7 @@
 namespace ashlar::view {
 namespace {
 
-// The allocations that are live after an entry, oldest first.
+// Returns the allocations that are live after an entry, oldest first.
 std::vector<uint32_t> live_at(const Document& document, uint32_t entry) {
   std::vector<uint32_t> ids = present_at(document.allocations(), entry);
   std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) {
@@ -35,7 +35,7 @@ uint64_t bytes_of(const Document& document, const std::vector<uint32_t>& ids) {
   return sum;
 }
 
-// The allocations in each column of the tile, from the bottom up.
+// Returns the allocations in each column of the tile, from bottom to top.
 std::vector<std::vector<uint32_t>> stacks_in(const ColumnsReader& tile) {
   const auto ids = tile.column<uint32_t>("id");
   const auto columns = tile.column<uint16_t>("change_column");
@@ -158,7 +158,8 @@ TEST(TileTest, GroupsAddUpToRequestedBytes) {
   }
 }
 
-// One allocation for each of many stacks, all live at the end, with increasing sizes.
+// Returns a snapshot with one allocation from each of many stacks. Sizes increase, and all are live
+// at the end.
 Snapshot many_stacks(uint32_t count) {
   Snapshot snapshot;
   snapshot.device_traces.resize(1);

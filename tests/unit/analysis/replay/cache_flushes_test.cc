@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distinguishing explicit cache flushes from those by allocations.
+// Distinguishes explicit cache flushes from flushes that failing allocations caused.
 #include "analysis/replay/cache_flushes.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations inferred from recorded addresses. driver_addresses.h has the driver's rule.
+// Allocations that are inferred from recorded addresses. driver_addresses.h describes the driver's
+// rule.
 #include "analysis/replay/inferred_allocations.h"
 
 #include <gtest/gtest.h>
@@ -112,7 +113,7 @@ TEST_F(InferredAllocationsTest, PutsALongRunOfSegmentsInAnOldChunk) {
 TEST_F(InferredAllocationsTest, InfersAGapForANewChunkAboveOthers) {
   takes(20, kFirstChunkEnd - 32 * kMiB);
   takes(20, kFirstChunkEnd + 320 * kMiB);
-  // 32 MiB larger than the chunk.
+  // The gap is 32 MiB larger than the chunk.
   expect_only(Kind::kGapOpened, kFirstChunkEnd + 288 * kMiB, kFirstChunkEnd + 352 * kMiB);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Explanations of failures in small traces.
+// Explanations of out-of-memory failures in small traces.
 #include "analysis/replay/oom.h"
 
 #include <gtest/gtest.h>
@@ -152,7 +152,7 @@ TEST_F(OomTest, ReturnsNothingWithoutAFailure) {
   EXPECT_FALSE(explained());
 }
 
-// The file contains a failure for 10 MiB although there are sufficient holes.
+// The trace contains a failed allocation of 10 MiB although there are sufficient holes.
 TEST_F(OomTest, OmitsTheStateIfTheReplayDoesNotFail) {
   fail_allocation(10 * kMiB, kPlenty);
   const std::optional<OomReport> report = explained();

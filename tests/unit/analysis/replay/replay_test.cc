@@ -143,7 +143,7 @@ TEST_F(ReplayTest, ReleasesPoolsThatWereUsedAlternately) {
   EXPECT_EQ(result.stats.reserved_bytes.all.current, 20 * kMiB);
 }
 
-// An inconsistent file: the pool freed one segment but still uses another.
+// An inconsistent trace: the pool freed one segment but still uses another segment.
 TEST_F(ReplayTest, CreatesANewPoolForAReleasedId) {
   trace_.in_pool({1, 0}).add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB);
   trace_.alloc(kBase, 20 * kMiB);

@@ -101,13 +101,13 @@ TEST(SettingsTest, KeepsPyTorchCompatibilityAsRecorded) {
 
 TEST(SettingsTest, ListsThePagedEngineLastDefaultFirst) {
   const std::vector<Setting> settings = candidate_settings({.recorded = pytorch_defaults()});
-  std::vector<std::string> paged;
+  std::vector<std::string> make_paged_trial;
   for (const Setting& setting : settings) {
     const bool is_paged = setting.options.engine == EngineKind::kPaged;
-    if (is_paged) paged.push_back(setting.conf);
-    EXPECT_EQ(is_paged, !paged.empty()) << setting.conf;
+    if (is_paged) make_paged_trial.push_back(setting.conf);
+    EXPECT_EQ(is_paged, !make_paged_trial.empty()) << setting.conf;
   }
-  EXPECT_THAT(paged, testing::ElementsAre("", "policy:lean", "policy:fast"));
+  EXPECT_THAT(make_paged_trial, testing::ElementsAre("", "policy:lean", "policy:fast"));
 }
 
 TEST(SettingsTest, ComparesAPagedRunWithAllOtherSettings) {
@@ -138,12 +138,12 @@ TEST(SettingsTest, IgnoresOptionsThatTheEngineIgnores) {
   AllocatorOptions classic = pytorch_defaults();
   classic.policy = PagedPolicy::kLean;
   EXPECT_TRUE(same_policy(classic, pytorch_defaults()));
-  AllocatorOptions paged = paged_defaults();
-  paged.expandable_segments = true;
-  paged.pytorch_compatible = true;
-  EXPECT_TRUE(same_policy(paged, paged_defaults()));
-  paged.policy = PagedPolicy::kFast;
-  EXPECT_FALSE(same_policy(paged, paged_defaults()));
+  AllocatorOptions make_paged_trial = paged_defaults();
+  make_paged_trial.expandable_segments = true;
+  make_paged_trial.pytorch_compatible = true;
+  EXPECT_TRUE(same_policy(make_paged_trial, paged_defaults()));
+  make_paged_trial.policy = PagedPolicy::kFast;
+  EXPECT_FALSE(same_policy(make_paged_trial, paged_defaults()));
   EXPECT_FALSE(same_policy(pytorch_defaults(), paged_defaults()));
 }
 
@@ -157,16 +157,16 @@ TEST(SettingsTest, RecognizesPyTorchCompatibleRuns) {
 
 TEST(SettingsTest, OmitsTheEngineForPyTorch) {
   const Setting classic = *parse_setting("max_split_size_mb:64", pytorch_defaults());
-  const Setting paged = *parse_setting("engine:paged", pytorch_defaults());
+  const Setting make_paged_trial = *parse_setting("engine:paged", pytorch_defaults());
   EXPECT_TRUE(can_set(classic, RecordedAllocator::kPytorch));
-  EXPECT_FALSE(can_set(paged, RecordedAllocator::kPytorch));
-  EXPECT_TRUE(can_set(paged, RecordedAllocator::kAshlar));
+  EXPECT_FALSE(can_set(make_paged_trial, RecordedAllocator::kPytorch));
+  EXPECT_TRUE(can_set(make_paged_trial, RecordedAllocator::kAshlar));
   EXPECT_EQ(format_setting(classic, RecordedAllocator::kPytorch), "max_split_size_mb:64");
   EXPECT_EQ(format_setting(classic, RecordedAllocator::kAshlar),
             "engine:classic,max_split_size_mb:64");
 }
 
-Trial made_up(std::string conf, size_t peak_bytes, double driver_us, size_t oom_count = 0) {
+Trial make_trial(std::string conf, size_t peak_bytes, double driver_us, size_t oom_count = 0) {
   Trial trial;
   trial.setting.options.engine = EngineKind::kClassic;
   trial.setting.conf = std::move(conf);
@@ -176,8 +176,8 @@ Trial made_up(std::string conf, size_t peak_bytes, double driver_us, size_t oom_
   return trial;
 }
 
-Trial paged(std::string conf, size_t peak_bytes, size_t oom_count = 0) {
-  Trial trial = made_up(std::move(conf), peak_bytes, 1, oom_count);
+Trial make_paged_trial(std::string conf, size_t peak_bytes, size_t oom_count = 0) {
+  Trial trial = make_trial(std::move(conf), peak_bytes, 1, oom_count);
   trial.setting.options.engine = EngineKind::kPaged;
   return trial;
 }
@@ -187,29 +187,33 @@ std::optional<size_t> best_for_pytorch(const std::vector<Trial>& trials) {
 }
 
 TEST(BestTrial, ExcludesSettingsThatRunOutOfMemory) {
-  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1, 1), made_up("b", 20, 2)}), 1U);
-  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1, 1)}), std::nullopt);
+  EXPECT_EQ(best_for_pytorch({make_trial("a", 10, 1, 1), make_trial("b", 20, 2)}), 1U);
+  EXPECT_EQ(best_for_pytorch({make_trial("a", 10, 1, 1)}), std::nullopt);
   EXPECT_EQ(best_for_pytorch({}), std::nullopt);
 }
 
 TEST(BestTrial, RanksByReservedThenDriverTimeThenTextLength) {
-  EXPECT_EQ(best_for_pytorch({made_up("a", 20, 1), made_up("bbbb", 10, 9)}), 1U);
-  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 9), made_up("bbbb", 10, 1)}), 1U);
-  EXPECT_EQ(best_for_pytorch({made_up("aaaa", 10, 1), made_up("b", 10, 1)}), 1U);
-  EXPECT_EQ(best_for_pytorch({made_up("a", 10, 1), made_up("b", 10, 1)}), 0U);
+  EXPECT_EQ(best_for_pytorch({make_trial("a", 20, 1), make_trial("bbbb", 10, 9)}), 1U);
+  EXPECT_EQ(best_for_pytorch({make_trial("a", 10, 9), make_trial("bbbb", 10, 1)}), 1U);
+  EXPECT_EQ(best_for_pytorch({make_trial("aaaa", 10, 1), make_trial("b", 10, 1)}), 1U);
+  EXPECT_EQ(best_for_pytorch({make_trial("a", 10, 1), make_trial("b", 10, 1)}), 0U);
 }
 
 TEST(BestTrial, OffersOtherEnginesOnlyToAshlar) {
-  const std::vector<Trial> trials = {made_up("a", 20, 1), paged("", 10)};
+  const std::vector<Trial> trials = {make_trial("a", 20, 1), make_paged_trial("", 10)};
   EXPECT_EQ(best_trial(trials, RecordedAllocator::kPytorch), 0U);
   EXPECT_EQ(best_trial(trials, RecordedAllocator::kAshlar), 1U);
-  EXPECT_EQ(best_trial({paged("", 10)}, RecordedAllocator::kPytorch), std::nullopt);
+  EXPECT_EQ(best_trial({make_paged_trial("", 10)}, RecordedAllocator::kPytorch), std::nullopt);
 }
 
 TEST(BestTrial, PrefersTheDefaultPagedPolicyIfItCompletes) {
-  EXPECT_EQ(best_paged_trial({made_up("", 5, 1), paged("lean", 10), paged("", 12)}), 2U);
-  EXPECT_EQ(best_paged_trial({paged("", 12, 1), paged("fast", 11), paged("lean", 10)}), 2U);
-  EXPECT_EQ(best_paged_trial({made_up("", 5, 1), paged("", 12, 1)}), std::nullopt);
+  EXPECT_EQ(best_paged_trial(
+                {make_trial("", 5, 1), make_paged_trial("lean", 10), make_paged_trial("", 12)}),
+            2U);
+  EXPECT_EQ(best_paged_trial({make_paged_trial("", 12, 1), make_paged_trial("fast", 11),
+                              make_paged_trial("lean", 10)}),
+            2U);
+  EXPECT_EQ(best_paged_trial({make_trial("", 5, 1), make_paged_trial("", 12, 1)}), std::nullopt);
 }
 
 // Twelve requests that each leave a hole too small for the next one. Plain segments need one
@@ -235,7 +239,7 @@ class TuneTest : public testing::Test {
     return *std::move(result);
   }
 
-  static const Trial& of(const TuneResult& result, const std::string& text) {
+  static const Trial& trial_with(const TuneResult& result, const std::string& text) {
     for (const Trial& trial : result.trials) {
       if (format_setting(trial.setting, result.allocator_kind) == text) return trial;
     }
@@ -249,8 +253,8 @@ class TuneTest : public testing::Test {
 
 TEST_F(TuneTest, PrefersExpandableSegmentsIfPlainOnesFragment) {
   const TuneResult result = tuned();
-  EXPECT_EQ(of(result, "").peak_reserved_bytes, 408 * kMiB);  // 12 + 16 + … + 56
-  EXPECT_EQ(of(result, "expandable_segments:True").peak_reserved_bytes, 60 * kMiB);
+  EXPECT_EQ(trial_with(result, "").peak_reserved_bytes, 408 * kMiB);  // 12 + 16 + … + 56
+  EXPECT_EQ(trial_with(result, "expandable_segments:True").peak_reserved_bytes, 60 * kMiB);
   EXPECT_EQ(result.lower_bound_bytes, 56 * kMiB);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.trials[*result.best].setting.conf, "expandable_segments:True");
@@ -258,7 +262,8 @@ TEST_F(TuneTest, PrefersExpandableSegmentsIfPlainOnesFragment) {
 
 TEST_F(TuneTest, ReportsThePagedEngineSeparatelyForPyTorch) {
   const TuneResult result = tuned();
-  EXPECT_EQ(of(result, "engine:paged").peak_reserved_bytes, 56 * kMiB) << "nothing is wasted";
+  EXPECT_EQ(trial_with(result, "engine:paged").peak_reserved_bytes, 56 * kMiB)
+      << "nothing is wasted";
   ASSERT_TRUE(result.paged);
   EXPECT_EQ(format_setting(result.trials[*result.paged].setting, result.allocator_kind),
             "engine:paged");
@@ -281,12 +286,13 @@ TEST_F(TuneTest, HasNoBestIfNoneCompletes) {
   for (const Trial& trial : result.trials) EXPECT_GT(trial.oom_count, 0U) << trial.setting.conf;
 }
 
-// At the limit the cache is flushed, so one segment at a time is enough.
+// When the device is full the cache is flushed, so memory for one plain segment at a time is
+// enough.
 TEST_F(TuneTest, FindsASufficientCapacityToWithinOneStep) {
   options_.find_min_capacity = true;
   const TuneResult result = tuned();
-  EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
-  EXPECT_EQ(of(result, "expandable_segments:True").min_capacity_bytes, 60 * kMiB);
+  EXPECT_EQ(trial_with(result, "").min_capacity_bytes, 56 * kMiB);
+  EXPECT_EQ(trial_with(result, "expandable_segments:True").min_capacity_bytes, 60 * kMiB);
   const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
   for (const Trial& trial : result.trials) {
     ASSERT_TRUE(trial.min_capacity_bytes) << trial.setting.conf;
@@ -304,8 +310,8 @@ TEST_F(TuneTest, FindsTheMinimumAboveATooSmallDevice) {
   options_.find_min_capacity = true;
   options_.capacity_bytes = 40 * kMiB;
   const TuneResult result = tuned();
-  EXPECT_GT(of(result, "").oom_count, 0U);
-  EXPECT_EQ(of(result, "").min_capacity_bytes, 56 * kMiB);
+  EXPECT_GT(trial_with(result, "").oom_count, 0U);
+  EXPECT_EQ(trial_with(result, "").min_capacity_bytes, 56 * kMiB);
 }
 
 TEST_F(TuneTest, CountsPreexistingAllocationsForTheMinimum) {
@@ -318,8 +324,8 @@ TEST_F(TuneTest, CountsPreexistingAllocationsForTheMinimum) {
   options_.capacity_bytes = 30 * kMiB;
   const TuneResult result = tuned();
   for (const char* conf : {"", "max_split_size_mb:64"}) {
-    EXPECT_EQ(of(result, conf).oom_count, 1U) << conf;
-    EXPECT_EQ(of(result, conf).min_capacity_bytes, 40 * kMiB) << conf;
+    EXPECT_EQ(trial_with(result, conf).oom_count, 1U) << conf;
+    EXPECT_EQ(trial_with(result, conf).min_capacity_bytes, 40 * kMiB) << conf;
   }
 }
 
@@ -328,8 +334,8 @@ TEST_F(TuneTest, FindsNoCapacityIfTheCapIsTooSmall) {
   options_.cap_bytes = 40 * kMiB;
   const TuneResult result = tuned();
   for (const char* conf : {"", "expandable_segments:True", "max_split_size_mb:64"}) {
-    EXPECT_GT(of(result, conf).oom_count, 0U) << conf;
-    EXPECT_FALSE(of(result, conf).min_capacity_bytes) << conf;
+    EXPECT_GT(trial_with(result, conf).oom_count, 0U) << conf;
+    EXPECT_FALSE(trial_with(result, conf).min_capacity_bytes) << conf;
   }
 }
 

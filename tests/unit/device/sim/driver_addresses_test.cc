@@ -17,24 +17,25 @@ namespace {
 
 constexpr uint64_t kEnd = uint64_t{1} << 40;
 
-// Measured on an H200 with driver 580 after filling the holes of the context: MiB allocated, or -n
-// for a free of the n-th allocation; and the distance of each from the end of the first chunk.
-struct Measured {
+// A sequence of allocations and frees, measured on an H200 with driver 580 after filling the holes
+// that the context left. `steps` has the MiB of each allocation, or -n for a free of the n-th
+// allocation. `mib_below` has the distance of each allocation from the end of the first chunk.
+struct MeasuredSequence {
   const char* name;
-  std::vector<int> acts;
+  std::vector<int> steps;
   std::vector<uint64_t> mib_below;
 };
 
-class MeasuredAddresses : public ::testing::TestWithParam<Measured> {};
+class MeasuredAddresses : public ::testing::TestWithParam<MeasuredSequence> {};
 
 TEST_P(MeasuredAddresses, MatchMeasuredAddresses) {
   DriverAddresses addresses(kMiB, kEnd);
   std::vector<uint64_t> found;
-  for (const int act : GetParam().acts) {
-    if (act < 0) {
-      addresses.free(kEnd - found.at(static_cast<size_t>(-act - 1)) * kMiB);
+  for (const int step : GetParam().steps) {
+    if (step < 0) {
+      addresses.free(kEnd - found.at(static_cast<size_t>(-step - 1)) * kMiB);
     } else {
-      found.push_back((kEnd - addresses.allocate(static_cast<size_t>(act) * kMiB)) / kMiB);
+      found.push_back((kEnd - addresses.allocate(static_cast<size_t>(step) * kMiB)) / kMiB);
     }
   }
   EXPECT_EQ(found, GetParam().mib_below);
@@ -43,23 +44,23 @@ TEST_P(MeasuredAddresses, MatchMeasuredAddresses) {
 INSTANTIATE_TEST_SUITE_P(
     Driver580, MeasuredAddresses,
     ::testing::Values(
-        Measured{"NewChunksLieBelow", {20, 20, 94}, {32, 64, 160}},
-        Measured{"WhatIsLeftOfAChunkServes", {20, 20, 2, 2, 12}, {32, 64, 44, 42, 12}},
-        Measured{"TheNewestChunkIsFirst",
-                 {20, 20, 40, 20, -2, 30, 2, 2, 12, 2},
-                 {32, 64, 128, 88, 160, 130, 68, 12, 66}},
-        Measured{"TheSmallestHoleOfAChunkIsFirst",
-                 {320, 2, 2, 2, -2, 2, -1, 20, 2, -3, 2, 10, -6, 2},
-                 {320, 352, 350, 348, 352, 346, 326, 350, 32, 22}},
-        Measured{
-            "AGapAsNarrowAsTheChunkIsNotUsed", {20, 20, 20, -2, 20, 30}, {32, 64, 96, 128, 160}},
-        Measured{
-            "AGapWiderByAChunkIs", {20, 20, 20, 20, -2, -3, 20, 20}, {32, 64, 96, 128, 64, 160}},
-        Measured{"ANewChunkLiesAtTheUpperEndOfTheGap",
-                 {20, 20, 20, 20, 20, -2, -3, -4, 40, 20},
-                 {32, 64, 96, 128, 160, 96, 56}},
-        Measured{
-            "AnEmptyChunkGoesBack", {100, -1, 100, 200, -2, 20, 20}, {128, 128, 352, 152, 32}}),
+        MeasuredSequence{"NewChunkIsBelowOlderChunks", {20, 20, 94}, {32, 64, 160}},
+        MeasuredSequence{"RestOfAChunkIsUsed", {20, 20, 2, 2, 12}, {32, 64, 44, 42, 12}},
+        MeasuredSequence{"NewestChunkIsUsedFirst",
+                         {20, 20, 40, 20, -2, 30, 2, 2, 12, 2},
+                         {32, 64, 128, 88, 160, 130, 68, 12, 66}},
+        MeasuredSequence{"SmallestHoleOfAChunkIsUsedFirst",
+                         {320, 2, 2, 2, -2, 2, -1, 20, 2, -3, 2, 10, -6, 2},
+                         {320, 352, 350, 348, 352, 346, 326, 350, 32, 22}},
+        MeasuredSequence{
+            "GapOfChunkSizeIsNotUsed", {20, 20, 20, -2, 20, 30}, {32, 64, 96, 128, 160}},
+        MeasuredSequence{
+            "GapOfTwoChunksIsUsed", {20, 20, 20, 20, -2, -3, 20, 20}, {32, 64, 96, 128, 64, 160}},
+        MeasuredSequence{"NewChunkIsAtTheUpperEndOfTheGap",
+                         {20, 20, 20, 20, 20, -2, -3, -4, 40, 20},
+                         {32, 64, 96, 128, 160, 96, 56}},
+        MeasuredSequence{
+            "EmptyChunkIsReturned", {100, -1, 100, 200, -2, 20, 20}, {128, 128, 352, 152, 32}}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST(DriverAddressesTest, NeverOverlapUnderRandomUse) {

@@ -18,8 +18,8 @@ class FaultsTest : public ::testing::Test {
     machine_ = make_machine(options);
   }
   Device& device() { return machine_->device(kFirst); }
-  // Expects that `make` fails when a fault is injected into this call.
-  void fails(DeviceCall call, const std::function<Status()>& make) {
+  // Expects that `make` fails when a fault is injected into the device call.
+  void expect_fails(DeviceCall call, const std::function<Status()>& make) {
     machine_->clear_faults();
     machine_->inject({.call = call, .status = Status::device_fault("injected", 7, "boom")});
     const Status status = make();
@@ -136,51 +136,51 @@ TEST(FaultsSeedTest, ProbabilitiesFollowTheSeed) {
   EXPECT_LT(count, 90);
 }
 
-// Every function of `Device` goes through the interceptor: an injected fault makes that call fail.
+// Every function of `Device` goes through the interceptor, so an injected fault makes it fail.
 TEST_F(FaultsTest, EveryCallCanFail) {
   Device& d = device();
   const DeviceAddress none;
   const StreamId stream = kDefaultStream;
   char byte = 0;
   using enum DeviceCall;
-  fails(kMemoryStats, [&] { return d.memory_stats().status(); });
-  fails(kProcesses, [&] { return d.processes().status(); });
-  fails(kAllocate, [&] { return d.allocate(1).status(); });
-  fails(kFree, [&] { return d.free(none); });
-  fails(kDescribe, [&] { return d.describe(none).status(); });
-  fails(kReserve, [&] { return d.reserve(2 * kMiB).status(); });
-  fails(kFreeAddresses, [&] { return d.free_addresses({}); });
-  fails(kCreate, [&] { return d.create(2 * kMiB).status(); });
-  fails(kRelease, [&] { return d.release(ExtentId(1)); });
-  fails(kMap, [&] { return d.map(none, ExtentId(1)); });
-  fails(kSetAccess, [&] { return d.set_access({}, kFirst, Access::kNone); });
-  fails(kUnmap, [&] { return d.unmap({}); });
-  fails(kExportFd, [&] { return d.export_fd(ExtentId(1)).status(); });
-  fails(kImportFd, [&] { return d.import_fd(-1, 1).status(); });
-  fails(kExportFabric, [&] { return d.export_fabric(ExtentId(1)).status(); });
-  fails(kImportFabric, [&] { return d.import_fabric({}, 1).status(); });
-  fails(kShareAllocation, [&] { return d.share_allocation(none).status(); });
-  fails(kOpenAllocation, [&] { return d.open_allocation({}).status(); });
-  fails(kCloseAllocation, [&] { return d.close_allocation(none); });
-  fails(kCanAccessPeer, [&] { return d.can_access_peer(kSecond).status(); });
-  fails(kEnablePeerAccess, [&] { return d.enable_peer_access(kSecond); });
-  fails(kDisablePeerAccess, [&] { return d.disable_peer_access(kSecond); });
-  fails(kAllocateHost, [&] { return d.allocate_host(1).status(); });
-  fails(kFreeHost, [&] { return d.free_host(&byte); });
-  fails(kRegisterHost, [&] { return d.register_host(&byte, 1); });
-  fails(kUnregisterHost, [&] { return d.unregister_host(&byte); });
-  fails(kCreateStream, [&] { return d.create_stream().status(); });
-  fails(kDestroyStream, [&] { return d.destroy_stream(stream); });
-  fails(kIsIdle, [&] { return d.is_idle(stream).status(); });
-  fails(kSynchronizeStream, [&] { return d.synchronize_stream(stream); });
-  fails(kSynchronizeDevice, [&] { return d.synchronize_device(); });
-  fails(kCreateEvent, [&] { return d.create_event().status(); });
-  fails(kDestroyEvent, [&] { return d.destroy_event(EventId(1)); });
-  fails(kRecordEvent, [&] { return d.record_event(EventId(1), stream); });
-  fails(kIsDone, [&] { return d.is_done(EventId(1)).status(); });
-  fails(kSynchronizeEvent, [&] { return d.synchronize_event(EventId(1)); });
-  fails(kWaitEvent, [&] { return d.wait_event(stream, EventId(1)); });
-  fails(kElapsedMs, [&] { return d.elapsed_ms(EventId(1), EventId(1)).status(); });
+  expect_fails(kMemoryStats, [&] { return d.memory_stats().status(); });
+  expect_fails(kProcesses, [&] { return d.processes().status(); });
+  expect_fails(kAllocate, [&] { return d.allocate(1).status(); });
+  expect_fails(kFree, [&] { return d.free(none); });
+  expect_fails(kDescribe, [&] { return d.describe(none).status(); });
+  expect_fails(kReserve, [&] { return d.reserve(2 * kMiB).status(); });
+  expect_fails(kFreeAddresses, [&] { return d.free_addresses({}); });
+  expect_fails(kCreate, [&] { return d.create(2 * kMiB).status(); });
+  expect_fails(kRelease, [&] { return d.release(ExtentId(1)); });
+  expect_fails(kMap, [&] { return d.map(none, ExtentId(1)); });
+  expect_fails(kSetAccess, [&] { return d.set_access({}, kFirst, Access::kNone); });
+  expect_fails(kUnmap, [&] { return d.unmap({}); });
+  expect_fails(kExportFd, [&] { return d.export_fd(ExtentId(1)).status(); });
+  expect_fails(kImportFd, [&] { return d.import_fd(-1, 1).status(); });
+  expect_fails(kExportFabric, [&] { return d.export_fabric(ExtentId(1)).status(); });
+  expect_fails(kImportFabric, [&] { return d.import_fabric({}, 1).status(); });
+  expect_fails(kShareAllocation, [&] { return d.share_allocation(none).status(); });
+  expect_fails(kOpenAllocation, [&] { return d.open_allocation({}).status(); });
+  expect_fails(kCloseAllocation, [&] { return d.close_allocation(none); });
+  expect_fails(kCanAccessPeer, [&] { return d.can_access_peer(kSecond).status(); });
+  expect_fails(kEnablePeerAccess, [&] { return d.enable_peer_access(kSecond); });
+  expect_fails(kDisablePeerAccess, [&] { return d.disable_peer_access(kSecond); });
+  expect_fails(kAllocateHost, [&] { return d.allocate_host(1).status(); });
+  expect_fails(kFreeHost, [&] { return d.free_host(&byte); });
+  expect_fails(kRegisterHost, [&] { return d.register_host(&byte, 1); });
+  expect_fails(kUnregisterHost, [&] { return d.unregister_host(&byte); });
+  expect_fails(kCreateStream, [&] { return d.create_stream().status(); });
+  expect_fails(kDestroyStream, [&] { return d.destroy_stream(stream); });
+  expect_fails(kIsIdle, [&] { return d.is_idle(stream).status(); });
+  expect_fails(kSynchronizeStream, [&] { return d.synchronize_stream(stream); });
+  expect_fails(kSynchronizeDevice, [&] { return d.synchronize_device(); });
+  expect_fails(kCreateEvent, [&] { return d.create_event().status(); });
+  expect_fails(kDestroyEvent, [&] { return d.destroy_event(EventId(1)); });
+  expect_fails(kRecordEvent, [&] { return d.record_event(EventId(1), stream); });
+  expect_fails(kIsDone, [&] { return d.is_done(EventId(1)).status(); });
+  expect_fails(kSynchronizeEvent, [&] { return d.synchronize_event(EventId(1)); });
+  expect_fails(kWaitEvent, [&] { return d.wait_event(stream, EventId(1)); });
+  expect_fails(kElapsedMs, [&] { return d.elapsed_ms(EventId(1), EventId(1)).status(); });
 }
 
 TEST_F(FaultsTest, EveryKindOfWorkCanFail) {
@@ -189,27 +189,27 @@ TEST_F(FaultsTest, EveryKindOfWorkCanFail) {
   const StreamId stream = kDefaultStream;
   char byte = 0;
   using enum DeviceCall;
-  fails(kCopyToDevice, [&] { return d.copy_to_device(none, &byte, 1, stream); });
-  fails(kCopyToHost, [&] { return d.copy_to_host(&byte, none, 1, stream); });
-  fails(kCopy, [&] { return d.copy(none, none, 1, stream); });
-  fails(kCopyToPeer, [&] { return d.copy_to_peer(kSecond, none, none, 1, stream); });
-  fails(kFill, [&] { return d.fill(none, 0, 1, stream); });
-  fails(kCallHost, [&] { return d.call_host(stream, [] {}); });
-  fails(kAllocateAsync, [&] { return d.allocate_async(1, stream).status(); });
-  fails(kFreeAsync, [&] { return d.free_async(none, stream); });
-  fails(kDriverPoolStats, [&] { return d.driver_pool_stats().status(); });
-  fails(kResetPoolPeaks, [&] { return d.reset_pool_peaks(); });
-  fails(kSetPoolThreshold, [&] { return d.set_pool_threshold(0); });
-  fails(kTrimPool, [&] { return d.trim_pool(0); });
-  fails(kBeginCapture, [&] { return d.begin_capture(stream, CaptureMode::kGlobal); });
-  fails(kEndCapture, [&] { return d.end_capture(stream).status(); });
-  fails(kCaptureState, [&] { return d.capture_state(stream).status(); });
-  fails(kNodeDependencies, [&] { return d.node_dependencies(NodeId(1)).status(); });
-  fails(kExchangeCaptureMode,
-        [&] { return d.exchange_capture_mode(CaptureMode::kGlobal).status(); });
-  fails(kLaunchGraph, [&] { return d.launch_graph(GraphId(1), stream); });
-  fails(kDestroyGraph, [&] { return d.destroy_graph(GraphId(1)); });
-  fails(kLaunch, [&] {
+  expect_fails(kCopyToDevice, [&] { return d.copy_to_device(none, &byte, 1, stream); });
+  expect_fails(kCopyToHost, [&] { return d.copy_to_host(&byte, none, 1, stream); });
+  expect_fails(kCopy, [&] { return d.copy(none, none, 1, stream); });
+  expect_fails(kCopyToPeer, [&] { return d.copy_to_peer(kSecond, none, none, 1, stream); });
+  expect_fails(kFill, [&] { return d.fill(none, 0, 1, stream); });
+  expect_fails(kCallHost, [&] { return d.call_host(stream, [] {}); });
+  expect_fails(kAllocateAsync, [&] { return d.allocate_async(1, stream).status(); });
+  expect_fails(kFreeAsync, [&] { return d.free_async(none, stream); });
+  expect_fails(kDriverPoolStats, [&] { return d.driver_pool_stats().status(); });
+  expect_fails(kResetPoolPeaks, [&] { return d.reset_pool_peaks(); });
+  expect_fails(kSetPoolThreshold, [&] { return d.set_pool_threshold(0); });
+  expect_fails(kTrimPool, [&] { return d.trim_pool(0); });
+  expect_fails(kBeginCapture, [&] { return d.begin_capture(stream, CaptureMode::kGlobal); });
+  expect_fails(kEndCapture, [&] { return d.end_capture(stream).status(); });
+  expect_fails(kCaptureState, [&] { return d.capture_state(stream).status(); });
+  expect_fails(kNodeDependencies, [&] { return d.node_dependencies(NodeId(1)).status(); });
+  expect_fails(kExchangeCaptureMode,
+               [&] { return d.exchange_capture_mode(CaptureMode::kGlobal).status(); });
+  expect_fails(kLaunchGraph, [&] { return d.launch_graph(GraphId(1), stream); });
+  expect_fails(kDestroyGraph, [&] { return d.destroy_graph(GraphId(1)); });
+  expect_fails(kLaunch, [&] {
     return machine_->try_launch(kFirst, stream, [](const DeviceMemory&) { return Status(); });
   });
 }

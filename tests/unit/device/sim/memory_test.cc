@@ -57,7 +57,7 @@ TEST(SimMemoryTest, AdjacentExtentsShareOneKernelMapping) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   const size_t before = kernel_mapping_count();
   const MappedRange mapped = map_extents(machine->device(kFirst), 256);
-  // Sanitizers may add a few; one mapping per extent would be 256.
+  // Sanitizers may add a few mappings. One mapping per extent would add 256.
   EXPECT_LE(kernel_mapping_count(), before + 64);
 }
 
@@ -129,7 +129,7 @@ TEST(SimMemoryTest, RejectsTamperedHandles) {
   EXPECT_TRUE(device.import_fabric(good, 2 * kMiB).ok());
   EXPECT_EQ(device.open_allocation(good).status().kind(), StatusKind::kInvalidArgument);
   for (size_t i = 0; i < good.size(); ++i) {
-    FabricHandle bad = good;  // every byte except the PID, which is informative
+    FabricHandle bad = good;  // changes one byte; only the PID is not checked
     bad[i] = static_cast<uint8_t>(bad[i] + 1);
     const Result<ExtentId> imported = device.import_fabric(bad, 2 * kMiB);
     const bool is_pid = i >= 8 && i < 12;

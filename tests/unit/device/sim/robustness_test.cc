@@ -17,7 +17,7 @@
 namespace ashlar::sim {
 namespace {
 
-TEST(LossTest, WaitForAPausedStreamReturnsOnDeviceLoss) {
+TEST(DeviceLossTest, WaitForAPausedStreamReturnsOnDeviceLoss) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const StreamId stream = *device.create_stream();
@@ -32,7 +32,7 @@ TEST(LossTest, WaitForAPausedStreamReturnsOnDeviceLoss) {
 }
 
 // The failing worker accesses all streams, including its own, while the machine is destroyed.
-TEST(LossTest, DestructorWaitsForFailingWork) {
+TEST(DeviceLossTest, DestructorWaitsForFailingWork) {
   for (int i = 0; i < 300; ++i) {
     std::unique_ptr<Machine> machine = make_machine(small_options());
     std::atomic<bool> is_running{false};
@@ -47,7 +47,7 @@ TEST(LossTest, DestructorWaitsForFailingWork) {
   }
 }
 
-TEST(LossTest, WaitForAPausedDevicesEventReturnsOnLoss) {
+TEST(DeviceLossTest, WaitForAPausedDevicesEventReturnsOnLoss) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& first = machine->device(kFirst);
   Device& second = machine->device(kSecond);
@@ -62,7 +62,7 @@ TEST(LossTest, WaitForAPausedDevicesEventReturnsOnLoss) {
   waiter.join();
 }
 
-TEST(LossTest, CapturesOfALostDeviceRestrictNoOtherDevice) {
+TEST(DeviceLossTest, CapturesOfALostDeviceRestrictNoOtherDevice) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   const StreamId stream = *machine->device(kFirst).create_stream();
   ASSERT_TRUE(machine->device(kFirst).begin_capture(stream, CaptureMode::kGlobal).ok());
@@ -71,7 +71,7 @@ TEST(LossTest, CapturesOfALostDeviceRestrictNoOtherDevice) {
   EXPECT_TRUE(machine->device(kSecond).synchronize_device().ok());
 }
 
-TEST(LossTest, ThrowingKernelLosesOnlyItsDevice) {
+TEST(DeviceLossTest, ThrowingKernelLosesOnlyItsDevice) {
   for (const bool seeded : {false, true}) {
     Options options = small_options();
     if (seeded) options.seed = 1;
@@ -89,7 +89,7 @@ TEST(LossTest, ThrowingKernelLosesOnlyItsDevice) {
   }
 }
 
-TEST(HeldStreamTest, DestroyingAPausedStreamRunsItsWork) {
+TEST(PausedStreamTest, DestroyingAPausedStreamRunsItsWork) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   const StreamId stream = *device.create_stream();

@@ -85,7 +85,7 @@ TEST(SeededMachineTest, EveryInterleavingRespectsStreamsAndEvents) {
     std::vector<int> position(32);
     for (int i = 0; i < 32; ++i) position[run.order[i]] = i;
     for (int id = 4; id < 32; ++id) ASSERT_LT(position[id - 4], position[id]) << "seed " << seed;
-    // After its step 3, lane 3 waits for step 3 of lane 0.
+    // Before its step 4, lane 3 waits for step 3 of lane 0.
     ASSERT_LT(position[3 * 4 + 0], position[4 * 4 + 3]) << "seed " << seed;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of a paged engine on a simulated device, without the engine.
+// A fixture with the components of a paged engine on a simulated device, without the engine.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace ashlar::paged {
 
-// Members in the order in which PagedEngine constructs its parts.
-struct EngineParts {
-  explicit EngineParts(Device& device, const AllocatorOptions& options = {})
+// The components, in the order in which PagedEngine constructs them.
+struct EngineComponents {
+  explicit EngineComponents(Device& device, const AllocatorOptions& options = {})
       : config(device, options, nullptr),
         tracer(history, config.index),
         streams(device, false, error),
@@ -44,35 +44,36 @@ struct EngineParts {
   PendingBlocks pending;
 };
 
-class PartsFixture : public SimFixture {
+class ComponentsFixture : public SimFixture {
  protected:
   void SetUp() override {
     make_machine();
-    parts_ = std::make_unique<EngineParts>(device());
-    EngineLock lock(parts_->mutex);
-    parts_->pools.add({}, {});
+    components_ = std::make_unique<EngineComponents>(device());
+    EngineLock lock(components_->mutex);
+    components_->pools.add({}, {});
   }
 
-  // A request on the default pool.
+  // Returns a request on the default pool.
   SlowRequest request(size_t bytes, StreamId stream = kDefaultStream) ASHLAR_REQUIRES(engine_lock) {
     SlowRequest slow;
     slow.request = {bytes, stream, {}};
     slow.bytes = bytes;
     slow.is_small = SizePolicy::is_small(bytes);
-    slow.pool = &parts_->pools.default_pool();
-    slow.arena = &parts_->pools.arena_of(*slow.pool, stream);
+    slow.pool = &components_->pools.default_pool();
+    slow.arena = &components_->pools.arena_of(*slow.pool, stream);
     return slow;
   }
   std::vector<Extent*> create(const std::vector<size_t>& sizes) ASHLAR_REQUIRES(engine_lock) {
-    const Result<std::vector<Extent*>> created = parts_->extents.create(request(4 * kMiB), sizes);
+    const Result<std::vector<Extent*>> created =
+        components_->extents.create(request(4 * kMiB), sizes);
     EXPECT_TRUE(created.ok()) << created.status().to_string();
     return created.ok() ? *created : std::vector<Extent*>{};
   }
-  // A view with these extents, whose block is free.
+  // Creates a view of these extents with one free block.
   View& create_view(const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock) {
     SlowRequest slow = request(4 * kMiB);
-    View& view = **parts_->views.create(slow, 64 * kMiB);
-    const Result<PagedBlock*> block = parts_->views.map_at_end(view, extents, slow);
+    View& view = **components_->views.create(slow, 64 * kMiB);
+    const Result<PagedBlock*> block = components_->views.map_at_end(view, extents, slow);
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     BiasedLock lock(view.arena->lock);
     if (block.ok()) view.arena->add_free(*block);
@@ -84,18 +85,18 @@ class PartsFixture : public SimFixture {
     std::vector<Extent*> extents;
     {
       ArenaLocks locks(pool);
-      parts_->mover.move_view(view, *view.arena);
+      components_->mover.move_view(view, *view.arena);
       for (const Slot& slot : view.slots) extents.push_back(slot.extent);
     }
-    parts_->views.announce_release(extents);
+    components_->views.announce_release(extents);
     for (Extent* extent : extents) {
-      EXPECT_TRUE(parts_->views.unmap_all(*extent));
-      EXPECT_TRUE(parts_->extents.release(pool, extent));
+      EXPECT_TRUE(components_->views.unmap_all(*extent));
+      EXPECT_TRUE(components_->extents.release(pool, extent));
     }
-    EXPECT_TRUE(parts_->views.release(view));
+    EXPECT_TRUE(components_->views.release(view));
   }
 
-  std::unique_ptr<EngineParts> parts_;
+  std::unique_ptr<EngineComponents> components_;
 };
 
 }  // namespace ashlar::paged

@@ -11,7 +11,7 @@ namespace {
 class ExtentMoverTest : public ::testing::Test {
  protected:
   void scan() { find_idle(made_.pool, {&own_, &other_}, &own_, HandMadePool::kGranuleBytes); }
-  // Maps the view's extents a second time, in a view of their own, detached.
+  // Adds a view in which the extents of `view` are mapped a second time, but not attached.
   View& add_alias(const View& view) {
     View& alias = made_.add_view(own_, {});
     for (const Slot& slot : view.slots) made_.map(*slot.extent, alias);

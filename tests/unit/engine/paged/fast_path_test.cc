@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hit makes neither a driver call nor a heap allocation. Both are counted; the counting operator
-// new serves the whole executable.
+// Tests that a hit makes neither a driver call nor a heap allocation. The operator new that counts
+// heap allocations applies to the whole executable.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -37,7 +37,7 @@ class FastPathTest : public PagedFixture {
       }
     };
     for (int i = 0; i < 3; ++i) round();  // fills the cache and sets the peak levels
-    forget_calls();
+    reset_call_counts();
     const uint64_t before = heap_count.load();
     for (int i = 0; i < 20; ++i) round();
     EXPECT_EQ(heap_count.load() - before, 0U) << "heap allocations";
@@ -78,13 +78,14 @@ TEST_F(FastPathTest, FastHitIsCountedAndRecorded) {
   must(engine_->free(block));
 }
 
-// More streams than cache entries: some take the slow path, none gets a wrong arena.
+// A thread uses more streams than its cache has entries, so some requests take the slow path. No
+// request may be served from another stream's arena.
 TEST_F(FastPathTest, OneThreadServesManyStreams) {
   if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: biased locks are not available";
   start();
   std::vector<StreamId> streams;
   for (int i = 0; i < 100; ++i) streams.push_back(new_stream());
-  std::vector<Block*> all;  // sets peaks that are not exceeded below
+  std::vector<Block*> all;  // raises the peaks above the use below
   for (const StreamId stream : streams) all.push_back(allocate(512, stream));
   for (Block* block : all) free(block);
   int fast_count = 0;
@@ -111,7 +112,7 @@ TEST_F(FastPathTest, OneThreadServesManyStreams) {
   }
 }
 
-// The peak headroom is divided anew between small and large blocks.
+// The headroom up to the peaks is redistributed between small and large blocks.
 TEST_F(FastPathTest, FastHitWhileSmallAndLargeAlternate) {
   if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: biased locks are not available";
   start();
@@ -134,7 +135,7 @@ TEST_F(FastPathTest, HitsOfManySizesMakeNoCalls) {
   expect_hits_make_no_calls({512, 1024, 5000, 100'000, 700, 300'000, 4096});
 }
 
-// Small and large blocks reach the peaks in turn, and each time the peaks are updated.
+// Small and large blocks alternately reach their peaks, so the peaks are updated each time.
 TEST_F(FastPathTest, HitAtPeakMakesNoCalls) {
   start();
   allocate(512);  // keeps large blocks from borrowing the small extent
@@ -158,7 +159,7 @@ TEST_F(FastPathTest, PollsBusyStreamsRarely) {
   use_on(used, stream);
   free(allocate(512 * kKiB));
   free(used);
-  forget_calls();
+  reset_call_counts();
   constexpr uint64_t kBlocks = 512;
   for (uint64_t i = 0; i < kBlocks; ++i) allocate(512);
   EXPECT_LE(calls(DeviceCall::kIsDone), kBlocks / 16);
@@ -185,7 +186,7 @@ TEST_F(FastPathTest, FullDeviceWaitsForPendingFrees) {
     Block* used = blocks[blocks.size() / 2];
     use_on(used, stream);
     free(used);
-    forget_calls();
+    reset_call_counts();
     allocate(bytes);
     EXPECT_GT(calls(DeviceCall::kSynchronizeEvent), 0U);
   }

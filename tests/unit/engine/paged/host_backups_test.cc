@@ -3,23 +3,23 @@
 // Tests that backups restore the contents of extents and live until their copies finish.
 #include "engine/paged/host_backups.h"
 
-#include "unit/engine/paged/parts_fixture.h"
+#include "unit/engine/paged/components_fixture.h"
 
 namespace ashlar::paged {
 namespace {
 
-class HostBackupsTest : public PartsFixture {
+class HostBackupsTest : public ComponentsFixture {
  protected:
   HostBackupsTest() { machine_options_.backing = sim::Backing::kMemory; }
 };
 
 TEST_F(HostBackupsTest, RestoresContents) {
-  HostBackups& backups = parts_->backups;
+  HostBackups& backups = components_->backups;
   View* view = nullptr;
   StreamId stream;
   std::vector<Extent*> extents;
   {
-    EngineLock lock(parts_->mutex);
+    EngineLock lock(components_->mutex);
     extents = create({2 * kMiB});
     view = &create_view(extents);
     stream = *backups.copy_stream();
@@ -37,12 +37,12 @@ TEST_F(HostBackupsTest, RestoresContents) {
   must(device().synchronize_stream(stream));
   EXPECT_EQ(last, 7);
 
-  EngineLock lock(parts_->mutex);
+  EngineLock lock(components_->mutex);
   backups.discard(*extents[0]);
   EXPECT_EQ(calls(DeviceCall::kFreeHost), 0U);
   machine_->inject({.call = DeviceCall::kFreeHost});
   backups.free_discarded();
-  EXPECT_FALSE(parts_->error.take().ok()) << "kept for the next call";
+  EXPECT_FALSE(components_->error.take().ok()) << "kept for the next call";
   backups.free_discarded();
   EXPECT_EQ(calls(DeviceCall::kFreeHost), 1U);
   release(*view);
@@ -50,8 +50,8 @@ TEST_F(HostBackupsTest, RestoresContents) {
 }
 
 TEST_F(HostBackupsTest, KeepsMemoryWhileCopiesRun) {
-  EngineLock lock(parts_->mutex);
-  HostBackups& backups = parts_->backups;
+  EngineLock lock(components_->mutex);
+  HostBackups& backups = components_->backups;
   View& view = create_view(create({2 * kMiB}));
   Extent& extent = *view.slots[0].extent;
   const StreamId stream = *backups.copy_stream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mappings and addresses stay within bounds in programs whose sizes never repeat.
+// Tests that mappings and addresses stay within bounds in programs whose sizes never repeat.
 #include <map>
 
 #include "base/random.h"
@@ -12,7 +12,8 @@ namespace {
 class MappingRetirerTest : public PagedFixture {
  protected:
   static constexpr PoolId kPool{0, 1};
-  // Mappings of two requests: one exceeds the bound, the next one finds that the events are done.
+  // By how much the bound may be exceeded: one request exceeds it and retires mappings, and only
+  // the next request finds their events done and unmaps them.
   static constexpr size_t kSlack = 300;
 
   void start_with(PagedPolicy policy, size_t max_mappings = 0) {
@@ -47,7 +48,7 @@ class MappingRetirerTest : public PagedFixture {
       if (HasFailure()) return;
     }
   }
-  // Each unmap call unmaps one extent.
+  // Returns the number of current mappings. Each unmap call removes one.
   size_t mapping_count() const { return calls(DeviceCall::kMap) - calls(DeviceCall::kUnmap); }
   size_t address_bytes() const {
     size_t bytes = 0;
@@ -232,7 +233,7 @@ TEST_F(MappingRetirerTest, PauseKeepsRetirements) {
   must(engine_->end_routing(kPool));
 }
 
-// The loop's own mappings are recent and stay.
+// The mappings that a loop reuses are recent, so they are not retired.
 TEST_F(MappingRetirerTest, SteadyLoopKeepsItsMappings) {
   start_with(PagedPolicy::kLean, 4096);
   churn(1500);
@@ -246,7 +247,7 @@ TEST_F(MappingRetirerTest, SteadyLoopKeepsItsMappings) {
     free(large);
   };
   for (int i = 0; i < 20; ++i) round();
-  forget_calls();
+  reset_call_counts();
   for (int i = 0; i < 20; ++i) round();
   EXPECT_EQ(all_calls(), 0U);
 }

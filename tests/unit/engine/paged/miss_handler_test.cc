@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The slow path: what is tried before an allocation fails, and the report.
+// The slow path: the steps before an allocation fails, and the error message.
 #include "engine/paged/miss_handler.h"
 
 #include "unit/engine/paged/paged_fixture.h"
@@ -18,7 +18,7 @@ TEST_F(MissHandlerTest, CallbacksMayFreeMemoryBeforeTheEngineGrows) {
     free(std::exchange(cached, nullptr));
     return true;
   });
-  forget_calls();
+  reset_call_counts();
   allocate(32 * kMiB);
   EXPECT_EQ(cached, nullptr);
   EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
@@ -49,7 +49,7 @@ TEST_F(MissHandlerTest, ReportNamesRequestDeviceAndLimit) {
   start({}, 128 * kMiB);
   must(engine_->set_memory_fraction(0.5));
   allocate(32 * kMiB);
-  const Status failed = refused(48 * kMiB);
+  const Status failed = allocation_error(48 * kMiB);
   EXPECT_TRUE(failed.is_out_of_memory());
   for (const char* part : {"48.00 MiB", "128.00 MiB in total", "limit of this process is 64.00 MiB",
                            "32.00 MiB are allocated"}) {
@@ -60,8 +60,8 @@ TEST_F(MissHandlerTest, ReportNamesRequestDeviceAndLimit) {
 
 TEST_F(MissHandlerTest, RefusesMoreThanTheDeviceHasWithoutPlanning) {
   start({}, 128 * kMiB);
-  forget_calls();
-  EXPECT_TRUE(refused(kGiB).is_out_of_memory());
+  reset_call_counts();
+  EXPECT_TRUE(allocation_error(kGiB).is_out_of_memory());
   EXPECT_EQ(calls(DeviceCall::kCreate) + calls(DeviceCall::kReserve), 0U);
 }
 

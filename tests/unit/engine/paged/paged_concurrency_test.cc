@@ -21,7 +21,7 @@ class PagedConcurrency : public PagedBytesFixture {
     machine_options_.seed.reset();
     start({}, 2 * kGiB);
   }
-  // The next call of this kind hangs until `release_hung_calls`.
+  // Makes the next call of this function hang until `release_hung_calls`.
   void hang_at(DeviceCall call) {
     machine_->inject({.call = call, .action = sim::FaultAction::kHang});
   }
@@ -107,18 +107,18 @@ TEST_F(PagedConcurrency, WaitsForStreamDestroyedWhileItLends) {
     has_memory = true;
   });
   ASSERT_TRUE(contract::eventually([&] { return is_hanging(); }));
-  hang_at(DeviceCall::kRecordEvent);  // after that wait, with both streams as lenders
+  hang_at(DeviceCall::kRecordEvent);  // the call after the wait, when both streams lend
   machine_->release_hung_calls();
   ASSERT_TRUE(contract::eventually(
       [&] { return calls(DeviceCall::kSynchronizeDevice) == 1 && is_hanging(); }));
-  forget_calls();
+  reset_call_counts();
   contract::StreamGate gate(device(), leaving);
   must(device().call_host(leaving, [&] { is_over = true; }));
   must(device().destroy_stream(leaving));
   machine_->release_hung_calls();
   EXPECT_TRUE(contract::eventually([&] { return !is_hanging(); }));
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(50));  // enough for a thread that does not wait
+  // Gives an allocation that does not wait the time to return.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(has_memory);
   gate.open();
   allocator.join();

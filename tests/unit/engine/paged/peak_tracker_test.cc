@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics are summed lazily and exact all the same.
+// Tests that statistics are exact, although they are summed lazily.
 #include "engine/paged/peak_tracker.h"
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 
 TEST(PeakLevelTest, DefaultAllowsNothing) { EXPECT_FALSE(PeakLevel{}.allows({1, 512, 1})); }
 
-TEST(PeakLevelTest, ComparesEachNumberForItself) {
+TEST(PeakLevelTest, ComparesEachNumberSeparately) {
   const PeakLevel level{2, 1024, 600};
   EXPECT_TRUE(level.allows({2, 1024, 600}));
   EXPECT_FALSE(level.allows({3, 1024, 600}));
@@ -105,7 +105,7 @@ TEST_F(PeakTrackerTest, PinnedFreedBlockCountsAsActive) {
   engine_->unpin(pinned);
 }
 
-// Only the requested bytes rise.
+// The larger request reuses the same block, so only the requested bytes rise.
 TEST_F(PeakTrackerTest, LargerRequestForSameBlockRaisesRequestedPeak) {
   start();
   allocate(1024);

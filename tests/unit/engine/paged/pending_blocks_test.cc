@@ -3,14 +3,14 @@
 // Deferred frees and the polling interval.
 #include "engine/paged/pending_blocks.h"
 
-#include "unit/engine/paged/parts_fixture.h"
+#include "unit/engine/paged/components_fixture.h"
 
 namespace ashlar::paged {
 namespace {
 
-class PendingBlocksTest : public PartsFixture {
+class PendingBlocksTest : public ComponentsFixture {
  protected:
-  // A block of a view that is freed while `user` may still use it.
+  // Returns a block that is freed while `user` may still use it.
   PagedBlock* free_while_used(StreamId user) ASHLAR_REQUIRES(engine_lock) {
     View& view = create_view(create({4 * kMiB}));
     BiasedLock lock(view.arena->lock);
@@ -30,34 +30,34 @@ class PendingBlocksTest : public PartsFixture {
       block->arena->flush();
     }
     release(*block->view);
-    parts_->streams.destroy_events();
+    components_->streams.destroy_events();
   }
 };
 
 TEST_F(PendingBlocksTest, CollectsBlocksWhoseStreamsAreDone) {
-  EngineLock lock(parts_->mutex);
+  EngineLock lock(components_->mutex);
   const StreamId user = busy_stream();
   PagedBlock* block = free_while_used(user);
-  must(parts_->pending.add(block));
-  must(parts_->pending.collect());
+  must(components_->pending.add(block));
+  must(components_->pending.collect());
   EXPECT_EQ(block->state, BlockState::kPending);
   finish(user);
-  must(parts_->pending.collect());
+  must(components_->pending.collect());
   EXPECT_TRUE(block->is_free());
   clean_up(block);
 }
 
 TEST_F(PendingBlocksTest, PollsAtGrowingIntervals) {
-  EngineLock lock(parts_->mutex);
+  EngineLock lock(components_->mutex);
   const StreamId user = busy_stream();
   PagedBlock* block = free_while_used(user);
-  must(parts_->pending.add(block));
-  EXPECT_FALSE(parts_->pending.is_poll_due()) << "not published yet";
-  parts_->pending.publish();
+  must(components_->pending.add(block));
+  EXPECT_FALSE(components_->pending.is_poll_due()) << "not published yet";
+  components_->pending.publish();
   const auto hits_before_poll = [&]() ASHLAR_REQUIRES(engine_lock) {
-    must(parts_->pending.poll(kDefaultStream));
+    must(components_->pending.poll(kDefaultStream));
     int hits = 0;
-    while (!parts_->pending.is_poll_due()) ++hits;
+    while (!components_->pending.is_poll_due()) ++hits;
     return hits;
   };
   int last = hits_before_poll();
@@ -69,20 +69,20 @@ TEST_F(PendingBlocksTest, PollsAtGrowingIntervals) {
   EXPECT_EQ(last, 32);
   finish(user);
   EXPECT_EQ(hits_before_poll(), 0) << "a poll that finds a block resets the interval";
-  parts_->pending.publish();
-  EXPECT_FALSE(parts_->pending.is_poll_due());
+  components_->pending.publish();
+  EXPECT_FALSE(components_->pending.is_poll_due());
   clean_up(block);
 }
 
 TEST_F(PendingBlocksTest, WaitsForOnePoolOnly) {
-  EngineLock lock(parts_->mutex);
+  EngineLock lock(components_->mutex);
   const StreamId user = busy_stream();
   PagedBlock* block = free_while_used(user);
-  must(parts_->pending.add(block));
-  must(parts_->pending.wait(PoolId{0, 9}));
+  must(components_->pending.add(block));
+  must(components_->pending.wait(PoolId{0, 9}));
   EXPECT_EQ(block->state, BlockState::kPending) << "it belongs to another pool";
   must(machine_->resume_stream(kDevice, user));
-  must(parts_->pending.wait({}));
+  must(components_->pending.wait({}));
   EXPECT_TRUE(block->is_free());
   clean_up(block);
 }

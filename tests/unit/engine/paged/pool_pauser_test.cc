@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pausing and resuming: what is kept, what is waited for, and what a failure leaves. Long because a
-// pause affects every operation of the engine.
+// Tests of pausing and resuming pools: what is kept, which work is waited for, and the state after
+// a failure. Long because a pause affects every operation of the engine.
 #include <gtest/gtest.h>
 
 #include "paged_fixture.h"
@@ -26,7 +26,7 @@ class PoolPauserTest : public PagedBytesFixture {
     PagedBytesFixture::TearDown();
   }
 
-  // Small and large blocks, some in stitched views, each filled with a different value.
+  // Returns small and large blocks, some in stitched views, each filled with a different value.
   std::vector<Block*> live_blocks() {
     const StreamId side = new_stream();
     std::vector<Block*> gaps;
@@ -42,7 +42,7 @@ class PoolPauserTest : public PagedBytesFixture {
     for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
     return live;
   }
-  // The same in a few MiB, for tests that repeat it hundreds of times.
+  // Like live_blocks, but in a few MiB, for tests that repeat it hundreds of times.
   std::vector<Block*> few_live_blocks() {
     Block* gap = allocate(4 * kMiB);
     std::vector<Block*> live = {allocate(700), allocate(2 * kMiB, new_stream())};
@@ -167,9 +167,10 @@ TEST_F(PoolPauserTest, WaitsForPendingFrees) {
 TEST_F(PoolPauserTest, PausedPoolFreesButDoesNotAllocate) {
   Block* block = allocate(2 * kMiB);
   must(pause());
-  const Status refused = engine_->allocate({1000, kDefaultStream}).status();
-  expect_kind(refused, StatusKind::kInvalidArgument);
-  EXPECT_NE(refused.to_string().find("weights"), std::string::npos) << refused.to_string();
+  const Status allocation_error = engine_->allocate({1000, kDefaultStream}).status();
+  expect_kind(allocation_error, StatusKind::kInvalidArgument);
+  EXPECT_NE(allocation_error.to_string().find("weights"), std::string::npos)
+      << allocation_error.to_string();
   end_route(kPool);
   Block* outside = allocate(2 * kMiB);
   free(block);
@@ -186,9 +187,10 @@ TEST_F(PoolPauserTest, PausedPoolFreesButDoesNotAllocate) {
 TEST_F(PoolPauserTest, RefusesPinnedBlocks) {
   Block* block = allocate(2 * kMiB);
   engine_->pin(block);
-  const Status refused = pause();
-  expect_kind(refused, StatusKind::kInvalidArgument);
-  EXPECT_NE(refused.to_string().find("shared"), std::string::npos) << refused.to_string();
+  const Status allocation_error = pause();
+  expect_kind(allocation_error, StatusKind::kInvalidArgument);
+  EXPECT_NE(allocation_error.to_string().find("shared"), std::string::npos)
+      << allocation_error.to_string();
   EXPECT_GT(used_bytes(), 0U);
   engine_->unpin(block);
   must(pause());
@@ -350,7 +352,7 @@ TEST_F(PoolPauserTest, KeepsHostMemoryWhileCopiesRun) {
   must(resume());
   const StreamId copy_stream(before.value() + 1);
   ASSERT_EQ(new_stream().value(), before.value() + 2) << "the engine created one stream";
-  forget_calls();
+  reset_call_counts();
   must(machine_->pause_stream(kDevice, copy_stream));
   // The first wait is for the block's stream.
   machine_->inject({.call = DeviceCall::kSynchronizeStream, .nth = 2, .count = 2});

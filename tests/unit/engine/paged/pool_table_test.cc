@@ -3,19 +3,19 @@
 // Finding, routing and destroying pools.
 #include "engine/paged/pool_table.h"
 
-#include "unit/engine/paged/parts_fixture.h"
+#include "unit/engine/paged/components_fixture.h"
 
 namespace ashlar::paged {
 namespace {
 
-class PoolTableTest : public PartsFixture {
+class PoolTableTest : public ComponentsFixture {
  protected:
   static constexpr PoolId kPool{0, 1};
 };
 
 TEST_F(PoolTableTest, RoutesStreamsToPools) {
-  EngineLock lock(parts_->mutex);
-  PoolTable& pools = parts_->pools;
+  EngineLock lock(components_->mutex);
+  PoolTable& pools = components_->pools;
   must(pools.begin_routing(kPool, [](StreamId stream) { return stream == StreamId(7); }));
   EXPECT_TRUE(pools.has_routes());
   EXPECT_EQ(pools.pool_for(StreamId(7)).id, kPool);
@@ -25,8 +25,8 @@ TEST_F(PoolTableTest, RoutesStreamsToPools) {
 }
 
 TEST_F(PoolTableTest, ErasesOnlyUnusedFreeablePools) {
-  EngineLock lock(parts_->mutex);
-  PoolTable& pools = parts_->pools;
+  EngineLock lock(components_->mutex);
+  PoolTable& pools = components_->pools;
   must(pools.routes().create(kPool));
   PagedPool& pool = pools.add(kPool, {});
   EXPECT_FALSE(pools.erase_if_unused(kPool)) << "it is retained";
@@ -41,13 +41,13 @@ TEST_F(PoolTableTest, ErasesOnlyUnusedFreeablePools) {
 }
 
 TEST_F(PoolTableTest, FindsPoolsByTag) {
-  EngineLock lock(parts_->mutex);
-  PagedPool& pool = parts_->pools.add(kPool, {.tag = "weights"});
-  const Result<std::vector<PagedPool*>> found = parts_->pools.find_tagged("weights");
+  EngineLock lock(components_->mutex);
+  PagedPool& pool = components_->pools.add(kPool, {.tag = "weights"});
+  const Result<std::vector<PagedPool*>> found = components_->pools.find_tagged("weights");
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(*found, std::vector<PagedPool*>{&pool});
-  expect_kind(parts_->pools.find_tagged("other").status(), StatusKind::kInvalidArgument);
-  expect_kind(parts_->pools.find_tagged("").status(), StatusKind::kInvalidArgument);
+  expect_kind(components_->pools.find_tagged("other").status(), StatusKind::kInvalidArgument);
+  expect_kind(components_->pools.find_tagged("").status(), StatusKind::kInvalidArgument);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remap observers: a mirror that they keep matches the device's mappings.
+// Tests that remap observers can keep a mirror of the device's mappings.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -68,7 +68,8 @@ TEST_F(RemapObserverTest, AnnouncesMappingBeforeItsFirstBlock) {
   EXPECT_TRUE(mirror_.empty());
 }
 
-// Trackers run between mapping and announcement, like another thread's allocation would.
+// Trackers run after memory is mapped and before it is announced. An allocation in a tracker acts
+// like one on another thread at this moment.
 TEST_F(RemapObserverTest, AnnouncesMappingBeforeAnyOtherBlock) {
   bool is_nested = false;
   engine_->add_tracker([&](const TraceEntry& entry) {

@@ -3,17 +3,17 @@
 // Tests of splitting and releasing plain segments, including segments that cannot be freed.
 #include "engine/paged/segment_store.h"
 
-#include "unit/engine/paged/parts_fixture.h"
+#include "unit/engine/paged/components_fixture.h"
 
 namespace ashlar::paged {
 namespace {
 
-class SegmentStoreTest : public PartsFixture {
+class SegmentStoreTest : public ComponentsFixture {
  protected:
   PagedBlock* allocate(size_t bytes, size_t segment_bytes, StreamId stream = kDefaultStream)
       ASHLAR_REQUIRES(engine_lock) {
     SlowRequest slow = request(bytes, stream);
-    const Result<Block*> block = parts_->segments.allocate(slow, segment_bytes);
+    const Result<Block*> block = components_->segments.allocate(slow, segment_bytes);
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     return block.ok() ? static_cast<PagedBlock*>(*block) : nullptr;
   }
@@ -25,39 +25,39 @@ class SegmentStoreTest : public PartsFixture {
 };
 
 TEST_F(SegmentStoreTest, SplitsTheBlockOffItsSegment) {
-  EngineLock lock(parts_->mutex);
+  EngineLock lock(components_->mutex);
   PagedBlock* block = allocate(4 * kMiB, 20 * kMiB);
   View& view = *block->view;
   EXPECT_TRUE(view.is_plain);
-  EXPECT_EQ(parts_->extents.held_bytes(), 20 * kMiB);
-  EXPECT_FALSE(parts_->segments.release(view)) << "it is in use";
+  EXPECT_EQ(components_->extents.held_bytes(), 20 * kMiB);
+  EXPECT_FALSE(components_->segments.release(view)) << "it is in use";
   free(block);
-  EXPECT_TRUE(parts_->segments.release(view));
-  EXPECT_EQ(parts_->extents.held_bytes(), 0U);
+  EXPECT_TRUE(components_->segments.release(view));
+  EXPECT_EQ(components_->extents.held_bytes(), 0U);
   EXPECT_EQ(used_bytes(), 0U);
 }
 
 TEST_F(SegmentStoreTest, WithoutWaitingKeepsSegmentsOfBusyStreams) {
-  EngineLock lock(parts_->mutex);
+  EngineLock lock(components_->mutex);
   const StreamId stream = busy_stream();
   PagedBlock* block = allocate(4 * kMiB, 4 * kMiB, stream);
   View& view = *block->view;
   free(block);
-  EXPECT_FALSE(parts_->segments.release(view, TrimWait::kNever));
+  EXPECT_FALSE(components_->segments.release(view, TrimWait::kNever));
   EXPECT_TRUE(view.first->is_in_ranges()) << "it stays free";
   finish(stream);
-  EXPECT_TRUE(parts_->segments.release(view, TrimWait::kNever));
+  EXPECT_TRUE(components_->segments.release(view, TrimWait::kNever));
 }
 
 TEST_F(SegmentStoreTest, KeepsASegmentThatTheDeviceDoesNotFree) {
-  EngineLock lock(parts_->mutex);
+  EngineLock lock(components_->mutex);
   PagedBlock* block = allocate(4 * kMiB, 4 * kMiB);
   View& view = *block->view;
   free(block);
   machine_->inject({.call = DeviceCall::kFree});
-  EXPECT_FALSE(parts_->segments.release(view));
-  EXPECT_FALSE(parts_->error.take().ok());
-  EXPECT_TRUE(parts_->segments.release(view));
+  EXPECT_FALSE(components_->segments.release(view));
+  EXPECT_FALSE(components_->error.take().ok());
+  EXPECT_TRUE(components_->segments.release(view));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views and extents in a snapshot. Together they account for all reserved memory.
+// Tests of the views and extents in a snapshot, which together account for all reserved memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Misses are served from idle memory, through new addresses if needed. Only missing bytes come from
-// the device.
+// Tests that misses are served from idle memory, through new addresses if needed, and that only the
+// missing bytes come from the device.
 #include <algorithm>
 
 #include "ashlar/pool.h"
@@ -22,7 +22,7 @@ TEST_F(StitcherTest, ServesLargeRequestFromHoles) {
   start();
   leave_holes(8 * kMiB, 16);
   const int64_t reserved = stats().reserved_bytes.all.current;
-  forget_calls();
+  reset_call_counts();
   EXPECT_NE(allocate(48 * kMiB), nullptr);
   EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
   EXPECT_EQ(calls(DeviceCall::kAllocate), 0U);
@@ -37,7 +37,7 @@ TEST_F(StitcherTest, LeavesUnannouncedCapturesIntact) {
   const StreamId stream = new_stream();
   leave_holes(8 * kMiB, 16, stream);
   for (const StreamId captured : {new_stream(), stream}) {
-    forget_calls();
+    reset_call_counts();
     must(device().begin_capture(captured, CaptureMode::kGlobal));
     EXPECT_NE(allocate(24 * kMiB, stream), nullptr);
     EXPECT_GT(calls(DeviceCall::kMap), 0U);
@@ -88,12 +88,13 @@ TEST_F(StitcherTest, CreatesOnlyWhatIsMissing) {
   EXPECT_LE(more, static_cast<int64_t>(48 * kMiB));
 }
 
-// Small blocks consist of few extents whatever their size, large blocks of many.
+// New extents are larger if the typical block is large, so that such blocks do not need more
+// extents.
 TEST_F(StitcherTest, LargeBlocksGetLargerExtents) {
   const auto extents_of_one_more = [&](size_t typical_bytes) {
     start({}, 16 * kGiB);
     for (size_t i = 0; i < 4 * kGiB / typical_bytes; ++i) allocate(typical_bytes);
-    forget_calls();
+    reset_call_counts();
     allocate(512 * kMiB);
     return calls(DeviceCall::kCreate);
   };
@@ -106,7 +107,7 @@ TEST_F(StitcherTest, NewMemoryIsContiguous) {
   std::vector<Block*> blocks;
   for (const size_t mib : {6, 40, 10, 24, 2, 18}) blocks.push_back(allocate(mib * kMiB));
   for (Block* block : blocks) free(block);
-  forget_calls();
+  reset_call_counts();
   EXPECT_NE(allocate(100 * kMiB), nullptr);
   EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate), 0U);
 }
@@ -120,7 +121,7 @@ TEST_F(StitcherTest, ReusesStitchedAddressesWithoutDriverCalls) {
   std::vector<Block*> small;
   for (int i = 0; i < 6; ++i) small.push_back(allocate(8 * kMiB));
   for (Block* block : small) free(block);
-  forget_calls();
+  reset_call_counts();
   EXPECT_EQ(allocate(48 * kMiB)->address, address);
   EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate) + calls(DeviceCall::kUnmap), 0U);
   EXPECT_EQ(stats().stitches, 1) << "only the first time";
@@ -135,7 +136,7 @@ TEST_F(StitcherTest, ReturnsDisplacedExtentsToTheirOrigin) {
   Block* large = allocate(64 * kMiB);  // all idle memory
   const DeviceAddress stitched_at = large->address;
   free(large);
-  forget_calls();
+  reset_call_counts();
   Block* again = allocate(8 * kMiB);
   EXPECT_NE(again->address, stitched_at) << "not split off the stitched range";
   std::vector<Block*> all = {again};
@@ -169,7 +170,7 @@ TEST_F(StitcherTest, RepeatedPatternNeedsNoDriverCalls) {
     engine_ = std::make_unique<PagedEngine>(device(), options, &clock);
     constexpr int kRounds = 60;
     for (int round = 0; round < kRounds; ++round) {
-      if (round == kRounds / 2) forget_calls();
+      if (round == kRounds / 2) reset_call_counts();
       std::vector<Block*> live;
       for (size_t i = 1; i <= 20; ++i) {
         live.push_back(allocate(i * 700 * kKiB));
@@ -179,7 +180,7 @@ TEST_F(StitcherTest, RepeatedPatternNeedsNoDriverCalls) {
         }
       }
       for (Block* block : live) free(block);
-      clock.advance_ns(10'000'000);  // or the planning budget would be used up
+      clock.advance_ns(10'000'000);  // so that the planning budget is not used up
     }
     for (size_t i = 0; i < kDeviceCallCount; ++i) {
       const auto call = static_cast<DeviceCall>(i);
@@ -193,7 +194,7 @@ TEST_F(StitcherTest, BorrowsWithAnEventAndNoHostWait) {
   start();
   const StreamId other = new_stream();
   free(allocate(64 * kMiB, other));
-  forget_calls();
+  reset_call_counts();
   allocate(64 * kMiB);
   EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
   EXPECT_EQ(calls(DeviceCall::kRecordEvent), 1U);
@@ -206,7 +207,7 @@ TEST_F(StitcherTest, OrdersLenderBeforeBorrower) {
   const StreamId lender = busy_stream();
   const StreamId borrower = new_stream();
   free(allocate(64 * kMiB, lender));
-  forget_calls();
+  reset_call_counts();
   allocate(64 * kMiB, borrower);
   EXPECT_EQ(calls(DeviceCall::kCreate), 0U);
   EXPECT_EQ(calls(DeviceCall::kIsIdle), 0U) << "lenders are ordered whether idle or not";
@@ -227,7 +228,7 @@ TEST_F(StitcherTest, FastPolicyDoesNotBorrowFromBusyStream) {
   start(options);
   const StreamId lender = busy_stream();
   free(allocate(64 * kMiB, lender));
-  forget_calls();
+  reset_call_counts();
   allocate(64 * kMiB);
   EXPECT_GT(calls(DeviceCall::kCreate), 0U);
   EXPECT_EQ(calls(DeviceCall::kWaitEvent), 0U);
@@ -240,7 +241,7 @@ TEST_F(StitcherTest, DoesNotBorrowPendingBlocks) {
   Block* block = allocate(64 * kMiB);
   use_on(block, user);
   free(block);
-  forget_calls();
+  reset_call_counts();
   allocate(64 * kMiB);
   EXPECT_GT(calls(DeviceCall::kCreate), 0U);
   finish(user);
@@ -268,9 +269,9 @@ TEST_F(StitcherTest, DeviceWithoutAliasingUsesPlainSegments) {
   EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate), 0U);
   EXPECT_GT(calls(DeviceCall::kAllocate), 0U);
   EXPECT_GT(stats().segment.all.current, 0);
-  const Result<Block*> refused = engine_->allocate({2 * kGiB, kDefaultStream});
-  ASSERT_TRUE(refused.status().is_out_of_memory());
-  EXPECT_NE(refused.status().message().find("plain segments"), std::string::npos);
+  const Result<Block*> allocation_error = engine_->allocate({2 * kGiB, kDefaultStream});
+  ASSERT_TRUE(allocation_error.status().is_out_of_memory());
+  EXPECT_NE(allocation_error.status().message().find("plain segments"), std::string::npos);
 }
 
 TEST_F(StitcherTest, NeverHandsOutInaccessibleMemory) {
@@ -292,7 +293,7 @@ TEST_F(StitcherTest, RestoreWaitsIfNoEventCanBeRecorded) {
   ASSERT_TRUE(checkpoint.ok());
   free(block);
   free(allocate(64 * kMiB, lender));
-  forget_calls();
+  reset_call_counts();
   machine_->inject({.call = DeviceCall::kRecordEvent});
   const Result<RestoreResult> change = engine_->restore(*checkpoint);
   ASSERT_TRUE(change.ok()) << change.status().to_string();

@@ -13,11 +13,11 @@ class TrimmerTest : public PagedFixture {
     EXPECT_TRUE(released.ok()) << released.status().to_string();
     return released.ok() ? *released : 0;
   }
-  uint64_t waits() const {
+  uint64_t host_wait_count() const {
     return calls(DeviceCall::kSynchronizeStream) + calls(DeviceCall::kSynchronizeEvent) +
            calls(DeviceCall::kSynchronizeDevice);
   }
-  // Runs the stream's queued work, and leaves it busy with work that waits for the gate.
+  // Runs the stream's queued work, and leaves the stream busy with new work that waits for `gate`.
   void run_up_to(StreamId stream, StreamId gate) {
     const EventId event = *device().create_event();
     must(device().record_event(event, gate));
@@ -39,14 +39,14 @@ TEST_F(TrimmerTest, ReleasesMemoryOfIdleStreams) {
   Block* on_busy = allocate(100 * kMiB, busy);
   free(on_idle);
   free(on_busy);
-  forget_calls();
+  reset_call_counts();
   EXPECT_EQ(trim_to(0), 64 * kMiB);
-  EXPECT_EQ(waits(), 0U);
+  EXPECT_EQ(host_wait_count(), 0U);
   finish(busy);
   EXPECT_EQ(trim_to(0), 100 * kMiB);
 }
 
-TEST_F(TrimmerTest, BusyStreamReleasesWhatItPassed) {
+TEST_F(TrimmerTest, BusyStreamReleasesFinishedMemory) {
   start();
   const StreamId gate = busy_stream();
   const StreamId stream = busy_stream();
@@ -54,7 +54,7 @@ TEST_F(TrimmerTest, BusyStreamReleasesWhatItPassed) {
   EXPECT_EQ(trim_to(0), 0U);
   run_up_to(stream, gate);
   EXPECT_EQ(trim_to(0), 64 * kMiB);
-  EXPECT_EQ(waits(), 0U);
+  EXPECT_EQ(host_wait_count(), 0U);
   finish(gate);
 }
 
@@ -64,7 +64,7 @@ TEST_F(TrimmerTest, KeepsMemoryUsedSinceItWasSetAside) {
   const StreamId stream = busy_stream();
   free(allocate(64 * kMiB, stream));
   EXPECT_EQ(trim_to(0), 0U);
-  forget_calls();
+  reset_call_counts();
   free(allocate(64 * kMiB, stream));
   EXPECT_EQ(calls(DeviceCall::kCreate), 0U) << "it is reused";
   run_up_to(stream, gate);
@@ -97,7 +97,7 @@ TEST_F(TrimmerTest, ReleasesExtentsWithFewMappingsFirst) {
   Block* plain = allocate(200 * kMiB);
   const size_t fresh = used_bytes() - before;
   free(plain);
-  forget_calls();
+  reset_call_counts();
   EXPECT_GE(trim_to(before), fresh);
   EXPECT_EQ(calls(DeviceCall::kUnmap), calls(DeviceCall::kRelease))
       << "no stitched mapping was unmapped";

@@ -97,7 +97,7 @@ TEST(Interleavings, DisseminationBarrierReleasesNoRankEarly) {
   }
 }
 
-// Two signals through one slot, each with a higher number.
+// Two signals pass through one slot. `written` counts the signals that each rank has handled.
 TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
   expect_sound(2, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = forever();

@@ -66,7 +66,7 @@ TEST_F(FileStoreTest, RemovesExpiredRecordsOnOpen) {
   EXPECT_THAT(left(), ElementsAre("lock"));
 }
 
-// Machines whose clocks differ.
+// --- machines whose clocks differ
 
 TEST_F(FileStoreTest, ClockAheadDoesNotExpireRecordsOfOthers) {
   ASSERT_TRUE(store_->set("key", "1", std::chrono::minutes(1), long_deadline()).ok());

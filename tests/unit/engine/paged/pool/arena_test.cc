@@ -182,7 +182,7 @@ TEST_F(ArenaTest, RandomOperationsKeepTheViewTiled) {
   EXPECT_EQ(sizes(view), std::vector{112 * kMiB});
 }
 
-TEST_F(ArenaTest, StrandsTouchedExtentsLessOwnBytes) {
+TEST_F(ArenaTest, StrandedBytesExcludeTheBlockItself) {
   const View& view = add_view({4 * kMiB, 8 * kMiB, 2 * kMiB});
   const AddressRange all{view.reserved.begin, view.mapped_bytes};
   const auto mib = static_cast<int64_t>(kMiB);

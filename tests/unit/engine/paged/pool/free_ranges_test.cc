@@ -115,7 +115,7 @@ TEST_F(FreeRangesTest, RandomOperationsMatchASet) {
     const std::vector<PagedBlock*> found = at_least(wanted);
     for (size_t k = 1; k < found.size(); ++k) {
       const size_t bytes = found[k]->bytes;
-      const bool is_late = bytes <= wanted + wanted / 16;  // behind too many small blocks
+      const bool is_late = bytes <= wanted + wanted / 16;  // preceded by too many small blocks
       if (!is_late) {
         EXPECT_LE(found[k - 1]->bytes, bytes + bytes / 16);
       }

@@ -55,7 +55,7 @@ class HandMadePool {
     view.add_slot({view.mapped_bytes, extent.bytes, &extent});
     view.repack(view.slots.size() - 1);
   }
-  // Takes a block of the arena out of its free ranges.
+  // Takes a block out of the arena's free ranges.
   static PagedBlock* allocate(Arena& arena, size_t bytes) {
     constexpr double kAnyWaste = 1e9;
     PagedBlock* block = arena.take(bytes, kAnyWaste);

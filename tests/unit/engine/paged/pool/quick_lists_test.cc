@@ -101,7 +101,7 @@ TEST(QuickListsTest, LargeBlockServesNoSmallRequest) {
   EXPECT_EQ(quick.head_for(kMiB - 96 * kKiB), nullptr);
 }
 
-// It would be smaller than requests that its list serves.
+// A block of such a size would be smaller than some of the requests that its list serves.
 TEST(QuickListsTest, RejectsBlockOfUnusualSize) {
   QuickLists quick;
   PagedBlock odd = block_of(16 * kKiB + 512);
@@ -113,7 +113,7 @@ TEST(QuickListsTest, RejectsBlockOfUnusualSize) {
   EXPECT_EQ(quick.head_for(17 * kKiB), &even);
 }
 
-// Hits search before the request is checked.
+// The fast path searches the lists before it checks the size of the request.
 TEST(QuickListsTest, ImpossibleSizesFindNothing) {
   QuickLists quick;
   std::vector<PagedBlock> blocks;

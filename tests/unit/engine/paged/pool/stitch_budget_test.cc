@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The budget itself, and programs that use all of it.
+// Tests of the budget, and of programs that use all of it.
 #include "engine/paged/pool/stitch_budget.h"
 
 #include "base/random.h"
@@ -15,7 +15,7 @@ constexpr int64_t kLaterNs = 20'000 * kMs;  // long enough to fill every balance
 constexpr double kNoSaving = 0;             // no credit
 using enum StitchBudget::Urgency;
 
-// A budget after a while, with nothing left for planning.
+// Returns a budget that has existed for a while and has nothing left for planning.
 StitchBudget spent_budget() {
   StitchBudget budget;
   (void)budget.can_spend(kNormal, kNoSaving, 0);
@@ -68,7 +68,7 @@ TEST(StitchBudgetTest, DebtIsPaidOffWithinSeconds) {
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 4400 * kMs));
 }
 
-// As in a loop that only allocates, after a long pause.
+// A loop that only allocates, after a long pause, must not spend all that accrued during the pause.
 TEST(StitchBudgetTest, LimitsBurstsOfPlanning) {
   StitchBudget budget = spent_budget();
   const int64_t begin_ns = kLaterNs + 60'000 * kMs;
@@ -78,7 +78,7 @@ TEST(StitchBudgetTest, LimitsBurstsOfPlanning) {
   EXPECT_NEAR(visits, (1.6 + 0.02 * 19) * kVisitsPerMs, 2000);
 }
 
-// Otherwise a short burst would cost a large block's memory for good.
+// If a burst limited large requests, they would get new memory, which the engine would then keep.
 TEST(StitchBudgetTest, ExemptsLargeRequestsFromTheBurstLimit) {
   StitchBudget budget = spent_budget();
   const int64_t now_ns = kLaterNs + 60'000 * kMs;
@@ -150,7 +150,7 @@ class BudgetedProgramTest : public PagedFixture {
       free(another);
     }
   }
-  // A few hundred MiB, in sizes that rarely repeat.
+  // Allocates and frees blocks of a few hundred MiB in total, in sizes that rarely repeat.
   void churn(int64_t step_ns) {
     std::vector<Block*> live(100, nullptr);
     for (int i = 0; i < 20'000; ++i) {
@@ -181,7 +181,8 @@ TEST_F(BudgetedProgramTest, SlowStepsHoldLittleMoreThanIsLive) {
   EXPECT_LE(held_to_live(), 1.12);
 }
 
-// Compares stitched extents per second where only the driver takes time.
+// Compares the stitched extents per second with a fast and a slow driver. Only driver calls take
+// time.
 TEST_F(BudgetedProgramTest, SlowDriverIsCalledLess) {
   const auto stitched = [this](std::chrono::microseconds delay) {
     start({}, 64 * kGiB);
@@ -202,7 +203,7 @@ TEST_F(BudgetedProgramTest, SlowDriverIsCalledLess) {
   EXPECT_LT(slow, quick / 2);
 }
 
-// A device with queued work does not wait for the host.
+// While the device has queued work, it does not wait for the host, so planning costs less.
 TEST_F(BudgetedProgramTest, BusyStreamIsChargedLess) {
   const auto stitched = [this](bool is_busy) {
     start_with_clock();
