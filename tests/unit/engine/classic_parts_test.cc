@@ -9,6 +9,7 @@
 #include "engine/classic/memory_limit.h"
 #include "engine/classic/pool_table.h"
 #include "engine/classic/reserve_policy.h"
+#include "unit/engine/classic_fixture.h"
 
 namespace ashlar::classic {
 namespace {
