@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# The names of `from ashlar import *`. Excludes names that would shadow Python's or PyTorch's.
+# The names that `from ashlar import *` imports. Excludes names that would shadow built-in names or
+# PyTorch's.
 __all__ = [
     "Allocator", "Array", "Buffer", "Causes", "Device", "DeviceError", "Diff", "Event", "FileError",
     "FormatError", "HostAllocator", "HostBuffer", "HostStats", "HostView", "Leaks", "Machine",
@@ -36,7 +37,7 @@ __all__ = [
     "Tuning", "InvalidArgument", "devices", "load",
 ]
 
-# The module of each name, imported on first use.
+# The module that defines each name. Imported on the first use of the name.
 _MODULES = {
     **dict.fromkeys(("Array", "Buffer", "Device", "Event", "HostAllocator", "HostBuffer",
                      "HostView", "Machine", "Pool", "Stream", "__version__", "devices"),

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 Row = Tuple[str, ...]
 
-_MAX_ROWS = 20  # per table; a last row counts the others
+_MAX_ROWS = 20  # per table; one more row has the number of omitted rows
 
 
 def format_bytes(count: float) -> str:
@@ -25,7 +25,7 @@ def format_difference(count: float) -> str:
 
 
 def table(title: str, rows: Iterable[Sequence[Any]], headings: Sequence[str] = ()) -> str:
-    """An HTML table. The first column is left-aligned, the others are right-aligned."""
+    """Formats an HTML table. The first column is left-aligned, all others are right-aligned."""
     parts = ['<table style="text-align: right">',
              f'<caption style="text-align: left">{html.escape(title)}</caption>']
     if headings:
@@ -38,7 +38,7 @@ def table(title: str, rows: Iterable[Sequence[Any]], headings: Sequence[str] = (
 
 
 def text_table(rows: Sequence[Row]) -> List[str]:
-    """A text table, one string per line, with the alignment of `table`."""
+    """Formats a text table, one string per line, with the alignment of `table`."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join([row[0].ljust(widths[0])]
                       + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]).rstrip()
@@ -46,14 +46,14 @@ def text_table(rows: Sequence[Row]) -> List[str]:
 
 
 def _limited(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    """The first rows, and a row with the number of omitted ones."""
+    """Yields the first rows, and a row with the number of omitted rows if there are any."""
     yield from rows[:_MAX_ROWS]
     if len(rows) > _MAX_ROWS:
         yield (f"and {len(rows) - _MAX_ROWS:,} more", *[""] * (len(rows[0]) - 1))
 
 
 def _stack_text(stack: Sequence[Dict[str, Any]]) -> str:
-    """The two innermost frames of a stack."""
+    """Formats the two innermost frames of a stack."""
     if not stack:
         return "(no stack)"
     return " < ".join(f"{frame['name']} ({frame['filename']}:{frame['line']})"
@@ -75,18 +75,18 @@ class Stats(Dict[str, int]):
         yield ("blocks", *(f"{self.get(f'allocation.all.{column}', 0):,}"
                            for column in self._COLUMNS))
 
-    def _calls(self) -> str:
+    def _call_counts(self) -> str:
         return (f"{self.get('num_device_alloc', 0):,} device allocations, "
                 f"{self.get('num_device_free', 0):,} device frees, "
                 f"{self.get('num_alloc_retries', 0):,} retries, "
                 f"{self.get('num_ooms', 0):,} out-of-memory errors")
 
     def text(self) -> str:
-        """The table as text."""
-        return "\n".join([*text_table([self._HEADINGS, *self._rows()]), self._calls()])
+        """Formats the table as text."""
+        return "\n".join([*text_table([self._HEADINGS, *self._rows()]), self._call_counts()])
 
     def _repr_html_(self) -> str:
-        return table(self._calls(), self._rows(), self._HEADINGS)
+        return table(self._call_counts(), self._rows(), self._HEADINGS)
 
 
 class HostStats(Dict[str, int]):
@@ -115,7 +115,7 @@ class Causes(Dict[str, Any]):
 
 
 class Peaks(Dict[str, Any]):
-    """Peaks of a run, and the largest stacks at the peak."""
+    """Peaks of a run, and the stacks with the most bytes at the peak."""
 
     def _repr_html_(self) -> str:
         rows = [(_stack_text(use["stack"]), format_bytes(use["bytes"]), f"{use['count']:,}")

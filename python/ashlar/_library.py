@@ -11,13 +11,13 @@ from typing import Any, Callable, Iterator
 from ashlar.errors import (DeviceError, Error, FormatError, OutOfMemoryError, PeerError,
                            TimeoutError, InvalidArgument)
 
-AshlarError = Error  # the name before ashlar.errors existed
+AshlarError = Error  # an older name, kept for compatibility
 
 NAME = "libashlar_torch.so"
-C_VERSION_MAJOR = 1  # of the C header that this file matches
+C_VERSION_MAJOR = 1  # the version of the C header that this file was written for
 
 STATUS_OK = 0
-# The exception of each ashlar_status; any other is an Error.
+# The exception for each ashlar_status. Every other status becomes an Error.
 _EXCEPTIONS = {
     1: OutOfMemoryError,  # device memory
     2: InvalidArgument,
@@ -68,7 +68,7 @@ _SIGNATURES = {
 
 
 def candidates() -> Iterator[pathlib.Path]:
-    """Possible paths of the library, in order of preference: next to the package, in the build
+    """Yields possible paths of the library, in order of preference: in the package, in the build
     folder of a checkout, and in the installation prefix."""
     here = pathlib.Path(__file__).resolve().parent
     yield here / NAME
@@ -81,7 +81,7 @@ def candidates() -> Iterator[pathlib.Path]:
 
 
 def path() -> str:
-    """The path of the library, or its bare name for the system's loader."""
+    """Returns the path of the library, or its bare name, which the dynamic loader searches for."""
     named = os.environ.get("ASHLAR_TORCH_LIBRARY")
     if named:
         if not pathlib.Path(named).is_file():
@@ -92,7 +92,7 @@ def path() -> str:
 
 @functools.lru_cache(maxsize=None)
 def load() -> ctypes.CDLL:
-    """Loads the library and declares the signatures of its functions. Cached."""
+    """Loads the library once, and declares the signatures of its functions."""
     where = path()
     try:
         library = ctypes.CDLL(where)
@@ -113,12 +113,12 @@ def load() -> ctypes.CDLL:
 
 
 def last_message() -> str:
-    """The error message of the last failed call on this thread."""
+    """Returns the error message of the last failed call on this thread."""
     return load().ashlar_last_message().decode("utf-8", "replace")
 
 
 def check(status: int) -> None:
-    """Raises the exception of a failed status."""
+    """Raises the exception for a status, unless it is STATUS_OK."""
     if status == STATUS_OK:
         return
     library = load()
@@ -130,12 +130,13 @@ def check(status: int) -> None:
 
 
 def address_of(name: str) -> int:
-    """The address of a function, as PyTorch's hook setters expect it."""
+    """Returns the address of a library function, as PyTorch's hook setters expect it."""
     return ctypes.cast(getattr(load(), name), ctypes.c_void_p).value
 
 
 def take_bytes(call: Callable[..., int], *arguments: Any) -> bytes:
-    """Copies the bytes that a library call returns, and destroys the handle."""
+    """Calls a library function that returns a handle to bytes. Returns a copy of the bytes, and
+    destroys the handle."""
     handle = _HANDLE()
     check(call(*arguments, ctypes.byref(handle)))
     try:

@@ -23,7 +23,7 @@ class Recording:
         self._run = run
 
     def summary(self) -> Result:
-        """Entries, duration and peaks of the recording. Does not replay it."""
+        """Returns the entry count, duration and peaks of the recording. Does not replay it."""
         return self._run.summary()
 
     @functools.cached_property
@@ -31,12 +31,13 @@ class Recording:
         return self._run.report()
 
     def report(self) -> Result:
-        """`ashlar report --json`: peaks, causes, stacks, alternatives, advice. Replays the run on
-        the first call; the result is cached. Raises FormatError if the recording has no trace."""
+        """Returns the result of `ashlar report --json`: peaks, causes, stacks, alternatives and
+        advice. Replays the run on the first call and caches the result. Raises FormatError if the
+        recording has no trace."""
         return _copy(self._report)
 
     def causes(self) -> Causes:
-        """The causes of reserved but unused memory at the peak: {"reserved_bytes",
+        """Returns the causes of reserved but unused memory at the peak: {"reserved_bytes",
         "requested_bytes", "gap_bytes", "causes": {"rounding": ..., ...}}. The causes add up to
         the gap."""
         at_peak = self.report()["at_peak"]
@@ -44,14 +45,14 @@ class Recording:
         return Causes(at_peak)
 
     def peaks(self) -> Peaks:
-        """The peaks, the lower bound, and the largest stacks at the peak."""
+        """Returns the peaks, the lower bound, and the stacks with the most bytes at the peak."""
         report = self.report()
         names = ("peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes",
                  "peak_reserved_bytes", "peak_entry", "lower_bound_bytes", "packed_bytes")
         return Peaks({name: report[name] for name in names}, stacks=report["at_peak"]["stacks"])
 
     def leaks(self) -> Leaks:
-        """Stacks whose live bytes keep growing: `ashlar leaks --json`."""
+        """Returns the stacks whose live bytes keep growing: `ashlar leaks --json`."""
         return Leaks(self._run.leaks())
 
     def diff(self, other: "Recording", *, at: str = "end") -> Diff:
@@ -79,13 +80,13 @@ class Recording:
         return self._run.oom(capacity=capacity, cap=cap, jobs=jobs)
 
     def to_html(self, *others: "Recording") -> str:
-        """The page of `ashlar view` with this run, and others to compare it with, as one HTML file
-        that needs no network and no server; usually at most 8 MB. To save it:
+        """Returns the page of `ashlar view` with this run and the runs to compare it with, as one
+        HTML file that needs no network and no server; usually at most 8 MB. To save it:
         pathlib.Path("run.html").write_text(run.to_html()). Raises InvalidArgument if the package
         was built without the page."""
         for other in others:
             _require_recording(other)
-        return _ashlar._page_of([each._run for each in (self, *others)])
+        return _ashlar._viewer_page([each._run for each in (self, *others)])
 
     def __repr__(self) -> str:
         summary = self.summary()
@@ -113,7 +114,7 @@ def _require_recording(other: Any) -> None:
 
 
 def _copy(value: Any) -> Any:
-    """A deep copy of dicts and lists."""
+    """Returns a deep copy of dicts and lists."""
     if isinstance(value, dict):
         return {name: _copy(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -127,8 +128,8 @@ Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Mapping[st
 def load(source: Source, *, device: Optional[int] = None) -> Recording:
     """Reads a snapshot of PyTorch or Ashlar: a file, optionally compressed (.xz, .zst, .gz); its
     bytes; or the dict returned by torch.cuda.memory._snapshot() or Allocator.snapshot(). device:
-    its index; default: the device with the longest trace. Raises FileError if the file cannot be
-    opened, and FormatError if it is not a snapshot."""
+    the device index; default: the device with the longest trace. Raises FileError if the file
+    cannot be opened, and FormatError if it is not a snapshot."""
     if isinstance(source, Mapping):
         source = pickle.dumps(dict(source), protocol=4)
         return Recording(_ashlar._load_bytes(source, name="snapshot", device=device))
@@ -138,11 +139,11 @@ def load(source: Source, *, device: Optional[int] = None) -> Recording:
 
 
 class Allocator(_ashlar.Allocator):
-    """A caching, stream-ordered allocator of device memory. It lives until the last reference to
-    it, its buffers and its pools is dropped."""
+    """A caching, stream-ordered allocator of device memory. Exists until the last reference to it,
+    its buffers and its pools is dropped."""
 
     def recording(self) -> Recording:
-        """A recording of all operations since `start_history`."""
+        """Returns a recording of all operations since `start_history`."""
         return Recording(self._recorded_run())
 
     @contextlib.contextmanager

@@ -24,7 +24,7 @@ class Error(RuntimeError):
 
     kind: str = ""  # "out of memory", "invalid argument", and so on
     call: str = ""  # the failed driver or system call, if any
-    code: int = 0  # the error code of that call
+    code: int = 0  # the error code of that driver or system call
 
 
 class OutOfMemoryError(Error, MemoryError):

@@ -4,7 +4,7 @@
     import ashlar.torch
     ashlar.torch.enable()            # before the first use of the GPU
 
-From then on, PyTorch allocates all GPU memory through Ashlar. PyTorch's `memory_stats()`,
+PyTorch then allocates all GPU memory through Ashlar. PyTorch's `memory_stats()`,
 `memory_snapshot()` and `memory_summary()` do not support pluggable allocators. Use the functions
 `memory_stats()`, `snapshot()` and `summary()` here, which return the same names and formats.
 `mem_pool()` creates a `torch.cuda.MemPool` backed by Ashlar, for programs that keep PyTorch's
@@ -47,8 +47,8 @@ _HOOKS = {
     "set_release_pool": "ashlar_torch_release_pool",
 }
 
-_enabled = None  # PyTorch's allocator object; must live as long as the process
-_pool_allocator = None
+_enabled = None  # the allocator object passed to PyTorch; lives as long as the process
+_pool_allocator = None  # the allocator object that mem_pool() uses; lives as long as the process
 
 
 def enable(conf: Optional[str] = None, backend: Optional[str] = None) -> None:
@@ -77,7 +77,7 @@ def enable(conf: Optional[str] = None, backend: Optional[str] = None) -> None:
 
 
 def is_enabled() -> bool:
-    """Whether Ashlar is the allocator of this process."""
+    """Returns whether Ashlar is the allocator of this process."""
     return _enabled is not None
 
 
@@ -110,7 +110,8 @@ def _configure(torch: Any, conf: Optional[str], backend: Optional[str]) -> None:
 
 
 def memory_stats(device: DeviceLike = None) -> Stats:
-    """Statistics of a device under PyTorch's names: {"allocated_bytes.all.peak": ..., ...}."""
+    """Returns the statistics of a device under PyTorch's names:
+    {"allocated_bytes.all.peak": ..., ...}."""
     stats = Stats()
 
     def collect(name: bytes, value: int, _: Any) -> None:
@@ -122,12 +123,12 @@ def memory_stats(device: DeviceLike = None) -> Stats:
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Bytes in blocks of live tensors."""
+    """Returns the bytes in blocks of live tensors."""
     return memory_stats(device)["allocated_bytes.all.current"]
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Bytes reserved from the device, allocated or cached."""
+    """Returns the bytes reserved from the device, allocated or cached."""
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
@@ -137,7 +138,7 @@ def reset_peak_memory_stats(device: DeviceLike = None) -> None:
 
 
 def empty_cache(device: DeviceLike = None) -> None:
-    """Returns cached memory to the device. torch.cuda.empty_cache() does so for all devices."""
+    """Releases cached memory of one device. torch.cuda.empty_cache() does so for all devices."""
     _library.check(_library.load().ashlar_trim(_allocator(device)))
 
 
@@ -157,7 +158,7 @@ def record_memory_history(enabled: Optional[str] = "all", max_entries: int = 0,
 
 
 def snapshot(device: DeviceLike = None) -> Dict[str, Any]:
-    """The allocator's state and trace, in the format of torch.cuda.memory._snapshot()."""
+    """Returns the allocator's state and trace, in the format of torch.cuda.memory._snapshot()."""
     return pickle.loads(_snapshot_bytes(device))
 
 
@@ -175,26 +176,26 @@ def save_snapshot(path: Path, device: DeviceLike = None) -> None:
 
 
 def recording(device: DeviceLike = None) -> "Recording":
-    """All operations since record_memory_history as an ashlar.Recording, with causes(), leaks(),
-    replay() and so on. Needs the extension module (docs/how-to/python.md)."""
+    """Returns all operations since record_memory_history as an ashlar.Recording, with causes(),
+    leaks(), replay() and so on. Needs the extension module (docs/how-to/python.md)."""
     from ashlar import load
     return load(_snapshot_bytes(device))
 
 
 def configuration(device: DeviceLike = None) -> str:
-    """The non-default options, as text."""
+    """Returns the non-default options, as text."""
     return _library.take_bytes(_library.load().ashlar_allocator_options,
                                _allocator(device)).decode()
 
 
 def summary(device: DeviceLike = None) -> str:
-    """A text table of current, peak and total memory."""
+    """Returns a text table of current, peak and total memory."""
     return (f"Ashlar, device {_index(device)} ({configuration(device) or 'defaults'})\n"
             + memory_stats(device).text())
 
 
 def _index(device: DeviceLike) -> int:
-    """The index of a device given as None, 1, "cuda:1" or torch.device."""
+    """Returns the index of a device given as None, 1, "cuda:1" or torch.device."""
     if isinstance(device, int):
         return device
     index = getattr(device, "index", None)

@@ -17,36 +17,36 @@ namespace {
 
 AllocatorObject make_allocator(const py::object& device,
                                const std::optional<std::string>& options) {
-  const DeviceRef use = device_argument(device);
-  // With the GIL held, since Python changes the environment under it.
-  const AllocatorOptions wanted = options ? parse_options(*options) : options_from_environment();
-  return {without_gil([&] { return make_shared_without_gil<SharedAllocator>(use, wanted); })};
+  const DeviceRef ref = device_argument(device);
+  // Read with the GIL held: Python code may change the environment, and holds the GIL then.
+  const AllocatorOptions parsed = options ? parse_options(*options) : options_from_environment();
+  return {without_gil([&] { return make_shared_without_gil<SharedAllocator>(ref, parsed); })};
 }
 
-std::unique_ptr<BufferObject> allocate(const AllocatorObject& user, const py::object& size,
+std::unique_ptr<BufferObject> allocate(const AllocatorObject& self, const py::object& size,
                                        const py::object& stream) {
   const size_t bytes = bytes_of(size, "size");
-  (void)user.allocator();  // rejects allocators of a parent process
+  (void)self.allocator();  // rejects allocators of a parent process
   auto memory = make_shared_without_gil<Memory>();
-  memory->owner = user.own;
-  memory->stream = stream_of(stream, user.own->device());
+  memory->owner = self.shared;
+  memory->stream = stream_of(stream, self.shared->device());
   without_gil([&] {
-    user.own->keep_stream(memory->stream.own);
-    memory->buffer = user.allocator().allocate(bytes, memory->stream.id);
+    self.shared->retain_stream(memory->stream.shared);
+    memory->buffer = self.allocator().allocate(bytes, memory->stream.id);
   });
   return std::make_unique<BufferObject>(std::move(memory));
 }
 
-size_t trim_to(const AllocatorObject& user, const py::object& reserved, bool wait) {
+size_t trim_to(const AllocatorObject& self, const py::object& reserved, bool wait) {
   const size_t bytes = bytes_of(reserved, "reserved");
   const TrimOptions options = {.wait = wait ? TrimWait::kForWork : TrimWait::kNever};
-  return without_gil([&] { return user.allocator().trim_to(bytes, options); });
+  return without_gil([&] { return self.allocator().trim_to(bytes, options); });
 }
 
-std::string describe_allocator(const AllocatorObject& user) {
-  const AllocatorStats stats = without_gil([&] { return user.allocator().stats(); });
-  const std::string options = format_options(user.own->options());
-  return text("<ashlar.Allocator on ", user.own->device().name(), " (",
+std::string describe_allocator(const AllocatorObject& self) {
+  const AllocatorStats stats = without_gil([&] { return self.allocator().stats(); });
+  const std::string options = format_options(self.shared->options());
+  return text("<ashlar.Allocator on ", self.shared->device().name(), " (",
               options.empty() ? "defaults" : options,
               "): ", format_bytes(static_cast<size_t>(stats.allocated_bytes.all.current)),
               " allocated, ", format_bytes(static_cast<size_t>(stats.reserved_bytes.all.current)),
@@ -57,34 +57,34 @@ void bind_limits(AllocatorClass& allocators) {
   allocators
       .def(
           "trim",
-          [](const AllocatorObject& user) { without_gil([&] { user.allocator().trim(); }); },
+          [](const AllocatorObject& self) { without_gil([&] { self.allocator().trim(); }); },
           "Returns cached memory to the device. Waits for pending frees.")
       .def("trim_to", trim_to, py::arg("reserved"), py::kw_only(), py::arg("wait") = false,
-           "Returns cached memory until at most this much is reserved, or no more can be returned. "
-           "Returns the number of bytes.")
+           "Releases cached memory until at most `reserved` bytes are reserved, or no more can be "
+           "released. Returns the number of released bytes.")
       .def_property(
           "memory_fraction",
-          [](const AllocatorObject& user) {
-            return without_gil([&] { return user.allocator().memory_fraction(); });
+          [](const AllocatorObject& self) {
+            return without_gil([&] { return self.allocator().memory_fraction(); });
           },
-          [](const AllocatorObject& user, double fraction) {
-            without_gil([&] { user.allocator().set_memory_fraction(fraction); });
+          [](const AllocatorObject& self, double fraction) {
+            without_gil([&] { self.allocator().set_memory_fraction(fraction); });
           },
-          "Limit as a share of the device's capacity; 1: no limit.")
+          "The memory limit, as a fraction of the device's capacity; 1: no limit.")
       .def_property(
           "caching",
-          [](const AllocatorObject& user) {
-            return without_gil([&] { return user.allocator().is_caching(); });
+          [](const AllocatorObject& self) {
+            return without_gil([&] { return self.allocator().is_caching(); });
           },
-          [](const AllocatorObject& user, bool caching) {
-            without_gil([&] { user.allocator().set_caching(caching); });
+          [](const AllocatorObject& self, bool caching) {
+            without_gil([&] { self.allocator().set_caching(caching); });
           },
-          "False: every allocation is a device allocation, for memory checkers.")
+          "If False, nothing is cached: every allocation calls the device. For memory checkers.")
       .def_property_readonly(
           "largest_cached_bytes",
-          [](const AllocatorObject& user) {
+          [](const AllocatorObject& self) {
             return without_gil(
-                [&] { return user.allocator().statistics().largest_cached_bytes(); });
+                [&] { return self.allocator().statistics().largest_cached_bytes(); });
           },
           "Size of the largest cached block.");
 }
@@ -97,16 +97,16 @@ void bind_allocators(py::module_& module) {
                             "the last reference to it, its buffers and its pools is dropped.");
   allocators
       .def(py::init(&make_allocator), py::arg("device") = "sim:0", py::arg("options") = py::none(),
-           "options: settings of docs/reference/options.md, such as \"engine:paged,policy:lean\"; "
+           "options: see docs/reference/options.md, such as \"engine:paged,policy:lean\"; "
            "default: from the environment.")
       .def("allocate", allocate, py::arg("size"), py::arg("stream") = py::none(),
            "size: bytes, or a string such as \"64MiB\". stream: a Stream, a driver handle, or a "
            "stream of PyTorch or CuPy; default: the default stream.")
       .def_property_readonly("device",
-                             [](const AllocatorObject& user) { return user.own->device(); })
+                             [](const AllocatorObject& self) { return self.shared->device(); })
       .def_property_readonly(
           "options",
-          [](const AllocatorObject& user) { return format_options(user.own->options()); },
+          [](const AllocatorObject& self) { return format_options(self.shared->options()); },
           "The non-default options, as text.")
       .def("__repr__", describe_allocator);
   bind_limits(allocators);

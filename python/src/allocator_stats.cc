@@ -21,8 +21,8 @@
 namespace ashlar::python {
 namespace {
 
-py::object allocator_stats(const AllocatorObject& user) {
-  const auto all = without_gil([&] { return user.allocator().stats().flatten(); });
+py::object allocator_stats(const AllocatorObject& self) {
+  const auto all = without_gil([&] { return self.allocator().stats().flatten(); });
   py::dict stats;
   for (const auto& [name, value] : all) stats[py::str(name)] = value;
   return py::module_::import("ashlar._display").attr("Stats")(stats);
@@ -38,7 +38,7 @@ RecordContext context_of(const std::optional<std::string>& stacks) {
   return RecordContext::kNever;
 }
 
-void start_history(const AllocatorObject& user, const std::optional<std::string>& stacks,
+void start_history(const AllocatorObject& self, const std::optional<std::string>& stacks,
                    const py::object& max_entries, bool native, bool clear) {
   HistoryOptions options;
   options.max_entries = number_of(max_entries, "max_entries");
@@ -46,25 +46,25 @@ void start_history(const AllocatorObject& user, const std::optional<std::string>
   options.native_stacks = native;
   options.clear = clear;
   if (options.context != RecordContext::kNever) options.provider = python_frames();
-  without_gil([&] { user.allocator().history().start(std::move(options)); });
+  without_gil([&] { self.allocator().history().start(std::move(options)); });
 }
 
-void annotate(const AllocatorObject& user, const py::kwargs& fields) {
+void annotate(const AllocatorObject& self, const py::kwargs& fields) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const auto& [name, value] : fields) {
     all.emplace_back(utf8_of(name), utf8_of(py::str(value)));
   }
-  without_gil([&] { user.allocator().history().annotate(std::move(all)); });
+  without_gil([&] { self.allocator().history().annotate(std::move(all)); });
 }
 
-Snapshot take_snapshot(const AllocatorObject& user, bool include_traces) {
-  return without_gil([&] { return user.allocator().snapshot({.include_traces = include_traces}); });
+Snapshot take_snapshot(const AllocatorObject& self, bool include_traces) {
+  return without_gil([&] { return self.allocator().snapshot({.include_traces = include_traces}); });
 }
 
-void save(const AllocatorObject& user, const py::object& path) {
+void save(const AllocatorObject& self, const py::object& path) {
   const std::string name = path_of(path);
   without_gil([&] {
-    const Snapshot snapshot = user.allocator().snapshot();
+    const Snapshot snapshot = self.allocator().snapshot();
     try {
       save_snapshot(snapshot, name);
     } catch (const DeviceError& failure) {
@@ -75,17 +75,18 @@ void save(const AllocatorObject& user, const py::object& path) {
 
 void bind_stats(AllocatorClass& allocators) {
   allocators
-      .def("stats", allocator_stats, "Statistics by name: {\"allocated_bytes.all.peak\": ...}.")
+      .def("stats", allocator_stats,
+           "Returns the statistics by name: {\"allocated_bytes.all.peak\": ...}.")
       .def(
           "reset_peak_stats",
-          [](const AllocatorObject& user) {
-            without_gil([&] { user.allocator().statistics().reset_peaks(); });
+          [](const AllocatorObject& self) {
+            without_gil([&] { self.allocator().statistics().reset_peaks(); });
           },
           "Resets peaks to the current values.")
       .def(
           "reset_total_stats",
-          [](const AllocatorObject& user) {
-            without_gil([&] { user.allocator().statistics().reset_totals(); });
+          [](const AllocatorObject& self) {
+            without_gil([&] { self.allocator().statistics().reset_totals(); });
           },
           "Resets totals to 0.");
 }
@@ -112,33 +113,33 @@ void bind_stats_and_history(AllocatorClass& allocators) {
            "native: include C++ frames.")
       .def(
           "stop_history",
-          [](const AllocatorObject& user) {
-            without_gil([&] { user.allocator().history().stop(); });
+          [](const AllocatorObject& self) {
+            without_gil([&] { self.allocator().history().stop(); });
           },
           "Stops recording and discards the trace.")
       .def_property_readonly(
           "is_history_on",
-          [](const AllocatorObject& user) {
-            return without_gil([&] { return user.allocator().history().is_recording(); });
+          [](const AllocatorObject& self) {
+            return without_gil([&] { return self.allocator().history().is_recording(); });
           })
       .def("annotate", annotate, "Adds an annotation to the trace: annotate(name=\"step 7\").")
       .def(
           "snapshot",
-          [](const AllocatorObject& user, bool include_traces) {
-            return snapshot_as_dict(take_snapshot(user, include_traces));
+          [](const AllocatorObject& self, bool include_traces) {
+            return snapshot_as_dict(take_snapshot(self, include_traces));
           },
           py::kw_only(), py::arg("include_traces") = true,
-          "What is held, and what history there is, as torch.cuda.memory._snapshot() has it; of "
-          "the "
-          "paged engine also its views and extents, under \"ashlar\".")
+          "Returns the allocator's state and history in the format of "
+          "torch.cuda.memory._snapshot(). With the paged engine, \"ashlar\" has its views and "
+          "extents.")
       .def("save_snapshot", save, py::arg("path"),
            "Writes the snapshot to a file for ashlar.load, `ashlar report` and PyTorch's viewer.")
       .def(
           "_recorded_run",
-          [](const AllocatorObject& user) {
-            return recorded_run_of(take_snapshot(user, true), user.own->device());
+          [](const AllocatorObject& self) {
+            return recorded_run_of(take_snapshot(self, true), self.shared->device());
           },
-          "The trace so far, for Allocator.recording.");
+          "Returns the trace so far. Implements Allocator.recording.");
 }
 
 }  // namespace ashlar::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Array: typed device memory for libraries that run on the device.
+// Binds the Python class Array: typed device memory for libraries that run on the device.
 #include <pybind11/stl.h>
 
 #include <cstdint>
@@ -26,15 +26,15 @@ DlpackDevice dlpack_device(const DeviceRef& device) {
   return DlpackDevice::kExtension;  // not kCpu: the host cannot access it directly
 }
 
-py::tuple dlpack_place(const ArrayObject& array) {
+py::tuple dlpack_device_tuple(const ArrayObject& array) {
   const DeviceRef& device = array.memory->device();
   return py::make_tuple(static_cast<int>(dlpack_device(device)), device.index().value());
 }
 
-// DLPack has its own numbers for default streams, and forbids those of the other vendor.
+// DLPack has its own numbers for default streams. It forbids 0 for CUDA, and 1 and 2 for ROCm.
 StreamArgument consumer_stream(const py::object& stream, const DeviceRef& device) {
   StreamArgument given = stream_of(stream, device);
-  if (stream.is_none() || given.own != nullptr) return given;
+  if (stream.is_none() || given.shared != nullptr) return given;
   const DlpackDevice kind = dlpack_device(device);
   if ((kind == DlpackDevice::kCuda && given.id == StreamId(0)) ||
       (kind == DlpackDevice::kRocm && (given.id == StreamId(1) || given.id == StreamId(2)))) {
@@ -45,11 +45,11 @@ StreamArgument consumer_stream(const py::object& stream, const DeviceRef& device
   return given;
 }
 
-// Makes the consumer's stream wait for the work queued here, and delays reuse of the memory until
-// the consumer's stream has finished.
+// Makes the consumer's stream wait for the work queued on the memory's stream, and delays reuse of
+// the memory until work queued on the consumer's stream has finished.
 void order_after_producer(Memory& memory, const StreamArgument& consumer) {
   if (consumer.id == memory.stream.id || !memory.buffer) return;
-  memory.owner->keep_stream(consumer.own);
+  memory.owner->retain_stream(consumer.shared);
   Device& device = memory.device().checked();
   const EventId event = unwrap(device.create_event());
   Status queued = device.record_event(event, memory.stream.id);
@@ -64,8 +64,8 @@ py::capsule array_to_dlpack(const ArrayObject& array, const py::object& stream,
   const DeviceRef& device = array.memory->device();
   require_same_process(device.created_after_forks);
   DlpackTensor tensor;
-  tensor.keeper = array.memory;
-  // Not dereferenced by the host: the device type tells the consumer so.
+  tensor.owner = array.memory;
+  // A device address, which the host must not dereference; `device` tells the consumer.
   tensor.data = reinterpret_cast<void*>(array.memory->buffer.address().value());
   tensor.device = dlpack_device(device);
   tensor.device_index = static_cast<int32_t>(device.index().value());
@@ -105,21 +105,21 @@ py::dict cuda_array_interface(const ArrayObject& array) {
 py::object make_array(const BufferObject& buffer, const py::object& dtype,
                       const py::object& shape) {
   std::shared_ptr<Memory> memory = buffer.memory();
-  ArrayShape wanted = array_shape(dtype, shape, memory->buffer.bytes());
-  return py::cast(ArrayObject{std::move(memory), std::move(wanted)});
+  ArrayShape elements = array_shape(dtype, shape, memory->buffer.bytes());
+  return py::cast(ArrayObject{std::move(memory), std::move(elements)});
 }
 
 void bind_arrays(py::module_& module) {
   py::class_<ArrayObject>(module, "Array",
-                          "A contiguous array in device memory, for other libraries. Keeps its "
-                          "memory alive, and so do objects made from it.")
+                          "A contiguous array in device memory, for other libraries. The array "
+                          "and the objects created from it keep the memory alive.")
       .def_property_readonly(
           "dtype", [](const ArrayObject& array) { return std::string(array.shape.type->name); },
-          "\"float32\".")
+          "The name of the element type, such as \"float32\".")
       .def_property_readonly(
           "shape", [](const ArrayObject& array) { return py::tuple(py::cast(array.shape.shape)); })
       .def_property_readonly(
-          "size", [](const ArrayObject& array) { return array.shape.bytes(); }, "Bytes.")
+          "size", [](const ArrayObject& array) { return array.shape.bytes(); }, "Size in bytes.")
       .def_property_readonly(
           "address",
           [](const ArrayObject& array) { return array.memory->buffer.address().value(); })
@@ -134,8 +134,8 @@ void bind_arrays(py::module_& module) {
           },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
           py::arg("dl_device") = py::none(), py::arg("copy") = py::none(),
-          "Exports the memory. The consumer's stream waits for work queued on this one.")
-      .def("__dlpack_device__", dlpack_place)
+          "Exports the memory. The consumer's stream waits for work queued on the buffer's stream.")
+      .def("__dlpack_device__", dlpack_device_tuple)
       .def_property_readonly("__cuda_array_interface__", cuda_array_interface)
       .def("__repr__", [](const ArrayObject& array) {
         return text("<ashlar.Array ", shape_text(array.shape), " on ",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts the JSON of analyses (src/analysis/report_json) to Python objects.
+// Converts the JSON results of analyses (src/analysis/report_json) to Python objects.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -9,7 +9,7 @@
 
 namespace ashlar::python {
 
-// Like json.loads. Invalid UTF-8 is replaced.
+// Converts a value as json.loads does. Replaces invalid UTF-8 by U+FFFD.
 pybind11::object as_python(const nlohmann::ordered_json& value);
 
 }  // namespace ashlar::python

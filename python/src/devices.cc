@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices by name, and simulated machines.
+// Finds devices by name, and binds the Python classes Device and Machine.
 #include "devices.h"
 
 #include <pybind11/stl.h>
@@ -23,25 +23,25 @@
 namespace ashlar::python {
 namespace {
 
-// The destructor waits for running work, so it must not hold the GIL.
+// The machine's destructor waits for running work, so it must run without the GIL.
 std::shared_ptr<sim::Machine> shared_machine(const sim::Options& options) {
   return share_without_gil(unwrap(sim::Machine::try_create(options)));
 }
 
-// The machine of "sim:0", configured by the environment. Never destroyed, like a driver, since its
-// memory may be in use until the process exits.
+// Holds the machine of "sim:0", which the environment configures. Never destroyed, like a driver,
+// since its memory may be in use until the process exits.
 struct ProcessMachine {
   Mutex mutex;
   std::shared_ptr<sim::Machine> machine ASHLAR_GUARDED_BY(mutex);
 };
 
-ProcessMachine& slot_of_process() {
-  static ProcessMachine* const only = std::make_unique<ProcessMachine>().release();
-  return *only;
+ProcessMachine& process_machine_slot() {
+  static ProcessMachine* const slot = std::make_unique<ProcessMachine>().release();
+  return *slot;
 }
 
 std::shared_ptr<sim::Machine> process_machine() {
-  ProcessMachine& slot = slot_of_process();
+  ProcessMachine& slot = process_machine_slot();
   MutexLock lock(slot.mutex);
   if (slot.machine == nullptr) {
     slot.machine = shared_machine(unwrap(sim_options_from(Environment::of_process())));
@@ -68,8 +68,8 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-py::dict properties_of(const DeviceRef& use) {
-  const DeviceProperties& found = use.device->properties();
+py::dict properties_of(const DeviceRef& ref) {
+  const DeviceProperties& found = ref.device->properties();
   py::dict all;
   all["backend"] = found.backend;
   all["index"] = found.index.value();
@@ -87,8 +87,8 @@ py::dict properties_of(const DeviceRef& use) {
   return all;
 }
 
-py::dict memory_stats_of(const DeviceRef& use) {
-  const MemoryStats found = without_gil([&] { return unwrap(use.checked().memory_stats()); });
+py::dict memory_stats_of(const DeviceRef& ref) {
+  const MemoryStats found = without_gil([&] { return unwrap(ref.checked().memory_stats()); });
   py::dict all;
   all["free_bytes"] = found.free_bytes;
   all["total_bytes"] = found.total_bytes;
@@ -96,37 +96,39 @@ py::dict memory_stats_of(const DeviceRef& use) {
 }
 
 void bind_device(py::module_& module) {
-  py::class_<DeviceRef>(module, "Device", "One accelerator: \"sim:0\", \"cuda:1\", \"hip:0\".")
+  py::class_<DeviceRef>(module, "Device",
+                        "One accelerator, such as \"sim:0\", \"cuda:1\" or \"hip:0\".")
       .def(py::init([](const std::string& name) {
              return without_gil([&] { return device_named(name); });
            }),
            py::arg("name") = "sim:0", "Finds the device. Loads the driver on first use.")
       .def_property_readonly("name", &DeviceRef::name, "\"sim:0\".")
       .def_property_readonly("properties", properties_of, "Properties and capabilities.")
-      .def("memory_stats", memory_stats_of, "{\"free_bytes\", \"total_bytes\"}, from the driver.")
+      .def("memory_stats", memory_stats_of,
+           "Returns {\"free_bytes\", \"total_bytes\"}, as reported by the driver.")
       .def(
           "synchronize",
-          [](const DeviceRef& use) {
+          [](const DeviceRef& ref) {
             interruptible(
-                [use](const std::stop_token&) { unwrap(use.checked().synchronize_device()); });
+                [ref](const std::stop_token&) { unwrap(ref.checked().synchronize_device()); });
           },
           "Waits for all work queued on the device.")
       .def("__eq__",
-           [](const DeviceRef& use, const py::object& other) {
+           [](const DeviceRef& ref, const py::object& other) {
              return py::isinstance<DeviceRef>(other) &&
-                    other.cast<const DeviceRef&>().device == use.device;
+                    other.cast<const DeviceRef&>().device == ref.device;
            })
       .def("__hash__",
-           [](const DeviceRef& use) { return reinterpret_cast<uintptr_t>(use.device) >> 4; })
+           [](const DeviceRef& ref) { return reinterpret_cast<uintptr_t>(ref.device) >> 4; })
       .def("__str__", &DeviceRef::name)
-      .def("__repr__", [](const DeviceRef& use) {
-        const DeviceProperties& found = use.device->properties();
-        return text("<ashlar.Device ", use.name(), ": ", found.name, ", ",
+      .def("__repr__", [](const DeviceRef& ref) {
+        const DeviceProperties& found = ref.device->properties();
+        return text("<ashlar.Device ", ref.name(), ": ", found.name, ", ",
                     format_bytes(found.capacity_bytes), ">");
       });
   module.def(
       "devices", [] { return without_gil(device_names); },
-      "The names of all devices, simulated ones first.");
+      "Returns the names of all devices, simulated ones first.");
 }
 
 // The Python object of a simulated machine.
@@ -154,9 +156,9 @@ MachineObject make_machine(const py::object& device_count, const py::object& cap
   return {without_gil([&] { return shared_machine(options); })};
 }
 
-py::dict costs_of(const MachineObject& user, const py::object& index) {
-  const DeviceRef device = user.device(index);
-  const sim::CallCosts costs = without_gil([&] { return user.machine->costs(device.index()); });
+py::dict costs_of(const MachineObject& self, const py::object& index) {
+  const DeviceRef device = self.device(index);
+  const sim::CallCosts costs = without_gil([&] { return self.machine->costs(device.index()); });
   py::dict calls;
   for (size_t i = 0; i < kDeviceCallCount; ++i) {
     const auto call = static_cast<DeviceCall>(i);
@@ -169,15 +171,15 @@ py::dict costs_of(const MachineObject& user, const py::object& index) {
   return all;
 }
 
-void set_paused(const MachineObject& user, const StreamObject& stream, bool is_paused) {
-  sim::Machine& machine = user.checked();
-  if (stream.own->device().machine != user.machine) {
+void set_paused(const MachineObject& self, const StreamObject& stream, bool is_paused) {
+  sim::Machine& machine = self.checked();
+  if (stream.shared->device().machine != self.machine) {
     unwrap(Status::invalid_argument("the stream belongs to another machine"));
   }
-  const DeviceIndex device = stream.own->device().index();
+  const DeviceIndex device = stream.shared->device().index();
   without_gil([&] {
-    unwrap(is_paused ? machine.pause_stream(device, stream.own->id())
-                     : machine.resume_stream(device, stream.own->id()));
+    unwrap(is_paused ? machine.pause_stream(device, stream.shared->id())
+                     : machine.resume_stream(device, stream.shared->id()));
   });
 }
 
@@ -185,63 +187,64 @@ void bind_machine(py::module_& module) {
   py::class_<MachineObject>(module, "Machine",
                             "A private simulated machine with devices of any capacity, without a "
                             "GPU. \"sim:0\" belongs to a machine shared by the process.")
-      .def(py::init(&make_machine), py::arg("device_count") = 2, py::arg("capacity") = "141GiB",
-           py::arg("seed") = py::none(),
-           "capacity: per device, in bytes or as text. seed: work runs only in step(), in an order "
-           "determined by the seed.")
+      .def(
+          py::init(&make_machine), py::arg("device_count") = 2, py::arg("capacity") = "141GiB",
+          py::arg("seed") = py::none(),
+          "capacity: per device, in bytes or as text. seed: work runs only inside device calls and "
+          "step(), in an order determined by the seed.")
       .def(
           "device",
-          [](const MachineObject& user, const py::object& index) { return user.device(index); },
-          py::arg("index") = 0, "A device of the machine. Keeps the machine alive.")
+          [](const MachineObject& self, const py::object& index) { return self.device(index); },
+          py::arg("index") = 0, "Returns a device of the machine, which keeps the machine alive.")
       .def("costs", costs_of, py::arg("index") = 0,
-           "Driver calls so far, and their modelled cost on hardware.")
+           "Returns the device calls so far and their modelled cost on hardware.")
       .def(
           "pause_stream",
-          [](const MachineObject& user, const StreamObject& stream) {
-            set_paused(user, stream, true);
+          [](const MachineObject& self, const StreamObject& stream) {
+            set_paused(self, stream, true);
           },
           py::arg("stream"), "Pauses the stream until resume_stream().")
       .def(
           "resume_stream",
-          [](const MachineObject& user, const StreamObject& stream) {
-            set_paused(user, stream, false);
+          [](const MachineObject& self, const StreamObject& stream) {
+            set_paused(self, stream, false);
           },
           py::arg("stream"), "Resumes a paused stream.")
       .def(
           "step",
-          [](const MachineObject& user) {
-            return without_gil([&] { return user.checked().step(); });
+          [](const MachineObject& self) {
+            return without_gil([&] { return self.checked().step(); });
           },
-          "With a seed: runs one ready piece of work. Returns whether there was one.")
+          "Runs one task that is ready, if the machine has a seed. Returns whether it ran one.")
       .def(
           "lose",
-          [](const MachineObject& user, const py::object& index, const std::string& reason) {
-            const DeviceRef device = user.device(index);
+          [](const MachineObject& self, const py::object& index, const std::string& reason) {
+            const DeviceRef device = self.device(index);
             without_gil([&] {
-              user.machine->lose(device.index(), Status::device_lost("lose", 0, reason));
+              self.machine->lose(device.index(), Status::device_lost("lose", 0, reason));
             });
           },
           py::arg("index") = 0, py::arg("reason") = "lost on purpose",
-          "Makes every later call on the device fail, as after an illegal access.")
+          "Makes the device lost: every later call fails, as after an illegal access.")
       .def(
           "revive",
-          [](const MachineObject& user, const py::object& index) {
-            const DeviceRef device = user.device(index);
-            without_gil([&] { user.machine->revive(device.index()); });
+          [](const MachineObject& self, const py::object& index) {
+            const DeviceRef device = self.device(index);
+            without_gil([&] { self.machine->revive(device.index()); });
           },
-          py::arg("index") = 0, "Repairs a lost device.")
-      .def("__repr__", [](const MachineObject& user) {
-        const DeviceRef first = device_of(user.machine, 0);
-        return text("<ashlar.Machine: ", user.machine->device_count(), " devices of ",
+          py::arg("index") = 0, "Makes a lost device usable again.")
+      .def("__repr__", [](const MachineObject& self) {
+        const DeviceRef first = device_of(self.machine, 0);
+        return text("<ashlar.Machine: ", self.machine->device_count(), " devices of ",
                     format_bytes(first.device->properties().capacity_bytes), ">");
       });
 }
 
 }  // namespace
 
-// Constructs a new slot in place, since the child inherits an arbitrary state. The parent's machine
-// is never destroyed here.
-void reset_process_machine() { std::construct_at(&slot_of_process()); }
+// Overwrites the slot without destroying it: its mutex may be locked by a thread that the child
+// does not have, and the parent's machine must not be destroyed here.
+void reset_process_machine() { std::construct_at(&process_machine_slot()); }
 
 std::string DeviceRef::name() const {
   return text(device->properties().backend, ":", device->properties().index);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices and streams, shared between Python objects and the library.
+// Shared ownership of devices and streams by Python objects and allocators.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -17,8 +17,8 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// A device, and its simulated machine if it has one. Keeps the machine alive as long as any object
-// on its devices exists.
+// A device. For a simulated one, also a shared owner of its machine, so that the machine lives as
+// long as any object on its devices.
 struct DeviceRef {
   // Null for hardware devices, which live as long as the process.
   std::shared_ptr<sim::Machine> machine{};
@@ -35,13 +35,14 @@ struct DeviceRef {
   bool is_simulated() const { return machine != nullptr; }
 };
 
-// After a fork, in the child: the machine of "sim:0" is created anew on next use.
+// Called in the child after a fork. The next use of "sim:0" creates a new machine.
 void reset_process_machine();
 
-// Accepts "sim:0", "cuda:1", "hip:0"; without an index, the first device. Throws InvalidArgument
-// for any other name.
+// Returns the device with a name such as "sim:0", "cuda:1" or "hip:0"; without an index, the first
+// device of the back end. Throws InvalidArgument for any other name.
 DeviceRef device_named(const std::string& name);
-// A Device, or a name. Throws InvalidArgument for anything else. REQUIRES: the GIL is held.
+// Converts an argument: a Device or a device name. Throws InvalidArgument for anything else.
+// REQUIRES: the GIL is held.
 DeviceRef device_argument(const py::object& device);
 
 // A stream created from Python. Destroyed with its last owner: the Python object and the allocators
@@ -63,24 +64,26 @@ class SharedStream {
 
 // The Python object of a stream.
 struct StreamObject {
-  std::shared_ptr<SharedStream> own{};  // shared with allocators that have memory of the stream
+  std::shared_ptr<SharedStream> shared{};  // shared with allocators that have memory of the stream
 
-  Device& device() const { return own->device().checked(); }
+  Device& device() const { return shared->device().checked(); }
 };
 
-// A stream argument: the default stream, one created from Python, or a foreign one.
+// A stream argument: the default stream, a stream created from Python, or a stream of another
+// library.
 struct StreamArgument {
   StreamId id{};
-  std::shared_ptr<SharedStream> own{};  // null unless created from Python
+  std::shared_ptr<SharedStream> shared{};  // null unless created from Python
 };
 
-// Accepts None, a Stream, a driver handle, or an object with such a handle (__cuda_stream__,
-// PyTorch, CuPy). Throws InvalidArgument for anything else, and for a Stream of another device.
+// Converts an argument: None, a Stream, a driver handle, or an object with a driver handle
+// (__cuda_stream__, PyTorch, CuPy). Throws InvalidArgument for anything else, and for a Stream of
+// another device.
 StreamArgument stream_of(const py::object& stream, const DeviceRef& device);
 
 void bind_devices(py::module_& module);
 void bind_streams(py::module_& module);
-// REQUIRES: bind_streams() was called, whose types it refers to.
+// REQUIRES: bind_streams() was called, because signatures refer to the class Stream.
 void bind_machines(py::module_& module);
 
 }  // namespace ashlar::python

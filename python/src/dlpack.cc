@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The structures of the DLPack ABI, and the capsules around them.
+// Declares the structures of the DLPack ABI, and wraps tensors in capsules.
 #include "dlpack.h"
 
 #include <type_traits>
@@ -11,7 +11,7 @@
 namespace ashlar::python {
 namespace {
 
-// DLPack's structures, versions 0.x and 1.x.
+// DLTensor, DLManagedTensor (DLPack 0.x) and DLManagedTensorVersioned (DLPack 1.x).
 
 struct TensorFields {
   void* data;
@@ -63,10 +63,10 @@ void delete_tensor(Managed* managed) {
       static_cast<ExportedTensor<Managed>*>(managed->manager)));
 }
 
-// Frees the tensor if the capsule was not consumed: consumers rename it.
+// Frees the tensor unless a consumer took it: a consumed capsule has another name.
 template <typename Managed>
 void delete_capsule(PyObject* capsule) {
-  const py::error_scope pending_exception;  // preserve a pending exception
+  const py::error_scope pending_exception;  // preserves a pending exception
   if (PyCapsule_IsValid(capsule, Managed::kName) == 0) return;
   auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
   managed->deleter(managed);

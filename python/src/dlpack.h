@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zero-copy export of memory by the DLPack protocol. The consumer renames the capsule, so that the
-// deleter runs exactly once.
+// Zero-copy export of memory with the DLPack protocol. A consumer renames the capsule and then
+// calls the deleter; otherwise the capsule's destructor does. The deleter therefore runs exactly
+// once.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -17,7 +18,7 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// DLDeviceType.
+// The values of DLDeviceType.
 enum class DlpackDevice : int32_t {
   kCpu = 1,
   kCuda = 2,
@@ -29,7 +30,7 @@ enum class DlpackDevice : int32_t {
 
 // A tensor to export.
 struct DlpackTensor {
-  std::shared_ptr<void> keeper{};  // shared owner of the memory
+  std::shared_ptr<void> owner{};  // keeps the memory alive; shared with Python objects
   void* data = nullptr;
   DlpackDevice device = DlpackDevice::kCpu;
   int32_t device_index = 0;
@@ -44,9 +45,9 @@ struct DlpackRequest {
   std::optional<bool> copy{};
 };
 
-// Returns a capsule: versioned, with flags, if the consumer supports DLPack 1.x, otherwise
-// unversioned. Raises BufferError for a copy, another device, or read-only memory in an unversioned
-// capsule.
+// Returns a capsule: versioned if the consumer supports DLPack 1.0 or later, otherwise unversioned.
+// Raises BufferError if a copy or another device is requested, and for read-only memory in an
+// unversioned capsule, which has no flag for it.
 py::capsule to_dlpack(DlpackTensor tensor, const DlpackRequest& request);
 
 }  // namespace ashlar::python

@@ -40,21 +40,22 @@ const ElementType* find_type(std::string_view name) {
   return nullptr;
 }
 
-[[noreturn]] void refuse(const py::object& dtype, const char* why) {
+[[noreturn]] void throw_bad_dtype(const py::object& dtype, const char* why) {
   std::string names;
   for (const ElementType& each : kElementTypes) names += text(names.empty() ? "" : ", ", each.name);
   throw_status(Status::invalid_argument(
       text("dtype: ", repr_of(dtype), why, " (expected one of ", names, ")")));
 }
 
-// Devices are little-endian.
+// Throws InvalidArgument for a big-endian type, because devices are little-endian.
 void require_little_endian(const py::object& dtype, const py::object& given) {
   if (py::object(py::getattr(dtype, "byteorder", py::none())).equal(py::str(">"))) {
-    refuse(given, " has its high bytes first (expected little-endian)");
+    throw_bad_dtype(given, " has its high bytes first (expected little-endian)");
   }
 }
 
-// Converts anything numpy accepts as a type, such as float, "f4" or numpy.longlong; null otherwise.
+// Converts any value that numpy accepts as a type, such as float, "f4" or numpy.longlong. Returns
+// null if numpy is not installed or does not accept it.
 py::object as_numpy_type(const py::object& dtype) {
   if (dtype.is_none()) return {};
   try {
@@ -68,32 +69,32 @@ py::object as_numpy_type(const py::object& dtype) {
   }
 }
 
-int64_t extent_of(py::handle number) {
+int64_t dimension_of(py::handle number) {
   if (PyIndex_Check(number.ptr()) == 0) {
     unwrap(
         Status::invalid_argument(text("shape: ", repr_of(number), " is not a number of elements")));
   }
-  const Py_ssize_t extent = PyNumber_AsSsize_t(number.ptr(), PyExc_OverflowError);
-  if (extent == -1 && PyErr_Occurred() != nullptr) {
+  const Py_ssize_t dimension = PyNumber_AsSsize_t(number.ptr(), PyExc_OverflowError);
+  if (dimension == -1 && PyErr_Occurred() != nullptr) {
     if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw py::error_already_set();
     PyErr_Clear();
     unwrap(Status::invalid_argument(
         text("shape: ", repr_of(number), " elements do not fit anywhere")));
   }
-  if (extent < 0) unwrap(Status::invalid_argument(text("shape: ", extent, " is below 0")));
-  return extent;
+  if (dimension < 0) unwrap(Status::invalid_argument(text("shape: ", dimension, " is below 0")));
+  return dimension;
 }
 
-std::vector<int64_t> extents_of(const py::object& shape) {
-  if (PyIndex_Check(shape.ptr()) != 0) return {extent_of(shape)};
+std::vector<int64_t> dimensions_of(const py::object& shape) {
+  if (PyIndex_Check(shape.ptr()) != 0) return {dimension_of(shape)};
   if (!py::isinstance<py::iterable>(shape)) {
     unwrap(Status::invalid_argument(
         text("shape: ", repr_of(shape),
              " is none (expected a number, a sequence of numbers, or None)")));
   }
-  std::vector<int64_t> extents;
-  for (py::handle extent : shape) extents.push_back(extent_of(extent));
-  return extents;
+  std::vector<int64_t> dimensions;
+  for (py::handle dimension : shape) dimensions.push_back(dimension_of(dimension));
+  return dimensions;
 }
 
 }  // namespace
@@ -115,13 +116,13 @@ const ElementType& element_type(const py::object& dtype) {
     require_little_endian(known, dtype);
     if (const ElementType* found = find_type(utf8_of(known.attr("name")))) return *found;
   }
-  refuse(dtype, " is unknown");
+  throw_bad_dtype(dtype, " is unknown");
 }
 
-// If one extent is 0, the product of the others may overflow; the result is still 0.
+// If one dimension is 0, the product of the others may overflow; the result is still 0.
 size_t ArrayShape::bytes() const {
   size_t count = type->bytes();
-  for (int64_t extent : shape) count *= static_cast<size_t>(extent);
+  for (int64_t dimension : shape) count *= static_cast<size_t>(dimension);
   return count;
 }
 
@@ -132,26 +133,27 @@ std::vector<int64_t> ArrayShape::strides() const {
   return strides;
 }
 
-ArrayShape array_shape(const py::object& dtype, const py::object& shape, size_t room_bytes) {
-  ArrayShape wanted{.type = &element_type(dtype)};
-  const size_t room = room_bytes / wanted.type->bytes();
+ArrayShape array_shape(const py::object& dtype, const py::object& shape, size_t available_bytes) {
+  ArrayShape array{.type = &element_type(dtype)};
+  const size_t max_elements = available_bytes / array.type->bytes();
   if (shape.is_none()) {
-    wanted.shape = {static_cast<int64_t>(room)};
-    return wanted;
+    array.shape = {static_cast<int64_t>(max_elements)};
+    return array;
   }
-  wanted.shape = extents_of(shape);
+  array.shape = dimensions_of(shape);
   // Divides instead of multiplying to avoid overflow. Empty shapes always fit.
-  size_t left = room;
+  size_t left = max_elements;
   bool is_empty = false;
-  for (int64_t extent : wanted.shape) {
-    is_empty = is_empty || extent == 0;
-    left = extent == 0 ? left : left / static_cast<size_t>(extent);
+  for (int64_t dimension : array.shape) {
+    is_empty = is_empty || dimension == 0;
+    left = dimension == 0 ? left : left / static_cast<size_t>(dimension);
   }
   if (!is_empty && left == 0) {
-    unwrap(Status::invalid_argument(text("shape: ", shape_text(wanted), " does not fit into ",
-                                         room_bytes, " B (expected at most ", room, " elements)")));
+    unwrap(Status::invalid_argument(text("shape: ", shape_text(array), " does not fit into ",
+                                         available_bytes, " B (expected at most ", max_elements,
+                                         " elements)")));
   }
-  return wanted;
+  return array;
 }
 
 std::string shape_text(const ArrayShape& shape) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types by numpy name, with their codes in the exchange protocols.
+// The supported element types: their numpy names, and their codes in DLPack,
+// __cuda_array_interface__ and the buffer protocol.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +24,11 @@ struct ElementType {
   size_t bytes() const { return bits / 8; }
 };
 
-// Accepts a name or a type of PyTorch or numpy. Throws InvalidArgument, listing the supported
-// names.
+// Converts an argument: a name, or a type of PyTorch or numpy. Throws InvalidArgument, which lists
+// the supported names, for anything else.
 const ElementType& element_type(const pybind11::object& dtype);
 
-// A C-contiguous array.
+// The element type and shape of a C-contiguous array.
 struct ArrayShape {
   const ElementType* type = nullptr;
   std::vector<int64_t> shape{};
@@ -36,12 +37,12 @@ struct ArrayShape {
   std::vector<int64_t> strides() const;  // in elements
 };
 
-// shape: None (as many elements as fit), a number, or a sequence of numbers. Throws InvalidArgument
-// if it does not fit into `room_bytes`.
+// Converts arguments. shape: None (as many elements as fit), a number, or a sequence of numbers.
+// Throws InvalidArgument if the array does not fit into `available_bytes`.
 ArrayShape array_shape(const pybind11::object& dtype, const pybind11::object& shape,
-                       size_t room_bytes);
+                       size_t available_bytes);
 
-// "float32 (2, 3)".
+// Formats the array as "float32 (2, 3)".
 std::string shape_text(const ArrayShape& shape);
 
 }  // namespace ashlar::python

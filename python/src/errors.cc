@@ -16,7 +16,7 @@ namespace {
 
 namespace py = pybind11;
 
-// The message omits the kind, which the class expresses.
+// Creates the exception. Its message omits the status kind, which the class expresses.
 py::object make(const char* name, const Status& status) {
   const py::object kind = py::module_::import("ashlar.errors").attr(name);
   std::string message = status.message();
@@ -39,7 +39,7 @@ py::object make(const FileFailure& given) {
   return failure;
 }
 
-// Raises the exception, or the error that occurred while creating it.
+// Raises the exception that `make` creates, or the error that occurred while creating it.
 template <typename... Arguments>
 void raise(const Arguments&... arguments) {
   try {

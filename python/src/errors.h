@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Translates C++ exceptions to those of python/ashlar/errors.py.
+// Translates C++ exceptions to the Python exceptions in python/ashlar/errors.py.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ashlar::python {
 
-// A file cannot be opened, read or written. FileError in Python.
+// A file cannot be opened, read or written. Becomes FileError in Python.
 class FileFailure : public Error {
  public:
   // error_number: errno.
@@ -24,7 +24,7 @@ class FileFailure : public Error {
   std::string path_;
 };
 
-// Registers the exception translator.
+// Registers the exception translator with pybind11.
 void translate_errors();
 
 }  // namespace ashlar::python

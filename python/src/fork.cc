@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resets the parts of the module in a forked child.
+// Resets the module's process-wide state in a forked child.
 #include "fork.h"
 
 #include <pthread.h>
@@ -13,23 +13,23 @@
 namespace ashlar::python {
 namespace {
 
-// Changed only by the child's first thread.
-int& count() {
+// Needs no lock: only the fork handler changes it, before the child has a second thread.
+int& mutable_fork_count() {
   static int of_this_process = 0;
   return of_this_process;
 }
 
 // Runs before Python code in the child, which may release objects of the parent.
-void begin_anew() {
-  ++count();
+void reset_in_child() {
+  ++mutable_fork_count();
   reset_gate();
   reset_process_machine();
-  forget_python_frames();
+  reset_python_frames();
 }
 
 }  // namespace
 
-int fork_count() { return count(); }
+int fork_count() { return mutable_fork_count(); }
 
 void require_same_process(int created_after_forks) {
   if (created_after_forks == fork_count()) return;
@@ -37,6 +37,6 @@ void require_same_process(int created_after_forks) {
       "the object belongs to the parent process; create a new one after the fork"));
 }
 
-void prepare_for_forks() { (void)::pthread_atfork(nullptr, nullptr, begin_anew); }
+void install_fork_handlers() { (void)::pthread_atfork(nullptr, nullptr, reset_in_child); }
 
 }  // namespace ashlar::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks Python frames with the GIL, which the allocating thread has released. Each line is
-// described once.
+// Walks Python frames. Takes the GIL for it, because the allocating thread has released the GIL.
+// Stores the description of each source line once.
 #include "frames.h"
 
 #include <pybind11/pybind11.h>
@@ -22,7 +22,7 @@
 namespace ashlar::python {
 namespace {
 
-// A word is an index into the table, plus one.
+// A word (see FrameProvider) is an index into `lines_`, plus one.
 class PythonFrames final : public FrameProvider {
  public:
   size_t gather(std::span<uint64_t> frames) override {
@@ -48,12 +48,12 @@ class PythonFrames final : public FrameProvider {
   }
 
  private:
-  using Place = std::pair<const PyCodeObject*, int>;
+  using CodeLine = std::pair<const PyCodeObject*, int>;
   using Line = std::tuple<std::string, std::string, int>;  // file, name, number
 
-  // Limits for programs that generate code: the number of places cached by code object, which they
-  // keep alive, and of distinct lines. Frames beyond that are omitted.
-  static constexpr size_t kMaxPlaces = size_t{1} << 14;
+  // Limits for programs that generate code. A cached code line keeps its code object alive; when
+  // the cache is full, it is cleared. Frames on lines beyond kMaxLines have no description.
+  static constexpr size_t kMaxCodeLines = size_t{1} << 14;
   static constexpr size_t kMaxLines = size_t{1} << 20;
 
   uint64_t word_of(PyFrameObject* frame) {
@@ -62,8 +62,8 @@ class PythonFrames final : public FrameProvider {
     const int line = PyFrame_GetLineNumber(frame);
     {
       MutexLock lock(mutex_);
-      const auto known = places_.find({code, line});
-      if (known != places_.end()) return known->second.word;
+      const auto known = code_lines_.find({code, line});
+      if (known != code_lines_.end()) return known->second.word;
     }
     Frame described;
     // Python 3.9 and 3.10 have no qualified name.
@@ -71,12 +71,12 @@ class PythonFrames final : public FrameProvider {
     described.name = utf8_of(held.attr(name));
     described.filename = utf8_of(held.attr("co_filename"));
     described.line = line;
-    std::map<Place, CachedLine>
-        evicted;  // destroyed without the lock: code objects may run arbitrary destructors
+    std::map<CodeLine, CachedLine>
+        evicted;  // destroyed without the lock: destroying code objects may run Python code
     MutexLock lock(mutex_);
     const uint64_t word = word_of_line(std::move(described));
-    if (places_.size() >= kMaxPlaces) evicted.swap(places_);
-    places_.try_emplace(Place(code, line), CachedLine{word, std::move(held)});
+    if (code_lines_.size() >= kMaxCodeLines) evicted.swap(code_lines_);
+    code_lines_.try_emplace(CodeLine(code, line), CachedLine{word, std::move(held)});
     return word;
   }
 
@@ -90,7 +90,7 @@ class PythonFrames final : public FrameProvider {
     return lines_.size();
   }
 
-  // A place and its code object, kept alive so that its address is not reused.
+  // The word of a code line, and its code object, kept alive so that its address is not reused.
   struct CachedLine {
     uint64_t word = 0;
     py::object code{};
@@ -99,24 +99,25 @@ class PythonFrames final : public FrameProvider {
   Mutex mutex_;
   std::vector<Frame> lines_ ASHLAR_GUARDED_BY(mutex_);
   std::map<Line, uint64_t> words_ ASHLAR_GUARDED_BY(mutex_);
-  std::map<Place, CachedLine> places_ ASHLAR_GUARDED_BY(mutex_);  // modified only with the GIL held
+  std::map<CodeLine, CachedLine> code_lines_
+      ASHLAR_GUARDED_BY(mutex_);  // modified only with the GIL held
 };
 
 // Never destroyed, since allocators may outlive the interpreter. Guarded by the GIL.
-std::shared_ptr<FrameProvider>& frames_of_process() {
-  static auto* const only = std::make_unique<std::shared_ptr<FrameProvider>>().release();
-  return *only;
+std::shared_ptr<FrameProvider>& process_frames() {
+  static auto* const provider = std::make_unique<std::shared_ptr<FrameProvider>>().release();
+  return *provider;
 }
 
 }  // namespace
 
 std::shared_ptr<FrameProvider> python_frames() {
-  std::shared_ptr<FrameProvider>& only = frames_of_process();
-  if (only == nullptr) only = std::make_shared<PythonFrames>();
-  return only;
+  std::shared_ptr<FrameProvider>& provider = process_frames();
+  if (provider == nullptr) provider = std::make_shared<PythonFrames>();
+  return provider;
 }
 
-// The parent's table is leaked.
-void forget_python_frames() { std::construct_at(&frames_of_process()); }
+// Overwrites the pointer without destroying it, which leaks the parent's table.
+void reset_python_frames() { std::construct_at(&process_frames()); }
 
 }  // namespace ashlar::python

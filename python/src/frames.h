@@ -9,9 +9,11 @@
 
 namespace ashlar::python {
 
-// The provider of this process. Keeps described lines forever. REQUIRES: the GIL is held.
+// Returns the frame provider of this process, which keeps descriptions of lines forever. REQUIRES:
+// the GIL is held.
 std::shared_ptr<FrameProvider> python_frames();
-// After a fork, in the child: replaces the provider, whose lock may be held.
-void forget_python_frames();
+// Called in the child after a fork. Replaces the provider, whose lock another thread of the parent
+// may have held.
+void reset_python_frames();
 
 }  // namespace ashlar::python

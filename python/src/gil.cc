@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gate that keeps threads from taking the GIL during exit.
+// Implements the gate that keeps threads from taking the GIL during exit.
 #include "gil.h"
 
 #include <unistd.h>
@@ -23,41 +23,42 @@ struct InterpreterGate {
 
 // Never destroyed: threads may outlive the interpreter.
 InterpreterGate& interpreter_gate() {
-  static InterpreterGate* const only = std::make_unique<InterpreterGate>().release();
-  return *only;
+  static InterpreterGate* const gate = std::make_unique<InterpreterGate>().release();
+  return *gate;
 }
 
-// Maximum wait for running hooks at exit.
+// How long interpreter exit waits for existing guards, which running hooks hold.
 constexpr auto kExitTimeout = std::chrono::seconds(5);
 
 }  // namespace
 
 InterpreterGuard::InterpreterGuard() {
-  InterpreterGate& here = interpreter_gate();
-  MutexLock lock(here.mutex);
-  is_open_ = here.is_open;
-  if (is_open_) ++here.guard_count;
+  InterpreterGate& gate = interpreter_gate();
+  MutexLock lock(gate.mutex);
+  is_open_ = gate.is_open;
+  if (is_open_) ++gate.guard_count;
 }
 
 InterpreterGuard::~InterpreterGuard() {
   if (!is_open_ || fork_count_ != fork_count()) return;
-  InterpreterGate& here = interpreter_gate();
-  MutexLock lock(here.mutex);
-  if (--here.guard_count == 0) here.changed.notify_all();
+  InterpreterGate& gate = interpreter_gate();
+  MutexLock lock(gate.mutex);
+  if (--gate.guard_count == 0) gate.changed.notify_all();
 }
 
 void close_gate_at_exit() {
   without_gil([] {
-    InterpreterGate& here = interpreter_gate();
-    MutexLock lock(here.mutex);
-    here.is_open = false;
+    InterpreterGate& gate = interpreter_gate();
+    MutexLock lock(gate.mutex);
+    gate.is_open = false;
     const auto end = std::chrono::steady_clock::now() + kExitTimeout;
-    while (here.guard_count > 0 && lock.wait_until(here.changed, end)) {
+    while (gate.guard_count > 0 && lock.wait_until(gate.changed, end)) {
     }
   });
 }
 
-// Constructs a new gate in place, since the child inherits an arbitrary state.
+// Overwrites the gate without destroying it: its mutex may be locked by a thread that the child
+// does not have.
 void reset_gate() { std::construct_at(&interpreter_gate()); }
 
 void block_forever() noexcept {
@@ -65,8 +66,8 @@ void block_forever() noexcept {
 }
 
 bool has_gil() {
-  PyThreadState* const own = PyGILState_GetThisThreadState();
-  return own != nullptr && own == py::detail::get_thread_state_unchecked();
+  PyThreadState* const state = PyGILState_GetThisThreadState();
+  return state != nullptr && state == py::detail::get_thread_state_unchecked();
 }
 
 void report_unraisable() noexcept {
@@ -90,7 +91,7 @@ void report_unraisable() noexcept {
 py::object call_python(const py::object& function, const py::object& argument) {
   PyObject* value = nullptr;
   try {
-    // Without an argument, its null pointer terminates the list.
+    // If there is no argument, its null pointer ends the argument list.
     value = PyObject_CallFunctionObjArgs(function.ptr(), argument.ptr(), nullptr);
   } catch (abi::__forced_unwind&) {
     block_forever();  // unwinding further would destroy Python objects without the GIL

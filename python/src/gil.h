@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handling of the GIL and of interpreter exit.
+// Releases and takes the GIL, also safely during interpreter exit.
 //
 // Rules of this folder: every library call that may lock or block runs without the GIL
 // (`without_gil`, and `drop_without_gil` for destruction); callbacks from the library take it
-// (`with_gil`). The library calls back without holding its own locks, so there is no deadlock.
+// (`with_gil`). The library holds none of its locks during callbacks, so they cannot deadlock.
 //
-// Once the interpreter is exiting, no thread may take the GIL: it would never return.
-// `close_gate_at_exit` closes the gate and waits, with a timeout, for threads inside. Threads that
-// arrive later are blocked.
+// Once the interpreter is exiting, no thread may take the GIL: the call would never return. A gate
+// prevents that: a thread creates an InterpreterGuard before it takes the GIL. `close_gate_at_exit`
+// closes the gate and waits, with a timeout, for existing guards. Later guards are not open, and
+// their threads do not take the GIL.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -46,13 +47,14 @@ std::invoke_result_t<Work> without_gil(Work work) {
   } catch (...) {
     failure = std::current_exception();
   }
-  // Not in a destructor: during exit, Python ends daemon threads here by unwinding.
+  // Not in a destructor: during exit, Python ends daemon threads here by unwinding the stack, which
+  // a destructor would turn into a call of std::terminate.
   PyEval_RestoreThread(state);
   if (failure) std::rethrow_exception(failure);
   if constexpr (!std::is_void_v<Value>) return *std::move(value);
 }
 
-// Delays interpreter exit while it exists, if is_open().
+// Passes the gate, if it is open: then interpreter exit waits until the guard is destroyed.
 class InterpreterGuard {
  public:
   InterpreterGuard();
@@ -66,22 +68,22 @@ class InterpreterGuard {
   int fork_count_ = fork_count();  // a forked child has a new gate
 };
 
-// Closes the gate and waits up to some seconds, without the GIL, for existing guards.
-// REQUIRES: the GIL is held.
+// Closes the gate. Releases the GIL and waits up to 5 s for existing guards. REQUIRES: the GIL is
+// held.
 void close_gate_at_exit();
-// After a fork, in the child.
+// Called in the child after a fork. Opens a new gate without guards.
 void reset_gate();
 
-// Blocks a thread that Python is ending during exit, where unwinding would leave an inconsistent
-// state. The thread keeps its locks.
+// Blocks the calling thread. For threads that Python ends during exit at a point where unwinding
+// would leave an inconsistent state. The thread keeps its locks.
 [[noreturn]] void block_forever() noexcept;
 
-// Whether the calling thread holds the GIL. PyGILState_Check() always returns true once a second
-// interpreter exists.
+// Returns whether the calling thread holds the GIL. PyGILState_Check() cannot be used: it always
+// returns true once a second interpreter exists.
 bool has_gil();
 
-// Destroys the target of `value`, a smart pointer, without the GIL, since destruction may lock or
-// block. During interpreter exit, leaks it instead.
+// Destroys the object that the smart pointer `value` owns, without the GIL, since destruction may
+// lock or block. During interpreter exit, leaks the object instead.
 template <typename T>
 void drop_without_gil(T value) noexcept {
   if (value == nullptr) return;
@@ -103,8 +105,8 @@ void drop_without_gil(T value) noexcept {
   }
 }
 
-// A shared pointer whose target is destroyed without the GIL, on whichever thread drops the last
-// reference. Objects of a parent process are not destroyed in a forked child.
+// Returns a shared pointer. The thread that drops the last reference destroys the object without
+// the GIL. Objects of a parent process are not destroyed in a forked child.
 template <typename T>
 std::shared_ptr<T> share_without_gil(std::unique_ptr<T> value) {
   return {value.release(), [created_after_forks = fork_count()](T* last) {
@@ -116,12 +118,13 @@ std::shared_ptr<T> make_shared_without_gil(Arguments&&... arguments) {
   return share_without_gil(std::make_unique<T>(std::forward<Arguments>(arguments)...));
 }
 
-// Passes the current exception to sys.unraisablehook, since no caller can handle it.
-// KeyboardInterrupt is raised again in Python's main thread.
+// Passes the current C++ exception to sys.unraisablehook, since no caller can handle it. A
+// KeyboardInterrupt is raised again in Python's main thread instead.
 void report_unraisable() noexcept;
 
-// Runs `work` with the GIL, from any thread; does nothing during interpreter exit. Reports
-// exceptions as unraisable. Returns whether `work` completed. Preserves a pending Python exception.
+// Runs `work` with the GIL, on any thread. During interpreter exit, does nothing. Reports
+// exceptions with report_unraisable, and preserves a pending Python exception. Returns whether
+// `work` completed.
 template <typename Work>
 bool with_gil(Work work) noexcept {
   const InterpreterGuard guard;
@@ -147,12 +150,12 @@ bool with_gil(Work work) noexcept {
   return is_done;
 }
 
-// Calls a Python function with one argument or none. Throws what it raises. REQUIRES: called within
-// with_gil().
+// Calls a Python function with one argument or none. If it raises, throws py::error_already_set.
+// REQUIRES: called within with_gil().
 py::object call_python(const py::object& function, const py::object& argument = {});
 
-// Wraps a Python object for storage in the library. It is released with the GIL held, on any
-// thread.
+// Wraps a Python object for storage in the library. Any thread may drop the last reference, which
+// takes the GIL to release the object.
 std::shared_ptr<const py::object> keep_object(py::object object);
 
 }  // namespace ashlar::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python callbacks of an allocator. They run with the GIL and without the allocator's locks.
-// Exceptions go to sys.unraisablehook.
+// Binds the hooks of an allocator to Python callbacks. Callbacks run with the GIL and without the
+// allocator's locks. Their exceptions go to sys.unraisablehook.
 #include <chrono>
 
 #include "allocator.h"
@@ -11,7 +11,7 @@
 namespace ashlar::python {
 namespace {
 
-py::dict notice_as_dict(const OomNotice& notice) {
+py::dict notice_to_dict(const OomNotice& notice) {
   py::dict all;
   all["device"] = notice.device.value();
   all["wanted_bytes"] = notice.wanted_bytes;
@@ -20,7 +20,7 @@ py::dict notice_as_dict(const OomNotice& notice) {
   return all;
 }
 
-// Microseconds since 1970. Taken here, since trackers receive no time.
+// Returns microseconds since 1970. TraceTracker receives entries without a time.
 int64_t now_us() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
@@ -28,7 +28,7 @@ int64_t now_us() {
 
 std::function<void(const OomNotice&)> as_observer(py::function function) {
   return [kept = keep_object(std::move(function))](const OomNotice& notice) {
-    with_gil([&] { call_python(*kept, notice_as_dict(notice)); });
+    with_gil([&] { call_python(*kept, notice_to_dict(notice)); });
   };
 }
 
@@ -62,9 +62,9 @@ void bind_hooks(AllocatorClass& allocators) {
   allocators
       .def(
           "add_oom_observer",
-          [](const AllocatorObject& user, py::function observer) {
+          [](const AllocatorObject& self, py::function observer) {
             auto hook = as_observer(std::move(observer));
-            without_gil([&] { user.allocator().hooks().add_oom_observer(std::move(hook)); });
+            without_gil([&] { self.allocator().hooks().add_oom_observer(std::move(hook)); });
           },
           py::arg("observer"),
           "observer({\"device\", \"wanted_bytes\", \"limit_bytes\", \"device_free_bytes\"}) is "
@@ -72,26 +72,26 @@ void bind_hooks(AllocatorClass& allocators) {
           "that refers to the allocator keeps it alive.")
       .def(
           "add_rejection_observer",
-          [](const AllocatorObject& user, py::function observer) {
+          [](const AllocatorObject& self, py::function observer) {
             auto hook = as_observer(std::move(observer));
-            without_gil([&] { user.allocator().hooks().add_rejection_observer(std::move(hook)); });
+            without_gil([&] { self.allocator().hooks().add_rejection_observer(std::move(hook)); });
           },
           py::arg("observer"),
           "Like add_oom_observer, for requests rejected without a device call.")
       .def(
           "add_free_memory_callback",
-          [](const AllocatorObject& user, py::function callback) {
+          [](const AllocatorObject& self, py::function callback) {
             auto hook = as_free_memory_callback(std::move(callback));
             without_gil(
-                [&] { user.allocator().hooks().add_free_memory_callback(std::move(hook)); });
+                [&] { self.allocator().hooks().add_free_memory_callback(std::move(hook)); });
           },
           py::arg("callback"),
           "callback() is called to free memory before an allocation fails; returns whether it did.")
       .def(
           "add_tracker",
-          [](const AllocatorObject& user, py::function tracker) {
+          [](const AllocatorObject& self, py::function tracker) {
             auto hook = as_tracker(std::move(tracker));
-            without_gil([&] { user.allocator().hooks().add_tracker(std::move(hook)); });
+            without_gil([&] { self.allocator().hooks().add_tracker(std::move(hook)); });
           },
           py::arg("tracker"),
           "tracker({\"action\", \"addr\", \"size\", \"stream\", \"time_us\", \"device\", "

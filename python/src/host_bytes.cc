@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An object with the buffer protocol, from which the other views are created.
+// Binds _HostBytes, which has the buffer protocol, and creates memoryviews and numpy arrays from
+// it.
 #include "host_bytes.h"
 
 #include <utility>
@@ -39,7 +40,7 @@ py::object as_numpy(HostBytes bytes) {
 }
 
 py::capsule host_to_dlpack(HostBytes bytes, DlpackDevice kind, const DlpackRequest& request) {
-  return to_dlpack({.keeper = std::move(bytes.keeper),
+  return to_dlpack({.owner = std::move(bytes.owner),
                     .data = bytes.data,
                     .device = kind,
                     .device_index = 0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host-accessible memory for numpy, the buffer protocol and DLPack.
+// Exports host-accessible memory to numpy, the buffer protocol and DLPack.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,19 +12,20 @@
 
 namespace ashlar::python {
 
-// Keeps memory alive for arrays over it.
+// Host-accessible memory with an element type and shape. Also the Python object _HostBytes, which
+// exports the memory through the buffer protocol.
 struct HostBytes {
-  std::shared_ptr<void> keeper{};  // shared owner of the memory
+  std::shared_ptr<void> owner{};  // keeps the memory alive; shared with Python objects
   void* data = nullptr;
   ArrayShape shape{};
   bool is_writable = true;
 };
 
-// Views without a copy. Throw InvalidArgument for types that numpy does not support.
+// Each returns a view without a copy. Throw InvalidArgument for types that numpy does not support.
 py::object as_memoryview(HostBytes bytes);
 py::object as_numpy(HostBytes bytes);
 
-// to_dlpack() for host memory.
+// Exports host memory as to_dlpack() does.
 py::capsule host_to_dlpack(HostBytes bytes, DlpackDevice kind, const DlpackRequest& request);
 
 void bind_host_bytes(py::module_& module);

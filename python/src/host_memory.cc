@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostAllocator and HostBuffer, with zero-copy access for numpy and others.
+// Binds HostAllocator and HostBuffer, with zero-copy access for numpy, the buffer protocol and
+// DLPack.
 #include "host_memory.h"
 
 #include <pybind11/stl.h>
@@ -46,24 +47,24 @@ class SharedHostAllocator {
 
 // The Python object of a host allocator.
 struct HostAllocatorObject {
-  std::shared_ptr<SharedHostAllocator> own;  // shared with its buffers
+  std::shared_ptr<SharedHostAllocator> shared;  // shared with its buffers
 
-  HostAllocator& allocator() const { return own->allocator(); }
+  HostAllocator& allocator() const { return shared->allocator(); }
 };
 
-// A buffer, freed with its last owner.
+// Pinned memory, freed when its last owner is destroyed.
 class PinnedMemory {
  public:
   PinnedMemory(std::shared_ptr<SharedHostAllocator> owner, HostBuffer buffer)
       : owner_(std::move(owner)), buffer_(std::move(buffer)) {}
 
   const DeviceRef& device() const { return owner_->device(); }
-  // Constant after construction.
+  // Constant after construction, so they need no lock.
   std::byte* data() const { return buffer_.data(); }
   size_t bytes() const { return buffer_.bytes(); }
 
   void record_stream(const StreamArgument& stream) {
-    owner_->streams().keep(stream.own);
+    owner_->streams().retain(stream.shared);
     MutexLock lock(mutex_);
     buffer_.record_stream(stream.id);
   }
@@ -94,52 +95,52 @@ class HostBufferObject {
 
 HostAllocatorObject make_allocator(const py::object& device,
                                    const std::optional<std::string>& options) {
-  const DeviceRef use = device_argument(device);
-  // With the GIL held, since Python changes the environment under it.
-  const AllocatorOptions wanted = options ? parse_options(*options) : options_from_environment();
-  return {without_gil([&] { return make_shared_without_gil<SharedHostAllocator>(use, wanted); })};
+  const DeviceRef ref = device_argument(device);
+  // Read with the GIL held: Python code may change the environment, and holds the GIL then.
+  const AllocatorOptions parsed = options ? parse_options(*options) : options_from_environment();
+  return {without_gil([&] { return make_shared_without_gil<SharedHostAllocator>(ref, parsed); })};
 }
 
-std::unique_ptr<HostBufferObject> allocate(const HostAllocatorObject& user,
+std::unique_ptr<HostBufferObject> allocate(const HostAllocatorObject& self,
                                            const py::object& size) {
   const size_t bytes = bytes_of(size, "size");
   return std::make_unique<HostBufferObject>(without_gil([&] {
-    return make_shared_without_gil<PinnedMemory>(user.own, user.allocator().allocate(bytes));
+    return make_shared_without_gil<PinnedMemory>(self.shared, self.allocator().allocate(bytes));
   }));
 }
 
-py::object stats_of(const HostAllocatorObject& user) {
-  const auto all = without_gil([&] { return user.allocator().stats().flatten(); });
+py::object stats_of(const HostAllocatorObject& self) {
+  const auto all = without_gil([&] { return self.allocator().stats().flatten(); });
   py::dict stats;
   for (const auto& [name, value] : all) stats[py::str(name)] = value;
   return py::module_::import("ashlar._display").attr("HostStats")(stats);
 }
 
-HostBytes bytes_of_buffer(const HostBufferObject& user, const py::object& dtype,
+HostBytes bytes_of_buffer(const HostBufferObject& self, const py::object& dtype,
                           const py::object& shape) {
-  std::shared_ptr<PinnedMemory> memory = user.memory();
-  ArrayShape wanted = array_shape(dtype, shape, memory->bytes());
+  std::shared_ptr<PinnedMemory> memory = self.memory();
+  ArrayShape elements = array_shape(dtype, shape, memory->bytes());
   std::byte* const data = memory->data();
-  return {.keeper = std::move(memory), .data = data, .shape = std::move(wanted)};
+  return {.owner = std::move(memory), .data = data, .shape = std::move(elements)};
 }
 
-HostBytes plain_bytes_of(const HostBufferObject& user) {
-  return bytes_of_buffer(user, py::str("uint8"), py::none());
+HostBytes plain_bytes_of(const HostBufferObject& self) {
+  return bytes_of_buffer(self, py::str("uint8"), py::none());
 }
 
-DlpackDevice dlpack_kind(const HostBufferObject& user) {
-  const std::string& backend = user.memory()->device().device->properties().backend;
+DlpackDevice dlpack_kind(const HostBufferObject& self) {
+  const std::string& backend = self.memory()->device().device->properties().backend;
   if (backend == "cuda") return DlpackDevice::kCudaHost;
   if (backend == "hip") return DlpackDevice::kRocmHost;
   return DlpackDevice::kCpu;
 }
 
-// The buffer protocol of HostBuffer. Views keep the memory alive, not the HostBuffer, which can be
-// freed in the meantime.
+// Implements the buffer protocol of HostBuffer. A view keeps the memory alive, but not the
+// HostBuffer, whose free() may be called while views exist.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   try {
-    const auto& user = py::handle(self).cast<const HostBufferObject&>();
-    return PyObject_GetBuffer(as_memoryview(plain_bytes_of(user)).ptr(), view, flags);
+    const auto& buffer = py::handle(self).cast<const HostBufferObject&>();
+    return PyObject_GetBuffer(as_memoryview(plain_bytes_of(buffer)).ptr(), view, flags);
   } catch (py::error_already_set& failure) {
     failure.restore();
   } catch (const std::exception& failure) {
@@ -161,29 +162,30 @@ void bind_allocator(py::module_& module) {
            "size: bytes, or a string such as \"64MiB\"; aligned to pages of 4 KiB.")
       .def(
           "trim",
-          [](const HostAllocatorObject& user) { without_gil([&] { user.allocator().trim(); }); },
+          [](const HostAllocatorObject& self) { without_gil([&] { self.allocator().trim(); }); },
           "Returns cached memory to the host.")
-      .def("stats", stats_of, "The statistics under PyTorch's names: {\"active_bytes.peak\": ...}.")
+      .def("stats", stats_of,
+           "Returns the statistics under PyTorch's names: {\"active_bytes.peak\": ...}.")
       .def(
           "reset_peak_stats",
-          [](const HostAllocatorObject& user) {
-            without_gil([&] { user.allocator().reset_peak_stats(); });
+          [](const HostAllocatorObject& self) {
+            without_gil([&] { self.allocator().reset_peak_stats(); });
           },
           "Resets peaks to the current values.")
       .def(
           "reset_total_stats",
-          [](const HostAllocatorObject& user) {
-            without_gil([&] { user.allocator().reset_total_stats(); });
+          [](const HostAllocatorObject& self) {
+            without_gil([&] { self.allocator().reset_total_stats(); });
           },
           "Resets totals to 0.")
       .def_property_readonly("device",
-                             [](const HostAllocatorObject& user) { return user.own->device(); })
+                             [](const HostAllocatorObject& self) { return self.shared->device(); })
       .def_property_readonly(
           "options",
-          [](const HostAllocatorObject& user) { return format_options(user.own->options()); },
+          [](const HostAllocatorObject& self) { return format_options(self.shared->options()); },
           "The non-default options, as text.")
-      .def("__repr__", [](const HostAllocatorObject& user) {
-        return text("<ashlar.HostAllocator for ", user.own->device().name(), ">");
+      .def("__repr__", [](const HostAllocatorObject& self) {
+        return text("<ashlar.HostAllocator for ", self.shared->device().name(), ">");
       });
 }
 
@@ -193,30 +195,30 @@ void bind_protocols(HostBufferClass& buffers) {
   buffers
       .def(
           "numpy",
-          [](const HostBufferObject& user, const py::object& dtype, const py::object& shape) {
-            return as_numpy(bytes_of_buffer(user, dtype, shape));
+          [](const HostBufferObject& self, const py::object& dtype, const py::object& shape) {
+            return as_numpy(bytes_of_buffer(self, dtype, shape));
           },
           py::arg("dtype") = "uint8", py::arg("shape") = py::none(),
           "A numpy array over the memory, without a copy. Keeps the memory alive.")
       .def(
           "memoryview",
-          [](const HostBufferObject& user) { return as_memoryview(plain_bytes_of(user)); },
+          [](const HostBufferObject& self) { return as_memoryview(plain_bytes_of(self)); },
           "A memoryview of the bytes.")
       .def(
           "__dlpack__",
-          [](const HostBufferObject& user, const py::object& stream,
+          [](const HostBufferObject& self, const py::object& stream,
              std::optional<std::pair<int, int>> max_version,
              std::optional<std::pair<int, int>> dl_device, std::optional<bool> copy) {
             if (!stream.is_none()) {
               throw py::buffer_error("stream: host memory has none (expected None)");
             }
-            return host_to_dlpack(plain_bytes_of(user), dlpack_kind(user),
+            return host_to_dlpack(plain_bytes_of(self), dlpack_kind(self),
                                   {max_version, dl_device, copy});
           },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
           py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
-      .def("__dlpack_device__", [](const HostBufferObject& user) {
-        return py::make_tuple(static_cast<int>(dlpack_kind(user)), 0);
+      .def("__dlpack_device__", [](const HostBufferObject& self) {
+        return py::make_tuple(static_cast<int>(dlpack_kind(self)), 0);
       });
 }
 
@@ -230,22 +232,22 @@ void bind_buffer(py::module_& module) {
       "reference. Supports the buffer protocol.");
   buffers
       .def_property_readonly(
-          "size", [](const HostBufferObject& user) { return user.memory()->bytes(); },
+          "size", [](const HostBufferObject& self) { return self.memory()->bytes(); },
           "Size in bytes, as requested.")
       .def_property_readonly(
           "address",
-          [](const HostBufferObject& user) {
-            return reinterpret_cast<uintptr_t>(user.memory()->data());
+          [](const HostBufferObject& self) {
+            return reinterpret_cast<uintptr_t>(self.memory()->data());
           },
           "The address; 0 for an empty buffer.")
       .def_property_readonly(
-          "device", [](const HostBufferObject& user) { return user.memory()->device(); },
-          "The device it is pinned for.")
+          "device", [](const HostBufferObject& self) { return self.memory()->device(); },
+          "The device for which the memory is pinned.")
       .def_property_readonly("is_freed", &HostBufferObject::is_freed)
       .def(
           "record_stream",
-          [](const HostBufferObject& user, const py::object& stream) {
-            const std::shared_ptr<PinnedMemory> memory = user.memory();
+          [](const HostBufferObject& self, const py::object& stream) {
+            const std::shared_ptr<PinnedMemory> memory = self.memory();
             const StreamArgument given = stream_of(stream, memory->device());
             without_gil([&] { memory->record_stream(given); });
           },
@@ -259,10 +261,10 @@ void bind_buffer(py::module_& module) {
              (void)self.cast<const HostBufferObject&>().memory();
              return self;
            })
-      .def("__exit__", [](HostBufferObject& user, const py::args&) { user.free(); })
-      .def("__repr__", [](const HostBufferObject& user) -> std::string {
-        if (user.is_freed()) return "<ashlar.HostBuffer, freed>";
-        const std::shared_ptr<PinnedMemory> memory = user.memory();
+      .def("__exit__", [](HostBufferObject& self, const py::args&) { self.free(); })
+      .def("__repr__", [](const HostBufferObject& self) -> std::string {
+        if (self.is_freed()) return "<ashlar.HostBuffer, freed>";
+        const std::shared_ptr<PinnedMemory> memory = self.memory();
         return text("<ashlar.HostBuffer of ", format_bytes(memory->bytes()), " for ",
                     memory->device().name(), ">");
       });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python bindings of include/ashlar/host.h.
+// Binds the Python classes HostAllocator and HostBuffer (include/ashlar/host.h).
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostView: access to the memory of a simulated device from the host, through sim::DeviceMemory. It
-// is valid as long as the block, so each array keeps the block alive, not the view.
+// Binds the Python class HostView: host access to the memory of a simulated device, through
+// sim::DeviceMemory. The access is valid as long as the block is allocated. Arrays therefore keep
+// the block alive; they need not keep the view.
 #include <pybind11/stl.h>
 
 #include <cstddef>
@@ -35,15 +36,16 @@ class HostAccess {
   HostAccess(std::shared_ptr<Memory> memory, size_t bytes, bool is_writable)
       : memory_(std::move(memory)),
         access_guard_(*memory_->owner),
-        guard_(memory_->device().machine->memory(device().index())) {
-    // Wait for queued work.
+        device_memory_(memory_->device().machine->memory(device().index())) {
+    // Queued work may still write the block.
     unwrap(device().checked().synchronize_stream(memory_->stream.id));
     const DeviceAddress at = memory_->buffer.address();
     if (bytes > 0 && is_writable) {
-      data_ = unwrap(guard_.try_view<std::byte>(at, bytes)).data();
+      data_ = unwrap(device_memory_.try_view<std::byte>(at, bytes)).data();
     } else if (bytes > 0) {
-      // Exported as read-only memory.
-      data_ = const_cast<std::byte*>(unwrap(guard_.try_view<const std::byte>(at, bytes)).data());
+      // The cast is safe: the memory is exported as read-only.
+      data_ = const_cast<std::byte*>(
+          unwrap(device_memory_.try_view<const std::byte>(at, bytes)).data());
     }
   }
   HostAccess(const HostAccess&) = delete;
@@ -55,7 +57,7 @@ class HostAccess {
  private:
   std::shared_ptr<Memory> memory_;
   HostAccessGuard access_guard_;
-  sim::DeviceMemory guard_;
+  sim::DeviceMemory device_memory_;
   std::byte* data_ = nullptr;
 };
 
@@ -78,7 +80,7 @@ class HostView {
   bool is_open() const { return access_ != nullptr; }
   const ArrayShape& shape() const { return shape_; }
   bool is_writable() const { return is_writable_; }
-  // Throws InvalidArgument outside of the with statement.
+  // Throws InvalidArgument unless the view is open, that is, inside its with statement.
   const std::shared_ptr<HostAccess>& access() const {
     if (access_ == nullptr) {
       unwrap(Status::invalid_argument(
@@ -96,20 +98,20 @@ class HostView {
 
 HostBytes bytes_of_view(const HostView& view) {
   const std::shared_ptr<HostAccess>& access = view.access();
-  return {.keeper = access,
+  return {.owner = access,
           .data = access->data(),
           .shape = view.shape(),
           .is_writable = view.is_writable()};
 }
 
-py::object array_protocol(const HostView& view, const py::object& dtype, const py::object& copy) {
+py::object to_numpy_array(const HostView& view, const py::object& dtype, const py::object& copy) {
   const py::object array = as_numpy(bytes_of_view(view));
-  const bool is_other = !dtype.is_none() && !py::object(array.attr("dtype")).equal(dtype);
+  const bool needs_cast = !dtype.is_none() && !py::object(array.attr("dtype")).equal(dtype);
   if (!copy.is_none() && !py::bool_(copy)) {
-    if (is_other) throw py::value_error("another dtype needs a copy, but copy is False");
+    if (needs_cast) throw py::value_error("another dtype needs a copy, but copy is False");
     return array;
   }
-  if (is_other) return array.attr("astype")(dtype);
+  if (needs_cast) return array.attr("astype")(dtype);
   return copy.is_none() ? array : array.attr("copy")();
 }
 
@@ -129,8 +131,8 @@ py::object make_host_view(const BufferObject& buffer, const py::object& dtype,
         Status::invalid_argument(text("the host cannot access memory of ", memory->device().name(),
                                       " (expected a simulated device; read() copies)")));
   }
-  ArrayShape wanted = array_shape(dtype, shape, memory->buffer.bytes());
-  return py::cast(HostView(std::move(memory), std::move(wanted), writable));
+  ArrayShape elements = array_shape(dtype, shape, memory->buffer.bytes());
+  return py::cast(HostView(std::move(memory), std::move(elements), writable));
 }
 
 void bind_host_views(py::module_& module) {
@@ -150,11 +152,11 @@ void bind_host_views(py::module_& module) {
           "shape", [](const HostView& view) { return py::tuple(py::cast(view.shape().shape)); })
       .def(
           "numpy", [](const HostView& view) { return as_numpy(bytes_of_view(view)); },
-          "A numpy array over the memory itself.")
+          "Returns a numpy array over the memory, without a copy.")
       .def(
           "memoryview", [](const HostView& view) { return as_memoryview(bytes_of_view(view)); },
-          "The same without numpy.")
-      .def("__array__", array_protocol, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
+          "Returns a memoryview of the memory, without a copy. Does not need numpy.")
+      .def("__array__", to_numpy_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def(
           "__dlpack__",
           [](const HostView& view, const py::object& stream,

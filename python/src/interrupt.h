@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes long calls interruptible by Ctrl-C. Python handles signals on its main thread between
-// bytecodes only, so a blocking call delays them. Therefore the main thread runs such a call on
-// another thread and polls for signals.
+// Makes long calls interruptible by Ctrl-C. Python handles signals on its main thread, and only
+// between bytecodes, so a blocking call on the main thread delays them. `interruptible` runs the
+// call on another thread while the main thread polls for signals.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,17 @@
 
 namespace ashlar::python {
 
-// Whether the calling thread handles signals.
+// Returns whether the calling thread is Python's main thread, which handles signals.
 bool is_main_thread();
 
-// Runs Python's handlers of pending signals. Throws what they raise, such as KeyboardInterrupt.
-// REQUIRES: the GIL is held.
+// Runs Python's handlers of pending signals. Throws the exception that a handler raises, such as
+// KeyboardInterrupt. REQUIRES: the GIL is held.
 void handle_signals();
 
 // Runs `work(std::stop_token)` without the GIL. Returns its result or rethrows its exception. If a
-// signal handler raises, throws that immediately and requests a stop; the work continues in the
-// background until it notices, so it must own everything it uses and must not use Python.
-// REQUIRES: the GIL is held.
+// signal handler raises, throws its exception immediately and requests a stop; the work continues
+// on its thread until it checks the stop token. It must therefore own everything that it uses, and
+// must not use Python. REQUIRES: the GIL is held.
 template <typename Work>
 std::invoke_result_t<Work, std::stop_token> interruptible(Work work) {
   using Value = std::invoke_result_t<Work, std::stop_token>;
@@ -61,8 +61,9 @@ std::invoke_result_t<Work, std::stop_token> interruptible(Work work) {
   return value.get();
 }
 
-// Waits for all work queued in the stream so far. `keeper` keeps the stream alive.
-// REQUIRES: the GIL is held.
-void wait_for_stream(const DeviceRef& device, StreamId stream, std::shared_ptr<const void> keeper);
+// Waits for all work queued in the stream so far. `stream_owner` keeps the stream alive. REQUIRES:
+// the GIL is held.
+void wait_for_stream(const DeviceRef& device, StreamId stream,
+                     std::shared_ptr<const void> stream_owner);
 
 }  // namespace ashlar::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// State shared by the users of an allocator.
+// Retains streams, and makes pausing and host access exclude each other.
 #include "memory.h"
 
 #include "api/unwrap.h"
@@ -8,7 +8,7 @@
 
 namespace ashlar::python {
 
-void RetainedStreams::keep(const std::shared_ptr<SharedStream>& stream) {
+void RetainedStreams::retain(const std::shared_ptr<SharedStream>& stream) {
   if (stream == nullptr) return;
   MutexLock lock(mutex_);
   streams_.try_emplace(stream->id(), stream);
@@ -17,7 +17,7 @@ void RetainedStreams::keep(const std::shared_ptr<SharedStream>& stream) {
 void SharedAllocator::begin_host_access() {
   require_same_process(device_.created_after_forks);
   MutexLock lock(mutex_);
-  if (changing_count_ > 0) {
+  if (pause_or_resume_count_ > 0) {
     unwrap(Status::invalid_argument(
         "memory of the allocator is being paused or resumed; open the view before or after"));
   }
@@ -29,7 +29,7 @@ void SharedAllocator::end_host_access() {
   --host_access_count_;
 }
 
-void SharedAllocator::begin_pausing() {
+void SharedAllocator::begin_pause() {
   require_same_process(device_.created_after_forks);
   MutexLock lock(mutex_);
   if (host_access_count_ > 0) {
@@ -38,18 +38,18 @@ void SharedAllocator::begin_pausing() {
              ", and none may be while any of it is paused (expected that they "
              "and arrays made of them are gone)")));
   }
-  ++changing_count_;
+  ++pause_or_resume_count_;
 }
 
-void SharedAllocator::begin_resuming() {
+void SharedAllocator::begin_resume() {
   require_same_process(device_.created_after_forks);
   MutexLock lock(mutex_);
-  ++changing_count_;
+  ++pause_or_resume_count_;
 }
 
-void SharedAllocator::end_changing() {
+void SharedAllocator::end_pause_or_resume() {
   MutexLock lock(mutex_);
-  --changing_count_;
+  --pause_or_resume_count_;
 }
 
 }  // namespace ashlar::python

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ownership of allocators and their memory by Python objects and foreign tensors.
+// Ownership of allocators and their memory by Python objects and by tensors of other libraries.
 //
 //   Buffer (Python) ─┐
 //   Array, HostView ─┼─> Memory ─> SharedAllocator ─> DeviceRef ─> sim::Machine
 //   DLPack tensors  ─┘
 //
-// Each arrow is shared ownership, so objects may be released in any order. None of them holds a
-// Python object except hooks, so any thread may release them.
+// Each arrow is shared ownership, so objects may be released in any order. Only an allocator's
+// hooks hold Python objects, and take the GIL to release them, so any thread may release any
+// object.
 #pragma once
 
 #include <map>
@@ -20,11 +21,11 @@
 
 namespace ashlar::python {
 
-// Streams that memory was allocated on or recorded for. They must outlive the allocator, which uses
-// them even for cached memory. Thread safe.
+// The streams created from Python that memory was allocated on or recorded for. They must outlive
+// the allocator, which uses them even for cached memory. Thread safe.
 class RetainedStreams {
  public:
-  void keep(const std::shared_ptr<SharedStream>& stream);  // null: no effect
+  void retain(const std::shared_ptr<SharedStream>& stream);  // does nothing if null
 
  private:
   Mutex mutex_;
@@ -32,6 +33,7 @@ class RetainedStreams {
   std::map<StreamId, std::shared_ptr<SharedStream>> streams_ ASHLAR_GUARDED_BY(mutex_);
 };
 
+// An allocator, shared by its Python object, its buffers and its pools.
 class SharedAllocator {
  public:
   SharedAllocator(DeviceRef device, const AllocatorOptions& options)
@@ -45,19 +47,20 @@ class SharedAllocator {
     return allocator_;
   }
 
-  void keep_stream(const std::shared_ptr<SharedStream>& stream) {
+  void retain_stream(const std::shared_ptr<SharedStream>& stream) {
     require_same_process(device_.created_after_forks);
-    streams_.keep(stream);
+    streams_.retain(stream);
   }
 
-  // Host access and pausing exclude each other; both throw InvalidArgument if the other is active.
-  // Resuming only prevents new host access, since the contents may not be restored yet. Each begin
-  // must be paired with its end.
+  // Host access and pausing exclude each other. begin_host_access throws InvalidArgument while a
+  // pool is being paused or resumed; begin_pause does while there is host access. begin_resume only
+  // prevents new host access, since the contents may not be restored yet. Each begin must be paired
+  // with its end.
   void begin_host_access();
   void end_host_access();
-  void begin_pausing();
-  void begin_resuming();
-  void end_changing();
+  void begin_pause();
+  void begin_resume();
+  void end_pause_or_resume();
 
  private:
   DeviceRef device_;
@@ -65,11 +68,11 @@ class SharedAllocator {
   RetainedStreams streams_;
   Mutex mutex_;
   int host_access_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  int changing_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // threads in pause or resume
+  int pause_or_resume_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // threads in pause or resume
   Allocator allocator_;  // last: destroyed before its streams and its device
 };
 
-// A block, freed with its last owner.
+// A block of device memory, freed when its last owner is destroyed.
 struct Memory {
   std::shared_ptr<SharedAllocator> owner;
   StreamArgument stream{};

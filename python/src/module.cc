@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The extension module ashlar._ashlar. Each file in this folder binds one part of the library; the
-// package in python/ashlar adds the parts written in Python.
+// Defines the extension module ashlar._ashlar. Each file in this folder binds some of its classes;
+// the package in python/ashlar adds what is written in Python.
 #include <pybind11/pybind11.h>
 
 #include "allocator.h"
@@ -22,8 +22,8 @@ PyObject* make_object(PyTypeObject* type, PyObject* arguments, PyObject* named) 
   return py::detail::pybind11_object_new(type, arguments, named);
 }
 
-// Objects created by Class.__new__ without __init__ would be uninitialized. With its own tp_new, a
-// class rejects that.
+// Objects created by Class.__new__ without __init__ would be uninitialized. Python rejects such a
+// call if the class has a tp_new of its own, so each class gets one.
 void require_init(const py::module_& module) {
   for (const auto& [name, value] : py::dict(module.attr("__dict__"))) {
     if (!PyType_Check(value.ptr())) continue;
@@ -39,7 +39,7 @@ PYBIND11_MODULE(_ashlar, module) {
   using namespace ashlar::python;
   module.doc() = "Extension module of the package ashlar.";
   module.attr("__version__") = ASHLAR_VERSION;
-  prepare_for_forks();
+  install_fork_handlers();
   translate_errors();
   bind_devices(module);
   bind_streams(module);

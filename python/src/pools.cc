@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pool, used in with statements, and pausing of pools.
+// Binds the Python class Pool, and the allocator's functions that create, pause and resume pools.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -15,7 +15,7 @@
 namespace ashlar::python {
 namespace {
 
-// A pool retained by Python.
+// A pool that Python objects retain. Released when its last owner is destroyed.
 class SharedPool {
  public:
   SharedPool(std::shared_ptr<SharedAllocator> owner, PoolId id)
@@ -40,42 +40,43 @@ class SharedPool {
 };
 
 struct PoolObject {
-  std::shared_ptr<SharedPool> own;
+  std::shared_ptr<SharedPool> shared;
   // The thread inside the with statement; guarded by the GIL.
-  std::optional<std::thread::id> routed_by{};
+  std::optional<std::thread::id> routing_thread{};
 
   // Routes allocations on this thread to the pool.
   void enter() {
-    if (routed_by) {
-      unwrap(Status::invalid_argument(text("pool ", own->id(), " is already in a with statement")));
+    if (routing_thread) {
+      unwrap(
+          Status::invalid_argument(text("pool ", shared->id(), " is already in a with statement")));
     }
     const std::thread::id self = std::this_thread::get_id();
-    routed_by = self;
+    routing_thread = self;
     try {
       without_gil([&] {
-        own->allocator().pools().begin_routing(
-            own->id(), [self](StreamId) { return std::this_thread::get_id() == self; });
+        shared->allocator().pools().begin_routing(
+            shared->id(), [self](StreamId) { return std::this_thread::get_id() == self; });
       });
     } catch (...) {
-      routed_by.reset();
+      routing_thread.reset();
       throw;
     }
   }
 
-  // begin_routing() retains the pool once more.
+  // Ends the routing, and releases the pool, because begin_routing() retained it once more.
   void exit() {
     without_gil([&] {
-      own->allocator().pools().end_routing(own->id());
-      own->allocator().pools().release(own->id());
+      shared->allocator().pools().end_routing(shared->id());
+      shared->allocator().pools().release(shared->id());
     });
-    routed_by.reset();
+    routing_thread.reset();
   }
 };
 
-PoolObject make_pool(const AllocatorObject& user, PoolOptions options) {
-  return {.own = without_gil([&] {
-            const PoolId id = user.allocator().pools().create(std::move(options));
-            return make_shared_without_gil<SharedPool>(user.own, id);
+PoolObject make_pool(const AllocatorObject& self, PoolOptions options) {
+  return {.shared = without_gil([&] {
+            const PoolId id = self.allocator().pools().create(std::move(options));
+            return make_shared_without_gil<SharedPool>(self.shared, id);
           })};
 }
 
@@ -85,7 +86,7 @@ class PauseGuard {
   using Begin = void (SharedAllocator::*)();
 
   PauseGuard(SharedAllocator& owner, Begin begin) : owner_(owner) { (owner_.*begin)(); }
-  ~PauseGuard() { owner_.end_changing(); }
+  ~PauseGuard() { owner_.end_pause_or_resume(); }
   PauseGuard(const PauseGuard&) = delete;
   PauseGuard& operator=(const PauseGuard&) = delete;
 
@@ -93,7 +94,7 @@ class PauseGuard {
   SharedAllocator& owner_;
 };
 
-void pause(const AllocatorObject& user, const std::string& tag,
+void pause(const AllocatorObject& self, const std::string& tag,
            const std::optional<std::string>& backup) {
   if (backup && *backup != "host") {
     unwrap(Status::invalid_argument(
@@ -101,8 +102,8 @@ void pause(const AllocatorObject& user, const std::string& tag,
   }
   const PauseOptions options = {.backup = backup ? PauseBackup::kHost : PauseBackup::kNone};
   without_gil([&] {
-    const PauseGuard pausing(*user.own, &SharedAllocator::begin_pausing);
-    user.allocator().pools().pause(tag, options);
+    const PauseGuard pausing(*self.shared, &SharedAllocator::begin_pause);
+    self.allocator().pools().pause(tag, options);
   });
 }
 
@@ -110,10 +111,11 @@ void bind_pool(py::module_& module) {
   py::class_<PoolObject>(
       module, "Pool",
       "An isolated pool of memory. In a with statement, allocations on the thread "
-      "come from it. After its release, trim() returns its memory.")
+      "come from the pool. After its release, trim() returns its memory.")
       .def_property_readonly("id",
                              [](const PoolObject& pool) {
-                               return py::make_tuple(pool.own->id().capture, pool.own->id().user);
+                               return py::make_tuple(pool.shared->id().capture,
+                                                     pool.shared->id().user);
                              })
       .def("__enter__",
            [](const py::object& self) {
@@ -124,29 +126,29 @@ void bind_pool(py::module_& module) {
       .def(
           "trim",
           [](const PoolObject& pool) {
-            without_gil([&] { pool.own->allocator().pools().trim(pool.own->id()); });
+            without_gil([&] { pool.shared->allocator().pools().trim(pool.shared->id()); });
           },
-          "Returns its cached memory if the pool is not retained.")
+          "Returns the pool's cached memory to the device, unless the pool is retained.")
       .def(
           "live",
           [](const PoolObject& pool) {
             std::vector<uint64_t> addresses;
             for (DeviceAddress each : without_gil([&] {
-                   return pool.own->allocator().pools().live_addresses(pool.own->id());
+                   return pool.shared->allocator().pools().live_addresses(pool.shared->id());
                  })) {
               addresses.push_back(each.value());
             }
             return addresses;
           },
-          "Addresses of its live blocks.")
-      .def_property_readonly("use_count",
-                             [](const PoolObject& pool) {
-                               return without_gil([&] {
-                                 return pool.own->allocator().pools().use_count(pool.own->id());
-                               });
-                             })
+          "Returns the addresses of the pool's live blocks.")
+      .def_property_readonly(
+          "use_count",
+          [](const PoolObject& pool) {
+            return without_gil(
+                [&] { return pool.shared->allocator().pools().use_count(pool.shared->id()); });
+          })
       .def("__repr__", [](const PoolObject& pool) {
-        return text("<ashlar.Pool ", pool.own->id(), " on ", pool.own->device().name(), ">");
+        return text("<ashlar.Pool ", pool.shared->id(), " on ", pool.shared->device().name(), ">");
       });
 }
 
@@ -157,28 +159,27 @@ void bind_pools(py::module_& module, AllocatorClass& allocators) {
   allocators
       .def(
           "make_pool",
-          [](const AllocatorObject& user, std::string tag, bool use_on_oom, bool no_split,
+          [](const AllocatorObject& self, std::string tag, bool use_on_oom, bool no_split,
              bool never_remap) {
-            return make_pool(user, {.use_on_oom = use_on_oom,
+            return make_pool(self, {.use_on_oom = use_on_oom,
                                     .no_split = no_split,
                                     .never_remap = never_remap,
                                     .tag = std::move(tag)});
           },
           py::kw_only(), py::arg("tag") = "", py::arg("use_on_oom") = false,
           py::arg("no_split") = false, py::arg("never_remap") = false,
-          "tag: for pause and resume. use_on_oom: its cached blocks may serve other requests "
-          "before "
-          "they fail. no_split: one block per segment. never_remap: addresses keep their physical "
-          "memory.")
+          "tag: for pause and resume. use_on_oom: the pool's cached blocks may serve the default "
+          "pool if all else fails. no_split: one block per segment. never_remap: "
+          "addresses keep their physical memory.")
       .def("pause", pause, py::arg("tag"), py::kw_only(), py::arg("backup") = py::none(),
            "Releases the physical memory of pools with this tag; blocks keep their addresses. "
            "backup: \"host\" saves their contents.")
       .def(
           "resume",
-          [](const AllocatorObject& user, const std::string& tag) {
+          [](const AllocatorObject& self, const std::string& tag) {
             without_gil([&] {
-              const PauseGuard resuming(*user.own, &SharedAllocator::begin_resuming);
-              user.allocator().pools().resume(tag);
+              const PauseGuard resuming(*self.shared, &SharedAllocator::begin_resume);
+              self.allocator().pools().resume(tag);
             });
           },
           py::arg("tag"), "Restores the memory of pools with this tag.");

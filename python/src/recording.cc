@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recordings and their analyses, as the dicts and lists of the command line's --json. The public
-// class is in python/ashlar/_recording.py.
+// Binds recordings and their analyses, whose results equal the --json output of the command line.
+// The public class is in python/ashlar/_recording.py.
 #include "recording.h"
 
 #include <pybind11/stl.h>
@@ -49,36 +49,37 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Immutable, so that any thread may use it without a lock.
+// The Python object RecordedRun. Immutable, so that any thread may use it without a lock.
 struct RecordingObject {
   std::shared_ptr<const DeviceRecording> run;  // shared with running calls
 };
 
-// Returns false once the result is no longer needed.
+// Returns false when the analysis should stop, because its result is no longer needed.
 using KeepGoing = std::function<bool()>;
 
-KeepGoing until(const std::stop_token& stop) {
+KeepGoing keep_going_until(const std::stop_token& stop) {
   return [stop] { return !stop.stop_requested(); };
 }
 
-// Runs an analysis without the GIL. After Ctrl-C it is cancelled; interpreter exit waits for that.
+// Runs an analysis without the GIL. Ctrl-C cancels it; interpreter exit waits until it has stopped.
 template <typename Analysis>
-py::object analysis_result(const RecordingObject& user, Analysis analyze) {
+py::object analysis_result(const RecordingObject& self, Analysis analyze) {
   return as_python(
-      interruptible([run = user.run, analyze = std::move(analyze)](const std::stop_token& stop) {
+      interruptible([run = self.run, analyze = std::move(analyze)](const std::stop_token& stop) {
         const InterpreterGuard guard;
-        return Json(analyze(*run, until(stop)));
+        return Json(analyze(*run, keep_going_until(stop)));
       }));
 }
 
-// After a failure: throws FileFailure if the file cannot be opened.
+// Called when reading has failed. Throws FileFailure if the cause is that the file cannot be
+// opened.
 void require_file(const std::string& path, const Status& failure) {
   if (path == "-" || !failure.is(StatusKind::kFormat)) return;
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) throw FileFailure(failure, errno, path);
 }
 
-// Reads the snapshot that `open` returns.
+// Creates a recording of the snapshot that `open` reads.
 template <typename Open>
 RecordingObject load_from(std::string name, const py::object& device, Open open) {
   std::optional<uint64_t> index;
@@ -87,7 +88,9 @@ RecordingObject load_from(std::string name, const py::object& device, Open open)
       [name = std::move(name), index, open = std::move(open)](const std::stop_token& stop) {
         const InterpreterGuard guard;
         ReadOptions options;
-        options.input.on_progress = [wanted = until(stop)](double) { return wanted(); };
+        options.input.on_progress = [keep_going = keep_going_until(stop)](double) {
+          return keep_going();
+        };
         return make_shared_without_gil<const DeviceRecording>(
             unwrap(select_device(Recording::create(name, unwrap(open(name, options))), index)));
       })};
@@ -101,44 +104,45 @@ RecordingObject load(const py::object& path, const py::object& device) {
   });
 }
 
-// Loads from bytes. Copies them, since after Ctrl-C the caller may release them.
+// Loads a snapshot from bytes. Copies them, since the caller may release them after Ctrl-C, while
+// the snapshot is still being read.
 RecordingObject load_bytes(const py::bytes& given, const py::object& name,
                            const py::object& device) {
   auto bytes = std::make_shared<const std::string>(std::string(given));
-  return load_from(utf8_of(name), device,
-                   [bytes](const std::string& called, const ReadOptions& options) {
-                     return read_snapshot(called, std::make_unique<MemorySource>(*bytes), options);
-                   });
+  return load_from(
+      utf8_of(name), device, [bytes](const std::string& file_name, const ReadOptions& options) {
+        return read_snapshot(file_name, std::make_unique<MemorySource>(*bytes), options);
+      });
 }
 
-py::object report(const RecordingObject& user) {
-  return analysis_result(user, [](const DeviceRecording& run, const KeepGoing& keep_going) {
+py::object report(const RecordingObject& self) {
+  return analysis_result(self, [](const DeviceRecording& run, const KeepGoing& keep_going) {
     unwrap(require_history(run));
-    const Report made = unwrap(report_recording(run, keep_going));
-    return report_json(run, made, stacks_at_peak(run, made));
+    const Report result = unwrap(report_recording(run, keep_going));
+    return report_json(run, result, stacks_at_peak(run, result));
   });
 }
 
-py::object leaks(const RecordingObject& user) {
-  return analysis_result(user, [](const DeviceRecording& run, const KeepGoing&) {
+py::object leaks(const RecordingObject& self) {
+  return analysis_result(self, [](const DeviceRecording& run, const KeepGoing&) {
     const std::vector<uint32_t>& stack_numbers = run.recording().stack_numbers();
     return leaks_json(run, find_leaks(run.trace(), run.allocations(), stack_numbers));
   });
 }
 
-py::object diff(const RecordingObject& user, const RecordingObject& other, const std::string& at) {
+py::object diff(const RecordingObject& self, const RecordingObject& other, const std::string& at) {
   if (at != "end" && at != "peak") {
     unwrap(Status::invalid_argument(
         text("at: \"", at, "\" is unknown (expected \"end\" or \"peak\")")));
   }
-  const std::shared_ptr<const DeviceRecording> now = other.run;
+  const std::shared_ptr<const DeviceRecording> compared = other.run;
   const ComparisonPoint moment = at == "end" ? ComparisonPoint::kEnd : ComparisonPoint::kPeak;
-  return analysis_result(user, [now, moment](const DeviceRecording& base, const KeepGoing&) {
-    return diff_json(compare_runs(base, *now, moment));
+  return analysis_result(self, [compared, moment](const DeviceRecording& base, const KeepGoing&) {
+    return diff_json(compare_runs(base, *compared, moment));
   });
 }
 
-// Parses a limit: bytes, text or None.
+// Converts a limit argument: bytes, text or None. Throws InvalidArgument for 0.
 std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
   if (limit.is_none()) return std::nullopt;
   const size_t bytes = bytes_of(limit, argument);
@@ -148,11 +152,11 @@ std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
   return bytes;
 }
 
-py::object replay_run(const RecordingObject& user, const ReplaySettings& settings,
+py::object replay_run(const RecordingObject& self, const ReplaySettings& settings,
                       const py::object& capacity, const py::object& cap) {
   const std::optional<size_t> capacity_bytes = limit_of(capacity, "capacity");
   const std::optional<size_t> cap_bytes = limit_of(cap, "cap");
-  return analysis_result(user, [settings, capacity_bytes, cap_bytes](const DeviceRecording& run,
+  return analysis_result(self, [settings, capacity_bytes, cap_bytes](const DeviceRecording& run,
                                                                      const KeepGoing& keep_going) {
     unwrap(require_history(run));
     const auto started = std::chrono::steady_clock::now();
@@ -176,42 +180,42 @@ TuneLimits parse_limits(const py::object& capacity, const py::object& cap, const
   return {limit_of(capacity, "capacity"), limit_of(cap, "cap"), number_of(jobs, "jobs")};
 }
 
-TuneOptions tune_options(const DeviceRecording& run, const TuneLimits& wish,
+TuneOptions tune_options(const DeviceRecording& run, const TuneLimits& limits,
                          const KeepGoing& keep_going) {
   unwrap(require_history(run));
   TuneOptions options;
   options.recorded = run.options();
   options.device = run.device();
   options.capacity_bytes =
-      wish.capacity_bytes.value_or(assumed_capacity_bytes(run.snapshot(), run.device()));
-  options.cap_bytes = wish.cap_bytes;
-  options.worker_count = wish.jobs;
+      limits.capacity_bytes.value_or(assumed_capacity_bytes(run.snapshot(), run.device()));
+  options.cap_bytes = limits.cap_bytes;
+  options.worker_count = limits.jobs;
   options.keep_going = keep_going;
   return options;
 }
 
-py::object tune_run(const RecordingObject& user, const TuneLimits& wish, bool min_capacity) {
+py::object tune_run(const RecordingObject& self, const TuneLimits& limits, bool min_capacity) {
   return analysis_result(
-      user, [wish, min_capacity](const DeviceRecording& run, const KeepGoing& keep_going) {
-        TuneOptions options = tune_options(run, wish, keep_going);
+      self, [limits, min_capacity](const DeviceRecording& run, const KeepGoing& keep_going) {
+        TuneOptions options = tune_options(run, limits, keep_going);
         options.find_min_capacity = min_capacity;
         const TuneResult result = unwrap(tune(run.snapshot(), run.allocations(), options));
         return tune_json({run, options, result});
       });
 }
 
-py::object oom(const RecordingObject& user, const TuneLimits& wish) {
-  return analysis_result(user, [wish](const DeviceRecording& run, const KeepGoing& keep_going) {
-    const OomOptions question = {.tuning = tune_options(run, wish, keep_going),
-                                 .is_limit_given = wish.capacity_bytes || wish.cap_bytes};
-    return oom_json(run, unwrap(explain_oom(run.snapshot(), run.allocations(), question)));
+py::object oom(const RecordingObject& self, const TuneLimits& limits) {
+  return analysis_result(self, [limits](const DeviceRecording& run, const KeepGoing& keep_going) {
+    const OomOptions oom_options = {.tuning = tune_options(run, limits, keep_going),
+                                    .is_limit_given = limits.capacity_bytes || limits.cap_bytes};
+    return oom_json(run, unwrap(explain_oom(run.snapshot(), run.allocations(), oom_options)));
   });
 }
 
-// The page with several recordings; the first one is shown initially.
-py::str page_of(const std::vector<RecordingObject>& users) {
+// Returns the HTML page of the viewer with several recordings. It shows the first one initially.
+py::str viewer_page(const std::vector<RecordingObject>& recordings) {
   std::vector<std::shared_ptr<const DeviceRecording>> runs;
-  for (const RecordingObject& user : users) runs.push_back(user.run);
+  for (const RecordingObject& each : recordings) runs.push_back(each.run);
   return text_of(interruptible([runs = std::move(runs)](const std::stop_token& stop) {
     const InterpreterGuard guard;
     const std::string page = view::embedded_viewer_page();
@@ -220,35 +224,35 @@ py::str page_of(const std::vector<RecordingObject>& users) {
                                                 const KeepGoing& keep_going) {
       return causes_json(recording, [&] { return keep_going() && !stop.stop_requested(); });
     };
-    view::Viewer shown(text("ashlar ", ASHLAR_VERSION), explain);
+    view::Viewer viewer(text("ashlar ", ASHLAR_VERSION), explain);
     for (const std::shared_ptr<const DeviceRecording>& run : runs) {
-      unwrap(shown.add(run->share_recording()));
+      unwrap(viewer.add(run->share_recording()));
     }
-    return unwrap(view::self_contained_page(shown, page));
+    return unwrap(view::self_contained_page(viewer, page));
   }));
 }
 
 void bind_replays(py::class_<RecordingObject>& runs) {
   runs.def(
           "replay",
-          [](const RecordingObject& user, std::optional<std::string> engine,
+          [](const RecordingObject& self, std::optional<std::string> engine,
              std::optional<std::string> conf, const py::object& capacity, const py::object& cap) {
-            return replay_run(user, {std::move(engine), std::move(conf)}, capacity, cap);
+            return replay_run(self, {std::move(engine), std::move(conf)}, capacity, cap);
           },
           py::kw_only(), py::arg("engine") = py::none(), py::arg("conf") = py::none(),
           py::arg("capacity") = py::none(), py::arg("cap") = py::none())
       .def(
           "tune",
-          [](const RecordingObject& user, const py::object& capacity, const py::object& cap,
+          [](const RecordingObject& self, const py::object& capacity, const py::object& cap,
              const py::object& jobs, bool min_capacity) {
-            return tune_run(user, parse_limits(capacity, cap, jobs), min_capacity);
+            return tune_run(self, parse_limits(capacity, cap, jobs), min_capacity);
           },
           py::kw_only(), py::arg("capacity") = py::none(), py::arg("cap") = py::none(),
           py::arg("jobs") = 0, py::arg("min_capacity") = false)
       .def(
           "oom",
-          [](const RecordingObject& user, const py::object& capacity, const py::object& cap,
-             const py::object& jobs) { return oom(user, parse_limits(capacity, cap, jobs)); },
+          [](const RecordingObject& self, const py::object& capacity, const py::object& cap,
+             const py::object& jobs) { return oom(self, parse_limits(capacity, cap, jobs)); },
           py::kw_only(), py::arg("capacity") = py::none(), py::arg("cap") = py::none(),
           py::arg("jobs") = 0);
 }
@@ -263,10 +267,10 @@ py::object recorded_run_of(Snapshot snapshot, const DeviceRef& device) {
 }
 
 void bind_recordings(py::module_& module) {
-  py::class_<RecordingObject> runs(module, "RecordedRun", "What ashlar.Recording asks.");
+  py::class_<RecordingObject> runs(module, "RecordedRun", "Implements ashlar.Recording.");
   runs.def("summary",
-           [](const RecordingObject& user) {
-             return analysis_result(user, [](const DeviceRecording& run, const KeepGoing&) {
+           [](const RecordingObject& self) {
+             return analysis_result(self, [](const DeviceRecording& run, const KeepGoing&) {
                return summary_json(run);
              });
            })
@@ -277,8 +281,10 @@ void bind_recordings(py::module_& module) {
   module.def("load", load, py::arg("path"), py::kw_only(), py::arg("device") = py::none(),
              "Reads a snapshot, plain or compressed.");
   module.def("_load_bytes", load_bytes, py::arg("data"), py::kw_only(), py::arg("name") = "bytes",
-             py::arg("device") = py::none(), "The same of bytes, under a name for people.");
-  module.def("_page_of", page_of, py::arg("runs"), "One HTML file that shows them.");
+             py::arg("device") = py::none(),
+             "Reads a snapshot from bytes. name: shown in reports.");
+  module.def("_viewer_page", viewer_page, py::arg("runs"),
+             "Returns one self-contained HTML file that shows the runs.");
 }
 
 }  // namespace ashlar::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binds the Python class Recording and its analyses.
+// Binds the class RecordedRun, which implements ashlar.Recording and its analyses.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,7 +12,7 @@
 
 namespace ashlar::python {
 
-// A recording of the running process.
+// Creates a RecordedRun from a snapshot of this process.
 py::object recorded_run_of(Snapshot snapshot, const DeviceRef& device);
 
 void bind_recordings(py::module_& module);

@@ -22,10 +22,10 @@ std::optional<uint64_t> try_number_of(const py::object& number) {
   return std::nullopt;
 }
 
-uint64_t number_of(const py::object& number, const char* argument, uint64_t most) {
+uint64_t number_of(const py::object& number, const char* argument, uint64_t max) {
   const std::optional<uint64_t> found = try_number_of(number);
-  if (!found || *found > most) {
-    const std::string end = most == UINT64_MAX ? "0 or more" : text("0 to ", most);
+  if (!found || *found > max) {
+    const std::string end = max == UINT64_MAX ? "0 or more" : text("0 to ", max);
     unwrap(Status::invalid_argument(
         text(argument, ": ", repr_of(number), " is not a valid number (expected ", end, ")")));
   }

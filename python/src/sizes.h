@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers and sizes in Python arguments. Accepts numpy integers; rejects booleans.
+// Converts numbers and sizes in Python arguments. Accepts numpy integers; rejects booleans.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,11 +13,13 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// 1024, or "1KiB". Throws InvalidArgument, which names the argument, for anything else.
+// Converts a size: a number of bytes, or a string such as "1KiB". Throws InvalidArgument, which
+// names the argument, for anything else.
 size_t bytes_of(const py::object& size, const char* argument);
 
-// A number from 0 to `most`. Throws InvalidArgument, which names the argument, for anything else.
-uint64_t number_of(const py::object& number, const char* argument, uint64_t most = UINT64_MAX);
+// Converts a number from 0 to `max`. Throws InvalidArgument, which names the argument, for anything
+// else.
+uint64_t number_of(const py::object& number, const char* argument, uint64_t max = UINT64_MAX);
 
 // Like number_of(), but returns an empty value instead of throwing.
 std::optional<uint64_t> try_number_of(const py::object& number);

@@ -21,12 +21,12 @@ StreamObject make_stream(const py::object& on, int priority) {
 }
 
 // Version 0 of the __cuda_stream__ protocol.
-py::object cuda_stream(const StreamObject& user) {
-  const DeviceRef& device = user.own->device();
+py::object cuda_stream(const StreamObject& self) {
+  const DeviceRef& device = self.shared->device();
   if (device.device->properties().backend != "cuda") {
     throw py::attribute_error(text("__cuda_stream__: the stream is of ", device.name()));
   }
-  const uint64_t handle = user.own->id().value();
+  const uint64_t handle = self.shared->id().value();
   return py::cpp_function([handle] { return py::make_tuple(0, handle); });
 }
 
@@ -36,39 +36,41 @@ void bind_stream(py::module_& module) {
       .def(py::init(&make_stream), py::arg("device") = "sim:0", py::arg("priority") = 0,
            "priority: higher is more urgent.")
       .def_property_readonly(
-          "handle", [](const StreamObject& user) { return user.own->id().value(); },
+          "handle", [](const StreamObject& self) { return self.shared->id().value(); },
           "The driver handle.")
       .def_property_readonly(
-          "device", [](const StreamObject& user) { return user.own->device(); }, "The device.")
+          "device", [](const StreamObject& self) { return self.shared->device(); }, "The device.")
       .def(
           "synchronize",
-          [](const StreamObject& user) {
-            wait_for_stream(user.own->device(), user.own->id(), user.own);
+          [](const StreamObject& self) {
+            wait_for_stream(self.shared->device(), self.shared->id(), self.shared);
           },
           "Waits for all work queued so far.")
       .def(
           "is_idle",
-          [](const StreamObject& user) {
-            return without_gil([&] { return unwrap(user.device().is_idle(user.own->id())); });
+          [](const StreamObject& self) {
+            return without_gil([&] { return unwrap(self.device().is_idle(self.shared->id())); });
           },
           "Whether all work queued so far is done.")
       .def_property_readonly("__cuda_stream__", cuda_stream,
                              "The __cuda_stream__ protocol, for streams of CUDA devices: returns "
                              "(0, handle).")
       .def("__eq__",
-           [](const StreamObject& user, const py::object& other) {
+           [](const StreamObject& self, const py::object& other) {
              return py::isinstance<StreamObject>(other) &&
-                    other.cast<const StreamObject&>().own == user.own;
+                    other.cast<const StreamObject&>().shared == self.shared;
            })
-      .def(
-          "__hash__",
-          [](const StreamObject& user) { return reinterpret_cast<uintptr_t>(user.own.get()) >> 4; })
-      .def("__repr__", [](const StreamObject& user) {
-        return text("<ashlar.Stream ", user.own->id(), " of ", user.own->device().name(), ">");
+      .def("__hash__",
+           [](const StreamObject& self) {
+             return reinterpret_cast<uintptr_t>(self.shared.get()) >> 4;
+           })
+      .def("__repr__", [](const StreamObject& self) {
+        return text("<ashlar.Stream ", self.shared->id(), " of ", self.shared->device().name(),
+                    ">");
       });
 }
 
-// An event, destroyed with its Python object.
+// An event. Shared by its Python object and running waits; destroyed with its last owner.
 class SharedEvent {
  public:
   SharedEvent(DeviceRef device, EventId id) : device_(std::move(device)), id_(id) {}
@@ -76,7 +78,7 @@ class SharedEvent {
   SharedEvent(const SharedEvent&) = delete;
   SharedEvent& operator=(const SharedEvent&) = delete;
 
-  const DeviceRef& use() const { return device_; }
+  const DeviceRef& device_ref() const { return device_; }
   Device& device() const { return device_.checked(); }
   EventId id() const { return id_; }
 
@@ -87,7 +89,7 @@ class SharedEvent {
 
 // The Python object of an event.
 struct EventObject {
-  std::shared_ptr<SharedEvent> own;
+  std::shared_ptr<SharedEvent> shared;
 };
 
 EventObject make_event(const py::object& on, bool timing) {
@@ -106,51 +108,54 @@ void bind_event(py::module_& module) {
       .def(
           "record",
           [](const EventObject& event, const py::object& stream) {
-            const StreamArgument given = stream_of(stream, event.own->use());
+            const StreamArgument given = stream_of(stream, event.shared->device_ref());
             without_gil(
-                [&] { unwrap(event.own->device().record_event(event.own->id(), given.id)); });
+                [&] { unwrap(event.shared->device().record_event(event.shared->id(), given.id)); });
           },
-          py::arg("stream") = py::none(), "Captures all work queued in the stream so far.")
+          py::arg("stream") = py::none(),
+          "Makes the event represent all work queued in the stream so far.")
       .def(
           "is_done",
           [](const EventObject& event) {
             return without_gil(
-                [&] { return unwrap(event.own->device().is_done(event.own->id())); });
+                [&] { return unwrap(event.shared->device().is_done(event.shared->id())); });
           },
-          "Whether the captured work has finished.")
+          "Whether the work that the event represents has finished.")
       .def(
           "synchronize",
           [](const EventObject& event) {
-            const bool is_done =
-                without_gil([&] { return unwrap(event.own->device().is_done(event.own->id())); });
+            const bool is_done = without_gil(
+                [&] { return unwrap(event.shared->device().is_done(event.shared->id())); });
             if (is_done) return;
-            interruptible([own = event.own](const std::stop_token&) {
-              unwrap(own->device().synchronize_event(own->id()));
+            interruptible([shared = event.shared](const std::stop_token&) {
+              unwrap(shared->device().synchronize_event(shared->id()));
             });
           },
-          "Waits for the captured work.")
+          "Waits for the work that the event represents.")
       .def(
           "wait",
           [](const EventObject& event, const py::object& stream) {
-            const StreamArgument given = stream_of(stream, event.own->use());
-            without_gil([&] { unwrap(event.own->device().wait_event(given.id, event.own->id())); });
+            const StreamArgument given = stream_of(stream, event.shared->device_ref());
+            without_gil(
+                [&] { unwrap(event.shared->device().wait_event(given.id, event.shared->id())); });
           },
           py::arg("stream") = py::none(), "Makes later work of the stream wait for the event.")
       .def(
           "elapsed_ms",
           [](const EventObject& begin, const EventObject& end) {
             return without_gil([&] {
-              return unwrap(begin.own->device().elapsed_ms(begin.own->id(), end.own->id()));
+              return unwrap(
+                  begin.shared->device().elapsed_ms(begin.shared->id(), end.shared->id()));
             });
           },
           py::arg("end"),
           "Milliseconds from this event to `end`. Both need timing and must be done.")
       .def("__repr__", [](const EventObject& event) {
-        return text("<ashlar.Event of ", event.own->use().name(), ">");
+        return text("<ashlar.Event of ", event.shared->device_ref().name(), ">");
       });
 }
 
-// The handle of another library's stream, or the object itself.
+// Returns the driver handle of another library's stream, or `stream` itself if it has none.
 py::object handle_of(const py::object& stream) {
   if (py::hasattr(stream, "__cuda_stream__")) {
     const py::object result = stream.attr("__cuda_stream__")();
@@ -167,12 +172,12 @@ py::object handle_of(const py::object& stream) {
 StreamArgument stream_of(const py::object& stream, const DeviceRef& device) {
   if (stream.is_none()) return {};
   if (py::isinstance<StreamObject>(stream)) {
-    const auto& user = stream.cast<const StreamObject&>();
-    if (user.own->device().device != device.device) {
-      unwrap(Status::invalid_argument(text("the stream belongs to ", user.own->device().name(),
+    const std::shared_ptr<SharedStream>& shared = stream.cast<const StreamObject&>().shared;
+    if (shared->device().device != device.device) {
+      unwrap(Status::invalid_argument(text("the stream belongs to ", shared->device().name(),
                                            " (expected one of ", device.name(), ")")));
     }
-    return {.id = user.own->id(), .own = user.own};
+    return {.id = shared->id(), .shared = shared};
   }
   const std::optional<uint64_t> handle = try_number_of(handle_of(stream));
   if (!handle) {

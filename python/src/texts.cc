@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversion between Python text and UTF-8.
+// Uses Python's own codecs.
 #include "texts.h"
 
 #include "api/unwrap.h"

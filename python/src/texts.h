@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversion of text and paths between Python and C++. Neither side is guaranteed to be valid
-// UTF-8: files may contain any bytes, and Python text may contain lone surrogates.
+// Converts text and paths between Python and C++. Input need not be valid UTF-8: files may contain
+// any bytes, and Python text may contain lone surrogates.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,13 +13,13 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// Replaces invalid UTF-8 by U+FFFD.
+// Decodes UTF-8. Replaces invalid bytes by U+FFFD.
 py::str text_of(std::string_view bytes);
 
 // Encodes Python text. Writes lone surrogates as escapes: "\udc80".
 std::string utf8_of(py::handle text);
 
-// repr(object), for messages.
+// Returns repr(object), for messages.
 std::string repr_of(py::handle object);
 
 // Encodes a str, bytes or os.PathLike for the file system. Throws InvalidArgument for a path with
