@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices of all vendors in one set, named cuda.
+// Combines the devices of all vendors in one set, under the back end name cuda.
 #include <array>
 #include <charconv>
 #include <vector>
@@ -15,18 +15,18 @@ namespace {
 
 using Sets = std::vector<std::unique_ptr<DeviceSet>>;
 
-// All devices are named like this. The other spellings are accepted as input.
+// The back end name of all devices. try_parse_accelerator accepts every spelling.
 constexpr std::string_view kPublicName = "cuda";
 constexpr std::string_view kSpellings[] = {kPublicName, "hip"};
 
 class Accelerators final : public DeviceSet {
  public:
   explicit Accelerators(Sets sets) : sets_(std::move(sets)) {
-    size_t all_count = 0;
-    for (const auto& set : sets_) all_count += set->device_count();
+    size_t all_device_count = 0;
+    for (const auto& set : sets_) all_device_count += set->device_count();
     for (const auto& set : sets_) {
       const Presentation presentation{kPublicName, DeviceIndex(devices_.size()),
-                                      set->device_count(), all_count};
+                                      set->device_count(), all_device_count};
       for (size_t i = 0; i < set->device_count(); ++i) {
         devices_.push_back(std::make_unique<PresentedDevice>(set->device(DeviceIndex(i)),
                                                              DeviceIndex(i), presentation));

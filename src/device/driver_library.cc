@@ -10,8 +10,9 @@
 namespace ashlar {
 namespace {
 
-// A missing file is the usual case. If a file exists but cannot be loaded (a missing dependency,
-// the wrong architecture), its error message is more useful.
+// Usually a name fails because its file is missing. If a file exists but cannot be loaded (a
+// missing dependency, the wrong architecture), its error message is more useful, so `open` prefers
+// it.
 bool is_missing_file(std::string_view reason, std::string_view name) {
   return reason.starts_with(name) && reason.ends_with("No such file or directory");
 }

@@ -17,8 +17,8 @@ namespace ashlar {
 // other libraries of the process may use it.
 class DriverLibrary {
  public:
-  // Loads the first of `names` (at least one, such as "libcuda.so.1") that can be loaded.
-  // kUnsupported: none could be loaded; the message is the dynamic loader's.
+  // Loads the first library of `names`, such as "libcuda.so.1", that can be loaded. REQUIRES: at
+  // least one name. kUnsupported: none could be loaded; the message is the dynamic loader's.
   static Result<DriverLibrary> open(std::span<const char* const> names);
 
   DriverLibrary(DriverLibrary&& other) noexcept
@@ -30,9 +30,9 @@ class DriverLibrary {
   }
   ~DriverLibrary();
 
-  // The name it was loaded by.
+  // The element of `names` that was loaded.
   std::string_view name() const { return name_; }
-  // The address of an exported function; null if there is none.
+  // Returns the address of an exported function; null if the library has none of that name.
   void* find(const char* function) const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Forwards every call to another device. Base class of devices that override a few functions, such
-// as presented_device.h. A new pure virtual function of `Device` that is missing here does not
-// compile. Thread safe, like the device.
+// as PresentedDevice. If `Device` gains a pure virtual function, users of this class do not compile
+// until the function is added here. Thread safe.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,8 @@ namespace ashlar {
 
 class ForwardingDevice : public Device {
  public:
-  // `device` outlives this object. Does not call it, because the first call initializes a device.
+  // `device` outlives this object. The constructor does not call it, because the first call on a
+  // device initializes it.
   explicit ForwardingDevice(Device& device) : device_(device) {}
 
   const DeviceProperties& properties() const override { return device_.properties(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stores the errors in thread-local memory, by the serial number of the device.
+// Stores the errors in thread-local memory, keyed by the serial number of the LastError.
 #include "device/last_error.h"
 
 #include <atomic>
@@ -25,7 +25,7 @@ uint64_t next_serial() {
 
 LastError::LastError() : serial_(next_serial()) {}
 
-void LastError::note(const Status& status) {
+void LastError::record(const Status& status) {
   if (!status.ok()) failures_of_this_thread()[serial_] = status;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last error per thread and device, for back ends that implement Device::last_error. One object
-// per device. Thread safe.
+// Implements Device::last_error for back ends: the last error of each thread on one device. Each
+// device owns one object. Thread safe.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ class LastError {
  public:
   LastError();
 
-  // Records a failure for the calling thread. Ignores ok.
-  void note(const Status& status);
+  // Records a failure for the calling thread. Ignores an ok status.
+  void record(const Status& status);
+  // Return the calling thread's last error; ok if there is none. `take` also clears it.
   Status peek() const;
   Status take();
 
@@ -25,9 +26,9 @@ class LastError {
   uint64_t serial_;
 };
 
-// Saves the calling thread's last errors on all devices. Code that tries a call and has a fallback
-// restores them afterwards, so that the handled failure neither surfaces later nor hides an earlier
-// one.
+// The calling thread's last errors on all devices, saved by the constructor. Code that tries a call
+// and has a fallback restores them afterwards, so that the handled failure neither surfaces later
+// nor hides an earlier failure.
 class SavedLastErrors {
  public:
   SavedLastErrors();
@@ -35,7 +36,7 @@ class SavedLastErrors {
   void restore() const;
 
  private:
-  std::unordered_map<uint64_t, Status> failures_;  // keyed by device
+  std::unordered_map<uint64_t, Status> failures_;  // keyed by LastError::serial_
 };
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Translates device indices, and keeps the errors from calls that it rejects itself.
+// Translates device indices, and records the errors of calls that PresentedDevice rejects itself.
 #include "device/presented_device.h"
 
 #include "base/text.h"
@@ -8,7 +8,7 @@
 namespace ashlar {
 
 const DeviceProperties& PresentedDevice::properties() const {
-  std::call_once(described_, [this] {
+  std::call_once(properties_once_, [this] {
     properties_ = device().properties();
     properties_.backend = presentation_.backend;
     properties_.index = DeviceIndex(presentation_.first.value() + own_index_.value());
@@ -16,8 +16,8 @@ const DeviceProperties& PresentedDevice::properties() const {
   return properties_;
 }
 
-// A call rejected by this class clears the device's earlier error (own_index_of). Therefore, if the
-// device has an error, it is newer than last_error_.
+// When this class rejects a call, it clears the device's error (own_index_of). An error of the
+// device is therefore newer than last_error_.
 Status PresentedDevice::last_error() {
   const Status failed = device().last_error();
   return failed.ok() ? last_error_.peek() : failed;
@@ -31,18 +31,18 @@ Status PresentedDevice::take_last_error() {
 
 bool PresentedDevice::is_in_own_set(DeviceIndex peer) const {
   const uint64_t first = presentation_.first.value();
-  return peer.value() >= first && peer.value() - first < presentation_.set_count;
+  return peer.value() >= first && peer.value() - first < presentation_.set_device_count;
 }
 
 Result<DeviceIndex> PresentedDevice::own_index_of(DeviceIndex peer) {
   if (is_in_own_set(peer)) return DeviceIndex(peer.value() - presentation_.first.value());
   const Status refused =
-      peer.value() < presentation_.all_count
+      peer.value() < presentation_.all_device_count
           ? Status::unsupported(text("device ", peer, " is another vendor's"))
-          : Status::invalid_argument(
-                text("there is no device ", peer, " (there are ", presentation_.all_count, ")"));
+          : Status::invalid_argument(text("there is no device ", peer, " (there are ",
+                                          presentation_.all_device_count, ")"));
   (void)device().take_last_error();
-  last_error_.note(refused);
+  last_error_.record(refused);
   return refused;
 }
 
@@ -61,7 +61,7 @@ Status PresentedDevice::set_access(AddressRange range, DeviceIndex accessor, Acc
 
 // Devices of other vendors are valid arguments, but never accessible.
 Result<bool> PresentedDevice::can_access_peer(DeviceIndex peer) {
-  if (peer.value() < presentation_.all_count && !is_in_own_set(peer)) return false;
+  if (peer.value() < presentation_.all_device_count && !is_in_own_set(peer)) return false;
   const Result<DeviceIndex> own = own_index_of(peer);
   if (!own.ok()) return own.status();
   return device().can_access_peer(*own);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device with another back end name and index, for sets that combine several vendors
-// (accelerators.cc). Translates the identity and all device indices; forwards everything else.
-// Thread safe, like the device.
+// Presents a device under another back end name and index, for sets that combine several vendors
+// (accelerators.cc). Translates the properties and all device indices; forwards everything else.
+// Thread safe.
 #pragma once
 
 #include <mutex>
@@ -14,17 +14,18 @@
 
 namespace ashlar {
 
-// The presented identity. The devices of a set have consecutive indices from `first`.
+// How the devices of one vendor's set are presented: with consecutive indices from `first`.
 struct Presentation {
-  std::string_view backend;  // a literal
-  DeviceIndex first;         // the presented index of the set's first device
-  size_t set_count = 0;      // devices in that set
-  size_t all_count = 0;      // devices in all sets
+  std::string_view backend;     // refers to a string literal
+  DeviceIndex first;            // the presented index of the set's first device
+  size_t set_device_count = 0;  // devices in that set
+  size_t all_device_count = 0;  // devices in all sets
 };
 
 class PresentedDevice final : public ForwardingDevice {
  public:
-  // `device` outlives this object. Does not call it, because the first call initializes a device.
+  // `device` outlives this object. The constructor does not call it, because the first call on a
+  // device initializes it.
   PresentedDevice(Device& device, DeviceIndex own_index, const Presentation& presentation)
       : ForwardingDevice(device), own_index_(own_index), presentation_(presentation) {}
 
@@ -41,14 +42,14 @@ class PresentedDevice final : public ForwardingDevice {
 
  private:
   bool is_in_own_set(DeviceIndex peer) const;
-  // The index of the peer in its own set. kUnsupported: another vendor's device.
-  // kInvalidArgument: no such device.
+  // Returns the index of the peer in this vendor's set. kUnsupported: another vendor's device.
+  // kInvalidArgument: no such device. Records a failure in last_error_.
   Result<DeviceIndex> own_index_of(DeviceIndex peer);
 
   const DeviceIndex own_index_;
   const Presentation presentation_;
-  LastError last_error_;  // of calls rejected by this class
-  mutable std::once_flag described_;
+  LastError last_error_;  // errors of calls that this class rejected
+  mutable std::once_flag properties_once_;
   mutable DeviceProperties properties_;  // set on first use
 };
 

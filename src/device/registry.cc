@@ -64,9 +64,9 @@ Backend::Backend(std::string_view name, Result<std::unique_ptr<DeviceSet>> opene
 
 namespace {
 
-class SimDevices final : public DeviceSet {
+class SimDeviceSet final : public DeviceSet {
  public:
-  explicit SimDevices(std::unique_ptr<sim::Machine> machine) : machine_(std::move(machine)) {}
+  explicit SimDeviceSet(std::unique_ptr<sim::Machine> machine) : machine_(std::move(machine)) {}
   size_t device_count() const override { return machine_->device_count(); }
   Device& device(DeviceIndex index) override { return machine_->device(index); }
   std::string_view driver(DeviceIndex) const override { return "sim"; }
@@ -78,7 +78,7 @@ class SimDevices final : public DeviceSet {
 OpenedDevices open_sim(const BackendOptions& options) {
   Result<std::unique_ptr<sim::Machine>> machine = sim::Machine::try_create(options.sim);
   if (!machine.ok()) return machine.status();
-  return std::unique_ptr<DeviceSet>(std::make_unique<SimDevices>(*std::move(machine)));
+  return std::unique_ptr<DeviceSet>(std::make_unique<SimDeviceSet>(*std::move(machine)));
 }
 
 OpenedDevices open_cuda_devices(const BackendOptions& options) {

@@ -18,20 +18,20 @@
 
 namespace ashlar {
 
-// One field for each back end that takes options.
+// The options of each back end that has any.
 struct BackendOptions {
   sim::Options sim{};
   DriverOptions cuda{};
   DriverOptions hip{};
 };
 
-// A back end and its devices. An available back end may have no devices.
+// A back end and its devices. An available back end may still have no devices.
 class Backend {
  public:
   Backend(std::string_view name, Result<std::unique_ptr<DeviceSet>> opened);
 
   std::string_view name() const { return name_; }
-  // Ok, or why the back end is not available.
+  // Returns ok, or the reason why the back end is not available.
   const Status& availability() const { return availability_; }
   bool is_available() const { return availability_.ok(); }
   // The devices by index; empty if the back end is not available. Owned by the registry.
@@ -52,9 +52,9 @@ class Registry {
 
   // All back ends, in the order sim, cuda, hip.
   const std::vector<Backend>& backends() const { return backends_; }
-  // The back end with that name; null if this build has none.
+  // Returns the back end with that name; null if this build has none.
   const Backend* find(std::string_view name) const;
-  // The devices of all back ends, in the order of backends().
+  // Returns the devices of all back ends, in the order of backends().
   std::vector<Device*> devices() const;
 
  private:

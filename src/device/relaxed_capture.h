@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allows the calling thread to make blocking calls (allocate, free, is_done, ...) while another
-// stream captures. For allocators, whose calls are not part of the capture.
+// Allows the calling thread to make blocking calls (allocate, free, is_done, ...) while a stream
+// captures. Allocators use it, because their own device calls are not part of the capture.
 #pragma once
 
 #include <optional>
@@ -10,33 +10,34 @@
 
 namespace ashlar {
 
-// Sets the thread's capture mode to kRelaxed for its lifetime. If the device refuses, the blocking
-// calls report it themselves.
+// Sets the calling thread's capture mode to kRelaxed for the lifetime of the object. If the mode
+// cannot be set, a blocking call during a capture fails and invalidates the capture; see status().
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(Device& device) : RelaxedCapture(device, 1) {}
-  // Does not call the device if `capture_count` is 0.
+  // `capture_count` is the number of captures in progress. If it is 0, does not call the device.
   RelaxedCapture(Device& device, int capture_count) : device_(device) {
     if (capture_count == 0 || !device.properties().has_capture) return;
-    const Result<CaptureMode> before = device.exchange_capture_mode(CaptureMode::kRelaxed);
-    if (before.ok()) before_ = *before;
-    status_ = before.status();
+    const Result<CaptureMode> previous = device.exchange_capture_mode(CaptureMode::kRelaxed);
+    if (previous.ok()) previous_mode_ = *previous;
+    status_ = previous.status();
   }
-  // Retries once: a thread that stays relaxed would violate the rules of later captures unnoticed.
-  // If the retry fails too, Device::last_error has the reason; such a device is probably lost.
+  // Retries once: in a thread that stays relaxed, blocking calls that break a later capture would
+  // not be rejected. If the retry fails too, Device::last_error has the reason; the device is
+  // probably lost.
   ~RelaxedCapture() {
-    if (!before_ || device_.exchange_capture_mode(*before_).ok()) return;
-    (void)device_.exchange_capture_mode(*before_).ok();
+    if (!previous_mode_ || device_.exchange_capture_mode(*previous_mode_).ok()) return;
+    (void)device_.exchange_capture_mode(*previous_mode_).ok();
   }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
-  // Not ok: the mode was not changed; blocking calls may invalidate a capture.
+  // Not ok if the mode could not be set.
   const Status& status() const { return status_; }
 
  private:
   Device& device_;
-  std::optional<CaptureMode> before_;
+  std::optional<CaptureMode> previous_mode_;
   Status status_;
 };
 

@@ -41,10 +41,10 @@ Result<CudaApi> load_api(const DriverLibrary& library) {
 
 std::string CudaDriver::error_text(int code) const {
   const char* name = nullptr;
-  const char* explained = nullptr;
+  const char* description = nullptr;
   (void)cuda_api_.get_error_name(code, &name);
-  (void)cuda_api_.get_error_string(code, &explained);
-  return format_error(code, name, explained);
+  (void)cuda_api_.get_error_string(code, &description);
+  return format_error(code, name, description);
 }
 
 gpu::DriverResult CudaDriver::device_count(int& count) {
@@ -82,11 +82,11 @@ void CudaDriver::release_context(int device) { (void)cuda_api_.context.release_p
 
 // If the context is already current, which is the usual case, this is a single driver call.
 gpu::DriverResult CudaDriver::enter_context(int device, gpu::SavedContext& saved) {
-  const Context wanted = contexts_[static_cast<size_t>(device)];
+  const Context context = contexts_[static_cast<size_t>(device)];
   Context current = nullptr;
   const gpu::DriverResult got = cuda_api_.context.get_current(&current);
-  if (got.ok() && current == wanted) return got;
-  const gpu::DriverResult pushed = cuda_api_.context.push_current(wanted);
+  if (got.ok() && current == context) return got;
+  const gpu::DriverResult pushed = cuda_api_.context.push_current(context);
   saved.is_changed = pushed.ok();
   return pushed;
 }
@@ -103,10 +103,10 @@ Result<std::vector<ProcessMemoryUsage>> CudaDriver::processes(const gpu::DeviceI
   return monitor_->processes(info.uuid);
 }
 
-// When queried for several attributes, the driver returns 0 for unknown addresses, or an error for
-// values that cannot be addresses.
-gpu::DriverResult CudaDriver::query_address(DeviceAddress at, gpu::AddressInfo& location) {
-  const gpu::DriverResult got = VendorDriver::query_address(at, location);
+// For several attributes, the driver succeeds with zeros if the address is unknown, and fails if
+// the value cannot be an address. Both leave `info` at kUnknown, so this failure is ignored.
+gpu::DriverResult CudaDriver::query_address(DeviceAddress at, gpu::AddressInfo& info) {
+  const gpu::DriverResult got = VendorDriver::query_address(at, info);
   return got.code == gpu::kInvalidValue ? gpu::DriverResult{got.call, gpu::abi::kSuccess} : got;
 }
 
@@ -114,29 +114,30 @@ gpu::DriverResult CudaDriver::query_address(DeviceAddress at, gpu::AddressInfo& 
 
 namespace {
 
-MulticastObjectProp properties_for(const gpu::Driver::MulticastRequest& wanted) {
+MulticastObjectProp properties_for(const gpu::Driver::MulticastRequest& request) {
   MulticastObjectProp properties{};
-  properties.num_devices = static_cast<unsigned>(wanted.device_count);
-  properties.size = wanted.bytes;
+  properties.num_devices = static_cast<unsigned>(request.device_count);
+  properties.size = request.bytes;
   properties.handle_types =
-      static_cast<unsigned>((wanted.export_fd ? gpu::abi::kHandlePosixFd : 0) |
-                            (wanted.export_fabric ? gpu::abi::kHandleFabric : 0));
+      static_cast<unsigned>((request.export_fd ? gpu::abi::kHandlePosixFd : 0) |
+                            (request.export_fabric ? gpu::abi::kHandleFabric : 0));
   return properties;
 }
 
 }  // namespace
 
-gpu::DriverResult CudaDriver::multicast_granularity(const MulticastRequest& wanted, size_t& bytes) {
-  const MulticastObjectProp properties = properties_for(wanted);
+gpu::DriverResult CudaDriver::multicast_granularity(const MulticastRequest& request,
+                                                    size_t& bytes) {
+  const MulticastObjectProp properties = properties_for(request);
   return cuda_api_.multicast.get_granularity(&bytes, &properties, kMulticastGranularityMinimum);
 }
 
-gpu::DriverResult CudaDriver::create_multicast(const MulticastRequest& wanted,
+gpu::DriverResult CudaDriver::create_multicast(const MulticastRequest& request,
                                                gpu::Handle& object) {
-  const MulticastObjectProp properties = properties_for(wanted);
-  gpu::abi::MemHandle made = 0;
-  const gpu::DriverResult result = cuda_api_.multicast.create(&made, &properties);
-  object = made;
+  const MulticastObjectProp properties = properties_for(request);
+  gpu::abi::MemHandle created = 0;
+  const gpu::DriverResult result = cuda_api_.multicast.create(&created, &properties);
+  object = created;
   return result;
 }
 
@@ -170,9 +171,9 @@ gpu::DriverResult CudaDriver::copy_to_peer(const PeerCopy& copy, StreamId stream
 }
 
 gpu::DriverResult CudaDriver::load_kernels(const void* image, gpu::Handle& kernels) {
-  Module made = nullptr;
-  const gpu::DriverResult result = cuda_api_.module.load_data(&made, image);
-  kernels = gpu::handle_of(made);
+  Module created = nullptr;
+  const gpu::DriverResult result = cuda_api_.module.load_data(&created, image);
+  kernels = gpu::handle_of(created);
   return result;
 }
 
@@ -180,8 +181,8 @@ gpu::DriverResult CudaDriver::unload_kernels(gpu::Handle kernels) {
   return cuda_api_.module.unload(gpu::native<Module>(kernels));
 }
 
-// Since CUDA 12.2, kernels are loaded lazily at their first launch, which may synchronize the
-// device. This would deadlock if a running kernel of ours waited for the new one, so kernels are
+// Since CUDA 12.2, a kernel is loaded lazily at its first launch, which may synchronize the device.
+// That would deadlock if a running kernel of Ashlar waited for the launched one, so the kernel is
 // loaded here.
 gpu::DriverResult CudaDriver::find_kernel(gpu::Handle kernels, const char* name,
                                           gpu::Handle& kernel) {

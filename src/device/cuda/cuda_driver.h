@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of driver.h that are specific to CUDA.
+// Implements the functions of driver.h that are specific to CUDA.
 #pragma once
 
 #include <string>
@@ -30,7 +30,7 @@ struct MulticastObjectProp {
   unsigned long long flags;
 };
 
-// Contexts, one per device, and their access to other devices.
+// Contexts, of which each device has one, and their access to other devices.
 struct ContextApi {
   gpu::abi::Function<Context*, int> retain_primary;
   gpu::abi::Function<int> release_primary;
@@ -69,7 +69,7 @@ struct MulticastApi {
 };
 
 // `shared` has the functions common to both vendors; the others exist only in CUDA, or have
-// different arguments. Names are NVIDIA's without prefix and subject.
+// different arguments. Names follow the rule of driver_abi.h.
 struct CudaApi {
   gpu::abi::DriverApi shared;
   ContextApi context;
@@ -88,7 +88,7 @@ Result<CudaApi> load_api(const DriverLibrary& library);
 
 class CudaDriver final : public gpu::VendorDriver {
  public:
-  // If `monitor` is an error, `processes` returns its reason.
+  // If `monitor` is an error, `processes` fails with its message.
   CudaDriver(DriverLibrary library, const CudaApi& api, Result<Nvml> monitor)
       : VendorDriver(std::move(library), api.shared),
         cuda_api_(api),
@@ -104,10 +104,10 @@ class CudaDriver final : public gpu::VendorDriver {
   gpu::DriverResult enter_context(int device, gpu::SavedContext& saved) override;
   void leave_context(const gpu::SavedContext& saved) override;
   Result<std::vector<ProcessMemoryUsage>> processes(const gpu::DeviceInfo& info) override;
-  gpu::DriverResult query_address(DeviceAddress at, gpu::AddressInfo& location) override;
-  // REQUIRES, for these: DeviceInfo::multicast_unavailable_reason is empty.
-  gpu::DriverResult multicast_granularity(const MulticastRequest& wanted, size_t& bytes) override;
-  gpu::DriverResult create_multicast(const MulticastRequest& wanted, gpu::Handle& object) override;
+  gpu::DriverResult query_address(DeviceAddress at, gpu::AddressInfo& info) override;
+  // The multicast functions. REQUIRES: DeviceInfo::multicast_unavailable_reason is empty.
+  gpu::DriverResult multicast_granularity(const MulticastRequest& request, size_t& bytes) override;
+  gpu::DriverResult create_multicast(const MulticastRequest& request, gpu::Handle& object) override;
   gpu::DriverResult add_to_multicast(gpu::Handle object, int device) override;
   gpu::DriverResult bind_multicast(gpu::Handle object, gpu::Handle extent, size_t bytes) override;
   gpu::DriverResult unbind_multicast(gpu::Handle object, int device, size_t bytes) override;

@@ -13,9 +13,9 @@ constexpr const char* kLibraryName = "libnvidia-ml.so.1";
 constexpr int kInsufficientSize = 7;                       // NVML_ERROR_INSUFFICIENT_SIZE
 constexpr unsigned long long kNotAvailable = ~0ULL;        // NVML_VALUE_NOT_AVAILABLE
 constexpr unsigned kMaxProcessCount = 1U << 16;            // more than a device can serve
-constexpr std::array<size_t, 4> kHyphens = {4, 6, 8, 10};  // before these bytes of a UUID
+constexpr std::array<size_t, 4> kHyphens = {4, 6, 8, 10};  // a hyphen precedes these bytes
 
-// "GPU-8a3c1d2e-…", the format NVML expects.
+// Formats a UUID as NVML expects it: "GPU-8a3c1d2e-…".
 std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string written = "GPU-";
@@ -51,7 +51,7 @@ Result<Nvml> Nvml::open(const std::string& library) {
 Result<std::vector<ProcessMemoryUsage>> Nvml::processes(const std::array<uint8_t, 16>& uuid) const {
   DeviceHandle device = nullptr;
   const gpu::DriverResult found = device_by_uuid_(uuid_text(uuid).c_str(), &device);
-  // MIG partitions have other UUIDs.
+  // Fails for MIG partitions: their UUIDs are not those of a GPU.
   if (!found.ok()) return Status::unsupported(fault(found).to_string());
   std::vector<ProcessRecord> records(64);
   for (;;) {

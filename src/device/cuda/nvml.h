@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVML, NVIDIA's monitoring library: lists the processes that use a device. The driver API does
-// not.
+// NVML, NVIDIA's monitoring library. Lists the processes that use a device, which the driver API
+// cannot do.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace ashlar::cuda {
 class Nvml {
  public:
   using DeviceHandle = struct NvmlDeviceTag*;
-  // nvmlProcessInfo_v2_t.
+  // The layout of nvmlProcessInfo_v2_t.
   struct ProcessRecord {
     unsigned pid;
     unsigned long long used_bytes;
@@ -25,12 +25,12 @@ class Nvml {
     unsigned compute_instance;
   };
 
-  // kUnsupported: not installed, lacks a function, or cannot be initialized; the message says
-  // which.
+  // `library` is a path; empty: the installed library. kUnsupported: the library is not installed,
+  // lacks a function, or cannot be initialized; the message says which.
   static Result<Nvml> open(const std::string& library);
 
-  // One entry per process. kUnsupported: NVML lists no process, as in containers with their own PID
-  // namespace.
+  // Returns one entry per process. kUnsupported: NVML lists no process, as in containers with their
+  // own PID namespace, or does not find the device.
   Result<std::vector<ProcessMemoryUsage>> processes(const std::array<uint8_t, 16>& uuid) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps allocations, reservations and mappings in maps that are ordered by address.
+// Keeps reservations in one map and all other ranges in another, both ordered by address.
 #include "device/gpu/address_registry.h"
 
 #include <algorithm>
@@ -114,30 +114,29 @@ Status AddressRegistry::check_whole_extents(AddressRange range, DeviceIndex owne
   if (range.overflows()) return refuse("overflows");
   ReaderLock lock(mutex_);
   DeviceAddress at = range.begin;
-  for (auto place = ranges_.find(at); at < range.end(); ++place) {
-    if (place == ranges_.end() || place->first != at) return refuse("is not mapped throughout");
-    if (place->second.kind != RangeKind::kMapped) return refuse("was not made by map");
-    if (place->second.owner != owner) return refuse("belongs to another device");
-    at = at + place->second.bytes;
+  for (auto it = ranges_.find(at); at < range.end(); ++it) {
+    if (it == ranges_.end() || it->first != at) return refuse("is not mapped throughout");
+    if (it->second.kind != RangeKind::kMapped) return refuse("was not made by map");
+    if (it->second.owner != owner) return refuse("belongs to another device");
+    at = at + it->second.bytes;
   }
   return at == range.end() ? Status() : refuse("cuts an extent");
 }
 
 void AddressRegistry::set_access(AddressRange range, DeviceIndex accessor, Access access) {
   WriterLock lock(mutex_);
-  for (auto place = ranges_.find(range.begin); place != ranges_.end() && place->first < range.end();
-       ++place) {
-    place->second.grants[accessor.value()] = access;
+  for (auto it = ranges_.find(range.begin); it != ranges_.end() && it->first < range.end(); ++it) {
+    it->second.grants[accessor.value()] = access;
   }
 }
 
 void AddressRegistry::remove_mappings(AddressRange range) {
   WriterLock lock(mutex_);
-  auto place = ranges_.find(range.begin);
-  while (place != ranges_.end() && place->first < range.end()) {
-    const auto count = mapping_counts_.find(place->second.extent);
+  auto it = ranges_.find(range.begin);
+  while (it != ranges_.end() && it->first < range.end()) {
+    const auto count = mapping_counts_.find(it->second.extent);
     if (--count->second == 0) mapping_counts_.erase(count);
-    place = ranges_.erase(place);
+    it = ranges_.erase(it);
   }
 }
 
@@ -150,10 +149,9 @@ void AddressRegistry::set_peer_access(DeviceIndex accessor, DeviceIndex owner, b
 
 std::optional<AddressDescription> AddressRegistry::describe(DeviceAddress at) const {
   ReaderLock lock(mutex_);
-  const auto place = range_at(at);
-  if (place != ranges_.end()) {
-    return AddressDescription{
-        MemoryKind::kDevice, place->second.owner, {place->first, place->second.bytes}};
+  const auto it = range_at(at);
+  if (it != ranges_.end()) {
+    return AddressDescription{MemoryKind::kDevice, it->second.owner, {it->first, it->second.bytes}};
   }
   if (reservation_at(at) != nullptr) return AddressDescription{};
   return std::nullopt;
@@ -165,30 +163,30 @@ std::optional<Status> AddressRegistry::check(DeviceIndex accessor, AddressRange 
   if (range.overflows()) return Status::invalid_argument(text("the range ", range, " overflows"));
   ReaderLock lock(mutex_);
   DeviceAddress at = range.begin;
-  auto place = range_at(at);
-  if (place == ranges_.end() && reservation_at(at) == nullptr) return std::nullopt;
+  auto it = range_at(at);
+  if (it == ranges_.end() && reservation_at(at) == nullptr) return std::nullopt;
   while (at < range.end()) {
-    if (place == ranges_.end() || place->first > at) {
+    if (it == ranges_.end() || it->first > at) {
       return Status::invalid_argument(text("no memory at ", at, ", in the range ", range));
     }
-    if (!may_access(place->second, accessor, wanted)) {
+    if (!may_access(it->second, accessor, wanted)) {
       return Status::invalid_argument(text("device ", accessor, " may not ",
                                            wanted == Access::kRead ? "read" : "write", " at ", at,
-                                           ", which is memory of device ", place->second.owner));
+                                           ", which is memory of device ", it->second.owner));
     }
-    at = place->first + place->second.bytes;
-    ++place;
+    at = it->first + it->second.bytes;
+    ++it;
   }
   return Status();
 }
 
-bool AddressRegistry::may_access(const Range& place, DeviceIndex accessor, Access wanted) const {
-  if (place.kind == RangeKind::kMapped) {
-    const Access granted = place.grants[accessor.value()];
+bool AddressRegistry::may_access(const Range& range, DeviceIndex accessor, Access wanted) const {
+  if (range.kind == RangeKind::kMapped) {
+    const Access granted = range.grants[accessor.value()];
     return granted == Access::kReadWrite || granted == wanted;
   }
-  if (place.owner == accessor) return true;
-  return peer_access_[accessor.value() * device_count_ + place.owner.value()];
+  if (range.owner == accessor) return true;
+  return peer_access_[accessor.value() * device_count_ + range.owner.value()];
 }
 
 AddressRegistry::ByAddress::const_iterator AddressRegistry::range_at(DeviceAddress at) const {

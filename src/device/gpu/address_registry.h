@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The device memory of all devices of one back end: allocations, reservations, mappings and access
-// rights. Drivers handle invalid addresses and ranges badly, from silent success to a crash;
-// GpuDevice therefore checks them here before it calls the driver.
+// rights. Given an invalid address or range, a driver may succeed silently or crash. GpuDevice
+// therefore checks addresses and ranges here before it calls the driver.
 //
 // Owns no memory and calls no driver: GpuDevice records here what the driver did. Thread safe; the
 // caller must serialize a check and the change that depends on it.
@@ -28,33 +28,36 @@ class AddressRegistry {
   // --- allocations: all kinds except kMapped
 
   void add(RangeKind kind, AddressRange range, DeviceIndex owner);
-  // The range that starts at `at`. kInvalidArgument: none of that kind and owner.
+  // Returns the range that starts at `at`. kInvalidArgument: no range of that kind and owner starts
+  // there.
   Result<AddressRange> find(RangeKind kind, DeviceAddress at, DeviceIndex owner) const;
-  // Removes and returns the range. kInvalidArgument as for find.
+  // Removes and returns the range that starts at `at`. Fails like find.
   Result<AddressRange> remove(RangeKind kind, DeviceAddress at, DeviceIndex owner);
 
   // --- reservations
 
-  // `whole` is the driver's reservation. It is larger than `range` if the driver could not align
-  // it.
+  // `driver_range` is what the driver reserved. It is larger than `range` if the driver could not
+  // align its reservation.
   struct Reservation {
     AddressRange range;
-    AddressRange whole;
+    AddressRange driver_range;
     DeviceIndex owner;
   };
   void add(const Reservation& reservation);
-  // The reservation that is exactly `range`. kInvalidArgument: there is none of the owner, or it
-  // has mappings.
+  // Returns the reservation of exactly `range`. kInvalidArgument: the owner has no such
+  // reservation, or something is mapped in it.
   Result<Reservation> find_empty_reservation(AddressRange range, DeviceIndex owner) const;
   void remove_reservation(DeviceAddress begin);
 
   // --- mappings
 
-  // kInvalidArgument: not inside one reservation of the owner, or partly mapped.
+  // kInvalidArgument: the range is not inside one reservation of the owner, or part of it is
+  // mapped.
   Status check_free(AddressRange range, DeviceIndex owner) const;
   void add_mapping(AddressRange range, ExtentId extent, DeviceIndex owner);
   bool is_mapped(ExtentId extent) const;
-  // kInvalidArgument: not whole mapped extents of the owner without a hole.
+  // kInvalidArgument: the range does not consist of whole mapped extents of the owner without a
+  // hole.
   Status check_whole_extents(AddressRange range, DeviceIndex owner) const;
   // REQUIRES, for both: check_whole_extents(range, owner).ok().
   void set_access(AddressRange range, DeviceIndex accessor, Access access);
@@ -63,11 +66,12 @@ class AddressRegistry {
   // --- queries
 
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
-  // Describes the memory at an address: kUnknown for reserved, unmapped addresses; empty if the
-  // address is not in the registry.
+  // Describes the memory at an address. The kind is kUnknown if the address is reserved but not
+  // mapped. Empty if the address is not in the registry.
   std::optional<AddressDescription> describe(DeviceAddress at) const;
-  // kInvalidArgument: part of the range is not accessible in this way. Empty: the start of the
-  // range is not in the registry, so other code in the process may have allocated it.
+  // Checks that `accessor` has `wanted` access to the range. kInvalidArgument: it has not, for part
+  // of the range. Empty: the start of the range is not in the registry, so other code in the
+  // process may have allocated it.
   std::optional<Status> check(DeviceIndex accessor, AddressRange range, Access wanted) const;
 
  private:
@@ -84,7 +88,7 @@ class AddressRegistry {
   const Reservation* reservation_at(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
   Status check_start(RangeKind kind, DeviceAddress at, DeviceIndex owner) const
       ASHLAR_REQUIRES_SHARED(mutex_);
-  bool may_access(const Range& place, DeviceIndex accessor, Access wanted) const
+  bool may_access(const Range& range, DeviceIndex accessor, Access wanted) const
       ASHLAR_REQUIRES_SHARED(mutex_);
 
   const size_t device_count_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object owns everything that the probe allocates; its destructor releases it in reverse order.
+// Class AliasProbe owns everything that the probe allocates, and releases it in its destructor.
 #include "device/gpu/alias_probe.h"
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace {
 
 class AliasProbe {
  public:
-  AliasProbe(Driver& driver, const Driver::CreateRequest& wanted)
-      : driver_(driver), wanted_(wanted), bytes_(wanted.bytes) {}
+  AliasProbe(Driver& driver, const Driver::CreateRequest& request)
+      : driver_(driver), request_(request), bytes_(request.bytes) {}
   ~AliasProbe();
   AliasProbe(const AliasProbe&) = delete;
   AliasProbe& operator=(const AliasProbe&) = delete;
@@ -28,17 +28,17 @@ class AliasProbe {
   enum class StoreMethod { kHostCopy, kFill, kDeviceCopy };
   static constexpr int kMappingCount = 2;
 
-  // Each returns the failed call, or success.
+  // Each function returns its failed driver call, or success.
   DriverResult prepare();
   DriverResult map(int mapping);
-  // Stores a new pattern through one mapping, and loads it through the other. Adds the bytes that
-  // differ to `wrong_bytes`.
+  // Stores a new pattern through the mapping `through`, and loads it through the other mapping.
+  // Adds the number of bytes that differ to `wrong_bytes`.
   DriverResult transfer(StoreMethod store, int through, size_t& wrong_bytes);
   DriverResult store_pattern(StoreMethod store, DeviceAddress to);
   DriverResult load(StoreMethod store, DeviceAddress from);
 
-  // A different word at each position and for each transfer, so that misplaced and stale data is
-  // found. A fill has the same byte everywhere.
+  // Sets `expected_` to different words at each position and for each transfer, so that misplaced
+  // and stale data is found. For a fill, all bytes are equal.
   void make_pattern(StoreMethod store);
   size_t count_wrong_bytes() const;
   DeviceAddress address(int mapping) const {
@@ -49,7 +49,7 @@ class AliasProbe {
   }
 
   Driver& driver_;
-  const Driver::CreateRequest wanted_;
+  const Driver::CreateRequest request_;
   const size_t bytes_;
   std::optional<Handle> extent_;
   std::optional<StreamId> stream_;
@@ -93,11 +93,12 @@ AliasProbeResult AliasProbe::run() {
 
 DriverResult AliasProbe::prepare() {
   Handle extent = 0;
-  if (const DriverResult created = driver_.create(wanted_, extent); !created.ok()) return created;
+  if (const DriverResult created = driver_.create(request_, extent); !created.ok()) return created;
   extent_ = extent;
   const DriverResult reserved = driver_.reserve({kMappingCount * bytes_, 0, {}}, addresses_);
   if (!reserved.ok()) return reserved;
-  if (const DriverResult made = driver_.allocate(bytes_, scratch_); !made.ok()) return made;
+  if (const DriverResult created = driver_.allocate(bytes_, scratch_); !created.ok())
+    return created;
   StreamId stream;
   if (const DriverResult created = driver_.create_stream(0, stream); !created.ok()) return created;
   stream_ = stream;
@@ -110,7 +111,7 @@ DriverResult AliasProbe::map(int mapping) {
   const AddressRange range{address(mapping), bytes_};
   if (const DriverResult mapped = driver_.map(range, *extent_); !mapped.ok()) return mapped;
   ++mapped_count_;
-  return driver_.set_access(range, wanted_.device, Access::kReadWrite);
+  return driver_.set_access(range, request_.device, Access::kReadWrite);
 }
 
 DriverResult AliasProbe::transfer(StoreMethod store, int through, size_t& wrong_bytes) {
@@ -161,7 +162,8 @@ DriverResult AliasProbe::store_pattern(StoreMethod store, DeviceAddress to) {
   return staged.ok() ? driver_.copy(to, scratch_, bytes_, *stream_) : staged;
 }
 
-// After a device copy, the load is one too. It cannot find the pattern in `scratch_` by accident.
+// If the store was a device copy, the load is a device copy too. Clears `scratch_` first: it still
+// has the pattern from the store, which would hide a failed load.
 DriverResult AliasProbe::load(StoreMethod store, DeviceAddress from) {
   if (store == StoreMethod::kDeviceCopy) {
     const DriverResult cleared = driver_.fill(scratch_, 0, bytes_, *stream_);
@@ -175,8 +177,8 @@ DriverResult AliasProbe::load(StoreMethod store, DeviceAddress from) {
 
 }  // namespace
 
-AliasProbeResult probe_aliases(Driver& driver, const Driver::CreateRequest& wanted) {
-  return AliasProbe(driver, wanted).run();
+AliasProbeResult probe_aliases(Driver& driver, const Driver::CreateRequest& request) {
+  return AliasProbe(driver, request).run();
 }
 
 }  // namespace ashlar::gpu

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Determines whether one extent can be mapped at two addresses. A driver that accepts the second
-// mapping is not enough: some accept it and lose stores, or keep the mappings incoherent. The probe
-// therefore stores data through each mapping and loads it through the other, on the device.
+// Determines whether one extent can be mapped at two addresses. That the driver accepts the second
+// mapping does not suffice: some drivers accept it and lose stores, or keep the mappings
+// incoherent. The probe therefore stores data through each mapping and loads it through the other
+// mapping.
 #pragma once
 
 #include <string>
@@ -24,6 +25,6 @@ struct AliasProbeResult {
 // Maps one extent of `wanted.bytes` twice, transfers data, and undoes all of it. Uses host copies,
 // fills and device copies, but no kernel. Leaves no work queued.
 // REQUIRES: as for probe_capabilities.
-AliasProbeResult probe_aliases(Driver& driver, const Driver::CreateRequest& wanted);
+AliasProbeResult probe_aliases(Driver& driver, const Driver::CreateRequest& request);
 
 }  // namespace ashlar::gpu

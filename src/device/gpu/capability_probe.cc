@@ -12,11 +12,11 @@ namespace {
 
 constexpr size_t kProbeAllocationBytes = 4096;
 
-// Owns an extent, if it could be created.
+// An extent for one probe, if it could be created. Released by the destructor.
 class ProbeExtent {
  public:
-  ProbeExtent(Driver& driver, const Driver::CreateRequest& wanted)
-      : driver_(driver), created_(driver.create(wanted, handle_)) {}
+  ProbeExtent(Driver& driver, const Driver::CreateRequest& request)
+      : driver_(driver), created_(driver.create(request, handle_)) {}
   ~ProbeExtent() {
     if (created_.ok()) (void)driver_.release(handle_);
   }
@@ -32,16 +32,16 @@ class ProbeExtent {
   DriverResult created_;
 };
 
-bool can_export_fd(Driver& driver, const Driver::CreateRequest& wanted) {
-  const ProbeExtent extent(driver, wanted);
+bool can_export_fd(Driver& driver, const Driver::CreateRequest& request) {
+  const ProbeExtent extent(driver, request);
   if (!extent.created().ok()) return false;
   int fd = -1;
   if (!driver.export_fd(extent.handle(), fd).ok()) return false;
   return UniqueFd(fd).valid();
 }
 
-bool can_export_fabric(Driver& driver, const Driver::CreateRequest& wanted) {
-  const ProbeExtent extent(driver, wanted);
+bool can_export_fabric(Driver& driver, const Driver::CreateRequest& request) {
+  const ProbeExtent extent(driver, request);
   FabricHandle handle{};
   if (!extent.created().ok() || !driver.export_fabric(extent.handle(), handle).ok()) return false;
   Handle imported = 0;
@@ -59,9 +59,9 @@ bool can_share_allocations(Driver& driver) {
   return is_shared;
 }
 
-// True also for a full device: running out of memory proves that the call is supported.
-bool can_create_extents(Driver& driver, const Driver::CreateRequest& wanted) {
-  const ProbeExtent extent(driver, wanted);
+// Returns true also for a full device: running out of memory proves that the call is supported.
+bool can_create_extents(Driver& driver, const Driver::CreateRequest& request) {
+  const ProbeExtent extent(driver, request);
   return extent.created().ok() || extent.created().code == kOutOfMemory;
 }
 
@@ -70,23 +70,23 @@ bool can_create_extents(Driver& driver, const Driver::CreateRequest& wanted) {
 Capabilities probe_capabilities(Driver& driver, int device, const DeviceInfo& info) {
   Capabilities found;
   found.can_share_allocations = can_share_allocations(driver);
-  Driver::CreateRequest wanted;
-  wanted.device = device;
-  wanted.bytes = info.granularity_bytes;
-  wanted.rdma = info.has_rdma;
-  found.has_virtual_memory = wanted.bytes != 0 && can_create_extents(driver, wanted);
+  Driver::CreateRequest request;
+  request.device = device;
+  request.bytes = info.granularity_bytes;
+  request.rdma = info.has_rdma;
+  found.has_virtual_memory = request.bytes != 0 && can_create_extents(driver, request);
   if (!found.has_virtual_memory) {
     found.alias_probe = "not probed: the device has no virtual memory";
     return found;
   }
-  AliasProbeResult aliases = probe_aliases(driver, wanted);
+  AliasProbeResult aliases = probe_aliases(driver, request);
   found.can_alias = aliases.can_alias;
   found.alias_probe = std::move(aliases.report);
-  wanted.export_fd = true;
-  found.can_export_fd = can_export_fd(driver, wanted);
-  wanted.export_fd = false;
-  wanted.export_fabric = true;
-  found.can_export_fabric = can_export_fabric(driver, wanted);
+  request.export_fd = true;
+  found.can_export_fd = can_export_fd(driver, request);
+  request.export_fd = false;
+  request.export_fabric = true;
+  found.can_export_fabric = can_export_fabric(driver, request);
   return found;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Determines what a device can do by trying each feature once. Driver attributes are not enough:
-// drivers advertise fabric handles without the service behind them and file descriptors that some
-// virtual machines refuse, and HIP has no attribute for mapping an extent twice.
+// Determines what a device can do by trying each feature once. Driver attributes do not suffice:
+// drivers advertise fabric handles even if the service that they need does not run, and file
+// descriptors that some virtual machines refuse. HIP has no attribute for mapping an extent twice.
 #pragma once
 
 #include <string>
@@ -20,8 +20,7 @@ struct Capabilities {
   bool can_share_allocations = false;
 };
 
-// Allocates at most three granules at a time and always releases everything it allocated. Takes
-// some milliseconds.
+// Allocates at most three granules at a time and always releases them. Takes some milliseconds.
 // REQUIRES: the thread is in the device's context, and its capture mode is kRelaxed.
 Capabilities probe_capabilities(Driver& driver, int device, const DeviceInfo& info);
 

@@ -3,9 +3,9 @@
 // The driver calls that GpuDevice makes, under vendor-neutral names. vendor_driver.h implements the
 // calls that CUDA and HIP share.
 //
-// A thin layer: arguments and results are passed through unchanged. Streams, events, graphs and
-// nodes are the driver's handles, as integers. Thread safe, like the drivers. Unless documented
-// otherwise, a call requires that the thread has entered a device's context.
+// A thin layer: implementations pass arguments and results through unchanged. Streams, events,
+// graphs and nodes are the driver's handles, as integers. Thread safe, like the drivers. Unless
+// documented otherwise, a call requires that the thread has entered a device's context.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@
 
 namespace ashlar::gpu {
 
-// The result of a driver call: 0, or the driver's error code. `call` is the driver's name of the
-// function, a literal.
+// The result of a driver call: `code` is 0 or the driver's error code, `call` the name of the
+// driver's function, a string literal.
 struct DriverResult {
   const char* call = "";
   int code = 0;
@@ -41,13 +41,13 @@ struct DeviceInfo {
   size_t granularity_bytes = 0;  // 0: no virtual memory
   bool has_stream_ordered_pool = false;
   bool has_rdma = false;  // extents can be created for access by network cards
-  // Why the device has no multicast; empty if it has.
+  // The reason why the device has no multicast; empty if it has multicast.
   std::string multicast_unavailable_reason = "this vendor's driver has no multicast";
 };
 
-// The context that enter_context replaced, for leave_context.
+// The thread's context before enter_context, for leave_context.
 struct SavedContext {
-  Handle before = 0;
+  Handle previous = 0;  // HIP only: the previous device. CUDA keeps a stack of contexts.
   bool is_changed = false;
 };
 
@@ -79,7 +79,7 @@ class Driver {
   virtual ~Driver() = default;
 
   virtual std::string_view backend() const = 0;
-  // "CUDA_ERROR_INVALID_VALUE: invalid argument".
+  // Returns the driver's text for an error code: "CUDA_ERROR_INVALID_VALUE: invalid argument".
   virtual std::string error_text(int code) const = 0;
 
   // --- devices; these need no current context
@@ -95,14 +95,14 @@ class Driver {
   virtual Result<std::vector<ProcessMemoryUsage>> processes(const DeviceInfo& info) = 0;
 
   virtual DriverResult greatest_priority(int& priority) = 0;
-  virtual DriverResult memory_stats(MemoryStats& use) = 0;
+  virtual DriverResult memory_stats(MemoryStats& stats) = 0;
 
   // --- plain memory
 
   virtual DriverResult allocate(size_t bytes, DeviceAddress& at) = 0;
   virtual DriverResult free(DeviceAddress at) = 0;
   // Succeeds with kUnknown for an address that is unknown to the driver.
-  virtual DriverResult query_address(DeviceAddress at, AddressInfo& location) = 0;
+  virtual DriverResult query_address(DeviceAddress at, AddressInfo& info) = 0;
   virtual DriverResult get_ipc_handle(DeviceAddress at, AllocationHandle& handle) = 0;
   virtual DriverResult open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) = 0;
   virtual DriverResult close_ipc_handle(DeviceAddress at) = 0;
@@ -114,7 +114,7 @@ class Driver {
     size_t alignment_bytes = 0;
     DeviceAddress hint;
   };
-  virtual DriverResult reserve(const ReserveRequest& wanted, DeviceAddress& at) = 0;
+  virtual DriverResult reserve(const ReserveRequest& request, DeviceAddress& at) = 0;
   virtual DriverResult free_addresses(AddressRange range) = 0;
   struct CreateRequest {
     int device = 0;
@@ -123,7 +123,7 @@ class Driver {
     bool export_fabric = false;
     bool rdma = false;
   };
-  virtual DriverResult create(const CreateRequest& wanted, Handle& extent) = 0;
+  virtual DriverResult create(const CreateRequest& request, Handle& extent) = 0;
   virtual DriverResult release(Handle extent) = 0;
   virtual DriverResult map(AddressRange at, Handle extent) = 0;
   virtual DriverResult set_access(AddressRange range, int accessor, Access access) = 0;
@@ -134,8 +134,9 @@ class Driver {
   virtual DriverResult import_fabric(const FabricHandle& handle, Handle& extent) = 0;
 
   // --- multicast
-  // Several devices bind memory to a multicast object. Objects are mapped, exported and released
-  // like extents. Binding and mapping block in the driver until all devices were added.
+  // A multicast object combines memory that several devices bind to it. Objects are mapped,
+  // exported and released like extents. Binding and mapping block in the driver until all devices
+  // have been added.
 
   struct MulticastRequest {
     int device_count = 0;
@@ -144,8 +145,8 @@ class Driver {
     bool export_fabric = false;
   };
   // The granularity of sizes and addresses.
-  virtual DriverResult multicast_granularity(const MulticastRequest& wanted, size_t& bytes) = 0;
-  virtual DriverResult create_multicast(const MulticastRequest& wanted, Handle& object) = 0;
+  virtual DriverResult multicast_granularity(const MulticastRequest& request, size_t& bytes) = 0;
+  virtual DriverResult create_multicast(const MulticastRequest& request, Handle& object) = 0;
   virtual DriverResult add_to_multicast(Handle object, int device) = 0;
   // Binds the first `bytes` of the extent at the start of the object.
   virtual DriverResult bind_multicast(Handle object, Handle extent, size_t bytes) = 0;
@@ -153,9 +154,9 @@ class Driver {
 
   // --- peers
 
-  virtual DriverResult can_access_peer(int device, int peer, bool& can) = 0;
-  // REQUIRES: the peer's context is retained. Both may fail with "already enabled" or "not
-  // enabled".
+  virtual DriverResult can_access_peer(int device, int peer, bool& can_access) = 0;
+  // REQUIRES: the peer's context is retained. enable fails with kPeerAccessAlreadyEnabled if access
+  // is enabled, disable with kPeerAccessNotEnabled if it is not.
   virtual DriverResult enable_peer_access(int peer) = 0;
   virtual DriverResult disable_peer_access(int peer) = 0;
 
@@ -202,10 +203,10 @@ class Driver {
 
   // --- kernels
 
-  // `image` is in the format of the vendor's compiler, which includes its size.
+  // `image` is in the format of the vendor's compiler, which contains the size of the image.
   virtual DriverResult load_kernels(const void* image, Handle& kernels) = 0;
   virtual DriverResult unload_kernels(Handle kernels) = 0;
-  // `name` is null-terminated. Also does the work that a first launch would otherwise do.
+  // Also loads the kernel, which the driver might otherwise do at its first launch.
   virtual DriverResult find_kernel(Handle kernels, const char* name, Handle& kernel) = 0;
   struct LaunchRequest {
     Handle kernel = 0;
@@ -222,8 +223,8 @@ class Driver {
   virtual DriverResult allocate_async(size_t bytes, Handle pool, StreamId stream,
                                       DeviceAddress& at) = 0;
   virtual DriverResult free_async(DeviceAddress at, StreamId stream) = 0;
-  virtual DriverResult pool_stat(Handle pool, PoolStat figure, uint64_t& bytes) = 0;
-  virtual DriverResult reset_pool_peak(Handle pool, PoolStat figure) = 0;
+  virtual DriverResult pool_stat(Handle pool, PoolStat stat, uint64_t& bytes) = 0;
+  virtual DriverResult reset_pool_peak(Handle pool, PoolStat stat) = 0;
   virtual DriverResult set_pool_threshold(Handle pool, uint64_t bytes) = 0;
   virtual DriverResult trim_pool(Handle pool, size_t keep_bytes) = 0;
 
@@ -232,9 +233,9 @@ class Driver {
   virtual DriverResult begin_capture(StreamId stream, CaptureMode mode) = 0;
   virtual DriverResult end_capture(StreamId stream, Handle& graph) = 0;
   virtual DriverResult capture_info(StreamId stream, CaptureInfo& info) = 0;
-  virtual DriverResult node_dependencies(NodeId node, std::vector<NodeId>& before) = 0;
+  virtual DriverResult node_dependencies(NodeId node, std::vector<NodeId>& dependencies) = 0;
   virtual DriverResult exchange_capture_mode(CaptureMode& mode) = 0;
-  // Transfers ownership of the object to the driver, also on failure.
+  // Takes ownership of the object. If the call fails, the object is destroyed.
   virtual DriverResult attach_user_object(Handle graph, const GraphUserObject& object) = 0;
   virtual DriverResult instantiate_graph(Handle graph, Handle& exec) = 0;
   virtual DriverResult launch_graph(Handle exec, StreamId stream) = 0;

@@ -14,7 +14,8 @@
 
 namespace ashlar::gpu::abi {
 
-// Integers in CUDA, pointers in HIP. Both are passed in the same way on supported platforms.
+// Addresses and handles are integers in CUDA and pointers in HIP. The supported platforms pass both
+// in the same way.
 using Pointer = unsigned long long;    // CUdeviceptr, hipDeviceptr_t
 using MemHandle = unsigned long long;  // CUmemGenericAllocationHandle
 static_assert(sizeof(Pointer) == sizeof(void*));
@@ -116,8 +117,9 @@ inline constexpr unsigned kGraphUserObjectMove = 1;
 template <typename... Arguments>
 using Function = DriverFunction<int(Arguments...)>;
 
-// The functions that both drivers have, grouped by subject, under CUDA's names without the prefix
-// and the subject: `event.create` is cuEventCreate. driver_abi.cc has the full names.
+// The functions that both drivers have, in one struct per subject. A member is named as in CUDA,
+// without the prefix and the subject: `event.create` is cuEventCreate. driver_abi.cc has the full
+// names.
 
 // Devices and the current context.
 struct DeviceApi {

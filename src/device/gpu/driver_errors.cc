@@ -11,8 +11,9 @@
 namespace ashlar::gpu {
 namespace {
 
-// The process cannot use the device any more: its context is corrupted or destroyed.
-constexpr std::array kLost = {
+// Codes after which the process cannot use the device any more: its context is corrupted or
+// destroyed.
+constexpr std::array kDeviceLostCodes = {
     4,    // deinitialized: the driver is shutting down
     214,  // uncorrectable memory error
     220,  // uncorrectable error on a link
@@ -30,8 +31,9 @@ constexpr std::array kLost = {
     721,  // tensor memory leak
 };
 
-// A precondition is violated, and the driver detected it.
-constexpr std::array kInvalidArguments = {
+// Codes with which a driver reports a violated precondition. Capture errors, 900 to 908, count as
+// well.
+constexpr std::array kInvalidArgumentCodes = {
     kInvalidValue,
     kInvalidHandle,
     17,   // invalid device pointer (HIP only)
@@ -45,10 +47,10 @@ constexpr std::array kUnsupportedCodes = {
     kNotSupported,
 };
 
-bool is_about_capture(int code) { return code >= 900 && code <= 908; }
+bool is_capture_error(int code) { return code >= 900 && code <= 908; }
 
 template <size_t count>
-bool has(const std::array<int, count>& codes, int code) {
+bool contains(const std::array<int, count>& codes, int code) {
   return std::find(codes.begin(), codes.end(), code) != codes.end();
 }
 
@@ -56,14 +58,14 @@ bool has(const std::array<int, count>& codes, int code) {
 
 Status status_of(const Driver& driver, const DriverResult& result) {
   const int code = result.code;
-  if (has(kLost, code)) {
+  if (contains(kDeviceLostCodes, code)) {
     return Status::device_lost(result.call, code, driver.error_text(code));
   }
   if (code == kOutOfMemory) return Status::out_of_memory(explain(driver, result));
-  if (has(kInvalidArguments, code) || is_about_capture(code)) {
+  if (contains(kInvalidArgumentCodes, code) || is_capture_error(code)) {
     return Status::invalid_argument(explain(driver, result));
   }
-  if (has(kUnsupportedCodes, code)) return Status::unsupported(explain(driver, result));
+  if (contains(kUnsupportedCodes, code)) return Status::unsupported(explain(driver, result));
   return Status::device_fault(result.call, code, driver.error_text(code));
 }
 

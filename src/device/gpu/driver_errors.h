@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Translates driver error codes. HIP uses CUDA's codes.
+// Translates driver error codes to statuses. HIP uses CUDA's codes.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ inline constexpr int kPeerAccessNotEnabled = 705;
 inline constexpr int kNotSupported = 801;
 inline constexpr int kCaptureImplicit = 906;
 
-// The status for a failed call, with the driver's function name and error text.
-// REQUIRES: not ok.
+// Returns the status for a failed call, with the driver's function name and error text. REQUIRES:
+// !result.ok().
 Status status_of(const Driver& driver, const DriverResult& result);
-// "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY: out of memory".
+// Formats a failed call: "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY: out of memory".
 std::string explain(const Driver& driver, const DriverResult& result);
 
 }  // namespace ashlar::gpu

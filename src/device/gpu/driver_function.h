@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of a driver that are looked up by name when its library is loaded.
+// Driver functions that are looked up by name after the driver's library was loaded.
 #pragma once
 
 #include <initializer_list>
@@ -13,6 +13,7 @@
 
 namespace ashlar::gpu {
 
+// A function pointer together with the function's name. Empty until a FunctionLoader loads it.
 template <typename Signature>
 class DriverFunction;
 
@@ -34,7 +35,7 @@ class DriverFunction<int(Arguments...)> {
   int (*after_failure_)() = nullptr;
 };
 
-// A function that cannot fail, such as one that returns a string.
+// A function that returns a string and cannot fail.
 template <typename... Arguments>
 class DriverFunction<const char*(Arguments...)> {
  public:
@@ -55,16 +56,16 @@ class FunctionLoader {
   explicit FunctionLoader(const DriverLibrary& library, std::string_view prefix = "")
       : library_(library), prefix_(prefix) {}
 
-  // Functions loaded from now on call `function` after each failure.
+  // Functions that are loaded after this call invoke `function` whenever they fail.
   void call_after_failures(const DriverFunction<int()>& function) {
     after_failure_ = function.function_;
   }
 
-  // Loads the first of the names (literals) that the library has.
+  // Loads the function under the first of `names` that the library has. Names are string literals.
   template <typename Signature>
   void optional(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     for (const char* name : names) {
-      void* found = is_own(name) ? library_.find(name) : nullptr;
+      void* found = has_prefix(name) ? library_.find(name) : nullptr;
       if (found == nullptr) continue;
       function.name_ = name;
       function.function_ = reinterpret_cast<decltype(function.function_)>(found);
@@ -72,13 +73,13 @@ class FunctionLoader {
       return;
     }
   }
-  // Like optional, but status() fails if the library has none of the names.
+  // Like optional; but if the library has none of the names, status() fails.
   template <typename Signature>
   void require(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     optional(function, names);
     if (function.is_loaded()) return;
     if (++missing_count_ > kMaxNamedFunctions) return;
-    missing_ += text(missing_.empty() ? "" : ", ", first_own(names));
+    missing_names_ += text(missing_names_.empty() ? "" : ", ", first_with_prefix(names));
   }
   template <typename Signature>
   void require(DriverFunction<Signature>& function, const char* name) {
@@ -87,8 +88,8 @@ class FunctionLoader {
 
   // kUnsupported: a required function is missing; the message names the first ones.
   Status status() const {
-    if (missing_.empty()) return {};
-    return Status::unsupported(text(library_.name(), " has no ", missing_,
+    if (missing_names_.empty()) return {};
+    return Status::unsupported(text(library_.name(), " has no ", missing_names_,
                                     missing_count_ > kMaxNamedFunctions ? " and others" : "", " (",
                                     missing_count_, " missing): update the driver"));
   }
@@ -96,10 +97,10 @@ class FunctionLoader {
  private:
   static constexpr int kMaxNamedFunctions = 3;
 
-  bool is_own(std::string_view name) const { return name.starts_with(prefix_); }
-  const char* first_own(std::initializer_list<const char*> names) const {
+  bool has_prefix(std::string_view name) const { return name.starts_with(prefix_); }
+  const char* first_with_prefix(std::initializer_list<const char*> names) const {
     for (const char* name : names) {
-      if (is_own(name)) return name;
+      if (has_prefix(name)) return name;
     }
     return "";
   }
@@ -107,7 +108,7 @@ class FunctionLoader {
   const DriverLibrary& library_;
   const std::string_view prefix_;
   int (*after_failure_)() = nullptr;
-  std::string missing_;
+  std::string missing_names_;
   int missing_count_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events of all devices of one back end. Ids are checked here first, because drivers may crash
-// on an invalid handle. Thread safe; calls no driver.
+// The events of all devices of one back end. GpuDevice looks up an event's id here before it calls
+// the driver, which may crash on an invalid handle. Thread safe; calls no driver.
 #pragma once
 
 #include <unordered_map>
@@ -15,7 +15,8 @@ namespace ashlar::gpu {
 class EventRegistry {
  public:
   EventId add(DeviceIndex owner, Handle event);
-  // kInvalidArgument: no such event on any device, or on `owner`.
+  // Return the driver's handle. kInvalidArgument: no device, or in the second form not `owner`, has
+  // the event.
   Result<Handle> find(EventId event) const;
   Result<Handle> find(EventId event, DeviceIndex owner) const;
   // Removes the id and returns the handle. Fails like find.

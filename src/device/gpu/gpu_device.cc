@@ -13,7 +13,7 @@
 namespace ashlar::gpu {
 namespace {
 
-// Guaranteed by all vendors for plain allocations.
+// The alignment that all vendors guarantee for plain allocations.
 constexpr size_t kAllocationAlignmentBytes = 256;
 // Larger than any host's memory, but small enough not to overflow in drivers.
 constexpr size_t kMaxHostBytes = size_t{1} << 46;
@@ -32,12 +32,12 @@ GpuDevice::GpuDevice(BackendState& backend, DeviceIndex index, DeviceInfo info)
   properties_.has_capture = true;
 }
 
-// Memory, events and live streams that the user did not release stay in the primary context, which
-// belongs to the process.
+// Does not release memory, events and live streams that the user left behind: they belong to the
+// primary context, which other code in the process may still use.
 GpuDevice::~GpuDevice() {
   if (!is_open_) return;
   {
-    const ContextGuard stay(driver(), ordinal());
+    const ContextGuard context(driver(), ordinal());
     for (const StreamId stream : streams_.retired()) (void)driver().destroy_stream(stream);
     MutexLock lock(mutex_);
     if (pool_ != 0) (void)driver().destroy_pool(pool_);
@@ -46,7 +46,7 @@ GpuDevice::~GpuDevice() {
 }
 
 Status GpuDevice::ensure_open() const {
-  // The first call, const or not, fills in the properties.
+  // Const functions such as properties() may be the first call, which initializes the device.
   GpuDevice& self = const_cast<GpuDevice&>(*this);
   std::call_once(open_once_, [&self] { self.open_status_ = self.initialize(); });
   return open_status_;
@@ -56,8 +56,8 @@ Status GpuDevice::ensure_open() const {
 Status GpuDevice::initialize() {
   if (Status used = to_status(driver().retain_context(ordinal())); !used.ok()) return used;
   is_open_ = true;
-  const ContextGuard stay(driver(), ordinal());
-  if (!stay.result().ok()) return to_status(stay.result());
+  const ContextGuard context(driver(), ordinal());
+  if (!context.result().ok()) return to_status(context.result());
   CaptureMode mode = CaptureMode::kRelaxed;
   if (Status relaxed = to_status(driver().exchange_capture_mode(mode)); !relaxed.ok())
     return relaxed;
@@ -86,7 +86,7 @@ Status GpuDevice::lost_status() const {
   return lost_;
 }
 
-// Keeps the first reason.
+// Keeps the first reason if called again.
 void GpuDevice::lose(const Status& reason) {
   MutexLock lock(mutex_);
   if (is_lost_.load(std::memory_order_relaxed)) return;
@@ -104,9 +104,9 @@ const DeviceProperties& GpuDevice::properties() const {
 
 Result<MemoryStats> GpuDevice::memory_stats() {
   return call([&]() -> Result<MemoryStats> {
-    MemoryStats use;
-    if (Status asked = to_status(driver().memory_stats(use)); !asked.ok()) return asked;
-    return use;
+    MemoryStats stats;
+    if (Status queried = to_status(driver().memory_stats(stats)); !queried.ok()) return queried;
+    return stats;
   });
 }
 
@@ -132,7 +132,7 @@ Result<DeviceAddress> GpuDevice::allocate(size_t bytes) {
     if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
     if (Status fits = check_capacity(bytes); !fits.ok()) return fits;
     DeviceAddress at;
-    if (Status made = to_status(driver().allocate(bytes, at)); !made.ok()) return made;
+    if (Status created = to_status(driver().allocate(bytes, at)); !created.ok()) return created;
     backend_.addresses.add(RangeKind::kAllocated, {at, bytes}, index());
     return at;
   });
@@ -145,7 +145,8 @@ Status GpuDevice::check_capacity(size_t bytes) const {
       text(bytes, " B requested, the device has ", properties_.capacity_bytes, " B"));
 }
 
-// Removed from the registry first: once freed, the driver may give the address to another thread.
+// Removes the entry from the registry before the driver frees the memory, because another thread
+// may then receive the same address immediately.
 Status GpuDevice::free(DeviceAddress address) {
   return call([&]() -> Status {
     const Result<AddressRange> range =
@@ -162,7 +163,8 @@ Result<AddressDescription> GpuDevice::describe(DeviceAddress address) {
     if (const auto known = backend_.addresses.describe(address)) return *known;
     if (const auto known = backend_.pinned.describe(address)) return *known;
     AddressInfo found;
-    if (Status asked = to_status(driver().query_address(address, found)); !asked.ok()) return asked;
+    if (Status queried = to_status(driver().query_address(address, found)); !queried.ok())
+      return queried;
     if (found.kind == MemoryKind::kUnknown) return AddressDescription{};
     return AddressDescription{found.kind, DeviceIndex(static_cast<uint64_t>(found.device)),
                               found.range};
@@ -175,36 +177,39 @@ Result<void*> GpuDevice::allocate_host(size_t bytes) {
   return call([&]() -> Result<void*> {
     if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of host memory");
     if (bytes > kMaxHostBytes) return Status::out_of_memory(text("no host has ", bytes, " B"));
-    const Result<Pinned> pinned = allocate_pages(bytes);
+    const Result<PinnedRange> pinned = allocate_pages(bytes);
     if (!pinned.ok()) return pinned.status();
     if (Status noted = backend_.pinned.add(*pinned); !noted.ok()) {
-      (void)driver().free_host(pinned->from_driver);
+      (void)driver().free_host(pinned->driver_pointer);
       return noted;
     }
     return reinterpret_cast<void*>(pinned->range.begin.value());
   });
 }
 
-// Drivers pack small requests (CUDA 13 packs up to 1 MiB at multiples of 512 B). In that case,
-// requests one more page and returns the first page boundary in it.
-Result<Pinned> GpuDevice::allocate_pages(size_t bytes) {
+// Drivers pack small requests (CUDA 13 packs up to 1 MiB at multiples of 512 B). If the memory is
+// not page aligned, frees it, requests one more page, and uses the memory from the first page
+// boundary on.
+Result<PinnedRange> GpuDevice::allocate_pages(size_t bytes) {
   const size_t page_bytes = host_page_bytes();
   void* memory = nullptr;
-  if (Status made = to_status(driver().allocate_host(bytes, memory)); !made.ok()) return made;
+  if (Status created = to_status(driver().allocate_host(bytes, memory)); !created.ok())
+    return created;
   if (!is_aligned(reinterpret_cast<uint64_t>(memory), page_bytes)) {
     if (Status freed = to_status(driver().free_host(memory)); !freed.ok()) return freed;
-    Status made = to_status(driver().allocate_host(bytes + page_bytes, memory));
-    if (!made.ok()) return made;
+    Status created = to_status(driver().allocate_host(bytes + page_bytes, memory));
+    if (!created.ok()) return created;
   }
   const DeviceAddress begin(align_up(reinterpret_cast<uint64_t>(memory), page_bytes));
-  return Pinned{PinnedKind::kAllocated, index(), {begin, bytes}, memory};
+  return PinnedRange{PinnedKind::kAllocated, index(), {begin, bytes}, memory};
 }
 
 Status GpuDevice::free_host(void* memory) {
   return call([&]() -> Status {
-    const Result<Pinned> pinned = backend_.pinned.remove(PinnedKind::kAllocated, memory, index());
+    const Result<PinnedRange> pinned =
+        backend_.pinned.remove(PinnedKind::kAllocated, memory, index());
     if (!pinned.ok()) return pinned.status();
-    Status freed = to_status(driver().free_host(pinned->from_driver));
+    Status freed = to_status(driver().free_host(pinned->driver_pointer));
     if (!freed.ok()) (void)backend_.pinned.add(*pinned);
     return freed;
   });
@@ -226,7 +231,8 @@ Status GpuDevice::register_host(void* memory, size_t bytes) {
 
 Status GpuDevice::unregister_host(void* memory) {
   return call([&]() -> Status {
-    const Result<Pinned> pinned = backend_.pinned.remove(PinnedKind::kRegistered, memory, index());
+    const Result<PinnedRange> pinned =
+        backend_.pinned.remove(PinnedKind::kRegistered, memory, index());
     if (!pinned.ok()) return pinned.status();
     Status unpinned = to_status(driver().unregister_host(memory));
     if (!unpinned.ok()) (void)backend_.pinned.add(*pinned);
@@ -236,14 +242,16 @@ Status GpuDevice::unregister_host(void* memory) {
 
 // --- the stream-ordered pool
 
-// A separate pool, so that statistics and thresholds are not shared with other libraries.
+// Creates the pool on first use. It is not the driver's default pool, so that statistics and
+// thresholds are not shared with other libraries.
 Result<Handle> GpuDevice::pool() {
   if (!properties_.has_stream_ordered_pool) {
     return Status::unsupported("this device has no stream-ordered pool");
   }
   MutexLock lock(mutex_);
   if (pool_ == 0) {
-    if (Status made = to_status(driver().create_pool(ordinal(), pool_)); !made.ok()) return made;
+    if (Status created = to_status(driver().create_pool(ordinal(), pool_)); !created.ok())
+      return created;
   }
   return pool_;
 }
@@ -257,8 +265,8 @@ Result<DeviceAddress> GpuDevice::allocate_async(size_t bytes, StreamId stream) {
       return outside;
     if (Status fits = check_capacity(bytes); !fits.ok()) return fits;
     DeviceAddress at;
-    Status made = to_status(driver().allocate_async(bytes, *from, stream, at));
-    if (!made.ok()) return made;
+    Status created = to_status(driver().allocate_async(bytes, *from, stream, at));
+    if (!created.ok()) return created;
     backend_.addresses.add(RangeKind::kPooled, {at, bytes}, index());
     return at;
   });
@@ -277,44 +285,47 @@ Status GpuDevice::free_async(DeviceAddress address, StreamId stream) {
 
 Result<DriverPoolStats> GpuDevice::driver_pool_stats() {
   return call([&]() -> Result<DriverPoolStats> {
-    const Result<Handle> of = pool();
-    if (!of.ok()) return of.status();
+    const Result<Handle> pool_handle = pool();
+    if (!pool_handle.ok()) return pool_handle.status();
     Status read;
-    const auto figure = [&](PoolStat wanted) -> size_t {
+    const auto read_stat = [&](PoolStat stat) -> size_t {
       uint64_t bytes = 0;
-      if (read.ok()) read = to_status(driver().pool_stat(*of, wanted, bytes));
+      if (read.ok()) read = to_status(driver().pool_stat(*pool_handle, stat, bytes));
       return bytes;
     };
-    DriverPoolStats use;
-    use.reserved_bytes = figure(PoolStat::kReserved);
-    use.used_bytes = figure(PoolStat::kUsed);
-    use.reserved_peak_bytes = figure(PoolStat::kReservedPeak);
-    use.used_peak_bytes = figure(PoolStat::kUsedPeak);
+    DriverPoolStats stats;
+    stats.reserved_bytes = read_stat(PoolStat::kReserved);
+    stats.used_bytes = read_stat(PoolStat::kUsed);
+    stats.reserved_peak_bytes = read_stat(PoolStat::kReservedPeak);
+    stats.used_peak_bytes = read_stat(PoolStat::kUsedPeak);
     if (!read.ok()) return read;
-    return use;
+    return stats;
   });
 }
 
 Status GpuDevice::reset_pool_peaks() {
   return call([&]() -> Status {
-    const Result<Handle> of = pool();
-    if (!of.ok()) return of.status();
-    Status reserved = to_status(driver().reset_pool_peak(*of, PoolStat::kReservedPeak));
-    return reserved.ok() ? to_status(driver().reset_pool_peak(*of, PoolStat::kUsedPeak)) : reserved;
+    const Result<Handle> pool_handle = pool();
+    if (!pool_handle.ok()) return pool_handle.status();
+    Status reserved = to_status(driver().reset_pool_peak(*pool_handle, PoolStat::kReservedPeak));
+    return reserved.ok() ? to_status(driver().reset_pool_peak(*pool_handle, PoolStat::kUsedPeak))
+                         : reserved;
   });
 }
 
 Status GpuDevice::set_pool_threshold(size_t keep_bytes) {
   return call([&]() -> Status {
-    const Result<Handle> of = pool();
-    return of.ok() ? to_status(driver().set_pool_threshold(*of, keep_bytes)) : of.status();
+    const Result<Handle> pool_handle = pool();
+    return pool_handle.ok() ? to_status(driver().set_pool_threshold(*pool_handle, keep_bytes))
+                            : pool_handle.status();
   });
 }
 
 Status GpuDevice::trim_pool(size_t keep_bytes) {
   return call([&]() -> Status {
-    const Result<Handle> of = pool();
-    return of.ok() ? to_status(driver().trim_pool(*of, keep_bytes)) : of.status();
+    const Result<Handle> pool_handle = pool();
+    return pool_handle.ok() ? to_status(driver().trim_pool(*pool_handle, keep_bytes))
+                            : pool_handle.status();
   });
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements `Device` on a vendor's driver (driver.h). Adds what the contract promises and drivers
-// do not: arguments are checked against registries of ids, addresses and ranges before the driver
-// is called (address_registry.h, event_registry.h, graph_registry.h, stream_registry.h), and error
-// codes are translated (driver_errors.h). docs/internals/gpu_devices.md gives the reasons.
+// Implements `Device` on a vendor's driver (driver.h). Adds what the contract promises but drivers
+// do not provide: checks arguments against registries of ids, addresses and ranges before it calls
+// the driver (address_registry.h, event_registry.h, graph_registry.h, stream_registry.h), and
+// translates error codes (driver_errors.h). docs/internals/gpu_devices.md gives the reasons.
 //
 // The device uses the process's primary context, shared with the vendor's runtime and other
-// libraries, and makes it current for the duration of each call. The first call, including
-// properties(), retains the context, because that takes time and memory.
+// libraries, and makes it current for the duration of each call. The first call, which may be
+// properties(), retains the context. The constructor does not, because a context takes time and
+// memory.
 //
 // gpu_device.cc implements initialization, plain and pinned memory, the stream-ordered pool and
 // kernels; gpu_memory.cc virtual memory, sharing and peers; gpu_work.cc streams, events, work and
@@ -128,12 +129,13 @@ class GpuDevice final : public Device {
 
   // --- Ashlar's own kernels
 
-  // kUnsupported: not available for this vendor. `image` outlives the kernels.
+  // Load, find and launch kernels. kUnsupported: there are none for this vendor. `image` outlives
+  // the loaded kernels.
   Result<Handle> load_kernels(const void* image);
   Status unload_kernels(Handle kernels);
   Result<Handle> find_kernel(Handle kernels, const char* name);
   Status launch(const Driver::LaunchRequest& launch, StreamId stream);
-  // kInvalidArgument: part of the range is not memory that this device has `wanted` access to.
+  // kInvalidArgument: this device does not have `wanted` access to the whole range.
   Status check_access(AddressRange range, Access wanted);
 
  private:
@@ -141,11 +143,11 @@ class GpuDevice final : public Device {
   struct ExtentRecord {
     Handle handle = 0;
     size_t bytes = 0;
-    CreateOptions exportable;
+    CreateOptions export_options;
     bool is_imported = false;
   };
 
-  // Wraps one device call: makes the device's context current, runs `body()`, records a failure as
+  // Makes one device call: makes the device's context current, runs `body()`, records a failure as
   // the thread's last error, and marks the device lost on kDeviceLost.
   template <typename Body>
   auto call(const Body& body) -> decltype(body());
@@ -166,11 +168,11 @@ class GpuDevice final : public Device {
   Driver& driver() const { return *backend_.driver; }
   DeviceIndex index() const { return properties_.index; }
   int ordinal() const { return static_cast<int>(properties_.index.value()); }
-  // Translates a driver result.
+  // Translates a driver result; ok if the call succeeded.
   Status to_status(const DriverResult& result) const;
   Status check_capacity(size_t bytes) const;
   Status check_peer(DeviceIndex peer) const;
-  Status check_granules(const char* act, size_t bytes) const;
+  Status check_granularity(const char* action, size_t bytes) const;
 
   Result<AddressRange> reserve_range(size_t bytes, size_t alignment_bytes, DeviceAddress hint);
   Result<ExtentRecord> find_extent(ExtentId id) const;
@@ -184,7 +186,7 @@ class GpuDevice final : public Device {
   Result<ExtentId> add_imported(ExtentRecord imported);
   bool maps_with_size(Handle extent, size_t bytes);
 
-  Result<Pinned> allocate_pages(size_t bytes);
+  Result<PinnedRange> allocate_pages(size_t bytes);
 
   // kInvalidArgument: the accessor does not have `wanted` access to the range.
   Status check_memory(DeviceIndex accessor, AddressRange range, Access wanted);
@@ -197,7 +199,7 @@ class GpuDevice final : public Device {
 
   Result<CaptureInfo> capture_info(StreamId stream);
   // kUnsupported: the stream is capturing.
-  Status check_not_capturing(StreamId stream, const char* act);
+  Status check_not_capturing(StreamId stream, const char* action);
   Status call_host_in_capture(StreamId stream, Handle graph, std::function<void()> function);
   Result<Handle> pool();
 
@@ -254,7 +256,7 @@ auto GpuDevice::call(const Body& body) -> decltype(body()) {
   if (result.ok()) return result;
   const Status& failure = status_in(result);
   if (failure.is(StatusKind::kDeviceLost)) lose(failure);
-  last_error_.note(failure);
+  last_error_.record(failure);
   return result;
 }
 
@@ -270,8 +272,8 @@ template <typename Body>
 auto GpuDevice::call_in_context(const Body& body) -> decltype(body()) {
   if (Status lost = lost_status(); !lost.ok()) return lost;
   if (Status usable = ensure_open(); !usable.ok()) return usable;
-  const ContextGuard stay(driver(), ordinal());
-  if (!stay.result().ok()) return to_status(stay.result());
+  const ContextGuard context(driver(), ordinal());
+  if (!context.result().ok()) return to_status(context.result());
   return body();
 }
 

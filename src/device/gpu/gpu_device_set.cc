@@ -36,8 +36,8 @@ class GpuDeviceSet final : public DeviceSet {
 
 Result<std::unique_ptr<DeviceSet>> open_devices(std::unique_ptr<Driver> driver) {
   int count = 0;
-  if (const DriverResult asked = driver->device_count(count); !asked.ok()) {
-    return Status::unsupported(explain(*driver, asked));
+  if (const DriverResult queried = driver->device_count(count); !queried.ok()) {
+    return Status::unsupported(explain(*driver, queried));
   }
   std::vector<DeviceInfo> info(static_cast<size_t>(count < 0 ? 0 : count));
   for (size_t i = 0; i < info.size(); ++i) {

@@ -16,20 +16,20 @@ namespace {
 
 Status no_virtual_memory() { return Status::unsupported("this device has no virtual memory"); }
 
-// Drivers return various errors for an invalid handle. All of them mean an invalid argument, except
-// kOutOfMemory and kDeviceLost.
-Status not_a_handle(Status failed) {
+// Converts the status of a failed import. Drivers report an invalid handle with various errors, so
+// every error except kOutOfMemory and kDeviceLost becomes kInvalidArgument.
+Status invalid_handle_status(Status failed) {
   if (failed.is(StatusKind::kOutOfMemory) || failed.is(StatusKind::kDeviceLost)) return failed;
   return Status::invalid_argument(text("not a handle of exported memory: ", failed.message()));
 }
 
 }  // namespace
 
-Status GpuDevice::check_granules(const char* act, size_t bytes) const {
+Status GpuDevice::check_granularity(const char* action, size_t bytes) const {
   if (!properties_.has_virtual_memory) return no_virtual_memory();
   const size_t granularity = properties_.granularity_bytes;
   if (bytes != 0 && is_aligned(bytes, granularity)) return {};
-  return Status::invalid_argument(text("cannot ", act, " ", bytes,
+  return Status::invalid_argument(text("cannot ", action, " ", bytes,
                                        " B: expected a positive multiple of the granularity, ",
                                        granularity));
 }
@@ -38,22 +38,22 @@ Status GpuDevice::check_granules(const char* act, size_t bytes) const {
 
 Result<DeviceAddress> GpuDevice::reserve(size_t bytes, const ReserveOptions& options) {
   return call([&]() -> Result<DeviceAddress> {
-    if (Status sized = check_granules("reserve", bytes); !sized.ok()) return sized;
+    if (Status sized = check_granularity("reserve", bytes); !sized.ok()) return sized;
     if (options.alignment_bytes != 0 && !std::has_single_bit(options.alignment_bytes)) {
       return Status::invalid_argument(
           text("cannot align to ", options.alignment_bytes, ": expected a power of two"));
     }
     const size_t alignment = std::max(options.alignment_bytes, properties_.granularity_bytes);
-    Result<AddressRange> whole = reserve_range(bytes, alignment, options.hint);
-    if (!whole.ok()) return whole.status();
-    const DeviceAddress begin(align_up(whole->begin.value(), alignment));
-    backend_.addresses.add({.range = {begin, bytes}, .whole = *whole, .owner = index()});
+    Result<AddressRange> reserved = reserve_range(bytes, alignment, options.hint);
+    if (!reserved.ok()) return reserved.status();
+    const DeviceAddress begin(align_up(reserved->begin.value(), alignment));
+    backend_.addresses.add({.range = {begin, bytes}, .driver_range = *reserved, .owner = index()});
     return begin;
   });
 }
 
-// Reserves addresses that contain an aligned range of `bytes`. Retries without a hint that the
-// driver rejects, and reserves more if the driver does not honour the alignment.
+// Reserves addresses that contain an aligned range of `bytes`. If the driver rejects the hint,
+// retries without it. If the driver does not honour the alignment, reserves more addresses.
 Result<AddressRange> GpuDevice::reserve_range(size_t bytes, size_t alignment_bytes,
                                               DeviceAddress hint) {
   DeviceAddress at;
@@ -85,9 +85,9 @@ Status GpuDevice::free_addresses(AddressRange range) {
     const Result<AddressRegistry::Reservation> found =
         backend_.addresses.find_empty_reservation(range, index());
     if (!found.ok()) return found.status();
-    // Removed from the registry first: once freed, another thread may reserve the same addresses.
+    // Removed first: once the addresses are free, another thread may reserve them.
     backend_.addresses.remove_reservation(range.begin);
-    Status freed = to_status(driver().free_addresses(found->whole));
+    Status freed = to_status(driver().free_addresses(found->driver_range));
     if (!freed.ok()) backend_.addresses.add(*found);
     return freed;
   });
@@ -97,7 +97,7 @@ Status GpuDevice::free_addresses(AddressRange range) {
 
 Result<ExtentId> GpuDevice::create(size_t bytes, const CreateOptions& options) {
   return call([&]() -> Result<ExtentId> {
-    if (Status sized = check_granules("create", bytes); !sized.ok()) return sized;
+    if (Status sized = check_granularity("create", bytes); !sized.ok()) return sized;
     if (options.export_fd && !properties_.can_export_fd) {
       return Status::unsupported("this device exports no file descriptors");
     }
@@ -106,9 +106,10 @@ Result<ExtentId> GpuDevice::create(size_t bytes, const CreateOptions& options) {
     }
     if (Status fits = check_capacity(bytes); !fits.ok()) return fits;
     ExtentRecord extent{0, bytes, options, false};
-    const Driver::CreateRequest wanted{ordinal(), bytes, options.export_fd, options.export_fabric,
-                                       info_.has_rdma};
-    if (Status made = to_status(driver().create(wanted, extent.handle)); !made.ok()) return made;
+    const Driver::CreateRequest request{ordinal(), bytes, options.export_fd, options.export_fabric,
+                                        info_.has_rdma};
+    if (Status created = to_status(driver().create(request, extent.handle)); !created.ok())
+      return created;
     return add_extent(extent);
   });
 }
@@ -184,14 +185,14 @@ Status GpuDevice::set_access(AddressRange range, DeviceIndex accessor, Access ac
     const int accessor_ordinal = static_cast<int>(accessor.value());
     if (accessor != index()) {
       bool can = false;
-      const DriverResult asked = driver().can_access_peer(accessor_ordinal, ordinal(), can);
-      if (Status answered = to_status(asked); !answered.ok()) return answered;
+      const DriverResult result = driver().can_access_peer(accessor_ordinal, ordinal(), can);
+      if (Status status = to_status(result); !status.ok()) return status;
       if (!can) {
         return Status::unsupported(text("device ", accessor, " cannot reach device ", index()));
       }
     }
     Status set = to_status(driver().set_access(range, accessor_ordinal, access));
-    // The range is valid, so the driver must be rejecting the kind of access.
+    // The range was checked above, so the driver rejects the kind of access.
     if (set.is(StatusKind::kInvalidArgument) && access == Access::kRead) {
       return Status::unsupported(set.message());
     }
@@ -218,7 +219,7 @@ Result<UniqueFd> GpuDevice::export_fd(ExtentId id) {
   return call([&]() -> Result<UniqueFd> {
     const Result<ExtentRecord> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
-    if (!extent->exportable.export_fd) {
+    if (!extent->export_options.export_fd) {
       return Status::invalid_argument(text("extent ", id, " was not created with export_fd"));
     }
     if (Status own = check_exportable(id, *extent); !own.ok()) return own;
@@ -228,7 +229,7 @@ Result<UniqueFd> GpuDevice::export_fd(ExtentId id) {
 
 Result<UniqueFd> GpuDevice::export_handle_as_fd(Handle shared) {
   int fd = -1;
-  if (Status made = to_status(driver().export_fd(shared, fd)); !made.ok()) return made;
+  if (Status created = to_status(driver().export_fd(shared, fd)); !created.ok()) return created;
   UniqueFd exported(fd);
   // Drivers do not set close-on-exec.
   if (const int flags = ::fcntl(fd, F_GETFD); flags >= 0) {
@@ -240,12 +241,12 @@ Result<UniqueFd> GpuDevice::export_handle_as_fd(Handle shared) {
 Result<ExtentId> GpuDevice::import_fd(int fd, size_t bytes) {
   return call([&]() -> Result<ExtentId> {
     if (!properties_.can_export_fd) return Status::unsupported("no descriptors on this device");
-    if (Status sized = check_granules("import", bytes); !sized.ok()) return sized;
+    if (Status sized = check_granularity("import", bytes); !sized.ok()) return sized;
     if (::fcntl(fd, F_GETFD) < 0)
       return Status::invalid_argument(text(fd, " is not an open file descriptor"));
     ExtentRecord extent{0, bytes, {.export_fd = true}, true};
     Status imported = to_status(driver().import_fd(fd, extent.handle));
-    if (!imported.ok()) return not_a_handle(std::move(imported));
+    if (!imported.ok()) return invalid_handle_status(std::move(imported));
     return add_imported(extent);
   });
 }
@@ -254,13 +255,13 @@ Result<FabricHandle> GpuDevice::export_fabric(ExtentId id) {
   return call([&]() -> Result<FabricHandle> {
     const Result<ExtentRecord> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
-    if (!extent->exportable.export_fabric) {
+    if (!extent->export_options.export_fabric) {
       return Status::invalid_argument(text("extent ", id, " was not created with export_fabric"));
     }
     if (Status own = check_exportable(id, *extent); !own.ok()) return own;
     FabricHandle handle{};
-    if (Status made = to_status(driver().export_fabric(extent->handle, handle)); !made.ok())
-      return made;
+    if (Status created = to_status(driver().export_fabric(extent->handle, handle)); !created.ok())
+      return created;
     return handle;
   });
 }
@@ -268,7 +269,7 @@ Result<FabricHandle> GpuDevice::export_fabric(ExtentId id) {
 Result<ExtentId> GpuDevice::import_fabric(const FabricHandle& handle, size_t bytes) {
   return call([&]() -> Result<ExtentId> {
     if (!properties_.can_export_fabric) return Status::unsupported("no fabric on this device");
-    if (Status sized = check_granules("import", bytes); !sized.ok()) return sized;
+    if (Status sized = check_granularity("import", bytes); !sized.ok()) return sized;
     ExtentRecord extent{0, bytes, {.export_fabric = true}, true};
     if (Status imported = to_status(driver().import_fabric(handle, extent.handle));
         !imported.ok()) {
@@ -289,7 +290,8 @@ Result<ExtentId> GpuDevice::add_imported(ExtentRecord imported) {
   return Status::invalid_argument(text("the extent does not have ", imported.bytes, " B"));
 }
 
-// Drivers do not report the size of an imported extent, but map it only as a whole.
+// Returns whether the extent has this size. Drivers do not report the size of an imported extent,
+// but map an extent only as a whole.
 bool GpuDevice::maps_with_size(Handle extent, size_t bytes) {
   DeviceAddress at;
   if (!driver().reserve({bytes, 0, {}}, at).ok()) return false;
@@ -322,7 +324,7 @@ Result<DeviceAddress> GpuDevice::open_allocation(const AllocationHandle& handle)
     if (opened.code == kInvalidContext) {
       return Status::unsupported("only processes other than the exporter can open its memory");
     }
-    if (!opened.ok()) return not_a_handle(to_status(opened));
+    if (!opened.ok()) return invalid_handle_status(to_status(opened));
     AddressInfo found;
     Status located = to_status(driver().query_address(at, found));
     if (located.ok() && !found.range.contains(at)) {
@@ -360,9 +362,9 @@ Result<bool> GpuDevice::can_access_peer(DeviceIndex peer) {
     if (Status known = check_peer(peer); !known.ok()) return known;
     if (peer == index()) return false;
     bool can = false;
-    const DriverResult asked =
+    const DriverResult result =
         driver().can_access_peer(ordinal(), static_cast<int>(peer.value()), can);
-    if (Status answered = to_status(asked); !answered.ok()) return answered;
+    if (Status status = to_status(result); !status.ok()) return status;
     return can;
   });
 }
@@ -374,8 +376,8 @@ Status GpuDevice::enable_peer_access(DeviceIndex peer) {
     if (Status usable = backend_.devices[peer.value()]->ensure_open(); !usable.ok()) return usable;
     const int other = static_cast<int>(peer.value());
     bool can = false;
-    if (Status asked = to_status(driver().can_access_peer(ordinal(), other, can)); !asked.ok()) {
-      return asked;
+    if (Status status = to_status(driver().can_access_peer(ordinal(), other, can)); !status.ok()) {
+      return status;
     }
     if (!can) return Status::unsupported(text("device ", index(), " cannot reach device ", peer));
     const DriverResult enabled = driver().enable_peer_access(other);

@@ -7,7 +7,7 @@
 
 namespace ashlar::gpu {
 
-// Not a device call, so it does not change the last error.
+// Does not record a last error, because this is not a function of `Device`.
 Status GpuMulticast::availability() const {
   if (Status usable = device_.ensure_open(); !usable.ok()) return usable;
   if (!device_.info_.multicast_unavailable_reason.empty())
@@ -16,28 +16,28 @@ Status GpuMulticast::availability() const {
   return Status::unsupported("this device has no virtual memory, which multicast needs");
 }
 
-// The granularity does not seem to depend on the request. Queries it for the smallest object and a
-// single handle type, because some drivers reject a request with both types.
+// The granularity does not seem to depend on the request. Queries it for the smallest object and
+// one handle type, because some drivers reject a request with both handle types.
 Result<size_t> GpuMulticast::granularity() {
   return device_.call([&]() -> Result<size_t> {
-    Driver::MulticastRequest wanted;
-    wanted.device_count = 2;
-    wanted.bytes = device_.properties_.granularity_bytes;
-    wanted.export_fd = device_.properties_.can_export_fd;
-    wanted.export_fabric = device_.properties_.can_export_fabric && !wanted.export_fd;
+    Driver::MulticastRequest request;
+    request.device_count = 2;
+    request.bytes = device_.properties_.granularity_bytes;
+    request.export_fd = device_.properties_.can_export_fd;
+    request.export_fabric = device_.properties_.can_export_fabric && !request.export_fd;
     size_t bytes = 0;
-    const DriverResult asked = device_.driver().multicast_granularity(wanted, bytes);
-    if (Status answered = device_.to_status(asked); !answered.ok()) return answered;
+    const DriverResult queried = device_.driver().multicast_granularity(request, bytes);
+    if (Status status = device_.to_status(queried); !status.ok()) return status;
     return bytes;
   });
 }
 
-Result<Handle> GpuMulticast::create(const Driver::MulticastRequest& wanted) {
+Result<Handle> GpuMulticast::create(const Driver::MulticastRequest& request) {
   return device_.call([&]() -> Result<Handle> {
     Handle object = 0;
-    if (Status made = device_.to_status(device_.driver().create_multicast(wanted, object));
-        !made.ok())
-      return made;
+    if (Status created = device_.to_status(device_.driver().create_multicast(request, object));
+        !created.ok())
+      return created;
     return object;
   });
 }
@@ -49,8 +49,9 @@ Result<UniqueFd> GpuMulticast::export_fd(Handle object) {
 Result<FabricHandle> GpuMulticast::export_fabric(Handle object) {
   return device_.call([&]() -> Result<FabricHandle> {
     FabricHandle handle{};
-    if (Status made = device_.to_status(device_.driver().export_fabric(object, handle)); !made.ok())
-      return made;
+    if (Status created = device_.to_status(device_.driver().export_fabric(object, handle));
+        !created.ok())
+      return created;
     return handle;
   });
 }
@@ -94,7 +95,7 @@ Status GpuMulticast::unbind(Handle object, size_t bytes) {
   });
 }
 
-// Not added to the address registry as a mapping, so that copies and fills reject the addresses.
+// Does not add a mapping to the address registry, so that copies and fills reject the addresses.
 Result<AddressRange> GpuMulticast::map(Handle object, size_t bytes) {
   const Result<size_t> alignment = granularity();
   if (!alignment.ok()) return alignment.status();

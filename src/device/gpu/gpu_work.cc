@@ -9,19 +9,21 @@
 namespace ashlar::gpu {
 namespace {
 
-// A user's function. Drivers pass a single pointer to their callbacks, which points to this.
+// A host function of the user. A driver passes one pointer to its callbacks, which points to a
+// HostCall.
 struct HostCall {
-  explicit HostCall(std::function<void()> wanted) : function(std::move(wanted)) {}
+  explicit HostCall(std::function<void()> host_function) : function(std::move(host_function)) {}
   std::function<void()> function;
 };
 
-// noexcept: an exception must not propagate into the driver, so it terminates the process.
+// The callbacks are noexcept: an exception of the user's function must not propagate into the
+// driver, so it terminates the process.
 void run_once(void* user_data) noexcept {
   const std::unique_ptr<HostCall> call(static_cast<HostCall*>(user_data));
   call->function();
 }
 void run_repeatedly(void* user_data) noexcept { static_cast<HostCall*>(user_data)->function(); }
-void drop(void* user_data) noexcept {
+void delete_host_call(void* user_data) noexcept {
   const std::unique_ptr<HostCall> call(static_cast<HostCall*>(user_data));
 }
 
@@ -39,15 +41,17 @@ Result<StreamId> GpuDevice::create_stream(const StreamOptions& options) {
         options.priority, [this](StreamId retired) { return is_stream_idle(retired); });
     if (again) return *again;
     StreamId stream;
-    if (Status made = to_status(driver().create_stream(options.priority, stream)); !made.ok()) {
-      return made;
+    if (Status created = to_status(driver().create_stream(options.priority, stream));
+        !created.ok()) {
+      return created;
     }
     streams_.add(stream, options.priority);
     return stream;
   });
 }
 
-// Relaxed, so that the query does not invalidate captures. REQUIRES: the stream is not capturing.
+// Queries the stream in relaxed capture mode, so that captures stay valid. REQUIRES: the stream is
+// not capturing.
 bool GpuDevice::is_stream_idle(StreamId stream) {
   const RelaxedCapture relaxed(*this);
   return relaxed.status().ok() && driver().query_stream(stream).ok();
@@ -98,8 +102,8 @@ Status GpuDevice::synchronize_device() {
 Result<EventId> GpuDevice::create_event(const EventOptions& options) {
   return call([&]() -> Result<EventId> {
     Handle event = 0;
-    if (Status made = to_status(driver().create_event(options.timing, event)); !made.ok())
-      return made;
+    if (Status created = to_status(driver().create_event(options.timing, event)); !created.ok())
+      return created;
     return backend_.events.add(index(), event);
   });
 }
@@ -153,23 +157,24 @@ Result<double> GpuDevice::elapsed_ms(EventId begin, EventId end) {
     const Result<Handle> last = backend_.events.find(end, index());
     if (!last.ok()) return last.status();
     float elapsed = 0;
-    const DriverResult asked = driver().elapsed_ms(*first, *last, elapsed);
-    if (asked.code == kNotReady)
+    const DriverResult queried = driver().elapsed_ms(*first, *last, elapsed);
+    if (queried.code == kNotReady)
       return Status::invalid_argument("cannot measure time: an event is not done");
-    if (!asked.ok()) return to_status(asked);
+    if (!queried.ok()) return to_status(queried);
     return double{elapsed};
   });
 }
 
 // --- work
 
-// Queries the driver about memory that other code in the process allocated.
+// If the registry does not have the range, queries the driver, because other code in the process
+// may have allocated it.
 Status GpuDevice::check_memory(DeviceIndex accessor, AddressRange range, Access wanted) {
   if (std::optional<Status> known = backend_.addresses.check(accessor, range, wanted))
     return *known;
   AddressInfo found;
-  if (Status asked = to_status(driver().query_address(range.begin, found)); !asked.ok())
-    return asked;
+  if (Status queried = to_status(driver().query_address(range.begin, found)); !queried.ok())
+    return queried;
   if (found.kind == MemoryKind::kDevice && found.range.contains(range)) return {};
   return Status::invalid_argument(text("no device memory at ", range));
 }
@@ -223,8 +228,8 @@ Status GpuDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress
     if (Status known = check_peer(peer); !known.ok()) return known;
     if (Status usable = backend_.devices[peer.value()]->ensure_open(); !usable.ok()) return usable;
     if (Status ok = check_transfer(peer, to, from, bytes); !ok.ok()) return ok;
-    const Driver::PeerCopy wanted{static_cast<int>(peer.value()), to, ordinal(), from, bytes};
-    return to_status(driver().copy_to_peer(wanted, stream));
+    const Driver::PeerCopy request{static_cast<int>(peer.value()), to, ordinal(), from, bytes};
+    return to_status(driver().copy_to_peer(request, stream));
   });
 }
 
@@ -250,12 +255,12 @@ Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
   });
 }
 
-// The function must live until the graph is destroyed and its last launch has finished, which only
+// The function must exist until the graph is destroyed and its last launch has finished, which only
 // the driver can detect. Therefore the graph owns it as a user object.
 Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
                                        std::function<void()> function) {
   HostCall* user_data = std::make_unique<HostCall>(std::move(function)).release();
-  Status kept = to_status(driver().attach_user_object(graph, {user_data, drop}));
+  Status kept = to_status(driver().attach_user_object(graph, {user_data, delete_host_call}));
   return kept.ok() ? to_status(driver().call_host(stream, run_repeatedly, user_data)) : kept;
 }
 
@@ -264,18 +269,18 @@ Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
 // While a stream captures, a driver may refuse to query the default stream, which never captures.
 Result<CaptureInfo> GpuDevice::capture_info(StreamId stream) {
   CaptureInfo info;
-  const DriverResult asked = driver().capture_info(stream, info);
-  if (stream == kDefaultStream && asked.code == kCaptureImplicit) return CaptureInfo{};
-  if (!asked.ok()) return to_status(asked);
-  graphs_.note(stream, info);
+  const DriverResult queried = driver().capture_info(stream, info);
+  if (stream == kDefaultStream && queried.code == kCaptureImplicit) return CaptureInfo{};
+  if (!queried.ok()) return to_status(queried);
+  graphs_.update_capture(stream, info);
   return info;
 }
 
-Status GpuDevice::check_not_capturing(StreamId stream, const char* act) {
+Status GpuDevice::check_not_capturing(StreamId stream, const char* action) {
   const Result<CaptureInfo> info = capture_info(stream);
   if (!info.ok()) return info.status();
   if (info->status == CaptureStatus::kNone) return {};
-  return Status::unsupported(text(act, " in a capturing stream"));
+  return Status::unsupported(text(action, " in a capturing stream"));
 }
 
 Status GpuDevice::begin_capture(StreamId stream, CaptureMode mode) {
@@ -295,7 +300,7 @@ Result<GraphId> GpuDevice::end_capture(StreamId stream) {
     if (Status ended = to_status(driver().end_capture(stream, graph)); !ended.ok()) {
       const Result<CaptureInfo> after = capture_info(stream);
       const bool has_ended = after.ok() && after->status == CaptureStatus::kNone;
-      if (has_ended && before->graph != 0) graphs_.forget(GraphId(before->graph));
+      if (has_ended && before->graph != 0) graphs_.remove_nodes(GraphId(before->graph));
       return ended;
     }
     graphs_.add(GraphId(graph));
@@ -315,12 +320,12 @@ Result<CaptureState> GpuDevice::capture_state(StreamId stream) {
 
 Result<std::vector<NodeId>> GpuDevice::node_dependencies(NodeId node) {
   return call([&]() -> Result<std::vector<NodeId>> {
-    if (Status known = graphs_.check(node); !known.ok()) return known;
-    std::vector<NodeId> before;
-    if (Status asked = to_status(driver().node_dependencies(node, before)); !asked.ok())
-      return asked;
-    graphs_.add_nodes(node, before);
-    return before;
+    if (Status known = graphs_.check_node(node); !known.ok()) return known;
+    std::vector<NodeId> dependencies;
+    if (Status queried = to_status(driver().node_dependencies(node, dependencies)); !queried.ok())
+      return queried;
+    graphs_.add_nodes(node, dependencies);
+    return dependencies;
   });
 }
 
@@ -343,8 +348,8 @@ Status GpuDevice::launch_graph(GraphId id, StreamId stream) {
     MutexLock lock((*graph)->mutex);
     Handle& exec = (*graph)->exec;
     if (exec == 0) {
-      Status made = to_status(driver().instantiate_graph(id.value(), exec));
-      if (!made.ok()) return made;
+      Status created = to_status(driver().instantiate_graph(id.value(), exec));
+      if (!created.ok()) return created;
     }
     return to_status(driver().launch_graph(exec, stream));
   });

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps the captured graphs, and forgets the nodes of a graph with it.
+// Stores the graphs and their nodes. Removing a graph also removes its nodes.
 #include "device/gpu/graph_registry.h"
 
 #include "base/text.h"
 
 namespace ashlar::gpu {
 
-void GraphRegistry::note(StreamId stream, const CaptureInfo& info) {
+void GraphRegistry::update_capture(StreamId stream, const CaptureInfo& info) {
   const GraphId graph(info.graph);
   const bool is_capturing = info.status != CaptureStatus::kNone;
   MutexLock lock(mutex_);
   if (!is_capturing && captures_.empty()) return;
-  const auto before = captures_.find(stream);
-  if (before != captures_.end() && (!is_capturing || before->second != graph)) {
-    const GraphId former = before->second;
-    captures_.erase(before);
-    if (!graphs_.contains(former)) forget_nodes(former);
+  const auto known = captures_.find(stream);
+  if (known != captures_.end() && (!is_capturing || known->second != graph)) {
+    const GraphId previous = known->second;
+    captures_.erase(known);
+    if (!graphs_.contains(previous)) remove_nodes_locked(previous);
   }
   if (!is_capturing) return;
   captures_[stream] = graph;
   for (const NodeId node : info.tail) nodes_[node] = graph;
 }
 
-void GraphRegistry::add_nodes(NodeId like, const std::vector<NodeId>& nodes) {
+void GraphRegistry::add_nodes(NodeId sibling, const std::vector<NodeId>& nodes) {
   MutexLock lock(mutex_);
-  const auto known = nodes_.find(like);
+  const auto known = nodes_.find(sibling);
   if (known == nodes_.end()) return;
   const GraphId graph = known->second;
   for (const NodeId node : nodes) nodes_[node] = graph;
 }
 
-Status GraphRegistry::check(NodeId node) const {
+Status GraphRegistry::check_node(NodeId node) const {
   MutexLock lock(mutex_);
   if (nodes_.contains(node)) return {};
   return Status::invalid_argument(
@@ -62,13 +62,13 @@ Result<std::shared_ptr<CapturedGraph>> GraphRegistry::remove(GraphId graph) {
   }
   std::shared_ptr<CapturedGraph> removed = std::move(found->second);
   graphs_.erase(found);
-  forget_nodes(graph);
+  remove_nodes_locked(graph);
   return removed;
 }
 
-void GraphRegistry::forget(GraphId graph) {
+void GraphRegistry::remove_nodes(GraphId graph) {
   MutexLock lock(mutex_);
-  forget_nodes(graph);
+  remove_nodes_locked(graph);
 }
 
 std::vector<GraphId> GraphRegistry::all() const {
@@ -78,7 +78,7 @@ std::vector<GraphId> GraphRegistry::all() const {
   return ids;
 }
 
-void GraphRegistry::forget_nodes(GraphId graph) {
+void GraphRegistry::remove_nodes_locked(GraphId graph) {
   std::erase_if(nodes_, [&](const auto& node) { return node.second == graph; });
   std::erase_if(captures_, [&](const auto& capture) { return capture.second == graph; });
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The graphs captured on one device and the nodes it has reported. Both are checked here first,
-// because drivers may crash on an invalid handle. Ids are the driver's handles, so that programs
-// can pass graphs and nodes that they captured themselves. Thread safe.
+// The graphs captured on one device, and the nodes that the driver has reported. GpuDevice looks up
+// ids here before it calls the driver, which may crash on an invalid handle. Ids are the driver's
+// handles, so that programs can pass graphs and nodes that they captured themselves. Thread safe.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace ashlar::gpu {
 
-// A finished graph. Instantiated at the first launch.
+// A finished graph. `exec` is 0 until the first launch instantiates the graph.
 struct CapturedGraph {
   Mutex mutex;
   Handle exec ASHLAR_GUARDED_BY(mutex) = 0;
@@ -23,29 +23,29 @@ struct CapturedGraph {
 
 class GraphRegistry {
  public:
-  // Updates the state of the stream's capture. A capture that the program ends by itself is not
-  // reported here. Therefore the nodes of the stream's previous capture are removed if the stream
-  // is now in another capture or in none.
-  void note(StreamId stream, const CaptureInfo& info);
+  // Records `info`, which the driver returned for the stream. If the stream is now in another
+  // capture than before, or in none, removes the nodes of the previous capture: the program may
+  // have ended it with the driver's own functions, so that remove_nodes was not called.
+  void update_capture(StreamId stream, const CaptureInfo& info);
   // Adds nodes that belong to the same graph as `like`.
-  void add_nodes(NodeId like, const std::vector<NodeId>& nodes);
-  // kInvalidArgument: not a known node of an existing graph.
-  Status check(NodeId node) const;
+  void add_nodes(NodeId sibling, const std::vector<NodeId>& nodes);
+  // kInvalidArgument: `node` is not a known node of an existing graph.
+  Status check_node(NodeId node) const;
 
   void add(GraphId graph);
-  // kInvalidArgument: not a finished graph of this device.
+  // kInvalidArgument: `graph` is not a finished graph of this device.
   Result<std::shared_ptr<CapturedGraph>> find(GraphId graph) const;
-  // Removes and returns the graph, with its nodes. Fails like find.
+  // Removes the graph and its nodes, and returns the graph. Fails like find.
   Result<std::shared_ptr<CapturedGraph>> remove(GraphId graph);
   // Removes the nodes of a capture that ended without a graph.
-  void forget(GraphId graph);
+  void remove_nodes(GraphId graph);
   std::vector<GraphId> all() const;
 
  private:
-  void forget_nodes(GraphId graph) ASHLAR_REQUIRES(mutex_);
+  void remove_nodes_locked(GraphId graph) ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  // Shared with concurrent launches of a graph that is being destroyed.
+  // Shared with launches that are in progress while the graph is destroyed.
   std::unordered_map<GraphId, std::shared_ptr<CapturedGraph>> graphs_ ASHLAR_GUARDED_BY(mutex_);
   std::unordered_map<NodeId, GraphId> nodes_ ASHLAR_GUARDED_BY(mutex_);
   // The graph of the last known capture of each stream.

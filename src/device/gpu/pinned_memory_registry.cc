@@ -7,7 +7,7 @@
 
 namespace ashlar::gpu {
 
-Status PinnedMemoryRegistry::add(const Pinned& pinned) {
+Status PinnedMemoryRegistry::add(const PinnedRange& pinned) {
   const AddressRange range = pinned.range;
   MutexLock lock(mutex_);
   const auto after = ranges_.lower_bound(range.begin);
@@ -21,8 +21,8 @@ Status PinnedMemoryRegistry::add(const Pinned& pinned) {
   return {};
 }
 
-Result<Pinned> PinnedMemoryRegistry::remove(PinnedKind kind, const void* memory,
-                                            DeviceIndex owner) {
+Result<PinnedRange> PinnedMemoryRegistry::remove(PinnedKind kind, const void* memory,
+                                                 DeviceIndex owner) {
   const DeviceAddress at(reinterpret_cast<uint64_t>(memory));
   MutexLock lock(mutex_);
   const auto found = ranges_.find(at);
@@ -31,7 +31,7 @@ Result<Pinned> PinnedMemoryRegistry::remove(PinnedKind kind, const void* memory,
         text("no host memory that device ", owner,
              kind == PinnedKind::kAllocated ? " allocated" : " registered", " starts at ", at));
   }
-  const Pinned pinned = found->second;
+  const PinnedRange pinned = found->second;
   ranges_.erase(found);
   return pinned;
 }
@@ -40,7 +40,7 @@ std::optional<AddressDescription> PinnedMemoryRegistry::describe(DeviceAddress a
   MutexLock lock(mutex_);
   const auto after = ranges_.upper_bound(at);
   if (after == ranges_.begin()) return std::nullopt;
-  const Pinned& pinned = std::prev(after)->second;
+  const PinnedRange& pinned = std::prev(after)->second;
   if (!pinned.range.contains(at)) return std::nullopt;
   return AddressDescription{MemoryKind::kHost, pinned.owner, pinned.range};
 }

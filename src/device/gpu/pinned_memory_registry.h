@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pinned host memory of all devices of one back end, allocated and registered. Thread safe;
-// calls no driver.
+// The pinned host memory of all devices of one back end, both allocated and registered. Thread
+// safe; calls no driver.
 #pragma once
 
 #include <map>
@@ -14,24 +14,25 @@ namespace ashlar::gpu {
 
 enum class PinnedKind { kAllocated, kRegistered };
 
-struct Pinned {
+struct PinnedRange {
   PinnedKind kind = PinnedKind::kAllocated;
   DeviceIndex owner;
   AddressRange range;
-  void* from_driver = nullptr;  // the pointer the driver returned; at or before range.begin
+  void* driver_pointer = nullptr;  // the pointer that the driver expects; at or before range.begin
 };
 
 class PinnedMemoryRegistry {
  public:
-  // kInvalidArgument: part of the range is pinned already.
-  Status add(const Pinned& pinned);
-  // Removes and returns the range. kInvalidArgument: none of that kind and owner starts there.
-  Result<Pinned> remove(PinnedKind kind, const void* memory, DeviceIndex owner);
+  // Adds a range. kInvalidArgument: part of it is pinned already.
+  Status add(const PinnedRange& pinned);
+  // Removes and returns the range that starts at `memory`. kInvalidArgument: no range of that kind
+  // and owner starts there.
+  Result<PinnedRange> remove(PinnedKind kind, const void* memory, DeviceIndex owner);
   std::optional<AddressDescription> describe(DeviceAddress at) const;
 
  private:
   mutable Mutex mutex_;
-  std::map<DeviceAddress, Pinned> ranges_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<DeviceAddress, PinnedRange> ranges_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::gpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks which streams exist, and which destroyed ones can be reused.
+// Tracks which streams are live, and which destroyed streams can be reused.
 #include "device/gpu/stream_registry.h"
 
 namespace ashlar::gpu {

@@ -23,13 +23,12 @@ class StreamRegistry {
  public:
   void add(StreamId stream, int priority);
   bool contains(StreamId stream) const;
-  // Returns false if the stream is unknown or already retired.
+  // Marks a stream as destroyed. Returns false if it is unknown or already retired.
   bool retire(StreamId stream);
   bool is_retired(StreamId stream) const;
-  // Reuses the oldest retired stream of that priority if it is idle, and makes it live again.
-  // `is_idle` is called without a lock.
+  // Makes the oldest retired stream of that priority live again and returns it, if it is idle.
+  // Calls `is_idle` without a lock.
   std::optional<StreamId> reuse_retired(int priority, const std::function<bool(StreamId)>& is_idle);
-  // All retired streams.
   std::vector<StreamId> retired() const;
 
  private:

@@ -12,10 +12,10 @@ namespace ashlar::gpu {
 namespace {
 
 abi::MemAllocationProp properties_for(int device) {
-  abi::MemAllocationProp wanted{};
-  wanted.type = abi::kAllocationPinned;
-  wanted.location = {abi::kLocationDevice, device};
-  return wanted;
+  abi::MemAllocationProp request{};
+  request.type = abi::kAllocationPinned;
+  request.location = {abi::kLocationDevice, device};
+  return request;
 }
 
 int access_flags(Access access) {
@@ -29,9 +29,9 @@ int access_flags(Access access) {
 
 }  // namespace
 
-std::string VendorDriver::format_error(int code, const char* name, const char* explained) {
+std::string VendorDriver::format_error(int code, const char* name, const char* description) {
   if (name == nullptr) return text("error ", code);
-  return explained == nullptr ? std::string(name) : text(name, ": ", explained);
+  return description == nullptr ? std::string(name) : text(name, ": ", description);
 }
 
 // --- devices
@@ -69,12 +69,12 @@ bool VendorDriver::has_attribute(int device, int attribute) const {
 }
 
 DriverResult VendorDriver::granularity(int device, size_t& bytes) const {
-  const abi::MemAllocationProp wanted = properties_for(device);
-  return api_.vmm.get_allocation_granularity(&bytes, &wanted, abi::kGranularityMinimum);
+  const abi::MemAllocationProp request = properties_for(device);
+  return api_.vmm.get_allocation_granularity(&bytes, &request, abi::kGranularityMinimum);
 }
 
-// Driver priorities are negative: 0 is the default and -5, for example, the most urgent. Priorities
-// below the default are not used.
+// Driver priorities are negative: 0 is the default and, for example, -5 the most urgent. Ashlar
+// does not use priorities that are less urgent than the default.
 DriverResult VendorDriver::greatest_priority(int& priority) {
   int least = 0;
   int greatest = 0;
@@ -83,59 +83,59 @@ DriverResult VendorDriver::greatest_priority(int& priority) {
   return got;
 }
 
-DriverResult VendorDriver::memory_stats(MemoryStats& use) {
-  return api_.memory.get_info(&use.free_bytes, &use.total_bytes);
+DriverResult VendorDriver::memory_stats(MemoryStats& stats) {
+  return api_.memory.get_info(&stats.free_bytes, &stats.total_bytes);
 }
 
-DriverResult VendorDriver::can_access_peer(int device, int peer, bool& can) {
-  int answer = 0;
-  const DriverResult got = api_.device.can_access_peer(&answer, device, peer);
-  can = answer != 0;
+DriverResult VendorDriver::can_access_peer(int device, int peer, bool& can_access) {
+  int value = 0;
+  const DriverResult got = api_.device.can_access_peer(&value, device, peer);
+  can_access = value != 0;
   return got;
 }
 
 // --- plain memory
 
 DriverResult VendorDriver::allocate(size_t bytes, DeviceAddress& at) {
-  abi::Pointer made = 0;
-  const DriverResult result = api_.memory.alloc(&made, bytes);
-  at = DeviceAddress(made);
+  abi::Pointer created = 0;
+  const DriverResult result = api_.memory.alloc(&created, bytes);
+  at = DeviceAddress(created);
   return result;
 }
 
 DriverResult VendorDriver::free(DeviceAddress at) { return api_.memory.free(at.value()); }
 
-DriverResult VendorDriver::query_address(DeviceAddress at, AddressInfo& location) {
+DriverResult VendorDriver::query_address(DeviceAddress at, AddressInfo& info) {
   unsigned type = 0;
   int device = 0;
   abi::Pointer begin = 0;
   size_t bytes = 0;
   int attributes[] = {abi::kPointerMemoryType, abi::kPointerDeviceOrdinal, abi::kPointerRangeStart,
                       abi::kPointerRangeSize};
-  void* answers[] = {&type, &device, &begin, &bytes};
-  const DriverResult got = api_.memory.pointer_get_attributes(4, attributes, answers, at.value());
+  void* values[] = {&type, &device, &begin, &bytes};
+  const DriverResult got = api_.memory.pointer_get_attributes(4, attributes, values, at.value());
   if (!got.ok() || bytes == 0 || (type != abi::kMemoryTypeHost && type != abi::kMemoryTypeDevice)) {
     return got;
   }
-  location.kind = type == abi::kMemoryTypeHost ? MemoryKind::kHost : MemoryKind::kDevice;
-  location.device = device < 0 ? 0 : device;
-  location.range = {DeviceAddress(begin), bytes};
+  info.kind = type == abi::kMemoryTypeHost ? MemoryKind::kHost : MemoryKind::kDevice;
+  info.device = device < 0 ? 0 : device;
+  info.range = {DeviceAddress(begin), bytes};
   return got;
 }
 
 DriverResult VendorDriver::get_ipc_handle(DeviceAddress at, AllocationHandle& handle) {
-  abi::IpcMemHandle made{};
-  const DriverResult result = api_.ipc.get_mem_handle(&made, at.value());
-  std::memcpy(handle.data(), made.reserved, handle.size());
+  abi::IpcMemHandle created{};
+  const DriverResult result = api_.ipc.get_mem_handle(&created, at.value());
+  std::memcpy(handle.data(), created.reserved, handle.size());
   return result;
 }
 
 DriverResult VendorDriver::open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) {
-  abi::IpcMemHandle wanted{};
-  std::memcpy(wanted.reserved, handle.data(), handle.size());
+  abi::IpcMemHandle request{};
+  std::memcpy(request.reserved, handle.data(), handle.size());
   abi::Pointer opened = 0;
   const DriverResult result =
-      api_.ipc.open_mem_handle(&opened, wanted, abi::kIpcLazyEnablePeerAccess);
+      api_.ipc.open_mem_handle(&opened, request, abi::kIpcLazyEnablePeerAccess);
   at = DeviceAddress(opened);
   return result;
 }
@@ -160,10 +160,10 @@ DriverResult VendorDriver::unregister_host(void* memory) {
 
 // --- virtual memory
 
-DriverResult VendorDriver::reserve(const ReserveRequest& wanted, DeviceAddress& at) {
+DriverResult VendorDriver::reserve(const ReserveRequest& request, DeviceAddress& at) {
   abi::Pointer begin = 0;
-  const DriverResult result = api_.vmm.address_reserve(&begin, wanted.bytes, wanted.alignment_bytes,
-                                                       wanted.hint.value(), 0);
+  const DriverResult result = api_.vmm.address_reserve(
+      &begin, request.bytes, request.alignment_bytes, request.hint.value(), 0);
   at = DeviceAddress(begin);
   return result;
 }
@@ -172,14 +172,14 @@ DriverResult VendorDriver::free_addresses(AddressRange range) {
   return api_.vmm.address_free(range.begin.value(), range.bytes);
 }
 
-DriverResult VendorDriver::create(const CreateRequest& wanted, Handle& extent) {
-  abi::MemAllocationProp properties = properties_for(wanted.device);
-  properties.requested_handle_types = (wanted.export_fd ? abi::kHandlePosixFd : 0) |
-                                      (wanted.export_fabric ? abi::kHandleFabric : 0);
-  properties.gpu_direct_rdma_capable = wanted.rdma ? 1 : 0;
-  abi::MemHandle made = 0;
-  const DriverResult result = api_.vmm.create(&made, wanted.bytes, &properties, 0);
-  extent = made;
+DriverResult VendorDriver::create(const CreateRequest& request, Handle& extent) {
+  abi::MemAllocationProp properties = properties_for(request.device);
+  properties.requested_handle_types = (request.export_fd ? abi::kHandlePosixFd : 0) |
+                                      (request.export_fabric ? abi::kHandleFabric : 0);
+  properties.gpu_direct_rdma_capable = request.rdma ? 1 : 0;
+  abi::MemHandle created = 0;
+  const DriverResult result = api_.vmm.create(&created, request.bytes, &properties, 0);
+  extent = created;
   return result;
 }
 
@@ -190,8 +190,8 @@ DriverResult VendorDriver::map(AddressRange at, Handle extent) {
 }
 
 DriverResult VendorDriver::set_access(AddressRange range, int accessor, Access access) {
-  const abi::MemAccessDesc wanted{{abi::kLocationDevice, accessor}, access_flags(access)};
-  return api_.vmm.set_access(range.begin.value(), range.bytes, &wanted, 1);
+  const abi::MemAccessDesc request{{abi::kLocationDevice, accessor}, access_flags(access)};
+  return api_.vmm.set_access(range.begin.value(), range.bytes, &request, 1);
 }
 
 DriverResult VendorDriver::unmap(AddressRange range) {
@@ -209,23 +209,23 @@ DriverResult VendorDriver::import_fd(int fd, Handle& extent) {
 }
 
 DriverResult VendorDriver::export_fabric(Handle extent, FabricHandle& handle) {
-  abi::MemFabricHandle made{};
+  abi::MemFabricHandle created{};
   const DriverResult result =
-      api_.vmm.export_to_shareable_handle(&made, extent, abi::kHandleFabric, 0);
-  std::memcpy(handle.data(), made.data, handle.size());
+      api_.vmm.export_to_shareable_handle(&created, extent, abi::kHandleFabric, 0);
+  std::memcpy(handle.data(), created.data, handle.size());
   return result;
 }
 
 DriverResult VendorDriver::import_fabric(const FabricHandle& handle, Handle& extent) {
-  abi::MemFabricHandle wanted{};
-  std::memcpy(wanted.data, handle.data(), handle.size());
-  return import_handle(&wanted, abi::kHandleFabric, extent);
+  abi::MemFabricHandle request{};
+  std::memcpy(request.data, handle.data(), handle.size());
+  return import_handle(&request, abi::kHandleFabric, extent);
 }
 
 DriverResult VendorDriver::import_handle(void* handle, int kind, Handle& extent) const {
-  abi::MemHandle made = 0;
-  const DriverResult result = api_.vmm.import_from_shareable_handle(&made, handle, kind);
-  extent = made;
+  abi::MemHandle created = 0;
+  const DriverResult result = api_.vmm.import_from_shareable_handle(&created, handle, kind);
+  extent = created;
   return result;
 }
 
@@ -233,24 +233,24 @@ DriverResult VendorDriver::import_handle(void* handle, int kind, Handle& extent)
 
 DriverResult VendorDriver::multicast_granularity(const MulticastRequest& /*wanted*/,
                                                  size_t& /*bytes*/) {
-  return {"asking for multicast", kNotSupported};
+  return {"querying the multicast granularity", kNotSupported};
 }
 
 DriverResult VendorDriver::create_multicast(const MulticastRequest& /*wanted*/,
                                             Handle& /*object*/) {
-  return {"creating multicast", kNotSupported};
+  return {"creating a multicast object", kNotSupported};
 }
 
 DriverResult VendorDriver::add_to_multicast(Handle /*object*/, int /*device*/) {
-  return {"adding to multicast", kNotSupported};
+  return {"adding a device to a multicast object", kNotSupported};
 }
 
 DriverResult VendorDriver::bind_multicast(Handle /*object*/, Handle /*extent*/, size_t /*bytes*/) {
-  return {"binding to multicast", kNotSupported};
+  return {"binding memory to a multicast object", kNotSupported};
 }
 
 DriverResult VendorDriver::unbind_multicast(Handle /*object*/, int /*device*/, size_t /*bytes*/) {
-  return {"unbinding from multicast", kNotSupported};
+  return {"unbinding memory from a multicast object", kNotSupported};
 }
 
 }  // namespace ashlar::gpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Implements driver.h with the functions that CUDA and HIP share (driver_abi.h). cuda/cuda_driver.h
-// and hip/hip_driver.h add the differences: error text, contexts, peers and details.
+// and hip/hip_driver.h add the functions that differ, such as error text, contexts and peers.
 // vendor_driver.cc implements devices and memory, vendor_driver_work.cc streams and graphs.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace ashlar::gpu {
 
-// Converts between a driver's handle types and `Handle`.
+// native() and handle_of() convert between a driver's handle types and `Handle`.
 template <typename Native>
 Native native(Handle handle) {
   return reinterpret_cast<Native>(static_cast<uintptr_t>(handle));
@@ -35,22 +35,23 @@ class VendorDriver : public Driver {
       : library_(std::move(library)), api_(api) {}
 
   DriverResult device_count(int& count) override;
-  // Does not fill in the capabilities.
+  // Does not set the capabilities and the granularity.
   DriverResult query_device(int device, DeviceInfo& info) override;
   DriverResult greatest_priority(int& priority) override;
-  DriverResult memory_stats(MemoryStats& use) override;
+  DriverResult memory_stats(MemoryStats& stats) override;
 
   DriverResult allocate(size_t bytes, DeviceAddress& at) override;
   DriverResult free(DeviceAddress at) override;
-  // May fail for an address that is unknown to the driver.
-  DriverResult query_address(DeviceAddress at, AddressInfo& location) override;
+  // May fail for an address that is unknown to the driver, contrary to driver.h. CudaDriver and
+  // HipDriver override it.
+  DriverResult query_address(DeviceAddress at, AddressInfo& info) override;
   DriverResult get_ipc_handle(DeviceAddress at, AllocationHandle& handle) override;
   DriverResult open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) override;
   DriverResult close_ipc_handle(DeviceAddress at) override;
 
-  DriverResult reserve(const ReserveRequest& wanted, DeviceAddress& at) override;
+  DriverResult reserve(const ReserveRequest& request, DeviceAddress& at) override;
   DriverResult free_addresses(AddressRange range) override;
-  DriverResult create(const CreateRequest& wanted, Handle& extent) override;
+  DriverResult create(const CreateRequest& request, Handle& extent) override;
   DriverResult release(Handle extent) override;
   DriverResult map(AddressRange at, Handle extent) override;
   DriverResult set_access(AddressRange range, int accessor, Access access) override;
@@ -60,14 +61,14 @@ class VendorDriver : public Driver {
   DriverResult export_fabric(Handle extent, FabricHandle& handle) override;
   DriverResult import_fabric(const FabricHandle& handle, Handle& extent) override;
 
-  // These return "not supported".
-  DriverResult multicast_granularity(const MulticastRequest& wanted, size_t& bytes) override;
-  DriverResult create_multicast(const MulticastRequest& wanted, Handle& object) override;
+  // The multicast functions return kNotSupported.
+  DriverResult multicast_granularity(const MulticastRequest& request, size_t& bytes) override;
+  DriverResult create_multicast(const MulticastRequest& request, Handle& object) override;
   DriverResult add_to_multicast(Handle object, int device) override;
   DriverResult bind_multicast(Handle object, Handle extent, size_t bytes) override;
   DriverResult unbind_multicast(Handle object, int device, size_t bytes) override;
 
-  DriverResult can_access_peer(int device, int peer, bool& can) override;
+  DriverResult can_access_peer(int device, int peer, bool& can_access) override;
 
   DriverResult allocate_host(size_t bytes, void*& memory) override;
   DriverResult free_host(void* memory) override;
@@ -94,7 +95,7 @@ class VendorDriver : public Driver {
   DriverResult fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) override;
   DriverResult call_host(StreamId stream, void (*function)(void*), void* argument) override;
 
-  // These return "not supported".
+  // The kernel functions return kNotSupported.
   DriverResult load_kernels(const void* image, Handle& kernels) override;
   DriverResult unload_kernels(Handle kernels) override;
   DriverResult find_kernel(Handle kernels, const char* name, Handle& kernel) override;
@@ -105,15 +106,15 @@ class VendorDriver : public Driver {
   DriverResult allocate_async(size_t bytes, Handle pool, StreamId stream,
                               DeviceAddress& at) override;
   DriverResult free_async(DeviceAddress at, StreamId stream) override;
-  DriverResult pool_stat(Handle pool, PoolStat figure, uint64_t& bytes) override;
-  DriverResult reset_pool_peak(Handle pool, PoolStat figure) override;
+  DriverResult pool_stat(Handle pool, PoolStat stat, uint64_t& bytes) override;
+  DriverResult reset_pool_peak(Handle pool, PoolStat stat) override;
   DriverResult set_pool_threshold(Handle pool, uint64_t bytes) override;
   DriverResult trim_pool(Handle pool, size_t keep_bytes) override;
 
   DriverResult begin_capture(StreamId stream, CaptureMode mode) override;
   DriverResult end_capture(StreamId stream, Handle& graph) override;
   DriverResult capture_info(StreamId stream, CaptureInfo& info) override;
-  DriverResult node_dependencies(NodeId node, std::vector<NodeId>& before) override;
+  DriverResult node_dependencies(NodeId node, std::vector<NodeId>& dependencies) override;
   DriverResult exchange_capture_mode(CaptureMode& mode) override;
   DriverResult attach_user_object(Handle graph, const GraphUserObject& object) override;
   DriverResult instantiate_graph(Handle graph, Handle& exec) override;
@@ -123,7 +124,7 @@ class VendorDriver : public Driver {
 
  protected:
   const abi::DriverApi& api() const { return api_; }
-  // "NAME: text" from the driver's error strings, which may be null.
+  // Returns "NAME: text" from the driver's error strings, which may be null.
   static std::string format_error(int code, const char* name, const char* explained);
   bool has_attribute(int device, int attribute) const;
   DriverResult granularity(int device, size_t& bytes) const;

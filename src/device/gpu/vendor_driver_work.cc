@@ -8,8 +8,8 @@
 namespace ashlar::gpu {
 namespace {
 
-int pool_attribute(PoolStat figure) {
-  switch (figure) {
+int pool_attribute(PoolStat stat) {
+  switch (stat) {
     case PoolStat::kReserved: return abi::kPoolReservedCurrent;
     case PoolStat::kReservedPeak: return abi::kPoolReservedHigh;
     case PoolStat::kUsed: return abi::kPoolUsedCurrent;
@@ -29,10 +29,10 @@ CaptureStatus status_from(int capture_status) {
 // --- streams and events
 
 DriverResult VendorDriver::create_stream(int priority, StreamId& stream) {
-  abi::Stream made = nullptr;
+  abi::Stream created = nullptr;
   const DriverResult result =
-      api_.stream.create_with_priority(&made, abi::kStreamNonBlocking, -priority);
-  stream = StreamId(handle_of(made));
+      api_.stream.create_with_priority(&created, abi::kStreamNonBlocking, -priority);
+  stream = StreamId(handle_of(created));
   return result;
 }
 
@@ -51,9 +51,9 @@ DriverResult VendorDriver::synchronize_stream(StreamId stream) {
 DriverResult VendorDriver::synchronize_device() { return api_.device.synchronize(); }
 
 DriverResult VendorDriver::create_event(bool timing, Handle& event) {
-  abi::Event made = nullptr;
-  const DriverResult result = api_.event.create(&made, timing ? 0 : abi::kEventDisableTiming);
-  event = handle_of(made);
+  abi::Event created = nullptr;
+  const DriverResult result = api_.event.create(&created, timing ? 0 : abi::kEventDisableTiming);
+  event = handle_of(created);
   return result;
 }
 
@@ -131,9 +131,9 @@ DriverResult VendorDriver::create_pool(int device, Handle& pool) {
   abi::MemPoolProps wanted{};
   wanted.alloc_type = abi::kAllocationPinned;
   wanted.location = {abi::kLocationDevice, device};
-  abi::MemoryPool made = nullptr;
-  const DriverResult result = api_.pool.create(&made, &wanted);
-  pool = handle_of(made);
+  abi::MemoryPool created = nullptr;
+  const DriverResult result = api_.pool.create(&created, &wanted);
+  pool = handle_of(created);
   return result;
 }
 
@@ -143,10 +143,10 @@ DriverResult VendorDriver::destroy_pool(Handle pool) {
 
 DriverResult VendorDriver::allocate_async(size_t bytes, Handle pool, StreamId stream,
                                           DeviceAddress& at) {
-  abi::Pointer made = 0;
+  abi::Pointer created = 0;
   const DriverResult result =
-      api_.pool.alloc_async(&made, bytes, native<abi::MemoryPool>(pool), native(stream));
-  at = DeviceAddress(made);
+      api_.pool.alloc_async(&created, bytes, native<abi::MemoryPool>(pool), native(stream));
+  at = DeviceAddress(created);
   return result;
 }
 
@@ -154,13 +154,13 @@ DriverResult VendorDriver::free_async(DeviceAddress at, StreamId stream) {
   return api_.pool.free_async(at.value(), native(stream));
 }
 
-DriverResult VendorDriver::pool_stat(Handle pool, PoolStat figure, uint64_t& bytes) {
-  return api_.pool.get_attribute(native<abi::MemoryPool>(pool), pool_attribute(figure), &bytes);
+DriverResult VendorDriver::pool_stat(Handle pool, PoolStat stat, uint64_t& bytes) {
+  return api_.pool.get_attribute(native<abi::MemoryPool>(pool), pool_attribute(stat), &bytes);
 }
 
-DriverResult VendorDriver::reset_pool_peak(Handle pool, PoolStat figure) {
+DriverResult VendorDriver::reset_pool_peak(Handle pool, PoolStat stat) {
   uint64_t zero = 0;
-  return api_.pool.set_attribute(native<abi::MemoryPool>(pool), pool_attribute(figure), &zero);
+  return api_.pool.set_attribute(native<abi::MemoryPool>(pool), pool_attribute(stat), &zero);
 }
 
 DriverResult VendorDriver::set_pool_threshold(Handle pool, uint64_t bytes) {
@@ -207,7 +207,7 @@ DriverResult VendorDriver::capture_info(StreamId stream, CaptureInfo& info) {
   return result;
 }
 
-DriverResult VendorDriver::node_dependencies(NodeId node, std::vector<NodeId>& before) {
+DriverResult VendorDriver::node_dependencies(NodeId node, std::vector<NodeId>& dependencies) {
   const abi::GraphNode wanted = native<abi::GraphNode>(node.value());
   size_t count = 0;
   if (const DriverResult counted = count_dependencies(wanted, count); !counted.ok()) {
@@ -215,7 +215,7 @@ DriverResult VendorDriver::node_dependencies(NodeId node, std::vector<NodeId>& b
   }
   std::vector<abi::GraphNode> nodes(count);
   const DriverResult read = read_dependencies(wanted, nodes);
-  for (const abi::GraphNode each : nodes) before.push_back(NodeId(handle_of(each)));
+  for (const abi::GraphNode each : nodes) dependencies.push_back(NodeId(handle_of(each)));
   return read;
 }
 
@@ -226,7 +226,8 @@ DriverResult VendorDriver::count_dependencies(abi::GraphNode node, size_t& count
   return api_.graph.node_get_dependencies(node, nullptr, &count);
 }
 
-// The count stays valid: the dependencies of an existing node do not change.
+// `nodes` has the size from count_dependencies, which is still correct: the dependencies of an
+// existing node do not change.
 DriverResult VendorDriver::read_dependencies(abi::GraphNode node,
                                              std::vector<abi::GraphNode>& nodes) const {
   size_t count = nodes.size();
@@ -252,11 +253,11 @@ DriverResult VendorDriver::exchange_capture_mode(CaptureMode& mode) {
 
 DriverResult VendorDriver::attach_user_object(Handle graph, const GraphUserObject& owned) {
   abi::UserObject object = nullptr;
-  const DriverResult made = api_.graph.user_object_create(&object, owned.object, owned.destroy, 1,
-                                                          abi::kUserObjectNoDestructorSync);
-  if (!made.ok()) {
+  const DriverResult created = api_.graph.user_object_create(&object, owned.object, owned.destroy,
+                                                             1, abi::kUserObjectNoDestructorSync);
+  if (!created.ok()) {
     owned.destroy(owned.object);
-    return made;
+    return created;
   }
   const DriverResult retained = api_.graph.retain_user_object(native<abi::Graph>(graph), object, 1,
                                                               abi::kGraphUserObjectMove);
@@ -265,10 +266,10 @@ DriverResult VendorDriver::attach_user_object(Handle graph, const GraphUserObjec
 }
 
 DriverResult VendorDriver::instantiate_graph(Handle graph, Handle& exec) {
-  abi::GraphExec made = nullptr;
+  abi::GraphExec created = nullptr;
   const DriverResult result =
-      api_.graph.instantiate_with_flags(&made, native<abi::Graph>(graph), 0);
-  exec = handle_of(made);
+      api_.graph.instantiate_with_flags(&created, native<abi::Graph>(graph), 0);
+  exec = handle_of(created);
   return result;
 }
 

@@ -14,8 +14,8 @@ Result<HipApi> load_api(const DriverLibrary& library) {
   loader.require(api.get_error_name, "hipGetErrorName");
   loader.require(api.get_error_string, "hipGetErrorString");
   loader.require(api.get_last_error, "hipGetLastError");
-  // The runtime keeps the last error on each thread for hipGetLastError. Our failures must not
-  // surface in code outside the library, so they are cleared.
+  // The runtime keeps each thread's last error for hipGetLastError. Ashlar's failures must not
+  // surface in other code, so this call clears them.
   loader.call_after_failures(api.get_last_error);
   loader.require(api.runtime_get_version, "hipRuntimeGetVersion");
   loader.require(api.get_device, "hipGetDevice");
@@ -39,13 +39,13 @@ std::string HipDriver::error_text(int code) const {
 gpu::DriverResult HipDriver::device_count(int& count) {
   const gpu::DriverResult counted = VendorDriver::device_count(count);
   if (!counted.ok() || count == 0) return counted;
-  return hip_api_.runtime_get_version(&version_);
+  return hip_api_.runtime_get_version(&runtime_version_);
 }
 
 gpu::DriverResult HipDriver::query_device(int device, gpu::DeviceInfo& info) {
   if (const gpu::DriverResult got = VendorDriver::query_device(device, info); !got.ok()) return got;
   info.has_stream_ordered_pool = has_attribute(device, kAttributeMemoryPools);
-  // A failure means that the device has no virtual memory.
+  // If the query fails, the device has no virtual memory.
   const bool has_functions = api().vmm.get_allocation_granularity.is_loaded();
   if (!has_functions || !granularity(device, info.granularity_bytes).ok()) {
     info.granularity_bytes = 0;
@@ -64,25 +64,26 @@ gpu::DriverResult HipDriver::enter_context(int device, gpu::SavedContext& saved)
   if (!got.ok() || current == device) return got;
   const gpu::DriverResult changed = hip_api_.set_device(device);
   saved.is_changed = changed.ok();
-  saved.before = static_cast<gpu::Handle>(current);
+  saved.previous = static_cast<gpu::Handle>(current);
   return changed;
 }
 
 void HipDriver::leave_context(const gpu::SavedContext& saved) {
-  if (saved.is_changed) (void)hip_api_.set_device(static_cast<int>(saved.before));
+  if (saved.is_changed) (void)hip_api_.set_device(static_cast<int>(saved.previous));
 }
 
 Result<std::vector<ProcessMemoryUsage>> HipDriver::processes(const gpu::DeviceInfo&) {
   return Status::unsupported("HIP does not list the processes on a device");
 }
 
-// For unknown addresses, some HIP versions fail and others return zeros.
-gpu::DriverResult HipDriver::query_address(DeviceAddress at, gpu::AddressInfo& location) {
-  return {VendorDriver::query_address(at, location).call, gpu::abi::kSuccess};
+// For unknown addresses, some HIP versions fail and others return zeros. Both leave `info` at
+// kUnknown, so a failure is ignored.
+gpu::DriverResult HipDriver::query_address(DeviceAddress at, gpu::AddressInfo& info) {
+  return {VendorDriver::query_address(at, info).call, gpu::abi::kSuccess};
 }
 
 gpu::DriverResult HipDriver::import_fd(int fd, gpu::Handle& extent) {
-  if (version_ >= kFirstVersionWithFdAsPointer) return VendorDriver::import_fd(fd, extent);
+  if (runtime_version_ >= kFirstVersionWithFdAsPointer) return VendorDriver::import_fd(fd, extent);
   return import_handle(&fd, gpu::abi::kHandlePosixFd, extent);
 }
 
@@ -104,7 +105,7 @@ gpu::DriverResult HipDriver::copy_to_peer(const PeerCopy& copy, StreamId stream)
 namespace ashlar {
 namespace {
 
-// Only the development package installs the name without a version.
+// In order of preference. Only the development package installs the name without a version.
 constexpr const char* kLibraryNames[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"};
 
 }  // namespace

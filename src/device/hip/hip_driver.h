@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of driver.h that are specific to HIP.
+// Implements the functions of driver.h that are specific to HIP.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ namespace ashlar::hip {
 
 inline constexpr int kAttributeMemoryPools = 88;
 
-// Since this runtime version, import takes the descriptor itself in place of the pointer; older
-// versions take a pointer to it.
+// Since this runtime version, hipMemImportFromShareableHandle takes the descriptor itself in place
+// of a pointer. Older versions take a pointer to the descriptor.
 inline constexpr int kFirstVersionWithFdAsPointer = 70100000;
 
 // `shared` has the functions common to both vendors; the others exist only in HIP, or have
-// different arguments. Names are AMD's without the prefix.
+// different arguments. Names are AMD's without the prefix `hip`.
 struct HipApi {
   // The virtual memory functions are optional.
   gpu::abi::DriverApi shared;
@@ -54,7 +54,7 @@ class HipDriver final : public gpu::VendorDriver {
   gpu::DriverResult enter_context(int device, gpu::SavedContext& saved) override;
   void leave_context(const gpu::SavedContext& saved) override;
   Result<std::vector<ProcessMemoryUsage>> processes(const gpu::DeviceInfo& info) override;
-  gpu::DriverResult query_address(DeviceAddress at, gpu::AddressInfo& location) override;
+  gpu::DriverResult query_address(DeviceAddress at, gpu::AddressInfo& info) override;
   gpu::DriverResult import_fd(int fd, gpu::Handle& extent) override;
   gpu::DriverResult enable_peer_access(int peer) override;
   gpu::DriverResult disable_peer_access(int peer) override;
@@ -62,7 +62,7 @@ class HipDriver final : public gpu::VendorDriver {
 
  private:
   const HipApi hip_api_;
-  int version_ = 0;  // of the runtime; set by device_count
+  int runtime_version_ = 0;  // set by device_count
 };
 
 }  // namespace ashlar::hip

@@ -156,7 +156,7 @@ auto SimDevice::call(DeviceCall kind, const Body& body)
   };
   if (Status entered = interceptor_.enter(kind); !entered.ok()) {
     if (entered.is(StatusKind::kDeviceLost)) drop_work();
-    last_error_.note(entered);
+    last_error_.record(entered);
     return entered;
   }
   CallSize size;
@@ -164,7 +164,7 @@ auto SimDevice::call(DeviceCall kind, const Body& body)
   if (outcome.ok()) {
     interceptor_.charge(kind, size);
   } else {
-    last_error_.note(status_of(outcome));
+    last_error_.record(status_of(outcome));
   }
   if (Scheduler* scheduler = machine_.streams.scheduler()) scheduler->run_random_tasks();
   return outcome;
