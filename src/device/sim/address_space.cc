@@ -13,11 +13,12 @@
 namespace ashlar::sim {
 namespace {
 
-// Synthetic addresses lie where no host mapping can be, so that none equals a valid pointer.
+// Synthetic addresses lie above all addresses of host mappings, so that none equals a valid
+// pointer.
 constexpr uint64_t kFirstSyntheticAddress = uint64_t{1} << 50;
 constexpr uint64_t kEndSyntheticAddress = uint64_t{1} << 62;
-// Allocations lie below the synthetic reservations, and above user space, so that recorded
-// addresses of replayed processes stay free.
+// Allocations lie below the synthetic reservations and above user space, so that they do not
+// overlap addresses that a replayed process recorded.
 constexpr uint64_t kFirstAllocationAddress = uint64_t{1} << 48;
 
 int protection_for(Access access) {
@@ -37,16 +38,16 @@ Status out_of_addresses(size_t bytes) {
 
 // Reserves `bytes` of inaccessible host addresses at a multiple of `alignment`. Returns 0 on
 // failure.
-uint64_t take_host_addresses(size_t bytes, size_t alignment, uint64_t hint) {
+uint64_t reserve_host_addresses(size_t bytes, size_t alignment, uint64_t hint) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  const size_t with_slack = bytes + alignment;
-  if (with_slack < bytes) return 0;
-  void* taken = ::mmap(as_pointer(hint), with_slack, PROT_NONE, kFlags, -1, 0);
-  if (taken == MAP_FAILED) return 0;
-  const auto start = reinterpret_cast<uint64_t>(taken);
+  const size_t padded_bytes = bytes + alignment;
+  if (padded_bytes < bytes) return 0;
+  void* reserved = ::mmap(as_pointer(hint), padded_bytes, PROT_NONE, kFlags, -1, 0);
+  if (reserved == MAP_FAILED) return 0;
+  const auto start = reinterpret_cast<uint64_t>(reserved);
   const uint64_t aligned = align_up(start, alignment);
-  if (aligned > start) ::munmap(taken, aligned - start);
-  const uint64_t end = start + with_slack;
+  if (aligned > start) ::munmap(reserved, aligned - start);
+  const uint64_t end = start + padded_bytes;
   if (end > aligned + bytes) ::munmap(as_pointer(aligned + bytes), end - (aligned + bytes));
   return aligned;
 }
@@ -54,7 +55,7 @@ uint64_t take_host_addresses(size_t bytes, size_t alignment, uint64_t hint) {
 }  // namespace
 
 AddressSpace::AddressSpace(const Options& options, size_t max_mappings)
-    : has_bytes_(options.backing == Backing::kMemory),
+    : has_memory_(options.backing == Backing::kMemory),
       granularity_bytes_(options.granularity_bytes),
       device_count_(options.device_count),
       max_mappings_(max_mappings),
@@ -65,7 +66,7 @@ AddressSpace::AddressSpace(const Options& options, size_t max_mappings)
 AddressSpace::~AddressSpace() {
   WriterLock lock(mutex_);
   mappings_.clear();
-  while (!reservations_.empty()) drop_reservation_locked(reservations_.begin());
+  while (!reservations_.empty()) erase_reservation_locked(reservations_.begin());
 }
 
 // --- reserved addresses
@@ -93,11 +94,11 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
   reservation.bytes = bytes;
   reservation.owner = owner;
   DeviceAddress at;
-  if (has_bytes_) {
+  if (has_memory_) {
     if (bytes > SIZE_MAX / 4) return out_of_addresses(bytes);
     reservation.shadow_distance = bytes + granularity_bytes_;
     const size_t both_halves = 2 * reservation.shadow_distance;
-    at = DeviceAddress(take_host_addresses(both_halves, alignment, options.hint.value()));
+    at = DeviceAddress(reserve_host_addresses(both_halves, alignment, options.hint.value()));
   } else {
     DeviceAddress hint = options.hint;
     if (std::deque<DeviceAddress>& next = next_addresses_[owner]; !next.empty()) {
@@ -107,7 +108,7 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
     at = pick_address_locked(bytes, alignment, hint);
   }
   if (at.is_null()) return out_of_addresses(bytes);
-  if (has_bytes_) reservation.watch = watch_host_access({at, bytes});
+  if (has_memory_) reservation.watch = watch_host_access({at, bytes});
   reservations_.emplace(at, reservation);
   return at;
 }
@@ -120,7 +121,7 @@ DeviceAddress AddressSpace::pick_address_locked(size_t bytes, size_t alignment_b
     const uint64_t at = align_up(next_synthetic_, alignment_bytes);
     if (at > kEndSyntheticAddress || bytes > kEndSyntheticAddress - at) return {};
     next_synthetic_ = at + bytes;
-    // A reservation that honoured a hint may overlap.
+    // Not free if an earlier reservation was placed here by its hint.
     if (is_free_locked({DeviceAddress(at), bytes})) return DeviceAddress(at);
   }
 }
@@ -146,14 +147,14 @@ Status AddressSpace::free_addresses(AddressRange range, DeviceIndex owner) {
                                          ": an extent is mapped at ", mapping->first,
                                          "; unmap it first"));
   }
-  drop_reservation_locked(reservation);
+  erase_reservation_locked(reservation);
   return {};
 }
 
-void AddressSpace::drop_reservation_locked(Reservations::iterator reservation) {
+void AddressSpace::erase_reservation_locked(Reservations::iterator reservation) {
   const DeviceAddress at = reservation->first;
   driver_addresses_.free(at.value());
-  if (has_bytes_) {
+  if (has_memory_) {
     unwatch_host_access(reservation->second.watch);
     ::munmap(as_pointer(at.value()), 2 * reservation->second.shadow_distance);
   }
@@ -184,7 +185,7 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
   const auto mapping = insert_locked(
       at, {std::move(extent), owner, MappingKind::kMapped, no_access, PROT_NONE, false});
   if (run_count_ <= max_mappings_) return {};
-  (void)erase_locked(mapping);  // the table of ids still owns the extent
+  (void)erase_locked(mapping);  // not the last reference: SimDevice still owns the extent
   return too_many_mappings();
 }
 
@@ -261,7 +262,7 @@ Result<DeviceAddress> AddressSpace::allocate(std::shared_ptr<Extent> extent, Dev
   std::shared_ptr<Extent> not_allocated;  // released after unlocking
   WriterLock lock(mutex_);
   ReserveOptions options;
-  const bool uses_policy = !has_bytes_ && next_addresses_[owner].empty();
+  const bool uses_policy = !has_memory_ && next_addresses_[owner].empty();
   if (uses_policy) {
     const size_t rounded_bytes = round_up(bytes, granularity_bytes_);
     const AddressPolicy& choose = address_policies_[owner];
@@ -273,11 +274,11 @@ Result<DeviceAddress> AddressSpace::allocate(std::shared_ptr<Extent> extent, Dev
   const auto reservation = reservations_.find(*at);
   reservation->second.is_allocation = true;
   const auto mapping = insert_locked(*at, {std::move(extent), owner, kind, {}, PROT_NONE, false});
-  Status opened = protect_locked({*at, bytes}, {PROT_READ | PROT_WRITE});
-  if (opened.ok()) return at;
+  Status accessible = protect_locked({*at, bytes}, {PROT_READ | PROT_WRITE});
+  if (accessible.ok()) return at;
   not_allocated = erase_locked(mapping);
-  drop_reservation_locked(reservation);
-  return opened;
+  erase_reservation_locked(reservation);
+  return accessible;
 }
 
 Result<size_t> AddressSpace::free(DeviceAddress at, DeviceIndex owner, MappingKind kind) {
@@ -290,7 +291,7 @@ Result<size_t> AddressSpace::free(DeviceAddress at, DeviceIndex owner, MappingKi
         text("nothing of this kind starts at ", at, " on device ", owner));
   }
   extent = erase_locked(mapping);
-  drop_reservation_locked(reservations_.find(at));
+  erase_reservation_locked(reservations_.find(at));
   return extent->bytes();
 }
 
@@ -348,8 +349,8 @@ bool AddressSpace::continues_previous_locked(Mappings::const_iterator right) con
          reservation_of(left->first) == reservation_of(right->first);
 }
 
-// A mapping that continues the previous one adds no run. If the next mapping continues the new one,
-// the next no longer starts a run.
+// A mapping that continues the previous mapping adds no run. If the next mapping continues the new
+// mapping, the next mapping no longer starts a run.
 AddressSpace::Mappings::iterator AddressSpace::insert_locked(DeviceAddress at, Mapping mapping) {
   const auto inserted = mappings_.emplace(at, std::move(mapping)).first;
   if (!continues_previous_locked(inserted)) ++run_count_;

@@ -12,9 +12,10 @@
 // Invariants:  mappings do not overlap, and each lies inside one reservation;
 //              the mapping of an allocation fills its reservation;
 //              run_count == number of mappings that do not continue the file range of the mapping
-//              before them with the same protection (each needs one kernel entry).
+//              before them with the same protection. Each of them starts a run, and a run
+//              needs one kernel entry.
 //
-// Thread safe: device work and checks share the lock, changes exclude each other. With
+// Thread safe: queries and transfers hold the lock shared, changes hold it exclusively. With
 // Backing::kBookkeeping, addresses are synthetic, there is no shadow, and transfers do nothing.
 #pragma once
 
@@ -33,7 +34,8 @@
 
 namespace ashlar::sim {
 
-// The function that made a mapping. Only its counterpart may remove it.
+// The function that created a mapping: Device::map, allocate, open_allocation or allocate_async.
+// Only the function that undoes it may remove the mapping.
 enum class MappingKind { kMapped, kAllocation, kOpened, kPool };
 
 class AddressSpace {
@@ -61,35 +63,36 @@ class AddressSpace {
   // Reserves addresses, maps `extent` and makes it accessible to its owner and enabled peers.
   Result<DeviceAddress> allocate(std::shared_ptr<Extent> extent, DeviceIndex owner,
                                  MappingKind kind);
-  // Undoes allocate and returns the size. kInvalidArgument: no mapping of that kind and owner
-  // starts at `at`.
+  // Undoes allocate and returns the size in bytes. kInvalidArgument: no mapping of that kind and
+  // owner starts at `at`.
   Result<size_t> free(DeviceAddress at, DeviceIndex owner, MappingKind kind);
-  // The extent allocated at `at`. kInvalidArgument as for free.
+  // Returns the extent allocated at `at`. kInvalidArgument as for free.
   Result<std::shared_ptr<Extent>> find_allocation(DeviceAddress at, DeviceIndex owner,
                                                   MappingKind kind) const;
 
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
 
-  // Implement the functions of these names in sim::Machine.
+  // These implement the functions of the same names in sim::Machine.
   void set_next_address(DeviceIndex owner, DeviceAddress at);
   using AddressPolicy = std::function<DeviceAddress(size_t bytes)>;
   void set_address_policy(DeviceIndex owner, AddressPolicy choose);
 
-  // --- queries and transfers, with the access rights of `accessor`
+  // --- queries and transfers; they check the access rights of `accessor`
 
   AddressDescription describe(DeviceAddress at) const;
   bool is_reserved(DeviceAddress at) const;
   // kInvalidArgument: part of the range is not mapped, or `wanted` access is not granted.
   Status check(DeviceIndex accessor, AddressRange range, Access wanted) const;
-  // The host pointer to the range. Null with Backing::kBookkeeping.
+  // Returns a host pointer to the range in the shadow; null with Backing::kBookkeeping.
   Result<void*> shadow(DeviceIndex accessor, AddressRange range, Access wanted) const;
 
-  // Each transfers `bytes` in steps and checks access before each step, so that memory unmapped
-  // meanwhile causes a failure instead of a crash.
+  // One end of a transfer.
   struct Endpoint {
     DeviceIndex accessor;
     DeviceAddress at;
   };
+  // Each transfers `bytes` in steps and checks access before each step, so that memory that is
+  // unmapped meanwhile causes a failure instead of a crash.
   Status write(Endpoint to, const void* from, size_t bytes) const;
   Status read(void* to, Endpoint from, size_t bytes) const;
   Status transfer(Endpoint to, Endpoint from, size_t bytes) const;
@@ -102,8 +105,8 @@ class AddressSpace {
     size_t bytes = 0;
     DeviceIndex owner;
     uint64_t shadow_distance = 0;  // 0 with Backing::kBookkeeping
-    bool is_allocation = false;    // made by allocate(); the user must not free it or map into it
-    size_t watch = kNoWatch;       // see host_access.h
+    bool is_allocation = false;  // created by allocate(); the user must not free it or map into it
+    size_t watch = kNoWatch;     // see host_access.h
   };
   struct Mapping {
     std::shared_ptr<Extent> extent;
@@ -111,7 +114,7 @@ class AddressSpace {
     MappingKind kind = MappingKind::kMapped;
     std::vector<Access> grants;  // indexed by device; unused by allocations
     int protection = 0;          // current protection of the shadow
-    bool in_shadow = false;      // the kernel has it mapped, since access was first granted
+    bool in_shadow = false;      // mapped in the shadow; true once access was granted
   };
   using Reservations = std::map<DeviceAddress, Reservation>;
   using Mappings = std::map<DeviceAddress, Mapping>;
@@ -121,7 +124,7 @@ class AddressSpace {
   bool is_free_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   DeviceAddress pick_address_locked(size_t bytes, size_t alignment_bytes, DeviceAddress hint)
       ASHLAR_REQUIRES(mutex_);
-  void drop_reservation_locked(Reservations::iterator reservation) ASHLAR_REQUIRES(mutex_);
+  void erase_reservation_locked(Reservations::iterator reservation) ASHLAR_REQUIRES(mutex_);
 
   Reservations::const_iterator reservation_of(DeviceAddress at) const
       ASHLAR_REQUIRES_SHARED(mutex_);
@@ -134,14 +137,16 @@ class AddressSpace {
       ASHLAR_REQUIRES_SHARED(mutex_);
   char* shadow_of(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
 
-  // Whether the mapping `right` continues the previous one in address, file and protection.
+  // Whether the mapping `right` continues the previous mapping: adjacent in addresses and in the
+  // file, and with the same protection.
   bool continues_previous_locked(Mappings::const_iterator right) const
       ASHLAR_REQUIRES_SHARED(mutex_);
   Mappings::iterator insert_locked(DeviceAddress at, Mapping mapping) ASHLAR_REQUIRES(mutex_);
-  // Returns the extent, so that the caller can release the last reference after unlocking:
-  // releasing punches a hole, which is slow.
+  // Erases the mapping and returns its extent, so that the caller can drop what may be the last
+  // reference after unlocking: releasing an extent punches a hole in its file, which is slow.
   std::shared_ptr<Extent> erase_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);
-  // Sets the protection of each mapping in the range, in address order. All or nothing.
+  // Sets the protection of each mapping in the range, in address order, and updates the shadow. If
+  // it fails, restores the previous protections.
   Status protect_locked(AddressRange range, const std::vector<int>& protections)
       ASHLAR_REQUIRES(mutex_);
   void set_protections_locked(AddressRange range, const std::vector<int>& protections)
@@ -150,11 +155,11 @@ class AddressSpace {
   Status sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
       ASHLAR_REQUIRES(mutex_);
   Status too_many_mappings() const;
-  // The number of runs that start in the range or directly after it.
-  size_t runs_in_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
+  // Returns the number of runs that start in the range or directly after it.
+  size_t count_runs_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   void unmap_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
 
-  const bool has_bytes_;
+  const bool has_memory_;
   const size_t granularity_bytes_;
   const size_t device_count_;
   const size_t max_mappings_;

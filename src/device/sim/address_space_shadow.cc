@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates the kernel's mappings in the shadow of AddressSpace.
+// Implements the functions of AddressSpace that change the kernel's mappings in the shadow.
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -23,21 +23,21 @@ Status AddressSpace::protect_locked(AddressRange range, const std::vector<int>& 
     before.push_back(it->second.protection);
   }
   set_protections_locked(range, protections);
-  Status shown = run_count_ <= max_mappings_ ? sync_shadow_locked(range) : too_many_mappings();
-  if (shown.ok()) return shown;
+  Status synced = run_count_ <= max_mappings_ ? sync_shadow_locked(range) : too_many_mappings();
+  if (synced.ok()) return synced;
   set_protections_locked(range, before);
   (void)sync_shadow_locked(range).ok();  // restores a state that the kernel accepted before
-  return shown;
+  return synced;
 }
 
 void AddressSpace::set_protections_locked(AddressRange range, const std::vector<int>& protections) {
-  run_count_ -= runs_in_locked(range);
+  run_count_ -= count_runs_locked(range);
   auto it = mappings_.find(range.begin);
   for (int protection : protections) (it++)->second.protection = protection;
-  run_count_ += runs_in_locked(range);
+  run_count_ += count_runs_locked(range);
 }
 
-size_t AddressSpace::runs_in_locked(AddressRange range) const {
+size_t AddressSpace::count_runs_locked(AddressRange range) const {
   size_t count = 0;
   auto it = mappings_.find(range.begin);
   for (; it != mappings_.end() && it->first < range.end(); ++it) {
@@ -47,10 +47,10 @@ size_t AddressSpace::runs_in_locked(AddressRange range) const {
   return count;
 }
 
-// Applies our mappings to the kernel's. Mappings that continue each other are changed by one system
-// call and share one kernel mapping.
+// Makes the kernel's mappings in the range match `mappings_`. Mappings that continue each other are
+// changed by one system call and share one kernel entry.
 Status AddressSpace::sync_shadow_locked(AddressRange range) {
-  if (!has_bytes_) return {};
+  if (!has_memory_) return {};
   auto it = mappings_.find(range.begin);
   while (it != mappings_.end() && it->first < range.end()) {
     const auto first = it;
@@ -60,15 +60,15 @@ Status AddressSpace::sync_shadow_locked(AddressRange range) {
       ++it;
     } while (it != mappings_.end() && it->first < range.end() && continues_previous_locked(it) &&
              it->second.in_shadow == first->second.in_shadow);
-    Status shown = sync_shadow_run_locked(first->first, bytes, first->second);
-    if (!shown.ok()) return shown;
+    Status synced = sync_shadow_run_locked(first->first, bytes, first->second);
+    if (!synced.ok()) return synced;
     for (auto done = first; done != it; ++done) done->second.in_shadow = true;
   }
   return {};
 }
 
 Status AddressSpace::sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first) {
-  // mprotect keeps the page table entries of mapped pages.
+  // Uses mprotect if it suffices, because it keeps the page table entries.
   if (first.in_shadow) {
     if (::mprotect(shadow_of(at), bytes, first.protection) == 0) return {};
   } else {
@@ -85,10 +85,10 @@ Status AddressSpace::sync_shadow_run_locked(DeviceAddress at, size_t bytes, cons
   return Status::device_fault(first.in_shadow ? "mprotect" : "mmap", code, std::strerror(code));
 }
 
-// Best effort. Replacing a mapping needs more kernel entries only if it splits a merged one. On
-// failure the pages stay accessible in the shadow, so that an invalid access does not fault.
+// Best effort. Replacing the mappings needs additional kernel entries only if it splits an entry.
+// If it fails, the pages stay accessible in the shadow, so that an invalid access does not fault.
 void AddressSpace::unmap_shadow_locked(AddressRange range) {
-  if (!has_bytes_) return;
+  if (!has_memory_) return;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   (void)::mmap(shadow_of(range.begin), range.bytes, PROT_NONE, kFlags, -1, 0);
 }

@@ -86,7 +86,7 @@ bool AddressSpace::may_access_locked(const Mapping& mapping, DeviceIndex accesso
 Result<void*> AddressSpace::shadow(DeviceIndex accessor, AddressRange range, Access wanted) const {
   ReaderLock lock(mutex_);
   if (Status checked = check_locked(accessor, range, wanted); !checked.ok()) return checked;
-  return has_bytes_ ? static_cast<void*>(shadow_of(range.begin)) : nullptr;
+  return has_memory_ ? static_cast<void*>(shadow_of(range.begin)) : nullptr;
 }
 
 Status AddressSpace::write(Endpoint to, const void* from, size_t bytes) const {
@@ -94,7 +94,7 @@ Status AddressSpace::write(Endpoint to, const void* from, size_t bytes) const {
     ReaderLock lock(mutex_);
     const AddressRange range{to.at + offset, step};
     if (Status ok = check_locked(to.accessor, range, Access::kReadWrite); !ok.ok()) return ok;
-    if (has_bytes_) {
+    if (has_memory_) {
       std::memcpy(shadow_of(range.begin), static_cast<const char*>(from) + offset, step);
     }
     return Status();
@@ -106,7 +106,7 @@ Status AddressSpace::read(void* to, Endpoint from, size_t bytes) const {
     ReaderLock lock(mutex_);
     const AddressRange range{from.at + offset, step};
     if (Status ok = check_locked(from.accessor, range, Access::kRead); !ok.ok()) return ok;
-    if (has_bytes_) std::memcpy(static_cast<char*>(to) + offset, shadow_of(range.begin), step);
+    if (has_memory_) std::memcpy(static_cast<char*>(to) + offset, shadow_of(range.begin), step);
     return Status();
   });
 }
@@ -119,7 +119,7 @@ Status AddressSpace::transfer(Endpoint to, Endpoint from, size_t bytes) const {
     if (Status ok = check_locked(to.accessor, target, Access::kReadWrite); !ok.ok()) return ok;
     if (Status ok = check_locked(from.accessor, source, Access::kRead); !ok.ok()) return ok;
     // Two addresses may alias one extent, so the bytes may overlap even if the ranges do not.
-    if (has_bytes_) std::memmove(shadow_of(target.begin), shadow_of(source.begin), step);
+    if (has_memory_) std::memmove(shadow_of(target.begin), shadow_of(source.begin), step);
     return Status();
   });
 }
@@ -129,7 +129,7 @@ Status AddressSpace::fill(Endpoint at, uint8_t value, size_t bytes) const {
     ReaderLock lock(mutex_);
     const AddressRange range{at.at + offset, step};
     if (Status ok = check_locked(at.accessor, range, Access::kReadWrite); !ok.ok()) return ok;
-    if (has_bytes_) std::memset(shadow_of(range.begin), value, step);
+    if (has_memory_) std::memset(shadow_of(range.begin), value, step);
     return Status();
   });
 }

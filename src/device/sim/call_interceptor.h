@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Intercepts every call on one simulated device: fails calls on a lost device, injects faults, and
-// counts the modelled cost. Thread safe.
+// adds up the modelled cost. Thread safe.
 #pragma once
 
 #include <array>
@@ -18,14 +18,15 @@ class CallInterceptor {
  public:
   CallInterceptor(DeviceIndex device, FaultInjector& faults) : device_(device), faults_(faults) {}
 
-  // Called first in each device call. Not ok: the call must fail with this status.
+  // Called at the beginning of each device call. If the result is not ok, the call must fail with
+  // it.
   Status enter(DeviceCall call);
-  // Adds a successful call to the costs.
+  // Adds the modelled cost of a successful call.
   void charge(DeviceCall call, const CallSize& size);
 
   bool is_lost() const { return lost_.load(std::memory_order_acquire); }
   Status lost_status() const;
-  // Keeps the first reason.
+  // Marks the device lost. Keeps the first reason if called again.
   void lose(const Status& reason);
   void revive();
 

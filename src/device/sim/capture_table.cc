@@ -37,13 +37,13 @@ const GraphNode* find_node(const SimGraph& graph, NodeId id) {
 
 std::set<NodeId> with_ancestors(const SimGraph& graph, const std::vector<NodeId>& tail) {
   std::set<NodeId> reached;
-  std::vector<NodeId> left = tail;
-  while (!left.empty()) {
-    const NodeId id = left.back();
-    left.pop_back();
+  std::vector<NodeId> pending = tail;
+  while (!pending.empty()) {
+    const NodeId id = pending.back();
+    pending.pop_back();
     if (!reached.insert(id).second) continue;
     const GraphNode* node = find_node(graph, id);
-    left.insert(left.end(), node->after.begin(), node->after.end());
+    pending.insert(pending.end(), node->dependencies.begin(), node->dependencies.end());
   }
   return reached;
 }
@@ -84,7 +84,7 @@ Result<GraphId> CaptureTable::end(const SimStream& stream) {
   ended = std::move(*found);
   captures_.erase(ended.id);
   active_count_.fetch_sub(1, std::memory_order_relaxed);
-  if (Status well = check_can_end(ended); !well.ok()) return well;
+  if (Status complete = check_can_end(ended); !complete.ok()) return complete;
   graphs_.emplace(ended.graph->id, ended.graph);
   return ended.graph->id;
 }
@@ -251,10 +251,10 @@ Result<std::vector<NodeId>> CaptureTable::dependencies(DeviceIndex device, NodeI
     return graph.device == device ? find_node(graph, node) : nullptr;
   };
   for (const auto& [id, capture] : captures_) {
-    if (const GraphNode* found = find_in(*capture.graph)) return found->after;
+    if (const GraphNode* found = find_in(*capture.graph)) return found->dependencies;
   }
   for (const auto& [id, graph] : graphs_) {
-    if (const GraphNode* found = find_in(*graph)) return found->after;
+    if (const GraphNode* found = find_in(*graph)) return found->dependencies;
   }
   return Status::invalid_argument(text("there is no node ", node, " on device ", device));
 }

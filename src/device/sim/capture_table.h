@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The captures in progress of a machine, and the captured graphs. The nodes of a graph are stored
-// in the order of capture, which respects their dependencies; a launch runs them in this order.
-// docs/internals/sim_device.md lists what is rejected during a capture. Thread safe.
+// in the order of capture, which respects their dependencies; a launch runs them in this order. The
+// comment on captures in include/ashlar/device.h lists the calls that are rejected. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace ashlar::sim {
 
 struct GraphNode {
   NodeId id;
-  std::vector<NodeId> after;  // its dependencies
+  std::vector<NodeId> dependencies;
   std::function<void()> run;
   int64_t modelled_ns = 0;
 };
@@ -42,29 +42,30 @@ class CaptureTable {
 
   // Adds a node to the stream's graph. REQUIRES: is_capturing(stream).
   Status add(const SimStream& stream, std::function<void()> run, int64_t modelled_ns);
-  // The nodes that an event recorded now represents. REQUIRES: is_capturing(stream).
+  // Returns what an event represents that is recorded in the stream now. REQUIRES:
+  // is_capturing(stream).
   Result<CapturedEvent> mark(const SimStream& stream) const;
-  // Makes the stream's next node depend on the event. The stream joins the event's capture if it
-  // was not capturing.
+  // Makes the stream's next node depend on the event. A stream that is not capturing joins the
+  // event's capture.
   Status join(const SimStream& stream, const CapturedEvent& mark);
   // Invalidates the stream's capture because it would wait for work outside the capture.
   Status reject_outside_work(const SimStream& stream);
 
-  // The checks return kInvalidArgument and invalidate the capture if the call is not allowed during
-  // it. `call` is the name of the call, for the message.
+  // --- checks: a call that is not allowed during a capture fails with kInvalidArgument and
+  // invalidates the capture. `call` is the name of the device call, for the message.
 
   // Checks a query of a stream, or a wait for it.
   Status check_query(const SimStream& stream, std::string_view call);
   // Checks a query of an event, or a wait for it.
   Status check_query(const SimEvent& event, std::string_view call);
-  // Checks a call that may synchronize.
+  // Checks a call that may block, under the modes of all captures and of the calling thread.
   Status check_unsafe_call(std::string_view call);
 
   Result<std::shared_ptr<const SimGraph>> find_graph(DeviceIndex device, GraphId id) const;
   Status destroy_graph(DeviceIndex device, GraphId id);
   Result<std::vector<NodeId>> dependencies(DeviceIndex device, NodeId node) const;
 
-  // Ends all captures of a lost device.
+  // Ends all captures of a lost device, without graphs.
   void drop(DeviceIndex device);
 
   static CaptureMode exchange_thread_mode(CaptureMode mode);
@@ -76,7 +77,7 @@ class CaptureTable {
     std::thread::id thread;
     const SimStream* origin = nullptr;
     std::shared_ptr<SimGraph> graph;
-    std::map<const SimStream*, std::vector<NodeId>> tails;  // of every participating stream
+    std::map<const SimStream*, std::vector<NodeId>> tails;  // for every participating stream
     bool invalidated = false;
   };
   using CaptureList = std::map<CaptureId, Capture>;
@@ -85,8 +86,8 @@ class CaptureTable {
   const Capture* find_locked(const SimStream& stream) const ASHLAR_REQUIRES(mutex_);
   static Status check_can_end(const Capture& capture);
 
-  // Lets programs that never capture skip the lock. Relaxed is sufficient: a thread that must
-  // observe a capture is synchronized with its start by other means.
+  // Lets programs that never capture skip the lock. Relaxed suffices: a program that depends on a
+  // capture of another thread must synchronize with its beginning anyway.
   std::atomic<size_t> active_count_{0};
 
   mutable Mutex mutex_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The measured costs, and interpolation between them.
+// Contains the measured costs, and interpolates between them.
 #include "device/sim/cost_model.h"
 
 #include <array>
@@ -16,7 +16,7 @@ constexpr size_t kSizeCount = 5;
 constexpr std::array<double, kSizeCount> kSizes = {
     double(2 * kMiB), double(20 * kMiB), double(256 * kMiB), double(kGiB), double(8 * kGiB)};
 
-// Microseconds by size.
+// Microseconds for each size in kSizes.
 using Row = std::array<double, kSizeCount>;
 constexpr Row kAllocateUs = {49, 63, 79, 96, 435};
 constexpr Row kFreeUs = {47, 59, 141, 546, 3827};
@@ -40,21 +40,21 @@ constexpr double kFreeHostUsPerMiB = 93;
 
 // Interpolates linearly in the logarithm of the size. Constant below the smallest measured size,
 // proportional to the size above the largest.
-double between(const Row& row, size_t bytes) {
+double interpolate(const Row& row, size_t bytes) {
   const double size = static_cast<double>(bytes);
   if (size <= kSizes.front()) return row.front();
   if (size >= kSizes.back()) return row.back() * (size / kSizes.back());
   size_t right = 1;
   while (kSizes[right] < size) ++right;
-  const double part =
+  const double fraction =
       std::log(size / kSizes[right - 1]) / std::log(kSizes[right] / kSizes[right - 1]);
-  return row[right - 1] + part * (row[right] - row[right - 1]);
+  return row[right - 1] + fraction * (row[right] - row[right - 1]);
 }
 
-double by_extent(const Row& row, double per_extent, const CallSize& size) {
-  const double as_one = between(row, size.bytes);
-  if (size.extents <= 1) return as_one;
-  return std::max(as_one, per_extent * static_cast<double>(size.extents));
+double cost_of_extents(const Row& row, double per_extent, const CallSize& size) {
+  const double single_extent = interpolate(row, size.bytes);
+  if (size.extents <= 1) return single_extent;
+  return std::max(single_extent, per_extent * static_cast<double>(size.extents));
 }
 
 double per_mib(double us, size_t bytes) {
@@ -63,16 +63,16 @@ double per_mib(double us, size_t bytes) {
 
 double modelled_us(DeviceCall call, const CallSize& size) {
   switch (call) {
-    case DeviceCall::kAllocate: return between(kAllocateUs, size.bytes);
-    case DeviceCall::kFree: return between(kFreeUs, size.bytes);
-    case DeviceCall::kReserve: return between(kReserveUs, size.bytes);
-    case DeviceCall::kCreate: return between(kCreateUs, size.bytes);
-    case DeviceCall::kMap: return between(kMapUs, size.bytes);
-    case DeviceCall::kSetAccess: return by_extent(kSetAccessUs, kSetAccessUsPerExtent, size);
-    case DeviceCall::kUnmap: return by_extent(kUnmapUs, kUnmapUsPerExtent, size);
-    case DeviceCall::kRelease: return between(kReleaseUs, size.bytes);
-    case DeviceCall::kExportFd: return between(kExportFdUs, size.bytes);
-    case DeviceCall::kFreeAddresses: return between(kFreeAddressesUs, size.bytes);
+    case DeviceCall::kAllocate: return interpolate(kAllocateUs, size.bytes);
+    case DeviceCall::kFree: return interpolate(kFreeUs, size.bytes);
+    case DeviceCall::kReserve: return interpolate(kReserveUs, size.bytes);
+    case DeviceCall::kCreate: return interpolate(kCreateUs, size.bytes);
+    case DeviceCall::kMap: return interpolate(kMapUs, size.bytes);
+    case DeviceCall::kSetAccess: return cost_of_extents(kSetAccessUs, kSetAccessUsPerExtent, size);
+    case DeviceCall::kUnmap: return cost_of_extents(kUnmapUs, kUnmapUsPerExtent, size);
+    case DeviceCall::kRelease: return interpolate(kReleaseUs, size.bytes);
+    case DeviceCall::kExportFd: return interpolate(kExportFdUs, size.bytes);
+    case DeviceCall::kFreeAddresses: return interpolate(kFreeAddressesUs, size.bytes);
     case DeviceCall::kImportFd: return 18.8;
     case DeviceCall::kAllocateHost: return per_mib(kAllocateHostUsPerMiB, size.bytes);
     case DeviceCall::kFreeHost: return per_mib(kFreeHostUsPerMiB, size.bytes);
@@ -98,9 +98,9 @@ int64_t modelled_call_ns(DeviceCall call, const CallSize& size) {
   return std::llround(modelled_us(call, size) * 1000);
 }
 
-int64_t modelled_move_ns(Path path, size_t bytes) {
+int64_t modelled_transfer_ns(TransferPath path, size_t bytes) {
   constexpr double kStartNs = 2000;
-  const double bytes_per_ns = path == Path::kHostLink ? 50 : 2000;
+  const double bytes_per_ns = path == TransferPath::kHostLink ? 50 : 2000;
   return std::llround(kStartNs + static_cast<double>(bytes) / bytes_per_ns);
 }
 

@@ -11,17 +11,18 @@
 
 namespace ashlar::sim {
 
-// The sizes that the cost of a call depends on.
+// The quantities that determine the cost of a call.
 struct CallSize {
   size_t bytes = 0;
   size_t extents = 1;  // number of mapped extents in the range
 };
 
-// Host time spent in the call. 0 for calls without a measurement.
+// Returns the host time that the call takes on hardware. 0 for calls without a measurement.
 int64_t modelled_call_ns(DeviceCall call, const CallSize& size);
 
-// Device time of a copy or fill, for the clock of seeded machines.
-enum class Path { kHostLink, kDeviceMemory };
-int64_t modelled_move_ns(Path path, size_t bytes);
+// The memory that a copy or fill accesses: host memory over the link, or device memory only.
+enum class TransferPath { kHostLink, kDeviceMemory };
+// Returns the device time of a copy or fill, for the clock of seeded machines.
+int64_t modelled_transfer_ns(TransferPath path, size_t bytes);
 
 }  // namespace ashlar::sim

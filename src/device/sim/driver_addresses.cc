@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Searches holes, creates chunks, and keeps track of the gaps between chunks.
+// Searches holes, creates and releases chunks, and keeps track of the gaps between chunks.
 #include "device/sim/driver_addresses.h"
 
 #include <algorithm>
@@ -24,21 +24,21 @@ uint64_t DriverAddresses::allocate(size_t bytes) {
 }
 
 void DriverAddresses::free(uint64_t at) {
-  const auto taken = taken_ranges_.find(at);
-  if (taken == taken_ranges_.end()) return;
-  const Range range{at, at + taken->second};
-  taken_ranges_.erase(taken);
-  const auto place = chunks_.find(chunk_at(at)->first);
-  Chunk& chunk = place->second;
-  const Range hole = free_around(place, range);
+  const auto allocation = allocations_.find(at);
+  if (allocation == allocations_.end()) return;
+  const Range range{at, at + allocation->second};
+  allocations_.erase(allocation);
+  const auto chunk_entry = chunks_.find(chunk_at(at)->first);
+  Chunk& chunk = chunk_entry->second;
+  const Range hole = free_around(chunk_entry, range);
   if (hole.begin < range.begin) chunk.holes.erase({range.begin - hole.begin, hole.begin});
   if (range.end < hole.end) chunk.holes.erase({hole.end - range.end, range.end});
-  if (chunk.stays || hole.bytes() < chunk.bytes) {
+  if (chunk.is_permanent || hole.bytes() < chunk.bytes) {
     chunk.holes.emplace(hole.bytes(), hole.begin);
-    with_holes_[chunk.age] = &chunk;
+    chunks_with_holes_[chunk.age] = &chunk;
   } else {
-    with_holes_.erase(chunk.age);
-    chunks_.erase(place);
+    chunks_with_holes_.erase(chunk.age);
+    chunks_.erase(chunk_entry);
     open_gap(hole);
   }
 }
@@ -95,8 +95,8 @@ DriverAddresses::Chunk* DriverAddresses::chunk_with_room(size_t bytes) const {
   const auto has_room = [&](const auto& chunk) {
     return chunk.second->holes.rbegin()->first >= bytes;
   };
-  const auto found = std::find_if(with_holes_.begin(), with_holes_.end(), has_room);
-  return found == with_holes_.end() ? nullptr : found->second;
+  const auto found = std::find_if(chunks_with_holes_.begin(), chunks_with_holes_.end(), has_room);
+  return found == chunks_with_holes_.end() ? nullptr : found->second;
 }
 
 DriverAddresses::Chunks::const_iterator DriverAddresses::chunk_at(uint64_t at) const {
@@ -106,13 +106,13 @@ DriverAddresses::Chunks::const_iterator DriverAddresses::chunk_at(uint64_t at) c
   return at < chunk->first + chunk->second.bytes ? chunk : chunks_.end();
 }
 
-// The free range around `range`: from the allocation before it to the one after it.
+// Returns the free range around `range`, from the previous allocation in the chunk to the next.
 DriverAddresses::Range DriverAddresses::free_around(Chunks::const_iterator chunk,
                                                     const Range& range) const {
   Range hole{chunk->first, chunk->first + chunk->second.bytes};
-  const auto after = taken_ranges_.upper_bound(range.begin);
-  if (after != taken_ranges_.end()) hole.end = std::min(hole.end, after->first);
-  if (after != taken_ranges_.begin()) {
+  const auto after = allocations_.upper_bound(range.begin);
+  if (after != allocations_.end()) hole.end = std::min(hole.end, after->first);
+  if (after != allocations_.begin()) {
     const auto before = std::prev(after);
     hole.begin = std::max(hole.begin, before->first + before->second);
   }
@@ -127,14 +127,14 @@ void DriverAddresses::allocate_in_hole(const Range& range) {
   chunk.holes.erase({hole.bytes(), hole.begin});
   if (hole.begin < range.begin) chunk.holes.emplace(range.begin - hole.begin, hole.begin);
   if (range.end < hole.end) chunk.holes.emplace(hole.end - range.end, range.end);
-  if (chunk.holes.empty()) with_holes_.erase(chunk.age);
-  taken_ranges_[range.begin] = range.bytes();
+  if (chunk.holes.empty()) chunks_with_holes_.erase(chunk.age);
+  allocations_[range.begin] = range.bytes();
 }
 
 void DriverAddresses::add_chunk(const Range& range, size_t bytes) {
   const Chunk* older = chunk_with_room(bytes);
   const uint64_t number = older == nullptr ? 0 : older->age.first;
-  add(range, {.age = {number, ++last_number_}, .stays = true});
+  add(range, {.age = {number, ++last_number_}, .is_permanent = true});
 }
 
 void DriverAddresses::add(const Range& range, Chunk chunk) {
@@ -142,7 +142,7 @@ void DriverAddresses::add(const Range& range, Chunk chunk) {
   chunk.bytes = range.bytes();
   chunk.holes = {{range.bytes(), range.begin}};
   Chunk& added = chunks_[range.begin] = std::move(chunk);
-  with_holes_[added.age] = &added;
+  chunks_with_holes_[added.age] = &added;
 }
 
 void DriverAddresses::open_gap(Range range) {

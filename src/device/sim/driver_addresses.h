@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models the addresses a CUDA driver assigns to plain allocations. Replays need it: among equal
-// free blocks an allocator takes the one with the lowest address, so addresses influence the
-// result. Not thread safe.
+// Models the addresses that a CUDA driver assigns to plain allocations. Replays need the model:
+// among free blocks of equal size, an allocator takes the block with the lowest address, so
+// addresses influence the result. Not thread safe.
 //
 // Measured on an H200 with driver 580 (docs/internals/sim_device.md, tools/driver_addresses.py).
 // The driver reserves chunks whose sizes are multiples of 32 MiB. An allocation goes into the
-// newest chunk with enough space, into its smallest sufficient hole, and among equal holes into the
-// lowest. If no chunk has enough space, the driver reserves a new one at the upper end of the
+// newest chunk with enough space: into its smallest sufficient hole, or the lowest of several such
+// holes. If no chunk has enough space, the driver reserves a new one at the upper end of the
 // highest gap that is at least 32 MiB larger than the chunk. It releases empty chunks.
 #pragma once
 
@@ -35,17 +35,18 @@ class DriverAddresses {
   // Manages the addresses in [begin, end), rounded inwards to multiples of the chunk size.
   DriverAddresses(uint64_t begin, uint64_t end);
 
-  // Allocates. Returns 0 if there is no space.
+  // Allocates a range and returns its address, or 0 if there is no space.
   uint64_t allocate(size_t bytes);
-  // Frees. Ignores addresses that did not come from here.
+  // Frees the allocation at `at`. Does nothing if there is none.
   void free(uint64_t at);
 
-  // --- state
+  // --- queries; a hole is a free range in a chunk, a gap is a range where chunks can be reserved
 
-  // The address allocate() would return.
-
+  // Returns the address that allocate() would return.
   uint64_t next_address(size_t bytes) const;
+  // Returns the chunk that the driver would reserve for `bytes` if no chunk had enough space.
   std::optional<Range> new_chunk_for(size_t bytes) const;
+  // Return the hole or gap that contains the address.
   std::optional<Range> hole_at(uint64_t at) const;
   std::optional<Range> gap_at(uint64_t at) const;
   bool touches_chunk(const Range& range) const;
@@ -53,23 +54,25 @@ class DriverAddresses {
 
   // --- inferred allocations by other code in the process
 
-  // REQUIRES: a hole contains the range.
+  // Marks the range as allocated. REQUIRES: a hole contains the range.
   void allocate_in_hole(const Range& range);
   // Adds an empty chunk that is never released. It counts as newer than the newest chunk with space
   // for `bytes`, or as the oldest if there is none. REQUIRES: !touches_chunk(range).
   void add_chunk(const Range& range, size_t bytes);
-  // REQUIRES: !touches_chunk(range).
+  // Adds the range to the gaps, or removes it from them. REQUIRES: !touches_chunk(range).
   void open_gap(Range range);
   void close_gap(const Range& range);
 
  private:
-  using Age = std::pair<uint64_t, uint64_t>;  // larger is newer
+  // Larger is newer. {n, 0} for the chunk with number n; {n, m} for chunk m from add_chunk, which
+  // counts as newer than chunk n.
+  using Age = std::pair<uint64_t, uint64_t>;
 
-  // Invariant: `holes`, as (bytes, address), and the allocations in `taken_ranges_` tile the chunk.
+  // Invariant: the holes, stored as (bytes, address), and the allocations in the chunk tile it.
   struct Chunk {
     size_t bytes = 0;
     Age age{};
-    bool stays = false;
+    bool is_permanent = false;  // from add_chunk: not released when empty
     std::set<std::pair<size_t, uint64_t>> holes{};
   };
   using Chunks = std::map<uint64_t, Chunk>;
@@ -81,9 +84,9 @@ class DriverAddresses {
 
   std::map<uint64_t, uint64_t> gaps_;  // begin address to end address; not adjacent
   Chunks chunks_;
-  std::map<Age, Chunk*, std::greater<>> with_holes_;
+  std::map<Age, Chunk*, std::greater<>> chunks_with_holes_;
   uint64_t last_number_ = 0;
-  std::map<uint64_t, size_t> taken_ranges_;  // address to size
+  std::map<uint64_t, size_t> allocations_;  // address to size
 };
 
 }  // namespace ashlar::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the table. An unknown id is an error.
+// Stores events by id.
 #include "device/sim/event_table.h"
 
 #include "base/text.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events of a machine and the work each was last recorded for. Recording replaces the event's
-// completion; existing waits keep the old one. Thread safe.
+// The events of a machine, each with the work it was last recorded for. Recording an event replaces
+// its completion; existing waits keep the old completion. Thread safe.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ struct SimEvent {
 class EventTable {
  public:
   EventId create(DeviceIndex device, const EventOptions& options);
-  // All of these return kInvalidArgument if there is no such event (on that device).
+  // All functions below return kInvalidArgument if there is no such event, or not on `device`.
   Status destroy(DeviceIndex device, EventId id);
   Result<SimEvent> find(EventId id) const;
   Result<SimEvent> find(DeviceIndex device, EventId id) const;

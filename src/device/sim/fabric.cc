@@ -21,18 +21,18 @@ namespace {
 constexpr std::array<uint8_t, 4> kMagic = {'A', 'S', 'H', 'F'};
 constexpr uint8_t kVersion = 1;
 
-// The bytes of a handle. Unused bytes must be zero.
-struct Layout {
+// The layout of a handle. Reserved bytes must be zero.
+struct HandleLayout {
   std::array<uint8_t, 4> magic{};
   uint8_t version = 0;
   uint8_t kind = 0;
-  std::array<uint8_t, 2> zero{};
+  std::array<uint8_t, 2> reserved{};
   uint32_t pid = 0;  // in the exporter's PID namespace; for error messages only
   std::array<uint8_t, 16> socket_name{};
   std::array<uint8_t, 16> secret{};
-  std::array<uint8_t, 20> rest{};
+  std::array<uint8_t, 20> reserved_tail{};
 };
-static_assert(sizeof(Layout) == sizeof(HandleBytes));
+static_assert(sizeof(HandleLayout) == sizeof(HandleBytes));
 
 // The importer's request and the exporter's response, which carries the descriptor.
 struct ImportRequest {
@@ -50,7 +50,7 @@ std::span<uint8_t> bytes_of(T& value) {
   return {reinterpret_cast<uint8_t*>(&value), sizeof(T)};
 }
 
-bool draw_secret(std::array<uint8_t, 16>& secret) {
+bool generate_secret(std::array<uint8_t, 16>& secret) {
   return ::getrandom(secret.data(), secret.size(), 0) == static_cast<ssize_t>(secret.size());
 }
 
@@ -63,8 +63,8 @@ std::string socket_name(const std::array<uint8_t, 16>& name) {
   return made;
 }
 
-Result<Layout> parse(const HandleBytes& handle, HandleKind kind) {
-  Layout layout;
+Result<HandleLayout> parse(const HandleBytes& handle, HandleKind kind) {
+  HandleLayout layout;
   std::memcpy(&layout, handle.data(), sizeof(layout));
   if (layout.magic != kMagic)
     return Status::invalid_argument("these 64 bytes are not a simulated handle");
@@ -77,7 +77,8 @@ Result<Layout> parse(const HandleBytes& handle, HandleKind kind) {
                                         ? "this is the handle of an allocation, not of an extent"
                                         : "this is the handle of an extent, not of an allocation");
   }
-  if (layout.zero != Layout().zero || layout.rest != Layout().rest) {
+  if (layout.reserved != HandleLayout().reserved ||
+      layout.reserved_tail != HandleLayout().reserved_tail) {
     return Status::invalid_argument("the handle is malformed: reserved bytes are not zero");
   }
   return layout;
@@ -107,16 +108,17 @@ Result<HandleBytes> Fabric::export_extent(const std::shared_ptr<Extent>& extent,
   drop_expired_locked();
   Secret secret{};
   const auto known = secrets_.find({extent.get(), kind});
-  // The pointer may have belonged to an extent that was destroyed since.
+  // The entry may belong to a destroyed extent that had the same address.
   if (known != secrets_.end() && exports_.at(known->second).extent.lock() == extent) {
     secret = known->second;
   } else {
-    if (!draw_secret(secret)) return Status::device_fault("getrandom", errno, "no random bytes");
+    if (!generate_secret(secret))
+      return Status::device_fault("getrandom", errno, "no random bytes");
     if (known != secrets_.end()) exports_.erase(known->second);
     exports_[secret] = {extent, kind};
     secrets_[{extent.get(), kind}] = secret;
   }
-  Layout layout;
+  HandleLayout layout;
   layout.magic = kMagic;
   layout.version = kVersion;
   layout.kind = static_cast<uint8_t>(kind);
@@ -129,7 +131,7 @@ Result<HandleBytes> Fabric::export_extent(const std::shared_ptr<Extent>& extent,
 }
 
 Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle, HandleKind kind) {
-  Result<Layout> layout = parse(handle, kind);
+  Result<HandleLayout> layout = parse(handle, kind);
   if (!layout.ok()) return layout.status();
   if (is_own(layout->socket_name)) {
     std::shared_ptr<Extent> own = find_export(layout->secret, kind);
@@ -153,14 +155,14 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
   if (received->bytes != sizeof(response) || response.bytes == 0 || !received->fd.valid()) {
     return import_failed(layout->pid, Status::invalid_argument("it was released"));
   }
-  return PhysicalMemory::import_part(received->fd.get(), response.offset, response.bytes);
+  return PhysicalMemory::import_range(received->fd.get(), response.offset, response.bytes);
 }
 
 // --- exporter
 
 Status Fabric::start_locked() {
   if (server_.joinable()) return {};
-  if (!draw_secret(name_)) return Status::device_fault("getrandom", errno, "no random bytes");
+  if (!generate_secret(name_)) return Status::device_fault("getrandom", errno, "no random bytes");
   Result<UniqueFd> listening = listen_abstract(socket_name(name_));
   if (!listening.ok()) return listening.status();
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
@@ -184,7 +186,8 @@ void Fabric::serve() {
   for (;;) {
     Result<UniqueFd> connection = accept_or_stop(listening, stop);
     if (!connection.ok()) {
-      // Probably out of descriptors. The importer's connection stays pending; do not spin.
+      // Probably out of descriptors. The connection stays pending, so that accepting again
+      // immediately would fail again and spin.
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
     }
@@ -198,7 +201,7 @@ void Fabric::handle_connection(int connection_fd) {
   Result<PeerCredentials> peer = peer_credentials(connection_fd);
   if (!peer.ok() || peer->uid != ::getuid()) return;
   ImportRequest request;
-  // Importers are served one at a time, so a slow one must not block the others.
+  // Importers are served one at a time, so a slow importer must not block the others.
   constexpr std::chrono::milliseconds kImporterTimeout{50};
   Result<ReceivedMessage> received =
       receive_message(connection_fd, bytes_of(request), kImporterTimeout);
@@ -225,7 +228,8 @@ bool Fabric::is_own(const Secret& name) {
   return server_.joinable() && name == name_;
 }
 
-// Runs when the table has doubled, so that the cost per export is constant on average.
+// Sweeps when the table has doubled since the last sweep, so that the cost per export is constant
+// on average.
 void Fabric::drop_expired_locked() {
   if (exports_.size() < sweep_threshold_) return;
   std::erase_if(secrets_, [&](const auto& known) ASHLAR_REQUIRES(mutex_) {

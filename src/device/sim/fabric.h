@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 64-byte handles for memory of another process. Implements fabric handles and shared allocations.
-// A handle contains the name of the exporter's abstract socket and a secret. An importer sends the
-// secret and receives the memory's file descriptor. This needs neither ptrace rights nor files. A
-// handle becomes invalid when the exporter exits; memory already imported stays valid.
+// 64-byte handles for memory of another process, which implement fabric handles and shared
+// allocations. A handle contains the name of the exporter's abstract socket and a secret. An
+// importer sends the secret and receives the memory's file descriptor. This needs neither ptrace
+// rights nor files. A handle becomes invalid when the exporter exits; memory already imported stays
+// valid.
 //
 // The first export creates the socket and its server thread. The server accepts only processes of
 // the same user. Thread safe.
@@ -22,7 +23,7 @@
 
 namespace ashlar::sim {
 
-// The kind of memory a handle refers to. Importing requires the same kind.
+// The kind of memory that a handle refers to. Exporter and importer must name the same kind.
 enum class HandleKind : uint8_t { kExtent = 1, kAllocation = 2 };
 
 using HandleBytes = std::array<uint8_t, 64>;
@@ -32,7 +33,8 @@ class Fabric {
   explicit Fabric(std::chrono::milliseconds timeout) : timeout_(timeout) {}
   ~Fabric();
 
-  // The handle is valid while the extent exists. Exporting again returns the same handle.
+  // Returns a handle that is valid while the extent exists. Exporting it again returns the same
+  // handle.
   Result<HandleBytes> export_extent(const std::shared_ptr<Extent>& extent, HandleKind kind);
   // Returns an extent over the exporter's memory; in the exporting process, the same extent.
   // kInvalidArgument: not a handle of that kind. kDeviceFault: the exporter has exited or has
@@ -59,7 +61,7 @@ class Fabric {
   std::map<Secret, Export> exports_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::pair<const Extent*, HandleKind>, Secret> secrets_ ASHLAR_GUARDED_BY(mutex_);
   size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;  // removes expired exports above this
-  Secret name_ ASHLAR_GUARDED_BY(mutex_){};                // of the socket
+  Secret name_ ASHLAR_GUARDED_BY(mutex_){};                // of the exporter's socket
   UniqueFd listening_ ASHLAR_GUARDED_BY(mutex_);
   UniqueFd stop_ ASHLAR_GUARDED_BY(mutex_);  // becomes readable when the server thread must end
   std::thread server_ ASHLAR_GUARDED_BY(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts calls and selects the ones that fail.
+// Counts matching calls, and selects the calls that a rule applies to.
 #include "device/sim/fault_injector.h"
 
 #include "base/text.h"
@@ -42,9 +42,10 @@ bool FaultInjector::pick(DeviceCall call, DeviceIndex device, FaultRule& picked)
     const FaultRule& rule = active.rule;
     if (rule.call && *rule.call != call) continue;
     if (rule.device && *rule.device != device) continue;
-    ++active.seen;
-    const bool in_turn = active.seen >= rule.nth && active.seen - rule.nth < rule.count;
-    if (!in_turn || found) continue;
+    ++active.match_count;
+    const bool is_due =
+        active.match_count >= rule.nth && active.match_count - rule.nth < rule.count;
+    if (!is_due || found) continue;
     if (rule.probability < 1.0 && random_.fraction() >= rule.probability) continue;
     picked = rule;
     found = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Applies the rules of `sim::FaultRule` to device calls. Thread safe. Costs one atomic load while
-// there are no rules.
+// Applies `sim::FaultRule`s to device calls. While there are no rules, a call costs one atomic
+// load. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ class FaultInjector {
   void inject(FaultRule rule);
   void clear();
 
-  // Returns ok, the status that the call must fail with, or kDeviceLost. Injected delays and hangs
-  // block in this function.
+  // Returns the status with which the call must fail: kDeviceLost if the device becomes lost; ok if
+  // the call continues. Injected delays and hangs block in this function.
   Status apply(DeviceCall call, DeviceIndex device);
 
   // Lets all hanging calls continue.
@@ -32,9 +32,10 @@ class FaultInjector {
  private:
   struct ActiveRule {
     FaultRule rule;
-    uint64_t seen = 0;  // calls that matched so far
+    uint64_t match_count = 0;  // calls that matched so far
   };
-  // Finds the first rule that applies to the call. Every rule counts the call.
+  // Copies the first rule that applies to `picked`. Returns false if none does. Counts the call in
+  // all rules that match it, also in those after the picked rule.
   bool pick(DeviceCall call, DeviceIndex device, FaultRule& picked);
   void hang();
 

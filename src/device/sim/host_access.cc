@@ -69,8 +69,8 @@ void handle_fault(int number, siginfo_t* info, void* context) {
   } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     previous_action.sa_handler(number);
   } else {
-    // The faulting instruction runs again on return and then terminates the process. A signal sent
-    // by kill() is not raised again by itself.
+    // When the handler returns, the faulting instruction runs again and terminates the process. A
+    // signal sent by kill() does not occur again, so it is raised here.
     ::sigaction(number, &previous_action, nullptr);
     if (info->si_code <= 0) ::raise(number);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The address ranges of simulated device memory in a form that a signal handler can read.
-// `explain_host_access` uses it to explain a host access to device memory.
+// The address ranges of simulated device memory, in a form that a signal handler can read. The
+// handler that `explain_host_access` installs uses them to explain an access by the host.
 #pragma once
 
 #include "ashlar/types.h"

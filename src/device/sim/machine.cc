@@ -44,36 +44,38 @@ Status check(const Options& options) {
   return {};
 }
 
-// Each mapping takes one kernel entry and leaves at most one gap, which takes another. The reserve
-// is for the other mappings of the process.
+// Returns how many mappings a machine may have. Each takes one kernel entry and leaves at most one
+// gap, which takes another entry. kReservedMappings are left for other code in the process.
 size_t max_host_mappings() {
-  constexpr size_t kReserve = 8192;
+  constexpr size_t kReservedMappings = 8192;
   constexpr size_t kMinMappings = 1024;
   size_t limit = 65530;
   std::ifstream("/proc/sys/vm/max_map_count") >> limit;
-  return limit > kReserve + 2 * kMinMappings ? (limit - kReserve) / 2 : kMinMappings;
+  return limit > kReservedMappings + 2 * kMinMappings ? (limit - kReservedMappings) / 2
+                                                      : kMinMappings;
 }
 
-// Derived from the host's boot id, so that all processes on the host agree on it.
+// Derives the UUID from the host's boot id, so that all processes on the host compute the same
+// UUID.
 std::array<uint8_t, 16> device_uuid(size_t index) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   uint64_t seed = 0;
   for (char c : boot) seed = Random(seed + static_cast<unsigned char>(c)).next();
-  Random mixed(seed + index);
+  Random random(seed + index);
   std::array<uint8_t, 16> uuid{};
-  for (uint8_t& byte : uuid) byte = static_cast<uint8_t>(mixed.next());
+  for (uint8_t& byte : uuid) byte = static_cast<uint8_t>(random.next());
   uuid[6] = static_cast<uint8_t>((uuid[6] & 0x0f) | 0x80);  // version 8: custom
   uuid[8] = static_cast<uint8_t>((uuid[8] & 0x3f) | 0x80);
   return uuid;
 }
 
 DeviceProperties describe_device(const Options& options, size_t index, size_t max_mappings) {
-  const bool has_bytes = options.backing == Backing::kMemory;
+  const bool has_memory = options.backing == Backing::kMemory;
   DeviceProperties properties;
   properties.backend = "sim";
   properties.index = DeviceIndex(index);
-  properties.name = has_bytes ? "Ashlar simulated device" : "Ashlar simulated device, no bytes";
+  properties.name = has_memory ? "Ashlar simulated device" : "Ashlar simulated device, no bytes";
   properties.uuid = device_uuid(index);
   properties.capacity_bytes = options.capacity_bytes;
   properties.allocation_alignment_bytes = kAllocationAlignmentBytes;
@@ -82,10 +84,10 @@ DeviceProperties describe_device(const Options& options, size_t index, size_t ma
   properties.can_alias = true;
   properties.alias_probe = "works: simulated";
   properties.max_mappings = max_mappings == SIZE_MAX ? 0 : max_mappings;
-  properties.can_export_fd = has_bytes;
-  properties.can_export_fabric = has_bytes;
-  properties.can_export_imported = has_bytes;
-  properties.can_share_allocations = has_bytes;
+  properties.can_export_fd = has_memory;
+  properties.can_export_fabric = has_memory;
+  properties.can_export_imported = has_memory;
+  properties.can_share_allocations = has_memory;
   properties.has_stream_ordered_pool = true;
   properties.has_capture = true;
   properties.checks_stream_ids = true;
@@ -95,11 +97,12 @@ DeviceProperties describe_device(const Options& options, size_t index, size_t ma
 
 }  // namespace
 
-Machine::Impl::Impl(const Options& chosen, size_t max_mappings, std::unique_ptr<Clock> made_clock)
-    : options(chosen),
+Machine::Impl::Impl(const Options& machine_options, size_t max_mappings,
+                    std::unique_ptr<Clock> made_clock)
+    : options(machine_options),
       own_clock(std::move(made_clock)),
-      clock(own_clock ? *own_clock : *chosen.clock),
-      faults(chosen.seed.value_or(0), clock),
+      clock(own_clock ? *own_clock : *machine_options.clock),
+      faults(machine_options.seed.value_or(0), clock),
       addresses(options, max_mappings),
       fabric(options.ipc_timeout),
       streams(options, clock) {}
@@ -107,15 +110,17 @@ Machine::Impl::Impl(const Options& chosen, size_t max_mappings, std::unique_ptr<
 Machine::Impl::~Impl() = default;
 
 Result<std::unique_ptr<Machine>> Machine::try_create(const Options& options) {
-  if (Status sensible = check(options); !sensible.ok()) return sensible;
+  if (Status valid = check(options); !valid.ok()) return valid;
   std::unique_ptr<Clock> clock;
   if (options.clock == nullptr) {
     clock = options.seed ? std::unique_ptr<Clock>(std::make_unique<ManualClock>())
                          : std::make_unique<SteadyClock>();
   }
-  const bool has_bytes = options.backing == Backing::kMemory;
-  const size_t asked = options.max_mappings;
-  const size_t max_mappings = asked != 0 ? asked : has_bytes ? max_host_mappings() : SIZE_MAX;
+  const bool has_memory = options.backing == Backing::kMemory;
+  const size_t requested = options.max_mappings;
+  const size_t max_mappings = requested != 0 ? requested
+                              : has_memory   ? max_host_mappings()
+                                             : SIZE_MAX;
   auto impl = std::make_unique<Impl>(options, max_mappings, std::move(clock));
   for (size_t i = 0; i < options.device_count; ++i) {
     Result<std::unique_ptr<PhysicalMemory>> memory = PhysicalMemory::create(options);
@@ -131,7 +136,8 @@ Machine::Machine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Machine::~Machine() {
   if (impl_->process != ::getpid()) {
-    // A forked child has neither the machine's threads nor its own copies of the files.
+    // In a forked child. It does not have the machine's threads, and shares its files with the
+    // parent.
     (void)impl_.release();
     return;
   }
@@ -153,9 +159,9 @@ Status Machine::try_launch(DeviceIndex device, StreamId stream, Kernel kernel) {
   if (device.value() >= device_count())
     return Status::invalid_argument(text("there is no device ", device));
   if (!kernel) return Status::invalid_argument("the kernel is empty");
-  const bool has_bytes = impl_->options.backing == Backing::kMemory;
-  auto work = [this, device, has_bytes, kernel = std::move(kernel)] {
-    return has_bytes ? kernel(DeviceMemory(*this, device)) : Status();
+  const bool has_memory = impl_->options.backing == Backing::kMemory;
+  auto work = [this, device, has_memory, kernel = std::move(kernel)] {
+    return has_memory ? kernel(DeviceMemory(*this, device)) : Status();
   };
   return impl_->devices[device.value()]->launch(stream, std::move(work));
 }

@@ -26,11 +26,12 @@ namespace ashlar::sim {
 class SimDevice;
 
 struct Machine::Impl {
-  Impl(const Options& chosen, size_t max_mappings, std::unique_ptr<Clock> made_clock);
+  Impl(const Options& machine_options, size_t max_mappings, std::unique_ptr<Clock> made_clock);
   ~Impl();
 
   const Options options;
-  const pid_t process = ::getpid();        // the creator; a forked child must not use the machine
+  const pid_t process =
+      ::getpid();  // the creating process; a forked child must not use the machine
   const std::unique_ptr<Clock> own_clock;  // null if Options::clock is set
   Clock& clock;
   FaultInjector faults;

@@ -19,10 +19,12 @@
 namespace ashlar::sim {
 namespace {
 
-// Offsets only increase, so the sparse file has the maximum length. Only touched pages use memory.
+// The length of a device file. Offsets only increase, so the sparse file is as long as possible.
+// Only touched pages use memory.
 constexpr uint64_t kFileBytes = uint64_t{1} << 62;
 
-// The largest file this process may create. Exceeding the limit raises SIGXFSZ.
+// Returns the length of the largest file that this process may create. Exceeding RLIMIT_FSIZE
+// raises SIGXFSZ.
 uint64_t max_device_file_bytes() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kFileBytes;
@@ -39,7 +41,8 @@ Status system_fault(std::string_view call, std::string_view what) {
            too_many_files ? " (exportable extents use one each: raise ulimit -n)" : ""));
 }
 
-// Sealed against shrinking, so that an importer cannot truncate memory the exporter uses.
+// Creates a file that is sealed against shrinking, so that an importer cannot truncate memory that
+// the exporter uses.
 Result<UniqueFd> make_file(uint64_t bytes) {
   if (bytes > max_device_file_bytes()) {
     return Status::device_fault("ftruncate", EFBIG,
@@ -56,21 +59,21 @@ Result<UniqueFd> make_file(uint64_t bytes) {
   return file;
 }
 
-// Accepts a descriptor only if it is sealed like ours: an unsealed file could be truncated later,
-// and accesses to it would raise SIGBUS.
+// Returns the size of a file that is sealed like those of make_file, and rejects all others: an
+// unsealed file could be truncated later, and accesses to it would raise SIGBUS.
 Result<uint64_t> size_of_device_file(int fd) {
-  struct stat described {};
+  struct stat file_info {};
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
   constexpr int kForbidden = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
   const int seals = ::fcntl(fd, F_GET_SEALS);
   const int mode = ::fcntl(fd, F_GETFL);
   const bool has_expected_seals = seals >= 0 && (seals & (kNeeded | kForbidden)) == kNeeded;
   if (!has_expected_seals || mode < 0 || (mode & O_ACCMODE) != O_RDWR ||
-      ::fstat(fd, &described) != 0) {
+      ::fstat(fd, &file_info) != 0) {
     return Status::invalid_argument(
         text("file descriptor ", fd, " is not memory of a simulated device"));
   }
-  return static_cast<uint64_t>(described.st_size);
+  return static_cast<uint64_t>(file_info.st_size);
 }
 
 }  // namespace
@@ -83,16 +86,16 @@ Result<std::unique_ptr<PhysicalMemory>> PhysicalMemory::create(const Options& op
   UniqueFd file;
   const uint64_t file_bytes = max_device_file_bytes();
   if (options.backing == Backing::kMemory) {
-    Result<UniqueFd> made = make_file(file_bytes);
-    if (!made.ok()) return made.status();
-    file = *std::move(made);
+    Result<UniqueFd> created = make_file(file_bytes);
+    if (!created.ok()) return created.status();
+    file = *std::move(created);
   }
   return std::unique_ptr<PhysicalMemory>(
       new PhysicalMemory(options.capacity_bytes, std::move(file), file_bytes));
 }
 
 Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
-                                                              const CreateOptions& exportable) {
+                                                              const CreateOptions& export_options) {
   std::shared_ptr<Extent> extent(new Extent);
   if (!try_charge(bytes)) {
     return Status::out_of_memory(text(format_bytes(bytes), " wanted, ",
@@ -102,15 +105,15 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
   // From here on, destroying the extent returns the capacity.
   extent->owner_ = this;
   extent->bytes_ = bytes;
-  extent->exportable_ = exportable;
-  if (Status placed = place(*extent); !placed.ok()) return placed;
+  extent->export_options_ = export_options;
+  if (Status assigned = assign_file_range(*extent); !assigned.ok()) return assigned;
   return extent;
 }
 
-// Assigns a file range: a file of its own if exportable, otherwise the next range of the device's
-// file.
-Status PhysicalMemory::place(Extent& extent) {
-  if (extent.exportable_.export_fd || extent.exportable_.export_fabric) {
+// Assigns a file of its own to an exportable extent, and the next range of the device's file to any
+// other extent.
+Status PhysicalMemory::assign_file_range(Extent& extent) {
+  if (extent.export_options_.export_fd || extent.export_options_.export_fabric) {
     Result<UniqueFd> own = make_file(extent.bytes_);
     if (!own.ok()) return own.status();
     extent.own_fd_ = *std::move(own);
@@ -139,12 +142,13 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_extent(int fd, size_t byt
     return Status::invalid_argument(
         text("the extent has ", *file_bytes, " B, ", bytes, " B were expected"));
   }
-  Result<std::shared_ptr<Extent>> extent = import_part(fd, 0, bytes);
-  if (extent.ok()) (*extent)->exportable_.export_fd = true;  // can be exported again
+  Result<std::shared_ptr<Extent>> extent = import_range(fd, 0, bytes);
+  if (extent.ok()) (*extent)->export_options_.export_fd = true;  // can be exported again
   return extent;
 }
 
-Result<std::shared_ptr<Extent>> PhysicalMemory::import_part(int fd, uint64_t offset, size_t bytes) {
+Result<std::shared_ptr<Extent>> PhysicalMemory::import_range(int fd, uint64_t offset,
+                                                             size_t bytes) {
   Result<uint64_t> file_bytes = size_of_device_file(fd);
   if (!file_bytes.ok()) return file_bytes.status();
   constexpr uint64_t kLargestPage = 64 * kKiB;
@@ -176,27 +180,27 @@ bool PhysicalMemory::try_charge(size_t bytes) {
 void PhysicalMemory::release_extent(const Extent& extent) {
   used_bytes_.fetch_sub(extent.bytes(), std::memory_order_relaxed);
   if (extent.own_fd_.valid() || extent.fd_ < 0) return;
-  // Best effort: on failure, pages that are never read again stay allocated.
+  // Best effort: if it fails, pages stay allocated that are never read again.
   (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                     static_cast<off_t>(extent.offset_), static_cast<off_t>(extent.bytes_));
 }
 
 void ExportTable::add(const std::shared_ptr<Extent>& extent) {
-  struct stat described {};
-  if (::fstat(extent->fd(), &described) != 0) return;
+  struct stat file_info {};
+  if (::fstat(extent->fd(), &file_info) != 0) return;
   MutexLock lock(mutex_);
   if (extents_.size() >= sweep_threshold_) {
     std::erase_if(extents_, [](const auto& entry) { return entry.second.expired(); });
     sweep_threshold_ = 2 * extents_.size() + 64;
   }
-  extents_[{described.st_dev, described.st_ino}] = extent;
+  extents_[{file_info.st_dev, file_info.st_ino}] = extent;
 }
 
 std::shared_ptr<Extent> ExportTable::find(int fd) {
-  struct stat described {};
-  if (::fstat(fd, &described) != 0) return nullptr;
+  struct stat file_info {};
+  if (::fstat(fd, &file_info) != 0) return nullptr;
   MutexLock lock(mutex_);
-  const auto found = extents_.find({described.st_dev, described.st_ino});
+  const auto found = extents_.find({file_info.st_dev, file_info.st_ino});
   return found == extents_.end() ? nullptr : found->second.lock();
 }
 

@@ -36,9 +36,9 @@ class Extent {
   ~Extent();
 
   size_t bytes() const { return bytes_; }
-  int fd() const { return fd_; }               // -1 in bookkeeping
-  uint64_t offset() const { return offset_; }  // of the first byte, in fd()
-  const CreateOptions& exportable() const { return exportable_; }
+  int fd() const { return fd_; }               // -1 with Backing::kBookkeeping
+  uint64_t offset() const { return offset_; }  // of the first byte in the file fd()
+  const CreateOptions& export_options() const { return export_options_; }
   bool is_imported() const { return owner_ == nullptr; }
 
  private:
@@ -50,7 +50,7 @@ class Extent {
   int fd_ = -1;
   uint64_t offset_ = 0;
   UniqueFd own_fd_;  // valid if fd_ is not the file of `owner_`
-  CreateOptions exportable_;
+  CreateOptions export_options_;
 };
 
 class PhysicalMemory {
@@ -58,13 +58,14 @@ class PhysicalMemory {
   static Result<std::unique_ptr<PhysicalMemory>> create(const Options& options);
 
   // Creates an extent. kOutOfMemory: less than `bytes` is free.
-  Result<std::shared_ptr<Extent>> create_extent(size_t bytes, const CreateOptions& exportable);
+  Result<std::shared_ptr<Extent>> create_extent(size_t bytes, const CreateOptions& export_options);
 
-  // Imports another process's exportable extent by its file, which is duplicated. Uses no capacity.
-  // kInvalidArgument: not a writable file of a simulated device, or not of that size.
+  // Imports another process's exportable extent, whose file is `fd`. Duplicates the descriptor.
+  // Uses no capacity. kInvalidArgument: not a writable file of a simulated device, or not of that
+  // size.
   static Result<std::shared_ptr<Extent>> import_extent(int fd, size_t bytes);
-  // Imports a range of another process's device file. kInvalidArgument as above.
-  static Result<std::shared_ptr<Extent>> import_part(int fd, uint64_t offset, size_t bytes);
+  // Imports a range of another process's device file. kInvalidArgument: as for import_extent.
+  static Result<std::shared_ptr<Extent>> import_range(int fd, uint64_t offset, size_t bytes);
 
   size_t capacity_bytes() const { return capacity_bytes_; }
   size_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
@@ -74,27 +75,27 @@ class PhysicalMemory {
   PhysicalMemory(size_t capacity_bytes, UniqueFd file, uint64_t file_bytes)
       : capacity_bytes_(capacity_bytes), file_(std::move(file)), file_bytes_(file_bytes) {}
   bool try_charge(size_t bytes);
-  Status place(Extent& extent);
+  Status assign_file_range(Extent& extent);
   void release_extent(const Extent& extent);
 
   const size_t capacity_bytes_;
-  const UniqueFd file_;  // invalid in bookkeeping
+  const UniqueFd file_;  // invalid with Backing::kBookkeeping
   const uint64_t file_bytes_;
   // Relaxed: the counters order no other memory accesses.
   std::atomic<size_t> used_bytes_{0};
   std::atomic<uint64_t> next_offset_{0};
 };
 
-// The exported extents of one machine, keyed by file. An import of the machine's own memory then
-// yields the same extent, so that capacity is counted once. Thread safe.
+// The exported extents of one machine, keyed by file. Importing memory of the same machine returns
+// the exported extent itself, so that its capacity is counted once. Thread safe.
 class ExportTable {
  public:
   void add(const std::shared_ptr<Extent>& extent);
-  // The exported extent whose file this is; null if there is none.
+  // Returns the exported extent whose file is `fd`; null if there is none.
   std::shared_ptr<Extent> find(int fd);
 
  private:
-  using FileId = std::pair<dev_t, ino_t>;  // the same for every descriptor of a file
+  using FileId = std::pair<dev_t, ino_t>;  // equal for all descriptors of a file
 
   Mutex mutex_;
   std::map<FileId, std::weak_ptr<Extent>> extents_ ASHLAR_GUARDED_BY(mutex_);

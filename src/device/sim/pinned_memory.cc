@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing is really pinned: a simulated device can access any host memory, and real pinning is
-// limited by RLIMIT_MEMLOCK.
+// Keeps the ranges in a map ordered by address. Does not lock pages: a simulated device can access
+// any host memory, and RLIMIT_MEMLOCK limits locked pages.
 #include "device/sim/pinned_memory.h"
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ Status not_allocated(const void* memory, DeviceIndex device) {
 SimPinnedMemory::~SimPinnedMemory() {
   MutexLock lock(mutex_);
   for (const auto& [at, range] : ranges_) {
-    if (range.allocated) ::munmap(reinterpret_cast<void*>(at.value()), range.bytes);
+    if (range.is_allocated) ::munmap(reinterpret_cast<void*>(at.value()), range.bytes);
   }
 }
 
@@ -95,10 +95,10 @@ AddressDescription SimPinnedMemory::describe(DeviceAddress at) const {
 
 SimPinnedMemory::Ranges::const_iterator SimPinnedMemory::find_locked(const void* memory,
                                                                      DeviceIndex device,
-                                                                     bool allocated) const {
+                                                                     bool is_allocated) const {
   const auto found = ranges_.find(address_of(memory));
   if (found == ranges_.end() || found->second.device != device ||
-      found->second.allocated != allocated) {
+      found->second.is_allocated != is_allocated) {
     return ranges_.end();
   }
   return found;

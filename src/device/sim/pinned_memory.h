@@ -16,10 +16,12 @@ class SimPinnedMemory {
 
   // REQUIRES: bytes is not 0.
   Result<void*> allocate(size_t bytes, DeviceIndex device);
-  // kInvalidArgument: not the start of memory that the device allocated.
+  // kInvalidArgument: `memory` is not the start of memory that the device allocated.
   Status check_allocated(const void* memory, DeviceIndex device) const;
   // Frees memory from allocate and returns its size.
   Result<size_t> free(void* memory, DeviceIndex device);
+  // Add and remove memory that the user registered. kInvalidArgument: part of the memory to add is
+  // pinned already, or the memory to remove is not registered.
   Status add(void* memory, size_t bytes, DeviceIndex device);
   Status remove(void* memory, DeviceIndex device);
 
@@ -29,13 +31,13 @@ class SimPinnedMemory {
   struct Range {
     size_t bytes = 0;
     DeviceIndex device;
-    bool allocated = false;  // by allocate(); otherwise registered by the user
+    bool is_allocated = false;  // by allocate(); otherwise registered by the user
   };
   using Ranges = std::map<DeviceAddress, Range>;
 
-  // The range that starts at `memory` with that origin and device; end() if there is none.
-  Ranges::const_iterator find_locked(const void* memory, DeviceIndex device, bool allocated) const
-      ASHLAR_REQUIRES(mutex_);
+  // Returns the range of that origin and device that starts at `memory`; end() if there is none.
+  Ranges::const_iterator find_locked(const void* memory, DeviceIndex device,
+                                     bool is_allocated) const ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   Ranges ranges_ ASHLAR_GUARDED_BY(mutex_);

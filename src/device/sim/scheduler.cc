@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the next stream at random among those with a ready task.
+// Keeps weak references to streams, so that destroyed streams leave the schedule.
 #include "device/sim/scheduler.h"
 
 #include "device/sim/sim_stream.h"
@@ -21,7 +21,7 @@ bool Scheduler::step() {
     if (chosen == nullptr) return false;
     ++running_count_;
   }
-  chosen->run_one();  // runs user code, so not under the lock
+  chosen->run_one();  // without the lock, because a task runs user code
   MutexLock lock(mutex_);
   --running_count_;
   finished_.notify_all();
@@ -41,10 +41,11 @@ Status Scheduler::run_until(const Completion& awaited) {
   while (!awaited.is_done()) {
     if (step()) continue;
     MutexLock lock(mutex_);
-    // Another thread may be running the awaited task. If none runs a task, nothing makes progress.
+    // Another thread may be running the awaited task. If no thread runs a task, none can make
+    // progress.
     if (running_count_ == 0) {
       if (awaited.is_done()) return {};
-      if (resume_paused_until_waited()) continue;
+      if (resume_streams_paused_until_waited()) continue;
       return Status::device_fault("scheduler", 0,
                                   "deadlock: every stream with work is paused, or waits for work "
                                   "that was dropped or is paused; resume a stream");
@@ -54,16 +55,17 @@ Status Scheduler::run_until(const Completion& awaited) {
   return {};
 }
 
-bool Scheduler::resume_paused_until_waited() {
+bool Scheduler::resume_streams_paused_until_waited() {
   bool any = false;
   for (const std::weak_ptr<SimStream>& known : streams_) {
     const std::shared_ptr<SimStream> stream = known.lock();
-    if (stream != nullptr && stream->resume_for_waiting()) any = true;
+    if (stream != nullptr && stream->resume_if_paused_until_waited()) any = true;
   }
   return any;
 }
 
-// A stream of priority p has weight p + 1.
+// Picks a ready stream at random. A stream of priority p has weight p + 1. Returns null if none is
+// ready.
 std::shared_ptr<SimStream> Scheduler::pick_stream_locked() {
   std::vector<std::shared_ptr<SimStream>> ready;
   for (const std::weak_ptr<SimStream>& known : streams_) {

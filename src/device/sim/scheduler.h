@@ -22,20 +22,21 @@ class Scheduler {
  public:
   explicit Scheduler(uint64_t seed) : random_(seed) {}
 
-  // Streams are considered in the order in which they were added, so that the schedule does not
-  // depend on their addresses.
+  // Adds a stream. The schedule depends on the order in which streams are added, not on their
+  // addresses, so that it is reproducible.
   void add(const std::shared_ptr<SimStream>& stream);
 
   // Runs one task of a randomly chosen ready stream. Returns false if no stream is ready.
   bool step();
   // Runs a random number of tasks, 0 to 2.
   void run_random_tasks();
-  // Runs tasks until `awaited` is done. kDeviceFault: no task can run, so it never will be.
+  // Runs tasks until `awaited` is done. kDeviceFault: no task can run, so `awaited` would never be
+  // done.
   Status run_until(const Completion& awaited);
 
  private:
   std::shared_ptr<SimStream> pick_stream_locked() ASHLAR_REQUIRES(mutex_);
-  bool resume_paused_until_waited() ASHLAR_REQUIRES(mutex_);
+  bool resume_streams_paused_until_waited() ASHLAR_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::condition_variable finished_;

@@ -17,7 +17,7 @@
 namespace ashlar::sim {
 namespace {
 
-// Allocations are rounded up to this. Real drivers pack small allocations instead.
+// Plain allocations are rounded up to this size. Real drivers pack small allocations instead.
 constexpr size_t kAllocationGranularity = 64 * kKiB;
 
 }  // namespace
@@ -118,13 +118,13 @@ Result<ExtentId> SimDevice::create(size_t bytes, const CreateOptions& options) {
     }
     Result<std::shared_ptr<Extent>> extent = memory_.create_extent(bytes, options);
     if (!extent.ok()) return extent.status();
-    return keep_extent(*std::move(extent));
+    return add_extent(*std::move(extent));
   });
 }
 
 Status SimDevice::release(ExtentId id) {
   return call(DeviceCall::kRelease, [&](CallSize& size) -> Status {
-    // Released after unlocking: releasing may punch a hole in the file, which is slow.
+    // Destroyed after unlocking, because releasing may punch a hole in the file, which is slow.
     std::shared_ptr<Extent> extent;
     MutexLock lock(extents_mutex_);
     const auto found = extents_.find(id);
@@ -172,7 +172,7 @@ Result<std::shared_ptr<Extent>> SimDevice::find_extent(ExtentId id) const {
   return found->second;
 }
 
-ExtentId SimDevice::keep_extent(std::shared_ptr<Extent> extent) {
+ExtentId SimDevice::add_extent(std::shared_ptr<Extent> extent) {
   const ExtentId id(machine_.last_extent.fetch_add(1, std::memory_order_relaxed) + 1);
   MutexLock lock(extents_mutex_);
   extents_.emplace(id, std::move(extent));
@@ -186,7 +186,7 @@ Result<UniqueFd> SimDevice::export_fd(ExtentId id) {
     Result<std::shared_ptr<Extent>> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
     size.bytes = (*extent)->bytes();
-    if (!(*extent)->exportable().export_fd) {
+    if (!(*extent)->export_options().export_fd) {
       return Status::invalid_argument(text("extent ", id, " was not created with export_fd"));
     }
     UniqueFd fd(::fcntl((*extent)->fd(), F_DUPFD_CLOEXEC, 0));
@@ -205,11 +205,11 @@ Result<ExtentId> SimDevice::import_fd(int fd, size_t bytes) {
       return Status::invalid_argument(text("cannot import ", bytes, " B: expected a multiple of ",
                                            properties_.granularity_bytes));
     }
-    // Checks size and seals, also if the extent turns out to be our own.
+    // Imports first, which checks size and seals, even if the file belongs to this machine.
     Result<std::shared_ptr<Extent>> extent = PhysicalMemory::import_extent(fd, bytes);
     if (!extent.ok()) return extent.status();
-    if (std::shared_ptr<Extent> own = machine_.exports.find(fd)) return keep_extent(own);
-    return keep_extent(*std::move(extent));
+    if (std::shared_ptr<Extent> own = machine_.exports.find(fd)) return add_extent(own);
+    return add_extent(*std::move(extent));
   });
 }
 
@@ -218,7 +218,7 @@ Result<FabricHandle> SimDevice::export_fabric(ExtentId id) {
     Result<std::shared_ptr<Extent>> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
     size.bytes = (*extent)->bytes();
-    if (!(*extent)->exportable().export_fabric) {
+    if (!(*extent)->export_options().export_fabric) {
       return Status::invalid_argument(text("extent ", id, " was not created with export_fabric"));
     }
     return machine_.fabric.export_extent(*extent, HandleKind::kExtent);
@@ -241,7 +241,7 @@ Result<ExtentId> SimDevice::import_fabric(const FabricHandle& handle, size_t byt
       return Status::invalid_argument(
           text("the extent has ", (*extent)->bytes(), " B, ", bytes, " B were expected"));
     }
-    return keep_extent(*std::move(extent));
+    return add_extent(*std::move(extent));
   });
 }
 

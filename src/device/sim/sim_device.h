@@ -29,11 +29,12 @@ class SimDevice final : public Device {
   CallInterceptor& interceptor() { return interceptor_; }
   // Marks the device lost. Drops queued work, so that waits for it return, and ends captures.
   void lose(const Status& reason);
-  // Implements Machine::launch.
+  // Queues a kernel. Implements Machine::try_launch.
   Status launch(StreamId stream, std::function<Status()> kernel);
-  // Host pointer to the device memory in `range`, as kernels of this device access it.
+  // Returns a host pointer through which kernels of this device access `range`. kUnsupported: the
+  // machine has Backing::kBookkeeping.
   Result<void*> view(AddressRange range, Access access);
-  // True with a seed: work advances only inside device calls.
+  // Whether the machine has a seed, so that work advances only inside device calls.
   bool runs_in_calls() const { return machine_.options.seed.has_value(); }
 
   const DeviceProperties& properties() const override { return properties_; }
@@ -109,8 +110,9 @@ class SimDevice final : public Device {
   Status destroy_graph(GraphId graph) override;
 
  private:
-  // Wraps one device call: fault injection, `body(size)`, cost accounting, last error. `body` sets
-  // the sizes that the cost depends on.
+  // Makes one device call: injects faults, runs `body(size)`, which sets the quantities that
+  // determine the cost, adds the cost, and records a failure as the thread's last error. With a
+  // seed, then runs up to two tasks.
   template <typename Body>
   auto call(DeviceCall kind, const Body& body) -> decltype(body(std::declval<CallSize&>()));
 
@@ -119,17 +121,17 @@ class SimDevice final : public Device {
   Status check_host_pointer(const void* memory) const;
 
   Result<std::shared_ptr<Extent>> find_extent(ExtentId id) const;
-  ExtentId keep_extent(std::shared_ptr<Extent> extent);
+  ExtentId add_extent(std::shared_ptr<Extent> extent);
 
-  // Queues `work` in the stream, or adds it to the stream's capture. The device is lost if `work`
-  // fails.
+  // Queues `work` in the stream, or adds it to the stream's capture. If `work` fails when it runs,
+  // the device becomes lost.
   Status enqueue(StreamId stream, std::function<Status()> work, int64_t modelled_ns);
   Status transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from, size_t bytes,
                   StreamId stream);
   void drop_work();
   // Blocks the host until the completion is done. kDeviceLost: the device was lost meanwhile.
   Status wait_for(const Completion& completion);
-  Status lost_status_or_ok() const {
+  Status check_not_lost() const {
     return interceptor_.is_lost() ? interceptor_.lost_status() : Status();
   }
 

@@ -10,7 +10,8 @@
 namespace ashlar::sim {
 namespace {
 
-// Work is user code and runs on a worker thread, where an exception would terminate the process.
+// Runs `work` and turns an exception into a status. Work is user code and runs on a worker thread,
+// where an exception would terminate the process.
 Status run_guarded(const std::function<Status()>& work) {
   try {
     return work();
@@ -53,7 +54,7 @@ Result<bool> SimDevice::is_idle(StreamId id) {
     if (Status ok = machine_.captures.check_query(**stream, "is_idle"); !ok.ok()) return ok;
     if (Status ok = machine_.captures.check_unsafe_call("is_idle"); !ok.ok()) return ok;
     const bool idle = (*stream)->is_idle();
-    if (Status well = lost_status_or_ok(); !well.ok()) return well;
+    if (Status usable = check_not_lost(); !usable.ok()) return usable;
     return idle;
   });
 }
@@ -88,7 +89,7 @@ Status SimDevice::synchronize_device() {
 Status SimDevice::wait_for(const Completion& completion) {
   if (Status waited = machine_.streams.wait(completion); !waited.ok()) return waited;
   pool_.trim_to_threshold();
-  return lost_status_or_ok();
+  return check_not_lost();
 }
 
 // --- events
@@ -126,7 +127,7 @@ Result<bool> SimDevice::is_done(EventId event_id) {
     if (Status ok = machine_.captures.check_query(*event, "is_done"); !ok.ok()) return ok;
     if (Status ok = machine_.captures.check_unsafe_call("is_done"); !ok.ok()) return ok;
     const bool done = event->recorded == nullptr || event->recorded->is_done();
-    if (Status well = lost_status_or_ok(); !well.ok()) return well;
+    if (Status usable = check_not_lost(); !usable.ok()) return usable;
     return done;
   });
 }
@@ -236,7 +237,7 @@ Status SimDevice::copy_to_device(DeviceAddress to, const void* from, size_t byte
     auto work = [this, to, from, bytes] {
       return machine_.addresses.write({index(), to}, from, bytes);
     };
-    return enqueue(stream, work, modelled_move_ns(Path::kHostLink, bytes));
+    return enqueue(stream, work, modelled_transfer_ns(TransferPath::kHostLink, bytes));
   });
 }
 
@@ -249,7 +250,7 @@ Status SimDevice::copy_to_host(void* to, DeviceAddress from, size_t bytes, Strea
     auto work = [this, to, from, bytes] {
       return machine_.addresses.read(to, {index(), from}, bytes);
     };
-    return enqueue(stream, work, modelled_move_ns(Path::kHostLink, bytes));
+    return enqueue(stream, work, modelled_transfer_ns(TransferPath::kHostLink, bytes));
   });
 }
 
@@ -282,7 +283,7 @@ Status SimDevice::transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddr
   auto work = [this, to_accessor, to, from, bytes] {
     return machine_.addresses.transfer({to_accessor, to}, {index(), from}, bytes);
   };
-  return enqueue(stream, work, modelled_move_ns(Path::kDeviceMemory, bytes));
+  return enqueue(stream, work, modelled_transfer_ns(TransferPath::kDeviceMemory, bytes));
 }
 
 Status SimDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) {
@@ -293,7 +294,7 @@ Status SimDevice::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId s
     auto work = [this, at, value, bytes] {
       return machine_.addresses.fill({index(), at}, value, bytes);
     };
-    return enqueue(stream, work, modelled_move_ns(Path::kDeviceMemory, bytes));
+    return enqueue(stream, work, modelled_transfer_ns(TransferPath::kDeviceMemory, bytes));
   });
 }
 

@@ -41,15 +41,16 @@ Status SimStream::push_locked(Task task) {
   return {};
 }
 
-// Checks and pushes under one lock: the worker of a closed stream ends as soon as the queue is
-// empty, and would never reach a mark that was pushed after that.
+// Checks whether the stream is idle and pushes the mark under one lock: the worker of a closed
+// stream ends as soon as the queue is empty, and would never reach a mark that is pushed after
+// that.
 std::shared_ptr<Completion> SimStream::mark() {
   auto completion = std::make_shared<Completion>();
   MutexLock lock(mutex_);
   if (tasks_.empty() && !running_) {
     completion->finish(clock_.now_ns());
   } else {
-    // Cannot fail: a busy stream has its worker already.
+    // Cannot fail, because a busy stream already has its worker.
     (void)push_locked({{}, nullptr, completion, 0}).ok();
   }
   return completion;
@@ -76,7 +77,7 @@ void SimStream::resume() {
   changed_.notify_all();
 }
 
-bool SimStream::resume_for_waiting() {
+bool SimStream::resume_if_paused_until_waited() {
   MutexLock lock(mutex_);
   if (!paused_until_waited_) return false;
   paused_ = paused_until_waited_ = false;
@@ -128,13 +129,13 @@ bool SimStream::run_one() {
   Task task;
   {
     MutexLock lock(mutex_);
-    if (running_ || paused_ || !take_locked(task)) return false;
+    if (running_ || paused_ || !pop_locked(task)) return false;
   }
-  perform(task);
+  run_task(task);
   return true;
 }
 
-bool SimStream::take_locked(Task& task) {
+bool SimStream::pop_locked(Task& task) {
   if (tasks_.empty()) return false;
   task = std::move(tasks_.front());
   tasks_.pop_front();
@@ -142,10 +143,10 @@ bool SimStream::take_locked(Task& task) {
   return true;
 }
 
-// Finishes the task's completion and the marks after it, atomically with the change of `running_`.
+// Finishes the task's completion and the marks after it under the lock that clears `running_`.
 // Therefore an idle stream has no unfinished completions, and a stream is idle as soon as a wait
 // for it returns.
-void SimStream::perform(Task& task) {
+void SimStream::run_task(Task& task) {
   if (task.after) task.after->wait();
   if (task.run) task.run();
   if (scheduler_ != nullptr && task.modelled_ns > 0) clock_.sleep_ns(task.modelled_ns);
@@ -163,13 +164,13 @@ void SimStream::perform(Task& task) {
 
 Status SimStream::start_worker_locked() {
   if (scheduler_ != nullptr || worker_.joinable()) return {};
-  Result<std::thread> started = start_thread([this] { work(); });
+  Result<std::thread> started = start_thread([this] { run_worker(); });
   if (!started.ok()) return started.status();
   worker_ = *std::move(started);
   return {};
 }
 
-void SimStream::work() {
+void SimStream::run_worker() {
   for (;;) {
     Task task;
     {
@@ -178,9 +179,9 @@ void SimStream::work() {
         lock.wait(changed_);
       }
       if (stopped_ || tasks_.empty()) return;
-      take_locked(task);
+      pop_locked(task);
     }
-    perform(task);
+    run_task(task);
   }
 }
 

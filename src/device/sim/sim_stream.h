@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One simulated stream: a queue of tasks that run in order, one at a time. Without a seed, a worker
-// thread of the stream runs them; it starts with the first task. With a seed, the scheduler runs
-// them inside device calls (scheduler.h). Thread safe.
+// thread of the stream, which starts with the first task, runs the tasks. With a seed, the
+// scheduler runs them inside device calls (scheduler.h). Thread safe.
 #pragma once
 
 #include <atomic>
@@ -22,16 +22,16 @@ namespace ashlar::sim {
 
 class Scheduler;
 
-// Becomes done once, when a piece of work finishes, and stays done. Shared by the work, the events
-// recorded on it and the threads that wait for it.
+// Becomes done when the work that it represents finishes, and stays done. Shared by the task, the
+// events that were recorded for the work, and the threads that wait for it.
 class Completion {
  public:
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   // REQUIRES: is_done().
   int64_t finished_at_ns() const { return finished_at_ns_; }
 
-  // The release pairs with the acquire in is_done() and wait(): a thread that sees the completion
-  // done also sees the results of the work and the time.
+  // Makes the completion done. The release pairs with the acquire in is_done() and wait(): a thread
+  // that observes the completion done also observes the results of the work and the time.
   void finish(int64_t now_ns) {
     finished_at_ns_ = now_ns;
     done_.store(true, std::memory_order_release);
@@ -51,7 +51,8 @@ struct Task {
   std::shared_ptr<Completion> completes;    // becomes done with the task; may be null
   int64_t modelled_ns = 0;                  // advances the clock of a seeded machine
 
-  // A task that only marks a position in the queue: done when all tasks before it are.
+  // Whether the task only marks a position in the queue: its completion becomes done when all tasks
+  // before it are done.
   bool is_mark() const { return !run && after == nullptr && completes != nullptr; }
 };
 
@@ -67,23 +68,23 @@ class SimStream {
 
   // kDeviceFault: the worker thread could not be started; the task was not queued.
   Status push(Task task);
-  // The completion of everything pushed so far. Already done if the stream is idle.
+  // Returns the completion of everything pushed so far. It is already done if the stream is idle.
   std::shared_ptr<Completion> mark();
-  // True if no task is queued or running.
+  // Whether no task is queued or running.
   bool is_idle() const;
 
   void pause();
   void pause_until_waited();
   void resume();
-  // Resumes the stream if it was paused with pause_until_waited. Returns whether it was.
-  bool resume_for_waiting();
+  // Resumes the stream if it was paused by pause_until_waited. Returns whether it was.
+  bool resume_if_paused_until_waited();
 
   // Announces that no more tasks follow. Resumes the stream; the worker ends when the queue is
   // empty.
   void close();
   // Drops queued tasks. The stream remains usable.
   void drop();
-  // Drops queued tasks and all later ones. The worker ends after the running task.
+  // Drops queued tasks, and tasks that are pushed later. The worker ends after the running task.
   void stop();
   // Waits for the worker to end. REQUIRES: stopped; not called from the worker itself.
   void join();
@@ -97,9 +98,9 @@ class SimStream {
   Status push_locked(Task task) ASHLAR_REQUIRES(mutex_);
   Status start_worker_locked() ASHLAR_REQUIRES(mutex_);
   void finish_dropped_tasks(std::deque<Task>& dropped);
-  void work();
-  void perform(Task& task);
-  bool take_locked(Task& task) ASHLAR_REQUIRES(mutex_);
+  void run_worker();
+  void run_task(Task& task);
+  bool pop_locked(Task& task) ASHLAR_REQUIRES(mutex_);
 
   const DeviceIndex device_;
   const int priority_;

@@ -30,13 +30,14 @@ Result<DeviceAddress> StreamOrderedPool::allocate(size_t bytes, StreamId stream)
   PoolBlock& block = blocks_[at.value()];
   block.in_use = true;
   block.freed = nullptr;
-  use_.used_bytes += block.bytes;
-  note_peaks_locked();
+  stats_.used_bytes += block.bytes;
+  update_peaks_locked();
   return at;
 }
 
-// Best fit, wasting at most half of a block. Blocks freed on this stream are reusable immediately,
-// because its later work runs after the free; blocks freed on others once the free is done.
+// Best fit that wastes at most half of a block. A block freed in the same stream is reusable
+// immediately, because later work of the stream runs after the free; a block freed in another
+// stream is reusable once the free is done.
 DeviceAddress StreamOrderedPool::take_reusable_locked(size_t bytes, StreamId stream) {
   for (auto it = free_.lower_bound({bytes, {}}); it != free_.end() && it->first <= 2 * bytes;
        ++it) {
@@ -59,7 +60,7 @@ Result<DeviceAddress> StreamOrderedPool::grow_locked(size_t bytes) {
   Result<DeviceAddress> at = addresses_.allocate(*std::move(extent), device_, MappingKind::kPool);
   if (!at.ok()) return at;
   blocks_[at->value()].bytes = bytes;
-  use_.reserved_bytes += bytes;
+  stats_.reserved_bytes += bytes;
   return at;
 }
 
@@ -81,20 +82,20 @@ Status StreamOrderedPool::free(DeviceAddress at, StreamId stream,
   block.in_use = false;
   block.freed_on = stream;
   block.freed = std::move(completion);
-  use_.used_bytes -= block.bytes;
+  stats_.used_bytes -= block.bytes;
   free_.insert({block.bytes, at});
   return {};
 }
 
 DriverPoolStats StreamOrderedPool::stats() const {
   MutexLock lock(mutex_);
-  return use_;
+  return stats_;
 }
 
 void StreamOrderedPool::reset_peaks() {
   MutexLock lock(mutex_);
-  use_.reserved_peak_bytes = use_.reserved_bytes;
-  use_.used_peak_bytes = use_.used_bytes;
+  stats_.reserved_peak_bytes = stats_.reserved_bytes;
+  stats_.used_peak_bytes = stats_.used_bytes;
 }
 
 void StreamOrderedPool::set_threshold(size_t keep_bytes) {
@@ -113,22 +114,22 @@ void StreamOrderedPool::trim_to_threshold() {
 }
 
 void StreamOrderedPool::trim_locked(size_t keep_bytes) {
-  for (auto it = free_.begin(); it != free_.end() && use_.reserved_bytes > keep_bytes;) {
+  for (auto it = free_.begin(); it != free_.end() && stats_.reserved_bytes > keep_bytes;) {
     const auto [bytes, at] = *it;
     const bool unused = blocks_.at(at.value()).freed->is_done();
     if (!unused || !addresses_.free(at, device_, MappingKind::kPool).ok()) {
       ++it;
       continue;
     }
-    use_.reserved_bytes -= bytes;
+    stats_.reserved_bytes -= bytes;
     blocks_.erase(at.value());
     it = free_.erase(it);
   }
 }
 
-void StreamOrderedPool::note_peaks_locked() {
-  use_.reserved_peak_bytes = std::max(use_.reserved_peak_bytes, use_.reserved_bytes);
-  use_.used_peak_bytes = std::max(use_.used_peak_bytes, use_.used_bytes);
+void StreamOrderedPool::update_peaks_locked() {
+  stats_.reserved_peak_bytes = std::max(stats_.reserved_peak_bytes, stats_.reserved_bytes);
+  stats_.used_peak_bytes = std::max(stats_.used_peak_bytes, stats_.used_bytes);
 }
 
 }  // namespace ashlar::sim

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream-ordered pool of one simulated device. A block is reused as a whole: immediately by the
-// stream that freed it, by others once the free has run. Deliberately simple: it has the interface
-// of the driver's pool but does not model its policy. Thread safe.
+// The stream-ordered pool of one simulated device. Reuses blocks as a whole: in the stream that
+// freed the block immediately, in other streams once the free has taken effect. Deliberately
+// simple: has the interface of the driver's pool but does not model its policy. Thread safe.
 #pragma once
 
 #include <memory>
@@ -24,16 +24,16 @@ class StreamOrderedPool {
       : device_(device), memory_(memory), addresses_(addresses) {}
 
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream);
-  // kInvalidArgument: not allocated from this pool, or already freed.
+  // kInvalidArgument: `at` was not allocated from this pool, or is already freed.
   Status check_allocated(DeviceAddress at) const;
-  // The free takes effect when `completion` is done. REQUIRES: check_allocated(at).ok().
+  // Frees a block. Takes effect when `completion` is done. REQUIRES: check_allocated(at).ok().
   Status free(DeviceAddress at, StreamId stream, std::shared_ptr<const Completion> completion);
 
   DriverPoolStats stats() const;
   void reset_peaks();
   void set_threshold(size_t keep_bytes);
   void trim(size_t keep_bytes);
-  // Called when the host has synchronized. Keeps at most the threshold.
+  // Trims to the threshold. Called when the host has synchronized.
   void trim_to_threshold();
 
  private:
@@ -43,11 +43,11 @@ class StreamOrderedPool {
     StreamId freed_on;
     std::shared_ptr<const Completion> freed;  // null while in use
   };
-  // Returns null if no free block can be reused.
+  // Removes a free block from `free_` and returns its address; null if none can be reused.
   DeviceAddress take_reusable_locked(size_t bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> grow_locked(size_t bytes) ASHLAR_REQUIRES(mutex_);
   void trim_locked(size_t keep_bytes) ASHLAR_REQUIRES(mutex_);
-  void note_peaks_locked() ASHLAR_REQUIRES(mutex_);
+  void update_peaks_locked() ASHLAR_REQUIRES(mutex_);
 
   const DeviceIndex device_;
   PhysicalMemory& memory_;
@@ -56,7 +56,7 @@ class StreamOrderedPool {
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, PoolBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);   // keyed by address
   std::set<std::pair<size_t, DeviceAddress>> free_ ASHLAR_GUARDED_BY(mutex_);  // sorted by size
-  DriverPoolStats use_ ASHLAR_GUARDED_BY(mutex_);
+  DriverPoolStats stats_ ASHLAR_GUARDED_BY(mutex_);
   size_t threshold_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };
 

@@ -10,31 +10,32 @@ namespace ashlar::sim {
 StreamTable::StreamTable(const Options& options, Clock& clock)
     : clock_(clock),
       scheduler_(options.seed ? std::make_unique<Scheduler>(*options.seed) : nullptr) {
-  for (size_t i = 0; i < options.device_count; ++i) defaults_.push_back(make(DeviceIndex(i), 0));
+  for (size_t i = 0; i < options.device_count; ++i)
+    default_streams_.push_back(make_stream(DeviceIndex(i), 0));
 }
 
 StreamTable::~StreamTable() {
-  // Dropping a task destroys a user's function object, so this happens without the lock.
-  std::vector<std::shared_ptr<SimStream>> all = defaults_;
+  // Stops streams without the lock, because dropping a task destroys a user's function object.
+  std::vector<std::shared_ptr<SimStream>> all = default_streams_;
   {
     WriterLock lock(mutex_);
     for (const auto& [id, stream] : streams_) all.push_back(stream);
     all.insert(all.end(), retired_.begin(), retired_.end());
   }
   for (const auto& stream : all) stream->stop();
-  // Joined while `all` holds every stream: failing work accesses all streams of its device, and
-  // must not release the last reference to its own.
+  // Joins while `all` owns every stream: work that fails accesses all streams of its device, and
+  // must not drop the last reference to the stream that it runs on.
   for (const auto& stream : all) stream->join();
 }
 
-std::shared_ptr<SimStream> StreamTable::make(DeviceIndex device, int priority) {
+std::shared_ptr<SimStream> StreamTable::make_stream(DeviceIndex device, int priority) {
   auto stream = std::make_shared<SimStream>(device, priority, clock_, scheduler_.get());
   if (scheduler_) scheduler_->add(stream);
   return stream;
 }
 
 StreamId StreamTable::create(DeviceIndex device, int priority) {
-  std::shared_ptr<SimStream> stream = make(device, priority);
+  std::shared_ptr<SimStream> stream = make_stream(device, priority);
   WriterLock lock(mutex_);
   const StreamId id(++last_id_);
   streams_.emplace(id, std::move(stream));
@@ -42,7 +43,7 @@ StreamId StreamTable::create(DeviceIndex device, int priority) {
 }
 
 Result<std::shared_ptr<SimStream>> StreamTable::find(DeviceIndex device, StreamId id) const {
-  if (id == kDefaultStream) return defaults_[device.value()];
+  if (id == kDefaultStream) return default_streams_[device.value()];
   ReaderLock lock(mutex_);
   const auto found = streams_.find(id);
   if (found == streams_.end() || found->second->device() != device) {
@@ -74,7 +75,7 @@ Status StreamTable::destroy(DeviceIndex device, StreamId id) {
 }
 
 std::vector<std::shared_ptr<SimStream>> StreamTable::streams_of(DeviceIndex device) const {
-  std::vector<std::shared_ptr<SimStream>> found{defaults_[device.value()]};
+  std::vector<std::shared_ptr<SimStream>> found{default_streams_[device.value()]};
   ReaderLock lock(mutex_);
   for (const auto& [id, stream] : streams_) {
     if (stream->device() == device) found.push_back(stream);

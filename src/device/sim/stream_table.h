@@ -25,9 +25,11 @@ class StreamTable {
   ~StreamTable();
 
   StreamId create(DeviceIndex device, int priority);
-  // kInvalidArgument: not a stream of this device, or its default one.
+  // Accepts the default stream. kInvalidArgument: `id` is not a stream of the device.
   Result<std::shared_ptr<SimStream>> find(DeviceIndex device, StreamId id) const;
+  // Lets queued work finish. kInvalidArgument: as for find, or the default stream.
   Status destroy(DeviceIndex device, StreamId id);
+  // Includes the default stream and destroyed streams that still have work.
   std::vector<std::shared_ptr<SimStream>> streams_of(DeviceIndex device) const;
 
   // Blocks until `awaited` is done; with a seed, runs work until then. kDeviceFault: with a seed,
@@ -37,15 +39,16 @@ class StreamTable {
   Scheduler* scheduler() { return scheduler_.get(); }  // null without a seed
 
  private:
-  std::shared_ptr<SimStream> make(DeviceIndex device, int priority);
+  std::shared_ptr<SimStream> make_stream(DeviceIndex device, int priority);
 
   Clock& clock_;
   const std::unique_ptr<Scheduler> scheduler_;
-  std::vector<std::shared_ptr<SimStream>> defaults_;  // indexed by device; constant
+  std::vector<std::shared_ptr<SimStream>>
+      default_streams_;  // indexed by device; constant after construction
 
   mutable SharedMutex mutex_;
   std::unordered_map<StreamId, std::shared_ptr<SimStream>> streams_ ASHLAR_GUARDED_BY(mutex_);
-  // Destroyed by the user, but still busy.
+  // Streams that the user destroyed, but that may still have work.
   std::vector<std::shared_ptr<SimStream>> retired_ ASHLAR_GUARDED_BY(mutex_);
   uint64_t last_id_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };
