@@ -22,8 +22,8 @@ void AddressPredictor::advance_to(uint32_t entry) {
 }
 
 void AddressPredictor::apply(const InferredEvent& event) {
-  const Range range = current_range(event.range);
-  const bool is_free = !addresses_.touches_chunk(range);
+  const Range range = current_range(event.at);
+  const bool is_free = !addresses_.overlaps_chunk(range);
   switch (event.kind) {
     case InferredEvent::Kind::kAllocated: {
       const std::optional<Range> hole = addresses_.hole_at(range.begin);

@@ -122,8 +122,8 @@ bool Inference::assume_free_space(const Range& segment) {
   Range space{segment.begin, align_up(run_end, kChunkBytes)};
   const auto next = entries_.lower_bound(run_end);
   if (next != entries_.end()) space.end = std::min(space.end, next->first);
-  if (addresses_.touches_chunk(space)) space.end = run_end;
-  if (addresses_.touches_chunk(space)) return false;
+  if (addresses_.overlaps_chunk(space)) space.end = run_end;
+  if (addresses_.overlaps_chunk(space)) return false;
   addresses_.add_chunk(space, segment.bytes());
   add_event(InferredEvent::Kind::kFoundSpace, space);
   return true;
@@ -134,7 +134,7 @@ bool Inference::assume_free_space(const Range& segment) {
 bool Inference::open_gap(const Range& segment) {
   const Range chunk = chunk_of(segment);
   const Range gap{chunk.begin - kChunkBytes, chunk.end};
-  if (addresses_.touches_chunk(gap)) return assume_free_space(segment);
+  if (addresses_.overlaps_chunk(gap)) return assume_free_space(segment);
   addresses_.open_gap(gap);
   add_event(InferredEvent::Kind::kGapOpened, gap);
   return true;
@@ -169,7 +169,7 @@ bool Inference::is_new_chunk(const Range& segment) const {
   const Range chunk = chunk_of(segment);
   const Range run{segment.begin, end_of_run(segment)};
   const bool is_longer = run.end > chunk.end && is_unknown(run);
-  return is_aligned(segment.begin, kChunkBytes) && !addresses_.touches_chunk(chunk) && !is_longer;
+  return is_aligned(segment.begin, kChunkBytes) && !addresses_.overlaps_chunk(chunk) && !is_longer;
 }
 
 uint64_t Inference::end_of_run(const Range& segment) const {
@@ -180,7 +180,7 @@ uint64_t Inference::end_of_run(const Range& segment) const {
 }
 
 bool Inference::is_unknown(const Range& range) const {
-  return !addresses_.touches_chunk(range) && !addresses_.touches_gap(range);
+  return !addresses_.overlaps_chunk(range) && !addresses_.overlaps_gap(range);
 }
 
 // Returns the next segment at this address after the current entry.

@@ -79,14 +79,14 @@ std::optional<DriverAddresses::Range> DriverAddresses::gap_at(uint64_t at) const
   return Range{gap->first, gap->second};
 }
 
-bool DriverAddresses::touches_chunk(const Range& range) const {
+bool DriverAddresses::overlaps_chunk(const Range& range) const {
   const auto after = chunks_.lower_bound(range.end);
   if (after == chunks_.begin()) return false;
   const auto chunk = std::prev(after);
   return range.begin < chunk->first + chunk->second.bytes;
 }
 
-bool DriverAddresses::touches_gap(const Range& range) const {
+bool DriverAddresses::overlaps_gap(const Range& range) const {
   const auto after = gaps_.lower_bound(range.end);
   return after != gaps_.begin() && range.begin < std::prev(after)->second;
 }

@@ -49,17 +49,17 @@ class DriverAddresses {
   // Return the hole or gap that contains the address.
   std::optional<Range> hole_at(uint64_t at) const;
   std::optional<Range> gap_at(uint64_t at) const;
-  bool touches_chunk(const Range& range) const;
-  bool touches_gap(const Range& range) const;
+  bool overlaps_chunk(const Range& range) const;
+  bool overlaps_gap(const Range& range) const;
 
   // --- inferred allocations by other code in the process
 
   // Marks the range as allocated. REQUIRES: a hole contains the range.
   void allocate_in_hole(const Range& range);
   // Adds an empty chunk that is never released. It counts as newer than the newest chunk with space
-  // for `bytes`, or as the oldest if there is none. REQUIRES: !touches_chunk(range).
+  // for `bytes`, or as the oldest if there is none. REQUIRES: !overlaps_chunk(range).
   void add_chunk(const Range& range, size_t bytes);
-  // Adds the range to the gaps, or removes it from them. REQUIRES: !touches_chunk(range).
+  // Adds the range to the gaps, or removes it from them. REQUIRES: !overlaps_chunk(range).
   void open_gap(Range range);
   void close_gap(const Range& range);
 
