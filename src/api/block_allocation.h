@@ -22,7 +22,7 @@ inline StackId capture_free_stack(Engine& engine, const void* caller) {
 
 // Fast path. Returns null if the request needs any other work.
 [[gnu::always_inline]] inline Block* allocate_fast(Engine& engine, size_t bytes, StreamId stream) {
-  if (engine.history().wants_stacks(RecordContext::kState)) [[unlikely]]
+  if (engine.history().records_stacks(RecordContext::kState)) [[unlikely]]
     return nullptr;
   return engine.allocate_fast(bytes, stream);
 }
@@ -58,7 +58,7 @@ inline void register_address(Engine& engine, Block* block) {
 
 [[gnu::always_inline]] inline void free_block(Engine& engine, Block* block,
                                               const void* caller) noexcept {
-  if (engine.history().wants_stacks(RecordContext::kAll)) [[unlikely]] {
+  if (engine.history().records_stacks(RecordContext::kAll)) [[unlikely]] {
     return free_with_stack(engine, block, caller);
   }
   engine.free_quietly(block);

@@ -17,10 +17,10 @@ namespace {
 // Replaces the history's stack ids with indexes into the snapshot's tables, and resolves the stacks
 // that the snapshot uses.
 void resolve_stacks(Snapshot& snapshot, const StackTable& stacks) {
-  const Symbols symbols;
-  StackTable::Added added;
+  const Symbolizer symbolizer;
+  StackTable::SnapshotCache cache;
   const auto resolve = [&](StackId& stack) {
-    stack = stacks.add_to(snapshot.tables, stack, added, symbols);
+    stack = stacks.add_to(snapshot.tables, stack, cache, symbolizer);
   };
   for (SnapshotSegment& segment : snapshot.segments) {
     resolve(segment.stack);

@@ -42,8 +42,8 @@ std::string user_metadata() { return ThreadContext::current().user_metadata; }
 // Start and stop.
 
 Status History::start(HistoryOptions options) {
-  const bool wants_stacks = options.context != RecordContext::kNever;
-  if (wants_stacks && !options.native_stacks && options.provider == nullptr) {
+  const bool needs_stacks = options.context != RecordContext::kNever;
+  if (needs_stacks && !options.native_stacks && options.provider == nullptr) {
     return Status::invalid_argument("recording stacks requires native_stacks or a frame provider");
   }
   std::shared_ptr<FrameProvider> replaced;  // user code; destroyed without the lock

@@ -37,9 +37,9 @@ class History {
   // any lock, because the frame provider is user code. Native frames start at the return address
   // `first`.
   StackId capture(RecordContext from, const void* first) {
-    return wants_stacks(from) ? capture_now(first) : StackId();
+    return records_stacks(from) ? capture_now(first) : StackId();
   }
-  bool wants_stacks(RecordContext from) const {
+  bool records_stacks(RecordContext from) const {
     const RecordContext level = context();
     return level >= from && level != RecordContext::kNever;
   }

@@ -19,8 +19,8 @@ uint64_t hash_of(const RawStack& stack) {
   return hash;
 }
 
-uint32_t add_frame(SnapshotTables& tables, Frame frame, StackTable::Added& added) {
-  const auto [place, is_new] = added.frames_by_content.try_emplace(
+uint32_t add_frame(SnapshotTables& tables, Frame frame, StackTable::SnapshotCache& cache) {
+  const auto [place, is_new] = cache.frames_by_content.try_emplace(
       {frame.name, frame.filename, frame.line}, static_cast<uint32_t>(tables.frames.size()));
   if (is_new) tables.frames.push_back(std::move(frame));
   return place->second;
@@ -59,10 +59,10 @@ StackId StackTable::intern(const RawStack& stack) {
   return StackId(static_cast<uint32_t>(stacks_.size()));
 }
 
-StackId StackTable::add_to(SnapshotTables& tables, StackId stack, Added& added,
-                           const Symbols& symbols) const {
+StackId StackTable::add_to(SnapshotTables& tables, StackId stack, SnapshotCache& cache,
+                           const Symbolizer& symbolizer) const {
   if (stack == StackId()) return {};
-  if (const auto known = added.stacks.find(stack); known != added.stacks.end()) {
+  if (const auto known = cache.stacks.find(stack); known != cache.stacks.end()) {
     return known->second;
   }
   const StoredStack* stored = nullptr;  // immutable; lives as long as the table
@@ -73,18 +73,18 @@ StackId StackTable::add_to(SnapshotTables& tables, StackId stack, Added& added,
   Stack readable;
   for (size_t i = 0; i < stored->words.size(); ++i) {
     FrameProvider* provider = i < stored->provided_count ? stored->provider.get() : nullptr;
-    const auto [place, is_new] = added.frames.try_emplace({provider, stored->words[i]}, 0);
+    const auto [place, is_new] = cache.frames.try_emplace({provider, stored->words[i]}, 0);
     if (is_new) {
       Frame frame = provider != nullptr ? provider->describe(stored->words[i])
-                                        : symbols.describe(stored->words[i]);
-      place->second = add_frame(tables, std::move(frame), added);
+                                        : symbolizer.describe(stored->words[i]);
+      place->second = add_frame(tables, std::move(frame), cache);
     }
     readable.frames.push_back(place->second);
   }
-  const auto [same, is_first] = added.stacks_by_content.try_emplace(
+  const auto [same, is_first] = cache.stacks_by_content.try_emplace(
       readable.frames, StackId(static_cast<uint32_t>(tables.stacks.size())));
   if (is_first) tables.stacks.push_back(std::move(readable));
-  added.stacks.emplace(stack, same->second);
+  cache.stacks.emplace(stack, same->second);
   return same->second;
 }
 

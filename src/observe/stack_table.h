@@ -28,16 +28,16 @@ class StackTable {
   // Returns the id of the stack, which never changes. An empty stack has id 0.
   StackId intern(const RawStack& stack);
   // Adds the stack and its frames to the tables of a snapshot and returns its id in the snapshot.
-  // `added` caches earlier additions; use one per snapshot.
-  struct Added {
+  // `cache` caches earlier additions; use one per snapshot.
+  struct SnapshotCache {
     std::map<std::pair<const FrameProvider*, uint64_t>, uint32_t> frames;
     std::map<StackId, StackId> stacks;
     // Several addresses on one source line become one frame.
     std::map<std::tuple<std::string, std::string, int64_t>, uint32_t> frames_by_content;
     std::map<std::vector<uint32_t>, StackId> stacks_by_content;
   };
-  StackId add_to(SnapshotTables& tables, StackId stack, Added& added,
-                 const class Symbols& symbols) const;
+  StackId add_to(SnapshotTables& tables, StackId stack, SnapshotCache& cache,
+                 const class Symbolizer& symbolizer) const;
 
  private:
   struct StoredStack {

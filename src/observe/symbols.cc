@@ -48,7 +48,7 @@ Frame describe_by_linker(uint64_t address) {
 
 // libdw.
 
-class Symbols::DebugInfo {
+class Symbolizer::DebugInfo {
  public:
   static std::unique_ptr<DebugInfo> open();
   ~DebugInfo();
@@ -93,7 +93,7 @@ class Symbols::DebugInfo {
   int (*number_of_line_)(void*, int*) = nullptr;
 };
 
-std::unique_ptr<Symbols::DebugInfo> Symbols::DebugInfo::open() {
+std::unique_ptr<Symbolizer::DebugInfo> Symbolizer::DebugInfo::open() {
   std::unique_ptr<DebugInfo> debug(new DebugInfo());
   debug->library_ = ::dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
   if (debug->library_ == nullptr) return nullptr;
@@ -121,12 +121,12 @@ std::unique_ptr<Symbols::DebugInfo> Symbols::DebugInfo::open() {
   return reported ? std::move(debug) : nullptr;
 }
 
-Symbols::DebugInfo::~DebugInfo() {
+Symbolizer::DebugInfo::~DebugInfo() {
   if (session_ != nullptr) end_(session_);
   // libdw stays loaded, because unloading does not undo its process-wide registrations.
 }
 
-bool Symbols::DebugInfo::describe(uint64_t address, Frame& frame) const {
+bool Symbolizer::DebugInfo::describe(uint64_t address, Frame& frame) const {
   void* module = module_of_(session_, address);
   if (module == nullptr) return false;
   const char* name = name_of_(module, address);
@@ -143,7 +143,7 @@ bool Symbols::DebugInfo::describe(uint64_t address, Frame& frame) const {
   return true;
 }
 
-void Symbols::DebugInfo::describe_by_unit(void* module, uint64_t address, Frame& frame) const {
+void Symbolizer::DebugInfo::describe_by_unit(void* module, uint64_t address, Frame& frame) const {
   uint64_t bias = 0;  // load address minus file address
   for (void* unit = next_unit_(module, nullptr, &bias); unit != nullptr;
        unit = next_unit_(module, unit, &bias)) {
@@ -158,12 +158,12 @@ void Symbols::DebugInfo::describe_by_unit(void* module, uint64_t address, Frame&
   }
 }
 
-Symbols::Symbols() : debug_(DebugInfo::open()) {}
-Symbols::~Symbols() = default;
+Symbolizer::Symbolizer() : debug_(DebugInfo::open()) {}
+Symbolizer::~Symbolizer() = default;
 
 // A return address belongs to the instruction after the call, which may be on another line or in
 // another function.
-Frame Symbols::describe(uint64_t return_address) const {
+Frame Symbolizer::describe(uint64_t return_address) const {
   const uint64_t call = return_address - 1;
   Frame frame = describe_by_linker(call);
   if (debug_ != nullptr) (void)debug_->describe(call, frame);

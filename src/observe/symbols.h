@@ -12,12 +12,12 @@
 namespace ashlar {
 
 // Not thread safe. Keep one object for many addresses, because it caches the debug information.
-class Symbols {
+class Symbolizer {
  public:
-  Symbols();
-  ~Symbols();
-  Symbols(const Symbols&) = delete;
-  Symbols& operator=(const Symbols&) = delete;
+  Symbolizer();
+  ~Symbolizer();
+  Symbolizer(const Symbolizer&) = delete;
+  Symbolizer& operator=(const Symbolizer&) = delete;
 
   // Never fails: falls back to object and offset, or to the bare address.
   Frame describe(uint64_t return_address) const;

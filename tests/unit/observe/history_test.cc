@@ -279,10 +279,10 @@ TEST_F(HistoryTest, InternsAndSymbolizesStacks) {
   for (StackId* stack : {&first, &second}) *stack = capture_from_here(history_);
   EXPECT_EQ(first, second);
   SnapshotTables tables;
-  StackTable::Added added;
-  const Symbols symbols;
-  const StackId read = history_.stacks().add_to(tables, first, added, symbols);
-  EXPECT_EQ(history_.stacks().add_to(tables, first, added, symbols), read);
+  StackTable::SnapshotCache cache;
+  const Symbolizer symbolizer;
+  const StackId read = history_.stacks().add_to(tables, first, cache, symbolizer);
+  EXPECT_EQ(history_.stacks().add_to(tables, first, cache, symbolizer), read);
   const Stack& stack = tables.stacks[read.value()];
   ASSERT_GE(stack.frames.size(), 2U);
   const Frame& innermost = tables.frames[stack.frames[0]];
@@ -316,8 +316,8 @@ TEST_F(HistoryTest, ProviderFramesComeFirst) {
   EXPECT_EQ(history_.capture(RecordContext::kAll, nullptr), stack);
   EXPECT_EQ(interpreter->kept, (std::vector<uint64_t>{7, 8}));
   SnapshotTables tables;
-  StackTable::Added added;
-  const StackId read = history_.stacks().add_to(tables, stack, added, Symbols());
+  StackTable::SnapshotCache cache;
+  const StackId read = history_.stacks().add_to(tables, stack, cache, Symbolizer());
   ASSERT_EQ(tables.stacks[read.value()].frames.size(), 2U);
   EXPECT_EQ(tables.frames[tables.stacks[read.value()].frames[0]].name, "python7");
 }
