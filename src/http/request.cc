@@ -143,8 +143,8 @@ class Parser {
 
 std::optional<uint8_t> hex_digit(char c) {
   if (is_digit(c)) return static_cast<uint8_t>(c - '0');
-  const char small = lower(c);
-  if (small >= 'a' && small <= 'f') return static_cast<uint8_t>(small - 'a' + 10);
+  const char lower_case = to_lower(c);
+  if (lower_case >= 'a' && lower_case <= 'f') return static_cast<uint8_t>(lower_case - 'a' + 10);
   return std::nullopt;
 }
 
@@ -175,7 +175,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return decoded;
 }
 
-std::optional<std::string_view> argument(std::string_view query, std::string_view name) {
+std::optional<std::string_view> query_argument(std::string_view query, std::string_view name) {
   std::optional<std::string_view> found;
   while (!query.empty()) {
     const std::string_view part = query.substr(0, query.find('&'));

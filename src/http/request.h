@@ -48,6 +48,6 @@ std::optional<size_t> end_of_head(std::string_view bytes);
 std::optional<std::string> percent_decoded(std::string_view text);
 
 // The value of a query argument, not decoded; none if it is absent or repeated.
-std::optional<std::string_view> argument(std::string_view query, std::string_view name);
+std::optional<std::string_view> query_argument(std::string_view query, std::string_view name);
 
 }  // namespace ashlar::http

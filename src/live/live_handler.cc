@@ -46,7 +46,7 @@ Response LiveHandler::handle(const Request& /*request*/, std::unique_ptr<ByteSou
 Response LiveHandler::handle_snapshot(std::string_view query) {
   const std::vector<uint64_t> numbers = source_.allocator_numbers();
   StatusSource::SnapshotRequest request;
-  if (const std::optional<std::string_view> given = http::argument(query, "allocator")) {
+  if (const std::optional<std::string_view> given = http::query_argument(query, "allocator")) {
     const std::optional<uint64_t> number = http::parse_unsigned(*given);
     if (!number) return error_response(400, "allocator is not a whole number");
     request.allocator = *number;
@@ -55,11 +55,11 @@ Response LiveHandler::handle_snapshot(std::string_view query) {
   } else {
     return error_response(400, text("specify an allocator: ", listed(numbers)));
   }
-  const std::string_view traces = http::argument(query, "traces").value_or("1");
+  const std::string_view traces = http::query_argument(query, "traces").value_or("1");
   if (traces != "0" && traces != "1") return error_response(400, "traces must be 0 or 1");
   request.include_traces = traces == "1";
   const std::optional<uint64_t> since_us =
-      http::parse_unsigned(http::argument(query, "since_us").value_or("0"));
+      http::parse_unsigned(http::query_argument(query, "since_us").value_or("0"));
   if (!since_us || *since_us > uint64_t{INT64_MAX}) {
     return error_response(400, "since_us is not a time in microseconds");
   }

@@ -48,7 +48,7 @@ class Arguments {
 
   // Returns an integer below `end`.
   uint32_t integer_below(std::string_view name, uint64_t end) {
-    const std::optional<uint32_t> value = number(http::argument(query_, name));
+    const std::optional<uint32_t> value = number(http::query_argument(query_, name));
     if (value && *value < end) return *value;
     if (error_.empty()) {
       error_ = text(name, " is not an integer below ", end);
@@ -58,7 +58,7 @@ class Arguments {
 
   // Returns the index of the value in `known`.
   size_t choice(std::string_view name, std::initializer_list<std::string_view> known) {
-    const std::optional<std::string_view> value = http::argument(query_, name);
+    const std::optional<std::string_view> value = http::query_argument(query_, name);
     size_t index = 0;
     for (const std::string_view each : known) {
       if (value == each) return index;
@@ -69,7 +69,7 @@ class Arguments {
   }
 
   std::string decoded(std::string_view name) {
-    const std::optional<std::string_view> value = http::argument(query_, name);
+    const std::optional<std::string_view> value = http::query_argument(query_, name);
     std::optional<std::string> plain;
     if (value && value->size() <= kMaxSearchBytes) plain = http::percent_decoded(*value);
     if (!plain && error_.empty())
@@ -77,8 +77,8 @@ class Arguments {
     return plain.value_or("");
   }
 
-  bool equals(std::string_view name, std::string_view value) const {
-    return http::argument(query_, name) == value;
+  bool is(std::string_view name, std::string_view value) const {
+    return http::query_argument(query_, name) == value;
   }
 
   bool ok() const { return error_.empty(); }

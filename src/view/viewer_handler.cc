@@ -110,7 +110,7 @@ Response ViewerHandler::handle(const Request& request, std::unique_ptr<ByteSourc
 }
 
 Response ViewerHandler::open_upload(const Request& request, std::unique_ptr<ByteSource> body) {
-  const std::optional<std::string_view> name = http::argument(request.query, "name");
+  const std::optional<std::string_view> name = http::query_argument(request.query, "name");
   const std::optional<std::string> plain = name ? http::percent_decoded(*name) : std::nullopt;
   if (!plain || plain->empty())
     return error_response(400, "name is missing or not percent-encoded");

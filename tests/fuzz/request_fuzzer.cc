@@ -27,7 +27,7 @@ void fuzz(std::string_view bytes) {
   ASHLAR_CHECK(!head.host.empty() && bytes.find(head.host) != std::string_view::npos);
   ASHLAR_CHECK(bytes.find(head.bearer) != std::string_view::npos);
   ASHLAR_CHECK(head.method == Method::kPost || head.body_bytes == 0);
-  if (const auto value = argument(head.query, "search")) {
+  if (const auto value = query_argument(head.query, "search")) {
     const auto plain = percent_decoded(*value);
     ASHLAR_CHECK(!plain || plain->size() <= value->size());
   }

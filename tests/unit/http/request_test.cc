@@ -103,11 +103,11 @@ TEST(RequestTest, DecodesPercentEncoding) {
 }
 
 TEST(RequestTest, FindsArgumentsByFullName) {
-  EXPECT_EQ(argument("by=stack&level=3", "level"), "3");
-  EXPECT_EQ(argument("by=stack&level=3", "by"), "stack");
-  EXPECT_EQ(argument("by=", "by"), "");
-  EXPECT_EQ(argument("baby=1", "by"), std::nullopt);
-  EXPECT_EQ(argument("by=1&by=2", "by"), std::nullopt) << "ambiguous";
+  EXPECT_EQ(query_argument("by=stack&level=3", "level"), "3");
+  EXPECT_EQ(query_argument("by=stack&level=3", "by"), "stack");
+  EXPECT_EQ(query_argument("by=", "by"), "");
+  EXPECT_EQ(query_argument("baby=1", "by"), std::nullopt);
+  EXPECT_EQ(query_argument("by=1&by=2", "by"), std::nullopt) << "ambiguous";
 }
 
 }  // namespace
