@@ -68,7 +68,7 @@ std::vector<std::string> socket_names_in(std::string_view lines) {
   return names;
 }
 
-Result<std::vector<MonitoredProcess>> find_monitored() {
+Result<std::vector<MonitoredProcess>> find_monitored_processes() {
   const Result<std::vector<std::string>> names = listed_names();
   if (!names.ok()) return names.status();
   std::map<pid_t, UniqueFd> found;
@@ -82,7 +82,7 @@ Result<std::vector<MonitoredProcess>> find_monitored() {
   return all;
 }
 
-Result<MonitoredProcess> connect_to_monitored(pid_t pid) {
+Result<MonitoredProcess> connect_to_monitored_process(pid_t pid) {
   if (pid <= 0) return Status::invalid_argument(text(pid, " is not a process id"));
   Result<std::vector<std::string>> names = listed_names();
   if (!names.ok()) return names.status();

@@ -32,11 +32,11 @@ struct MonitoredProcess {
 };
 
 // All monitored processes by pid, with one socket each. kDeviceFault: the system lists no sockets.
-Result<std::vector<MonitoredProcess>> find_monitored();
+Result<std::vector<MonitoredProcess>> find_monitored_processes();
 
-// Connects to one process. Like find_monitored, does not wait for the process. kInvalidArgument:
-// there is no such process, it belongs to another user, or is not monitored; the message says which
-// and what to do.
-Result<MonitoredProcess> connect_to_monitored(pid_t pid);
+// Connects to one process. Like find_monitored_processes, does not wait for the process.
+// kInvalidArgument: there is no such process, it belongs to another user, or is not monitored; the
+// message says which and what to do.
+Result<MonitoredProcess> connect_to_monitored_process(pid_t pid);
 
 }  // namespace ashlar::live

@@ -15,8 +15,8 @@ inline constexpr std::string_view kOpenMetricsType =
     "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 // The complete text, including the end mark.
-std::string openmetrics(const ProcessStatus& process);
+std::string format_openmetrics(const ProcessStatus& process);
 
-std::string stats_json(const ProcessStatus& process);
+std::string format_stats_json(const ProcessStatus& process);
 
 }  // namespace ashlar::live

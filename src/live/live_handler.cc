@@ -30,10 +30,10 @@ std::string listed(const std::vector<uint64_t>& numbers) {
 
 Response LiveHandler::handle(const Request& request) {
   if (request.path == "metrics") {
-    return {.code = 200, .type = kOpenMetricsType, .body = openmetrics(source_.status())};
+    return {.code = 200, .type = kOpenMetricsType, .body = format_openmetrics(source_.status())};
   }
   if (request.path == "stats") {
-    return {.code = 200, .type = "application/json", .body = stats_json(source_.status())};
+    return {.code = 200, .type = "application/json", .body = format_stats_json(source_.status())};
   }
   if (request.path == "snapshot") return handle_snapshot(request.query);
   return error_response(404, "not found (expected metrics, stats or snapshot)");

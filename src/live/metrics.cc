@@ -183,7 +183,7 @@ std::string sample(const Metric<Of>& metric, const std::string& labels, const Of
 
 }  // namespace
 
-std::string openmetrics(const ProcessStatus& process) {
+std::string format_openmetrics(const ProcessStatus& process) {
   std::string out = text("# TYPE ashlar_build info\n# HELP ashlar_build The version of Ashlar.\n",
                          "ashlar_build_info{version=", quoted(process.version), "} 1\n",
                          "# TYPE ashlar_shown_seconds gauge\n# UNIT ashlar_shown_seconds seconds\n",

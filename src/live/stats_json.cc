@@ -56,7 +56,7 @@ void write_allocator(JsonWriter& json, const HostAllocatorStatus& allocator) {
 
 }  // namespace
 
-std::string stats_json(const ProcessStatus& process) {
+std::string format_stats_json(const ProcessStatus& process) {
   StringSink sink;
   JsonWriter json(sink);
   json.begin_dict();

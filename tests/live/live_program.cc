@@ -84,7 +84,7 @@ int run(const std::vector<std::string_view>& arguments) {
   bool is_silent = false;
   for (const std::string_view each : arguments) {
     if (each == "--hostile-metrics") {
-      std::cout << live::openmetrics(live::hostile_process());
+      std::cout << live::format_openmetrics(live::hostile_process());
       return 0;
     }
     has_port = has_port || each == "--port";

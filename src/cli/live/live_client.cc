@@ -81,7 +81,7 @@ Result<http::ClientResponse> LiveClient::request(const std::string& target,
 Result<http::ClientResponse> LiveClient::request_once(const std::string& target,
                                                       const http::ClientLimits& limits) {
   if (!client_) {
-    Result<live::MonitoredProcess> found = live::connect_to_monitored(pid_);
+    Result<live::MonitoredProcess> found = live::connect_to_monitored_process(pid_);
     if (!found.ok()) return found.status();
     client_.emplace(std::move(found->socket), stop_fd_);
   }
@@ -92,7 +92,7 @@ Result<http::ClientResponse> LiveClient::request_once(const std::string& target,
 }
 
 Result<std::vector<LiveProcessStats>> find_live_processes() {
-  Result<std::vector<live::MonitoredProcess>> all = live::find_monitored();
+  Result<std::vector<live::MonitoredProcess>> all = live::find_monitored_processes();
   if (!all.ok()) return all.status();
   std::vector<LiveProcessStats> processes;
   for (live::MonitoredProcess& each : *all) {

@@ -23,23 +23,23 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(LiveDiscoveryTest, IsFoundByProcessId) {
-  EXPECT_FALSE(live::connect_to_monitored(::getpid()).ok());
+  EXPECT_FALSE(live::connect_to_monitored_process(::getpid()).ok());
   {
     const LiveServer live;
     EXPECT_THAT(live.socket_name(), StartsWith(text("ashlar-live.", ::getpid(), ".")));
     EXPECT_EQ(live.address(), "");
-    Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
+    Result<live::MonitoredProcess> found = live::connect_to_monitored_process(::getpid());
     ASSERT_TRUE(found.ok()) << found.status().message();
     EXPECT_EQ(found->pid, ::getpid());
     const Result<http::ClientResponse> reply = http::Client(std::move(found->socket)).get("/stats");
     ASSERT_TRUE(reply.ok());
     EXPECT_EQ(reply->code, 200);
   }
-  const Result<live::MonitoredProcess> gone = live::connect_to_monitored(::getpid());
+  const Result<live::MonitoredProcess> gone = live::connect_to_monitored_process(::getpid());
   EXPECT_EQ(gone.status().kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(gone.status().message(), HasSubstr("ASHLAR_LIVE=on"));
-  EXPECT_THAT(live::connect_to_monitored(0).status().message(), HasSubstr("0 is not"));
-  EXPECT_THAT(live::connect_to_monitored(1 << 30).status().message(),
+  EXPECT_THAT(live::connect_to_monitored_process(0).status().message(), HasSubstr("0 is not"));
+  EXPECT_THAT(live::connect_to_monitored_process(1 << 30).status().message(),
               HasSubstr("there is no process"));
 }
 
@@ -47,7 +47,7 @@ TEST(LiveDiscoveryTest, DoesNotConnectToOtherProcesses) {
   const LiveServer live;
   const UniqueFd bystander =
       *listen_abstract(text("ashlar-live.1.bystander-", ::getpid()), LocalSocketType::kStream);
-  EXPECT_TRUE(live::connect_to_monitored(::getpid()).ok());
+  EXPECT_TRUE(live::connect_to_monitored_process(::getpid()).ok());
   pollfd waiting{bystander.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "unexpected connection";
 }
@@ -55,7 +55,7 @@ TEST(LiveDiscoveryTest, DoesNotConnectToOtherProcesses) {
 TEST(LiveDiscoveryTest, FindsProcessInAnotherPidNamespace) {
   const UniqueFd contained =
       *listen_abstract(text("ashlar-live.1.contained-", ::getpid()), LocalSocketType::kStream);
-  const Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
+  const Result<live::MonitoredProcess> found = live::connect_to_monitored_process(::getpid());
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->pid, ::getpid());
 }
@@ -72,7 +72,7 @@ TEST(LiveDiscoveryTest, UnresponsiveProcessDoesNotBlockSearch) {
     queue.push_back(*std::move(next));
   }
   const LiveServer live;
-  const Result<live::MonitoredProcess> found = live::connect_to_monitored(::getpid());
+  const Result<live::MonitoredProcess> found = live::connect_to_monitored_process(::getpid());
   EXPECT_TRUE(found.ok()) << found.status().message();
 }
 

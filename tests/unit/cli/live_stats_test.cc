@@ -18,7 +18,8 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 TEST(LiveStatsTest, ParsesStatsOfProcess) {
-  const Result<LiveStats> stats = parse_live_stats(live::stats_json(live::hostile_process()));
+  const Result<LiveStats> stats =
+      parse_live_stats(live::format_stats_json(live::hostile_process()));
   ASSERT_TRUE(stats.ok()) << stats.status().message();
   EXPECT_EQ(stats->program, "odd \"program\"");
   EXPECT_EQ(stats->version, "0.1.0");
@@ -49,7 +50,7 @@ TEST(LiveStatsTest, ParsesStatsOfProcess) {
 }
 
 TEST(LiveStatsTest, AcceptsProcessWithoutHostAllocators) {
-  json older = json::parse(live::stats_json(live::hostile_process()));
+  json older = json::parse(live::format_stats_json(live::hostile_process()));
   older.erase("host_allocators");
   const Result<LiveStats> stats = parse_live_stats(older.dump());
   ASSERT_TRUE(stats.ok()) << stats.status().message();
@@ -57,13 +58,13 @@ TEST(LiveStatsTest, AcceptsProcessWithoutHostAllocators) {
 }
 
 TEST(LiveStatsTest, ClampsPendingBytesToActiveBytes) {
-  json odd = json::parse(live::stats_json(live::hostile_process()));
+  json odd = json::parse(live::format_stats_json(live::hostile_process()));
   odd["host_allocators"][0]["stats"]["pending_bytes.current"] = 1'000'000;
   EXPECT_EQ(parse_live_stats(odd.dump())->host_allocators[0].allocated_bytes, 0U);
 }
 
 TEST(LiveStatsTest, NamesMissingOrInvalidField) {
-  const json good = json::parse(live::stats_json(live::hostile_process()));
+  const json good = json::parse(live::format_stats_json(live::hostile_process()));
   const auto error_for = [](const json& response) {
     const Result<LiveStats> stats = parse_live_stats(response.dump());
     EXPECT_EQ(stats.status().kind(), StatusKind::kFormat) << response;
