@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records into the ring, and converts entries and their times when a snapshot reads them.
+// Records operations in the ring, and converts them to entries when a snapshot reads them.
 #include "observe/history.h"
 
 #include <algorithm>
@@ -11,15 +11,15 @@ namespace ashlar {
 
 // Thread context.
 
-constinit thread_local ThreadContext* ThreadContext::own = nullptr;
+constinit thread_local ThreadContext* ThreadContext::current_ = nullptr;
 
 ThreadContext& ThreadContext::current() {
   // Resets the pointer before the context is destroyed, in case a later thread_local destructor
   // records.
   struct ContextOwner {
     ThreadContext context;
-    ContextOwner() { own = &context; }
-    ~ContextOwner() { own = nullptr; }
+    ContextOwner() { current_ = &context; }
+    ~ContextOwner() { current_ = nullptr; }
   };
   thread_local ContextOwner owner;
   return owner.context;
@@ -51,9 +51,9 @@ Status History::start(HistoryOptions options) {
   replaced = std::move(options_.provider);
   if (options.clear) clear();
   resize(std::max<size_t>(options.max_entries, 1));
-  skipped_ = 0;
+  skipped_actions_ = 0;
   for (const TraceAction action : options.skip_actions) {
-    skipped_ |= uint32_t{1} << static_cast<uint32_t>(action);
+    skipped_actions_ |= uint32_t{1} << static_cast<uint32_t>(action);
   }
   context_.store(options.context, std::memory_order_relaxed);
   options_ = std::move(options);
@@ -81,7 +81,7 @@ void History::clear() {
   string_ids_.clear();
 }
 
-// Keeps the newest entries that fit.
+// Changes the capacity of the ring. Keeps the newest operations and annotations that fit.
 void History::resize(size_t max_entries) {
   if (max_entries == options_.max_entries) return;
   std::vector<Slot> kept;
@@ -106,7 +106,7 @@ void History::resize(size_t max_entries) {
 
 // Recording.
 
-StackId History::capture_now(const void* first) {
+StackId History::capture_slow(const void* first) {
   std::shared_ptr<FrameProvider> provider;
   bool native = false;
   {
@@ -118,7 +118,7 @@ StackId History::capture_now(const void* first) {
   std::array<uint64_t, kMaxStackDepth> words{};
   const size_t provided =
       provider == nullptr ? 0 : std::min(provider->gather(words), kMaxStackDepth);
-  if (provided == 0) provider = nullptr;  // it contributed no words
+  if (provided == 0) provider = nullptr;  // no words refer to it
   size_t count = provided;
   if (native) count += capture_call_stack(std::span(words).subspan(provided), first);
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
@@ -133,7 +133,7 @@ void History::record_slow(Operation operation, const std::string* text) {
   const bool has_metadata = metadata != nullptr && !metadata->empty();
   BiasedLock lock(mutex_);
   if (!is_on()) return;
-  if (skipped_ != 0 && operation.is_immediate_free) {
+  if (skipped_actions_ != 0 && operation.is_immediate_free) {
     const bool skips_first = skips(TraceAction::kFreeRequested);
     operation.is_immediate_free = !skips_first && !skips(TraceAction::kFreeCompleted);
     if (skips_first) operation.action = TraceAction::kFreeCompleted;
@@ -167,13 +167,14 @@ void History::annotate(DeviceIndex device,
 }
 
 StringId History::intern(const std::string& text) {
-  const auto [place, is_new] =
+  const auto [entry, is_new] =
       string_ids_.try_emplace(text, StringId(static_cast<uint32_t>(strings_.size())));
   if (is_new) strings_.push_back(text);
-  return place->second;
+  return entry->second;
 }
 
-// An entry refers to at most two strings, so at least half of them are dropped.
+// Called when there are more than four strings per slot. A slot refers to at most two strings, so
+// this drops at least half of them.
 void History::drop_unused_strings() {
   const std::vector<std::string> before = std::exchange(strings_, {{}});
   string_ids_.clear();
@@ -227,7 +228,7 @@ void History::read_into(Snapshot& snapshot, DeviceIndex device, const Position& 
     snapshot.device_traces.resize(device.value() + 1);
   }
   std::vector<TraceEntry>& trace = snapshot.device_traces[device.value()];
-  const bool is_cut = reaches(position);
+  const bool is_cut = contains_position(position);
   const size_t later_count = is_cut ? (next_ + count_ - 1 - position.index) % count_ : 0;
   trace = entries(options_.max_entries, later_count);
   for (TraceEntry& entry : trace) {

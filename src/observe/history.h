@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ring buffer of an allocator's most recent operations. An engine records under its own lock,
-// so entries are in order; snapshots read them. Thread safe; the history's lock ranks last
-// (docs/internals/locking.md).
+// A ring buffer of an allocator's most recent operations. An engine records while it holds its own
+// lock, so entries are in order; snapshots read them. Thread safe; no other lock is taken while the
+// history's lock is held (docs/internals/locking.md).
 #pragma once
 
 #include <array>
@@ -24,20 +24,20 @@ namespace ashlar {
 class History {
  public:
   // Starts recording, or continues with other options. kInvalidArgument: stacks are requested, but
-  // neither native nor provided ones.
+  // the options have neither native_stacks nor a frame provider.
   Status start(HistoryOptions options);
-  // Stops recording and clears everything except stacks, which live blocks refer to.
+  // Stops recording and discards everything except stacks, to which live blocks refer.
   void stop();
 
-  // Relaxed: an operation that races with a change may see either value.
+  // Relaxed: an operation that races with start() or stop() may read either value.
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   RecordContext context() const { return context_.load(std::memory_order_relaxed); }
 
-  // Captures the caller's stack if the recording level is at least `from`. Call it before taking
-  // any lock, because the frame provider is user code. Native frames start at the return address
-  // `first`.
+  // Captures the calling thread's stack if the recording level is at least `from`; otherwise
+  // returns an empty id. Native frames start at the return address `first`. Call this before taking
+  // any lock, because the frame provider is user code.
   StackId capture(RecordContext from, const void* first) {
-    return records_stacks(from) ? capture_now(first) : StackId();
+    return records_stacks(from) ? capture_slow(first) : StackId();
   }
   bool records_stacks(RecordContext from) const {
     const RecordContext level = context();
@@ -48,10 +48,10 @@ class History {
   void record(const TraceEntry& entry, const std::string* text = nullptr) {
     if (is_on()) record_slow(to_operation(entry), text);
   }
-  // The compact form of an entry. It can also stand for the two entries of a free.
+  // The compact form of an entry. One operation can also represent both entries of a free.
   struct Operation {
     TraceAction action = TraceAction::kAlloc;
-    bool is_immediate_free = false;  // kFreeRequested directly followed by kFreeCompleted
+    bool is_immediate_free = false;  // kFreeRequested, immediately followed by kFreeCompleted
     StackId stack{};
     DeviceAddress address{};
     size_t bytes = 0;
@@ -61,34 +61,36 @@ class History {
   void record(const Operation& operation) {
     if (is_on()) record_slow(operation, nullptr);
   }
-  // Fast path. `make` returns the operation, which goes from registers to the ring unless more work
-  // is needed.
+  // Records the operation that `make` returns. Inline, so that the fast path stores the operation
+  // from registers directly in the ring.
   template <typename Make>
   [[gnu::always_inline]] void record_fast(const Make& make) {
     if (!try_record_fast(make)) record_slow(make(), nullptr);
   }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
-  // A position between two operations. Take it under the engine's lock for a consistent snapshot.
+  // A position between two operations. Read it while holding the engine's lock for a consistent
+  // snapshot.
   struct Position {
-    size_t index = SIZE_MAX;  // of the operation before it, in the ring; SIZE_MAX if none
+    size_t index = SIZE_MAX;  // ring index of the operation before it; SIZE_MAX: none
     uint64_t ticks = 0;       // of that operation; differs once its slot was overwritten
   };
   Position position() const;
 
-  // Appends the entries up to `position` to a snapshot, oldest first: one device's trace, its
-  // annotations and the strings they refer to. Stack ids still refer to this history. Also converts
-  // the times of extents. If the ring no longer contains `position`, appends all entries.
+  // Stores the entries up to `position` as the device's trace in the snapshot, oldest first, with
+  // the annotations and the strings they refer to. Stack ids still refer to this history. Also
+  // converts the times in snapshot.extents, as convert_times does. If the ring no longer contains
+  // `position`, stores all entries.
   void read_into(Snapshot& snapshot, DeviceIndex device, const Position& position) const;
   void read_into(Snapshot& snapshot, DeviceIndex device) const {
     read_into(snapshot, device, Position());
   }
-  // Converts the times of mappings from ticks to microseconds since 1970.
+  // Converts the times of the extents' mappings from ticks to microseconds since 1970.
   void convert_times(std::vector<SnapshotExtent>& extents) const;
   const StackTable& stacks() const { return stacks_; }
 
  private:
-  StackId capture_now(const void* first);
+  StackId capture_slow(const void* first);
 
   // One operation in the ring: one cache line.
   struct Slot {
@@ -101,21 +103,21 @@ class History {
     return {entry.action, false, entry.stack, entry.address, entry.bytes, entry.stream, entry.pool};
   }
   void record_slow(Operation operation, const std::string* text);
-  // Records on the common path: the mutex is biased to this thread, which has no context, and no
-  // action is filtered. Returns false if it cannot.
+  // Records if the mutex is biased to the calling thread, the thread has no context, and no actions
+  // are skipped. Returns false otherwise; then record_slow must record.
   template <typename Make>
   [[gnu::always_inline]] bool try_record_fast(const Make& make)
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     const OwnedLock lock(mutex_);
     const bool is_simple =
-        lock.is_held() && ThreadContext::current_or_null() == nullptr && skipped_ == 0;
+        lock.is_held() && ThreadContext::current_or_null() == nullptr && skipped_actions_ == 0;
     if (!is_simple) return false;
-    if (next_ == count_) {  // only until the ring is full
+    if (next_ == count_) {  // the ring is not full yet
       if (next_ == chunks_.size() * kChunkSlots) return false;
       ++count_;
     }
     Slot& kept = slot(next_);
-    kept.ticks = ticks_now();  // first, because its latency overlaps with the rest
+    kept.ticks = ticks_now();  // first, because its latency overlaps with the stores below
     kept.operation = make();
     if (context() < RecordContext::kAlloc) kept.operation.stack = {};
     kept.compile_context = {};
@@ -124,11 +126,11 @@ class History {
     return true;
   }
   bool skips(TraceAction action) const ASHLAR_REQUIRES(mutex_) {
-    return (skipped_ >> static_cast<uint32_t>(action) & 1) != 0;
+    return (skipped_actions_ >> static_cast<uint32_t>(action) & 1) != 0;
   }
 
-  // Allocated in chunks, so that a large ring costs nothing until it is needed, and slots never
-  // move.
+  // The ring is allocated in chunks, so that a large ring uses no memory until it fills, and slots
+  // never move.
   static constexpr size_t kChunkSlots = 4096;
   using Chunk = std::array<Slot, kChunkSlots>;
 
@@ -139,11 +141,11 @@ class History {
     return (*chunks_[index / kChunkSlots])[index % kChunkSlots];
   }
   // Whether the operation before `position` is still in the ring.
-  bool reaches(const Position& position) const ASHLAR_REQUIRES(mutex_) {
+  bool contains_position(const Position& position) const ASHLAR_REQUIRES(mutex_) {
     return position.index < count_ && slot(position.index).ticks == position.ticks;
   }
-  // The newest `max_entries` entries in order, without those in the newest `skip_count` slots.
-  // Times are in ticks.
+  // Returns the newest `max_entries` entries, oldest first, after skipping the newest `skip_count`
+  // slots. Times are in ticks.
   std::vector<TraceEntry> entries(size_t max_entries, size_t skip_count) const
       ASHLAR_REQUIRES(mutex_);
   void convert_times_locked(std::vector<SnapshotExtent>& extents) const ASHLAR_REQUIRES(mutex_);
@@ -160,7 +162,7 @@ class History {
 
   mutable BiasedMutex<LockRank::kHistory> mutex_;
   HistoryOptions options_ ASHLAR_GUARDED_BY(mutex_);
-  uint32_t skipped_ ASHLAR_GUARDED_BY(mutex_) = 0;  // one bit per action
+  uint32_t skipped_actions_ ASHLAR_GUARDED_BY(mutex_) = 0;  // one bit for each TraceAction
   mutable TickClock clock_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Chunk>> chunks_ ASHLAR_GUARDED_BY(mutex_);
   size_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // slots in use

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists pinned-memory statistics under PyTorch's names, and resets them.
+// Lists the statistics of pinned host memory under PyTorch's names, and resets them.
 #include "ashlar/host_stats.h"
 
 #include "observe/named_stats.h"
@@ -32,16 +32,16 @@ void for_each_host_quantity(Stats& stats, const Visit& visit) {
 
 }  // namespace
 
-void HostStats::reset_peaks() { for_each_host_quantity(*this, ResetPeaks()); }
+void HostStats::reset_peaks() { for_each_host_quantity(*this, ResetPeaksVisitor()); }
 
 void HostStats::reset_totals() {
-  for_each_host_quantity(*this, ResetTotals());
+  for_each_host_quantity(*this, ResetTotalsVisitor());
   size_classes.clear();
 }
 
 std::vector<std::pair<std::string, int64_t>> HostStats::flatten() const {
   std::vector<std::pair<std::string, int64_t>> flat;
-  for_each_host_quantity(*this, Flatten{flat});
+  for_each_host_quantity(*this, FlattenVisitor{flat});
   for (const SizeClassCount& size_class : size_classes) {
     flat.emplace_back("bucket_allocation." + std::to_string(size_class.class_bytes),
                       size_class.count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Visitors for statistics: reset them, or list them by name. Each statistics type has one function
-// that passes every quantity with its public name to a visitor. Pure values; no locks.
+// Visitors that reset statistics, or list them by name. Each statistics type has one function that
+// passes every quantity with its public name to a visitor. They take no locks.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,22 @@ struct SettingStat {
   int64_t value = 0;
 };
 
-// Counters have no peak.
-struct ResetPeaks {
+// Resets peaks to the current values. Counters have no peak.
+struct ResetPeaksVisitor {
   void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_peak(); }
   void operator()(const std::string& /*name*/, int64_t& /*counter*/) const {}
   void operator()(const std::string& /*name*/, SettingStat /*given*/) const {}
 };
 
-struct ResetTotals {
+// Resets totals and counters to 0.
+struct ResetTotalsVisitor {
   void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_totals(); }
   void operator()(const std::string& /*name*/, int64_t& counter) const { counter = 0; }
   void operator()(const std::string& /*name*/, SettingStat /*given*/) const {}
 };
 
-// PyTorch's names, "<quantity>.<value>". Times are in microseconds.
-struct Flatten {
+// Lists values under PyTorch's names, "<quantity>.<value>". Times are in microseconds.
+struct FlattenVisitor {
   std::vector<std::pair<std::string, int64_t>>& flat;
 
   void operator()(const std::string& name, const Stat& stat) const {

@@ -20,10 +20,10 @@ uint64_t hash_of(const RawStack& stack) {
 }
 
 uint32_t add_frame(SnapshotTables& tables, Frame frame, StackTable::SnapshotCache& cache) {
-  const auto [place, is_new] = cache.frames_by_content.try_emplace(
+  const auto [entry, is_new] = cache.frames_by_content.try_emplace(
       {frame.name, frame.filename, frame.line}, static_cast<uint32_t>(tables.frames.size()));
   if (is_new) tables.frames.push_back(std::move(frame));
-  return place->second;
+  return entry->second;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ StackId StackTable::intern(const RawStack& stack) {
     MutexLock lock(mutex_);
     if (const StackId known = find(); known != StackId()) return known;
   }
-  // A new stack. Call the provider, which is user code, without the lock.
+  // The stack is new. The provider is user code, so it is called without the lock.
   if (stack.provider != nullptr) {
     for (const uint64_t word : stack.words.first(stack.provided_count)) stack.provider->keep(word);
   }
@@ -73,13 +73,13 @@ StackId StackTable::add_to(SnapshotTables& tables, StackId stack, SnapshotCache&
   Stack readable;
   for (size_t i = 0; i < stored->words.size(); ++i) {
     FrameProvider* provider = i < stored->provided_count ? stored->provider.get() : nullptr;
-    const auto [place, is_new] = cache.frames.try_emplace({provider, stored->words[i]}, 0);
+    const auto [entry, is_new] = cache.frames.try_emplace({provider, stored->words[i]}, 0);
     if (is_new) {
       Frame frame = provider != nullptr ? provider->describe(stored->words[i])
                                         : symbolizer.describe(stored->words[i]);
-      place->second = add_frame(tables, std::move(frame), cache);
+      entry->second = add_frame(tables, std::move(frame), cache);
     }
-    readable.frames.push_back(place->second);
+    readable.frames.push_back(entry->second);
   }
   const auto [same, is_first] = cache.stacks_by_content.try_emplace(
       readable.frames, StackId(static_cast<uint32_t>(tables.stacks.size())));

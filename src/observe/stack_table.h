@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interned call stacks: words on the hot path, frames with names only for snapshots. Thread safe.
+// Interns call stacks. A stack is captured as 64-bit words, which is fast; words become frames with
+// names only when a snapshot is taken. Thread safe.
 #pragma once
 
 #include <map>
@@ -16,7 +17,7 @@
 
 namespace ashlar {
 
-// A captured stack: `provided_count` words of the provider, then return addresses.
+// A captured stack: first `provided_count` words from the provider, then return addresses.
 struct RawStack {
   std::span<const uint64_t> words;
   size_t provided_count = 0;
@@ -25,10 +26,9 @@ struct RawStack {
 
 class StackTable {
  public:
-  // Returns the id of the stack, which never changes. An empty stack has id 0.
+  // Returns the id of the stack, which is valid as long as the table. An empty stack has id 0.
   StackId intern(const RawStack& stack);
-  // Adds the stack and its frames to the tables of a snapshot and returns its id in the snapshot.
-  // `cache` caches earlier additions; use one per snapshot.
+  // What add_to has added to the tables of one snapshot so far.
   struct SnapshotCache {
     std::map<std::pair<const FrameProvider*, uint64_t>, uint32_t> frames;
     std::map<StackId, StackId> stacks;
@@ -36,6 +36,8 @@ class StackTable {
     std::map<std::tuple<std::string, std::string, int64_t>, uint32_t> frames_by_content;
     std::map<std::vector<uint32_t>, StackId> stacks_by_content;
   };
+  // Adds the stack and its frames to the tables of a snapshot, unless `cache` has them, and returns
+  // the stack's id in the snapshot. Use one `cache` per snapshot.
   StackId add_to(SnapshotTables& tables, StackId stack, SnapshotCache& cache,
                  const class Symbolizer& symbolizer) const;
 
@@ -43,7 +45,7 @@ class StackTable {
   struct StoredStack {
     std::vector<uint64_t> words;
     size_t provided_count = 0;
-    std::shared_ptr<FrameProvider> provider;  // keeps the provider alive, which its words need
+    std::shared_ptr<FrameProvider> provider;  // keeps the provider alive, which describes its words
   };
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<const StoredStack>> stacks_ ASHLAR_GUARDED_BY(mutex_);

@@ -9,16 +9,16 @@
 namespace ashlar {
 namespace {
 
-// Everything but reserved bytes, for a pool or a stream.
+// Visits the quantities of a pool or a stream, except reserved bytes, whose names differ.
 template <typename Usage, typename Visit>
-void for_each_of_usage(const std::string& name, Usage& usage, const Visit& visit) {
+void for_each_usage_quantity(const std::string& name, Usage& usage, const Visit& visit) {
   visit(name + ".allocation", usage.allocation);
   visit(name + ".allocated_bytes", usage.allocated_bytes);
   visit(name + ".active_bytes", usage.active_bytes);
   visit(name + ".requested_bytes", usage.requested_bytes);
 }
 
-// In PyTorch's order; Ashlar's own come last.
+// Visits all quantities, in PyTorch's order. Quantities that PyTorch does not have come last.
 template <typename Stats, typename Visit>
 void for_each_quantity(Stats& stats, const Visit& visit) {
   visit("active", stats.active);
@@ -42,26 +42,26 @@ void for_each_quantity(Stats& stats, const Visit& visit) {
   visit("num_stitches", stats.stitches);
   for (auto& [id, usage] : stats.pools) {
     const std::string pool = std::to_string(id.capture) + "_" + std::to_string(id.user);
-    for_each_of_usage("pool." + pool, usage, visit);
+    for_each_usage_quantity("pool." + pool, usage, visit);
     // PyTorch names this quantity for private pools only.
     visit(id.is_default() ? "pool.0_0.reserved_bytes" : "reserved_bytes_by_private_pools." + pool,
           usage.reserved_bytes);
   }
   for (auto& [id, usage] : stats.streams) {
     const std::string stream = "stream." + std::to_string(id.value());
-    for_each_of_usage(stream, usage, visit);
+    for_each_usage_quantity(stream, usage, visit);
     visit(stream + ".reserved_bytes", usage.reserved_bytes);
   }
 }
 
 }  // namespace
 
-void AllocatorStats::reset_peaks() { for_each_quantity(*this, ResetPeaks()); }
-void AllocatorStats::reset_totals() { for_each_quantity(*this, ResetTotals()); }
+void AllocatorStats::reset_peaks() { for_each_quantity(*this, ResetPeaksVisitor()); }
+void AllocatorStats::reset_totals() { for_each_quantity(*this, ResetTotalsVisitor()); }
 
 std::vector<std::pair<std::string, int64_t>> AllocatorStats::flatten() const {
   std::vector<std::pair<std::string, int64_t>> flat;
-  for_each_quantity(*this, Flatten{flat});
+  for_each_quantity(*this, FlattenVisitor{flat});
   return flat;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libdw is loaded at run time, so that the core builds without it. Its functions are declared here,
-// as documented by the library.
+// Loads libdw at run time, so that Ashlar builds without it. Declares libdw's functions as its
+// documentation does.
 #include "observe/symbols.h"
 
 #include <cxxabi.h>
@@ -28,8 +28,8 @@ std::string hexadecimal(uint64_t value) {
   return out.str();
 }
 
-// Symbolizes with dladdr: exported functions and the object of an address.
-Frame describe_by_linker(uint64_t address) {
+// Symbolizes with dladdr, which finds exported functions and the shared object of an address.
+Frame describe_with_dladdr(uint64_t address) {
   Frame frame;
   Dl_info found{};
   // NOLINTNEXTLINE(performance-no-int-to-ptr): dladdr takes a code address.
@@ -46,8 +46,7 @@ Frame describe_by_linker(uint64_t address) {
 
 }  // namespace
 
-// libdw.
-
+// A libdw session for this process.
 class Symbolizer::DebugInfo {
  public:
   static std::unique_ptr<DebugInfo> open();
@@ -55,7 +54,8 @@ class Symbolizer::DebugInfo {
   DebugInfo(const DebugInfo&) = delete;
   DebugInfo& operator=(const DebugInfo&) = delete;
 
-  // Fills in what the debug information contains; false if nothing.
+  // Sets the fields that the debug information contains. Returns false if it has no name for the
+  // address.
   bool describe(uint64_t address, Frame& frame) const;
 
  private:
@@ -66,7 +66,7 @@ class Symbolizer::DebugInfo {
     char** debuginfo_path;
   };
   DebugInfo() = default;
-  void describe_by_unit(void* module, uint64_t address, Frame& frame) const;
+  void describe_by_scanning_units(void* module, uint64_t address, Frame& frame) const;
   template <typename Function>
   bool bind(Function& function, const char* name) {
     function = reinterpret_cast<Function>(::dlsym(library_, name));
@@ -85,7 +85,7 @@ class Symbolizer::DebugInfo {
   const char* (*name_of_)(void*, uint64_t) = nullptr;
   void* (*line_of_)(void*, uint64_t) = nullptr;
   const char* (*line_info_)(void*, uint64_t*, int*, int*, uint64_t*, uint64_t*) = nullptr;
-  // For compilers that omit .debug_aranges: searches the units one by one.
+  // For compilers that omit .debug_aranges: these functions search the units one by one.
   void* (*next_unit_)(void*, void*, uint64_t*) = nullptr;
   int (*unit_has_)(void*, uint64_t) = nullptr;
   void* (*line_in_unit_)(void*, uint64_t) = nullptr;
@@ -123,7 +123,7 @@ std::unique_ptr<Symbolizer::DebugInfo> Symbolizer::DebugInfo::open() {
 
 Symbolizer::DebugInfo::~DebugInfo() {
   if (session_ != nullptr) end_(session_);
-  // libdw stays loaded, because unloading does not undo its process-wide registrations.
+  // libdw stays loaded, because unloading it does not undo its process-wide registrations.
 }
 
 bool Symbolizer::DebugInfo::describe(uint64_t address, Frame& frame) const {
@@ -138,12 +138,13 @@ bool Symbolizer::DebugInfo::describe(uint64_t address, Frame& frame) const {
     if (file != nullptr) frame.filename = file;
     frame.line = number;
   } else {
-    describe_by_unit(module, address, frame);
+    describe_by_scanning_units(module, address, frame);
   }
   return true;
 }
 
-void Symbolizer::DebugInfo::describe_by_unit(void* module, uint64_t address, Frame& frame) const {
+void Symbolizer::DebugInfo::describe_by_scanning_units(void* module, uint64_t address,
+                                                       Frame& frame) const {
   uint64_t bias = 0;  // load address minus file address
   for (void* unit = next_unit_(module, nullptr, &bias); unit != nullptr;
        unit = next_unit_(module, unit, &bias)) {
@@ -161,11 +162,11 @@ void Symbolizer::DebugInfo::describe_by_unit(void* module, uint64_t address, Fra
 Symbolizer::Symbolizer() : debug_(DebugInfo::open()) {}
 Symbolizer::~Symbolizer() = default;
 
-// A return address belongs to the instruction after the call, which may be on another line or in
-// another function.
+// Looks up the address before the return address, which belongs to the call. The return address
+// itself may be on another line or in another function.
 Frame Symbolizer::describe(uint64_t return_address) const {
   const uint64_t call = return_address - 1;
-  Frame frame = describe_by_linker(call);
+  Frame frame = describe_with_dladdr(call);
   if (debug_ != nullptr) (void)debug_->describe(call, frame);
   return frame;
 }

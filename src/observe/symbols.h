@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symbolizes return addresses: function, file and line. Uses libdw's debug information if the
-// library is installed, otherwise the dynamic linker's symbols. Slow; only for output.
+// Symbolizes return addresses: function, file and line. Reads debug information with libdw if that
+// library is installed, otherwise uses the dynamic linker's symbols. Slow; only for output.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-// Not thread safe. Keep one object for many addresses, because it caches the debug information.
+// Not thread safe. Use one object for many addresses, because it caches the debug information.
 class Symbolizer {
  public:
   Symbolizer();
@@ -19,7 +19,8 @@ class Symbolizer {
   Symbolizer(const Symbolizer&) = delete;
   Symbolizer& operator=(const Symbolizer&) = delete;
 
-  // Never fails: falls back to object and offset, or to the bare address.
+  // Returns the frame of the call before `return_address`. Without symbols, the name is the offset
+  // in the shared object, or the address.
   Frame describe(uint64_t return_address) const;
 
  private:

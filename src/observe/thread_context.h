@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread's annotations, which are stamped on the entries of every allocator it calls.
+// A thread's compile contexts and user metadata. The histories of all allocators attach them to the
+// entries that the thread records.
 #pragma once
 
 #include <string>
@@ -12,14 +13,14 @@ struct ThreadContext {
   std::vector<std::string> compile_contexts;  // innermost last
   std::string user_metadata;
 
-  // The calling thread's context; created on first use.
+  // Returns the calling thread's context; creates it on first use.
   static ThreadContext& current();
-  // The calling thread's context; null if it has none, which is the common case and must be cheap
-  // to detect.
-  static const ThreadContext* current_or_null() { return own; }
+  // Returns the calling thread's context; null if it has none, which is the common case and must be
+  // cheap to detect.
+  static const ThreadContext* current_or_null() { return current_; }
 
  private:
-  static constinit thread_local ThreadContext* own;
+  static constinit thread_local ThreadContext* current_;
 };
 
 }  // namespace ashlar
