@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An HTTP client for our own servers on Unix sockets. Not thread safe.
+// An HTTP client for Ashlar's own servers on Unix sockets. Not thread safe.
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,14 @@ struct ClientResponse {
 
 struct ClientLimits {
   uint64_t max_body_bytes = uint64_t{16} << 20;
-  std::chrono::milliseconds timeout{10'000};  // for the head, and for each further part of the body
+  std::chrono::milliseconds timeout{10'000};        // for the head, and for each read of the body
   std::chrono::milliseconds total_timeout{60'000};  // for the whole response
 };
 
 class Client {
  public:
-  // `socket` is connected. `stop_fd` becomes readable to cancel a request; -1 if never.
+  // REQUIRES: `socket` is connected. Requests are cancelled when `stop_fd` becomes readable; -1:
+  // never.
   explicit Client(UniqueFd socket, int stop_fd = -1) : connection_(std::move(socket), stop_fd) {}
 
   // Sends GET `target`, such as "/stats", and returns the response. May be called repeatedly.

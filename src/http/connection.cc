@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Non-blocking sockets; poll(2) waits for data and for cancellation.
+// Makes non-blocking socket calls, and waits with poll(2) for data and for cancellation.
 #include "http/connection.h"
 
 #include <poll.h>
@@ -74,10 +74,10 @@ Status Connection::write_all(std::string_view bytes, milliseconds timeout) {
   return {};
 }
 
-Result<std::optional<std::string>> Connection::read_head(Time first_byte_by,
+Result<std::optional<std::string>> Connection::read_head(Time first_byte_deadline,
                                                          milliseconds head_timeout) {
   std::string head = std::exchange(buffered_, {});
-  Time deadline = head.empty() ? first_byte_by : steady_clock::now() + head_timeout;
+  Time deadline = head.empty() ? first_byte_deadline : steady_clock::now() + head_timeout;
   std::array<char, 4096> buffer{};
   while (true) {
     if (const std::optional<size_t> end = end_of_head(head); end && *end <= kMaxHeadBytes) {
@@ -93,7 +93,8 @@ Result<std::optional<std::string>> Connection::read_head(Time first_byte_by,
     if (!got.ok()) return got.status();
     if (*got == 0 && head.empty()) return std::optional<std::string>();
     if (*got == 0) return connection_error("recv", ECONNRESET);
-    // One deadline for the rest of the head, so that a byte-by-byte client cannot hold a thread.
+    // The rest of the head has one deadline, so that a client that sends it byte by byte cannot
+    // occupy a thread.
     if (head.empty()) deadline = steady_clock::now() + head_timeout;
     head.append(buffer.data(), *got);
   }

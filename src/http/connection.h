@@ -19,7 +19,7 @@ class Connection {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `stop_fd` becomes readable to cancel all operations.
+  // All operations are cancelled when `stop_fd` becomes readable.
   Connection(UniqueFd socket, int stop_fd) : socket_(std::move(socket)), stop_fd_(stop_fd) {}
 
   // The socket, for peer credentials; -1 after `close`.
@@ -27,20 +27,21 @@ class Connection {
   // Shuts the socket down before closing it, because forked processes may have copies.
   void close();
 
-  // Reads at most into.size() bytes; 0 at the end of the stream. kTimeout: nothing arrived in time.
-  // kDeviceFault: the connection failed, or was cancelled.
+  // Reads at most into.size() bytes and returns their number; 0 at the end of the stream. kTimeout:
+  // nothing arrived before the deadline. kDeviceFault: the connection failed, or was cancelled.
   Result<size_t> read_some(std::span<char> into, Time deadline);
-  // Writes all bytes. `timeout` applies to each part that the peer accepts.
+  // Writes all bytes. kTimeout: the peer accepted no more bytes for `timeout`.
   Status write_all(std::string_view bytes, std::chrono::milliseconds timeout);
 
   // Reads up to and including an empty line; later reads continue after it. Empty if the peer sent
-  // nothing before closing or before `first_byte_by`. kTimeout as above. kFormat: longer than
-  // kMaxHeadBytes.
-  Result<std::optional<std::string>> read_head(Time first_byte_by,
+  // nothing before it closed the connection or before `first_byte_deadline`. kTimeout: the head was
+  // not complete `head_timeout` after its first byte. kFormat: it is longer than kMaxHeadBytes.
+  Result<std::optional<std::string>> read_head(Time first_byte_deadline,
                                                std::chrono::milliseconds head_timeout);
 
-  // Shuts down writing and drains input for a while, so that the peer can read the last response
-  // before its own data is refused.
+  // Shuts down writing, and discards input until the peer closes the connection or `timeout`
+  // passes. Closing with unread input would reset the connection, and the peer might lose the last
+  // response.
   void close_gracefully(std::chrono::milliseconds timeout);
 
  private:
@@ -52,18 +53,18 @@ class Connection {
   std::string buffered_{};  // received but not yet returned
 };
 
-// The body of a request, of known length.
+// The body of a request. Its length is known from the head.
 class RequestBody final : public ByteSource {
  public:
-  // `connection` outlives the body. With `expects_continue`, the client waits for "100 Continue".
   struct Expected {
     uint64_t bytes = 0;
-    bool expects_continue = false;
+    bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
   };
+  // `connection` outlives the body. `timeout` applies to each read.
   RequestBody(Connection& connection, Expected expected, std::chrono::milliseconds timeout)
       : connection_(connection), expected_(expected), timeout_(timeout) {}
 
-  // kFormat: the body ends early, or nothing arrived in time.
+  // kFormat: the body ends early, or a read failed or timed out.
   Result<size_t> read(std::span<char> into) override;
   uint64_t remaining_bytes() const { return expected_.bytes; }
 

@@ -41,18 +41,20 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-// Parses "0100007F:1F90": an address in memory byte order, and a port.
-std::optional<uint16_t> loopback_port(std::string_view place) {
-  const size_t colon = std::min(place.find(':'), place.size());
-  const auto address = number_in<uint32_t>(place.substr(0, colon), 16);
-  if (colon == place.size() || address != htonl(INADDR_LOOPBACK)) return std::nullopt;
-  return number_in<uint16_t>(place.substr(colon + 1), 16);
+// Parses an address in memory byte order and a port, such as "0100007F:1F90". Returns the port if
+// the address is 127.0.0.1.
+std::optional<uint16_t> loopback_port(std::string_view address_and_port) {
+  const size_t colon = std::min(address_and_port.find(':'), address_and_port.size());
+  const auto address = number_in<uint32_t>(address_and_port.substr(0, colon), 16);
+  if (colon == address_and_port.size() || address != htonl(INADDR_LOOPBACK)) return std::nullopt;
+  return number_in<uint16_t>(address_and_port.substr(colon + 1), 16);
 }
 
-std::optional<uint16_t> port_of(int socket_fd, decltype(&::getsockname) end) {
+std::optional<uint16_t> port_of(int socket_fd, decltype(&::getsockname) get_address) {
   sockaddr_in address{};
   socklen_t bytes = sizeof(address);
-  if (end(socket_fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return std::nullopt;
+  if (get_address(socket_fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0)
+    return std::nullopt;
   if (address.sin_family != AF_INET) return std::nullopt;
   return ntohs(address.sin_port);
 }
@@ -85,7 +87,7 @@ Result<Listener> listen_loopback(uint16_t port) {
 Result<Listener> listen_local(std::string_view name) {
   Result<UniqueFd> listening = listen_abstract(name, LocalSocketType::kStream);
   if (!listening.ok()) return listening.status();
-  // Non-blocking, so that a client that disconnects before accept(2) does not block the listener.
+  // The socket is non-blocking, so that accept(2) does not block if the client has disconnected.
   if (::fcntl(listening->get(), F_SETFL, O_NONBLOCK) != 0) {
     return listen_error("fcntl", "cannot make the socket non-blocking");
   }
@@ -101,18 +103,18 @@ bool is_local_peer_own_user(int socket_fd) {
 
 // A line is "  1: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000 0
 // 4711 ...": number, local and remote end, state, queues, timer, retransmissions, user, timeout,
-// inode. A socket without a process has inode 0 and user 0, which would mean root: in TIME_WAIT
-// (06), NEW_SYN_RECV (0C) and other states of a closed end. A socket shut down for writing still
-// has its process.
+// inode. A socket without a process has inode 0 and user 0, which must not be mistaken for root.
+// Such sockets are in TIME_WAIT (06), NEW_SYN_RECV (0C) and other states of a closed end. A socket
+// that is shut down for writing still has its process.
 std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& ports) {
-  constexpr int kWordsBetween = 4;
+  constexpr int kWordsBeforeUser = 4;
   while (!lines.empty()) {
     std::string_view line = take_line(lines);
     take_word(line);
     const bool is_from_peer = loopback_port(take_word(line)) == ports.peer;
     const bool is_to_us = loopback_port(take_word(line)) == ports.own;
     if (!is_from_peer || !is_to_us) continue;
-    for (int i = 0; i < kWordsBetween; ++i) take_word(line);
+    for (int i = 0; i < kWordsBeforeUser; ++i) take_word(line);
     const std::optional<uid_t> user = number_in<uid_t>(take_word(line), 10);
     take_word(line);
     if (number_in<uint64_t>(take_word(line), 10).value_or(0) != 0) return user;

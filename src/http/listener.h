@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Listening sockets on this machine: 127.0.0.1 or a Unix socket, and the identity of their peers.
+// Creates listening sockets on 127.0.0.1 or with a Unix socket name, and identifies the users of
+// connected peers.
 #pragma once
 
 #include <sys/types.h>
@@ -19,14 +20,15 @@ struct Listener {
   uint16_t port = 0;  // 0 for a Unix socket
 };
 
-// Listens on 127.0.0.1. Port 0 lets the system choose. kDeviceFault: the port is in use, or the
-// system refuses.
+// Listens on 127.0.0.1. Port 0: the system chooses. kDeviceFault: the port is in use, or a system
+// call failed.
 Result<Listener> listen_loopback(uint16_t port);
 // Listens on a Unix socket with an abstract name, which leaves nothing in the file system. Fails
 // like listen_loopback.
 Result<Listener> listen_local(std::string_view name);
 
-// Whether the peer on a Unix socket is our user, or root, which can read our memory anyway.
+// Returns whether the peer on a Unix socket runs as our user, or as root, which can read our memory
+// anyway.
 bool is_local_peer_own_user(int socket_fd);
 
 // Both ports of a connection over 127.0.0.1.
@@ -34,10 +36,10 @@ struct LoopbackPorts {
   uint16_t own = 0;
   uint16_t peer = 0;
 };
-// The user of the peer's socket according to /proc/net/tcp; none if it is not listed or has no
-// owner.
+// Returns the user of the peer's socket. `lines` is the content of /proc/net/tcp. Empty if the
+// socket is not listed or belongs to no process.
 std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& ports);
-// Whether the peer of a connection over 127.0.0.1 is our user; false if unknown.
+// Returns whether the peer of a connection over 127.0.0.1 runs as our user; false if unknown.
 bool is_loopback_peer_own_user(int socket_fd);
 
 }  // namespace ashlar::http

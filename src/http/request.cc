@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A line-by-line parser. The first error determines the response.
+// Parses line by line. The first error determines the response.
 #include "http/request.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class Parser {
     return false;
   }
 
-  // "GET /path?query HTTP/1.1"
+  // Parses "GET /path?query HTTP/1.1".
   bool take_request_line(std::string_view line) {
     const size_t first = line.find(' ');
     const size_t last = line.rfind(' ');
@@ -102,7 +102,7 @@ class Parser {
     return true;
   }
 
-  // Other schemes are ignored: the token may be in the path instead.
+  // Ignores schemes other than Bearer, because the token may be in the path instead.
   bool take_authorization(std::string_view value) {
     constexpr std::string_view kScheme = "bearer ";
     if (has_authorization_) return fail(400, "only one Authorization is allowed");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parser for the head of an HTTP/1.1 request: the request line and header fields up to the empty
-// line. Strict: rejects anything that a browser, curl or Prometheus would not send. Decodes
-// nothing. Pure functions.
+// Parses the head of an HTTP/1.1 request: the request line and header fields up to the empty line.
+// Strict: rejects anything that a browser, curl or Prometheus would not send. Does not decode paths
+// and queries. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace ashlar::http {
 
-// Longer heads are rejected while they are received.
+// The maximum size of a head. A longer head is rejected while it is being received.
 inline constexpr size_t kMaxHeadBytes = size_t{16} << 10;
 inline constexpr size_t kMaxLineBytes = size_t{8} << 10;  // of the request line or a field
 inline constexpr size_t kMaxFields = 64;
@@ -25,29 +25,31 @@ struct RequestHead {
   std::string path{};   // starts with '/'; not decoded
   std::string query{};  // after the '?'; not decoded
   std::string host{};
-  std::string bearer{};  // the token of "Authorization: Bearer TOKEN"; empty if none
+  std::string bearer{};  // TOKEN of "Authorization: Bearer TOKEN"; empty if none
   uint64_t body_bytes = 0;
   bool keeps_alive = true;
   bool expects_continue = false;
 };
 
-// The head, or the status code (4xx or 5xx) and reason of the error.
+// The head, or the status code (4xx or 5xx) and the reason for rejecting it.
 struct ParsedHead {
   std::optional<RequestHead> head{};
   int code = 0;
   std::string_view why{};
 };
 
-// `bytes` end with the empty line.
+// Parses a complete head, which ends with an empty line.
 ParsedHead parse_head(std::string_view bytes);
 
-// The size of the head at the start of `bytes`, including its empty line; none if it is incomplete.
+// Returns the size of the head at the start of `bytes`, including its empty line; empty if the head
+// is incomplete.
 std::optional<size_t> end_of_head(std::string_view bytes);
 
-// Decodes "a%20b" to "a b"; none if a percent sign is not followed by two hexadecimal digits.
+// Decodes "a%20b" to "a b". Empty if a percent sign is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text);
 
-// The value of a query argument, not decoded; none if it is absent or repeated.
+// Returns the value of an argument in a query such as "a=1&b=2", not decoded. Empty if the argument
+// is absent or repeated.
 std::optional<std::string_view> query_argument(std::string_view query, std::string_view name);
 
 }  // namespace ashlar::http

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats the head of a response, with its reason phrase and security headers, and parses heads.
+// Formats heads of responses, with reason phrases and security headers, and parses them.
 #include "http/response.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::string_view reason(int code) {
   }
 }
 
-std::string as_json_text(std::string_view plain) {
+std::string escape_json(std::string_view plain) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string quoted;
   for (const char c : plain) {
@@ -60,7 +60,7 @@ std::string as_json_text(std::string_view plain) {
   return quoted;
 }
 
-// "HTTP/1.1 404 Not Found"
+// Parses the status code of a line such as "HTTP/1.1 404 Not Found".
 std::optional<int> code_in(std::string_view line) {
   constexpr std::string_view kVersion = "HTTP/1.1 ";
   if (!line.starts_with(kVersion)) return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<int> code_in(std::string_view line) {
 Response error_response(int code, std::string_view why) {
   Response response;
   response.code = code;
-  response.body = text("{\"error\": \"", as_json_text(why), "\"}\n");
+  response.body = text("{\"error\": \"", escape_json(why), "\"}\n");
   return response;
 }
 

@@ -17,16 +17,16 @@ struct Response {
   std::string_view type = "application/json";  // refers to a string literal
   std::string body{};
   std::string location{};  // target of a 303 redirect; empty if none
-  // Destroyed when the response has been sent or abandoned. Shared, because responses can be
-  // copied; the last copy destroys it.
+  // An object of the handler that is destroyed when the response has been sent or abandoned.
+  // Shared, because responses can be copied; the last copy destroys it.
   std::shared_ptr<const void> keep_until_sent{};
 };
 
-// An error as {"error": "…"}.
+// Returns a response with the body {"error": "WHY"}.
 Response error_response(int code, std::string_view why);
 
-// The status line and header fields. Forbids caching, and restricts pages to their own resources:
-// scripts and styles inline, images generated in the page.
+// Formats the status line and header fields. They forbid caching, and allow pages only resources of
+// this server, inline scripts and styles, and images generated in the page.
 std::string format_head(const Response& response, bool keeps_alive);
 
 struct ResponseHead {
@@ -36,7 +36,7 @@ struct ResponseHead {
 };
 
 // Parses a status line and header fields. `bytes` end with the empty line. Strict, because the peer
-// may be any program. Empty if it is not an HTTP/1.1 head with exactly one Content-Length.
+// may be any program. Empty if `bytes` are not an HTTP/1.1 head with exactly one Content-Length.
 std::optional<ResponseHead> parse_response_head(std::string_view bytes);
 
 }  // namespace ashlar::http

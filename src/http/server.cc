@@ -76,7 +76,7 @@ Server::~Server() {
   const uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof(one));
   if (threads_->listening.joinable()) threads_->listening.join();
-  ::shutdown(listening_.get(), SHUT_RDWR);  // also for copies in forked children
+  ::shutdown(listening_.get(), SHUT_RDWR);  // also ends copies of the socket in forked children
   // No new connections arrive from here on; join the existing ones.
   std::list<ClientConnection> connections;
   {
@@ -98,7 +98,7 @@ Result<std::string> Server::one_time_address() {
 
 // Forking.
 
-// The analysis cannot model a lock that is released in another process.
+// Clang's thread safety analysis cannot model a lock that is released in another process.
 void Server::before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   threads_->mutex.lock();
 }
@@ -107,8 +107,8 @@ void Server::after_fork_in_parent() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_ana
   threads_->mutex.unlock();
 }
 
-// Replaces each descriptor instead of closing it, so that its number is not reused for a file that
-// another owner of the number would close.
+// Replaces each socket by a copy of stop_ instead of closing it: otherwise the child could open a
+// file with the same number, which the owner of the socket's descriptor would close later.
 void Server::after_fork_in_child() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   ::dup3(stop_.get(), listening_.get(), O_CLOEXEC);
   for (const ClientConnection& each : threads_->connections) {
@@ -137,8 +137,8 @@ void Server::listen() {
     try {
       accept_connection(std::move(socket));
     } catch (...) {
-      // Out of host memory: the connection is dropped, and the client may retry. The process, which
-      // is the user's, must not fail.
+      // The host is out of memory. Drops the connection; the client may retry. The user's process
+      // must not fail.
     }
   }
 }
@@ -168,7 +168,7 @@ void Server::reject(const UniqueFd& socket, const Response& response) {
   (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// Prefers new clients, which may have the token, over connected ones that have not presented it.
+// Prefers new clients, which may have the token, over connected clients that have not presented it.
 bool Server::make_room() {
   const size_t max = options_.limits.max_connections;
   MutexLock lock(threads_->mutex);
@@ -178,7 +178,7 @@ bool Server::make_room() {
       std::find_if(all.begin(), all.end(), [](const ClientConnection& each) {
         return !each.is_authenticated && !each.is_evicted && !each.is_finished;
       });
-  // Evicted connections take some time to end. Allow as many of them as there are live ones.
+  // Evicted connections take some time to end. Allows as many of them as max_connections.
   if (unauthenticated == all.end() || all.size() >= 2 * max) return false;
   unauthenticated->is_evicted = true;
   ::shutdown(unauthenticated->connection.socket_fd(), SHUT_RDWR);
@@ -205,14 +205,14 @@ void Server::serve_connection(ClientConnection& client) noexcept {
   try {
     serve_requests(client);
   } catch (...) {
-    // Out of host memory, or the handler failed: the connection is closed.
+    // The host is out of memory, or the handler threw: closes the connection.
   }
   MutexLock lock(threads_->mutex);
   client.connection.close();
   client.is_finished = true;
 }
 
-// Only authenticated clients get further requests and the idle timeout.
+// Only authenticated clients may send further requests, within the idle timeout.
 void Server::serve_requests(ClientConnection& client) {
   bool has_more = serve_next(client, options_.limits.timeout);
   while (has_more) has_more = serve_next(client, options_.limits.idle_timeout);
@@ -246,8 +246,9 @@ bool Server::serve_next(ClientConnection& client, milliseconds first_byte_timeou
   return keeps_alive;
 }
 
-// Releases `keep_until_sent` before the last part, which socket buffers accept without a reader. So
-// a client that has received everything can immediately request the exclusive resource again.
+// Releases `keep_until_sent` before it sends the last part, which fits into the socket's buffer. A
+// client that has received the whole response can then immediately request the exclusive resource
+// again.
 bool Server::send_body(Response& response, Connection& connection) const {
   const milliseconds timeout = options_.limits.timeout;
   const std::string_view body = response.body;
@@ -310,7 +311,8 @@ std::optional<std::string_view> Server::authorized_path(const RequestHead& head)
   return path.substr(slash + 1);
 }
 
-// Rejects DNS rebinding: a foreign page whose name resolves to this host sends its own name.
+// Prevents DNS rebinding: a browser sends the name of the page's own host, even if that name
+// resolves to 127.0.0.1.
 bool Server::is_expected_host(std::string_view host) const {
   if (is_local()) return host == "localhost";
   return host == text("127.0.0.1:", port_) || host == text("localhost:", port_);

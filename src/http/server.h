@@ -28,7 +28,7 @@
 
 namespace ashlar::http {
 
-// A request as the handler sees it, without the token: for "/TOKEN/d/0/tile?level=1" the path is
+// A request as passed to the handler, without the token: for "/TOKEN/d/0/tile?level=1" the path is
 // "d/0/tile".
 struct Request {
   Method method = Method::kGet;
@@ -42,17 +42,17 @@ class Handler {
 
   // Called concurrently by several threads.
   virtual Response handle(const Request& request) = 0;
-  // The largest body accepted for the request; 0 if POST is not allowed.
+  // Returns the size of the largest body accepted for the request; 0 if POST is not allowed.
   virtual uint64_t max_body_bytes(const Request& request) const = 0;
-  // Handles a request with a body. Need not read all of it.
+  // Handles a request with a body. Need not read the whole body.
   virtual Response handle(const Request& request, std::unique_ptr<ByteSource> body) = 0;
 };
 
 struct ServerLimits {
-  // Above this limit new connections are rejected, unless the oldest unauthenticated one can be
-  // closed instead.
+  // When this many clients are connected, a new connection is rejected unless an unauthenticated
+  // one can be closed for it.
   size_t max_connections = 32;
-  std::chrono::milliseconds timeout{10'000};  // for a head, and for each further part of a body
+  std::chrono::milliseconds timeout{10'000};       // for a head, and for each read of a body
   std::chrono::milliseconds idle_timeout{60'000};  // between requests from an authenticated client
 };
 
@@ -67,7 +67,7 @@ struct ServerOptions {
 
 class Server {
  public:
-  // `handler` outlives the server. kDeviceFault: the port is in use, or the system refuses.
+  // `handler` outlives the server. kDeviceFault: the port is in use, or a system call failed.
   static Result<std::unique_ptr<Server>> start(Handler& handler, ServerOptions options);
   // Closes all connections and waits for handlers in progress. In a forked child, which has none of
   // the threads, leaves the parent's state untouched.
@@ -78,14 +78,14 @@ class Server {
   uint16_t port() const { return port_; }  // 0 on a Unix socket
   // "http://127.0.0.1:PORT/TOKEN/"; empty on a Unix socket.
   std::string address() const;
-  // An address that redirects to `address`, once and within a minute, for processes of the same
-  // user only. "http://127.0.0.1:PORT/ticket/TOKEN". REQUIRES: not on a Unix socket. kDeviceFault:
-  // no random bytes.
+  // Returns an address, "http://127.0.0.1:PORT/ticket/TOKEN", that redirects to `address`: once,
+  // within a minute, and only for processes of the same user. REQUIRES: not on a Unix socket.
+  // kDeviceFault: no random bytes.
   Result<std::string> one_time_address();
 
-  // Call these from pthread_atfork(3) handlers. In the child, closes its copies of all sockets;
-  // otherwise a child that outlives its parent would keep the port open and clients waiting.
-  // Optional.
+  // Optional. To be called from pthread_atfork(3) handlers. In the child, they close its copies of
+  // all sockets: otherwise a child that outlives its parent would keep the port open and clients
+  // waiting.
   void before_fork();
   void after_fork_in_parent();
   void after_fork_in_child();
@@ -97,7 +97,7 @@ class Server {
   };
 
  public:
-  // Use start().
+  // Public only for std::make_unique; use start().
   Server(Handler& handler, ServerOptions options, Sockets sockets);
 
  private:
@@ -108,15 +108,15 @@ class Server {
   struct ClientConnection {
     ClientConnection(UniqueFd socket, int stop_fd) : connection(std::move(socket), stop_fd) {}
 
-    Connection connection;  // used by the thread only, except for closing
+    Connection connection;  // used by `thread` only; the listening thread may shut it down
     std::thread thread{};
     // Guarded by Threads::mutex.
-    bool is_authenticated = false;  // presented the token, or needs none
-    bool is_evicted = false;        // closed to make room; finishes soon
+    bool is_authenticated = false;  // the client presented the token, or needs none
+    bool is_evicted = false;        // shut down to make room; finishes soon
     bool is_finished = false;
   };
 
-  // All threads. Separate from the server, because a forked child must leak them: it cannot join
+  // All threads. A separate object, because a forked child must leak it: the child cannot join
   // threads that it does not have.
   struct Threads {
     std::thread listening{};
@@ -124,26 +124,29 @@ class Server {
     std::list<ClientConnection> connections ASHLAR_GUARDED_BY(mutex){};
   };
 
-  // Functions of the listening thread.
+  // --- run on the listening thread
+
   void listen();
-  // Throws std::bad_alloc if host memory runs out; then the connection is dropped.
+  // Starts a thread for the connection, or rejects it. Throws std::bad_alloc if the host is out of
+  // memory; the connection is then dropped.
   void accept_connection(UniqueFd socket);
   void reject(const UniqueFd& socket, const Response& response);
   void join_finished();
-  // False if there is none.
+  // Evicts an unauthenticated client if necessary. Returns false if no connection can be added.
   bool make_room();
 
-  // Functions of a connection's thread.
+  // --- run on a connection's thread
+
   void serve_connection(ClientConnection& client) noexcept;
   void serve_requests(ClientConnection& client);
-  // False if that was the last response.
+  // Serves one request. Returns false if the connection must be closed.
   bool serve_next(ClientConnection& client, std::chrono::milliseconds first_byte_timeout);
-  // False if the client stopped reading.
+  // Returns false if the client stopped reading.
   bool send_body(Response& response, Connection& connection) const;
   Response redeem_token(std::string_view token, const Connection& connection);
   Response dispatch(const RequestHead& head, ClientConnection& client, bool& keeps_alive);
   bool is_expected_host(std::string_view host) const;
-  // The path without the token if the request is authorized; none otherwise.
+  // Returns the path without the token if the request is authorized; otherwise empty.
   std::optional<std::string_view> authorized_path(const RequestHead& head) const;
 
   Handler& handler_;
@@ -151,7 +154,7 @@ class Server {
   const UniqueFd listening_;
   const UniqueFd stop_;
   const uint16_t port_;
-  const pid_t process_;  // that owns the threads
+  const pid_t process_;  // the process that owns the threads
   OneTimeTokens one_time_tokens_;
   std::unique_ptr<Threads> threads_ = std::make_unique<Threads>();
 };

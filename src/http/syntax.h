@@ -18,7 +18,7 @@ inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// A token in the sense of RFC 9110.
+// tchar and token of RFC 9110.
 inline bool is_token_char(char c) {
   return is_letter(c) || is_digit(c) ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -27,7 +27,7 @@ inline bool is_token(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
 
-// Text, spaces and tabs, including bytes above ASCII.
+// Whether a field value may contain the character: tabs and everything except control characters.
 inline bool is_value_char(char c) {
   return c == '\t' || (static_cast<uint8_t>(c) >= ' ' && c != '\x7f');
 }
@@ -44,7 +44,7 @@ inline std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// Whether a comma-separated list such as "keep-alive, Upgrade" contains the word.
+// Whether a comma-separated list such as "keep-alive, Upgrade" contains the word. Ignores case.
 inline bool list_contains(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());

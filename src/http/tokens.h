@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Access tokens of servers, and one-time tokens for browsers. A command line is visible to other
-// users, so a browser is started with a one-time token, which the server exchanges for the access
-// token if the browser belongs to the same user. Thread safe.
+// Access tokens of servers, and one-time tokens for browsers. Other users can read the command line
+// with which a browser is started. It therefore contains a one-time token, which the server
+// exchanges for the access token if the browser belongs to the same user. Thread safe.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@
 
 namespace ashlar::http {
 
-// 128 random bits as hexadecimal digits. kDeviceFault: the system has no random bytes.
+// Returns 128 random bits as hexadecimal digits. kDeviceFault: getrandom(2) failed.
 Result<std::string> generate_token();
 
-// Compares in time that depends only on the lengths.
+// Compares two tokens in time that depends only on their lengths.
 bool tokens_equal(std::string_view given, std::string_view wanted);
 
 class OneTimeTokens {
@@ -27,9 +27,9 @@ class OneTimeTokens {
 
   // Issues a new token and invalidates the previous one. kDeviceFault: no random bytes.
   Result<std::string> issue(Time now);
-  // Whether a token was ever issued.
+  // Whether a token has ever been issued.
   bool has_issued() const;
-  // True once for each token, before it expires.
+  // Whether `token` is valid: the newest one, not expired, and not redeemed before. Invalidates it.
   bool redeem(std::string_view token, Time now);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses /proc/net/unix, connect(2) and SO_PEERCRED.
+// Reads /proc/net/unix, connects to each socket, and identifies its process with SO_PEERCRED.
 #include "live/discovery.h"
 
 #include <signal.h>
@@ -20,22 +20,23 @@
 namespace ashlar::live {
 namespace {
 
-// Other users may listen under such a name, and a forked child may still hold the socket of a dead
-// process.
+// Whether the peer belongs to our user and exists. Other users may listen under such a name, and a
+// forked child may still have the socket of a process that has exited.
 bool is_trustworthy(const PeerCredentials& peer) {
   const uid_t own = ::geteuid();
   if (peer.uid != own && own != 0) return false;
   return peer.pid > 0 && (::kill(peer.pid, 0) == 0 || errno == EPERM);
 }
 
-Result<std::vector<std::string>> listed_names() {
+Result<std::vector<std::string>> list_socket_names() {
   const Result<std::string> lines = read_system_file("/proc/net/unix");
   if (!lines.ok()) return lines.status();
   return socket_names_in(*lines);
 }
 
-// None if no process listens, or an untrusted one does. Does not wait: the kernel completes the
-// connection unless the backlog is full, which an untrusted listener could cause.
+// Empty if no process listens under the name, or an untrustworthy process does. Does not wait: the
+// kernel completes the connection unless the backlog is full, which an untrustworthy process could
+// cause.
 std::optional<MonitoredProcess> try_connect(const std::string& name) {
   Result<UniqueFd> socket =
       connect_abstract(name, std::chrono::milliseconds(0), LocalSocketType::kStream);
@@ -69,7 +70,7 @@ std::vector<std::string> socket_names_in(std::string_view lines) {
 }
 
 Result<std::vector<MonitoredProcess>> find_monitored_processes() {
-  const Result<std::vector<std::string>> names = listed_names();
+  const Result<std::vector<std::string>> names = list_socket_names();
   if (!names.ok()) return names.status();
   std::map<pid_t, UniqueFd> found;
   for (const std::string& name : *names) {
@@ -84,12 +85,13 @@ Result<std::vector<MonitoredProcess>> find_monitored_processes() {
 
 Result<MonitoredProcess> connect_to_monitored_process(pid_t pid) {
   if (pid <= 0) return Status::invalid_argument(text(pid, " is not a process id"));
-  Result<std::vector<std::string>> names = listed_names();
+  Result<std::vector<std::string>> names = list_socket_names();
   if (!names.ok()) return names.status();
-  // Then tries the others: a process in a container has another pid inside the container.
-  const std::string likely = text(kSocketPrefix, pid, ".");
+  // Tries the names with this pid first, then the others: a process in a container has another pid
+  // inside the container.
+  const std::string name_prefix = text(kSocketPrefix, pid, ".");
   std::stable_partition(names->begin(), names->end(),
-                        [&](const std::string& name) { return name.starts_with(likely); });
+                        [&](const std::string& name) { return name.starts_with(name_prefix); });
   for (const std::string& name : *names) {
     std::optional<MonitoredProcess> each = try_connect(name);
     if (each && each->pid == pid) return *std::move(each);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Discovery of processes with live monitoring: they listen on Unix sockets with abstract names,
-// which the system lists. The kernel identifies the owner of a socket; the name is only a hint. A
-// killed process leaves nothing behind. Thread safe.
+// Finds processes with live monitoring. They listen on Unix sockets with abstract names, which
+// /proc/net/unix lists. The kernel identifies the process behind a socket; the pid in its name is
+// only a hint. A killed process leaves nothing behind. Thread safe.
 #pragma once
 
 #include <sys/types.h>
@@ -16,22 +16,25 @@
 
 namespace ashlar::live {
 
-// The prefix of all socket names. A random suffix keeps other users from claiming a name first.
+// The prefix of all socket names. A random suffix prevents other users from claiming a name first.
 inline constexpr std::string_view kSocketPrefix = "ashlar-live.";
 
-// "ashlar-live.PID.RANDOM". kDeviceFault: the system has no random bytes.
+// Returns "ashlar-live.PID.RANDOM". kDeviceFault: getrandom(2) failed.
 Result<std::string> generate_socket_name();
 
-// The socket names in the lines of /proc/net/unix. Ignores malformed lines.
+// Returns the socket names with this prefix in `lines`, the content of /proc/net/unix. Ignores
+// malformed lines.
 std::vector<std::string> socket_names_in(std::string_view lines);
 
-// A monitored process of our user (for root: of any user), and a connection to it.
+// A monitored process, and a connection to it. The process belongs to our user, or to any user if
+// we are root.
 struct MonitoredProcess {
-  pid_t pid = 0;  // in our pid namespace
+  pid_t pid = 0;  // in our PID namespace
   UniqueFd socket{};
 };
 
-// All monitored processes by pid, with one socket each. kDeviceFault: the system lists no sockets.
+// Returns all monitored processes in the order of their pids. kDeviceFault: /proc/net/unix cannot
+// be read.
 Result<std::vector<MonitoredProcess>> find_monitored_processes();
 
 // Connects to one process. Like find_monitored_processes, does not wait for the process.

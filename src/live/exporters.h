@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serializes a process's status as OpenMetrics text for Prometheus and as JSON. The names are a
-// stable format: docs/reference/formats/live.md.
+// Serializes a process's status as OpenMetrics text for Prometheus and as JSON. The names in them
+// are stable: docs/reference/formats/live.md.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace ashlar::live {
 inline constexpr std::string_view kOpenMetricsType =
     "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-// The complete text, including the end mark.
+// Returns the complete text, including the final "# EOF".
 std::string format_openmetrics(const ProcessStatus& process);
 
 std::string format_stats_json(const ProcessStatus& process);

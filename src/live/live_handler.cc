@@ -20,7 +20,7 @@ using http::error_response;
 using http::Request;
 using http::Response;
 
-std::string listed(const std::vector<uint64_t>& numbers) {
+std::string format_list(const std::vector<uint64_t>& numbers) {
   std::string list;
   for (const uint64_t each : numbers) list += text(list.empty() ? "" : ", ", each);
   return list.empty() ? "none" : list;
@@ -53,7 +53,7 @@ Response LiveHandler::handle_snapshot(std::string_view query) {
   } else if (numbers.size() == 1) {
     request.allocator = numbers.front();
   } else {
-    return error_response(400, text("specify an allocator: ", listed(numbers)));
+    return error_response(400, text("specify an allocator: ", format_list(numbers)));
   }
   const std::string_view traces = http::query_argument(query, "traces").value_or("1");
   if (traces != "0" && traces != "1") return error_response(400, "traces must be 0 or 1");
@@ -64,8 +64,8 @@ Response LiveHandler::handle_snapshot(std::string_view query) {
     return error_response(400, "since_us is not a time in microseconds");
   }
   request.since_us = static_cast<int64_t>(*since_us);
-  // Held until the response is sent, so that slow readers cannot accumulate snapshots; also
-  // released by exceptions.
+  // The response owns the permit until it has been sent, so that slow readers cannot accumulate
+  // snapshots. An exception releases the permit too.
   const auto permit = std::make_shared<const SnapshotPermit>(*this);
   if (!permit->is_granted()) return error_response(503, "another snapshot is in progress; retry");
   Response response = take_snapshot(request);

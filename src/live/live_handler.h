@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Handles HTTP requests about a process's allocators; see docs/reference/formats/live.md. Copies
-// values first and serializes them without any lock. Thread safe.
+// all values first, and serializes them without holding a lock. Thread safe.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,8 @@ class LiveHandler final : public http::Handler {
   http::Response handle(const http::Request& request, std::unique_ptr<ByteSource> body) override;
 
  private:
-  // Permission to take a snapshot. Snapshots may be large, so only one exists until it is sent.
+  // Permission to take a snapshot, held until the snapshot has been sent. Snapshots may be large,
+  // so only one may exist at a time.
   class SnapshotPermit {
    public:
     explicit SnapshotPermit(LiveHandler& handler);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One table row per metric. Each produces one line per allocator or pool.
+// Contains one table row for each metric. A metric produces one line for each allocator or pool.
 #include "live/exporters.h"
 
 #include <algorithm>
@@ -14,132 +14,140 @@ namespace {
 
 enum class Kind { kGauge, kCounter };
 
-// A metric of an allocator, a pool or a pinned allocator.
-template <typename Of>
+// A metric of an allocator, a pool or an allocator of pinned memory, which is the Source.
+template <typename Source>
 struct Metric {
   std::string_view name;  // without the "_total" suffix of counters
   Kind kind = Kind::kGauge;
   std::string_view unit;  // the last part of the name; empty if none
   std::string_view help;
-  int64_t (*value)(const Of& of);
+  int64_t (*value)(const Source& source);
 };
 
-using ByAllocator = Metric<AllocatorStatus>;
-using ByPool = Metric<UsageStats>;
-using ByHost = Metric<HostAllocatorStatus>;
+using AllocatorMetric = Metric<AllocatorStatus>;
+using PoolMetric = Metric<UsageStats>;
+using HostMetric = Metric<HostAllocatorStatus>;
 
-constexpr std::array kByAllocator = {
-    ByAllocator{"ashlar_device_capacity_bytes", Kind::kGauge, "bytes",
-                "Memory of the allocator's device.",
-                [](const AllocatorStatus& a) { return static_cast<int64_t>(a.capacity_bytes); }},
-    ByAllocator{"ashlar_reserved_bytes", Kind::kGauge, "bytes", "Memory reserved from the device.",
-                [](const AllocatorStatus& a) { return a.stats.reserved_bytes.all.current; }},
-    ByAllocator{"ashlar_reserved_peak_bytes", Kind::kGauge, "bytes",
-                "Peak of reserved memory since the last reset.",
-                [](const AllocatorStatus& a) { return a.stats.reserved_bytes.all.peak; }},
-    ByAllocator{"ashlar_active_bytes", Kind::kGauge, "bytes", "Allocated blocks and pending frees.",
-                [](const AllocatorStatus& a) { return a.stats.active_bytes.all.current; }},
-    ByAllocator{"ashlar_active_peak_bytes", Kind::kGauge, "bytes", "Peak since the last reset.",
-                [](const AllocatorStatus& a) { return a.stats.active_bytes.all.peak; }},
-    ByAllocator{"ashlar_allocated_bytes", Kind::kGauge, "bytes", "Allocated blocks.",
-                [](const AllocatorStatus& a) { return a.stats.allocated_bytes.all.current; }},
-    ByAllocator{"ashlar_allocated_peak_bytes", Kind::kGauge, "bytes", "Peak since the last reset.",
-                [](const AllocatorStatus& a) { return a.stats.allocated_bytes.all.peak; }},
-    ByAllocator{"ashlar_requested_bytes", Kind::kGauge, "bytes",
-                "Requested bytes of active blocks.",
-                [](const AllocatorStatus& a) { return a.stats.requested_bytes.all.current; }},
-    ByAllocator{"ashlar_requested_peak_bytes", Kind::kGauge, "bytes", "Peak since the last reset.",
-                [](const AllocatorStatus& a) { return a.stats.requested_bytes.all.peak; }},
-    ByAllocator{"ashlar_inactive_split_bytes", Kind::kGauge, "bytes",
-                "Cached memory that cannot be released, because its segment is in use.",
-                [](const AllocatorStatus& a) { return a.stats.inactive_split_bytes.all.current; }},
-    ByAllocator{"ashlar_blocks", Kind::kGauge, "", "Allocated blocks.",
-                [](const AllocatorStatus& a) { return a.stats.allocation.all.current; }},
-    ByAllocator{"ashlar_segments", Kind::kGauge, "", "Plain segments reserved from the device.",
-                [](const AllocatorStatus& a) { return a.stats.segment.all.current; }},
-    ByAllocator{"ashlar_history_recording", Kind::kGauge, "",
-                "1 while operations are recorded, else 0.",
-                [](const AllocatorStatus& a) { return int64_t{a.is_history_on}; }},
-    ByAllocator{"ashlar_allocations", Kind::kCounter, "", "Allocations so far.",
-                [](const AllocatorStatus& a) { return a.stats.allocation.all.risen; }},
-    ByAllocator{"ashlar_frees", Kind::kCounter, "", "Frees so far.",
-                [](const AllocatorStatus& a) { return a.stats.allocation.all.fallen; }},
-    ByAllocator{"ashlar_device_allocs", Kind::kCounter, "",
-                "Calls that obtained memory from the device.",
-                [](const AllocatorStatus& a) { return a.stats.device_allocs; }},
-    ByAllocator{"ashlar_device_frees", Kind::kCounter, "",
-                "Calls that returned memory to the device.",
-                [](const AllocatorStatus& a) { return a.stats.device_frees; }},
-    ByAllocator{"ashlar_stitches", Kind::kCounter, "",
-                "Blocks stitched from free memory of other views.",
-                [](const AllocatorStatus& a) { return a.stats.stitches; }},
-    ByAllocator{"ashlar_alloc_retries", Kind::kCounter, "",
-                "Allocations that needed the cache flushed.",
-                [](const AllocatorStatus& a) { return a.stats.alloc_retries; }},
-    ByAllocator{"ashlar_ooms", Kind::kCounter, "", "Out-of-memory failures.",
-                [](const AllocatorStatus& a) { return a.stats.ooms; }},
-    ByAllocator{"ashlar_oom_rejections", Kind::kCounter, "",
-                "Requests rejected without calling the device.",
-                [](const AllocatorStatus& a) { return a.stats.oom_rejections; }},
-    ByAllocator{"ashlar_stream_syncs", Kind::kCounter, "",
-                "Times the host waited for all pending frees.",
-                [](const AllocatorStatus& a) { return a.stats.sync_all_streams; }},
+constexpr std::array kAllocatorMetrics = {
+    AllocatorMetric{
+        "ashlar_device_capacity_bytes", Kind::kGauge, "bytes", "Memory of the allocator's device.",
+        [](const AllocatorStatus& a) { return static_cast<int64_t>(a.capacity_bytes); }},
+    AllocatorMetric{"ashlar_reserved_bytes", Kind::kGauge, "bytes",
+                    "Memory reserved from the device.",
+                    [](const AllocatorStatus& a) { return a.stats.reserved_bytes.all.current; }},
+    AllocatorMetric{"ashlar_reserved_peak_bytes", Kind::kGauge, "bytes",
+                    "Peak of reserved memory since the last reset.",
+                    [](const AllocatorStatus& a) { return a.stats.reserved_bytes.all.peak; }},
+    AllocatorMetric{"ashlar_active_bytes", Kind::kGauge, "bytes",
+                    "Allocated blocks and pending frees.",
+                    [](const AllocatorStatus& a) { return a.stats.active_bytes.all.current; }},
+    AllocatorMetric{"ashlar_active_peak_bytes", Kind::kGauge, "bytes", "Peak since the last reset.",
+                    [](const AllocatorStatus& a) { return a.stats.active_bytes.all.peak; }},
+    AllocatorMetric{"ashlar_allocated_bytes", Kind::kGauge, "bytes", "Allocated blocks.",
+                    [](const AllocatorStatus& a) { return a.stats.allocated_bytes.all.current; }},
+    AllocatorMetric{"ashlar_allocated_peak_bytes", Kind::kGauge, "bytes",
+                    "Peak since the last reset.",
+                    [](const AllocatorStatus& a) { return a.stats.allocated_bytes.all.peak; }},
+    AllocatorMetric{"ashlar_requested_bytes", Kind::kGauge, "bytes",
+                    "Requested bytes of active blocks.",
+                    [](const AllocatorStatus& a) { return a.stats.requested_bytes.all.current; }},
+    AllocatorMetric{"ashlar_requested_peak_bytes", Kind::kGauge, "bytes",
+                    "Peak since the last reset.",
+                    [](const AllocatorStatus& a) { return a.stats.requested_bytes.all.peak; }},
+    AllocatorMetric{
+        "ashlar_inactive_split_bytes", Kind::kGauge, "bytes",
+        "Cached memory that cannot be released, because its segment is in use.",
+        [](const AllocatorStatus& a) { return a.stats.inactive_split_bytes.all.current; }},
+    AllocatorMetric{"ashlar_blocks", Kind::kGauge, "", "Allocated blocks.",
+                    [](const AllocatorStatus& a) { return a.stats.allocation.all.current; }},
+    AllocatorMetric{"ashlar_segments", Kind::kGauge, "", "Plain segments reserved from the device.",
+                    [](const AllocatorStatus& a) { return a.stats.segment.all.current; }},
+    AllocatorMetric{"ashlar_history_recording", Kind::kGauge, "",
+                    "1 while operations are recorded, else 0.",
+                    [](const AllocatorStatus& a) { return int64_t{a.is_history_on}; }},
+    AllocatorMetric{"ashlar_allocations", Kind::kCounter, "", "Allocations so far.",
+                    [](const AllocatorStatus& a) { return a.stats.allocation.all.risen; }},
+    AllocatorMetric{"ashlar_frees", Kind::kCounter, "", "Frees so far.",
+                    [](const AllocatorStatus& a) { return a.stats.allocation.all.fallen; }},
+    AllocatorMetric{"ashlar_device_allocs", Kind::kCounter, "",
+                    "Calls that obtained memory from the device.",
+                    [](const AllocatorStatus& a) { return a.stats.device_allocs; }},
+    AllocatorMetric{"ashlar_device_frees", Kind::kCounter, "",
+                    "Calls that returned memory to the device.",
+                    [](const AllocatorStatus& a) { return a.stats.device_frees; }},
+    AllocatorMetric{"ashlar_stitches", Kind::kCounter, "",
+                    "Blocks stitched from free memory of other views.",
+                    [](const AllocatorStatus& a) { return a.stats.stitches; }},
+    AllocatorMetric{"ashlar_alloc_retries", Kind::kCounter, "",
+                    "Allocations that needed the cache flushed.",
+                    [](const AllocatorStatus& a) { return a.stats.alloc_retries; }},
+    AllocatorMetric{"ashlar_ooms", Kind::kCounter, "", "Out-of-memory failures.",
+                    [](const AllocatorStatus& a) { return a.stats.ooms; }},
+    AllocatorMetric{"ashlar_oom_rejections", Kind::kCounter, "",
+                    "Requests rejected without calling the device.",
+                    [](const AllocatorStatus& a) { return a.stats.oom_rejections; }},
+    AllocatorMetric{"ashlar_stream_syncs", Kind::kCounter, "",
+                    "Times the host waited for all pending frees.",
+                    [](const AllocatorStatus& a) { return a.stats.sync_all_streams; }},
 };
 
-constexpr std::array kByPool = {
-    ByPool{"ashlar_pool_reserved_bytes", Kind::kGauge, "bytes",
-           "Memory that the pool has reserved.",
-           [](const UsageStats& pool) { return pool.reserved_bytes.all.current; }},
-    ByPool{"ashlar_pool_active_bytes", Kind::kGauge, "bytes",
-           "Allocated blocks and pending frees of the pool.",
-           [](const UsageStats& pool) { return pool.active_bytes.current; }},
-    ByPool{"ashlar_pool_allocated_bytes", Kind::kGauge, "bytes", "Allocated blocks of the pool.",
-           [](const UsageStats& pool) { return pool.allocated_bytes.current; }},
-    ByPool{"ashlar_pool_requested_bytes", Kind::kGauge, "bytes",
-           "Requested bytes of the pool's active blocks.",
-           [](const UsageStats& pool) { return pool.requested_bytes.current; }},
-    ByPool{"ashlar_pool_blocks", Kind::kGauge, "", "Allocated blocks of the pool.",
-           [](const UsageStats& pool) { return pool.allocation.current; }},
+constexpr std::array kPoolMetrics = {
+    PoolMetric{"ashlar_pool_reserved_bytes", Kind::kGauge, "bytes",
+               "Memory that the pool has reserved.",
+               [](const UsageStats& pool) { return pool.reserved_bytes.all.current; }},
+    PoolMetric{"ashlar_pool_active_bytes", Kind::kGauge, "bytes",
+               "Allocated blocks and pending frees of the pool.",
+               [](const UsageStats& pool) { return pool.active_bytes.current; }},
+    PoolMetric{"ashlar_pool_allocated_bytes", Kind::kGauge, "bytes",
+               "Allocated blocks of the pool.",
+               [](const UsageStats& pool) { return pool.allocated_bytes.current; }},
+    PoolMetric{"ashlar_pool_requested_bytes", Kind::kGauge, "bytes",
+               "Requested bytes of the pool's active blocks.",
+               [](const UsageStats& pool) { return pool.requested_bytes.current; }},
+    PoolMetric{"ashlar_pool_blocks", Kind::kGauge, "", "Allocated blocks of the pool.",
+               [](const UsageStats& pool) { return pool.allocation.current; }},
 };
 
-constexpr std::array kByHost = {
-    ByHost{"ashlar_host_reserved_bytes", Kind::kGauge, "bytes",
-           "Pinned memory reserved from the host, in use or cached.",
-           [](const HostAllocatorStatus& h) { return h.stats.allocated_bytes.current; }},
-    ByHost{"ashlar_host_reserved_peak_bytes", Kind::kGauge, "bytes", "Peak since the last reset.",
-           [](const HostAllocatorStatus& h) { return h.stats.allocated_bytes.peak; }},
-    ByHost{"ashlar_host_active_bytes", Kind::kGauge, "bytes",
-           "Allocated pinned blocks, and freed ones that streams or graphs may use.",
-           [](const HostAllocatorStatus& h) { return h.stats.active_bytes.current; }},
-    ByHost{"ashlar_host_active_peak_bytes", Kind::kGauge, "bytes", "Peak since the last reset.",
-           [](const HostAllocatorStatus& h) { return h.stats.active_bytes.peak; }},
-    ByHost{"ashlar_host_requested_bytes", Kind::kGauge, "bytes",
-           "Requested bytes of active pinned blocks.",
-           [](const HostAllocatorStatus& h) { return h.stats.requested_bytes.current; }},
-    ByHost{"ashlar_host_requested_peak_bytes", Kind::kGauge, "bytes", "Peak since the last reset.",
-           [](const HostAllocatorStatus& h) { return h.stats.requested_bytes.peak; }},
-    ByHost{"ashlar_host_pending_bytes", Kind::kGauge, "bytes",
-           "Freed pinned blocks that streams may still use.",
-           [](const HostAllocatorStatus& h) { return h.stats.pending_bytes.current; }},
-    ByHost{"ashlar_host_graph_bytes", Kind::kGauge, "bytes",
-           "Freed pinned blocks that a graph may still use.",
-           [](const HostAllocatorStatus& h) { return h.stats.graph_bytes.current; }},
-    ByHost{"ashlar_host_blocks", Kind::kGauge, "", "Active pinned blocks.",
-           [](const HostAllocatorStatus& h) { return h.stats.active_requests.current; }},
-    ByHost{"ashlar_host_allocations", Kind::kCounter, "", "Pinned allocations so far.",
-           [](const HostAllocatorStatus& h) { return h.stats.active_requests.risen; }},
-    ByHost{"ashlar_host_pins", Kind::kCounter, "", "Calls that pinned host memory.",
-           [](const HostAllocatorStatus& h) { return h.stats.host_allocs; }},
-    ByHost{"ashlar_host_unpins", Kind::kCounter, "", "Calls that released pinned memory.",
-           [](const HostAllocatorStatus& h) { return h.stats.host_frees; }},
-    ByHost{"ashlar_host_alloc_retries", Kind::kCounter, "",
-           "Pinned allocations that needed the cache flushed.",
-           [](const HostAllocatorStatus& h) { return h.stats.alloc_retries; }},
-    ByHost{"ashlar_host_ooms", Kind::kCounter, "", "Out-of-memory failures for pinned memory.",
-           [](const HostAllocatorStatus& h) { return h.stats.ooms; }},
+constexpr std::array kHostMetrics = {
+    HostMetric{"ashlar_host_reserved_bytes", Kind::kGauge, "bytes",
+               "Pinned memory reserved from the host, in use or cached.",
+               [](const HostAllocatorStatus& h) { return h.stats.allocated_bytes.current; }},
+    HostMetric{"ashlar_host_reserved_peak_bytes", Kind::kGauge, "bytes",
+               "Peak since the last reset.",
+               [](const HostAllocatorStatus& h) { return h.stats.allocated_bytes.peak; }},
+    HostMetric{"ashlar_host_active_bytes", Kind::kGauge, "bytes",
+               "Allocated pinned blocks, and freed ones that streams or graphs may use.",
+               [](const HostAllocatorStatus& h) { return h.stats.active_bytes.current; }},
+    HostMetric{"ashlar_host_active_peak_bytes", Kind::kGauge, "bytes", "Peak since the last reset.",
+               [](const HostAllocatorStatus& h) { return h.stats.active_bytes.peak; }},
+    HostMetric{"ashlar_host_requested_bytes", Kind::kGauge, "bytes",
+               "Requested bytes of active pinned blocks.",
+               [](const HostAllocatorStatus& h) { return h.stats.requested_bytes.current; }},
+    HostMetric{"ashlar_host_requested_peak_bytes", Kind::kGauge, "bytes",
+               "Peak since the last reset.",
+               [](const HostAllocatorStatus& h) { return h.stats.requested_bytes.peak; }},
+    HostMetric{"ashlar_host_pending_bytes", Kind::kGauge, "bytes",
+               "Freed pinned blocks that streams may still use.",
+               [](const HostAllocatorStatus& h) { return h.stats.pending_bytes.current; }},
+    HostMetric{"ashlar_host_graph_bytes", Kind::kGauge, "bytes",
+               "Freed pinned blocks that a graph may still use.",
+               [](const HostAllocatorStatus& h) { return h.stats.graph_bytes.current; }},
+    HostMetric{"ashlar_host_blocks", Kind::kGauge, "", "Active pinned blocks.",
+               [](const HostAllocatorStatus& h) { return h.stats.active_requests.current; }},
+    HostMetric{"ashlar_host_allocations", Kind::kCounter, "", "Pinned allocations so far.",
+               [](const HostAllocatorStatus& h) { return h.stats.active_requests.risen; }},
+    HostMetric{"ashlar_host_pins", Kind::kCounter, "", "Calls that pinned host memory.",
+               [](const HostAllocatorStatus& h) { return h.stats.host_allocs; }},
+    HostMetric{"ashlar_host_unpins", Kind::kCounter, "", "Calls that released pinned memory.",
+               [](const HostAllocatorStatus& h) { return h.stats.host_frees; }},
+    HostMetric{"ashlar_host_alloc_retries", Kind::kCounter, "",
+               "Pinned allocations that needed the cache flushed.",
+               [](const HostAllocatorStatus& h) { return h.stats.alloc_retries; }},
+    HostMetric{"ashlar_host_ooms", Kind::kCounter, "", "Out-of-memory failures for pinned memory.",
+               [](const HostAllocatorStatus& h) { return h.stats.ooms; }},
 };
 
-// Formats any bytes as a quoted label value: escapes special characters and replaces invalid UTF-8.
+// Formats any bytes as a quoted label value. Escapes special characters and replaces invalid UTF-8.
 std::string quoted(std::string_view plain) {
   std::string value = "\"";
   while (!plain.empty()) {
@@ -168,17 +176,18 @@ std::string labels_of(const HostAllocatorStatus& allocator) {
               ",device=\"", allocator.device, "\"");
 }
 
-template <typename Of>
-void append_head(std::string& out, const Metric<Of>& metric) {
+template <typename Source>
+void append_metadata(std::string& out, const Metric<Source>& metric) {
   out += text("# TYPE ", metric.name, metric.kind == Kind::kGauge ? " gauge\n" : " counter\n");
   if (!metric.unit.empty()) out += text("# UNIT ", metric.name, " ", metric.unit, "\n");
   out += text("# HELP ", metric.name, " ", metric.help, "\n");
 }
 
-template <typename Of>
-std::string sample(const Metric<Of>& metric, const std::string& labels, const Of& of) {
+template <typename Source>
+std::string format_sample(const Metric<Source>& metric, const std::string& labels,
+                          const Source& source) {
   return text(metric.name, metric.kind == Kind::kGauge ? "" : "_total", "{", labels, "} ",
-              metric.value(of), "\n");
+              metric.value(source), "\n");
 }
 
 }  // namespace
@@ -195,25 +204,25 @@ std::string format_openmetrics(const ProcessStatus& process) {
         text("ashlar_allocator_info{", labels_of(each), ",device_name=", quoted(each.device_name),
              ",options=", quoted(each.options), "} 1\n");
   }
-  for (const ByAllocator& metric : kByAllocator) {
-    append_head(out, metric);
+  for (const AllocatorMetric& metric : kAllocatorMetrics) {
+    append_metadata(out, metric);
     for (const AllocatorStatus& each : process.allocators) {
-      out += sample(metric, labels_of(each), each);
+      out += format_sample(metric, labels_of(each), each);
     }
   }
-  for (const ByPool& metric : kByPool) {
-    append_head(out, metric);
+  for (const PoolMetric& metric : kPoolMetrics) {
+    append_metadata(out, metric);
     for (const AllocatorStatus& each : process.allocators) {
       for (const auto& [id, pool] : each.stats.pools) {
-        out +=
-            sample(metric, text(labels_of(each), ",pool=\"", id.capture, "_", id.user, "\""), pool);
+        out += format_sample(
+            metric, text(labels_of(each), ",pool=\"", id.capture, "_", id.user, "\""), pool);
       }
     }
   }
-  for (const ByHost& metric : kByHost) {
-    append_head(out, metric);
+  for (const HostMetric& metric : kHostMetrics) {
+    append_metadata(out, metric);
     for (const HostAllocatorStatus& each : process.host_allocators) {
-      out += sample(metric, labels_of(each), each);
+      out += format_sample(metric, labels_of(each), each);
     }
   }
   return out + "# EOF\n";

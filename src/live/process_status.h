@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The status of a process as live monitoring reports it: plain values, copied before any byte is
-// sent, so that slow readers never block an allocator; and the interface that copies them.
+// The status of a process as live monitoring reports it, and the interface that provides it. All
+// values are copied before any byte is sent, so that slow readers never block an allocator.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@
 namespace ashlar::live {
 
 struct AllocatorStatus {
-  uint64_t number = 0;  // in order of creation; never reused
+  uint64_t number = 0;  // counts allocators in order of creation; never reused
   std::string backend{};
   uint64_t device = 0;  // index within the back end
   std::string device_name{};
   std::string engine{};
-  std::string options{};  // the non-default ones
+  std::string options{};  // the non-default options
   size_t capacity_bytes = 0;
   bool is_history_on = false;
   AllocatorStats stats{};
 };
 
-// Pinned host memory.
+// An allocator of pinned host memory.
 struct HostAllocatorStatus {
-  uint64_t number = 0;  // in order of creation, counted separately
+  uint64_t number = 0;  // counts host allocators in order of creation; never reused
   std::string backend{};
   uint64_t device = 0;  // the device for which it pins memory
   std::string device_name{};
@@ -38,16 +38,17 @@ struct HostAllocatorStatus {
 };
 
 struct ProcessStatus {
-  int64_t pid = 0;  // in the process's own pid namespace
+  int64_t pid = 0;  // in the process's own PID namespace
   std::string program{};
   std::string version{};         // of Ashlar
   double monitored_seconds = 0;  // since monitoring started
-  std::string problem{};         // what could not be provided as requested; empty if nothing
+  std::string problem{};         // what could not be provided as requested; empty: nothing
   std::vector<AllocatorStatus> allocators{};
   std::vector<HostAllocatorStatus> host_allocators{};
 };
 
-// Thread safe. Calls no driver, so a process with a hung device can still be monitored.
+// Provides the status and snapshots of this process. Thread safe. Calls no driver, so that a
+// process with a hung device can still be monitored.
 class StatusSource {
  public:
   virtual ~StatusSource() = default;
@@ -57,7 +58,7 @@ class StatusSource {
   struct SnapshotRequest {
     uint64_t allocator = 0;
     bool include_traces = true;
-    int64_t since_us = 0;  // oldest entry of the history to include
+    int64_t since_us = 0;  // entries before this time, in µs since 1970, are left out
   };
   // kInvalidArgument: no such allocator.
   virtual Result<Snapshot> snapshot(const SnapshotRequest& request) = 0;

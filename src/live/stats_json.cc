@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names come from AllocatorStats::flatten and HostStats::flatten.
+// Writes the JSON. The names of statistics come from AllocatorStats::flatten and
+// HostStats::flatten.
 #include "live/exporters.h"
 
 #include "format/json_writer.h"
@@ -8,7 +9,7 @@
 namespace ashlar::live {
 namespace {
 
-// Fields common to all kinds of allocators.
+// Writes the fields that all kinds of allocators have.
 template <typename Allocator>
 void write_identity(JsonWriter& json, const Allocator& allocator) {
   json.key("number");
