@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reserves addresses, imports and maps granules into them, and undoes this in reverse order.
+// Reserves addresses, imports granules and maps them there. `close` undoes this in reverse order.
 #include "share/imported_range.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Status ImportedGranules::add(int fd) {
   return mapped.ok() ? released : mapped;
 }
 
-Status ImportedGranules::open_to(DeviceIndex accessor) {
+Status ImportedGranules::grant_access(DeviceIndex accessor) {
   MutexLock lock(mutex_);
   if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
   Status opened = device_.set_access(range_, accessor, Access::kReadWrite);
@@ -63,7 +63,7 @@ Result<std::unique_ptr<OpenedAllocation>> OpenedAllocation::open(Device& device,
   return std::unique_ptr<OpenedAllocation>(new OpenedAllocation(device, *address));
 }
 
-Status OpenedAllocation::measure() {
+Status OpenedAllocation::query_size() {
   const Result<AddressDescription> described = device_.describe(range_.begin);
   if (!described.ok()) return described.status();
   range_.bytes = described->range.end() - range_.begin;

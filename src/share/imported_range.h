@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Another process's memory in this process's address space: granules imported one by one, or an
-// opened plain allocation. Independent of sockets and leases. Thread safe where stated.
+// Another process's memory in this process's address space: granules that are imported one by one,
+// or an opened plain allocation. Uses no sockets and leases. Thread safe only where stated.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,13 @@ class ImportedRange {
 
   virtual AddressRange range() const = 0;
   // Grants another device of this process access. Idempotent. Thread safe.
-  virtual Status open_to(DeviceIndex accessor) = 0;
-  // Undoes the import. After a failure it can be called again and continues. A range that was never
-  // closed is leaked; the destructor does not close it. REQUIRES: no work uses the range.
+  virtual Status grant_access(DeviceIndex accessor) = 0;
+  // Undoes the import. If it fails, it can be called again and continues. The destructor does not
+  // close the range: without `close`, the memory leaks. REQUIRES: no work uses the range.
   virtual Status close() = 0;
 };
 
-// An address range of exactly granule_count granules; memory is added from first to last.
+// A reserved address range of granule_count granules. Granules are added from first to last.
 class ImportedGranules final : public ImportedRange {
  public:
   struct Shape {
@@ -33,13 +33,13 @@ class ImportedGranules final : public ImportedRange {
   };
   static Result<std::unique_ptr<ImportedGranules>> reserve(Device& device, const Shape& shape);
 
-  // Imports and maps the next granule. Does not take ownership of `fd`. REQUIRES: a granule is
-  // missing. After a failure the range can only be closed.
+  // Imports and maps the next granule. Does not take ownership of `fd`. After a failure, only
+  // `close` may be called. REQUIRES: not all granules were added.
   Status add(int fd);
-  size_t granule_count() const { return mapped_count_; }
+  size_t granule_count() const { return mapped_count_; }  // added so far
 
   AddressRange range() const override { return range_; }
-  Status open_to(DeviceIndex accessor) override;
+  Status grant_access(DeviceIndex accessor) override;
   Status close() override;
 
  private:
@@ -57,16 +57,17 @@ class ImportedGranules final : public ImportedRange {
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
 };
 
+// A plain allocation of another process.
 class OpenedAllocation final : public ImportedRange {
  public:
   static Result<std::unique_ptr<OpenedAllocation>> open(Device& device,
                                                         const AllocationHandle& handle);
 
-  // Queries the size; until then `range` has 0 bytes.
-  Status measure();
+  // Queries the size of the allocation. Before that, `range` has 0 bytes.
+  Status query_size();
   AddressRange range() const override { return range_; }
-  // Plain memory is accessible to all peers of its device.
-  Status open_to(DeviceIndex) override { return {}; }
+  // Does nothing, because all peers of the device can access plain memory.
+  Status grant_access(DeviceIndex) override { return {}; }
   Status close() override;
 
  private:

@@ -29,14 +29,15 @@ Result<std::shared_ptr<Import>> Imports::open(std::string_view bytes) {
   const Result<ShareHandle> handle = parse_share_handle(bytes);
   if (!handle.ok()) return handle.status();
   Result<std::shared_ptr<Import>> import =
-      imports_.find_or_create(std::string(bytes), [&] { return make(*handle); });
+      imports_.find_or_create(std::string(bytes), [&] { return make_import(*handle); });
   if (!import.ok()) return import;
-  // An accessor added while the import was being created may have missed it.
-  if (Status opened = open_to_all(*(*import)->range); !opened.ok()) return opened;
+  // add_accessor does not know an import that is still being created, so accessors are granted
+  // access here again.
+  if (Status opened = grant_access_to_all(*(*import)->range); !opened.ok()) return opened;
   return import;
 }
 
-Result<std::shared_ptr<Import>> Imports::make(const ShareHandle& handle) {
+Result<std::shared_ptr<Import>> Imports::make_import(const ShareHandle& handle) {
   if (Status right = check_device(handle); !right.ok()) return right;
   auto import = std::make_shared<Import>();
   std::vector<UniqueFd> fds;
@@ -79,7 +80,7 @@ Result<std::shared_ptr<ImportedRange>> Imports::open_allocation(const Allocation
     if (!opened.ok()) return opened.status();
     OpenedAllocation& allocation = **opened;
     std::shared_ptr<ImportedRange> range = close_on_release(*std::move(opened));
-    if (Status measured = allocation.measure(); !measured.ok()) return measured;
+    if (Status queried = allocation.query_size(); !queried.ok()) return queried;
     return range;
   });
 }
@@ -92,7 +93,7 @@ Result<std::shared_ptr<ImportedRange>> Imports::import_granules(const ShareHandl
   if (!reserved.ok()) return reserved.status();
   ImportedGranules& granules = **reserved;
   std::shared_ptr<ImportedRange> range = close_on_release(*std::move(reserved));
-  // Fetches descriptors in batches, so that few are open at a time.
+  // Requests descriptors in batches, so that few are open at a time.
   std::vector<UniqueFd> fds = std::move(first);
   for (;;) {
     if (fds.size() > handle.granule_count - granules.granule_count()) {
@@ -107,18 +108,18 @@ Result<std::shared_ptr<ImportedRange>> Imports::import_granules(const ShareHandl
     if (!next.ok()) return next.status();
     fds = *std::move(next);
   }
-  if (Status opened = open_to_all(granules); !opened.ok()) return opened;
+  if (Status opened = grant_access_to_all(granules); !opened.ok()) return opened;
   return range;
 }
 
-Status Imports::open_to_all(ImportedRange& range) {
+Status Imports::grant_access_to_all(ImportedRange& range) {
   std::vector<DeviceIndex> accessors;
   {
     MutexLock lock(mutex_);
     accessors = accessors_;
   }
   for (DeviceIndex accessor : accessors) {
-    if (Status opened = range.open_to(accessor); !opened.ok()) return opened;
+    if (Status opened = range.grant_access(accessor); !opened.ok()) return opened;
   }
   return {};
 }
@@ -131,7 +132,7 @@ Status Imports::add_accessor(DeviceIndex accessor) {
     }
   }
   for (const std::shared_ptr<Import>& import : imports_.values()) {
-    if (Status opened = import->range->open_to(accessor); !opened.ok()) return opened;
+    if (Status opened = import->range->grant_access(accessor); !opened.ok()) return opened;
   }
   return {};
 }
@@ -144,7 +145,7 @@ void Imports::close(std::shared_ptr<Import> import, std::vector<DeviceStream> us
     MutexLock lock(mutex_);
     closing_.push_back(std::move(closing));
   }
-  report(collect());
+  defer_error(collect());
 }
 
 Status Imports::collect() {
@@ -157,7 +158,7 @@ Status Imports::collect() {
   for (PendingClose& each : closing) {
     const Result<bool> done = is_done(each);
     if (done.ok() && *done) continue;
-    if (!done.ok() && !std::exchange(each.is_reported, true)) report(done.status());
+    if (!done.ok() && !std::exchange(each.is_reported, true)) defer_error(done.status());
     left.push_back(std::move(each));
   }
   closing.clear();
@@ -169,7 +170,7 @@ Status Imports::collect() {
 }
 
 Result<bool> Imports::is_done(PendingClose& closing) {
-  if (Status recorded = record(closing); !recorded.ok()) return recorded;
+  if (Status recorded = record_events(closing); !recorded.ok()) return recorded;
   while (!closing.events.empty()) {
     const PendingClose::RecordedEvent last = closing.events.back();
     const RelaxedCapture relaxed(*last.device);
@@ -184,12 +185,12 @@ Result<bool> Imports::is_done(PendingClose& closing) {
   return closing.uses.empty() && closing.destroyed_stream_devices.empty();
 }
 
-// Streams are independent: one that fails is retried later and does not delay the others.
-Status Imports::record(PendingClose& closing) {
+// Streams are independent: a stream that fails is retried later and does not delay other streams.
+Status Imports::record_events(PendingClose& closing) {
   std::vector<DeviceStream> left;
   Status first;
   for (const DeviceStream& use : std::exchange(closing.uses, {})) {
-    const Result<std::optional<EventId>> event = record(use);
+    const Result<std::optional<EventId>> event = record_event(use);
     if (event.status().is(StatusKind::kInvalidArgument)) {
       closing.destroyed_stream_devices.push_back(use.device);
     } else if (event.ok() && *event) {
@@ -203,9 +204,9 @@ Status Imports::record(PendingClose& closing) {
   return first;
 }
 
-// Empty if the stream is capturing, because the event would become part of the graph.
-// kInvalidArgument: the stream was destroyed.
-Result<std::optional<EventId>> Imports::record(const DeviceStream& use) {
+// Returns a new event recorded in the stream. Empty if the stream is capturing, because the event
+// would become part of the graph. kInvalidArgument: the stream was destroyed.
+Result<std::optional<EventId>> Imports::record_event(const DeviceStream& use) {
   const Result<CaptureState> state = capture_state(use);
   if (!state.ok()) return state.status();
   if (state->status != CaptureStatus::kNone) return std::optional<EventId>();
@@ -228,7 +229,7 @@ Status Imports::trim() {
       Device& device = *each.destroyed_stream_devices.back();
       const RelaxedCapture relaxed(device);
       const Status waited = device.synchronize_device();
-      report(waited);
+      defer_error(waited);
       if (!waited.ok()) break;
       each.destroyed_stream_devices.pop_back();
     }
@@ -241,8 +242,8 @@ Status Imports::trim() {
   return collect();
 }
 
-// For the destructor, which cannot report errors: a device that cannot be waited for is lost and
-// does no more work.
+// Waits for the streams that use the import. Called by the destructor, which cannot report errors:
+// if a wait fails, the device is lost and does no more work.
 void Imports::wait(PendingClose& closing) {
   for (const PendingClose::RecordedEvent& each : closing.events) {
     (void)each.device->synchronize_event(each.event).ok();
@@ -260,7 +261,7 @@ std::shared_ptr<ImportedRange> Imports::close_on_release(std::unique_ptr<Importe
 void Imports::close_range(std::unique_ptr<ImportedRange> range) {
   const Status closed = range->close();
   if (closed.ok()) return;
-  report(closed);
+  defer_error(closed);
   MutexLock lock(mutex_);
   unclosed_.push_back(std::move(range));
 }
@@ -274,7 +275,7 @@ void Imports::retry_unclosed() {
   for (std::unique_ptr<ImportedRange>& range : unclosed) close_range(std::move(range));
 }
 
-void Imports::report(const Status& failure) {
+void Imports::defer_error(const Status& failure) {
   if (failure.ok()) return;
   MutexLock lock(mutex_);
   if (deferred_error_.ok()) deferred_error_ = failure;

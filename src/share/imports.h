@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The blocks of other processes that an allocator has opened. Opening a handle twice yields the
-// same memory at the same address under one lease. A closed import is released after the streams
-// that used it finish their work; only `trim` and the destructor wait for a device. Thread safe. No
-// lock is held during socket or device calls, except when granting access to another device.
+// The blocks of other processes that an allocator has opened. Opening a handle twice returns the
+// same memory at the same address, with one lease. A closed import is released after the streams
+// that used it have finished their work; only `trim` and the destructor wait for a device. Thread
+// safe. Holds no lock during socket and device calls, except when it grants another device access.
 #pragma once
 
 #include <chrono>
@@ -23,9 +23,10 @@
 
 namespace ashlar {
 
-// A block opened by its handle. The rest of the range must not be accessed.
+// A block that was opened by its handle. `range` may be larger than the block; memory outside of
+// the block must not be accessed.
 struct Import {
-  std::optional<Lease> lease;  // empty for a bare handle; ends after the range
+  std::optional<Lease> lease;  // empty for a bare handle; destroyed after `range`
   // Shared by the imports of blocks in one plain allocation, which is opened once.
   std::shared_ptr<ImportedRange> range;
   AddressRange block;
@@ -40,25 +41,26 @@ class Imports {
   // Waits for the streams that use closed imports. REQUIRES: all imports were closed.
   ~Imports();
 
-  // The result is shared with other callers that open the same handle and with pending closes.
-  // kFormat: not a handle. kInvalidArgument: a handle of another device. kDeviceFault: the exporter
-  // has exited or refuses. A failed call leaves nothing behind.
+  // Opens a block. Shares the import with other callers that open the same handle, and with pending
+  // closes. kFormat: not a handle. kInvalidArgument: a handle of another device. kDeviceFault: the
+  // exporter has exited or refuses. A failed call leaves nothing behind.
   Result<std::shared_ptr<Import>> open(std::string_view handle);
   // Releases the import once the work queued so far on the streams has finished. Never waits.
   void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses);
-  // Releases imports whose streams have finished. Returns the first error from a release since the
-  // last call.
+  // Releases closed imports whose streams have finished. Returns the first error of a release since
+  // the previous call.
   Status collect();
-  // Like collect, but first waits for the devices of destroyed streams, because only such a wait
-  // covers their remaining work.
+  // Like collect, but first waits for the devices of destroyed streams: only a wait for the whole
+  // device covers work that a destroyed stream still has.
   Status trim();
 
   // Grants another device access to all present and future imports.
   Status add_accessor(DeviceIndex accessor);
 
  private:
-  // An import to be released: the streams still to record, the recorded events, and the devices of
-  // destroyed streams.
+  // A closed import that was not released yet: `uses` are the streams without an event so far,
+  // `events` the events recorded in the others, `destroyed_stream_devices` the devices of destroyed
+  // streams.
   struct PendingClose {
     std::shared_ptr<Import> import;
     std::vector<DeviceStream> uses;
@@ -68,26 +70,27 @@ class Imports {
     };
     std::vector<RecordedEvent> events;
     std::vector<Device*> destroyed_stream_devices;
-    bool is_reported = false;  // its failure was already reported
+    bool is_reported = false;  // whether its failure was already reported
   };
 
-  Result<std::shared_ptr<Import>> make(const ShareHandle& handle);
+  Result<std::shared_ptr<Import>> make_import(const ShareHandle& handle);
   Status check_device(const ShareHandle& handle) const;
   Result<std::shared_ptr<ImportedRange>> open_allocation(const AllocationHandle& handle);
   Result<std::shared_ptr<ImportedRange>> import_granules(const ShareHandle& handle, Lease& lease,
                                                          std::vector<UniqueFd> first);
-  Status open_to_all(ImportedRange& range);
-  // Wraps a range so that its last owner closes it, or queues it for a retry.
+  Status grant_access_to_all(ImportedRange& range);
+  // Wraps a range such that dropping the last reference closes it, or adds it to `unclosed_` if
+  // that fails.
   std::shared_ptr<ImportedRange> close_on_release(std::unique_ptr<ImportedRange> range);
   void close_range(std::unique_ptr<ImportedRange> range);
   void retry_unclosed();
 
-  // Records an event on each stream that has none yet. Returns the first error.
-  static Status record(PendingClose& closing);
-  static Result<std::optional<EventId>> record(const DeviceStream& use);
+  // Records an event in each stream of `uses`. Returns the first error.
+  static Status record_events(PendingClose& closing);
+  static Result<std::optional<EventId>> record_event(const DeviceStream& use);
   static Result<bool> is_done(PendingClose& closing);
   static void wait(PendingClose& closing);
-  void report(const Status& failure);
+  void defer_error(const Status& failure);
 
   Device& device_;
   const std::chrono::milliseconds timeout_;
@@ -97,7 +100,7 @@ class Imports {
   Mutex mutex_;
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<PendingClose> closing_ ASHLAR_GUARDED_BY(mutex_);
-  // Ranges that could not be closed; retried by the next collect.
+  // Ranges that could not be closed. The next collect retries.
   std::vector<std::unique_ptr<ImportedRange>> unclosed_ ASHLAR_GUARDED_BY(mutex_);
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };

@@ -28,7 +28,7 @@ std::string_view reason(const ShareResponse& response) {
   return "it rejected the request: use the same version of Ashlar in both processes";
 }
 
-// Prefixes the error with the exporter.
+// Returns the error with the exporter's pid in its message.
 Status refused(const ShareHandle& handle, const Status& why) {
   return Status::device_fault(why.call().empty() ? "open_shared" : why.call(), why.code(),
                               text("the exporter (process ", handle.exporter_pid,

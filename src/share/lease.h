@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The importer's connection to an exporter. While it is open, the exporter keeps the block; when it
-// closes, or the process exits, the kernel notifies the exporter. Not thread safe, except
-// is_exporter_alive.
+// The importer's connection to an exporter. While the connection is open, the exporter keeps the
+// block. When the importer closes it or exits, the kernel notifies the exporter. Not thread safe,
+// except is_exporter_alive.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,12 @@ namespace ashlar {
 
 class Lease {
  public:
-  // kDeviceFault: the exporter has exited. kInvalidArgument: it belongs to another user.
+  // Connects to the exporter. kDeviceFault: it has exited or does not accept the connection in
+  // time. kInvalidArgument: it belongs to another user.
   static Result<Lease> connect(const ShareHandle& handle, std::chrono::milliseconds timeout);
 
-  // Requests the share; the first request acquires the lease. For granules, returns the descriptors
-  // from `first_granule` on: at least one, and possibly not all. For a plain allocation, returns
+  // Requests the block; the first request acquires the lease. For granules, returns descriptors
+  // from `first_granule` on: at least one, but not necessarily all. For a plain allocation, returns
   // none. kDeviceFault: the exporter ended the share, refused, or did not respond in time.
   Result<std::vector<UniqueFd>> request(uint64_t first_granule);
 

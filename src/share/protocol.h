@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The protocol between importer and exporter: requests and responses on one connection, which is
-// the importer's lease. While it is open, the exporter keeps the block. Both processes run on one
-// machine, so messages are plain structs; the version detects different versions of Ashlar.
+// the importer's lease. Both processes run on one machine, so messages are plain structs. The
+// version in a request detects that the processes use incompatible versions of Ashlar.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@
 namespace ashlar {
 
 inline constexpr uint32_t kShareProtocolVersion = 1;
-// File descriptors in one response. Well below the kernel's limit, and few enough that neither side
-// needs many at a time.
+// The maximum number of file descriptors in one response. Well below the kernel's limit, and few
+// enough that neither process needs many at a time.
 inline constexpr size_t kMaxFdsPerResponse = 32;
 
 struct ShareRequest {
   uint32_t version = kShareProtocolVersion;
-  uint32_t zero = 0;
+  uint32_t zero = 0;  // must be 0
   ExporterToken exporter{};
   uint64_t share_id = 0;
   uint64_t first_granule = 0;  // the response has the descriptors from this granule on

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fields are little-endian at fixed offsets. All other bytes must be zero.
+// Handles have little-endian fields at fixed offsets. All other bytes must be zero.
 #include "share/share_format.h"
 
 #include <algorithm>

@@ -20,20 +20,21 @@ using DeviceUuid = std::array<uint8_t, 16>;
 // Identifies an exporter and its socket. Random, so that exporters do not collide.
 using ExporterToken = std::array<uint8_t, 16>;
 
-// offset + bytes <= range_bytes. kExtents: range_bytes == granule_bytes * granule_count, and the
-// block overlaps the first and the last granule.
+// The handle of a block that is part of a larger range. Invariants: offset + bytes <= range_bytes.
+// With kExtents, range_bytes == granule_bytes * granule_count, and the block overlaps the first and
+// the last granule.
 struct ShareHandle {
   enum class Kind : uint8_t {
     kAllocation = 'c',  // part of a plain allocation, which `allocation` opens
     kExtents = 'e',     // part of granules that the exporter sends as file descriptors
   };
   Kind kind = Kind::kAllocation;
-  // A bare 64-byte allocation handle, as in PyTorch's first version: no exporter, no device, and
-  // none of the numbers below are known.
+  // Whether the handle is only a 64-byte allocation handle, as in PyTorch's first version. Then
+  // only `allocation` is set.
   bool is_bare = false;
   DeviceUuid device{};
   ExporterToken exporter{};
-  uint32_t exporter_pid = 0;  // in the exporter's pid namespace; for error messages only
+  uint32_t exporter_pid = 0;  // in the exporter's PID namespace; for error messages only
   uint64_t share_id = 0;
   uint64_t offset = 0;  // of the block in the range
   uint64_t bytes = 0;   // of the block, as requested by its owner
@@ -47,16 +48,17 @@ struct ShareHandle {
 
 inline constexpr uint16_t kShareFormatVersion = 1;
 inline constexpr size_t kShareHandleBytes = 192;
-// Sanity limits: 2^24 granules, and the address space of current processors.
+// Limits that reject implausible handles: 2^24 granules, and the address space of current
+// processors.
 inline constexpr uint64_t kMaxSharedGranules = uint64_t{1} << 24;
 inline constexpr uint64_t kMaxSharedBytes = uint64_t{1} << 47;
 
-// REQUIRES: the invariants above; not bare.
+// Serializes a handle. REQUIRES: the invariants of ShareHandle, and !is_bare.
 std::string to_bytes(const ShareHandle& handle);
-// kFormat: not a handle, truncated, of unknown kind, or from a newer version.
+// Parses a handle. kFormat: not a handle, truncated, of unknown kind, or from a newer version.
 Result<ShareHandle> parse_share_handle(std::string_view bytes);
 
-// The abstract name of the exporter's socket: "ashlar-share-" and the token in hexadecimal.
+// Returns the abstract name of the exporter's socket: "ashlar-share-" and the token in hexadecimal.
 std::string socket_name(const ExporterToken& token);
 std::string to_hex(const std::array<uint8_t, 16>& bytes);
 

@@ -20,12 +20,12 @@
 namespace ashlar {
 namespace {
 
-// Send what the socket accepts immediately, or fail.
+// A timeout with which a send fails unless the socket accepts the message immediately.
 constexpr std::chrono::milliseconds kNoWait{0};
 
-Status draw(ExporterToken& token) {
-  const ssize_t drawn = ::getrandom(token.data(), token.size(), 0);
-  if (drawn == static_cast<ssize_t>(token.size())) return {};
+Status generate_token(ExporterToken& token) {
+  const ssize_t generated = ::getrandom(token.data(), token.size(), 0);
+  if (generated == static_cast<ssize_t>(token.size())) return {};
   return Status::device_fault("getrandom", errno, "no random bytes for a socket name");
 }
 
@@ -49,7 +49,7 @@ ShareServer::~ShareServer() {
     if (stop_.valid()) (void)!::write(stop_.get(), &one, sizeof(one));
   }
   if (thread.joinable()) thread.join();
-  std::map<uint64_t, Shared> shared;
+  std::map<uint64_t, SharedBlock> shared;
   {
     MutexLock lock(mutex_);
     shared.swap(shared_);
@@ -77,7 +77,7 @@ Result<std::string> ShareServer::share(Block* block) {
     handle->exporter = token_;
     const auto [known, inserted] = ids_.try_emplace(block, last_id_ + 1);
     is_first = inserted;
-    Shared& shared = shared_[known->second];
+    SharedBlock& shared = shared_[known->second];
     if (is_first) {
       handle->share_id = ++last_id_;
       shared.block = block;
@@ -87,7 +87,7 @@ Result<std::string> ShareServer::share(Block* block) {
     ++shared.share_count;
     bytes = shared.handle;
   }
-  if (!is_first) engine_.unpin(block);  // one pin per share entry
+  if (!is_first) engine_.unpin(block);  // a SharedBlock has one pin
   return bytes;
 }
 
@@ -141,16 +141,16 @@ void ShareServer::end_share(Block* block) {
     MutexLock lock(mutex_);
     id = ids_.at(block);
   }
-  release(id, &Shared::share_count);
+  release(id, &SharedBlock::share_count);
 }
 
-void ShareServer::release(uint64_t id, size_t Shared::*count) {
+void ShareServer::release(uint64_t id, size_t SharedBlock::*count) {
   Block* block = nullptr;
   {
     MutexLock lock(mutex_);
     const auto found = shared_.find(id);
     ASHLAR_CHECK(found != shared_.end() && found->second.*count > 0);
-    Shared& shared = found->second;
+    SharedBlock& shared = found->second;
     --(shared.*count);
     if (shared.share_count + shared.lease_count > 0) return;
     block = shared.block;
@@ -167,7 +167,7 @@ bool ShareServer::is_own(const ExporterToken& token) const {
 
 Status ShareServer::start_locked() {
   if (thread_.joinable()) return {};
-  if (Status drawn = draw(token_); !drawn.ok()) return drawn;
+  if (Status generated = generate_token(token_); !generated.ok()) return generated;
   Result<UniqueFd> listening = listen_abstract(socket_name(token_));
   if (!listening.ok()) return listening.status();
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
@@ -188,7 +188,7 @@ void ShareServer::serve(int listening_fd, int stop_fd) {
   for (ImporterConnection& importer : importers) close_connection(importer);
 }
 
-// Waits for the next event and handles it. False when the server stops.
+// Waits for the next events and handles them. Returns false when the server stops.
 bool ShareServer::serve_once(int listening_fd, int stop_fd,
                              std::vector<ImporterConnection>& importers) {
   using std::chrono::milliseconds;
@@ -202,7 +202,7 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
     const int left_ms = std::max(0, static_cast<int>(left));
     timeout_ms = timeout_ms < 0 ? left_ms : std::min(timeout_ms, left_ms);
   }
-  // Interrupted: nothing is ready; poll again.
+  // Interrupted by a signal: nothing is ready; poll again.
   if (::poll(polled.data(), polled.size(), timeout_ms) < 0) return true;
   if (polled[0].revents != 0) return false;
 
@@ -222,7 +222,8 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
 void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnection>& importers) {
   Result<UniqueFd> socket = accept_pending(listening_fd);
   if (!socket.ok()) {
-    // Probably out of descriptors. The connection stays in the backlog; avoid spinning.
+    // Probably out of descriptors. The connection stays in the backlog, so accepting again
+    // immediately would spin.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return;
   }
@@ -262,7 +263,7 @@ bool ShareServer::respond(ImporterConnection& importer) {
   return sent.ok() && response.code == ShareCode::kGranted;
 }
 
-// The first valid request acquires the lease; later ones must be for the same share.
+// The first valid request acquires the lease; later requests must be for the same block.
 ShareServer::Decision ShareServer::decide(const ShareRequest& request,
                                           ImporterConnection& importer) {
   MutexLock lock(mutex_);
@@ -273,7 +274,7 @@ ShareServer::Decision ShareServer::decide(const ShareRequest& request,
   if (found == shared_.end() || (!importer.lease && found->second.share_count == 0)) {
     return {ShareCode::kNoSuchShare, {}};
   }
-  Shared& shared = found->second;
+  SharedBlock& shared = found->second;
   const size_t count = shared.extents.size();
   if (request.first_granule > count || (count > 0 && request.first_granule == count)) return {};
   if (!importer.lease) {
@@ -287,7 +288,7 @@ ShareServer::Decision ShareServer::decide(const ShareRequest& request,
 
 void ShareServer::close_connection(ImporterConnection& importer) {
   importer.socket.reset();
-  if (importer.lease) release(*std::exchange(importer.lease, {}), &Shared::lease_count);
+  if (importer.lease) release(*std::exchange(importer.lease, {}), &SharedBlock::lease_count);
 }
 
 }  // namespace ashlar

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exporter's side of sharing: the shared blocks, and a thread that serves importers on a local
-// socket. An importer receives the block's file descriptors and, with the open connection, a lease:
-// the block is not reused before the share and all leases have ended. A lease ends when its
-// connection closes for any reason, so a killed importer leaves nothing behind.
+// The exporter's side of sharing: the shared blocks, and a thread that serves importers on an
+// abstract Unix socket. An importer receives the block's file descriptors and, with the open
+// connection, a lease: the block is not reused before the share and all leases have ended. A lease
+// ends when its connection closes for any reason, so a killed importer leaves nothing behind.
 //
-// The socket and the thread exist from the first share on. Serves only processes of the same user.
-// A peer cannot block the thread: it sends only what the socket accepts immediately, and closes
-// connections that do not send a valid request in time. Thread safe.
+// The first share creates the socket and the thread. The server accepts only processes of the same
+// user. A peer cannot block the thread, which sends only what the socket accepts immediately and
+// closes connections without a valid request in time. Thread safe.
 #pragma once
 
 #include <chrono>
@@ -39,26 +39,26 @@ class ShareServer {
   ShareServer(const ShareServer&) = delete;
   ShareServer& operator=(const ShareServer&) = delete;
 
-  // Returns the block's handle; the same one while it is shared or leased. Each call must be
-  // matched by end_share. REQUIRES: the block is allocated. kUnsupported: the memory cannot be
-  // shared; the message says how to enable it.
+  // Returns the block's handle, which does not change while the block is shared or leased. Each
+  // call must be matched by end_share. REQUIRES: the block is allocated. kUnsupported: the memory
+  // cannot be shared; the message says how to enable it.
   Result<std::string> share(Block* block);
-  // REQUIRES: shared.
+  // Undoes one call of share. REQUIRES: the block is shared.
   void end_share(Block* block);
 
-  // Whether a handle with this token comes from this server.
+  // Whether handles with this token come from this server.
   bool is_own(const ExporterToken& token) const;
 
  private:
-  // Erased when both counts are 0.
-  struct Shared {
+  // A block with shares or leases. Erased when both counts are 0.
+  struct SharedBlock {
     Block* block = nullptr;  // pinned
     std::vector<ExtentId> extents;
     std::string handle;
     size_t share_count = 0;
     size_t lease_count = 0;
   };
-  // A connection. Has a lease from its first valid request on.
+  // A connected importer. `lease` is the id of its block, set by its first valid request.
   struct ImporterConnection {
     UniqueFd socket;
     std::chrono::steady_clock::time_point deadline;  // for the first request
@@ -72,14 +72,15 @@ class ShareServer {
 
   Status start_locked() ASHLAR_REQUIRES(mutex_);
   Result<ShareHandle> describe(const Block& block, const BlockMemory& memory) const;
-  // Ends one share or lease. Unpins the block after the last.
-  void release(uint64_t id, size_t Shared::*count);
+  // Decrements the share or lease count of a block. When both are 0, erases and unpins the block.
+  void release(uint64_t id, size_t SharedBlock::*count);
 
-  // Functions of the server's thread.
+  // --- run on the server's thread
+
   void serve(int listening_fd, int stop_fd);
   bool serve_once(int listening_fd, int stop_fd, std::vector<ImporterConnection>& importers);
   void accept_importer(int listening_fd, std::vector<ImporterConnection>& importers);
-  // False if the connection must be closed.
+  // Handles one request. Returns false if the connection must be closed.
   bool respond(ImporterConnection& importer);
   Decision decide(const ShareRequest& request, ImporterConnection& importer);
   void close_connection(ImporterConnection& importer);
@@ -88,12 +89,12 @@ class ShareServer {
   const Limits limits_;
 
   mutable Mutex mutex_;
-  std::map<uint64_t, Shared> shared_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<uint64_t, SharedBlock> shared_ ASHLAR_GUARDED_BY(mutex_);
   std::map<Block*, uint64_t> ids_ ASHLAR_GUARDED_BY(mutex_);
   uint64_t last_id_ ASHLAR_GUARDED_BY(mutex_) = 0;
   ExporterToken token_ ASHLAR_GUARDED_BY(mutex_){};
   UniqueFd listening_ ASHLAR_GUARDED_BY(mutex_);
-  UniqueFd stop_ ASHLAR_GUARDED_BY(mutex_);  // readable when the thread must end
+  UniqueFd stop_ ASHLAR_GUARDED_BY(mutex_);  // becomes readable when the thread must end
   std::thread thread_ ASHLAR_GUARDED_BY(mutex_);
 };
 

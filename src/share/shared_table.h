@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values created once per key by the first caller and shared with all callers that request the key
-// while the value is alive. Creation runs without the lock: callers with the same key wait for it,
-// others do not. Thread safe.
+// A table of values that are created by the first caller that requests a key, and shared with all
+// callers that request it while the value is alive. Creation runs without the lock: callers with
+// the same key wait for it, callers with other keys do not. Thread safe.
 #pragma once
 
 #include <condition_variable>
@@ -20,10 +20,11 @@ namespace ashlar {
 template <typename Value>
 class SharedTable {
  public:
-  // Owned by the callers; the table has only a weak reference.
+  // A value is owned by the callers; the table has only a weak reference.
   using Shared = std::shared_ptr<Value>;
 
-  // If creation fails, each waiting caller tries again itself.
+  // Returns the live value of the key, or else creates it. If creation fails, each waiting caller
+  // tries to create the value itself.
   Result<Shared> find_or_create(const std::string& key,
                                 const std::function<Result<Shared>()>& create) {
     MutexLock lock(mutex_);
@@ -50,7 +51,7 @@ class SharedTable {
     return created;
   }
 
-  // The values alive now.
+  // Returns the values that are alive.
   std::vector<Shared> values() const {
     MutexLock lock(mutex_);
     std::vector<Shared> all;
@@ -66,19 +67,21 @@ class SharedTable {
     std::weak_ptr<Value> value;
   };
 
-  // Amortized: each insertion pays a constant share of the sweep.
+  // Sweeps when the table has doubled since the last sweep, so that the cost per insertion is
+  // constant on average.
   void erase_expired() ASHLAR_REQUIRES(mutex_) {
-    if (slots_.size() < sweep_at_) return;
+    if (slots_.size() < sweep_threshold_) return;
     std::erase_if(slots_, [](const auto& entry) {
       return !entry.second.is_being_created && entry.second.value.expired();
     });
-    sweep_at_ = 2 * slots_.size() + 64;
+    sweep_threshold_ = 2 * slots_.size() + 64;
   }
 
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Slot> slots_ ASHLAR_GUARDED_BY(mutex_);
-  size_t sweep_at_ ASHLAR_GUARDED_BY(mutex_) = 64;  // size that triggers the next sweep
+  size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) =
+      64;  // table size at which the next insertion sweeps
 };
 
 }  // namespace ashlar
