@@ -29,6 +29,6 @@ void bind_hooks(AllocatorClass& allocators);
 void bind_pools(py::module_& module, AllocatorClass& allocators);
 
 // Returns the snapshot as dicts and lists, in PyTorch's format.
-py::object snapshot_as_dict(const Snapshot& snapshot);
+py::object snapshot_to_dict(const Snapshot& snapshot);
 
 }  // namespace ashlar::python

@@ -93,7 +93,7 @@ void bind_stats(AllocatorClass& allocators) {
 
 }  // namespace
 
-py::object snapshot_as_dict(const Snapshot& snapshot) {
+py::object snapshot_to_dict(const Snapshot& snapshot) {
   const std::string pickled = without_gil([&] {
     StringSink sink;
     unwrap(write_snapshot_pickle(snapshot, sink));
@@ -126,7 +126,7 @@ void bind_stats_and_history(AllocatorClass& allocators) {
       .def(
           "snapshot",
           [](const AllocatorObject& self, bool include_traces) {
-            return snapshot_as_dict(take_snapshot(self, include_traces));
+            return snapshot_to_dict(take_snapshot(self, include_traces));
           },
           py::kw_only(), py::arg("include_traces") = true,
           "Returns the allocator's state and history in the format of "

@@ -138,7 +138,7 @@ void bind_arrays(py::module_& module) {
       .def("__dlpack_device__", dlpack_device_tuple)
       .def_property_readonly("__cuda_array_interface__", cuda_array_interface)
       .def("__repr__", [](const ArrayObject& array) {
-        return text("<ashlar.Array ", shape_text(array.shape), " on ",
+        return text("<ashlar.Array ", format_shape(array.shape), " on ",
                     array.memory->device().name(), ">");
       });
 }

@@ -17,7 +17,7 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// A device. For a simulated one, also a shared owner of its machine, so that the machine lives as
+// A device. If it is simulated, also owns a share of its machine, so that the machine exists as
 // long as any object on its devices.
 struct DeviceRef {
   // Null for hardware devices, which live as long as the process.

@@ -149,14 +149,14 @@ ArrayShape array_shape(const py::object& dtype, const py::object& shape, size_t 
     left = dimension == 0 ? left : left / static_cast<size_t>(dimension);
   }
   if (!is_empty && left == 0) {
-    unwrap(Status::invalid_argument(text("shape: ", shape_text(array), " does not fit into ",
+    unwrap(Status::invalid_argument(text("shape: ", format_shape(array), " does not fit into ",
                                          available_bytes, " B (expected at most ", max_elements,
                                          " elements)")));
   }
   return array;
 }
 
-std::string shape_text(const ArrayShape& shape) {
+std::string format_shape(const ArrayShape& shape) {
   std::string all = text(shape.type->name, " (");
   for (size_t i = 0; i < shape.shape.size(); ++i) all += text(i == 0 ? "" : ", ", shape.shape[i]);
   return all + (shape.shape.size() == 1 ? ",)" : ")");

@@ -43,6 +43,6 @@ ArrayShape array_shape(const pybind11::object& dtype, const pybind11::object& sh
                        size_t available_bytes);
 
 // Formats the array as "float32 (2, 3)".
-std::string shape_text(const ArrayShape& shape);
+std::string format_shape(const ArrayShape& shape);
 
 }  // namespace ashlar::python

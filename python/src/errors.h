@@ -13,7 +13,7 @@ namespace ashlar::python {
 // A file cannot be opened, read or written. Becomes FileError in Python.
 class FileFailure : public Error {
  public:
-  // error_number: errno.
+  // `error_number` is the value of errno after the failed call.
   FileFailure(Status status, int error_number, std::string path)
       : Error(std::move(status)), error_number_(error_number), path_(std::move(path)) {}
   int error_number() const { return error_number_; }

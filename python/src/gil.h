@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Releases and takes the GIL, also safely during interpreter exit.
+// Releases and takes the GIL, and makes both safe during interpreter exit.
 //
 // Rules of this folder: every library call that may lock or block runs without the GIL
 // (`without_gil`, and `drop_without_gil` for destruction); callbacks from the library take it

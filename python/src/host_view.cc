@@ -169,7 +169,7 @@ void bind_host_views(py::module_& module) {
       .def("__dlpack_device__",
            [](const HostView&) { return py::make_tuple(static_cast<int>(DlpackDevice::kCpu), 0); })
       .def("__repr__", [](const HostView& view) {
-        return text("<ashlar.HostView ", shape_text(view.shape()),
+        return text("<ashlar.HostView ", format_shape(view.shape()),
                     view.is_open() ? ">" : ", closed>");
       });
 }

@@ -29,7 +29,8 @@ class OneTimeTokens {
   Result<std::string> issue(Time now);
   // Whether a token has ever been issued.
   bool has_issued() const;
-  // Whether `token` is valid: the newest one, not expired, and not redeemed before. Invalidates it.
+  // Returns whether `token` is the newest token, has not expired and was not redeemed before. A
+  // valid token is invalidated.
   bool redeem(std::string_view token, Time now);
 
  private:

@@ -148,7 +148,7 @@ constexpr std::array kHostMetrics = {
 };
 
 // Formats any bytes as a quoted label value. Escapes special characters and replaces invalid UTF-8.
-std::string quoted(std::string_view plain) {
+std::string quote_label(std::string_view plain) {
   std::string value = "\"";
   while (!plain.empty()) {
     const size_t length = utf8_character_bytes(plain);
@@ -167,12 +167,12 @@ std::string quoted(std::string_view plain) {
 }
 
 std::string labels_of(const AllocatorStatus& allocator) {
-  return text("allocator=\"", allocator.number, "\",backend=", quoted(allocator.backend),
-              ",device=\"", allocator.device, "\",engine=", quoted(allocator.engine));
+  return text("allocator=\"", allocator.number, "\",backend=", quote_label(allocator.backend),
+              ",device=\"", allocator.device, "\",engine=", quote_label(allocator.engine));
 }
 
 std::string labels_of(const HostAllocatorStatus& allocator) {
-  return text("host_allocator=\"", allocator.number, "\",backend=", quoted(allocator.backend),
+  return text("host_allocator=\"", allocator.number, "\",backend=", quote_label(allocator.backend),
               ",device=\"", allocator.device, "\"");
 }
 
@@ -194,15 +194,15 @@ std::string format_sample(const Metric<Source>& metric, const std::string& label
 
 std::string format_openmetrics(const ProcessStatus& process) {
   std::string out = text("# TYPE ashlar_build info\n# HELP ashlar_build The version of Ashlar.\n",
-                         "ashlar_build_info{version=", quoted(process.version), "} 1\n",
+                         "ashlar_build_info{version=", quote_label(process.version), "} 1\n",
                          "# TYPE ashlar_shown_seconds gauge\n# UNIT ashlar_shown_seconds seconds\n",
                          "# HELP ashlar_shown_seconds Time since monitoring started.\n",
                          "ashlar_shown_seconds ", process.monitored_seconds, "\n");
   out += "# TYPE ashlar_allocator info\n# HELP ashlar_allocator Properties of an allocator.\n";
   for (const AllocatorStatus& each : process.allocators) {
-    out +=
-        text("ashlar_allocator_info{", labels_of(each), ",device_name=", quoted(each.device_name),
-             ",options=", quoted(each.options), "} 1\n");
+    out += text("ashlar_allocator_info{", labels_of(each),
+                ",device_name=", quote_label(each.device_name),
+                ",options=", quote_label(each.options), "} 1\n");
   }
   for (const AllocatorMetric& metric : kAllocatorMetrics) {
     append_metadata(out, metric);

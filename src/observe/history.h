@@ -73,7 +73,7 @@ class History {
   // snapshot.
   struct Position {
     size_t index = SIZE_MAX;  // ring index of the operation before it; SIZE_MAX: none
-    uint64_t ticks = 0;       // of that operation; differs once its slot was overwritten
+    uint64_t ticks = 0;       // time of that operation; differs if its slot was overwritten
   };
   Position position() const;
 

@@ -14,7 +14,7 @@
 namespace ashlar {
 namespace {
 
-std::string demangled(const char* name) {
+std::string demangle(const char* name) {
   int status = 0;
   char* readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
   std::string text = status == 0 && readable != nullptr ? readable : name;
@@ -22,7 +22,7 @@ std::string demangled(const char* name) {
   return text;
 }
 
-std::string hexadecimal(uint64_t value) {
+std::string format_hex(uint64_t value) {
   std::ostringstream out;
   out << "0x" << std::hex << value;
   return out.str();
@@ -34,13 +34,13 @@ Frame describe_with_dladdr(uint64_t address) {
   Dl_info found{};
   // NOLINTNEXTLINE(performance-no-int-to-ptr): dladdr takes a code address.
   if (::dladdr(reinterpret_cast<const void*>(address), &found) == 0) {
-    frame.name = hexadecimal(address);
+    frame.name = format_hex(address);
     return frame;
   }
   frame.filename = found.dli_fname == nullptr ? "" : found.dli_fname;
   const auto base = reinterpret_cast<uint64_t>(found.dli_fbase);
   frame.name =
-      found.dli_sname != nullptr ? demangled(found.dli_sname) : "+" + hexadecimal(address - base);
+      found.dli_sname != nullptr ? demangle(found.dli_sname) : "+" + format_hex(address - base);
   return frame;
 }
 
@@ -131,7 +131,7 @@ bool Symbolizer::DebugInfo::describe(uint64_t address, Frame& frame) const {
   if (module == nullptr) return false;
   const char* name = name_of_(module, address);
   if (name == nullptr) return false;
-  frame.name = demangled(name);
+  frame.name = demangle(name);
   if (void* line = line_of_(module, address)) {
     int number = 0;
     const char* file = line_info_(line, nullptr, &number, nullptr, nullptr, nullptr);

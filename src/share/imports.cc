@@ -31,8 +31,8 @@ Result<std::shared_ptr<Import>> Imports::open(std::string_view bytes) {
   Result<std::shared_ptr<Import>> import =
       imports_.find_or_create(std::string(bytes), [&] { return make_import(*handle); });
   if (!import.ok()) return import;
-  // add_accessor does not know an import that is still being created, so accessors are granted
-  // access here again.
+  // add_accessor does not find an import that is still being created, so access is granted here
+  // again.
   if (Status opened = grant_access_to_all(*(*import)->range); !opened.ok()) return opened;
   return import;
 }

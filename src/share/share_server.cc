@@ -222,8 +222,8 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
 void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnection>& importers) {
   Result<UniqueFd> socket = accept_pending(listening_fd);
   if (!socket.ok()) {
-    // Probably out of descriptors. The connection stays in the backlog, so accepting again
-    // immediately would spin.
+    // Probably out of descriptors. The connection stays in the backlog, so an immediate retry would
+    // fail too.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return;
   }

@@ -182,7 +182,7 @@ gpu::DriverResult CudaDriver::unload_kernels(gpu::Handle kernels) {
 }
 
 // Since CUDA 12.2, a kernel is loaded lazily at its first launch, which may synchronize the device.
-// That would deadlock if a running kernel of Ashlar waited for the launched one, so the kernel is
+// That would deadlock if a running kernel of Ashlar waited for the new kernel, so the kernel is
 // loaded here.
 gpu::DriverResult CudaDriver::find_kernel(gpu::Handle kernels, const char* name,
                                           gpu::Handle& kernel) {

@@ -83,7 +83,7 @@ struct CudaApi {
       memcpy_peer_async;
 };
 
-// kUnsupported: functions are missing; the message names the first ones.
+// Loads the driver functions. kUnsupported: some are missing; the message names up to three.
 Result<CudaApi> load_api(const DriverLibrary& library);
 
 class CudaDriver final : public gpu::VendorDriver {

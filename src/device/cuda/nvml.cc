@@ -16,17 +16,17 @@ constexpr unsigned kMaxProcessCount = 1U << 16;            // more than a device
 constexpr std::array<size_t, 4> kHyphens = {4, 6, 8, 10};  // a hyphen precedes these bytes
 
 // Formats a UUID as NVML expects it: "GPU-8a3c1d2e-…".
-std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
+std::string format_uuid(const std::array<uint8_t, 16>& uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
-  std::string written = "GPU-";
+  std::string formatted = "GPU-";
   for (size_t i = 0; i < uuid.size(); ++i) {
-    for (const size_t place : kHyphens) {
-      if (i == place) written += '-';
+    for (const size_t hyphen : kHyphens) {
+      if (i == hyphen) formatted += '-';
     }
-    written += kDigits[uuid[i] >> 4];
-    written += kDigits[uuid[i] & 0x0f];
+    formatted += kDigits[uuid[i] >> 4];
+    formatted += kDigits[uuid[i] & 0x0f];
   }
-  return written;
+  return formatted;
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ Result<Nvml> Nvml::open(const std::string& library) {
 
 Result<std::vector<ProcessMemoryUsage>> Nvml::processes(const std::array<uint8_t, 16>& uuid) const {
   DeviceHandle device = nullptr;
-  const gpu::DriverResult found = device_by_uuid_(uuid_text(uuid).c_str(), &device);
+  const gpu::DriverResult found = device_by_uuid_(format_uuid(uuid).c_str(), &device);
   // Fails for MIG partitions: their UUIDs are not those of a GPU.
   if (!found.ok()) return Status::unsupported(fault(found).to_string());
   std::vector<ProcessRecord> records(64);

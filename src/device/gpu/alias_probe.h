@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Determines whether one extent can be mapped at two addresses. That the driver accepts the second
-// mapping does not suffice: some drivers accept it and lose stores, or keep the mappings
-// incoherent. The probe therefore stores data through each mapping and loads it through the other
-// mapping.
+// Determines whether one extent can be mapped at two addresses. A successful second mapping proves
+// little: some drivers accept it and lose stores, or keep the mappings incoherent. The probe
+// therefore stores data through each mapping and loads it through the other mapping.
 #pragma once
 
 #include <string>
@@ -22,9 +21,9 @@ struct AliasProbeResult {
   std::string report;
 };
 
-// Maps one extent of `wanted.bytes` twice, transfers data, and undoes all of it. Uses host copies,
-// fills and device copies, but no kernel. Leaves no work queued.
-// REQUIRES: as for probe_capabilities.
+// Maps one extent of `request.bytes` twice, transfers data, and undoes all of it. Uses host copies,
+// fills and device copies, but no kernel. Leaves no work queued. REQUIRES: as for
+// probe_capabilities.
 AliasProbeResult probe_aliases(Driver& driver, const Driver::CreateRequest& request);
 
 }  // namespace ashlar::gpu

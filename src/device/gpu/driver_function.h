@@ -86,7 +86,7 @@ class FunctionLoader {
     require(function, {name});
   }
 
-  // kUnsupported: a required function is missing; the message names the first ones.
+  // kUnsupported: required functions are missing; the message names up to three.
   Status status() const {
     if (missing_names_.empty()) return {};
     return Status::unsupported(text(library_.name(), " has no ", missing_names_,

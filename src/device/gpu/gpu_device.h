@@ -35,7 +35,7 @@ namespace ashlar::gpu {
 
 class GpuDevice;
 
-// State shared by the devices of one back end. Outlives them.
+// State that the devices of one back end share. It outlives the devices.
 struct BackendState {
   BackendState(std::unique_ptr<Driver> chosen, size_t device_count)
       : driver(std::move(chosen)), addresses(device_count) {}

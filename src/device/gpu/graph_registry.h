@@ -27,7 +27,7 @@ class GraphRegistry {
   // capture than before, or in none, removes the nodes of the previous capture: the program may
   // have ended it with the driver's own functions, so that remove_nodes was not called.
   void update_capture(StreamId stream, const CaptureInfo& info);
-  // Adds nodes that belong to the same graph as `like`.
+  // Adds nodes that belong to the same graph as `sibling`.
   void add_nodes(NodeId sibling, const std::vector<NodeId>& nodes);
   // kInvalidArgument: `node` is not a known node of an existing graph.
   Status check_node(NodeId node) const;

@@ -2,7 +2,7 @@
 //
 // The streams that a device created. A destroyed stream is not returned to the driver but kept for
 // reuse: drivers reuse handles, so a new stream from another library could not be distinguished
-// from a destroyed one of ours, on which a driver may crash. Thread safe.
+// from a destroyed stream of Ashlar, on which a driver may crash. Thread safe.
 #pragma once
 
 #include <atomic>

@@ -36,7 +36,7 @@ struct HipApi {
       memcpy_peer_async;
 };
 
-// kUnsupported: functions are missing; the message names the first ones.
+// Loads the driver functions. kUnsupported: some are missing; the message names up to three.
 Result<HipApi> load_api(const DriverLibrary& library);
 
 class HipDriver final : public gpu::VendorDriver {

@@ -17,7 +17,7 @@ constexpr size_t kStepBytes = size_t{1} << 20;
 
 // Calls `move(offset, bytes)` for each step until one fails.
 template <typename Move>
-Status in_steps(size_t bytes, const Move& move) {
+Status transfer_in_steps(size_t bytes, const Move& move) {
   for (size_t offset = 0; offset < bytes; offset += kStepBytes) {
     Status moved = move(offset, std::min(kStepBytes, bytes - offset));
     if (!moved.ok()) return moved;
@@ -90,7 +90,7 @@ Result<void*> AddressSpace::shadow(DeviceIndex accessor, AddressRange range, Acc
 }
 
 Status AddressSpace::write(Endpoint to, const void* from, size_t bytes) const {
-  return in_steps(bytes, [&](size_t offset, size_t step) {
+  return transfer_in_steps(bytes, [&](size_t offset, size_t step) {
     ReaderLock lock(mutex_);
     const AddressRange range{to.at + offset, step};
     if (Status ok = check_locked(to.accessor, range, Access::kReadWrite); !ok.ok()) return ok;
@@ -102,7 +102,7 @@ Status AddressSpace::write(Endpoint to, const void* from, size_t bytes) const {
 }
 
 Status AddressSpace::read(void* to, Endpoint from, size_t bytes) const {
-  return in_steps(bytes, [&](size_t offset, size_t step) {
+  return transfer_in_steps(bytes, [&](size_t offset, size_t step) {
     ReaderLock lock(mutex_);
     const AddressRange range{from.at + offset, step};
     if (Status ok = check_locked(from.accessor, range, Access::kRead); !ok.ok()) return ok;
@@ -112,7 +112,7 @@ Status AddressSpace::read(void* to, Endpoint from, size_t bytes) const {
 }
 
 Status AddressSpace::transfer(Endpoint to, Endpoint from, size_t bytes) const {
-  return in_steps(bytes, [&](size_t offset, size_t step) {
+  return transfer_in_steps(bytes, [&](size_t offset, size_t step) {
     ReaderLock lock(mutex_);
     const AddressRange target{to.at + offset, step};
     const AddressRange source{from.at + offset, step};
@@ -125,7 +125,7 @@ Status AddressSpace::transfer(Endpoint to, Endpoint from, size_t bytes) const {
 }
 
 Status AddressSpace::fill(Endpoint at, uint8_t value, size_t bytes) const {
-  return in_steps(bytes, [&](size_t offset, size_t step) {
+  return transfer_in_steps(bytes, [&](size_t offset, size_t step) {
     ReaderLock lock(mutex_);
     const AddressRange range{at.at + offset, step};
     if (Status ok = check_locked(at.accessor, range, Access::kReadWrite); !ok.ok()) return ok;

@@ -35,7 +35,7 @@ const GraphNode* find_node(const SimGraph& graph, NodeId id) {
   return found != graph.nodes.end() && found->id == id ? &*found : nullptr;
 }
 
-std::set<NodeId> with_ancestors(const SimGraph& graph, const std::vector<NodeId>& tail) {
+std::set<NodeId> collect_with_ancestors(const SimGraph& graph, const std::vector<NodeId>& tail) {
   std::set<NodeId> reached;
   std::vector<NodeId> pending = tail;
   while (!pending.empty()) {
@@ -92,7 +92,8 @@ Result<GraphId> CaptureTable::end(const SimStream& stream) {
 Status CaptureTable::check_can_end(const Capture& capture) {
   if (capture.invalidated)
     return Status::invalid_argument("the capture was invalidated; no graph was created");
-  const std::set<NodeId> joined = with_ancestors(*capture.graph, capture.tails.at(capture.origin));
+  const std::set<NodeId> joined =
+      collect_with_ancestors(*capture.graph, capture.tails.at(capture.origin));
   for (const auto& [stream, tail] : capture.tails) {
     for (NodeId node : tail) {
       if (joined.contains(node)) continue;

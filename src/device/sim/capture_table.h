@@ -42,8 +42,8 @@ class CaptureTable {
 
   // Adds a node to the stream's graph. REQUIRES: is_capturing(stream).
   Status add(const SimStream& stream, std::function<void()> run, int64_t modelled_ns);
-  // Returns what an event represents that is recorded in the stream now. REQUIRES:
-  // is_capturing(stream).
+  // Returns the nodes that an event would represent if it were recorded in the stream now.
+  // REQUIRES: is_capturing(stream).
   Result<CapturedEvent> mark(const SimStream& stream) const;
   // Makes the stream's next node depend on the event. A stream that is not capturing joins the
   // event's capture.

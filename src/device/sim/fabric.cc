@@ -186,8 +186,8 @@ void Fabric::serve() {
   for (;;) {
     Result<UniqueFd> connection = accept_or_stop(listening, stop);
     if (!connection.ok()) {
-      // Probably out of descriptors. The connection stays pending, so that accepting again
-      // immediately would fail again and spin.
+      // Probably out of descriptors. The connection stays pending, so an immediate retry would fail
+      // too.
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
     }

@@ -45,7 +45,7 @@ class Extent {
   friend class PhysicalMemory;
   Extent() = default;
 
-  PhysicalMemory* owner_ = nullptr;  // the memory whose capacity it uses; null if imported
+  PhysicalMemory* owner_ = nullptr;  // the memory whose capacity the extent uses; null if imported
   size_t bytes_ = 0;
   int fd_ = -1;
   uint64_t offset_ = 0;

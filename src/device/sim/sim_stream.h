@@ -60,7 +60,7 @@ class SimStream {
  public:
   // `scheduler` is null if streams have worker threads. Both references outlive the stream.
   SimStream(DeviceIndex device, int priority, Clock& clock, Scheduler* scheduler);
-  // Drops queued tasks and waits for the running one.
+  // Drops queued tasks and waits for the running task.
   ~SimStream();
 
   DeviceIndex device() const { return device_; }

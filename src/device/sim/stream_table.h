@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The streams of a machine, keyed by device and id, including destroyed ones that still have work.
-// Thread safe.
+// The streams of a machine, keyed by device and id, including destroyed streams that still have
+// work. Thread safe.
 #pragma once
 
 #include <memory>
