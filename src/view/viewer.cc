@@ -77,7 +77,7 @@ class Arguments {
     return plain.value_or("");
   }
 
-  bool is(std::string_view name, std::string_view value) const {
+  bool equals(std::string_view name, std::string_view value) const {
     return http::query_argument(query_, name) == value;
   }
 

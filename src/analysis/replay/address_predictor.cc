@@ -22,7 +22,7 @@ void AddressPredictor::advance_to(uint32_t entry) {
 }
 
 void AddressPredictor::apply(const InferredEvent& event) {
-  const Range range = current_range(event.at);
+  const Range range = current_range(event.range);
   const bool is_free = !addresses_.overlaps_chunk(range);
   switch (event.kind) {
     case InferredEvent::Kind::kAllocated: {
