@@ -27,8 +27,8 @@ class InferredAllocationsTest : public ::testing::Test {
     const std::vector<InferredEvent> found = events();
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].kind, kind);
-    EXPECT_EQ(found[0].at.begin, begin);
-    EXPECT_EQ(found[0].at.end, end);
+    EXPECT_EQ(found[0].range.begin, begin);
+    EXPECT_EQ(found[0].range.end, end);
   }
 
   TraceBuilder trace_;
@@ -50,8 +50,8 @@ TEST_F(InferredAllocationsTest, InfersAnAllocationInASkippedHole) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].kind, Kind::kAllocated);
   EXPECT_EQ(found[0].entry, 2U);
-  EXPECT_EQ(found[0].at.begin, kFirstChunkEnd - 44 * kMiB);
-  EXPECT_EQ(found[0].at.bytes(), 12 * kMiB) << "2 MiB must not fit";
+  EXPECT_EQ(found[0].range.begin, kFirstChunkEnd - 44 * kMiB);
+  EXPECT_EQ(found[0].range.bytes(), 12 * kMiB) << "2 MiB must not fit";
 }
 
 TEST_F(InferredAllocationsTest, InfersAnAllocationBeforeASegmentInAHole) {
@@ -72,7 +72,7 @@ TEST_F(InferredAllocationsTest, FindsSpaceUpToTheEndOfAChunk) {
   takes(20, kFirstChunkEnd - 32 * kMiB);
   takes(40, kFirstChunkEnd + 100 * kMiB);
   ASSERT_EQ(events().size(), 1U);
-  EXPECT_EQ(events()[0].at.end, kFirstChunkEnd + 160 * kMiB);
+  EXPECT_EQ(events()[0].range.end, kFirstChunkEnd + 160 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, PrefersFoundSpaceToAHoleUsedLater) {
@@ -90,7 +90,7 @@ TEST_F(InferredAllocationsTest, FillsAHoleThatIsNotUsedLater) {
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].kind, Kind::kAllocated);
-  EXPECT_EQ(found[0].at.begin, kFirstChunkEnd - 12 * kMiB);
+  EXPECT_EQ(found[0].range.begin, kFirstChunkEnd - 12 * kMiB);
   EXPECT_EQ(found[1].kind, Kind::kFoundSpace);
 }
 
@@ -100,7 +100,7 @@ TEST_F(InferredAllocationsTest, EndsFoundSpaceAtAnotherSegment) {
   takes(20, kFirstChunkEnd + 120 * kMiB);
   ASSERT_FALSE(events().empty());
   EXPECT_EQ(events()[0].kind, Kind::kFoundSpace);
-  EXPECT_EQ(events()[0].at.end, kFirstChunkEnd + 120 * kMiB);
+  EXPECT_EQ(events()[0].range.end, kFirstChunkEnd + 120 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, PutsALongRunOfSegmentsInAnOldChunk) {
