@@ -75,8 +75,9 @@ struct AllocatorOptions {
   // Size of the segments shared by requests of 1 to 10 MiB, and of the granules of large expandable
   // segments. At least 11 MiB.
   size_t large_segment_bytes = size_t{20} << 20;
-  std::optional<size_t> max_split_bytes{};  // larger blocks are never split
-  // Maximum excess of a block over a request above max_split_bytes. Unset: large_segment_bytes.
+  std::optional<size_t> max_split_bytes{};  // blocks of this size or more are never split
+  // How much larger than its request a block of max_split_bytes or more may be. Unset:
+  // large_segment_bytes.
   std::optional<size_t> max_non_split_rounding_bytes{};
   std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: off
   bool expandable_segments = false;

@@ -121,8 +121,8 @@ class Peaks(Dict[str, Any]):
         rows = [(_stack_text(use["stack"]), format_bytes(use["bytes"]), f"{use['count']:,}")
                 for use in self["stacks"]]
         return table(f"peak {format_bytes(self['peak_requested_bytes'])} requested, "
-                     f"{format_bytes(self['peak_reserved_bytes'])} reserved; a layout of "
-                     f"{format_bytes(self['packed_bytes'])} was found",
+                     f"{format_bytes(self['peak_reserved_bytes'])} reserved; the best layout "
+                     f"found needs {format_bytes(self['packed_bytes'])}",
                      _limited(rows), ("stack", "bytes", "blocks"))
 
 

@@ -89,7 +89,8 @@ constexpr EnvironmentVariable no_caching_variable(std::string_view name) {
       .sets = "option caching",
       .expected = "1, 0, True or False",
       .default_text = "0",
-      .help = "PyTorch's: 1 disables caching. Settings that name the option take precedence.",
+      .help =
+          "A PyTorch variable: 1 disables caching. Settings that name the option take precedence.",
       .parse = nullptr,
       .option = "caching",
       .when_on = "False",
@@ -140,16 +141,19 @@ constexpr std::array kVariables = {
     driver_variable(kCudaDriver, "library of the CUDA driver"),
     driver_variable(kHipDriver, "library of the HIP driver"),
     allocator_variable(kOwnSettings, "Takes precedence over PyTorch's variables."),
-    allocator_variable("PYTORCH_CUDA_ALLOC_CONF", "PyTorch's; read if none above it is set."),
-    allocator_variable("PYTORCH_HIP_ALLOC_CONF", "PyTorch's; read if none above it is set."),
-    allocator_variable("PYTORCH_ALLOC_CONF", "PyTorch's; read if none above it is set."),
+    allocator_variable("PYTORCH_CUDA_ALLOC_CONF",
+                       "A PyTorch variable; read if none of the variables above is set."),
+    allocator_variable("PYTORCH_HIP_ALLOC_CONF",
+                       "A PyTorch variable; read if none of the variables above is set."),
+    allocator_variable("PYTORCH_ALLOC_CONF",
+                       "A PyTorch variable; read if none of the variables above is set."),
     EnvironmentVariable{
         .name = "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC",
         .scope = VariableScope::kAllocatorSwitch,
         .sets = "option expandable_segments_ipc",
         .expected = "1, 0, True or False",
         .default_text = "0",
-        .help = "PyTorch's, where the default is on. Settings that name the option take "
+        .help = "A PyTorch variable; on by default in PyTorch. Settings that name the option take "
                 "precedence.",
         .parse = nullptr,
         .option = "expandable_segments_ipc",
@@ -223,7 +227,7 @@ constexpr std::array kVariables = {
     shmem_variable(
         "SHMEM_SYMMETRIC_SIZE",
         {"symmetric heap of each PE", "a number of bytes with an optional unit, such as 512M",
-         "64M", "OpenSHMEM's. Memory that is never written costs nothing."}),
+         "64M", "Defined by OpenSHMEM. Memory that is never written costs nothing."}),
 };
 
 }  // namespace

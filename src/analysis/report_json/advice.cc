@@ -42,8 +42,7 @@ std::vector<std::string> make_advice(const Report& report, const AllocatorOption
   const auto enough = static_cast<size_t>(kMinSavedFraction * static_cast<double>(reserved));
   if (const size_t count = report.replayed.ooms.size(); count > 0) {
     advice.push_back(fmt::format(
-        "It ran out of memory {}: `ashlar oom` explains why and lists settings that would have "
-        "fitted.",
+        "The run ran out of memory {}: `ashlar oom` explains why and lists settings that avoid it.",
         format_times(count)));
   }
   const RecordedAllocator allocator_kind = recorded_allocator_of(recorded);
@@ -52,16 +51,15 @@ std::vector<std::string> make_advice(const Report& report, const AllocatorOption
   for (const Alternative& other : report.alternatives) {
     if (other.oom_count > 0 || other.peak_reserved_bytes + enough > reserved) continue;
     const size_t saved = reserved - other.peak_reserved_bytes;
-    const std::string what = fmt::format("{} at its peak, {} ({}) less, according to replay.",
-                                         format_bytes(other.peak_reserved_bytes),
-                                         format_bytes(saved), format_percent(saved, reserved));
+    const std::string effect = fmt::format("a replay reserved {} at its peak, {} ({}) less.",
+                                           format_bytes(other.peak_reserved_bytes),
+                                           format_bytes(saved), format_percent(saved, reserved));
     if (!can_set(other.setting, allocator_kind)) {
-      paged =
-          fmt::format("Ashlar's paged engine would have reserved {} {}", what, kPagedAvailability);
+      paged = fmt::format("With Ashlar's paged engine, {} {}", effect, kPagedAvailability);
       continue;
     }
-    advice.push_back(fmt::format("{} {}: {}", any_saves ? "Or set" : "Set",
-                                 format_setting(other.setting, allocator_kind), what));
+    advice.push_back(
+        fmt::format("With {}, {}", format_setting(other.setting, allocator_kind), effect));
     any_saves = true;
   }
   if (!any_saves) {

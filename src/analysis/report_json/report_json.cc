@@ -36,7 +36,7 @@ std::vector<CauseRow> cause_rows(const GapCauses& causes) {
       {"rounding", "rounding: blocks larger than their requests", causes.rounding_bytes},
       {"other_pool", "free in another pool", causes.other_pool_bytes},
       {"other_stream", "free on another stream", causes.other_stream_bytes},
-      {"other_size", "free in the other size pool (up to 1 MiB / above)",
+      {"other_size", "free in the pool of the other size class (up to 1 MiB, or above)",
        causes.other_size_pool_bytes},
       {"beside_live",
        "fragmented: free holes too small for this request, in segments kept alive by other blocks",

@@ -82,7 +82,7 @@ std::string difference_text(size_t base_bytes, size_t new_bytes) {
 }
 
 std::string sides_as_text(const ComparedRuns& compared) {
-  Table table({{}, {"bytes", Align::kRight}, {"count", Align::kRight}, {"of"}});
+  Table table({{}, {"bytes", Align::kRight}, {"count", Align::kRight}, {"snapshot"}});
   for (const ComparedSide* side : {&compared.base, &compared.now}) {
     table.add(
         {side == &compared.base ? "base" : "new", format_bytes(side->bytes()),

@@ -77,12 +77,12 @@ ExitCode run_leaks(const LeaksArguments& arguments, const Session& session) {
   return ExitCode::kSuccess;
 }
 
-// Formats a count with its noun: "1 stack", "12 stacks", "3 groups of one size and stream".
+// Formats a count with its noun: "1 stack", "12 stacks", "3 groups of similar size and one stream".
 std::string groups_text(const LeakReport& leaks, size_t count) {
-  const std::string noun = leaks.has_stacks ? "stack" : "group of one size and stream";
+  const std::string noun = leaks.has_stacks ? "stack" : "group of similar size and one stream";
   if (count == 1) return "1 " + noun;
   return fmt::format("{} {}", group_digits(count),
-                     leaks.has_stacks ? "stacks" : "groups of one size and stream");
+                     leaks.has_stacks ? "stacks" : "groups of similar size and one stream");
 }
 
 std::string rate_text(double bytes) {

@@ -76,7 +76,7 @@ std::string facts_as_text(const Recording& recording, const OomReport& report) {
                         : rounded});
   if (const auto frames = recording.frames(report.stack); !frames.empty()) {
     const std::vector<std::string> lines = stack_lines(frames, kFramesShown);
-    for (size_t i = 0; i < lines.size(); ++i) table.add({i == 0 ? "by" : "", lines[i]});
+    for (size_t i = 0; i < lines.size(); ++i) table.add({i == 0 ? "requested by" : "", lines[i]});
   }
   table.add({"memory limit", limit_as_text(report.limit)});
   table.add({"device", fmt::format("{} free", format_bytes(report.device_free_bytes))});

@@ -104,8 +104,9 @@ std::string replay_as_text(const ReplaySummary& replayed) {
                                           static_cast<double>(stats.reserved_bytes.all.peak) /
                                               static_cast<double>(std::max<int64_t>(
                                                   stats.requested_bytes.all.peak, 1)))});
-  table.add({"out of memory",
-             fmt::format("{} times; {} cache flushes", result.ooms.size(), stats.alloc_retries)});
+  table.add({"out of memory", fmt::format("{} time{}; {} cache flush{}", result.ooms.size(),
+                                          result.ooms.size() == 1 ? "" : "s", stats.alloc_retries,
+                                          stats.alloc_retries == 1 ? "" : "es")});
   table.add({"driver", fmt::format("{:.1f} ms (modelled){}", modelled_us / 1000, share)});
   if (result.fidelity) table.add({"fidelity", fidelity_as_text(*result.fidelity)});
   std::string text = fmt::format("{}, device {}\n{}", replayed.recording.name(),

@@ -63,8 +63,9 @@ std::string peaks_as_text(const Report& report) {
                        static_cast<double>(std::max<int64_t>(stats.requested_bytes.all.peak, 1));
   table.add({"reserved", bytes(stats.reserved_bytes.all),
              fmt::format("from the device, {:.2f} × requested", times)});
-  table.add({"lower bound", format_bytes(report.bound.requested_bytes),
-             fmt::format("a layout of {} was found", format_bytes(report.bound.packed_bytes))});
+  table.add(
+      {"lower bound", format_bytes(report.bound.requested_bytes),
+       fmt::format("the best layout found needs {}", format_bytes(report.bound.packed_bytes))});
   return bold("Peaks") + "\n" + table.to_text();
 }
 

@@ -46,7 +46,7 @@ CommandFunction prepare_tune(CLI::App& parser) {
   auto arguments = std::make_shared<TuneCommandArguments>();
   add_tune_arguments(parser, arguments->tuning);
   parser.add_flag("--min-capacity", arguments->min_capacity,
-                  "Also find the smallest sufficient device");
+                  "Also find the smallest device memory with which each setting completes");
   add_json_flag(parser, arguments->json);
   return [arguments](const Session& session) { return run_tune(*arguments, session); };
 }

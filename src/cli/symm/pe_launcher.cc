@@ -53,7 +53,7 @@ class Signals {
     taken.fd_.reset(::signalfd(-1, &wanted, SFD_CLOEXEC));
     if (taken.fd_.valid()) return taken;
     return Status::device_fault("signalfd", errno,
-                                text("signals cannot be waited for: ", std::strerror(errno)));
+                                text("cannot wait for signals: ", std::strerror(errno)));
   }
 
   // Returns the signal, 0 after the deadline, or -1 if interrupted.
