@@ -43,7 +43,7 @@ class ASHLAR_EXPORT Buffer {
   void reset() noexcept;
   // Releases ownership without freeing. For buffers whose address is in RestoredPool::freed,
   // because their blocks are no longer allocated.
-  void forget() noexcept {
+  void release() noexcept {
     engine_ = nullptr;
     liveness_ = nullptr;
     block_ = nullptr;

@@ -56,7 +56,7 @@ using RouteFilter = std::function<bool(StreamId stream)>;
 
 // The effect of restoring a checkpoint. An address may be in both lists.
 struct RestoredPool {
-  std::vector<DeviceAddress> freed{};  // no longer allocated: call Buffer::forget on their buffers
+  std::vector<DeviceAddress> freed{};  // no longer allocated: call Buffer::release on their buffers
   std::vector<Buffer> allocated{};     // allocated again, with the sizes they had
 };
 

@@ -239,7 +239,7 @@ void Buffer::reset() noexcept {
   Engine& engine = *engine_;
   Block* block = block_;
   const bool is_alive = liveness_->is_alive;
-  forget();
+  release();
   if (is_alive) [[likely]]
     free_block(engine, block, __builtin_return_address(0));
 }

@@ -166,8 +166,8 @@ TEST_F(AllocatorTest, RestoresPoolState) {
   ASSERT_EQ(restored.allocated.size(), 1U);
   EXPECT_EQ(restored.allocated[0].address(), kept_at);
   EXPECT_EQ(restored.allocated[0].bytes(), 3000U);
-  kept.forget();
-  later.forget();
+  kept.release();
+  later.release();
   EXPECT_THROW(allocator.free_raw(raw), InvalidArgument);
   EXPECT_EQ(allocator.pools().live_addresses(pool), std::vector<DeviceAddress>{kept_at});
   EXPECT_THROW(allocator.pools().live_addresses({0, 99}), InvalidArgument);
