@@ -84,15 +84,15 @@ struct SnapshotSegment {
 // A mapping of a whole extent: [address, address + extent.bytes).
 struct SnapshotMapping {
   DeviceAddress address;
-  int64_t made_us = 0;  // when it was made: microseconds since the Unix epoch, on the trace's clock
+  int64_t mapped_at_us = 0;  // microseconds since the Unix epoch, on the trace's clock
   friend bool operator==(const SnapshotMapping&, const SnapshotMapping&) = default;
 };
 
 // Physical memory from one create call, of engines that map extents (`paged`). `mappings` is sorted
 // by address. Each mapping lies inside one view; mappings never overlap. An extent may be mapped at
-// several addresses but is in use at no more than one, `home`, where it is part of an expandable
-// segment. The other mappings are kept for reuse. An extent without a home is idle and part of no
-// segment.
+// several addresses but is in use at no more than one, `attached_address`, where it is part of an
+// expandable segment. The other mappings are kept for reuse. An extent without an attached address
+// is idle and part of no segment.
 struct SnapshotExtent {
   DeviceIndex device;
   ExtentId id;  // unique among the extents of the device
@@ -100,10 +100,11 @@ struct SnapshotExtent {
   bool is_large = false;
   StreamId stream;  // of its last use
   PoolId pool;
-  std::optional<DeviceAddress> home{};  // one of its mappings
+  std::optional<DeviceAddress> attached_address{};  // one of its mappings
   // Its address according to the trace; none if the trace has no entry for it. May differ from
-  // `home` while the extent is free: the trace records a move only when the extent is used again.
-  std::optional<DeviceAddress> traced{};
+  // `attached_address` while the extent is free: the trace records a move only when the extent is
+  // used again.
+  std::optional<DeviceAddress> traced_address{};
   std::vector<SnapshotMapping> mappings{};
   friend bool operator==(const SnapshotExtent&, const SnapshotExtent&) = default;
 };

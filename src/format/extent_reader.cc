@@ -121,8 +121,8 @@ bool ExtentReader::read_extent_field(Key key, Value value, SnapshotExtent& exten
     case Key::kIsLarge: return fields_.boolean(key, value, extent.is_large);
     case Key::kStream: return read_stream(key, value, extent.stream);
     case Key::kPoolId: return fields_.pool(key, value, extent.pool);
-    case Key::kHome: return read_address(key, value, extent.home.emplace());
-    case Key::kTraced: return read_address(key, value, extent.traced.emplace());
+    case Key::kHome: return read_address(key, value, extent.attached_address.emplace());
+    case Key::kTraced: return read_address(key, value, extent.traced_address.emplace());
     case Key::kMappings:
       return read_list(key, value, extent.mappings, &ExtentReader::read_mapping_field);
     default: return true;
@@ -132,7 +132,7 @@ bool ExtentReader::read_extent_field(Key key, Value value, SnapshotExtent& exten
 bool ExtentReader::read_mapping_field(Key key, Value value, SnapshotMapping& mapping) {
   switch (key) {
     case Key::kAddress: return read_address(key, value, mapping.address);
-    case Key::kMadeUs: return fields_.integer(key, value, mapping.made_us);
+    case Key::kMadeUs: return fields_.integer(key, value, mapping.mapped_at_us);
     default: return true;
   }
 }
@@ -194,16 +194,17 @@ bool ExtentReader::check_extent(const SnapshotExtent& extent) {
   if (extent.bytes == 0) {
     return fields_.fail(text("extent ", extent.id.value(), " has size 0 (expected more)"));
   }
-  if (extent.traced && AddressRange{*extent.traced, extent.bytes}.overflows()) {
-    return fields_.fail(text("extent ", extent.id.value(), " has \"traced\" ", *extent.traced,
+  if (extent.traced_address && AddressRange{*extent.traced_address, extent.bytes}.overflows()) {
+    return fields_.fail(text("extent ", extent.id.value(), " has \"traced\" ",
+                             *extent.traced_address,
                              ", which overflows the address space (expected less)"));
   }
-  if (!extent.home) return true;
-  const bool is_mapped =
-      std::any_of(extent.mappings.begin(), extent.mappings.end(),
-                  [&](const SnapshotMapping& each) { return each.address == *extent.home; });
+  if (!extent.attached_address) return true;
+  const bool is_mapped = std::any_of(
+      extent.mappings.begin(), extent.mappings.end(),
+      [&](const SnapshotMapping& each) { return each.address == *extent.attached_address; });
   return is_mapped ||
-         fields_.fail(text("extent ", extent.id.value(), " has \"home\" ", *extent.home,
+         fields_.fail(text("extent ", extent.id.value(), " has \"home\" ", *extent.attached_address,
                            ", where it is not mapped (expected one of its mappings)"));
 }
 
@@ -238,10 +239,12 @@ bool ExtentReader::check_homes(const Snapshot& snapshot) {
   }
   std::sort(segments.begin(), segments.end());
   for (const SnapshotExtent& extent : snapshot.extents) {
-    if (!extent.home || is_within_any(segments, {extent.device, {*extent.home, extent.bytes}})) {
+    if (!extent.attached_address ||
+        is_within_any(segments, {extent.device, {*extent.attached_address, extent.bytes}})) {
       continue;
     }
-    return fields_.fail(text("extent ", extent.id.value(), " has \"home\" ", *extent.home,
+    return fields_.fail(text("extent ", extent.id.value(), " has \"home\" ",
+                             *extent.attached_address,
                              ", outside of every expandable segment (expected inside one)"));
   }
   return true;

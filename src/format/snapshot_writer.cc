@@ -169,13 +169,13 @@ void SnapshotWriter::write_extents() {
     writer_.unsigned_integer(extent.id.value());
     writer_.key(Key::kSize);
     writer_.unsigned_integer(extent.bytes);
-    if (extent.home) {
+    if (extent.attached_address) {
       writer_.key(Key::kHome);
-      writer_.unsigned_integer(extent.home->value());
+      writer_.unsigned_integer(extent.attached_address->value());
     }
-    if (extent.traced) {
+    if (extent.traced_address) {
       writer_.key(Key::kTraced);
-      writer_.unsigned_integer(extent.traced->value());
+      writer_.unsigned_integer(extent.traced_address->value());
     }
     writer_.key(Key::kMappings);
     write_mappings(extent.mappings);
@@ -191,7 +191,7 @@ void SnapshotWriter::write_mappings(const std::vector<SnapshotMapping>& mappings
     writer_.key(Key::kAddress);
     writer_.unsigned_integer(mapping.address.value());
     writer_.key(Key::kMadeUs);
-    writer_.integer(mapping.made_us);
+    writer_.integer(mapping.mapped_at_us);
     writer_.end_dict();
   }
   writer_.end_list();

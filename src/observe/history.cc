@@ -254,7 +254,7 @@ void History::convert_times(std::vector<SnapshotExtent>& extents) const {
 void History::convert_times_locked(std::vector<SnapshotExtent>& extents) const {
   for (SnapshotExtent& extent : extents) {
     for (SnapshotMapping& mapping : extent.mappings) {
-      mapping.made_us = clock_.unix_us(static_cast<uint64_t>(mapping.made_us));
+      mapping.mapped_at_us = clock_.unix_us(static_cast<uint64_t>(mapping.mapped_at_us));
     }
   }
 }

@@ -43,11 +43,11 @@ class ExtentLocator {
     MapExtent extent{.recorded = &recorded};
     for (const SnapshotMapping& mapping : recorded.mappings) {
       const bool existed =
-          is_last_ || static_cast<double>(mapping.made_us) <= time_us_ + kClockErrorUs;
+          is_last_ || static_cast<double>(mapping.mapped_at_us) <= time_us_ + kClockErrorUs;
       if (existed) extent.addresses.push_back(mapping.address);
     }
     if (is_last_) {
-      extent.home = recorded.home;
+      extent.home = recorded.attached_address;
       return extent;
     }
     size_t covered_count = 0;

@@ -98,7 +98,7 @@ std::vector<SnapshotView> views_of(const Snapshot& snapshot, DeviceIndex device)
 }
 
 // Returns the pieces after the last trace entry. The memory of views is at the addresses that the
-// trace has for it (SnapshotExtent::traced); all other pieces are segments of the snapshot.
+// trace has for it (SnapshotExtent::traced_address); all other pieces are segments of the snapshot.
 std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex device) {
   const bool has_views = !views_of(snapshot, device).empty();
   std::vector<SegmentPiece> pieces;
@@ -107,8 +107,8 @@ std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex
     pieces.push_back(piece_of(segment));
   }
   for (const SnapshotExtent& extent : snapshot.extents) {
-    if (extent.device != device || !extent.traced) continue;
-    pieces.push_back({.range = {*extent.traced, extent.bytes},
+    if (extent.device != device || !extent.traced_address) continue;
+    pieces.push_back({.range = {*extent.traced_address, extent.bytes},
                       .stream = extent.stream,
                       .pool = extent.pool,
                       .is_expandable = true});

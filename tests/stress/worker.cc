@@ -139,7 +139,7 @@ void Worker::take_snapshot() {
   size_t home_bytes = 0;
   for (const SnapshotExtent& extent : held.extents) {
     EXPECT_TRUE(ids.insert(extent.id).second) << "an extent is listed twice";
-    if (extent.home && !paused.contains(extent.pool)) home_bytes += extent.bytes;
+    if (extent.attached_address && !paused.contains(extent.pool)) home_bytes += extent.bytes;
   }
   EXPECT_EQ(home_bytes, segment_bytes);
 }

@@ -56,13 +56,13 @@ SnapshotExtent describe_extent(const Extent& extent, DeviceIndex device) {
                            .is_large = !extent.is_small,
                            .stream = extent.arena->stream,
                            .pool = extent.arena->pool.id};
-  if (extent.traced.bytes != 0) described.traced = extent.traced.begin;
+  if (extent.traced.bytes != 0) described.traced_address = extent.traced.begin;
   for (const Extent::Mapping& mapping : extent.mappings) {
     const Slot& slot = mapping.view->slots[mapping.slot];
     if (!slot.is_mapped) continue;
     const DeviceAddress address = mapping.view->at(slot.offset);
     described.mappings.push_back({address, static_cast<int64_t>(slot.mapped_ticks)});
-    if (extent.is_attached_to(*mapping.view, mapping.slot)) described.home = address;
+    if (extent.is_attached_to(*mapping.view, mapping.slot)) described.attached_address = address;
   }
   return described;
 }

@@ -50,7 +50,7 @@ TEST(TimelineTest, CountsIdleExtentsAsReserved) {
     trace.snapshot().extents.push_back(extent);
   }
   trace.snapshot().segments[0].is_expandable = true;
-  trace.snapshot().extents[0].home = DeviceAddress(100);
+  trace.snapshot().extents[0].attached_address = DeviceAddress(100);
   trace.snapshot().extents[0].bytes = 5;
   const Timeline timeline = analyze(trace.snapshot()).timeline;
   EXPECT_EQ(timeline.initial.reserved_bytes, 7U);

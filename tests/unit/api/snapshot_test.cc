@@ -219,8 +219,8 @@ TEST_F(SnapshotTest, DatesExtentsByClockOfTrace) {
       if (extent.mappings[0].address != entry.address) continue;
       ++mapped_count;
       EXPECT_EQ(extent.bytes, entry.bytes) << "each extent has its own entry";
-      EXPECT_LE(extent.mappings[0].made_us, entry.time_us + 1) << "both are rounded down";
-      EXPECT_GE(extent.mappings[0].made_us, snapshot.device_traces[1][0].time_us - 10'000'000);
+      EXPECT_LE(extent.mappings[0].mapped_at_us, entry.time_us + 1) << "both are rounded down";
+      EXPECT_GE(extent.mappings[0].mapped_at_us, snapshot.device_traces[1][0].time_us - 10'000'000);
     }
   }
   EXPECT_GT(mapped_count, 1U);

@@ -66,8 +66,8 @@ TEST(ExtentReader, ReadsExtentsInOrderWithMappings) {
   EXPECT_EQ(snapshot->views[0].address, DeviceAddress(kView));
   EXPECT_EQ(snapshot->views[0].mapped_bytes, 8u * kBytes);
   ASSERT_EQ(snapshot->extents.size(), 3u);
-  EXPECT_EQ(snapshot->extents[0].home, DeviceAddress(kView));
-  EXPECT_EQ(snapshot->extents[1].home, std::nullopt);
+  EXPECT_EQ(snapshot->extents[0].attached_address, DeviceAddress(kView));
+  EXPECT_EQ(snapshot->extents[1].attached_address, std::nullopt);
   ASSERT_EQ(snapshot->extents[2].mappings.size(), 2u);
   EXPECT_EQ(snapshot->extents[2].mappings[0].address, DeviceAddress(kView + 4 * kBytes));
 }

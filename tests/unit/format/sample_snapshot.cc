@@ -53,8 +53,8 @@ void add_extents(Snapshot& made) {
                           .is_large = true,
                           .stream = StreamId(7),
                           .pool = {.capture = 1, .user = 70000},
-                          .home = view + (1 << 20),
-                          .traced = view + (4 << 20),
+                          .attached_address = view + (1 << 20),
+                          .traced_address = view + (4 << 20),
                           .mappings = {{view + (1 << 20), 1'794'701'177'002'409},
                                        {view + (4 << 20), 1'794'701'177'002'410}}});
   made.extents.push_back({.device = DeviceIndex(1),

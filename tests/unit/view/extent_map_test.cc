@@ -63,9 +63,11 @@ Snapshot moving_snapshot() {
                       extent_of(2, {{DeviceAddress(kExtentAddress + 2 * kMiB), 115},
                                     {DeviceAddress(2 * kExtentAddress), 155}}),
                       extent_of(3, {{DeviceAddress(kExtentAddress + 4 * kMiB), 125}})};
-  snapshot.extents[0].home = snapshot.extents[0].traced = DeviceAddress(kExtentAddress);
-  snapshot.extents[1].home = snapshot.extents[1].traced = DeviceAddress(2 * kExtentAddress);
-  snapshot.extents[2].traced = DeviceAddress(kExtentAddress + 4 * kMiB);
+  snapshot.extents[0].attached_address = snapshot.extents[0].traced_address =
+      DeviceAddress(kExtentAddress);
+  snapshot.extents[1].attached_address = snapshot.extents[1].traced_address =
+      DeviceAddress(2 * kExtentAddress);
+  snapshot.extents[2].traced_address = DeviceAddress(kExtentAddress + 4 * kMiB);
   return snapshot;
 }
 

@@ -28,16 +28,16 @@ class PagedSnapshotTest : public PagedFixture {
     for (const SnapshotExtent& extent : held.extents) {
       extent_bytes += extent.bytes;
       EXPECT_TRUE(ids.insert(extent.id).second) << "an extent is listed twice";
-      bool is_attached_mapped = !extent.home;
+      bool is_attached_mapped = !extent.attached_address;
       for (const SnapshotMapping& mapping : extent.mappings) {
-        is_attached_mapped |= extent.home == mapping.address;
+        is_attached_mapped |= extent.attached_address == mapping.address;
         EXPECT_TRUE(mapped.emplace(mapping.address.value(), extent.bytes).second);
         EXPECT_NE(view_with(held, {mapping.address, extent.bytes}), nullptr);
       }
       EXPECT_TRUE(is_attached_mapped) << "an extent is attached where it is not mapped";
-      if (!extent.home) continue;
+      if (!extent.attached_address) continue;
       attached_bytes += extent.bytes;
-      EXPECT_TRUE(is_in_a_segment(held, {*extent.home, extent.bytes}));
+      EXPECT_TRUE(is_in_a_segment(held, {*extent.attached_address, extent.bytes}));
     }
     uint64_t end = 0;
     for (const auto& [address, bytes] : mapped) {
@@ -73,8 +73,9 @@ class PagedSnapshotTest : public PagedFixture {
                          [&](const auto& each) { return each.address == address; });
   }
   static size_t count_idle(const EngineSnapshot& held) {
-    return static_cast<size_t>(std::count_if(held.extents.begin(), held.extents.end(),
-                                             [](const auto& each) { return !each.home; }));
+    return static_cast<size_t>(
+        std::count_if(held.extents.begin(), held.extents.end(),
+                      [](const auto& each) { return !each.attached_address; }));
   }
 };
 
@@ -90,7 +91,7 @@ TEST_F(PagedSnapshotTest, NewMemoryIsInOneView) {
   for (const SnapshotExtent& extent : held.extents) {
     EXPECT_EQ(extent.mappings.size(), 1U);
     EXPECT_TRUE(extent.is_large);
-    EXPECT_TRUE(extent.home);
+    EXPECT_TRUE(extent.attached_address);
   }
   free(block);
 }
@@ -106,12 +107,13 @@ TEST_F(PagedSnapshotTest, StitchedExtentListsAllMappings) {
   size_t whole_bytes = 0;
   size_t moved_bytes = 0;
   for (const SnapshotExtent& extent : held.extents) {
-    if (!range.contains(*extent.home)) continue;
+    if (!range.contains(*extent.attached_address)) continue;
     whole_bytes += extent.bytes;
     if (extent.mappings.size() == 1) continue;
     moved_bytes += extent.bytes;
-    const SnapshotMapping& here = mapping_at(extent, *extent.home);
-    for (const SnapshotMapping& each : extent.mappings) EXPECT_LE(each.made_us, here.made_us);
+    const SnapshotMapping& here = mapping_at(extent, *extent.attached_address);
+    for (const SnapshotMapping& each : extent.mappings)
+      EXPECT_LE(each.mapped_at_us, here.mapped_at_us);
   }
   EXPECT_EQ(whole_bytes, 80 * kMiB);
   EXPECT_GE(moved_bytes, 60 * kMiB) << "one of the holes may not have moved";
@@ -143,7 +145,7 @@ TEST_F(PagedSnapshotTest, ExtentHasItsTracedAddress) {
   const auto traced = [&] {
     std::map<uint64_t, size_t> ranges;
     for (const SnapshotExtent& extent : engine_->take_snapshot().extents) {
-      if (extent.traced) ranges[extent.traced->value()] = extent.bytes;
+      if (extent.traced_address) ranges[extent.traced_address->value()] = extent.bytes;
     }
     return ranges;
   };
