@@ -79,7 +79,7 @@ struct DeviceProperties {
   int greatest_priority = 0;
 };
 
-struct MemoryStats {
+struct DeviceMemoryStats {
   size_t free_bytes = 0;
   size_t total_bytes = 0;
 };
@@ -154,7 +154,7 @@ class ASHLAR_EXPORT Device {
   // --- identity
 
   virtual const DeviceProperties& properties() const = 0;
-  virtual Result<MemoryStats> memory_stats() = 0;
+  virtual Result<DeviceMemoryStats> memory_stats() = 0;
   // Processes that use the device. kUnsupported: the driver does not provide the list.
   virtual Result<std::vector<ProcessMemoryUsage>> processes() = 0;
 

@@ -88,7 +88,7 @@ py::dict properties_of(const DeviceRef& ref) {
 }
 
 py::dict memory_stats_of(const DeviceRef& ref) {
-  const MemoryStats found = without_gil([&] { return unwrap(ref.checked().memory_stats()); });
+  const DeviceMemoryStats found = without_gil([&] { return unwrap(ref.checked().memory_stats()); });
   py::dict all;
   all["free_bytes"] = found.free_bytes;
   all["total_bytes"] = found.total_bytes;

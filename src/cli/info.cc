@@ -77,7 +77,7 @@ std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
 
 // Returns nothing if the device does not report its free memory.
 std::optional<size_t> free_bytes_of(Device& device) {
-  const Result<MemoryStats> use = device.memory_stats();
+  const Result<DeviceMemoryStats> use = device.memory_stats();
   if (!use.ok()) return std::nullopt;
   return use->free_bytes;
 }

@@ -20,7 +20,7 @@ class ForwardingDevice : public Device {
   explicit ForwardingDevice(Device& device) : device_(device) {}
 
   const DeviceProperties& properties() const override { return device_.properties(); }
-  Result<MemoryStats> memory_stats() override { return device_.memory_stats(); }
+  Result<DeviceMemoryStats> memory_stats() override { return device_.memory_stats(); }
   Result<std::vector<ProcessMemoryUsage>> processes() override { return device_.processes(); }
   Status last_error() override { return device_.last_error(); }
   Status take_last_error() override { return device_.take_last_error(); }

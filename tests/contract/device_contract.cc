@@ -324,7 +324,7 @@ size_t DeviceContract::free_bytes(Device& on) { return require_ok(on.memory_stat
 std::vector<size_t> DeviceContract::free_bytes_of_all_devices() {
   std::vector<size_t> all;
   for (size_t i = 0; i < device_count(); ++i) {
-    Result<MemoryStats> use = device_at(i).memory_stats();
+    Result<DeviceMemoryStats> use = device_at(i).memory_stats();
     EXPECT_TRUE(ok(use));
     all.push_back(use.ok() ? use->free_bytes : 0);
   }

@@ -54,7 +54,7 @@ void EngineContract::TearDown() {
 }
 
 size_t EngineContract::used_bytes() {
-  const MemoryStats use = require_ok(machine_->device(kDevice).memory_stats());
+  const DeviceMemoryStats use = require_ok(machine_->device(kDevice).memory_stats());
   return use.total_bytes - use.free_bytes;
 }
 

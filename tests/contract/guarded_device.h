@@ -38,8 +38,8 @@ class GuardedDevice final : public ForwardingDevice {
 
   // --- memory: counted and limited
 
-  Result<MemoryStats> memory_stats() override {
-    return intercept(DeviceCall::kMemoryStats, [&]() -> Result<MemoryStats> {
+  Result<DeviceMemoryStats> memory_stats() override {
+    return intercept(DeviceCall::kMemoryStats, [&]() -> Result<DeviceMemoryStats> {
       Result<DriverPoolStats> pool = DriverPoolStats{};
       if (uses_pool_.load()) {  // otherwise the query would create the pool
         const RelaxedCapture relaxed(device());
@@ -49,7 +49,8 @@ class GuardedDevice final : public ForwardingDevice {
       MutexLock lock(mutex_);
       size_t used_bytes = used_bytes_ + pool->reserved_bytes;
       for (const auto& [address, bytes] : pooled_) used_bytes -= bytes;
-      return MemoryStats{capacity_bytes_ - std::min(used_bytes, capacity_bytes_), capacity_bytes_};
+      return DeviceMemoryStats{capacity_bytes_ - std::min(used_bytes, capacity_bytes_),
+                               capacity_bytes_};
     });
   }
   Result<DeviceAddress> allocate(size_t bytes) override {

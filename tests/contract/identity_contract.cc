@@ -55,7 +55,7 @@ TEST_P(IdentityContract, PropertiesAreConstant) {
 }
 
 TEST_P(IdentityContract, MemoryStatsStayWithinTheCapacity) {
-  const MemoryStats use = require_ok(device().memory_stats());
+  const DeviceMemoryStats use = require_ok(device().memory_stats());
   EXPECT_GT(use.free_bytes, 0U);
   EXPECT_LE(use.free_bytes, use.total_bytes);
   EXPECT_LE(use.total_bytes, properties().capacity_bytes);

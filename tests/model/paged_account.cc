@@ -174,7 +174,7 @@ void PagedRun::check_reported_mappings() {
     end = begin + bytes;
     reported_bytes += bytes;
   }
-  const MemoryStats use = *device().memory_stats();
+  const DeviceMemoryStats use = *device().memory_stats();
   if (reported_bytes != use.total_bytes - use.free_bytes) {
     disagree(text("trackers know of ", reported_bytes, " B of ", use.total_bytes - use.free_bytes));
   }

@@ -39,7 +39,7 @@ class SimProcess {
   Allocator& allocator() { return *allocator_; }
   void end_allocator() { allocator_.reset(); }
   size_t used_bytes() {
-    const MemoryStats use = *device().memory_stats();
+    const DeviceMemoryStats use = *device().memory_stats();
     return use.total_bytes - use.free_bytes;
   }
   int64_t active_bytes() { return allocator_->stats().active_bytes.all.current; }

@@ -41,7 +41,7 @@ RankMain on_devices(const DeviceBody& body) {
       if (wrong.empty()) own.group.leave(kTestTimeout);
     }
     Device& device = machine->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
-    const Result<MemoryStats> use = device.memory_stats();
+    const Result<DeviceMemoryStats> use = device.memory_stats();
     if (use->free_bytes != use->total_bytes) wrong += " [leaked device memory]";
     return wrong;
   };

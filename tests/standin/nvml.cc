@@ -49,7 +49,7 @@ ASHLAR_STANDIN int nvmlDeviceGetComputeRunningProcesses_v3(cuda::Nvml::DeviceHan
     return kNvmlTooSmall;
   }
   const size_t index = reinterpret_cast<uintptr_t>(device) - 1;
-  const Result<MemoryStats> use = Core::get().device(index).memory_stats();
+  const Result<DeviceMemoryStats> use = Core::get().device(index).memory_stats();
   if (!use.ok()) return code_of(use);
   *count = 2;
   records[0] = {static_cast<unsigned>(getpid()), use->total_bytes - use->free_bytes, 0, 0};

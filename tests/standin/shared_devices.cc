@@ -75,7 +75,7 @@ ASHLAR_STANDIN_FOR(cuDeviceCanAccessPeer, hipDeviceCanAccessPeer)(int* can, int 
 
 ASHLAR_STANDIN_FOR(cuMemGetInfo_v2, hipMemGetInfo)(size_t* free_bytes, size_t* total_bytes) {
   return on_current_device([&](size_t on) {
-    const Result<MemoryStats> use = Core::get().device(on).memory_stats();
+    const Result<DeviceMemoryStats> use = Core::get().device(on).memory_stats();
     if (!use.ok()) return code_of(use);
     *free_bytes = use->free_bytes;
     *total_bytes = use->total_bytes;

@@ -105,7 +105,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
       EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
       EXPECT_EQ(environment_->engine(i).stats().active.all.current, 0);
       EXPECT_EQ(environment_->engine(i).stats().reserved_bytes.all.current, 0);
-      const MemoryStats use = *device.memory_stats();
+      const DeviceMemoryStats use = *device.memory_stats();
       EXPECT_EQ(use.free_bytes, use.total_bytes);
     }
     expect_consistent();

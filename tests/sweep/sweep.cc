@@ -163,7 +163,7 @@ void Workload::expect_no_memory_lost() {
   EXPECT_EQ(stats.inactive_split_bytes.all.current, 0);
   EXPECT_FALSE(engine().pool_use_count(kPool).ok()) << "the pool was not destroyed";
   EXPECT_FALSE(engine().pool_use_count(kCapturePool).ok()) << "the pool was not destroyed";
-  const MemoryStats use = *device().memory_stats();
+  const DeviceMemoryStats use = *device().memory_stats();
   EXPECT_EQ(use.free_bytes, use.total_bytes);
 }
 

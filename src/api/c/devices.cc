@@ -68,7 +68,7 @@ ashlar_status ashlar_device_memory(ashlar_device* device, size_t* free_bytes,
                                    size_t* total_bytes) noexcept {
   return guarded([&] {
     require(device, "device");
-    const MemoryStats use = unwrap(device_of(device).memory_stats());
+    const DeviceMemoryStats use = unwrap(device_of(device).memory_stats());
     if (free_bytes != nullptr) *free_bytes = use.free_bytes;
     if (total_bytes != nullptr) *total_bytes = use.total_bytes;
   });

@@ -156,7 +156,7 @@ Result<EngineRun> run_with_engine(const EngineSettings& engine, const TrainingLo
   run.stats = allocator.stats();
   allocator.trim();
   run.driver = (*machine)->costs(kDevice);
-  const Result<MemoryStats> use = device.memory_stats();
+  const Result<DeviceMemoryStats> use = device.memory_stats();
   if (!use.ok()) return use.status();
   run.returned_all_memory = use->free_bytes == use->total_bytes;
   return run;

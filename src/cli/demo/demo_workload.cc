@@ -385,7 +385,7 @@ Status Workload::release_all() {
 
   bool is_empty = true;
   for (DeviceIndex index : {kFirst, kSecond}) {
-    Result<MemoryStats> use = machine_->device(index).memory_stats();
+    Result<DeviceMemoryStats> use = machine_->device(index).memory_stats();
     if (!use.ok()) return use.status();
     is_empty = is_empty && use->free_bytes == use->total_bytes;
   }

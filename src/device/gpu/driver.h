@@ -95,7 +95,7 @@ class Driver {
   virtual Result<std::vector<ProcessMemoryUsage>> processes(const DeviceInfo& info) = 0;
 
   virtual DriverResult greatest_priority(int& priority) = 0;
-  virtual DriverResult memory_stats(MemoryStats& stats) = 0;
+  virtual DriverResult memory_stats(DeviceMemoryStats& stats) = 0;
 
   // --- plain memory
 

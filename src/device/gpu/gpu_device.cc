@@ -102,9 +102,9 @@ const DeviceProperties& GpuDevice::properties() const {
   return properties_;
 }
 
-Result<MemoryStats> GpuDevice::memory_stats() {
-  return call([&]() -> Result<MemoryStats> {
-    MemoryStats stats;
+Result<DeviceMemoryStats> GpuDevice::memory_stats() {
+  return call([&]() -> Result<DeviceMemoryStats> {
+    DeviceMemoryStats stats;
     if (Status queried = to_status(driver().memory_stats(stats)); !queried.ok()) return queried;
     return stats;
   });

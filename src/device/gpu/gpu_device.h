@@ -56,7 +56,7 @@ class GpuDevice final : public Device {
   GpuDevice& operator=(const GpuDevice&) = delete;
 
   const DeviceProperties& properties() const override;
-  Result<MemoryStats> memory_stats() override;
+  Result<DeviceMemoryStats> memory_stats() override;
   Result<std::vector<ProcessMemoryUsage>> processes() override;
   Status last_error() override;
   Status take_last_error() override;

@@ -83,7 +83,7 @@ DriverResult VendorDriver::greatest_priority(int& priority) {
   return got;
 }
 
-DriverResult VendorDriver::memory_stats(MemoryStats& stats) {
+DriverResult VendorDriver::memory_stats(DeviceMemoryStats& stats) {
   return api_.memory.get_info(&stats.free_bytes, &stats.total_bytes);
 }
 

@@ -38,7 +38,7 @@ class VendorDriver : public Driver {
   // Does not set the capabilities and the granularity.
   DriverResult query_device(int device, DeviceInfo& info) override;
   DriverResult greatest_priority(int& priority) override;
-  DriverResult memory_stats(MemoryStats& stats) override;
+  DriverResult memory_stats(DeviceMemoryStats& stats) override;
 
   DriverResult allocate(size_t bytes, DeviceAddress& at) override;
   DriverResult free(DeviceAddress at) override;

@@ -31,10 +31,10 @@ SimDevice::SimDevice(Machine::Impl& machine, DeviceProperties properties, Physic
 
 // --- identity
 
-Result<MemoryStats> SimDevice::memory_stats() {
-  return call(DeviceCall::kMemoryStats, [&](CallSize&) -> Result<MemoryStats> {
+Result<DeviceMemoryStats> SimDevice::memory_stats() {
+  return call(DeviceCall::kMemoryStats, [&](CallSize&) -> Result<DeviceMemoryStats> {
     const size_t total = memory_.capacity_bytes();
-    return MemoryStats{total - memory_.used_bytes(), total};
+    return DeviceMemoryStats{total - memory_.used_bytes(), total};
   });
 }
 

@@ -38,7 +38,7 @@ class SimDevice final : public Device {
   bool runs_in_calls() const { return machine_.options.seed.has_value(); }
 
   const DeviceProperties& properties() const override { return properties_; }
-  Result<MemoryStats> memory_stats() override;
+  Result<DeviceMemoryStats> memory_stats() override;
   Result<std::vector<ProcessMemoryUsage>> processes() override;
   Status last_error() override;
   Status take_last_error() override;

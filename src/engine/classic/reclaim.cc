@@ -148,7 +148,7 @@ Status ClassicEngine::trim_caching_source() {
 }
 
 Status ClassicEngine::report_oom(const AllocParams& params, const Status& why) {
-  const Result<MemoryStats> memory = device_.memory_stats();
+  const Result<DeviceMemoryStats> memory = device_.memory_stats();
   const size_t device_free_bytes = memory.ok() ? memory->free_bytes : 0;
   const size_t reserved_bytes = stats_.reserved_bytes();
   std::string message = oom_message(params, why, device_free_bytes);

@@ -175,7 +175,7 @@ Block* MissHandler::borrow_from_overflow_pools(const SlowRequest& request) {
 }
 
 Status MissHandler::report_oom(const SlowRequest& request) {
-  const Result<MemoryStats> use = config_.device.memory_stats();
+  const Result<DeviceMemoryStats> use = config_.device.memory_stats();
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
   const PeakTracker::Usage usage = deps_.peaks.count_oom(request.is_rejected);
   const size_t limit_bytes = deps_.extents.limit_bytes();

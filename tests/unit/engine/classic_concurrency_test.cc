@@ -67,7 +67,7 @@ class ClassicConcurrencyTest : public ::testing::TestWithParam<ConcurrencyCase> 
     allocator.trim();
     EXPECT_EQ(allocator.stats().active.all.current, 0);
     EXPECT_EQ(allocator.stats().reserved_bytes.all.current, 0);
-    const MemoryStats use = *device().memory_stats();
+    const DeviceMemoryStats use = *device().memory_stats();
     EXPECT_EQ(use.free_bytes, use.total_bytes);
   }
   static void in_threads(const std::function<void(size_t)>& work) {

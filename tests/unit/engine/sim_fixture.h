@@ -28,7 +28,7 @@ class SimFixture : public ::testing::Test {
 
   Device& device() { return plain_ != nullptr ? *plain_ : machine_->device(kDevice); }
   size_t used_bytes() {
-    const MemoryStats use = *device().memory_stats();
+    const DeviceMemoryStats use = *device().memory_stats();
     return use.total_bytes - use.free_bytes;
   }
 

@@ -33,7 +33,7 @@ class Side {
 
   Device& device(uint64_t index = 0) const { return machine->device(DeviceIndex(index)); }
   size_t used_bytes() const {
-    const MemoryStats use = *device().memory_stats();
+    const DeviceMemoryStats use = *device().memory_stats();
     return use.total_bytes - use.free_bytes;
   }
   int64_t active_bytes() const { return allocator->stats().active_bytes.all.current; }
