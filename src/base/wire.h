@@ -16,7 +16,7 @@ namespace ashlar {
 class WireWriter {
  public:
   template <typename Number>
-  WireWriter& number(Number value) {
+  WireWriter& append_number(Number value) {
     using Unsigned = std::make_unsigned_t<Number>;
     const auto bits = static_cast<Unsigned>(value);
     for (size_t i = 0; i < sizeof(Number); ++i) {
@@ -25,13 +25,13 @@ class WireWriter {
     return *this;
   }
   // Appends bytes without a length prefix.
-  WireWriter& raw(std::string_view bytes) {
+  WireWriter& append_raw(std::string_view bytes) {
     bytes_.append(bytes);
     return *this;
   }
   // Appends bytes with a length prefix.
-  WireWriter& text(std::string_view bytes) {
-    return number(static_cast<uint32_t>(bytes.size())).raw(bytes);
+  WireWriter& append_text(std::string_view bytes) {
+    return append_number(static_cast<uint32_t>(bytes.size())).append_raw(bytes);
   }
   std::string take() { return std::move(bytes_); }
 

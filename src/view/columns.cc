@@ -27,9 +27,9 @@ void Columns::add(const Kind& kind, std::string_view bytes) {
   std::string name(kind.name);
   name.resize(kNameBytes);
   WireWriter row;
-  row.raw(name)
-      .number(static_cast<uint32_t>(kind.type))
-      .number(static_cast<uint32_t>(bytes.size() / kind.element_bytes));
+  row.append_raw(name)
+      .append_number(static_cast<uint32_t>(kind.type))
+      .append_number(static_cast<uint32_t>(bytes.size() / kind.element_bytes));
   table_ += row.take();
   offsets_.push_back(values_.size());
   values_.append(bytes);
@@ -40,10 +40,10 @@ std::string Columns::take() {
   const size_t row_bytes = kNameBytes + 2 * sizeof(uint32_t);
   const size_t begin = kHeadBytes + offsets_.size() * (row_bytes + kOffsetBytes);
   WireWriter head;
-  head.raw(kMagic).number(static_cast<uint32_t>(offsets_.size()));
+  head.append_raw(kMagic).append_number(static_cast<uint32_t>(offsets_.size()));
   for (size_t i = 0; i < offsets_.size(); ++i) {
-    head.raw(std::string_view(table_).substr(i * row_bytes, row_bytes));
-    head.number(static_cast<uint64_t>(begin + offsets_[i]));
+    head.append_raw(std::string_view(table_).substr(i * row_bytes, row_bytes));
+    head.append_number(static_cast<uint64_t>(begin + offsets_[i]));
   }
   return head.take() + values_;
 }

@@ -43,10 +43,10 @@ inline std::string_view bytes_of(const Token& token) {
 
 inline std::string to_bytes(const ChannelMessage& message) {
   WireWriter writer;
-  writer.number(kMessageMagic).number(kMessageVersion);
-  writer.number(static_cast<uint16_t>(message.kind)).raw(bytes_of(message.group));
-  writer.number(message.sequence).number(message.from).number(message.to);
-  return writer.text(message.text).take();
+  writer.append_number(kMessageMagic).append_number(kMessageVersion);
+  writer.append_number(static_cast<uint16_t>(message.kind)).append_raw(bytes_of(message.group));
+  writer.append_number(message.sequence).append_number(message.from).append_number(message.to);
+  return writer.append_text(message.text).take();
 }
 
 // Returns nothing if `bytes` is not a message of this version.

@@ -37,8 +37,8 @@ Status make_status(StatusKind kind, std::string message) {
 std::string to_bytes(const Status& status) {
   const std::string_view message = status.message();
   WireWriter writer;
-  writer.number(kStatusMagic).number(static_cast<uint8_t>(status.kind()));
-  return writer.text(message.substr(0, kMaxStatusText)).take();
+  writer.append_number(kStatusMagic).append_number(static_cast<uint8_t>(status.kind()));
+  return writer.append_text(message.substr(0, kMaxStatusText)).take();
 }
 
 Status parse_status(std::string_view bytes) {

@@ -37,8 +37,8 @@ Result<std::vector<std::string>> Exchange::all_gather(std::string_view bytes,
     return failure_record_.publish(failure_record_.failure().reason());
   const RankInfo& rank_info = options_.rank_info;
   WireWriter writer;
-  writer.number(kExchangeMagic).number(kExchangeVersion).number(sequence_);
-  writer.number(rank_info.rank).number(rank_info.world_size).text(bytes);
+  writer.append_number(kExchangeMagic).append_number(kExchangeVersion).append_number(sequence_);
+  writer.append_number(rank_info.rank).append_number(rank_info.world_size).append_text(bytes);
   Result<std::vector<std::string>> records = gather(writer.take(), key_ttl, deadline);
   if (!records.ok()) {
     return failure_record_.publish(records.status(),

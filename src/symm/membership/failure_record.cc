@@ -49,7 +49,8 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
     is_writer_ = true;  // before any thread can read the record and leave the group
   }
   WireWriter writer;
-  writer.number(completed_exchanges_.load(std::memory_order_relaxed)).raw(to_bytes(known));
+  writer.append_number(completed_exchanges_.load(std::memory_order_relaxed))
+      .append_raw(to_bytes(known));
   const bool is_written = store_->set(key_, writer.take(), key_ttl_, deadline).ok();
   if (!is_written) return PublishResult::kStoreUnavailable;
   (void)remember(known).ok();

@@ -57,9 +57,9 @@ struct WithdrawalNotice {
 
 std::string serialize_withdrawal(const WithdrawalNotice& withdrawal) {
   WireWriter writer;
-  return writer.number(kWithdrawalMagic)
-      .raw(view_of(withdrawal.attempt))
-      .raw(to_bytes(withdrawal.reason))
+  return writer.append_number(kWithdrawalMagic)
+      .append_raw(view_of(withdrawal.attempt))
+      .append_raw(to_bytes(withdrawal.reason))
       .take();
 }
 
@@ -267,17 +267,24 @@ class JoinAttempt {
 
 std::string to_bytes(const JoinRecord& record) {
   WireWriter writer;
-  writer.number(kJoinMagic).number(kJoinVersion);
-  writer.number(record.rank_info.rank).number(record.rank_info.world_size).number(record.member);
-  writer.raw(view_of(record.attempt)).raw(view_of(record.process)).text(record.host);
-  writer.text(record.channel.name).raw(view_of(record.channel.token));
-  writer.text(record.backend).raw(view_of(record.device)).number(record.pad_bytes);
-  writer.text(std::string_view(record.no_fd_reason).substr(0, kMaxHandleReasonBytes));
-  writer.text(std::string_view(record.no_fabric_reason).substr(0, kMaxHandleReasonBytes));
-  writer.number(uint16_t{record.wants_fabric});
-  writer.number(uint16_t{record.may_share_device}).number(uint16_t{record.measures_thresholds});
-  writer.number(record.lease_ms);
-  return writer.text(record.transport).text(record.cores.bytes()).take();
+  writer.append_number(kJoinMagic).append_number(kJoinVersion);
+  writer.append_number(record.rank_info.rank)
+      .append_number(record.rank_info.world_size)
+      .append_number(record.member);
+  writer.append_raw(view_of(record.attempt))
+      .append_raw(view_of(record.process))
+      .append_text(record.host);
+  writer.append_text(record.channel.name).append_raw(view_of(record.channel.token));
+  writer.append_text(record.backend)
+      .append_raw(view_of(record.device))
+      .append_number(record.pad_bytes);
+  writer.append_text(std::string_view(record.no_fd_reason).substr(0, kMaxHandleReasonBytes));
+  writer.append_text(std::string_view(record.no_fabric_reason).substr(0, kMaxHandleReasonBytes));
+  writer.append_number(uint16_t{record.wants_fabric});
+  writer.append_number(uint16_t{record.may_share_device})
+      .append_number(uint16_t{record.measures_thresholds});
+  writer.append_number(record.lease_ms);
+  return writer.append_text(record.transport).append_text(record.cores.bytes()).take();
 }
 
 Result<JoinRecord> parse_join_record(std::string_view bytes) {

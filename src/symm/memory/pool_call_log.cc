@@ -79,10 +79,12 @@ std::string PoolCallLog::tail_up_to(uint64_t last) const {
   const uint64_t sent_count =
       last < first ? 0 : std::min<uint64_t>(last - first + 1, entries_.size());
   WireWriter writer;
-  writer.number(first).number(entries_.empty() ? hash_ : entries_.front().hash_before);
-  writer.number(static_cast<uint32_t>(sent_count));
+  writer.append_number(first).append_number(entries_.empty() ? hash_
+                                                             : entries_.front().hash_before);
+  writer.append_number(static_cast<uint32_t>(sent_count));
   for (uint64_t i = 0; i < sent_count; ++i) {
-    writer.number(static_cast<uint8_t>(entries_[i].call.kind)).number(entries_[i].call.argument);
+    writer.append_number(static_cast<uint8_t>(entries_[i].call.kind))
+        .append_number(entries_[i].call.argument);
   }
   return writer.take();
 }

@@ -106,7 +106,7 @@ Result<MulticastSetupResult> MulticastSetup::run(const HeapBlock& block,
 Result<MulticastHandle> MulticastSetup::broadcast_fabric_handle(const FabricHandle& created,
                                                                 Deadline deadline) {
   WireWriter own;
-  own.raw({reinterpret_cast<const char*>(created.data()), created.size()});
+  own.append_raw({reinterpret_cast<const char*>(created.data()), created.size()});
   const Result<std::vector<std::string>> gathered =
       context_.exchange.all_gather(own.take(), deadline);
   if (!gathered.ok()) return gathered.status();
@@ -124,7 +124,7 @@ Result<MulticastHandle> MulticastSetup::broadcast_descriptor(
     std::shared_ptr<const UniqueFd> created, Deadline deadline) {
   Process& process = context_.heap.process();
   WireWriter own;
-  own.number(created == nullptr ? uint64_t{0} : process.register_fd(created));
+  own.append_number(created == nullptr ? uint64_t{0} : process.register_fd(created));
   const Result<std::vector<std::string>> gathered =
       context_.exchange.all_gather(own.take(), deadline);
   if (!gathered.ok()) return gathered.status();

@@ -93,11 +93,12 @@ RendezvousRecord RendezvousRecord::of(const HeapBlock& block, const PoolBuffer* 
 
 std::string RendezvousRecord::to_bytes() const {
   WireWriter writer;
-  writer.text(scope);
-  for (const uint64_t* number : numbers_of(*this)) writer.number(*number);
-  writer.text(key).text(std::string_view(no_multicast_reason).substr(0, kMaxReasonBytes));
-  return writer.text(fabric)
-      .text(std::string_view(no_fabric_reason).substr(0, kMaxReasonBytes))
+  writer.append_text(scope);
+  for (const uint64_t* number : numbers_of(*this)) writer.append_number(*number);
+  writer.append_text(key).append_text(
+      std::string_view(no_multicast_reason).substr(0, kMaxReasonBytes));
+  return writer.append_text(fabric)
+      .append_text(std::string_view(no_fabric_reason).substr(0, kMaxReasonBytes))
       .take();
 }
 

@@ -286,7 +286,7 @@ Status FileStore::put(const std::string& path, std::string_view value, milliseco
   const std::optional<std::chrono::nanoseconds> lifetime = lifetime_of(time_to_live);
   const uint64_t lifetime_ns = lifetime ? static_cast<uint64_t>(lifetime->count()) : 0;
   WireWriter record;
-  record.raw(kFileMagic).number(lifetime_ns).text(value);
+  record.append_raw(kFileMagic).append_number(lifetime_ns).append_text(value);
   {
     const UniqueFd file(::openat(folder_.get(), kTemporaryName,
                                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));

@@ -10,7 +10,11 @@ namespace {
 
 TEST(Wire, ReadsWhatWasWritten) {
   WireWriter writer;
-  writer.number(uint8_t{7}).number(int32_t{-2}).number(uint64_t{1} << 63).text("word").raw("end");
+  writer.append_number(uint8_t{7})
+      .append_number(int32_t{-2})
+      .append_number(uint64_t{1} << 63)
+      .append_text("word")
+      .append_raw("end");
   const std::string bytes = writer.take();
   EXPECT_EQ(bytes.substr(1, 4), "\xfe\xff\xff\xff");  // little-endian on every machine
   WireReader reader(bytes);
@@ -33,7 +37,7 @@ TEST(Wire, FailsOnTruncatedInput) {
 
 TEST(Wire, RejectsOverlongText) {
   WireWriter writer;
-  const std::string bytes = writer.text("word").take();
+  const std::string bytes = writer.append_text("word").take();
   EXPECT_EQ(WireReader(bytes).text(4), "word");
   WireReader reader(bytes);
   EXPECT_EQ(reader.text(3), "");

@@ -39,16 +39,17 @@ std::string_view name(EnvelopeKind kind) {
 
 std::string seal(const Envelope& envelope) {
   const UcxVersion release = ucx_version();
-  std::string sealed = WireWriter()
-                           .raw(kMagic)
-                           .number(static_cast<uint8_t>(envelope.kind))
-                           .number(release.major)
-                           .number(release.minor)
-                           .number(envelope.base)
-                           .number(envelope.bytes)
-                           .text(std::string_view(envelope.content.data(), envelope.content.size()))
-                           .take();
-  return sealed + WireWriter().number(hash_append(kHashSeed, sealed)).take();
+  std::string sealed =
+      WireWriter()
+          .append_raw(kMagic)
+          .append_number(static_cast<uint8_t>(envelope.kind))
+          .append_number(release.major)
+          .append_number(release.minor)
+          .append_number(envelope.base)
+          .append_number(envelope.bytes)
+          .append_text(std::string_view(envelope.content.data(), envelope.content.size()))
+          .take();
+  return sealed + WireWriter().append_number(hash_append(kHashSeed, sealed)).take();
 }
 
 Result<Envelope> open_envelope(EnvelopeKind kind, std::string_view sealed) {

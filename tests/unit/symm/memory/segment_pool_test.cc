@@ -91,13 +91,13 @@ TEST(PoolCallLog, RejectsMalformedLogs) {
   const std::string good = PoolCallLog().tail_up_to(0);
   EXPECT_EQ(*first_difference(std::vector{good, good}), "");
   WireWriter many;
-  many.number(uint64_t{0}).number(uint64_t{0}).number(uint32_t{1} << 30);
+  many.append_number(uint64_t{0}).append_number(uint64_t{0}).append_number(uint32_t{1} << 30);
   WireWriter unknown;
-  unknown.number(uint64_t{0}).number(uint64_t{0}).number(uint32_t{1});
-  unknown.number(uint8_t{9}).number(uint64_t{0});
+  unknown.append_number(uint64_t{0}).append_number(uint64_t{0}).append_number(uint32_t{1});
+  unknown.append_number(uint8_t{9}).append_number(uint64_t{0});
   WireWriter last;
-  last.number(UINT64_MAX).number(uint64_t{0}).number(uint32_t{1});
-  last.number(uint8_t{0}).number(uint64_t{0});
+  last.append_number(UINT64_MAX).append_number(uint64_t{0}).append_number(uint32_t{1});
+  last.append_number(uint8_t{0}).append_number(uint64_t{0});
   for (const std::string& bad :
        {std::string(), good + "x", many.take(), unknown.take(), last.take()}) {
     const auto compared = first_difference(std::vector{good, bad});
