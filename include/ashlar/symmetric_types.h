@@ -60,7 +60,7 @@ enum class WordBytes : uint8_t { k4 = 4, k8 = 8 };
 // An atomic operation on one word of a peer's memory.
 struct AtomicOp {
   AtomicKind kind = AtomicKind::kAdd;
-  WordBytes word = WordBytes::k8;
+  WordBytes word_bytes = WordBytes::k8;
   uint64_t offset = 0;  // in bytes, relative to the handle's offset; aligned to the word
   // With a 4-byte word, only the lower 32 bits of `operand` and `expected` are used.
   uint64_t operand = 0;

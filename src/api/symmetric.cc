@@ -176,8 +176,8 @@ namespace {
 
 // Returns the offset of the word in the buffer of rank `at`.
 Result<size_t> word_offset(const PeerHandle& peers, int at, const AtomicOp& op) {
-  const auto word_bytes = static_cast<size_t>(op.word);
-  if (op.word != WordBytes::k4 && op.word != WordBytes::k8) {
+  const auto word_bytes = static_cast<size_t>(op.word_bytes);
+  if (op.word_bytes != WordBytes::k4 && op.word_bytes != WordBytes::k8) {
     return Status::invalid_argument(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
   }
   if (!is_known(op.kind)) {

@@ -35,7 +35,7 @@ T value_of(uint64_t word) {
 template <typename T>
 AtomicOp make_op(AtomicKind kind, T value, T expected = {}) {
   return {.kind = kind,
-          .word = static_cast<WordBytes>(sizeof(T)),
+          .word_bytes = static_cast<WordBytes>(sizeof(T)),
           .operand = word_of(value),
           .expected = word_of(expected)};
 }

@@ -34,8 +34,8 @@ uint64_t apply_atomic_op_to(std::byte* at, const AtomicOp& op) {
 // Sequentially consistent, because users build signals and locks from these operations. REQUIRES:
 // `at` is aligned to the size of the word.
 inline uint64_t apply_atomic_op(std::byte* at, const AtomicOp& op) {
-  return op.word == WordBytes::k8 ? apply_atomic_op_to<uint64_t>(at, op)
-                                  : apply_atomic_op_to<uint32_t>(at, op);
+  return op.word_bytes == WordBytes::k8 ? apply_atomic_op_to<uint64_t>(at, op)
+                                        : apply_atomic_op_to<uint32_t>(at, op);
 }
 
 }  // namespace ashlar::symm

@@ -74,12 +74,12 @@ Status CountingOperations::post(const PeerTable& peers, int to, size_t offset,
 }
 
 Status CountingOperations::post(const PeerTable& peers, int target, const AtomicOp& op) {
-  return record(kAtomicPost, static_cast<size_t>(op.word), inner_->post(peers, target, op));
+  return record(kAtomicPost, static_cast<size_t>(op.word_bytes), inner_->post(peers, target, op));
 }
 
 Result<uint64_t> CountingOperations::fetch(const PeerTable& peers, int target, const AtomicOp& op) {
   Result<uint64_t> before = inner_->fetch(peers, target, op);
-  if (before.ok()) (void)record(kFetch, static_cast<size_t>(op.word), {}).ok();
+  if (before.ok()) (void)record(kFetch, static_cast<size_t>(op.word_bytes), {}).ok();
   return before;
 }
 

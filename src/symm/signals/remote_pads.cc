@@ -11,7 +11,7 @@ namespace {
 AtomicOp make_add_op(uint64_t offset, WordBytes word, uint64_t amount) {
   AtomicOp op;
   op.kind = AtomicKind::kAdd;
-  op.word = word;
+  op.word_bytes = word;
   op.offset = offset;
   op.operand = amount;
   return op;

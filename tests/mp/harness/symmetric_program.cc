@@ -284,13 +284,13 @@ std::string check_atomics(SymmetricRank& own) {
   for (int rank = 0; rank < count; ++rank) {
     for (uint64_t turn = 0; turn < kTurns; ++turn) {
       handle.post(rank, {.offset = 0, .operand = turn});
-      handle.post(rank, {.word = WordBytes::k4, .offset = 8, .operand = 1});
+      handle.post(rank, {.word_bytes = WordBytes::k4, .offset = 8, .operand = 1});
       handle.fetch(rank, {.offset = 16, .operand = 2});
     }
     handle.post(rank,
                 {.kind = AtomicKind::kOr, .offset = 24, .operand = uint64_t{1} << handle.rank()});
     while (handle.fetch(rank, {.kind = AtomicKind::kCompareAndSwap,
-                               .word = WordBytes::k4,
+                               .word_bytes = WordBytes::k4,
                                .offset = 32,
                                .operand = 1}) != 0) {
       std::this_thread::yield();
@@ -300,7 +300,7 @@ std::string check_atomics(SymmetricRank& own) {
     ++number;
     handle.post(rank, std::as_bytes(std::span(&number, 1)), 40);
     handle.fence();
-    handle.fetch(rank, {.kind = AtomicKind::kSwap, .word = WordBytes::k4, .offset = 32});
+    handle.fetch(rank, {.kind = AtomicKind::kSwap, .word_bytes = WordBytes::k4, .offset = 32});
   }
   handle.quiet();
   handle.barrier(0, kTestTimeout);

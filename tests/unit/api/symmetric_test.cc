@@ -328,7 +328,7 @@ TEST_F(SymmetricArgumentsTest, AtomicErrorsStateWordAndOffset) {
   };
   EXPECT_THAT(fetched(0, {.offset = 4096}), HasSubstr("8 bytes at offset 4096"));
   EXPECT_THAT(fetched(0, {.offset = 4}), HasSubstr("is not aligned"));
-  EXPECT_THAT(fetched(0, {.word = static_cast<WordBytes>(2)}), HasSubstr("a word of 2"));
+  EXPECT_THAT(fetched(0, {.word_bytes = static_cast<WordBytes>(2)}), HasSubstr("a word of 2"));
   EXPECT_THAT(fetched(0, {.kind = static_cast<AtomicKind>(6)}),
               HasSubstr("unknown atomic operation 6"));
   EXPECT_THAT(refusal([&] { handle_.post(0, {.kind = AtomicKind::kSwap}); }),

@@ -70,7 +70,7 @@ void UcxWorker::handle_call_locked(const Message& call, std::span<const std::byt
     } else if (call.kind == MessageKind::kAtomic && is_valid_atomic(call, region)) {
       response.operand = apply_atomic_op(region.data() + call.offset,
                                          {.kind = static_cast<AtomicKind>(call.atomic),
-                                          .word = static_cast<WordBytes>(call.word_bytes),
+                                          .word_bytes = static_cast<WordBytes>(call.word_bytes),
                                           .operand = call.operand,
                                           .expected = call.expected});
       response.code = ResponseCode::kOk;

@@ -35,7 +35,7 @@ Message atomic_message(const RegionToken& region, const AtomicOp& wanted) {
   message.region = region;
   message.offset = wanted.offset;
   message.atomic = static_cast<uint32_t>(wanted.kind);
-  message.word_bytes = static_cast<uint32_t>(wanted.word);
+  message.word_bytes = static_cast<uint32_t>(wanted.word_bytes);
   message.operand = wanted.operand;
   message.expected = wanted.expected;
   return message;

@@ -71,8 +71,8 @@ class UcxRemoteRegion final : public RemoteRegion {
         text(wanted_bytes, " bytes at offset ", offset, ": the region has ", range_.bytes));
   }
   Status check_word(const AtomicOp& call) const {
-    const auto word_bytes = static_cast<uint64_t>(call.word);
-    if (call.word != WordBytes::k4 && call.word != WordBytes::k8) {
+    const auto word_bytes = static_cast<uint64_t>(call.word_bytes);
+    if (call.word_bytes != WordBytes::k4 && call.word_bytes != WordBytes::k8) {
       return Status::invalid_argument(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
     }
     if (Status good = check(call.offset, word_bytes); !good.ok()) return good;
