@@ -19,7 +19,7 @@ class RecordedSizePolicy {
       : policy_(recorded), is_paged_(recorded.engine == EngineKind::kPaged) {}
 
   // Returns the minimum size of the block for a request.
-  // REQUIRES: 0 < requested_bytes < kUnreasonableBytes.
+  // REQUIRES: 0 < requested_bytes < kRequestLimitBytes.
   size_t block_bytes(size_t requested_bytes) const {
     return is_paged_ ? paged::SizeClasses::block_bytes(requested_bytes)
                      : policy_.block_bytes(requested_bytes);

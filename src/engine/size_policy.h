@@ -16,13 +16,13 @@ inline constexpr size_t kSmallLimitBytes = size_t{1} << 20;  // larger blocks us
 inline constexpr size_t kSmallSegmentBytes = size_t{2} << 20;
 inline constexpr size_t kOwnSegmentBytes = size_t{10} << 20;  // from here on, one segment per block
 inline constexpr size_t kSegmentRoundingBytes = size_t{2} << 20;
-inline constexpr size_t kUnreasonableBytes = size_t{1} << 60;  // requests of this size or more fail
+inline constexpr size_t kRequestLimitBytes = size_t{1} << 60;  // requests of this size or more fail
 
 class SizePolicy {
  public:
   explicit SizePolicy(const AllocatorOptions& options);
 
-  // Returns the size of the block for a request. REQUIRES: requested_bytes < kUnreasonableBytes.
+  // Returns the size of the block for a request. REQUIRES: requested_bytes < kRequestLimitBytes.
   size_t block_bytes(size_t requested_bytes) const;
   static bool is_small(size_t block_bytes) { return block_bytes <= kSmallLimitBytes; }
   // Returns the size of the segment to obtain for a block.

@@ -76,7 +76,7 @@ PinnedAllocator::~PinnedAllocator() {
 
 Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of pinned memory");
-  if (bytes >= PinnedSizes::kUnreasonableBytes) {
+  if (bytes >= PinnedSizes::kRequestLimitBytes) {
     return out_of_memory(bytes, Status::out_of_memory("no host has an exabyte"));
   }
   PinnedPool* pool = nullptr;

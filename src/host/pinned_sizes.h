@@ -28,17 +28,17 @@ class PinnedSizes {
  public:
   static constexpr size_t kPageBytes = 4096;
   // More than any host has. Sums of smaller sizes do not overflow here.
-  static constexpr size_t kUnreasonableBytes = size_t{1} << 60;
+  static constexpr size_t kRequestLimitBytes = size_t{1} << 60;
 
   explicit PinnedSizes(const AllocatorOptions& options);
 
-  // REQUIRES: 0 < requested_bytes < kUnreasonableBytes.
+  // REQUIRES: 0 < requested_bytes < kRequestLimitBytes.
   PinnedFit fit(size_t requested_bytes) const;
   // Larger blocks are released to the host instead of cached.
   bool is_cacheable(size_t block_bytes) const { return block_bytes <= max_cached_bytes_; }
 
   // Size classes partition all sizes: class i contains the sizes in (class_bytes(i - 1),
-  // class_bytes(i)]. REQUIRES: 1 <= bytes <= 2 * kUnreasonableBytes.
+  // class_bytes(i)]. REQUIRES: 1 <= bytes <= 2 * kRequestLimitBytes.
   size_t class_of(size_t bytes) const;
   size_t class_bytes(size_t index) const;
   size_t class_count() const;

@@ -61,7 +61,7 @@ PinnedSource::~PinnedSource() {
 
 Status PinnedSource::reserve() {
   if (options_.reserve_segment_bytes == 0) return {};
-  if (options_.reserve_segment_bytes >= PinnedSizes::kUnreasonableBytes) {
+  if (options_.reserve_segment_bytes >= PinnedSizes::kRequestLimitBytes) {
     return Status::out_of_memory(text("a reserve segment of ", options_.reserve_segment_bytes,
                                       " B of pinned memory: no host has an exabyte"));
   }

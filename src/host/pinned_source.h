@@ -25,7 +25,7 @@ class PinnedSource {
   // Allocates the reserve segment if the options request one. Call once, before `obtain`.
   Status reserve();
 
-  // REQUIRES: `bytes` is below PinnedSizes::kUnreasonableBytes. kOutOfMemory: the host has not
+  // REQUIRES: `bytes` is below PinnedSizes::kRequestLimitBytes. kOutOfMemory: the host has not
   // enough memory left.
   Result<PinnedMemory> obtain(size_t bytes);
   // On failure the memory stays pinned and usable. REQUIRES: not part of the reserve segment.

@@ -124,7 +124,7 @@ OomLimit OomAnalysis::infer_limit() const {
     held += reserved_delta(entry);
     limit.at_least_bytes = std::max(limit.at_least_bytes, held);
     if (entry.action != TraceAction::kOom) continue;
-    const size_t rounded = std::min(entry.bytes, kUnreasonableBytes - 1);
+    const size_t rounded = std::min(entry.bytes, kRequestLimitBytes - 1);
     const size_t segment_bytes = sizes_.segment_bytes(rounded);
     if (held + segment_bytes < limit.below_bytes) {
       limit.below_bytes = held + segment_bytes;
@@ -175,7 +175,7 @@ void OomAnalysis::describe_request() {
   }
   report_.entry = failed.entry;
   report_.was_recorded = failed.was_recorded;
-  const size_t requested_bytes = std::min(failed.bytes, kUnreasonableBytes - 1);
+  const size_t requested_bytes = std::min(failed.bytes, kRequestLimitBytes - 1);
   if (!failed.was_recorded) report_.requested_bytes = failed.bytes;
   report_.rounded_bytes =
       failed.was_recorded ? requested_bytes : sizes_.block_bytes(requested_bytes);

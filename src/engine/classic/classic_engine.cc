@@ -56,7 +56,7 @@ ClassicEngine::~ClassicEngine() {
 
 Result<Block*> ClassicEngine::allocate(const AllocationRequest& request) {
   if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
-  if (request.bytes >= kUnreasonableBytes) {
+  if (request.bytes >= kRequestLimitBytes) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }

@@ -82,7 +82,7 @@ Result<Block*> PagedEngine::allocate(const AllocationRequest& request) {
 // Serves hits that need the arena's lock, a free range, an update of the peaks, or trackers.
 Result<Block*> PagedEngine::allocate_from_arena(const AllocationRequest& request) {
   if (request.bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
-  if (request.bytes >= kUnreasonableBytes) {
+  if (request.bytes >= kRequestLimitBytes) {
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }

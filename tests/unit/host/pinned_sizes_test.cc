@@ -46,13 +46,13 @@ TEST(PinnedSizesTest, SizeClassesPartitionAllSizes) {
     const PinnedSizes sizes(options);
     for (size_t index = 0; index < sizes.class_count(); ++index) {
       const size_t largest = sizes.class_bytes(index);
-      if (largest > 2 * PinnedSizes::kUnreasonableBytes) break;
+      if (largest > 2 * PinnedSizes::kRequestLimitBytes) break;
       ASSERT_EQ(sizes.class_of(largest), index);
-      if (largest == 2 * PinnedSizes::kUnreasonableBytes) break;
+      if (largest == 2 * PinnedSizes::kRequestLimitBytes) break;
       ASSERT_EQ(sizes.class_of(largest + 1), index + 1);
     }
     EXPECT_EQ(sizes.class_of(1), 0U);
-    EXPECT_LT(sizes.class_of(2 * PinnedSizes::kUnreasonableBytes), sizes.class_count());
+    EXPECT_LT(sizes.class_of(2 * PinnedSizes::kRequestLimitBytes), sizes.class_count());
   }
 }
 

@@ -119,7 +119,7 @@ TEST(QuickListsTest, ImpossibleSizesFindNothing) {
   std::vector<PagedBlock> blocks;
   for (size_t bytes = 512; bytes <= 2 * kMiB; bytes += 512) blocks.push_back(block_of(bytes));
   for (PagedBlock& block : blocks) (void)quick.put(&block);
-  for (const size_t bytes : {size_t{0}, SIZE_MAX, SIZE_MAX - 510, kUnreasonableBytes}) {
+  for (const size_t bytes : {size_t{0}, SIZE_MAX, SIZE_MAX - 510, kRequestLimitBytes}) {
     EXPECT_EQ(quick.head_for(bytes), nullptr) << bytes;
   }
 }

@@ -32,7 +32,7 @@ TEST(SizeClassesTest, KeepsItsLimits) {
   EXPECT_EQ(SizeClasses::block_bytes(kSmallLimitBytes), kSmallLimitBytes);
   EXPECT_EQ(SizeClasses::block_bytes(kSmallLimitBytes - 1), kSmallLimitBytes);
   EXPECT_EQ(SizeClasses::block_bytes(kSmallLimitBytes + 1), kSmallLimitBytes + kMinBlockBytes);
-  EXPECT_EQ(SizeClasses::block_bytes(kUnreasonableBytes - 1), kUnreasonableBytes);
+  EXPECT_EQ(SizeClasses::block_bytes(kRequestLimitBytes - 1), kRequestLimitBytes);
 }
 
 TEST(SizeClassesTest, BlockSizeIsAFixedPoint) {
